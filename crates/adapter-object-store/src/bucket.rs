@@ -12,7 +12,7 @@ use std::{
 
 use domain::{
     document::SpooledFile,
-    ports::{BlobStream, GetError, StoreError},
+    ports::{BlobStream, StoreError},
 };
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::{GetOptions, ObjectStore, ObjectStoreExt as _, path::Path};
@@ -143,22 +143,22 @@ impl Bucket {
         &self,
         location: &Path,
         range: Range<u64>,
-    ) -> Result<BlobStream, GetError> {
+    ) -> Result<Option<BlobStream>, StoreError> {
         let options = GetOptions::new().with_range(Some(range.clone()));
         let request = async {
             match self.objects.get_opts(location, options).await {
-                Err(error) if is_absent(&error) => Ok(Err(GetError::Missing)),
+                Err(error) if is_absent(&error) => Ok(Ok(None)),
                 Err(error) if is_beyond_end(&error) => {
-                    Ok(Err(GetError::Internal(Failure::of(&error, "").into())))
+                    Ok(Err(StoreError::Internal(Failure::of(&error, "").into())))
                 }
-                done => done.map(Ok),
+                done => done.map(|found| Ok(Some(found))),
             }
         };
-        let found = self.request(0, request).await??;
+        let Some(found) = self.request(0, request).await?? else { return Ok(None) };
         check_size(found.range.end, &range)?;
         let hint = self.hint;
         let body = found.into_stream().map_err(move |error| store_error(&error, hint));
-        Ok(exactly(range.end - range.start, body.boxed()))
+        Ok(Some(exactly(range.end - range.start, body.boxed())))
     }
 
     pub(crate) async fn delete(&self, location: &Path) -> Result<(), StoreError> {

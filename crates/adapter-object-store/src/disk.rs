@@ -11,10 +11,7 @@ use std::{
     time::SystemTime,
 };
 
-use domain::{
-    document::SpooledFile,
-    ports::{GetError, StoreError},
-};
+use domain::{document::SpooledFile, ports::StoreError};
 
 use crate::{
     PROBE,
@@ -95,19 +92,23 @@ impl Disk {
         Ok(())
     }
 
-    /// Opens an object that has all bytes of a range, at its first byte.
-    pub(crate) fn open_object(&self, object: &str, range: &Range<u64>) -> Result<File, GetError> {
+    /// Opens an object that has all bytes of a range, at its first byte; `None` if there is none.
+    pub(crate) fn open_object(
+        &self,
+        object: &str,
+        range: &Range<u64>,
+    ) -> Result<Option<File>, StoreError> {
         let opened = File::open(self.root.join(object));
         let (size, mut file) = match opened.and_then(|file| Ok((file.metadata()?.len(), file))) {
             // Without the folder, nothing is known of its objects.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.root.exists() => {
-                return Err(GetError::Missing);
+                return Ok(None);
             }
             opened => opened.map_err(unavailable)?,
         };
         check_size(size, range)?;
         file.seek(SeekFrom::Start(range.start)).map_err(unavailable)?;
-        Ok(file)
+        Ok(Some(file))
     }
 
     /// Removes an object durably, and what a killed process has copied of it.

@@ -90,7 +90,7 @@ async fn file_cut_while_it_is_read_is_an_error() {
     let (file, _) = folders.spooled(100_000);
     let key = ObjectKey::random(&folders.entropy);
     folders.store.put(&key, &file).await.unwrap();
-    let mut stream = folders.store.get(&key, 0..100_000).await.unwrap();
+    let mut stream = folders.store.get(&key, 0..100_000).await.unwrap().unwrap();
     stream.try_next().await.unwrap().unwrap();
     File::options().write(true).open(folders.path(&key)).unwrap().set_len(50_000).unwrap();
     let rest: Result<Vec<_>, _> = stream.try_collect().await;

@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use domain::{
     document::{ObjectKey, SpooledFile},
-    ports::{BlobStore, BlobStream, GetError, StoreError},
+    ports::{BlobStore, BlobStream, StoreError},
 };
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::{ObjectStore, path::Path};
@@ -82,16 +82,21 @@ impl BlobStore for ObjectBlobStore {
         }
     }
 
-    async fn get(&self, key: &ObjectKey, range: Range<u64>) -> Result<BlobStream, GetError> {
+    async fn get(
+        &self,
+        key: &ObjectKey,
+        range: Range<u64>,
+    ) -> Result<Option<BlobStream>, StoreError> {
         let location = location(key)?;
         match &self.0 {
             Place::Disk(disk) => {
                 let wanted = range.clone();
                 let open = move |disk: &Disk| disk.open_object(location.as_ref(), &wanted);
-                let file = tokio::fs::File::from_std(disk.run(open).await?);
+                let Some(file) = disk.run(open).await? else { return Ok(None) };
+                let file = tokio::fs::File::from_std(file);
                 let size = range.end - range.start;
                 let blocks = ReaderStream::with_capacity(file.take(size), BLOCK);
-                Ok(exactly(size, blocks.map_err(unavailable).boxed()))
+                Ok(Some(exactly(size, blocks.map_err(unavailable).boxed())))
             }
             Place::Bucket(bucket) => bucket.get(&location, range).await,
         }

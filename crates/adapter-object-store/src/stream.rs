@@ -3,7 +3,7 @@
 use std::{ops::Range, time::Duration};
 
 use bytes::Bytes;
-use domain::ports::{BlobStream, GetError, StoreError};
+use domain::ports::{BlobStream, StoreError};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::time::timeout;
 
@@ -11,12 +11,12 @@ use tokio::time::timeout;
 const BLOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Checks that an object of `size` bytes has all bytes of a range.
-pub(crate) fn check_size(size: u64, range: &Range<u64>) -> Result<(), GetError> {
+pub(crate) fn check_size(size: u64, range: &Range<u64>) -> Result<(), StoreError> {
     if range.end <= size {
         return Ok(());
     }
     let end = range.end;
-    Err(GetError::Internal(
+    Err(StoreError::Internal(
         format!("the object has {size} bytes, and {end} were to be read").into(),
     ))
 }

@@ -8,7 +8,7 @@ use adapter_object_store::{ObjectBlobStore, OpenError};
 use contract_tests::{blob_store::spooled, fakes::CountingEntropy};
 use domain::{
     document::ObjectKey,
-    ports::{BlobStore as _, GetError, StoreError},
+    ports::{BlobStore as _, StoreError},
 };
 use tempfile::TempDir;
 
@@ -62,7 +62,7 @@ async fn removed_folder_is_not_recreated() {
     assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))));
     assert!(matches!(store.put(&key, &file).await, Err(StoreError::Unavailable(_))));
     let read = store.get(&key, 0..10).await.map(drop);
-    assert!(matches!(read, Err(GetError::Unavailable(_))), "the object may not be missing");
+    assert!(matches!(read, Err(StoreError::Unavailable(_))), "the object may not be missing");
     // The object may come back with the folder, so it does not count as deleted.
     assert!(matches!(store.delete(&key).await, Err(StoreError::Unavailable(_))));
     assert!(!folder.exists());

@@ -2,7 +2,7 @@
 
 use domain::{
     idempotency::Claim,
-    ports::{AddDocumentsError, ClaimError, NewDocuments},
+    ports::{NewDocuments, WriteError},
 };
 use sql_rows::{KeyRow, Utc};
 
@@ -20,12 +20,12 @@ pub(crate) async fn claim(
     claim: &Claim,
     now: Utc,
     until: Utc,
-) -> Result<(), ClaimError> {
+) -> Result<(), WriteError> {
     let row = KeyRow::claimed(claim, now, until);
     match store.pool.run(async |connection| key_use::remember(connection, &row).await).await {
         Err(failure) if failure.constraint() == Some(KEY_IN_USE) => {
             let taken = async |connection: &mut _| in_use_or_released(connection, claim, now).await;
-            Err(ClaimError::InUse(store.pool.run(taken).await?))
+            Err(WriteError::KeyInUse(store.pool.run(taken).await?))
         }
         claimed => Ok(claimed?),
     }
@@ -36,13 +36,13 @@ pub(crate) async fn rejection(
     store: &PostgresStore,
     failure: Failure,
     new: &NewDocuments,
-) -> AddDocumentsError {
+) -> WriteError {
     match (failure.constraint(), &new.idempotent_request) {
-        (Some(ADOPTION), _) => AddDocumentsError::UploadSwept,
+        (Some(ADOPTION), _) => WriteError::UploadSwept,
         (Some(KEY_IN_USE), Some(request)) => {
             let (claim, now) = (&request.attempt.claim, Utc(new.at));
             let taken = async |connection: &mut _| in_use_or_released(connection, claim, now).await;
-            store.pool.run(taken).await.map_or_else(Into::into, AddDocumentsError::KeyInUse)
+            store.pool.run(taken).await.map_or_else(Into::into, WriteError::KeyInUse)
         }
         _ => failure.into(),
     }

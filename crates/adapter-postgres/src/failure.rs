@@ -10,7 +10,7 @@ use diesel::{
     result::Error as DatabaseError,
 };
 use diesel_async::pooled_connection::deadpool::PoolError;
-use domain::ports::{AddDocumentsError, Cause, ClaimError, CreateError, StoreError};
+use domain::ports::{Cause, StoreError, WriteError};
 use sql_rows::Unreadable;
 
 /// The reason why a statement had no known effect.
@@ -117,4 +117,4 @@ fn is_constraint(kind: &DatabaseErrorKind) -> bool {
     )
 }
 
-sql_rows::port_errors!(Failure => StoreError, CreateError, AddDocumentsError, ClaimError);
+sql_rows::port_errors!(Failure => StoreError, WriteError);

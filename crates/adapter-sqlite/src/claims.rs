@@ -5,7 +5,7 @@ use std::future::{Ready, ready};
 use diesel::sqlite::SqliteConnection;
 use domain::{
     idempotency::Claim,
-    ports::{AddDocumentsError, ClaimError, NewDocuments},
+    ports::{NewDocuments, WriteError},
 };
 use sql_rows::{KeyRow, Utc};
 
@@ -17,7 +17,7 @@ pub(crate) async fn claim(
     claim: &Claim,
     now: Utc,
     until: Utc,
-) -> Result<(), ClaimError> {
+) -> Result<(), WriteError> {
     let claim = claim.clone();
     let take = async move |connection: &mut SqliteConnection| {
         let key_use = key_use::in_use(connection, &claim, now).await?;
@@ -27,17 +27,13 @@ pub(crate) async fn claim(
         }
         Ok(key_use)
     };
-    store.attempt(take).await?.map_or(Ok(()), |key_use| Err(ClaimError::InUse(key_use)))
+    store.attempt(take).await?.map_or(Ok(()), |key_use| Err(WriteError::KeyInUse(key_use)))
 }
 
 /// Returns why documents were not added.
-pub(crate) fn rejection(
-    _: &SqliteStore,
-    failure: Failure,
-    _: &NewDocuments,
-) -> Ready<AddDocumentsError> {
+pub(crate) fn rejection(_: &SqliteStore, failure: Failure, _: &NewDocuments) -> Ready<WriteError> {
     ready(match failure {
-        Failure::Swept => AddDocumentsError::UploadSwept,
+        Failure::Swept => WriteError::UploadSwept,
         failure => failure.into(),
     })
 }

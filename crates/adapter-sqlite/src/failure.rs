@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use diesel::{ConnectionError, result::DatabaseErrorKind, result::Error as DatabaseError};
-use domain::ports::{AddDocumentsError, Cause, ClaimError, CreateError, StoreError};
+use domain::ports::{Cause, StoreError, WriteError};
 use sql_rows::Unreadable;
 
 /// The reason why a transaction failed.
@@ -67,4 +67,4 @@ impl Failure {
     }
 }
 
-sql_rows::port_errors!(Failure => StoreError, CreateError, AddDocumentsError, ClaimError);
+sql_rows::port_errors!(Failure => StoreError, WriteError);

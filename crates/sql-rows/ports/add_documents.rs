@@ -3,7 +3,7 @@
 use diesel::prelude::*;
 use domain::{
     idempotency::AddedRange,
-    ports::{AddDocumentsError, NewDocuments},
+    ports::{NewDocuments, WriteError},
     webhook::EventType,
 };
 use sql_rows::{
@@ -21,7 +21,7 @@ use crate::{
 pub(crate) async fn add_documents(
     store: &Store,
     new: &NewDocuments,
-) -> Result<AddedRange, AddDocumentsError> {
+) -> Result<AddedRange, WriteError> {
     let added = new.clone();
     let add = async move |connection: &mut Connection| add(connection, &added).await;
     match store.attempt(add).await {
@@ -35,26 +35,26 @@ pub(crate) async fn add_documents(
 async fn add(
     connection: &mut Connection,
     new: &NewDocuments,
-) -> Result<Result<AddedRange, AddDocumentsError>, Failure> {
+) -> Result<Result<AddedRange, WriteError>, Failure> {
     let (order_id, at) = (new.order_id.0, Utc(new.at));
     dialect::lock(connection, "orders", &[order_id]).await?;
     if let Some(request) = &new.idempotent_request
         && let Some(key_use) = key_use::in_use(connection, &request.attempt.claim, at).await?
     {
-        return Ok(Err(AddDocumentsError::KeyInUse(key_use)));
+        return Ok(Err(WriteError::KeyInUse(key_use)));
     }
     let own = orders::table.find(order_id).filter(orders::client_id.eq(new.client.0));
     let erased_at = Prepared(own.select(orders::erased_at)).get_result(connection).await;
     match erased_at.optional()? {
-        None => return Ok(Err(AddDocumentsError::NoSuchOrder)),
-        Some(Some(Utc(_))) => return Ok(Err(AddDocumentsError::Erased)),
+        None => return Ok(Err(WriteError::NoSuchOrder)),
+        Some(Some(Utc(_))) => return Ok(Err(WriteError::Erased)),
         Some(None) => {}
     }
     let stored = documents::table.filter(documents::order_id.eq(order_id)).count();
     let stored: i64 = Prepared(stored).get_result(connection).await?;
     let stored = usize::try_from(stored).unwrap_or(usize::MAX);
     if stored.saturating_add(new.documents.len()) > new.max_documents {
-        return Ok(Err(AddDocumentsError::TooMany { stored }));
+        return Ok(Err(WriteError::TooMany { stored }));
     }
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let range = AddedRange { first_position: count(stored), count: count(new.documents.len()) };

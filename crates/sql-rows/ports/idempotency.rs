@@ -8,7 +8,7 @@ use diesel::{
 };
 use domain::{
     idempotency::{Claim, IdempotencyKey},
-    ports::{ClaimError, IdempotencyLedger, StoreError, Walked},
+    ports::{IdempotencyLedger, StoreError, Walked, WriteError},
 };
 use sql_rows::{Utc, WalkedKeyRow, row_limit, schema::idempotency_keys};
 use time::OffsetDateTime;
@@ -26,7 +26,7 @@ impl IdempotencyLedger for Store {
         claim: &Claim,
         now: OffsetDateTime,
         until: OffsetDateTime,
-    ) -> Result<(), ClaimError> {
+    ) -> Result<(), WriteError> {
         claims::claim(self, claim, Utc(now), Utc(until)).await
     }
 

@@ -8,7 +8,7 @@ use diesel::{
 };
 use domain::{
     ports::{
-        Cursor, DeliveryPage, DeliveryPageQuery, NewWebhookDelivery, ReplayBatch, StoreError,
+        Cursor, DeliveryPageQuery, NewWebhookDelivery, Page, ReplayBatch, StoreError,
         WebhookAttempted, WebhookLease, WebhookQueue, WebhookSlots, WebhookStats, WebhooksSettled,
     },
     webhook::{EndpointId, EndpointOwner, EventType, WebhookDelivery, WebhookDeliveryId},
@@ -82,7 +82,7 @@ impl WebhookQueue for Store {
         owner: EndpointOwner,
         endpoint: EndpointId,
         query: &DeliveryPageQuery,
-    ) -> Result<Option<DeliveryPage>, StoreError> {
+    ) -> Result<Option<Page<WebhookDelivery>>, StoreError> {
         let query = *query;
         self.read(async move |connection| page(connection, owner, endpoint, query).await).await
     }
@@ -189,7 +189,7 @@ async fn page(
     owner: EndpointOwner,
     endpoint: EndpointId,
     query: DeliveryPageQuery,
-) -> Result<Option<DeliveryPage>, Failure> {
+) -> Result<Option<Page<WebhookDelivery>>, Failure> {
     use webhook_deliveries::{endpoint_id, id, table};
 
     let (low, high, cursor) = match query.cursor {
@@ -217,7 +217,10 @@ async fn page(
         rows.order(id.desc()).get_results(connection).await?
     };
     let read = rows.into_iter().map(WebhookDeliveryRow::into_delivery);
-    Ok(Some(DeliveryPage::of(query, read.collect::<Result<_, _>>()?)))
+    let read = read.collect::<Result<_, _>>()?;
+    // A cursor is a delivery itself, so there is one beyond it.
+    let has_others = query.cursor != Cursor::Newest;
+    Ok(Some(Page::of(query.limit, &query.cursor, read, has_others)))
 }
 
 /// Makes the next deliveries of a replay due, the newest first. Returns the one before which the

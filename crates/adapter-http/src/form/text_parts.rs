@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use domain::order::{Field, JsonType, OrderRequest};
-use serde::de::DeserializeOwned;
+use domain::order::OrderRequest;
 
 use crate::respond::problem::Problem;
 
@@ -50,34 +49,15 @@ impl TextParts {
         }
     }
 
+    /// A blank part counts as absent.
     pub(super) fn into_request(mut self) -> Result<OrderRequest, Problem> {
-        let mut part = |name| self.0.remove(name);
-        let text = |text: Option<String>| text.map_or(Field::Absent, Field::Value);
-        let id = part("signingServiceId").map_or(Field::Absent, |id| Field::from_decimal(&id));
-        Ok(OrderRequest {
-            signing_service_id: id,
-            utc_time_date: text(part("utcTimeDate")),
-            utc_start_time_date: text(part("utcStartTimeDate")),
-            utc_end_time_date: text(part("utcEndTimeDate")),
-            signing_contacts_form_data: json(&mut part, "signingContactsFormData")?,
-            signing_details_form_data: json(&mut part, "signingDetailsFormData")?,
-            requested_by: json(&mut part, "requestedBy")?,
-        })
-    }
-}
-
-/// Reads a JSON part. A blank part counts as absent.
-fn json<T: for<'de> JsonType<'de>>(
-    part: impl FnOnce(&'static str) -> Option<String>,
-    name: &'static str,
-) -> Result<Field<T>, Problem>
-where
-    Field<T>: DeserializeOwned,
-{
-    match part(name).as_deref().map(str::trim) {
-        None | Some("") => Ok(Field::Absent),
-        Some(text) => serde_json::from_str(text).map_err(|error| {
-            Problem::malformed(format!("The part {name} is not valid JSON: {error}."))
-        }),
+        let mut request = OrderRequest::default();
+        for (name, _) in TEXT_PARTS {
+            let Some(text) = self.0.remove(name) else { continue };
+            request.add_part(name, text).map_err(|error| {
+                Problem::malformed(format!("The part {name} is not valid JSON: {error}."))
+            })?;
+        }
+        Ok(request)
     }
 }

@@ -41,7 +41,7 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
         page => page?,
     };
     let url = format!("{}/deliveries", path::of_webhook(&api.base_path, id));
-    let records = page.deliveries.iter();
+    let records = page.items.iter();
     let records = records.map(|delivery| (delivery.id.0, record::delivery(delivery, &endpoint)));
     list::page(&request, url, &paging, (page.has_older, page.has_newer), records)
 }

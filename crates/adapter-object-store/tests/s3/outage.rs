@@ -7,7 +7,7 @@ use std::{
 
 use domain::{
     document::ObjectKey,
-    ports::{BlobStore as _, GetError},
+    ports::{BlobStore as _, StoreError},
 };
 use futures_util::{TryStreamExt as _, future::join_all};
 use test_servers::s3::{S3Server, Treatment};
@@ -44,14 +44,14 @@ async fn stopped_bucket_fails_fast_and_recovers() {
     unavailable(&deleted.unwrap_err());
     assert!(took < Duration::from_secs(2), "{took:?}");
     let (read, took) = timed(store.get(&key, 0..100)).await;
-    assert!(matches!(read, Err(GetError::Unavailable(_))), "it may not be missing");
+    assert!(matches!(read, Err(StoreError::Unavailable(_))), "it may not be missing");
     assert!(took < ERROR_TIMEOUT, "{took:?}");
 
     server.start_again();
     assert_eq!(server.objects().len(), 1);
     store.check().await.unwrap();
     server.treat(|_| Treatment::Refuse(403));
-    assert!(matches!(store.get(&key, 0..100).await, Err(GetError::Unavailable(_))));
+    assert!(matches!(store.get(&key, 0..100).await, Err(StoreError::Unavailable(_))));
     server.treat(|_| Treatment::Serve);
     files.put(&store, LARGE).await.unwrap();
     store.delete(&key).await.unwrap();
@@ -65,7 +65,7 @@ async fn body_that_breaks_off_is_continued() {
     // More than the buffers of the connection hold.
     let (key, file) = files.make(20 * MIB);
     store.put(&key, &file).await.unwrap();
-    let mut stream = store.get(&key, 0..file.size).await.unwrap();
+    let mut stream = store.get(&key, 0..file.size).await.unwrap().unwrap();
     let mut read = stream.try_next().await.unwrap().unwrap().to_vec();
     server.stop();
     server.start_again();

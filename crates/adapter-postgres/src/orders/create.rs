@@ -12,7 +12,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     idempotency::{Claim, KeyUse},
     order::OrderId,
-    ports::CreateError,
+    ports::WriteError,
 };
 use sql_rows::{BatchObserver, PendingOrder, Utc, schema::orders};
 use tokio::{
@@ -57,11 +57,11 @@ const MAX_ATTEMPTS: usize = 20;
 struct Waiting {
     order: PendingOrder,
     since: Instant,
-    caller: oneshot::Sender<Result<OrderId, CreateError>>,
+    caller: oneshot::Sender<Result<OrderId, WriteError>>,
 }
 
 impl Waiting {
-    fn reply(self, outcome: Result<OrderId, CreateError>) {
+    fn reply(self, outcome: Result<OrderId, WriteError>) {
         // The caller may have given up; then the outcome is dropped.
         let _ = self.caller.send(outcome);
     }
@@ -140,7 +140,7 @@ impl Orders {
         let _ = self.observer.set(observer);
     }
 
-    pub(crate) async fn create(&self, order: PendingOrder) -> Result<OrderId, CreateError> {
+    pub(crate) async fn create(&self, order: PendingOrder) -> Result<OrderId, WriteError> {
         let (caller, outcome) = oneshot::channel();
         // Fails if the runtime has ended. The sender is dropped then.
         let _ = self.joining.send(Waiting { order, since: Instant::now(), caller });
@@ -259,7 +259,7 @@ async fn create_each(
 async fn reasons(
     connection: &mut AsyncPgConnection,
     rejected: &[Waiting],
-) -> Result<Vec<Option<CreateError>>, Failure> {
+) -> Result<Vec<Option<WriteError>>, Failure> {
     let Some(first) = rejected.first() else { return Ok(Vec::new()) };
     let file_numbers = rejected.iter().map(|waiting| &*waiting.order.row.file_number);
     let holders: Vec<(String, Utc)> = orders::table
@@ -281,8 +281,8 @@ async fn reasons(
             .get(&order.row.file_number)
             .filter(|created_at| **created_at > order.window_opens_at);
         let duplicate =
-            held_since.map(|created_at| CreateError::Duplicate { created_at: created_at.0 });
-        reasons.push(key_use.map(CreateError::KeyInUse).or(duplicate));
+            held_since.map(|created_at| WriteError::Duplicate { created_at: created_at.0 });
+        reasons.push(key_use.map(WriteError::KeyInUse).or(duplicate));
     }
     Ok(reasons)
 }
@@ -298,11 +298,11 @@ async fn reply_failure(
     let mut is_broken = failure.breaks_connection();
     for waiting in batch {
         let error = match (failure.constraint(), &waiting.order.idempotent_request) {
-            (Some(ADOPTION), _) => CreateError::UploadSwept,
+            (Some(ADOPTION), _) => WriteError::UploadSwept,
             (Some(KEY_IN_USE), Some(request)) => {
                 let (claim, now) = (&request.attempt.claim, waiting.order.row.created_at);
                 match in_use_or_released(connection, claim, now).await {
-                    Ok(key_use) => CreateError::KeyInUse(key_use),
+                    Ok(key_use) => WriteError::KeyInUse(key_use),
                     Err(failure) => {
                         is_broken |= failure.breaks_connection();
                         failure.into()

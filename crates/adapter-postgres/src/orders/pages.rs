@@ -91,7 +91,8 @@ pub(crate) async fn page(
         (Toward::Newer, Some(id)) => (range.low.max(id.saturating_add(1)), range.high),
     };
     let rows = orders(connection, client, query, toward, (low, high)).await?;
-    Ok(Some(Page::of(query, ListedRow::all_listed(rows)?, range.has_others)))
+    let orders = ListedRow::all_listed(rows)?;
+    Ok(Some(Page::of(query.limit, &query.cursor, orders, range.has_others)))
 }
 
 fn has_instants(query: &PageQuery) -> bool {

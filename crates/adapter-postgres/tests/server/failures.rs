@@ -5,9 +5,7 @@ use contract_tests::samples::{
 };
 use domain::{
     idempotency::IdempotentRequest,
-    ports::{
-        ApiKeyRepo as _, CreateError, NewOrder, OrderRepo as _, StoreError, UploadLedger as _,
-    },
+    ports::{ApiKeyRepo as _, NewOrder, OrderRepo as _, StoreError, UploadLedger as _, WriteError},
 };
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
 use time::Duration;
@@ -55,7 +53,7 @@ async fn server_state_is_unavailable_and_bad_row_internal() {
     ] {
         reject_orders(&database, code);
         let rejected = create(&store, "F-1").await.unwrap_err();
-        assert!(matches!(rejected, CreateError::Internal(_)), "{meaning}: {rejected:?}");
+        assert!(matches!(rejected, WriteError::Internal(_)), "{meaning}: {rejected:?}");
     }
     database.sql("DROP TRIGGER reject ON orders");
     create(&store, "F-1").await.unwrap();

@@ -13,7 +13,7 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::OrderId,
-    ports::{AddDocumentsError, CreateError, NewDocuments, NewOrder, OrderRepo, StoreError},
+    ports::{NewDocuments, NewOrder, OrderRepo, StoreError, WriteError},
     webhook::EventType,
 };
 use sql_rows::{
@@ -34,12 +34,12 @@ impl OrderRepo for SqliteStore {
         &self,
         order: &NewOrder,
         window: DuplicateWindow,
-    ) -> Result<OrderId, CreateError> {
+    ) -> Result<OrderId, WriteError> {
         let order = PendingOrder::new(order, window).map_err(Failure::Unstorable)?;
         self.writer.run(move |connection| at_once(create(connection, order))).await
     }
 
-    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
+    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, WriteError> {
         add_documents::add_documents(self, new).await
     }
 
@@ -57,17 +57,17 @@ impl OrderRepo for SqliteStore {
 async fn create(
     connection: &mut SqliteConnection,
     order: PendingOrder,
-) -> Result<OrderId, CreateError> {
+) -> Result<OrderId, WriteError> {
     let at = order.row.created_at;
     if let Some(request) = &order.idempotent_request
         && let Some(key_use) = key_use::in_use(connection, &request.attempt.claim, at).await?
     {
-        return Err(CreateError::KeyInUse(key_use));
+        return Err(WriteError::KeyInUse(key_use));
     }
     let order_id = insert(connection, &order)?;
     let documents = order.documents.into_iter().map(|row| DocumentRow { order_id, ..row });
     match dialect::store_documents(connection, documents.collect()).await {
-        Err(Failure::Swept) => return Err(CreateError::UploadSwept),
+        Err(Failure::Swept) => return Err(WriteError::UploadSwept),
         stored => stored?,
     }
     let event = NewEventRow::new(EventType::OrderCreated, order_id, at);
@@ -81,7 +81,7 @@ async fn create(
 
 /// Inserts an order that takes its file number. Fails if the window of the order that holds the
 /// number is not over.
-fn insert(connection: &mut SqliteConnection, order: &PendingOrder) -> Result<i64, CreateError> {
+fn insert(connection: &mut SqliteConnection, order: &PendingOrder) -> Result<i64, WriteError> {
     let holder = orders::table.filter(
         orders::file_number
             .eq(&order.row.file_number)
@@ -106,7 +106,7 @@ fn insert(connection: &mut SqliteConnection, order: &PendingOrder) -> Result<i64
     if released == 0 {
         let created_at: Utc =
             holder.select(orders::created_at).first(connection).map_err(Failure::from)?;
-        return Err(CreateError::Duplicate { created_at: created_at.0 });
+        return Err(WriteError::Duplicate { created_at: created_at.0 });
     }
     Ok(insert(connection).map_err(Failure::from)?)
 }

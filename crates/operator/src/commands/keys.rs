@@ -95,13 +95,13 @@ pub(super) async fn run(
 ) -> Result<()> {
     match command {
         KeysCommand::Issue(terms) => issue(keys, terms).await,
-        KeysCommand::List(format) => list(&keys.list().await?, format, now),
+        KeysCommand::List(format) => list(&keys.keys.list().await?, format, now),
         KeysCommand::Rotate { id, grace_hours } => rotate(keys, id, grace_hours).await,
         KeysCommand::Revoke { id } => match keys.revoke(ApiKeyId(id), &operator()).await? {
             Some(_) => print(&format!("key {id} is revoked\n")),
             None => bail!("there is no key {id}"),
         },
-        KeysCommand::Trail(format) => list_trail(&keys.trail().await?, format),
+        KeysCommand::Trail(format) => list_trail(&keys.keys.trail().await?, format),
     }
 }
 

@@ -178,7 +178,7 @@ async fn execute(command: WebhooksCommand, webhooks: &ManageWebhooks) -> Result<
             if page.has_older {
                 eprintln!("only the newest {MAX_LISTED} are listed");
             }
-            list_deliveries(&page.deliveries, format)
+            list_deliveries(&page.items, format)
         }
         Command::Replay { id, delivery, since, until } => {
             let (owner, id) = (owner(webhooks, id).await?, EndpointId(id));

@@ -6,7 +6,7 @@ use contract_tests::{
 use domain::{
     idempotency::{Answered, Fingerprint, KeyUse},
     order::{OrderId, StoredOrder},
-    ports::{ClaimError, Kept},
+    ports::{Kept, WriteError},
 };
 
 use crate::test_support::{Answer, NOW, Ports, TestApi, form, part};
@@ -63,7 +63,7 @@ async fn key_of_another_request_is_rejected() {
     ports
         .idempotency
         .expect_claim()
-        .returning(move |_, _, _| Err(ClaimError::InUse(KeyUse::Answered(answered))));
+        .returning(move |_, _, _| Err(WriteError::KeyInUse(KeyUse::Answered(answered))));
 
     let request = request(&[deed()]).insert_header(("idempotency-key", "8e03978e"));
     ports.api().send(request).await.problem(422, "idempotency_key_reused");

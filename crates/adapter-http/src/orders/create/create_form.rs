@@ -28,7 +28,6 @@ pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: Sta
         repeated
     } else {
         let OrderForm { request: order, documents, held } = form;
-        let order = Box::new(order);
         let (create, metrics) = (api.create_order.clone(), api.metrics.clone());
         let work = async move {
             create.create_with_documents(&key, order, documents, attempt.as_ref()).await

@@ -1,6 +1,6 @@
 use actix_web::test::TestRequest;
 use contract_tests::{documents, samples::minimal_request};
-use domain::ports::{ClaimError, StoreError};
+use domain::ports::{StoreError, WriteError};
 
 use super::*;
 use crate::test_support::{Answer, Ports, form, part};
@@ -73,7 +73,7 @@ async fn unresponsive_ledger_is_unavailable() {
     ports
         .idempotency
         .expect_claim()
-        .returning(|_, _, _| Err(ClaimError::Unavailable("down".into())));
+        .returning(|_, _, _| Err(WriteError::Unavailable("down".into())));
     ports.idempotency.expect_release().returning(|_| Ok(()));
 
     post_with_key(ports, deed()).await.problem(503, "unavailable");

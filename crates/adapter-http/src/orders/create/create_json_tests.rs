@@ -1,5 +1,5 @@
 use contract_tests::samples::minimal_request;
-use domain::ports::{CreateError, StoreError};
+use domain::ports::{StoreError, WriteError};
 use serde_json::Value;
 
 use super::*;
@@ -13,7 +13,7 @@ async fn post(ports: Ports, order: &Value) -> Answer {
 #[actix_web::test]
 async fn unresponsive_store_is_unavailable() {
     let mut ports = Ports::new();
-    ports.orders.expect_create().returning(|_, _| Err(CreateError::Unavailable("down".into())));
+    ports.orders.expect_create().returning(|_, _| Err(WriteError::Unavailable("down".into())));
 
     let answer = post(ports, &minimal_request()).await;
 

@@ -3,7 +3,7 @@
 use actix_web::HttpRequest;
 use domain::{
     order::{OrderId, ViolationCode, text_rule},
-    orders::read_order::ReadError,
+    orders::order_error::OrderError,
     ports::{Cursor, ListedOrder, PageQuery},
 };
 
@@ -23,14 +23,14 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     let key = admit(&request, &api, Policy::Reads).await?;
     let (query, paging) = parse(request.query_string())?;
     let page = match api.read_order.page(key.client(), &query).await {
-        Err(ReadError::UnknownCursor) => {
+        Err(OrderError::UnknownCursor) => {
             let detail = "must be the identifier of an order of this client";
             return Err(paging.unknown_cursor("unknown_order", detail));
         }
         page => page?,
     };
     let url = format!("{}{}", api.base_path, path::ORDERS);
-    let records = page.orders.iter().map(|ListedOrder { stored, documents }| {
+    let records = page.items.iter().map(|ListedOrder { stored, documents }| {
         (stored.id.0, OrderRecord::new(stored, Some(*documents)))
     });
     list::page(&request, url, &paging, (page.has_older, page.has_newer), records)

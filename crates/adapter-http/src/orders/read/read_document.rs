@@ -17,7 +17,7 @@ use bytes::Bytes;
 use domain::{
     document::StoredDocument,
     order::OrderId,
-    orders::read_order::ReadError,
+    orders::order_error::OrderError,
     ports::{BlobStream, error_chain},
 };
 use futures_util::{
@@ -76,7 +76,7 @@ pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
     let range = part.map_or(0..size, |(first, last)| first..last.saturating_add(1));
     let length = range.end.saturating_sub(range.start);
     let blocks = api.read_order.bytes(key.client(), id, position, &document, range).await;
-    if matches!(blocks, Err(ReadError::MissingObject { .. })) {
+    if matches!(blocks, Err(OrderError::MissingObject { .. })) {
         // The log has its order.
         api.metrics.documents_missing.inc();
     }
