@@ -24,10 +24,10 @@ use domain::{
         read_order::ReadOrder, scan_documents::ScanDocuments,
     },
     ports::{
-        AddDocumentsError, CreateError, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy,
-        MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockSecretBox, MockUploadLedger,
-        MockWebhookQueue, MockWebhookRepo, MockWebhookSender, NewDocuments, NewOrder, OrderRepo,
-        StoreError,
+        MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockIdempotencyLedger,
+        MockOrderReader, MockOrderRepo, MockSecretBox, MockUploadLedger, MockWebhookQueue,
+        MockWebhookRepo, MockWebhookSender, NewDocuments, NewOrder, OrderRepo, StoreError,
+        WriteError,
     },
     webhook::manage_webhooks::ManageWebhooks,
 };
@@ -237,14 +237,14 @@ impl OrderRepo for HeldOrders {
         &self,
         order: &NewOrder,
         window: DuplicateWindow,
-    ) -> Result<OrderId, CreateError> {
+    ) -> Result<OrderId, WriteError> {
         if let Some(hold) = &self.hold {
             hold.acquire().await.unwrap().forget();
         }
         self.orders.create(order, window).await
     }
 
-    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
+    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, WriteError> {
         self.orders.add_documents(new).await
     }
 

@@ -9,7 +9,7 @@ use std::{
 
 use domain::{
     document::SpooledFile,
-    ports::{BlobStream, GetError, StoreError},
+    ports::{BlobStream, StoreError},
 };
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt as _, PutPayload, path::Path};
 use tokio::time::timeout;
@@ -136,21 +136,21 @@ impl Bucket {
         &self,
         location: Path,
         left: Range<u64>,
-    ) -> Result<BlobStream, GetError> {
+    ) -> Result<Option<BlobStream>, StoreError> {
         let (objects, hint) = (Arc::clone(&self.objects), self.hint);
         let range = RemoteRange { objects, location, left, hint };
         let request = async {
             match range.request().await {
-                Err(error) if is_absent(&error) => Ok(Err(GetError::Missing)),
+                Err(error) if is_absent(&error) => Ok(Ok(None)),
                 Err(error) if is_beyond_end(&error) => {
-                    Ok(Err(GetError::Internal(Failure::of(&error, "").into())))
+                    Ok(Err(StoreError::Internal(Failure::of(&error, "").into())))
                 }
-                done => done.map(Ok),
+                done => done.map(|found| Ok(Some(found))),
             }
         };
-        let found = self.request(0, request).await??;
+        let Some(found) = self.request(0, request).await?? else { return Ok(None) };
         check_size(found.range.end, &range.left)?;
-        Ok(range.stream(found.into_stream()))
+        Ok(Some(range.stream(found.into_stream())))
     }
 
     pub(crate) async fn delete(&self, location: &Path) -> Result<(), StoreError> {

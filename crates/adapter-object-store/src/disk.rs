@@ -14,7 +14,7 @@ use std::{
 use bytes::Bytes;
 use domain::{
     document::{Sha256Digest, SpooledFile},
-    ports::{BlobStream, GetError, StoreError},
+    ports::{BlobStream, StoreError},
 };
 use futures_util::{StreamExt as _, stream};
 use sha2::{Digest as _, Sha256};
@@ -109,18 +109,22 @@ impl Disk {
         Ok(folder)
     }
 
-    /// Opens an object that has all bytes of a range.
-    pub(crate) fn open_object(&self, object: &str, range: &Range<u64>) -> Result<File, GetError> {
+    /// Opens an object that has all bytes of a range; `None` if there is none.
+    pub(crate) fn open_object(
+        &self,
+        object: &str,
+        range: &Range<u64>,
+    ) -> Result<Option<File>, StoreError> {
         let opened = File::open(self.root.join(object));
         let (size, file) = match opened.and_then(|file| Ok((file.metadata()?.len(), file))) {
             // Without the folder, nothing is known of its objects.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.root.exists() => {
-                return Err(GetError::Missing);
+                return Ok(None);
             }
             opened => opened.map_err(unavailable)?,
         };
         check_size(size, range)?;
-        Ok(file)
+        Ok(Some(file))
     }
 
     /// Removes an object durably, and what a killed process has copied of it.

@@ -8,7 +8,7 @@ use std::{
 
 use domain::{
     document::{Sha256Digest, SpooledFile},
-    ports::{GetError, StoreError},
+    ports::StoreError,
 };
 use object_store::PutPayload;
 use sha2::{Digest as _, Sha256};
@@ -58,12 +58,12 @@ impl SpoolReader {
 }
 
 /// Checks that an object of `size` bytes has all bytes of a range.
-pub(crate) fn check_size(size: u64, range: &Range<u64>) -> Result<(), GetError> {
+pub(crate) fn check_size(size: u64, range: &Range<u64>) -> Result<(), StoreError> {
     if range.end <= size {
         return Ok(());
     }
     let end = range.end;
-    Err(GetError::Internal(
+    Err(StoreError::Internal(
         format!("the object has {size} bytes, and {end} were to be read").into(),
     ))
 }

@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use domain::{
     document::{ObjectKey, SpooledFile},
-    ports::{BlobStore, BlobStream, GetError, StoreError},
+    ports::{BlobStore, BlobStream, StoreError},
 };
 use object_store::{ObjectStore, path::Path};
 
@@ -86,13 +86,17 @@ impl BlobStore for ObjectBlobStore {
         }
     }
 
-    async fn get(&self, key: &ObjectKey, range: Range<u64>) -> Result<BlobStream, GetError> {
+    async fn get(
+        &self,
+        key: &ObjectKey,
+        range: Range<u64>,
+    ) -> Result<Option<BlobStream>, StoreError> {
         let location = location(key)?;
         match &self.0 {
             Place::Disk(disk) => {
                 let wanted = range.clone();
                 let open = move |disk: &Disk| disk.open_object(location.as_ref(), &wanted);
-                Ok(blocks(disk.run(open).await?, range))
+                Ok(disk.run(open).await?.map(|file| blocks(file, range)))
             }
             Place::Bucket(bucket) => bucket.get(location, range).await,
         }

@@ -10,7 +10,7 @@ use diesel::{
     result::Error as DatabaseError,
 };
 use diesel_async::pooled_connection::deadpool::PoolError;
-use domain::ports::{AddDocumentsError, Cause, ClaimError, CreateError, StoreError};
+use domain::ports::{Cause, StoreError, WriteError};
 use sql_rows::Unreadable;
 
 /// The reason why a statement had no known effect.
@@ -131,4 +131,4 @@ macro_rules! port_errors {
         }
     )*};
 }
-port_errors!(StoreError, CreateError, AddDocumentsError, ClaimError);
+port_errors!(StoreError, WriteError);

@@ -9,7 +9,7 @@ use diesel::{
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     idempotency::{Claim, IdempotencyKey, KeyUse},
-    ports::{ClaimError, IdempotencyLedger, StoreError, Walked},
+    ports::{IdempotencyLedger, StoreError, Walked, WriteError},
 };
 use sql_rows::{KeyUseRow, WalkedKeyRow, row_limit, schema::idempotency_keys};
 use time::OffsetDateTime;
@@ -57,7 +57,7 @@ impl IdempotencyLedger for PostgresStore {
         claim: &Claim,
         now: OffsetDateTime,
         until: OffsetDateTime,
-    ) -> Result<(), ClaimError> {
+    ) -> Result<(), WriteError> {
         let claimed = self.pool.run(async |connection| {
             let take = sql_query(CLAIM)
                 .bind::<BigInt, _>(claim.key.client.0)
@@ -68,7 +68,7 @@ impl IdempotencyLedger for PostgresStore {
             if Prepared(take).execute(connection).await? > 0 {
                 return Ok(Ok(()));
             }
-            Ok(Err(ClaimError::InUse(in_use_or_released(connection, claim, now).await?)))
+            Ok(Err(WriteError::KeyInUse(in_use_or_released(connection, claim, now).await?)))
         });
         claimed.await?
     }

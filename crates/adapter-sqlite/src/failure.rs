@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use diesel::{ConnectionError, result::DatabaseErrorKind, result::Error as DatabaseError};
-use domain::ports::{AddDocumentsError, Cause, ClaimError, CreateError, StoreError};
+use domain::ports::{Cause, StoreError, WriteError};
 use sql_rows::Unreadable;
 
 /// A failure that every call of a transaction has met.
@@ -90,4 +90,4 @@ macro_rules! into_port_errors {
         }
     )+};
 }
-into_port_errors!(StoreError, CreateError, AddDocumentsError, ClaimError);
+into_port_errors!(StoreError, WriteError);

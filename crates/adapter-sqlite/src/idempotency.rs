@@ -9,7 +9,7 @@ use diesel::{
 };
 use domain::{
     idempotency::{AddedRange, Claim, IdempotencyKey, IdempotentRequest, KeyUse},
-    ports::{ClaimError, IdempotencyLedger, StoreError, Walked},
+    ports::{IdempotencyLedger, StoreError, Walked, WriteError},
 };
 use sql_rows::{KeyUseRow, Utc, WalkedKeyRow, row_limit, schema::idempotency_keys};
 use time::OffsetDateTime;
@@ -60,10 +60,10 @@ impl IdempotencyLedger for SqliteStore {
         claim: &Claim,
         now: OffsetDateTime,
         until: OffsetDateTime,
-    ) -> Result<(), ClaimError> {
+    ) -> Result<(), WriteError> {
         let (claim, now) = (claim.clone(), Utc(now));
         let take = move |connection: &mut SqliteConnection| match in_use(connection, &claim, now)? {
-            Some(key_use) => Err(ClaimError::InUse(key_use)),
+            Some(key_use) => Err(WriteError::KeyInUse(key_use)),
             None => Ok(KeyRow::claimed(&claim, now, until).replace(connection)?),
         };
         self.writer.run(take).await

@@ -10,7 +10,7 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest},
     order::OrderId,
-    ports::{AddDocumentsError, CreateError, NewDocuments, NewOrder, OrderRepo, StoreError},
+    ports::{NewDocuments, NewOrder, OrderRepo, StoreError, WriteError},
     webhook::EventType,
 };
 use sql_rows::{
@@ -26,12 +26,12 @@ impl OrderRepo for SqliteStore {
         &self,
         order: &NewOrder,
         window: DuplicateWindow,
-    ) -> Result<OrderId, CreateError> {
+    ) -> Result<OrderId, WriteError> {
         let order = PendingOrder::new(order, window).map_err(Failure::Unstorable)?;
         self.writer.run(move |connection| create(connection, order)).await
     }
 
-    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
+    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, WriteError> {
         let addition = PendingAddition::new(new).map_err(Failure::Unstorable)?;
         self.writer.run(move |connection| add_documents(connection, addition)).await
     }
@@ -47,16 +47,16 @@ impl OrderRepo for SqliteStore {
     }
 }
 
-fn create(connection: &mut SqliteConnection, order: PendingOrder) -> Result<OrderId, CreateError> {
+fn create(connection: &mut SqliteConnection, order: PendingOrder) -> Result<OrderId, WriteError> {
     let created_at = order.row.created_at;
     let idempotent_request = order.idempotent_request.as_ref();
     if let Some(key_use) = idempotency::in_use_by(connection, idempotent_request, created_at)? {
-        return Err(CreateError::KeyInUse(key_use));
+        return Err(WriteError::KeyInUse(key_use));
     }
     let id = insert(connection, &order)?;
     for document in order.documents {
         if !store(connection, DocumentRow { order_id: id, ..document })? {
-            return Err(CreateError::UploadSwept);
+            return Err(WriteError::UploadSwept);
         }
     }
     note(connection, EventType::OrderCreated, id, created_at, idempotent_request, None)?;
@@ -65,7 +65,7 @@ fn create(connection: &mut SqliteConnection, order: PendingOrder) -> Result<Orde
 
 /// Inserts an order that takes its file number. Fails if the window of the order that holds the
 /// number is not over.
-fn insert(connection: &mut SqliteConnection, order: &PendingOrder) -> Result<i64, CreateError> {
+fn insert(connection: &mut SqliteConnection, order: &PendingOrder) -> Result<i64, WriteError> {
     let holder = orders::table.filter(
         orders::file_number
             .eq(&order.row.file_number)
@@ -81,7 +81,7 @@ fn insert(connection: &mut SqliteConnection, order: &PendingOrder) -> Result<i64
         Err(Error::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => {
             let created_at: Utc =
                 holder.select(orders::created_at).first(connection).map_err(Failure::from)?;
-            Err(CreateError::Duplicate { created_at: created_at.0 })
+            Err(WriteError::Duplicate { created_at: created_at.0 })
         }
         id => Ok(id.map_err(Failure::from)?),
     }
@@ -90,10 +90,10 @@ fn insert(connection: &mut SqliteConnection, order: &PendingOrder) -> Result<i64
 fn add_documents(
     connection: &mut SqliteConnection,
     new: PendingAddition,
-) -> Result<AddedRange, AddDocumentsError> {
+) -> Result<AddedRange, WriteError> {
     let idempotent_request = new.idempotent_request.as_ref();
     if let Some(key_use) = idempotency::in_use_by(connection, idempotent_request, new.at)? {
-        return Err(AddDocumentsError::KeyInUse(key_use));
+        return Err(WriteError::KeyInUse(key_use));
     }
     let own = orders::table.find(new.order_id).filter(orders::client_id.eq(new.client_id));
     let changed = diesel::update(own)
@@ -103,8 +103,8 @@ fn add_documents(
     let changed: Option<Option<Utc>> = changed.optional().map_err(Failure::from)?;
     match changed {
         Some(None) => {}
-        Some(Some(_erased_at)) => return Err(AddDocumentsError::Erased),
-        None => return Err(AddDocumentsError::NoSuchOrder),
+        Some(Some(_erased_at)) => return Err(WriteError::Erased),
+        None => return Err(WriteError::NoSuchOrder),
     }
     let stored: i64 = documents::table
         .filter(documents::order_id.eq(new.order_id))
@@ -116,7 +116,7 @@ fn add_documents(
         let position =
             i32::try_from(position).map_err(|error| Failure::Unstorable(error.into()))?;
         if !store(connection, DocumentRow { order_id: new.order_id, position, ..document })? {
-            return Err(AddDocumentsError::UploadSwept);
+            return Err(WriteError::UploadSwept);
         }
     }
     let event = EventType::DocumentsAdded;

@@ -104,7 +104,7 @@ pub(crate) fn page(
         Some(others) => !load(others, 1)?.is_empty(),
         None => false,
     };
-    Ok(Some(Page::of(query, orders, has_others)))
+    Ok(Some(Page::of(query.limit, &query.cursor, orders, has_others)))
 }
 
 /// Selects the orders of a page in a range of identifiers.

@@ -17,8 +17,8 @@ use diesel::{
 use domain::{
     order::OrderId,
     ports::{
-        ApiKeyRepo, CreateError, DeliveryQueue as _, NewOrder, OrderRepo as _, QueueStats,
-        StoreError, UploadLedger as _,
+        ApiKeyRepo, DeliveryQueue as _, NewOrder, OrderRepo as _, QueueStats, StoreError,
+        UploadLedger as _, WriteError,
     },
 };
 use futures_util::future::join_all;
@@ -124,7 +124,7 @@ async fn restarted_store_has_everything_in_one_file() {
     assert_eq!(store.condemn(&uploads).await.unwrap(), uploads);
     assert!(matches!(
         store.create(&new_order("F-1", NOW), WINDOW).await,
-        Err(CreateError::Duplicate { .. })
+        Err(WriteError::Duplicate { .. })
     ));
 }
 

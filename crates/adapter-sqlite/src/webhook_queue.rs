@@ -11,8 +11,8 @@ use diesel::{
 };
 use domain::{
     ports::{
-        Cursor, DeliveryPage, DeliveryPageQuery, EndpointEffect, ReplayBatch, StoreError,
-        WebhookAttempted, WebhookLease, WebhookQueue, WebhookSlots, WebhookStats, WebhooksSettled,
+        Cursor, DeliveryPageQuery, EndpointEffect, Page, ReplayBatch, StoreError, WebhookAttempted,
+        WebhookLease, WebhookQueue, WebhookSlots, WebhookStats, WebhooksSettled,
     },
     webhook::{
         DisabledBy, EndpointId, EndpointOwner, EventType, WebhookDelivery, WebhookDeliveryId,
@@ -87,7 +87,7 @@ impl WebhookQueue for SqliteStore {
         owner: EndpointOwner,
         endpoint: EndpointId,
         query: &DeliveryPageQuery,
-    ) -> Result<Option<DeliveryPage>, StoreError> {
+    ) -> Result<Option<Page<WebhookDelivery>>, StoreError> {
         let query = *query;
         self.read(move |connection| page(connection, owner, endpoint, query)).await
     }
@@ -334,7 +334,7 @@ fn page(
     owner: EndpointOwner,
     endpoint: EndpointId,
     query: DeliveryPageQuery,
-) -> Result<Option<DeliveryPage>, Failure> {
+) -> Result<Option<Page<WebhookDelivery>>, Failure> {
     let of_endpoint =
         || webhook_deliveries::table.filter(webhook_deliveries::endpoint_id.eq(endpoint.0));
     let is_known = match query.cursor {
@@ -362,7 +362,10 @@ fn page(
             .load(connection)?,
     };
     let read = rows.into_iter().map(WebhookDeliveryRow::into_delivery);
-    Ok(Some(DeliveryPage::of(query, read.collect::<Result<_, _>>()?)))
+    let read = read.collect::<Result<_, _>>()?;
+    // A cursor is a delivery itself, so there is one beyond it.
+    let has_others = query.cursor != Cursor::Newest;
+    Ok(Some(Page::of(query.limit, &query.cursor, read, has_others)))
 }
 
 fn reset(connection: &mut SqliteConnection, id: i64, at: OffsetDateTime) -> Result<bool, Failure> {

@@ -105,10 +105,7 @@ impl Delivery {
         if now - self.created_at >= MAX_AGE {
             return None;
         }
-        let mut random = [0; 4];
-        entropy.fill(&mut random);
-        let jitter = f64::from(u32::from_le_bytes(random)) / f64::from(u32::MAX);
-        Some(now + delay * (0.5 + jitter / 2.0))
+        Some(now + delay * (0.5 + entropy.fraction() / 2.0))
     }
 }
 

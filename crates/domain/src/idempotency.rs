@@ -51,9 +51,7 @@ pub struct Claim {
 impl Claim {
     /// Returns a new claim to `key`.
     pub fn new(key: IdempotencyKey, entropy: &dyn Entropy) -> Self {
-        let mut token = [0; 16];
-        entropy.fill(&mut token);
-        Self { key, token: ClaimToken(token) }
+        Self { key, token: ClaimToken(entropy.bytes()) }
     }
 }
 

@@ -5,6 +5,7 @@ pub mod create_order;
 pub mod erase_orders;
 pub mod forget_keys;
 pub mod intake;
+pub mod order_error;
 pub mod read_order;
 pub mod scan_documents;
 pub mod sweep_uploads;

@@ -107,11 +107,6 @@ pub(crate) fn infected() -> Verdict {
     Verdict::Infected { signature: "Eicar".to_owned() }
 }
 
-/// Returns the outcome of a scan without a scanner that answers.
-pub(crate) fn scanner_is_down() -> Result<Verdict, ScanError> {
-    Err(ScanError::Unavailable("down".into()))
-}
-
 /// Returns key 1, of client 1.
 pub(crate) fn api_key() -> ApiKey {
     ApiKey {

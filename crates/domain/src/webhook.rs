@@ -254,10 +254,7 @@ impl WebhookDelivery {
         let step = usize::try_from(self.failures).unwrap_or(usize::MAX);
         let delay = *DELAYS.get(step)?;
         let longest = DELAYS.get(step + 1).copied().unwrap_or(delay);
-        let mut random = [0; 4];
-        entropy.fill(&mut random);
-        let random = f64::from(u32::from_le_bytes(random)) / f64::from(u32::MAX);
-        let jittered = delay * (1.0 - JITTER + 2.0 * JITTER * random);
+        let jittered = delay * (1.0 - JITTER + 2.0 * JITTER * entropy.fraction());
         let asked = retry_after.unwrap_or_default().min(longest);
         Some(now.saturating_add(jittered.max(asked)))
     }
@@ -265,9 +262,7 @@ impl WebhookDelivery {
 
 /// Returns a new random key of a message, of 128 bits.
 pub(crate) fn message_key(entropy: &dyn Entropy) -> String {
-    let mut key = [0; 16];
-    entropy.fill(&mut key);
-    hex::encode(&key)
+    hex::encode(&entropy.bytes::<16>())
 }
 
 /// A mail to the contact of a client about an endpoint that fails: a warning while it is enabled,

@@ -7,7 +7,7 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest},
     order::{OrderId, OrderStatus, StoredOrder, record::OrderRecord},
-    ports::{AddDocumentsError, Cause, Kept, ListedOrder, NewDocuments, NewOrder},
+    ports::{Cause, Kept, ListedOrder, NewDocuments, NewOrder, WriteError},
 };
 
 use crate::{
@@ -189,11 +189,11 @@ impl PendingAddition {
     }
 
     /// Returns the positions of the documents in an order that has `stored` documents.
-    pub fn range(&self, stored: i64) -> Result<AddedRange, AddDocumentsError> {
+    pub fn range(&self, stored: i64) -> Result<AddedRange, WriteError> {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let stored = usize::try_from(stored).unwrap_or(usize::MAX);
         if stored.saturating_add(self.documents.len()) > self.max_documents {
-            return Err(AddDocumentsError::TooMany { stored });
+            return Err(WriteError::TooMany { stored });
         }
         Ok(AddedRange { first_position: count(stored), count: count(self.documents.len()) })
     }

@@ -12,9 +12,9 @@ use domain::{
     idempotency::AddedRange,
     order::OrderId,
     ports::{
-        AddDocumentsError, BlobStore, BlobStream, CreateError, GetError, NewDocuments, NewOrder,
-        Notifier, NotifyError, OrderRepo, StoreError, UrlRefused, WebhookAnswer, WebhookError,
-        WebhookRequest, WebhookSender,
+        BlobStore, BlobStream, NewDocuments, NewOrder, Notifier, NotifyError, OrderRepo,
+        StoreError, UrlRefused, WebhookAnswer, WebhookError, WebhookRequest, WebhookSender,
+        WriteError,
     },
     trace_context::TraceContext,
     webhook::EndpointNotice,
@@ -38,7 +38,7 @@ impl OrderRepo for TracedOrders {
         &self,
         order: &NewOrder,
         window: DuplicateWindow,
-    ) -> Result<OrderId, CreateError> {
+    ) -> Result<OrderId, WriteError> {
         let Some(trace) = trace_context::of_span(&Span::current()) else {
             return self.0.create(order, window).await;
         };
@@ -48,7 +48,7 @@ impl OrderRepo for TracedOrders {
         self.0.create(&order, window).instrument(span).await
     }
 
-    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
+    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, WriteError> {
         let span = tracing::info_span!(target: STEPS, "commit");
         self.0.add_documents(new).instrument(span).await
     }
@@ -70,7 +70,11 @@ impl BlobStore for TracedBlobs {
         self.0.put(key, file).instrument(span).await
     }
 
-    async fn get(&self, key: &ObjectKey, range: Range<u64>) -> Result<BlobStream, GetError> {
+    async fn get(
+        &self,
+        key: &ObjectKey,
+        range: Range<u64>,
+    ) -> Result<Option<BlobStream>, StoreError> {
         self.0.get(key, range).await
     }
 
@@ -149,7 +153,7 @@ impl WebhookSender for TracedWebhooks {
                 }
             }
             Err(error) => {
-                span.record("error.type", error.as_str());
+                span.record("error.type", error.to_string());
                 fail(&span);
             }
         }

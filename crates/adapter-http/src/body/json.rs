@@ -2,11 +2,11 @@
 
 use actix_web::{HttpMessage as _, HttpRequest, http::header, web};
 use bytes::Bytes;
-use domain::{
-    api_key::ApiKeyId,
-    order::{Field, JsonType, ViolationCode},
+use domain::{api_key::ApiKeyId, order::ViolationCode};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, IgnoredAny, MapAccess, Visitor},
 };
-use serde::de::{Error as _, MapAccess};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -39,12 +39,16 @@ pub(crate) fn unsupported_media_type() -> Problem {
     Problem::new(ProblemCode::UnsupportedMediaType, "The content type must be application/json.")
 }
 
-/// Parses a body into a type that is an object.
-pub(crate) fn parse<T: for<'de> JsonType<'de>>(body: &[u8]) -> Result<Field<T>, Problem> {
+/// Parses a body into a type that is an object; `None` if it is other JSON.
+pub(crate) fn parse<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<Option<T>, Problem> {
     let text =
         std::str::from_utf8(body).map_err(|_| Problem::malformed("The body is not UTF-8."))?;
-    serde_json::from_str(text)
-        .map_err(|error| Problem::malformed(format!("The body is not valid JSON: {error}.")))
+    let object = if text.trim_start().starts_with('{') {
+        serde_json::from_str(text).map(Some)
+    } else {
+        serde_json::from_str(text).map(|IgnoredAny| None)
+    };
+    object.map_err(|error| Problem::malformed(format!("The body is not valid JSON: {error}.")))
 }
 
 /// Reads a body that is an object, and returns its members.
@@ -55,29 +59,36 @@ pub(crate) async fn read_object(
     key: ApiKeyId,
 ) -> Result<Map<String, Value>, Problem> {
     let body = read(request, payload, limit, key).await?;
-    match parse(&body)? {
-        Field::Value(Members(members)) => Ok(members),
-        Field::Absent | Field::Mistyped => {
-            let code = ViolationCode::WrongType.as_str();
-            let error = FieldProblem::at("", code, "must be a JSON object");
-            Err(Problem::invalid(ProblemCode::ValidationFailed, vec![error]))
-        }
+    if let Some(Members(members)) = parse(&body)? {
+        return Ok(members);
     }
+    let code = ViolationCode::WrongType.as_str();
+    let error = FieldProblem::at("", code, "must be a JSON object");
+    Err(Problem::invalid(ProblemCode::ValidationFailed, vec![error]))
 }
 
 /// The members of an object, each of them once.
 struct Members(Map<String, Value>);
 
-impl<'de> JsonType<'de> for Members {
-    const EXPECTED: &'static str = "an object";
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Self(Map::new()))
+    }
+}
 
-    fn from_object<A: MapAccess<'de>>(mut object: A) -> Result<Option<Self>, A::Error> {
-        let mut members = Map::new();
+impl<'de> Visitor<'de> for Members {
+    type Value = Self;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut object: A) -> Result<Self, A::Error> {
         while let Some((name, value)) = object.next_entry()? {
-            if members.insert(name, value).is_some() {
+            if self.0.insert(name, value).is_some() {
                 return Err(A::Error::custom("a member occurs twice"));
             }
         }
-        Ok(Some(Self(members)))
+        Ok(self)
     }
 }

@@ -2,86 +2,51 @@
 
 use domain::{
     document::{DocumentFault, MAX_DOCUMENTS_PER_ORDER},
-    orders::{
-        add_documents::NotAdded,
-        create_order::{CreateOrderError, Rejection},
-        read_order::ReadError,
-    },
+    orders::order_error::{OrderError, Rejection},
 };
 
 use crate::respond::problem::{FieldProblem, Problem, ProblemCode};
 
-impl From<CreateOrderError> for Problem {
-    fn from(error: CreateOrderError) -> Self {
+impl From<OrderError> for Problem {
+    fn from(error: OrderError) -> Self {
         match error {
-            CreateOrderError::Rejected(rejection) => rejected(rejection),
-            CreateOrderError::Forbidden => Self::insufficient_scope(
+            OrderError::Rejected(rejection) => rejected(rejection),
+            OrderError::Forbidden => Self::insufficient_scope(
                 "The API key may not create orders for this signing service.",
             ),
-            CreateOrderError::Duplicate { retry_after } => {
+            OrderError::Duplicate { retry_after } => {
                 let detail = format!(
                     "An order with this fileNumber was created recently. \
                      The fileNumber can be used again in {retry_after} s."
                 );
                 Self::new(ProblemCode::DuplicateOrder, detail).retry_after(retry_after)
             }
-            CreateOrderError::KeyReused => key_reused(),
-            CreateOrderError::InProgress { retry_after } => in_progress(retry_after),
-            CreateOrderError::Erased => Self::erased(),
-            CreateOrderError::Unavailable(_) => Self::unavailable().log(&error),
-            CreateOrderError::Internal(_) => Self::internal().log(&error),
-        }
-    }
-}
-
-impl From<ReadError> for Problem {
-    fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::NotFound | ReadError::UnknownCursor => Self::no_such_order(),
-            ReadError::Erased => Self::erased(),
-            ReadError::Unavailable(_) => Self::unavailable().log(&error),
-            ReadError::MissingObject { .. } | ReadError::Internal(_) => {
-                Self::internal().log(&error)
-            }
-        }
-    }
-}
-
-impl From<NotAdded> for Problem {
-    fn from(error: NotAdded) -> Self {
-        match error {
-            NotAdded::Rejected(rejection) => rejected(rejection),
-            NotAdded::NoSuchOrder => Self::no_such_order(),
-            NotAdded::Erased => Self::erased(),
-            NotAdded::TooMany { stored } => {
+            OrderError::NoSuchOrder | OrderError::UnknownCursor => Self::no_such_order(),
+            OrderError::Erased => Self::erased(),
+            OrderError::TooMany { stored } => {
                 let detail = format!(
                     "An order can have at most {MAX_DOCUMENTS_PER_ORDER} documents. \
                      This one has {stored}."
                 );
                 Self::new(ProblemCode::TooManyDocuments, detail)
             }
-            NotAdded::KeyReused => key_reused(),
-            NotAdded::InProgress { retry_after } => in_progress(retry_after),
-            NotAdded::Unavailable(_) => Self::unavailable().log(&error),
-            NotAdded::Internal(_) => Self::internal().log(&error),
+            OrderError::KeyReused => Self::new(
+                ProblemCode::IdempotencyKeyReused,
+                "The Idempotency-Key was used for another request. \
+                 Use a new key for a new request.",
+            ),
+            OrderError::InProgress { retry_after } => Self::new(
+                ProblemCode::IdempotencyInFlight,
+                "A request with the same Idempotency-Key is in progress. \
+                 Repeat your request to get its answer.",
+            )
+            .retry_after(retry_after),
+            OrderError::Unavailable(_) => Self::unavailable().log(&error),
+            OrderError::MissingObject { .. } | OrderError::Internal(_) => {
+                Self::internal().log(&error)
+            }
         }
     }
-}
-
-fn key_reused() -> Problem {
-    Problem::new(
-        ProblemCode::IdempotencyKeyReused,
-        "The Idempotency-Key was used for another request. Use a new key for a new request.",
-    )
-}
-
-fn in_progress(retry_after: u64) -> Problem {
-    Problem::new(
-        ProblemCode::IdempotencyInFlight,
-        "A request with the same Idempotency-Key is in progress. \
-         Repeat your request to get its answer.",
-    )
-    .retry_after(retry_after)
 }
 
 fn rejected(Rejection { violations, documents, no_documents }: Rejection) -> Problem {

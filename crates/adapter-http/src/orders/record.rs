@@ -6,6 +6,7 @@ use domain::{
     orders::add_documents::AddedDocuments,
 };
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::respond::instants::timestamp;
 
@@ -31,9 +32,9 @@ pub(crate) struct OrderRecord<'a> {
     /// The assigned notary; null on creation.
     notary_id: Option<i64>,
     /// Echo of `invoiceFee`.
-    invoice_fee: Option<Money>,
+    invoice_fee: Option<Value>,
     /// Echo of `notaryPay`.
-    notary_pay: Option<Money>,
+    notary_pay: Option<Value>,
     /// Number of documents. Absent in the answer that creates an order without documents.
     #[serde(skip_serializing_if = "Option::is_none")]
     documents_uploaded: Option<usize>,
@@ -63,8 +64,8 @@ impl<'a> OrderRecord<'a> {
             signing_service_id: order.signing_service_id.0,
             client_company_id: order.contacts.client_company_id,
             notary_id: stored.notary_id,
-            invoice_fee: order.signing.invoice.fee,
-            notary_pay: order.signing.invoice.notary_pay,
+            invoice_fee: order.signing.invoice.fee.map(Money::to_json),
+            notary_pay: order.signing.invoice.notary_pay.map(Money::to_json),
             documents_uploaded: documents,
             created_at,
             updated_at,

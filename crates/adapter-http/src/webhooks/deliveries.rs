@@ -2,8 +2,8 @@
 
 use actix_web::{HttpRequest, web};
 use domain::{
-    ports::{DeliveryPage, DeliveryPageQuery},
-    webhook::{WebhookDeliveryId, manage_webhooks::WebhooksError},
+    ports::{DeliveryPageQuery, Page},
+    webhook::{WebhookDelivery, WebhookDeliveryId, manage_webhooks::WebhooksError},
 };
 
 use crate::{
@@ -30,14 +30,14 @@ pub(crate) fn list(request: HttpRequest, api: web::Data<Api>) -> Response {
             page => page?,
         };
         let url = format!("{}/deliveries", path::of_webhook(&api.base_path, id));
-        let deliveries = page.deliveries.iter();
+        let deliveries = page.items.iter();
         let records = deliveries.map(|delivery| DeliveryRecord::new(delivery, &endpoint));
         list::page(request, url, &paging, shown(&page), records)
     })
 }
 
-fn shown(page: &DeliveryPage) -> Shown {
-    let ends = page.deliveries.first().zip(page.deliveries.last());
+fn shown(page: &Page<WebhookDelivery>) -> Shown {
+    let ends = page.items.first().zip(page.items.last());
     Shown {
         ends: ends.map(|(newest, oldest)| (newest.id.0, oldest.id.0)),
         has_older: page.has_older,

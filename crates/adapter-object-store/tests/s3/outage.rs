@@ -19,13 +19,12 @@ use domain::{
     duplicate_window::DuplicateWindow,
     order::OrderId,
     orders::{
-        create_order::{CreateOrder, CreateOrderError},
-        intake::Intake,
+        create_order::CreateOrder, intake::Intake, order_error::OrderError,
         sweep_uploads::SweepUploads,
     },
     ports::{
-        BlobStore, Clock as _, GetError, MockIdempotencyLedger, MockOrderReader, MockOrderRepo,
-        StoreError, UploadLedger,
+        BlobStore, Clock as _, MockIdempotencyLedger, MockOrderReader, MockOrderRepo, StoreError,
+        UploadLedger,
     },
 };
 use futures_util::future::join_all;
@@ -80,12 +79,12 @@ async fn object_of_a_stopped_bucket_is_unavailable() {
     store.put(&key, &file).await.unwrap();
     server.stop();
     let (outcome, took) = timed(store.get(&key, 0..100)).await;
-    assert!(matches!(outcome, Err(GetError::Unavailable(_))));
+    assert!(matches!(outcome, Err(StoreError::Unavailable(_))));
     assert!(took < ERROR_TIMEOUT, "{took:?}");
     server.start_again();
     // What the store refuses is no missing object either.
     server.treat(|_| Treatment::Refuse(403));
-    assert!(matches!(store.get(&key, 0..100).await, Err(GetError::Unavailable(_))));
+    assert!(matches!(store.get(&key, 0..100).await, Err(StoreError::Unavailable(_))));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -210,7 +209,7 @@ impl Service {
         Self { create_order, sweep, clock, files: Files::new() }
     }
 
-    async fn create(&self, documents: usize) -> Result<(), CreateOrderError> {
+    async fn create(&self, documents: usize) -> Result<(), OrderError> {
         let received = |_| ReceivedDocument {
             name_as_sent: "deed.pdf".to_owned(),
             file: self.files.make(100_000).1,
@@ -233,7 +232,7 @@ async fn order_with_documents_fails_fast_and_leaves_nothing() {
         let service = Service::on(&server);
         server.stop();
         let (stored, took) = timed(Box::pin(service.create(documents))).await;
-        assert!(matches!(stored, Err(CreateOrderError::Unavailable(_))), "{stored:?}");
+        assert!(matches!(stored, Err(OrderError::Unavailable(_))), "{stored:?}");
         assert!(took < ERROR_TIMEOUT, "{documents} documents took {took:?}");
 
         server.start_again();

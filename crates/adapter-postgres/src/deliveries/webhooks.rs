@@ -10,8 +10,8 @@ use diesel::{
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     ports::{
-        Cursor, DeliveryPage, DeliveryPageQuery, ReplayBatch, StoreError, WebhookAttempted,
-        WebhookLease, WebhookQueue, WebhookSlots, WebhookStats, WebhooksSettled,
+        Cursor, DeliveryPageQuery, Page, ReplayBatch, StoreError, WebhookAttempted, WebhookLease,
+        WebhookQueue, WebhookSlots, WebhookStats, WebhooksSettled,
     },
     webhook::{EndpointId, EndpointOwner, EventType, WebhookDelivery, WebhookDeliveryId},
 };
@@ -96,7 +96,7 @@ impl WebhookQueue for PostgresStore {
         owner: EndpointOwner,
         endpoint: EndpointId,
         query: &DeliveryPageQuery,
-    ) -> Result<Option<DeliveryPage>, StoreError> {
+    ) -> Result<Option<Page<WebhookDelivery>>, StoreError> {
         let read =
             self.pool.run(async |connection| page(connection, owner, endpoint, *query).await);
         Ok(read.await?)
@@ -171,7 +171,7 @@ async fn page(
     owner: EndpointOwner,
     endpoint: EndpointId,
     query: DeliveryPageQuery,
-) -> Result<Option<DeliveryPage>, Failure> {
+) -> Result<Option<Page<WebhookDelivery>>, Failure> {
     let (cursor, low, high) = match query.cursor {
         Cursor::Newest => (None, i64::MIN, i64::MAX),
         Cursor::OlderThan(id) => (Some(id.0), i64::MIN, id.0),
@@ -198,7 +198,10 @@ async fn page(
         rows.order(webhook_deliveries::id.desc()).load(connection).await?
     };
     let read = rows.into_iter().map(WebhookDeliveryRow::into_delivery);
-    Ok(Some(DeliveryPage::of(query, read.collect::<Result<_, _>>()?)))
+    let read = read.collect::<Result<_, _>>()?;
+    // A cursor is a delivery itself, so there is one beyond it.
+    let has_others = query.cursor != Cursor::Newest;
+    Ok(Some(Page::of(query.limit, &query.cursor, read, has_others)))
 }
 
 async fn stats(connection: &mut AsyncPgConnection) -> Result<WebhookStats, Failure> {

@@ -8,7 +8,7 @@ use diesel::{
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     idempotency::{AddedRange, IdempotentRequest},
-    ports::{AddDocumentsError, NewDocuments},
+    ports::{NewDocuments, WriteError},
     webhook::EventType,
 };
 use sql_rows::{
@@ -27,7 +27,7 @@ use crate::{
 pub(crate) async fn add_documents(
     pool: &Pool,
     new: &NewDocuments,
-) -> Result<AddedRange, AddDocumentsError> {
+) -> Result<AddedRange, WriteError> {
     let addition = PendingAddition::new(new).map_err(Failure::Unstorable)?;
     let added = pool.transaction(async |connection| add(connection, addition).await).await;
     let failure = match added {
@@ -35,12 +35,12 @@ pub(crate) async fn add_documents(
         Err(failure) => failure,
     };
     match (failure.constraint(), &new.idempotent_request) {
-        (Some(ADOPTION), _) => Err(AddDocumentsError::UploadSwept),
+        (Some(ADOPTION), _) => Err(WriteError::UploadSwept),
         (Some(KEY_IN_USE), Some(IdempotentRequest { attempt, .. })) => {
             let key_use = pool.run(async |connection| {
                 idempotency::in_use_or_released(connection, &attempt.claim, new.at).await
             });
-            Err(AddDocumentsError::KeyInUse(key_use.await?))
+            Err(WriteError::KeyInUse(key_use.await?))
         }
         _ => Err(failure.into()),
     }
@@ -51,7 +51,7 @@ pub(crate) async fn add_documents(
 async fn add(
     connection: &mut AsyncPgConnection,
     addition: PendingAddition,
-) -> Result<Result<AddedRange, AddDocumentsError>, Failure> {
+) -> Result<Result<AddedRange, WriteError>, Failure> {
     let lock = format!(
         "SELECT erased_at FROM orders WHERE id = $1 AND client_id = $2 AND {DURABLE} \
         FOR NO KEY UPDATE"
@@ -63,11 +63,11 @@ async fn add(
         && let Some(key_use) =
             idempotency::in_use(connection, &attempt.claim, addition.at.0).await?
     {
-        return Ok(Err(AddDocumentsError::KeyInUse(key_use)));
+        return Ok(Err(WriteError::KeyInUse(key_use)));
     }
     match locked {
-        None => return Ok(Err(AddDocumentsError::NoSuchOrder)),
-        Some(Locked { erased_at: Some(_) }) => return Ok(Err(AddDocumentsError::Erased)),
+        None => return Ok(Err(WriteError::NoSuchOrder)),
+        Some(Locked { erased_at: Some(_) }) => return Ok(Err(WriteError::Erased)),
         Some(Locked { erased_at: None }) => {}
     }
     let of_order = documents::table.filter(documents::order_id.eq(addition.order_id));

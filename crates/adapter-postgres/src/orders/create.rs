@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use domain::{order::OrderId, ports::CreateError};
+use domain::{order::OrderId, ports::WriteError};
 use group_commit::{BatchObserver, Committer, Fit, Group};
 use sql_rows::{PendingOrder, Utc, schema::orders};
 use tokio::{
@@ -41,11 +41,11 @@ const MAX_ATTEMPTS: usize = 20;
 struct Waiting {
     order: PendingOrder,
     since: Instant,
-    caller: oneshot::Sender<Result<OrderId, CreateError>>,
+    caller: oneshot::Sender<Result<OrderId, WriteError>>,
 }
 
 impl Waiting {
-    fn reply(self, outcome: Result<OrderId, CreateError>) {
+    fn reply(self, outcome: Result<OrderId, WriteError>) {
         // The caller may have given up; then the outcome is dropped.
         let _ = self.caller.send(outcome);
     }
@@ -87,7 +87,7 @@ impl Orders {
         self.group.observe(observer);
     }
 
-    pub(crate) async fn create(&self, order: PendingOrder) -> Result<OrderId, CreateError> {
+    pub(crate) async fn create(&self, order: PendingOrder) -> Result<OrderId, WriteError> {
         let (caller, outcome) = oneshot::channel();
         if let Some(committer) = self.group.join(Waiting { order, since: Instant::now(), caller }) {
             self.pool.runtime.spawn(commit_all(self.pool.clone(), committer));
@@ -189,7 +189,7 @@ async fn create_each(
 async fn reasons(
     connection: &mut AsyncPgConnection,
     rejected: &[Waiting],
-) -> Result<Vec<Option<CreateError>>, Failure> {
+) -> Result<Vec<Option<WriteError>>, Failure> {
     let held_since = held_since(connection, rejected).await?;
     let mut reasons = Vec::with_capacity(rejected.len());
     for Waiting { order, .. } in rejected {
@@ -202,8 +202,8 @@ async fn reasons(
             .get(&order.row.file_number)
             .filter(|created_at| **created_at > order.window_opens_at);
         let duplicate =
-            held_since.map(|created_at| CreateError::Duplicate { created_at: created_at.0 });
-        reasons.push(key_use.map(CreateError::KeyInUse).or(duplicate));
+            held_since.map(|created_at| WriteError::Duplicate { created_at: created_at.0 });
+        reasons.push(key_use.map(WriteError::KeyInUse).or(duplicate));
     }
     Ok(reasons)
 }
@@ -236,11 +236,11 @@ async fn reply_failure(
     let mut is_broken = failure.breaks_connection();
     for waiting in batch {
         let error = match (failure.constraint(), &waiting.order.idempotent_request) {
-            (Some(ADOPTION), _) => CreateError::UploadSwept,
+            (Some(ADOPTION), _) => WriteError::UploadSwept,
             (Some(KEY_IN_USE), Some(request)) => {
                 let (claim, now) = (&request.attempt.claim, waiting.order.row.created_at.0);
                 match idempotency::in_use_or_released(connection, claim, now).await {
-                    Ok(key_use) => CreateError::KeyInUse(key_use),
+                    Ok(key_use) => WriteError::KeyInUse(key_use),
                     Err(failure) => {
                         is_broken |= failure.breaks_connection();
                         failure.into()

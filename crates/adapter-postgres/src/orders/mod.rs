@@ -15,7 +15,7 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::OrderId,
-    ports::{AddDocumentsError, CreateError, NewDocuments, NewOrder, OrderRepo, StoreError},
+    ports::{NewDocuments, NewOrder, OrderRepo, StoreError, WriteError},
 };
 use sql_rows::{PendingOrder, schema::orders};
 
@@ -29,12 +29,12 @@ impl OrderRepo for PostgresStore {
         &self,
         order: &NewOrder,
         window: DuplicateWindow,
-    ) -> Result<OrderId, CreateError> {
+    ) -> Result<OrderId, WriteError> {
         let order = PendingOrder::new(order, window).map_err(Failure::Unstorable)?;
         self.orders.create(order).await
     }
 
-    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
+    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, WriteError> {
         add_documents::add_documents(&self.pool, new).await
     }
 

@@ -96,7 +96,8 @@ pub(crate) async fn page(
         (Toward::Newer, Some(id)) => (low.max(id.saturating_add(1)), high),
     };
     let rows = orders(connection, client, query, toward, (low, high)).await?;
-    Ok(Some(Page::of(query, ListedRow::all_listed(rows)?, range.has_others)))
+    let orders = ListedRow::all_listed(rows)?;
+    Ok(Some(Page::of(query.limit, &query.cursor, orders, range.has_others)))
 }
 
 /// Returns the orders `o` of a list. Of those with a file number, one index has the orders that hold

@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use contract_tests::samples::{NOW, WINDOW, new_order};
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
-use domain::ports::{CreateError, OrderRepo as _, StoreError};
+use domain::ports::{OrderRepo as _, StoreError, WriteError};
 use test_servers::postgres::Database;
 use tokio::{task::yield_now, time::Instant};
 
@@ -133,7 +133,7 @@ async fn late_batch_has_its_whole_time_and_leaves_out_orders_that_waited_long() 
     busy.release();
     a_statement_waits(&database).await;
     let early = early.await.unwrap();
-    assert!(matches!(early, Err(CreateError::Unavailable(_))), "{early:?}");
+    assert!(matches!(early, Err(WriteError::Unavailable(_))), "{early:?}");
     advance(Duration::from_secs(1)).await;
     holder.batch_execute("ROLLBACK").await.unwrap();
     late.await.unwrap().unwrap();

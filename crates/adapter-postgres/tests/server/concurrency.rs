@@ -11,8 +11,8 @@ use domain::{
     idempotency::IdempotentRequest,
     order::OrderId,
     ports::{
-        CreateError, DeliveryQueue as _, NewOrder, OrderRepo as _, QueueStats, Settlement,
-        UploadLedger as _,
+        DeliveryQueue as _, NewOrder, OrderRepo as _, QueueStats, Settlement, UploadLedger as _,
+        WriteError,
     },
 };
 use futures_util::future::join_all;
@@ -94,7 +94,7 @@ async fn overtaken(
     store: &Arc<PostgresStore>,
     database: &Database<'_>,
     numbers: &[&'static str],
-) -> Vec<Result<OrderId, CreateError>> {
+) -> Vec<Result<OrderId, WriteError>> {
     store.create(&new_order("F-0", NOW), WINDOW).await.unwrap();
     let (outsider, watcher) = (outsider(database).await, outsider(database).await);
     outsider
@@ -158,7 +158,7 @@ async fn batches_of_two_instances_never_deadlock() {
             assert!(
                 matches!(
                     outcome,
-                    Ok(_) | Err(CreateError::Duplicate { .. } | CreateError::KeyInUse(_))
+                    Ok(_) | Err(WriteError::Duplicate { .. } | WriteError::KeyInUse(_))
                 ),
                 "{outcome:?}"
             );
@@ -221,7 +221,7 @@ async fn upload_is_adopted_or_condemned() {
             .collect();
         match outcome {
             Ok(_) => assert_eq!(condemned.len(), 0),
-            Err(CreateError::UploadSwept) => assert!(!condemned.is_empty()),
+            Err(WriteError::UploadSwept) => assert!(!condemned.is_empty()),
             Err(error) => panic!("{error:?}"),
         }
         stores[0].condemn(&keys).await.unwrap();

@@ -6,8 +6,8 @@ use contract_tests::samples::{
 use domain::{
     idempotency::IdempotentRequest,
     ports::{
-        ApiKeyRepo as _, CreateError, DeliveryQueue, NewOrder, OrderRepo as _, Settlement,
-        StoreError, UploadLedger as _,
+        ApiKeyRepo as _, DeliveryQueue, NewOrder, OrderRepo as _, Settlement, StoreError,
+        UploadLedger as _, WriteError,
     },
 };
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
@@ -58,7 +58,7 @@ async fn server_state_is_unavailable_and_bad_row_internal() {
     ] {
         reject_orders(&database, code);
         let rejected = create(&store, "F-1").await.unwrap_err();
-        assert!(matches!(rejected, CreateError::Internal(_)), "{meaning}: {rejected:?}");
+        assert!(matches!(rejected, WriteError::Internal(_)), "{meaning}: {rejected:?}");
     }
     database.sql("DROP TRIGGER reject ON orders");
     create(&store, "F-1").await.unwrap();

@@ -30,7 +30,7 @@ use adapter_postgres::PostgresStore;
 use contract_tests::samples::{NOW, WINDOW, new_order};
 use domain::{
     order::OrderId,
-    ports::{CreateError, OrderRepo as _, StoreError},
+    ports::{OrderRepo as _, StoreError, WriteError},
 };
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
 use tokio::time::{Instant, sleep};
@@ -77,7 +77,7 @@ async fn sql_without_statistics(database: &Database<'_>, outsider: &Client, stat
     outsider.execute("SELECT pg_stat_reset()", &[]).await.unwrap();
 }
 
-async fn create(store: &PostgresStore, file_number: &str) -> Result<OrderId, CreateError> {
+async fn create(store: &PostgresStore, file_number: &str) -> Result<OrderId, WriteError> {
     store.create(&new_order(file_number, NOW), WINDOW).await
 }
 
@@ -100,9 +100,9 @@ async fn sessions(outsider: &Client) -> (i64, i64) {
 }
 
 /// Returns whether an order is the duplicate of one that was created at [`NOW`].
-fn is_duplicate(outcome: &Result<OrderId, CreateError>) -> bool {
+fn is_duplicate(outcome: &Result<OrderId, WriteError>) -> bool {
     match outcome {
-        Err(CreateError::Duplicate { created_at }) => *created_at == NOW,
+        Err(WriteError::Duplicate { created_at }) => *created_at == NOW,
         _ => false,
     }
 }
@@ -117,9 +117,9 @@ fn unavailable<T>(outcome: Result<T, StoreError>) -> String {
 }
 
 /// Returns the log line of an order that failed with a temporary error.
-fn not_created(outcome: Result<OrderId, CreateError>) -> String {
+fn not_created(outcome: Result<OrderId, WriteError>) -> String {
     match outcome {
-        Err(error @ CreateError::Unavailable(_)) => log_line(&error),
+        Err(error @ WriteError::Unavailable(_)) => log_line(&error),
         Err(error) => panic!("{}", log_line(&error)),
         Ok(_) => panic!("the order was created"),
     }

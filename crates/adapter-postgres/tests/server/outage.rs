@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use contract_tests::samples::{NOW, WINDOW, document, new_order};
 use domain::ports::{
-    ApiKeyRepo, CreateError, DeliveryQueue as _, NewOrder, OrderRepo as _, UploadLedger as _,
+    ApiKeyRepo, DeliveryQueue as _, NewOrder, OrderRepo as _, UploadLedger as _, WriteError,
 };
 use test_servers::postgres::{Cluster, Stop};
 use tokio::time::Instant;
@@ -115,7 +115,7 @@ async fn order_missing_on_standby_is_not_acknowledged() {
     cluster.sql("postgres", "ALTER SYSTEM RESET synchronous_standby_names");
     cluster.sql("postgres", "SELECT pg_reload_conf()");
     until("the order is stored", async || database.sql("SELECT count(*) FROM orders") == "2").await;
-    assert!(matches!(create(&store, "F-1").await, Err(CreateError::Duplicate { .. })));
+    assert!(matches!(create(&store, "F-1").await, Err(WriteError::Duplicate { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]

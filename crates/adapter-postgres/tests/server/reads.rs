@@ -28,7 +28,7 @@ fn newest() -> PageQuery {
 
 async fn page_of(store: &PostgresStore, client: ClientId, query: &PageQuery) -> Vec<i64> {
     let page = OrderReader::page(store, client, query).await.unwrap().unwrap();
-    page.orders.iter().map(|order| order.stored.id.0).collect()
+    page.items.iter().map(|order| order.stored.id.0).collect()
 }
 
 async fn page(store: &PostgresStore, query: &PageQuery) -> Vec<i64> {
@@ -212,7 +212,7 @@ async fn request_that_added_documents_is_forgotten_by_the_next_use_of_its_key() 
     use contract_tests::samples::{attempt, idempotency_key};
     use domain::{
         idempotency::{IdempotentRequest, KeyUse},
-        ports::{ClaimError, CreateError, IdempotencyLedger as _},
+        ports::{IdempotencyLedger as _, WriteError},
     };
     let (store, _database) = store().await;
     let id = create(&store, "F-1").await.unwrap();
@@ -234,8 +234,8 @@ async fn request_that_added_documents_is_forgotten_by_the_next_use_of_its_key() 
         NewOrder { idempotent_request: request(at + Duration::HOUR), ..new_order("F-2", at) };
     let created = store.create(&order, WINDOW).await.unwrap();
     let again = store.create(&order, WINDOW).await;
-    let Err(CreateError::KeyInUse(KeyUse::Answered(answered))) = again else { panic!("{again:?}") };
+    let Err(WriteError::KeyInUse(KeyUse::Answered(answered))) = again else { panic!("{again:?}") };
     assert_eq!((answered.order_id, answered.added), (created, None));
     let claimed = store.claim(&attempt(&key, 7).claim, at, at + Duration::MINUTE).await;
-    assert!(matches!(claimed, Err(ClaimError::InUse(KeyUse::Answered(_)))), "{claimed:?}");
+    assert!(matches!(claimed, Err(WriteError::KeyInUse(KeyUse::Answered(_)))), "{claimed:?}");
 }

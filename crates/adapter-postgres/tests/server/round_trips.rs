@@ -9,8 +9,8 @@ use contract_tests::samples::{
 use domain::{
     idempotency::IdempotentRequest,
     ports::{
-        ApiKeyRepo, CreateError, Cursor, DeliveryQueue as _, IdempotencyLedger as _, NewOrder,
-        OrderReader, OrderRepo as _, PageQuery, Settlement, UploadLedger as _,
+        ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _, NewOrder, OrderReader,
+        OrderRepo as _, PageQuery, Settlement, UploadLedger as _, WriteError,
     },
 };
 use futures_util::future::join_all;
@@ -63,7 +63,7 @@ async fn order_takes_one_round_trip_and_a_rejected_one_two_or_three() {
             stored.unwrap();
             let (rejected, second) = counted(&proxy, store.create(&order, WINDOW)).await;
             let (is_duplicate, rejected) = (is_duplicate(&rejected), rejected.unwrap_err());
-            assert!(is_duplicate || matches!(rejected, CreateError::KeyInUse(_)), "{rejected:?}");
+            assert!(is_duplicate || matches!(rejected, WriteError::KeyInUse(_)), "{rejected:?}");
             // The first round prepares the statements.
             assert!(number == 0 || (first, second) == (1, again), "{order:?}: {first}, {second}");
         }

@@ -247,7 +247,7 @@ async fn order_of_a_wrong_clock_is_in_every_list_of_its_time() {
         let query =
             PageQuery { created_after, created_before, limit: 10, ..questions()[0].clone() };
         let page = store.page(CLIENT, &query).await.unwrap().unwrap();
-        let listed: Vec<_> = page.orders.iter().map(|order| order.stored.id).collect();
+        let listed: Vec<_> = page.items.iter().map(|order| order.stored.id).collect();
         assert_eq!(listed, expected, "{query:?}");
     }
     let old = OrderAdmin::created_before(&store, NOW + Duration::days(1), 10).await.unwrap();
@@ -276,12 +276,12 @@ async fn pages_by_instant_are_alike_for_few_and_many_orders() {
             ..questions()[0].clone()
         };
         let page = store.page(CLIENT, &query).await.unwrap().unwrap();
-        let listed: Vec<_> = page.orders.iter().map(|order| order.stored.id.0).collect();
+        let listed: Vec<_> = page.items.iter().map(|order| order.stored.id.0).collect();
         assert_eq!(listed, [1_500, 1_499, 1_498]);
         assert_eq!(page.has_older, after < 1_497);
         let query = PageQuery { cursor: Cursor::NewerThan(OrderId(1_498)), ..query };
         let page = store.page(CLIENT, &query).await.unwrap().unwrap();
-        let listed: Vec<_> = page.orders.iter().map(|order| order.stored.id.0).collect();
+        let listed: Vec<_> = page.items.iter().map(|order| order.stored.id.0).collect();
         assert_eq!((listed, page.has_older), (vec![1_500, 1_499], true));
         let mut connection = outsider(&path(&directory));
         let statements = statements(&mut connection, |connection| {

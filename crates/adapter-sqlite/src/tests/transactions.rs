@@ -19,7 +19,7 @@ async fn one_of_two_processes_creates_an_order() {
         assert_eq!(
             outcomes
                 .iter()
-                .filter(|outcome| matches!(outcome, Err(CreateError::Duplicate { .. })))
+                .filter(|outcome| matches!(outcome, Err(WriteError::Duplicate { .. })))
                 .count(),
             9
         );
@@ -36,7 +36,7 @@ async fn lock_of_another_process_makes_the_store_unavailable() {
 
     assert!(matches!(
         store.create(&new_order("F-1", NOW), WINDOW).await,
-        Err(CreateError::Unavailable(_))
+        Err(WriteError::Unavailable(_))
     ));
     assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))));
     assert_eq!(order_of(&store, OrderId(1)).await.unwrap(), None, "reading needs no lock");
@@ -55,7 +55,7 @@ async fn full_disk_makes_the_store_unavailable() {
             Err(error) => break error,
         }
     };
-    assert!(matches!(failed, CreateError::Unavailable(_)), "{failed:?}");
+    assert!(matches!(failed, WriteError::Unavailable(_)), "{failed:?}");
     let before = store.stats().await.unwrap();
     store.create(&new_order("F-1", NOW), WINDOW).await.unwrap_err();
     assert_eq!(store.stats().await.unwrap(), before);
@@ -76,7 +76,7 @@ async fn moved_database_makes_the_store_unavailable() {
     store.writer.run(|_| -> Result<(), Failure> { panic!("on purpose") }).await.unwrap_err();
     assert!(matches!(
         store.create(&new_order("F-1", NOW), WINDOW).await,
-        Err(CreateError::Unavailable(_))
+        Err(WriteError::Unavailable(_))
     ));
     assert!(!path.exists(), "no empty database was created");
     if cfg!(unix) {
@@ -149,7 +149,7 @@ fn commits(directory: &TempDir) -> usize {
 async fn create_together(
     store: &Arc<SqliteStore>,
     file_numbers: &[&str],
-) -> Vec<Result<OrderId, CreateError>> {
+) -> Vec<Result<OrderId, WriteError>> {
     let (release, holding) = hold(store).await;
     let orders: Vec<_> = file_numbers.iter().map(|number| new_order(number, NOW)).collect();
     let mut creating =
@@ -199,8 +199,8 @@ async fn rejected_order_and_duplicate_fail_alone() {
     .await;
     let outcomes = create_together(&store, &["F-1", "bad", "F-1", "F-2"]).await;
     assert!(outcomes[0].is_ok() && outcomes[3].is_ok(), "{outcomes:?}");
-    assert!(matches!(outcomes[1], Err(CreateError::Internal(_))), "{outcomes:?}");
-    assert!(matches!(outcomes[2], Err(CreateError::Duplicate { .. })), "{outcomes:?}");
+    assert!(matches!(outcomes[1], Err(WriteError::Internal(_))), "{outcomes:?}");
+    assert!(matches!(outcomes[2], Err(WriteError::Duplicate { .. })), "{outcomes:?}");
     assert_eq!(file_numbers(&directory, "orders"), "F-1,F-2");
     let noted = "events JOIN orders ON orders.id = order_id";
     assert_eq!(file_numbers(&directory, noted), "F-1,F-2");
@@ -260,7 +260,7 @@ async fn success_is_reported_only_after_commit() {
     poll_fn(|context| Poll::Ready(both.as_mut().poll(context).is_pending())).await;
     drop(release);
     let (stored, orphaned) = both.await;
-    assert!(matches!(stored, Err(CreateError::Unavailable(_))), "{stored:?}");
+    assert!(matches!(stored, Err(WriteError::Unavailable(_))), "{stored:?}");
     orphaned.unwrap_err();
     holding.await.unwrap().unwrap();
     assert_eq!(store.stats().await.unwrap(), QueueStats::default());

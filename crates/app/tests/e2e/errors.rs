@@ -58,7 +58,7 @@ async fn unknown_expired_or_revoked_key_is_invalid_token() {
     let (_, expiring) = keys.issue(terms, "tests").await.unwrap();
     app.clock.advance(Duration::DAY);
     assert_invalid(expiring.expose()).await;
-    let id = keys.list().await.unwrap()[0].id;
+    let id = keys.keys.list().await.unwrap()[0].id;
     keys.revoke(id, "tests").await.unwrap();
     assert_invalid(&app.key).await;
     app.assert_untouched();

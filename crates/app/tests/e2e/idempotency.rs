@@ -179,7 +179,7 @@ async fn rotated_api_key_replays_requests_of_the_old_key() {
     let app = TestApp::start().await;
     let body = first(app.create_under(KEY, &order("F-1")).await).await;
     let keys = app.storage().manage_keys(app.machine());
-    let id = keys.list().await.unwrap()[0].id;
+    let id = keys.keys.list().await.unwrap()[0].id;
     let new = keys.rotate(id, time::Duration::ZERO, "tests").await.unwrap().presented;
     // The service caches a key for this time.
     app.clock.advance(time::Duration::seconds(5));

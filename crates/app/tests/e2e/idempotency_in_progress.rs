@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use domain::{
     idempotency::{Claim, ClaimToken, IdempotencyKey, KeyUse},
-    orders::create_order::CreateOrder,
-    ports::{ClaimError, Clock as _},
+    orders::intake::Intake,
+    ports::{Clock as _, WriteError},
 };
 use futures_util::future::join_all;
 use reqwest::Response;
@@ -118,7 +118,7 @@ async fn other_claim(app: &TestApp) -> Claim {
 async fn claimed_until(app: &TestApp) -> OffsetDateTime {
     let now = app.clock.now();
     match app.storage().idempotency.claim(&other_claim(app).await, now, now).await {
-        Err(ClaimError::InUse(KeyUse::InProgress { until })) => until,
+        Err(WriteError::KeyInUse(KeyUse::InProgress { until })) => until,
         other => panic!("{other:?}"),
     }
 }
@@ -127,10 +127,10 @@ async fn claimed_until(app: &TestApp) -> OffsetDateTime {
 async fn upload_in_progress_blocks_repeats_until_it_ends() {
     let app = TestApp::start().await;
     let (stream, rest) = begin_upload(&app).await;
-    assert_eq!(claimed_until(&app).await, app.clock.now() + CreateOrder::CLAIM);
+    assert_eq!(claimed_until(&app).await, app.clock.now() + Intake::CLAIM);
     app.clock.advance(time::Duration::seconds(14));
     let deadline = Instant::now() + Duration::from_secs(20);
-    while claimed_until(&app).await < app.clock.now() + CreateOrder::CLAIM {
+    while claimed_until(&app).await < app.clock.now() + Intake::CLAIM {
         assert!(Instant::now() < deadline, "the claim is not extended");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -157,10 +157,10 @@ async fn aborted_upload_frees_its_key() {
 async fn claim_of_a_killed_instance_expires() {
     let app = TestApp::start().await;
     let (claim, now) = (other_claim(&app).await, app.clock.now());
-    app.storage().idempotency.claim(&claim, now, now + CreateOrder::CLAIM).await.unwrap();
+    app.storage().idempotency.claim(&claim, now, now + Intake::CLAIM).await.unwrap();
     problem(app.create_with_under(KEY, form_with_deed("F-1")).await, 409, "idempotency_in_flight")
         .await;
-    app.clock.advance(CreateOrder::CLAIM);
+    app.clock.advance(Intake::CLAIM);
     first(app.create_with_under(KEY, form_with_deed("F-1")).await).await;
 }
 

@@ -10,7 +10,7 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::OrderId,
-    ports::{AddDocumentsError, CreateError, NewDocuments, NewOrder, OrderRepo, StoreError},
+    ports::{NewDocuments, NewOrder, OrderRepo, StoreError, WriteError},
 };
 use operator::{Machine, adapters::Storage};
 use serde_json::Value;
@@ -30,12 +30,12 @@ struct Panicking;
 
 #[async_trait]
 impl OrderRepo for Panicking {
-    async fn create(&self, order: &NewOrder, _: DuplicateWindow) -> Result<OrderId, CreateError> {
+    async fn create(&self, order: &NewOrder, _: DuplicateWindow) -> Result<OrderId, WriteError> {
         panic!("cannot store {} {order:?}", order.order.signing.signer.name)
     }
 
-    async fn add_documents(&self, _: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
-        Err(AddDocumentsError::NoSuchOrder)
+    async fn add_documents(&self, _: &NewDocuments) -> Result<AddedRange, WriteError> {
+        Err(WriteError::NoSuchOrder)
     }
 
     async fn check(&self) -> Result<(), StoreError> {

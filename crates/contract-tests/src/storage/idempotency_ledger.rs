@@ -5,7 +5,7 @@ use std::slice::from_ref;
 use domain::{
     idempotency::{Answered, Attempt, Claim, IdempotencyKey, KeyUse},
     order::OrderId,
-    ports::{ClaimError, CreateError, NewOrder},
+    ports::{NewOrder, WriteError},
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
@@ -19,7 +19,7 @@ async fn try_claim(
     storage: &Storage,
     claim: &Claim,
     now: OffsetDateTime,
-) -> Result<(), ClaimError> {
+) -> Result<(), WriteError> {
     storage.idempotency.claim(claim, now, now + Duration::MINUTE).await
 }
 
@@ -31,7 +31,7 @@ async fn in_use(storage: &Storage, key: &IdempotencyKey, now: OffsetDateTime) ->
 /// Repeats a claim to a key that is in use, and returns its use.
 async fn in_use_by(storage: &Storage, claim: &Claim, now: OffsetDateTime) -> KeyUse {
     match try_claim(storage, claim, now).await {
-        Err(ClaimError::InUse(taken)) => taken,
+        Err(WriteError::KeyInUse(taken)) => taken,
         other => panic!("{other:?}"),
     }
 }
@@ -54,7 +54,7 @@ fn key() -> IdempotencyKey {
 /// Creates an order under a key that is in use, and returns its use.
 async fn in_use_for_order(storage: &Storage, order: &NewOrder) -> KeyUse {
     match storage.orders.create(order, WINDOW).await {
-        Err(CreateError::KeyInUse(taken)) => taken,
+        Err(WriteError::KeyInUse(taken)) => taken,
         other => panic!("{other:?}"),
     }
 }
@@ -144,7 +144,7 @@ pub async fn key_in_use_precedes_duplicate(storage: &Storage) {
     assert_eq!(storage.condemn(from_ref(&late.key)).await, [late.key]);
     let under_another = with_key(again, &attempt(&idempotency_key(1, "other"), 7));
     let outcome = storage.orders.create(&under_another, WINDOW).await;
-    assert!(matches!(outcome, Err(CreateError::Duplicate { .. })), "{outcome:?}");
+    assert!(matches!(outcome, Err(WriteError::Duplicate { .. })), "{outcome:?}");
 }
 
 /// Free to the microsecond, for a claim and for an order, which replaces the order before.
@@ -227,7 +227,7 @@ pub async fn one_of_concurrent_claims_gets_the_key(storage: &Storage) {
     let outcomes = join_all(claims.iter().map(|claim| try_claim(storage, claim, NOW))).await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
     for error in outcomes.into_iter().filter_map(Result::err) {
-        assert!(matches!(error, ClaimError::InUse(KeyUse::InProgress { .. })), "{error:?}");
+        assert!(matches!(error, WriteError::KeyInUse(KeyUse::InProgress { .. })), "{error:?}");
     }
 }
 
@@ -242,7 +242,7 @@ async fn assert_one_created(storage: &Storage, orders: impl Iterator<Item = NewO
     assert_eq!(stored.len(), 1, "{outcomes:?}");
     for error in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
         assert!(
-            matches!(error, CreateError::KeyInUse(KeyUse::Answered(answered))
+            matches!(error, WriteError::KeyInUse(KeyUse::Answered(answered))
                 if answered.order_id == *stored[0]),
             "{error:?}"
         );

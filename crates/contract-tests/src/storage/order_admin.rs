@@ -5,7 +5,7 @@ use std::slice::from_ref;
 use domain::{
     api_key::ClientId,
     order::OrderId,
-    ports::{AddDocumentsError, Kept, NewOrder, OrderFilter, QueueStats, Settlement},
+    ports::{Kept, NewOrder, OrderFilter, QueueStats, Settlement, WriteError},
 };
 use serde_json::{Value, json};
 use time::Duration;
@@ -170,7 +170,7 @@ pub async fn erasure_leaves_only_the_row(storage: &Storage) {
     let added = addition(id, 1);
     record_uploads(storage, &added.documents).await;
     let added = storage.orders.add_documents(&added).await;
-    assert!(matches!(added, Err(AddDocumentsError::Erased)), "{added:?}");
+    assert!(matches!(added, Err(WriteError::Erased)), "{added:?}");
     // The row has nothing of the order but what the contract of `erase` names.
     (storage.sql)(&format!(
         "CREATE TABLE erased (id bigint NOT NULL);
@@ -275,7 +275,7 @@ pub async fn document_is_added_or_the_order_erased_never_both(storage: &Storage)
         let (added, condemned) = (adding.await.unwrap(), erasing.await.unwrap());
         match added {
             Ok(_) => assert_eq!(condemned, from_ref(&key), "it was added before"),
-            Err(AddDocumentsError::Erased) => {
+            Err(WriteError::Erased) => {
                 assert_eq!(condemned, []);
                 let left = storage.condemn(from_ref(&key)).await;
                 assert_eq!(left, from_ref(&key), "the upload stays in the ledger");

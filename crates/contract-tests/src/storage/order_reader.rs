@@ -29,7 +29,7 @@ async fn page(storage: &Storage, query: &PageQuery) -> Page {
 /// Returns the identifiers on a page, and whether it has older and newer neighbours.
 async fn ids(storage: &Storage, query: &PageQuery) -> (Vec<OrderId>, bool, bool) {
     let page = page(storage, query).await;
-    let ids = page.orders.iter().map(|order| order.stored.id).collect();
+    let ids = page.items.iter().map(|order| order.stored.id).collect();
     (ids, page.has_older, page.has_newer)
 }
 
@@ -89,7 +89,7 @@ pub async fn other_client_reads_nothing(storage: &Storage) {
                 let query = PageQuery { cursor, ..newest(10) };
                 let page = storage.reader.page(asking, &query).await.unwrap();
                 assert_eq!(page.is_some(), is_own, "{asking:?} {cursor:?}");
-                let orders = page.into_iter().flat_map(|page| page.orders);
+                let orders = page.into_iter().flat_map(|page| page.items);
                 assert!(orders.into_iter().all(|order| order.stored.client == asking));
             }
         }
@@ -100,7 +100,7 @@ pub async fn other_client_reads_nothing(storage: &Storage) {
             let expected: Vec<_> = owned.iter().rev().filter(is_listed).map(|own| own.2).collect();
             let query = PageQuery { file_number: file_number.map(str::to_owned), ..newest(10) };
             let page = storage.reader.page(asking, &query).await.unwrap().unwrap();
-            let listed: Vec<_> = page.orders.iter().map(|order| order.stored.id).collect();
+            let listed: Vec<_> = page.items.iter().map(|order| order.stored.id).collect();
             assert_eq!((listed, page.has_older, page.has_newer), (expected, false, false));
         }
     }
@@ -159,7 +159,7 @@ pub async fn page_has_the_newest_orders_with_their_number_of_documents(storage: 
         listed.stored.notary_id = Some(9);
     }
     let whole = page(storage, &newest(100)).await;
-    assert_eq!(whole, Page { orders: expected, has_older: false, has_newer: false });
+    assert_eq!(whole, Page { items: expected, has_older: false, has_newer: false });
 }
 
 /// Each page says whether there are older and newer ones. A client without orders has an empty page.

@@ -6,7 +6,7 @@ use domain::{
     api_key::{ApiKeyId, ClientId},
     duplicate_window::DuplicateWindow,
     order::{FileNumber, OrderId, OrderStatus, StoredOrder},
-    ports::{CreateError, Kept, NewOrder, QueueStats},
+    ports::{Kept, NewOrder, QueueStats, WriteError},
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
@@ -30,7 +30,7 @@ async fn duplicate_of(
     window: DuplicateWindow,
 ) -> OffsetDateTime {
     match storage.orders.create(order, window).await {
-        Err(CreateError::Duplicate { created_at }) => created_at,
+        Err(WriteError::Duplicate { created_at }) => created_at,
         other => panic!("{other:?}"),
     }
 }
@@ -125,7 +125,7 @@ pub async fn duplicate_writes_nothing(storage: &Storage) {
 async fn create_at_once(
     storage: &Storage,
     orders: Vec<NewOrder>,
-) -> Vec<Result<OrderId, CreateError>> {
+) -> Vec<Result<OrderId, WriteError>> {
     let create = |order: NewOrder| {
         let repo = storage.orders.clone();
         async move { repo.create(&order, WINDOW).await }
@@ -141,7 +141,7 @@ pub async fn one_of_concurrent_orders_is_created(storage: &Storage) {
         assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
         for error in outcomes.into_iter().filter_map(Result::err) {
             let of_that_one =
-                matches!(error, CreateError::Duplicate { created_at } if created_at == at);
+                matches!(error, WriteError::Duplicate { created_at } if created_at == at);
             assert!(of_that_one, "{error}");
         }
         assert_eq!(storage.stats().await.events, events);
@@ -171,7 +171,7 @@ pub async fn order_with_swept_upload_is_rejected(storage: &Storage) {
             storage.uploads.forget(from_ref(&swept.key)).await.unwrap();
         }
         let outcome = storage.orders.create(&order, WINDOW).await;
-        assert!(matches!(outcome, Err(CreateError::UploadSwept)), "{outcome:?}");
+        assert!(matches!(outcome, Err(WriteError::UploadSwept)), "{outcome:?}");
         assert_eq!(storage.stats().await, QueueStats::default());
     }
     let next = storage.create(&NewOrder { documents: vec![], ..order }).await;
@@ -203,7 +203,7 @@ pub async fn failed_order_after_window_releases_no_file_number(storage: &Storage
     storage.create(&new_order("F-1", NOW)).await;
     let later = NewOrder { documents: vec![document()], ..new_order("F-1", NOW + WINDOW.0) };
     let failed = storage.orders.create(&later, WINDOW).await;
-    assert!(matches!(failed, Err(CreateError::UploadSwept)), "{failed:?}");
+    assert!(matches!(failed, Err(WriteError::UploadSwept)), "{failed:?}");
     let earlier = new_order("F-1", NOW + WINDOW.0 - MICROSECOND);
     assert_eq!(duplicate_of(storage, &earlier, WINDOW).await, NOW);
 }

@@ -3,7 +3,7 @@
 use domain::{
     delivery::NewDelivery,
     order::OrderId,
-    ports::{AddDocumentsError, Event, EventId, NewOrder},
+    ports::{Event, EventId, NewOrder, WriteError},
     webhook::EventType,
 };
 use time::Duration;
@@ -46,7 +46,7 @@ pub async fn each_addition_of_documents_adds_one_event(storage: &Storage) {
     storage.orders.add_documents(&addition).await.unwrap();
     addition.order_id = OrderId(i64::MAX);
     let rejected = storage.orders.add_documents(&addition).await;
-    assert!(matches!(rejected, Err(AddDocumentsError::NoSuchOrder)), "{rejected:?}");
+    assert!(matches!(rejected, Err(WriteError::NoSuchOrder)), "{rejected:?}");
     let found: Vec<_> =
         events(storage).await.iter().map(|event| (event.order_id, event.event)).collect();
     assert_eq!(found, [(order, EventType::OrderCreated), (order, EventType::DocumentsAdded)]);

@@ -4,7 +4,7 @@ use std::{collections::HashSet, slice::from_ref};
 
 use domain::{
     document::{ObjectKey, StoredDocument},
-    ports::{CreateError, NewOrder},
+    ports::{NewOrder, WriteError},
 };
 use time::OffsetDateTime;
 
@@ -96,7 +96,7 @@ pub async fn swept_key_is_never_adopted(storage: &Storage) {
     swept(storage, NOW + MICROSECOND, 1).await;
     for _ in 0..2 {
         let outcome = storage.orders.create(&order, WINDOW).await;
-        assert!(matches!(outcome, Err(CreateError::UploadSwept)), "{outcome:?}");
+        assert!(matches!(outcome, Err(WriteError::UploadSwept)), "{outcome:?}");
         storage.uploads.forget(from_ref(&document.key)).await.unwrap();
     }
 }
@@ -120,7 +120,7 @@ pub async fn key_is_adopted_or_condemned_never_both(storage: &Storage) {
         };
         match creating.await.unwrap() {
             Ok(_) => assert_eq!(sweeping.await.unwrap(), []),
-            Err(CreateError::UploadSwept) => assert_eq!(sweeping.await.unwrap().len(), 1),
+            Err(WriteError::UploadSwept) => assert_eq!(sweeping.await.unwrap().len(), 1),
             Err(error) => panic!("{error}"),
         }
     }

@@ -67,7 +67,7 @@ fn count(leases: &[WebhookLease], endpoint: EndpointId) -> usize {
 
 async fn page(storage: &Storage, id: EndpointId) -> Vec<WebhookDelivery> {
     let query = DeliveryPageQuery { limit: 1_000, cursor: Cursor::Newest };
-    storage.webhook_queue.page(LIVE, id, &query).await.unwrap().unwrap().deliveries
+    storage.webhook_queue.page(LIVE, id, &query).await.unwrap().unwrap().items
 }
 
 /// It is as old as the event.
@@ -366,7 +366,7 @@ pub async fn pages_have_every_webhook_once(storage: &Storage) {
     ] {
         let query = DeliveryPageQuery { limit: 2, cursor };
         let page = storage.webhook_queue.page(LIVE, own, &query).await.unwrap().unwrap();
-        let found: Vec<_> = page.deliveries.iter().map(|delivery| delivery.id).collect();
+        let found: Vec<_> = page.items.iter().map(|delivery| delivery.id).collect();
         assert_eq!((found, page.has_older, page.has_newer), (expected, has_older, has_newer));
     }
 }

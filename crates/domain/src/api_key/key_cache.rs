@@ -17,16 +17,15 @@ use crate::{
 /// this is half of it. A new key works within this time wherever its client is.
 const MAX_AGE: Duration = Duration::seconds(5);
 
-/// Maximum number of cached keys, and of remembered unknown ones.
+/// Maximum number of cached keys.
 const MAX_KEYS: usize = 1_024;
 
-/// Cached keys by their lookup part.
+/// Cached keys by their lookup part. A guess is not cached: the limit of failed authentications bounds
+/// how often the store is asked.
 #[derive(Debug, Default)]
 pub struct KeyCache {
-    /// Keys that exist.
-    known: Fresh<Arc<ApiKey>>,
-    /// Lookup parts without a key. Apart from the keys, so that guesses cannot displace them.
-    unknown: Fresh<()>,
+    /// The keys, each with the instant when it was read.
+    known: Mutex<HashMap<String, (Arc<ApiKey>, OffsetDateTime)>>,
     listed: lock::Mutex<Listed>,
 }
 
@@ -37,25 +36,27 @@ struct Listed {
     since: Option<OffsetDateTime>,
 }
 
-/// What the store said about a lookup part less than five seconds ago.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Cached {
-    Key(Arc<ApiKey>),
-    Unknown,
-}
-
 impl KeyCache {
-    /// Returns what the store said, if that is not too long ago.
-    pub(crate) fn get(&self, lookup: &str, now: OffsetDateTime) -> Option<Cached> {
-        let known = self.known.get(lookup, now).map(Cached::Key);
-        known.or_else(|| self.unknown.get(lookup, now).map(|()| Cached::Unknown))
+    fn known(&self) -> MutexGuard<'_, HashMap<String, (Arc<ApiKey>, OffsetDateTime)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Caches a key, or that there is none, as read at `since`.
-    pub(crate) fn put(&self, lookup: &str, key: Option<Arc<ApiKey>>, since: OffsetDateTime) {
-        match key {
-            Some(key) => self.known.put(lookup, key, since),
-            None => self.unknown.put(lookup, (), since),
+    /// Returns a key that was read not too long ago.
+    pub(crate) fn get(&self, lookup: &str, now: OffsetDateTime) -> Option<Arc<ApiKey>> {
+        let known = self.known();
+        let (key, since) = known.get(lookup)?;
+        is_fresh(*since, now).then(|| Arc::clone(key))
+    }
+
+    /// Caches a key that was read at `since`.
+    pub(crate) fn put(&self, lookup: &str, key: Arc<ApiKey>, since: OffsetDateTime) {
+        let mut known = self.known();
+        if known.len() >= MAX_KEYS {
+            known.retain(|_, (_, earlier)| is_fresh(*earlier, since));
+        }
+        // With more keys than this in five seconds, the rest is read from the store each time.
+        if known.len() < MAX_KEYS || known.contains_key(lookup) {
+            known.insert(lookup.to_owned(), (key, since));
         }
     }
 
@@ -81,41 +82,6 @@ impl KeyCache {
 /// Returns whether an entry is young enough. It is not if the clock was set back.
 fn is_fresh(since: OffsetDateTime, now: OffsetDateTime) -> bool {
     (Duration::ZERO..MAX_AGE).contains(&(now - since))
-}
-
-/// A bounded map of values by lookup part, each valid for [`MAX_AGE`].
-#[derive(Debug)]
-struct Fresh<T>(Mutex<HashMap<String, (T, OffsetDateTime)>>);
-
-impl<T> Default for Fresh<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<T: Clone> Fresh<T> {
-    fn entries(&self) -> MutexGuard<'_, HashMap<String, (T, OffsetDateTime)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn get(&self, lookup: &str, now: OffsetDateTime) -> Option<T> {
-        let entries = self.entries();
-        entries
-            .get(lookup)
-            .filter(|(_, since)| is_fresh(*since, now))
-            .map(|(value, _)| value.clone())
-    }
-
-    fn put(&self, lookup: &str, value: T, since: OffsetDateTime) {
-        let mut entries = self.entries();
-        if entries.len() >= MAX_KEYS {
-            entries.retain(|_, (_, earlier)| is_fresh(*earlier, since));
-        }
-        // With more keys than this in five seconds, the rest is read from the store each time.
-        if entries.len() < MAX_KEYS || entries.contains_key(lookup) {
-            entries.insert(lookup.to_owned(), (value, since));
-        }
-    }
 }
 
 #[cfg(test)]
@@ -144,15 +110,12 @@ mod tests {
     #[test]
     fn key_is_cached_for_five_seconds() {
         let cache = KeyCache::default();
-        cache.put(&lookup(1), Some(key(1)), NOW);
-        cache.put(&lookup(2), None, NOW);
+        cache.put(&lookup(1), key(1), NOW);
         for at in [NOW, NOW + Duration::microseconds(4_999_999)] {
-            assert_eq!(cache.get(&lookup(1), at), Some(Cached::Key(key(1))));
-            assert_eq!(cache.get(&lookup(2), at), Some(Cached::Unknown));
+            assert_eq!(cache.get(&lookup(1), at), Some(key(1)));
         }
         for at in [NOW + Duration::seconds(5), NOW - Duration::microseconds(1)] {
             assert_eq!(cache.get(&lookup(1), at), None);
-            assert_eq!(cache.get(&lookup(2), at), None);
         }
         assert_eq!(cache.get(&lookup(3), NOW), None);
     }
@@ -160,22 +123,13 @@ mod tests {
     #[test]
     fn number_of_cached_keys_is_bounded() {
         let cache = KeyCache::default();
-        (0..=MAX_KEYS).for_each(|number| cache.put(&lookup(number), Some(key(number)), NOW));
+        (0..=MAX_KEYS).for_each(|number| cache.put(&lookup(number), key(number), NOW));
         assert_eq!(cache.get(&lookup(MAX_KEYS), NOW), None);
         assert!(cache.get(&lookup(0), NOW).is_some());
         // Entries that are no longer fresh are dropped.
-        cache.put(&lookup(MAX_KEYS), Some(key(MAX_KEYS)), NOW + MAX_AGE);
+        cache.put(&lookup(MAX_KEYS), key(MAX_KEYS), NOW + MAX_AGE);
         assert!(cache.get(&lookup(MAX_KEYS), NOW + MAX_AGE).is_some());
-        assert_eq!(cache.known.entries().len(), 1);
-    }
-
-    #[test]
-    fn unknown_keys_are_bounded_and_displace_no_key() {
-        let cache = KeyCache::default();
-        (0..2 * MAX_KEYS).for_each(|number| cache.put(&lookup(number), None, NOW));
-        assert_eq!(cache.unknown.entries().len(), MAX_KEYS);
-        cache.put(&lookup(0), Some(key(0)), NOW);
-        assert_eq!(cache.get(&lookup(0), NOW), Some(Cached::Key(key(0))));
+        assert_eq!(cache.known().len(), 1);
     }
 
     #[tokio::test]

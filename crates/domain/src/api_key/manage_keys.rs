@@ -11,7 +11,7 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     api_key::{
         ApiKey, ApiKeyId, ClientId, KeyEvent, NewApiKey, PresentedKey, Rate, Scopes,
-        key_cache::{Cached, KeyCache},
+        key_cache::KeyCache,
     },
     order::{EmailAddress, SigningServiceId},
     ports::{ApiKeyRepo, Clock, Entropy, StoreError},
@@ -193,15 +193,15 @@ impl ManageKeys {
         may_look_up: impl FnOnce() -> bool,
     ) -> Result<Option<Arc<ApiKey>>, StoreError> {
         let (lookup, began) = (presented.lookup(), self.clock.now());
-        let key = match self.cache.get(lookup, began) {
-            Some(Cached::Key(key)) => Some(key),
-            None if may_look_up() || self.cache.is_listed(lookup, began, &*self.keys).await? => {
-                let key = self.keys.find(lookup).await?.map(Arc::new);
-                self.cache.put(lookup, key.clone(), began);
-                key
+        let mut key = self.cache.get(lookup, began);
+        if key.is_none()
+            && (may_look_up() || self.cache.is_listed(lookup, began, &*self.keys).await?)
+        {
+            key = self.keys.find(lookup).await?.map(Arc::new);
+            if let Some(key) = &key {
+                self.cache.put(lookup, Arc::clone(key), began);
             }
-            Some(Cached::Unknown) | None => None,
-        };
+        }
         let now = self.clock.now();
         let key = key.filter(|key| key.admits(presented, now));
         if let Some(key) = &key {
@@ -225,19 +225,9 @@ impl ManageKeys {
         noted
     }
 
-    /// Returns every key ever issued, oldest first.
-    pub async fn list(&self) -> Result<Vec<ApiKey>, StoreError> {
-        self.keys.list().await
-    }
-
     /// Revokes a key. Returns `None` if there is no such key.
     pub async fn revoke(&self, id: ApiKeyId, by: &str) -> Result<Option<ApiKey>, StoreError> {
         self.keys.revoke(id, self.clock.now(), by).await
-    }
-
-    /// Returns the history of keys, oldest entry first.
-    pub async fn trail(&self) -> Result<Vec<KeyEvent>, StoreError> {
-        self.keys.trail().await
     }
 }
 

@@ -109,25 +109,6 @@ async fn first_key_is_shown_only_if_stored() {
 }
 
 #[tokio::test]
-async fn list_revoke_and_history_reach_the_repository() {
-    let revoked = ApiKey { revoked_at: Some(NOW), ..issued(KeyHash([0; 32])) };
-    let event =
-        KeyEvent { key: ApiKeyId(3), change: KeyChange::Revoked, at: NOW, by: "jane".to_owned() };
-    let mut keys = MockApiKeyRepo::new();
-    let (listed, answered, recorded) = (revoked.clone(), revoked.clone(), event.clone());
-    keys.expect_list().once().returning(move || Ok(vec![listed.clone()]));
-    keys.expect_revoke()
-        .once()
-        .withf(|id, at, by| (*id, *at, by) == (ApiKeyId(3), NOW, "jane"))
-        .returning(move |_, _, _| Ok(Some(answered.clone())));
-    keys.expect_trail().once().returning(move || Ok(vec![recorded.clone()]));
-    let managing = managing(keys);
-    assert_eq!(managing.revoke(ApiKeyId(3), "jane").await.unwrap(), Some(revoked.clone()));
-    assert_eq!(managing.list().await.unwrap(), [revoked]);
-    assert_eq!(managing.trail().await.unwrap(), [event]);
-}
-
-#[tokio::test]
 async fn only_valid_key_with_its_secret_is_admitted() {
     let (presented, other) = (presented(0), presented(9));
     for (hash, revoked_at, admitted) in [
@@ -186,16 +167,6 @@ async fn cached_key_admits_no_other_secret() {
     let managing = managing(repository_of(key));
     assert!(is_admitted(&managing, &presented).await);
     assert!(!is_admitted(&managing, &forged).await);
-}
-
-#[tokio::test]
-async fn unknown_key_is_looked_up_once_in_five_seconds() {
-    let mut keys = MockApiKeyRepo::new();
-    keys.expect_find().once().returning(|_| Ok(None));
-    let managing = managing(keys);
-    for _ in 0..2 {
-        assert!(!is_admitted(&managing, &presented(0)).await);
-    }
 }
 
 #[tokio::test]

@@ -85,13 +85,7 @@ impl DispatchEvents {
                     webhooks: self.webhooks(event, order, &endpoints),
                 }),
                 // An erased order has no recipients.
-                None => {
-                    dispatches.push(Dispatch {
-                        event: id,
-                        mails: Vec::new(),
-                        webhooks: Vec::new(),
-                    });
-                }
+                None => dispatches.push(Dispatch { event: id, mails: vec![], webhooks: vec![] }),
             }
         }
         if !put_off.is_empty() {

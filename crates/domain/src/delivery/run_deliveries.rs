@@ -68,20 +68,11 @@ pub struct Ready {
 pub struct Outcome {
     order_id: OrderId,
     attempted: Attempted,
-    mails: Mails,
+    /// Whether mails can be delivered in general, or why not. `None` if the attempt did not get as
+    /// far as the notifier.
+    relay: Option<Result<(), String>>,
     /// The attempts that had found the relay available when this one began.
     available_before: u64,
-}
-
-/// What an attempt shows about mails in general.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Mails {
-    /// The notifier took this mail, or rejected it alone.
-    CanBeDelivered,
-    /// No mail can be delivered, for this reason.
-    CannotBeDelivered(String),
-    /// Nothing: the attempt did not get as far as the notifier.
-    Unknown,
 }
 
 impl DeliveryOutcome {
@@ -138,14 +129,13 @@ impl Deliveries for MailDeliveries {
     ///
     /// The relay is down if no other attempt found it available meanwhile.
     fn attempted(&mut self, outcome: &Outcome) -> Option<MailReport> {
-        match &outcome.mails {
-            Mails::Unknown => None,
-            Mails::CanBeDelivered => {
+        match outcome.relay.as_ref()? {
+            Ok(()) => {
                 self.found_available += 1;
                 self.open_slots = self.slots.min(self.open_slots + 1);
                 mem::take(&mut self.in_outage).then_some(MailReport::OutageEnded)
             }
-            Mails::CannotBeDelivered(error) => {
+            Err(error) => {
                 self.open_slots = (self.open_slots / 2).max(1);
                 if self.in_outage || self.found_available > outcome.available_before {
                     return None;
@@ -219,30 +209,23 @@ impl RunDeliveries {
 
     /// Attempts a delivery.
     async fn attempt(&self, Ready { lease, order }: Ready) -> Outcome {
-        let (settlement, mails) = if self.is_over_limit(&lease) {
-            let error = OVER_LIMIT.to_owned();
-            (Settlement::Fail { at: self.clock.now(), error }, Mails::Unknown)
+        let delivery = &lease.delivery;
+        let (settlement, relay) = if self.is_over_limit(&lease) {
+            (Settlement::Fail { at: self.clock.now(), error: OVER_LIMIT.to_owned() }, None)
         } else {
-            let (delivered, otherwise) = match order {
-                Ok(order) => (self.deliver(&lease.delivery, &order).await, Mails::CanBeDelivered),
-                Err(error) => (Err(error), Mails::Unknown),
-            };
-            match delivered {
-                Ok(()) => (Settlement::Done, otherwise),
-                Err(error) => {
-                    let mails = match &error {
-                        NotifyError::Unavailable(_) => {
-                            Mails::CannotBeDelivered(error_chain(&error))
-                        }
-                        NotifyError::Transient(_) | NotifyError::Permanent(_) => otherwise,
-                    };
-                    (self.after_failure(&lease.delivery, &error), mails)
-                }
+            match order {
+                Err(error) => (self.after_failure(delivery, &error), unavailable(&error).map(Err)),
+                Ok(order) => match self.deliver(delivery, &order).await {
+                    Ok(()) => (Settlement::Done, Some(Ok(()))),
+                    Err(error) => {
+                        let relay = unavailable(&error).map_or(Ok(()), Err);
+                        (self.after_failure(delivery, &error), Some(relay))
+                    }
+                },
             }
         };
-        let Lease { delivery: Delivery { id, order_id, .. }, token, .. } = lease;
-        let attempted = Attempted { id, token, settlement };
-        Outcome { order_id, attempted, mails, available_before: 0 }
+        let attempted = Attempted { id: delivery.id, token: lease.token, settlement };
+        Outcome { order_id: delivery.order_id, attempted, relay, available_before: 0 }
     }
 
     fn is_over_limit(&self, lease: &Lease) -> bool {
@@ -278,6 +261,11 @@ impl RunDeliveries {
         };
         retry.unwrap_or(Settlement::Fail { at: now, error })
     }
+}
+
+/// Returns why no mail can be delivered.
+fn unavailable(error: &NotifyError) -> Option<String> {
+    matches!(error, NotifyError::Unavailable(_)).then(|| error_chain(error))
 }
 
 #[cfg(test)]

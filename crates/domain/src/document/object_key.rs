@@ -9,9 +9,7 @@ pub struct ObjectKey(String);
 impl ObjectKey {
     /// Returns a new key of 128 random bits.
     pub fn random(entropy: &dyn Entropy) -> Self {
-        let mut bytes = [0; 16];
-        entropy.fill(&mut bytes);
-        let name = hex::encode(&bytes);
+        let name = hex::encode(&entropy.bytes::<16>());
         // A folder per first two digits keeps folders on local disk small.
         Self(format!("{}/{name}", &name[..2]))
     }

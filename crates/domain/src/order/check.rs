@@ -5,39 +5,42 @@ use std::borrow::Cow;
 use time::{Date, OffsetDateTime, Time};
 
 use super::{
-    Contact, EmailAddress, Field, FileNumber, JsonNumber, JsonType, Money, SigningServiceId,
-    Violation, ViolationCode, request::ContactRequest, text::text_rule,
+    EmailAddress, Money, Violation, ViolationCode,
+    json::{Fields, Json},
+    text::{Kind, kind},
 };
 use crate::appointment::{Zone, parse_date, parse_time, parse_utc};
 
 /// An object of the request. Reading its fields adds their violations.
 pub(super) struct Object<'a> {
+    fields: Fields,
     violations: &'a mut Vec<Violation>,
     /// JSON Pointer to the object.
     path: String,
-    /// Name of its schema in the API, by which [`text_rule`] finds the rules of its fields.
+    /// Name of its schema in the API.
     schema: &'static str,
 }
 
 /// A type of the aggregate that a field of the request gives.
 pub(super) trait Read: Sized {
-    /// The JSON type of the field.
-    type Json: for<'de> JsonType<'de>;
-
-    /// Reads the value of the field `name`. Returns `None` after a violation, and for an object
-    /// without any value.
-    fn read(json: Self::Json, object: &mut Object<'_>, name: &str) -> Option<Self>;
+    /// Reads the value of the field `name`, which has the [`kind`] of the field. Returns `None` after
+    /// a violation, and for an object without any value.
+    fn read(json: Json, object: &mut Object<'_>, name: &str) -> Option<Self>;
 }
 
 impl<'a> Object<'a> {
     /// Returns the whole request.
-    pub(super) fn root(violations: &'a mut Vec<Violation>) -> Self {
-        Self { violations, path: String::new(), schema: "OrderRequest" }
+    pub(super) fn root(fields: Fields, violations: &'a mut Vec<Violation>) -> Self {
+        Self { fields, violations, path: String::new(), schema: "OrderRequest" }
     }
 
     /// Returns the object in the field `name`.
-    pub(super) fn member(&mut self, name: &str, schema: &'static str) -> Object<'_> {
-        Object { path: format!("{}/{name}", self.path), violations: self.violations, schema }
+    pub(super) fn member(&mut self, name: &str, json: Json) -> Option<Object<'_>> {
+        let (Json::Object(fields), Kind::Object(schema)) = (json, kind(self.schema, name)?) else {
+            return None;
+        };
+        let path = format!("{}/{name}", self.path);
+        Some(Object { fields, violations: self.violations, path, schema })
     }
 
     pub(super) fn report(
@@ -60,39 +63,52 @@ impl<'a> Object<'a> {
     }
 
     /// Reads a field. Blank text means absent.
-    pub(super) fn optional<T: Read>(&mut self, name: &str, field: Field<T::Json>) -> Option<T> {
-        match field {
-            Field::Absent => None,
-            Field::Value(json) if json.is_blank() => None,
-            field => self.read(name, field),
+    pub(super) fn optional<T: Read>(&mut self, name: &str) -> Option<T> {
+        match self.fields.take(name) {
+            Json::Null => None,
+            json if json.is_blank() => None,
+            json => self.read(name, json),
         }
     }
 
     /// Reads a field that must be there and not blank.
-    pub(super) fn required<T: Read>(&mut self, name: &str, field: Field<T::Json>) -> Option<T> {
-        let fault = match field {
-            Field::Absent => (ViolationCode::Required, "is required"),
-            Field::Value(json) if json.is_blank() => (ViolationCode::Blank, "must not be blank"),
-            field => return self.read(name, field),
+    pub(super) fn required<T: Read>(&mut self, name: &str) -> Option<T> {
+        let fault = match self.fields.take(name) {
+            Json::Null => (ViolationCode::Required, "is required"),
+            json if json.is_blank() => (ViolationCode::Blank, "must not be blank"),
+            json => return self.read(name, json),
         };
         self.check(name, Err(fault))
     }
 
-    /// Reads a field that is there and not blank.
-    fn read<T: Read>(&mut self, name: &str, field: Field<T::Json>) -> Option<T> {
-        if let Field::Value(json) = field {
+    fn read<T: Read>(&mut self, name: &str, json: Json) -> Option<T> {
+        if json != Json::Mistyped {
             return T::read(json, self, name);
         }
-        let detail = format!("must be {}", T::Json::EXPECTED);
-        self.check(name, Err((ViolationCode::WrongType, detail)))
+        let expected = match kind(self.schema, name)? {
+            Kind::Text(_) => "must be a string",
+            Kind::Bool => "must be true or false",
+            Kind::Integer => "must be a positive integer of at most 64 bits",
+            Kind::Amount => "must be a number",
+            Kind::Object(_) => "must be an object",
+        };
+        self.check(name, Err((ViolationCode::WrongType, expected)))
+    }
+}
+
+impl Read for Json {
+    fn read(json: Json, _: &mut Object<'_>, _: &str) -> Option<Self> {
+        Some(json)
     }
 }
 
 impl Read for String {
-    type Json = Self;
-    fn read(json: Self, object: &mut Object<'_>, name: &str) -> Option<Self> {
+    fn read(json: Json, object: &mut Object<'_>, name: &str) -> Option<Self> {
+        let (Json::Text(json), Kind::Text(rule)) = (json, kind(object.schema, name)?) else {
+            return None;
+        };
         let text = json.trim();
-        let checked = text_rule(object.schema, name).check(text);
+        let checked = rule.check(text);
         let is_trimmed = text.len() == json.len();
         let trimmed = if is_trimmed { json } else { text.to_owned() };
         object.check(name, checked.map(|()| trimmed))
@@ -103,8 +119,7 @@ impl Read for String {
 macro_rules! read_text {
     ($($name:ty, $parse:expr, $code:ident, $detail:literal;)*) => {$(
         impl Read for $name {
-            type Json = String;
-            fn read(json: String, object: &mut Object<'_>, name: &str) -> Option<Self> {
+            fn read(json: Json, object: &mut Object<'_>, name: &str) -> Option<Self> {
                 let text = String::read(json, object, name)?;
                 object.check(name, $parse(text).ok_or((ViolationCode::$code, $detail)))
             }
@@ -125,52 +140,23 @@ read_text! {
 }
 
 impl Read for bool {
-    type Json = Self;
-    fn read(json: Self, _: &mut Object<'_>, _: &str) -> Option<Self> {
-        Some(json)
+    fn read(json: Json, _: &mut Object<'_>, _: &str) -> Option<Self> {
+        Some(json == Json::Bool(true))
     }
 }
 
-/// Every integer of a request is an identifier.
 impl Read for i64 {
-    type Json = Self;
-    fn read(json: Self, object: &mut Object<'_>, name: &str) -> Option<Self> {
+    fn read(json: Json, object: &mut Object<'_>, name: &str) -> Option<Self> {
+        let Json::Integer(id) = json else { return None };
         let fault = (ViolationCode::OutOfRange, "must be a positive integer");
-        object.check(name, (json > 0).then_some(json).ok_or(fault))
-    }
-}
-
-impl Read for FileNumber {
-    type Json = String;
-    fn read(json: String, object: &mut Object<'_>, name: &str) -> Option<Self> {
-        String::read(json, object, name).and_then(Self::new)
-    }
-}
-
-impl Read for SigningServiceId {
-    type Json = i64;
-    fn read(json: i64, object: &mut Object<'_>, name: &str) -> Option<Self> {
-        i64::read(json, object, name).map(Self)
+        object.check(name, (id > 0).then_some(id).ok_or(fault))
     }
 }
 
 impl Read for Money {
-    type Json = JsonNumber;
-    fn read(json: JsonNumber, object: &mut Object<'_>, name: &str) -> Option<Self> {
-        let money = json.to_money();
+    fn read(json: Json, object: &mut Object<'_>, name: &str) -> Option<Self> {
+        let Json::Number(number) = json else { return None };
+        let money = Self::from_number(&number);
         object.check(name, money.map_err(|error| (ViolationCode::OutOfRange, error.to_string())))
-    }
-}
-
-impl Read for Contact {
-    type Json = ContactRequest;
-    fn read(json: ContactRequest, object: &mut Object<'_>, name: &str) -> Option<Self> {
-        let mut object = object.member(name, "ContactRequest");
-        let contact = Self {
-            name: object.optional("contact_name", json.contact_name),
-            phone: object.optional("contact_phone", json.contact_phone),
-            email: object.optional("contact_email", json.contact_email),
-        };
-        (contact != Self::default()).then_some(contact)
     }
 }

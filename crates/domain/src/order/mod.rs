@@ -4,40 +4,32 @@
 //! that the service has created. [`record`] is its stored form.
 
 mod check;
-mod field;
+mod json;
 mod money;
 mod parse;
 mod read_back;
 pub mod record;
-mod request;
+mod stored;
 mod text;
 mod violation;
 
-pub use field::{Field, JsonType};
-pub use money::{JsonNumber, Money, MoneyError};
+pub use json::OrderRequest;
+pub use money::{Money, MoneyError};
 pub use parse::ParsedOrder;
-pub use request::{
-    ContactRequest, InvoiceRecipientRequest, OrderRequest, RequestedByRequest,
-    SigningContactsRequest, SigningDetailsRequest,
-};
+pub use stored::{OrderStatus, StoredOrder};
 pub use text::{EmailAddress, FileNumber, InvalidEmail, TextRule, text_rule};
 pub use violation::{Violation, ViolationCode};
 
-use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use time::OffsetDateTime;
 
-use crate::{
-    api_key::{ApiKeyId, ClientId},
-    appointment::Appointment,
-    document::StoredDocument,
-    trace_context::TraceContext,
-};
+use crate::{appointment::Appointment, trace_context::TraceContext};
 
 // Orders are personal data.
 conceal!(
     Order,
+    OrderRequest,
     SigningDetails,
     SigningContacts,
     Contact,
@@ -196,18 +188,15 @@ impl SigningContacts {
     /// Returns the mail recipients: order contact, observer and in-house contacts. Each address is
     /// listed once, regardless of letter case.
     pub fn recipients(&self) -> Vec<EmailAddress> {
-        let in_house = [&self.in_house_contact, &self.in_house_contact2];
-        let in_house = in_house.into_iter().flatten().filter_map(|contact| contact.email.as_ref());
-        let mut recipients: Vec<EmailAddress> = Vec::new();
-        for address in
-            std::iter::once(&self.order_contact_email).chain(&self.observer).chain(in_house)
-        {
-            if !recipients.iter().any(|other| other.as_str().eq_ignore_ascii_case(address.as_str()))
-            {
-                recipients.push(address.clone());
-            }
-        }
-        recipients
+        let in_house = self.in_house_contact.iter().chain(&self.in_house_contact2);
+        let others =
+            self.observer.iter().chain(in_house.filter_map(|contact| contact.email.as_ref()));
+        let mut seen = BTreeSet::new();
+        std::iter::once(&self.order_contact_email)
+            .chain(others)
+            .filter(|address| seen.insert(address.as_str().to_ascii_lowercase()))
+            .cloned()
+            .collect()
     }
 }
 
@@ -309,20 +298,10 @@ pub struct Invoice {
     #[serde(rename = "email", skip_serializing_if = "Option::is_none")]
     pub email: Option<EmailAddress>,
     /// Amount of the invoice.
-    #[serde(
-        rename = "fee_cents",
-        with = "money::cents",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "fee_cents", skip_serializing_if = "Option::is_none")]
     pub fee: Option<Money>,
     /// Amount paid to the notary.
-    #[serde(
-        rename = "notary_pay_cents",
-        with = "money::cents",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "notary_pay_cents", skip_serializing_if = "Option::is_none")]
     pub notary_pay: Option<Money>,
 }
 
@@ -360,62 +339,6 @@ pub struct RequestedBy {
     pub signing_service_id: Option<SigningServiceId>,
 }
 
-/// State of an order: 1 to 50 characters. The service creates orders as `NEW`. Other systems write
-/// further states into the database, and the service returns them unchanged.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OrderStatus(Cow<'static, str>);
-
-impl OrderStatus {
-    /// The state of every order on creation (spec section 3).
-    pub const NEW: Self = Self(Cow::Borrowed("NEW"));
-
-    /// Returns a state that was read from storage; `None` unless it has 1 to 50 characters.
-    pub fn from_stored(text: String) -> Option<Self> {
-        (1..=50).contains(&text.chars().count()).then_some(Self(text.into()))
-    }
-
-    /// Returns the name of the state, in answers and in storage.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-/// An order that the service has created.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredOrder {
-    /// Identifier of the order.
-    pub id: OrderId,
-    /// The order itself.
-    pub order: Box<Order>,
-    /// State of the order.
-    pub status: OrderStatus,
-    /// The assigned notary; none on creation.
-    pub notary_id: Option<i64>,
-    /// The documents, in the order of the request.
-    pub documents: Vec<StoredDocument>,
-    /// The client that created it.
-    pub client: ClientId,
-    /// The API key with which the client created it.
-    pub api_key: ApiKeyId,
-    /// Whether a test key created it. A test order is no real signing and has no mail recipients.
-    pub is_test: bool,
-    /// Instant of creation, to the microsecond.
-    pub created_at: OffsetDateTime,
-    /// Instant of the last change, to the microsecond.
-    pub updated_at: OffsetDateTime,
-}
-
-impl StoredOrder {
-    /// Returns the order as it was on creation, without documents that were added later.
-    pub fn as_created(mut self) -> Self {
-        self.documents.retain(|document| document.created_at == self.created_at);
-        self.status = OrderStatus::NEW;
-        self.notary_id = None;
-        self.updated_at = self.created_at;
-        self
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -429,11 +352,6 @@ mod tests {
             Value::Object(members) => members.values().flat_map(texts).collect(),
             _ => Vec::new(),
         }
-    }
-
-    #[test]
-    fn new_order_has_status_new() {
-        assert_eq!(OrderStatus::NEW.as_str(), "NEW");
     }
 
     #[test]

@@ -2,13 +2,11 @@
 
 use std::fmt;
 
-use serde::{Deserialize as _, Deserializer, Serialize, Serializer};
-use serde_json::value::RawValue;
+use serde::{Deserialize, Serialize, Serializer};
 
-use super::field::{Field, JsonType};
-
-/// An amount of US dollars: not negative, at most [`Money::MAX`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// An amount of US dollars: not negative, at most [`Money::MAX`]. Stored as whole cents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "i64", try_from = "i64")]
 pub struct Money {
     cents: i64,
 }
@@ -37,38 +35,38 @@ impl Money {
     pub fn cents(self) -> i64 {
         self.cents
     }
-}
 
-/// A JSON number as its digits. A float in between would round it.
-#[derive(Clone, PartialEq)]
-pub struct JsonNumber(String);
+    /// Returns the amount as a JSON number, without decimals if there are no cents.
+    pub fn to_json(self) -> serde_json::Value {
+        if self.cents % 100 == 0 {
+            return (self.cents / 100).into();
+        }
+        #[expect(clippy::cast_precision_loss, reason = "twelve digits fit the 53 bits of an f64")]
+        (self.cents as f64 / 100.0).into()
+    }
 
-/// Maximum length of a number in characters. An amount has at most 13.
-const MAX_NUMBER_CHARS: usize = 64;
-
-impl JsonNumber {
-    /// Returns the number as an amount.
+    /// Returns the amount of a JSON number.
     ///
     /// # Errors
     ///
     /// The number is negative, above [`Money::MAX`], or more precise than a cent.
-    pub fn to_money(&self) -> Result<Money, MoneyError> {
-        let number = self.0.trim_start_matches('-');
+    pub(super) fn from_number(text: &str) -> Result<Self, MoneyError> {
+        let number = text.trim_start_matches('-');
         let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
         let digits = format!("{whole}{fraction}");
         let significant = digits.trim_end_matches('0');
         let is_zero = significant.is_empty();
-        if self.0.starts_with('-') && !is_zero {
+        if text.starts_with('-') && !is_zero {
             return Err(MoneyError::OutOfRange);
         }
         let is_small = exponent.starts_with('-');
-        if self.0.len() > MAX_NUMBER_CHARS {
+        if text.len() > MAX_NUMBER_CHARS {
             let is_integer = fraction.is_empty() && !is_small;
             return Err(if is_integer { MoneyError::OutOfRange } else { MoneyError::TooFine });
         }
         if is_zero {
-            return Ok(Money { cents: 0 });
+            return Ok(Self { cents: 0 });
         }
         let exponent = exponent.parse().unwrap_or(if is_small { isize::MIN } else { isize::MAX });
         let whole_digits = digits.len() - fraction.len();
@@ -81,81 +79,41 @@ impl JsonNumber {
         u32::try_from(shift)
             .ok()
             .and_then(|shift| 10_i64.checked_pow(shift)?.checked_mul(significant.parse().ok()?))
-            .and_then(Money::from_cents)
+            .and_then(Self::from_cents)
             .ok_or(MoneyError::OutOfRange)
     }
 }
 
-impl From<Money> for JsonNumber {
+/// Maximum length of a number in characters. An amount has at most 13.
+const MAX_NUMBER_CHARS: usize = 64;
+
+/// Writes a number as an amount, so that equal amounts are equal in any notation.
+pub(super) fn serialize_number<S: Serializer>(
+    number: &str,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match Money::from_number(number) {
+        Ok(money) => money.to_json().serialize(serializer),
+        Err(_) => serializer.serialize_str(number),
+    }
+}
+
+impl From<Money> for i64 {
     fn from(money: Money) -> Self {
-        Self(money.to_string())
+        money.cents
     }
 }
 
-impl<'de> JsonType<'de> for JsonNumber {
-    const EXPECTED: &'static str = "a number";
-
-    fn deserialize_field<D: Deserializer<'de>>(deserializer: D) -> Result<Field<Self>, D::Error> {
-        let json = Box::<RawValue>::deserialize(deserializer)?;
-        Ok(match json.get().as_bytes().first() {
-            Some(b'n') => Field::Absent,
-            Some(b'-' | b'0'..=b'9') => Field::Value(Self(Box::<str>::from(json).into())),
-            _ => Field::Mistyped,
-        })
-    }
-}
-
-/// Writes the amount, so that equal amounts are equal in any notation.
-impl Serialize for JsonNumber {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.to_money() {
-            Ok(money) => money.serialize(serializer),
-            Err(_) => serializer.serialize_str(&self.0),
-        }
-    }
-}
-
-/// The stored form of an optional amount: whole cents.
-pub(super) mod cents {
-    use serde::{Deserialize, Deserializer, Serialize as _, Serializer, de::Error};
-
-    use super::Money;
-
-    #[expect(clippy::ref_option, reason = "the signature that serde calls")]
-    pub(in crate::order) fn serialize<S: Serializer>(
-        money: &Option<Money>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        money.map(Money::cents).serialize(serializer)
-    }
-
-    pub(in crate::order) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Money>, D::Error> {
-        Option::<i64>::deserialize(deserializer)?
-            .map(|cents| Money::from_cents(cents).ok_or_else(|| D::Error::custom("not an amount")))
-            .transpose()
+impl TryFrom<i64> for Money {
+    type Error = MoneyError;
+    fn try_from(cents: i64) -> Result<Self, MoneyError> {
+        Self::from_cents(cents).ok_or(MoneyError::OutOfRange)
     }
 }
 
 impl fmt::Display for Money {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}.{:02}", self.cents / 100, self.cents % 100)
-    }
-}
-
-/// Writes a JSON number, without decimals if there are no cents.
-impl Serialize for Money {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.cents % 100 == 0 {
-            serializer.serialize_i64(self.cents / 100)
-        } else {
-            #[expect(
-                clippy::cast_precision_loss,
-                reason = "twelve digits fit the 53 bits of an f64"
-            )]
-            serializer.serialize_f64(self.cents as f64 / 100.0)
-        }
     }
 }
 
@@ -166,7 +124,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<i64, MoneyError> {
-        JsonNumber(text.to_owned()).to_money().map(Money::cents)
+        Money::from_number(text).map(Money::cents)
     }
 
     #[test]
@@ -222,7 +180,7 @@ mod tests {
         ] {
             let money = Money::from_cents(cents).unwrap();
             assert_eq!(
-                (serde_json::to_string(&money).unwrap().as_str(), money.to_string().as_str()),
+                (money.to_json().to_string().as_str(), money.to_string().as_str()),
                 (number, text)
             );
         }
@@ -232,8 +190,8 @@ mod tests {
         #[test]
         fn every_amount_round_trips(cents in 0..=Money::MAX.cents()) {
             let money = Money::from_cents(cents).unwrap();
-            let json = serde_json::to_string(&money).unwrap();
-            prop_assert_eq!(JsonNumber(json).to_money(), Ok(money));
+            let json = money.to_json().to_string();
+            prop_assert_eq!(Money::from_number(&json), Ok(money));
         }
     }
 }

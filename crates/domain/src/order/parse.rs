@@ -1,18 +1,14 @@
 //! Parses a request into a valid order, or into all of its violations.
 
-use std::mem::take;
-
 use time::{Date, OffsetDateTime, Time};
 
 use super::{
-    Address, CoSigner, FileNumber, Invoice, InvoiceRecipient, Order, RequestedBy, Signer,
-    SigningContacts, SigningDetails, SigningLocation, Violation, ViolationCode,
+    Address, CoSigner, Contact, FileNumber, Invoice, InvoiceRecipient, Order, OrderRequest,
+    RequestedBy, Signer, SigningContacts, SigningDetails, SigningLocation, SigningServiceId,
+    Violation, ViolationCode,
     check::{Object, Read},
     default_language, default_same,
-    request::{
-        InvoiceRecipientRequest, OrderRequest, RequestedByRequest, SigningContactsRequest,
-        SigningDetailsRequest,
-    },
+    json::Json,
 };
 use crate::appointment::{self, Appointment, AppointmentTime, ConversionError, Moment, Zone};
 
@@ -34,23 +30,15 @@ impl OrderRequest {
     /// All violations of the request, in the order of its fields.
     pub fn parse(self) -> Result<ParsedOrder, Vec<Violation>> {
         let mut violations = Vec::new();
-        let mut root = Object::root(&mut violations);
-        let contacts = root.required("signingContactsFormData", self.signing_contacts_form_data);
-        let mut utc = [
-            ("utcTimeDate", self.utc_time_date),
-            ("utcStartTimeDate", self.utc_start_time_date),
-            ("utcEndTimeDate", self.utc_end_time_date),
-        ]
-        .map(|(name, field)| SuppliedUtc {
-            name,
-            instant: root.optional(name, field),
-            disagrees: false,
-        });
+        let mut root = Object::root(self.0, &mut violations);
+        let contacts = root.required("signingContactsFormData");
+        let mut utc = ["utcTimeDate", "utcStartTimeDate", "utcEndTimeDate"]
+            .map(|name| SuppliedUtc { name, instant: root.optional(name), disagrees: false });
         let details = root
-            .required("signingDetailsFormData", self.signing_details_form_data)
-            .and_then(|request| details(&mut root, request, &mut utc));
-        let service = root.required("signingServiceId", self.signing_service_id);
-        let requested_by = root.required("requestedBy", self.requested_by);
+            .required("signingDetailsFormData")
+            .and_then(|json| details(root.member("signingDetailsFormData", json)?, &mut utc));
+        let service = root.required("signingServiceId").map(SigningServiceId);
+        let requested_by = root.required("requestedBy");
 
         match (contacts, details, service, requested_by) {
             (Some(contacts), Some(details), Some(signing_service_id), Some(requested_by))
@@ -84,15 +72,14 @@ struct SuppliedUtc {
 }
 
 impl Read for SigningContacts {
-    type Json = SigningContactsRequest;
-    fn read(json: SigningContactsRequest, object: &mut Object<'_>, name: &str) -> Option<Self> {
-        let mut object = object.member(name, "SigningContactsRequest");
-        let email = object.required("orderContactEmail", json.order_contact_email);
+    fn read(json: Json, object: &mut Object<'_>, name: &str) -> Option<Self> {
+        let mut object = object.member(name, json)?;
+        let email = object.required("orderContactEmail");
         Some(Self {
-            client_company_id: object.optional("clientCompanyId", json.client_company_id),
-            observer: object.optional("observer", json.observer),
-            in_house_contact: object.optional("inHouseContact", json.in_house_contact),
-            in_house_contact2: object.optional("inHouseContact2", json.in_house_contact2),
+            client_company_id: object.optional("clientCompanyId"),
+            observer: object.optional("observer"),
+            in_house_contact: object.optional("inHouseContact"),
+            in_house_contact2: object.optional("inHouseContact2"),
             // After the other fields, so that they are read in any case.
             order_contact_email: email?,
         })
@@ -100,72 +87,71 @@ impl Read for SigningContacts {
 }
 
 impl Read for RequestedBy {
-    type Json = RequestedByRequest;
-    fn read(json: RequestedByRequest, object: &mut Object<'_>, name: &str) -> Option<Self> {
-        let mut object = object.member(name, "RequestedByRequest");
-        let user_id = object.required("userId", json.user_id);
+    fn read(json: Json, object: &mut Object<'_>, name: &str) -> Option<Self> {
+        let mut object = object.member(name, json)?;
+        let user_id = object.required("userId");
         Some(Self {
-            user_role: object.optional("userRole", json.user_role),
-            signing_service_id: object.optional("signingServiceId", json.signing_service_id),
+            user_role: object.optional("userRole"),
+            signing_service_id: object.optional("signingServiceId").map(SigningServiceId),
             user_id: user_id?,
         })
     }
 }
 
 impl Read for InvoiceRecipient {
-    type Json = InvoiceRecipientRequest;
-    fn read(json: InvoiceRecipientRequest, object: &mut Object<'_>, name: &str) -> Option<Self> {
-        let mut object = object.member(name, "InvoiceRecipientRequest");
+    fn read(json: Json, object: &mut Object<'_>, name: &str) -> Option<Self> {
+        let mut object = object.member(name, json)?;
         let recipient = Self {
-            company_name: object.optional("company_name", json.company_name),
-            address: object.optional("invoice_address", json.invoice_address),
-            city: object.optional("city", json.city),
-            state: object.optional("state", json.state),
-            zipcode: object.optional("zipcode", json.zipcode),
+            company_name: object.optional("company_name"),
+            address: object.optional("invoice_address"),
+            city: object.optional("city"),
+            state: object.optional("state"),
+            zipcode: object.optional("zipcode"),
         };
         (recipient != Self::default()).then_some(recipient)
     }
 }
 
-/// Its appointment needs the UTC values of the request.
-impl Read for SigningDetailsRequest {
-    type Json = Self;
-    fn read(json: Self, _: &mut Object<'_>, _: &str) -> Option<Self> {
-        Some(json)
+impl Read for Contact {
+    fn read(json: Json, object: &mut Object<'_>, name: &str) -> Option<Self> {
+        let mut object = object.member(name, json)?;
+        let contact = Self {
+            name: object.optional("contact_name"),
+            phone: object.optional("contact_phone"),
+            email: object.optional("contact_email"),
+        };
+        (contact != Self::default()).then_some(contact)
     }
 }
 
 fn details(
-    root: &mut Object<'_>,
-    mut request: SigningDetailsRequest,
+    mut details: Object<'_>,
     utc: &mut [SuppliedUtc; 3],
 ) -> Option<(FileNumber, Appointment, SigningDetails)> {
-    let mut details = root.member("signingDetailsFormData", "SigningDetailsRequest");
-    let file_number = details.required("fileNumber", take(&mut request.file_number));
-    let appointment = appointment(&mut details, &mut request, utc);
-    let property_address = details.required("propertyAddress", request.property_address);
-    let city = details.required("city", request.city);
-    let state: Option<String> = details.required("state", request.state);
-    let zipcode = details.required("zipcode", request.zipcode);
-    let signing_type = details.required("signingType", request.signing_type);
-    let signer_name = details.required("signerName", request.signer_name);
-    let signer_phone = details.required("signerPhone", request.signer_phone);
-    let signer_email = details.required("signerEmail", request.signer_email);
-    let language = details.optional("language", request.language);
-    let spouse_name = details.optional("spouseName", request.spouse_name);
+    let file_number = details.required("fileNumber").and_then(FileNumber::new);
+    let appointment = appointment(&mut details, utc);
+    let property_address = details.required("propertyAddress");
+    let city = details.required("city");
+    let state: Option<String> = details.required("state");
+    let zipcode = details.required("zipcode");
+    let signing_type = details.required("signingType");
+    let signer_name = details.required("signerName");
+    let signer_phone = details.required("signerPhone");
+    let signer_email = details.required("signerEmail");
+    let language = details.optional("language");
+    let spouse_name = details.optional("spouseName");
     let co_signer = CoSigner {
-        name: details.optional("coSignerName", request.co_signer_name),
-        spouse_name: details.optional("coSignerSpouseName", request.co_signer_spouse_name),
-        phone: details.optional("coSignerPhone", request.co_signer_phone),
-        email: details.optional("coSignerEmail", request.co_signer_email),
+        name: details.optional("coSignerName"),
+        spouse_name: details.optional("coSignerSpouseName"),
+        phone: details.optional("coSignerPhone"),
+        email: details.optional("coSignerEmail"),
     };
-    let location_address = details.optional("signingAddress", request.signing_address);
-    let location_city = details.optional("signingCity", request.signing_city);
-    let location_state: Option<String> = details.optional("signingState", request.signing_state);
-    let location_zipcode = details.optional("signingZipcode", request.signing_zipcode);
-    let is_property_address_same = details
-        .optional("isPropertyAddressSame", request.is_property_address_same)
-        .unwrap_or_else(default_same);
+    let location_address = details.optional("signingAddress");
+    let location_city = details.optional("signingCity");
+    let location_state: Option<String> = details.optional("signingState");
+    let location_zipcode = details.optional("signingZipcode");
+    let is_property_address_same =
+        details.optional("isPropertyAddressSame").unwrap_or_else(default_same);
     let location =
         location_address.filter(|_| !is_property_address_same).map(|address| SigningLocation {
             address,
@@ -178,22 +164,20 @@ fn details(
         location,
         co_signer,
         language: language.unwrap_or_else(default_language),
-        esigning_platform: details.optional("esigningPlatform", request.esigning_platform),
-        scanbacks_required: details
-            .optional("scanbacksRequired", request.scanbacks_required)
-            .unwrap_or_default(),
-        ron_signing: details.optional("ronSigning", request.ron_signing).unwrap_or_default(),
-        document_delivery: details.optional("documentDelivery", request.document_delivery),
-        lender: details.optional("lender", request.lender),
-        special_instructions: details.optional("specialInstructions", request.special_instructions),
-        loan_officer: details.optional("loanOfficer", request.loan_officer),
+        esigning_platform: details.optional("esigningPlatform"),
+        scanbacks_required: details.optional("scanbacksRequired").unwrap_or_default(),
+        ron_signing: details.optional("ronSigning").unwrap_or_default(),
+        document_delivery: details.optional("documentDelivery"),
+        lender: details.optional("lender"),
+        special_instructions: details.optional("specialInstructions"),
+        loan_officer: details.optional("loanOfficer"),
         invoice: Invoice {
-            recipient: details.optional("invoiceOrderTo", request.invoice_order_to),
-            name: details.optional("invoiceName", request.invoice_name),
-            phone: details.optional("invoicePhone", request.invoice_phone),
-            email: details.optional("invoiceEmail", request.invoice_email),
-            fee: details.optional("invoiceFee", request.invoice_fee),
-            notary_pay: details.optional("notaryPay", request.notary_pay),
+            recipient: details.optional("invoiceOrderTo"),
+            name: details.optional("invoiceName"),
+            phone: details.optional("invoicePhone"),
+            email: details.optional("invoiceEmail"),
+            fee: details.optional("invoiceFee"),
+            notary_pay: details.optional("notaryPay"),
         },
         // After the other fields, so that they are read in any case.
         property: Address {
@@ -215,22 +199,20 @@ fn details(
 
 fn appointment(
     details: &mut Object<'_>,
-    request: &mut SigningDetailsRequest,
     [at, start, end]: &mut [SuppliedUtc; 3],
 ) -> Option<Appointment> {
-    let date = details.required("signingDate", take(&mut request.signing_date));
-    let kind: Option<String> =
-        details.required("signingTimeType", take(&mut request.signing_time_type));
-    let zone = details.required("timeZoneId", take(&mut request.time_zone_id));
+    let date = details.required("signingDate");
+    let kind: Option<String> = details.required("signingTimeType");
+    let zone = details.required("timeZoneId");
     let day = date.zip(zone);
     let time = match kind?.as_str() {
         "at" => {
-            let time = details.required("specificTime", take(&mut request.specific_time));
+            let time = details.required("specificTime");
             moment(details, "specificTime", time, day, at).map(AppointmentTime::At)
         }
         "between" => {
-            let from = details.required("startTime", take(&mut request.start_time));
-            let to = details.required("endTime", take(&mut request.end_time));
+            let from = details.required("startTime");
+            let to = details.required("endTime");
             let after = from.zip(to).is_none_or(|(from, to)| from < to);
             let not_after = |details: &mut Object<'_>, detail: &'static str| {
                 details.report("endTime", ViolationCode::EndNotAfterStart, detail);

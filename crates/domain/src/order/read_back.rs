@@ -3,12 +3,10 @@
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
-    Contact, Field, InvoiceRecipient, Order, RequestedBy, SigningContacts, SigningDetails,
+    Contact, EmailAddress, InvoiceRecipient, Money, Order, OrderRequest, RequestedBy,
+    SigningContacts, SigningDetails,
+    json::{Fields, Json},
     record::hh_mm,
-    request::{
-        ContactRequest, InvoiceRecipientRequest, OrderRequest, RequestedByRequest,
-        SigningContactsRequest, SigningDetailsRequest,
-    },
 };
 use crate::appointment::{Appointment, AppointmentTime};
 
@@ -17,149 +15,156 @@ impl OrderRequest {
     /// instants of the service's own conversion. The signing service is left out. Sent again with
     /// one, and with another file number, it creates an equal order.
     pub fn of(order: &Order) -> Self {
-        let [utc_time_date, utc_start_time_date, utc_end_time_date] =
-            match order.appointment.time {
-                AppointmentTime::At(at) => [Some(at.utc), None, None],
-                AppointmentTime::Between { start, end } => [None, Some(start.utc), Some(end.utc)],
-                AppointmentTime::Anytime => [None; 3],
-            }
-            .map(instant);
-        let mut details = SigningDetailsRequest::of(&order.signing);
-        details.file_number = text(order.file_number.as_str());
-        details.set_appointment(&order.appointment);
-        Self {
-            signing_contacts_form_data: Field::Value(SigningContactsRequest::of(&order.contacts)),
-            signing_details_form_data: Field::Value(details),
-            signing_service_id: Field::Absent,
-            utc_time_date,
-            utc_start_time_date,
-            utc_end_time_date,
-            requested_by: Field::Value(RequestedByRequest::of(&order.requested_by)),
+        let [at, start, end] = match order.appointment.time {
+            AppointmentTime::At(at) => [Some(at.utc), None, None],
+            AppointmentTime::Between { start, end } => [None, Some(start.utc), Some(end.utc)],
+            AppointmentTime::Anytime => [None; 3],
         }
+        .map(instant);
+        Self(Fields::from([
+            ("signingContactsFormData", contacts(&order.contacts)),
+            ("signingDetailsFormData", details(order)),
+            ("utcTimeDate", at),
+            ("utcStartTimeDate", start),
+            ("utcEndTimeDate", end),
+            ("requestedBy", requested_by(&order.requested_by)),
+        ]))
     }
 }
 
-fn text(text: &str) -> Field<String> {
-    Field::Value(text.to_owned())
+impl<T: Into<Json>> From<Option<T>> for Json {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
 }
 
-fn optional<T: ?Sized, R>(value: Option<&T>, read: impl FnOnce(&T) -> R) -> Field<R> {
-    value.map_or(Field::Absent, |value| Field::Value(read(value)))
+impl From<&String> for Json {
+    fn from(text: &String) -> Self {
+        Self::Text(text.clone())
+    }
 }
 
-fn optional_text(value: Option<&String>) -> Field<String> {
-    optional(value, Clone::clone)
+impl From<&EmailAddress> for Json {
+    fn from(email: &EmailAddress) -> Self {
+        Self::Text(email.as_str().to_owned())
+    }
+}
+
+impl From<Money> for Json {
+    fn from(money: Money) -> Self {
+        Self::Number(money.to_string())
+    }
+}
+
+impl<const N: usize> From<[(&'static str, Json); N]> for Json {
+    fn from(fields: [(&'static str, Json); N]) -> Self {
+        Self::Object(fields.into())
+    }
 }
 
 /// Returns an instant as a request may have it: not before the year 1.
-fn instant(at: Option<OffsetDateTime>) -> Field<String> {
+fn instant(at: Option<OffsetDateTime>) -> Json {
     let at = at.filter(|at| at.year() >= 1).and_then(|at| at.format(&Rfc3339).ok());
-    at.map_or(Field::Absent, Field::Value)
+    at.as_ref().into()
 }
 
-impl SigningContactsRequest {
-    fn of(contacts: &SigningContacts) -> Self {
-        Self {
-            order_contact_email: text(contacts.order_contact_email.as_str()),
-            client_company_id: optional(contacts.client_company_id.as_ref(), |id| *id),
-            observer: optional(contacts.observer.as_ref(), |email| email.as_str().to_owned()),
-            in_house_contact: optional(contacts.in_house_contact.as_ref(), ContactRequest::of),
-            in_house_contact2: optional(contacts.in_house_contact2.as_ref(), ContactRequest::of),
-        }
-    }
+fn contacts(contacts: &SigningContacts) -> Json {
+    Json::from([
+        ("orderContactEmail", (&contacts.order_contact_email).into()),
+        ("clientCompanyId", contacts.client_company_id.map(Json::Integer).into()),
+        ("observer", contacts.observer.as_ref().into()),
+        ("inHouseContact", contacts.in_house_contact.as_ref().into()),
+        ("inHouseContact2", contacts.in_house_contact2.as_ref().into()),
+    ])
 }
 
-impl ContactRequest {
-    fn of(contact: &Contact) -> Self {
-        Self {
-            contact_name: optional_text(contact.name.as_ref()),
-            contact_phone: optional_text(contact.phone.as_ref()),
-            contact_email: optional(contact.email.as_ref(), |email| email.as_str().to_owned()),
-        }
-    }
-}
-
-impl SigningDetailsRequest {
-    /// Returns all but the file number and the appointment.
-    fn of(signing: &SigningDetails) -> Self {
-        let (property, signer, co_signer) =
-            (&signing.property, &signing.signer, &signing.co_signer);
-        let (location, invoice) = (signing.location.as_ref(), &signing.invoice);
-        Self {
-            property_address: text(&property.address),
-            city: text(&property.city),
-            state: text(&property.state),
-            zipcode: text(&property.zipcode),
-            is_property_address_same: Field::Value(signing.is_property_address_same),
-            signing_address: optional(location, |location| location.address.clone()),
-            signing_city: optional_text(location.and_then(|location| location.city.as_ref())),
-            signing_state: optional_text(location.and_then(|location| location.state.as_ref())),
-            signing_zipcode: optional_text(location.and_then(|location| location.zipcode.as_ref())),
-            signing_type: text(&signing.signing_type),
-            signer_name: text(&signer.name),
-            signer_phone: text(&signer.phone),
-            signer_email: text(signer.email.as_str()),
-            spouse_name: optional_text(signer.spouse_name.as_ref()),
-            co_signer_name: optional_text(co_signer.name.as_ref()),
-            co_signer_spouse_name: optional_text(co_signer.spouse_name.as_ref()),
-            co_signer_phone: optional_text(co_signer.phone.as_ref()),
-            co_signer_email: optional(co_signer.email.as_ref(), |email| email.as_str().to_owned()),
-            language: text(&signing.language),
-            esigning_platform: optional_text(signing.esigning_platform.as_ref()),
-            scanbacks_required: Field::Value(signing.scanbacks_required),
-            ron_signing: Field::Value(signing.ron_signing),
-            document_delivery: optional_text(signing.document_delivery.as_ref()),
-            lender: optional_text(signing.lender.as_ref()),
-            special_instructions: optional_text(signing.special_instructions.as_ref()),
-            loan_officer: optional(signing.loan_officer.as_ref(), ContactRequest::of),
-            invoice_order_to: optional(invoice.recipient.as_ref(), InvoiceRecipientRequest::of),
-            invoice_name: optional_text(invoice.name.as_ref()),
-            invoice_phone: optional_text(invoice.phone.as_ref()),
-            invoice_email: optional(invoice.email.as_ref(), |email| email.as_str().to_owned()),
-            invoice_fee: optional(invoice.fee.as_ref(), |fee| (*fee).into()),
-            notary_pay: optional(invoice.notary_pay.as_ref(), |pay| (*pay).into()),
-            ..Self::default()
-        }
-    }
-
-    fn set_appointment(&mut self, appointment: &Appointment) {
-        self.signing_date = Field::Value(appointment.date.to_string());
-        self.time_zone_id = text(appointment.zone.id());
-        self.signing_time_type = text(match appointment.time {
-            AppointmentTime::At(at) => {
-                self.specific_time = Field::Value(hh_mm(at.local));
-                "at"
-            }
-            AppointmentTime::Between { start, end } => {
-                self.start_time = Field::Value(hh_mm(start.local));
-                self.end_time = Field::Value(hh_mm(end.local));
-                "between"
-            }
-            AppointmentTime::Anytime => "anytime",
-        });
+impl From<&Contact> for Json {
+    fn from(contact: &Contact) -> Self {
+        Self::from([
+            ("contact_name", contact.name.as_ref().into()),
+            ("contact_phone", contact.phone.as_ref().into()),
+            ("contact_email", contact.email.as_ref().into()),
+        ])
     }
 }
 
-impl InvoiceRecipientRequest {
-    fn of(recipient: &InvoiceRecipient) -> Self {
-        Self {
-            company_name: optional_text(recipient.company_name.as_ref()),
-            invoice_address: optional_text(recipient.address.as_ref()),
-            city: optional_text(recipient.city.as_ref()),
-            state: optional_text(recipient.state.as_ref()),
-            zipcode: optional_text(recipient.zipcode.as_ref()),
+fn details(order: &Order) -> Json {
+    let Order { file_number, appointment, signing, .. } = order;
+    let SigningDetails { property, signer, co_signer, invoice, .. } = signing;
+    let location = signing.location.as_ref();
+    let (kind, [at, start, end]) = times(appointment);
+    Json::from([
+        ("fileNumber", Json::Text(file_number.as_str().to_owned())),
+        ("signingDate", Json::Text(appointment.date.to_string())),
+        ("signingTimeType", Json::Text(kind.to_owned())),
+        ("specificTime", at.as_ref().into()),
+        ("startTime", start.as_ref().into()),
+        ("endTime", end.as_ref().into()),
+        ("timeZoneId", Json::Text(appointment.zone.id().to_owned())),
+        ("propertyAddress", (&property.address).into()),
+        ("signingType", (&signing.signing_type).into()),
+        ("signerName", (&signer.name).into()),
+        ("signerPhone", (&signer.phone).into()),
+        ("signerEmail", (&signer.email).into()),
+        ("city", (&property.city).into()),
+        ("state", (&property.state).into()),
+        ("zipcode", (&property.zipcode).into()),
+        ("language", (&signing.language).into()),
+        ("spouseName", signer.spouse_name.as_ref().into()),
+        ("coSignerName", co_signer.name.as_ref().into()),
+        ("coSignerSpouseName", co_signer.spouse_name.as_ref().into()),
+        ("coSignerPhone", co_signer.phone.as_ref().into()),
+        ("coSignerEmail", co_signer.email.as_ref().into()),
+        ("signingAddress", location.map(|location| &location.address).into()),
+        ("signingCity", location.and_then(|location| location.city.as_ref()).into()),
+        ("signingState", location.and_then(|location| location.state.as_ref()).into()),
+        ("signingZipcode", location.and_then(|location| location.zipcode.as_ref()).into()),
+        ("isPropertyAddressSame", Json::Bool(signing.is_property_address_same)),
+        ("esigningPlatform", signing.esigning_platform.as_ref().into()),
+        ("scanbacksRequired", Json::Bool(signing.scanbacks_required)),
+        ("ronSigning", Json::Bool(signing.ron_signing)),
+        ("documentDelivery", signing.document_delivery.as_ref().into()),
+        ("lender", signing.lender.as_ref().into()),
+        ("specialInstructions", signing.special_instructions.as_ref().into()),
+        ("loanOfficer", signing.loan_officer.as_ref().into()),
+        ("invoiceOrderTo", invoice.recipient.as_ref().into()),
+        ("invoiceName", invoice.name.as_ref().into()),
+        ("invoicePhone", invoice.phone.as_ref().into()),
+        ("invoiceEmail", invoice.email.as_ref().into()),
+        ("invoiceFee", invoice.fee.into()),
+        ("notaryPay", invoice.notary_pay.into()),
+    ])
+}
+
+/// Returns the `signingTimeType`, and the specific, first and last time.
+fn times(appointment: &Appointment) -> (&'static str, [Option<String>; 3]) {
+    match appointment.time {
+        AppointmentTime::At(at) => ("at", [Some(hh_mm(at.local)), None, None]),
+        AppointmentTime::Between { start, end } => {
+            ("between", [None, Some(hh_mm(start.local)), Some(hh_mm(end.local))])
         }
+        AppointmentTime::Anytime => ("anytime", [None, None, None]),
     }
 }
 
-impl RequestedByRequest {
-    fn of(requested_by: &RequestedBy) -> Self {
-        Self {
-            user_id: Field::Value(requested_by.user_id),
-            user_role: optional_text(requested_by.user_role.as_ref()),
-            signing_service_id: optional(requested_by.signing_service_id.as_ref(), |id| id.0),
-        }
+impl From<&InvoiceRecipient> for Json {
+    fn from(recipient: &InvoiceRecipient) -> Self {
+        Self::from([
+            ("company_name", recipient.company_name.as_ref().into()),
+            ("invoice_address", recipient.address.as_ref().into()),
+            ("city", recipient.city.as_ref().into()),
+            ("state", recipient.state.as_ref().into()),
+            ("zipcode", recipient.zipcode.as_ref().into()),
+        ])
     }
+}
+
+fn requested_by(requested_by: &RequestedBy) -> Json {
+    Json::from([
+        ("userId", Json::Integer(requested_by.user_id)),
+        ("userRole", requested_by.user_role.as_ref().into()),
+        ("signingServiceId", requested_by.signing_service_id.map(|id| Json::Integer(id.0)).into()),
+    ])
 }
 
 #[cfg(test)]

@@ -80,10 +80,6 @@ impl FileNumber {
 pub struct TextRule {
     /// The maximum length in characters.
     pub max_length: usize,
-    /// The regular expression (ECMA-262) of the field, if it has one.
-    pub pattern: Option<&'static str>,
-    /// The OpenAPI `format` of the field, if it has one.
-    pub openapi_format: Option<&'static str>,
     has_lines: bool,
     has_format: fn(&str) -> bool,
     /// What the client should correct if the text does not have the format.
@@ -92,13 +88,41 @@ pub struct TextRule {
 
 type Fault = (ViolationCode, Cow<'static, str>);
 
-/// Returns the rule of a text field, by the name of its object's schema in the API and its own. A
-/// field without an entry here is one line of at most 100 characters.
-pub fn text_rule(schema: &str, field: &str) -> &'static TextRule {
-    match (schema, field) {
-        ("OrderRequest", "utcTimeDate" | "utcStartTimeDate" | "utcEndTimeDate") => {
-            &TextRule::UTC_DATETIME
+/// The type of a field, and the rule of a text.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Text(&'static TextRule),
+    Bool,
+    /// Every integer of a request is an identifier.
+    Integer,
+    Amount,
+    /// An object with this schema in the API.
+    Object(&'static str),
+}
+
+/// Returns the kind of a field, by the name of its object's schema in the API and its own. `None`
+/// for a field that the API does not know.
+pub(super) fn kind(schema: &str, field: &str) -> Option<Kind> {
+    Some(match (schema, field) {
+        ("OrderRequest", "signingContactsFormData") => Kind::Object("SigningContactsRequest"),
+        ("OrderRequest", "signingDetailsFormData") => Kind::Object("SigningDetailsRequest"),
+        ("OrderRequest", "requestedBy") => Kind::Object("RequestedByRequest"),
+        ("SigningContactsRequest", "inHouseContact" | "inHouseContact2")
+        | ("SigningDetailsRequest", "loanOfficer") => Kind::Object("ContactRequest"),
+        ("SigningDetailsRequest", "invoiceOrderTo") => Kind::Object("InvoiceRecipientRequest"),
+        ("OrderRequest" | "RequestedByRequest", "signingServiceId")
+        | ("SigningContactsRequest", "clientCompanyId")
+        | ("RequestedByRequest", "userId") => Kind::Integer,
+        ("SigningDetailsRequest", "isPropertyAddressSame" | "scanbacksRequired" | "ronSigning") => {
+            Kind::Bool
         }
+        ("SigningDetailsRequest", "invoiceFee" | "notaryPay") => Kind::Amount,
+        _ => Kind::Text(known_text_rule(schema, field)?),
+    })
+}
+
+fn known_text_rule(schema: &str, field: &str) -> Option<&'static TextRule> {
+    Some(match (schema, field) {
         ("SigningContactsRequest", "orderContactEmail" | "observer")
         | ("ContactRequest", "contact_email")
         | ("SigningDetailsRequest", "signerEmail" | "coSignerEmail" | "invoiceEmail") => {
@@ -119,54 +143,49 @@ pub fn text_rule(schema: &str, field: &str) -> &'static TextRule {
         | ("InvoiceRecipientRequest", "invoice_address") => &TextRule::ADDRESS,
         ("SigningDetailsRequest", "state" | "signingState") => &TextRule::STATE,
         ("SigningDetailsRequest", "zipcode" | "signingZipcode") => &TextRule::ZIPCODE,
-        ("SigningDetailsRequest", "signingDate") => &TextRule::DATE,
-        ("SigningDetailsRequest", "specificTime" | "startTime" | "endTime") => &TextRule::TIME,
         ("SigningDetailsRequest", "specialInstructions") => &TextRule::INSTRUCTIONS,
-        _ => &TextRule::SHORT,
-    }
+        ("OrderRequest", "utcTimeDate" | "utcStartTimeDate" | "utcEndTimeDate")
+        | (
+            "SigningDetailsRequest",
+            "fileNumber" | "signingDate" | "signingTimeType" | "specificTime" | "startTime"
+            | "endTime" | "timeZoneId" | "signingType" | "city" | "language" | "signingCity"
+            | "esigningPlatform" | "documentDelivery",
+        )
+        | ("InvoiceRecipientRequest", "city" | "state" | "zipcode")
+        | ("RequestedByRequest", "userRole") => &TextRule::SHORT,
+        _ => return None,
+    })
+}
+
+/// Returns the rule of a text field, by the name of its object's schema in the API and its own.
+pub fn text_rule(schema: &str, field: &str) -> &'static TextRule {
+    known_text_rule(schema, field).unwrap_or(&TextRule::SHORT)
 }
 
 impl TextRule {
-    const SHORT: Self = Self {
-        max_length: 100,
-        pattern: None,
-        openapi_format: None,
-        has_lines: false,
-        has_format: |_| true,
-        format_detail: "",
-    };
+    const SHORT: Self =
+        Self { max_length: 100, has_lines: false, has_format: |_| true, format_detail: "" };
     const NAME: Self = Self { max_length: 200, ..Self::SHORT };
     const ADDRESS: Self = Self { max_length: 500, ..Self::SHORT };
-    const EMAIL: Self = Self { max_length: 254, openapi_format: Some("email"), ..Self::SHORT };
+    const EMAIL: Self = Self { max_length: 254, ..Self::SHORT };
     const PHONE: Self = Self {
         max_length: 50,
-        openapi_format: Some("phone"),
         has_format: is_phone,
         format_detail: "must be a phone number of 7 to 15 digits, with the usual punctuation and \
                         an optional extension",
         ..Self::SHORT
     };
     const STATE: Self = Self {
-        pattern: Some("^[A-Za-z]{2}$"),
         has_format: |text| text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_alphabetic()),
         format_detail: "must be a state code of two letters",
         ..Self::SHORT
     };
     const ZIPCODE: Self = Self {
-        pattern: Some("^[0-9]{5}$"),
         has_format: |text| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit()),
         format_detail: "must be a ZIP code of five digits",
         ..Self::SHORT
     };
-    const DATE: Self = Self { openapi_format: Some("date"), ..Self::SHORT };
-    const TIME: Self = Self { pattern: Some("^([01][0-9]|2[0-3]):[0-5][0-9]$"), ..Self::SHORT };
-    const UTC_DATETIME: Self = Self { openapi_format: Some("date-time"), ..Self::SHORT };
-    const INSTRUCTIONS: Self = Self {
-        max_length: 5_000,
-        pattern: Some(r"^[^\x00-\x08\x0B\x0C\x0E-\x1F\x7F-\x9F\u2028\u2029]*$"),
-        has_lines: true,
-        ..Self::SHORT
-    };
+    const INSTRUCTIONS: Self = Self { max_length: 5_000, has_lines: true, ..Self::SHORT };
 
     /// Checks a trimmed text against the rule. The error says what the client should correct.
     pub fn check(&self, text: &str) -> Result<(), Fault> {
@@ -237,19 +256,6 @@ fn is_phone(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn states_have_two_letters_and_zip_codes_five_digits() {
-        let accepts = |rule: TextRule, text| rule.check(text).is_ok();
-        assert!(["TX", "tx"].into_iter().all(|text| accepts(TextRule::STATE, text)));
-        assert!(["75201", "00501"].into_iter().all(|text| accepts(TextRule::ZIPCODE, text)));
-        for text in ["T", "TXX", "T1", "ÄÖ", "T "] {
-            assert!(!accepts(TextRule::STATE, text), "{text}");
-        }
-        for text in ["7520", "752011", "7520A", "75 01", "７5201"] {
-            assert!(!accepts(TextRule::ZIPCODE, text), "{text}");
-        }
-    }
 
     #[test]
     fn debug_hides_addresses_and_file_numbers() {
@@ -346,23 +352,6 @@ mod tests {
         for text in ["علی\u{200c}رضا", "ශ්\u{200d}රී", "👨\u{200d}👩\u{200d}👧", "יעל"]
         {
             assert!(TextRule::NAME.check(text).is_ok(), "{text}");
-        }
-    }
-
-    #[test]
-    fn lengths_are_counted_in_characters() {
-        assert!(TextRule::NAME.check(&"é".repeat(200)).is_ok());
-        assert_eq!(
-            TextRule::NAME.check(&"é".repeat(201)).map_err(|(code, _)| code),
-            Err(ViolationCode::TooLong)
-        );
-    }
-
-    #[test]
-    fn blank_or_untrimmed_text_is_no_file_number() {
-        assert!(FileNumber::new("F-1".to_owned()).is_some());
-        for invalid in ["", " ", " F-1", "F-1\t"] {
-            assert!(FileNumber::new(invalid.to_owned()).is_none(), "{invalid:?}");
         }
     }
 }

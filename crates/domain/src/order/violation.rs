@@ -58,16 +58,3 @@ impl ViolationCode {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn codes_have_stable_names() {
-        let names =
-            [ViolationCode::Required, ViolationCode::OutOfRange, ViolationCode::EndNotAfterStart]
-                .map(ViolationCode::as_str);
-        assert_eq!(names, ["required", "out_of_range", "end_not_after_start"]);
-    }
-}

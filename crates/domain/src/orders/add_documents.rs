@@ -3,10 +3,13 @@
 use crate::{
     api_key::{ApiKey, ClientId},
     document::{MAX_DOCUMENTS_PER_ORDER, ReceivedDocument, StoredDocument},
-    idempotency::{AddedRange, Answered, Attempt, KeyUse},
+    idempotency::{AddedRange, Answered, Attempt},
     order::{OrderId, StoredOrder},
-    orders::{create_order::Rejection, intake::Intake, scan_documents::NotPassed},
-    ports::{AddDocumentsError, Cause, Kept, NewDocuments, StoreError},
+    orders::{
+        intake::Intake,
+        order_error::{OrderError, Rejection},
+    },
+    ports::{NewDocuments, WriteError},
 };
 
 /// Documents that an order got after its creation.
@@ -24,61 +27,6 @@ pub struct AddedDocuments {
     pub unscanned: usize,
 }
 
-/// The reason why documents were not added.
-#[derive(Debug, thiserror::Error)]
-pub enum NotAdded {
-    /// The request is not valid.
-    #[error("the request is not valid")]
-    Rejected(Rejection),
-    /// The client has no such order.
-    #[error("the client has no such order")]
-    NoSuchOrder,
-    /// An operator has erased the order.
-    #[error("the order was erased")]
-    Erased,
-    /// The order would have more than [`MAX_DOCUMENTS_PER_ORDER`] documents.
-    #[error("the order would have too many documents")]
-    TooMany {
-        /// Documents that it has.
-        stored: usize,
-    },
-    /// The idempotency key was used for another request.
-    #[error("the idempotency key was used for another request")]
-    KeyReused,
-    /// Another attempt with the idempotency key is in progress.
-    #[error("another attempt with the idempotency key is in progress")]
-    InProgress {
-        /// Whole seconds to wait before the next attempt, at least one.
-        retry_after: u64,
-    },
-    /// A store or the scanner does not answer. The same request may succeed later.
-    #[error("a dependency does not answer")]
-    Unavailable(#[source] Cause),
-    /// A bug, or a store that gave an unexpected answer.
-    #[error("the documents could not be added")]
-    Internal(#[source] Cause),
-}
-
-impl From<StoreError> for NotAdded {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Unavailable(_) => Self::Unavailable(error.into()),
-            StoreError::Internal(_) => Self::Internal(error.into()),
-        }
-    }
-}
-
-impl From<NotPassed> for NotAdded {
-    fn from(error: NotPassed) -> Self {
-        match error {
-            NotPassed::Rejected(documents) => {
-                Self::Rejected(Rejection { documents, ..Rejection::default() })
-            }
-            NotPassed::Unavailable(error) => Self::Unavailable(error.into()),
-        }
-    }
-}
-
 /// Adds documents to orders.
 #[derive(Clone)]
 pub struct AddDocuments {
@@ -88,7 +36,7 @@ pub struct AddDocuments {
 
 impl AddDocuments {
     /// Checks that the client has the order, before the documents are received.
-    pub async fn check(&self, client: ClientId, id: OrderId) -> Result<(), NotAdded> {
+    pub async fn check(&self, client: ClientId, id: OrderId) -> Result<(), OrderError> {
         self.find(client, id).await.map(drop)
     }
 
@@ -100,27 +48,26 @@ impl AddDocuments {
         id: OrderId,
         documents: Vec<ReceivedDocument>,
         attempt: Option<&Attempt>,
-    ) -> Result<AddedDocuments, NotAdded> {
+    ) -> Result<AddedDocuments, OrderError> {
         let no_documents = documents.is_empty();
         let (accepted, faults) = self.intake.accept(documents);
         if no_documents || !faults.is_empty() {
             let rejection = Rejection { documents: faults, no_documents, ..Rejection::default() };
-            return Err(NotAdded::Rejected(rejection));
+            return Err(OrderError::Rejected(rejection));
         }
         // Checks the key and the order before storing anything. The atomic step decides.
         if let Some(attempt) = attempt
-            && let Some(key_use) = self.intake.claim(&attempt.claim).await?
+            && let Some(answered) = self.intake.claim(&attempt.claim).await?
         {
-            return self.answer_again(id, key_use, attempt).await;
+            return self.repeat(id, answered, attempt).await;
         }
         let stored = self.find(key.client(), id).await?.documents.len();
         if stored + accepted.documents.len() > MAX_DOCUMENTS_PER_ORDER {
-            return Err(NotAdded::TooMany { stored });
+            return Err(OrderError::TooMany { stored });
         }
         let unscanned = self.intake.scan(&accepted).await?;
         let commit = async |documents| self.commit(key.client(), id, documents, attempt).await;
-        let is_swept = |error: &AddDocumentsError| matches!(error, AddDocumentsError::UploadSwept);
-        match self.intake.store(accepted, commit, is_swept).await? {
+        match self.intake.store(accepted, commit).await? {
             Ok(added) => Ok(AddedDocuments { unscanned, ..added }),
             Err(error) => self.replay_or_explain(id, error, attempt).await,
         }
@@ -133,29 +80,25 @@ impl AddDocuments {
         id: OrderId,
         answered: Answered,
         attempt: &Attempt,
-    ) -> Result<AddedDocuments, NotAdded> {
+    ) -> Result<AddedDocuments, OrderError> {
         let (Some(range), true) = (
             answered.added,
             answered.fingerprint == attempt.fingerprint && answered.order_id == id,
         ) else {
-            return Err(NotAdded::KeyReused);
+            return Err(OrderError::KeyReused);
         };
         let order = self.find(attempt.claim.key.client, id).await?;
         let (first, count) = (range.first_position as usize, range.count as usize);
         let documents: Vec<_> = order.documents.into_iter().skip(first).take(count).collect();
         if documents.len() != count {
             let cause = "the documents of an idempotency key are gone";
-            return Err(NotAdded::Internal(cause.into()));
+            return Err(OrderError::Internal(cause.into()));
         }
         Ok(AddedDocuments { order_id: id, range, documents, replayed: true, unscanned: 0 })
     }
 
-    async fn find(&self, client: ClientId, id: OrderId) -> Result<StoredOrder, NotAdded> {
-        match self.intake.reader.order(client, id).await? {
-            Some(Kept::Whole(order)) => Ok(order),
-            Some(Kept::Erased) => Err(NotAdded::Erased),
-            None => Err(NotAdded::NoSuchOrder),
-        }
+    async fn find(&self, client: ClientId, id: OrderId) -> Result<StoredOrder, OrderError> {
+        OrderError::unless_kept(self.intake.reader.order(client, id).await?)
     }
 
     async fn commit(
@@ -164,7 +107,7 @@ impl AddDocuments {
         order_id: OrderId,
         mut documents: Vec<StoredDocument>,
         attempt: Option<&Attempt>,
-    ) -> Result<AddedDocuments, AddDocumentsError> {
+    ) -> Result<AddedDocuments, WriteError> {
         let at = self.intake.clock.now();
         for document in &mut documents {
             document.created_at = at;
@@ -186,37 +129,14 @@ impl AddDocuments {
     async fn replay_or_explain(
         &self,
         id: OrderId,
-        error: AddDocumentsError,
+        error: WriteError,
         attempt: Option<&Attempt>,
-    ) -> Result<AddedDocuments, NotAdded> {
-        Err(match (error, attempt) {
-            (AddDocumentsError::KeyInUse(key_use), Some(attempt)) => {
-                return self.answer_again(id, key_use, attempt).await;
+    ) -> Result<AddedDocuments, OrderError> {
+        match (error, attempt) {
+            (WriteError::KeyInUse(key_use), Some(attempt)) => {
+                self.repeat(id, self.intake.answered(key_use)?, attempt).await
             }
-            (AddDocumentsError::NoSuchOrder, _) => NotAdded::NoSuchOrder,
-            (AddDocumentsError::Erased, _) => NotAdded::Erased,
-            (AddDocumentsError::TooMany { stored }, _) => NotAdded::TooMany { stored },
-            (error @ (AddDocumentsError::UploadSwept | AddDocumentsError::Unavailable(_)), _) => {
-                NotAdded::Unavailable(error.into())
-            }
-            (error @ (AddDocumentsError::Internal(_) | AddDocumentsError::KeyInUse(_)), _) => {
-                NotAdded::Internal(error.into())
-            }
-        })
-    }
-
-    /// Answers a request whose key is in use.
-    async fn answer_again(
-        &self,
-        id: OrderId,
-        key_use: KeyUse,
-        attempt: &Attempt,
-    ) -> Result<AddedDocuments, NotAdded> {
-        match key_use {
-            KeyUse::InProgress { until } => {
-                Err(NotAdded::InProgress { retry_after: self.intake.retry_after(until) })
-            }
-            KeyUse::Answered(answered) => self.repeat(id, answered, attempt).await,
+            (error, _) => Err(error.into()),
         }
     }
 }

@@ -5,11 +5,9 @@ use time::{Duration, OffsetDateTime, macros::datetime};
 use super::*;
 use crate::{
     document::DocumentFault,
-    idempotency::{Fingerprint, IdempotentRequest},
-    ports::ClaimError,
-    test_support::{
-        Mocks, api_key, attempt, document, infected, received, scan, scanner_is_down, stored_order,
-    },
+    idempotency::{Fingerprint, IdempotentRequest, KeyUse},
+    ports::Kept,
+    test_support::{Mocks, api_key, attempt, document, infected, received, scan, stored_order},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -32,11 +30,11 @@ fn mocks(documents: usize) -> Mocks {
     mocks
 }
 
-fn claims(mocks: &mut Mocks, outcome: impl Fn() -> Result<(), ClaimError> + Send + 'static) {
+fn claims(mocks: &mut Mocks, outcome: impl Fn() -> Result<(), WriteError> + Send + 'static) {
     mocks.idempotency.expect_claim().returning(move |_, _, _| outcome());
 }
 
-async fn add(mocks: Mocks, names: &[&str], key: bool) -> Result<AddedDocuments, NotAdded> {
+async fn add(mocks: Mocks, names: &[&str], key: bool) -> Result<AddedDocuments, OrderError> {
     let documents = names.iter().map(|name| received(name)).collect();
     let attempt = key.then(attempt);
     AddDocuments { intake: mocks.intake(NOW) }
@@ -87,7 +85,7 @@ async fn unacceptable_documents_store_nothing() {
         (&[][..], vec![]),
     ] {
         let error = add(Mocks::default(), names, true).await.unwrap_err();
-        let NotAdded::Rejected(rejection) = error else { panic!("{error}") };
+        let OrderError::Rejected(rejection) = error else { panic!("{error}") };
         assert_eq!((rejection.no_documents, rejection.documents), (names.is_empty(), faults));
     }
 }
@@ -95,7 +93,7 @@ async fn unacceptable_documents_store_nothing() {
 #[tokio::test]
 async fn order_that_cannot_take_documents_stores_nothing() {
     let error = add(mocks(99), &["a.pdf", "b.pdf"], false).await.unwrap_err();
-    assert!(matches!(error, NotAdded::TooMany { stored: 99 }), "{error}");
+    assert!(matches!(error, OrderError::TooMany { stored: 99 }), "{error}");
     for (found, expected) in [(None, "no such order"), (Some(Kept::Erased), "erased")] {
         let mut mocks = Mocks::default();
         mocks.reader.expect_order().times(2).returning(move |_, _| Ok(found.clone()));
@@ -113,21 +111,8 @@ async fn order_that_cannot_take_documents_stores_nothing() {
 async fn infected_documents_are_not_added() {
     let mocks = Mocks { scan: Some(scan(false, || Ok(infected()))), ..mocks(0) };
     let error = add(mocks, &["a.pdf", "b.pdf"], false).await.unwrap_err();
-    let NotAdded::Rejected(rejection) = error else { panic!("{error}") };
+    let OrderError::Rejected(rejection) = error else { panic!("{error}") };
     assert_eq!(rejection.documents, [(0, DocumentFault::Infected), (1, DocumentFault::Infected)]);
-}
-
-#[tokio::test]
-async fn documents_are_added_unscanned_only_if_scans_are_not_required() {
-    let mocks_with = |required| Mocks { scan: Some(scan(required, scanner_is_down)), ..mocks(0) };
-    let error = add(mocks_with(true), &["a.pdf"], false).await.unwrap_err();
-    assert!(matches!(error, NotAdded::Unavailable(_)), "{error}");
-    let mut mocks = mocks_with(false);
-    mocks.uploads.expect_record().returning(|_, _| Ok(()));
-    mocks.blobs.expect_put().returning(|_, _| Ok(()));
-    let range = AddedRange { first_position: 0, count: 1 };
-    mocks.orders.expect_add_documents().once().returning(move |_| Ok(range));
-    assert_eq!(add(mocks, &["a.pdf"], false).await.unwrap().unscanned, 1);
 }
 
 #[tokio::test]
@@ -142,13 +127,13 @@ async fn full_order_takes_no_more_but_one_less_does() {
 
 #[tokio::test]
 async fn objects_of_a_failed_addition_are_removed() {
-    type Fail = fn() -> AddDocumentsError;
+    type Fail = fn() -> WriteError;
     let cases: [(Fail, &str); 5] = [
-        (|| AddDocumentsError::NoSuchOrder, "no such order"),
-        (|| AddDocumentsError::Erased, "erased"),
-        (|| AddDocumentsError::TooMany { stored: 100 }, "too many"),
-        (|| AddDocumentsError::Unavailable("down".into()), "does not answer"),
-        (|| AddDocumentsError::Internal("odd".into()), "could not be added"),
+        (|| WriteError::NoSuchOrder, "no such order"),
+        (|| WriteError::Erased, "erased"),
+        (|| WriteError::TooMany { stored: 100 }, "too many"),
+        (|| WriteError::Unavailable("down".into()), "does not answer"),
+        (|| WriteError::Internal("odd".into()), "could not be carried out"),
     ];
     for (fail, expected) in cases {
         let mut mocks = mocks(0);
@@ -158,17 +143,6 @@ async fn objects_of_a_failed_addition_are_removed() {
         let error = add(mocks, &["a.pdf"], false).await.unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     }
-}
-
-#[tokio::test]
-async fn swept_upload_is_recorded_again() {
-    let mut mocks = mocks(0);
-    mocks.uploads.expect_record().times(2).returning(|_, _| Ok(()));
-    mocks.uploads.expect_condemn().times(2).returning(|_| Ok(vec![]));
-    mocks.blobs.expect_put().returning(|_, _| Ok(()));
-    mocks.orders.expect_add_documents().returning(|_| Err(AddDocumentsError::UploadSwept));
-    let error = add(mocks, &["a.pdf"], false).await.unwrap_err();
-    assert!(matches!(error, NotAdded::Unavailable(_)), "{error}");
 }
 
 #[tokio::test]
@@ -182,10 +156,10 @@ async fn repeat_returns_the_documents_of_the_first_request() {
             mocks.expect_uploads_removed(1);
             mocks.blobs.expect_put().returning(|_, _| Ok(()));
             claims(&mut mocks, || Ok(()));
-            let fail = move |_: &NewDocuments| Err(AddDocumentsError::KeyInUse(key_use));
+            let fail = move |_: &NewDocuments| Err(WriteError::KeyInUse(key_use));
             mocks.orders.expect_add_documents().once().returning(fail);
         } else {
-            claims(&mut mocks, move || Err(ClaimError::InUse(key_use)));
+            claims(&mut mocks, move || Err(WriteError::KeyInUse(key_use)));
         }
         let added = add(mocks, &["a.pdf"], true).await.unwrap();
         assert_eq!((added.range, added.replayed), (range, true));
@@ -202,17 +176,8 @@ async fn key_of_another_request_is_rejected() {
         answered(None),
     ] {
         let mut mocks = Mocks::default();
-        claims(&mut mocks, move || Err(ClaimError::InUse(KeyUse::Answered(other))));
+        claims(&mut mocks, move || Err(WriteError::KeyInUse(KeyUse::Answered(other))));
         let error = add(mocks, &["a.pdf"], true).await.unwrap_err();
-        assert!(matches!(error, NotAdded::KeyReused), "{error}");
+        assert!(matches!(error, OrderError::KeyReused), "{error}");
     }
-}
-
-#[tokio::test]
-async fn concurrent_attempt_is_rejected_with_retry_delay() {
-    let mut mocks = Mocks::default();
-    let until = NOW + Duration::seconds(3);
-    claims(&mut mocks, move || Err(ClaimError::InUse(KeyUse::InProgress { until })));
-    let error = add(mocks, &["a.pdf"], true).await.unwrap_err();
-    assert!(matches!(error, NotAdded::InProgress { retry_after: 3 }), "{error}");
 }

@@ -1,17 +1,16 @@
 //! Use case: create an order, with or without documents.
 
-use time::Duration;
-
 use crate::{
     api_key::ApiKey,
-    document::{DocumentFault, ReceivedDocument, StoredDocument},
+    document::{ReceivedDocument, StoredDocument},
     duplicate_window::DuplicateWindow,
-    idempotency::{Answered, Attempt, Claim, KeyUse},
-    order::{
-        Field, OrderRequest, OrderStatus, ParsedOrder, SigningServiceId, StoredOrder, Violation,
+    idempotency::{Answered, Attempt},
+    order::{OrderRequest, OrderStatus, ParsedOrder, SigningServiceId, StoredOrder},
+    orders::{
+        intake::Intake,
+        order_error::{OrderError, Rejection},
     },
-    orders::{intake::Intake, scan_documents::NotPassed},
-    ports::{Cause, CreateError, Kept, NewOrder, StoreError},
+    ports::{NewOrder, WriteError},
 };
 
 /// The outcome of a successful request.
@@ -28,72 +27,6 @@ pub struct CreatedOrder {
     pub unscanned: usize,
 }
 
-/// Every fault of a request.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rejection {
-    /// Fields at fault.
-    pub violations: Vec<Violation>,
-    /// Documents at fault, by their position in the request.
-    pub documents: Vec<(usize, DocumentFault)>,
-    /// Whether the request must have documents and has none.
-    pub no_documents: bool,
-}
-
-/// The reason why an order was not created.
-#[derive(Debug, thiserror::Error)]
-pub enum CreateOrderError {
-    /// The request is not valid.
-    #[error("the request is not valid")]
-    Rejected(Rejection),
-    /// The API key is bound to another signing service.
-    #[error("the key may not create orders for this signing service")]
-    Forbidden,
-    /// An order within the duplicate window has the file number.
-    #[error("an order within the duplicate window has the file number")]
-    Duplicate {
-        /// Whole seconds until the file number is free, at least one.
-        retry_after: u64,
-    },
-    /// The idempotency key was used for another request.
-    #[error("the idempotency key was used for another request")]
-    KeyReused,
-    /// Another attempt with the idempotency key is in progress.
-    #[error("another attempt with the idempotency key is in progress")]
-    InProgress {
-        /// Whole seconds to wait before the next attempt, at least one.
-        retry_after: u64,
-    },
-    /// An operator has erased the order that was created under the idempotency key.
-    #[error("the order of the idempotency key was erased")]
-    Erased,
-    /// A store or the scanner does not answer. The same request may succeed later.
-    #[error("a dependency does not answer")]
-    Unavailable(#[source] Cause),
-    /// A bug, or a store that gave an unexpected answer.
-    #[error("the order could not be created")]
-    Internal(#[source] Cause),
-}
-
-impl From<StoreError> for CreateOrderError {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Unavailable(_) => Self::Unavailable(error.into()),
-            StoreError::Internal(_) => Self::Internal(error.into()),
-        }
-    }
-}
-
-impl From<NotPassed> for CreateOrderError {
-    fn from(error: NotPassed) -> Self {
-        match error {
-            NotPassed::Rejected(documents) => {
-                Self::Rejected(Rejection { documents, ..Rejection::default() })
-            }
-            NotPassed::Unavailable(error) => Self::Unavailable(error.into()),
-        }
-    }
-}
-
 /// Creates orders.
 #[derive(Clone)]
 pub struct CreateOrder {
@@ -104,66 +37,38 @@ pub struct CreateOrder {
 }
 
 impl CreateOrder {
-    /// Time after which a claim ends unless the attempt extends it.
-    pub const CLAIM: Duration = Intake::CLAIM;
-
-    /// Claims or extends the idempotency key of a long request, so that concurrent attempts learn
-    /// that it is in progress. Returns the order of an earlier request instead, if there is one.
-    pub async fn claim(&self, claim: &Claim) -> Result<Option<Answered>, CreateOrderError> {
-        match self.intake.claim(claim).await? {
-            None => Ok(None),
-            Some(KeyUse::Answered(answered)) => Ok(Some(answered)),
-            Some(KeyUse::InProgress { until }) => {
-                Err(CreateOrderError::InProgress { retry_after: self.intake.retry_after(until) })
-            }
-        }
-    }
-
     /// Returns the order that was created under the idempotency key of an attempt. Fails if this
     /// request differs from the one that created it.
     pub async fn repeat(
         &self,
         answered: Answered,
         attempt: &Attempt,
-    ) -> Result<CreatedOrder, CreateOrderError> {
+    ) -> Result<CreatedOrder, OrderError> {
         if answered.fingerprint != attempt.fingerprint || answered.added.is_some() {
-            return Err(CreateOrderError::KeyReused);
+            return Err(OrderError::KeyReused);
         }
         let client = attempt.claim.key.client;
-        match self.intake.reader.order(client, answered.order_id).await? {
-            Some(Kept::Whole(stored)) => {
-                let stored = stored.as_created();
-                Ok(CreatedOrder {
-                    stored,
-                    utc_disagreements: Vec::new(),
-                    replayed: true,
-                    unscanned: 0,
-                })
-            }
-            Some(Kept::Erased) => Err(CreateOrderError::Erased),
-            None => {
-                let cause = "the order of an idempotency key is gone";
-                Err(CreateOrderError::Internal(cause.into()))
-            }
-        }
-    }
-
-    /// Releases the key of a request that created no order, so that the next attempt can use it.
-    pub async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
-        self.intake.release(claim).await
+        let found = self.intake.reader.order(client, answered.order_id).await?;
+        let stored = OrderError::unless_kept(found)
+            .map_err(|error| match error {
+                OrderError::NoSuchOrder => {
+                    OrderError::Internal("the order of an idempotency key is gone".into())
+                }
+                error => error,
+            })?
+            .as_created();
+        Ok(CreatedOrder { stored, utc_disagreements: Vec::new(), replayed: true, unscanned: 0 })
     }
 
     /// Creates an order without documents.
     pub async fn create(
         &self,
         key: &ApiKey,
-        request: Box<OrderRequest>,
+        request: OrderRequest,
         attempt: Option<&Attempt>,
-    ) -> Result<CreatedOrder, CreateOrderError> {
+    ) -> Result<CreatedOrder, OrderError> {
         authorize(key, &request)?;
-        let parsed = request.parse().map_err(|violations| {
-            CreateOrderError::Rejected(Rejection { violations, ..Rejection::default() })
-        })?;
+        let parsed = request.parse().map_err(OrderError::rejected)?;
         match self.commit(key, parsed, Vec::new(), attempt).await {
             Ok(created) => Ok(created),
             Err(error) => self.replay_or_explain(error, attempt).await,
@@ -175,17 +80,17 @@ impl CreateOrder {
     pub async fn create_with_documents(
         &self,
         key: &ApiKey,
-        request: Box<OrderRequest>,
+        request: OrderRequest,
         documents: Vec<ReceivedDocument>,
         attempt: Option<&Attempt>,
-    ) -> Result<CreatedOrder, CreateOrderError> {
+    ) -> Result<CreatedOrder, OrderError> {
         authorize(key, &request)?;
         let no_documents = documents.is_empty();
         let (accepted, faults) = self.intake.accept(documents);
         let parsed = match request.parse() {
             Ok(parsed) if faults.is_empty() && !no_documents => parsed,
             parsed => {
-                return Err(CreateOrderError::Rejected(Rejection {
+                return Err(OrderError::Rejected(Rejection {
                     violations: parsed.err().unwrap_or_default(),
                     documents: faults,
                     no_documents,
@@ -194,14 +99,13 @@ impl CreateOrder {
         };
         // Checks the key again before storing anything, so that a repeat stores nothing.
         if let Some(attempt) = attempt
-            && let Some(key_use) = self.intake.claim(&attempt.claim).await?
+            && let Some(answered) = self.intake.claim(&attempt.claim).await?
         {
-            return self.answer_again(key_use, attempt).await;
+            return self.repeat(answered, attempt).await;
         }
         let unscanned = self.intake.scan(&accepted).await?;
         let commit = async |documents| self.commit(key, parsed, documents, attempt).await;
-        let is_swept = |error: &CreateError| matches!(error, CreateError::UploadSwept);
-        match self.intake.store(accepted, commit, is_swept).await? {
+        match self.intake.store(accepted, commit).await? {
             Ok(created) => Ok(CreatedOrder { unscanned, ..created }),
             Err(error) => self.replay_or_explain(error, attempt).await,
         }
@@ -213,7 +117,7 @@ impl CreateOrder {
         ParsedOrder { order, utc_disagreements }: ParsedOrder,
         mut documents: Vec<StoredDocument>,
         attempt: Option<&Attempt>,
-    ) -> Result<CreatedOrder, CreateError> {
+    ) -> Result<CreatedOrder, WriteError> {
         let (is_test, created_at) = (key.key.is_test, self.intake.clock.now());
         for document in &mut documents {
             document.created_at = created_at;
@@ -246,45 +150,26 @@ impl CreateOrder {
     /// Returns the order of an earlier attempt, or the reason why there is none.
     async fn replay_or_explain(
         &self,
-        error: CreateError,
+        error: WriteError,
         attempt: Option<&Attempt>,
-    ) -> Result<CreatedOrder, CreateOrderError> {
-        Err(match (error, attempt) {
-            (CreateError::KeyInUse(key_use), Some(attempt)) => {
-                return self.answer_again(key_use, attempt).await;
+    ) -> Result<CreatedOrder, OrderError> {
+        match (error, attempt) {
+            (WriteError::KeyInUse(key_use), Some(attempt)) => {
+                self.repeat(self.intake.answered(key_use)?, attempt).await
             }
-            (CreateError::Duplicate { created_at }, _) => CreateOrderError::Duplicate {
+            (WriteError::Duplicate { created_at }, _) => Err(OrderError::Duplicate {
                 retry_after: self.window.seconds_left(created_at, self.intake.clock.now()),
-            },
-            (error @ (CreateError::UploadSwept | CreateError::Unavailable(_)), _) => {
-                CreateOrderError::Unavailable(error.into())
-            }
-            (error @ (CreateError::Internal(_) | CreateError::KeyInUse(_)), _) => {
-                CreateOrderError::Internal(error.into())
-            }
-        })
-    }
-
-    /// Answers a request whose key is in use.
-    async fn answer_again(
-        &self,
-        key_use: KeyUse,
-        attempt: &Attempt,
-    ) -> Result<CreatedOrder, CreateOrderError> {
-        match key_use {
-            KeyUse::InProgress { until } => {
-                Err(CreateOrderError::InProgress { retry_after: self.intake.retry_after(until) })
-            }
-            KeyUse::Answered(answered) => self.repeat(answered, attempt).await,
+            }),
+            (error, _) => Err(error.into()),
         }
     }
 }
 
 /// Checks the binding of the key first, before anything else about the request.
-fn authorize(key: &ApiKey, request: &OrderRequest) -> Result<(), CreateOrderError> {
-    match request.signing_service_id {
-        Field::Value(service) if !key.may_order_for(SigningServiceId(service)) => {
-            Err(CreateOrderError::Forbidden)
+fn authorize(key: &ApiKey, request: &OrderRequest) -> Result<(), OrderError> {
+    match request.signing_service_id() {
+        Some(service) if !key.may_order_for(SigningServiceId(service)) => {
+            Err(OrderError::Forbidden)
         }
         _ => Ok(()),
     }

@@ -11,14 +11,14 @@ use time::{Duration, OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
-    document::{ObjectKey, SpooledFile},
-    idempotency::{AddedRange, Fingerprint, IdempotentRequest},
+    document::{DocumentFault, ObjectKey, SpooledFile},
+    idempotency::{AddedRange, Fingerprint, IdempotentRequest, KeyUse},
     order::OrderId,
     orders::intake::PARALLEL_PUTS,
-    ports::{BlobStore, BlobStream, ClaimError, GetError, Verdict},
+    ports::{BlobStore, BlobStream, Kept, StoreError},
     test_support::{
-        Mocks, api_key as key, attempt, document as stored_document, down, infected,
-        minimal_request, received as document, scan, scanner_is_down, stored_order,
+        Mocks, api_key as key, attempt, document as stored_document, down, minimal_request,
+        received as document, scan, stored_order,
     },
 };
 
@@ -30,12 +30,12 @@ impl Mocks {
     }
 
     /// Creates a minimal order without documents.
-    async fn create(self, attempt: Option<&Attempt>) -> Result<CreatedOrder, CreateOrderError> {
+    async fn create(self, attempt: Option<&Attempt>) -> Result<CreatedOrder, OrderError> {
         self.use_case().create(&key(), request(minimal_request()), attempt).await
     }
 
     /// Creates a minimal order with documents of these names.
-    async fn create_with(self, names: &[&str]) -> Result<CreatedOrder, CreateOrderError> {
+    async fn create_with(self, names: &[&str]) -> Result<CreatedOrder, OrderError> {
         self.create_from(minimal_request(), names, None).await
     }
 
@@ -44,7 +44,7 @@ impl Mocks {
         json: Value,
         names: &[&str],
         attempt: Option<&Attempt>,
-    ) -> Result<CreatedOrder, CreateOrderError> {
+    ) -> Result<CreatedOrder, OrderError> {
         let documents = names.iter().map(|name| document(name)).collect();
         self.use_case().create_with_documents(&key(), request(json), documents, attempt).await
     }
@@ -56,18 +56,18 @@ impl Mocks {
     }
 }
 
-fn rejection(result: Result<CreatedOrder, CreateOrderError>) -> Rejection {
+fn rejection(result: Result<CreatedOrder, OrderError>) -> Rejection {
     match result {
-        Err(CreateOrderError::Rejected(rejection)) => rejection,
+        Err(OrderError::Rejected(rejection)) => rejection,
         other => panic!("{other:?}"),
     }
 }
 
-fn assert_unavailable(result: &Result<CreatedOrder, CreateOrderError>) {
-    assert!(matches!(result, Err(CreateOrderError::Unavailable(_))), "{result:?}");
+fn assert_unavailable(result: &Result<CreatedOrder, OrderError>) {
+    assert!(matches!(result, Err(OrderError::Unavailable(_))), "{result:?}");
 }
 
-fn request(json: Value) -> Box<OrderRequest> {
+fn request(json: Value) -> OrderRequest {
     serde_json::from_value(json).unwrap()
 }
 
@@ -113,34 +113,6 @@ async fn unacceptable_document_stores_nothing() {
     assert!(rejection(Mocks::default().create_with(&[]).await).no_documents);
 }
 
-#[tokio::test]
-async fn infected_documents_store_nothing() {
-    let mocks = Mocks { scan: Some(scan(false, || Ok(infected()))), ..Mocks::default() };
-    let documents = rejection(mocks.create_with(&["a.pdf", "b.pdf"]).await).documents;
-    assert_eq!(documents, [(0, DocumentFault::Infected), (1, DocumentFault::Infected)]);
-}
-
-#[tokio::test]
-async fn required_scanner_that_is_down_stores_nothing() {
-    let mocks = Mocks { scan: Some(scan(true, scanner_is_down)), ..Mocks::default() };
-    assert_unavailable(&mocks.create_with(&["a.pdf"]).await);
-}
-
-#[tokio::test]
-async fn unscanned_documents_are_counted() {
-    for (scan, unscanned) in [
-        (None, 0),
-        (Some(scan(true, || Ok(Verdict::Clean))), 0),
-        (Some(scan(false, scanner_is_down)), 2),
-    ] {
-        let mut mocks = Mocks { scan, ..Mocks::default() };
-        mocks.expect_puts();
-        mocks.orders.expect_create().once().returning(|_, _| Ok(OrderId(1)));
-        let created = mocks.create_with(&["a.pdf", "b.pdf"]).await.unwrap();
-        assert_eq!((created.unscanned, created.stored.documents.len()), (unscanned, 2));
-    }
-}
-
 /// The scanner is not asked about a request that other checks reject.
 #[tokio::test]
 async fn scan_is_the_last_check() {
@@ -179,11 +151,11 @@ async fn documents_are_recorded_put_and_adopted_in_order() {
 
 #[tokio::test]
 async fn failed_commit_removes_objects() {
-    type Case = (fn(OffsetDateTime) -> CreateError, &'static str);
+    type Case = (fn(OffsetDateTime) -> WriteError, &'static str);
     let created_at = NOW - Duration::seconds(18);
     let cases: [Case; 2] = [
-        (|created_at| CreateError::Duplicate { created_at }, "Duplicate { retry_after: 42 }"),
-        (|_| CreateError::Internal("broken".into()), "Internal("),
+        (|created_at| WriteError::Duplicate { created_at }, "Duplicate { retry_after: 42 }"),
+        (|_| WriteError::Internal("broken".into()), "Internal("),
     ];
     for (fail, expected) in cases {
         let mut mocks = Mocks::default();
@@ -207,7 +179,7 @@ async fn failed_put_removes_objects() {
         }
     });
     let error = mocks.create_with(&["a.pdf", "b.pdf", "c.pdf"]).await.unwrap_err();
-    assert!(matches!(error, CreateOrderError::Internal(_)), "{error}");
+    assert!(matches!(error, OrderError::Internal(_)), "{error}");
 }
 
 /// The clock was set forward between the record and the put, and a sweeper has removed the first of
@@ -246,7 +218,7 @@ async fn forgotten_objects_are_recorded_again() {
     let sweeper = Arc::clone(&ledger);
     mocks.orders.expect_create().once().returning(move |_, _| {
         sweeper.lock().unwrap().remove(0);
-        Err(CreateError::UploadSwept)
+        Err(WriteError::UploadSwept)
     });
     assert_unavailable(&mocks.create_with(&["a.pdf", "b.pdf"]).await);
     assert_eq!((stored.lock().unwrap().len(), ledger.lock().unwrap().len()), (0, 0));
@@ -279,7 +251,7 @@ impl BlobStore for FailingFirst {
         if number == 0 { Err(down()) } else { Ok(()) }
     }
 
-    async fn get(&self, _: &ObjectKey, _: Range<u64>) -> Result<BlobStream, GetError> {
+    async fn get(&self, _: &ObjectKey, _: Range<u64>) -> Result<Option<BlobStream>, StoreError> {
         unreachable!("nothing is read")
     }
 
@@ -312,7 +284,7 @@ async fn failed_put_starts_no_other() {
 async fn objects_stay_when_commit_outcome_is_unknown() {
     let mut mocks = Mocks::default();
     mocks.expect_puts();
-    mocks.orders.expect_create().returning(|_, _| Err(CreateError::Unavailable("lost".into())));
+    mocks.orders.expect_create().returning(|_, _| Err(WriteError::Unavailable("lost".into())));
     // The commit took effect: the key has left the ledger, so nothing is condemned or deleted.
     mocks.uploads.expect_condemn().once().returning(|_| Ok(vec![]));
     assert_unavailable(&mocks.create_with(&["a.pdf"]).await);
@@ -335,7 +307,7 @@ async fn bound_key_is_checked_first() {
         use_case().create(&key, request(), None).await,
         use_case().create_with_documents(&key, request(), vec![], None).await,
     ] {
-        assert!(matches!(created, Err(CreateOrderError::Forbidden)), "{created:?}");
+        assert!(matches!(created, Err(OrderError::Forbidden)), "{created:?}");
     }
 }
 
@@ -381,12 +353,12 @@ async fn repeat_returns_order_as_created() {
             .orders
             .expect_create()
             .times(usize::from(!with_documents))
-            .returning(move |_, _| Err(CreateError::KeyInUse(answered)));
+            .returning(move |_, _| Err(WriteError::KeyInUse(answered)));
         mocks
             .idempotency
             .expect_claim()
             .times(usize::from(with_documents))
-            .returning(move |_, _, _| Err(ClaimError::InUse(answered)));
+            .returning(move |_, _, _| Err(WriteError::KeyInUse(answered)));
         mocks
             .reader
             .expect_order()
@@ -417,9 +389,9 @@ async fn key_reused_for_another_request_is_rejected() {
         KeyUse::Answered(Answered { fingerprint, order_id, added }),
     ] {
         let mut mocks = Mocks::default();
-        mocks.orders.expect_create().returning(move |_, _| Err(CreateError::KeyInUse(other)));
+        mocks.orders.expect_create().returning(move |_, _| Err(WriteError::KeyInUse(other)));
         let error = mocks.create(Some(&attempt())).await.unwrap_err();
-        assert!(matches!(error, CreateOrderError::KeyReused), "{error}");
+        assert!(matches!(error, OrderError::KeyReused), "{error}");
     }
 }
 
@@ -427,10 +399,10 @@ async fn key_reused_for_another_request_is_rejected() {
 async fn repeat_for_an_erased_order_is_rejected() {
     let mut mocks = Mocks::default();
     let other = answered(attempt().fingerprint);
-    mocks.orders.expect_create().returning(move |_, _| Err(CreateError::KeyInUse(other)));
+    mocks.orders.expect_create().returning(move |_, _| Err(WriteError::KeyInUse(other)));
     mocks.reader.expect_order().returning(|_, _| Ok(Some(Kept::Erased)));
     let error = mocks.create(Some(&attempt())).await.unwrap_err();
-    assert!(matches!(error, CreateOrderError::Erased), "{error}");
+    assert!(matches!(error, OrderError::Erased), "{error}");
 }
 
 #[tokio::test]
@@ -443,13 +415,13 @@ async fn concurrent_attempt_is_rejected_with_retry_delay() {
     ] {
         let mut mocks = Mocks::default();
         mocks.idempotency.expect_claim().returning(move |_, _, _| {
-            Err(ClaimError::InUse(KeyUse::InProgress { until: NOW + left }))
+            Err(WriteError::KeyInUse(KeyUse::InProgress { until: NOW + left }))
         });
-        let error = mocks.use_case().claim(&attempt().claim).await.unwrap_err();
+        let error = mocks.use_case().intake.claim(&attempt().claim).await.unwrap_err();
         assert!(
             matches!(
                 error,
-                CreateOrderError::InProgress { retry_after: given } if given == retry_after
+                OrderError::InProgress { retry_after: given } if given == retry_after
             ),
             "{error:?}"
         );
@@ -464,10 +436,10 @@ async fn documents_of_concurrent_repeat_are_removed() {
     mocks
         .idempotency
         .expect_claim()
-        .withf(|_, now, until| (*now, *until) == (NOW, NOW + CreateOrder::CLAIM))
+        .withf(|_, now, until| (*now, *until) == (NOW, NOW + Intake::CLAIM))
         .returning(|_, _, _| Ok(()));
     let answered = answered(attempt().fingerprint);
-    mocks.orders.expect_create().returning(move |_, _| Err(CreateError::KeyInUse(answered)));
+    mocks.orders.expect_create().returning(move |_, _| Err(WriteError::KeyInUse(answered)));
     mocks.reader.expect_order().returning(|_, _| Ok(Some(Kept::Whole(created_before()))));
     let created = mocks.create_from(minimal_request(), &["a.pdf"], Some(&attempt())).await.unwrap();
     assert!(created.replayed);
@@ -495,5 +467,5 @@ async fn key_is_released_by_its_claim() {
         .once()
         .withf(|claim| *claim == attempt().claim)
         .returning(|_| Ok(()));
-    mocks.use_case().release(&attempt().claim).await.unwrap();
+    mocks.use_case().intake.release(&attempt().claim).await.unwrap();
 }

@@ -59,14 +59,6 @@ async fn object_that_cannot_be_deleted_is_left_to_the_sweeper() {
 }
 
 #[tokio::test]
-async fn unknown_order_is_not_erased() {
-    let mut admin = MockOrderAdmin::new();
-    admin.expect_erase().returning(|_, _| Ok(None));
-    let erasing = erasing(admin, MockUploadLedger::new(), MockBlobStore::new());
-    assert_eq!(erasing.erase(OrderId(7)).await.unwrap(), None);
-}
-
-#[tokio::test]
 async fn batch_has_a_limit_and_ends() {
     let mut admin = MockOrderAdmin::new();
     let mut sequence = Sequence::new();

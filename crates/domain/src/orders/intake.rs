@@ -13,11 +13,11 @@ use crate::{
     document::{
         DocumentFault, ObjectKey, ReceivedDocument, SpooledFile, StoredDocument, sanitize_file_name,
     },
-    idempotency::{Attempt, Claim, IdempotentRequest, KeyUse},
-    orders::scan_documents::{NotPassed, ScanDocuments},
+    idempotency::{Answered, Attempt, Claim, IdempotentRequest, KeyUse},
+    orders::{order_error::OrderError, scan_documents::ScanDocuments},
     ports::{
-        BlobStore, ClaimError, Clock, Entropy, IdempotencyLedger, OrderReader, OrderRepo,
-        StoreError, UploadLedger,
+        BlobStore, Clock, Entropy, IdempotencyLedger, OrderReader, OrderRepo, StoreError,
+        UploadLedger, WriteError,
     },
 };
 
@@ -57,26 +57,33 @@ impl Intake {
     /// Time after which a claim ends unless the attempt extends it.
     pub const CLAIM: Duration = Duration::seconds(15);
 
-    /// Claims or extends an idempotency key. Returns what it is in use for instead, if it is.
-    pub(crate) async fn claim(&self, claim: &Claim) -> Result<Option<KeyUse>, StoreError> {
+    /// Claims or extends the idempotency key of a long request, so that concurrent attempts learn
+    /// that it is in progress. Returns the request that was answered under it instead,
+    /// if there is one.
+    pub async fn claim(&self, claim: &Claim) -> Result<Option<Answered>, OrderError> {
         let now = self.clock.now();
         match self.idempotency.claim(claim, now, now.saturating_add(Self::CLAIM)).await {
             Ok(()) => Ok(None),
-            Err(ClaimError::InUse(key_use)) => Ok(Some(key_use)),
-            Err(ClaimError::Unavailable(cause)) => Err(StoreError::Unavailable(cause)),
-            Err(ClaimError::Internal(cause)) => Err(StoreError::Internal(cause)),
+            Err(WriteError::KeyInUse(key_use)) => self.answered(key_use).map(Some),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the request that was answered under a key in use. If another attempt is in progress,
+    /// caps the wait: that attempt extends its claim while it runs, and often ends long before.
+    pub(crate) fn answered(&self, key_use: KeyUse) -> Result<Answered, OrderError> {
+        match key_use {
+            KeyUse::Answered(answered) => Ok(answered),
+            KeyUse::InProgress { until } => {
+                let left = (until - self.clock.now()).whole_seconds();
+                Err(OrderError::InProgress { retry_after: left.clamp(1, 5).unsigned_abs() })
+            }
         }
     }
 
     /// Releases the key of a request that stored nothing, so that the next attempt can use it.
-    pub(crate) async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
+    pub async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
         self.idempotency.release(claim).await
-    }
-
-    /// Returns whole seconds until another attempt with a claimed key may succeed. Caps the wait: an
-    /// attempt extends its claim while it runs, and often ends long before.
-    pub(crate) fn retry_after(&self, until: OffsetDateTime) -> u64 {
-        (until - self.clock.now()).whole_seconds().clamp(1, 5).unsigned_abs()
     }
 
     /// Returns the request as it is stored at an instant.
@@ -118,7 +125,7 @@ impl Intake {
 
     /// Scans documents, and returns how many may be stored although they were not scanned: none
     /// without a scanner, where no scan is expected.
-    pub(crate) async fn scan(&self, accepted: &Accepted) -> Result<usize, NotPassed> {
+    pub(crate) async fn scan(&self, accepted: &Accepted) -> Result<usize, OrderError> {
         match &self.scan {
             Some(scan) => scan.scan(&accepted.files).await,
             None => Ok(0),
@@ -126,16 +133,15 @@ impl Intake {
     }
 
     /// Stores documents, and runs `adopt` with them: the atomic step after which an order has them.
-    /// If it fails, removes the objects; `is_swept` tells whether the sweeper had condemned one.
+    /// If it fails, removes the objects.
     ///
     /// # Errors
     /// The documents were not stored, and `adopt` did not run.
-    pub(crate) async fn store<T, E>(
+    pub(crate) async fn store<T>(
         &self,
         Accepted { documents, files }: Accepted,
-        adopt: impl AsyncFnOnce(Vec<StoredDocument>) -> Result<T, E>,
-        is_swept: fn(&E) -> bool,
-    ) -> Result<Result<T, E>, StoreError> {
+        adopt: impl AsyncFnOnce(Vec<StoredDocument>) -> Result<T, WriteError>,
+    ) -> Result<Result<T, WriteError>, StoreError> {
         let keys: Vec<ObjectKey> = documents.iter().map(|document| document.key.clone()).collect();
         self.uploads.record(&keys, self.clock.now()).await?;
         match self.put_all(&keys, &files).await {
@@ -150,7 +156,7 @@ impl Intake {
         }
         let adopted = adopt(documents).await;
         if let Err(error) = &adopted {
-            if is_swept(error) {
+            if matches!(error, WriteError::UploadSwept) {
                 self.record_again(&keys).await;
             }
             self.remove(&keys).await;

@@ -9,6 +9,7 @@ use futures_util::{StreamExt as _, stream};
 
 use crate::{
     document::{DocumentFault, SpooledFile},
+    orders::order_error::{OrderError, Rejection},
     ports::{DocumentScanner, ScanError, Verdict},
 };
 
@@ -24,21 +25,12 @@ pub struct ScanDocuments {
     pub required: bool,
 }
 
-/// The reason why the documents of a request must not be stored.
-#[derive(Debug)]
-pub(crate) enum NotPassed {
-    /// Documents at fault, by position.
-    Rejected(Vec<(usize, DocumentFault)>),
-    /// The scanner is unavailable.
-    Unavailable(ScanError),
-}
-
 impl ScanDocuments {
     /// Scans files, and returns how many may be stored although they were not scanned.
     ///
     /// Begins no other scan after the scanner was unavailable. So a request waits for at most two time
     /// limits, however many documents it has.
-    pub(crate) async fn scan(&self, files: &[SpooledFile]) -> Result<usize, NotPassed> {
+    pub(crate) async fn scan(&self, files: &[SpooledFile]) -> Result<usize, OrderError> {
         let unavailable = &AtomicBool::new(false);
         let scans = files.iter().map(|file| async move {
             if unavailable.load(Ordering::Relaxed) {
@@ -57,7 +49,10 @@ impl ScanDocuments {
     }
 
     /// Decides by the outcome of each scan; `None` for one that did not begin.
-    fn judge(&self, outcomes: Vec<Option<Result<Verdict, ScanError>>>) -> Result<usize, NotPassed> {
+    fn judge(
+        &self,
+        outcomes: Vec<Option<Result<Verdict, ScanError>>>,
+    ) -> Result<usize, OrderError> {
         let (mut unscanned, mut faults, mut failure) = (0, Vec::new(), None);
         for (position, outcome) in outcomes.into_iter().enumerate() {
             match outcome {
@@ -74,8 +69,10 @@ impl ScanDocuments {
         }
         match failure {
             // A repeat would not help against a fault.
-            _ if !faults.is_empty() => Err(NotPassed::Rejected(faults)),
-            Some(error) => Err(NotPassed::Unavailable(error)),
+            _ if !faults.is_empty() => {
+                Err(OrderError::Rejected(Rejection { documents: faults, ..Rejection::default() }))
+            }
+            Some(error) => Err(OrderError::Unavailable(error.into())),
             None => Ok(unscanned),
         }
     }
@@ -90,7 +87,7 @@ mod tests {
 
     /// Scans files whose names say what the scanner does. Returns the outcome and the number of
     /// scans.
-    async fn scan(required: bool, names: &[&str]) -> (Result<usize, NotPassed>, usize) {
+    async fn scan(required: bool, names: &[&str]) -> (Result<usize, OrderError>, usize) {
         let mut scanner = MockDocumentScanner::new();
         let count = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&count);
@@ -120,7 +117,9 @@ mod tests {
     async fn every_infected_document_is_named() {
         for required in [true, false] {
             let names = ["infected", "clean", "infected", "down", "clean", "clean"];
-            let Err(NotPassed::Rejected(faults)) = scan(required, &names).await.0 else {
+            let Err(OrderError::Rejected(Rejection { documents: faults, .. })) =
+                scan(required, &names).await.0
+            else {
                 panic!("passed")
             };
             assert_eq!(faults, [(0, DocumentFault::Infected), (2, DocumentFault::Infected)]);
@@ -129,7 +128,9 @@ mod tests {
 
     #[tokio::test]
     async fn too_large_document_is_rejected_if_scans_are_required() {
-        let Err(NotPassed::Rejected(faults)) = scan(true, &["clean", "large"]).await.0 else {
+        let Err(OrderError::Rejected(Rejection { documents: faults, .. })) =
+            scan(true, &["clean", "large"]).await.0
+        else {
             panic!("passed")
         };
         assert_eq!(faults, [(1, DocumentFault::TooLargeToScan)]);
@@ -141,7 +142,7 @@ mod tests {
     async fn unavailable_scanner_lets_documents_pass_only_if_scans_are_not_required() {
         let names = ["clean", "down", "clean", "clean", "clean"];
         let (passed, _) = scan(true, &names).await;
-        assert!(matches!(passed, Err(NotPassed::Unavailable(ScanError::Unavailable(_)))));
+        assert!(matches!(passed, Err(OrderError::Unavailable(_))));
         let (passed, _) = scan(false, &names).await;
         assert!(matches!(passed, Ok(1..=4)), "{passed:?}");
     }

@@ -49,7 +49,7 @@ impl EndpointRequest {
         let mut fields = Fields { object, violations: Vec::new() };
         let url = fields.url();
         if object.get("url").is_none_or(Value::is_null) {
-            fields.report("/url", ViolationCode::Required, "is required");
+            fields.report("/url", (ViolationCode::Required, "is required".into()));
         }
         let events = fields.events().unwrap_or_else(|| EventType::OF_ORDERS.into());
         let description = fields.description().flatten();
@@ -69,11 +69,13 @@ impl EndpointChange {
             url: fields.url(),
             events: fields.events(),
             description: fields.description(),
-            is_enabled: fields.status(),
+            is_enabled: fields.member("status", status),
         };
         fields.finish(change)
     }
 }
+
+type Fault = (ViolationCode, Cow<'static, str>);
 
 struct Fields<'a> {
     object: &'a Map<String, Value>,
@@ -85,104 +87,86 @@ impl Fields<'_> {
         if self.violations.is_empty() { Ok(parsed) } else { Err(self.violations) }
     }
 
-    fn report(
-        &mut self,
-        pointer: impl Into<Cow<'static, str>>,
-        code: ViolationCode,
-        detail: impl Into<Cow<'static, str>>,
-    ) {
-        let (pointer, detail) = (pointer.into(), detail.into());
-        self.violations.push(Violation { pointer, code, detail });
+    fn report(&mut self, pointer: impl Into<Cow<'static, str>>, (code, detail): Fault) {
+        self.violations.push(Violation { pointer: pointer.into(), code, detail });
     }
 
-    /// Returns a text without white space around it; `None` if it is absent or violates a rule.
-    fn text(&mut self, name: &str, max_length: usize) -> Option<String> {
-        let pointer = format!("/{name}");
-        let text = match self.object.get(name)? {
-            Value::Null => return None,
-            Value::String(text) => text.trim(),
-            _ => {
-                self.report(pointer, ViolationCode::WrongType, "must be a string");
-                return None;
-            }
-        };
-        if text.chars().count() > max_length {
-            let detail = format!("must have at most {max_length} characters");
-            self.report(pointer, ViolationCode::TooLong, detail);
-            return None;
-        }
-        if text.contains(char::is_control) {
-            let detail = "must not have control characters";
-            self.report(pointer, ViolationCode::InvalidCharacters, detail);
-            return None;
-        }
-        Some(text.to_owned())
+    /// Returns a member; `None` if it is absent, `null`, or violates a rule.
+    fn member<T>(
+        &mut self,
+        name: &str,
+        check: impl FnOnce(&Value) -> Result<T, Fault>,
+    ) -> Option<T> {
+        let value = self.object.get(name).filter(|value| !value.is_null())?;
+        check(value).map_err(|fault| self.report(format!("/{name}"), fault)).ok()
     }
 
     fn url(&mut self) -> Option<String> {
-        let url = self.text("url", MAX_URL)?;
-        if url.is_empty() {
-            self.report("/url", ViolationCode::Blank, "must not be blank");
-        }
-        Some(url)
+        let blank = (ViolationCode::Blank, "must not be blank".into());
+        let url = |value: &Value| text(value, MAX_URL);
+        self.member("url", |value| url(value).and_then(|url| reject_if(url.is_empty(), blank, url)))
     }
 
     /// `Some(None)` if it is blank or `null`.
     #[expect(clippy::option_option, reason = "the member may be absent, blank, or a text")]
     fn description(&mut self) -> Option<Option<String>> {
         self.object.get("description")?;
-        Some(self.text("description", MAX_DESCRIPTION).filter(|text| !text.is_empty()))
+        let description = self.member("description", |value| text(value, MAX_DESCRIPTION));
+        Some(description.filter(|text| !text.is_empty()))
     }
 
     fn events(&mut self) -> Option<BTreeSet<EventType>> {
-        let names = match self.object.get("events")? {
-            Value::Null => return None,
-            Value::Array(names) => names,
-            _ => {
-                self.report("/events", ViolationCode::WrongType, "must be an array of strings");
-                return None;
+        let names = self.member("events", |value| match value.as_array() {
+            None => Err((ViolationCode::WrongType, "must be an array of strings".into())),
+            Some(names) => {
+                let empty = (ViolationCode::Blank, "must have at least one event".into());
+                reject_if(names.is_empty(), empty, names.clone())
             }
-        };
-        if names.is_empty() {
-            self.report("/events", ViolationCode::Blank, "must have at least one event");
-        }
+        })?;
         let mut events = BTreeSet::new();
         for (position, name) in names.iter().enumerate() {
-            let pointer = format!("/events/{position}");
-            let Value::String(name) = name else {
-                self.report(pointer, ViolationCode::WrongType, "must be a string");
-                continue;
-            };
-            match EventType::OF_ORDERS.into_iter().find(|event| event.as_str() == name) {
-                Some(event) if events.insert(event) => {}
+            let event = match name.as_str().map(EventType::from_name) {
+                None => Err((ViolationCode::WrongType, "must be a string".into())),
+                Some(Some(event)) if EventType::OF_ORDERS.contains(&event) => {
+                    let twice = (ViolationCode::NotAllowed, "must be there once only".into());
+                    reject_if(!events.insert(event), twice, ())
+                }
                 Some(_) => {
-                    let detail = "must be there once only";
-                    self.report(pointer, ViolationCode::NotAllowed, detail);
-                }
-                None => {
                     let known = EventType::OF_ORDERS.map(EventType::as_str).join(" or ");
-                    self.report(pointer, ViolationCode::NotAllowed, format!("must be {known}"));
+                    Err((ViolationCode::NotAllowed, format!("must be {known}").into()))
                 }
+            };
+            if let Err(fault) = event {
+                self.report(format!("/events/{position}"), fault);
             }
         }
         Some(events)
     }
+}
 
-    fn status(&mut self) -> Option<bool> {
-        match self.object.get("status")? {
-            Value::Null => None,
-            Value::String(status) if status == "enabled" => Some(true),
-            Value::String(status) if status == "disabled" => Some(false),
-            Value::String(_) => {
-                let detail = "must be enabled or disabled";
-                self.report("/status", ViolationCode::NotAllowed, detail);
-                None
-            }
-            _ => {
-                self.report("/status", ViolationCode::WrongType, "must be a string");
-                None
-            }
-        }
+fn reject_if<T>(is_wrong: bool, fault: Fault, value: T) -> Result<T, Fault> {
+    if is_wrong { Err(fault) } else { Ok(value) }
+}
+
+/// Returns a text without white space around it.
+fn text(value: &Value, max_length: usize) -> Result<String, Fault> {
+    let Some(text) = value.as_str().map(str::trim) else {
+        return Err((ViolationCode::WrongType, "must be a string".into()));
+    };
+    if text.chars().count() > max_length {
+        let detail = format!("must have at most {max_length} characters");
+        return Err((ViolationCode::TooLong, detail.into()));
+    }
+    let control = (ViolationCode::InvalidCharacters, "must not have control characters".into());
+    reject_if(text.contains(char::is_control), control, text.to_owned())
+}
+
+fn status(value: &Value) -> Result<bool, Fault> {
+    match value.as_str() {
+        Some("enabled") => Ok(true),
+        Some("disabled") => Ok(false),
+        Some(_) => Err((ViolationCode::NotAllowed, "must be enabled or disabled".into())),
+        None => Err((ViolationCode::WrongType, "must be a string".into())),
     }
 }
 

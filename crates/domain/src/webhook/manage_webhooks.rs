@@ -8,12 +8,12 @@ use crate::{
     api_key::ClientId,
     order::{Violation, ViolationCode},
     ports::{
-        Clock, DeliveryPage, DeliveryPageQuery, Entropy, NewEndpoint, ReplayBatch, SecretBox,
-        StoreError, WebhookQueue, WebhookRepo, WebhookSender,
+        Clock, DeliveryPageQuery, Entropy, NewEndpoint, Page, ReplayBatch, SecretBox, StoreError,
+        WebhookQueue, WebhookRepo, WebhookSender,
     },
     webhook::{
         self, Endpoint, EndpointId, EndpointOwner, MAX_ENDPOINTS, ROTATION_OVERLAP,
-        WebhookDeliveryId,
+        WebhookDelivery, WebhookDeliveryId,
         endpoint_request::{EndpointChange, EndpointRequest},
         secret::WebhookSecret,
     },
@@ -176,7 +176,7 @@ impl ManageWebhooks {
         owner: EndpointOwner,
         id: EndpointId,
         query: &DeliveryPageQuery,
-    ) -> Result<(Endpoint, DeliveryPage), WebhooksError> {
+    ) -> Result<(Endpoint, Page<WebhookDelivery>), WebhooksError> {
         let endpoint = self.read(owner, id).await?;
         let page = self.deliveries.page(owner, id, query).await?;
         Ok((endpoint, page.ok_or(WebhooksError::UnknownCursor)?))

@@ -326,5 +326,5 @@ fn message(
 mod tests;
 
 #[cfg(test)]
-#[path = "webhook_worker_tests.rs"]
-mod worker_tests;
+#[path = "webhook_pace_tests.rs"]
+mod pace_tests;

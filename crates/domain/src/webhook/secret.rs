@@ -18,9 +18,7 @@ impl WebhookSecret {
 
     /// Returns a new secret.
     pub fn random(entropy: &dyn Entropy) -> Self {
-        let mut bytes = [0; Self::BYTES];
-        entropy.fill(&mut bytes);
-        Self(bytes)
+        Self(entropy.bytes())
     }
 
     /// Returns the text that the client configures its receiver with: `whsec_` and the bytes in

@@ -135,13 +135,13 @@ pub(super) async fn run(
             eprintln!("issued as key {}", id.0);
             Ok(())
         }
-        KeysCommand::List => print(&listed(&keys.list().await?, now)),
+        KeysCommand::List => print(&listed(&keys.keys.list().await?, now)),
         KeysCommand::Rotate { id, grace_hours } => rotate(keys, id, grace_hours).await,
         KeysCommand::Revoke { id } => match keys.revoke(ApiKeyId(id), &operator()).await? {
             Some(_) => print(&format!("key {id} is revoked\n")),
             None => bail!("there is no key {id}"),
         },
-        KeysCommand::Trail => print(&history(&keys.trail().await?)),
+        KeysCommand::Trail => print(&history(&keys.keys.trail().await?)),
     }
 }
 

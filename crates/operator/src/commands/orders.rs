@@ -198,7 +198,8 @@ fn listed(orders: &[ListedOrder]) -> String {
 /// Writes a document in blocks, durably, and compares it with its record.
 async fn write(blobs: &dyn BlobStore, document: &StoredDocument, path: &Path) -> Result<()> {
     let mut file = create_file(path)?;
-    let mut bytes = blobs.get(&document.key, 0..document.size).await?;
+    let mut bytes =
+        blobs.get(&document.key, 0..document.size).await?.context("the object is missing")?;
     let mut hash = Sha256::new();
     while let Some(block) = bytes.try_next().await? {
         hash.update(&block);

@@ -181,7 +181,7 @@ pub(super) async fn run(command: WebhooksCommand, webhooks: &ManageWebhooks) -> 
             if page.has_older {
                 eprintln!("only the newest {MAX_LISTED} are listed");
             }
-            print(&deliveries(&page.deliveries))
+            print(&deliveries(&page.items))
         }
         WebhooksCommand::Replay { id, delivery, since, until } => {
             let (owner, id) = owner(id).await?;

@@ -3,7 +3,7 @@
 use actix_web::{HttpRequest, HttpResponse, web};
 use domain::{
     order::{OrderId, OrderRequest},
-    orders::add_documents::{AddedDocuments, NotAdded},
+    orders::add_documents::AddedDocuments,
 };
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     form::{self, FormSpace, Uploads},
     observe::{metrics::ApiMetrics, request_notes::OrderNote},
     orders::{
-        create::upload::{self, NotStored, Received},
+        create::upload::{self, Received},
         path,
         record::AddedRecord,
     },
@@ -56,12 +56,6 @@ pub(crate) fn add(request: HttpRequest, payload: web::Payload, api: web::Data<Ap
 /// contain it.
 fn operation(OrderId(id): OrderId) -> String {
     format!("documents of {id}")
-}
-
-impl NotStored for NotAdded {
-    fn is_unavailable(&self) -> bool {
-        matches!(self, Self::Unavailable(_))
-    }
 }
 
 /// Logs the documents here, because the client may have disconnected before the answer.

@@ -10,7 +10,7 @@ use domain::{
     idempotency::{AddedRange, Answered, KeyUse},
     order::{OrderId, StoredOrder},
     orders::scan_documents::ScanDocuments,
-    ports::{AddDocumentsError, ClaimError, Kept},
+    ports::{Kept, WriteError},
 };
 use serde_json::json;
 
@@ -118,10 +118,7 @@ async fn order_is_checked_before_the_documents_are_read() {
 #[actix_web::test]
 async fn full_order_takes_no_more() {
     let mut ports = storing();
-    ports
-        .orders
-        .expect_add_documents()
-        .returning(|_| Err(AddDocumentsError::TooMany { stored: 100 }));
+    ports.orders.expect_add_documents().returning(|_| Err(WriteError::TooMany { stored: 100 }));
     ports.uploads.expect_condemn().returning(|_| Ok(Vec::new()));
 
     let answer = post(ports, &[deed()]).await;
@@ -153,7 +150,7 @@ async fn repeat_under_same_key_gets_first_answer() {
         let fingerprint = new.idempotent_request.as_ref().unwrap().attempt.fingerprint;
         let added = Some(AddedRange { first_position: 1, count: 1 });
         let answered = Answered { fingerprint, order_id: OrderId(7), added };
-        Err(AddDocumentsError::KeyInUse(KeyUse::Answered(answered)))
+        Err(WriteError::KeyInUse(KeyUse::Answered(answered)))
     });
     ports.uploads.expect_condemn().returning(|_| Ok(Vec::new()));
 
@@ -176,7 +173,7 @@ async fn key_of_another_request_is_rejected() {
     ports
         .idempotency
         .expect_claim()
-        .returning(move |_, _, _| Err(ClaimError::InUse(KeyUse::Answered(answered))));
+        .returning(move |_, _, _| Err(WriteError::KeyInUse(KeyUse::Answered(answered))));
 
     let request = request(&[deed()]).insert_header(("idempotency-key", "8e03978e"));
     ports.api().send(request).await.problem(422, "idempotency_key_reused");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use actix_web::web;
 use domain::{
     idempotency::{Answered, Claim},
-    orders::create_order::{CreateOrder, CreateOrderError},
+    orders::{create_order::CreateOrder, intake::Intake, order_error::OrderError},
     ports::error_chain,
 };
 use tokio::{task::JoinHandle, time::timeout};
@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{respond::problem::Problem, state::Api};
 
-/// Interval at which a claim is extended: a third of its duration ([`CreateOrder::CLAIM`]).
+/// Interval at which a claim is extended: a third of its duration ([`Intake::CLAIM`]).
 const EXTENSION_INTERVAL: Duration =
-    Duration::from_secs(CreateOrder::CLAIM.whole_seconds().unsigned_abs() / 3);
+    Duration::from_secs(Intake::CLAIM.whole_seconds().unsigned_abs() / 3);
 
 /// The claim of a request to its key. It is extended until it is used, released or dropped;
 /// dropping releases it in the background.
@@ -46,13 +46,13 @@ impl ClaimGuard {
             ended,
             extending: Some(api.detached.spawn(extending)),
         };
-        match api.create_order.claim(claim).await {
+        match api.create_order.intake.claim(claim).await {
             Ok(None) => Ok(Acquired::Claimed(guard)),
             Ok(Some(answered)) => {
                 guard.used();
                 Ok(Acquired::Answered(answered))
             }
-            Err(error @ CreateOrderError::InProgress { .. }) => {
+            Err(error @ OrderError::InProgress { .. }) => {
                 guard.used();
                 Err(error.into())
             }
@@ -81,7 +81,7 @@ impl ClaimGuard {
         Some(self.api.detached.spawn(async move {
             // An extension that is still running would claim the key again.
             let _ = extending.await;
-            if let Err(error) = create_order.release(&claim).await {
+            if let Err(error) = create_order.intake.release(&claim).await {
                 tracing::warn!(
                     error = error_chain(&error),
                     "could not release an idempotency key; its claim ends by itself soon"
@@ -101,7 +101,7 @@ impl Drop for ClaimGuard {
 /// ensures that a key creates one order.
 async fn extend(create_order: CreateOrder, claim: Claim, ended: CancellationToken) {
     while timeout(EXTENSION_INTERVAL, ended.cancelled()).await.is_err() {
-        if let Err(error) = create_order.claim(&claim).await {
+        if let Err(error) = create_order.intake.claim(&claim).await {
             tracing::debug!(
                 error = error_chain(&error),
                 "could not extend the claim of an idempotency key"

@@ -1,14 +1,14 @@
 //! `POST /api/order/create-with-documents`: creates an order from a multipart form.
 
 use actix_web::{HttpRequest, web};
-use domain::orders::create_order::{CreateOrderError, CreatedOrder};
+use domain::orders::create_order::CreatedOrder;
 
 use crate::{
     access::{authentication::admit, fingerprint::attempt, rate_limit::Policy},
     form::{self, FormSpace, OrderForm, Uploads},
     orders::create::{
         created::{self, Operation},
-        upload::{self, NotStored, Received},
+        upload::{self, Received},
     },
     respond::answer::{Response, answer},
     state::Api,
@@ -32,7 +32,6 @@ pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data
             repeated
         } else {
             let OrderForm { request, uploads: Uploads { documents, held } } = form;
-            let request = Box::new(request);
             let (create, metrics) = (api.create_order.clone(), api.metrics.clone());
             let work = async move {
                 create.create_with_documents(&key, request, documents, attempt.as_ref()).await
@@ -45,12 +44,6 @@ pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data
         };
         Ok(created::response(request, Operation::Form, &created))
     })
-}
-
-impl NotStored for CreateOrderError {
-    fn is_unavailable(&self) -> bool {
-        matches!(self, Self::Unavailable(_))
-    }
 }
 
 /// Logs the order here, because the client may have disconnected before the answer.

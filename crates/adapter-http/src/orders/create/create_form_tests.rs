@@ -5,7 +5,7 @@ use contract_tests::{documents, fakes::FakeScanner, samples::minimal_request};
 use domain::{
     order::OrderId,
     orders::scan_documents::ScanDocuments,
-    ports::{ClaimError, StoreError},
+    ports::{StoreError, WriteError},
 };
 
 use super::*;
@@ -177,7 +177,7 @@ async fn unresponsive_ledger_is_unavailable() {
     ports
         .idempotency
         .expect_claim()
-        .returning(|_, _, _| Err(ClaimError::Unavailable("down".into())));
+        .returning(|_, _, _| Err(WriteError::Unavailable("down".into())));
     ports.idempotency.expect_release().returning(|_| Ok(()));
 
     post_with_key(ports, deed()).await.problem(503, "unavailable");

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use domain::{
     api_key::ApiKey,
     idempotency::Claim,
-    order::{Field, OrderRequest},
-    orders::create_order::{CreateOrderError, CreatedOrder},
+    order::OrderRequest,
+    orders::{create_order::CreatedOrder, order_error::OrderError},
 };
 use tracing::Instrument as _;
 
@@ -77,15 +77,10 @@ fn log_unanswered(outcome: Result<CreatedOrder, Problem>) {
 }
 
 /// A request with the key is usually answered within a second.
-const IN_PROGRESS: CreateOrderError = CreateOrderError::InProgress { retry_after: 1 };
+const IN_PROGRESS: OrderError = OrderError::InProgress { retry_after: 1 };
 
-fn parse(body: &[u8]) -> Result<Box<OrderRequest>, Problem> {
-    match json::parse(body)? {
-        Field::Value(order) => Ok(Box::new(order)),
-        Field::Absent | Field::Mistyped => {
-            Err(Problem::malformed("The body must be a JSON object."))
-        }
-    }
+fn parse(body: &[u8]) -> Result<OrderRequest, Problem> {
+    json::parse(body)?.ok_or_else(|| Problem::malformed("The body must be a JSON object."))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use contract_tests::samples::{minimal_request, new_order, stored};
 use domain::{
     idempotency::{Answered, KeyUse},
     order::{OrderId, SigningServiceId},
-    ports::{CreateError, Kept, StoreError},
+    ports::{Kept, StoreError, WriteError},
 };
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ async fn duplicate_file_number_is_a_conflict() {
     ports
         .orders
         .expect_create()
-        .returning(|_, _| Err(CreateError::Duplicate { created_at: NOW - Duration::seconds(18) }));
+        .returning(|_, _| Err(WriteError::Duplicate { created_at: NOW - Duration::seconds(18) }));
 
     let answer = post(ports, &minimal_request()).await;
 
@@ -67,7 +67,7 @@ async fn duplicate_file_number_is_a_conflict() {
 #[actix_web::test]
 async fn unresponsive_store_is_unavailable() {
     let mut ports = Ports::new();
-    ports.orders.expect_create().returning(|_, _| Err(CreateError::Unavailable("down".into())));
+    ports.orders.expect_create().returning(|_, _| Err(WriteError::Unavailable("down".into())));
 
     let answer = post(ports, &minimal_request()).await;
 
@@ -143,7 +143,7 @@ async fn repeat_under_same_key_gets_first_order() {
     let mut ports = Ports::new();
     ports.orders.expect_create().once().returning(|new, _| {
         let fingerprint = new.idempotent_request.as_ref().unwrap().attempt.fingerprint;
-        Err(CreateError::KeyInUse(KeyUse::Answered(Answered {
+        Err(WriteError::KeyInUse(KeyUse::Answered(Answered {
             fingerprint,
             order_id: OrderId(7),
             added: None,

@@ -5,6 +5,7 @@ use actix_web::{HttpRequest, web};
 use domain::{
     api_key::ApiKey,
     idempotency::{Answered, Attempt, Claim},
+    orders::order_error::OrderError,
 };
 use tracing::Instrument as _;
 
@@ -69,19 +70,13 @@ pub(crate) async fn receive<F>(
     }
 }
 
-/// The outcome of storing that did not succeed.
-pub(crate) trait NotStored: Into<Problem> + Send + 'static {
-    /// Returns whether a store does not answer.
-    fn is_unavailable(&self) -> bool;
-}
-
 /// Stores documents in a task of its own. It finishes when the client disconnects, so that no order
 /// stays half stored. `note` logs and counts a success.
-pub(crate) async fn store<T: Send + 'static, E: NotStored>(
+pub(crate) async fn store<T: Send + 'static>(
     api: &web::Data<Api>,
     Storing { guard, permit }: Storing,
     held: Held,
-    work: impl Future<Output = Result<T, E>> + Send + 'static,
+    work: impl Future<Output = Result<T, OrderError>> + Send + 'static,
     note: impl FnOnce(&T) + Send + 'static,
 ) -> Result<T, Problem> {
     let task = async move {
@@ -93,7 +88,7 @@ pub(crate) async fn store<T: Send + 'static, E: NotStored>(
                 guard.into_iter().for_each(ClaimGuard::used);
             }
             // Answers the client now. Releasing the key may take another timeout, so it runs later.
-            Err(error) if error.is_unavailable() => drop(guard),
+            Err(OrderError::Unavailable(_)) => drop(guard),
             Err(_) => release(guard).await,
         }
         stored

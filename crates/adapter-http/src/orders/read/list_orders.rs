@@ -1,7 +1,7 @@
 //! `GET /api/order`: answers with a page of the client's orders.
 
 use actix_web::{HttpRequest, web};
-use domain::orders::read_order::ReadError;
+use domain::orders::order_error::OrderError;
 
 use crate::{
     access::{authentication::admit, rate_limit::Policy},
@@ -22,12 +22,12 @@ pub(crate) fn list(request: HttpRequest, api: web::Data<Api>) -> Response {
         let key = admit(request, &api, Policy::Reads).await?;
         let query = ListQuery::parse(request.query_string())?;
         let page = match api.read_order.page(key.client(), &query.page).await {
-            Err(ReadError::UnknownCursor) => return Err(query.unknown_cursor()),
+            Err(OrderError::UnknownCursor) => return Err(query.unknown_cursor()),
             page => page?,
         };
         let url = format!("{}{}", api.base_path, path::ORDERS);
         let records =
-            page.orders.iter().map(|order| OrderRecord::new(&order.stored, Some(order.documents)));
+            page.items.iter().map(|order| OrderRecord::new(&order.stored, Some(order.documents)));
         list::page(request, url, &query.paging, shown(&page), records)
     })
 }

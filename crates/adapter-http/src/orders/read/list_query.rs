@@ -49,7 +49,7 @@ impl ListQuery {
 
 /// Returns a page as its links see it.
 pub(crate) fn shown(page: &Page) -> Shown {
-    let ends = page.orders.first().zip(page.orders.last());
+    let ends = page.items.first().zip(page.items.last());
     Shown {
         ends: ends.map(|(newest, oldest)| (newest.stored.id.0, oldest.stored.id.0)),
         has_older: page.has_older,

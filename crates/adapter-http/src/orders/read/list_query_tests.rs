@@ -20,7 +20,7 @@ fn page(ids: &[i64], has_older: bool, has_newer: bool) -> Page {
         stored: stored(OrderId(*id), &new_order("REFI-1", NOW)),
         documents: 0,
     };
-    Page { orders: ids.iter().map(listed).collect(), has_older, has_newer }
+    Page { items: ids.iter().map(listed).collect(), has_older, has_newer }
 }
 
 #[test]

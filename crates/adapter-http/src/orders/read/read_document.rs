@@ -8,7 +8,7 @@ use actix_web::{
     },
     web,
 };
-use domain::{document::StoredDocument, orders::read_order::ReadError};
+use domain::{document::StoredDocument, orders::order_error::OrderError};
 
 use crate::{
     access::{authentication::admit, rate_limit::Policy},
@@ -70,8 +70,8 @@ fn begin(part: Option<(u64, u64)>, document: &StoredDocument) -> HttpResponseBui
 }
 
 /// Counts a document whose object is missing. The log has its order.
-fn failed(error: ReadError, metrics: &ApiMetrics) -> Problem {
-    if matches!(error, ReadError::MissingObject { .. }) {
+fn failed(error: OrderError, metrics: &ApiMetrics) -> Problem {
+    if matches!(error, OrderError::MissingObject { .. }) {
         metrics.documents_missing.inc();
     }
     error.into()

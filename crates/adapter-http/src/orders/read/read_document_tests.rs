@@ -5,7 +5,7 @@ use domain::{
     api_key::ClientId,
     document::{Sha256Digest, StoredDocument},
     order::OrderId,
-    ports::{GetError, Kept, StoreError},
+    ports::{Kept, StoreError},
 };
 use futures_util::{StreamExt as _, stream};
 
@@ -31,7 +31,7 @@ fn ports() -> Ports {
         assert_eq!(*key, ten_bytes_key());
         let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
         let blocks: Vec<_> = BYTES[range].chunks(3).map(|it| Ok(Bytes::from_static(it))).collect();
-        Ok(stream::iter(blocks).boxed())
+        Ok(Some(stream::iter(blocks).boxed()))
     });
     ports
 }
@@ -128,7 +128,7 @@ async fn store_that_fails_in_mid_stream_breaks_the_body() {
     ports.blobs.expect_get().returning(|_, _| {
         let blocks =
             [Ok(Bytes::from_static(b"01234")), Err(StoreError::Unavailable("down".into()))];
-        Ok(stream::iter(blocks).boxed())
+        Ok(Some(stream::iter(blocks).boxed()))
     });
     let api = ports.api();
 
@@ -142,7 +142,7 @@ async fn store_that_fails_in_mid_stream_breaks_the_body() {
 #[actix_web::test]
 async fn missing_object_is_internal_and_counted() {
     let mut ports = without_blobs();
-    ports.blobs.expect_get().returning(|_, _| Err(GetError::Missing));
+    ports.blobs.expect_get().returning(|_, _| Ok(None));
     let api = ports.api();
 
     api.send(TestApi::get(PATH)).await.problem(500, "internal");
@@ -153,8 +153,8 @@ async fn missing_object_is_internal_and_counted() {
 #[actix_web::test]
 async fn failing_blob_store_is_unavailable_or_internal() {
     for (error, status, code) in [
-        (GetError::Unavailable("down".into()), 503, "unavailable"),
-        (GetError::Internal("bug".into()), 500, "internal"),
+        (StoreError::Unavailable("down".into()), 503, "unavailable"),
+        (StoreError::Internal("bug".into()), 500, "internal"),
     ] {
         let mut ports = without_blobs();
         ports.blobs.expect_get().return_once(move |_, _| Err(error));

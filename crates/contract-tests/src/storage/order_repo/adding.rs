@@ -5,7 +5,7 @@ use std::slice::from_ref;
 use domain::{
     idempotency::{AddedRange, Answered, KeyUse},
     order::{OrderId, StoredOrder},
-    ports::{AddDocumentsError, ClaimError, NewDocuments, NewOrder},
+    ports::{NewDocuments, NewOrder, WriteError},
 };
 use futures_util::future::join_all;
 use time::Duration;
@@ -40,7 +40,7 @@ fn with_key(new: NewDocuments, key: &str) -> NewDocuments {
     NewDocuments { idempotent_request: idempotent_request(&attempt, new.at), ..new }
 }
 
-async fn add(storage: &Storage, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
+async fn add(storage: &Storage, new: &NewDocuments) -> Result<AddedRange, WriteError> {
     record_uploads(storage, &new.documents).await;
     storage.orders.add_documents(new).await
 }
@@ -118,13 +118,13 @@ pub async fn order_takes_no_more_than_the_maximum(storage: &Storage) {
     let at_most_5 = |count| NewDocuments { max_documents: 5, ..addition(id, count) };
     let too_many = at_most_5(4);
     let outcome = add(storage, &too_many).await;
-    assert!(matches!(outcome, Err(AddDocumentsError::TooMany { stored: 2 })), "{outcome:?}");
+    assert!(matches!(outcome, Err(WriteError::TooMany { stored: 2 })), "{outcome:?}");
     assert_not_added(storage, &too_many, Some(stored(id, &order))).await;
     let additions: Vec<_> = (0..10).map(|_| at_most_5(1)).collect();
     let outcomes = join_all(additions.iter().map(|new| add(storage, new))).await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 3);
     for outcome in outcomes.into_iter().filter_map(Result::err) {
-        assert!(matches!(outcome, AddDocumentsError::TooMany { stored: 5 }), "{outcome:?}");
+        assert!(matches!(outcome, WriteError::TooMany { stored: 5 }), "{outcome:?}");
     }
     assert_eq!(found(storage, CLIENT, id).await.unwrap().documents.len(), 5);
 }
@@ -136,7 +136,7 @@ pub async fn documents_are_added_to_own_orders_only(storage: &Storage) {
     for unknown in [foreign.0, foreign.0 + 1, 0, -1, i64::MAX] {
         let new = addition(OrderId(unknown), 1);
         let outcome = add(storage, &new).await;
-        assert!(matches!(outcome, Err(AddDocumentsError::NoSuchOrder)), "{outcome:?}");
+        assert!(matches!(outcome, Err(WriteError::NoSuchOrder)), "{outcome:?}");
         assert_not_added(storage, &new, None).await;
     }
     assert_eq!(found(storage, order.client, foreign).await, Some(stored(foreign, &order)));
@@ -156,7 +156,7 @@ pub async fn addition_with_swept_upload_is_rejected(storage: &Storage) {
             storage.uploads.forget(from_ref(&swept.key)).await.unwrap();
         }
         let outcome = storage.orders.add_documents(&new).await;
-        assert!(matches!(outcome, Err(AddDocumentsError::UploadSwept)), "{outcome:?}");
+        assert!(matches!(outcome, Err(WriteError::UploadSwept)), "{outcome:?}");
         assert_eq!(found(storage, CLIENT, id).await, Some(stored(id, &order)));
         let left = storage.condemn(from_ref(&live.key)).await;
         assert_eq!(left, from_ref(&live.key));
@@ -181,14 +181,14 @@ pub async fn addition_is_stored_under_its_key(storage: &Storage) {
     });
     let key = &request.attempt.claim.key;
     match claims.claim(&claim(key), LATER, later).await {
-        Err(ClaimError::InUse(key_use)) => assert_eq!(key_use, answered),
+        Err(WriteError::KeyInUse(key_use)) => assert_eq!(key_use, answered),
         other => panic!("{other:?}"),
     }
     // Also before anything else of the order.
     for order_id in [id, OrderId(0)] {
         let again = with_key(addition(order_id, 200), "key");
         match storage.orders.add_documents(&again).await {
-            Err(AddDocumentsError::KeyInUse(key_use)) => assert_eq!(key_use, answered),
+            Err(WriteError::KeyInUse(key_use)) => assert_eq!(key_use, answered),
             other => panic!("{other:?}"),
         }
     }
@@ -215,7 +215,7 @@ pub async fn one_of_concurrent_additions_with_one_key_is_stored(storage: &Storag
                 assert_eq!(range, AddedRange { first_position: 0, count: 1 });
                 added += 1;
             }
-            Err(AddDocumentsError::KeyInUse(KeyUse::Answered(answered))) => {
+            Err(WriteError::KeyInUse(KeyUse::Answered(answered))) => {
                 assert_eq!(answered.order_id, id);
                 assert_eq!(answered.added, Some(AddedRange { first_position: 0, count: 1 }));
             }

@@ -6,7 +6,7 @@ use std::slice::from_ref;
 use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::{Answered, KeyUse},
-    ports::{CreateError, NewOrder},
+    ports::{NewOrder, WriteError},
 };
 use time::Duration;
 
@@ -41,15 +41,15 @@ pub async fn concurrent_orders_have_their_own_outcomes(storage: &Storage) {
     for (outcome, order) in create_at_once(storage, orders.clone()).await.into_iter().zip(&orders) {
         let kind = order.order.file_number.as_str();
         match outcome {
-            Err(CreateError::Duplicate { created_at }) if ["before", "twin"].contains(&kind) => {
+            Err(WriteError::Duplicate { created_at }) if ["before", "twin"].contains(&kind) => {
                 assert_eq!(created_at, NOW);
             }
-            Err(CreateError::KeyInUse(taken)) if kind.starts_with("key in use") => {
+            Err(WriteError::KeyInUse(taken)) if kind.starts_with("key in use") => {
                 let fingerprint = attempt(&idempotency_key(1, "before"), 7).fingerprint;
                 let answered = Answered { fingerprint, order_id: before, added: None };
                 assert_eq!(taken, KeyUse::Answered(answered));
             }
-            Err(CreateError::UploadSwept) if kind.starts_with("swept") => {}
+            Err(WriteError::UploadSwept) if kind.starts_with("swept") => {}
             Ok(id) if ["good", "twin", "own key"].iter().any(|good| kind.starts_with(good)) => {
                 twins += usize::from(kind == "twin");
                 created.push(id);
@@ -87,7 +87,7 @@ pub async fn concurrent_orders_have_their_own_kinds_and_windows(storage: &Storag
         let as_expected = match &outcome {
             // The earlier orders are real ones.
             Ok(_) => number >= 20 || number % 2 == 0,
-            Err(CreateError::Duplicate { .. }) => number < 20,
+            Err(WriteError::Duplicate { .. }) => number < 20,
             Err(_) => false,
         };
         assert!(as_expected, "{number}: {outcome:?}");

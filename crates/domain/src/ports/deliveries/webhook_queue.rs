@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use time::{Duration, OffsetDateTime};
 
-use crate::ports::{Cursor, Settlement, StoreError};
+use crate::ports::{Cursor, Page, Settlement, StoreError};
 use crate::{
     api_key::ClientId,
     webhook::{
@@ -112,35 +112,6 @@ pub struct DeliveryPageQuery {
     pub cursor: Cursor<WebhookDeliveryId>,
 }
 
-/// A page of the deliveries of an endpoint.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeliveryPage {
-    /// The deliveries, newest first.
-    pub deliveries: Vec<WebhookDelivery>,
-    /// Whether there are older ones than the last one; on an empty page, the cursor.
-    pub has_older: bool,
-    /// Whether there are newer ones than the first one; on an empty page, the cursor.
-    pub has_newer: bool,
-}
-
-impl DeliveryPage {
-    /// Returns the page of a query. `read` has the deliveries from the cursor on, one more than the
-    /// limit if there are that many. A cursor is a delivery itself, so there is one beyond it.
-    pub fn of(query: DeliveryPageQuery, mut read: Vec<WebhookDelivery>) -> Self {
-        let has_more = read.len() > query.limit;
-        read.truncate(query.limit);
-        let (has_older, has_newer) = match query.cursor {
-            Cursor::Newest => (has_more, false),
-            Cursor::OlderThan(_) => (has_more, true),
-            Cursor::NewerThan(_) => {
-                read.reverse();
-                (true, has_more)
-            }
-        };
-        Self { deliveries: read, has_older, has_newer }
-    }
-}
-
 /// Deliveries to replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplayBatch {
@@ -217,7 +188,7 @@ pub trait WebhookQueue: Send + Sync {
         owner: EndpointOwner,
         endpoint: EndpointId,
         query: &DeliveryPageQuery,
-    ) -> Result<Option<DeliveryPage>, StoreError>;
+    ) -> Result<Option<Page<WebhookDelivery>>, StoreError>;
 
     /// Makes a delivery due at `at`, with no failures, whether it was delivered or failed. Does not
     /// touch a lease that a worker holds. Returns `false` if the owner has no such delivery.

@@ -1,5 +1,3 @@
-use std::fmt;
-
 use async_trait::async_trait;
 use time::{Duration, OffsetDateTime};
 
@@ -42,44 +40,29 @@ pub struct WebhookAnswer {
     pub retry_after: Option<Duration>,
 }
 
-/// The reason why an attempt got no answer. The text contains no URL and no address.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The reason why an attempt got no answer. Its name is the text, in answers, storage and the log. It
+/// contains no URL and no address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WebhookError {
     /// The service must not call the URL, or an address of its host.
+    #[error("url_refused")]
     Refused(UrlRefused),
     /// The name of the host has no address.
+    #[error("name_not_resolved")]
     Unresolved,
     /// The receiver or the proxy accepts no connection.
+    #[error("connection_failed")]
     Connect,
     /// TLS failed: most often the certificate is invalid.
+    #[error("tls_failed")]
     Tls,
     /// The attempt took longer than its time limit.
+    #[error("timed_out")]
     TimedOut,
     /// The connection ended before the head of an answer was complete, or the answer is not HTTP.
+    #[error("invalid_answer")]
     Protocol,
 }
-
-impl WebhookError {
-    /// Returns the name of the reason, in answers, storage and the log.
-    pub fn as_str(&self) -> &'static str {
-        match self {
-            Self::Refused(_) => "url_refused",
-            Self::Unresolved => "name_not_resolved",
-            Self::Connect => "connection_failed",
-            Self::Tls => "tls_failed",
-            Self::TimedOut => "timed_out",
-            Self::Protocol => "invalid_answer",
-        }
-    }
-}
-
-impl fmt::Display for WebhookError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.as_str())
-    }
-}
-
-impl std::error::Error for WebhookError {}
 
 /// Sends webhooks (Standard Webhooks 1.0.0).
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]

@@ -5,38 +5,15 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 
 use crate::document::{ObjectKey, SpooledFile};
-use crate::ports::{Cause, StoreError};
+use crate::ports::StoreError;
 
 /// The bytes of an object in blocks, read while the stream is polled. It ends after an error.
 pub type BlobStream = BoxStream<'static, Result<Bytes, StoreError>>;
 
-/// The reason why an object cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum GetError {
-    /// The store answers, and has no such object.
-    #[error("the object is missing")]
-    Missing,
-    /// The store does not answer. The same call may succeed later.
-    #[error("the store is unavailable")]
-    Unavailable(#[source] Cause),
-    /// The store gave an unexpected answer, or the object is shorter than the range.
-    #[error("the store failed")]
-    Internal(#[source] Cause),
-}
-
-impl From<StoreError> for GetError {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Unavailable(cause) => Self::Unavailable(cause),
-            StoreError::Internal(cause) => Self::Internal(cause),
-        }
-    }
-}
-
 /// Stores the bytes of documents as objects.
 ///
 /// # Errors
-/// Every method but [`BlobStore::get`] fails with [`StoreError`] only.
+/// Every method fails with [`StoreError`] only.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait BlobStore: Send + Sync {
@@ -52,7 +29,8 @@ pub trait BlobStore: Send + Sync {
     /// - Memory use is bounded, whatever the size of the file.
     async fn put(&self, key: &ObjectKey, file: &SpooledFile) -> Result<(), StoreError>;
 
-    /// Opens an object to read a range of its bytes, which is not empty.
+    /// Opens an object to read a range of its bytes, which is not empty. Returns `None` if the store
+    /// answers and has no such object. An object that is shorter than the range is an error.
     ///
     /// An implementation guarantees:
     /// - The stream has exactly the bytes of the range, or an error after some of them. It never
@@ -61,7 +39,11 @@ pub trait BlobStore: Send + Sync {
     ///   the size of the object. A block on disk has at most 256 KiB.
     /// - A dropped stream reads nothing more.
     /// - An object that is deleted meanwhile is read to the end, or the stream fails.
-    async fn get(&self, key: &ObjectKey, range: Range<u64>) -> Result<BlobStream, GetError>;
+    async fn get(
+        &self,
+        key: &ObjectKey,
+        range: Range<u64>,
+    ) -> Result<Option<BlobStream>, StoreError>;
 
     /// Removes an object. Succeeds if there is no such object.
     async fn delete(&self, key: &ObjectKey) -> Result<(), StoreError>;

@@ -1,22 +1,8 @@
 use async_trait::async_trait;
 use time::OffsetDateTime;
 
-use crate::idempotency::{Claim, IdempotencyKey, KeyUse};
-use crate::ports::{Cause, StoreError};
-
-/// The reason why a key was not claimed.
-#[derive(Debug, thiserror::Error)]
-pub enum ClaimError {
-    /// The key is in use.
-    #[error("the idempotency key is in use")]
-    InUse(KeyUse),
-    /// The store does not answer. Whether the key was claimed is unknown.
-    #[error("the store is unavailable")]
-    Unavailable(#[source] Cause),
-    /// The store gave an unexpected answer.
-    #[error("the store failed")]
-    Internal(#[source] Cause),
-}
+use crate::idempotency::{Claim, IdempotencyKey};
+use crate::ports::{StoreError, WriteError};
 
 /// What a call of [`IdempotencyLedger::forget_free`] did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,13 +34,13 @@ pub trait IdempotencyLedger: Send + Sync {
     /// An implementation guarantees: of any number of concurrent claims, one gets the key.
     ///
     /// # Errors
-    /// [`ClaimError::InUse`] says what the key is in use for.
+    /// [`WriteError::KeyInUse`] says what the key is in use for.
     async fn claim(
         &self,
         claim: &Claim,
         now: OffsetDateTime,
         until: OffsetDateTime,
-    ) -> Result<(), ClaimError>;
+    ) -> Result<(), WriteError>;
 
     /// Gives up a claim, so that the key is free. Changes nothing if another claim has the key, or
     /// a request was answered under it.

@@ -63,34 +63,34 @@ pub struct PageQuery {
     pub cursor: Cursor,
 }
 
-/// A page of a client's orders.
+/// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
-    /// The orders, newest first.
-    pub orders: Vec<ListedOrder>,
-    /// Whether older orders than the last one match; on an empty page, older than the cursor or the
+pub struct Page<T = ListedOrder> {
+    /// The items, newest first.
+    pub items: Vec<T>,
+    /// Whether older items than the last one match; on an empty page, older than the cursor or the
     /// cursor itself.
     pub has_older: bool,
-    /// Whether newer orders than the first one match; on an empty page, newer than the cursor or the
+    /// Whether newer items than the first one match; on an empty page, newer than the cursor or the
     /// cursor itself.
     pub has_newer: bool,
 }
 
-impl Page {
-    /// Returns the page of a query. `read` has the matching orders from the cursor on, one more than
-    /// the limit if there are that many. `has_others` tells whether orders match on the other side
-    /// of the cursor, or at it.
-    pub fn of(query: &PageQuery, mut read: Vec<ListedOrder>, has_others: bool) -> Self {
-        let has_more = read.len() > query.limit;
-        read.truncate(query.limit);
-        let (has_older, has_newer) = match query.cursor {
+impl<T> Page<T> {
+    /// Returns a page. `read` has the matching items from the cursor on, one more than the limit if
+    /// there are that many. `has_others` tells whether items match on the other side of the cursor,
+    /// or at it.
+    pub fn of<Id>(limit: usize, cursor: &Cursor<Id>, mut read: Vec<T>, has_others: bool) -> Self {
+        let has_more = read.len() > limit;
+        read.truncate(limit);
+        let (has_older, has_newer) = match cursor {
             Cursor::Newest | Cursor::OlderThan(_) => (has_more, has_others),
             Cursor::NewerThan(_) => {
                 read.reverse();
                 (has_others, has_more)
             }
         };
-        Self { orders: read, has_older, has_newer }
+        Self { items: read, has_older, has_newer }
     }
 }
 

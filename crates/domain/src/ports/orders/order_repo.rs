@@ -30,14 +30,26 @@ pub struct NewOrder {
     pub idempotent_request: Option<IdempotentRequest>,
 }
 
-/// The reason why an order was not created.
+/// The reason why an order was not created, documents were not added, or a key was not claimed.
 #[derive(Debug, thiserror::Error)]
-pub enum CreateError {
+pub enum WriteError {
     /// An order within the duplicate window has the file number.
     #[error("an order within the duplicate window has the file number")]
     Duplicate {
         /// Creation of that order.
         created_at: OffsetDateTime,
+    },
+    /// The client has no such order.
+    #[error("the client has no such order")]
+    NoSuchOrder,
+    /// An operator has erased the order.
+    #[error("the order was erased")]
+    Erased,
+    /// The order would have too many documents.
+    #[error("the order would have too many documents")]
+    TooMany {
+        /// Documents that it has.
+        stored: usize,
     },
     /// The idempotency key of the request is in use.
     #[error("the idempotency key is in use")]
@@ -45,10 +57,10 @@ pub enum CreateError {
     /// The sweeper has condemned an upload of the order.
     #[error("an upload of the order was swept")]
     UploadSwept,
-    /// The store does not answer. Whether the order was created is unknown.
+    /// The store does not answer. Whether the call took effect is unknown.
     #[error("the order store does not answer")]
     Unavailable(#[source] Cause),
-    /// The store gave an unexpected answer. Whether the order was created is unknown.
+    /// The store gave an unexpected answer. Whether the call took effect is unknown.
     #[error("the order store failed")]
     Internal(#[source] Cause),
 }
@@ -69,35 +81,6 @@ pub struct NewDocuments {
     pub max_documents: usize,
     /// The request, if it has an idempotency key.
     pub idempotent_request: Option<IdempotentRequest>,
-}
-
-/// The reason why documents were not added.
-#[derive(Debug, thiserror::Error)]
-pub enum AddDocumentsError {
-    /// The client has no such order.
-    #[error("the client has no such order")]
-    NoSuchOrder,
-    /// An operator has erased the order.
-    #[error("the order was erased")]
-    Erased,
-    /// The order would have too many documents.
-    #[error("the order would have too many documents")]
-    TooMany {
-        /// Documents that it has.
-        stored: usize,
-    },
-    /// The idempotency key of the request is in use.
-    #[error("the idempotency key is in use")]
-    KeyInUse(KeyUse),
-    /// The sweeper has condemned an upload.
-    #[error("an upload was swept")]
-    UploadSwept,
-    /// The store does not answer. Whether the documents were added is unknown.
-    #[error("the order store does not answer")]
-    Unavailable(#[source] Cause),
-    /// The store gave an unexpected answer. Whether the documents were added is unknown.
-    #[error("the order store failed")]
-    Internal(#[source] Cause),
 }
 
 /// Stores orders.
@@ -124,7 +107,7 @@ pub trait OrderRepo: Send + Sync {
         &self,
         order: &NewOrder,
         window: DuplicateWindow,
-    ) -> Result<OrderId, CreateError>;
+    ) -> Result<OrderId, WriteError>;
 
     /// Adds documents to an order in one atomic, durable step:
     /// - stores them behind the documents that the order has, and returns their positions
@@ -140,7 +123,7 @@ pub trait OrderRepo: Send + Sync {
     ///
     /// # Errors
     /// Except after `Unavailable` and `Internal`, nothing was stored.
-    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError>;
+    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, WriteError>;
 
     /// Checks whether the store can take an order now.
     async fn check(&self) -> Result<(), StoreError>;

@@ -1,0 +1,126 @@
+use time::{Duration, macros::datetime};
+
+use super::*;
+use crate::test_support::{CountingEntropy, new_api_key};
+
+const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
+
+fn issued(presented: &PresentedKey) -> ApiKey {
+    let key =
+        NewApiKey { lookup: presented.lookup().to_owned(), ..new_api_key(presented.hash(), NOW) };
+    ApiKey { id: ApiKeyId(1), key, revoked_at: None, last_used_at: None }
+}
+
+#[test]
+fn a_key_has_a_prefix_and_192_random_bits() {
+    let entropy = CountingEntropy::default();
+    let (one, other) =
+        (PresentedKey::random(false, &entropy), PresentedKey::random(false, &entropy));
+    assert!(one.expose().starts_with(PREFIX));
+    assert_eq!(one.expose().len(), 69);
+    assert_ne!(one, other);
+    assert_eq!(PresentedKey::parse(one.expose()), Some(one));
+}
+
+#[test]
+fn debug_hides_the_secret() {
+    let key = PresentedKey::random(false, &CountingEntropy::default());
+    assert_eq!(format!("{key:?}"), format!("PresentedKey({PREFIX}{}_…)", key.lookup()));
+    assert!(!format!("{key:?}").contains(&key.expose()[key.expose().len() - 8..]));
+    assert!(format!("{:?}", issued(&key)).contains("hash: KeyHash(…)"));
+}
+
+#[test]
+fn stored_changes_are_read_back() {
+    let successor = ApiKeyId(2);
+    let stored = [
+        ("issued", KeyChange::Issued),
+        ("rotated", KeyChange::Rotated { successor }),
+        ("revoked", KeyChange::Revoked),
+    ];
+    for (name, change) in stored {
+        assert_eq!(
+            (change.as_str(), KeyChange::from_stored(name, change.successor())),
+            (name, Some(change))
+        );
+    }
+    assert_eq!(KeyChange::from_stored("rotated", None), None);
+    assert_eq!(KeyChange::from_stored("revoked", Some(successor)), None);
+    assert_eq!(KeyChange::from_stored("forgotten", None), None);
+}
+
+#[test]
+fn test_key_has_its_own_prefix() {
+    let key = PresentedKey::random(true, &CountingEntropy::default());
+    assert!(key.expose().starts_with("nok_test_"));
+    assert_eq!((key.expose().len(), key.lookup().len()), (74, 16));
+    let parsed = PresentedKey::parse(key.expose()).unwrap();
+    assert_eq!((parsed.lookup(), parsed.hash()), (key.lookup(), key.hash()));
+    // Without `test_` it is another key.
+    let live = PresentedKey::parse(&key.expose().replace("test_", "")).unwrap();
+    assert_eq!(live.lookup(), key.lookup());
+    assert_ne!(live.hash(), key.hash());
+}
+
+#[test]
+fn malformed_keys_are_rejected() {
+    let key = PresentedKey::random(false, &CountingEntropy::default()).expose().to_owned();
+    for text in [
+        "",
+        "nok_",
+        &key[1..],
+        &key.to_uppercase(),
+        &key.replace("nok_", "sk__"),
+        &format!("{key}0"),
+        &format!(" {key}"),
+        &key.replacen('0', "é", 1),
+    ] {
+        assert_eq!(PresentedKey::parse(text), None, "{text}");
+    }
+}
+
+#[test]
+fn key_is_valid_until_it_expires_or_is_revoked() {
+    let presented = PresentedKey::random(false, &CountingEntropy::default());
+    let key = issued(&presented);
+    assert!(key.admits(&presented, NOW));
+    let expiring =
+        ApiKey { key: NewApiKey { expires_at: Some(NOW), ..key.key.clone() }, ..key.clone() };
+    assert!(expiring.admits(&presented, NOW - Duration::NANOSECOND));
+    assert!(!expiring.admits(&presented, NOW));
+    assert!(!ApiKey { revoked_at: Some(NOW), ..key.clone() }.admits(&presented, NOW));
+}
+
+#[test]
+fn key_may_do_what_its_scopes_say() {
+    let mut key = issued(&PresentedKey::random(false, &CountingEntropy::default()));
+    let may = |key: &ApiKey| Scope::ALL.map(|scope| key.may(scope));
+    assert_eq!(may(&key), [true, true, false]);
+    key.key.scopes = [Scope::WebhooksManage].into_iter().collect();
+    assert_eq!(may(&key), [false, false, true]);
+    key.key.scopes = Scopes::from_iter([]);
+    assert_eq!(may(&key), [false; 3]);
+}
+
+#[test]
+fn stored_scopes_are_read_back() {
+    let all: Scopes = Scope::ALL.into_iter().rev().collect();
+    for (scopes, stored) in [
+        (Scopes::default(), "orders:create orders:read"),
+        (all, "orders:create orders:read webhooks:manage"),
+        (Scopes::from_iter([]), ""),
+    ] {
+        assert_eq!(scopes.to_string(), stored);
+        assert_eq!(Scopes::from_stored(stored), Some(scopes));
+    }
+    assert_eq!(Scopes::from_stored("orders:read orders:everything"), None);
+}
+
+#[test]
+fn bound_key_is_limited_to_its_signing_service() {
+    let mut key = issued(&PresentedKey::random(false, &CountingEntropy::default()));
+    assert!(key.may_order_for(SigningServiceId(1)));
+    key.key.signing_service = Some(SigningServiceId(2));
+    assert!(!key.may_order_for(SigningServiceId(1)));
+    assert!(key.may_order_for(SigningServiceId(2)));
+}

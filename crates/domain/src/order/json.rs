@@ -1,0 +1,167 @@
+//! The fields of a request before their rules are checked.
+
+use std::borrow::Cow;
+
+use serde::{
+    Deserialize, Deserializer as _, Serialize, Serializer,
+    de::{Error as _, IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+use super::text::{Kind, kind};
+
+/// The value of a field that the API knows.
+#[derive(Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(super) enum Json {
+    /// Not sent, or `null`.
+    Null,
+    /// Sent with another JSON type.
+    Mistyped,
+    Bool(bool),
+    Integer(i64),
+    Text(String),
+    /// A number as its digits. A float in between would round it.
+    #[serde(serialize_with = "super::money::serialize_number")]
+    Number(String),
+    Object(Fields),
+}
+
+/// The fields of an object that the API knows. Those of a request are sorted, so that equal requests
+/// are equal in any order.
+///
+/// Reading never fails on well-formed JSON: a value of the wrong type becomes [`Json::Mistyped`], so
+/// that all violations are reported at once.
+#[derive(Clone, Default, PartialEq)]
+pub(super) struct Fields(Vec<(Cow<'static, str>, Json)>);
+
+/// A request to create a notarial signing order. Its fields and their rules: [`kind`].
+#[derive(Clone, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct OrderRequest(pub(super) Fields);
+
+impl Fields {
+    /// Removes and returns the value of a field.
+    pub(super) fn take(&mut self, name: &str) -> Json {
+        let field = self.0.iter_mut().find(|(sent, _)| sent == name);
+        field.map_or(Json::Null, |(_, json)| std::mem::replace(json, Json::Null))
+    }
+
+    fn read(schema: &'static str, json: &str) -> serde_json::Result<Self> {
+        serde_json::Deserializer::from_str(json).deserialize_map(Schema(schema))
+    }
+}
+
+impl<const N: usize> From<[(&'static str, Json); N]> for Fields {
+    fn from(fields: [(&'static str, Json); N]) -> Self {
+        Self(fields.map(|(name, json)| (name.into(), json)).into())
+    }
+}
+
+impl OrderRequest {
+    /// Adds a text part of a form: JSON for an object, plain text for the rest. Blank means absent.
+    ///
+    /// # Errors
+    /// The part is not valid JSON.
+    pub fn add_part(&mut self, name: &'static str, text: String) -> serde_json::Result<()> {
+        let trimmed = text.trim();
+        let json = match kind("OrderRequest", name) {
+            Some(Kind::Text(_)) => Json::Text(text),
+            Some(Kind::Integer) if !trimmed.is_empty() => {
+                let digits = trimmed.strip_prefix('-').unwrap_or(trimmed);
+                let is_decimal = digits.bytes().all(|byte| byte.is_ascii_digit());
+                let id = trimmed.parse().ok().filter(|_| is_decimal);
+                id.map_or(Json::Mistyped, Json::Integer)
+            }
+            Some(kind) if !trimmed.is_empty() => {
+                let json: &RawValue = serde_json::from_str(trimmed)?;
+                Json::read(kind, json.get())?
+            }
+            _ => Json::Null,
+        };
+        if json != Json::Null {
+            self.0.0.push((name.into(), json));
+            self.0.0.sort_by(|(one, _), (other, _)| one.cmp(other));
+        }
+        Ok(())
+    }
+
+    /// Returns the identifier of the signing service, if the request has one.
+    pub(crate) fn signing_service_id(&self) -> Option<i64> {
+        self.0.0.iter().find_map(|(name, json)| match json {
+            Json::Integer(id) if name == "signingServiceId" => Some(*id),
+            _ => None,
+        })
+    }
+}
+
+impl Json {
+    /// Reads the value of a field.
+    fn read(kind: Kind, json: &str) -> serde_json::Result<Self> {
+        let is_number = json.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+        Ok(match kind {
+            _ if json == "null" => Self::Null,
+            Kind::Text(_) if json.starts_with('"') => Self::Text(serde_json::from_str(json)?),
+            Kind::Bool if matches!(json, "true" | "false") => Self::Bool(json == "true"),
+            Kind::Integer => serde_json::from_str(json).map_or(Self::Mistyped, Self::Integer),
+            Kind::Amount if is_number => Self::Number(json.to_owned()),
+            Kind::Object(schema) if json.starts_with('{') => {
+                Self::Object(Fields::read(schema, json)?)
+            }
+            _ => Self::Mistyped,
+        })
+    }
+
+    /// Returns whether the value is blank text.
+    pub(super) fn is_blank(&self) -> bool {
+        matches!(self, Self::Text(text) if text.trim_start().is_empty())
+    }
+}
+
+impl<'de> Deserialize<'de> for OrderRequest {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Schema("OrderRequest")).map(Self)
+    }
+}
+
+/// Leaves out absent and mistyped fields.
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let has_value = |json: &Json| !matches!(json, Json::Null | Json::Mistyped);
+        let sent = self.0.iter().filter(|(_, json)| has_value(json));
+        serializer.collect_map(sent.map(|(name, json)| (name, json)))
+    }
+}
+
+/// Reads the object with this schema in the API. Skips unknown members.
+struct Schema(&'static str);
+
+impl<'de> Visitor<'de> for Schema {
+    type Value = Fields;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Fields, A::Error> {
+        let mut fields: Vec<(Cow<'static, str>, Json)> = Vec::new();
+        while let Some(name) = object.next_key::<String>()? {
+            let Some(kind) = kind(self.0, &name) else {
+                object.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            if fields.iter().any(|(sent, _)| *sent == name) {
+                return Err(A::Error::custom(format!("duplicate field `{name}`")));
+            }
+            let json = Json::read(kind, object.next_value::<Box<RawValue>>()?.get());
+            // The position inside the value would mislead.
+            let fault = |error: serde_json::Error| {
+                A::Error::custom(error.to_string().split(" at line ").next().unwrap_or_default())
+            };
+            fields.push((name.into(), json.map_err(fault)?));
+        }
+        fields.retain(|(_, json)| *json != Json::Null);
+        fields.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(Fields(fields))
+    }
+}
