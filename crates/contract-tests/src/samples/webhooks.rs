@@ -6,7 +6,7 @@ use domain::{
         WebhookAttempted, WebhookLease, WebhookQueue, WebhookRepo, WebhookSlots,
     },
     webhook::{
-        AttemptOutcome, AttemptRecord, EndpointId, EndpointOwner, EventType,
+        AttemptOutcome, AttemptRecord, Endpoint, EndpointId, EndpointOwner, EventType,
         endpoint_request::EndpointChange,
     },
 };
@@ -31,6 +31,11 @@ pub fn new_endpoint(owner: EndpointOwner) -> NewEndpoint {
         secret: vec![0, 1, 255],
         created_at: NOW,
     }
+}
+
+/// Returns an endpoint of [`LIVE`].
+pub async fn read_endpoint(storage: &Storage, id: EndpointId) -> Endpoint {
+    storage.webhooks.endpoint(LIVE, id).await.unwrap().unwrap()
 }
 
 /// Leases every webhook delivery that is due, for two minutes.
@@ -107,9 +112,8 @@ pub async fn call_webhooks<S: WebhookRepo + WebhookQueue>(store: &S) {
 
 /// Makes an attempt at an endpoint of [`LIVE`] that gets this status and ends the delivery.
 pub async fn attempt_webhook(storage: &Storage, id: EndpointId, status: u16, at: OffsetDateTime) {
-    let queue = &storage.webhook_queue;
-    let delivery = queue.add_test(LIVE, id, "attempt", at).await.unwrap().unwrap();
-    let leases = queue.lease(at, Duration::minutes(2), &WEBHOOK_SLOTS).await.unwrap();
+    let delivery = storage.webhook_queue.add_test(LIVE, id, "attempt", at).await.unwrap().unwrap();
+    let leases = lease_webhooks(storage, at).await;
     let lease = leases.iter().find(|lease| lease.delivery.id == delivery).unwrap();
     let (settlement, effect) = if status == 200 {
         (Settlement::Done, EndpointEffect::Succeeded)
