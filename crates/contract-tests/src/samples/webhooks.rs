@@ -18,8 +18,14 @@ use super::{CLIENT, NOW, Storage};
 pub const LIVE: EndpointOwner = EndpointOwner { client: CLIENT, is_test: false };
 
 /// Slots for everything that is due.
-pub const WEBHOOK_SLOTS: WebhookSlots =
-    WebhookSlots { limit: 1_000, unproven: 1_000, per_endpoint: 1_000, busy: Vec::new() };
+pub const WEBHOOK_SLOTS: WebhookSlots = WebhookSlots {
+    limit: 1_000,
+    unproven: 1_000,
+    per_endpoint: 1_000,
+    busy: Vec::new(),
+    per_client: 1_000,
+    busy_clients: Vec::new(),
+};
 
 /// Returns an endpoint that gets every event of orders.
 pub fn new_endpoint(owner: EndpointOwner) -> NewEndpoint {
@@ -110,16 +116,17 @@ pub async fn call_webhooks<S: WebhookRepo + WebhookQueue>(store: &S) {
     WebhookQueue::forget(store, NOW, 10).await.unwrap();
 }
 
-/// Makes an attempt at an endpoint of [`LIVE`] that gets this status and ends the delivery.
+/// Makes an attempt at an endpoint of [`LIVE`] that gets this status and ends the delivery. A 202
+/// comes late.
 pub async fn attempt_webhook(storage: &Storage, id: EndpointId, status: u16, at: OffsetDateTime) {
     let delivery = storage.webhook_queue.add_test(LIVE, id, "attempt", at).await.unwrap().unwrap();
     let leases = lease_webhooks(storage, at).await;
     let lease = leases.iter().find(|lease| lease.delivery.id == delivery).unwrap();
-    let (settlement, effect) = if status == 200 {
-        (Settlement::Done, EndpointEffect::Succeeded)
-    } else {
-        let error = format!("status {status}");
-        (Settlement::Fail { at, error }, EndpointEffect::Failed)
+    let failed = Settlement::Fail { at, error: format!("status {status}") };
+    let (settlement, effect) = match status {
+        200 => (Settlement::Done, EndpointEffect::Succeeded),
+        202 => (Settlement::Done, EndpointEffect::Slow),
+        _ => (failed, EndpointEffect::Failed),
     };
     settle_webhook(storage, lease, settlement, effect, at).await;
 }

@@ -187,6 +187,26 @@ pub async fn endpoint_gets_no_more_than_its_slots(storage: &Storage) {
     assert_eq!(lease(storage, &WebhookSlots { limit: 0, ..WEBHOOK_SLOTS }).await, []);
 }
 
+/// What is in progress counts. Others get theirs, although those of the client are due longer.
+pub async fn client_gets_no_more_than_its_slots(storage: &Storage) {
+    for endpoint in proven(storage, 3).await {
+        add_many(storage, endpoint, 4).await;
+    }
+    let other = storage.webhooks.add(&new_endpoint(OTHER), 100).await.unwrap().unwrap();
+    storage.webhook_queue.add_test(OTHER, other, "key", NOW).await.unwrap().unwrap();
+    let (live, limit) = (LIVE.client, 1);
+    for (slots, of_client, of_other) in [
+        (WebhookSlots { limit, busy_clients: vec![(live, 0)], ..WEBHOOK_SLOTS }, 0, 1),
+        (WebhookSlots { per_client: 5, ..WEBHOOK_SLOTS }, 5, 0),
+        (WebhookSlots { per_client: 5, busy_clients: vec![(live, 2)], ..WEBHOOK_SLOTS }, 2, 0),
+        (WEBHOOK_SLOTS, 5, 0),
+    ] {
+        let leases = lease(storage, &slots).await;
+        let found = count(&leases, other);
+        assert_eq!((leases.len() - found, found), (of_client, of_other), "{slots:?}");
+    }
+}
+
 /// One delivery each. Those that were never called come before those that failed.
 pub async fn unproven_endpoints_share_their_slots(storage: &Storage) {
     let (mut unproven, proven) = (Vec::new(), proven(storage, 1).await[0]);
@@ -279,7 +299,7 @@ pub async fn lost_lease_of_a_webhook_settles_nothing(storage: &Storage) {
     assert_eq!(storage.webhook_queue.settle(&[]).await.unwrap().held, []);
 }
 
-/// Later ones do not.
+/// Later ones do not. A late success makes it like one that was never called.
 pub async fn first_failure_and_first_success_change_the_endpoint(storage: &Storage) {
     let endpoint = endpoint(storage).await;
     for (minute, status, failing_since, is_proven) in [
@@ -288,6 +308,9 @@ pub async fn first_failure_and_first_success_change_the_endpoint(storage: &Stora
         (2, 500, Some(1), false),
         (3, 200, None, true),
         (4, 503, Some(4), false),
+        (5, 202, None, false),
+        (6, 200, None, true),
+        (7, 202, None, false),
     ] {
         attempt_webhook(storage, endpoint, status, NOW + Duration::minutes(minute)).await;
         let found = read_endpoint(storage, endpoint).await;
