@@ -16,7 +16,7 @@ use std::{
 use actix_multipart::{Field, Multipart, MultipartError};
 use actix_web::{HttpRequest, http::header, web};
 use domain::{
-    api_key::ApiKeyId,
+    api_key::ClientId,
     document::{Content, DocumentFormat, DocumentLimits, ReceivedDocument},
     order::OrderRequest,
 };
@@ -24,17 +24,18 @@ use futures_util::StreamExt as _;
 
 pub use self::{
     content::{check as check_content, check_bytes},
-    spool::Spool,
+    spool::{Spool, SpoolGuard},
     text_parts::TEXT_PARTS,
 };
 use self::{
     part_names::names,
-    spool::{SpoolError, SpoolGuard, Spooled},
+    spool::{SpoolError, Spooled},
     strict::StrictForm,
     text_parts::{TextParts, is_text_part, max_bytes as max_text_bytes},
 };
 use crate::{
-    body::{Body, limit::used_up},
+    access::limits::used_up,
+    body::Body,
     respond::problem::{Problem, ProblemCode},
 };
 
@@ -45,24 +46,15 @@ const FORM_OVERHEAD: u64 = 4 * 1024 * 1024;
 /// Maximum length of a boundary (RFC 2046, section 5.1.1).
 const MAX_BOUNDARY: usize = 70;
 
-/// The form of an order, read to its end.
+/// A form that was read to its end.
 pub struct OrderForm {
     /// The text parts as a request.
     pub request: OrderRequest,
-    /// The documents.
-    pub uploads: Uploads,
-}
-
-/// The documents of a form that was read to its end.
-pub struct Uploads {
     /// The documents, in the order of their parts.
     pub documents: Vec<ReceivedDocument>,
-    /// What the documents hold until they are stored.
-    pub held: Held,
+    /// The documents' files, which are deleted when this is dropped.
+    pub held: Vec<SpoolGuard>,
 }
-
-/// Guards of spooled files, which are deleted when it is dropped.
-pub type Held = Vec<SpoolGuard>;
 
 /// Where a form is read to.
 #[derive(Debug, Clone, Copy)]
@@ -71,8 +63,10 @@ pub struct FormSpace<'a> {
     pub spool: &'a Spool,
     /// Limits for the documents.
     pub limits: DocumentLimits,
-    /// The key of the request.
-    pub key: ApiKeyId,
+    /// The client of the request.
+    pub client: ClientId,
+    /// Whether the form may have text parts.
+    pub has_texts: bool,
 }
 
 /// Returns the size limit of a whole form in bytes. It includes one document more than the limit,
@@ -81,39 +75,18 @@ pub(crate) fn max_bytes(limits: DocumentLimits) -> u64 {
     limits.max_bytes.saturating_mul(limits.max_count as u64 + 1).saturating_add(FORM_OVERHEAD)
 }
 
-/// Reads the form of an order.
+/// Reads the form of an order, or of documents only.
 pub async fn read(
     request: &HttpRequest,
     payload: web::Payload,
     space: FormSpace<'_>,
 ) -> Result<OrderForm, Problem> {
-    let mut texts = TextParts::default();
-    let uploads = read_parts(request, payload, space, Some(&mut texts)).await?;
-    Ok(OrderForm { request: texts.into_request()?, uploads })
-}
-
-/// Reads a form that has documents only.
-pub(crate) async fn read_documents(
-    request: &HttpRequest,
-    payload: web::Payload,
-    space: FormSpace<'_>,
-) -> Result<Uploads, Problem> {
-    read_parts(request, payload, space, None).await
-}
-
-/// Reads a form. Without `texts`, a text part is an error.
-async fn read_parts(
-    request: &HttpRequest,
-    payload: web::Payload,
-    space: FormSpace<'_>,
-    texts: Option<&mut TextParts>,
-) -> Result<Uploads, Problem> {
     let boundary = boundary(request)?;
     let body = Body::new(request, payload, max_bytes(space.limits));
     let strict = StrictForm::new(body.clone(), &boundary);
     let mut form = Multipart::new(request.headers(), strict);
-    let mut reader =
-        FormReader { request, space, body, texts, documents: Vec::new(), held: Vec::new() };
+    let (texts, documents, held) = (TextParts::default(), Vec::new(), Vec::new());
+    let mut reader = FormReader { request, space, body, texts, documents, held };
     let mut count = 0;
     while let Some(part) = form.next().await {
         let part = part.map_err(|error| reader.unreadable(&error))?;
@@ -123,8 +96,9 @@ async fn read_parts(
         }
         reader.part(part, count).await?;
     }
-    reader.body.finish().await?;
-    Ok(Uploads { documents: reader.documents, held: reader.held })
+    let FormReader { body, texts, documents, held, .. } = reader;
+    body.finish().await?;
+    Ok(OrderForm { request: texts.into_request()?, documents, held })
 }
 
 /// Returns the boundary of the `multipart/form-data` content type.
@@ -161,16 +135,16 @@ struct FormReader<'a> {
     request: &'a HttpRequest,
     space: FormSpace<'a>,
     body: Body,
-    /// `None` if the form has documents only.
-    texts: Option<&'a mut TextParts>,
+    texts: TextParts,
     documents: Vec<ReceivedDocument>,
-    held: Held,
+    held: Vec<SpoolGuard>,
 }
 
 impl FormReader<'_> {
     /// Reads a part. The first part has number 1.
     async fn part(&mut self, part: Field, number: usize) -> Result<(), Problem> {
         let (name, file_name) = part_names(&part)?;
+        let label = label(&name, number);
         match (name.as_str(), file_name) {
             ("documents", Some(file_name)) => self.document(file_name, part).await,
             ("documents", None) => Err(Problem::malformed(
@@ -178,20 +152,15 @@ impl FormReader<'_> {
             )),
             // Browsers give a typed text that a script appends the file name `blob`.
             (name, Some(file_name)) if !(file_name == "blob" && is_text_part(name)) => {
-                Err(Problem::malformed(format!(
-                    "{} is a file. Files must be parts named documents.",
-                    label(name, number)
-                )))
+                let detail = format!("{label} is a file. Files must be parts named documents.");
+                Err(Problem::malformed(detail))
             }
+            _ if !self.space.has_texts => Err(Problem::malformed(format!(
+                "{label} is not named documents. The form must have documents only."
+            ))),
             (name, _) => {
-                if self.texts.is_none() {
-                    return Err(Problem::malformed(format!(
-                        "{} is not named documents. The form must have documents only.",
-                        label(name, number)
-                    )));
-                }
-                let text = self.text(part, &label(name, number), max_text_bytes(name)).await?;
-                self.texts.as_mut().map_or(Ok(()), |texts| texts.add(name, text))
+                let text = self.text(part, &label, max_text_bytes(name)).await?;
+                self.texts.add(name, text)
             }
         }
     }
@@ -219,7 +188,7 @@ impl FormReader<'_> {
         if is_full && !nothing_chosen {
             return Err(too_many_documents(limits));
         }
-        let mut writer = self.space.spool.create(self.space.key);
+        let mut writer = self.space.spool.create(self.space.client);
         while let Some(chunk) = part.next().await {
             let chunk = chunk.map_err(|error| self.unreadable(&error))?;
             writer.write(chunk).await.map_err(|error| self.not_spooled(error))?;
@@ -235,7 +204,7 @@ impl FormReader<'_> {
         }
         let format = DocumentFormat::of_file_name(&name_as_sent);
         let check = move |path: &Path| recognize(format, path);
-        let Spooled { file, checked: content, guard } =
+        let Spooled { file, content, guard } =
             writer.finish(check).await.map_err(|error| self.not_spooled(error))?;
         self.documents.push(ReceivedDocument { name_as_sent, file, content });
         self.held.push(guard);
@@ -245,7 +214,7 @@ impl FormReader<'_> {
     fn unreadable(&self, error: &MultipartError) -> Problem {
         match error {
             MultipartError::Payload(error) => self.body.explain(error),
-            error => self.body.explain(error),
+            error => Problem::malformed(format!("The body could not be read: {error}.")),
         }
     }
 

@@ -13,11 +13,11 @@ use reqwest::{Client, Response, header, redirect, retry};
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 use time::OffsetDateTime;
 use tokio::time::{Instant, timeout, timeout_at};
+use url::Url;
 
 use crate::{
     failure,
     guard::{Guard, Networks, Scheme},
-    proxy::Proxy,
     resolver::{GuardedResolver, Lookup, SystemLookup},
     signature::sign,
 };
@@ -35,10 +35,10 @@ const CHECK_LIMIT: Duration = Duration::from_secs(5);
 /// does not meet a connection that its receiver is closing. It also bounds their number.
 const IDLE_LIMIT: Duration = Duration::from_secs(1);
 
-/// The sender cannot be made from these settings.
+/// The text is no URL of a proxy. It is not repeated, because it may contain a password.
 #[derive(Debug, thiserror::Error)]
-#[error("webhooks cannot be sent with these settings")]
-pub struct OpenError(#[source] reqwest::Error);
+#[error("must be of the form http://host:port or https://host:port")]
+pub struct InvalidProxy;
 
 /// Sends webhooks to addresses that the service may call.
 pub struct Sender {
@@ -51,8 +51,9 @@ pub struct Sender {
 
 impl Sender {
     /// Returns a sender that may also call the networks, and that sends everything through the
-    /// proxy, if there is one. It trusts the root certificates of the system.
-    pub fn new(open: Networks, proxy: Option<&Proxy>) -> Result<Self, OpenError> {
+    /// proxy, if there is one: `http://` or `https://`, with or without `user:password@`. It trusts
+    /// the root certificates of the system.
+    pub fn new(open: Networks, proxy: Option<&str>) -> Result<Self, InvalidProxy> {
         let mut roots = RootCertStore::empty();
         // Without any root, each attempt fails for TLS.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -62,11 +63,11 @@ impl Sender {
 
     fn with(
         open: Networks,
-        proxy: Option<&Proxy>,
+        proxy: Option<&str>,
         roots: RootCertStore,
         lookup: Arc<dyn Lookup>,
         time_limit: Duration,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, InvalidProxy> {
         let guard = Arc::new(Guard { open, proxied: proxy.is_some() });
         let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions();
@@ -83,41 +84,48 @@ impl Sender {
                 .pool_idle_timeout(IDLE_LIMIT);
             let builder = match proxy {
                 // Resolves only the name of the proxy, which the operator chose.
-                Some(proxy) => builder.proxy(reqwest::Proxy::all(proxy.0.clone())?),
+                Some(proxy) => builder.proxy(proxy_at(proxy)?),
                 None => builder.no_proxy().dns_resolver(GuardedResolver {
                     lookup: Arc::clone(&lookup),
                     guard: Arc::clone(&guard),
                     scheme,
                 }),
             };
-            builder.build()
+            builder.build().map_err(|_| InvalidProxy)
         };
-        let (https, http) = (client(Scheme::Https), client(Scheme::Http));
-        let (https, http) = (https.map_err(OpenError)?, http.map_err(OpenError)?);
+        let (https, http) = (client(Scheme::Https)?, client(Scheme::Http)?);
         Ok(Self { guard, lookup, https, http, time_limit })
     }
+}
+
+fn proxy_at(url: &str) -> Result<reqwest::Proxy, InvalidProxy> {
+    let is_origin =
+        |url: &Url| url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+    let url = Url::parse(url).ok().filter(is_origin).ok_or(InvalidProxy)?;
+    let is_web = ["http", "https"].contains(&url.scheme());
+    is_web.then(|| reqwest::Proxy::all(url).ok()).flatten().ok_or(InvalidProxy)
 }
 
 #[async_trait]
 impl WebhookSender for Sender {
     async fn check(&self, url: &str) -> Result<(), UrlRefused> {
-        let target = self.guard.target(url)?;
-        let Some(name) = target.name().filter(|_| !self.guard.proxied) else { return Ok(()) };
+        let (url, scheme) = self.guard.target(url)?;
+        let Some(name) = url.domain().filter(|_| !self.guard.proxied) else { return Ok(()) };
         match timeout(CHECK_LIMIT, self.lookup.lookup(name)).await {
-            Ok(Ok(addresses)) => self.guard.admit(target.scheme, &addresses),
+            Ok(Ok(addresses)) => self.guard.admit(scheme, &addresses),
             _ => Ok(()),
         }
     }
 
     async fn send(&self, request: &WebhookRequest) -> Result<WebhookAnswer, WebhookError> {
         let deadline = Instant::now() + self.time_limit;
-        let target = self.guard.target(&request.url).map_err(WebhookError::Refused)?;
-        let client = match target.scheme {
+        let (url, scheme) = self.guard.target(&request.url).map_err(WebhookError::Refused)?;
+        let client = match scheme {
             Scheme::Https => &self.https,
             Scheme::Http => &self.http,
         };
         let mut attempt = client
-            .post(target.url)
+            .post(url)
             .header(header::CONTENT_TYPE, "application/json")
             .header("webhook-id", &request.id)
             .header("webhook-timestamp", request.timestamp.unix_timestamp())

@@ -6,8 +6,8 @@ use std::{
 };
 
 use contract_tests::webhook_sender::{Reaction, ReceivedWebhook, WebhookSenderFixture, request};
-use rustls::{ServerConfig, pki_types::PrivateKeyDer};
-use tokio_rustls::TlsAcceptor;
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use test_servers::certificates::Certificates;
 
 use super::*;
 use crate::test_receiver::{HUGE, Receiver, closed_address, tunnel_to};
@@ -56,11 +56,7 @@ impl Lookup for Hanging {
 
 /// Returns a sender that may call `127.0.0.1`.
 fn sender(lookup: Arc<dyn Lookup>) -> Sender {
-    sender_trusting(RootCertStore::empty(), lookup)
-}
-
-fn sender_trusting(roots: RootCertStore, lookup: Arc<dyn Lookup>) -> Sender {
-    sender_within(TIME_LIMIT, roots, lookup)
+    sender_within(TIME_LIMIT, RootCertStore::empty(), lookup)
 }
 
 fn sender_within(limit: Duration, roots: RootCertStore, lookup: Arc<dyn Lookup>) -> Sender {
@@ -230,24 +226,17 @@ async fn huge_body_is_not_read() {
 
 /// A receiver for `hooks.example` with a certificate, and the certificate.
 async fn receiver_with_tls() -> (Receiver, RootCertStore) {
-    let rcgen::CertifiedKey { cert, signing_key } =
-        rcgen::generate_simple_self_signed(["hooks.example".to_owned()]).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap();
-    let key = PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
-    let config = config.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key);
+    let certificates = Certificates::issue("Root", &["hooks.example"]);
     let mut roots = RootCertStore::empty();
-    roots.add(cert.der().clone()).unwrap();
-    let tls = TlsAcceptor::from(Arc::new(config.unwrap()));
-    (Receiver::start_with(Some(tls)).await, roots)
+    roots.add(CertificateDer::from_pem_slice(certificates.root.as_bytes()).unwrap()).unwrap();
+    (Receiver::start_with(Some(certificates.acceptor())).await, roots)
 }
 
 #[tokio::test]
 async fn certificate_must_be_valid_for_the_name() {
     let (receiver, roots) = receiver_with_tls().await;
     let script = Script::of(&[&["127.0.0.1"]]);
-    let trusting = sender_trusting(roots, script.clone());
+    let trusting = sender_within(TIME_LIMIT, roots, script.clone());
     let url = |name| format!("https://{name}:{}/", receiver.port);
     assert_eq!(trusting.send(&request(url("hooks.example"))).await.unwrap().status, 204);
     let other_name = trusting.send(&request(url("other.example"))).await;
@@ -263,7 +252,7 @@ async fn proxy_gets_every_webhook_and_resolves_names() {
     receiver.react(Reaction::Answer(407, ""));
     let script = Script::of(&[&["127.0.0.2"]]);
     let (open, roots) = ("10.1.0.0/16".parse().unwrap(), RootCertStore::empty());
-    let proxy = format!("http://user:secret@127.0.0.1:{}", receiver.port).parse().unwrap();
+    let proxy = format!("http://user:secret@127.0.0.1:{}", receiver.port);
     let sender = Sender::with(open, Some(&proxy), roots, script.clone(), TIME_LIMIT).unwrap();
 
     let url = "https://hooks.example/orders";
@@ -287,7 +276,7 @@ async fn proxy_gets_every_webhook_and_resolves_names() {
 #[tokio::test]
 async fn certificate_is_verified_through_a_proxy() {
     let (receiver, roots) = receiver_with_tls().await;
-    let proxy = format!("http://127.0.0.1:{}", tunnel_to(receiver.port).await).parse().unwrap();
+    let proxy = format!("http://127.0.0.1:{}", tunnel_to(receiver.port).await);
     let send = |roots, name: &str| {
         let (open, lookup) = (Networks::default(), Script::of(&[]));
         let sender = Sender::with(open, Some(&proxy), roots, lookup, TIME_LIMIT).unwrap();
@@ -299,4 +288,16 @@ async fn certificate_is_verified_through_a_proxy() {
     let unknown = send(RootCertStore::empty(), "hooks.example").await;
     assert_eq!(unknown, Err(WebhookError::Tls));
     assert_eq!(receiver.received().len(), 1);
+}
+
+#[test]
+fn proxy_is_an_http_url_that_errors_do_not_repeat() {
+    let open = |url| Sender::new(Networks::default(), Some(url));
+    for url in ["http://proxy:4750", "https://user:secret@proxy.example/"] {
+        assert!(open(url).is_ok(), "{url}");
+    }
+    for url in ["proxy:4750", "socks5://secret@proxy", "http://secret@proxy/x", "http://", ""] {
+        let error = open(url).err().unwrap();
+        assert!(!format!("{error} {error:?}").contains("secret"), "{url}");
+    }
 }

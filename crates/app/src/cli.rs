@@ -127,11 +127,11 @@ fn setting_of(parser: &clap::Command, error: &clap::Error) -> Option<(clap::Id, 
 fn report_unknown(command: &mut Command, settings: &Settings) {
     let known = CommandLine::command();
     let names = known.get_arguments().filter_map(Arg::get_env).filter_map(OsStr::to_str);
-    for unknown in variables::unknown(&settings.environment, names.map(str::to_owned)) {
+    let names: Vec<_> = names.map(str::to_owned).collect();
+    for (variable, nearest) in variables::unknown(&settings.environment, &names) {
         if let Command::Operator(commands::Command::Doctor(doctor)) = command {
-            doctor.note_unknown(&unknown);
+            doctor.note_unknown(&variable, nearest.as_deref());
         } else {
-            let variables::Unknown { variable, nearest } = unknown;
             tracing::warn!(variable, nearest, "an unknown variable is ignored");
         }
     }

@@ -12,7 +12,7 @@ use adapter_http::{
 };
 use bytes::Bytes;
 use domain::{
-    api_key::ApiKeyId,
+    api_key::ClientId,
     document::{DocumentLimits, Sha256Digest},
     order::OrderRequest,
 };
@@ -97,7 +97,12 @@ pub(super) fn read<T>(
         dev::Payload::Stream { payload: Box::pin(Arriving { pieces, paused: false }) };
     let payload = web::Payload::from_request(&request, &mut payload).now_or_never()?.ok()?;
     Some(READER.with(|reader| {
-        let space = FormSpace { spool: &reader.spool, limits: LIMITS, key: ApiKeyId(1) };
+        let space = FormSpace {
+            spool: &reader.spool,
+            limits: LIMITS,
+            client: ClientId(1),
+            has_texts: true,
+        };
         inspect(reader.runtime.block_on(read_form(&request, payload, space)))
     }))
 }
@@ -112,7 +117,6 @@ fn outcome(read: Result<OrderForm, Problem>) -> Outcome {
     };
     let form = read.inspect_err(|problem| assert!(!ours(problem), "{problem:?}")).ok()?;
     let documents = form
-        .uploads
         .documents
         .into_iter()
         .map(|document| (document.name_as_sent, document.file.size, document.file.sha256));

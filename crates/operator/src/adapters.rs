@@ -1,19 +1,12 @@
 //! Chooses the adapters behind the ports by the settings.
 
-use std::{
-    fs::{DirBuilder, File},
-    io,
-    os::unix::fs::DirBuilderExt as _,
-    path::Path,
-    sync::Arc,
-};
+use std::{path::Path, sync::Arc};
 
 use adapter_clamd::Clamd;
 use adapter_mail::{MailDrop, Sender};
 use adapter_object_store::ObjectBlobStore;
 use adapter_postgres::PostgresStore;
 use adapter_sqlite::SqliteStore;
-use adapter_webhook::Proxy;
 use anyhow::{Context as _, Result};
 use domain::{
     api_key::manage_keys::ManageKeys,
@@ -26,6 +19,7 @@ use domain::{
 };
 
 use crate::{
+    private_files::create_folder,
     secrets_key::secret_box,
     settings::{Database, Settings},
     system::Machine,
@@ -173,12 +167,9 @@ impl Storage {
 
 /// Returns what sends webhooks by the settings.
 pub(crate) fn webhook_sender(settings: &Settings) -> Result<Arc<dyn WebhookSender>> {
-    let proxy: Option<Proxy> = match &settings.webhook_proxy {
-        Some(url) => Some(url.parse().context("--webhook-proxy (NOTARY_ORDERS_WEBHOOK_PROXY)")?),
-        None => None,
-    };
     let open = settings.webhook_allow.clone().unwrap_or_default();
-    Ok(Arc::new(adapter_webhook::Sender::new(open, proxy.as_ref())?))
+    let sender = adapter_webhook::Sender::new(open, settings.webhook_proxy.as_deref());
+    Ok(Arc::new(sender.context("--webhook-proxy (NOTARY_ORDERS_WEBHOOK_PROXY)")?))
 }
 
 /// Opens an SQLite database and updates its schema. Errors name the setting.
@@ -195,8 +186,7 @@ pub(crate) async fn open_postgres(
     settings: &Settings,
     setting: &'static str,
 ) -> Result<PostgresStore> {
-    let connections = settings.database_connections.into();
-    let store = PostgresStore::open(url, connections).context(setting)?;
+    let store = PostgresStore::open(url, settings.database_connections).context(setting)?;
     store.migrate().await.context(setting)?;
     Ok(store)
 }
@@ -283,15 +273,8 @@ pub async fn open_notifier(settings: &Settings) -> Result<(Arc<dyn Notifier>, bo
 
 /// Creates the data directory, durably. Only its owner can read it, because it holds personal data.
 pub fn create_data_dir(settings: &Settings) -> Result<()> {
-    let folder = std::path::absolute(&settings.data_dir)?;
-    let create = || -> io::Result<()> {
-        if !folder.exists() {
-            DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-            folder.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())?;
-        }
-        Ok(())
-    };
-    create().with_context(|| {
-        format!("--data-dir (NOTARY_ORDERS_DATA_DIR): {}", settings.data_dir.display())
-    })
+    if settings.data_dir.exists() {
+        return Ok(());
+    }
+    create_folder(&settings.data_dir).context("--data-dir (NOTARY_ORDERS_DATA_DIR)")
 }

@@ -1,5 +1,7 @@
 //! The commands of operators.
 
+#![expect(clippy::doc_markdown, reason = "the comments on arguments are the help text")]
+
 use std::path::PathBuf;
 
 use adapter_http::OpenApiSettings;
@@ -8,8 +10,12 @@ use clap::Subcommand;
 use clap_complete::Shell;
 
 use self::{
-    deliveries::DeliveriesCommand, doctor::DoctorCommand, keys::KeysCommand, operator::Operator,
-    orders::OrdersCommand, output::print, webhooks::WebhooksCommand,
+    deliveries::DeliveriesCommand,
+    doctor::DoctorCommand,
+    keys::KeysCommand,
+    orders::{Operator, OrdersCommand},
+    output::print,
+    webhooks::WebhooksCommand,
 };
 use crate::{adapters::Storage, backup, copy, settings::Settings, system::Machine};
 
@@ -18,7 +24,6 @@ pub mod doctor;
 mod erase;
 mod keys;
 mod manual;
-mod operator;
 mod orders;
 pub mod output;
 mod webhooks;
@@ -66,15 +71,11 @@ pub enum Command {
     /// Copy orders, records of documents, keys and pending mails to another database. Does not
     /// touch the stored documents. Stop the service first
     Copy {
-        /// The database to read.
-        #[arg(long, value_name = "URL", help = "Database to read: sqlite://PATH")]
+        /// Database to read: sqlite://PATH
+        #[arg(long, value_name = "URL")]
         from: String,
-        /// The database to write.
-        #[arg(
-            long,
-            value_name = "URL",
-            help = "Empty database to write: postgres://USER:PASSWORD@HOST/DATABASE"
-        )]
+        /// Empty database to write: postgres://USER:PASSWORD@HOST/DATABASE
+        #[arg(long, value_name = "URL")]
         to: String,
     },
 }

@@ -31,11 +31,11 @@ use crate::{
     form::{self, TEXT_PARTS},
     orders::create::create_form,
     respond::{
-        paging::{DEFAULT_LIMIT, MAX_LIMIT},
+        list::{DEFAULT_LIMIT, MAX_LIMIT},
         problem::{FieldProblem, Problem, ProblemCode},
     },
     routes,
-    test_support::{NOW, Ports},
+    test_support::{NOW, Ports, body_of},
     webhooks::{
         problems::replay_in_progress,
         record::{DISABLED, ENABLED},
@@ -353,10 +353,7 @@ fn problems_are_those_of_the_service() {
     let documented = ProblemCode::ALL.iter().filter(|it| **it != ProblemCode::MethodNotAllowed);
     assert_eq!(codes, documented.map(|code| code.as_str()).collect());
     let expected = others.into_iter().map(|it| (it.code().as_str(), it)).chain(named);
-    let expected = expected.map(|(name, problem)| {
-        let request_id = "5a1c0e9d7b3f4a2286c0d1e5".into();
-        format!("{name} {}", serde_json::to_value(problem.body(&request_id)).unwrap())
-    });
+    let expected = expected.map(|(name, problem)| format!("{name} {}", body_of(&problem)));
     let shown = examples().into_iter().filter_map(|(path, _, example)| {
         let name = path.contains("problem+json").then(|| path.rsplit('/').next())??;
         Some(format!("{name} {example}"))

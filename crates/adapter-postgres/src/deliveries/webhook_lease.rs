@@ -4,11 +4,11 @@ use diesel::{
     QueryableByName, sql_query,
     sql_types::{Array, BigInt, Timestamptz},
 };
-use domain::ports::{WebhookLease, WebhookSlots};
+use domain::ports::{StoreError, WebhookLease, WebhookSlots};
 use sql_rows::{TargetRow, WebhookDeliveryRow, row_limit, schema::webhook_deliveries};
 use time::{Duration, OffsetDateTime};
 
-use crate::{failure::Failure, pool::Pool, statement::column};
+use crate::{failure::Failure, statement::column, store::PostgresStore};
 
 /// Leases in these steps:
 ///
@@ -72,12 +72,12 @@ struct LeasedRow {
     target: TargetRow,
 }
 
-pub(super) async fn lease(
-    pool: &Pool,
+pub(crate) async fn lease(
+    store: &PostgresStore,
     now: OffsetDateTime,
     lease_for: Duration,
     slots: &WebhookSlots,
-) -> Result<Vec<WebhookLease>, Failure> {
+) -> Result<Vec<WebhookLease>, StoreError> {
     let lease = sql_query(LEASE)
         .bind::<Timestamptz, _>(now)
         .bind::<Timestamptz, _>(now.saturating_add(lease_for))
@@ -86,8 +86,9 @@ pub(super) async fn lease(
         .bind::<BigInt, _>(row_limit(slots.per_endpoint))
         .bind::<Array<BigInt>, _>(column(&slots.busy, |(endpoint, _)| endpoint.0))
         .bind::<Array<BigInt>, _>(column(&slots.busy, |(_, free)| row_limit(*free)));
-    let mut rows: Vec<LeasedRow> = pool.rows(lease).await?;
+    let mut rows: Vec<LeasedRow> = store.pool.rows(lease).await?;
     // An update returns its rows in no particular order.
     rows.sort_by_key(|row| row.delivery.order());
-    rows.into_iter().map(|row| Ok(row.delivery.into_lease(row.lease_token, row.target)?)).collect()
+    let leases = rows.into_iter().map(|row| row.delivery.into_lease(row.lease_token, row.target));
+    Ok(leases.collect::<Result<_, _>>().map_err(Failure::from)?)
 }

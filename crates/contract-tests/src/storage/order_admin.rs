@@ -133,8 +133,12 @@ pub async fn order_of_any_client_is_found(storage: &Storage) {
     }
 }
 
-/// The instant itself is left out, and so are erased orders.
+/// The instant itself is left out, and so are erased orders. A clock may have been a year ahead.
 pub async fn old_orders_are_found_oldest_first(storage: &Storage) {
+    for number in 0..4 {
+        let order = new_order(&format!("A-{number}"), NOW + Duration::days(365));
+        storage.create(&order).await;
+    }
     let mut ids = Vec::new();
     for number in 0..4 {
         let order = new_order(&format!("F-{number}"), NOW + Duration::SECOND * number);

@@ -198,11 +198,15 @@ pub async fn page_has_orders_with_a_file_number(storage: &Storage) {
 }
 
 /// The first instant is part of the time, the last one is not, to the microsecond. The clocks of
-/// instances differ by some minutes, so identifiers and instants do not grow alike.
+/// instances differ by some minutes, and jump, so identifiers and instants do not grow alike.
 pub async fn orders_of_a_time_are_found_though_clocks_differ(storage: &Storage) {
     let mut orders = Vec::new();
-    for number in 0..16 {
-        let skew = Duration::minutes([0, 7, -7, 3][number % 4]);
+    for number in 0..40 {
+        let skew = match number {
+            0..4 | 21 => Duration::days(400),
+            13 | 39 => Duration::days(-300),
+            _ => Duration::minutes([0, 7, -7, 3][number % 4]),
+        };
         let at = NOW + Duration::hours(i64::try_from(number / 4).unwrap()) + skew;
         let order = new_order(&format!("F-{number}"), at);
         orders.push((storage.create(&order).await, at));

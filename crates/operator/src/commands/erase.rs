@@ -12,7 +12,7 @@ use domain::{
 use time::{Duration, OffsetDateTime};
 
 use super::{
-    operator::Operator,
+    orders::{Erased, Operator},
     output::{print, second},
 };
 use crate::{adapters::open_blobs, settings::Database};
@@ -20,25 +20,17 @@ use crate::{adapters::open_blobs, settings::Database};
 /// Number up to which orders are counted before the question.
 const COUNTED: usize = 10_000;
 
-/// The orders to erase.
-pub(super) enum Which {
-    Order(OrderId),
-    /// Orders that were created more than this number of days ago.
-    OlderThan(u32),
-}
-
 impl Operator {
     /// Erases orders, and then what else holds their data. All of it can be repeated after a
     /// failure.
-    pub(super) async fn erase(&self, which: Which, yes: bool) -> Result<()> {
-        let (erasure, mails_of) = match which {
-            Which::Order(id) => (self.erase_order(id, yes).await?, MailsOf::Order(id)),
-            Which::OlderThan(days) => {
-                // Mails know the second of their order only.
-                let instant = (self.clock.now() - Duration::days(days.into())).truncate_to_second();
-                let erasure = self.erase_older(instant, yes).await?;
-                (erasure, MailsOf::CreatedBefore(instant))
-            }
+    pub(super) async fn erase(&self, which: Erased, yes: bool) -> Result<()> {
+        let (erasure, mails_of) = if let Some(id) = which.id.map(OrderId) {
+            (self.erase_order(id, yes).await?, MailsOf::Order(id))
+        } else {
+            let age = Duration::days(which.older_than.unwrap_or_default().into());
+            // Mails know the second of their order only.
+            let instant = (self.clock.now() - age).truncate_to_second();
+            (self.erase_older(instant, yes).await?, MailsOf::CreatedBefore(instant))
         };
         let Some(Erasure { orders, documents, left }) = erasure else {
             return print("nothing was erased\n");

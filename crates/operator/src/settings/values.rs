@@ -2,6 +2,7 @@
 
 use std::{net::IpAddr, path::PathBuf, str::FromStr};
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ipnet::IpNet;
 use tracing::level_filters::LevelFilter;
 
@@ -39,17 +40,15 @@ pub(super) fn base_path(text: &str) -> Result<String, String> {
     };
     let is_valid =
         path.is_empty() || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(segment));
-    if is_valid {
-        Ok(path.to_owned())
-    } else {
-        Err("must be empty, or begin with / and have only letters, digits and -._~ between slashes"
-            .to_owned())
-    }
+    is_valid.then(|| path.to_owned()).ok_or_else(|| {
+        "must be empty, or begin with / and have only letters, digits and -._~ between slashes"
+            .to_owned()
+    })
 }
 
-pub(super) fn log_level(text: &str) -> Result<LevelFilter, String> {
-    let level = if text.is_empty() { None } else { text.parse().ok() };
-    level.ok_or_else(|| "must be one of off, error, warn, info, debug, trace".to_owned())
+pub(super) fn log_level() -> impl TypedValueParser<Value = LevelFilter> {
+    PossibleValuesParser::new(["off", "error", "warn", "info", "debug", "trace"])
+        .try_map(|level| level.parse::<LevelFilter>())
 }
 
 pub(super) fn network(text: &str) -> Result<IpNet, String> {

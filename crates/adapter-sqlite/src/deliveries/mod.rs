@@ -1,0 +1,5 @@
+//! Events, the mails and webhooks that follow them, and the endpoints of webhooks.
+
+pub(crate) mod dispatch;
+pub(crate) mod mail_lease;
+pub(crate) mod webhook_lease;
