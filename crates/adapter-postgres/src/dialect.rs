@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 
 pub(crate) use diesel_async::{AsyncPgConnection as Connection, RunQueryDsl};
 
-use crate::statement::{DURABLE, Prepared, column};
+use crate::statement::{DURABLE, IdRow, Prepared, column};
 pub(crate) use crate::store::PostgresStore as Store;
 
 /// Locks rows by identifier, so that two calls never deadlock. Makes the commit durable.
@@ -24,6 +24,23 @@ pub(crate) async fn lock(connection: &mut Connection, table: &str, ids: &[i64]) 
         format!("SELECT id FROM {table} WHERE id = ANY ($1) AND {DURABLE} ORDER BY id FOR UPDATE");
     let lock = sql_query(lock).bind::<Array<BigInt>, _>(ids);
     Prepared(lock).execute(connection).await.map(drop)
+}
+
+/// Locks those of the rows that are not locked, and returns them. The commit does not wait for the
+/// disk: after a crash, a delivery whose lease was lost is only attempted again.
+pub(crate) async fn lock_free(
+    connection: &mut Connection,
+    table: &str,
+    ids: Vec<i64>,
+) -> QueryResult<Vec<i64>> {
+    let lock = format!(
+        "SELECT id FROM {table} WHERE id = ANY ($1) \
+        AND (SELECT set_config('synchronous_commit', 'off', true)) IS NOT NULL \
+        ORDER BY id FOR UPDATE SKIP LOCKED"
+    );
+    let lock = sql_query(lock).bind::<Array<BigInt>, _>(ids);
+    let locked: Vec<IdRow> = Prepared(lock).get_results(connection).await?;
+    Ok(locked.into_iter().map(|row| row.id).collect())
 }
 
 /// Locks uploads by key, so that two calls never deadlock.

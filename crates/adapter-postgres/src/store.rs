@@ -98,6 +98,14 @@ impl PostgresStore {
         Ok(self.attempt(call).await?)
     }
 
+    /// Runs a call in a transaction without a time limit.
+    pub(crate) async fn maintain<T>(
+        &self,
+        call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        Ok(self.pool.maintain(call).await?)
+    }
+
     /// Runs a call in a transaction, and returns its failure.
     pub(crate) async fn attempt<T>(
         &self,

@@ -54,7 +54,7 @@ impl SqliteStore {
         after: Option<String>,
         limit: usize,
     ) -> Result<Option<ExportedPage>, StoreError> {
-        self.read(async move |connection| page(connection, table, after, limit)).await
+        self.survey(async move |connection| page(connection, table, after, limit)).await
     }
 
     /// Returns a number that changes when another process commits a change. It belongs to a
@@ -64,7 +64,7 @@ impl SqliteStore {
     /// The database is unavailable.
     pub async fn data_version(&self) -> Result<i64, StoreError> {
         let version = sql::<BigInt>("PRAGMA data_version");
-        self.transaction(async move |connection| Ok(version.get_result(connection)?)).await
+        self.maintain(async move |connection| Ok(version.get_result(connection)?)).await
     }
 }
 

@@ -72,7 +72,7 @@ impl SqliteStore {
     /// # Errors
     /// See [`MigrateError`]. The database is unchanged then.
     pub async fn migrate(&self) -> Result<usize, MigrateError> {
-        self.writer.run(migrations::migrate).await
+        self.writer.maintain(migrations::migrate).await
     }
 
     /// Runs a call that reads. All it reads is of one instant.
@@ -97,6 +97,22 @@ impl SqliteStore {
         call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
         Ok(self.attempt(call).await?)
+    }
+
+    /// Runs a call like [`Self::transaction`], without a time limit.
+    pub(crate) async fn maintain<T: Send + 'static>(
+        &self,
+        call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        Ok(self.writer.maintain(move |connection| at_once(call(connection))).await?)
+    }
+
+    /// Runs a call like [`Self::read`], without a time limit.
+    pub(crate) async fn survey<T: Send + 'static>(
+        &self,
+        call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        Ok(self.readers.maintain(move |connection| at_once(call(connection))).await?)
     }
 
     /// Runs a call like [`Self::transaction`], and returns its failure.

@@ -90,12 +90,24 @@ impl Worker {
         T: Send + 'static,
         E: From<Failure> + Send + 'static,
     {
+        timeout(TIMEOUT, self.maintain(body)).await.map_err(|_| Failure::TimedOut)?
+    }
+
+    /// Runs `body` like [`Self::run`], without a time limit.
+    pub(crate) async fn maintain<T, E>(
+        &self,
+        body: impl FnOnce(&mut SqliteConnection) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Failure> + Send + 'static,
+    {
         let (reply, answer) = oneshot::channel();
         if let Some(calls) = &self.calls {
             // The threads end after this handle is dropped.
             let _ = calls.send(Box::new(Waiting { body: Some(body), outcome: None, reply }));
         }
-        timeout(TIMEOUT, answer).await.map_err(|_| Failure::TimedOut)?.map_err(|_| Failure::Lost)?
+        answer.await.map_err(|_| Failure::Lost)?
     }
 }
 

@@ -155,7 +155,8 @@ macro_rules! contract {
             orders_are_listed_by_any_address, order_of_any_client_is_found,
             old_orders_are_found_oldest_first, erasure_leaves_only_the_row,
             erasure_frees_the_file_number, erasure_condemns_the_documents,
-            erasure_removes_the_event_and_the_deliveries, other_orders_are_left_alone,
+            erasure_removes_the_event_and_the_deliveries, mail_in_progress_stays_until_it_is_settled,
+            other_orders_are_left_alone,
             document_is_added_or_the_order_erased_never_both,
         );
     };

@@ -302,7 +302,7 @@ pub fn key_use<T: std::fmt::Debug>(outcome: Result<T, WriteError>) -> KeyUse {
 
 /// Returns an idempotency key of a client.
 pub fn idempotency_key(client: i64, text: &str) -> IdempotencyKey {
-    IdempotencyKey::new(ClientId(client), text).unwrap()
+    IdempotencyKey::new(ClientId(client), false, text).unwrap()
 }
 
 /// Returns a new claim to a key.

@@ -205,8 +205,10 @@ fn valid(request: &OrderRequest, parsed: &ParsedOrder) {
 }
 
 fn fingerprint(request: &OrderRequest) -> Fingerprint {
-    let claim =
-        Claim { key: IdempotencyKey::new(ClientId(1), "key").unwrap(), token: ClaimToken([0; 16]) };
+    let claim = Claim {
+        key: IdempotencyKey::new(ClientId(1), false, "key").unwrap(),
+        token: ClaimToken([0; 16]),
+    };
     attempt(claim, "json", request, &[]).unwrap().fingerprint
 }
 

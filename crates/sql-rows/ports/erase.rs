@@ -14,7 +14,7 @@ use crate::{
 
 /// Erases an order in a transaction. Locks rows in the order in which other calls lock them: the
 /// order, uploads by key, the event, deliveries by identifier. A worker that dispatches the event
-/// meanwhile has added its deliveries when the event is gone.
+/// meanwhile has added its deliveries when the event is gone. Mails that a worker attempts stay.
 pub(crate) async fn erase(
     connection: &mut Connection,
     id: OrderId,
@@ -44,9 +44,26 @@ pub(crate) async fn erase(
     diesel::insert_into(uploads::table).values(condemned).execute(connection).await?;
     let events = events::table.filter(events::order_id.eq(id.0));
     diesel::delete(events).execute(connection).await?;
-    let mails = || deliveries::table.filter(deliveries::order_id.eq(id.0));
-    let ids: Vec<i64> = mails().select(deliveries::id).get_results(connection).await?;
-    dialect::lock(connection, "deliveries", &ids).await?;
-    diesel::delete(mails()).execute(connection).await?;
+    let mails = deliveries::table.filter(deliveries::order_id.eq(id.0));
+    let mails: Vec<i64> = mails.select(deliveries::id).get_results(connection).await?;
+    remove(connection, &mails, at).await?;
     Ok(Some(removed.into_iter().map(|(_, key)| ObjectKey::from_stored(key)).collect()))
+}
+
+/// Removes the mails of erased orders, but for those that a worker attempts. Returns their number.
+pub(crate) async fn remove_mails(connection: &mut Connection, at: Utc) -> Result<usize, Failure> {
+    let of_erased = deliveries::table
+        .inner_join(orders::table.on(orders::id.eq(deliveries::order_id)))
+        .filter(orders::erased_at.is_not_null())
+        .select(deliveries::id);
+    let mails: Vec<i64> = of_erased.get_results(connection).await?;
+    Ok(mails.len() - remove(connection, &mails, at).await?)
+}
+
+/// Removes those of the mails that no worker attempts.
+async fn remove(connection: &mut Connection, mails: &[i64], at: Utc) -> Result<usize, Failure> {
+    dialect::lock(connection, "deliveries", mails).await?;
+    let is_free = deliveries::leased_until.is_null().or(deliveries::leased_until.le(at));
+    let mails = deliveries::table.filter(deliveries::id.eq_any(mails.to_vec())).filter(is_free);
+    Ok(diesel::delete(mails).execute(connection).await?)
 }

@@ -33,7 +33,7 @@ impl IdempotencyLedger for Store {
     async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
         let Claim { key, token } = claim;
         let own = idempotency_keys::table
-            .find((key.client.0, key.digest.to_vec()))
+            .find((key.client.0, key.is_test, key.digest.to_vec()))
             .filter(idempotency_keys::order_id.is_null())
             .filter(idempotency_keys::token.eq(token.0.to_vec()));
         self.execute(diesel::delete(own)).await.map(drop)
@@ -46,17 +46,17 @@ impl IdempotencyLedger for Store {
         limit: usize,
     ) -> Result<Option<Walked>, StoreError> {
         // The databases look up a comparison of rows in the primary key; diesel has none.
-        let beyond = |condition: &str, WalkedKeyRow { client_id, digest }: WalkedKeyRow| {
-            let row = sql::<Bool>(condition).bind::<BigInt, _>(client_id).sql(", ");
-            row.bind::<Binary, _>(digest).sql(")")
+        let beyond = |condition: &str, row: WalkedKeyRow| {
+            let key = sql::<Bool>(condition).bind::<BigInt, _>(row.client_id).sql(", ");
+            key.bind::<Bool, _>(row.is_test).sql(", ").bind::<Binary, _>(row.digest).sql(")")
         };
         let first = WalkedKeyRow::before(after);
-        let later = beyond("(client_id, digest) > (", first.clone());
+        let later = beyond("(client_id, is_test, digest) > (", first.clone());
         let is_kept = idempotency_keys::kept_until.gt(Utc(now));
         let walk = async move |connection: &mut Connection| {
             let walk = idempotency_keys::table
                 .filter(later)
-                .order((idempotency_keys::client_id, idempotency_keys::digest))
+                .order(idempotency_keys::table.primary_key())
                 .limit(row_limit(limit))
                 .select((WalkedKeyRow::as_select(), is_kept));
             let keys: Vec<(WalkedKeyRow, bool)> = walk.get_results(connection).await?;
@@ -70,8 +70,8 @@ impl IdempotencyLedger for Store {
             // A request may have taken a key again meanwhile.
             let free = idempotency_keys::table
                 .filter(idempotency_keys::kept_until.le(Utc(now)))
-                .filter(beyond("(client_id, digest) > (", first))
-                .filter(beyond("(client_id, digest) <= (", last.clone()));
+                .filter(beyond("(client_id, is_test, digest) > (", first))
+                .filter(beyond("(client_id, is_test, digest) <= (", last.clone()));
             forgotten = self.execute(diesel::delete(free)).await?;
         }
         Ok(Some(Walked { last: last.into_key().map_err(Failure::from)?, forgotten }))

@@ -24,7 +24,7 @@ pub(crate) async fn in_use(
 pub(crate) async fn remember(connection: &mut Connection, row: &KeyRow) -> Result<(), Failure> {
     let stored = diesel::insert_into(idempotency_keys::table)
         .values(row)
-        .on_conflict((idempotency_keys::client_id, idempotency_keys::digest))
+        .on_conflict(idempotency_keys::table.primary_key())
         .do_update()
         .set(row);
     Prepared(stored).execute(connection).await?;

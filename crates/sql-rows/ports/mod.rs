@@ -10,5 +10,6 @@ mod mails;
 mod outbox;
 pub(crate) mod read;
 mod uploads;
+pub(crate) mod webhook_lease;
 mod webhook_settle;
 pub(crate) mod webhooks;

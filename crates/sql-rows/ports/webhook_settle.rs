@@ -10,6 +10,7 @@ use sql_rows::{
     schema::{webhook_deliveries, webhook_endpoints},
 };
 
+use super::webhook_lease;
 use crate::{
     dialect::{self, Connection, RunQueryDsl, Store},
     failure::Failure,
@@ -47,12 +48,17 @@ async fn settle_one(connection: &mut Connection, one: &WebhookAttempted) -> Resu
         .find(one.id.0)
         .filter(webhook_deliveries::lease_token.eq(one.token))
         .filter(webhook_deliveries::leased_until.is_not_null());
+    let due_at = change.due_at;
     let settled = diesel::update(held).set((
         change,
         webhook_deliveries::leased_until.eq(None::<Utc>),
         webhook_deliveries::failures.eq(webhook_deliveries::failures + failures),
     ));
-    Ok(settled.execute(connection).await? > 0)
+    let is_held = settled.execute(connection).await? > 0;
+    if let Some(at) = due_at.filter(|_| is_held) {
+        webhook_lease::wake(connection, vec![one.endpoint.0], at).await?;
+    }
+    Ok(is_held)
 }
 
 /// Changes the endpoint of an attempt, unless it is in that state or has another URL. Returns

@@ -21,9 +21,8 @@ use sql_rows::{
 };
 use time::{Duration, OffsetDateTime};
 
-use super::webhook_settle;
+use super::{webhook_lease, webhook_settle};
 use crate::{
-    deliveries::webhook_lease,
     dialect::{self, Connection, RunQueryDsl, Store},
     failure::Failure,
 };
@@ -31,7 +30,7 @@ use crate::{
 /// The number of deliveries that wait for enabled endpoints, the oldest due of those that were not
 /// tried, and the numbers of deliveries that failed for good and of disabled endpoints.
 const STATS: &str = "SELECT count(*), \
-        min(due_at) FILTER (WHERE failures = 0 AND e.failed_at IS NULL), \
+        min(d.due_at) FILTER (WHERE failures = 0 AND e.failed_at IS NULL), \
         (SELECT count(*) FROM webhook_deliveries WHERE failed_at IS NOT NULL), \
         (SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL) \
     FROM webhook_deliveries AS d JOIN webhook_endpoints AS e ON e.id = d.endpoint_id \
@@ -71,7 +70,9 @@ impl WebhookQueue for Store {
             let added = diesel::insert_into(webhook_deliveries::table)
                 .values(NewWebhookRow::new(new, None, Utc(at)))
                 .returning(webhook_deliveries::id);
-            Ok(Some(WebhookDeliveryId(added.get_result(connection).await?)))
+            let added = added.get_result(connection).await?;
+            webhook_lease::wake(connection, vec![endpoint.0], Utc(at)).await?;
+            Ok(Some(WebhookDeliveryId(added)))
         };
         self.transaction(add).await
     }
@@ -97,7 +98,13 @@ impl WebhookQueue for Store {
             .find(delivery.0)
             .filter(webhook_deliveries::endpoint_id.eq(endpoint.0))
             .filter(exists(endpoint_of(owner, endpoint)));
-        Ok(self.execute(diesel::update(replayed).set(DueAgain::at(at))).await? > 0)
+        let replay = async move |connection: &mut Connection| {
+            let replayed = diesel::update(replayed).set(DueAgain::at(at));
+            let is_found = replayed.execute(connection).await? > 0;
+            webhook_lease::wake(connection, vec![endpoint.0], Utc(at)).await?;
+            Ok(is_found)
+        };
+        self.transaction(replay).await
     }
 
     async fn replay_batch(
@@ -126,8 +133,16 @@ impl WebhookQueue for Store {
     }
 
     async fn retry(&self, id: WebhookDeliveryId, at: OffsetDateTime) -> Result<bool, StoreError> {
-        let retried = diesel::update(webhook_deliveries::table.find(id.0)).set(DueAgain::at(at));
-        Ok(self.execute(retried).await? > 0)
+        let retry = async move |connection: &mut Connection| {
+            let retried = diesel::update(webhook_deliveries::table.find(id.0))
+                .set(DueAgain::at(at))
+                .returning(webhook_deliveries::endpoint_id);
+            let endpoints: Vec<i64> = retried.get_results(connection).await?;
+            let is_found = !endpoints.is_empty();
+            webhook_lease::wake(connection, endpoints, Utc(at)).await?;
+            Ok(is_found)
+        };
+        self.transaction(retry).await
     }
 
     async fn stats(&self) -> Result<WebhookStats, StoreError> {
@@ -244,6 +259,7 @@ pub(crate) async fn replay_batch(
     dialect::lock(connection, "webhook_deliveries", &ended).await?;
     let replayed = diesel::update(table.filter(id.eq_any(ended))).set(DueAgain::at(at));
     replayed.execute(connection).await?;
+    webhook_lease::wake(connection, vec![endpoint.0], Utc(at)).await?;
     let last = rows.last().filter(|_| rows.len() == batch.limit);
     Ok(last.map(|(last, _)| WebhookDeliveryId(*last)))
 }

@@ -14,10 +14,11 @@ use crate::{Unreadable, Utc, digest, schema::idempotency_keys};
 /// An idempotency key, claimed or answered.
 #[derive(AsChangeset, Insertable)]
 // Binds `NULL` for absent values, so the statement text is constant and stays prepared.
-#[diesel(table_name = idempotency_keys, primary_key(client_id, digest))]
+#[diesel(table_name = idempotency_keys, primary_key(client_id, is_test, digest))]
 #[diesel(treat_none_as_default_value = false, treat_none_as_null = true)]
 pub struct KeyRow {
     client_id: i64,
+    is_test: bool,
     digest: Vec<u8>,
     token: Vec<u8>,
     fingerprint: Option<Vec<u8>>,
@@ -33,6 +34,7 @@ impl KeyRow {
     pub fn claimed(Claim { key, token }: &Claim, taken_at: Utc, kept_until: Utc) -> Self {
         Self {
             client_id: key.client.0,
+            is_test: key.is_test,
             digest: key.digest.to_vec(),
             token: token.0.to_vec(),
             fingerprint: None,
@@ -68,7 +70,8 @@ impl KeyRow {
 /// `idempotency_key_in_use` repeats this rule for the trigger that protects the rows.
 #[auto_type(no_type_alias)]
 pub fn key_in_use(claim: &Claim, now: Utc) -> _ {
-    let key: (i64, Vec<u8>) = (claim.key.client.0, claim.key.digest.to_vec());
+    let key: (i64, bool, Vec<u8>) =
+        (claim.key.client.0, claim.key.is_test, claim.key.digest.to_vec());
     let token: Vec<u8> = claim.token.0.to_vec();
     let other_request =
         idempotency_keys::order_id.is_not_null().or(idempotency_keys::token.ne(token));
@@ -113,6 +116,8 @@ impl KeyUseRow {
 pub struct WalkedKeyRow {
     /// The client.
     pub client_id: i64,
+    /// Whether the key belongs to test keys.
+    pub is_test: bool,
     /// The digest of the key.
     pub digest: Vec<u8>,
 }
@@ -120,15 +125,17 @@ pub struct WalkedKeyRow {
 impl WalkedKeyRow {
     /// Returns the row before which the walk begins.
     pub fn before(after: Option<IdempotencyKey>) -> Self {
-        let (client_id, digest) =
-            after.map_or((i64::MIN, Vec::new()), |key| (key.client.0, key.digest.to_vec()));
-        Self { client_id, digest }
+        let (client_id, is_test, digest) = after.map_or((i64::MIN, false, Vec::new()), |key| {
+            (key.client.0, key.is_test, key.digest.to_vec())
+        });
+        Self { client_id, is_test, digest }
     }
 
     /// Returns the key.
     pub fn into_key(self) -> Result<IdempotencyKey, Unreadable> {
         Ok(IdempotencyKey {
             client: ClientId(self.client_id),
+            is_test: self.is_test,
             digest: digest(self.digest, || of_client(self.client_id, "digest"))?,
         })
     }

@@ -144,13 +144,6 @@ pub struct TargetRow {
     succeeded_at: Option<Utc>,
 }
 
-impl TargetRow {
-    /// Returns whether the last attempt at the endpoint succeeded.
-    pub fn is_proven(&self) -> bool {
-        self.succeeded_at.is_some()
-    }
-}
-
 /// A webhook delivery to add.
 #[derive(Insertable)]
 #[diesel(table_name = webhook_deliveries)]
@@ -176,8 +169,10 @@ impl NewWebhookRow {
 #[derive(Queryable, QueryableByName, Selectable)]
 #[diesel(table_name = webhook_deliveries)]
 pub struct WebhookDeliveryRow {
-    id: i64,
-    endpoint_id: i64,
+    /// The identifier.
+    pub id: i64,
+    /// The endpoint.
+    pub endpoint_id: i64,
     order_id: Option<i64>,
     created_at: Utc,
     due_at: Utc,
@@ -190,11 +185,6 @@ pub struct WebhookDeliveryRow {
 }
 
 impl WebhookDeliveryRow {
-    /// Returns what leased deliveries are ordered by.
-    pub fn order(&self) -> (Utc, i64) {
-        (self.due_at, self.id)
-    }
-
     /// Returns the delivery.
     pub fn into_delivery(self) -> Result<WebhookDelivery, Unreadable> {
         let unreadable = |column: &str| Unreadable::new("webhook_deliveries", &self.id, &column);
@@ -223,7 +213,7 @@ impl WebhookDeliveryRow {
             delivery: self.into_delivery()?,
             token,
             client: ClientId(target.client_id),
-            is_proven: target.is_proven(),
+            is_proven: target.succeeded_at.is_some(),
             url: target.url,
             secrets: SealedSecrets {
                 current: target.secret,

@@ -23,8 +23,10 @@ fn document(name: &str, sha256: u8) -> ReceivedDocument {
 }
 
 fn fingerprint(operation: &str, request: &str, documents: &[ReceivedDocument]) -> Fingerprint {
-    let claim =
-        Claim { key: IdempotencyKey::new(ClientId(1), "key").unwrap(), token: ClaimToken([0; 16]) };
+    let claim = Claim {
+        key: IdempotencyKey::new(ClientId(1), false, "key").unwrap(),
+        token: ClaimToken([0; 16]),
+    };
     attempt(claim, operation, &serde_json::from_str(request).unwrap(), documents)
         .unwrap()
         .fingerprint

@@ -33,7 +33,16 @@ fn dispatch_statement() -> String {
             SELECT order_id, endpoint, type, message_key, created_at, created_at \
             FROM unnest($5, $6, $7, $8) WITH ORDINALITY AS delivery \
                 (event, endpoint, type, message_key, number) \
-            JOIN dispatched ON dispatched.id = event ORDER BY number\
+            JOIN dispatched ON dispatched.id = event ORDER BY number \
+            RETURNING endpoint_id, created_at\
+        ), due AS (\
+            SELECT endpoint_id, min(created_at) AS at FROM webhooks GROUP BY endpoint_id\
+        ), locked AS (\
+            SELECT e.id, due.at FROM webhook_endpoints AS e JOIN due ON due.endpoint_id = e.id \
+            WHERE e.due_at IS NULL OR e.due_at > due.at ORDER BY e.id FOR UPDATE OF e\
+        ), woken AS (\
+            UPDATE webhook_endpoints AS e SET due_at = locked.at FROM locked \
+            WHERE e.id = locked.id\
         ) SELECT id FROM dispatched WHERE {DURABLE}"
     )
 }

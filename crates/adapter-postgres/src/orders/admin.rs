@@ -62,7 +62,11 @@ impl OrderAdmin for PostgresStore {
         let query = sql_query(CREATED_BEFORE)
             .bind::<Timestamptz, _>(instant)
             .bind::<BigInt, _>(row_limit(limit));
-        Ok(self.pool.all(query, |IdRow { id }| Ok(OrderId(id))).await?)
+        let oldest = async move |connection: &mut AsyncPgConnection| {
+            let rows: Vec<IdRow> = query.get_results(connection).await?;
+            Ok(rows.into_iter().map(|row| OrderId(row.id)).collect())
+        };
+        self.maintain(oldest).await
     }
 
     async fn erase(
@@ -70,7 +74,12 @@ impl OrderAdmin for PostgresStore {
         id: OrderId,
         at: OffsetDateTime,
     ) -> Result<Option<Vec<ObjectKey>>, StoreError> {
-        self.transaction(async |connection| erase::erase(connection, id, Utc(at)).await).await
+        self.maintain(async |connection| erase::erase(connection, id, Utc(at)).await).await
+    }
+
+    async fn remove_mails(&self, at: OffsetDateTime) -> Result<usize, StoreError> {
+        let remove = async move |connection: &mut _| erase::remove_mails(connection, Utc(at)).await;
+        self.maintain(remove).await
     }
 }
 

@@ -1,5 +1,6 @@
 use contract_tests::samples::{NOW, WINDOW, delivery, enqueue, new_order, settle};
 use diesel::{dsl::sql, sql_query, sql_types::Text};
+use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
 use domain::ports::{DeliveryQueue as _, OrderRepo as _, Settlement};
 use test_servers::postgres::Database;
 use time::Duration;
@@ -35,6 +36,18 @@ async fn session_settings_override_database_defaults() {
     ] {
         assert_eq!(setting(&store, name).await, value, "{name}");
     }
+}
+
+#[tokio::test]
+async fn maintenance_has_no_time_limit() {
+    let (store, _database) = store(1).await;
+    let limit = async |connection: &mut AsyncPgConnection| {
+        let limit = sql::<Text>("SELECT current_setting('statement_timeout')");
+        let limit: String = limit.get_result(connection).await?;
+        Ok(limit)
+    };
+    assert_eq!(store.maintain(limit).await.unwrap(), "0");
+    assert_eq!(setting(&store, "statement_timeout").await, "2s");
 }
 
 #[tokio::test]

@@ -1,10 +1,10 @@
 //! Only indexes that a query needs, and queries that use them.
 
-use contract_tests::samples::NOW;
+use contract_tests::samples::{LIVE, NOW, WEBHOOK_SLOTS, new_endpoint};
 use domain::{
     api_key::ClientId,
     order::OrderId,
-    ports::{Cursor, DeliveryQueue as _, OrderReader as _, PageQuery},
+    ports::{Cursor, DeliveryQueue, OrderReader, PageQuery, WebhookQueue, WebhookRepo},
 };
 use time::Duration;
 
@@ -35,7 +35,7 @@ const MANY: &str = "
         FROM generate_series(1, 10000) n;
     INSERT INTO api_keys (name, lookup, hash, issued_at, is_test)
         SELECT 'x', 'm' || n, sha256('x'), now(), false FROM generate_series(1, 10000) n;
-    INSERT INTO idempotency_keys SELECT 9, sha256(n::text::bytea), substr(sha256('x'), 1, 16),
+    INSERT INTO idempotency_keys SELECT 9, false, sha256(n::text::bytea), substr(sha256('x'), 1, 16),
         sha256('x'), n, '2020-01-01', '2999-01-01' FROM generate_series(1, 10000) n;
     ANALYZE";
 
@@ -52,7 +52,7 @@ async fn calls_use_indexes() {
     for file_number in [None, Some("M-1".to_owned())] {
         let (created_after, created_before, cursor) = (None, None, Cursor::Newest);
         let query = PageQuery { file_number, created_after, created_before, limit: 20, cursor };
-        store.page(ClientId(1), &query).await.unwrap().unwrap();
+        OrderReader::page(&store, ClientId(1), &query).await.unwrap().unwrap();
     }
 
     drop(store);
@@ -82,11 +82,11 @@ async fn lease_does_not_read_the_whole_queue() {
     database.sql(&queue(1, 1000));
     database.sql("DELETE FROM deliveries WHERE id <= 997");
     database.sql("VACUUM ANALYZE deliveries");
-    assert_eq!(store.lease(NOW, Duration::MINUTE, 10).await.unwrap().len(), 3);
+    assert_eq!(DeliveryQueue::lease(&store, NOW, Duration::MINUTE, 10).await.unwrap().len(), 3);
     let outsider = outsider(&database).await;
     sql_without_statistics(&database, &outsider, &queue(1, 20_000)).await;
 
-    assert_eq!(store.lease(NOW, Duration::MINUTE, 10).await.unwrap().len(), 10);
+    assert_eq!(DeliveryQueue::lease(&store, NOW, Duration::MINUTE, 10).await.unwrap().len(), 10);
 
     drop(store);
     until("the sessions of the store have ended", async || super::sessions(&outsider).await.0 == 0)
@@ -94,4 +94,29 @@ async fn lease_does_not_read_the_whole_queue() {
     let read =
         "SELECT max(idx_tup_read) < 100 FROM pg_stat_user_indexes WHERE relname = 'deliveries'";
     assert_eq!(database.sql(read), "t");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lease_of_webhooks_does_not_read_endpoints_that_wait() {
+    let (store, database) = store().await;
+    let endpoint = WebhookRepo::add(&store, &new_endpoint(LIVE), 1).await.unwrap().unwrap();
+    let outsider = outsider(&database).await;
+    let many = "INSERT INTO webhook_endpoints (client_id, is_test, url, events, secret, created_at, \
+            succeeded_at, due_at) SELECT n, false, 'https://a.example', 'order.created', '', now(), now(), \
+            '2999-01-01' \
+            FROM generate_series(1, 10000) n; \
+        INSERT INTO webhook_deliveries (endpoint_id, event, message_key, created_at, due_at) \
+            SELECT id, 'order.created', 'm' || id, now(), '2999-01-01' FROM webhook_endpoints; \
+        ANALYZE";
+    sql_without_statistics(&database, &outsider, many).await;
+    let test = store.add_test(LIVE, endpoint, "key", NOW).await.unwrap().unwrap();
+    let leases = WebhookQueue::lease(&store, NOW, Duration::MINUTE, &WEBHOOK_SLOTS).await.unwrap();
+    assert_eq!(leases.iter().map(|lease| lease.delivery.id).collect::<Vec<_>>(), [test]);
+    drop(store);
+    until("the sessions of the store have ended", async || super::sessions(&outsider).await.0 == 0)
+        .await;
+    let read = "SELECT sum(idx_tup_read + idx_scan) FROM pg_stat_user_indexes \
+        WHERE relname LIKE 'webhook_%'";
+    let read: u64 = database.sql(read).parse().unwrap();
+    assert!(read < 100, "{read}");
 }

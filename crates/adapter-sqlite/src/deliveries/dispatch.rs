@@ -7,7 +7,7 @@ use sql_rows::{
     schema::{deliveries, events, webhook_deliveries},
 };
 
-use crate::{failure::Failure, store::SqliteStore};
+use crate::{failure::Failure, ports::webhook_lease, store::SqliteStore};
 
 pub(crate) async fn dispatch(
     store: &SqliteStore,
@@ -17,7 +17,7 @@ pub(crate) async fn dispatch(
     let dispatch = async move |connection: &mut SqliteConnection| {
         let mut count = 0;
         for one in dispatches {
-            count += usize::from(dispatch_one(connection, one)?);
+            count += usize::from(dispatch_one(connection, one).await?);
         }
         Ok(count)
     };
@@ -25,7 +25,10 @@ pub(crate) async fn dispatch(
 }
 
 /// Turns an event into its deliveries. Returns `false` if another worker has done that.
-fn dispatch_one(connection: &mut SqliteConnection, dispatch: Dispatch) -> Result<bool, Failure> {
+async fn dispatch_one(
+    connection: &mut SqliteConnection,
+    dispatch: Dispatch,
+) -> Result<bool, Failure> {
     let removed: Option<(i64, Utc)> = diesel::delete(events::table.find(dispatch.event.0))
         .returning((events::order_id, events::created_at))
         .get_result(connection)
@@ -42,6 +45,7 @@ fn dispatch_one(connection: &mut SqliteConnection, dispatch: Dispatch) -> Result
         diesel::insert_into(deliveries::table).values(row).execute(connection)?;
     }
     for webhook in dispatch.webhooks {
+        webhook_lease::wake(connection, vec![webhook.endpoint.0], created_at).await?;
         let row = NewWebhookRow::new(webhook, Some(order_id), created_at);
         diesel::insert_into(webhook_deliveries::table).values(row).execute(connection)?;
     }

@@ -2,4 +2,3 @@
 
 pub(crate) mod dispatch;
 pub(crate) mod mail_lease;
-pub(crate) mod webhook_lease;

@@ -49,7 +49,7 @@ impl OrderAdmin for SqliteStore {
     }
 
     async fn order(&self, id: OrderId) -> Result<Option<Kept<StoredOrder>>, StoreError> {
-        self.read(async move |connection| read::find(connection, None, id).await).await
+        self.survey(async move |connection| read::find(connection, None, id).await).await
     }
 
     async fn created_before(
@@ -57,7 +57,7 @@ impl OrderAdmin for SqliteStore {
         instant: OffsetDateTime,
         limit: usize,
     ) -> Result<Vec<OrderId>, StoreError> {
-        self.read(async move |connection| created_before(connection, Utc(instant), limit)).await
+        self.survey(async move |connection| created_before(connection, Utc(instant), limit)).await
     }
 
     async fn erase(
@@ -65,7 +65,12 @@ impl OrderAdmin for SqliteStore {
         id: OrderId,
         at: OffsetDateTime,
     ) -> Result<Option<Vec<ObjectKey>>, StoreError> {
-        self.transaction(async move |connection| erase::erase(connection, id, Utc(at)).await).await
+        self.maintain(async move |connection| erase::erase(connection, id, Utc(at)).await).await
+    }
+
+    async fn remove_mails(&self, at: OffsetDateTime) -> Result<usize, StoreError> {
+        let remove = async move |connection: &mut _| erase::remove_mails(connection, Utc(at)).await;
+        self.maintain(remove).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     sync::Mutex,
 };
 
-use contract_tests::samples::{CLIENT, LIVE, new_endpoint};
+use contract_tests::samples::{CLIENT, LIVE, WEBHOOK_SLOTS, new_endpoint};
 use diesel::connection::InstrumentationEvent;
 use domain::{
     ports::{Cursor, Kept, OrderFilter, OrderReader, PageQuery, ReplayBatch, WebhookRepo},
@@ -17,7 +17,7 @@ use time::Duration;
 use super::*;
 use crate::{
     orders::{admin, pages},
-    ports::{read, webhooks},
+    ports::{read, webhook_lease, webhooks},
     store::at_once,
 };
 
@@ -198,6 +198,37 @@ async fn batches_of_webhooks_are_not_sorted() {
     let replay =
         "webhook_deliveries_endpoint_created (endpoint_id=? AND created_at>? AND created_at<?)";
     assert_eq!(indexes, ["webhook_deliveries_created (created_at<?)", replay, replay]);
+}
+
+#[tokio::test]
+async fn lease_of_webhooks_does_not_read_endpoints_that_wait() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    let endpoint = WebhookRepo::add(&store, &new_endpoint(LIVE), 1).await.unwrap().unwrap();
+    on_writer(
+        &store,
+        "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT 10000)
+        INSERT INTO webhook_endpoints (client_id, is_test, url, events, secret, created_at,
+            succeeded_at, due_at) SELECT n, 0, 'https://a.example', '', x'', 0, 0, 1 << 62
+            FROM numbers;
+        INSERT INTO webhook_deliveries (endpoint_id, event, message_key, created_at, due_at)
+            SELECT id, 'order.created', 'm', 0, 1 << 62 FROM webhook_endpoints",
+    )
+    .await;
+    let test = domain::ports::WebhookQueue::add_test(&store, LIVE, endpoint, "key", NOW);
+    test.await.unwrap().unwrap();
+    let mut connection = outsider(&path(&directory));
+    let statements = statements(&mut connection, |connection| {
+        let slots = WEBHOOK_SLOTS;
+        let lease = webhook_lease::lease_due(connection, NOW, Duration::MINUTE, &slots);
+        assert_eq!(at_once(lease).unwrap().len(), 1);
+    });
+    assert!(statements.len() < 10, "{}", statements.len());
+    for (statement, details) in plans(&mut connection, statements) {
+        let is_whole =
+            |step: &String| step.contains("SCAN webhook") || step.contains("TEMP B-TREE");
+        assert!(!details.iter().any(is_whole), "{statement}\n{details:#?}");
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,9 @@
 //! Transactions that wait, fail or share a commit.
 
+use std::pin::pin;
+
+use domain::ports::OrderAdmin;
+
 use super::*;
 use crate::empty_log;
 
@@ -152,8 +156,7 @@ async fn create_together(
 ) -> Vec<Result<OrderId, WriteError>> {
     let (release, holding) = hold(store).await;
     let orders: Vec<_> = file_numbers.iter().map(|number| new_order(number, NOW)).collect();
-    let mut creating =
-        std::pin::pin!(join_all(orders.iter().map(|order| store.create(order, WINDOW))));
+    let mut creating = pin!(join_all(orders.iter().map(|order| store.create(order, WINDOW))));
     poll_fn(|context| Poll::Ready(creating.as_mut().poll(context).is_pending())).await;
     drop(release);
     let outcomes = creating.await;
@@ -220,8 +223,7 @@ async fn success_is_reported_only_after_commit() {
     let orphaned = store
         .writer
         .run(move |connection| connection.batch_execute(&orphan).map_err(Failure::from));
-    let mut both =
-        std::pin::pin!(futures_util::future::join(store.create(&order, WINDOW), orphaned));
+    let mut both = pin!(futures_util::future::join(store.create(&order, WINDOW), orphaned));
     poll_fn(|context| Poll::Ready(both.as_mut().poll(context).is_pending())).await;
     drop(release);
     let (stored, orphaned) = both.await;
@@ -230,6 +232,31 @@ async fn success_is_reported_only_after_commit() {
     holding.await.unwrap().unwrap();
     assert_eq!(store.stats().await.unwrap(), QueueStats::default());
     store.create(&order, WINDOW).await.unwrap();
+}
+
+#[tokio::test]
+async fn maintenance_has_no_time_limit() {
+    let directory = tempdir().unwrap();
+    let store = Arc::new(open(&directory).await);
+    let (release, holding) = hold(&store).await;
+    tokio::time::pause();
+    let mut migrating = pin!(store.migrate());
+    let mut erasing = OrderAdmin::erase(&*store, OrderId(1), NOW);
+    let mut creating = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.create(&new_order("F-1", NOW), WINDOW).await }
+    });
+    // An order is not created so late.
+    tokio::select! {
+        _ = &mut migrating => panic!("the writer is busy"),
+        _ = &mut erasing => panic!("the writer is busy"),
+        created = &mut creating => assert!(created.unwrap().is_err()),
+    }
+    drop(release);
+    assert_eq!(migrating.await.unwrap(), 0);
+    assert_eq!(erasing.await.unwrap(), None);
+    // It has waited for too long itself.
+    holding.await.unwrap().unwrap_err();
 }
 
 #[tokio::test]

@@ -111,7 +111,7 @@ async fn begin_upload(app: &TestApp) -> (TcpStream, Vec<u8>) {
 /// Returns a claim of the key by another request.
 async fn other_claim(app: &TestApp) -> Claim {
     let client = app.storage().keys.list().await.unwrap()[0].client();
-    Claim { key: IdempotencyKey::new(client, KEY).unwrap(), token: ClaimToken([9; 16]) }
+    Claim { key: IdempotencyKey::new(client, false, KEY).unwrap(), token: ClaimToken([9; 16]) }
 }
 
 /// Returns the end of the current claim of the key.

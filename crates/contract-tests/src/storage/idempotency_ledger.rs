@@ -79,11 +79,22 @@ pub async fn key_is_released_by_its_holder(storage: &Storage) {
     try_claim(storage, &claim(&key()), NOW).await.unwrap();
 }
 
-/// Keys that differ by letter case are different, too.
+/// Keys that differ by letter case are different, too, and those of test keys.
 pub async fn clients_do_not_share_keys(storage: &Storage) {
-    for key in [key(), idempotency_key(2, "key"), idempotency_key(1, "Key")] {
+    let of_test = |key: IdempotencyKey| IdempotencyKey { is_test: true, ..key };
+    for key in [key(), idempotency_key(2, "key"), idempotency_key(1, "Key"), of_test(key())] {
         try_claim(storage, &claim(&key), NOW).await.unwrap();
     }
+    for key in [idempotency_key(3, "order"), of_test(idempotency_key(3, "order"))] {
+        let order = NewOrder { is_test: key.is_test, ..new_order("F-0", NOW) };
+        storage.create(&with_key(order, &attempt(&key, 7))).await;
+    }
+    // The walk meets each of them.
+    let (mut keys, mut after) = (0, None);
+    while let Some(walked) = storage.idempotency.forget_free(after, NOW, 1).await.unwrap() {
+        (keys, after) = (keys + 1, Some(walked.last));
+    }
+    assert_eq!(keys, 6);
     for (number, client) in [("F-1", 1), ("F-2", 2)] {
         create(storage, number, NOW, &attempt(&idempotency_key(client, "order"), 7)).await;
     }

@@ -217,18 +217,16 @@ pub async fn erasure_condemns_the_documents(storage: &Storage) {
     assert_eq!(storage.condemn(&keys).await, []);
 }
 
-/// Leased ones too: their attempts settle nothing. A worker that has read the event adds nothing.
+/// A worker that has read the event adds nothing.
 pub async fn erasure_removes_the_event_and_the_deliveries(storage: &Storage) {
     let [id, other, noted] = storage.create_all(["F-1", "F-2", "F-3"]).await;
     dispatch(&*storage.outbox, id, (0..3).map(delivery).collect()).await;
-    let lease = storage.queue.lease(NOW, Duration::MINUTE, 1).await.unwrap().remove(0);
     dispatch(&*storage.outbox, other, vec![delivery(0)]).await;
     let event = storage.outbox.events(NOW, 10).await.unwrap().remove(0);
     assert_eq!(event.order_id, noted);
 
     erase(storage, id).await;
     erase(storage, noted).await;
-    assert!(!settle(&*storage.queue, &lease, &Settlement::Done).await);
     let late = mails(event.id, vec![delivery(0)]);
     assert_eq!(storage.outbox.dispatch(&[late]).await.unwrap(), 0);
     let left = storage.queue.lease(NOW, Duration::MINUTE, 10).await.unwrap();
@@ -236,6 +234,37 @@ pub async fn erasure_removes_the_event_and_the_deliveries(storage: &Storage) {
     assert_eq!(left, [other]);
     erase(storage, other).await;
     assert_eq!(storage.stats().await, QueueStats::default());
+}
+
+/// A worker may have read the order before, and may still write its mail.
+pub async fn mail_in_progress_stays_until_it_is_settled(storage: &Storage) {
+    let error = || "busy".to_owned();
+    for (number, settlement) in [
+        Some(Settlement::Done),
+        Some(Settlement::RetryAt { due_at: NOW, error: error() }),
+        Some(Settlement::Fail { at: NOW, error: error() }),
+        // The worker has died, and its lease ends.
+        None,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = storage.create(&new_order(&format!("F-{number}"), NOW)).await;
+        dispatch(&*storage.outbox, id, vec![delivery(0), delivery(1)]).await;
+        let lease = storage.queue.lease(NOW, Duration::MINUTE, 1).await.unwrap().remove(0);
+        storage.admin.erase(id, NOW).await.unwrap().unwrap();
+        assert_eq!(storage.stats().await.pending, 1, "the other one is gone");
+        for _ in 0..2 {
+            assert_eq!(storage.admin.remove_mails(NOW).await.unwrap(), 1);
+        }
+        let mut end = NOW;
+        match settlement {
+            Some(settlement) => assert!(settle(&*storage.queue, &lease, &settlement).await),
+            None => end += Duration::MINUTE,
+        }
+        assert_eq!(storage.admin.remove_mails(end).await.unwrap(), 0, "{number}");
+        assert_eq!(storage.stats().await, QueueStats::default());
+    }
 }
 
 /// Also an order with the same file number. The idempotency key of the erased one stays in use: a

@@ -20,6 +20,9 @@ use crate::{adapters::open_blobs, settings::Database};
 /// Number up to which orders are counted before the question.
 const COUNTED: usize = 10_000;
 
+/// Pause between two looks at mails in progress.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
+
 impl Operator {
     /// Erases orders, and then what else holds their data. All of it can be repeated after a
     /// failure.
@@ -35,7 +38,9 @@ impl Operator {
         let Some(Erasure { orders, documents, left }) = erasure else {
             return print("nothing was erased\n");
         };
-        // After the orders, so that no worker writes one of these mails again.
+        // After the orders and the mails in progress, so that no worker writes one of these mails
+        // again.
+        self.wait_for_mails().await?;
         let mails = self.remove_mails(mails_of).await?;
         self.empty_log().await?;
         if left > 0 {
@@ -96,6 +101,20 @@ impl Operator {
             blobs: open_blobs(&self.settings).await?,
             clock: self.clock.clone(),
         })
+    }
+
+    /// Waits until no worker attempts a mail of an erased order. A lease ends after two minutes.
+    async fn wait_for_mails(&self) -> Result<()> {
+        let mut is_told = false;
+        loop {
+            match self.storage.admin.remove_mails(self.clock.now()).await? {
+                0 => return Ok(()),
+                mails if !is_told => eprintln!("waits for {mails} mails in progress"),
+                _ => {}
+            }
+            is_told = true;
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     async fn remove_mails(&self, of: MailsOf) -> Result<usize> {

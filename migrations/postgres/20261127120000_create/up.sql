@@ -191,6 +191,8 @@ CREATE TABLE key_events (
 -- answered. No foreign keys, for the reasons given at orders and events.
 CREATE TABLE idempotency_keys (
     client_id bigint NOT NULL,
+    -- Test keys and live keys of a client do not share idempotency keys.
+    is_test boolean NOT NULL,
     digest bytea NOT NULL,
     token bytea NOT NULL,
     fingerprint bytea,
@@ -201,11 +203,11 @@ CREATE TABLE idempotency_keys (
     -- for a request that created the order.
     first_document integer,
     documents integer,
-    -- Serves: claim, release, the check before an order is created (WHERE client_id = ? AND
-    -- digest = ?), and the walk that forgets keys that are free again (WHERE (client_id, digest) >
-    -- (?, ?) ORDER BY client_id, digest LIMIT ?). An index by time would serve the walk better, but
-    -- every order would pay for it.
-    PRIMARY KEY (client_id, digest)
+    -- Serves: claim, release, the check before an order is created (WHERE client_id = ? AND is_test =
+    -- ? AND digest = ?), and the walk that forgets keys that are free again (WHERE (client_id,
+    -- is_test, digest) > (?, ?, ?) ORDER BY client_id, is_test, digest LIMIT ?). An index by time would
+    -- serve the walk better, but every order would pay for it.
+    PRIMARY KEY (client_id, is_test, digest)
 );
 
 -- The rule of a key in use, for the trigger below and for every statement of the adapter: the key
@@ -255,12 +257,24 @@ CREATE TABLE webhook_endpoints (
     disabled_at timestamptz,
     disabled_by text,
     -- When the contact of the client was told that the service has disabled it.
-    told_at timestamptz
+    told_at timestamptz,
+    -- No delivery of the endpoint is due, and no lease of one ends, before this instant. NULL: none
+    -- waits.
+    due_at timestamptz
 );
 
 -- Serves: the endpoints of an owner (WHERE client_id = ? AND is_test = ? ORDER BY id), and of the
 -- clients of events (WHERE client_id = ANY (?)).
 CREATE INDEX webhook_endpoints_client ON webhook_endpoints (client_id, is_test, id);
+
+-- Each serves: the longest due endpoints whose last attempt succeeded, that were not tried, and that
+-- fail (WHERE disabled_at IS NULL AND due_at <= ? ORDER BY due_at, id LIMIT ?).
+CREATE INDEX webhook_endpoints_proven ON webhook_endpoints (due_at, id)
+    WHERE disabled_at IS NULL AND succeeded_at IS NOT NULL;
+CREATE INDEX webhook_endpoints_untried ON webhook_endpoints (due_at, id)
+    WHERE disabled_at IS NULL AND succeeded_at IS NULL AND failed_at IS NULL;
+CREATE INDEX webhook_endpoints_failing ON webhook_endpoints (due_at, id)
+    WHERE disabled_at IS NULL AND failed_at IS NOT NULL;
 
 -- Deliveries stay for 30 days, so that clients see them and can replay them. They have no data of
 -- the order. Endpoint and order have no foreign keys, for the reason given at events.
@@ -284,9 +298,8 @@ CREATE TABLE webhook_deliveries (
     attempts text NOT NULL DEFAULT '[]'
 ) WITH (fillfactor = 70);
 
--- Serves: the endpoints with deliveries that wait (WHERE delivered_at IS NULL AND failed_at IS NULL
--- AND endpoint_id > ? ORDER BY endpoint_id LIMIT 1), and the longest due of each (AND endpoint_id =
--- ? AND due_at <= ? ORDER BY due_at, id LIMIT ?).
+-- Serves: the longest due of an endpoint (WHERE delivered_at IS NULL AND failed_at IS NULL AND
+-- endpoint_id = ? AND due_at <= ? ORDER BY due_at, id LIMIT ?).
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries (endpoint_id, due_at, id)
     WHERE delivered_at IS NULL AND failed_at IS NULL;
 

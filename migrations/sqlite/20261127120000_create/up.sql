@@ -157,6 +157,8 @@ CREATE TABLE key_events (
 -- answered.
 CREATE TABLE idempotency_keys (
     client_id INTEGER NOT NULL,
+    -- Test keys and live keys of a client do not share idempotency keys.
+    is_test INTEGER NOT NULL,
     digest BLOB NOT NULL,
     token BLOB NOT NULL,
     fingerprint BLOB,
@@ -167,11 +169,11 @@ CREATE TABLE idempotency_keys (
     -- NULL for a request that created the order.
     first_document INTEGER,
     documents INTEGER,
-    -- Serves: claim, release, the check before an order is created (WHERE client_id = ? AND
-    -- digest = ?), and the walk that forgets keys that are free again (WHERE (client_id, digest) >
-    -- (?, ?) ORDER BY client_id, digest LIMIT ?). An index by time would serve the walk better, but
-    -- every order would pay for it.
-    PRIMARY KEY (client_id, digest)
+    -- Serves: claim, release, the check before an order is created (WHERE client_id = ? AND is_test =
+    -- ? AND digest = ?), and the walk that forgets keys that are free again (WHERE (client_id,
+    -- is_test, digest) > (?, ?, ?) ORDER BY client_id, is_test, digest LIMIT ?). An index by time would
+    -- serve the walk better, but every order would pay for it.
+    PRIMARY KEY (client_id, is_test, digest)
 ) STRICT, WITHOUT ROWID;
 
 -- Webhooks: the endpoints of clients, and what is sent to them.
@@ -201,12 +203,24 @@ CREATE TABLE webhook_endpoints (
     disabled_at INTEGER,
     disabled_by TEXT,
     -- When the contact of the client was told that the service has disabled it.
-    told_at INTEGER
+    told_at INTEGER,
+    -- No delivery of the endpoint is due, and no lease of one ends, before this instant. NULL: none
+    -- waits.
+    due_at INTEGER
 ) STRICT;
 
 -- Serves: the endpoints of an owner (WHERE client_id = ? AND is_test = ? ORDER BY id), and of the
 -- clients of events (WHERE client_id IN (…)).
 CREATE INDEX webhook_endpoints_client ON webhook_endpoints (client_id, is_test, id);
+
+-- Each serves: the longest due endpoints whose last attempt succeeded, that were not tried, and that
+-- fail (WHERE disabled_at IS NULL AND due_at <= ? ORDER BY due_at, id LIMIT ?).
+CREATE INDEX webhook_endpoints_proven ON webhook_endpoints (due_at, id)
+    WHERE disabled_at IS NULL AND succeeded_at IS NOT NULL;
+CREATE INDEX webhook_endpoints_untried ON webhook_endpoints (due_at, id)
+    WHERE disabled_at IS NULL AND succeeded_at IS NULL AND failed_at IS NULL;
+CREATE INDEX webhook_endpoints_failing ON webhook_endpoints (due_at, id)
+    WHERE disabled_at IS NULL AND failed_at IS NOT NULL;
 
 -- Deliveries stay for 30 days, so that clients see them and can replay them. They have no data of
 -- the order. Endpoint and order have no foreign keys:
@@ -231,9 +245,8 @@ CREATE TABLE webhook_deliveries (
     attempts TEXT NOT NULL DEFAULT '[]'
 ) STRICT;
 
--- Serves: the endpoints with deliveries that wait (WHERE delivered_at IS NULL AND failed_at IS NULL
--- AND endpoint_id > ? ORDER BY endpoint_id LIMIT 1), and the longest due of each (AND endpoint_id =
--- ? AND due_at <= ? ORDER BY due_at, id LIMIT ?).
+-- Serves: the longest due of an endpoint (WHERE delivered_at IS NULL AND failed_at IS NULL AND
+-- endpoint_id = ? AND due_at <= ? ORDER BY due_at, id LIMIT ?).
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries (endpoint_id, due_at, id)
     WHERE delivered_at IS NULL AND failed_at IS NULL;
 
