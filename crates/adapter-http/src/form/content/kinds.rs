@@ -2,8 +2,6 @@
 
 use domain::document::DocumentFormat;
 
-use super::package::decoded;
-
 pub(super) const ENCRYPTED: &str =
     "a Word document with a password; remove it, and save the document as .docx or PDF";
 
@@ -83,4 +81,18 @@ pub(super) fn of_streams(has: impl Fn(&str) -> bool) -> Option<&'static str> {
         ("__properties_version1.0", "an Outlook message; save it as PDF"),
     ];
     kinds.into_iter().find(|(name, _)| has(name)).map(|(_, kind)| kind)
+}
+
+/// Decodes a text in UTF-8 or UTF-16, without its byte order mark.
+pub(super) fn decoded(bytes: &[u8]) -> String {
+    let units = |read: fn([u8; 2]) -> u16| {
+        let units = bytes.chunks_exact(2).map(|unit| read([unit[0], unit[1]]));
+        String::from_utf16_lossy(&units.collect::<Vec<_>>())
+    };
+    let text = match bytes {
+        [0xFF, 0xFE, ..] | [b'<', 0, ..] => units(u16::from_le_bytes),
+        [0xFE, 0xFF, ..] | [0, b'<', ..] => units(u16::from_be_bytes),
+        _ => String::from_utf8_lossy(bytes).into_owned(),
+    };
+    text.trim_start_matches('\u{feff}').to_owned()
 }

@@ -13,7 +13,10 @@ use quick_xml::{
 };
 use zip::ZipArchive;
 
-use super::{Budgeted, kinds};
+use super::{
+    Budgeted,
+    kinds::{self, decoded},
+};
 
 /// Maximum bytes to read from the directory of a ZIP file, which needs many times its size in
 /// memory. This is enough for about five thousand parts.
@@ -144,20 +147,6 @@ fn elements(part: impl Read) -> io::Result<Vec<Element>> {
             _ => {}
         }
     }
-}
-
-/// Decodes a text in UTF-8 or UTF-16, without its byte order mark.
-pub(super) fn decoded(bytes: &[u8]) -> String {
-    let units = |read: fn([u8; 2]) -> u16| {
-        let units = bytes.chunks_exact(2).map(|unit| read([unit[0], unit[1]]));
-        String::from_utf16_lossy(&units.collect::<Vec<_>>())
-    };
-    let text = match bytes {
-        [0xFF, 0xFE, ..] | [b'<', 0, ..] => units(u16::from_le_bytes),
-        [0xFE, 0xFF, ..] | [0, b'<', ..] => units(u16::from_be_bytes),
-        _ => String::from_utf8_lossy(bytes).into_owned(),
-    };
-    text.trim_start_matches('\u{feff}').to_owned()
 }
 
 fn attributes(element: &BytesStart<'_>) -> io::Result<Element> {
