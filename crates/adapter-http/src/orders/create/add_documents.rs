@@ -27,7 +27,7 @@ pub(crate) fn add(request: HttpRequest, payload: web::Payload, api: web::Data<Ap
         let key = admit(request, &api, Policy::OrdersWithDocuments).await?;
         let id = path::order_id(request)?;
         // Checked before the documents are read. What adds them checks again.
-        api.add_documents.check(key.client(), id).await?;
+        api.add_documents.check(&key, id).await?;
         let read = async |space: FormSpace<'_>| form::read_documents(request, payload, space).await;
         let fingerprint = |claim, form: &Uploads| {
             attempt(claim, &operation(id), &OrderRequest::default(), &form.documents)
