@@ -14,7 +14,6 @@ command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v curl >/dev/null || missing+=(curl)
 command -v jq >/dev/null || missing+=(jq)
 command -v node >/dev/null || missing+=(nodejs)
-command -v npm >/dev/null || missing+=(npm)
 command -v openssl >/dev/null || missing+=(openssl)
 command -v php >/dev/null || missing+=(php-cli)
 command -v chromium >/dev/null || missing+=(chromium)
@@ -49,7 +48,6 @@ tools="${CARGO_TARGET_DIR:-target}/tools"
 [ -x "$tools/venv/bin/python" ] || python3 -m venv "$tools/venv"
 "$tools/venv/bin/pip" install --quiet --disable-pip-version-check \
     --requirement scripts/requirements.txt
-cp scripts/package.json scripts/package-lock.json "$tools"
 # Tests the alerts. Installing the package would start a Prometheus server.
 if [ ! -x "$tools/promtool" ]; then
     as_root apt-get update -q
@@ -59,7 +57,6 @@ if [ ! -x "$tools/promtool" ]; then
         tar -x --strip-components 3 -C "$tools" ./usr/bin/promtool
     rm -r "$package"
 fi
-npm ci --prefix "$tools" --ignore-scripts --no-audit --no-fund --loglevel error
 
 step() { printf '\n== %s\n' "$*"; }
 

@@ -148,7 +148,8 @@ for expected in 'root:root 755 /usr/bin/notary-orders' 'root:root 755 /usr/sbin/
     'root:root 644 /usr/share/doc/notary-orders/operations.md' 'root:root 644 /usr/share/man/man1/notary-orders.1.gz' \
     'root:root 644 /usr/share/bash-completion/completions/notary-orders' 'root:root 644 /usr/share/zsh/vendor-completions/_notary-orders' \
     'root:root 644 /usr/share/fish/vendor_completions.d/notary-orders.fish' 'notary-orders:notary-orders 700 /var/lib/notary-orders' \
-    'notary-orders:notary-orders 600 /var/lib/notary-orders/notary-orders.sqlite' 'notary-orders:notary-orders 700 /var/lib/notary-orders/spool'; do
+    'notary-orders:notary-orders 600 /var/lib/notary-orders/notary-orders.sqlite' 'notary-orders:notary-orders 700 /var/lib/notary-orders/spool' \
+    'notary-orders:notary-orders 600 /var/lib/notary-orders/first-key'; do
     same "${expected##* }" "${expected% *}" "$(owner_and_mode "${expected##* }")"
 done
 same "login shell of the user" /usr/sbin/nologin "$(inside sh -c 'getent passwd notary-orders | cut -d: -f7')"

@@ -6,7 +6,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, UnixStream},
 };
-use url::{Host, Url};
+use url::Url;
 
 use crate::failure::Failure;
 
@@ -17,7 +17,8 @@ const DEFAULT_PORT: u16 = 3310;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Address {
     Socket(PathBuf),
-    Tcp { host: String, port: u16 },
+    /// `HOST:PORT`.
+    Tcp(String),
 }
 
 /// The text is no URL of a scanner.
@@ -34,12 +35,7 @@ impl FromStr for Address {
             return names_a_file.then(|| Self::Socket(path.into())).ok_or(InvalidUrl);
         }
         let url: Url = text.parse().map_err(|_| InvalidUrl)?;
-        let host = match url.host() {
-            Some(Host::Domain(name)) if !name.is_empty() => name.to_owned(),
-            Some(Host::Ipv4(address)) => address.to_string(),
-            Some(Host::Ipv6(address)) => address.to_string(),
-            _ => return Err(InvalidUrl),
-        };
+        let host = url.host_str().filter(|host| !host.is_empty()).ok_or(InvalidUrl)?;
         let has_more = !url.username().is_empty()
             || url.password().is_some()
             || !matches!(url.path(), "" | "/")
@@ -48,7 +44,7 @@ impl FromStr for Address {
         if url.scheme() != "tcp" || has_more {
             return Err(InvalidUrl);
         }
-        Ok(Self::Tcp { host, port: url.port().unwrap_or(DEFAULT_PORT) })
+        Ok(Self::Tcp(format!("{host}:{}", url.port().unwrap_or(DEFAULT_PORT))))
     }
 }
 
@@ -63,9 +59,8 @@ impl Address {
             Self::Socket(path) => {
                 Box::new(UnixStream::connect(path).await.map_err(Failure::Connect)?)
             }
-            Self::Tcp { host, port } => {
-                let connection =
-                    TcpStream::connect((host.as_str(), *port)).await.map_err(Failure::Connect)?;
+            Self::Tcp(address) => {
+                let connection = TcpStream::connect(address).await.map_err(Failure::Connect)?;
                 // The last block of a document would wait for a delayed acknowledgement.
                 connection.set_nodelay(true).map_err(Failure::Connect)?;
                 Box::new(connection)
@@ -78,19 +73,15 @@ impl Address {
 mod tests {
     use super::*;
 
-    fn tcp(host: &str, port: u16) -> Address {
-        Address::Tcp { host: host.to_owned(), port }
-    }
-
     #[test]
     fn url_names_a_socket_or_a_host() {
         for (url, address) in [
             ("unix:///run/clamav/clamd.ctl", Ok(Address::Socket("/run/clamav/clamd.ctl".into()))),
             ("unix:///run/a b?c", Ok(Address::Socket("/run/a b?c".into()))),
-            ("tcp://scanner:3310", Ok(tcp("scanner", 3310))),
-            ("tcp://scanner.example.com", Ok(tcp("scanner.example.com", 3310))),
-            ("tcp://127.0.0.1:1/", Ok(tcp("127.0.0.1", 1))),
-            ("tcp://[::1]:3310", Ok(tcp("::1", 3310))),
+            ("tcp://scanner:3310", Ok(Address::Tcp("scanner:3310".to_owned()))),
+            ("tcp://scanner.example.com", Ok(Address::Tcp("scanner.example.com:3310".to_owned()))),
+            ("tcp://127.0.0.1:1/", Ok(Address::Tcp("127.0.0.1:1".to_owned()))),
+            ("tcp://[::1]:3310", Ok(Address::Tcp("[::1]:3310".to_owned()))),
         ] {
             assert_eq!(url.parse(), address, "{url}");
         }

@@ -56,15 +56,17 @@ impl DocumentScannerFixture for Fixture {
 }
 
 mod socket {
-    contract_tests::document_scanner_contract!(super::Fixture::on(
-        test_servers::clamd::Clamd::unix_url
-    ));
+    contract_tests::contract!(
+        document_scanner,
+        super::Fixture::on(test_servers::clamd::Clamd::unix_url)
+    );
 }
 
 mod tcp {
-    contract_tests::document_scanner_contract!(super::Fixture::on(
-        test_servers::clamd::Clamd::tcp_url
-    ));
+    contract_tests::contract!(
+        document_scanner,
+        super::Fixture::on(test_servers::clamd::Clamd::tcp_url)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! The errors of a scan.
 
-use std::io;
+use std::{borrow::Cow, io};
 
 use domain::ports::ScanError;
 
@@ -11,23 +11,10 @@ pub(crate) enum Failure {
     Connect(#[source] io::Error),
     #[error("the connection was lost")]
     Lost(#[source] io::Error),
-    #[error("no answer in time")]
-    TimedOut,
-    #[error("the answer ended early")]
-    ShortAnswer,
-    #[error("the answer came before the end of the document")]
-    EarlyAnswer,
-    #[error("clamd failed: {0}")]
-    Clamd(String),
-    #[error("the answer is not from clamd")]
-    Foreign,
     #[error("the spooled file cannot be read")]
     File(#[source] io::Error),
-    #[error("the spooled file no longer has the size that it was received with")]
-    FileChanged,
-    /// The panic hook has logged the panic.
-    #[error("reading the spooled file panicked")]
-    Panicked,
+    #[error("{0}")]
+    Other(Cow<'static, str>),
 }
 
 impl From<Failure> for ScanError {

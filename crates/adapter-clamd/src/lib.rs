@@ -5,7 +5,6 @@
 //! | URLs of scanners | `address` |
 //! | time limits, connections | `scanner` |
 //! | the protocol: `INSTREAM`, `PING`, their answers | `exchange` |
-//! | the blocks of a file | `frames` |
 //! | which error a scan has | `failure` |
 //!
 //! # Why an infected document is never clean
@@ -16,7 +15,6 @@
 mod address;
 mod exchange;
 mod failure;
-mod frames;
 mod scanner;
 
 pub use address::InvalidUrl;

@@ -44,27 +44,27 @@ impl Clamd {
     pub(crate) fn with_time_limit(self, time_limit: Duration) -> Self {
         Self { time_limit, ..self }
     }
+}
 
-    async fn scan_in_turn(&self, file: &SpooledFile) -> Result<Verdict, ScanError> {
-        // The semaphore is never closed.
-        let _permit = self.connections.acquire().await;
-        exchange::scan(self.address.connect().await?, file).await
-    }
+fn timed_out() -> Failure {
+    Failure::Other("no answer in time".into())
 }
 
 #[async_trait]
 impl DocumentScanner for Clamd {
     async fn scan(&self, file: &SpooledFile) -> Result<Verdict, ScanError> {
-        timeout(self.time_limit, self.scan_in_turn(file))
-            .await
-            .unwrap_or_else(|_| Err(Failure::TimedOut.into()))
+        let scan = async {
+            // The semaphore is never closed.
+            let _permit = self.connections.acquire().await;
+            exchange::scan(self.address.connect().await?, file).await
+        };
+        timeout(self.time_limit, scan).await.unwrap_or_else(|_| Err(timed_out().into()))
     }
 
     /// Needs no permit: it tells whether clamd answers, even while scans wait.
     async fn check(&self) -> Result<(), ScanError> {
         let time_limit = CHECK_TIME_LIMIT.min(self.time_limit);
         let check = async { exchange::ping(self.address.connect().await?).await };
-        let checked = timeout(time_limit, check).await.unwrap_or(Err(Failure::TimedOut));
-        checked.map_err(Into::into)
+        Ok(timeout(time_limit, check).await.unwrap_or_else(|_| Err(timed_out()))?)
     }
 }

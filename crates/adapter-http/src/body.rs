@@ -1,12 +1,11 @@
 //! Reads the body of a request within limits of size and time.
 
 use std::{
-    cell::{Cell, RefCell},
-    future::Future as _,
+    cell::RefCell,
     io::ErrorKind,
     pin::Pin,
     rc::Rc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -17,13 +16,18 @@ use actix_web::{
     web,
 };
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt as _};
-use tokio::time::{Instant, Sleep, sleep, timeout};
+use futures_util::{
+    Stream, StreamExt as _,
+    stream::{LocalBoxStream, try_unfold},
+};
+use tokio::time::{Instant, timeout};
 
 use crate::respond::problem::{Problem, ProblemCode};
 
 /// Time limit for a whole JSON body.
 const JSON_TIMEOUT: Duration = Duration::from_secs(15);
+/// What some clients put before a text in UTF-8.
+pub(crate) const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// Minimum rate of a body in bytes per second.
 const MIN_RATE: u64 = 1024;
 /// Time that the client may need for [`MIN_RATE`] times as many bytes. The time in which the
@@ -90,43 +94,33 @@ pub(crate) async fn read_all(
 /// A body that fails when it exceeds its cap, or stays below the minimum rate. Clones read the same
 /// body.
 #[derive(Clone)]
-pub(crate) struct Body(Rc<Reading>);
-
-struct Reading {
-    payload: RefCell<web::Payload>,
-    pace: RefCell<Pace>,
-    failed: Cell<Option<Failed>>,
+pub(crate) struct Body {
+    chunks: Rc<RefCell<LocalBoxStream<'static, Result<Bytes, PayloadError>>>>,
     cap: u64,
-    /// `Content-Length`. actix ignores it for requests with an `Upgrade` header.
-    length: Option<u64>,
-    received: Cell<u64>,
-}
-
-/// Why the service stopped reading a body.
-#[derive(Clone, Copy)]
-enum Failed {
-    TooLarge,
-    TooSlow,
 }
 
 impl Body {
     pub(crate) fn new(request: &HttpRequest, payload: web::Payload, cap: u64) -> Self {
-        Self(Rc::new(Reading {
-            payload: RefCell::new(payload),
-            pace: RefCell::default(),
-            failed: Cell::new(None),
-            cap,
-            length: content_length(request.headers()),
-            received: Cell::new(0),
-        }))
+        let length = content_length(request.headers());
+        let reading =
+            Reading { payload, cap, length, received: 0, waited: Duration::ZERO, recent: 0 };
+        let chunks = try_unfold(reading, |mut reading| async {
+            Ok(reading.next().await?.map(|chunk| (chunk, reading)))
+        });
+        Self { chunks: Rc::new(RefCell::new(chunks.boxed_local())), cap }
     }
 
     /// Returns the problem of a body that failed with this error of its reader.
-    pub(crate) fn explain(&self, error: &dyn std::error::Error) -> Problem {
-        match self.0.failed.get() {
-            Some(Failed::TooLarge) => payload_too_large(self.0.cap),
-            Some(Failed::TooSlow) => too_slow(),
-            None => Problem::malformed(format!("The body could not be read: {error}.")),
+    pub(crate) fn explain(&self, error: &PayloadError) -> Problem {
+        match error {
+            PayloadError::Io(io) if io.kind() == ErrorKind::FileTooLarge => {
+                payload_too_large(self.cap)
+            }
+            PayloadError::Io(io) if io.kind() == ErrorKind::TimedOut => too_slow(),
+            PayloadError::EncodingCorrupted => {
+                Problem::malformed("The chunks of the body are broken.")
+            }
+            _ => Problem::malformed("The body ended before it was complete."),
         }
     }
 
@@ -143,72 +137,52 @@ impl Stream for Body {
     type Item = Result<Bytes, PayloadError>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Reading { payload, pace, failed, cap, length, received } = &*self.0;
-        if length.is_some_and(|length| received.get() >= length) {
-            return Poll::Ready(None);
-        }
-        let polled = payload.borrow_mut().poll_next_unpin(context);
-        match &polled {
-            Poll::Pending => {
-                ready!(pace.borrow_mut().poll_too_slow(context));
-                failed.set(Some(Failed::TooSlow));
-                return Poll::Ready(Some(Err(PayloadError::Io(ErrorKind::TimedOut.into()))));
-            }
-            Poll::Ready(Some(Ok(chunk))) => {
-                let bytes = chunk.len() as u64;
-                pace.borrow_mut().arrived(bytes);
-                received.set(received.get() + bytes);
-                if received.get() > *cap {
-                    failed.set(Some(Failed::TooLarge));
-                    return Poll::Ready(Some(Err(PayloadError::Overflow)));
-                }
-            }
-            Poll::Ready(_) => {}
-        }
-        polled
+        self.chunks.borrow_mut().poll_next_unpin(context)
     }
 }
 
-/// Measures how fast a body arrives while the service waits for it.
-#[derive(Default)]
-struct Pace {
-    /// Ends [`PACE_TIME`] of waiting. Made by the first wait: most bodies arrive with their head.
-    timer: Option<Pin<Box<Sleep>>>,
-    waiting_since: Option<Instant>,
-    /// Since the last check: the time of waiting and the bytes that arrived.
+struct Reading {
+    payload: web::Payload,
+    cap: u64,
+    /// `Content-Length`. actix ignores it for requests with an `Upgrade` header.
+    length: Option<u64>,
+    received: u64,
+    /// Since the last check of the rate: the time of waiting and the bytes that arrived.
     waited: Duration,
-    bytes: u64,
+    recent: u64,
 }
 
-impl Pace {
-    fn arrived(&mut self, bytes: u64) {
-        self.bytes += bytes;
-        if let Some(since) = self.waiting_since.take() {
-            self.waited += since.elapsed();
+impl Reading {
+    async fn next(&mut self) -> Result<Option<Bytes>, PayloadError> {
+        if self.length.is_some_and(|length| self.received >= length) {
+            return Ok(None);
         }
-    }
-
-    /// Waits until the client was too slow.
-    fn poll_too_slow(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
-            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(PACE_TIME)));
-            if self.waiting_since.is_none() {
-                let now = Instant::now();
-                self.waiting_since = Some(now);
-                timer.as_mut().reset(now + PACE_TIME.saturating_sub(self.waited));
+            let since = Instant::now();
+            let left = PACE_TIME.saturating_sub(self.waited);
+            match timeout(left, self.payload.next()).await {
+                Ok(chunk) => {
+                    let Some(chunk) = chunk.transpose()? else { return Ok(None) };
+                    self.waited += since.elapsed();
+                    self.recent += chunk.len() as u64;
+                    self.received += chunk.len() as u64;
+                    return if self.received > self.cap {
+                        Err(PayloadError::Io(ErrorKind::FileTooLarge.into()))
+                    } else {
+                        Ok(Some(chunk))
+                    };
+                }
+                Err(_) if self.recent < MIN_RATE * PACE_TIME.as_secs() => {
+                    return Err(PayloadError::Io(ErrorKind::TimedOut.into()));
+                }
+                Err(_) => (self.waited, self.recent) = (Duration::ZERO, 0),
             }
-            ready!(timer.as_mut().poll(context));
-            if self.bytes < MIN_RATE * PACE_TIME.as_secs() {
-                return Poll::Ready(());
-            }
-            (self.waiting_since, self.waited, self.bytes) = (None, Duration::ZERO, 0);
         }
     }
 }
 
 pub(crate) mod json;
 pub(crate) mod kept;
-pub(crate) mod limit;
 #[cfg(test)]
 #[path = "body_tests.rs"]
 mod tests;

@@ -109,7 +109,7 @@ async fn finish_reads_the_rest() {
 fn paused(chunks: &[(u64, usize)]) -> web::Payload {
     let chunks = chunks.to_vec();
     payload(stream::iter(chunks).then(async |(seconds, size)| {
-        sleep(Duration::from_secs(seconds)).await;
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
         Ok(Bytes::from(vec![b'x'; size]))
     }))
 }

@@ -1,22 +1,27 @@
 //! Multipart forms with documents (RFC 7578), read as a stream.
 
 mod content;
-mod part_names;
+mod header_names;
 mod spool;
 mod spool_folder;
 mod strict;
 mod text_parts;
 
 use std::{
-    io,
+    io::{self, ErrorKind},
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
 };
 
 use actix_multipart::{Field, Multipart, MultipartError};
-use actix_web::{HttpRequest, http::header, web};
+use actix_web::{
+    HttpRequest,
+    error::PayloadError,
+    http::header::{self, HeaderMap, HeaderName, HeaderValue},
+    web,
+};
 use domain::{
-    api_key::ApiKeyId,
+    api_key::ClientId,
     document::{Content, DocumentFormat, DocumentLimits, ReceivedDocument},
     order::OrderRequest,
 };
@@ -24,17 +29,18 @@ use futures_util::StreamExt as _;
 
 pub use self::{
     content::{check as check_content, check_bytes},
-    spool::Spool,
+    spool::{Spool, SpoolGuard},
     text_parts::TEXT_PARTS,
 };
 use self::{
-    part_names::names,
-    spool::{SpoolError, SpoolGuard, Spooled},
+    header_names::{kind, names},
+    spool::{SpoolError, Spooled},
     strict::StrictForm,
     text_parts::{TextParts, is_text_part, max_bytes as max_text_bytes},
 };
 use crate::{
-    body::{Body, limit::used_up},
+    access::limits::used_up,
+    body::{BYTE_ORDER_MARK, Body},
     respond::problem::{Problem, ProblemCode},
 };
 
@@ -42,27 +48,19 @@ use crate::{
 const MAX_PARTS: usize = 200;
 /// Bytes of a form apart from its documents: text parts, boundaries and part headers.
 const FORM_OVERHEAD: u64 = 4 * 1024 * 1024;
+const CONTENT_TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
 /// Maximum length of a boundary (RFC 2046, section 5.1.1).
 const MAX_BOUNDARY: usize = 70;
 
-/// The form of an order, read to its end.
+/// A form that was read to its end.
 pub struct OrderForm {
     /// The text parts as a request.
     pub request: OrderRequest,
-    /// The documents.
-    pub uploads: Uploads,
-}
-
-/// The documents of a form that was read to its end.
-pub struct Uploads {
     /// The documents, in the order of their parts.
     pub documents: Vec<ReceivedDocument>,
-    /// What the documents hold until they are stored.
-    pub held: Held,
+    /// The documents' files, which are deleted when this is dropped.
+    pub held: Vec<SpoolGuard>,
 }
-
-/// Guards of spooled files, which are deleted when it is dropped.
-pub type Held = Vec<SpoolGuard>;
 
 /// Where a form is read to.
 #[derive(Debug, Clone, Copy)]
@@ -71,8 +69,10 @@ pub struct FormSpace<'a> {
     pub spool: &'a Spool,
     /// Limits for the documents.
     pub limits: DocumentLimits,
-    /// The key of the request.
-    pub key: ApiKeyId,
+    /// The client of the request.
+    pub client: ClientId,
+    /// Whether the form may have text parts.
+    pub has_texts: bool,
 }
 
 /// Returns the size limit of a whole form in bytes. It includes one document more than the limit,
@@ -81,96 +81,79 @@ pub(crate) fn max_bytes(limits: DocumentLimits) -> u64 {
     limits.max_bytes.saturating_mul(limits.max_count as u64 + 1).saturating_add(FORM_OVERHEAD)
 }
 
-/// Reads the form of an order.
+/// Reads the form of an order, or of documents only.
 pub async fn read(
     request: &HttpRequest,
     payload: web::Payload,
     space: FormSpace<'_>,
 ) -> Result<OrderForm, Problem> {
-    let mut texts = TextParts::default();
-    let uploads = read_parts(request, payload, space, Some(&mut texts)).await?;
-    Ok(OrderForm { request: texts.into_request()?, uploads })
-}
-
-/// Reads a form that has documents only.
-pub(crate) async fn read_documents(
-    request: &HttpRequest,
-    payload: web::Payload,
-    space: FormSpace<'_>,
-) -> Result<Uploads, Problem> {
-    read_parts(request, payload, space, None).await
-}
-
-/// Reads a form. Without `texts`, a text part is an error.
-async fn read_parts(
-    request: &HttpRequest,
-    payload: web::Payload,
-    space: FormSpace<'_>,
-    texts: Option<&mut TextParts>,
-) -> Result<Uploads, Problem> {
     let boundary = boundary(request)?;
     let body = Body::new(request, payload, max_bytes(space.limits));
     let strict = StrictForm::new(body.clone(), &boundary);
-    let mut form = Multipart::new(request.headers(), strict);
-    let mut reader =
-        FormReader { request, space, body, texts, documents: Vec::new(), held: Vec::new() };
-    let mut count = 0;
+    let mut form = Multipart::new(&multipart_headers(&boundary)?, strict);
+    let (texts, documents, held) = (TextParts::default(), Vec::new(), Vec::new());
+    let mut reader = FormReader { request, space, body, texts, documents, held, number: 1 };
     while let Some(part) = form.next().await {
         let part = part.map_err(|error| reader.unreadable(&error))?;
-        count += 1;
-        if count > MAX_PARTS {
+        if reader.number > MAX_PARTS {
             return Err(Problem::malformed(format!("The form has more than {MAX_PARTS} parts.")));
         }
-        reader.part(part, count).await?;
+        reader.part(part).await?;
+        reader.number += 1;
     }
-    reader.body.finish().await?;
-    Ok(Uploads { documents: reader.documents, held: reader.held })
+    let FormReader { body, texts, documents, held, .. } = reader;
+    body.finish().await?;
+    Ok(OrderForm { request: texts.into_request()?, documents, held })
 }
 
 /// Returns the boundary of the `multipart/form-data` content type.
 fn boundary(request: &HttpRequest) -> Result<String, Problem> {
     let mut values = request.headers().get_all(header::CONTENT_TYPE);
-    let content_type =
-        values.next().and_then(|value| value.to_str().ok()?.parse::<mime::Mime>().ok());
-    let form = content_type.filter(|content_type| {
-        content_type.essence_str() == mime::MULTIPART_FORM_DATA.essence_str()
-    });
+    let form = values.next().filter(|content_type| kind(content_type) == "multipart/form-data");
     let form = form.ok_or_else(|| {
         Problem::new(
             ProblemCode::UnsupportedMediaType,
             "The content type must be multipart/form-data.",
         )
     })?;
-    let boundaries: Vec<_> = form.params().filter(|(name, _)| *name == mime::BOUNDARY).collect();
-    match boundaries[..] {
-        _ if values.next().is_some() => {
-            Err(Problem::malformed("The request has more than one content type."))
-        }
-        [] => Err(Problem::malformed("The content type has no boundary.")),
-        [(_, boundary)] if (1..=MAX_BOUNDARY).contains(&boundary.as_str().len()) => {
-            Ok(boundary.as_str().to_owned())
-        }
-        [_] => Err(Problem::malformed(format!(
-            "The boundary must have 1 to {MAX_BOUNDARY} characters."
-        ))),
-        _ => Err(Problem::malformed("The content type has more than one boundary.")),
+    if values.next().is_some() {
+        return Err(Problem::malformed("The request has more than one content type."));
     }
+    let boundary = header_names::boundary(form)
+        .map_err(|fault| Problem::malformed(format!("The content type {fault}.")))?;
+    if (1..=MAX_BOUNDARY).contains(&boundary.len()) {
+        Ok(boundary)
+    } else {
+        let detail = format!("The boundary must have 1 to {MAX_BOUNDARY} characters.");
+        Err(Problem::malformed(detail))
+    }
+}
+
+/// Returns the headers from which actix-multipart takes the boundary. It reads the names of parts
+/// only in `form-data`, and otherwise than [`names`].
+fn multipart_headers(boundary: &str) -> Result<HeaderMap, Problem> {
+    let content_type = HeaderValue::try_from(format!("multipart/mixed; boundary=\"{boundary}\""));
+    let malformed = |_| Problem::malformed("The content type has a boundary that is not ASCII.");
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, content_type.map_err(malformed)?);
+    Ok(headers)
 }
 
 struct FormReader<'a> {
     request: &'a HttpRequest,
     space: FormSpace<'a>,
     body: Body,
-    /// `None` if the form has documents only.
-    texts: Option<&'a mut TextParts>,
+    texts: TextParts,
     documents: Vec<ReceivedDocument>,
-    held: Held,
+    held: Vec<SpoolGuard>,
+    /// The number of the part that is read, from 1.
+    number: usize,
 }
 
 impl FormReader<'_> {
-    /// Reads a part. The first part has number 1.
-    async fn part(&mut self, part: Field, number: usize) -> Result<(), Problem> {
-        let (name, file_name) = part_names(&part)?;
+    async fn part(&mut self, part: Field) -> Result<(), Problem> {
+        let (name, file_name) = part_names(&part).map_err(|fault| self.malformed(fault))?;
+        let label = label(&name, self.number);
         match (name.as_str(), file_name) {
             ("documents", Some(file_name)) => self.document(file_name, part).await,
             ("documents", None) => Err(Problem::malformed(
@@ -178,20 +161,15 @@ impl FormReader<'_> {
             )),
             // Browsers give a typed text that a script appends the file name `blob`.
             (name, Some(file_name)) if !(file_name == "blob" && is_text_part(name)) => {
-                Err(Problem::malformed(format!(
-                    "{} is a file. Files must be parts named documents.",
-                    label(name, number)
-                )))
+                let detail = format!("{label} is a file. Files must be parts named documents.");
+                Err(Problem::malformed(detail))
             }
+            _ if !self.space.has_texts => Err(Problem::malformed(format!(
+                "{label} is not named documents. The form must have documents only."
+            ))),
             (name, _) => {
-                if self.texts.is_none() {
-                    return Err(Problem::malformed(format!(
-                        "{} is not named documents. The form must have documents only.",
-                        label(name, number)
-                    )));
-                }
-                let text = self.text(part, &label(name, number), max_text_bytes(name)).await?;
-                self.texts.as_mut().map_or(Ok(()), |texts| texts.add(name, text))
+                let text = self.text(part, &label, max_text_bytes(name)).await?;
+                self.texts.add(name, text)
             }
         }
     }
@@ -207,8 +185,9 @@ impl FormReader<'_> {
                 ));
             }
         }
-        String::from_utf8(collected)
-            .map_err(|_| Problem::malformed(format!("{label} is not UTF-8.")))
+        let text = collected.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&collected);
+        let text = str::from_utf8(text);
+        text.map(str::to_owned).map_err(|_| Problem::malformed(format!("{label} is not UTF-8.")))
     }
 
     async fn document(&mut self, name_as_sent: String, mut part: Field) -> Result<(), Problem> {
@@ -219,7 +198,7 @@ impl FormReader<'_> {
         if is_full && !nothing_chosen {
             return Err(too_many_documents(limits));
         }
-        let mut writer = self.space.spool.create(self.space.key);
+        let mut writer = self.space.spool.create(self.space.client);
         while let Some(chunk) = part.next().await {
             let chunk = chunk.map_err(|error| self.unreadable(&error))?;
             writer.write(chunk).await.map_err(|error| self.not_spooled(error))?;
@@ -235,17 +214,35 @@ impl FormReader<'_> {
         }
         let format = DocumentFormat::of_file_name(&name_as_sent);
         let check = move |path: &Path| recognize(format, path);
-        let Spooled { file, checked: content, guard } =
+        let Spooled { file, content, guard } =
             writer.finish(check).await.map_err(|error| self.not_spooled(error))?;
         self.documents.push(ReceivedDocument { name_as_sent, file, content });
         self.held.push(guard);
         Ok(())
     }
 
+    /// Says which part is at fault, and why.
+    fn malformed(&self, fault: &str) -> Problem {
+        Problem::malformed(format!("Part {} of the form {fault}.", self.number))
+    }
+
     fn unreadable(&self, error: &MultipartError) -> Problem {
         match error {
+            MultipartError::Payload(PayloadError::Io(error))
+                if error.kind() == ErrorKind::InvalidData =>
+            {
+                Problem::malformed(error.to_string())
+            }
+            MultipartError::Payload(PayloadError::Overflow) => {
+                self.malformed("has a line that is too long")
+            }
             MultipartError::Payload(error) => self.body.explain(error),
-            error => self.body.explain(error),
+            MultipartError::Incomplete => {
+                Problem::malformed("The form ends before its last boundary.")
+            }
+            MultipartError::Nested => self.malformed("has parts itself"),
+            MultipartError::Parse(_) => self.malformed("has headers that cannot be read"),
+            _ => self.malformed("does not begin and end with the boundary"),
         }
     }
 
@@ -258,28 +255,32 @@ impl FormReader<'_> {
     }
 }
 
-/// Returns the field name and the file name of a part. actix-multipart looks only at the first
-/// `Content-Type`, which must not be nested, and the first `Content-Disposition`.
-fn part_names(part: &Field) -> Result<(String, Option<String>), Problem> {
-    let mut types = part.headers().get_all(header::CONTENT_TYPE);
-    if types.any(|value| value.as_bytes().to_ascii_lowercase().starts_with(b"multipart/")) {
-        return Err(Problem::malformed("A part has parts itself."));
+/// Returns the field name and the file name of a part, or what is wrong with it. Its content is
+/// stored as it is sent, so it must not be encoded.
+fn part_names(part: &Field) -> Result<(String, Option<String>), &'static str> {
+    let headers = part.headers();
+    if headers.get_all(header::CONTENT_TYPE).any(|value| kind(value).starts_with("multipart/")) {
+        return Err("has parts itself");
     }
-    let mut dispositions = part.headers().get_all(header::CONTENT_DISPOSITION);
-    match (part.content_disposition(), dispositions.next(), dispositions.next()) {
-        (Some(parsed), Some(written), None) => names(parsed, written),
-        _ => Err(Problem::malformed("A part does not have one Content-Disposition.")),
+    let is_plain = |value| ["7bit", "8bit", "binary"].contains(&kind(value).as_str());
+    if !headers.get_all(CONTENT_TRANSFER_ENCODING).all(is_plain) {
+        return Err("has a Content-Transfer-Encoding: send its bytes as they are");
+    }
+    let mut dispositions = headers.get_all(header::CONTENT_DISPOSITION);
+    match (dispositions.next(), dispositions.next()) {
+        (Some(disposition), None) => names(disposition),
+        _ => Err("does not have one Content-Disposition"),
     }
 }
 
 /// Checks the content against the format that the extension names.
 fn recognize(format: Option<DocumentFormat>, path: &Path) -> io::Result<Content> {
-    let Some(format) = format else { return Ok(Content::Other) };
+    let Some(format) = format else { return Ok(Content::Other(None)) };
     catch_unwind(AssertUnwindSafe(|| check_content(format, path))).unwrap_or_else(|_| {
         // A file that makes a container parser panic is not a valid document. The panic hook has
         // logged the panic without its message, which may quote the file.
         tracing::error!(?format, "content check panicked");
-        Ok(Content::Other)
+        Ok(Content::Other(None))
     })
 }
 

@@ -9,13 +9,11 @@ use actix_web::{
     Error, HttpMessage as _, HttpRequest,
     body::{BoxBody, MessageBody},
     dev::{ServiceRequest, ServiceResponse},
-    error::InternalError,
     http::{
         ConnectionType, Method,
         header::{self, HeaderValue},
     },
     middleware::Next,
-    web,
 };
 use tracing::{Instrument as _, Span};
 
@@ -24,15 +22,12 @@ use crate::{
     body::kept::{Answer, KeptBody},
     observe::{
         metrics::known_method,
-        request_notes::{
-            KeyNote, OrderNote, OverConcurrencyLimit, RejectedPeer, RequestId, WebhookNote,
-            X_REQUEST_ID,
-        },
+        request_notes::{Notes, RequestId, X_REQUEST_ID},
         trace::{TraceRequests, TracedAnswer},
     },
     respond::problem::{Problem, ProblemCode},
-    serve::guard::{Connection, InProgress, Refused},
-    state::Api,
+    serve::guard::Connection,
+    state::{Api, State},
 };
 
 const AFTER_DOUBTFUL_END: &str = "The answer to the request before this one closes the connection. \
@@ -40,54 +35,28 @@ const AFTER_DOUBTFUL_END: &str = "The answer to the request before this one clos
 
 /// Observes a request from its head to the head of its answer.
 pub(crate) async fn observe(
-    api: web::Data<Api>,
+    api: State,
     mut request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let started = Instant::now();
-    let id = Some(request.request())
-        .filter(|request| peer::is_trusted_proxy(request, &api.trusted_proxies))
-        .and_then(RequestId::given)
-        .unwrap_or_else(|| RequestId::random(&*api.entropy));
-    let (id, span, traced) = begin_span(&api, &request, id);
+    let (id, span, traced) = begin_span(&api, request.request());
     request.extensions_mut().insert(id.clone());
-    let body = KeptBody::share(&mut request, started);
+    let mut body = KeptBody::share(&mut request, started);
     let is_head = *request.method() == Method::HEAD;
     let connection = request.request().conn_data::<Arc<Connection>>().cloned();
     api.closing.request_started();
-    let begun = connection.map(|connection| connection.begin(request.head()));
-    let must_reject =
-        matches!(begun, Some(None)) || request.request().conn_data::<Refused>().is_some();
-    let in_progress = begun.flatten();
-    let answered = if must_reject {
-        Ok(request.into_response(Problem::malformed(AFTER_DOUBTFUL_END).response(&id)))
+    let in_progress = connection.as_ref().map(|connection| connection.begin(request.head()));
+    let mut response = if let Some(None) = in_progress {
+        request.into_response(Problem::malformed(AFTER_DOUBTFUL_END).response(&id))
     } else {
-        let answered = next.call(request).instrument(span.clone()).await;
-        answered.map(ServiceResponse::map_into_boxed_body)
+        next.call(request).instrument(span.clone()).await?.map_into_boxed_body()
     };
+    let duration = body.arrived().elapsed();
     body.skip_arrived().await;
-    let must_close = must_reject
-        || api.closing.has_begun()
-        || in_progress.as_ref().is_some_and(InProgress::must_close);
-    let mut response = match answered {
-        Ok(response) => response,
-        // Errors of actix become problem responses, too.
-        Err(error) => {
-            let problem = if error.as_response_error().status_code().is_server_error() {
-                Problem::internal()
-            } else {
-                Problem::malformed(error.to_string())
-            };
-            let mut response = problem.response(&id);
-            if must_close {
-                response.head_mut().set_connection_type(ConnectionType::Close);
-            }
-            return Err(InternalError::from_response(error, response).into());
-        }
-    };
     let route = response.request().match_pattern().unwrap_or_else(|| "unmatched".to_owned());
     let status = response.status().as_u16();
-    count(&api, response.request(), status, body.arrived().elapsed(), &route);
+    count(&api, response.request(), status, duration, &route);
     span.in_scope(|| log(&api, response.request(), status, started.elapsed(), &route));
     if let Some(traces) = traced {
         let request = response.request();
@@ -96,19 +65,22 @@ pub(crate) async fn observe(
         traces.answered(&span, &TracedAnswer { method, route: &route, status, problem });
     }
     add_headers(&mut response, &id);
-    if must_close {
+    if api.closing.has_begun() || connection.is_some_and(|connection| connection.must_close()) {
         response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
-    let keep = |_: &mut _, answer| Answer::new(answer, is_head, body, in_progress);
+    let request = (body, in_progress.flatten());
+    let keep = |_: &mut _, content| Answer { content, is_head, _request: request };
     Ok(response.map_body(keep).map_into_boxed_body())
 }
 
 /// Begins the span of a request, and its trace if traces are exported. Returns what exports it.
 fn begin_span<'a>(
     api: &'a Api,
-    request: &ServiceRequest,
-    id: RequestId,
+    request: &HttpRequest,
 ) -> (RequestId, Span, Option<&'a dyn TraceRequests>) {
+    let is_from_proxy = peer::is_trusted_proxy(request, &api.trusted_proxies);
+    let given = is_from_proxy.then(|| RequestId::given(request)).flatten();
+    let id = given.unwrap_or_else(|| RequestId::random(&*api.entropy));
     let Some(traces) = api.traces.as_deref() else {
         // A span of the highest level, so that every line of the request has its id.
         let span = tracing::error_span!("request", request_id = id.as_str());
@@ -127,7 +99,7 @@ fn count(api: &Api, request: &HttpRequest, status: u16, duration: Duration, rout
             api.metrics.duplicates.inc();
         }
     }
-    if extensions.contains::<OverConcurrencyLimit>() {
+    if extensions.get::<Notes>().is_some_and(|notes| notes.is_over_limit) {
         api.metrics.over_concurrency_limit.inc();
     }
 }
@@ -137,23 +109,16 @@ fn count(api: &Api, request: &HttpRequest, status: u16, duration: Duration, rout
 fn log(api: &Api, request: &HttpRequest, status: u16, duration: Duration, route: &str) {
     let (method, milliseconds) = (known_method(request.method()), duration.as_secs_f64() * 1e3);
     let extensions = request.extensions();
-    let api_key = extensions.get::<KeyNote>().map(|key| key.0.0);
+    let notes = extensions.get::<Notes>().copied().unwrap_or_default();
     let code = extensions.get::<ProblemCode>();
     let problem = code.map(|code| code.as_str());
-    let rejected = extensions.get::<RejectedPeer>().map(|peer| peer.0);
-    let peer = rejected.map(tracing::field::display);
-    let order = extensions.get::<OrderNote>();
-    let webhook = extensions.get::<WebhookNote>();
-    let message = match (order, webhook) {
-        (Some(order), _) => order.message,
-        (None, Some(webhook)) => webhook.message,
-        _ if extensions.contains::<OverConcurrencyLimit>() => "concurrency limit reached",
-        _ => "answered",
-    };
+    let peer = notes.rejected_peer.map(tracing::field::display);
+    let usual = if notes.is_over_limit { "concurrency limit reached" } else { "answered" };
+    let message = notes.message.unwrap_or(usual);
     let peer_of = || peer::address(request, &api.trusted_proxies);
-    let left_out = extensions.contains::<OverConcurrencyLimit>()
+    let left_out = notes.is_over_limit
         || code.is_some_and(|code| code.is_cheap())
-            && rejected.or_else(peer_of).is_some_and(|peer| !api.rates.may_log(peer));
+            && notes.rejected_peer.or_else(peer_of).is_some_and(|peer| !api.rates.may_log(peer));
     macro_rules! write_line {
         ($level:ident) => {
             tracing::$level!(
@@ -161,14 +126,14 @@ fn log(api: &Api, request: &HttpRequest, status: u16, duration: Duration, route:
                 route,
                 status,
                 milliseconds,
-                api_key,
+                api_key = notes.api_key.map(|key| key.0),
                 problem,
                 peer,
-                order_id = order.map(|order| order.order_id),
-                documents = order.and_then(|order| order.documents),
-                document = order.and_then(|order| order.document),
-                test = order.and_then(|order| order.test),
-                webhook_id = webhook.map(|webhook| webhook.id.0),
+                order_id = notes.order.map(|order| order.0),
+                documents = notes.documents,
+                document = notes.document,
+                test = notes.is_test,
+                webhook_id = notes.webhook.map(|webhook| webhook.0),
                 "{message}"
             )
         };
@@ -181,13 +146,15 @@ fn log(api: &Api, request: &HttpRequest, status: u16, duration: Duration, route:
 }
 
 fn add_headers(response: &mut ServiceResponse, id: &RequestId) {
-    let allowance = response.request().extensions().get::<Allowance>().copied();
+    let allowance =
+        response.request().extensions().get::<Notes>().and_then(|notes| notes.allowance);
     let headers = response.headers_mut();
-    for (name, value) in allowance.into_iter().flat_map(Allowance::headers) {
-        headers.insert(name, value);
-    }
-    if let Ok(id) = HeaderValue::from_str(id.as_str()) {
-        headers.insert(X_REQUEST_ID, id);
+    let quota = allowance.into_iter().flat_map(Allowance::headers);
+    for (name, value) in quota.chain([(X_REQUEST_ID, id.as_str().to_owned())]) {
+        // Names, digits and identifiers are always valid values.
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(name, value);
+        }
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if !headers.contains_key(header::CACHE_CONTROL) {

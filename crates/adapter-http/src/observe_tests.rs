@@ -12,7 +12,7 @@ use crate::{observe::trace::RequestTrace, test_support::Ports};
 /// Sends a request with these ids from an address. Returns the id of the answer.
 async fn answered_id(peer: &str, ids: &[&str]) -> String {
     let ports = Ports { trusted_proxies: vec!["10.0.0.0/8".parse().unwrap()], ..Ports::new() };
-    let mut request = TestRequest::get().uri("/").peer_addr(peer.parse().unwrap());
+    let mut request = TestRequest::get().uri("/none").peer_addr(peer.parse().unwrap());
     for id in ids {
         request = request.append_header(("x-request-id", *id));
     }

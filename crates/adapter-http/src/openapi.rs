@@ -9,13 +9,13 @@ pub(crate) mod docs_page;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use actix_web::{HttpResponse, http::header::ContentType, web};
+use actix_web::{HttpResponse, http::header::ContentType};
 use domain::{
     document::DocumentLimits, duplicate_window::DuplicateWindow, idempotency::DEFAULT_RETENTION,
 };
 use time::Duration;
 
-use crate::state::Api;
+use crate::state::State;
 
 /// Path of the document, below the base path.
 pub(crate) const PATH: &str = "/openapi.json";
@@ -49,7 +49,7 @@ impl Default for OpenApiSettings {
 }
 
 /// Answers with the document of this service.
-pub(crate) async fn serve(api: web::Data<Api>) -> HttpResponse {
+pub(crate) async fn serve(api: State) -> HttpResponse {
     let document = document(&OpenApiSettings {
         base_path: api.base_path.clone(),
         max_document_bytes: api.limits.max_bytes,

@@ -4,6 +4,5 @@ pub(crate) mod answer;
 pub(crate) mod conditional;
 pub(crate) mod instants;
 pub(crate) mod list;
-pub(crate) mod paging;
 pub(crate) mod path_number;
 pub(crate) mod problem;

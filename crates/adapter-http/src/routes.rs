@@ -12,41 +12,44 @@ use crate::{
     observe::ops,
     openapi::{self, docs_page},
     orders::{
-        self,
-        create::{create_form, create_json},
+        create::{add_documents, create_form, create_json},
         path,
+        read::{list_orders, read_document, read_order},
     },
     respond::{
-        answer::reject,
+        answer::{Answer, answer, reject},
         problem::{Problem, ProblemCode},
     },
-    webhooks,
+    webhooks::{
+        deliveries, endpoint,
+        path::{DELIVERIES, REPLAY, REPLAY_DELIVERY, ROTATE_SECRET, TEST, WEBHOOK, WEBHOOKS},
+    },
 };
 
 /// Returns the operations of the API: each path below the base path, and its methods. The OpenAPI
 /// document describes them all.
-pub(crate) fn operations() -> [(&'static str, MethodRoutes); 13] {
-    let both = |first: MethodRoutes, second| first.into_iter().chain(second).collect();
+pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 13] {
     [
-        (create_json::PATH, post(orders::create)),
-        (create_form::PATH, post(orders::create_with_documents)),
-        (path::ORDERS, get(orders::list_orders)),
-        (path::ORDER, get(orders::read_order)),
-        (path::DOCUMENTS, both(get(orders::list_documents), post(orders::add_documents))),
-        (path::DOCUMENT, get(orders::read_document)),
-        (webhooks::path::WEBHOOKS, both(get(webhooks::list), post(webhooks::create))),
+        (create_json::PATH, vec![on(POST, create_json::create)]),
+        (create_form::PATH, vec![on(POST, create_form::create)]),
+        (path::ORDERS, vec![on(GET, list_orders::list)]),
+        (path::ORDER, vec![on(GET, read_order::read)]),
+        (path::DOCUMENTS, vec![on(GET, read_order::list_documents), on(POST, add_documents::add)]),
+        (path::DOCUMENT, vec![on(GET, read_document::read)]),
+        (WEBHOOKS, vec![on(GET, endpoint::list), on(POST, endpoint::create)]),
         (
-            webhooks::path::WEBHOOK,
-            both(
-                both(get(webhooks::read), on(Method::PATCH, webhooks::change)),
-                on(Method::DELETE, webhooks::delete),
-            ),
+            WEBHOOK,
+            vec![
+                on(GET, endpoint::read),
+                on(&[Method::PATCH], endpoint::change),
+                on(&[Method::DELETE], endpoint::delete),
+            ],
         ),
-        (webhooks::path::ROTATE_SECRET, post(webhooks::rotate_secret)),
-        (webhooks::path::TEST, post(webhooks::test)),
-        (webhooks::path::DELIVERIES, get(webhooks::list_deliveries)),
-        (webhooks::path::REPLAY_DELIVERY, post(webhooks::replay_delivery)),
-        (webhooks::path::REPLAY, post(webhooks::replay)),
+        (ROTATE_SECRET, vec![on(POST, endpoint::rotate_secret)]),
+        (TEST, vec![on(POST, deliveries::test)]),
+        (DELIVERIES, vec![on(GET, deliveries::list)]),
+        (REPLAY_DELIVERY, vec![on(POST, deliveries::replay_delivery)]),
+        (REPLAY, vec![on(POST, deliveries::replay)]),
     ]
 }
 
@@ -57,11 +60,12 @@ pub(crate) fn configure(config: &mut ServiceConfig, base_path: &str) {
         config.service(resource(&at(path), routes));
     }
     config
-        .service(resource(&at(openapi::PATH), get(openapi::serve)))
-        .service(resource(&at(docs_page::TRAILING_SLASH), get(docs_page::redirect)));
+        .service(resource(&at(openapi::PATH), vec![plain(GET, &openapi::serve)]))
+        .service(resource(&at("/"), vec![plain(GET, &docs_page::redirect_root)]))
+        .service(resource(&at(docs_page::TRAILING_SLASH), vec![plain(GET, &docs_page::redirect)]));
     for file in &docs_page::FILES {
         let send = move |request: HttpRequest| ready(file.response(&request));
-        config.service(resource(&at(&file.path()), get(send)));
+        config.service(resource(&at(&file.path()), vec![plain(GET, &send)]));
     }
     config.default_service(web::to(async |request: HttpRequest| {
         reject(&request, &Problem::new(ProblemCode::NotFound, "This path does not exist."))
@@ -71,39 +75,40 @@ pub(crate) fn configure(config: &mut ServiceConfig, base_path: &str) {
 /// Adds the operators' paths to an application.
 pub(crate) fn configure_ops(config: &mut ServiceConfig) {
     config
-        .service(resource("/healthz", get(ops::healthz)))
-        .service(resource("/readyz", get(ops::readyz)))
-        .service(resource("/metrics", get(ops::metrics)));
+        .service(resource("/healthz", vec![plain(GET, &ops::healthz)]))
+        .service(resource("/readyz", vec![plain(GET, &ops::readyz)]))
+        .service(resource("/metrics", vec![plain(GET, &ops::metrics)]));
 }
 
-/// The methods of a path and their handlers.
+/// Methods and their handlers.
 type MethodRoutes = Vec<(Method, Route)>;
 
-fn post<Args: FromRequest + 'static, H: Handler<Args>>(handler: H) -> MethodRoutes
-where
-    H::Output: Responder + 'static,
-{
-    on(Method::POST, handler)
+const POST: &[Method] = &[Method::POST];
+/// The server leaves out the body of an answer to `HEAD`.
+const GET: &[Method] = &[Method::GET, Method::HEAD];
+
+/// Routes methods to an operation of the API.
+fn on<Args: FromRequest + 'static, H: Handler<Args, Output = Answer>>(
+    methods: &[Method],
+    handler: H,
+) -> MethodRoutes {
+    plain(methods, &move |request, args: Args| answer(request, handler.call(args)))
 }
 
-fn on<Args: FromRequest + 'static, H: Handler<Args>>(method: Method, handler: H) -> MethodRoutes
+fn plain<Args: FromRequest + 'static, H: Handler<Args>>(
+    methods: &[Method],
+    handler: &H,
+) -> MethodRoutes
 where
     H::Output: Responder + 'static,
 {
-    vec![(method.clone(), web::method(method).to(handler))]
-}
-
-/// Answers `HEAD`, too; the server leaves out the body.
-fn get<Args: FromRequest + 'static, H: Handler<Args>>(handler: H) -> MethodRoutes
-where
-    H::Output: Responder + 'static,
-{
-    vec![(Method::GET, web::get().to(handler.clone())), (Method::HEAD, web::head().to(handler))]
+    let route = |method: &Method| (method.clone(), web::method(method.clone()).to(handler.clone()));
+    methods.iter().map(route).collect()
 }
 
 /// Builds a path. Other methods than those of its routes are answered with 405 and `Allow`.
-fn resource(path: &str, routes: MethodRoutes) -> Resource {
-    let (methods, routes): (Vec<Method>, Vec<Route>) = routes.into_iter().unzip();
+fn resource(path: &str, routes: Vec<MethodRoutes>) -> Resource {
+    let (methods, routes): (Vec<Method>, Vec<Route>) = routes.into_iter().flatten().unzip();
     let allow = methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
     let not_allowed =
         move |request: HttpRequest| ready(reject(&request, &Problem::method_not_allowed(&allow)));
@@ -129,6 +134,12 @@ mod tests {
         let request = TestRequest::get().uri("/api/unknown");
 
         Ports::without_key().api().send(request).await.problem(404, "not_found");
+    }
+
+    #[actix_web::test]
+    async fn root_leads_to_the_documentation() {
+        let found = Ports::without_key().api().send(TestRequest::get().uri("/")).await;
+        assert_eq!((found.status.as_u16(), found.header("location")), (302, "docs"));
     }
 
     #[actix_web::test]

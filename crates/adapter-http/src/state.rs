@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use actix_web::web;
 use domain::{
     api_key::manage_keys::ManageKeys,
     document::DocumentLimits,
@@ -13,15 +14,17 @@ use ipnet::IpNet;
 
 use crate::{
     access::{
-        concurrency_limit::ConcurrencyLimit,
         in_progress::{InProgress, KeysInProgress},
+        limits::{BodyLimit, ConcurrencyLimit},
         rate_limit::RateLimits,
     },
-    body::limit::BodyLimit,
     form::Spool,
     observe::{metrics::ApiMetrics, trace::TraceRequests},
     serve::{closing::Closing, detached_tasks::DetachedTasks, guard::Connections},
 };
+
+/// The state of a handler.
+pub(crate) type State = web::Data<Api>;
 
 /// The use cases, limits and settings of the API.
 pub struct Api {

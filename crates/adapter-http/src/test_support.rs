@@ -11,14 +11,12 @@ use actix_web::{
     test::{TestRequest, init_service},
     web,
 };
-use async_trait::async_trait;
 use bytes::Bytes;
 use domain::{
     api_key::{ApiKey, ApiKeyId, NewApiKey, PresentedKey, Rate, Scope, manage_keys::ManageKeys},
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
-    idempotency::{AddedRange, DEFAULT_RETENTION},
-    order::OrderId,
+    idempotency::DEFAULT_RETENTION,
     orders::{
         add_documents::AddDocuments, create_order::CreateOrder, intake::Intake,
         read_order::ReadOrder, scan_documents::ScanDocuments,
@@ -26,23 +24,23 @@ use domain::{
     ports::{
         MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockIdempotencyLedger,
         MockOrderReader, MockOrderRepo, MockSecretBox, MockUploadLedger, MockWebhookQueue,
-        MockWebhookRepo, MockWebhookSender, NewDocuments, NewOrder, OrderRepo, StoreError,
-        WriteError,
+        MockWebhookRepo, MockWebhookSender,
     },
     webhook::manage_webhooks::ManageWebhooks,
 };
+use futures_util::FutureExt as _;
 use ipnet::IpNet;
 use prometheus::{Registry, TextEncoder};
 use serde_json::Value;
 use tempfile::TempDir;
 use time::{OffsetDateTime, macros::datetime};
-use tokio::sync::Semaphore;
 
 use crate::{
     ApiMetrics, BodyLimit, Closing, ConcurrencyLimit, Connections, DetachedTasks, InProgress,
     KeysInProgress, RateLimits, Spool,
     observe::{observe, trace::TraceRequests},
     openapi::tests::assert_described,
+    respond::problem::Problem,
     routes,
     state::Api,
 };
@@ -74,15 +72,22 @@ pub(crate) struct Ports {
     pub(crate) rate: Rate,
     pub(crate) trusted_proxies: Vec<IpNet>,
     pub(crate) traces: Option<Arc<dyn TraceRequests>>,
-    /// With a semaphore, each order waits for one of its permits before it is created.
-    pub(crate) hold: Option<Arc<Semaphore>>,
 }
 
 impl Ports {
     /// Creates mocks that know one API key, which [`TestApi::post`] sends.
     pub(crate) fn new() -> Self {
+        Self::with_key(|_| {})
+    }
+
+    /// Creates mocks that know the API key with this change.
+    pub(crate) fn with_key(change: fn(&mut NewApiKey)) -> Self {
         let mut ports = Self::without_key();
-        ports.keys.expect_find().returning(|_| Ok(Some(api_key())));
+        ports.keys.expect_find().returning(move |_| {
+            let mut key = api_key();
+            change(&mut key.key);
+            Ok(Some(key))
+        });
         ports
     }
 
@@ -106,7 +111,6 @@ impl Ports {
             rate: Rate { per_second: 0, burst: 0 },
             trusted_proxies: Vec::new(),
             traces: None,
-            hold: None,
         }
     }
 
@@ -118,7 +122,7 @@ impl Ports {
         let (clock, entropy) = (Arc::new(clock), Arc::new(entropy()));
         let registry = Registry::new();
         let intake = Intake {
-            orders: Arc::new(HeldOrders { orders: self.orders, hold: self.hold }),
+            orders: Arc::new(self.orders),
             reader: Arc::new(self.reader),
             uploads: Arc::new(self.uploads),
             idempotency: Arc::new(self.idempotency),
@@ -213,43 +217,10 @@ impl TestApi {
 }
 
 impl TestApi {
-    /// Waits until all detached tasks have ended.
-    pub(crate) async fn finish(&self) {
-        self.api.detached.finish().await;
-    }
-
     /// Returns whether the metrics have this line.
     pub(crate) fn has_metric(&self, line: &str) -> bool {
         let text = TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
         text.lines().any(|found| found == line)
-    }
-}
-
-/// Orders that wait before they are created.
-struct HeldOrders {
-    orders: MockOrderRepo,
-    hold: Option<Arc<Semaphore>>,
-}
-
-#[async_trait]
-impl OrderRepo for HeldOrders {
-    async fn create(
-        &self,
-        order: &NewOrder,
-        window: DuplicateWindow,
-    ) -> Result<OrderId, WriteError> {
-        if let Some(hold) = &self.hold {
-            hold.acquire().await.unwrap().forget();
-        }
-        self.orders.create(order, window).await
-    }
-
-    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, WriteError> {
-        self.orders.add_documents(new).await
-    }
-
-    async fn check(&self) -> Result<(), StoreError> {
-        self.orders.check().await
     }
 }
 
@@ -272,10 +243,44 @@ impl Answer {
         &self.body
     }
 
+    /// Asserts that fields or parameters are invalid. Returns the pointer or name of each, and the
+    /// code.
+    #[track_caller]
+    pub(crate) fn errors(&self) -> Vec<(&str, &str)> {
+        let errors = self.problem(400, "validation_failed")["errors"].as_array().unwrap();
+        errors
+            .iter()
+            .map(|error| {
+                let place = error["pointer"].as_str().or(error["parameter"].as_str());
+                (place.unwrap(), error["code"].as_str().unwrap())
+            })
+            .collect()
+    }
+
     #[track_caller]
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).unwrap().to_str().unwrap()
     }
+}
+
+/// Builds a part of a form with the boundary `b`.
+pub(crate) fn part(disposition: &str, content: &[u8]) -> Vec<u8> {
+    let head = format!("--b\r\nContent-Disposition: form-data; {disposition}\r\n\r\n");
+    [head.as_bytes(), content, b"\r\n"].concat()
+}
+
+/// Builds a request with a form of these parts.
+pub(crate) fn form(path: &str, parts: &[u8]) -> TestRequest {
+    TestApi::post(path)
+        .insert_header(("content-type", "multipart/form-data; boundary=b"))
+        .set_payload([parts, b"--b--\r\n"].concat())
+}
+
+/// Returns the body of a problem.
+pub(crate) fn body_of(problem: &Problem) -> Value {
+    let response = problem.response(&"5a1c0e9d7b3f4a2286c0d1e5".into());
+    let body = to_bytes(response.into_body()).now_or_never().unwrap().unwrap();
+    serde_json::from_slice(&body).unwrap()
 }
 
 fn entropy() -> MockEntropy {

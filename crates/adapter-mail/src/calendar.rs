@@ -34,8 +34,8 @@ pub(crate) fn calendar(stored: &StoredOrder) -> Result<String, Format> {
     file.text("LOCATION", &address_line(signing.signing_location()));
     file.text("DESCRIPTION", &format!("Order {id}\n{}", appointment(&order.appointment)?));
     match order.appointment.time {
-        AppointmentTime::At(at) => file.span(at.utc, at.utc.checked_add(LENGTH))?,
-        AppointmentTime::Between { start, end } => file.span(start.utc, Some(end.utc))?,
+        AppointmentTime::At(at) => file.span(at.utc, at.utc.saturating_add(LENGTH))?,
+        AppointmentTime::Between { start, end } => file.span(start.utc, end.utc)?,
         AppointmentTime::Anytime => file.day(order.appointment.date)?,
     }
     file.line("END:VEVENT");
@@ -49,11 +49,9 @@ struct File(String);
 impl File {
     /// Adds a time from one instant to another. Instants in UTC need no definition of their zone,
     /// which mail programs read differently.
-    fn span(&mut self, start: OffsetDateTime, end: Option<OffsetDateTime>) -> Result<(), Format> {
+    fn span(&mut self, start: OffsetDateTime, end: OffsetDateTime) -> Result<(), Format> {
         self.line(&format!("DTSTART:{}", instant(start)?));
-        if let Some(end) = end {
-            self.line(&format!("DTEND:{}", instant(end)?));
-        }
+        self.line(&format!("DTEND:{}", instant(end)?));
         Ok(())
     }
 
@@ -61,9 +59,8 @@ impl File {
     fn day(&mut self, date: Date) -> Result<(), Format> {
         let form = format_description!("[year][month][day]");
         self.line(&format!("DTSTART;VALUE=DATE:{}", date.format(form)?));
-        if let Some(next) = date.next_day() {
-            self.line(&format!("DTEND;VALUE=DATE:{}", next.format(form)?));
-        }
+        let next = date.next_day().unwrap_or(date);
+        self.line(&format!("DTEND;VALUE=DATE:{}", next.format(form)?));
         self.line("TRANSP:TRANSPARENT");
         Ok(())
     }

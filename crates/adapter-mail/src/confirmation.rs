@@ -3,21 +3,16 @@
 use askama::Template;
 use domain::{
     appointment::{Appointment, AppointmentTime},
-    order::{SigningDetails, SigningLocation, StoredOrder},
+    order::{SigningLocation, StoredOrder},
 };
 use time::{OffsetDateTime, Time, macros::format_description};
 
 use crate::language::language_name;
 
-/// A label and its value, one line of the mail.
-struct Fact {
-    label: &'static str,
-    value: String,
-}
-
 /// The confirmation of an order, rendered as text and as HTML.
 pub(crate) struct Confirmation {
-    facts: Vec<Fact>,
+    /// Lines of the mail: a label and its value.
+    facts: Vec<(&'static str, String)>,
     instructions: Vec<String>,
 }
 
@@ -33,6 +28,12 @@ impl Confirmation {
     pub(crate) fn new(stored: &StoredOrder) -> Result<Self, time::error::Format> {
         let order = &stored.order;
         let signing = &order.signing;
+        let location = if signing.is_property_address_same {
+            "At the property".to_owned()
+        } else {
+            address_line(signing.signing_location())
+        };
+        let scanbacks = if signing.scanbacks_required { "required" } else { "not required" };
         let facts = [
             ("Order", Some(stored.id.0.to_string())),
             ("File number", Some(order.file_number.as_str().to_owned())),
@@ -40,20 +41,20 @@ impl Confirmation {
             ("Signing type", Some(signing.signing_type.clone())),
             ("Appointment", Some(appointment(&order.appointment)?)),
             ("Property", Some(address_line(signing.property.clone().into()))),
-            ("Signing location", Some(location(signing))),
+            ("Signing location", Some(location)),
             ("Signer", Some(signing.signer.name.clone())),
             ("Co-signer", signing.co_signer.name.clone()),
             ("Language", Some(language_name(&signing.language))),
-            ("Remote online notarization (RON)", Some(yes_or_no(signing.ron_signing))),
-            ("Scanbacks", Some(required_or_not(signing.scanbacks_required))),
+            (
+                "Remote online notarization (RON)",
+                Some(if signing.ron_signing { "yes" } else { "no" }.to_owned()),
+            ),
+            ("Scanbacks", Some(scanbacks.to_owned())),
             ("Lender", signing.lender.clone()),
             ("Documents", Some(documents(stored))),
             ("Received", Some(instant(stored.created_at)?)),
         ];
-        let facts = facts
-            .into_iter()
-            .filter_map(|(label, value)| value.map(|value| Fact { label, value }))
-            .collect();
+        let facts = facts.into_iter().filter_map(|(label, value)| Some((label, value?))).collect();
         // A mail program does not treat a lone carriage return as a line end.
         let instructions = signing
             .special_instructions
@@ -94,13 +95,6 @@ fn instant(instant: OffsetDateTime) -> Result<String, time::error::Format> {
     instant.format(format_description!("[year]-[month]-[day] [hour]:[minute] UTC"))
 }
 
-fn location(signing: &SigningDetails) -> String {
-    if signing.is_property_address_same {
-        return "At the property".to_owned();
-    }
-    address_line(signing.signing_location())
-}
-
 /// Formats an address as one line. Clients often put the whole address into its first field; if that
 /// ends with the other fields, they would only repeat it.
 pub(crate) fn address_line(
@@ -127,12 +121,4 @@ fn documents(stored: &StoredOrder) -> String {
     } else {
         format!("{} ({})", names.len(), names.join(", "))
     }
-}
-
-fn yes_or_no(flag: bool) -> String {
-    if flag { "yes" } else { "no" }.to_owned()
-}
-
-fn required_or_not(flag: bool) -> String {
-    if flag { "required" } else { "not required" }.to_owned()
 }

@@ -16,9 +16,8 @@ const NAMES: &str = "\
 /// `Spanish`, is already in words.
 pub(crate) fn language_name(language: &str) -> String {
     let (code, region) = language.split_at(language.find(['-', '_']).unwrap_or(language.len()));
-    let name = NAMES.split(", ").filter_map(|entry| entry.split_once(' '));
-    let name = name.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(code));
-    match name {
+    let mut names = NAMES.split(", ").filter_map(|entry| entry.split_once(' '));
+    match names.find(|(known, _)| known.eq_ignore_ascii_case(code)) {
         Some((_, name)) if region.is_empty() => name.to_owned(),
         // The region may matter, such as in `zh-Hant` and `pt-BR`.
         Some((_, name)) => format!("{name} ({language})"),

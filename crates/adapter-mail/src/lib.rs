@@ -20,19 +20,17 @@
 
 mod calendar;
 mod confirmation;
-mod erased_mails;
 mod language;
 mod mail_drop;
 mod message;
 mod notice;
-mod old_mails;
 mod open;
+mod removal;
 mod sender;
 mod smtp;
 
-pub use erased_mails::{MailsOf, remove_mails};
 pub use mail_drop::MailDrop;
-pub use old_mails::RemoveOldMails;
 pub use open::{OpenError, folder, open};
+pub use removal::{MailsOf, RemoveOldMails, remove_mails};
 pub use sender::{InvalidSender, Sender};
 pub use smtp::{MAX_CONNECTIONS, is_refusal};

@@ -17,11 +17,7 @@ use domain::{
 use lettre::Message;
 use tokio::task::spawn_blocking;
 
-use crate::{
-    OpenError, Sender,
-    message::{message_key, render},
-    notice,
-};
+use crate::{OpenError, Sender, message::render, notice};
 
 /// Beginning and end of the name of a file that is being written.
 pub(crate) const UNFINISHED: (&str, &str) = (".", ".tmp");
@@ -71,9 +67,13 @@ fn unavailable(error: io::Error) -> NotifyError {
     NotifyError::Unavailable(error.into())
 }
 
-/// The message of a panic may quote the mail, so it is not passed on.
-fn panicked<E>(_: E) -> Result<(), NotifyError> {
-    Err(NotifyError::Transient("the file operation panicked".into()))
+/// Runs work on a thread for blocking work. The message of a panic may quote the mail, so it is not
+/// passed on.
+async fn blocking(
+    work: impl FnOnce() -> Result<(), NotifyError> + Send + 'static,
+) -> Result<(), NotifyError> {
+    let panicked = |_| NotifyError::Transient("the file operation panicked".into());
+    spawn_blocking(work).await.map_err(panicked)?
 }
 
 #[async_trait]
@@ -89,16 +89,14 @@ impl Notifier for MailDrop {
     async fn check(&self) -> Result<(), NotifyError> {
         let folder = Arc::clone(&self.folder);
         // The file has no name and disappears when it is closed.
-        let check = move || tempfile::tempfile_in(&folder).map(drop).map_err(unavailable);
-        spawn_blocking(check).await.unwrap_or_else(panicked)
+        blocking(move || tempfile::tempfile_in(&folder).map(drop).map_err(unavailable)).await
     }
 }
 
 impl MailDrop {
     async fn write(&self, key: &str, mail: &Message) -> Result<(), NotifyError> {
-        let name = format!("{}.eml", message_key(key)?);
+        let name = format!("{key}.eml");
         let (folder, content) = (Arc::clone(&self.folder), mail.formatted());
-        let write = move || write_file(&folder, &name, &content);
-        spawn_blocking(write).await.unwrap_or_else(panicked)
+        blocking(move || write_file(&folder, &name, &content)).await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    time::{Duration, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use askama::Template as _;
@@ -37,17 +37,6 @@ pub(crate) fn order_of_subject(subject: &str) -> Option<OrderId> {
     id.parse().ok().map(OrderId)
 }
 
-/// Returns the message key, which becomes part of a header and of a file name.
-pub(crate) fn message_key(key: &str) -> Result<&str, NotifyError> {
-    let valid = (1..=64).contains(&key.len())
-        && key.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase());
-    if valid {
-        Ok(key)
-    } else {
-        Err(permanent("the message key is not 1 to 64 digits and lower-case letters"))
-    }
-}
-
 /// Builds everything but the body of a mail. Deterministic: equal arguments give equal bytes.
 pub(crate) fn head(
     sender: &Sender,
@@ -56,11 +45,8 @@ pub(crate) fn head(
     subject: String,
     date: OffsetDateTime,
 ) -> Result<MessageBuilder, NotifyError> {
-    let key = message_key(key)?;
-    let from = sender.mailbox().clone();
+    let from = sender.0.clone();
     let to: Address = recipient.as_str().parse().map_err(permanent)?;
-    let date = u64::try_from(date.unix_timestamp())
-        .map_err(|_| permanent("the mail has a date before 1970"))?;
     Ok(Message::builder()
         // Lettre would otherwise derive the envelope from the headers.
         .envelope(Envelope::new(Some(from.email.clone()), vec![to.clone()]).map_err(permanent)?)
@@ -68,7 +54,8 @@ pub(crate) fn head(
         .from(from)
         .to(Mailbox::new(None, to))
         .raw_header(subject_header(subject).map_err(permanent)?)
-        .date(UNIX_EPOCH + Duration::from_secs(date))
+        // Lettre cannot write an earlier date.
+        .date(SystemTime::from(date).max(UNIX_EPOCH))
         .raw_header(HeaderValue::new(
             HeaderName::new_from_ascii_str("Auto-Submitted"),
             "auto-generated".to_owned(),

@@ -100,11 +100,6 @@ fn text_with(details: &Value) -> String {
 }
 
 #[test]
-fn equal_notifications_give_equal_bytes() {
-    assert_eq!(raw(&notification()), raw(&notification()));
-}
-
-#[test]
 fn message_id_is_key_and_sender_domain() {
     let notification = notification();
     let mail = ReceivedMail::parse(raw(&notification));
@@ -229,32 +224,16 @@ fn every_kind_of_appointment_is_shown() {
 }
 
 #[test]
-fn invalid_message_key_fails_for_good() {
-    for key in [
-        "",
-        "../../etc/passwd",
-        "a.b",
-        "ABC",
-        "a\r\nBcc: eve@example.com",
-        "a>",
-        "é",
-        &"a".repeat(65),
-    ] {
-        let notification = Notification { message_key: key.to_owned(), ..notification() };
-        assert!(
-            matches!(render(&sender(), &notification), Err(NotifyError::Permanent(_))),
-            "{key:?}"
-        );
-    }
-}
-
-#[test]
-fn order_from_before_1970_fails_for_good() {
+fn date_is_within_the_years_of_a_mail() {
     let mut notification = notification();
-    notification.order.created_at = datetime!(1969-12-31 23:59:59 UTC);
-    assert!(matches!(render(&sender(), &notification), Err(NotifyError::Permanent(_))));
-    notification.order.created_at = datetime!(9999-12-31 23:59:59 UTC);
-    raw(&notification);
+    for (created_at, date) in [
+        (datetime!(1969-12-31 23:59:59 UTC), datetime!(1970-01-01 0:00 UTC)),
+        (datetime!(9999-12-31 23:59:59 UTC), datetime!(9999-12-31 23:59:59 UTC)),
+    ] {
+        notification.order.created_at = created_at;
+        let sent = parsed(&raw(&notification)).date().unwrap().to_timestamp();
+        assert_eq!(sent, date.unix_timestamp());
+    }
 }
 
 fn subject_with(file_number: &str) -> String {
@@ -262,23 +241,6 @@ fn subject_with(file_number: &str) -> String {
     request["signingDetailsFormData"]["fileNumber"] = file_number.into();
     let raw = raw(&notification_for(request));
     parsed(&raw).subject().unwrap().to_owned()
-}
-
-#[test]
-fn subject_names_order_and_file_number() {
-    for file_number in [
-        "REFI-1",
-        "Zoë 李雷  é",
-        "two  spaces",
-        "=?utf-8?q?gotcha?=",
-        &"=?utf-8?q?a?= ".repeat(7),
-        &"a b ".repeat(25),
-    ] {
-        assert_eq!(
-            subject_with(file_number),
-            format!("Signing order 170017 received: file {}", file_number.trim())
-        );
-    }
 }
 
 /// `Auto-Submitted` keeps automatic responders from answering (RFC 3834).
@@ -479,7 +441,7 @@ proptest! {
 
     #[test]
     fn every_file_number_survives_encoding(
-        file_number in "[a-zA-Z0-9 =?_-]{1,100}|[é ]{1,100}\
+        file_number in "[a-zA-Z0-9 =?_-]{1,100}|[é ]{1,100}|(=\\?utf-8\\?q\\?[a-z]{1,9}\\?= ?){1,4}\
                         |([^\\p{C}\\p{Zl}\\p{Zp}]| |[a-z]){1,100}"
     ) {
         prop_assume!(!file_number.trim().is_empty());

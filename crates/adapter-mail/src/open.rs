@@ -5,19 +5,13 @@ use url::Url;
 
 use crate::{MailDrop, Sender, smtp::Smtp};
 
-/// Why mails cannot be sent to a URL. The text never repeats the URL, which may contain
+/// The reason why mails cannot be sent to a URL. The text never repeats the URL, which may contain
 /// credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The text is not a URL.
-    #[error("is not a URL; write file:///absolute/path, smtp://host or smtps://host")]
-    NotAUrl,
-    /// The scheme is unknown.
-    #[error("has an unknown scheme; write file:///absolute/path, smtp://host or smtps://host")]
-    UnknownScheme,
-    /// A `file:` URL is not just an absolute path.
-    #[error("must be of the form file:///absolute/path")]
-    NotAPath,
+    /// The URL is wrong. The text says what must be written.
+    #[error("{0}")]
+    Url(&'static str),
     /// The folder cannot be created or used.
     #[error("the folder {} cannot be used", path.display())]
     Folder {
@@ -26,21 +20,6 @@ pub enum OpenError {
         /// The cause.
         source: io::Error,
     },
-    /// The URL has no valid host, or has a path.
-    #[error(
-        "must be of the form smtp://host or smtps://host, optionally followed by :port and \
-         ?parameters"
-    )]
-    NotARelay,
-    /// The URL has a user without a password, a password without a user, or an undecodable one.
-    #[error("must have a user and a password before the host, both percent-encoded, or neither")]
-    Credentials,
-    /// The URL has an unknown, repeated, invalid or conflicting parameter.
-    #[error(
-        "takes ca=/absolute/path/to/root.pem, and with smtp:// also tls=required, \
-         tls=opportunistic or (without ca) tls=none, each once"
-    )]
-    Parameter,
     /// The root certificate cannot be read, or is not a certificate.
     #[error("the root certificate {} cannot be used", path.display())]
     RootCertificate {
@@ -57,15 +36,20 @@ pub enum OpenError {
 /// Opens the destination of mails that a URL names; the crate's documentation lists the schemes.
 /// Creates a missing folder. Does not connect to a relay.
 pub fn open(url: &str, sender: Sender) -> Result<Arc<dyn Notifier>, OpenError> {
-    let url = Url::parse(url).map_err(|_| OpenError::NotAUrl)?;
+    let url = Url::parse(url).map_err(|_| {
+        OpenError::Url("is not a URL; write file:///absolute/path, smtp://host or smtps://host")
+    })?;
     match url.scheme() {
-        "file" if url.query().is_none() && url.fragment().is_none() => {
-            let path = url.to_file_path().map_err(|()| OpenError::NotAPath)?;
-            Ok(Arc::new(MailDrop::in_folder(&path, sender)?))
+        "file" => {
+            let path = url.to_file_path().ok();
+            let path = path.filter(|_| url.query().is_none() && url.fragment().is_none());
+            let not_a_path = OpenError::Url("must be of the form file:///absolute/path");
+            Ok(Arc::new(MailDrop::in_folder(&path.ok_or(not_a_path)?, sender)?))
         }
-        "file" => Err(OpenError::NotAPath),
         "smtp" | "smtps" => Ok(Arc::new(Smtp::open(&url, sender)?)),
-        _ => Err(OpenError::UnknownScheme),
+        _ => Err(OpenError::Url(
+            "has an unknown scheme; write file:///absolute/path, smtp://host or smtps://host",
+        )),
     }
 }
 
@@ -85,10 +69,15 @@ mod tests {
 
     #[test]
     fn unknown_destination_is_rejected() {
-        assert!(matches!(open_error("/var/spool/mail"), OpenError::NotAUrl));
-        assert!(matches!(open_error("http://example.com"), OpenError::UnknownScheme));
-        for not_a_path in ["file://host/path", "file:///path?a=b", "file:///path#fragment"] {
-            assert!(matches!(open_error(not_a_path), OpenError::NotAPath), "{not_a_path}");
+        let not_a_path = "must be of the form file:///absolute/path";
+        for (url, text) in [
+            ("/var/spool/mail", "is not a URL"),
+            ("http://example.com", "has an unknown scheme"),
+            ("file://host/path", not_a_path),
+            ("file:///path?a=b", not_a_path),
+            ("file:///path#fragment", not_a_path),
+        ] {
+            assert!(open_error(url).to_string().starts_with(text), "{url}");
         }
     }
 

@@ -63,7 +63,7 @@ pub(crate) struct Smtp {
 impl Smtp {
     /// Creates a notifier for the relay that an `smtp:` or `smtps:` URL names.
     pub(crate) fn open(url: &Url, sender: Sender) -> Result<Self, OpenError> {
-        let relay = Relay::new(RelayUrl::parse(url)?, sender.mailbox().email.clone())?;
+        let relay = Relay::new(RelayUrl::parse(url)?, sender.0.email.clone())?;
         Ok(Self { sender, relay, timeouts: TIMEOUTS })
     }
 }
@@ -99,10 +99,10 @@ impl Smtp {
         };
         match failure.fault() {
             Fault::Relay => Err(unavailable(failure)),
-            fault @ (Fault::MailForNow | Fault::MailForGood) => {
+            Fault::Mail => {
                 // The outcome of this mail does not depend on whether the connection is reusable.
                 let _ = within(self.timeouts.cleanup, transaction.reset()).await;
-                Err(if fault == Fault::MailForGood {
+                Err(if failure.is_refusal() {
                     NotifyError::Permanent(failure.into())
                 } else {
                     NotifyError::Transient(failure.into())

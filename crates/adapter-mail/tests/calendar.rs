@@ -63,14 +63,13 @@ async fn event(details: &Value) -> Value {
 #[tokio::test]
 async fn python_opens_every_kind_of_appointment() {
     let at = event(&json!({ "signingTimeType": "at", "specificTime": "14:30" })).await;
-    let (uid, stamp) = (&at["uid"], "2026-11-21T12:00:07+00:00");
-    assert_eq!((&at["sequence"], &at["stamp"]), (&json!(0), &json!(stamp)));
+    assert_eq!((&at["sequence"], &at["stamp"]), (&json!(0), &json!("2026-11-21T12:00:07+00:00")));
     assert_eq!(at["start"], "2026-12-01T20:30:00+00:00");
     assert_eq!(at["end"], "2026-12-01T21:30:00+00:00");
 
     let range = json!({ "signingTimeType": "between", "startTime": "09:00", "endTime": "12:15" });
     let between = event(&range).await;
-    assert_eq!((&between["uid"], &between["stamp"]), (uid, &json!(stamp)));
+    assert_eq!(between["uid"], at["uid"]);
     assert_eq!(between["start"], "2026-12-01T15:00:00+00:00");
     assert_eq!(between["end"], "2026-12-01T18:15:00+00:00");
 
@@ -79,7 +78,7 @@ async fn python_opens_every_kind_of_appointment() {
 }
 
 #[tokio::test]
-async fn python_reads_every_text_as_it_was_sent() {
+async fn python_reads_a_text_as_it_was_sent() {
     for text in [
         "a, b; c: \"d\" \\ \\n ^n %0A",
         "END:VEVENT",

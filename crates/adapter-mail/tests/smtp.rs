@@ -50,17 +50,17 @@ impl NotifierFixture for Relay {
 mod unencrypted {
     use super::{Relay, Tls};
 
-    contract_tests::notifier_contract!(Relay::new(Tls::Never, None));
+    contract_tests::contract!(notifier, Relay::new(Tls::Never, None));
 }
 
 mod starttls_with_credentials {
     use super::{Relay, Tls};
 
-    contract_tests::notifier_contract!(Relay::new(Tls::StartTls, Some("PLAIN LOGIN")));
+    contract_tests::contract!(notifier, Relay::new(Tls::StartTls, Some("PLAIN LOGIN")));
 }
 
 mod implicit_tls_with_credentials {
     use super::{Relay, Tls};
 
-    contract_tests::notifier_contract!(Relay::new(Tls::Implicit, Some("LOGIN")));
+    contract_tests::contract!(notifier, Relay::new(Tls::Implicit, Some("LOGIN")));
 }

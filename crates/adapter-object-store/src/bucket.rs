@@ -3,7 +3,10 @@
 use std::{
     future::Future,
     ops::Range,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -11,15 +14,18 @@ use domain::{
     document::SpooledFile,
     ports::{BlobStream, StoreError},
 };
-use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt as _, PutPayload, path::Path};
-use tokio::time::timeout;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use object_store::{GetOptions, ObjectStore, ObjectStoreExt as _, path::Path};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout,
+};
 
 use crate::{
     PROBE,
-    concurrency_limit::ConcurrencyLimit,
     failure::{Failure, is_absent, is_beyond_end, store_error, within},
-    read_remote::RemoteRange,
-    spool::{SpoolReader, check_size},
+    spool::{SpoolReader, blocking},
+    stream::{check_size, exactly},
 };
 
 const MIB: usize = 1024 * 1024;
@@ -30,7 +36,7 @@ const PART: usize = PART_MIB as usize * MIB;
 const PERMITS: usize = 30;
 
 /// Time limit for a request with its retries, in addition to the time for its body.
-pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_millis(2_500);
+const REQUEST_TIMEOUT: Duration = Duration::from_millis(2_500);
 /// Minimum upload rate in bytes per second, from which the time for a body follows.
 const MIN_UPLOAD_RATE: usize = 200 * 1024;
 /// Time limit for aborting an upload, which delays the error response.
@@ -39,14 +45,18 @@ const ABORT_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// A bucket, which must make objects durable before it reports success.
 pub(crate) struct Bucket {
     objects: Arc<dyn ObjectStore>,
-    limit: ConcurrencyLimit,
+    /// Limits the parts in memory.
+    permits: Semaphore,
+    /// Whether the last request did not reach the store.
+    unreachable: AtomicBool,
     /// A hint for the error when the store is unavailable.
     hint: &'static str,
 }
 
 impl Bucket {
     pub(crate) fn new(objects: Arc<dyn ObjectStore>, hint: &'static str) -> Self {
-        Self { objects, limit: ConcurrencyLimit::new(PERMITS), hint }
+        let (permits, unreachable) = (Semaphore::new(PERMITS), AtomicBool::new(false));
+        Self { objects, permits, unreachable, hint }
     }
 
     /// Sends a request with a body of `bytes`, within the time limit.
@@ -58,89 +68,85 @@ impl Bucket {
         let limit = REQUEST_TIMEOUT + Duration::from_secs((bytes / MIN_UPLOAD_RATE) as u64);
         let request = async { request.await.map_err(|error| store_error(&error, self.hint)) };
         let result = within(limit, self.hint, request).await;
-        self.limit.record(!matches!(result, Err(StoreError::Unavailable(_))));
+        let unreachable = matches!(result, Err(StoreError::Unavailable(_)));
+        self.unreachable.store(unreachable, Ordering::Relaxed);
         result
+    }
+
+    /// Waits for permits. After a wait, fails if the store is unreachable. Otherwise the next waiter
+    /// would also wait for the retries of this one.
+    async fn permit(&self, mebibytes: u32) -> Result<SemaphorePermit<'_>, StoreError> {
+        if let Ok(permit) = self.permits.try_acquire_many(mebibytes) {
+            return Ok(permit);
+        }
+        let permit = self.permits.acquire_many(mebibytes).await;
+        if self.unreachable.load(Ordering::Relaxed) {
+            return Err(StoreError::Unavailable(
+                "another request has just failed to reach it".into(),
+            ));
+        }
+        permit.map_err(|closed| StoreError::Internal(closed.into()))
     }
 
     /// Puts a file, in parts if it is large.
     pub(crate) async fn put(&self, location: &Path, file: &SpooledFile) -> Result<(), StoreError> {
         let mebibytes = u32::try_from(file.size.div_ceil(MIB as u64)).unwrap_or(PART_MIB);
-        let _permit = self.limit.acquire(mebibytes.clamp(1, PART_MIB)).await?;
-        let (reader, first) = SpoolReader::open(file).await?.next_part(PART).await?;
-        if reader.is_at_end() {
-            reader.verify(file)?;
-            self.request(first.content_length(), self.objects.put(location, first)).await?;
+        let _permit = self.permit(mebibytes.clamp(1, PART_MIB)).await?;
+        let spooled = file.clone();
+        let (reader, first) = read(blocking(move || SpoolReader::open(&spooled)).await?).await?;
+        if reader.left == 0 {
+            self.request(first.len(), self.objects.put(location, first.into())).await?;
         } else {
-            self.put_in_parts(location, file, reader, first).await?;
+            self.put_in_parts(location, file.size, reader, first).await?;
         }
-        self.verify_size(location, file).await
+        // A proxy may report success for a put that never reached the store.
+        let (sent, stored) = (file.size, self.request(0, self.objects.head(location)).await?.size);
+        if stored == sent {
+            return Ok(());
+        }
+        let cause = format!("{sent} bytes were sent, but the store has {stored}");
+        Err(StoreError::Unavailable(cause.into()))
     }
 
+    /// Puts a file in parts, one at a time. The object appears when the upload is completed, which
+    /// needs all parts.
     async fn put_in_parts(
         &self,
         location: &Path,
-        file: &SpooledFile,
-        reader: SpoolReader,
-        first: PutPayload,
+        size: u64,
+        mut reader: SpoolReader,
+        mut part: Vec<u8>,
     ) -> Result<(), StoreError> {
         let mut upload = self.request(0, self.objects.put_multipart(location)).await?;
-        let sent = match self.send_parts(&mut *upload, file, reader, first).await {
-            // Some stores copy the parts to complete an upload.
-            Ok(()) => {
-                self.request(usize::try_from(file.size).unwrap_or(usize::MAX), upload.complete())
-                    .await
+        let sent = async {
+            loop {
+                self.request(part.len(), upload.put_part(part.into())).await?;
+                if reader.left == 0 {
+                    break;
+                }
+                (reader, part) = read(reader).await?;
             }
-            Err(error) => Err(error),
+            // Some stores copy the parts to complete an upload.
+            self.request(usize::try_from(size).unwrap_or(usize::MAX), upload.complete()).await
         };
-        if let Err(error) = sent {
+        let sent = sent.await;
+        if sent.is_err() {
             // The caller gets the first error. If the abort fails, a lifecycle rule of the bucket
             // removes the rest.
             let _ = timeout(ABORT_TIMEOUT, upload.abort()).await;
-            return Err(error);
         }
-        Ok(())
+        sent.map(drop)
     }
 
-    /// Sends all parts and verifies them. Must succeed before the upload is completed, which makes
-    /// the object visible.
-    async fn send_parts(
-        &self,
-        upload: &mut dyn MultipartUpload,
-        file: &SpooledFile,
-        mut reader: SpoolReader,
-        mut part: PutPayload,
-    ) -> Result<(), StoreError> {
-        loop {
-            self.request(part.content_length(), upload.put_part(part)).await?;
-            if reader.is_at_end() {
-                return reader.verify(file);
-            }
-            (reader, part) = reader.next_part(PART).await?;
-        }
-    }
-
-    /// Checks that the store has the whole object. A proxy may report success for a put that never
-    /// reached the store.
-    async fn verify_size(&self, location: &Path, file: &SpooledFile) -> Result<(), StoreError> {
-        let stored = self.request(0, self.objects.head(location)).await?.size;
-        if stored == file.size {
-            Ok(())
-        } else {
-            let sent = file.size;
-            let cause = format!("{sent} bytes were sent, but the store has {stored}");
-            Err(StoreError::Unavailable(cause.into()))
-        }
-    }
-
+    /// Opens an object. If its body breaks off, `object_store` requests the rest.
     pub(crate) async fn get(
         &self,
-        location: Path,
-        left: Range<u64>,
+        location: &Path,
+        range: Range<u64>,
     ) -> Result<Option<BlobStream>, StoreError> {
-        let (objects, hint) = (Arc::clone(&self.objects), self.hint);
-        let range = RemoteRange { objects, location, left, hint };
+        let options = GetOptions::new().with_range(Some(range.clone()));
         let request = async {
-            match range.request().await {
+            match self.objects.get_opts(location, options).await {
                 Err(error) if is_absent(&error) => Ok(Ok(None)),
                 Err(error) if is_beyond_end(&error) => {
                     Ok(Err(StoreError::Internal(Failure::of(&error, "").into())))
@@ -149,8 +155,10 @@ impl Bucket {
             }
         };
         let Some(found) = self.request(0, request).await?? else { return Ok(None) };
-        check_size(found.range.end, &range.left)?;
-        Ok(Some(range.stream(found.into_stream())))
+        check_size(found.range.end, &range)?;
+        let hint = self.hint;
+        let body = found.into_stream().map_err(move |error| store_error(&error, hint));
+        Ok(Some(exactly(range.end - range.start, body.boxed())))
     }
 
     pub(crate) async fn delete(&self, location: &Path) -> Result<(), StoreError> {
@@ -175,8 +183,10 @@ impl Bucket {
 
     /// Puts a small object, reads and removes it. Returns its bytes, and when it was put by the
     /// clock of the store.
-    pub(crate) async fn probe(&self, name: &str) -> Result<(Vec<u8>, SystemTime), StoreError> {
-        let object = Path::from(name);
+    pub(crate) async fn probe(&self) -> Result<(Vec<u8>, SystemTime), StoreError> {
+        // Not the object of a check: a running service would remove it. Rules for versions of that
+        // one select this one too, by their prefix.
+        let object = Path::from(format!("{PROBE}-{}", std::process::id()));
         self.request(0, self.objects.put(&object, PROBE.into())).await?;
         let read = async {
             let found = self.objects.get(&object).await?;
@@ -187,6 +197,11 @@ impl Bucket {
         self.delete(&object).await?;
         read
     }
+}
+
+/// Reads the next part of a file.
+async fn read(mut reader: SpoolReader) -> Result<(SpoolReader, Vec<u8>), StoreError> {
+    blocking(move || reader.next_part(PART).map(|part| (reader, part))).await
 }
 
 #[cfg(test)]

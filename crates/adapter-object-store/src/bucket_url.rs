@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use object_store::{ObjectStore, path::Path, prefix::PrefixStore};
 use url::Url;
 
-use crate::OpenError;
+use crate::{OpenError, open::wrong};
 
 /// The URL of a remote store: a bucket, a prefix and parameters.
 #[derive(Debug)]
@@ -17,24 +17,26 @@ impl BucketUrl {
     /// Parses a URL whose query may contain each of the `allowed` parameters once.
     pub(crate) fn parse(url: &Url, allowed: &'static [&'static str]) -> Result<Self, OpenError> {
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(OpenError::Credentials);
+            return Err(wrong("must not contain credentials; set them as environment variables"));
         }
         let bucket = url
             .host_str()
             .filter(|bucket| !bucket.is_empty())
-            .ok_or(OpenError::NoBucket)?
+            .ok_or_else(|| wrong("names no bucket; write s3://bucket/prefix"))?
             .to_owned();
-        if url.port().is_some() || url.fragment().is_some() {
-            return Err(OpenError::NotABucket);
-        }
-        let prefix = Path::from_url_path(url.path().trim_end_matches('/'))
-            .map_err(|_| OpenError::NotABucket)?;
+        let prefix = Path::from_url_path(url.path().trim_end_matches('/')).ok();
+        let prefix = prefix
+            .filter(|_| url.port().is_none() && url.fragment().is_none())
+            .ok_or_else(|| wrong("must be of the form s3://bucket/prefix?parameter=value"))?;
         let mut parameters = BTreeMap::new();
         for (name, value) in url.query_pairs() {
             if !allowed.contains(&&*name)
                 || parameters.insert(name.into_owned(), value.into_owned()).is_some()
             {
-                return Err(OpenError::Parameters(allowed));
+                let known = allowed.join(", ");
+                return Err(OpenError::Settings(format!(
+                    "has an unknown or repeated parameter; known are {known}"
+                )));
             }
         }
         Ok(Self { bucket, prefix, parameters })
@@ -44,18 +46,16 @@ impl BucketUrl {
         self.parameters.get(name).map(String::as_str)
     }
 
-    /// Returns the value of a parameter that has two possible values, the first as the default.
-    pub(crate) fn choice(
+    /// Returns whether a parameter is absent or has the first of two possible values.
+    pub(crate) fn is_first(
         &self,
-        name: &'static str,
-        [default, other]: [&'static str; 2],
-    ) -> Result<&'static str, OpenError> {
+        name: &str,
+        [first, other]: [&str; 2],
+    ) -> Result<bool, OpenError> {
         match self.parameter(name) {
-            None => Ok(default),
-            Some(value) => [default, other]
-                .into_iter()
-                .find(|possible| *possible == value)
-                .ok_or(OpenError::Parameter { name, values: [default, other] }),
+            None => Ok(true),
+            Some(value) if [first, other].contains(&value) => Ok(value == first),
+            Some(_) => Err(wrong(&format!("the parameter {name} must be {first} or {other}"))),
         }
     }
 

@@ -3,29 +3,23 @@
 use std::{
     collections::HashSet,
     fs::{self, DirBuilder, File},
-    io::{self, Read as _, Write as _},
+    io::{self, Seek as _, SeekFrom, Write as _},
     ops::Range,
-    os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _},
+    os::unix::fs::{DirBuilderExt as _, FileExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::SystemTime,
 };
 
-use bytes::Bytes;
-use domain::{
-    document::{Sha256Digest, SpooledFile},
-    ports::{BlobStream, StoreError},
-};
-use futures_util::{StreamExt as _, stream};
-use sha2::{Digest as _, Sha256};
-use tokio::task::spawn_blocking;
+use domain::{document::SpooledFile, ports::StoreError};
 
 use crate::{
     PROBE,
-    spool::{blocking, check_size, file_changed, panicked, spool_error},
+    spool::{SpoolReader, blocking, unavailable},
+    stream::check_size,
 };
 
-/// Bytes that are read at once. A reader whose client is slow holds as many, so they are few.
+/// Bytes that are copied at once.
 const BLOCK: usize = 64 * 1024;
 
 /// A folder of objects. Its methods block, except [`Disk::run`].
@@ -34,8 +28,6 @@ pub(crate) struct Disk {
     root: PathBuf,
     /// Folders below the root whose entries are durable.
     durable: Arc<Mutex<HashSet<PathBuf>>>,
-    /// Creates a hard link; tests replace it to simulate a file system without links.
-    link: fn(&Path, &Path) -> io::Result<()>,
 }
 
 impl Disk {
@@ -47,11 +39,7 @@ impl Disk {
         for parent in missing.into_iter().filter_map(Path::parent) {
             sync(parent)?;
         }
-        Ok(Self {
-            root: fs::canonicalize(path)?,
-            durable: Arc::default(),
-            link: |file, object| fs::hard_link(file, object),
-        })
+        Ok(Self { root: fs::canonicalize(path)?, durable: Arc::default() })
     }
 
     /// Runs work on a thread for blocking work.
@@ -60,32 +48,25 @@ impl Disk {
         work: impl FnOnce(&Self) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
         let disk = self.clone();
-        spawn_blocking(move || work(&disk)).await.unwrap_or_else(|_| Err(panicked().into()))
+        blocking(move || work(&disk)).await
     }
 
-    /// Makes a spooled file an object durably, by a hard link. Copies it if there can be no link:
-    /// the spool is on another file system, the file system has no links, or the object exists.
+    /// Makes a spooled file an object durably, by a hard link. Copies it if there can be no link: the
+    /// spool is on another file system, or the file system has no links.
     ///
     /// Links rather than moves, because the caller still needs the spooled file if the put fails.
     pub(crate) fn put(&self, object: &str, spooled: &SpooledFile) -> Result<(), StoreError> {
-        let root = fs::metadata(&self.root).map_err(unavailable)?;
-        let file = File::open(&spooled.path).map_err(spool_error)?;
-        let metadata = file.metadata().map_err(spool_error)?;
-        if metadata.len() != spooled.size {
-            return Err(file_changed());
-        }
+        let reader = SpoolReader::open(spooled)?;
         let object = self.root.join(object);
-        let folder = self.folder_of(&object).map_err(unavailable)?;
-        let mut linked = metadata.dev() == root.dev();
-        if linked {
-            // Before the link, so that the object is complete even after a power failure.
-            file.sync_data().map_err(unavailable)?;
-            linked = (self.link)(&spooled.path, &object).is_ok();
-        }
-        if !linked {
+        let folder = object.parent().unwrap_or(&object);
+        self.make_folder(folder).map_err(unavailable)?;
+        if fs::hard_link(&spooled.path, &object).is_ok() {
+            // After the link, because one commit of the file system's journal then has both.
+            reader.file.sync_data().map_err(unavailable)?;
+        } else {
             let part = part_of(&object);
-            let copied = copy(file, &part, spooled)
-                .and_then(|()| fs::rename(&part, &object).map_err(unavailable));
+            let copied =
+                copy(reader, &part).and_then(|()| fs::rename(&part, &object).map_err(unavailable));
             if copied.is_err() {
                 // The caller gets the first error. A removal of the object removes the part, too.
                 let _ = fs::remove_file(&part);
@@ -95,28 +76,30 @@ impl Disk {
         sync(folder).map_err(unavailable)
     }
 
-    /// Returns the folder of an object. Creates it, and makes it durable unless this process has
-    /// done so before.
-    fn folder_of<'a>(&self, object: &'a Path) -> io::Result<&'a Path> {
-        let folder = object.parent().unwrap_or(object);
+    /// Creates a folder below the root durably, unless this process has done so before. Does not
+    /// create the root again, which may be on a disk that is gone.
+    fn make_folder(&self, folder: &Path) -> io::Result<()> {
         let durable = || self.durable.lock().unwrap_or_else(PoisonError::into_inner);
-        if !folder.is_dir() || !durable().contains(folder) {
-            fs::create_dir_all(folder)?;
-            let above = folder.ancestors().skip(1);
-            above.take_while(|above| above.starts_with(&self.root)).try_for_each(sync)?;
-            durable().insert(folder.to_owned());
+        if durable().contains(folder) && folder.is_dir() {
+            return Ok(());
         }
-        Ok(folder)
+        match fs::create_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => created?,
+        }
+        sync(&self.root)?;
+        durable().insert(folder.to_owned());
+        Ok(())
     }
 
-    /// Opens an object that has all bytes of a range; `None` if there is none.
+    /// Opens an object that has all bytes of a range, at its first byte; `None` if there is none.
     pub(crate) fn open_object(
         &self,
         object: &str,
         range: &Range<u64>,
     ) -> Result<Option<File>, StoreError> {
         let opened = File::open(self.root.join(object));
-        let (size, file) = match opened.and_then(|file| Ok((file.metadata()?.len(), file))) {
+        let (size, mut file) = match opened.and_then(|file| Ok((file.metadata()?.len(), file))) {
             // Without the folder, nothing is known of its objects.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.root.exists() => {
                 return Ok(None);
@@ -124,6 +107,7 @@ impl Disk {
             opened => opened.map_err(unavailable)?,
         };
         check_size(size, range)?;
+        file.seek(SeekFrom::Start(range.start)).map_err(unavailable)?;
         Ok(Some(file))
     }
 
@@ -137,48 +121,15 @@ impl Disk {
         if_present(object.parent().map_or(Ok(()), sync)).map_err(unavailable)
     }
 
-    /// Checks that files can be written.
-    pub(crate) fn check(&self) -> io::Result<()> {
-        self.write(PROBE)?;
-        // Another check may have removed it.
-        if_present(fs::remove_file(self.root.join(PROBE)))
-    }
-
-    /// Writes a file, reads and removes it. Returns its bytes, and when it was written.
-    pub(crate) fn probe(&self, name: &str) -> io::Result<(Vec<u8>, SystemTime)> {
-        let file = self.write(name)?;
-        let path = self.root.join(name);
-        let read = fs::read(&path);
-        fs::remove_file(&path)?;
-        Ok((read?, file.metadata()?.modified()?))
-    }
-
-    fn write(&self, name: &str) -> io::Result<File> {
-        let mut file = File::create(self.root.join(name))?;
+    /// Writes and reads a file without a name. Returns its bytes, and when it was written.
+    pub(crate) fn probe(&self) -> io::Result<(Vec<u8>, SystemTime)> {
+        let mut file = tempfile::tempfile_in(&self.root)?;
         file.write_all(PROBE.as_bytes())?;
         file.sync_all()?;
-        Ok(file)
+        let mut bytes = vec![0; PROBE.len()];
+        file.read_exact_at(&mut bytes, 0)?;
+        Ok((bytes, file.metadata()?.modified()?))
     }
-}
-
-/// Reads a range of a file. Each block is read when the stream is polled for it.
-pub(crate) fn blocks(file: File, range: Range<u64>) -> BlobStream {
-    let file = Arc::new(file);
-    stream::try_unfold(range.start, move |at| {
-        let file = Arc::clone(&file);
-        async move {
-            let left = usize::try_from(range.end - at).unwrap_or(usize::MAX);
-            if left == 0 {
-                return Ok(None);
-            }
-            let mut block = vec![0; left.min(BLOCK)];
-            let read = move || file.read_exact_at(&mut block, at).map(|()| Bytes::from(block));
-            let block = blocking(read).await?;
-            let next = at + block.len() as u64;
-            Ok(Some((block, next)))
-        }
-    })
-    .boxed()
 }
 
 /// Returns the name of an unfinished copy of an object.
@@ -187,25 +138,12 @@ fn part_of(object: &Path) -> PathBuf {
 }
 
 /// Copies a spooled file durably, if it has the bytes that were received.
-fn copy(mut file: File, part: &Path, spooled: &SpooledFile) -> Result<(), StoreError> {
+fn copy(mut reader: SpoolReader, part: &Path) -> Result<(), StoreError> {
     let mut copy = File::create(part).map_err(unavailable)?;
-    let (mut sha256, mut block) = (Sha256::new(), vec![0; BLOCK]);
-    loop {
-        let read = file.read(&mut block).map_err(spool_error)?;
-        if read == 0 {
-            break;
-        }
-        sha256.update(&block[..read]);
-        copy.write_all(&block[..read]).map_err(unavailable)?;
-    }
-    if Sha256Digest(sha256.finalize().into()) != spooled.sha256 {
-        return Err(file_changed());
+    while reader.left > 0 {
+        copy.write_all(&reader.next_part(BLOCK)?).map_err(unavailable)?;
     }
     copy.sync_data().map_err(unavailable)
-}
-
-pub(crate) fn unavailable(error: io::Error) -> StoreError {
-    StoreError::Unavailable(error.into())
 }
 
 fn if_present(done: io::Result<()>) -> io::Result<()> {

@@ -1,13 +1,10 @@
-//! Objects that are hard links, and the contract on a file system without links.
+//! Objects that are hard links or copies.
 
-use std::{os::unix::fs::PermissionsExt as _, sync::Arc};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-use async_trait::async_trait;
-use contract_tests::{
-    blob_store::{BlobStoreFixture, spooled},
-    fakes::CountingEntropy,
-};
-use domain::{document::ObjectKey, ports::BlobStore};
+use contract_tests::{blob_store::spooled, fakes::CountingEntropy};
+use domain::{document::ObjectKey, ports::BlobStore as _};
+use futures_util::TryStreamExt as _;
 use tempfile::TempDir;
 
 use super::*;
@@ -16,42 +13,6 @@ use crate::ObjectBlobStore;
 fn count_files(folder: &Path) -> usize {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.map(|path| if path.is_dir() { count_files(&path) } else { 1 }).sum()
-}
-
-/// A folder on a file system without links.
-struct WithoutLinks {
-    store: Arc<ObjectBlobStore>,
-    folder: TempDir,
-}
-
-impl WithoutLinks {
-    fn new() -> Self {
-        let folder = TempDir::new().unwrap();
-        let disk = Disk {
-            link: |_, _| Err(io::ErrorKind::Unsupported.into()),
-            ..Disk::open(folder.path()).unwrap()
-        };
-        Self { store: Arc::new(ObjectBlobStore::over_disk(disk)), folder }
-    }
-}
-
-#[async_trait]
-impl BlobStoreFixture for WithoutLinks {
-    fn store(&self) -> Arc<dyn BlobStore> {
-        self.store.clone()
-    }
-
-    async fn stored(&self, key: &ObjectKey) -> Option<Vec<u8>> {
-        fs::read(self.folder.path().join(key.as_str())).ok()
-    }
-
-    async fn count(&self) -> usize {
-        count_files(self.folder.path())
-    }
-}
-
-mod without_links {
-    contract_tests::copying_blob_store_contract!(super::WithoutLinks::new());
 }
 
 struct Folders {
@@ -98,23 +59,6 @@ async fn spooled_file_becomes_the_object() {
 }
 
 #[tokio::test]
-async fn repeated_put_replaces_the_object() {
-    let folders = Folders::new();
-    let (file, _) = folders.spooled(1_000);
-    let key = ObjectKey::random(&folders.entropy);
-    folders.store.put(&key, &file).await.unwrap();
-    folders.store.put(&key, &file).await.unwrap();
-    let (other, bytes) = folders.spooled(2_000);
-    folders.store.put(&key, &other).await.unwrap();
-    assert_eq!(
-        (fs::read(folders.path(&key)).unwrap(), count_files(folders.folder.path())),
-        (bytes, 1)
-    );
-    // The first file was replaced, not overwritten.
-    assert_eq!(fs::metadata(&file.path).unwrap().len(), 1_000);
-}
-
-#[tokio::test]
 async fn removed_subfolder_is_recreated() {
     let folders = Folders::new();
     let (file, bytes) = folders.spooled(1_000);
@@ -124,30 +68,6 @@ async fn removed_subfolder_is_recreated() {
         assert_eq!(fs::read(folders.path(&key)).unwrap(), bytes);
         fs::remove_dir_all(folders.path(&key).parent().unwrap()).unwrap();
     }
-}
-
-/// `/dev/shm` is a separate file system.
-#[tokio::test]
-async fn file_on_another_file_system_is_copied() {
-    let folders = Folders::new();
-    let spool = TempDir::new_in("/dev/shm").unwrap();
-    assert_ne!(
-        fs::metadata(spool.path()).unwrap().dev(),
-        fs::metadata(folders.folder.path()).unwrap().dev()
-    );
-    let (file, bytes) = spooled(spool.path(), 300_000, &folders.entropy);
-    let key = ObjectKey::random(&folders.entropy);
-    folders.store.put(&key, &file).await.unwrap();
-    assert!(fs::read(folders.path(&key)).unwrap() == bytes);
-    assert_eq!(count_files(folders.folder.path()), 1);
-}
-
-#[test]
-fn opening_removes_leftovers_of_a_check() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join(PROBE), "readiness-").unwrap();
-    ObjectBlobStore::on_disk(folder.path()).unwrap();
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[tokio::test]
@@ -162,4 +82,17 @@ async fn delete_removes_the_part_of_a_killed_process() {
     folders.store.delete(&key).await.unwrap();
     assert_eq!(count_files(folders.folder.path()), 2);
     assert!(part_of(&folders.path(&other)).exists());
+}
+
+#[tokio::test]
+async fn file_cut_while_it_is_read_is_an_error() {
+    let folders = Folders::new();
+    let (file, _) = folders.spooled(100_000);
+    let key = ObjectKey::random(&folders.entropy);
+    folders.store.put(&key, &file).await.unwrap();
+    let mut stream = folders.store.get(&key, 0..100_000).await.unwrap().unwrap();
+    stream.try_next().await.unwrap().unwrap();
+    File::options().write(true).open(folders.path(&key)).unwrap().set_len(50_000).unwrap();
+    let rest: Result<Vec<_>, _> = stream.try_collect().await;
+    assert!(matches!(rest, Err(StoreError::Unavailable(_))), "{rest:?}");
 }

@@ -1,4 +1,11 @@
-use std::{error::Error as StdError, io, time::Duration};
+use std::{
+    error::Error as StdError,
+    io::{
+        self,
+        ErrorKind::{NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem},
+    },
+    time::Duration,
+};
 
 use domain::ports::StoreError;
 use object_store::Error;
@@ -40,18 +47,6 @@ fn is_refused(response: &str) -> bool {
     status.is_some_and(|status| (300..500).contains(&status) && ![408, 429].contains(&status))
 }
 
-/// Returns whether the same request may succeed later. Rejected credentials count as transient:
-/// the request succeeds after an operator has corrected them.
-fn is_transient(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Generic { .. }
-            | Error::NotFound { .. }
-            | Error::PermissionDenied { .. }
-            | Error::Unauthenticated { .. }
-    )
-}
-
 /// Returns whether a check failed because of the settings: the store rejects the credentials, the
 /// bucket is missing, or the folder cannot be written. A store that does not answer, or is full, is
 /// no refusal.
@@ -62,24 +57,14 @@ pub fn is_refusal(error: &StoreError) -> bool {
     }
     let cause = root(&**cause);
     cause.downcast_ref::<io::Error>().is_some_and(|error| {
-        matches!(
-            error.kind(),
-            io::ErrorKind::NotFound
-                | io::ErrorKind::NotADirectory
-                | io::ErrorKind::PermissionDenied
-                | io::ErrorKind::ReadOnlyFilesystem
-        )
+        [NotFound, NotADirectory, PermissionDenied, ReadOnlyFilesystem].contains(&error.kind())
     })
 }
 
-/// Classifies and describes an error of a remote store.
+/// Describes an error of a remote store. Each may be gone later: a request with rejected credentials
+/// succeeds after an operator has corrected them.
 pub(crate) fn store_error(error: &Error, hint: &str) -> StoreError {
-    let failure = Failure::of(error, hint).into();
-    if is_transient(error) {
-        StoreError::Unavailable(failure)
-    } else {
-        StoreError::Internal(failure)
-    }
+    StoreError::Unavailable(Failure::of(error, hint).into())
 }
 
 /// Runs work within a time limit.
@@ -116,11 +101,9 @@ fn response(text: &str) -> Option<String> {
     let status =
         text.split_once("status code: ").map(|(_, rest)| rest.split(':').next().unwrap_or(rest));
     let Some(code) = element(text, "Code") else { return status.map(one_line) };
-    let number = status.and_then(|status| status.split(' ').next());
-    let parts = [number, Some(code)].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    Some(one_line(
-        &element(text, "Message").map_or(parts.clone(), |message| format!("{parts}: {message}")),
-    ))
+    let number = status.and_then(|status| status.split(' ').next()).unwrap_or_default();
+    let message = element(text, "Message").map(|message| format!(": {message}"));
+    Some(one_line(format!("{number} {code}{}", message.unwrap_or_default()).trim_start()))
 }
 
 fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
@@ -129,14 +112,8 @@ fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
 }
 
 pub(crate) fn one_line(text: &str) -> String {
-    text.lines()
-        .next()
-        .unwrap_or_default()
-        .trim_end()
-        .chars()
-        .filter(|character| !character.is_control())
-        .take(MAX_MESSAGE_CHARS)
-        .collect()
+    let line = text.lines().next().unwrap_or_default().trim_end();
+    line.chars().filter(|character| !character.is_control()).take(MAX_MESSAGE_CHARS).collect()
 }
 
 #[cfg(test)]

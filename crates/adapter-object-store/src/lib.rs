@@ -34,18 +34,19 @@
 //! - A request with its retries may take 2.5 seconds, plus one second for each 200 KiB of its body.
 //!   A store that accepts connections and never answers fails a small document after 2.5 seconds
 //!   and one of just under 5 MiB after 27.
+//! - A reader waits up to 10 seconds for the next bytes. If a body breaks off, `object_store` requests
+//!   the rest, up to four times.
 //! - A check takes at most 1.5 seconds.
 
 mod bucket;
 mod bucket_url;
-mod concurrency_limit;
 mod disk;
 mod failure;
 mod open;
-mod read_remote;
 mod remote;
 mod spool;
 mod store;
+mod stream;
 
 pub use failure::is_refusal;
 pub use open::OpenError;

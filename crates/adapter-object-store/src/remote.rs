@@ -6,45 +6,81 @@ use object_store::{
     BackoffConfig, Error, ObjectStore, RetryConfig,
     aws::{AmazonS3Builder, AmazonS3ConfigKey, Checksum},
     azure::{AzureConfigKey, MicrosoftAzureBuilder},
-    gcp::{GoogleCloudStorageBuilder, GoogleConfigKey},
+    gcp::GoogleCloudStorageBuilder,
 };
 use url::Url;
 
-use crate::{OpenError, bucket_url::BucketUrl, failure::one_line};
+use crate::{OpenError, bucket_url::BucketUrl, failure::one_line, open::wrong};
 
-/// Time limits of one attempt. The limit for a request with its retries is often shorter; see
-/// `bucket`.
-const TIMEOUTS: [(&str, &str); 2] = [("connect_timeout", "2 seconds"), ("timeout", "60 seconds")];
+/// Time limits of one attempt. `bucket` limits a request with its retries, and the pauses of a body.
+/// A whole body has no limit, because the reader of a document may be slow.
+const TIMEOUTS: [(&str, &str); 2] = [("connect_timeout", "2 seconds"), ("timeout", "1 day")];
 
 /// Prefixes of the variables of each store.
 const AWS: &str = "AWS_";
 const GOOGLE: &str = "GOOGLE_";
 const AZURE: &str = "AZURE_";
 
+/// Parts of the names of variables that have credentials.
+const CREDENTIALS: [&str; 11] = [
+    "ACCESS_KEY",
+    "ACCOUNT_KEY",
+    "MASTER_KEY",
+    "SAS_",
+    "TOKEN",
+    "CREDENTIALS",
+    "SERVICE_ACCOUNT",
+    "CLIENT_ID",
+    "AZURE_CLI",
+    "EMULATOR",
+    "SKIP_SIGNATURE",
+];
+
 /// Returns five attempts. If the store refuses connections, they take at most 1.1 seconds. So a
-/// client has its answer within 3 seconds, even if a second request fails in the same way.
+/// client has its answer within 3 seconds, even if a second request fails in the same way. A body
+/// that breaks off an hour after its request is not continued.
 fn retries() -> RetryConfig {
     let backoff = BackoffConfig {
         init_backoff: Duration::from_millis(100),
         max_backoff: Duration::from_millis(400),
         base: 2.0,
     };
-    RetryConfig { backoff, max_retries: 4, retry_timeout: Duration::from_secs(5) }
+    RetryConfig { backoff, max_retries: 4, retry_timeout: Duration::from_secs(3_600) }
 }
+
+const ENDPOINT: &str =
+    "the endpoint must be of the form https://host or http://host:port, without credentials";
 
 /// Environment variables.
 pub(crate) type Variables = [(String, String)];
 
-/// A store, and a hint for the errors when it does not answer.
-pub(crate) type Opened = (Arc<dyn ObjectStore>, &'static str);
+/// Opens the bucket of a URL. Returns it with a hint for the errors when it does not answer.
+pub(crate) fn open(
+    url: &Url,
+    variables: &Variables,
+) -> Result<(Arc<dyn ObjectStore>, &'static str), OpenError> {
+    let (bucket, prefix) = match url.scheme() {
+        "s3" => (s3(url, variables), AWS),
+        "gs" => (google(url, variables), GOOGLE),
+        "az" => (azure(url, variables), AZURE),
+        _ => return Err(wrong("has an unknown scheme; known are file, s3, gs and az")),
+    };
+    let has_credentials = variables.iter().any(|(name, value)| {
+        name.starts_with(prefix)
+            && CREDENTIALS.iter().any(|part| name.contains(part))
+            && !["", "false"].contains(&value.trim())
+    });
+    let no_credentials = "; no credentials are set, so the machine's metadata service is asked";
+    Ok((bucket?, if has_credentials { "" } else { no_credentials }))
+}
 
 /// Opens a bucket of S3. Each request has the SHA-256 of its body in its signature, and in a header
 /// that the store keeps with the object.
-pub(crate) fn s3(url: &Url, variables: &Variables) -> Result<Opened, OpenError> {
+fn s3(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>, OpenError> {
     use AmazonS3ConfigKey as Key;
     let location = BucketUrl::parse(url, &["endpoint", "region", "path_style", "checksum"])?;
-    let path_style = location.choice("path_style", ["true", "false"])? == "true";
-    let checksum = location.choice("checksum", ["sha256", "none"])? == "sha256";
+    let path_style = location.is_first("path_style", ["true", "false"])?;
+    let checksum = location.is_first("checksum", ["sha256", "none"])?;
     let from_url = [
         ("aws_endpoint_url_s3", location.parameter("endpoint")),
         ("aws_region", location.parameter("region")),
@@ -56,22 +92,13 @@ pub(crate) fn s3(url: &Url, variables: &Variables) -> Result<Opened, OpenError> 
         .fold(AmazonS3Builder::new(), |builder, (key, value)| builder.with_config(key, value));
 
     let value = |key| builder.get_config_value(&key);
-    let hint = hint(
-        [
-            Key::AccessKeyId,
-            Key::WebIdentityTokenFile,
-            Key::ContainerCredentialsRelativeUri,
-            Key::ContainerCredentialsFullUri,
-        ]
-        .map(value),
-    );
     if let Some(endpoint) = value(Key::S3Endpoint).or_else(|| value(Key::Endpoint)) {
         let mut endpoint = http_url(&endpoint)?;
         if !path_style {
             // `object_store` expects the endpoint of the bucket; operators configure that of the
             // store.
             let host = format!("{}.{}", location.bucket, endpoint.host_str().unwrap_or_default());
-            endpoint.set_host(Some(&host)).map_err(|_| OpenError::Endpoint)?;
+            endpoint.set_host(Some(&host)).map_err(|_| wrong(ENDPOINT))?;
         }
         builder = builder
             .with_allow_http(endpoint.scheme() == "http")
@@ -88,12 +115,11 @@ pub(crate) fn s3(url: &Url, variables: &Variables) -> Result<Opened, OpenError> 
         .with_disable_bulk_delete(true)
         .with_retry(retries())
         .build();
-    Ok((location.apply_prefix(bucket.map_err(|error| settings_error(&error, variables))?), hint))
+    Ok(location.apply_prefix(bucket.map_err(|error| settings_error(&error, variables))?))
 }
 
 /// Opens a bucket of Google Cloud Storage.
-pub(crate) fn google(url: &Url, variables: &Variables) -> Result<Opened, OpenError> {
-    use GoogleConfigKey as Key;
+fn google(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>, OpenError> {
     let location = BucketUrl::parse(url, &["endpoint"])?;
     let endpoint = location.parameter("endpoint").map(http_url).transpose()?;
     let endpoint = endpoint.as_ref().map(|endpoint| endpoint.as_str().trim_end_matches('/'));
@@ -101,23 +127,12 @@ pub(crate) fn google(url: &Url, variables: &Variables) -> Result<Opened, OpenErr
     let builder = settings.fold(GoogleCloudStorageBuilder::new(), |builder, (key, value)| {
         builder.with_config(key, value)
     });
-
-    let value = |key| builder.get_config_value(&key);
-    let hint = hint(
-        [
-            Key::ServiceAccount,
-            Key::ServiceAccountKey,
-            Key::ApplicationCredentials,
-            Key::BearerToken,
-        ]
-        .map(value),
-    );
     let bucket = builder.with_bucket_name(&location.bucket).with_retry(retries()).build();
-    Ok((location.apply_prefix(bucket.map_err(|error| settings_error(&error, variables))?), hint))
+    Ok(location.apply_prefix(bucket.map_err(|error| settings_error(&error, variables))?))
 }
 
 /// Opens a container of Azure Blob Storage.
-pub(crate) fn azure(url: &Url, variables: &Variables) -> Result<Opened, OpenError> {
+fn azure(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>, OpenError> {
     use AzureConfigKey as Key;
     let location = BucketUrl::parse(url, &["endpoint"])?;
     let from_url = [("azure_endpoint", location.parameter("endpoint"))];
@@ -127,18 +142,6 @@ pub(crate) fn azure(url: &Url, variables: &Variables) -> Result<Opened, OpenErro
     });
 
     let value = |key| builder.get_config_value(&key);
-    let hint = hint(
-        [
-            Key::AccessKey,
-            Key::SasKey,
-            Key::Token,
-            Key::ClientId,
-            Key::UseAzureCli,
-            Key::UseEmulator,
-            Key::SkipSignature,
-        ]
-        .map(value),
-    );
     if let Some(endpoint) = value(Key::Endpoint) {
         let endpoint = http_url(&endpoint)?;
         builder = builder
@@ -146,7 +149,7 @@ pub(crate) fn azure(url: &Url, variables: &Variables) -> Result<Opened, OpenErro
             .with_endpoint(endpoint.as_str().trim_end_matches('/').to_owned());
     }
     let container = builder.with_container_name(&location.bucket).with_retry(retries()).build();
-    Ok((location.apply_prefix(container.map_err(|error| settings_error(&error, variables))?), hint))
+    Ok(location.apply_prefix(container.map_err(|error| settings_error(&error, variables))?))
 }
 
 /// Returns the settings of a store: those among the variables, of which a blank one counts as
@@ -166,23 +169,15 @@ fn settings<'a, Key: FromStr>(
         .collect()
 }
 
-/// Returns a hint for errors if none of the settings for credentials is set.
-fn hint<const N: usize>(credentials: [Option<String>; N]) -> &'static str {
-    let none = credentials.into_iter().flatten().all(|value| value == "false");
-    if none { "; no credentials are set, so the machine's metadata service is asked" } else { "" }
-}
-
 fn http_url(endpoint: &str) -> Result<Url, OpenError> {
-    let url = Url::parse(endpoint).map_err(|_| OpenError::Endpoint)?;
-    let origin_only = url.username().is_empty()
-        && url.password().is_none()
-        && url.query().is_none()
-        && url.fragment().is_none();
-    if origin_only && ["http", "https"].contains(&url.scheme()) {
-        Ok(url)
-    } else {
-        Err(OpenError::Endpoint)
-    }
+    let is_origin = |url: &Url| {
+        url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+            && url.fragment().is_none()
+            && ["http", "https"].contains(&url.scheme())
+    };
+    Url::parse(endpoint).ok().filter(is_origin).ok_or_else(|| wrong(ENDPOINT))
 }
 
 /// Describes unusable settings by their names, because their values may be secret.

@@ -1,5 +1,5 @@
 use std::{
-    fmt, io,
+    fmt,
     ops::Range,
     path::Path as FilePath,
     sync::Arc,
@@ -11,14 +11,19 @@ use domain::{
     document::{ObjectKey, SpooledFile},
     ports::{BlobStore, BlobStream, StoreError},
 };
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::{ObjectStore, path::Path};
+use tokio::io::AsyncReadExt as _;
+use tokio_util::io::ReaderStream;
 
 use crate::{
-    PROBE,
-    bucket::Bucket,
-    disk::{Disk, blocks, unavailable},
-    failure::within,
+    OpenError, PROBE, bucket::Bucket, disk::Disk, failure::within, spool::unavailable,
+    stream::exactly,
 };
+
+/// Bytes of a file that are read at once. A reader whose client is slow holds as many, so they are
+/// few.
+const BLOCK: usize = 64 * 1024;
 
 /// Time limit for a check. The readiness endpoint allows two seconds.
 const CHECK_TIMEOUT: Duration = Duration::from_millis(1_500);
@@ -42,15 +47,11 @@ impl ObjectBlobStore {
         Self(Place::Bucket(Bucket::new(objects, hint)))
     }
 
-    pub(crate) fn on_disk(path: &FilePath) -> io::Result<Self> {
-        let disk = Disk::open(path)?;
-        // A process that was killed during a check may have left the probe.
-        disk.delete(PROBE).map_err(io::Error::other)?;
-        Ok(Self::over_disk(disk))
-    }
-
-    pub(crate) fn over_disk(disk: Disk) -> Self {
-        Self(Place::Disk(disk))
+    /// Opens a folder on local disk and creates it if it is missing.
+    pub fn in_folder(path: &FilePath) -> Result<Self, OpenError> {
+        let disk = Disk::open(path)
+            .map_err(|source| OpenError::Folder { path: path.to_owned(), source })?;
+        Ok(Self(Place::Disk(disk)))
     }
 
     /// Puts a small object, reads and removes it. Returns when it was put, by the clock of the
@@ -59,14 +60,9 @@ impl ObjectBlobStore {
     /// # Errors
     /// The store rejects one of the requests, does not answer in time, or returns other bytes.
     pub async fn probe(&self) -> Result<SystemTime, StoreError> {
-        // Not the object of a check: a running service would remove it. Rules for versions of that
-        // one select this one too, by their prefix.
-        let name = format!("{PROBE}-{}", std::process::id());
         let (bytes, put_at) = match &self.0 {
-            Place::Disk(disk) => {
-                disk.run(move |disk| disk.probe(&name).map_err(unavailable)).await?
-            }
-            Place::Bucket(bucket) => bucket.probe(&name).await?,
+            Place::Disk(disk) => disk.run(|disk| disk.probe().map_err(unavailable)).await?,
+            Place::Bucket(bucket) => bucket.probe().await?,
         };
         if bytes == PROBE.as_bytes() {
             Ok(put_at)
@@ -96,9 +92,13 @@ impl BlobStore for ObjectBlobStore {
             Place::Disk(disk) => {
                 let wanted = range.clone();
                 let open = move |disk: &Disk| disk.open_object(location.as_ref(), &wanted);
-                Ok(disk.run(open).await?.map(|file| blocks(file, range)))
+                let Some(file) = disk.run(open).await? else { return Ok(None) };
+                let file = tokio::fs::File::from_std(file);
+                let size = range.end - range.start;
+                let blocks = ReaderStream::with_capacity(file.take(size), BLOCK);
+                Ok(Some(exactly(size, blocks.map_err(unavailable).boxed())))
             }
-            Place::Bucket(bucket) => bucket.get(location, range).await,
+            Place::Bucket(bucket) => bucket.get(&location, range).await,
         }
     }
 
@@ -113,7 +113,7 @@ impl BlobStore for ObjectBlobStore {
     async fn check(&self) -> Result<(), StoreError> {
         match &self.0 {
             Place::Disk(disk) => {
-                let check = disk.run(|disk| disk.check().map_err(unavailable));
+                let check = disk.run(|disk| disk.probe().map(drop).map_err(unavailable));
                 within(CHECK_TIMEOUT, "", check).await
             }
             Place::Bucket(bucket) => bucket.check(CHECK_TIMEOUT).await,

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use tokio_postgres::{Client, Config, Connection, SimpleQueryMessage, Socket, tls::MakeTlsConnect};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use self::url::{CONNECT_TIMEOUT, OpenError};
+use self::url::OpenError;
 
 /// Time limit for a connection to any of the hosts, with its settings.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -86,7 +86,7 @@ impl From<tokio_postgres::Error> for ConnectError {
 #[derive(Clone)]
 pub(crate) struct Server {
     /// One for each host, in the order of the URL.
-    hosts: Arc<[Config]>,
+    pub(crate) hosts: Arc<[Config]>,
     /// The host that was tried last. It is tried first the next time, so that a dead host does not
     /// delay every connection.
     last: Arc<AtomicUsize>,
@@ -101,11 +101,6 @@ impl Server {
             last: Arc::default(),
             tls: MakeRustlsConnect::new(tls::client(security)?),
         })
-    }
-
-    /// Returns the configuration of each host.
-    pub(crate) fn hosts(&self) -> &[Config] {
-        &self.hosts
     }
 
     /// Makes a connection whose statements have a time limit.
@@ -157,11 +152,9 @@ impl Server {
             let number = number % self.hosts.len();
             self.last.store(number, Ordering::Relaxed);
             let host = &self.hosts[number];
-            let limit = if self.hosts.len() > 1 {
-                host.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT)
-            } else {
-                TOTAL_TIMEOUT
-            };
+            // The URL's `connect_timeout`, unless there is no other host.
+            let limit = host.get_connect_timeout().filter(|_| self.hosts.len() > 1);
+            let limit = limit.copied().unwrap_or(TOTAL_TIMEOUT);
             outcome =
                 timeout(limit, self.connect_to(host)).await.unwrap_or(Err(ConnectError::Timeout));
             if outcome.is_ok() {

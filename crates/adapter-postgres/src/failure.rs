@@ -117,18 +117,4 @@ fn is_constraint(kind: &DatabaseErrorKind) -> bool {
     )
 }
 
-/// Makes a failure the error of a port.
-macro_rules! port_errors {
-    ($($error:ident),*) => {$(
-        impl From<Failure> for $error {
-            fn from(failure: Failure) -> Self {
-                if failure.is_temporary() {
-                    Self::Unavailable(failure.into())
-                } else {
-                    Self::Internal(failure.into())
-                }
-            }
-        }
-    )*};
-}
-port_errors!(StoreError, WriteError);
+sql_rows::port_errors!(Failure => StoreError, WriteError);

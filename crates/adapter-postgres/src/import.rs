@@ -1,13 +1,14 @@
 //! Rows of another store, written as they are.
 
 use diesel::{
-    QueryableByName, sql_query,
+    dsl::sql,
+    sql_query,
     sql_types::{BigInt, Text},
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
 use domain::ports::StoreError;
 
-use crate::{PostgresStore, failure::Failure};
+use crate::{failure::Failure, store::PostgresStore};
 
 /// Settings of the transaction, whatever the server is configured for. It has no time limit, sees
 /// what other transactions have committed, and is durable when it is committed.
@@ -36,12 +37,6 @@ const IDENTITIES: [&str; 7] = [
 /// An import in progress: one transaction. Dropping it undoes the import.
 pub struct Import(AsyncPgConnection);
 
-#[derive(QueryableByName)]
-struct Count {
-    #[diesel(sql_type = BigInt)]
-    count: i64,
-}
-
 impl PostgresStore {
     /// Begins an import. Other processes cannot write until it ends.
     ///
@@ -65,9 +60,9 @@ impl Import {
     /// # Errors
     /// The database is unavailable, or the table does not exist.
     pub async fn count(&mut self, table: &'static str) -> Result<u64, StoreError> {
-        let count = sql_query(format!("SELECT count(*) FROM {table}"));
-        let count: Count = count.get_result(&mut self.0).await.map_err(Failure::from)?;
-        Ok(count.count.unsigned_abs())
+        let count = sql::<BigInt>(&format!("SELECT count(*) FROM {table}"));
+        let count: i64 = count.get_result(&mut self.0).await.map_err(Failure::from)?;
+        Ok(count.unsigned_abs())
     }
 
     /// Writes rows of a table: a JSON array of objects with a member for each column.

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use diesel::{
+    dsl::sql,
     prelude::*,
-    sql_query,
     sql_types::{BigInt, Bool, Integer, Text, Timestamptz},
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
@@ -15,57 +15,44 @@ use tokio_postgres::{
     config::{Host, SslMode},
 };
 
-use crate::{MigrateError, connect::Server, migrations};
+use crate::{MigrateError, connect::Server, migrations, statement::Prepared};
 
-/// The facts. A limit of -1 means none, and `least` skips nulls.
-const FACTS: &str = "SELECT current_setting('server_version') AS version, \
-    current_setting('server_version_num')::integer AS version_number, \
-    current_setting('transaction_read_only')::boolean AS is_read_only, \
-    coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS may_create_tables, \
-    current_setting('fsync')::boolean AS fsync, \
-    current_setting('full_page_writes')::boolean AS full_page_writes, \
-    current_setting('synchronous_commit') AS synchronous_commit, \
-    current_setting('synchronous_standby_names') <> '' AS waits_for_standbys, \
-    (SELECT count(*) FROM pg_stat_replication) AS standbys, \
+/// The columns of [`Facts`]. A limit of -1 means none, and `least` skips nulls.
+const FACTS: &str = "SELECT current_setting('server_version'), \
+    current_setting('server_version_num')::integer, \
+    current_setting('transaction_read_only')::boolean, \
+    coalesce(has_schema_privilege(current_schema(), 'CREATE'), false), \
+    current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean, \
+    current_setting('synchronous_commit'), current_setting('synchronous_standby_names') <> '', \
+    (SELECT count(*) FROM pg_stat_replication), \
     least(current_setting('max_connections')::bigint \
         - current_setting('superuser_reserved_connections')::bigint, \
         (SELECT nullif(rolconnlimit, -1) FROM pg_roles WHERE rolname = current_user), \
-        (SELECT nullif(datconnlimit, -1) FROM pg_database \
-            WHERE datname = current_database())) AS connections";
+        (SELECT nullif(datconnlimit, -1) FROM pg_database WHERE datname = current_database()))";
 
 /// The settings and the state of a server.
-#[derive(Debug, QueryableByName)]
+#[derive(Debug, Queryable)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one setting or state of the server")]
 pub struct Facts {
     /// Its version, such as `17.6`.
-    #[diesel(sql_type = Text)]
     pub version: String,
     /// Its version as a number, such as 170006.
-    #[diesel(sql_type = Integer)]
     pub version_number: i32,
     /// Whether it rejects writes.
-    #[diesel(sql_type = Bool)]
     pub is_read_only: bool,
     /// Whether the user may create tables, which migrations need.
-    #[diesel(sql_type = Bool)]
     pub may_create_tables: bool,
     /// Whether it waits for its disk.
-    #[diesel(sql_type = Bool)]
     pub fsync: bool,
     /// Whether it can repair pages that a crash left half written.
-    #[diesel(sql_type = Bool)]
     pub full_page_writes: bool,
     /// Its default for what a commit waits for. The service replaces `off`.
-    #[diesel(sql_type = Text)]
     pub synchronous_commit: String,
     /// Whether a commit waits for standbys.
-    #[diesel(sql_type = Bool)]
     pub waits_for_standbys: bool,
     /// Number of standbys that are connected.
-    #[diesel(sql_type = BigInt)]
     pub standbys: i64,
     /// Number of connections that it gives to all clients of this user.
-    #[diesel(sql_type = BigInt)]
     pub connections: i64,
 }
 
@@ -84,12 +71,6 @@ pub struct Inspection {
     pub round_trip: Duration,
 }
 
-#[derive(QueryableByName)]
-struct ServerClock {
-    #[diesel(sql_type = Timestamptz)]
-    now: OffsetDateTime,
-}
-
 pub(crate) async fn inspect(
     server: &Server,
     clock: &dyn Clock,
@@ -100,10 +81,11 @@ pub(crate) async fn inspect(
     // Without the settings of a session, which would hide those of the server.
     let mut connection = server.connect_unlimited().await?;
     let (clock_ahead, round_trip) = compare_clocks(&mut connection, clock).await?;
+    let facts = sql::<(Text, Integer, Bool, Bool, Bool, Bool, Text, Bool, BigInt, BigInt)>(FACTS);
     Ok(Inspection {
-        facts: sql_query(FACTS).get_result(&mut connection).await?,
+        facts: facts.get_result(&mut connection).await?,
         missing_migrations: migrations::check(&mut connection).await,
-        may_be_unencrypted: server.hosts().iter().any(may_be_unencrypted),
+        may_be_unencrypted: server.hosts.iter().any(may_be_unencrypted),
         clock_ahead,
         round_trip,
     })
@@ -114,11 +96,11 @@ async fn compare_clocks(
     connection: &mut AsyncPgConnection,
     clock: &dyn Clock,
 ) -> Result<(Duration, Duration), MigrateError> {
-    let query = || sql_query("SELECT clock_timestamp() AS now");
+    let query = || Prepared(sql::<Timestamptz>("SELECT clock_timestamp()"));
     // The first time, the server also plans the statement.
-    query().get_result::<ServerClock>(connection).await?;
+    query().get_result::<OffsetDateTime>(connection).await?;
     let before = clock.now();
-    let theirs = query().get_result::<ServerClock>(connection).await?.now;
+    let theirs: OffsetDateTime = query().get_result(connection).await?;
     let round_trip = clock.now() - before;
     Ok((theirs - (before + round_trip / 2), round_trip))
 }

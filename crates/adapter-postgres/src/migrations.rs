@@ -2,11 +2,9 @@
 
 use diesel::{
     dsl::sql,
-    migration::{Migration, MigrationSource as _},
     pg::Pg,
     prelude::*,
-    sql_query,
-    sql_types::{Array, Bool, Nullable, Text},
+    sql_types::{Bool, Nullable, Text},
 };
 use diesel_async::{
     AnsiTransactionManager, AsyncMigrationHarness, AsyncPgConnection, RunQueryDsl,
@@ -14,7 +12,7 @@ use diesel_async::{
 };
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness as _, embed_migrations};
 use domain::ports::Cause;
-use sql_rows::{VersionError, check_versions};
+use sql_rows::{VersionError, count_missing};
 
 use crate::{
     ConnectError,
@@ -145,16 +143,7 @@ pub(crate) async fn check(connection: &mut AsyncPgConnection) -> Result<usize, M
 
 /// Returns the number of missing migrations.
 async fn missing(connection: &mut AsyncPgConnection) -> Result<usize, MigrateError> {
-    let (applied, embedded) = (applied(connection).await?, embedded()?);
-    check_versions(&applied, &embedded)?;
-    Ok(embedded.len() - applied.len())
-}
-
-/// Returns the versions of the migrations of this program.
-fn embedded() -> Result<Vec<String>, MigrateError> {
-    let embedded: Vec<Box<dyn Migration<Pg>>> =
-        MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
-    Ok(embedded.iter().map(|migration| migration.name().version().to_string()).collect())
+    Ok(count_missing::<Pg>(&applied(connection).await?, &MIGRATIONS)?)
 }
 
 /// Checks that no other program has tables of these names. Without the lock, the tables may be those
@@ -179,20 +168,12 @@ async fn apply(connection: AsyncPgConnection) -> Result<AsyncPgConnection, Migra
 }
 
 async fn applied(connection: &mut AsyncPgConnection) -> Result<Vec<String>, MigrateError> {
-    diesel::table! {
-        __diesel_schema_migrations (version) {
-            version -> Text,
-        }
-    }
     if !is_there(connection, "__diesel_schema_migrations").await? {
         return Ok(Vec::new());
     }
     check_rights(connection, &[("__diesel_schema_migrations", "SELECT")]).await?;
-    Ok(__diesel_schema_migrations::table
-        .select(__diesel_schema_migrations::version)
-        .order(__diesel_schema_migrations::version)
-        .load(connection)
-        .await?)
+    let versions = sql::<Text>("SELECT version FROM __diesel_schema_migrations ORDER BY version");
+    Ok(versions.get_results(connection).await?)
 }
 
 async fn is_there(connection: &mut AsyncPgConnection, table: &str) -> Result<bool, MigrateError> {
@@ -212,18 +193,17 @@ async fn check_rights(
     connection: &mut AsyncPgConnection,
     needed: &[(&str, &str)],
 ) -> Result<(), MigrateError> {
-    const LACKING: &str = "SELECT name, privilege \
-        FROM unnest($1, $2) AS needed (name, privileges) \
+    let needed = needed.iter().map(|(name, privileges)| format!("('{name}', '{privileges}')"));
+    let lacking = format!(
+        "SELECT name, privilege FROM (VALUES {}) AS needed (name, privileges) \
         CROSS JOIN LATERAL regexp_split_to_table(privileges, ' ') AS privilege \
         WHERE NOT CASE privilege WHEN 'USAGE' THEN has_sequence_privilege(name, privilege) \
-            ELSE has_table_privilege(name, privilege) END LIMIT 1";
-    let (names, privileges): (Vec<&str>, Vec<&str>) = needed.iter().copied().unzip();
-    let lacking =
-        sql_query(LACKING).bind::<Array<Text>, _>(names).bind::<Array<Text>, _>(privileges);
-    let lacking: Option<Right> = lacking.get_result(connection).await.optional()?;
-    lacking.map_or(Ok(()), |Right { name, privilege }| {
-        Err(MigrateError::Right { table: name, privilege })
-    })
+            ELSE has_table_privilege(name, privilege) END LIMIT 1",
+        needed.collect::<Vec<_>>().join(", ")
+    );
+    let lacking: Option<(String, String)> =
+        sql::<(Text, Text)>(&lacking).get_result(connection).await.optional()?;
+    lacking.map_or(Ok(()), |(table, privilege)| Err(MigrateError::Right { table, privilege }))
 }
 
 /// Checks the rights of the user, then what most statements would succeed without.
@@ -243,12 +223,4 @@ async fn check_schema(connection: &mut AsyncPgConnection) -> Result<(), MigrateE
     ));
     let lacking: Option<String> = diesel::select(lacking).get_result(connection).await?;
     lacking.map_or(Ok(()), |name| Err(MigrateError::Incomplete(name)))
-}
-
-#[derive(QueryableByName)]
-struct Right {
-    #[diesel(sql_type = Text)]
-    name: String,
-    #[diesel(sql_type = Text)]
-    privilege: String,
 }

@@ -35,6 +35,9 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The server ends a statement after this time (`connect::SETTINGS`). If it does not, it is gone.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// No maintenance takes longer.
+const UNLIMITED: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// The connection pool.
 #[derive(Clone)]
 pub(crate) struct Pool {
@@ -113,17 +116,21 @@ impl Pool {
         &self,
         work: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        self.run(async |connection| {
-            AnsiTransactionManager::begin_transaction(connection).await?;
-            let outcome = work(connection).await;
-            if outcome.is_ok() {
-                AnsiTransactionManager::commit_transaction(connection).await?;
-            } else {
-                AnsiTransactionManager::rollback_transaction(connection).await?;
-            }
-            outcome
-        })
-        .await
+        self.run(async |connection| transaction(connection, work).await).await
+    }
+
+    /// Runs `work` in a transaction without a time limit.
+    pub(crate) async fn maintain<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let mut connection = self.acquire(Instant::now()).await?;
+        connection.deadline += UNLIMITED;
+        let unlimited = async |connection: &mut AsyncPgConnection| {
+            connection.batch_execute("SET LOCAL statement_timeout = 0").await?;
+            work(connection).await
+        };
+        connection.run(async |connection| transaction(connection, unlimited).await).await
     }
 
     /// Runs a statement, and returns its rows. Reads them to the end: an error of the commit comes
@@ -235,6 +242,20 @@ impl PooledConnection<'_> {
         }
         ended
     }
+}
+
+async fn transaction<T>(
+    connection: &mut AsyncPgConnection,
+    work: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    AnsiTransactionManager::begin_transaction(connection).await?;
+    let outcome = work(connection).await;
+    if outcome.is_ok() {
+        AnsiTransactionManager::commit_transaction(connection).await?;
+    } else {
+        AnsiTransactionManager::rollback_transaction(connection).await?;
+    }
+    outcome
 }
 
 /// Runs a call until its deadline.

@@ -6,7 +6,7 @@ mod session;
 
 use test_servers::postgres::{Cluster, Database};
 
-use crate::PostgresStore;
+use crate::store::PostgresStore;
 
 /// Returns a store on a new database, with a limit of connections.
 async fn store(connections: usize) -> (PostgresStore, Database<'static>) {

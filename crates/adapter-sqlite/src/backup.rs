@@ -13,10 +13,11 @@ use diesel::{
     prelude::*,
     result::Error as DatabaseError,
     sql_query,
-    sql_types::{BigInt, Binary, Text},
+    sql_types::{BigInt, Text},
     sqlite::SqliteConnection,
 };
 use domain::document::{ObjectKey, Sha256Digest};
+use sql_rows::schema::documents;
 
 use crate::database::{Access, Database, OpenError, establish};
 
@@ -63,16 +64,6 @@ pub struct Totals {
     /// Bytes of the documents.
     #[diesel(sql_type = BigInt)]
     pub document_bytes: i64,
-}
-
-#[derive(QueryableByName)]
-struct DocumentRow {
-    #[diesel(sql_type = Text)]
-    key: String,
-    #[diesel(sql_type = BigInt)]
-    size: i64,
-    #[diesel(sql_type = Binary)]
-    sha256: Vec<u8>,
 }
 
 /// A copy of a database, opened to be read.
@@ -136,23 +127,23 @@ impl DatabaseCopy {
         after: &str,
         limit: u32,
     ) -> Result<Vec<CopiedDocument>, BackupError> {
-        let rows: Vec<DocumentRow> =
-            sql_query("SELECT key, size, sha256 FROM documents WHERE key > ? ORDER BY key LIMIT ?")
-                .bind::<Text, _>(after)
-                .bind::<BigInt, _>(i64::from(limit))
-                .load(&mut self.0)?;
-        rows.into_iter().map(CopiedDocument::try_from).collect()
-    }
-}
-
-impl TryFrom<DocumentRow> for CopiedDocument {
-    type Error = BackupError;
-
-    fn try_from(row: DocumentRow) -> Result<Self, BackupError> {
-        let (Ok(size), Ok(sha256)) = (u64::try_from(row.size), row.sha256.try_into()) else {
-            return Err(BackupError::Unreadable(row.key));
-        };
-        Ok(Self { key: ObjectKey::from_stored(row.key), size, sha256: Sha256Digest(sha256) })
+        let rows: Vec<(String, i64, Vec<u8>)> = documents::table
+            .filter(documents::key.gt(after))
+            .order(documents::key)
+            .limit(limit.into())
+            .select((documents::key, documents::size, documents::sha256))
+            .load(&mut self.0)?;
+        let copied = rows.into_iter().map(|(key, size, sha256)| {
+            let (Ok(size), Ok(sha256)) = (u64::try_from(size), sha256.try_into()) else {
+                return Err(BackupError::Unreadable(key));
+            };
+            Ok(CopiedDocument {
+                key: ObjectKey::from_stored(key),
+                size,
+                sha256: Sha256Digest(sha256),
+            })
+        });
+        copied.collect()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Rows as JSON, to be copied to PostgreSQL.
 
 use diesel::{
+    dsl::sql,
     prelude::*,
-    sql_query,
     sql_types::{BigInt, Text},
     sqlite::SqliteConnection,
 };
@@ -36,25 +36,8 @@ pub struct ExportedPage {
     pub last: String,
 }
 
-#[derive(QueryableByName)]
-struct Column {
-    #[diesel(sql_type = Text)]
-    name: String,
-    #[diesel(sql_type = Text)]
-    r#type: String,
-    /// The position in the primary key, from 1; 0 for other columns.
-    #[diesel(sql_type = BigInt)]
-    pk: i64,
-}
-
-#[derive(QueryableByName)]
-struct Row {
-    /// The primary key as SQL literals.
-    #[diesel(sql_type = Text)]
-    key: String,
-    #[diesel(sql_type = Text)]
-    json: String,
-}
+/// The name of a column, its type, and its position in the primary key from 1; 0 for others.
+type Column = (String, String, i64);
 
 impl SqliteStore {
     /// Returns up to `limit` rows of one of [`EXPORTED_TABLES`] after the page that ended with
@@ -71,7 +54,7 @@ impl SqliteStore {
         after: Option<String>,
         limit: usize,
     ) -> Result<Option<ExportedPage>, StoreError> {
-        self.read(move |connection| page(connection, table, after, limit)).await
+        self.survey(async move |connection| page(connection, table, after, limit)).await
     }
 
     /// Returns a number that changes when another process commits a change. It belongs to a
@@ -80,8 +63,8 @@ impl SqliteStore {
     /// # Errors
     /// The database is unavailable.
     pub async fn data_version(&self) -> Result<i64, StoreError> {
-        let version = diesel::dsl::sql::<BigInt>("PRAGMA data_version");
-        self.write(|connection| Ok(version.get_result(connection)?)).await
+        let version = sql::<BigInt>("PRAGMA data_version");
+        self.maintain(async move |connection| Ok(version.get_result(connection)?)).await
     }
 }
 
@@ -91,37 +74,36 @@ fn page(
     after: Option<String>,
     limit: usize,
 ) -> Result<Option<ExportedPage>, Failure> {
-    let columns: Vec<Column> =
-        sql_query("SELECT name, type, pk FROM pragma_table_info(?) ORDER BY pk")
-            .bind::<Text, _>(table)
-            .load(connection)?;
-    let key: Vec<&str> = columns.iter().filter(|c| c.pk > 0).map(|c| c.name.as_str()).collect();
+    let columns = format!("SELECT name, type, pk FROM pragma_table_info('{table}') ORDER BY pk");
+    let columns: Vec<Column> = sql::<(Text, Text, BigInt)>(&columns).load(connection)?;
+    let key = columns.iter().filter(|(.., position)| *position > 0);
+    let key: Vec<&str> = key.map(|(name, ..)| name.as_str()).collect();
     let literals: Vec<String> = key.iter().map(|name| format!("quote({name})")).collect();
     let members: Vec<String> = columns.iter().filter_map(member).collect();
     let (key, literals, members) =
         (key.join(", "), literals.join(" || ', ' || "), members.join(", "));
     let after = after.map_or_else(|| "true".to_owned(), |last| format!("({key}) > ({last})"));
     let answered = if table == "idempotency_keys" { "order_id IS NOT NULL" } else { "true" };
-    let rows: Vec<Row> = sql_query(format!(
-        "SELECT {literals} AS key, json_object({members}) AS json FROM {table}
+    // The primary key of each row as SQL literals, and the row.
+    let rows = format!(
+        "SELECT {literals}, json_object({members}) FROM {table}
          WHERE {after} AND {answered} ORDER BY {key} LIMIT {limit}"
-    ))
-    .load(connection)?;
-    let Some(last) = rows.last() else { return Ok(None) };
-    let last = last.key.clone();
-    let json: Vec<String> = rows.into_iter().map(|row| row.json).collect();
+    );
+    let rows: Vec<(String, String)> = sql::<(Text, Text)>(&rows).load(connection)?;
+    let (mut keys, json): (Vec<String>, Vec<String>) = rows.into_iter().unzip();
+    let Some(last) = keys.pop() else { return Ok(None) };
     Ok(Some(ExportedPage { count: json.len() as u64, rows: format!("[{}]", json.join(",")), last }))
 }
 
 /// Returns the name and the value of a column as arguments of `json_object`.
-fn member(Column { name, r#type, .. }: &Column) -> Option<String> {
+fn member((name, kind, _): &Column) -> Option<String> {
     match name.as_str() {
         "leased_until" => None,
         "details" => Some("'details', json(details)".to_owned()),
         _ if matches!(name.rsplit('_').next(), Some("at" | "until")) => {
             Some(format!("'{name}', {}", timestamp(name)))
         }
-        _ if r#type == "BLOB" => Some(format!(r"'{name}', '\x' || hex({name})")),
+        _ if kind == "BLOB" => Some(format!(r"'{name}', '\x' || hex({name})")),
         _ => Some(format!("'{name}', {name}")),
     }
 }

@@ -6,9 +6,6 @@ use diesel::{ConnectionError, result::DatabaseErrorKind, result::Error as Databa
 use domain::ports::{Cause, StoreError, WriteError};
 use sql_rows::Unreadable;
 
-/// A failure that every call of a transaction has met.
-pub(crate) type SharedFailure = Arc<Failure>;
-
 /// The reason why a transaction failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -22,14 +19,17 @@ pub(crate) enum Failure {
     Unreadable(#[from] Unreadable),
     #[error("a value does not fit its column")]
     Unstorable(#[source] Cause),
+    #[error("an upload was swept")]
+    Swept,
     #[error("the database thread dropped the call")]
     Lost,
     #[error("the transaction was abandoned because of another call in it")]
     Abandoned,
     #[error("the transaction could not be committed")]
     NotCommitted(#[source] DatabaseError),
+    /// A failure that every call of a transaction has met.
     #[error(transparent)]
-    Shared(SharedFailure),
+    Shared(Arc<Failure>),
     #[error("the database did not answer within the time limit")]
     TimedOut,
 }
@@ -47,16 +47,6 @@ const TEMPORARY: [&str; 6] = [
 ];
 
 impl Failure {
-    /// Names the row of `orders` that diesel cannot read.
-    pub(crate) fn unreadable(error: DatabaseError, row: &dyn ToString) -> Self {
-        match error {
-            DatabaseError::DeserializationError(reason) => {
-                Unreadable::new("orders", row, &reason).into()
-            }
-            error => error.into(),
-        }
-    }
-
     /// Returns whether the same call may succeed later.
     fn is_temporary(&self) -> bool {
         match self {
@@ -77,17 +67,4 @@ impl Failure {
     }
 }
 
-macro_rules! into_port_errors {
-    ($($error:ident),+) => {$(
-        impl From<Failure> for $error {
-            fn from(failure: Failure) -> Self {
-                if failure.is_temporary() {
-                    Self::Unavailable(failure.into())
-                } else {
-                    Self::Internal(failure.into())
-                }
-            }
-        }
-    )+};
-}
-into_port_errors!(StoreError, WriteError);
+sql_rows::port_errors!(Failure => StoreError, WriteError);

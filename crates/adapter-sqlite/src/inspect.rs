@@ -79,13 +79,5 @@ mod tests {
         fs::write(&path, text).unwrap();
         assert!(matches!(inspect(&path), Err(InspectError::Lock(_))));
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
-
-        let path = directory.path().join("other.sqlite");
-        let mut other = establish(&path).unwrap();
-        other.batch_execute("CREATE TABLE songs (title TEXT)").unwrap();
-        let before = fs::read(&path).unwrap();
-        let error = inspect(&path).unwrap_err();
-        assert!(matches!(error, InspectError::Schema(MigrateError::OtherProgram(_))), "{error}");
-        assert_eq!(fs::read(&path).unwrap(), before);
     }
 }

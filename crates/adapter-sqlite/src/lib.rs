@@ -6,32 +6,25 @@
 //! database file on a local disk.
 
 mod backup;
+mod claims;
 mod database;
+mod deliveries;
+mod dialect;
 mod export;
 mod failure;
-mod idempotency;
 mod inspect;
-mod keys;
 mod migrations;
-mod order_admin;
-mod order_reader;
 mod orders;
-mod outbox;
-mod pages;
-mod queue;
+#[path = "../../sql-rows/ports/mod.rs"]
+mod ports;
 mod store;
 #[cfg(test)]
 mod tests;
-mod uploads;
-mod webhook_queue;
-mod webhooks;
 mod worker;
 
 pub use backup::{BackupError, CopiedDocument, DatabaseCopy, Totals};
-pub use database::OpenError;
+pub use database::{OpenError, empty_log};
 pub use export::{EXPORTED_TABLES, ExportedPage};
 pub use inspect::{InspectError, inspect};
 pub use migrations::MigrateError;
-pub use order_admin::empty_log;
 pub use store::SqliteStore;
-pub use worker::BatchObserver;

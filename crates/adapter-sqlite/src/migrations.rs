@@ -1,15 +1,14 @@
 //! Brings the schema up to the version of the program.
 
 use diesel::{
-    migration::{Migration, MigrationSource as _},
+    dsl::sql,
     prelude::*,
-    sql_query,
     sql_types::Text,
     sqlite::{Sqlite, SqliteConnection},
 };
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness as _, embed_migrations};
 use domain::ports::Cause;
-use sql_rows::{VersionError, check_versions};
+use sql_rows::{VersionError, count_missing};
 
 use crate::failure::Failure;
 
@@ -53,27 +52,16 @@ pub(crate) fn missing(connection: &mut SqliteConnection) -> Result<usize, Migrat
     const MIGRATED: &str = "'__diesel_schema_migrations'";
 
     let mut names = |query: String| -> Result<Vec<String>, Failure> {
-        let names: Vec<Name> = sql_query(query).load(connection)?;
-        Ok(names.into_iter().map(|name| name.name).collect())
+        Ok(sql::<Text>(&query).load(connection)?)
     };
     let applied = match names(format!("{TABLE} = {MIGRATED}"))?.pop() {
-        Some(table) => names(format!("SELECT version AS name FROM {table}"))?,
+        Some(table) => names(format!("SELECT version FROM {table}"))?,
         None => Vec::new(),
     };
-    let migrations: Vec<Box<dyn Migration<Sqlite>>> =
-        MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
-    let embedded: Vec<_> =
-        migrations.iter().map(|migration| migration.name().version().to_string()).collect();
-    check_versions(&applied, &embedded)?;
+    let missing = count_missing::<Sqlite>(&applied, &MIGRATIONS)?;
     let others = format!("{TABLE} NOT GLOB 'sqlite_*' AND name <> {MIGRATED} LIMIT 1");
     match names(others)?.pop() {
         Some(table) if applied.is_empty() => Err(MigrateError::OtherProgram(table)),
-        _ => Ok(embedded.len() - applied.len()),
+        _ => Ok(missing),
     }
-}
-
-#[derive(QueryableByName)]
-struct Name {
-    #[diesel(sql_type = Text)]
-    name: String,
 }

@@ -1,15 +1,25 @@
 //! The store, on which every port is implemented.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    pin::pin,
+    task::{Context, Poll, Waker},
+};
 
-use diesel::sqlite::SqliteConnection;
+use diesel::{
+    Expression, RunQueryDsl as _, Selectable, SelectableHelper as _,
+    dsl::AsSelect,
+    query_dsl::methods::{ExecuteDsl, LoadQuery, SelectDsl},
+    sqlite::{Sqlite, SqliteConnection},
+};
 use domain::ports::StoreError;
+use sql_rows::{BatchObserver, Unreadable};
 
 use crate::{
-    database::{Database, OpenError},
+    database::{Access, Database, OpenError},
     failure::Failure,
     migrations::{self, MigrateError},
-    worker::{BatchObserver, Worker},
+    worker::Worker,
 };
 
 /// Threads of each kind that read: one slow read does not hold up the others.
@@ -34,9 +44,11 @@ impl SqliteStore {
     /// See [`OpenError`].
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let database = Database::at(path)?;
-        let writer = Worker::writing(&database)?;
-        let order_readers = Worker::reading(&database, READERS)?;
-        Ok(Self { writer, order_readers, readers: Worker::reading(&database, READERS)? })
+        Ok(Self {
+            writer: Worker::start(&database, Access::Write, 1)?,
+            order_readers: Worker::start(&database, Access::Read, READERS)?,
+            readers: Worker::start(&database, Access::Read, READERS)?,
+        })
     }
 
     /// Reports how many writing calls share each transaction.
@@ -60,22 +72,94 @@ impl SqliteStore {
     /// # Errors
     /// See [`MigrateError`]. The database is unchanged then.
     pub async fn migrate(&self) -> Result<usize, MigrateError> {
-        self.writer.run(migrations::migrate).await
+        self.writer.maintain(migrations::migrate).await
     }
 
     /// Runs a call that reads. All it reads is of one instant.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
-        body: impl FnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
+        call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
-        Ok(self.readers.run(body).await?)
+        Ok(self.readers.run(move |connection| at_once(call(connection))).await?)
+    }
+
+    /// Runs a call that reads what a client asks for.
+    pub(crate) async fn read_orders<T: Send + 'static>(
+        &self,
+        call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        Ok(self.order_readers.run(move |connection| at_once(call(connection))).await?)
     }
 
     /// Runs a call that writes. It is durable when this returns `Ok`, and undone otherwise.
-    pub(crate) async fn write<T: Send + 'static>(
+    pub(crate) async fn transaction<T: Send + 'static>(
         &self,
-        body: impl FnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
+        call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
-        Ok(self.writer.run(body).await?)
+        Ok(self.attempt(call).await?)
+    }
+
+    /// Runs a call like [`Self::transaction`], without a time limit.
+    pub(crate) async fn maintain<T: Send + 'static>(
+        &self,
+        call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        Ok(self.writer.maintain(move |connection| at_once(call(connection))).await?)
+    }
+
+    /// Runs a call like [`Self::read`], without a time limit.
+    pub(crate) async fn survey<T: Send + 'static>(
+        &self,
+        call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        Ok(self.readers.maintain(move |connection| at_once(call(connection))).await?)
+    }
+
+    /// Runs a call like [`Self::transaction`], and returns its failure.
+    pub(crate) async fn attempt<T: Send + 'static>(
+        &self,
+        call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.writer.run(move |connection| at_once(call(connection))).await
+    }
+
+    /// Runs a query, and returns what its rows mean.
+    pub(crate) async fn select<Q, R, T>(
+        &self,
+        query: Q,
+        meaning: fn(R) -> Result<T, Unreadable>,
+    ) -> Result<Vec<T>, StoreError>
+    where
+        AsSelect<R, Sqlite>: Expression,
+        Q: SelectDsl<AsSelect<R, Sqlite>>,
+        Q::Output: LoadQuery<'static, SqliteConnection, R> + Send + 'static,
+        R: Selectable<Sqlite> + 'static,
+        T: Send + 'static,
+    {
+        let query = SelectDsl::select(query, R::as_select());
+        let load = async move |connection: &mut SqliteConnection| {
+            let rows = query.load(connection)?.into_iter();
+            Ok(rows.map(meaning).collect::<Result<_, _>>()?)
+        };
+        self.read(load).await
+    }
+
+    /// Runs a statement like [`Self::transaction`], and returns how many rows it changed.
+    pub(crate) async fn execute<Q>(&self, statement: Q) -> Result<usize, StoreError>
+    where
+        Q: ExecuteDsl<SqliteConnection> + Send + 'static,
+    {
+        self.transaction(async move |connection| Ok(ExecuteDsl::execute(statement, connection)?))
+            .await
+    }
+}
+
+/// Returns the outcome of a call that waits for nothing.
+pub(crate) fn at_once<T, E: From<Failure>>(
+    call: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(outcome) => outcome,
+        Poll::Pending => Err(Failure::Lost.into()),
     }
 }

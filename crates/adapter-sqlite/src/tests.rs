@@ -7,10 +7,9 @@ use std::{
 
 use contract_tests::samples::{NOW, WINDOW, api_key, document, new_order, order_of, stored};
 use diesel::{
-    Connection as _, QueryableByName, RunQueryDsl as _,
+    Connection as _, RunQueryDsl as _,
     connection::SimpleConnection as _,
     dsl::sql,
-    sql_query,
     sql_types::{BigInt, Text},
     sqlite::SqliteConnection,
 };
@@ -60,41 +59,22 @@ async fn on_writer(store: &SqliteStore, statements: &'static str) {
 }
 
 #[tokio::test]
-async fn commit_waits_for_the_disk() {
+async fn connections_are_set_up() {
     let directory = tempdir().unwrap();
     let store = open(&directory).await;
-    let (synchronous, journal) = store
-        .writer
-        .run(|connection| {
-            let synchronous: i64 = sql::<BigInt>("PRAGMA synchronous").get_result(connection)?;
-            let journal: String = sql::<Text>("PRAGMA journal_mode").get_result(connection)?;
-            Ok::<_, Failure>((synchronous, journal))
-        })
-        .await
-        .unwrap();
-    assert_eq!((synchronous, journal.as_str()), (2, "wal"), "2 is FULL");
-}
-
-#[tokio::test]
-async fn references_are_enforced() {
-    let directory = tempdir().unwrap();
-    let store = open(&directory).await;
-    let outcome = store
-        .writer
-        .run(move |connection| connection.batch_execute(ORPHAN).map_err(Failure::from))
-        .await;
-    assert!(outcome.unwrap_err().to_string().contains("FOREIGN KEY"));
-}
-
-#[tokio::test]
-async fn reader_cannot_write() {
-    let directory = tempdir().unwrap();
-    let store = open(&directory).await;
-    let outcome = store
-        .readers
-        .run(|connection| connection.batch_execute("DELETE FROM orders").map_err(Failure::from))
-        .await;
-    assert!(outcome.unwrap_err().to_string().contains("readonly"));
+    let settings = store.writer.run(|connection| {
+        let synchronous: i64 = sql::<BigInt>("PRAGMA synchronous").get_result(connection)?;
+        let journal: String = sql::<Text>("PRAGMA journal_mode").get_result(connection)?;
+        Ok::<_, Failure>((synchronous, journal))
+    });
+    assert_eq!(settings.await.unwrap(), (2, "wal".to_owned()), "a commit waits for the disk");
+    for (worker, statement, rejected) in
+        [(&store.writer, ORPHAN, "FOREIGN KEY"), (&store.readers, "DELETE FROM orders", "readonly")]
+    {
+        let run = |connection: &mut SqliteConnection| connection.batch_execute(statement);
+        let outcome = worker.run(move |connection| run(connection).map_err(Failure::from)).await;
+        assert!(outcome.unwrap_err().to_string().contains(rejected), "{statement}");
+    }
 }
 
 #[tokio::test]
@@ -126,42 +106,6 @@ async fn restarted_store_has_everything_in_one_file() {
         store.create(&new_order("F-1", NOW), WINDOW).await,
         Err(WriteError::Duplicate { .. })
     ));
-}
-
-#[tokio::test]
-async fn unreadable_order_is_an_error_that_names_it() {
-    let directory = tempdir().unwrap();
-    let store = open(&directory).await;
-    let id = store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
-    for (change, reason) in [
-        ("details = json_set(details, '$.zone', 'Mars/Olympus')", "member `zone`"),
-        ("details = json_remove(details, '$.signer')", "missing field `signer`"),
-        ("details = json_set(details, '$.v', 2)", "version 2"),
-        ("starts_at = NULL", "`starts_at`"),
-        ("starts_at = 9223372036854775807", "starts_at"),
-        ("file_number = ' '", "`file_number`"),
-        ("status = printf('%51s', '')", "status"),
-        ("status = ''", "status"),
-    ] {
-        let mut other = outsider(&path(&directory));
-        other
-            .batch_execute(&format!(
-                "PRAGMA ignore_check_constraints = ON;
-                CREATE TABLE saved AS SELECT * FROM orders; UPDATE orders SET {change}"
-            ))
-            .unwrap();
-        let found = order_of(&store, id).await;
-        let Err(StoreError::Internal(cause)) = found else { panic!("{change}: {found:?}") };
-        let text = cause.to_string();
-        assert!(text.starts_with("row 1 of orders cannot be read: "), "{text}");
-        assert!(text.contains(reason), "{text}");
-        other
-            .batch_execute(
-                "DELETE FROM orders; INSERT INTO orders SELECT * FROM saved; DROP TABLE saved",
-            )
-            .unwrap();
-    }
-    assert!(order_of(&store, id).await.unwrap().is_some());
 }
 
 /// Counts of the hour before stay, for a process whose clock is behind.

@@ -13,15 +13,13 @@ use diesel::{
     connection::{AnsiTransactionManager, SimpleConnection as _, TransactionManager},
     sqlite::SqliteConnection,
 };
+use sql_rows::BatchObserver;
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
     database::{Access, Database, OpenError},
-    failure::{Failure, SharedFailure},
+    failure::Failure,
 };
-
-/// Gets the number of writing calls of each transaction.
-pub type BatchObserver = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// Most writing calls that share a transaction.
 const MAX_WRITES: usize = 64;
@@ -39,18 +37,13 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts a thread that writes. It commits all calls that wait together, so that they share the
-    /// wait for the disk.
-    pub(crate) fn writing(database: &Database) -> Result<Self, OpenError> {
-        Self::start(database, Access::Write, 1)
-    }
-
-    /// Starts threads that read, one call at a time each.
-    pub(crate) fn reading(database: &Database, threads: usize) -> Result<Self, OpenError> {
-        Self::start(database, Access::Read, threads)
-    }
-
-    fn start(database: &Database, access: Access, threads: usize) -> Result<Self, OpenError> {
+    /// Starts threads. One that reads runs one call at a time. The one that writes commits all calls
+    /// that wait together, so that they share the wait for the disk.
+    pub(crate) fn start(
+        database: &Database,
+        access: Access,
+        threads: usize,
+    ) -> Result<Self, OpenError> {
         let (calls, queue) = unbounded();
         let observer = Arc::new(OnceLock::new());
         let start = |_| {
@@ -97,12 +90,24 @@ impl Worker {
         T: Send + 'static,
         E: From<Failure> + Send + 'static,
     {
+        timeout(TIMEOUT, self.maintain(body)).await.map_err(|_| Failure::TimedOut)?
+    }
+
+    /// Runs `body` like [`Self::run`], without a time limit.
+    pub(crate) async fn maintain<T, E>(
+        &self,
+        body: impl FnOnce(&mut SqliteConnection) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Failure> + Send + 'static,
+    {
         let (reply, answer) = oneshot::channel();
         if let Some(calls) = &self.calls {
             // The threads end after this handle is dropped.
             let _ = calls.send(Box::new(Waiting { body: Some(body), outcome: None, reply }));
         }
-        timeout(TIMEOUT, answer).await.map_err(|_| Failure::TimedOut)?.map_err(|_| Failure::Lost)?
+        answer.await.map_err(|_| Failure::Lost)?
     }
 }
 
@@ -125,7 +130,7 @@ trait Call: Send {
     fn run(&mut self, connection: &mut SqliteConnection) -> bool;
 
     /// Sends the outcome, or the failure of the whole transaction, to the caller.
-    fn reply(self: Box<Self>, failure: Option<&SharedFailure>);
+    fn reply(self: Box<Self>, failure: Option<&Arc<Failure>>);
 }
 
 struct Waiting<F, T, E> {
@@ -149,7 +154,7 @@ where
         matches!(self.outcome, Some(Ok(_)))
     }
 
-    fn reply(self: Box<Self>, failure: Option<&SharedFailure>) {
+    fn reply(self: Box<Self>, failure: Option<&Arc<Failure>>) {
         let outcome = match (self.outcome, failure) {
             // The call's own error says more.
             (Some(Err(error)), _) => Err(error),
@@ -192,7 +197,7 @@ impl Session {
             // The panic hook has logged a panic.
             let committed = catch_unwind(AssertUnwindSafe(|| self.commit(&mut batch)))
                 .unwrap_or(Err(Failure::Abandoned));
-            let failure = committed.err().map(SharedFailure::from);
+            let failure = committed.err().map(Arc::new);
             for call in batch {
                 call.reply(failure.as_ref());
             }

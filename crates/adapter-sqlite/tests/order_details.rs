@@ -10,8 +10,8 @@ use contract_tests::{
     samples::{GOLDEN, NOW, WINDOW, new_order, order},
 };
 use diesel::{
-    Connection as _, QueryableByName, RunQueryDsl as _, connection::SimpleConnection as _,
-    sql_query, sql_types::Text, sqlite::SqliteConnection,
+    Connection as _, RunQueryDsl as _, connection::SimpleConnection as _, sql_types::Text,
+    sqlite::SqliteConnection,
 };
 use domain::ports::{NewOrder, OrderRepo as _};
 use serde_json::{Value, json};
@@ -21,12 +21,6 @@ use tempfile::TempDir;
 struct Database {
     connection: SqliteConnection,
     _directory: TempDir,
-}
-
-#[derive(QueryableByName)]
-struct Json {
-    #[diesel(sql_type = Text)]
-    json: String,
 }
 
 impl Database {
@@ -43,16 +37,16 @@ impl Database {
     }
 
     fn query(&mut self, sql: &str) -> String {
-        sql_query(sql).get_result::<Json>(&mut self.connection).unwrap().json
+        diesel::dsl::sql::<Text>(sql).get_result(&mut self.connection).unwrap()
     }
 
     /// Returns the row of the order without `NULL`.
     fn row(&mut self) -> BTreeMap<String, Value> {
         let members = self.query(
-            "SELECT group_concat(format('''%s'', %s', name, name)) AS json
+            "SELECT group_concat(format('''%s'', %s', name, name))
                 FROM pragma_table_info('order_details')",
         );
-        let row = self.query(&format!("SELECT json_object({members}) AS json FROM order_details"));
+        let row = self.query(&format!("SELECT json_object({members}) FROM order_details"));
         let mut row: BTreeMap<String, Value> = serde_json::from_str(&row).unwrap();
         row.retain(|_, value| !value.is_null());
         row

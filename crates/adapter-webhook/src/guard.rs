@@ -50,23 +50,6 @@ pub(crate) enum Scheme {
     Http,
 }
 
-/// A URL that the service may call, if its name leads to addresses that [`Guard::admit`] accepts.
-#[derive(Debug)]
-pub(crate) struct Target {
-    pub url: Url,
-    pub scheme: Scheme,
-}
-
-impl Target {
-    /// Returns the name of the host; `None` if it is an address.
-    pub(crate) fn name(&self) -> Option<&str> {
-        match self.url.host() {
-            Some(Host::Domain(name)) => Some(name),
-            _ => None,
-        }
-    }
-}
-
 /// The rules, with the settings of the operator.
 #[derive(Debug)]
 pub(crate) struct Guard {
@@ -76,9 +59,9 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Reads a URL and checks all of it but the addresses of its name. `Url` reads each spelling of
+    /// Reads a URL and checks all of it but the addresses of its name, for [`Guard::admit`]. `Url` reads each spelling of
     /// an address (decimal, octal, hexadecimal, other digits of Unicode) as the address.
-    pub(crate) fn target(&self, text: &str) -> Result<Target, UrlRefused> {
+    pub(crate) fn target(&self, text: &str) -> Result<(Url, Scheme), UrlRefused> {
         let url = Url::parse(text).map_err(|_| refused("must be a URL"))?;
         let scheme = match url.scheme() {
             "https" => Scheme::Https,
@@ -100,7 +83,7 @@ impl Guard {
             Some(Host::Domain(_)) => {}
             None => return Err(refused("must have a host")),
         }
-        Ok(Target { url, scheme })
+        Ok((url, scheme))
     }
 
     /// Checks the addresses of a host. One that is refused refuses the host: otherwise its name

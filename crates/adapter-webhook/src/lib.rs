@@ -20,16 +20,14 @@
 mod address;
 mod failure;
 mod guard;
-mod proxy;
 mod resolver;
 mod secrets;
 mod sender;
 mod signature;
 
 pub use guard::{InvalidNetwork, Networks};
-pub use proxy::{InvalidProxy, Proxy};
 pub use secrets::{InvalidKey, SealedSecrets, SecretsKey};
-pub use sender::{OpenError, Sender};
+pub use sender::{InvalidProxy, Sender};
 
 #[cfg(test)]
 mod test_receiver;

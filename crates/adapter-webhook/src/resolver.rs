@@ -1,31 +1,75 @@
-//! Names: every address of a name is checked before a connection goes there.
+//! Names: resolved by threads of their own, and every address is checked before a connection goes
+//! there.
+//!
+//! The resolver of the system blocks, for half a minute if no name server answers. On the threads
+//! that uploads and mails use it would hold them up.
 
 use std::{
+    collections::HashMap,
     io,
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
+    net::{IpAddr, SocketAddr, ToSocketAddrs as _},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
 };
 
-use async_trait::async_trait;
+use domain::api_key::ClientId;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::guard::{Guard, Scheme};
 
-/// Finds the addresses of a name.
-#[async_trait]
-pub(crate) trait Lookup: Send + Sync {
-    async fn lookup(&self, name: &str) -> io::Result<Vec<IpAddr>>;
-}
+/// Names that are resolved at a time.
+const MAX_LOOKUPS: usize = 64;
+/// Names of one client that are resolved at a time. The names of others do not wait for its dead
+/// ones.
+const MAX_LOOKUPS_OF_CLIENT: usize = 4;
+
+/// Finds the addresses of a name. Blocks.
+pub(crate) type Find = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
 /// Asks the resolver of the system, as every program of the machine does.
-pub(crate) struct SystemLookup;
+pub(crate) fn ask_system(name: &str) -> io::Result<Vec<IpAddr>> {
+    Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
+}
 
-#[async_trait]
-impl Lookup for SystemLookup {
-    async fn lookup(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        let found = tokio::net::lookup_host((name, 0)).await?;
-        Ok(found.map(|address| address.ip()).collect())
+/// Finds the addresses of names, each on a thread of its own.
+pub(crate) struct Lookups {
+    find: Arc<Find>,
+    all: Arc<Semaphore>,
+    /// Has an entry for each client with a webhook, which are few.
+    of_clients: Mutex<HashMap<ClientId, Arc<Semaphore>>>,
+}
+
+impl Lookups {
+    pub(crate) fn new(find: Arc<Find>) -> Self {
+        Self { find, all: Arc::new(Semaphore::new(MAX_LOOKUPS)), of_clients: Mutex::default() }
     }
+
+    /// Finds the addresses of a name for a client. A dropped call leaves its thread, which keeps its
+    /// permits until the system answers.
+    pub(crate) async fn lookup(&self, client: ClientId, name: &str) -> io::Result<Vec<IpAddr>> {
+        let of_client = {
+            let mut clients = self.of_clients.lock().unwrap_or_else(PoisonError::into_inner);
+            let new = || Arc::new(Semaphore::new(MAX_LOOKUPS_OF_CLIENT));
+            Arc::clone(clients.entry(client).or_insert_with(new))
+        };
+        // The semaphores are never closed.
+        let permits = (of_client.acquire_owned().await, self.all.clone().acquire_owned().await);
+        let (answer, answered) = oneshot::channel();
+        let (find, name) = (Arc::clone(&self.find), name.to_owned());
+        thread::Builder::new().name("resolver".to_owned()).spawn(move || {
+            let found = find(&name);
+            drop(permits);
+            // An error means that the call was dropped.
+            let _ = answer.send(found);
+        })?;
+        answered.await.map_err(io::Error::other)?
+    }
+}
+
+tokio::task_local! {
+    /// The client whose webhook a task sends. `reqwest` passes only the name to a resolver.
+    pub(crate) static CLIENT: ClientId;
 }
 
 /// The name has no address now.
@@ -34,25 +78,94 @@ impl Lookup for SystemLookup {
 pub(crate) struct NoAddress;
 
 /// Gives `reqwest` the addresses of a name for a new connection, if all of them are admitted.
-pub(crate) struct GuardedResolver {
-    pub lookup: Arc<dyn Lookup>,
-    pub guard: Arc<Guard>,
-    pub scheme: Scheme,
+pub(crate) struct Resolver {
+    pub lookups: Arc<Lookups>,
+    /// What admits addresses. `None` admits all.
+    pub admits: Option<(Arc<Guard>, Scheme)>,
 }
 
-impl Resolve for GuardedResolver {
+impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let (lookup, guard, scheme) =
-            (Arc::clone(&self.lookup), Arc::clone(&self.guard), self.scheme);
+        let (lookups, admits, client) =
+            (Arc::clone(&self.lookups), self.admits.clone(), CLIENT.try_get());
         Box::pin(async move {
-            let addresses = lookup.lookup(name.as_str()).await.unwrap_or_default();
+            let addresses = lookups.lookup(client?, name.as_str()).await.unwrap_or_default();
             if addresses.is_empty() {
                 return Err(NoAddress.into());
             }
-            guard.admit(scheme, &addresses)?;
+            if let Some((guard, scheme)) = admits {
+                guard.admit(scheme, &addresses)?;
+            }
             // `reqwest` replaces the port by that of the URL.
             let found = addresses.into_iter().map(|address| SocketAddr::new(address, 0));
             Ok(Box::new(found) as Addrs)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            Condvar,
+            atomic::{AtomicUsize, Ordering},
+        },
+        time::Duration,
+    };
+
+    use futures_util::future::join_all;
+    use tokio::{
+        task::{JoinSet, spawn_blocking},
+        time::timeout,
+    };
+
+    use super::*;
+
+    /// A system whose name servers do not answer for names that begin with `dead`.
+    #[derive(Default)]
+    struct System {
+        answers_all: Mutex<bool>,
+        changed: Condvar,
+        waiting: AtomicUsize,
+    }
+
+    impl System {
+        fn find(&self, name: &str) -> Vec<IpAddr> {
+            if name.starts_with("dead") {
+                self.waiting.fetch_add(1, Ordering::SeqCst);
+                let answers = self.answers_all.lock().unwrap();
+                drop(self.changed.wait_while(answers, |answers| !*answers).unwrap());
+                self.waiting.fetch_sub(1, Ordering::SeqCst);
+            }
+            vec![IpAddr::from([192, 0, 2, 1])]
+        }
+    }
+
+    #[tokio::test]
+    async fn dead_names_hold_up_only_names_of_their_client() {
+        let system = Arc::new(System::default());
+        let lookups = Arc::new(Lookups::new({
+            let system = Arc::clone(&system);
+            Arc::new(move |name: &str| Ok(system.find(name)))
+        }));
+        let mut dead = JoinSet::new();
+        for number in 0..40_i64 {
+            let lookups = Arc::clone(&lookups);
+            let name = format!("dead{number}.example");
+            dead.spawn(async move { lookups.lookup(ClientId(number % 2), &name).await });
+        }
+        while system.waiting.load(Ordering::SeqCst) < 2 * MAX_LOOKUPS_OF_CLIENT {
+            tokio::task::yield_now().await;
+        }
+        let limit = Duration::from_secs(10);
+        let others = (0..100).map(|_| lookups.lookup(ClientId(7), "hooks.example"));
+        let found = timeout(limit, join_all(others)).await.unwrap();
+        assert!(found.into_iter().all(|found| found.unwrap() == [IpAddr::from([192, 0, 2, 1])]));
+        // Uploads and mails use these threads.
+        timeout(limit, spawn_blocking(|| {})).await.unwrap().unwrap();
+        assert_eq!(system.waiting.load(Ordering::SeqCst), 2 * MAX_LOOKUPS_OF_CLIENT);
+        *system.answers_all.lock().unwrap() = true;
+        system.changed.notify_all();
+        assert_eq!(timeout(limit, dead.join_all()).await.unwrap().len(), 40);
     }
 }

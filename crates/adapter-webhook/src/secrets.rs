@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    contract_tests::secret_box_contract!(Fixture);
+    contract_tests::contract!(secret_box, Fixture);
 
     #[test]
     fn key_reads_its_own_text() {

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use domain::{
+    api_key::ClientId,
     ports::{
         UrlRefused, WEBHOOK_TIME_LIMIT, WebhookAnswer, WebhookError, WebhookRequest, WebhookSender,
     },
@@ -13,15 +14,17 @@ use reqwest::{Client, Response, header, redirect, retry};
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 use time::OffsetDateTime;
 use tokio::time::{Instant, timeout, timeout_at};
+use url::Url;
 
 use crate::{
     failure,
     guard::{Guard, Networks, Scheme},
-    proxy::Proxy,
-    resolver::{GuardedResolver, Lookup, SystemLookup},
+    resolver::{CLIENT, Find, Lookups, Resolver, ask_system},
     signature::sign,
 };
 
+/// Header fields of an answer that are read. Only its status and `Retry-After` count.
+const MAX_FIELDS: usize = 4_096;
 /// Bytes of the body of an answer that are read.
 const MAX_BODY: usize = 16 * 1024;
 /// Time for the body of an answer. The body is read only to use the connection again, so a slow one
@@ -35,15 +38,15 @@ const CHECK_LIMIT: Duration = Duration::from_secs(5);
 /// does not meet a connection that its receiver is closing. It also bounds their number.
 const IDLE_LIMIT: Duration = Duration::from_secs(1);
 
-/// The sender cannot be made from these settings.
+/// The text is no URL of a proxy. It is not repeated, because it may contain a password.
 #[derive(Debug, thiserror::Error)]
-#[error("webhooks cannot be sent with these settings")]
-pub struct OpenError(#[source] reqwest::Error);
+#[error("must be of the form http://host:port or https://host:port")]
+pub struct InvalidProxy;
 
 /// Sends webhooks to addresses that the service may call.
 pub struct Sender {
     guard: Arc<Guard>,
-    lookup: Arc<dyn Lookup>,
+    lookups: Arc<Lookups>,
     https: Client,
     http: Client,
     time_limit: Duration,
@@ -51,23 +54,25 @@ pub struct Sender {
 
 impl Sender {
     /// Returns a sender that may also call the networks, and that sends everything through the
-    /// proxy, if there is one. It trusts the root certificates of the system.
-    pub fn new(open: Networks, proxy: Option<&Proxy>) -> Result<Self, OpenError> {
+    /// proxy, if there is one: `http://` or `https://`, with or without `user:password@`. It trusts
+    /// the root certificates of the system.
+    pub fn new(open: Networks, proxy: Option<&str>) -> Result<Self, InvalidProxy> {
         let mut roots = RootCertStore::empty();
         // Without any root, each attempt fails for TLS.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         let time_limit = WEBHOOK_TIME_LIMIT.unsigned_abs();
-        Self::with(open, proxy, roots, Arc::new(SystemLookup), time_limit)
+        Self::with(open, proxy, roots, Arc::new(ask_system), time_limit)
     }
 
     fn with(
         open: Networks,
-        proxy: Option<&Proxy>,
+        proxy: Option<&str>,
         roots: RootCertStore,
-        lookup: Arc<dyn Lookup>,
+        find: Arc<Find>,
         time_limit: Duration,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, InvalidProxy> {
         let guard = Arc::new(Guard { open, proxied: proxy.is_some() });
+        let lookups = Arc::new(Lookups::new(find));
         let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions();
         let Ok(tls) = tls else { unreachable!("ring has ciphers for the default versions") };
@@ -76,48 +81,58 @@ impl Sender {
             let builder = Client::builder()
                 .tls_backend_preconfigured(tls.clone())
                 .http1_only()
+                // The status decides, however the rest of a head is written (RFC 9112, section 5.2).
+                .http1_allow_obsolete_multiline_headers_in_responses(true)
+                .http1_allow_spaces_after_header_name_in_responses(true)
+                .http1_ignore_invalid_headers_in_responses(true)
+                .http1_max_headers(MAX_FIELDS)
                 .user_agent("notary-orders")
                 .redirect(redirect::Policy::none())
                 .retry(retry::never())
                 .connect_timeout(CONNECT_LIMIT)
                 .pool_idle_timeout(IDLE_LIMIT);
+            // Behind a proxy it resolves only the name of the proxy, which the operator chose.
+            let admits = proxy.is_none().then(|| (Arc::clone(&guard), scheme));
+            let builder = builder.dns_resolver(Resolver { lookups: Arc::clone(&lookups), admits });
             let builder = match proxy {
-                // Resolves only the name of the proxy, which the operator chose.
-                Some(proxy) => builder.proxy(reqwest::Proxy::all(proxy.0.clone())?),
-                None => builder.no_proxy().dns_resolver(GuardedResolver {
-                    lookup: Arc::clone(&lookup),
-                    guard: Arc::clone(&guard),
-                    scheme,
-                }),
+                Some(proxy) => builder.proxy(proxy_at(proxy)?),
+                None => builder.no_proxy(),
             };
-            builder.build()
+            builder.build().map_err(|_| InvalidProxy)
         };
-        let (https, http) = (client(Scheme::Https), client(Scheme::Http));
-        let (https, http) = (https.map_err(OpenError)?, http.map_err(OpenError)?);
-        Ok(Self { guard, lookup, https, http, time_limit })
+        let (https, http) = (client(Scheme::Https)?, client(Scheme::Http)?);
+        Ok(Self { guard, lookups, https, http, time_limit })
     }
+}
+
+fn proxy_at(url: &str) -> Result<reqwest::Proxy, InvalidProxy> {
+    let is_origin =
+        |url: &Url| url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+    let url = Url::parse(url).ok().filter(is_origin).ok_or(InvalidProxy)?;
+    let is_web = ["http", "https"].contains(&url.scheme());
+    is_web.then(|| reqwest::Proxy::all(url).ok()).flatten().ok_or(InvalidProxy)
 }
 
 #[async_trait]
 impl WebhookSender for Sender {
-    async fn check(&self, url: &str) -> Result<(), UrlRefused> {
-        let target = self.guard.target(url)?;
-        let Some(name) = target.name().filter(|_| !self.guard.proxied) else { return Ok(()) };
-        match timeout(CHECK_LIMIT, self.lookup.lookup(name)).await {
-            Ok(Ok(addresses)) => self.guard.admit(target.scheme, &addresses),
+    async fn check(&self, client: ClientId, url: &str) -> Result<(), UrlRefused> {
+        let (url, scheme) = self.guard.target(url)?;
+        let Some(name) = url.domain().filter(|_| !self.guard.proxied) else { return Ok(()) };
+        match timeout(CHECK_LIMIT, self.lookups.lookup(client, name)).await {
+            Ok(Ok(addresses)) => self.guard.admit(scheme, &addresses),
             _ => Ok(()),
         }
     }
 
     async fn send(&self, request: &WebhookRequest) -> Result<WebhookAnswer, WebhookError> {
         let deadline = Instant::now() + self.time_limit;
-        let target = self.guard.target(&request.url).map_err(WebhookError::Refused)?;
-        let client = match target.scheme {
+        let (url, scheme) = self.guard.target(&request.url).map_err(WebhookError::Refused)?;
+        let client = match scheme {
             Scheme::Https => &self.https,
             Scheme::Http => &self.http,
         };
         let mut attempt = client
-            .post(target.url)
+            .post(url)
             .header(header::CONTENT_TYPE, "application/json")
             .header("webhook-id", &request.id)
             .header("webhook-timestamp", request.timestamp.unix_timestamp())
@@ -127,8 +142,8 @@ impl WebhookSender for Sender {
             attempt = attempt.header("traceparent", traceparent);
             attempt = tracestate.iter().fold(attempt, |one, state| one.header("tracestate", state));
         }
-        let response =
-            timeout_at(deadline, attempt.send()).await.map_err(|_| WebhookError::TimedOut)?;
+        let sending = CLIENT.scope(request.client, attempt.send());
+        let response = timeout_at(deadline, sending).await.map_err(|_| WebhookError::TimedOut)?;
         let response = response.map_err(|error| failure::reason(&error))?;
         let answer = WebhookAnswer {
             status: response.status().as_u16(),

@@ -6,8 +6,8 @@ use std::{
 };
 
 use contract_tests::webhook_sender::{Reaction, ReceivedWebhook, WebhookSenderFixture, request};
-use rustls::{ServerConfig, pki_types::PrivateKeyDer};
-use tokio_rustls::TlsAcceptor;
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use test_servers::certificates::Certificates;
 
 use super::*;
 use crate::test_receiver::{HUGE, Receiver, closed_address, tunnel_to};
@@ -29,42 +29,30 @@ impl Script {
         Arc::new(Self { answers: Mutex::new(answers), questions: Mutex::default() })
     }
 
-    fn questions(&self) -> Vec<String> {
-        self.questions.lock().unwrap().clone()
+    fn find(self: &Arc<Self>) -> Arc<Find> {
+        let script = Arc::clone(self);
+        Arc::new(move |name| script.answer(name))
     }
-}
 
-#[async_trait]
-impl Lookup for Script {
-    async fn lookup(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+    fn answer(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         self.questions.lock().unwrap().push(name.to_owned());
         let mut answers = self.answers.lock().unwrap();
         let answer = if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() };
         answer.ok_or_else(|| io::Error::other("no name server"))
     }
-}
 
-/// Never answers.
-struct Hanging;
-
-#[async_trait]
-impl Lookup for Hanging {
-    async fn lookup(&self, _: &str) -> io::Result<Vec<IpAddr>> {
-        std::future::pending().await
+    fn questions(&self) -> Vec<String> {
+        self.questions.lock().unwrap().clone()
     }
 }
 
 /// Returns a sender that may call `127.0.0.1`.
-fn sender(lookup: Arc<dyn Lookup>) -> Sender {
-    sender_trusting(RootCertStore::empty(), lookup)
+fn sender(script: &Arc<Script>) -> Sender {
+    sender_within(TIME_LIMIT, RootCertStore::empty(), script.find())
 }
 
-fn sender_trusting(roots: RootCertStore, lookup: Arc<dyn Lookup>) -> Sender {
-    sender_within(TIME_LIMIT, roots, lookup)
-}
-
-fn sender_within(limit: Duration, roots: RootCertStore, lookup: Arc<dyn Lookup>) -> Sender {
-    Sender::with("127.0.0.1".parse().unwrap(), None, roots, lookup, limit).unwrap()
+fn sender_within(limit: Duration, roots: RootCertStore, find: Arc<Find>) -> Sender {
+    Sender::with("127.0.0.1".parse().unwrap(), None, roots, find, limit).unwrap()
 }
 
 fn is_refused(answer: &Result<WebhookAnswer, WebhookError>) -> bool {
@@ -80,7 +68,7 @@ struct Fixture {
 impl Fixture {
     async fn new() -> Self {
         Self {
-            sender: Arc::new(sender(Script::of(&[]))),
+            sender: Arc::new(sender(&Script::of(&[]))),
             receiver: Receiver::start().await,
             closed: format!("http://{}/", closed_address().await),
         }
@@ -114,14 +102,14 @@ impl WebhookSenderFixture for Fixture {
     }
 }
 
-contract_tests::webhook_sender_contract!(Fixture::new().await);
+contract_tests::contract!(webhook_sender, Fixture::new().await);
 
 #[tokio::test]
 async fn name_that_changes_after_its_check_is_refused() {
     let receiver = Receiver::start().await;
-    let sender = sender(Script::of(&[&["127.0.0.1"], &["127.0.0.2"]]));
+    let sender = sender(&Script::of(&[&["127.0.0.1"], &["127.0.0.2"]]));
     let url = receiver.url("rebinding.example");
-    sender.check(&url).await.unwrap();
+    sender.check(ClientId(1), &url).await.unwrap();
     assert!(is_refused(&sender.send(&request(url)).await));
     assert_eq!(receiver.connections(), 0);
 }
@@ -130,7 +118,7 @@ async fn name_that_changes_after_its_check_is_refused() {
 async fn connection_goes_to_the_checked_address() {
     let receiver = Receiver::start().await;
     let script = Script::of(&[&["127.0.0.1"], &["127.0.0.2"]]);
-    let sender = sender(script.clone());
+    let sender = sender(&script);
     sender.send(&request(receiver.url("rebinding.example"))).await.unwrap();
     assert_eq!(script.questions(), ["rebinding.example"]);
     assert_eq!(receiver.received().len(), 1);
@@ -140,26 +128,26 @@ async fn connection_goes_to_the_checked_address() {
 async fn one_refused_address_of_a_name_refuses_the_attempt() {
     let receiver = Receiver::start().await;
     let script = Script::of(&[&["127.0.0.1", "127.0.0.2"]]);
-    let (sender, url) = (sender(script), receiver.url("mixed.example"));
-    assert!(sender.check(&url).await.is_err());
+    let (sender, url) = (sender(&script), receiver.url("mixed.example"));
+    assert!(sender.check(ClientId(1), &url).await.is_err());
     assert!(is_refused(&sender.send(&request(url)).await));
     assert_eq!(receiver.connections(), 0);
 }
 
 #[tokio::test]
 async fn public_name_needs_https() {
-    let sender = sender(Script::of(&[&["93.184.216.34"]]));
+    let sender = sender(&Script::of(&[&["93.184.216.34"]]));
     let http = "http://public.example:8080/".to_owned();
-    assert!(sender.check(&http).await.is_err());
+    assert!(sender.check(ClientId(1), &http).await.is_err());
     assert!(is_refused(&sender.send(&request(http)).await));
-    sender.check("https://public.example:8080/").await.unwrap();
+    sender.check(ClientId(1), "https://public.example:8080/").await.unwrap();
 }
 
 #[tokio::test]
 async fn names_of_this_machine_are_refused() {
     let sender = Sender::new(Networks::default(), None).unwrap();
     for url in ["https://localhost/", "https://LOCALHOST:8443/"] {
-        assert!(sender.check(url).await.is_err(), "{url}");
+        assert!(sender.check(ClientId(1), url).await.is_err(), "{url}");
         assert!(is_refused(&sender.send(&request(url.to_owned())).await), "{url}");
     }
 }
@@ -167,8 +155,8 @@ async fn names_of_this_machine_are_refused() {
 #[tokio::test]
 async fn name_without_address_is_accepted_and_fails_later() {
     for script in [Script::of(&[]), Script::of(&[&[]])] {
-        let (sender, url) = (sender(script), "https://gone.example/");
-        sender.check(url).await.unwrap();
+        let (sender, url) = (sender(&script), "https://gone.example/");
+        sender.check(ClientId(1), url).await.unwrap();
         let answer = sender.send(&request(url.to_owned())).await;
         assert_eq!(answer, Err(WebhookError::Unresolved));
     }
@@ -176,17 +164,44 @@ async fn name_without_address_is_accepted_and_fails_later() {
 
 #[tokio::test(start_paused = true)]
 async fn slow_name_server_does_not_hold_a_client_or_an_attempt() {
-    let (sender, url) = (sender(Arc::new(Hanging)), "https://slow.example/");
-    sender.check(url).await.unwrap();
+    let find = Arc::new(|_: &str| {
+        loop {
+            std::thread::park();
+        }
+    });
+    let sender = sender_within(TIME_LIMIT, RootCertStore::empty(), find);
+    let url = "https://slow.example/";
+    sender.check(ClientId(1), url).await.unwrap();
     let answer = sender.send(&request(url.to_owned())).await;
     assert_eq!(answer, Err(WebhookError::TimedOut));
+}
+
+#[tokio::test]
+async fn status_decides_however_the_head_is_written() {
+    let receiver = Receiver::start().await;
+    let sender = sender(&Script::of(&[]));
+    for headers in [
+        "X-Folded: one\r\n two\r\n\tthree\r\n",
+        "X-Space : one\r\n",
+        "no field\r\n",
+        "X-Name: Grüße\r\n",
+        "X-Request-Id: 7\r\n".repeat(101).leak(),
+        "X-Trace: abcdefghijklmnopqrstuvwxyz\r\n".repeat(4_000).leak(),
+    ] {
+        receiver.react(Reaction::Answer(204, headers));
+        let answer = sender.send(&request(receiver.url("127.0.0.1"))).await;
+        assert_eq!(answer.unwrap().status, 204, "{headers:.40}");
+        receiver.react(Reaction::Answer(503, headers));
+        let answer = sender.send(&request(receiver.url("127.0.0.1"))).await;
+        assert_eq!(answer.unwrap().status, 503, "{headers:.40}");
+    }
 }
 
 #[tokio::test]
 async fn connection_is_used_again() {
     let receiver = Receiver::start().await;
     let script = Script::of(&[&["127.0.0.1"]]);
-    let sender = sender(script.clone());
+    let sender = sender(&script);
     for _ in 0..5 {
         sender.send(&request(receiver.url("hooks.example"))).await.unwrap();
     }
@@ -197,7 +212,7 @@ async fn connection_is_used_again() {
 #[tokio::test]
 async fn connection_with_an_unread_body_is_not_used_again() {
     let receiver = Receiver::start().await;
-    let sender = sender(Script::of(&[]));
+    let sender = sender(&Script::of(&[]));
     receiver.react(Reaction::EndlessBody);
     sender.send(&request(receiver.url("127.0.0.1"))).await.unwrap();
     receiver.react(Reaction::Answer(200, ""));
@@ -210,7 +225,7 @@ async fn connection_with_an_unread_body_is_not_used_again() {
 async fn slow_body_does_not_last_as_long_as_an_attempt() {
     let receiver = Receiver::start().await;
     let hour = Duration::from_hours(1);
-    let sender = sender_within(hour, RootCertStore::empty(), Script::of(&[]));
+    let sender = sender_within(hour, RootCertStore::empty(), Script::of(&[]).find());
     receiver.react(Reaction::EndlessBody);
     let request = request(receiver.url("127.0.0.1"));
     let answer = timeout(Duration::from_mins(1), sender.send(&request)).await.unwrap();
@@ -220,7 +235,7 @@ async fn slow_body_does_not_last_as_long_as_an_attempt() {
 #[tokio::test]
 async fn huge_body_is_not_read() {
     let receiver = Receiver::start().await;
-    let sender = sender(Script::of(&[]));
+    let sender = sender(&Script::of(&[]));
     receiver.react(Reaction::HugeBody);
     sender.send(&request(receiver.url("127.0.0.1"))).await.unwrap();
     // The rest is what the buffers of the system took.
@@ -230,29 +245,22 @@ async fn huge_body_is_not_read() {
 
 /// A receiver for `hooks.example` with a certificate, and the certificate.
 async fn receiver_with_tls() -> (Receiver, RootCertStore) {
-    let rcgen::CertifiedKey { cert, signing_key } =
-        rcgen::generate_simple_self_signed(["hooks.example".to_owned()]).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap();
-    let key = PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
-    let config = config.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key);
+    let certificates = Certificates::issue("Root", &["hooks.example"]);
     let mut roots = RootCertStore::empty();
-    roots.add(cert.der().clone()).unwrap();
-    let tls = TlsAcceptor::from(Arc::new(config.unwrap()));
-    (Receiver::start_with(Some(tls)).await, roots)
+    roots.add(CertificateDer::from_pem_slice(certificates.root.as_bytes()).unwrap()).unwrap();
+    (Receiver::start_with(Some(certificates.acceptor())).await, roots)
 }
 
 #[tokio::test]
 async fn certificate_must_be_valid_for_the_name() {
     let (receiver, roots) = receiver_with_tls().await;
     let script = Script::of(&[&["127.0.0.1"]]);
-    let trusting = sender_trusting(roots, script.clone());
+    let trusting = sender_within(TIME_LIMIT, roots, script.find());
     let url = |name| format!("https://{name}:{}/", receiver.port);
     assert_eq!(trusting.send(&request(url("hooks.example"))).await.unwrap().status, 204);
     let other_name = trusting.send(&request(url("other.example"))).await;
     assert_eq!(other_name, Err(WebhookError::Tls));
-    let unknown_root = sender(script).send(&request(url("hooks.example"))).await;
+    let unknown_root = sender(&script).send(&request(url("hooks.example"))).await;
     assert_eq!(unknown_root, Err(WebhookError::Tls));
     assert_eq!(receiver.received().len(), 1);
 }
@@ -261,13 +269,13 @@ async fn certificate_must_be_valid_for_the_name() {
 async fn proxy_gets_every_webhook_and_resolves_names() {
     let receiver = Receiver::start().await;
     receiver.react(Reaction::Answer(407, ""));
-    let script = Script::of(&[&["127.0.0.2"]]);
+    let script = Script::of(&[&["127.0.0.1"]]);
     let (open, roots) = ("10.1.0.0/16".parse().unwrap(), RootCertStore::empty());
-    let proxy = format!("http://user:secret@127.0.0.1:{}", receiver.port).parse().unwrap();
-    let sender = Sender::with(open, Some(&proxy), roots, script.clone(), TIME_LIMIT).unwrap();
+    let proxy = format!("http://user:secret@proxy.example:{}", receiver.port);
+    let sender = Sender::with(open, Some(&proxy), roots, script.find(), TIME_LIMIT).unwrap();
 
     let url = "https://hooks.example/orders";
-    sender.check(url).await.unwrap();
+    sender.check(ClientId(1), url).await.unwrap();
     assert_eq!(sender.send(&request(url.to_owned())).await, Err(WebhookError::Connect));
     receiver.react(Reaction::Answer(200, ""));
     let answer = sender.send(&request("http://10.1.2.3:8080/orders".to_owned())).await;
@@ -281,16 +289,16 @@ async fn proxy_gets_every_webhook_and_resolves_names() {
     for request in receiver.received() {
         assert_eq!(request.header("proxy-authorization"), "Basic dXNlcjpzZWNyZXQ=");
     }
-    assert_eq!(script.questions(), [""; 0]);
+    assert_eq!(script.questions(), ["proxy.example"; 2]);
 }
 
 #[tokio::test]
 async fn certificate_is_verified_through_a_proxy() {
     let (receiver, roots) = receiver_with_tls().await;
-    let proxy = format!("http://127.0.0.1:{}", tunnel_to(receiver.port).await).parse().unwrap();
+    let proxy = format!("http://127.0.0.1:{}", tunnel_to(receiver.port).await);
     let send = |roots, name: &str| {
-        let (open, lookup) = (Networks::default(), Script::of(&[]));
-        let sender = Sender::with(open, Some(&proxy), roots, lookup, TIME_LIMIT).unwrap();
+        let (open, find) = (Networks::default(), Script::of(&[]).find());
+        let sender = Sender::with(open, Some(&proxy), roots, find, TIME_LIMIT).unwrap();
         let url = format!("https://{name}/orders");
         async move { sender.send(&request(url)).await }
     };
@@ -299,4 +307,16 @@ async fn certificate_is_verified_through_a_proxy() {
     let unknown = send(RootCertStore::empty(), "hooks.example").await;
     assert_eq!(unknown, Err(WebhookError::Tls));
     assert_eq!(receiver.received().len(), 1);
+}
+
+#[test]
+fn proxy_is_an_http_url_that_errors_do_not_repeat() {
+    let open = |url| Sender::new(Networks::default(), Some(url));
+    for url in ["http://proxy:4750", "https://user:secret@proxy.example/"] {
+        assert!(open(url).is_ok(), "{url}");
+    }
+    for url in ["proxy:4750", "socks5://secret@proxy", "http://secret@proxy/x", "http://", ""] {
+        let error = open(url).err().unwrap();
+        assert!(!format!("{error} {error:?}").contains("secret"), "{url}");
+    }
 }

@@ -11,7 +11,7 @@ use clap::{
     builder::Resettable,
     error::{ContextKind, ContextValue},
 };
-use domain::ports::error_chain;
+use domain::{appointment::ZoneDatabase, ports::error_chain};
 use operator::{
     Machine,
     adapters::Storage,
@@ -19,7 +19,7 @@ use operator::{
         self,
         output::{print, without_credentials},
     },
-    settings::{Database, Settings, variables},
+    settings::{Database, Settings, WrongSetting, variables},
 };
 use telemetry::{logging, traces::Traces};
 
@@ -28,6 +28,9 @@ use crate::{
     serve::{Service, Starting},
     signals::StopSignals,
 };
+
+/// The exit status of a setting or an argument that is wrong: a restart does not help.
+const WRONG_SETTING: u8 = 2;
 
 /// Threads for file operations of the document store, and of commands.
 const BLOCKING_THREADS: usize = 8;
@@ -45,7 +48,7 @@ const PRINT_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Parser)]
 #[command(
     name = "notary-orders",
-    version,
+    version = version(),
     about = "Creates notarial signing orders, with or without documents"
 )]
 struct CommandLine {
@@ -63,22 +66,31 @@ enum Command {
     Operator(commands::Command),
 }
 
+/// Returns the version of the program, and that of its time zone data.
+fn version() -> String {
+    let time_zones = ZoneDatabase::built_in();
+    format!("{} (time zone data: IANA {})", env!("CARGO_PKG_VERSION"), time_zones.version())
+}
+
 /// Runs the command of this process.
 pub fn run() -> ExitCode {
     let CommandLine { command, settings } = match parse() {
         Ok(command_line) => command_line,
         Err(error) if error.use_stderr() => {
             complain(without_credentials(&error.to_string()));
-            return ExitCode::from(2);
+            return WRONG_SETTING.into();
         }
         Err(help_or_version) => help_or_version.exit(),
     };
     let settings = Settings { environment: environment(), ..settings.without_blanks() };
+    if let Some(time_zones) = settings.tzdata_dir.clone() {
+        time_zones.install();
+    }
     match start(command.unwrap_or(Command::Serve), settings) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(format!("error: {}\n", without_credentials(&error_chain(error.as_ref()))));
-            ExitCode::FAILURE
+            if error.is::<WrongSetting>() { WRONG_SETTING.into() } else { ExitCode::FAILURE }
         }
     }
 }
@@ -88,7 +100,10 @@ pub fn run() -> ExitCode {
 fn parse() -> Result<CommandLine, clap::Error> {
     let (mut parser, mut wrong) = (CommandLine::command(), Vec::new());
     loop {
-        let parsed = parser.clone().try_get_matches_from(std::env::args_os()).and_then(|matches| {
+        let settings: Vec<_> =
+            parser.get_arguments().map(|setting| setting.clone().hide(true)).collect();
+        let matches = hide(parser.clone(), &settings).try_get_matches_from(std::env::args_os());
+        let parsed = matches.and_then(|matches| {
             let line = CommandLine::from_arg_matches(&matches);
             line.map_err(|error| error.format(&mut parser.clone()))
         });
@@ -114,6 +129,16 @@ fn parse() -> Result<CommandLine, clap::Error> {
     }
 }
 
+/// Hides the settings in the help of commands, which shows their own options.
+fn hide(program: clap::Command, settings: &[Arg]) -> clap::Command {
+    program.mut_subcommands(|command| {
+        let command = command
+            .args(settings)
+            .after_help("All settings apply, too; `notary-orders --help` shows them");
+        hide(command, settings)
+    })
+}
+
 /// Returns the identifier and the variable of the setting that an error names.
 fn setting_of(parser: &clap::Command, error: &clap::Error) -> Option<(clap::Id, String)> {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidArg) else { return None };
@@ -127,11 +152,11 @@ fn setting_of(parser: &clap::Command, error: &clap::Error) -> Option<(clap::Id, 
 fn report_unknown(command: &mut Command, settings: &Settings) {
     let known = CommandLine::command();
     let names = known.get_arguments().filter_map(Arg::get_env).filter_map(OsStr::to_str);
-    for unknown in variables::unknown(&settings.environment, names.map(str::to_owned)) {
+    let names: Vec<_> = names.map(str::to_owned).collect();
+    for (variable, nearest) in variables::unknown(&settings.environment, &names) {
         if let Command::Operator(commands::Command::Doctor(doctor)) = command {
-            doctor.note_unknown(&unknown);
+            doctor.note_unknown(&variable, nearest.as_deref());
         } else {
-            let variables::Unknown { variable, nearest } = unknown;
             tracing::warn!(variable, nearest, "an unknown variable is ignored");
         }
     }
@@ -140,7 +165,8 @@ fn report_unknown(command: &mut Command, settings: &Settings) {
 /// Starts the log and the runtime, and executes a command.
 fn start(mut command: Command, settings: Settings) -> Result<()> {
     let traces = match command {
-        Command::Serve => Traces::start(&settings.environment)?,
+        Command::Serve => Traces::start(&settings.environment)
+            .map_err(|e| WrongSetting::from(anyhow::Error::from(e)))?,
         Command::Operator(_) => None,
     };
     let log = logging::start(settings.is_json_log(), settings.log_level, traces.as_deref());

@@ -2,20 +2,27 @@
 //! creates an order.
 
 use std::{
+    fs::File,
+    io::{self, IsTerminal as _, Write as _},
     net::SocketAddr,
     path::{Path, absolute},
 };
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use domain::api_key::manage_keys::{KeyTerms, ManageKeys};
 use operator::{
     listen::local_address,
     settings::{Database, Settings},
 };
 use rustls::pki_types::{IpAddr::V6, ServerName};
+use tempfile::NamedTempFile;
 
-/// Issues a key if no key was ever issued. Returns a text with the key, which is not available
-/// later. The certificate of the API is for `names`.
+/// The file of the first key in the data directory.
+const FILE: &str = "first-key";
+
+/// Issues a key if no key was ever issued. Returns a text with the key, if a terminal shows the
+/// text. Otherwise the text may stay in a log, so a file that only its owner can read gets the key.
+/// The certificate of the API is for `names`.
 pub(crate) async fn welcome(
     keys: &ManageKeys,
     settings: &Settings,
@@ -31,35 +38,50 @@ pub(crate) async fn welcome(
         Some(cert) => https_target(&absolute(cert)?, names, api) + &settings.base_path,
         None => base_url,
     };
+    let file = absolute(settings.in_data_dir(FILE))?;
     let terms = KeyTerms { name: "first start".to_owned(), ..KeyTerms::default() };
-    let Some((_, key)) = keys.issue_first(terms, "first start").await? else { return Ok(None) };
-    Ok(Some(text(key.expose(), &places, &target)))
+    let Some((id, key)) = keys.issue_first(terms, "first start").await? else { return Ok(None) };
+    if io::stdout().is_terminal() {
+        let note = "It is shown only now; keep it";
+        return Ok(Some(text(note, key.expose(), &places, &target)));
+    }
+    write_key(&file, key.expose()).with_context(|| {
+        format!("{}: key {} was issued and not written; revoke it", file.display(), id.0)
+    })?;
+    tracing::info!(file = %file.display(), "the first API key is in this file");
+    let note = format!("It is in {}; move it to a safe place, or keep it", file.display());
+    Ok(Some(text(&note, &format!("$(cat {})", quoted(&file)), &places, &target)))
+}
+
+/// Writes the key, for its owner only.
+fn write_key(file: &Path, key: &str) -> Result<()> {
+    let folder = file.parent().unwrap_or(file);
+    let mut new = NamedTempFile::new_in(folder)?;
+    writeln!(new, "{key}")?;
+    new.as_file().sync_all()?;
+    new.persist(file)?;
+    Ok(File::open(folder)?.sync_all()?)
+}
+
+/// Returns a path as one word of a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
 /// Returns the arguments by which curl reaches the API on this machine, and verifies it: the
 /// options and the URL, which has a name of the certificate.
 fn https_target(cert: &Path, names: &[String], api: SocketAddr) -> String {
-    let cacert = format!("--cacert '{}'", cert.display().to_string().replace('\'', r"'\''"));
-    if names.contains(&api.ip().to_string()) {
-        return format!("{cacert} https://{api}");
-    }
-    match names.iter().find_map(|name| host(name)) {
-        Some(host) => format!("{cacert} --connect-to ::{api} https://{host}:{}", api.port()),
-        // No client can verify a certificate without names.
-        None => format!("--insecure https://{api}"),
-    }
-}
-
-/// Returns the host of a URL that a certificate for a name is valid for.
-fn host(name: &str) -> Option<String> {
-    let host = match name.strip_prefix("*.") {
-        Some(domain) => format!("orders.{domain}"),
-        None => name.to_owned(),
-    };
-    match ServerName::try_from(host.as_str()).ok()? {
-        ServerName::IpAddress(V6(_)) => Some(format!("[{host}]")),
-        _ => Some(host),
-    }
+    let host = names.iter().find_map(|name| {
+        let host = name.replace("*.", "orders.");
+        match ServerName::try_from(host.as_str()).ok()? {
+            ServerName::IpAddress(V6(_)) => Some(format!("[{host}]")),
+            _ => Some(host),
+        }
+    });
+    // No client can verify a certificate without names.
+    let Some(host) = host else { return format!("--insecure https://{api}") };
+    let cert = quoted(cert);
+    format!("--cacert {cert} --connect-to ::{api} https://{host}:{}", api.port())
 }
 
 /// Returns lines that say where everything is. URLs of other servers are left out: they may contain
@@ -87,7 +109,8 @@ mails      {mails}"
     ))
 }
 
-fn text(key: &str, places: &str, target: &str) -> String {
+/// `key` is a word of a shell between double quotes.
+fn text(note: &str, key: &str, places: &str, target: &str) -> String {
     let order = concat!(
         r#"{"signingContactsFormData":{"orderContactEmail":"escrow@title.example.com"},"#,
         r#""signingDetailsFormData":{"fileNumber":"FIRST-001","signingDate":"2026-12-01","#,
@@ -104,13 +127,13 @@ The service runs. This is its first start here:
 {places}
 
 No API key was ever issued here, so this start issued one. \
-It is shown only now; keep it for the next steps of the README:
+{note} for the next steps of the README:
 
 export API_KEY={key}
 
 `notary-orders doctor` checks the settings and this machine. Create an order:
 
-curl -i {target}/api/order/create -H 'Authorization: Bearer {key}' \
+curl -i {target}/api/order/create -H \"Authorization: Bearer {key}\" \
 -H 'Content-Type: application/json' -d '{order}'
 "
     )
@@ -123,11 +146,9 @@ mod tests {
     #[test]
     fn curl_uses_a_name_of_the_certificate() {
         for (api, names, expected) in [
-            ("127.0.0.1:8443", &["a.example", "127.0.0.1"][..], "https://127.0.0.1:8443"),
-            ("[::1]:8443", &["::1"], "https://[::1]:8443"),
             (
                 "127.0.0.1:8443",
-                &["a.example", "b.example"],
+                &["a.example", "b.example"][..],
                 "--connect-to ::127.0.0.1:8443 https://a.example:8443",
             ),
             ("[::1]:1", &["*.a.example"], "--connect-to ::[::1]:1 https://orders.a.example:1"),

@@ -1,6 +1,7 @@
 //! Start and graceful stop of the service.
 
 use std::{
+    io::ErrorKind::PermissionDenied,
     net::{SocketAddr, TcpListener},
     time::Duration,
 };
@@ -11,15 +12,22 @@ use actix_web::{
 };
 use adapter_http::{Api, Capacity, Ops};
 use anyhow::{Context as _, Error, Result, anyhow};
-use operator::{Machine, adapters::Storage, listen, settings::Settings, tls_files::TlsFiles};
-use prometheus::Registry;
-use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep, timeout, timeout_at},
+use operator::{
+    Machine,
+    adapters::Storage,
+    listen,
+    settings::{Settings, checked},
+    tls_files::TlsFiles,
 };
+use prometheus::Registry;
+use telemetry::WorkerMetrics;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::wiring::Parts;
+use crate::{
+    wiring::Parts,
+    workers::{Tasks, spawn_deliveries, spawn_upkeep},
+};
 
 /// Longest time at a stop in which the service still answers new requests on open connections, and
 /// asks their clients to reconnect.
@@ -36,7 +44,7 @@ pub struct Starting {
     ops_address: SocketAddr,
     ops_server: ServerHandle,
     tls: Option<TlsFiles>,
-    tasks: JoinSet<Result<()>>,
+    tasks: Tasks,
 }
 
 /// A running service. [`Service::stop`] ends it.
@@ -45,15 +53,11 @@ pub struct Service {
     pub api_address: SocketAddr,
     /// Address of metrics and health checks.
     pub ops_address: SocketAddr,
+    started: Starting,
     api: web::Data<Api>,
-    ops: web::Data<Ops>,
     api_server: ServerHandle,
-    ops_server: ServerHandle,
     workers_stop: CancellationToken,
     deliveries_stop: CancellationToken,
-    /// Servers and workers. They end only after a failure or a stop.
-    tasks: JoinSet<Result<()>>,
-    /// Where the workers run.
     grace: Grace,
 }
 
@@ -84,58 +88,58 @@ impl Starting {
         let tls = TlsFiles::open(settings, machine, &registry)?;
         let server = adapter_http::serve_ops(listener, ops.clone())?;
         let ops_server = server.handle();
-        let mut tasks = JoinSet::new();
+        let mut tasks = Tasks::new();
         tasks.spawn(run(server));
         Ok(Self { ops, registry, ops_address, ops_server, tls, tasks })
     }
 
     /// Returns the names of the API's certificate, if it has one.
     pub(crate) fn certificate_names(&self) -> Vec<String> {
-        self.tls.as_ref().map(|tls| tls.names().to_vec()).unwrap_or_default()
+        self.tls.as_ref().map(|tls| tls.names.clone()).unwrap_or_default()
     }
 
     /// Starts the service on an open storage. Fails if a setting of the document store or the mail
     /// relay is wrong. When it returns, the service accepts requests.
     pub async fn start(
-        self,
+        mut self,
         settings: &Settings,
         machine: &Machine,
         storage: Storage,
     ) -> Result<Service> {
-        let Self { ops, registry, ops_address, ops_server, tls, mut tasks } = self;
-        ops.database_opened();
+        let (registry, ops_address) = (self.registry.clone(), self.ops_address);
+        self.ops.database_opened();
         let listener = bind(settings.listen, "--listen (NOTARY_ORDERS_LISTEN)")?;
         let api_address = listener.local_addr()?;
-        let grace = Grace::new(Duration::from_secs(settings.shutdown_grace_secs.into()));
-        let Parts { api, dependencies, workers } =
-            Parts::assemble(settings, machine, storage, &registry).await?;
+        let grace = Grace::new(Duration::from_secs(settings.shutdown_grace_secs));
+        let parts = Parts::open(settings, machine, storage, &registry).await?;
+        let api = parts.api(&registry)?;
         let api_server = adapter_http::serve_api(
             listener,
             api.clone(),
-            tls.as_ref().map(TlsFiles::tls),
+            self.tls.as_ref().map(|files| files.tls.clone()),
             capacity(settings),
             grace.requests.saturating_sub(grace.close),
         )?;
         let api_handle = api_server.handle();
         let workers_stop = CancellationToken::new();
         let deliveries_stop = workers_stop.child_token();
-        tasks.spawn(run(api_server));
-        workers.spawn(&mut tasks, &deliveries_stop, &workers_stop);
-        if let Some(tls) = tls {
-            tasks.spawn(tls.watch(workers_stop.clone()));
+        self.tasks.spawn(run(api_server));
+        let metrics = WorkerMetrics::register(&registry)?;
+        spawn_upkeep(&parts, &metrics, &workers_stop, &mut self.tasks);
+        spawn_deliveries(&parts, metrics, &deliveries_stop, &workers_stop, &mut self.tasks);
+        if let Some(tls) = self.tls.take() {
+            self.tasks.spawn(tls.watch(workers_stop.clone()));
         }
-        ops.started(dependencies);
+        self.ops.started(parts.dependencies());
         tracing::info!(api = %api_address, ops = %ops_address, "listening");
         Ok(Service {
             api_address,
             ops_address,
+            started: self,
             api,
-            ops,
             api_server: api_handle,
-            ops_server,
             workers_stop,
             deliveries_stop,
-            tasks,
             grace,
         })
     }
@@ -144,7 +148,7 @@ impl Starting {
 impl Service {
     /// Waits until a server or worker fails. Returns its error.
     pub async fn failed(&mut self) -> Error {
-        match self.tasks.join_next().await {
+        match self.started.tasks.join_next().await {
             Some(Ok(Err(error))) => error,
             // The message of a panic may quote an order. The log has its location.
             Some(Err(_)) => anyhow!("a part of the service panicked"),
@@ -155,7 +159,7 @@ impl Service {
     /// Reports that the service is not ready, and serves requests on for this long. Load balancers
     /// see it, and send new requests to other instances.
     pub async fn drain(&self, time: Duration) {
-        self.ops.stop();
+        self.started.ops.stop();
         if !time.is_zero() {
             tracing::info!(seconds = time.as_secs(), "not ready; serving requests before the stop");
             sleep(time).await;
@@ -168,7 +172,7 @@ impl Service {
         tracing::info!("stopping");
         let began = Instant::now();
         let (requests_end, end) = (began + self.grace.requests, began + self.grace.total);
-        self.ops.stop();
+        self.started.ops.stop();
         // Deliveries have the whole time; requests in progress do not wait for them.
         self.deliveries_stop.cancel();
         self.api.closing.begin(self.grace.close).await;
@@ -182,8 +186,8 @@ impl Service {
             tracing::warn!("requests were in progress when their part of the grace period ended");
         }
         self.workers_stop.cancel();
-        self.ops_server.stop(false).await;
-        let workers_ended = async { while self.tasks.join_next().await.is_some() {} };
+        self.started.ops_server.stop(false).await;
+        let workers_ended = async { while self.started.tasks.join_next().await.is_some() {} };
         if timeout_at(end, workers_ended).await.is_err() {
             tracing::warn!(
                 "background work was in progress when the grace period ended; mails in progress \
@@ -195,7 +199,12 @@ impl Service {
 }
 
 fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener> {
-    listen::listen(address).with_context(|| format!("{setting}: {address}"))
+    let setting = format!("{setting}: {address}");
+    match listen::listen(address) {
+        Err(error) if error.kind() == PermissionDenied => checked(Err(error), setting),
+        // Another process may still use the address, or an interface may come up later.
+        bound => bound.context(setting),
+    }
 }
 
 fn capacity(settings: &Settings) -> Capacity {

@@ -2,6 +2,7 @@
 
 use std::{fs, io, time::Duration};
 
+use futures_util::future::select_all;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     time::Instant,
@@ -11,37 +12,21 @@ use tokio::{
 /// group, and a program of that group may pass the signal on.
 const SAME_REQUEST: Duration = Duration::from_millis(200);
 
-/// SIGTERM, SIGINT and SIGHUP.
-pub(crate) struct StopSignals {
-    terminate: Signal,
-    interrupt: Signal,
-    hang_up: Option<Signal>,
-}
+/// SIGTERM, SIGINT, and SIGHUP unless it was ignored when the process was started.
+pub(crate) struct StopSignals(Vec<Signal>);
 
 impl StopSignals {
     /// Registers the signals; from now on they do not end the process.
     pub(crate) fn register() -> io::Result<Self> {
-        let hang_up = SignalKind::hangup();
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hang_up: if is_ignored(hang_up) { None } else { Some(signal(hang_up)?) },
-        })
+        let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
+        let respected =
+            kinds.into_iter().filter(|kind| *kind != SignalKind::hangup() || !is_ignored(*kind));
+        respected.map(signal).collect::<io::Result<_>>().map(Self)
     }
 
     /// Waits for a signal.
     pub(crate) async fn first(&mut self) {
-        let hang_up = async {
-            match &mut self.hang_up {
-                Some(hang_up) => hang_up.recv().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-            _ = hang_up => {}
-        }
+        let _ = select_all(self.0.iter_mut().map(|signal| Box::pin(signal.recv()))).await;
     }
 
     /// Waits for a signal that is not the same request as the first one, which came just now.

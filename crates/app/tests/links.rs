@@ -1,4 +1,5 @@
-//! Checks that the links between the documents lead to files that exist.
+//! Checks that the links between the documents lead to files that exist, and that published setups
+//! are complete.
 
 #![allow(
     clippy::unwrap_used,
@@ -55,5 +56,22 @@ fn files_named_in_security_document_exist() {
         let file = named.split("::").next().unwrap();
         let exists = root.join(file).exists() || root.join("crates").join(file).exists();
         assert!(exists, "docs/security.md names the missing file {file}");
+    }
+}
+
+/// Without the key, an instance on PostgreSQL has no webhooks.
+#[test]
+fn published_setups_on_postgresql_set_the_secrets_key() {
+    for (file, begins) in [
+        ("README.md", "## In production"),
+        ("compose.yaml", "DATABASE_URL:"),
+        ("packaging/debian/notary-orders.env", "DATABASE_URL="),
+        ("packaging/kubernetes/secret.example.env", "DATABASE_URL="),
+        ("docs/operations.md", "DATABASE_URL="),
+    ] {
+        let text = fs::read_to_string(root().join(file)).unwrap();
+        let (_, setup) = text.split_once(begins).unwrap();
+        let setup: Vec<_> = setup.lines().take(20).collect();
+        assert!(setup.join("\n").contains("NOTARY_ORDERS_SECRETS_KEY"), "{file}");
     }
 }

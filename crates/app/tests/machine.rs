@@ -1,9 +1,9 @@
 //! Runs the contract tests of the clock and the randomness of the operating system.
 
 mod clock {
-    contract_tests::clock_contract!(operator::SystemClock);
+    contract_tests::contract!(clock, operator::SystemClock);
 }
 
 mod entropy {
-    contract_tests::entropy_contract!(operator::OsEntropy);
+    contract_tests::contract!(entropy, operator::OsEntropy);
 }

@@ -4,12 +4,12 @@
 //! of them with one macro call:
 //!
 //! ```text
-//! contract_tests::blob_store_contract!(fixture());
+//! contract_tests::contract!(blob_store, fixture());
 //! ```
 //!
 //! A database runs the contracts of all its ports with `storage_contracts!`.
 //!
-//! A test fails when the list in the macro lacks an obligation.
+//! A test fails when [`contract!`] lacks an obligation.
 
 #![allow(
     clippy::unwrap_used,
@@ -41,63 +41,212 @@ macro_rules! sync_obligations {
     )+};
 }
 
+/// Runs the contract of a port. The first expression names it, the other makes the fixture of each
+/// test: for a port of a database its `Storage`. A store that copies the bytes of every file, and so
+/// checks them, runs `copying_blob_store`.
+#[macro_export]
+macro_rules! contract {
+    (order_repo, $fixture:expr) => {
+        $crate::obligations!(order_repo, $fixture;
+            order_is_found_as_created, file_number_is_free_exactly_at_window_end,
+            window_of_zero_makes_no_duplicate, file_numbers_are_compared_exactly,
+            duplicate_writes_nothing, one_of_concurrent_orders_is_created,
+            creating_an_order_adopts_its_uploads, order_with_swept_upload_is_rejected,
+            test_and_real_orders_do_not_share_file_numbers,
+            status_and_notary_of_another_system_are_found,
+            failed_order_after_window_releases_no_file_number, check_of_working_store_succeeds,
+            concurrent_orders_have_their_own_outcomes,
+            concurrent_orders_have_their_own_kinds_and_windows, added_documents_follow_the_others,
+            concurrent_additions_never_share_a_position, order_takes_no_more_than_the_maximum,
+            documents_are_added_to_own_orders_only, addition_with_swept_upload_is_rejected,
+            addition_is_stored_under_its_key, one_of_concurrent_additions_with_one_key_is_stored,
+            failed_addition_leaves_its_key_free,
+        );
+    };
+    (upload_ledger, $fixture:expr) => {
+        $crate::obligations!(upload_ledger, $fixture;
+            recorded_keys_are_condemned, recording_a_known_key_records_nothing,
+            keys_recorded_before_an_instant_are_condemned, condemned_keys_are_swept_at_any_age,
+            sweep_has_a_limit, only_condemned_keys_are_forgotten, swept_key_is_never_adopted,
+            key_is_adopted_or_condemned_never_both, empty_lists_of_keys_are_accepted,
+        );
+    };
+    (idempotency_ledger, $fixture:expr) => {
+        $crate::obligations!(idempotency_ledger, $fixture;
+            key_is_claimed_once, clients_do_not_share_keys, order_is_recorded_under_its_key,
+            claimed_key_passes_to_its_order, order_under_a_claimed_key_is_rejected,
+            key_in_use_precedes_duplicate, key_is_free_when_no_longer_kept,
+            failed_order_is_not_recorded_under_its_key, only_free_keys_are_forgotten,
+            one_of_concurrent_claims_gets_the_key, one_of_concurrent_orders_with_one_key_is_created,
+            key_is_released_by_its_holder,
+        );
+    };
+    (api_key_repo, $fixture:expr) => {
+        $crate::obligations!(api_key_repo, $fixture;
+            key_is_found_as_added, further_key_is_found_with_its_client,
+            unknown_lookup_is_not_found, lookup_is_unique, keys_are_listed_oldest_first,
+            revoked_key_is_found_as_revoked, first_key_is_added_once,
+            rotation_adds_successor_and_sets_expiry, rotation_does_not_extend_a_key,
+            only_a_valid_key_is_rotated, last_use_is_the_latest_noted,
+            history_has_every_change_once, concurrent_rotations_all_count,
+        );
+    };
+    (outbox, $fixture:expr) => {
+        $crate::obligations!(outbox, $fixture;
+            each_order_adds_one_event, each_addition_of_documents_adds_one_event,
+            oldest_events_come_first, deliveries_of_an_event_are_due_at_once,
+            event_is_dispatched_once, events_of_a_call_are_dispatched_together,
+            concurrent_workers_dispatch_each_event_once, event_put_off_is_passed,
+            event_of_an_unknown_type_is_left_alone, identifier_of_an_event_is_never_given_again,
+        );
+    };
+    (delivery_queue, $fixture:expr) => {
+        $crate::obligations!(delivery_queue, $fixture;
+            longest_due_deliveries_are_leased_first, delivery_is_leased_when_due,
+            expired_lease_is_given_again, concurrent_workers_never_share_a_delivery,
+            failed_attempt_is_due_at_the_given_instant, postponed_delivery_counts_no_attempt,
+            lost_lease_settles_nothing, lease_settles_once, expired_lease_settles_until_taken,
+            unleased_delivery_is_not_settled, deliveries_are_listed_by_age,
+            retry_resets_a_failed_delivery, retry_makes_a_waiting_delivery_due,
+            stats_count_events_and_deliveries, mails_to_a_recipient_are_counted_per_hour,
+            concurrent_leases_count_every_mail, orders_of_deliveries_are_found,
+            unreadable_order_of_a_delivery_is_an_error_of_its_own,
+            settlements_of_a_call_are_stored_together,
+        );
+    };
+    (webhook_repo, $fixture:expr) => {
+        $crate::obligations!(webhook_repo, $fixture;
+            endpoint_is_read_as_it_was_added, owner_has_a_limited_number_of_endpoints,
+            concurrent_additions_keep_the_limit, endpoint_of_another_owner_is_like_none,
+            absent_parts_of_a_change_stay, endpoint_is_disabled_once_and_enabled_again,
+            another_url_has_no_failures, rotated_secret_leaves_the_one_before,
+            removed_endpoint_gives_its_identifier_to_no_other,
+            endpoints_of_clients_are_found_whatever_their_state,
+            endpoint_is_disabled_when_it_has_failed_for_too_long,
+            endpoint_that_fails_is_told_of_once, endpoint_that_the_service_disabled_is_told_of_once,
+        );
+    };
+    (webhook_queue, $fixture:expr) => {
+        $crate::obligations!(webhook_queue, $fixture;
+            webhook_of_an_event_is_due_at_once, test_event_is_due_at_once,
+            webhook_is_leased_when_due,
+            expired_lease_of_a_webhook_is_given_again, concurrent_workers_never_share_a_webhook,
+            each_endpoint_gets_one_before_any_gets_two, endpoint_gets_no_more_than_its_slots,
+            unproven_endpoints_share_their_slots, disabled_and_removed_endpoints_get_nothing,
+            outcome_of_a_webhook_is_stored, lost_lease_of_a_webhook_settles_nothing,
+            first_failure_and_first_success_change_the_endpoint,
+            receiver_that_is_gone_disables_its_endpoint,
+            attempt_at_another_url_does_not_change_the_endpoint, pages_have_every_webhook_once,
+            page_of_another_owner_or_cursor_is_none, ended_webhook_is_replayed,
+            webhooks_of_a_time_are_replayed, webhooks_are_listed_and_retried, stats_count_webhooks,
+            old_webhooks_are_forgotten,
+        );
+    };
+    (order_reader, $fixture:expr) => {
+        $crate::obligations!(order_reader, $fixture;
+            document_is_read_by_its_position, other_client_reads_nothing, unknown_order_is_not_read,
+            erased_order_is_read_as_erased, unreadable_order_is_named,
+            page_has_the_newest_orders_with_their_number_of_documents,
+            pages_walk_to_the_oldest_order_and_back, page_has_orders_with_a_file_number,
+            page_has_orders_of_a_time, orders_of_a_time_are_found_though_clocks_differ,
+            filters_and_cursors_combine, cursor_must_be_an_order_of_the_client, erased_order_is_in_no_page_and_still_a_cursor,
+            poller_misses_no_concurrent_order,
+        );
+    };
+    (order_admin, $fixture:expr) => {
+        $crate::obligations!(order_admin, $fixture;
+            orders_of_all_clients_are_listed, orders_are_listed_by_file_number_and_client,
+            orders_are_listed_by_any_address, order_of_any_client_is_found,
+            old_orders_are_found_oldest_first, erasure_leaves_only_the_row,
+            erasure_frees_the_file_number, erasure_condemns_the_documents,
+            erasure_removes_the_event_and_the_deliveries, mail_in_progress_stays_until_it_is_settled,
+            order_is_erased_once,
+            other_orders_are_left_alone, idempotency_key_of_an_erased_order_stays_in_use,
+            document_is_added_or_the_order_erased_never_both,
+        );
+    };
+    (blob_store, $fixture:expr) => {
+        $crate::obligations!(blob_store, $fixture;
+            object_has_the_bytes_of_its_file, file_of_another_size_is_rejected,
+            read_only_file_is_stored, concurrent_puts_do_not_mix, object_appears_complete,
+            deleted_object_is_gone, check_leaves_nothing_behind, object_is_read_whole_in_blocks,
+            ranges_of_an_object_are_read, concurrent_readers_do_not_mix, missing_object_is_reported,
+            range_beyond_the_end_is_an_error, deleted_object_is_never_read_short,
+        );
+    };
+    (copying_blob_store, $fixture:expr) => {
+        $crate::contract!(blob_store, $fixture);
+        $crate::obligations!(blob_store, $fixture;
+            file_with_other_bytes_is_rejected,
+        );
+    };
+    (document_scanner, $fixture:expr) => {
+        $crate::obligations!(document_scanner, $fixture;
+            clean_document_is_clean, malware_is_found_anywhere_in_a_document,
+            concurrent_scans_do_not_mix, document_over_the_limit_is_too_large,
+            file_of_another_size_is_never_clean, scanned_file_stays_as_it_is,
+            scanner_is_unavailable_until_it_is_back,
+        );
+    };
+    (notifier, $fixture:expr) => {
+        $crate::obligations!(notifier, $fixture;
+            mail_goes_only_to_its_recipient, every_notification_is_its_own_mail,
+            unusual_addresses_get_their_mail, notice_is_a_mail_to_its_recipient,
+            check_sends_no_mail, outage_is_unavailable, outage_ends_without_a_restart,
+        );
+    };
+    (webhook_sender, $fixture:expr) => {
+        $crate::obligations!(webhook_sender, $fixture;
+            webhook_arrives_byte_for_byte, each_secret_signs, trace_context_arrives,
+            any_status_is_the_answer, redirect_is_not_followed, retry_after_is_read,
+            body_of_the_answer_changes_nothing, receiver_that_does_not_answer_times_out,
+            answer_that_is_no_http_is_an_error, closed_port_is_an_error,
+            refused_url_is_never_called, check_sends_nothing,
+        );
+    };
+    (secret_box, $fixture:expr) => {
+        $crate::sync_obligations!(secret_box, $fixture;
+            secret_opens_with_its_key_and_context, other_key_or_context_is_unreadable,
+            changed_bytes_are_unreadable, equal_secrets_have_different_sealed_bytes,
+            sealed_bytes_hide_the_secret,
+        );
+    };
+    (clock, $fixture:expr) => {
+        $crate::sync_obligations!(clock, $fixture;
+            instants_are_utc_and_whole_microseconds, time_is_after_2026,
+            time_does_not_run_backwards,
+        );
+    };
+    (entropy, $fixture:expr) => {
+        $crate::sync_obligations!(entropy, $fixture;
+            every_byte_is_filled, fills_differ, every_byte_value_occurs,
+        );
+    };
+}
+
 /// Runs the contract of every port that a database implements, each in a module of its name. The
 /// asynchronous function makes the `Storage` of each test.
 #[macro_export]
 macro_rules! storage_contracts {
     ($storage:ident) => {
-        mod order_repo {
-            $crate::order_repo_contract!(super::$storage().await);
-        }
-        mod upload_ledger {
-            $crate::upload_ledger_contract!(super::$storage().await);
-        }
-        mod idempotency_ledger {
-            $crate::idempotency_ledger_contract!(super::$storage().await);
-        }
-        mod api_key_repo {
-            $crate::api_key_repo_contract!(super::$storage().await);
-        }
-        mod outbox {
-            $crate::outbox_contract!(super::$storage().await);
-        }
-        mod delivery_queue {
-            $crate::delivery_queue_contract!(super::$storage().await);
-        }
-        mod webhook_repo {
-            $crate::webhook_repo_contract!(super::$storage().await);
-        }
-        mod webhook_queue {
-            $crate::webhook_queue_contract!(super::$storage().await);
-        }
-        mod order_reader {
-            $crate::order_reader_contract!(super::$storage().await);
-        }
-        mod order_admin {
-            $crate::order_admin_contract!(super::$storage().await);
-        }
+        $crate::storage_contracts!($storage; order_repo, upload_ledger, idempotency_ledger,
+            api_key_repo, outbox, delivery_queue, webhook_repo, webhook_queue, order_reader,
+            order_admin);
     };
+    ($storage:ident; $($port:ident),+) => {$(
+        mod $port {
+            $crate::contract!($port, super::$storage().await);
+        }
+    )+};
 }
 
-pub mod api_key_repo;
-pub mod blob_store;
-pub mod clock;
-pub mod delivery_queue;
-pub mod document_scanner;
 pub mod documents;
-pub mod entropy;
 pub mod fakes;
-pub mod idempotency_ledger;
 pub mod modules;
-pub mod notifier;
-pub mod order_admin;
 pub mod order_details;
-pub mod order_reader;
-pub mod order_repo;
-pub mod outbox;
 pub mod samples;
-pub mod secret_box;
-pub mod upload_ledger;
-pub mod webhook_queue;
-pub mod webhook_repo;
-pub mod webhook_sender;
+mod services;
+mod storage;
+
+pub use services::*;
+pub use storage::*;

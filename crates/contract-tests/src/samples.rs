@@ -10,25 +10,22 @@ use domain::{
     delivery::NewDelivery,
     document::{ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
-    idempotency::{Attempt, Claim, ClaimToken, Fingerprint, IdempotencyKey},
-    order::{
-        EmailAddress, FileNumber, Order, OrderId, OrderRequest, OrderStatus, SigningServiceId,
-        StoredOrder, text_rule,
-    },
+    idempotency::{Attempt, Claim, ClaimToken, Fingerprint, IdempotencyKey, IdempotentRequest},
+    order::{EmailAddress, FileNumber, OrderId, OrderStatus, SigningServiceId, StoredOrder},
     ports::{
-        ApiKeyRepo, Attempted, Cursor, DeliveryPageQuery, DeliveryQueue, Dispatch, EndpointEffect,
-        EventId, IdempotencyLedger, Lease, NewEndpoint, NewOrder, OrderAdmin, OrderReader,
-        OrderRepo, Outbox, QueueStats, ReplayBatch, Settlement, StoreError, UploadLedger,
-        WebhookAttempted, WebhookLease, WebhookQueue, WebhookRepo, WebhookSlots,
-    },
-    webhook::{
-        AttemptOutcome, AttemptRecord, EndpointId, EndpointOwner, EventType,
-        endpoint_request::EndpointChange,
+        ApiKeyRepo, Attempted, DeliveryQueue, Dispatch, EventId, IdempotencyLedger, Lease,
+        NewOrder, OrderAdmin, OrderReader, OrderRepo, Outbox, QueueStats, Settlement, StoreError,
+        UploadLedger, WebhookQueue, WebhookRepo,
     },
 };
 use futures_util::future::join_all;
-use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime, macros::datetime};
+
+mod orders;
+mod webhooks;
+
+pub use orders::*;
+pub use webhooks::*;
 
 /// The storage ports on one empty store.
 pub struct Storage {
@@ -145,164 +142,6 @@ pub const WINDOW: DuplicateWindow = DuplicateWindow(Duration::MINUTE);
 /// The smallest difference that a store keeps.
 pub const MICROSECOND: Duration = Duration::MICROSECOND;
 
-/// The golden files of the domain: requests and what a database stores of their orders.
-pub const GOLDEN: [&str; 3] = [
-    include_str!("../../domain/golden/order-v1-minimal.json"),
-    include_str!("../../domain/golden/order-v1-anytime.json"),
-    include_str!("../../domain/golden/order-v1-full.json"),
-];
-
-fn golden_request(text: &str) -> Value {
-    serde_json::from_str::<Value>(text).unwrap()["request"].take()
-}
-
-/// Returns the JSON of a request with every required field and no other.
-pub fn minimal_request() -> Value {
-    golden_request(GOLDEN[0])
-}
-
-/// Returns a text of that many characters, most of them beyond ASCII, with characters that SQL and
-/// JSON escape.
-fn long(characters: usize) -> String {
-    "é'\"\\%𝕏;ß中{".chars().cycle().take(characters).collect()
-}
-
-/// Returns an e-mail address of 254 characters.
-fn long_email(user: &str) -> String {
-    format!("{user:x<64}@{}.{}.{}", "a".repeat(63), "b".repeat(63), "c".repeat(61))
-}
-
-/// Returns the JSON of a request with every field, each as long or as large as its rule allows.
-pub fn maximal_request() -> Value {
-    let mut request = golden_request(GOLDEN[2]);
-    for leaf in leaves(&request, "OrderRequest", "") {
-        for candidate in candidates(&request, &leaf) {
-            let golden = request.pointer_mut(&leaf.path).unwrap();
-            let golden = std::mem::replace(golden, candidate);
-            if try_order(request.clone()).is_some() {
-                break;
-            }
-            *request.pointer_mut(&leaf.path).unwrap() = golden;
-        }
-    }
-    request
-}
-
-/// A field of a request, by its JSON pointer, the schema of its object and its name.
-struct Leaf {
-    path: String,
-    schema: &'static str,
-    name: String,
-}
-
-fn leaves(object: &Value, schema: &'static str, path: &str) -> Vec<Leaf> {
-    let members = object.as_object().unwrap().iter();
-    let of_member = |(name, value): (&String, &Value)| {
-        let path = format!("{path}/{name}");
-        if !value.is_object() {
-            return vec![Leaf { path, schema, name: name.clone() }];
-        }
-        let schema = match name.as_str() {
-            "signingContactsFormData" => "SigningContactsRequest",
-            "signingDetailsFormData" => "SigningDetailsRequest",
-            "requestedBy" => "RequestedByRequest",
-            "invoiceOrderTo" => "InvoiceRecipientRequest",
-            _ => "ContactRequest",
-        };
-        leaves(value, schema, &path)
-    };
-    members.flat_map(of_member).collect()
-}
-
-/// Returns extreme values for a field; some may break a rule that the field has beside its length.
-fn candidates(request: &Value, leaf: &Leaf) -> Vec<Value> {
-    let rule = text_rule(leaf.schema, &leaf.name);
-    match request.pointer(&leaf.path).unwrap() {
-        Value::Number(_) => vec![json!(i64::MAX), json!(9_999_999_999.99)],
-        Value::String(_) => vec![json!(long(rule.max_length)), json!(long_email(&leaf.name))],
-        _ => vec![],
-    }
-}
-
-fn try_order(request: Value) -> Option<Box<Order>> {
-    let request: OrderRequest = serde_json::from_value(request).ok()?;
-    request.parse().ok().map(|parsed| parsed.order)
-}
-
-/// Returns the order of a valid request.
-pub fn order(request: Value) -> Box<Order> {
-    try_order(request).unwrap()
-}
-
-/// Returns an order with every required field and no other.
-pub fn minimal_order() -> Box<Order> {
-    order(minimal_request())
-}
-
-/// Returns an order with every field, each as long or as large as its rule allows.
-pub fn maximal_order() -> Box<Order> {
-    order(maximal_request())
-}
-
-/// Returns orders that differ in a few members of `signingDetailsFormData`.
-///
-/// They have every kind of appointment, the first and the last year, a time that occurs twice,
-/// extreme values, and sections of one field.
-pub fn various_orders() -> Vec<Order> {
-    let with = |members: Value, utc: Option<&str>| {
-        let mut request = minimal_request();
-        request["utcTimeDate"] = json!(utc);
-        let details = request["signingDetailsFormData"].as_object_mut().unwrap();
-        details.extend(members.as_object().unwrap().clone());
-        *order(request)
-    };
-    vec![
-        with(json!({ "signingTimeType": "anytime" }), None),
-        with(
-            json!({
-                "signingTimeType": "anytime", "signingDate": "0001-01-01",
-                "timeZoneId": "Etc/GMT+12"
-            }),
-            None,
-        ),
-        with(json!({ "signingDate": "0001-01-01", "specificTime": "00:00" }), None),
-        with(
-            json!({ "signingDate": "1969-12-31", "specificTime": "23:59", "timeZoneId": "UTC" }),
-            None,
-        ),
-        with(
-            json!({ "signingTimeType": "between", "startTime": "09:00", "endTime": "09:01" }),
-            None,
-        ),
-        with(
-            json!({ "signingDate": "2026-11-01", "specificTime": "01:30" }),
-            Some("2026-11-01T06:30:00Z"),
-        ),
-        with(
-            json!({ "signingDate": "2026-11-01", "specificTime": "01:30" }),
-            Some("2026-11-01T07:30:00Z"),
-        ),
-        with(
-            json!({
-                "signingDate": "9999-12-31", "signingTimeType": "between", "startTime": "00:00",
-                "endTime": "23:59", "timeZoneId": "Pacific/Kiritimati"
-            }),
-            None,
-        ),
-        with(json!({ "specialInstructions": format!("{}\r\n\t.", long(4_996)) }), None),
-        with(json!({ "notaryPay": 0 }), None),
-        with(json!({ "isPropertyAddressSame": false }), None),
-        with(json!({ "isPropertyAddressSame": false, "signingAddress": "a café" }), None),
-        with(
-            json!({
-                "loanOfficer": { "contact_phone": "5550100" },
-                "invoiceOrderTo": { "city": "Austin" }, "notaryPay": 0.01
-            }),
-            None,
-        ),
-    ]
-}
-
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// Returns a number that no other call in this process returns.
@@ -364,112 +203,6 @@ pub async fn dispatch(outbox: &dyn Outbox, order: OrderId, deliveries: Vec<NewDe
 /// Returns the dispatch of an event as mails.
 pub fn mails(event: EventId, mails: Vec<NewDelivery>) -> Dispatch {
     Dispatch { event, mails, webhooks: Vec::new() }
-}
-
-/// The owner of the endpoints of the live keys of [`CLIENT`].
-pub const LIVE: EndpointOwner = EndpointOwner { client: CLIENT, is_test: false };
-
-/// Slots for everything that is due.
-pub const WEBHOOK_SLOTS: WebhookSlots =
-    WebhookSlots { limit: 1_000, unproven: 1_000, per_endpoint: 1_000, busy: Vec::new() };
-
-/// Returns an endpoint that gets every event of orders.
-pub fn new_endpoint(owner: EndpointOwner) -> NewEndpoint {
-    NewEndpoint {
-        owner,
-        url: "https://a.example/hook?é='\"\\".to_owned(),
-        events: EventType::OF_ORDERS.into(),
-        description: None,
-        secret: vec![0, 1, 255],
-        created_at: NOW,
-    }
-}
-
-/// Leases every webhook delivery that is due, for two minutes.
-pub async fn lease_webhooks(storage: &Storage, now: OffsetDateTime) -> Vec<WebhookLease> {
-    storage.webhook_queue.lease(now, Duration::minutes(2), &WEBHOOK_SLOTS).await.unwrap()
-}
-
-/// Returns an attempt that ended at [`NOW`].
-pub fn webhook_attempted(
-    lease: &WebhookLease,
-    settlement: Settlement,
-    effect: EndpointEffect,
-) -> WebhookAttempted {
-    let mut attempts = lease.delivery.attempts.clone();
-    attempts.push(AttemptRecord { at: NOW, outcome: AttemptOutcome::Status(200) });
-    WebhookAttempted {
-        id: lease.delivery.id,
-        token: lease.token,
-        endpoint: lease.delivery.endpoint,
-        url: lease.url.clone(),
-        at: NOW,
-        settlement,
-        attempts,
-        effect,
-    }
-}
-
-/// Settles a delivery whose lease is held.
-pub async fn settle_webhook(
-    storage: &Storage,
-    lease: &WebhookLease,
-    settlement: Settlement,
-    effect: EndpointEffect,
-    at: OffsetDateTime,
-) {
-    let attempted = WebhookAttempted { at, ..webhook_attempted(lease, settlement, effect) };
-    let settled = storage.webhook_queue.settle(&[attempted]).await.unwrap();
-    assert_eq!(settled.held, [lease.delivery.id]);
-}
-
-/// Calls every method of both ports of webhooks, on an endpoint of its own.
-pub async fn call_webhooks<S: WebhookRepo + WebhookQueue>(store: &S) {
-    let id = store.add(&new_endpoint(LIVE), 100).await.unwrap().unwrap();
-    let change = EndpointChange { is_enabled: Some(true), ..EndpointChange::default() };
-    store.change(LIVE, id, &change, NOW).await.unwrap().unwrap();
-    assert!(store.rotate_secret(LIVE, id, &[1], NOW).await.unwrap());
-    store.endpoint(LIVE, id).await.unwrap().unwrap();
-    assert_eq!(store.of_owner(LIVE).await.unwrap().len(), 1);
-    assert_eq!(store.of_clients(&[CLIENT]).await.unwrap().len(), 1);
-    store.all().await.unwrap();
-    let delivery = store.add_test(LIVE, id, "key", NOW).await.unwrap().unwrap();
-    let leases = store.lease(NOW, Duration::MINUTE, &WEBHOOK_SLOTS).await.unwrap();
-    let fail = Settlement::Fail { at: NOW, error: String::new() };
-    let attempted = webhook_attempted(&leases[0], fail, EndpointEffect::Failed);
-    assert_eq!(WebhookQueue::settle(store, &[attempted]).await.unwrap().held, [delivery]);
-    assert_eq!(WebhookQueue::list(store, true, 10).await.unwrap().len(), 1);
-    assert_eq!(WebhookQueue::list(store, false, 10).await.unwrap().len(), 0);
-    for cursor in [Cursor::Newest, Cursor::OlderThan(delivery), Cursor::NewerThan(delivery)] {
-        let query = DeliveryPageQuery { limit: 1, cursor };
-        WebhookQueue::page(store, LIVE, id, &query).await.unwrap().unwrap();
-    }
-    let batch = ReplayBatch { since: NOW, until: NOW, before: None, limit: 10 };
-    assert_eq!(store.replay_batch(LIVE, id, &batch, NOW).await.unwrap(), None);
-    assert!(store.replay(LIVE, id, delivery, NOW).await.unwrap());
-    assert!(WebhookQueue::retry(store, delivery, NOW).await.unwrap());
-    WebhookQueue::stats(store).await.unwrap();
-    assert_eq!(store.untold(NOW).await.unwrap().len(), 1);
-    store.told(id, false, NOW).await.unwrap();
-    assert_eq!(store.disable_failing(NOW, NOW, NOW).await.unwrap(), [id]);
-    store.told(id, true, NOW).await.unwrap();
-    assert!(store.remove(LIVE, id).await.unwrap());
-    WebhookQueue::forget(store, NOW, 10).await.unwrap();
-}
-
-/// Makes an attempt at an endpoint of [`LIVE`] that gets this status and ends the delivery.
-pub async fn attempt_webhook(storage: &Storage, id: EndpointId, status: u16, at: OffsetDateTime) {
-    let queue = &storage.webhook_queue;
-    let delivery = queue.add_test(LIVE, id, "attempt", at).await.unwrap().unwrap();
-    let leases = queue.lease(at, Duration::minutes(2), &WEBHOOK_SLOTS).await.unwrap();
-    let lease = leases.iter().find(|lease| lease.delivery.id == delivery).unwrap();
-    let (settlement, effect) = if status == 200 {
-        (Settlement::Done, EndpointEffect::Succeeded)
-    } else {
-        let error = format!("status {status}");
-        (Settlement::Fail { at, error }, EndpointEffect::Failed)
-    };
-    settle_webhook(storage, lease, settlement, effect, at).await;
 }
 
 /// Settles one delivery. Returns whether its lease was held.
@@ -559,7 +292,7 @@ pub fn api_key(issued_at: OffsetDateTime) -> NewApiKey {
 
 /// Returns an idempotency key of a client.
 pub fn idempotency_key(client: i64, text: &str) -> IdempotencyKey {
-    IdempotencyKey::new(ClientId(client), text).unwrap()
+    IdempotencyKey::new(ClientId(client), false, text).unwrap()
 }
 
 /// Returns a new claim to a key.
@@ -572,4 +305,17 @@ pub fn claim(key: &IdempotencyKey) -> Claim {
 /// Returns a new attempt under a key, with a fingerprint.
 pub fn attempt(key: &IdempotencyKey, fingerprint: u8) -> Attempt {
     Attempt { claim: claim(key), fingerprint: Fingerprint([fingerprint; 32]) }
+}
+
+/// Time for which the request of [`with_key`] is recorded.
+pub const KEPT: Duration = Duration::DAY;
+
+/// Returns the attempt at an instant, recorded for a day.
+pub fn idempotent_request(attempt: &Attempt, at: OffsetDateTime) -> Option<IdempotentRequest> {
+    Some(IdempotentRequest { attempt: attempt.clone(), kept_until: at + KEPT })
+}
+
+/// Returns an order under the key of an attempt.
+pub fn with_key(order: NewOrder, attempt: &Attempt) -> NewOrder {
+    NewOrder { idempotent_request: idempotent_request(attempt, order.created_at), ..order }
 }

@@ -142,8 +142,8 @@ pub enum Content {
     Format(DocumentFormat),
     /// A Word document that opens with a password only.
     Encrypted,
-    /// No accepted format.
-    Other,
+    /// Another content: what it looks like and what to do, such as "RTF; save it as PDF", if known.
+    Other(Option<&'static str>),
 }
 
 /// A document as it was received, not checked yet.
@@ -164,8 +164,8 @@ pub enum DocumentFault {
     Empty,
     /// The extension is not accepted.
     UnsupportedExtension,
-    /// The content does not match the extension.
-    ContentMismatch,
+    /// The content does not match the extension. The text says what it looks like and what to do.
+    ContentMismatch(Option<&'static str>),
     /// The content is encrypted.
     Encrypted,
     /// The scanner has found malware.
@@ -180,7 +180,7 @@ impl DocumentFault {
         match self {
             Self::Empty => "empty_document",
             Self::UnsupportedExtension => "unsupported_extension",
-            Self::ContentMismatch => "content_mismatch",
+            Self::ContentMismatch(_) => "content_mismatch",
             Self::Encrypted => "encrypted_document",
             Self::Infected => "infected_document",
             Self::TooLargeToScan => "too_large_to_scan",
@@ -197,7 +197,8 @@ impl ReceivedDocument {
             _ if self.file.size == 0 => Err(DocumentFault::Empty),
             Content::Format(content) if content == announced => Ok(announced),
             Content::Encrypted => Err(DocumentFault::Encrypted),
-            _ => Err(DocumentFault::ContentMismatch),
+            Content::Other(kind) => Err(DocumentFault::ContentMismatch(kind)),
+            Content::Format(_) => Err(DocumentFault::ContentMismatch(None)),
         }
     }
 }
@@ -281,7 +282,7 @@ mod tests {
         let faults = [
             DocumentFault::Empty,
             DocumentFault::UnsupportedExtension,
-            DocumentFault::ContentMismatch,
+            DocumentFault::ContentMismatch(None),
             DocumentFault::Encrypted,
             DocumentFault::Infected,
             DocumentFault::TooLargeToScan,
@@ -333,10 +334,10 @@ mod tests {
             (Content::Format(DocumentFormat::Pdf), Content::Format(DocumentFormat::Png));
         assert_eq!(received("a.pdf", 1, pdf), Ok(DocumentFormat::Pdf));
         for (name, size, content, fault) in [
-            ("a.pdf", 1, png, DocumentFault::ContentMismatch),
-            ("a.pdf", 1, Content::Other, DocumentFault::ContentMismatch),
+            ("a.pdf", 1, png, DocumentFault::ContentMismatch(None)),
+            ("a.pdf", 1, Content::Other(Some("RTF")), DocumentFault::ContentMismatch(Some("RTF"))),
             ("a.exe", 1, pdf, DocumentFault::UnsupportedExtension),
-            ("a.pdf", 0, Content::Other, DocumentFault::Empty),
+            ("a.pdf", 0, Content::Other(None), DocumentFault::Empty),
             ("a.doc", 1, Content::Encrypted, DocumentFault::Encrypted),
         ] {
             assert_eq!(received(name, size, content), Err(fault), "{name} {content:?}");

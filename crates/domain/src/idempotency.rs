@@ -12,11 +12,14 @@ pub const MAX_KEY_CHARS: usize = 255;
 /// Time for which a request is stored under its key, unless the operator sets another.
 pub const DEFAULT_RETENTION: Duration = Duration::DAY;
 
-/// An idempotency key of a client. Clients do not share keys.
+/// An idempotency key of a client. Clients do not share keys, and neither do the test keys and the
+/// live keys of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey {
     /// The client.
     pub client: ClientId,
+    /// Whether its API key is a test key.
+    pub is_test: bool,
     /// SHA-256 of the key. The key itself may hold anything, so it is neither stored nor logged.
     pub digest: [u8; 32],
 }
@@ -24,10 +27,10 @@ pub struct IdempotencyKey {
 impl IdempotencyKey {
     /// Returns the key of a client. Returns `None` unless the text has 1 to 255 characters, all
     /// visible ASCII or spaces.
-    pub fn new(client: ClientId, text: &str) -> Option<Self> {
+    pub fn new(client: ClientId, is_test: bool, text: &str) -> Option<Self> {
         let whole = (1..=MAX_KEY_CHARS).contains(&text.len())
             && text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-        whole.then(|| Self { client, digest: Sha256::digest(text).into() })
+        whole.then(|| Self { client, is_test, digest: Sha256::digest(text).into() })
     }
 }
 
@@ -123,26 +126,27 @@ mod tests {
         for text in
             ["a", "8e03978e-40d5-43dd-bc93-6894a57f9324", "two words, and ~", &"x".repeat(255)]
         {
-            assert!(IdempotencyKey::new(ClientId(1), text).is_some(), "{text}");
+            assert!(IdempotencyKey::new(ClientId(1), false, text).is_some(), "{text}");
         }
         for text in ["", &"x".repeat(256), "line\nbreak", "tab\t", "é", "\u{7f}", "\0"] {
-            assert_eq!(IdempotencyKey::new(ClientId(1), text), None, "{text:?}");
+            assert_eq!(IdempotencyKey::new(ClientId(1), false, text), None, "{text:?}");
         }
     }
 
     #[test]
     fn keys_differ_by_client_and_text() {
-        let key = |client, text| IdempotencyKey::new(ClientId(client), text).unwrap();
+        let key = |client, text| IdempotencyKey::new(ClientId(client), false, text).unwrap();
         assert_eq!(key(1, "a"), key(1, "a"));
         assert_ne!(key(1, "a"), key(2, "a"));
         assert_ne!(key(1, "a"), key(1, "A"));
+        assert_ne!(IdempotencyKey::new(ClientId(1), true, "a"), Some(key(1, "a")));
         assert!(!format!("{:?}", key(1, "what the client sent")).contains("client sent"));
     }
 
     #[test]
     fn attempts_have_different_tokens() {
         let entropy = CountingEntropy::default();
-        let key = IdempotencyKey::new(ClientId(1), "a").unwrap();
+        let key = IdempotencyKey::new(ClientId(1), false, "a").unwrap();
         assert_ne!(Claim::new(key.clone(), &entropy), Claim::new(key, &entropy));
     }
 }

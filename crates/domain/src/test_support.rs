@@ -142,7 +142,7 @@ pub(crate) fn document(key: &str, created_at: OffsetDateTime) -> StoredDocument 
 
 /// Returns an attempt of client 1.
 pub(crate) fn attempt() -> Attempt {
-    let key = IdempotencyKey::new(ClientId(1), "8e03978e").unwrap();
+    let key = IdempotencyKey::new(ClientId(1), false, "8e03978e").unwrap();
     Attempt { claim: Claim { key, token: ClaimToken([1; 16]) }, fingerprint: Fingerprint([2; 32]) }
 }
 

@@ -56,8 +56,8 @@ pub fn form_parts(data: &[u8]) {
 fn compare(form: &OrderForm, request: &OrderRequest, documents: &[(String, Vec<u8>)]) {
     let fields = |request| serde_json::to_value(request).unwrap();
     assert_eq!(fields(&form.request), fields(request));
-    assert_eq!(form.uploads.documents.len(), documents.len());
-    for (received, (name, content)) in form.uploads.documents.iter().zip(documents) {
+    assert_eq!(form.documents.len(), documents.len());
+    for (received, (name, content)) in form.documents.iter().zip(documents) {
         assert_eq!((&received.name_as_sent, received.file.size), (name, content.len() as u64));
         assert_eq!(fs::read(&received.file.path).unwrap(), *content);
     }

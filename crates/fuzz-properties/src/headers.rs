@@ -85,9 +85,9 @@ pub fn idempotency_key(data: &[u8]) {
         .flat_map(|c| matches!(c, '"' | '\\').then_some('\\').into_iter().chain([c]))
         .collect();
     assert_eq!(key_text(format!("\"{quoted}\"").as_bytes()).as_ref(), Some(&text));
-    let key = IdempotencyKey::new(ClientId(1), &text);
+    let key = IdempotencyKey::new(ClientId(1), false, &text);
     assert_eq!(key.is_some(), (1..=MAX_KEY_CHARS).contains(&text.chars().count()), "{text}");
-    assert_eq!(key, IdempotencyKey::new(ClientId(1), &text));
+    assert_eq!(key, IdempotencyKey::new(ClientId(1), false, &text));
 }
 
 /// Returns the text of a String and the rest, by the algorithm of RFC 9651, section 4.2.5.

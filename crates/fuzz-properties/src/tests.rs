@@ -1,8 +1,6 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
-use serde_json::Value;
-
-use crate::{TARGETS, orders::POINTERS};
+use crate::TARGETS;
 
 const FUZZ: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz");
 
@@ -38,26 +36,4 @@ fn properties_hold_for_known_inputs() {
                 .unwrap_or_else(|_| panic!("{} breaks its property", path.display()));
         }
     }
-}
-
-#[test]
-fn pointers_name_every_field() {
-    fn pointers(value: &Value, at: &str, found: &mut BTreeSet<String>) {
-        for (name, member) in value.as_object().into_iter().flatten() {
-            let at = format!("{at}/{name}");
-            pointers(member, &at, found);
-            found.insert(at);
-        }
-    }
-    let mut found = BTreeSet::from(
-        [
-            "/utcTimeDate",
-            "/utcStartTimeDate",
-            "/utcEndTimeDate",
-            "/signingDetailsFormData/specificTime",
-        ]
-        .map(str::to_owned),
-    );
-    pointers(&contract_tests::samples::maximal_request(), "", &mut found);
-    assert_eq!(POINTERS.iter().cloned().collect::<BTreeSet<_>>(), found);
 }

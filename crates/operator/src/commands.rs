@@ -1,5 +1,7 @@
 //! The commands of operators.
 
+#![expect(clippy::doc_markdown, reason = "the comments on arguments are the help text")]
+
 use std::path::PathBuf;
 
 use adapter_http::OpenApiSettings;
@@ -8,17 +10,22 @@ use clap::Subcommand;
 use clap_complete::Shell;
 
 use self::{
-    deliveries::DeliveriesCommand, doctor::DoctorCommand, keys::KeysCommand, operator::Operator,
-    orders::OrdersCommand, output::print, webhooks::WebhooksCommand,
+    deliveries::DeliveriesCommand,
+    doctor::DoctorCommand,
+    keys::KeysCommand,
+    orders::{Operator, OrdersCommand},
+    output::print,
+    webhooks::WebhooksCommand,
 };
-use crate::{adapters::Storage, backup, copy, settings::Settings, system::Machine};
+use crate::{
+    adapters::Storage, backup, copy, progress::Progress, settings::Settings, system::Machine,
+};
 
 mod deliveries;
 pub mod doctor;
 mod erase;
 mod keys;
 mod manual;
-mod operator;
 mod orders;
 pub mod output;
 mod webhooks;
@@ -66,15 +73,11 @@ pub enum Command {
     /// Copy orders, records of documents, keys and pending mails to another database. Does not
     /// touch the stored documents. Stop the service first
     Copy {
-        /// The database to read.
-        #[arg(long, value_name = "URL", help = "Database to read: sqlite://PATH")]
+        /// Database to read: sqlite://PATH
+        #[arg(long, value_name = "URL")]
         from: String,
-        /// The database to write.
-        #[arg(
-            long,
-            value_name = "URL",
-            help = "Empty database to write: postgres://USER:PASSWORD@HOST/DATABASE"
-        )]
+        /// Empty database to write: postgres://USER:PASSWORD@HOST/DATABASE
+        #[arg(long, value_name = "URL")]
         to: String,
     },
 }
@@ -112,10 +115,16 @@ impl Command {
                 webhooks::run(command, &webhooks).await
             }
             Self::Backup { folder } => {
-                on_files(move || backup::back_up(&settings, &folder, now)).await
+                on_files(move |progress| backup::back_up(&settings, &folder, now, progress)).await
             }
-            Self::Restore { folder } => on_files(move || backup::restore(&settings, &folder)).await,
-            Self::Copy { from, to } => print(&copy::everything(&from, &to, &settings).await?),
+            Self::Restore { folder } => {
+                on_files(move |progress| backup::restore(&settings, &folder, progress)).await
+            }
+            Self::Copy { from, to } => {
+                let progress = Progress::new("copying");
+                let copy = Box::pin(copy::everything(&from, &to, &settings, &progress));
+                print(&progress.of(copy).await?)
+            }
             Self::Openapi => print(&adapter_http::openapi_document(&OpenApiSettings {
                 base_path: settings.base_path.clone(),
                 max_document_bytes: settings.document_limits().max_bytes,
@@ -126,6 +135,9 @@ impl Command {
     }
 }
 
-async fn on_files(work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
-    tokio::task::spawn_blocking(work).await.context("the work on the files panicked")?
+async fn on_files(work: impl FnOnce(&Progress) -> Result<()> + Send + 'static) -> Result<()> {
+    let progress = Progress::new("copying the database");
+    let steps = progress.clone();
+    let work = tokio::task::spawn_blocking(move || work(&steps));
+    progress.of(work).await.context("the work on the files panicked")?
 }

@@ -1,13 +1,14 @@
 //! Copies the embedded database to PostgreSQL.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use adapter_sqlite::EXPORTED_TABLES;
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 
 use crate::{
     adapters::{open_postgres, open_sqlite},
-    settings::{Database, Settings},
+    progress::Progress,
+    settings::{Database, Settings, WrongSetting, checked},
 };
 
 /// Rows that one statement writes.
@@ -27,45 +28,45 @@ const ROWS: [(&str, &str); EXPORTED_TABLES.len()] = [
     ("idempotency_keys", "idempotency keys"),
 ];
 
-/// Numbers of rows, by table.
-#[derive(Default)]
-struct Counts(BTreeMap<&'static str, u64>);
-
-impl fmt::Display for Counts {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = |table| self.0.get(table).copied().unwrap_or_default();
-        let counts = ROWS.map(|(table, rows)| format!("{} {rows}", count(table)));
-        formatter.write_str(&counts.join(", "))
-    }
+/// Describes the numbers of rows of each table.
+fn describe(counts: &BTreeMap<&str, u64>) -> String {
+    let count = |table| counts.get(table).copied().unwrap_or_default();
+    ROWS.map(|(table, rows)| format!("{} {rows}", count(table))).join(", ")
 }
 
 /// Copies all rows in one transaction and returns a line that counts them.
-pub(crate) async fn everything(from: &str, to: &str, settings: &Settings) -> Result<String> {
-    let (Database::Sqlite(from), Database::Postgres(to)) =
-        (from.parse().context("--from")?, to.parse().context("--to")?)
-    else {
-        bail!(
-            "--from must be sqlite://PATH and --to must be postgres://USER:PASSWORD@HOST/DATABASE"
-        );
+pub(crate) async fn everything(
+    from: &str,
+    to: &str,
+    settings: &Settings,
+    progress: &Progress,
+) -> Result<String> {
+    let (from, to) = (checked(from.parse(), "--from")?, checked(to.parse(), "--to")?);
+    let (Database::Sqlite(from), Database::Postgres(to)) = (from, to) else {
+        let rule =
+            "--from must be sqlite://PATH and --to must be postgres://USER:PASSWORD@HOST/DATABASE";
+        return Err(WrongSetting::from(anyhow!(rule)).into());
     };
     // Opening a database creates it.
     ensure!(from.is_file(), "--from: there is no database at {}", from.display());
     let source = open_sqlite(&from, "--from").await?;
     let target = open_postgres(&to, settings, "--to").await?;
     let mut import = target.begin_import().await.context("--to")?;
-    let mut counts = Counts::default();
+    let mut counts = BTreeMap::new();
     for table in EXPORTED_TABLES {
-        counts.0.insert(table, import.count(table).await.context("--to")?);
+        counts.insert(table, import.count(table).await.context("--to")?);
     }
-    ensure!(counts.0.values().all(|count| *count == 0), "the target is not empty: it has {counts}");
+    let is_empty = counts.values().all(|count| *count == 0);
+    ensure!(is_empty, "the target is not empty: it has {}", describe(&counts));
 
     let version = source.data_version().await.context("--from")?;
     for table in EXPORTED_TABLES {
         let mut last = None;
         while let Some(page) = source.export(table, last, PAGE).await.context("--from")? {
             import.insert(table, &page.rows).await.context("--to")?;
-            *counts.0.entry(table).or_default() += page.count;
+            *counts.entry(table).or_default() += page.count;
             last = Some(page.last);
+            progress.set(format!("copied {}", describe(&counts)));
         }
     }
     ensure!(
@@ -73,5 +74,6 @@ pub(crate) async fn everything(from: &str, to: &str, settings: &Settings) -> Res
         "the source changed during the copy: stop every service on it, then copy again"
     );
     import.commit().await.context("--to")?;
-    Ok(format!("copied {counts}; the documents themselves stay where they are\n"))
+    let copied = describe(&counts);
+    Ok(format!("copied {copied}; the documents themselves stay where they are\n"))
 }

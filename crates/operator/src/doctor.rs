@@ -11,6 +11,7 @@ mod disk;
 mod finding;
 mod network;
 mod stores;
+mod time_zones;
 
 use std::{sync::Arc, thread, time::Duration};
 
@@ -21,7 +22,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-pub(crate) use self::finding::Check;
+pub(crate) use self::finding::Findings;
 use self::finding::Subject;
 pub use self::finding::{Finding, Level};
 use crate::{settings::Settings, system::Machine};
@@ -29,18 +30,22 @@ use crate::{settings::Settings, system::Machine};
 /// Time limit of all checks. Longer than those of the dependencies, whose errors say more.
 const LIMIT: Duration = Duration::from_secs(12);
 
-/// The findings of a check that runs.
-type Running = oneshot::Receiver<Vec<Finding>>;
+/// The name of a check that runs, and its findings.
+type Running = (&'static str, oneshot::Receiver<Vec<Finding>>);
 
 /// Runs a check on a thread of its own, because a disk may not answer.
-fn begin<F>(subject: &Arc<Subject>, check: impl FnOnce(Arc<Subject>) -> F) -> Running
+fn begin<C>(subject: &Arc<Subject>, name: &'static str, check: C) -> Running
 where
-    F: Future<Output = Vec<Finding>> + Send + 'static,
+    C: AsyncFnOnce(&Subject, &mut Findings) + Send + 'static,
 {
     let (report, running) = oneshot::channel();
-    let (runtime, check) = (Handle::current(), check(Arc::clone(subject)));
-    thread::spawn(move || report.send(runtime.block_on(check)));
-    running
+    let (runtime, subject) = (Handle::current(), Arc::clone(subject));
+    thread::spawn(move || {
+        let mut found = Findings::of(name);
+        runtime.block_on(check(&subject, &mut found));
+        report.send(found.list)
+    });
+    (name, running)
 }
 
 /// Runs every check, and reports each finding as soon as those before it are reported.
@@ -55,33 +60,34 @@ pub async fn examine(
     let end = Instant::now() + LIMIT;
     let of = &Arc::new(Subject { settings: settings.clone(), clock: Arc::clone(&machine.clock) });
     let checks = [
-        ("database", begin(of, database::check)),
-        ("documents", begin(of, stores::documents)),
-        ("mail", begin(of, stores::mail)),
-        ("scanner", begin(of, stores::scanner)),
-        ("webhooks", begin(of, stores::webhooks)),
-        ("traces", begin(of, stores::traces)),
-        ("clock", begin(of, database::clock)),
-        ("disk", begin(of, disk::check)),
-        ("files", begin(of, network::open_files)),
-        ("ports", begin(of, network::ports)),
-        ("certificate", begin(of, certificate::check)),
-        ("proxies", begin(of, network::proxies)),
+        begin(of, "database", database::check),
+        begin(of, "documents", stores::documents),
+        begin(of, "mail", stores::mail),
+        begin(of, "scanner", stores::scanner),
+        begin(of, "webhooks", stores::webhooks),
+        begin(of, "traces", stores::traces),
+        begin(of, "clock", database::clock),
+        begin(of, "tzdata", time_zones::check),
+        begin(of, "disk", disk::check),
+        begin(of, "files", network::open_files),
+        begin(of, "ports", network::ports),
+        begin(of, "certificate", certificate::check),
+        begin(of, "proxies", network::proxies),
     ];
     for (name, running) in checks {
-        let findings = match timeout_at(end, running).await {
-            Ok(Ok(findings)) => findings,
-            Err(_) => {
-                let text = format!("no answer within {} seconds", LIMIT.as_secs());
-                vec![Check(name).fail(text, "Look at the disk, the network and the other end")]
-            }
+        let mut found = Findings::of(name);
+        match timeout_at(end, running).await {
+            Ok(Ok(findings)) => found.list = findings,
+            Err(_) => found.fail(
+                format!("no answer within {} seconds", LIMIT.as_secs()),
+                "Look at the disk, the network and the other end",
+            ),
             // It panicked. The log has the location.
             Ok(Err(_)) => {
-                let advice = "This is a fault of the program: report it";
-                vec![Check(name).fail("the check did not end", advice)]
+                found.fail("the check did not end", "This is a fault of the program: report it");
             }
-        };
-        findings.into_iter().try_for_each(&mut report)?;
+        }
+        found.list.into_iter().try_for_each(&mut report)?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@
 //! | copy of a database | `copy` |
 //! | backup and restore of the embedded service | `backup` |
 //! | files that only their owner can read | `private_files` |
+//! | progress of commands that take long | `progress` |
 
 pub mod adapters;
 mod backup;
@@ -21,6 +22,7 @@ mod copy;
 pub mod doctor;
 pub mod listen;
 mod private_files;
+mod progress;
 mod secrets_key;
 pub mod settings;
 mod system;

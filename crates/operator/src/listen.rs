@@ -24,11 +24,11 @@ const UNREAD_TIMEOUT: Duration = Duration::from_secs(30);
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Maximum number of client connections. An idle one takes about 20 KiB of memory.
-const MAX_CONNECTIONS: u64 = 10_000;
+const MAX_CONNECTIONS: usize = 10_000;
 
 /// Open files that the service needs without clients, apart from database connections: listeners,
 /// log, embedded database, connections to a bucket and a relay.
-const OWN_FILES: u64 = 48;
+const OWN_FILES: usize = 48;
 
 /// Listens on an address.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
@@ -66,16 +66,15 @@ pub fn http_workers() -> usize {
 /// Shells and systemd start a process with 1,024 open files, which the process may raise up to the
 /// hard limit. A connection takes up to three: its own, a duplicate for the watchdog, and the
 /// upload that it may have.
-pub fn max_connections(database_connections: u16) -> usize {
+pub fn max_connections(database_connections: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);
     // Fails on a system whose real limit is below the hard limit. The old limit then stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    usize::try_from(connections_within(files, database_connections)).unwrap_or(usize::MAX)
+    connections_within(usize::try_from(files).unwrap_or(usize::MAX), database_connections)
 }
 
 /// Returns the maximum number of client connections with this limit of open files.
-pub fn connections_within(files: u64, database_connections: u16) -> u64 {
-    let own = OWN_FILES + u64::from(database_connections);
-    (files.saturating_sub(own) / 3).min(MAX_CONNECTIONS)
+pub fn connections_within(files: usize, database_connections: usize) -> usize {
+    (files.saturating_sub(OWN_FILES + database_connections) / 3).min(MAX_CONNECTIONS)
 }

@@ -14,18 +14,19 @@ pub(crate) fn create_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Creates a folder and its parents, unless they exist.
+/// Creates a folder and its parents, unless they exist. Its entry in its parent is durable.
 pub(crate) fn create_folder(folder: &Path) -> Result<()> {
-    let created = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    created.with_context(|| folder.display().to_string())
+    let create = || {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        std::path::absolute(folder)?.parent().map_or(Ok(()), sync)
+    };
+    create().with_context(|| folder.display().to_string())
 }
 
 /// Creates a folder durably, unless it exists and is empty.
 pub(crate) fn create_empty_folder(folder: &Path) -> Result<()> {
     ensure!(is_empty(folder)?, "{} is not empty", folder.display());
-    create_folder(folder)?;
-    let absolute = std::path::absolute(folder)?;
-    absolute.parent().map_or(Ok(()), sync).with_context(|| folder.display().to_string())
+    create_folder(folder)
 }
 
 /// Returns whether a folder is missing, or has nothing but what a new file system has.

@@ -10,10 +10,11 @@ use std::{
 use adapter_webhook::{SealedSecrets, SecretsKey};
 use anyhow::{Context as _, Result};
 use domain::ports::{Entropy, SecretBox};
+use tempfile::NamedTempFile;
 
 use crate::{
-    private_files::{create_file, sync},
-    settings::{Database, Settings},
+    private_files::sync,
+    settings::{Database, Settings, checked},
 };
 
 /// Names the setting in errors.
@@ -49,7 +50,7 @@ pub(crate) enum Key {
 /// Finds the key of the settings. Makes none.
 pub(crate) fn find(settings: &Settings) -> Result<Key> {
     if let Some(text) = &settings.secrets_key {
-        return Ok(Key::Set(text.parse().context(SETTING)?));
+        return Ok(Key::Set(checked(text.parse(), SETTING)?));
     }
     if let Database::Postgres(_) = settings.database()? {
         return Ok(Key::Missing);
@@ -68,19 +69,19 @@ fn read(path: &Path) -> Result<Option<SecretsKey>> {
     }
 }
 
-/// Makes a key in a file: under another name first, so that another process never reads a part of
-/// it. Returns the key that is there then.
+/// Makes a key in a file that only its owner can read: under another name first, so that another
+/// process never reads a part of it. Returns the key that is there then.
 fn make(path: &Path, entropy: &dyn Entropy) -> Result<SecretsKey> {
-    let unfinished = path.with_extension(format!("{}.unfinished", std::process::id()));
-    let mut file = create_file(&unfinished)?;
+    let folder = path.parent().unwrap_or(path);
+    let mut file = NamedTempFile::new_in(folder)?;
     writeln!(file, "{}", SecretsKey::random(entropy).to_text())?;
-    file.sync_all()?;
-    // A link, unlike a renaming, does not replace the key of a process that was faster.
-    let linked = fs::hard_link(&unfinished, path);
-    fs::remove_file(&unfinished)?;
-    match linked {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
-        _ => path.parent().map_or(Ok(()), sync)?,
+    file.as_file().sync_all()?;
+    // Does not replace the key of a process that was faster.
+    match file.persist_noclobber(path) {
+        Err(failed) if failed.error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(failed.error.into());
+        }
+        _ => sync(folder)?,
     }
     Ok(fs::read_to_string(path)?.parse()?)
 }

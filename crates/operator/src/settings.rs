@@ -5,19 +5,20 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     io::{self, IsTerminal as _},
     net::SocketAddr,
-    ops::RangeInclusive,
+    ops::RangeBounds,
     path::PathBuf,
 };
 
 use adapter_mail::RemoveOldMails;
 use adapter_object_store::ObjectBlobStore;
 use adapter_webhook::Networks;
+use anyhow::Context as _;
 use clap::{ArgAction, Args, ValueEnum, builder::RangedI64ValueParser, value_parser};
 use domain::{
     api_key::Rate,
+    appointment::ZoneDatabase,
     delivery::{run_deliveries::MAILS_PER_RECIPIENT_HOUR, slots::DELIVERIES_IN_FLIGHT},
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
@@ -28,15 +29,19 @@ use time::Duration;
 use tracing::level_filters::LevelFilter;
 
 pub use self::values::{Database, UnknownDatabase};
-use self::values::{base_path, log_level, network};
+use self::{
+    time_zones::time_zones,
+    values::{address, base_path, log_level, network},
+};
 
+mod time_zones;
 mod values;
 pub mod variables;
 
-const YEAR_SECS: u32 = 31_536_000;
+const YEAR_SECS: i64 = 31_536_000;
 
 /// Longer than two health checks of common load balancers.
-const DEFAULT_DRAIN_SECS: u32 = 5;
+const DEFAULT_DRAIN_SECS: u64 = 5;
 
 /// The settings of the service.
 #[derive(Clone, Args)]
@@ -45,12 +50,12 @@ const DEFAULT_DRAIN_SECS: u32 = 5;
     mut_args(|setting| variables::with_variable(setting).global(true).hide_env_values(true))
 )]
 pub struct Settings {
-    /// Address and port of the API
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    /// Address and port of the API; :8080 is every IPv4 address of this machine
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = address)]
     pub listen: SocketAddr,
 
     /// Address and port of /metrics, /healthz and /readyz; keep it private
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081", value_parser = address)]
     pub ops_listen: SocketAddr,
 
     /// File of the certificate chain in PEM format, the service's own first: the API then speaks
@@ -76,13 +81,8 @@ pub struct Settings {
     pub database_url: Option<String>,
 
     /// Maximum number of connections to a PostgreSQL database
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        default_value_t = 16,
-        value_parser = value_parser!(u16).range(1..=1_000)
-    )]
-    pub database_connections: u16,
+    #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = count(1..=1_000))]
+    pub database_connections: usize,
 
     /// Document store: s3://BUCKET/PREFIX, gs://…, az://… or file:///PATH [default: documents in
     /// the data directory]
@@ -108,21 +108,26 @@ pub struct Settings {
     #[arg(long, value_name = "ADDRESS", default_value = "orders@localhost")]
     pub mail_from: String,
 
+    /// Time zone data of the system or newer files, such as /usr/share/zoneinfo; names that it lacks
+    /// are those of the data in the program [default: the data in the program]
+    #[arg(long, value_name = "FOLDER", value_parser = time_zones)]
+    pub tzdata_dir: Option<ZoneDatabase>,
+
     /// Seconds after an order during which its file number is rejected as a duplicate
     #[arg(
         long,
         value_name = "SECONDS",
-        default_value_t = seconds(DuplicateWindow::default().0),
-        value_parser = range(0..=YEAR_SECS)
+        default_value_t = DuplicateWindow::default().0.whole_seconds(),
+        value_parser = value_parser!(i64).range(0..=YEAR_SECS)
     )]
-    pub duplicate_window_secs: u32,
+    pub duplicate_window_secs: i64,
 
     /// Maximum size of one document in bytes
     #[arg(
         long,
         value_name = "BYTES",
         default_value_t = DocumentLimits::default().max_bytes,
-        value_parser = value_parser!(u64).range(1..=1_073_741_824)
+        value_parser = number(1..=1_073_741_824)
     )]
     pub max_document_bytes: u64,
 
@@ -158,24 +163,24 @@ pub struct Settings {
     #[arg(
         long,
         value_name = "SECONDS",
-        default_value_t = seconds(DEFAULT_RETENTION),
-        value_parser = range(1..=YEAR_SECS)
+        default_value_t = DEFAULT_RETENTION.whole_seconds(),
+        value_parser = value_parser!(i64).range(1..=YEAR_SECS)
     )]
-    pub idempotency_retention_secs: u32,
+    pub idempotency_retention_secs: i64,
 
     /// Concurrency limit of orders without documents; at the limit the answer is 503 at once
-    #[arg(long, value_name = "NUMBER", default_value_t = 256, value_parser = range(1..=100_000))]
-    pub max_orders_in_flight: u32,
+    #[arg(long, value_name = "NUMBER", default_value_t = 256, value_parser = count(1..=100_000))]
+    pub max_orders_in_flight: usize,
 
-    /// Concurrency limit of orders with documents, from their form to their storage; each API key
+    /// Concurrency limit of orders with documents, from their form to their storage; each client
     /// has a quarter of it; at the limit an order waits up to 5 seconds, then the answer is 503
-    #[arg(long, value_name = "NUMBER", default_value_t = 256, value_parser = range(1..=100_000))]
-    pub max_uploads_in_flight: u32,
+    #[arg(long, value_name = "NUMBER", default_value_t = 256, value_parser = count(1..=100_000))]
+    pub max_uploads_in_flight: usize,
 
-    /// Disk space for all uploads in progress in MiB, half of it for one key; at the limit the
+    /// Disk space for all uploads in progress in MiB, half of it for one client; at the limit the
     /// answer is 503
-    #[arg(long, value_name = "MIB", default_value_t = 8_192, value_parser = range(1..=u32::MAX))]
-    pub spool_mb: u32,
+    #[arg(long, value_name = "MIB", default_value_t = 8_192, value_parser = number(1..=u32::MAX.into()))]
+    pub spool_mb: u64,
 
     /// Days after which mails in a mail drop are removed; 0 to keep them
     #[arg(long, value_name = "DAYS", default_value_t = RemoveOldMails::DAYS)]
@@ -191,9 +196,9 @@ pub struct Settings {
         long,
         value_name = "NUMBER",
         default_value_t = DELIVERIES_IN_FLIGHT,
-        value_parser = value_parser!(u16).range(1..=1_000)
+        value_parser = count(1..=1_000)
     )]
-    pub deliveries_in_flight: u16,
+    pub deliveries_in_flight: usize,
 
     /// Key that encrypts the secrets of webhook endpoints: 32 bytes in base64, as openssl rand
     /// -base64 32 prints [default: secrets.key in the data directory, made at the first start; none
@@ -217,24 +222,24 @@ pub struct Settings {
 
     /// Maximum number of connections of each client address, or IPv6 network of 64 bits; loopback
     /// addresses and trusted proxies have no limit
-    #[arg(long, value_name = "NUMBER", default_value_t = 128, value_parser = range(1..=u32::MAX))]
-    pub connections_per_address: u32,
+    #[arg(long, value_name = "NUMBER", default_value_t = 128, value_parser = count(1..))]
+    pub connections_per_address: usize,
 
     /// Seconds at a stop in which /readyz fails and requests are served on, so that load balancers
     /// choose other instances [default: 5, or 0 on a terminal]
-    #[arg(long, value_name = "SECONDS", value_parser = range(0..=3_600))]
-    pub drain_secs: Option<u32>,
+    #[arg(long, value_name = "SECONDS", value_parser = number(0..=3_600))]
+    pub drain_secs: Option<u64>,
 
     /// Seconds that requests in progress have to finish when the service stops
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = range(1..=3_600))]
-    pub shutdown_grace_secs: u32,
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = number(1..=3_600))]
+    pub shutdown_grace_secs: u64,
 
     /// Format of the log [default: pretty on a terminal, json otherwise]
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
 
-    /// Minimum level of log lines: off, error, warn, info, debug or trace
-    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = log_level)]
+    /// Minimum level of log lines
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = log_level())]
     pub log_level: LevelFilter,
 
     /// Environment variables. The document store reads its credentials from them.
@@ -242,18 +247,21 @@ pub struct Settings {
     pub environment: BTreeMap<String, String>,
 }
 
-/// `Debug` leaves out URLs and variables, which contain passwords.
-impl fmt::Debug for Settings {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { listen, ops_listen, base_path, data_dir, .. } = self;
-        formatter
-            .debug_struct("Settings")
-            .field("listen", listen)
-            .field("ops_listen", ops_listen)
-            .field("base_path", base_path)
-            .field("data_dir", data_dir)
-            .finish_non_exhaustive()
-    }
+/// An error of a setting that a restart does not mend. Its text is that of the error.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct WrongSetting(#[from] anyhow::Error);
+
+/// Names the setting of an error, and marks it as wrong, unless the disk is full.
+pub fn checked<T, E>(result: Result<T, E>, setting: impl Into<String>) -> anyhow::Result<T>
+where
+    Result<T, E>: anyhow::Context<T, E>,
+{
+    result.context(setting.into()).map_err(|error| {
+        let causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+        let is_full = causes.into_iter().any(|cause| cause.kind() == io::ErrorKind::StorageFull);
+        if is_full { error } else { WrongSetting(error).into() }
+    })
 }
 
 /// Format of the log.
@@ -308,12 +316,12 @@ impl Settings {
 
     /// Returns how long an order bars its file number.
     pub fn duplicate_window(&self) -> DuplicateWindow {
-        DuplicateWindow(Duration::seconds(self.duplicate_window_secs.into()))
+        DuplicateWindow(Duration::seconds(self.duplicate_window_secs))
     }
 
     /// Returns how long a request is stored under its idempotency key.
     pub fn idempotency_retention(&self) -> Duration {
-        Duration::seconds(self.idempotency_retention_secs.into())
+        Duration::seconds(self.idempotency_retention_secs)
     }
 
     /// Returns the limits for the documents of one request.
@@ -325,7 +333,7 @@ impl Settings {
     /// Ctrl-C does not wait for load balancers.
     pub fn drain(&self) -> std::time::Duration {
         let default = if io::stderr().is_terminal() { 0 } else { DEFAULT_DRAIN_SECS };
-        std::time::Duration::from_secs(self.drain_secs.unwrap_or(default).into())
+        std::time::Duration::from_secs(self.drain_secs.unwrap_or(default))
     }
 
     /// Returns whether the log is JSON: by default, unless it goes to a terminal.
@@ -355,12 +363,12 @@ impl Settings {
     }
 }
 
-fn range(range: RangeInclusive<u32>) -> RangedI64ValueParser<u32> {
-    RangedI64ValueParser::new().range(i64::from(*range.start())..=i64::from(*range.end()))
+fn count(range: impl RangeBounds<i64>) -> RangedI64ValueParser<usize> {
+    RangedI64ValueParser::new().range(range)
 }
 
-fn seconds(duration: Duration) -> u32 {
-    u32::try_from(duration.whole_seconds()).unwrap_or(u32::MAX)
+fn number(range: impl RangeBounds<i64>) -> RangedI64ValueParser<u64> {
+    RangedI64ValueParser::new().range(range)
 }
 
 #[cfg(test)]
@@ -376,22 +384,5 @@ pub(crate) mod tests {
         }
         let flags = ["notary-orders"].iter().chain(flags);
         <Flags as clap::Parser>::parse_from(flags).settings
-    }
-
-    #[test]
-    fn debug_shows_no_secret() {
-        let settings = settings(&[
-            "--database-url=postgres://u:secret@h/d",
-            "--documents-url=s3://b?secret",
-            "--mail-url=smtp://u:secret@h",
-            "--secrets-key=secret",
-            "--webhook-proxy=http://u:secret@h:1",
-        ]);
-        let settings = Settings {
-            environment: [("AWS_SECRET_ACCESS_KEY".to_owned(), "the-secret".to_owned())].into(),
-            ..settings
-        };
-        let shown = format!("{settings:?} {settings:#?}");
-        assert!(shown.contains("127.0.0.1:8080") && !shown.contains("secret"), "{shown}");
     }
 }

@@ -12,11 +12,13 @@ use adapter_http::{Tls, TlsPair, TlsPairError};
 use anyhow::{Context as _, Result, bail, ensure};
 use domain::ports::{Clock, error_chain};
 use prometheus::{IntCounter, Registry, register_int_counter_with_registry};
-use sha2::{Digest as _, Sha256};
 use tokio::{task::spawn_blocking, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::{settings::Settings, system::Machine};
+use crate::{
+    settings::{Settings, WrongSetting},
+    system::Machine,
+};
 
 /// Pause between two looks at the files. Their content is compared, so every way to replace a file
 /// or a symbolic link is noticed.
@@ -31,35 +33,33 @@ pub(crate) const KEY_SETTING: &str = "--tls-key (NOTARY_ORDERS_TLS_KEY)";
 pub struct TlsFiles {
     files: Files,
     /// The names of the first certificate.
-    names: Vec<String>,
+    pub names: Vec<String>,
+    /// The certificate and key in use.
+    pub tls: Arc<Tls>,
     clock: Arc<dyn Clock>,
-    tls: Arc<Tls>,
     failures: IntCounter,
     /// The content in use.
-    in_use: [u8; 32],
+    in_use: Content,
     /// Why the content at the last look is not in use.
     failure: Option<String>,
     /// The failure that was logged.
     logged: Option<String>,
 }
 
-#[derive(Clone)]
-struct Files {
-    cert: PathBuf,
-    key: PathBuf,
-}
+/// The content of the certificate's file, and of the key's.
+type Content = [Vec<u8>; 2];
 
 /// Reads the certificate and the key of the settings; `None` if they name none.
 pub(crate) fn read_pair(settings: &Settings) -> Result<Option<TlsPair>> {
-    let Some(files) = Files::of(settings)? else { return Ok(None) };
-    files.parse(&files.read()?).map(Some)
+    Ok(open(settings)?.map(|(_, _, pair)| pair))
 }
 
-/// The content of the files.
-struct Content {
-    cert: Vec<u8>,
-    key: Vec<u8>,
-    hash: [u8; 32],
+/// Reads the files of the settings and their content.
+fn open(settings: &Settings) -> Result<Option<(Files, Content, TlsPair)>> {
+    let Some(files) = Files::of(settings)? else { return Ok(None) };
+    let content = files.read()?;
+    let pair = files.parse(&content)?;
+    Ok(Some((files, content, pair)))
 }
 
 impl TlsFiles {
@@ -69,12 +69,11 @@ impl TlsFiles {
         machine: &Machine,
         registry: &Registry,
     ) -> Result<Option<Self>> {
-        let Some(files) = Files::of(settings)? else { return Ok(None) };
-        let content = files.read()?;
-        let pair = files.parse(&content)?;
+        let Some((files, in_use, pair)) = open(settings).map_err(WrongSetting::from)? else {
+            return Ok(None);
+        };
         let clock = machine.clock.clone();
-        let (names, expires_at) = (pair.names.clone(), pair.expires_at);
-        let begins_at = pair.begins_at;
+        let TlsPair { begins_at, expires_at, .. } = pair;
         // Deliveries go on without clients, and the clock may be wrong: no reason to stop.
         if expires_at <= clock.now() {
             tracing::warn!(%expires_at, "the certificate of {CERT_SETTING} has expired");
@@ -83,24 +82,14 @@ impl TlsFiles {
         } else {
             tracing::info!(%expires_at, "the API uses TLS");
         }
+        let names = pair.names.clone();
         let tls = Arc::new(Tls::new(pair, registry)?);
         let failures = register_int_counter_with_registry!(
             "notary_orders_tls_reload_failures_total",
             "Looks at changed files of certificate and key that found no valid pair.",
             registry
         )?;
-        let in_use = content.hash;
         Ok(Some(Self { files, names, clock, tls, failures, in_use, failure: None, logged: None }))
-    }
-
-    /// Returns the names of the first certificate.
-    pub fn names(&self) -> &[String] {
-        &self.names
-    }
-
-    /// Returns the certificate and key in use.
-    pub fn tls(&self) -> Arc<Tls> {
-        Arc::clone(&self.tls)
     }
 
     /// Looks at the files until the service stops.
@@ -139,7 +128,7 @@ impl TlsFiles {
 
     fn reload(&mut self) -> Result<()> {
         let content = self.files.read()?;
-        if content.hash == self.in_use {
+        if content == self.in_use {
             return Ok(());
         }
         let pair = self.files.parse(&content)?;
@@ -148,47 +137,46 @@ impl TlsFiles {
         // A later look uses it when it is valid.
         ensure!(begins_at <= now, "{CERT_SETTING}: not valid before {begins_at}");
         self.tls.replace(pair);
-        self.in_use = content.hash;
+        self.in_use = content;
         tracing::info!(%expires_at, "the API uses another certificate");
         Ok(())
     }
 }
 
+/// The paths of the certificate and of the key, each with its setting.
+struct Files([(&'static str, PathBuf); 2]);
+
 impl Files {
     fn of(settings: &Settings) -> Result<Option<Self>> {
-        match (&settings.tls_cert, &settings.tls_key) {
+        match (settings.tls_cert.clone(), settings.tls_key.clone()) {
             (None, None) => Ok(None),
-            (Some(cert), Some(key)) => Ok(Some(Self { cert: cert.clone(), key: key.clone() })),
+            (Some(cert), Some(key)) => Ok(Some(Self([(CERT_SETTING, cert), (KEY_SETTING, key)]))),
             (Some(_), None) => bail!("{CERT_SETTING} needs {KEY_SETTING}"),
             (None, Some(_)) => bail!("{KEY_SETTING} needs {CERT_SETTING}"),
         }
     }
 
-    fn read(&self) -> Result<Content> {
-        let cert = read(&self.cert).with_context(|| named(CERT_SETTING, &self.cert))?;
-        let key = read(&self.key).with_context(|| named(KEY_SETTING, &self.key))?;
-        let hash = Sha256::new()
-            .chain_update(cert.len().to_le_bytes())
-            .chain_update(&cert)
-            .chain_update(&key)
-            .finalize();
-        Ok(Content { cert, key, hash: hash.into() })
+    /// Names a setting and its file.
+    fn named(&self, index: usize) -> String {
+        let (setting, file) = &self.0[index];
+        format!("{setting}: {}", file.display())
     }
 
-    fn parse(&self, content: &Content) -> Result<TlsPair> {
-        TlsPair::from_pem(&content.cert, &content.key).map_err(|error| {
+    fn read(&self) -> Result<Content> {
+        let read = |index: usize| read(&self.0[index].1).with_context(|| self.named(index));
+        Ok([read(0)?, read(1)?])
+    }
+
+    fn parse(&self, [cert, key]: &Content) -> Result<TlsPair> {
+        TlsPair::from_pem(cert, key).map_err(|error| {
             let setting = match error {
-                TlsPairError::Certificate(_) => named(CERT_SETTING, &self.cert),
-                TlsPairError::Key(_) => named(KEY_SETTING, &self.key),
+                TlsPairError::Certificate(_) => self.named(0),
+                TlsPairError::Key(_) => self.named(1),
                 TlsPairError::Mismatch => format!("{CERT_SETTING} and {KEY_SETTING}"),
             };
             anyhow::Error::new(error).context(setting)
         })
     }
-}
-
-fn named(setting: &str, file: &Path) -> String {
-    format!("{setting}: {}", file.display())
 }
 
 fn read(file: &Path) -> io::Result<Vec<u8>> {

@@ -145,7 +145,7 @@ fn swapped_symbolic_link_is_noticed() {
 fn wrong_change_keeps_the_pair_in_use() {
     let fixture = Fixture::new(&until(2030));
     let mut files = fixture.open().unwrap().unwrap();
-    let before = files.in_use;
+    let before = files.in_use.clone();
     let wrong: [&dyn Fn(); 4] = [
         &|| fs::write(fixture.path("cert.pem"), until(2031).cert_pem()).unwrap(),
         &|| fs::write(fixture.path("key.pem"), "").unwrap(),
@@ -156,7 +156,7 @@ fn wrong_change_keeps_the_pair_in_use() {
         change();
         files.look();
     }
-    assert_eq!((files.in_use, fixture.year()), (before, 2030));
+    assert_eq!((&files.in_use, fixture.year()), (&before, 2030));
     assert!(files.failures.get() > 0 && files.logged.is_some());
     fixture.write(&until(2032));
     files.look();

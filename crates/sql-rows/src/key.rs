@@ -1,5 +1,7 @@
 //! Rows of API keys and their history.
 
+use std::num::TryFromIntError;
+
 use diesel::prelude::*;
 use domain::{
     api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, KeyHash, NewApiKey, Rate, Scopes},
@@ -81,9 +83,9 @@ impl ApiKeyRow {
                 expires_at: key.expires_at.map(|at| at.0),
                 is_test: key.is_test,
                 rate: rate(key.rate_per_second, key.rate_burst)
-                    .map_err(|()| unreadable("rate_per_second"))?,
+                    .map_err(|_| unreadable("rate_per_second"))?,
                 documents_rate: rate(key.documents_rate_per_second, key.documents_rate_burst)
-                    .map_err(|()| unreadable("documents_rate_per_second"))?,
+                    .map_err(|_| unreadable("documents_rate_per_second"))?,
                 client: key.client_id.map(ClientId),
                 contact: key.contact.map(EmailAddress::from_stored),
             },
@@ -93,15 +95,11 @@ impl ApiKeyRow {
     }
 }
 
-fn rate(per_second: Option<i64>, burst: Option<i64>) -> Result<Option<Rate>, ()> {
-    let number = |number: i64| u32::try_from(number).map_err(drop);
-    match (per_second, burst) {
-        (None, None) => Ok(None),
-        (Some(per_second), Some(burst)) => {
-            Ok(Some(Rate { per_second: number(per_second)?, burst: number(burst)? }))
-        }
-        _ => Err(()),
-    }
+fn rate(per_second: Option<i64>, burst: Option<i64>) -> Result<Option<Rate>, TryFromIntError> {
+    let rate = |(per_second, burst): (i64, i64)| {
+        Ok(Rate { per_second: per_second.try_into()?, burst: burst.try_into()? })
+    };
+    per_second.zip(burst).map(rate).transpose()
 }
 
 /// An entry in the history of keys.

@@ -1,5 +1,11 @@
 //! Whether the migrations of a database are those of this program.
 
+use diesel::{
+    backend::Backend,
+    migration::{Migration, MigrationSource as _},
+};
+use diesel_migrations::EmbeddedMigrations;
+
 /// A database whose migrations this program does not have.
 #[derive(Debug, thiserror::Error)]
 pub enum VersionError {
@@ -18,10 +24,17 @@ pub enum VersionError {
     Other(String),
 }
 
-/// Checks that the program has every migration that was applied.
-pub fn check_versions(applied: &[String], embedded: &[String]) -> Result<(), VersionError> {
+/// Returns how many migrations of the program were not applied. Fails if one was applied that the
+/// program does not have.
+pub fn count_missing<DB: Backend>(
+    applied: &[String],
+    migrations: &EmbeddedMigrations,
+) -> Result<usize, VersionError> {
+    let embedded: Vec<Box<dyn Migration<DB>>> = migrations.migrations().unwrap_or_default();
+    let embedded: Vec<_> =
+        embedded.iter().map(|migration| migration.name().version().to_string()).collect();
     let Some(unknown) = applied.iter().filter(|version| !embedded.contains(version)).max() else {
-        return Ok(());
+        return Ok(embedded.len() - applied.len());
     };
     let is_newer = embedded.iter().all(|version| version < unknown);
     let error = if is_newer { VersionError::Newer } else { VersionError::Other };

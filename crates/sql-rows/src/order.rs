@@ -7,7 +7,7 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest},
     order::{OrderId, OrderStatus, StoredOrder, record::OrderRecord},
-    ports::{Cause, Kept, ListedOrder, NewDocuments, NewOrder, WriteError},
+    ports::{Cause, Kept, ListedOrder, NewDocuments, NewOrder},
 };
 
 use crate::{
@@ -155,50 +155,6 @@ impl PendingOrder {
     }
 }
 
-/// Documents to add to an order, and what is written with them.
-pub struct PendingAddition {
-    /// The client that adds them.
-    pub client_id: i64,
-    /// The order.
-    pub order_id: i64,
-    /// The documents. Each row gets its order and its position when the order is locked.
-    pub documents: Vec<DocumentRow>,
-    /// The instant of the addition.
-    pub at: Utc,
-    /// Maximum number of documents of the order.
-    pub max_documents: usize,
-    /// The request, if it has an idempotency key.
-    pub idempotent_request: Option<IdempotentRequest>,
-}
-
-impl PendingAddition {
-    /// Returns the rows of an addition. Fails if a value does not fit its column.
-    pub fn new(new: &NewDocuments) -> Result<Self, Cause> {
-        let documents = new.documents.iter().map(|document| {
-            let row = DocumentRow::new(0, document)?;
-            Ok(DocumentRow { added_at: Some(Utc(new.at)), ..row })
-        });
-        Ok(Self {
-            client_id: new.client.0,
-            order_id: new.order_id.0,
-            documents: documents.collect::<Result<_, Cause>>()?,
-            at: Utc(new.at),
-            max_documents: new.max_documents,
-            idempotent_request: new.idempotent_request.clone(),
-        })
-    }
-
-    /// Returns the positions of the documents in an order that has `stored` documents.
-    pub fn range(&self, stored: i64) -> Result<AddedRange, WriteError> {
-        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let stored = usize::try_from(stored).unwrap_or(usize::MAX);
-        if stored.saturating_add(self.documents.len()) > self.max_documents {
-            return Err(WriteError::TooMany { stored });
-        }
-        Ok(AddedRange { first_position: count(stored), count: count(self.documents.len()) })
-    }
-}
-
 /// A document of an order.
 #[derive(Insertable, Queryable, Selectable)]
 #[diesel(table_name = documents, treat_none_as_default_value = false)]
@@ -228,6 +184,19 @@ impl DocumentRow {
             sha256: document.sha256.0.to_vec(),
             added_at: None,
         })
+    }
+
+    /// Returns the rows of documents that are added at these positions, in the order in which uploads
+    /// are locked. Fails if a value does not fit its column.
+    pub fn added(new: &NewDocuments, range: AddedRange) -> Result<Vec<Self>, Cause> {
+        let positions = i32::try_from(range.first_position)?..;
+        let rows = positions.zip(&new.documents).map(|(position, document)| {
+            let (order_id, added_at) = (new.order_id.0, Some(Utc(new.at)));
+            Ok(Self { order_id, added_at, ..Self::new(position, document)? })
+        });
+        let mut rows: Vec<Self> = rows.collect::<Result<_, Cause>>()?;
+        rows.sort_by(|one, other| one.key.cmp(&other.key));
+        Ok(rows)
     }
 
     /// Returns the document of an order that was created at `order_created_at`.

@@ -1,6 +1,6 @@
 //! Rows of deliveries.
 
-use diesel::prelude::*;
+use diesel::{dsl::auto_type, prelude::*};
 use domain::{
     delivery::{Delivery, DeliveryId, NewDelivery},
     order::{EmailAddress, OrderId},
@@ -16,9 +16,34 @@ use crate::{
     schema::{deliveries, events},
 };
 
-/// The types of events that this version of the program knows.
-pub const EVENT_TYPES: [&str; 2] =
-    [EventType::OrderCreated.as_str(), EventType::DocumentsAdded.as_str()];
+/// The events that a worker turns into deliveries at an instant, of the types that this version of
+/// the program knows.
+#[auto_type(no_type_alias)]
+pub fn due_events(now: OffsetDateTime) -> _ {
+    let types: [&'static str; 2] =
+        [EventType::OrderCreated.as_str(), EventType::DocumentsAdded.as_str()];
+    let now: Utc = Utc(now);
+    events::table
+        .filter(events::kind.eq_any(types))
+        .filter(events::retry_at.is_null().or(events::retry_at.le(now)))
+        .order(events::id)
+}
+
+/// An event of an order to add.
+#[derive(Insertable)]
+#[diesel(table_name = events)]
+pub struct NewEventRow {
+    kind: &'static str,
+    order_id: i64,
+    created_at: Utc,
+}
+
+impl NewEventRow {
+    /// Returns the row of an event.
+    pub fn new(event: EventType, order_id: i64, created_at: Utc) -> Self {
+        Self { kind: event.as_str(), order_id, created_at }
+    }
+}
 
 /// An event.
 #[derive(Queryable, QueryableByName, Selectable)]
@@ -57,11 +82,6 @@ pub struct DeliveryRow {
 }
 
 impl DeliveryRow {
-    /// Returns what leased deliveries are ordered by.
-    pub fn order(&self) -> (Utc, i64) {
-        (self.due_at, self.id)
-    }
-
     /// Returns the address that receives the mail.
     pub fn recipient(&self) -> &str {
         &self.recipient
@@ -126,5 +146,37 @@ impl UnsuccessfulAttempt {
         // A mail relay may send any byte, and PostgreSQL cannot store NUL.
         let last_error = error.replace('\0', "\u{fffd}");
         Some((Self { due_at, failed_at, last_error }, attempts))
+    }
+}
+
+/// Makes a mail due, with no failures. Does not touch a lease that a worker holds; otherwise the
+/// mail could be sent twice.
+#[derive(AsChangeset)]
+#[diesel(table_name = deliveries, treat_none_as_null = true)]
+pub struct RetriedDelivery {
+    attempts: i32,
+    created_at: Utc,
+    due_at: Utc,
+    failed_at: Option<Utc>,
+}
+
+impl RetriedDelivery {
+    /// Returns the change that makes it due at an instant.
+    pub fn at(instant: OffsetDateTime) -> Self {
+        let at = Utc(instant);
+        Self { attempts: 0, created_at: at, due_at: at, failed_at: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_without_nul_is_stored() {
+        let at = OffsetDateTime::UNIX_EPOCH;
+        let fail = Settlement::Fail { at, error: "550 \0 no such user".to_owned() };
+        let (change, attempts) = UnsuccessfulAttempt::of(&fail).unwrap();
+        assert_eq!((&*change.last_error, attempts), ("550 \u{fffd} no such user", 1));
     }
 }

@@ -92,6 +92,7 @@ diesel::table! {
         disabled_at -> Nullable<crate::Instant>,
         disabled_by -> Nullable<Text>,
         told_at -> Nullable<crate::Instant>,
+        due_at -> Nullable<crate::Instant>,
     }
 }
 
@@ -113,6 +114,7 @@ diesel::table! {
     }
 }
 
+diesel::allow_tables_to_appear_in_same_query!(orders, deliveries);
 diesel::allow_tables_to_appear_in_same_query!(webhook_endpoints, webhook_deliveries);
 
 diesel::table! {
@@ -157,8 +159,9 @@ diesel::table! {
 }
 
 diesel::table! {
-    idempotency_keys (client_id, digest) {
+    idempotency_keys (client_id, is_test, digest) {
         client_id -> BigInt,
+        is_test -> Bool,
         digest -> Binary,
         token -> Binary,
         fingerprint -> Nullable<Binary>,

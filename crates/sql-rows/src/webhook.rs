@@ -6,10 +6,12 @@ use diesel::prelude::*;
 use domain::{
     api_key::ClientId,
     order::OrderId,
-    ports::{NewEndpoint, SealedSecrets, Settlement, WebhookAttempted, WebhookLease},
+    ports::{
+        NewEndpoint, NewWebhookDelivery, SealedSecrets, Settlement, WebhookAttempted, WebhookLease,
+    },
     webhook::{
         AttemptOutcome, AttemptRecord, DisabledBy, Endpoint, EndpointId, EndpointOwner, EventType,
-        WebhookDelivery, WebhookDeliveryId, WebhookStatus,
+        WebhookDelivery, WebhookDeliveryId, WebhookStatus, endpoint_request::EndpointChange,
     },
 };
 use time::OffsetDateTime;
@@ -19,8 +21,7 @@ use crate::{
     schema::{webhook_deliveries, webhook_endpoints},
 };
 
-/// Returns the names of events as they are stored.
-pub fn stored_events(events: &BTreeSet<EventType>) -> String {
+fn stored_events(events: &BTreeSet<EventType>) -> String {
     events.iter().map(|event| event.as_str()).collect::<Vec<_>>().join(" ")
 }
 
@@ -72,13 +73,9 @@ impl EndpointRow {
     pub fn into_endpoint(self) -> Result<Endpoint, Unreadable> {
         let unreadable = |column: &str| Unreadable::new("webhook_endpoints", &self.id, &column);
         let events = self.events.split_ascii_whitespace().map(EventType::from_name);
-        let disabled = match (self.disabled_at, self.disabled_by.as_deref()) {
-            (None, None) => None,
-            (Some(at), Some(by)) => {
-                Some((at.0, DisabledBy::from_name(by).ok_or_else(|| unreadable("disabled_by"))?))
-            }
-            _ => return Err(unreadable("disabled_by")),
-        };
+        let disabled = self.disabled_at.zip(self.disabled_by.as_deref()).map(|(at, by)| {
+            Ok((at.0, DisabledBy::from_name(by).ok_or_else(|| unreadable("disabled_by"))?))
+        });
         Ok(Endpoint {
             id: EndpointId(self.id),
             owner: EndpointOwner { client: ClientId(self.client_id), is_test: self.is_test },
@@ -86,9 +83,52 @@ impl EndpointRow {
             url: self.url,
             description: self.description,
             created_at: self.created_at.0,
-            disabled,
+            disabled: disabled.transpose()?,
             failing_since: self.failed_at.map(|at| at.0),
         })
+    }
+}
+
+/// The columns of an endpoint to change; those that are `None` stay.
+#[derive(AsChangeset)]
+#[diesel(table_name = webhook_endpoints)]
+#[expect(clippy::option_option, reason = "diesel sets a column to NULL for `Some(None)`")]
+pub struct EndpointChangeRow {
+    url: String,
+    events: Option<String>,
+    description: Option<Option<String>>,
+    succeeded_at: Option<Option<Utc>>,
+    failed_at: Option<Option<Utc>>,
+    warned_at: Option<Option<Utc>>,
+    disabled_at: Option<Option<Utc>>,
+    disabled_by: Option<Option<String>>,
+    told_at: Option<Option<Utc>>,
+}
+
+impl EndpointChangeRow {
+    /// Returns the change of an endpoint at an instant.
+    pub fn new(before: &Endpoint, change: EndpointChange, at: OffsetDateTime) -> Self {
+        let (disabled_at, disabled_by) = match (change.is_enabled, before.disabled) {
+            (Some(true), Some(_)) => (Some(None), Some(None)),
+            (Some(false), None) => {
+                (Some(Some(Utc(at))), Some(Some(DisabledBy::Request.as_str().to_owned())))
+            }
+            _ => (None, None),
+        };
+        let url = change.url.unwrap_or_else(|| before.url.clone());
+        // `Some(None)`: the endpoint has not been tried.
+        let attempts = (url != before.url || disabled_at == Some(None)).then_some(None);
+        Self {
+            url,
+            events: change.events.as_ref().map(stored_events),
+            description: change.description,
+            succeeded_at: attempts,
+            failed_at: attempts,
+            warned_at: attempts,
+            told_at: attempts,
+            disabled_at,
+            disabled_by,
+        }
     }
 }
 
@@ -104,10 +144,24 @@ pub struct TargetRow {
     succeeded_at: Option<Utc>,
 }
 
-impl TargetRow {
-    /// Returns whether the last attempt at the endpoint succeeded.
-    pub fn is_proven(&self) -> bool {
-        self.succeeded_at.is_some()
+/// A webhook delivery to add.
+#[derive(Insertable)]
+#[diesel(table_name = webhook_deliveries)]
+pub struct NewWebhookRow {
+    endpoint_id: i64,
+    order_id: Option<i64>,
+    event: &'static str,
+    message_key: String,
+    created_at: Utc,
+    due_at: Utc,
+}
+
+impl NewWebhookRow {
+    /// Returns the row of a webhook for an event at an instant.
+    pub fn new(new: NewWebhookDelivery, order_id: Option<i64>, at: Utc) -> Self {
+        let NewWebhookDelivery { endpoint, event, message_key } = new;
+        let (endpoint_id, event) = (endpoint.0, event.as_str());
+        Self { endpoint_id, order_id, event, message_key, created_at: at, due_at: at }
     }
 }
 
@@ -115,8 +169,10 @@ impl TargetRow {
 #[derive(Queryable, QueryableByName, Selectable)]
 #[diesel(table_name = webhook_deliveries)]
 pub struct WebhookDeliveryRow {
-    id: i64,
-    endpoint_id: i64,
+    /// The identifier.
+    pub id: i64,
+    /// The endpoint.
+    pub endpoint_id: i64,
     order_id: Option<i64>,
     created_at: Utc,
     due_at: Utc,
@@ -129,11 +185,6 @@ pub struct WebhookDeliveryRow {
 }
 
 impl WebhookDeliveryRow {
-    /// Returns what leased deliveries are ordered by.
-    pub fn order(&self) -> (Utc, i64) {
-        (self.due_at, self.id)
-    }
-
     /// Returns the delivery.
     pub fn into_delivery(self) -> Result<WebhookDelivery, Unreadable> {
         let unreadable = |column: &str| Unreadable::new("webhook_deliveries", &self.id, &column);
@@ -162,7 +213,7 @@ impl WebhookDeliveryRow {
             delivery: self.into_delivery()?,
             token,
             client: ClientId(target.client_id),
-            is_proven: target.is_proven(),
+            is_proven: target.succeeded_at.is_some(),
             url: target.url,
             secrets: SealedSecrets {
                 current: target.secret,

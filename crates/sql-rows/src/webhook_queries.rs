@@ -1,14 +1,11 @@
 //! Parts of statements on webhooks that both databases have.
 
 use diesel::{dsl::auto_type, prelude::*};
-use domain::{
-    ports::ReplayBatch,
-    webhook::{DisabledBy, EndpointId, EndpointOwner, WebhookDeliveryId},
-};
+use domain::webhook::{DisabledBy, EndpointId, EndpointOwner};
 use time::OffsetDateTime;
 
 use crate::{
-    DISORDER, Utc,
+    Utc,
     schema::{webhook_deliveries, webhook_endpoints},
 };
 
@@ -79,18 +76,4 @@ impl DueAgain {
     pub fn at(instant: OffsetDateTime) -> Self {
         Self { due_at: Utc(instant), failures: 0, delivered_at: None, failed_at: None }
     }
-}
-
-/// Returns the delivery before which the next batch of a replay begins; `None` after the last one.
-/// This batch has these deliveries, newest first, each with the instant of its creation.
-pub fn next_batch(
-    batch: ReplayBatch,
-    seen: impl IntoIterator<Item = (i64, Utc)>,
-) -> Option<WebhookDeliveryId> {
-    let seen: Vec<_> = seen.into_iter().collect();
-    // Identifiers grow nearly as instants do.
-    let earliest = Utc(batch.since.saturating_sub(DISORDER));
-    let goes_on =
-        seen.len() == batch.limit && seen.iter().any(|(_, created_at)| *created_at >= earliest);
-    seen.last().filter(|_| goes_on).map(|(id, _)| WebhookDeliveryId(*id))
 }

@@ -44,20 +44,24 @@ pub fn register_database(
 
 /// Registers the metrics of the file system of the data directory.
 pub fn register_disk(registry: &Registry, data_dir: &Path) -> Result<(), prometheus::Error> {
-    let (free, size) = (data_dir.to_owned(), data_dir.to_owned());
-    gauge(
-        registry,
-        "notary_orders_data_free_bytes",
-        "Free bytes in the file system of the data directory.",
-        // Without those that only root may use.
-        move || bytes(&free, |disk| disk.f_bavail),
-    )?;
-    gauge(
-        registry,
-        "notary_orders_data_size_bytes",
-        "Size of the file system of the data directory.",
-        move || bytes(&size, |disk| disk.f_blocks),
-    )
+    // Free blocks without those that only root may use.
+    let free: fn(&StatVfs) -> u64 = |disk| disk.f_bavail;
+    for (name, help, blocks) in [
+        (
+            "notary_orders_data_free_bytes",
+            "Free bytes in the file system of the data directory.",
+            free,
+        ),
+        (
+            "notary_orders_data_size_bytes",
+            "Size of the file system of the data directory.",
+            |disk| disk.f_blocks,
+        ),
+    ] {
+        let folder = data_dir.to_owned();
+        gauge(registry, name, help, move || bytes(&folder, blocks))?;
+    }
+    Ok(())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a gauge is approximate")]

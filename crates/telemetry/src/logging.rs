@@ -12,7 +12,7 @@ use adapter_http::STEPS;
 use prometheus::{
     IntCounter, Registry,
     core::{Collector, Desc},
-    proto::{Counter, Metric, MetricFamily},
+    proto::{Counter, MetricFamily},
 };
 use tracing::level_filters::LevelFilter;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
@@ -93,13 +93,11 @@ impl Collector for DroppedLines {
 
     #[expect(clippy::cast_precision_loss, reason = "the number is far below 2^53")]
     fn collect(&self) -> Vec<MetricFamily> {
-        let (mut counter, mut metric) = (Counter::default(), Metric::default());
-        counter.set_value(self.lines.dropped_lines() as f64);
-        metric.set_counter(counter);
+        let mut dropped = Counter::default();
+        dropped.set_value(self.lines.dropped_lines() as f64);
         let mut families = self.counter.collect();
-        for family in &mut families {
-            family.set_metric(vec![metric.clone()]);
-        }
+        let metrics = families.iter_mut().flat_map(MetricFamily::mut_metric);
+        metrics.for_each(|metric| metric.set_counter(dropped.clone()));
         families
     }
 }

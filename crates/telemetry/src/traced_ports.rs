@@ -6,6 +6,7 @@ use std::{ops::Range, sync::Arc};
 use adapter_http::STEPS;
 use async_trait::async_trait;
 use domain::{
+    api_key::ClientId,
     delivery::Notification,
     document::{ObjectKey, SpooledFile},
     duplicate_window::DuplicateWindow,
@@ -130,8 +131,8 @@ pub struct TracedWebhooks(pub Arc<dyn WebhookSender>);
 
 #[async_trait]
 impl WebhookSender for TracedWebhooks {
-    async fn check(&self, url: &str) -> Result<(), UrlRefused> {
-        self.0.check(url).await
+    async fn check(&self, client: ClientId, url: &str) -> Result<(), UrlRefused> {
+        self.0.check(client, url).await
     }
 
     async fn send(&self, request: &WebhookRequest) -> Result<WebhookAnswer, WebhookError> {

@@ -1,14 +1,18 @@
 //! Log lines and metrics of background work.
 
 use domain::{
-    delivery::run_deliveries::{DeliveryOutcome, DeliveryReport, OVER_LIMIT},
-    ports::Settlement,
+    delivery::run_deliveries::{
+        DeliveryOutcome::{LeaseLost, Settled},
+        DeliveryReport, OVER_LIMIT,
+    },
+    ports::Settlement::{Done, Fail, Postpone, RetryAt},
     webhook::{DisabledBy, EndpointId, run_webhooks::WebhookReport},
 };
 use prometheus::{
     IntCounter, IntCounterVec, Registry, register_int_counter_vec_with_registry,
     register_int_counter_with_registry,
 };
+use tracing::Level;
 
 /// The counters of the workers.
 #[derive(Clone)]
@@ -56,82 +60,54 @@ impl WorkerMetrics {
         })
     }
 
-    /// Counts and logs an attempt.
+    /// Counts and logs an attempt to deliver a mail.
     pub fn delivery(&self, report: &DeliveryReport) {
-        let (delivery, order_id) = (report.id.0, report.order_id.0);
-        let outcome = match &report.outcome {
-            DeliveryOutcome::Settled(Settlement::Done) => {
-                tracing::info!(delivery, order_id, "mail delivered");
-                "delivered"
-            }
-            DeliveryOutcome::Settled(Settlement::RetryAt { error, .. }) => {
-                tracing::warn!(delivery, order_id, error, "mail not delivered; it will be retried");
-                "retried"
+        let (outcome, level, text, error) = match &report.outcome {
+            Settled(Done) => ("delivered", Level::INFO, "mail delivered", None),
+            Settled(RetryAt { error, .. }) => {
+                ("retried", Level::WARN, "mail not delivered; it will be retried", Some(error))
             }
             // The outage is one line of its own. A line per mail would flood the log.
-            DeliveryOutcome::Settled(Settlement::Postpone { error, .. }) => {
-                tracing::debug!(
-                    delivery,
-                    order_id,
-                    error,
-                    "mail postponed; no mail can be delivered now"
-                );
-                "postponed"
+            Settled(Postpone { error, .. }) => {
+                let text = "mail postponed; no mail can be delivered now";
+                ("postponed", Level::DEBUG, text, Some(error))
             }
             // An attack would flood the log. The queue keeps each of them for the operator.
-            DeliveryOutcome::Settled(Settlement::Fail { error, .. }) if error == OVER_LIMIT => {
-                tracing::debug!(delivery, order_id, error, "mail failed for good");
-                "over_limit"
+            Settled(Fail { error, .. }) if error == OVER_LIMIT => {
+                ("over_limit", Level::DEBUG, "mail failed for good", Some(error))
             }
-            DeliveryOutcome::Settled(Settlement::Fail { error, .. }) => {
-                tracing::error!(delivery, order_id, error, "mail failed for good");
-                "buried"
+            Settled(Fail { error, .. }) => {
+                ("buried", Level::ERROR, "mail failed for good", Some(error))
             }
-            DeliveryOutcome::LeaseLost => {
-                tracing::warn!(delivery, order_id, "mail took longer than its lease");
-                "lease_lost"
-            }
+            LeaseLost => ("lease_lost", Level::WARN, "mail took longer than its lease", None),
         };
+        let (delivery, order_id) = (Some(report.id.0), Some(report.order_id.0));
+        log(level, text, &Subject { delivery, order_id, ..Subject::default() }, error);
         self.mails.with_label_values(&[outcome]).inc();
     }
 
-    /// Counts and logs an attempt. The lines have no URL: its path may be a secret of the client.
+    /// Counts and logs an attempt to deliver a webhook. The lines have no URL: its path may be a
+    /// secret of the client.
     pub fn webhook(&self, report: &WebhookReport) {
-        let (webhook, endpoint) = (report.id.0, report.endpoint.0);
-        let order_id = report.order_id.map(|id| id.0);
-        let outcome = match &report.outcome {
-            DeliveryOutcome::Settled(Settlement::Done) => {
-                tracing::info!(webhook, endpoint, order_id, "webhook delivered");
-                "delivered"
+        let (outcome, level, text, error) = match &report.outcome {
+            Settled(Done) => ("delivered", Level::INFO, "webhook delivered", None),
+            Settled(RetryAt { error, .. }) => {
+                ("retried", Level::INFO, "webhook not delivered; it will be retried", Some(error))
             }
-            DeliveryOutcome::Settled(Settlement::RetryAt { error, .. }) => {
-                tracing::info!(
-                    webhook,
-                    endpoint,
-                    order_id,
-                    error,
-                    "webhook not delivered; it will be retried"
-                );
-                "retried"
+            Settled(Postpone { error, .. }) => {
+                ("postponed", Level::ERROR, "webhook postponed", Some(error))
             }
-            DeliveryOutcome::Settled(Settlement::Postpone { error, .. }) => {
-                tracing::error!(webhook, endpoint, order_id, error, "webhook postponed");
-                "postponed"
+            Settled(Fail { error, .. }) => {
+                ("failed", Level::WARN, "webhook failed for good", Some(error))
             }
-            DeliveryOutcome::Settled(Settlement::Fail { error, .. }) => {
-                tracing::warn!(webhook, endpoint, order_id, error, "webhook failed for good");
-                "failed"
-            }
-            DeliveryOutcome::LeaseLost => {
-                tracing::warn!(
-                    webhook,
-                    endpoint,
-                    order_id,
-                    "webhook took longer than its lease, or its endpoint was removed"
-                );
-                "lease_lost"
+            LeaseLost => {
+                let text = "webhook took longer than its lease, or its endpoint was removed";
+                ("lease_lost", Level::WARN, text, None)
             }
         };
+        let (webhook, endpoint) = (Some(report.id.0), Some(report.endpoint.0));
+        let order_id = report.order_id.map(|id| id.0);
+        log(level, text, &Subject { webhook, endpoint, order_id, delivery: None }, error);
         self.webhooks.with_label_values(&[outcome]).inc();
     }
 
@@ -148,5 +124,25 @@ impl WorkerMetrics {
             tracing::info!(swept = uploads, "abandoned uploads removed");
             self.swept.inc_by(uploads as u64);
         }
+    }
+}
+
+/// What a line is about.
+#[derive(Default)]
+struct Subject {
+    delivery: Option<i64>,
+    webhook: Option<i64>,
+    endpoint: Option<i64>,
+    order_id: Option<i64>,
+}
+
+/// Logs an outcome. The line leaves out what is `None`.
+fn log(level: Level, text: &str, subject: &Subject, error: Option<&String>) {
+    let Subject { delivery, webhook, endpoint, order_id } = *subject;
+    match level {
+        Level::ERROR => tracing::error!(delivery, webhook, endpoint, order_id, error, "{text}"),
+        Level::WARN => tracing::warn!(delivery, webhook, endpoint, order_id, error, "{text}"),
+        Level::INFO => tracing::info!(delivery, webhook, endpoint, order_id, error, "{text}"),
+        _ => tracing::debug!(delivery, webhook, endpoint, order_id, error, "{text}"),
     }
 }

@@ -47,13 +47,8 @@ impl Browser {
         let mut janitor = Janitor::start(JANITOR, [profile.path()], Stdio::piped());
         let mut lines = BufReader::new(janitor.0.stdout.take().unwrap()).lines();
         let port = lines.by_ref().find_map(|line| {
-            Some(
-                line.unwrap()
-                    .split_once("started successfully on port ")?
-                    .1
-                    .trim_end_matches('.')
-                    .to_owned(),
-            )
+            let (_, port) = line.as_ref().unwrap().split_once("started successfully on port ")?;
+            Some(port.trim_end_matches('.').to_owned())
         });
         let driver = format!(
             "http://127.0.0.1:{}",
@@ -81,10 +76,7 @@ impl Browser {
             // Chromium's sandbox does not start as root, and containers run tests as root.
             "--no-sandbox",
             "--disable-dev-shm-usage",
-            "--disable-gpu",
-            "--disable-quic",
             "--no-first-run",
-            "--no-default-browser-check",
             "--disable-background-networking",
             "--disable-component-update",
             "--disable-sync",
@@ -118,35 +110,29 @@ impl Browser {
             .await
     }
 
-    /// Waits for the first element of a selector to have text, and returns it.
-    pub async fn text(&self, selector: &str) -> String {
-        let script = "return document.querySelector(arguments[0])?.innerText";
+    /// Runs a script with a selector until it returns something else than `null`.
+    async fn wait_for(&self, script: &str, selector: &str) -> Value {
         let deadline = Instant::now() + TIMEOUT;
         loop {
             match self.run(script, &[selector]).await {
-                Value::String(text) if !text.trim().is_empty() => return text,
-                _ => assert!(Instant::now() < deadline, "{selector} did not appear"),
+                Value::Null => assert!(Instant::now() < deadline, "{selector} did not appear"),
+                found => return found,
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
+    /// Waits for the first element of a selector to have text, and returns it.
+    pub async fn text(&self, selector: &str) -> String {
+        let script = "return document.querySelector(arguments[0])?.innerText?.trim() \
+            ? document.querySelector(arguments[0]).innerText : null";
+        self.wait_for(script, selector).await.as_str().unwrap().to_owned()
+    }
+
     async fn element(&self, selector: &str) -> String {
-        let deadline = Instant::now() + TIMEOUT;
-        loop {
-            let found = self
-                .command(
-                    Method::POST,
-                    "/elements",
-                    json!({ "using": "css selector", "value": selector }),
-                )
-                .await;
-            if let Some(element) = found[0][ELEMENT].as_str() {
-                return format!("/element/{element}");
-            }
-            assert!(Instant::now() < deadline, "{selector} did not appear");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        let script = "return document.querySelector(arguments[0])";
+        let found = self.wait_for(script, selector).await;
+        format!("/element/{}", found[ELEMENT].as_str().unwrap())
     }
 
     /// Waits for the first element of a selector and clicks it.
@@ -178,26 +164,25 @@ impl Browser {
             .unwrap()
     }
 
+    async fn log(&self, kind: &str) -> Vec<Value> {
+        let entries = self.command(Method::POST, "/se/log", json!({ "type": kind })).await;
+        entries.as_array().unwrap().clone()
+    }
+
     /// Returns the level and text of all console messages since the last call.
     pub async fn complaints(&self) -> Vec<(String, String)> {
-        let entries = self.command(Method::POST, "/se/log", json!({ "type": "browser" })).await;
         let text = |entry: &Value, name: &str| entry[name].as_str().unwrap().to_owned();
-        entries
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|entry| (text(entry, "level"), text(entry, "message")))
-            .collect()
+        let entries = self.log("browser").await.into_iter();
+        entries.map(|entry| (text(&entry, "level"), text(&entry, "message"))).collect()
     }
 
     /// Returns the URLs that pages requested since the last call.
     pub async fn requested(&self) -> Vec<String> {
-        let entries = self.command(Method::POST, "/se/log", json!({ "type": "performance" })).await;
-        let events = entries.as_array().unwrap().iter().map(|entry| {
-            serde_json::from_str::<Value>(entry["message"].as_str().unwrap()).unwrap()
-        });
-        let sent = events.filter(|event| event["message"]["method"] == "Network.requestWillBeSent");
-        let urls = sent
+        let entries = self.log("performance").await.into_iter();
+        let events = entries
+            .map(|entry| serde_json::from_str(entry["message"].as_str().unwrap()).unwrap())
+            .filter(|event: &Value| event["message"]["method"] == "Network.requestWillBeSent");
+        let urls = events
             .map(|event| event["message"]["params"]["request"]["url"].as_str().unwrap().to_owned());
         // Requests of built-in pages, such as the start page, stay in the browser.
         urls.filter(|url| !url.starts_with("chrome:")).collect()

@@ -1,8 +1,14 @@
 //! Certificates for servers of tests.
 
+use std::sync::Arc;
+
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair,
     date_time_ymd,
+};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{ServerConfig, crypto::ring},
 };
 
 /// The year in which a certificate ends that nothing is said about.
@@ -44,5 +50,16 @@ impl Certificates {
     /// Returns the key of the server in PEM format.
     pub fn key_pem(&self) -> String {
         self.key.serialize_pem()
+    }
+
+    /// Returns what accepts the connections of a server with these certificates.
+    pub fn acceptor(self) -> TlsAcceptor {
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![self.server.der().clone()], self.key.into())
+            .unwrap();
+        TlsAcceptor::from(Arc::new(config))
     }
 }

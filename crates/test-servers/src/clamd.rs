@@ -3,18 +3,15 @@
 use std::{
     fmt::Write as _,
     fs,
-    io::{Read as _, Write as _},
     os::unix::net::UnixStream,
     path::PathBuf,
     process::{Command, Stdio},
     sync::Mutex,
-    thread,
-    time::Duration,
 };
 
 use tempfile::TempDir;
 
-use crate::janitor::{self, Janitor, free_port};
+use crate::janitor::{self, Janitor, free_port, wait_for};
 
 /// What the scanner takes for malware, anywhere in a file.
 pub const MALWARE: &[u8] = b"this text is malware to the scanner of the tests";
@@ -84,22 +81,7 @@ impl Clamd {
         let clamd = ["clamd".as_ref(), "--config-file".as_ref(), settings.as_os_str()];
         let janitor = Janitor::start(janitor::RUN, clamd, Stdio::null());
         *self.janitor.lock().unwrap() = Some(janitor);
-        for _ in 0..1_500 {
-            if self.answers() {
-                return;
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        panic!("clamd does not start; scripts/test.sh installs it");
-    }
-
-    fn answers(&self) -> bool {
-        let mut answer = [0; 5];
-        UnixStream::connect(self.socket()).is_ok_and(|mut connection| {
-            connection.write_all(b"zPING\0").is_ok()
-                && connection.read_exact(&mut answer).is_ok()
-                && answer == *b"PONG\0"
-        })
+        wait_for("clamd", || UnixStream::connect(self.socket()));
     }
 
     /// Kills the scanner. Scans in progress lose their connections.

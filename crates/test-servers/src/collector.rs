@@ -2,20 +2,21 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    net::{Ipv4Addr, TcpStream},
-    process::{Child, Command, Stdio},
+    net::TcpStream,
+    process::{Command, Stdio},
     sync::{Arc, Mutex},
-    thread::sleep,
-    time::{Duration, Instant},
 };
 
 use tempfile::TempDir;
 
-use crate::{janitor::free_port, tools};
+use crate::{
+    janitor::{self, Janitor, free_port, wait_for},
+    tools,
+};
 
 /// A running collector; it ends when this value is dropped.
 pub struct Collector {
-    process: Child,
+    _janitor: Janitor,
     port: u16,
     output: Arc<Mutex<String>>,
     _folder: TempDir,
@@ -44,23 +45,16 @@ impl Collector {
         let found = String::from_utf8(found.stdout).unwrap();
         let agent = found.trim().replace("__init__.py", "rotel-agent");
         let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
-        let mut process = Command::new(agent)
-            .arg("start")
-            .arg(format!("--otlp-http-endpoint=127.0.0.1:{port}"))
-            .arg(format!("--otlp-grpc-endpoint=127.0.0.1:{}", free_port()))
-            .args(["--exporter=blackhole", "--debug-log=traces", "--debug-log-verbosity=detailed"])
-            .arg("--pid-file")
-            .arg(folder.path().join("pid"))
-            .arg("--log-file")
-            .arg(folder.path().join("log"))
-            .env_clear()
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let files = folder.path().display();
+        let arguments = format!(
+            "{agent} start --otlp-http-endpoint=127.0.0.1:{port} \
+             --otlp-grpc-endpoint=127.0.0.1:{} --exporter=blackhole --debug-log=traces \
+             --debug-log-verbosity=detailed --pid-file={files}/pid --log-file={files}/log",
+            free_port()
+        );
+        let mut janitor = Janitor::start(janitor::RUN, arguments.split(' '), Stdio::piped());
         let output = Arc::<Mutex<String>>::default();
-        let (lines, read) = (BufReader::new(process.stdout.take().unwrap()), output.clone());
+        let (lines, read) = (BufReader::new(janitor.0.stdout.take().unwrap()), output.clone());
         std::thread::spawn(move || {
             for line in lines.lines().map_while(Result::ok) {
                 let mut output = read.lock().unwrap();
@@ -68,12 +62,8 @@ impl Collector {
                 output.push('\n');
             }
         });
-        let began = Instant::now();
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-            assert!(began.elapsed() < Duration::from_secs(30), "the collector does not start");
-            sleep(Duration::from_millis(10));
-        }
-        Self { process, port, output, _folder: folder }
+        wait_for("the collector", || TcpStream::connect(("127.0.0.1", port)));
+        Self { _janitor: janitor, port, output, _folder: folder }
     }
 
     /// Returns the value of `OTEL_EXPORTER_OTLP_ENDPOINT`.
@@ -106,12 +96,5 @@ impl Collector {
                 }
             })
             .collect()
-    }
-}
-
-impl Drop for Collector {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }

@@ -2,9 +2,12 @@
 
 use std::{
     ffi::OsStr,
+    io,
     net::{Ipv4Addr, TcpListener},
     os::unix::process::CommandExt as _,
     process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// Runs the arguments as a command, and kills it when standard input ends, even if it is suspended.
@@ -47,4 +50,16 @@ impl Drop for Janitor {
 /// Returns a port of 127.0.0.1 that is free now.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// Waits until a server accepts a connection.
+pub(crate) fn wait_for<T>(server: &str, connect: impl Fn() -> io::Result<T>) {
+    let began = Instant::now();
+    while let Err(error) = connect() {
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "{server} does not start; scripts/test.sh installs it: {error}"
+        );
+        thread::sleep(Duration::from_millis(10));
+    }
 }

@@ -11,7 +11,7 @@
 
 #[cfg(feature = "browser")]
 pub mod browser;
-#[cfg(any(feature = "postgres", feature = "smtp"))]
+#[cfg(feature = "certificates")]
 pub mod certificates;
 #[cfg(feature = "clamd")]
 pub mod clamd;

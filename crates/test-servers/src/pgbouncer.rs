@@ -1,14 +1,11 @@
 //! PgBouncer in front of a PostgreSQL cluster.
 
-use std::{
-    fs, iter, net::TcpStream, os::unix::fs::PermissionsExt as _, process::Stdio, thread,
-    time::Duration,
-};
+use std::{fs, iter, net::TcpStream, os::unix::fs::PermissionsExt as _, process::Stdio};
 
 use tempfile::TempDir;
 
 use crate::{
-    janitor::{self, Janitor, free_port},
+    janitor::{self, Janitor, free_port, wait_for},
     postgres::{Cluster, Database, PASSWORD, SUPERUSER, unprivileged},
 };
 
@@ -49,14 +46,8 @@ impl PgBouncer {
             iter::once(pooler.get_program()).chain(pooler.get_args()),
             Stdio::null(),
         );
-        let started = Self { port, _janitor: janitor, _folder: folder };
-        for _ in 0..500 {
-            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                return started;
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        panic!("PgBouncer does not start; scripts/test.sh installs it");
+        wait_for("PgBouncer", || TcpStream::connect(("127.0.0.1", port)));
+        Self { port, _janitor: janitor, _folder: folder }
     }
 
     /// Returns the URL of a database through the pooler, for the superuser.

@@ -36,7 +36,7 @@ pub struct Cluster {
     port: u16,
     root_certificate: PathBuf,
     _janitor: Janitor,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 /// How to stop a server.
@@ -76,7 +76,7 @@ impl Cluster {
     /// Starts a cluster with its data in a folder.
     pub fn start_in(folder: &Path, settings: &[&str]) -> Self {
         let cluster = Self::prepare(folder);
-        let password_file = cluster.folder().join("password");
+        let password_file = cluster.folder.path().join("password");
         fs::write(&password_file, PASSWORD).unwrap();
         let password_file = format!("--pwfile={}", password_file.display());
         cluster.run(
@@ -99,7 +99,7 @@ impl Cluster {
     /// Starts a standby that follows this cluster under the name `standby`.
     pub fn standby(&self) -> Self {
         let standby = Self::prepare(&std::env::temp_dir());
-        let source = format!("--dbname={} application_name=standby", self.connection_string());
+        let source = format!("--dbname={}?application_name=standby", self.url("postgres"));
         let target = format!("--pgdata={}", standby.data.display());
         // The copy includes the settings and certificates of the primary.
         succeed(standby.command("pg_basebackup").args([
@@ -122,13 +122,11 @@ impl Cluster {
         let data = folder.path().join("data");
         fs::create_dir(&data).unwrap();
         fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).unwrap();
-        if user() == User::Root {
-            succeed(Command::new("chown").arg("postgres").arg(&data));
-        }
+        give_to_postgres(&data);
         let port = free_port();
         let janitor = Janitor::start(JANITOR, [folder.path()], Stdio::null());
         let root_certificate = folder.path().join("root.pem");
-        Self { data, port, root_certificate, _janitor: janitor, _folder: folder }
+        Self { data, port, root_certificate, _janitor: janitor, folder }
     }
 
     fn configure(&self, settings: &[&str]) {
@@ -138,9 +136,7 @@ impl Cluster {
             let path = self.data.join(name);
             fs::write(&path, content).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-            if user() == User::Root {
-                succeed(Command::new("chown").arg("postgres").arg(&path));
-            }
+            give_to_postgres(&path);
         }
         // A test cluster need not survive a crash of the machine, so it does not wait for the disk.
         let lines = [
@@ -230,7 +226,7 @@ impl Cluster {
 
     /// Runs statements as the superuser. Returns one line per row, with `|` between the values.
     pub fn sql(&self, database: &str, statements: &str) -> String {
-        let output = succeed(self.client("psql", database).args([
+        let output = succeed(Command::new(program("psql")).arg(self.url(database)).args([
             "--no-align",
             "--tuples-only",
             "--quiet",
@@ -261,57 +257,25 @@ impl Cluster {
         &self.root_certificate
     }
 
-    /// Returns the process of the postmaster.
-    pub fn postmaster(&self) -> u32 {
-        self.processes()[0].parse().unwrap()
-    }
-
-    fn connection_string(&self) -> String {
-        format!(
-            "host=127.0.0.1 port={} user={SUPERUSER} password={PASSWORD} dbname=postgres",
-            self.port
-        )
-    }
-
-    fn folder(&self) -> &Path {
-        self.data.parent().unwrap()
-    }
-
     /// Returns the postmaster and its backends, or nothing if the server is stopped.
     fn processes(&self) -> Vec<String> {
         let file = fs::read_to_string(self.data.join("postmaster.pid")).unwrap_or_default();
-        let postmaster = file.lines().next().map(str::to_owned);
-        postmaster
-            .into_iter()
-            .flat_map(|postmaster| [vec![postmaster.clone()], children_of(&postmaster)].concat())
-            .collect()
+        let Some(postmaster) = file.lines().next() else { return Vec::new() };
+        let children = format!("/proc/{postmaster}/task/{postmaster}/children");
+        let children = fs::read_to_string(children).unwrap_or_default();
+        let children = children.split_whitespace();
+        [postmaster].into_iter().chain(children).map(str::to_owned).collect()
     }
 
     /// Returns a command for a server program, run by the owner of the data.
     fn command(&self, program: &str) -> Command {
-        let mut command = unprivileged(programs().join(program));
-        command.env("PGDATA", &self.data).current_dir(self.folder());
+        let mut command = unprivileged(self::program(program));
+        command.env("PGDATA", &self.data).current_dir(self.folder.path());
         command
     }
 
     fn run(&self, program: &str, arguments: &[&str]) {
         succeed(self.command(program).args(arguments));
-    }
-
-    fn client(&self, program: &str, database: &str) -> Command {
-        let mut command = Command::new(programs().join(program));
-        command
-            .args([
-                "--host=127.0.0.1",
-                "--port",
-                &self.port.to_string(),
-                "--username",
-                SUPERUSER,
-                "--dbname",
-                database,
-            ])
-            .env("PGPASSWORD", PASSWORD);
-        command
     }
 }
 
@@ -333,7 +297,7 @@ pub struct Database<'a> {
 impl Database<'_> {
     /// Returns its URL for the superuser.
     pub fn url(&self) -> String {
-        self.url_as(SUPERUSER, PASSWORD)
+        self.cluster.url(&self.name)
     }
 
     /// Returns its URL for another role.
@@ -348,46 +312,26 @@ impl Database<'_> {
 
     /// Returns its schema as SQL.
     pub fn schema(&self) -> String {
-        let output = succeed(
-            self.cluster.client("pg_dump", &self.name).args(["--schema-only", "--no-owner"]),
-        );
+        let mut dump = Command::new(program("pg_dump"));
+        let output = succeed(dump.arg(self.url()).args(["--schema-only", "--no-owner"]));
         // Newer versions of pg_dump write a random key around their output.
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().filter(|line| !line.starts_with('\\')).collect::<Vec<_>>().join("\n")
     }
 }
 
-/// Returns the path of a client program of PostgreSQL, such as `pg_dump`.
+/// Returns the path of a program of the newest PostgreSQL on this machine, such as `pg_dump`.
 pub fn program(name: &str) -> PathBuf {
-    programs().join(name)
-}
-
-/// Returns the folder of the programs of the newest PostgreSQL on this machine.
-fn programs() -> &'static Path {
-    static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAMS.get_or_init(|| {
-        let debian = fs::read_dir("/usr/lib/postgresql")
-            .into_iter()
-            .flatten()
-            .map(|version| version.unwrap().path());
-        let version =
-            |path: &PathBuf| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
-        let newest = debian
-            .filter(|path| path.join("bin/initdb").exists())
-            .max_by_key(version)
-            .map(|path| path.join("bin"));
-        let on_path = || {
-            std::env::split_paths(&std::env::var_os("PATH")?)
-                .find(|folder| folder.join("initdb").exists())
-        };
-        newest.or_else(on_path).expect("PostgreSQL is installed; scripts/test.sh does so")
-    })
-}
-
-fn children_of(process: &str) -> Vec<String> {
-    let children =
-        fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
-    children.split_whitespace().map(str::to_owned).collect()
+    let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    let debian = debian.map(|version| version.unwrap().path().join("bin"));
+    let on_path = std::env::var_os("PATH").unwrap();
+    debian
+        .max()
+        .into_iter()
+        .chain(std::env::split_paths(&on_path))
+        .map(|folder| folder.join(name))
+        .find(|program| program.exists())
+        .expect("PostgreSQL is installed; scripts/test.sh does so")
 }
 
 /// Sends a signal. Ignores processes that have ended.
@@ -400,34 +344,25 @@ fn signal(signal: &str, processes: &[String]) {
         .unwrap();
 }
 
+fn runs_as_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
 /// Returns a command for a program that does not run as root.
 pub(crate) fn unprivileged(program: impl AsRef<OsStr>) -> Command {
-    let (wrapper, arguments): (_, &[&str]) = match user() {
-        User::Root => ("setpriv", &["--reuid=postgres", "--regid=postgres", "--init-groups"]),
-        User::Mapped => ("unshare", &["--user", "--map-user=1"]),
-        User::Ordinary => return Command::new(program),
-    };
-    let mut command = Command::new(wrapper);
-    command.args(arguments).arg(program);
+    if !runs_as_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=postgres", "--regid=postgres", "--init-groups"]).arg(program);
     command
 }
 
-/// The kind of user that runs the tests.
-#[derive(PartialEq, Eq)]
-enum User {
-    Ordinary,
-    Root,
-    /// An ordinary user that is mapped to root in a user namespace without other users
-    /// (`unshare --map-root-user`).
-    Mapped,
-}
-
-fn user() -> User {
-    if fs::metadata("/proc/self").unwrap().uid() != 0 {
-        return User::Ordinary;
+/// Lets the server read a file if it runs as another user.
+fn give_to_postgres(path: &Path) {
+    if runs_as_root() {
+        succeed(Command::new("chown").arg("postgres").arg(path));
     }
-    let users = fs::read_to_string("/proc/self/uid_map").unwrap();
-    if users.split_whitespace().nth(2) == Some("1") { User::Mapped } else { User::Root }
 }
 
 fn succeed(command: &mut Command) -> Output {

@@ -125,24 +125,19 @@ impl Proxy {
     /// Drops all data on the existing connections without closing them, as if the server's machine
     /// had disappeared. New connections work.
     pub fn lose(&self) {
-        self.network
-            .state()
-            .connections
-            .iter()
-            .for_each(|link| link.lost.store(true, Ordering::SeqCst));
-    }
-
-    /// Closes all connections.
-    fn close_all(&self) {
-        self.network.state().connections.drain(..).for_each(|link| link.close());
-        self.network.changed.notify_all();
+        for link in &self.network.state().connections {
+            link.lost.store(true, Ordering::SeqCst);
+        }
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.network.state().ended = true;
-        self.close_all();
+        let mut state = self.network.state();
+        state.ended = true;
+        state.connections.drain(..).for_each(|link| link.close());
+        drop(state);
+        self.network.changed.notify_all();
         // Wakes the listener, which then ends.
         let _ = TcpStream::connect(self.address);
     }
@@ -190,9 +185,7 @@ impl Network {
             }
             drop(self.changed.wait_while(self.state(), |state| state.stalled && !state.ended));
             let delay = self.state().delay;
-            if !delay.is_zero() {
-                thread::sleep(delay);
-            }
+            thread::sleep(delay);
             if from_client && self.cuts_request(link, &block[..count])
                 || !from_client && link.drop_response.load(Ordering::SeqCst)
             {
@@ -211,18 +204,14 @@ impl Network {
         if !text.is_empty() && !request.windows(text.len()).any(|part| part == text) {
             return false;
         }
-        let (due, next) = match state.cut {
-            Some(Cut::Question(0) | Cut::Answer(0)) => (true, None),
-            Some(Cut::Question(more)) => (false, Some(Cut::Question(more - 1))),
-            Some(Cut::Answer(more)) => (false, Some(Cut::Answer(more - 1))),
-            None => (false, None),
-        };
-        let question = matches!(state.cut, Some(Cut::Question(_)));
-        state.cut = next;
-        if due && !question {
-            link.drop_response.store(true, Ordering::SeqCst);
+        let Some(Cut::Question(left) | Cut::Answer(left)) = &mut state.cut else { return false };
+        if *left > 0 {
+            *left -= 1;
+            return false;
         }
-        due && question
+        let question = matches!(state.cut.take(), Some(Cut::Question(_)));
+        link.drop_response.store(!question, Ordering::SeqCst);
+        question
     }
 }
 

@@ -1,7 +1,6 @@
 //! A TCP server that can be stopped and started again on the same port.
 
 use std::{
-    io::ErrorKind,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     sync::Mutex,
     thread,
@@ -13,12 +12,9 @@ use tokio::{
     runtime::Runtime,
 };
 
-/// Time limit for a free port.
-const BIND_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// A server on 127.0.0.1 that stops when it is dropped.
 pub(crate) struct Restartable {
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// Reserves the port while the server is stopped. The socket is bound but does not listen, so
     /// connections are refused.
     _port: TcpSocket,
@@ -34,17 +30,22 @@ impl Restartable {
         Self { address: port.local_addr().unwrap(), _port: port, runtime: Mutex::default() }
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
     /// Accepts connections and runs `serve` for each.
     pub(crate) fn start<F>(&self, serve: impl Fn(TcpStream) -> F + Send + 'static)
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let runtime = Runtime::new().unwrap();
-        let listener = self.bind();
+        let began = Instant::now();
+        let listener = loop {
+            match TcpListener::bind(self.address) {
+                Ok(listener) => break listener,
+                // A process that another test starts has a copy of the listener before, until it
+                // runs its program.
+                Err(error) => assert!(began.elapsed() < Duration::from_secs(10), "{error}"),
+            }
+            thread::yield_now();
+        };
         listener.set_nonblocking(true).unwrap();
         runtime.spawn(async move {
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
@@ -54,22 +55,6 @@ impl Restartable {
             }
         });
         *self.runtime.lock().unwrap() = Some(runtime);
-    }
-
-    /// Binds the port. A process that another test starts has a copy of the listener before, until
-    /// it runs its program.
-    fn bind(&self) -> TcpListener {
-        let began = Instant::now();
-        loop {
-            match TcpListener::bind(self.address) {
-                Ok(listener) => return listener,
-                Err(error) => assert!(
-                    error.kind() == ErrorKind::AddrInUse && began.elapsed() < BIND_TIMEOUT,
-                    "{error}"
-                ),
-            }
-            thread::yield_now();
-        }
     }
 
     /// Closes all connections and refuses new ones.

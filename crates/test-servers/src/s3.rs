@@ -64,7 +64,7 @@ type Rule = Box<dyn Fn(&Parts) -> Treatment + Send>;
 pub struct S3Server {
     folder: TempDir,
     server: Restartable,
-    rule: Arc<Mutex<Option<Rule>>>,
+    rule: Arc<Mutex<Rule>>,
 }
 
 impl S3Server {
@@ -72,7 +72,8 @@ impl S3Server {
     pub fn start() -> Self {
         let folder = TempDir::new().unwrap();
         fs::create_dir(folder.path().join(BUCKET)).unwrap();
-        let server = Self { folder, server: Restartable::new(), rule: Arc::default() };
+        let rule: Rule = Box::new(|_| Treatment::Serve);
+        let server = Self { folder, server: Restartable::new(), rule: Arc::new(Mutex::new(rule)) };
         server.start_again();
         server
     }
@@ -99,12 +100,12 @@ impl S3Server {
 
     /// Sets the rule for all requests.
     pub fn treat(&self, rule: impl Fn(&Parts) -> Treatment + Send + 'static) {
-        *self.rule.lock().unwrap() = Some(Box::new(rule));
+        *self.rule.lock().unwrap() = Box::new(rule);
     }
 
     /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
-        self.server.address()
+        self.server.address
     }
 
     /// Returns the URL of its bucket for `--documents-url`.
@@ -132,29 +133,26 @@ impl S3Server {
 
     /// Returns the number of multipart uploads that were neither completed nor aborted.
     pub fn unfinished_uploads(&self) -> usize {
-        let names =
-            fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = fs::read_dir(self.folder.path()).unwrap().map(|it| it.unwrap().file_name());
         names.filter(|name| name.to_str().unwrap().starts_with(".upload-")).count()
     }
 }
 
 async fn answer(
     s3: S3Service,
-    rule: Arc<Mutex<Option<Rule>>>,
+    rule: Arc<Mutex<Rule>>,
     request: Request<Incoming>,
 ) -> Result<HttpResponse, HttpError> {
     let (head, body) = request.into_parts();
     let mut body = Body::from(body);
-    let treatment = rule.lock().unwrap().as_ref().map_or(Treatment::Serve, |rule| rule(&head));
+    let treatment = rule.lock().unwrap()(&head);
     match treatment {
         Treatment::Serve => {}
-        Treatment::Refuse(status) => {
+        Treatment::Refuse(_) | Treatment::Pretend => {
             let mut response = HttpResponse::new(Body::empty());
-            *response.status_mut() = status.try_into().unwrap();
-            return Ok(response);
-        }
-        Treatment::Pretend => {
-            let mut response = HttpResponse::new(Body::empty());
+            if let Treatment::Refuse(status) = treatment {
+                *response.status_mut() = status.try_into().unwrap();
+            }
             // The client expects it in the response to a put.
             response.headers_mut().insert("etag", HeaderValue::from_static("\"0\""));
             return Ok(response);

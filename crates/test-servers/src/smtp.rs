@@ -16,7 +16,7 @@ use std::{
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tempfile::TempDir;
 use tokio::{sync::watch, time::timeout};
-use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
+use tokio_rustls::TlsAcceptor;
 
 use crate::{certificates::Certificates, restartable::Restartable};
 
@@ -110,23 +110,10 @@ pub struct Mail {
     pub hello: String,
     /// Whether it was sent over TLS.
     pub encrypted: bool,
-    /// Whether the client had authenticated.
-    pub authenticated: bool,
-    /// The sender of the envelope.
-    pub from: String,
     /// The recipients of the envelope.
     pub to: Vec<String>,
     /// The mail, without doubled dots.
     pub raw: Vec<u8>,
-}
-
-/// A line that a client sent outside a mail.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Command {
-    /// Whether it was sent over TLS.
-    pub encrypted: bool,
-    /// The line.
-    pub line: String,
 }
 
 type Rule = Box<dyn Fn(Step<'_>) -> Treatment + Send>;
@@ -135,22 +122,14 @@ type Rule = Box<dyn Fn(Step<'_>) -> Treatment + Send>;
 struct Relay {
     offer: Offer,
     acceptor: TlsAcceptor,
-    rule: Mutex<Option<Rule>>,
+    rule: Mutex<Rule>,
     /// Notifies sessions of a new rule.
     changed: watch::Sender<()>,
-    counts: watch::Sender<Counts>,
-    mails: Mutex<Vec<Mail>>,
-    commands: Mutex<Vec<Command>>,
+    /// The number of sessions that a rule holds up.
+    held: watch::Sender<usize>,
+    mails: watch::Sender<Vec<Mail>>,
+    commands: Mutex<Vec<String>>,
     connections: AtomicUsize,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Counts {
-    mails: usize,
-    /// Sessions that a rule holds up.
-    held: usize,
-    open: usize,
-    most_open: usize,
 }
 
 /// A relay on 127.0.0.1 that stops when it is dropped.
@@ -170,16 +149,16 @@ impl SmtpServer {
     pub fn offering(offer: Offer) -> Self {
         let folder = TempDir::new().unwrap();
         let server = Restartable::new();
-        let root_name = format!("Root of the relay on {}", server.address());
+        let root_name = format!("Root of the relay on {}", server.address);
         let certificates = Certificates::issue(&root_name, &["localhost", "127.0.0.1"]);
         fs::write(folder.path().join("root.pem"), &certificates.root).unwrap();
         let relay = Relay {
             offer,
-            acceptor: acceptor(certificates),
-            rule: Mutex::default(),
+            acceptor: certificates.acceptor(),
+            rule: Mutex::new(Box::new(|_| Treatment::Serve)),
             changed: watch::Sender::default(),
-            counts: watch::Sender::default(),
-            mails: Mutex::default(),
+            held: watch::Sender::default(),
+            mails: watch::Sender::default(),
             commands: Mutex::default(),
             connections: AtomicUsize::default(),
         };
@@ -196,12 +175,14 @@ impl SmtpServer {
     /// Starts again after a stop, on the same port.
     pub fn start_again(&self) {
         let relay = Arc::clone(&self.relay);
+        relay.held.send_replace(0);
         self.server.start(move |connection| session::serve(Arc::clone(&relay), connection));
     }
 
     /// Sets the rule for all steps, including those that the previous rule holds up.
     pub fn treat(&self, rule: impl Fn(Step<'_>) -> Treatment + Send + 'static) {
-        self.set_rule(Some(Box::new(rule)));
+        *self.relay.rule.lock().unwrap() = Box::new(rule);
+        self.relay.changed.send_replace(());
     }
 
     /// Treats all steps of one phase in this way and serves all others.
@@ -209,19 +190,14 @@ impl SmtpServer {
         self.treat(move |step| if step.phase == phase { treatment } else { Treatment::Serve });
     }
 
-    /// Removes the rule and serves everything.
+    /// Serves everything.
     pub fn behave(&self) {
-        self.set_rule(None);
-    }
-
-    fn set_rule(&self, rule: Option<Rule>) {
-        *self.relay.rule.lock().unwrap() = rule;
-        self.relay.changed.send_replace(());
+        self.treat(|_| Treatment::Serve);
     }
 
     /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
-        self.server.address()
+        self.server.address
     }
 
     /// Returns the root certificate that signed the certificate of the relay.
@@ -240,41 +216,36 @@ impl SmtpServer {
         let credentials = credentials
             .map(|(user, password)| format!("{}:{}@", encoded(user), encoded(password)))
             .unwrap_or_default();
-        let port = self.address().port();
-        let root = self.root_certificate();
-        match self.relay.offer.tls {
-            Tls::Never => format!("smtp://{credentials}127.0.0.1:{port}"),
-            Tls::StartTls => {
-                format!("smtp://{credentials}localhost:{port}?tls=required&ca={}", root.display())
-            }
-            Tls::Implicit => format!("smtps://{credentials}localhost:{port}?ca={}", root.display()),
-        }
+        let (port, root) = (self.address().port(), self.root_certificate());
+        let (scheme, parameters) = match self.relay.offer.tls {
+            Tls::Never => ("smtp", String::new()),
+            Tls::StartTls => ("smtp", format!("?tls=required&ca={}", root.display())),
+            Tls::Implicit => ("smtps", format!("?ca={}", root.display())),
+        };
+        format!("{scheme}://{credentials}localhost:{port}{parameters}")
     }
 
     /// Returns all accepted mails in the order of their arrival.
     pub fn mails(&self) -> Vec<Mail> {
-        self.relay.mails.lock().unwrap().clone()
+        self.relay.mails.borrow().clone()
     }
 
-    /// Waits until `count` mails were accepted, and returns all of them.
-    pub async fn wait_for_mails(&self, count: usize, limit: Duration) -> Vec<Mail> {
-        self.wait(|counts| counts.mails >= count, limit, "mails").await;
-        self.mails()
+    /// Waits until `count` mails were accepted.
+    pub async fn wait_for_mails(&self, count: usize, limit: Duration) {
+        let mut mails = self.relay.mails.subscribe();
+        let enough = timeout(limit, mails.wait_for(|mails| mails.len() >= count)).await.is_ok();
+        assert!(enough, "only {} mails within {limit:?}", self.mails().len());
     }
 
     /// Waits until [`Treatment::Stall`] or [`Treatment::Drip`] holds up `count` steps.
     pub async fn wait_until_held(&self, count: usize, limit: Duration) {
-        self.wait(|counts| counts.held >= count, limit, "steps held up").await;
-    }
-
-    async fn wait(&self, mut is_enough: impl FnMut(&Counts) -> bool, limit: Duration, what: &str) {
-        let mut counts = self.relay.counts.subscribe();
-        let enough = timeout(limit, counts.wait_for(|counts| is_enough(counts))).await.is_ok();
-        assert!(enough, "too few {what} within {limit:?}: {:?}", *self.relay.counts.borrow());
+        let mut held = self.relay.held.subscribe();
+        let enough = timeout(limit, held.wait_for(|held| *held >= count)).await.is_ok();
+        assert!(enough, "fewer than {count} steps were held up within {limit:?}");
     }
 
     /// Returns all lines that clients sent outside mails, in the order of their arrival.
-    pub fn commands(&self) -> Vec<Command> {
+    pub fn commands(&self) -> Vec<String> {
         self.relay.commands.lock().unwrap().clone()
     }
 
@@ -282,20 +253,4 @@ impl SmtpServer {
     pub fn connections(&self) -> usize {
         self.relay.connections.load(Ordering::Relaxed)
     }
-
-    /// Returns the highest number of concurrent connections so far.
-    pub fn most_connections_at_a_time(&self) -> usize {
-        self.relay.counts.borrow().most_open
-    }
-}
-
-fn acceptor(certificates: Certificates) -> TlsAcceptor {
-    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificates.server.der().clone()], certificates.key.into())
-        .unwrap();
-    TlsAcceptor::from(Arc::new(config))
 }

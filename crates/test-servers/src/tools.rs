@@ -15,11 +15,6 @@ pub fn python() -> PathBuf {
     built("tools/venv/bin/python", "scripts/test.sh makes it")
 }
 
-/// Returns the folder with the packages of `scripts/package.json`, for `NODE_PATH`.
-pub fn node_modules() -> PathBuf {
-    built("tools/node_modules", "scripts/test.sh makes it")
-}
-
 /// Returns the program that tests alerts.
 pub fn promtool() -> PathBuf {
     built("tools/promtool", "scripts/test.sh makes it")

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use actix_web::{
-    HttpMessage as _, HttpRequest,
+    HttpRequest,
     http::header::{self, HeaderMap},
 };
 use domain::api_key::{ApiKey, PresentedKey};
@@ -14,10 +14,7 @@ use crate::{
         peer,
         rate_limit::{FAILED_AUTHENTICATIONS, Policy},
     },
-    observe::{
-        request_notes::{KeyNote, RejectedPeer},
-        trace::STEPS,
-    },
+    observe::{request_notes::note, trace::STEPS},
     respond::problem::Problem,
     state::Api,
 };
@@ -32,8 +29,13 @@ pub(crate) async fn admit(
     let step = tracing::info_span!(target: STEPS, "authenticate");
     match authenticate(request, api).instrument(step).await {
         Ok(key) => {
-            request.extensions_mut().insert(KeyNote(key.id));
-            check_rate(request, api, policy, &key)?;
+            note(request, |notes| notes.api_key = Some(key.id));
+            if let Some(allowance) = api.rates.request(policy, &key) {
+                // The remaining quota is sent with the answer, whatever the answer is.
+                note(request, |notes| notes.allowance = Some(allowance));
+                let over = |seconds| Problem::rate_limited(policy.as_str(), seconds);
+                allowance.remaining.map_err(over)?;
+            }
             if key.may(policy.scope()) {
                 Ok(key)
             } else {
@@ -55,25 +57,10 @@ async fn authenticate(request: &HttpRequest, api: &Api) -> Result<Arc<ApiKey>, P
     key.ok_or_else(Problem::invalid_token)
 }
 
-/// Counts a request of a key. The remaining quota is sent with the answer, whatever the answer is.
-fn check_rate(
-    request: &HttpRequest,
-    api: &Api,
-    policy: Policy,
-    key: &ApiKey,
-) -> Result<(), Problem> {
-    let Some(allowance) = api.rates.request(policy, key) else { return Ok(()) };
-    request.extensions_mut().insert(allowance);
-    match allowance.remaining {
-        Ok(_) => Ok(()),
-        Err(seconds) => Err(Problem::rate_limited(policy.as_str(), seconds)),
-    }
-}
-
 /// Counts a failed authentication of the peer.
 fn check_failures(request: &HttpRequest, api: &Api) -> Result<(), Problem> {
     let Some(peer) = peer::address(request, &api.trusted_proxies) else { return Ok(()) };
-    request.extensions_mut().insert(RejectedPeer(peer));
+    note(request, |notes| notes.rejected_peer = Some(peer));
     api.rates
         .failure(peer)
         .map_err(|seconds| Problem::rate_limited(FAILED_AUTHENTICATIONS, seconds))

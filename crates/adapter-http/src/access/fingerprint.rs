@@ -1,7 +1,5 @@
 //! Fingerprints: whether two requests under one `Idempotency-Key` are the same.
 
-use std::collections::BTreeMap;
-
 use domain::{
     document::ReceivedDocument,
     idempotency::{Attempt, Claim, Fingerprint},
@@ -23,7 +21,7 @@ pub fn attempt(
     let fields = serde_json::to_value(request).map_err(|error| Problem::internal().log(&error))?;
     let mut hash = Sha256::new();
     hash_text(&mut hash, operation);
-    hash_value(&mut hash, &fields);
+    hash_text(&mut hash, &normalized(fields).to_string());
     for document in documents {
         hash_text(&mut hash, &document.name_as_sent);
         hash.update(document.file.size.to_be_bytes());
@@ -38,25 +36,16 @@ fn hash_text(hash: &mut Sha256, text: &str) {
     hash.update(text);
 }
 
-/// Hashes members in the order of their names and texts without surrounding white space. Absent
-/// members are left out, so that a field added later does not change earlier fingerprints.
-fn hash_value(hash: &mut Sha256, value: &Value) {
+/// Removes surrounding white space, and absent members, so that a field added later does not change
+/// earlier fingerprints.
+fn normalized(value: Value) -> Value {
     match value {
         Value::Object(members) => {
-            let members: BTreeMap<_, _> =
-                members.iter().filter(|(_, member)| !is_absent(member)).collect();
-            hash.update([b'{']);
-            hash.update((members.len() as u64).to_be_bytes());
-            for (name, member) in members {
-                hash_text(hash, name);
-                hash_value(hash, member);
-            }
+            let present = members.into_iter().filter(|(_, member)| !is_absent(member));
+            present.map(|(name, member)| (name, normalized(member))).collect()
         }
-        Value::String(text) => {
-            hash.update(b"\"");
-            hash_text(hash, text.trim());
-        }
-        scalar => hash_text(hash, &scalar.to_string()),
+        Value::String(text) => text.trim().into(),
+        scalar => scalar,
     }
 }
 

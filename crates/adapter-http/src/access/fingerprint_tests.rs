@@ -19,12 +19,14 @@ fn request() -> Value {
 
 fn document(name: &str, sha256: u8) -> ReceivedDocument {
     let file = SpooledFile { path: PathBuf::new(), size: 5, sha256: Sha256Digest([sha256; 32]) };
-    ReceivedDocument { name_as_sent: name.to_owned(), file, content: Content::Other }
+    ReceivedDocument { name_as_sent: name.to_owned(), file, content: Content::Other(None) }
 }
 
 fn fingerprint(operation: &str, request: &str, documents: &[ReceivedDocument]) -> Fingerprint {
-    let claim =
-        Claim { key: IdempotencyKey::new(ClientId(1), "key").unwrap(), token: ClaimToken([0; 16]) };
+    let claim = Claim {
+        key: IdempotencyKey::new(ClientId(1), false, "key").unwrap(),
+        token: ClaimToken([0; 16]),
+    };
     attempt(claim, operation, &serde_json::from_str(request).unwrap(), documents)
         .unwrap()
         .fingerprint

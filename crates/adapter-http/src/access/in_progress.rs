@@ -15,13 +15,8 @@ use domain::idempotency::IdempotencyKey;
 pub type KeysInProgress = InProgress<IdempotencyKey>;
 
 /// A set of names, each of which is marked by one guard at a time.
+#[derive(Clone)]
 pub struct InProgress<K>(Arc<Mutex<HashSet<K>>>);
-
-impl<K> Clone for InProgress<K> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
 
 impl<K> Default for InProgress<K> {
     fn default() -> Self {

@@ -18,7 +18,7 @@ pub(crate) fn is_trusted_proxy(request: &HttpRequest, trusted_proxies: &[IpNet])
 
 /// Returns whether an address is that of a trusted proxy.
 pub(crate) fn is_proxy(peer: IpAddr, trusted_proxies: &[IpNet]) -> bool {
-    contains(trusted_proxies, peer.to_canonical())
+    trusted_proxies.iter().any(|network| network.contains(&peer.to_canonical()))
 }
 
 /// Returns the address of the client. Reads `X-Forwarded-For` and `Forwarded` (RFC 7239) from the
@@ -50,15 +50,11 @@ pub(crate) fn network(peer: IpAddr) -> IpAddr {
     }
 }
 
-fn contains(networks: &[IpNet], address: IpAddr) -> bool {
-    networks.iter().any(|network| network.contains(&address))
-}
-
 fn nearest_untrusted(peer: IpAddr, hops: Vec<Hop>, trusted_proxies: &[IpNet]) -> IpAddr {
     let mut address = peer;
     for hop in hops.into_iter().rev() {
         match hop {
-            Some(hop) if contains(trusted_proxies, address) => address = hop,
+            Some(hop) if is_proxy(address, trusted_proxies) => address = hop,
             _ => break,
         }
     }

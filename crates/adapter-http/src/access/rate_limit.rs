@@ -9,10 +9,10 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use actix_web::http::header::{HeaderName, HeaderValue};
+use actix_web::http::header::HeaderName;
 use domain::api_key::{ApiKey, ApiKeyId, Rate, Scope};
 use governor::{
-    Quota, RateLimiter,
+    NotUntil, Quota, RateLimiter,
     clock::{Clock as _, DefaultClock},
     middleware::StateInformationMiddleware,
     state::keyed::DefaultKeyedStateStore,
@@ -27,7 +27,7 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 pub(crate) const FAILED_AUTHENTICATIONS: &str = "failed-authentications";
 
 /// A group of requests with a rate limit of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Policy {
     /// Orders without documents.
     Orders,
@@ -63,15 +63,17 @@ impl Policy {
 /// The buckets of all keys and peers. They belong to this process: several instances each allow the
 /// rate.
 pub struct RateLimits {
-    orders: KeyLimit,
-    orders_with_documents: KeyLimit,
-    reads: KeyLimit,
-    webhooks: KeyLimit,
-    failures: Option<Buckets<IpAddr>>,
-    look_ups: Option<Buckets<IpAddr>>,
-    log_lines: Option<Buckets<IpAddr>>,
-    all_log_lines: Option<Buckets<()>>,
+    orders: Rate,
+    orders_with_documents: Rate,
+    reads: Rate,
+    keys: RwLock<KeyBuckets>,
+    failures: Buckets<IpAddr>,
+    look_ups: Buckets<IpAddr>,
+    log_lines: Buckets<IpAddr>,
+    all_log_lines: Buckets<()>,
 }
+
+type KeyBuckets = HashMap<(Policy, Rate), Arc<Buckets<ApiKeyId>>>;
 
 /// Log lines of cheap rejections for each address. The rest is logged at the level `debug`.
 const LOG_LINES: Rate = Rate { per_second: 5, burst: 5 };
@@ -84,10 +86,10 @@ impl RateLimits {
     /// peer have the rate of the first. A rate with a 0 means no limit.
     pub fn new(orders: Rate, orders_with_documents: Rate, reads: Rate) -> Self {
         Self {
-            orders: KeyLimit::new(orders),
-            orders_with_documents: KeyLimit::new(orders_with_documents),
-            reads: KeyLimit::new(reads),
-            webhooks: KeyLimit::new(orders),
+            orders,
+            orders_with_documents,
+            reads,
+            keys: RwLock::default(),
             failures: Buckets::new(orders),
             look_ups: Buckets::new(orders),
             log_lines: Buckets::new(LOG_LINES),
@@ -97,44 +99,53 @@ impl RateLimits {
 
     /// Counts a request of a key. Returns `None` if the key has no limit.
     pub(crate) fn request(&self, policy: Policy, key: &ApiKey) -> Option<Allowance> {
-        let (limit, own) = match policy {
-            Policy::Orders => (&self.orders, key.key.rate),
-            Policy::OrdersWithDocuments => (&self.orders_with_documents, key.key.documents_rate),
-            Policy::Reads => (&self.reads, None),
-            Policy::Webhooks => (&self.webhooks, None),
+        let rate = match policy {
+            Policy::Orders => key.key.rate.unwrap_or(self.orders),
+            Policy::OrdersWithDocuments => {
+                key.key.documents_rate.unwrap_or(self.orders_with_documents)
+            }
+            Policy::Reads => self.reads,
+            Policy::Webhooks => self.orders,
         };
-        let rate = own.unwrap_or(limit.default);
-        let remaining = limit.buckets(rate)?.take(&key.id);
+        let remaining = self.buckets(policy, rate).take(&key.id)?;
         Some(Allowance { policy, rate, remaining })
+    }
+
+    /// Returns the buckets of a policy for the keys of a rate, the default one or a key's own.
+    fn buckets(&self, policy: Policy, rate: Rate) -> Arc<Buckets<ApiKeyId>> {
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(buckets) = keys.get(&(policy, rate)) {
+            return Arc::clone(buckets);
+        }
+        drop(keys);
+        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(keys.entry((policy, rate)).or_insert_with(|| Arc::new(Buckets::new(rate))))
     }
 
     /// Counts a failed authentication of a peer. The error is the number of seconds to wait, at
     /// least one.
     pub(crate) fn failure(&self, peer: IpAddr) -> Result<(), u64> {
-        let Some(failures) = &self.failures else { return Ok(()) };
-        failures.take(&network(peer)).map(drop)
+        self.failures.take(&network(peer)).map_or(Ok(()), |taken| taken.map(drop))
     }
 
     /// Counts a look-up of a key that is not cached. Returns whether the peer may cause it. A valid
     /// key needs one in five seconds, so the count is separate from that of failures.
     pub(crate) fn may_look_up(&self, peer: IpAddr) -> bool {
-        self.look_ups.as_ref().is_none_or(|buckets| buckets.take(&network(peer)).is_ok())
+        self.look_ups.allows(&network(peer))
     }
 
     /// Counts a log line of a cheap rejection. Returns whether to write it.
     pub(crate) fn may_log(&self, peer: IpAddr) -> bool {
-        let takes = self.log_lines.as_ref().is_none_or(|lines| lines.take(&network(peer)).is_ok());
-        takes && self.all_log_lines.as_ref().is_none_or(|lines| lines.take(&()).is_ok())
+        self.log_lines.allows(&network(peer)) && self.all_log_lines.allows(&())
     }
 
     /// Removes full buckets, so that memory does not grow with the number of keys and peers.
     pub fn forget_idle(&self) {
-        self.orders.forget_idle();
-        self.orders_with_documents.forget_idle();
-        self.reads.forget_idle();
-        self.webhooks.forget_idle();
-        let by_peer = [&self.failures, &self.look_ups, &self.log_lines];
-        by_peer.into_iter().flatten().for_each(Buckets::forget_idle);
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        keys.values().for_each(|buckets| buckets.forget_idle());
+        [&self.failures, &self.look_ups, &self.log_lines]
+            .into_iter()
+            .for_each(Buckets::forget_idle);
     }
 }
 
@@ -150,79 +161,49 @@ pub(crate) struct Allowance {
 impl Allowance {
     /// Returns `RateLimit-Policy` and `RateLimit`: a bucket of `q` requests, refilled in `w`
     /// seconds, has `r` left, and more after `t` seconds.
-    pub(crate) fn headers(self) -> [(HeaderName, HeaderValue); 2] {
+    pub(crate) fn headers(self) -> [(HeaderName, String); 2] {
         let (name, Rate { per_second, burst }) = (self.policy.as_str(), self.rate);
         // Every rate is at least one per second.
         let (remaining, more_after) =
             self.remaining.map_or_else(|seconds| (0, seconds), |remaining| (remaining, 1));
         let window = burst.div_ceil(per_second);
-        // Names and digits are always valid header values.
-        let value = |text: String| {
-            HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
-        };
         [
-            (RATE_LIMIT_POLICY, value(format!("\"{name}\";q={burst};w={window}"))),
-            (RATE_LIMIT, value(format!("\"{name}\";r={remaining};t={more_after}"))),
+            (RATE_LIMIT_POLICY, format!("\"{name}\";q={burst};w={window}")),
+            (RATE_LIMIT, format!("\"{name}\";r={remaining};t={more_after}")),
         ]
     }
 }
 
-/// The buckets of keys: those of the default rate, and those of every rate that a key has of its
-/// own.
-struct KeyLimit {
-    default: Rate,
-    by_rate: RwLock<HashMap<Rate, Option<Arc<Buckets<ApiKeyId>>>>>,
-}
-
-impl KeyLimit {
-    fn new(default: Rate) -> Self {
-        Self { default, by_rate: RwLock::default() }
-    }
-
-    fn buckets(&self, rate: Rate) -> Option<Arc<Buckets<ApiKeyId>>> {
-        if let Some(buckets) =
-            self.by_rate.read().unwrap_or_else(PoisonError::into_inner).get(&rate)
-        {
-            return buckets.clone();
-        }
-        let mut by_rate = self.by_rate.write().unwrap_or_else(PoisonError::into_inner);
-        by_rate.entry(rate).or_insert_with(|| Buckets::new(rate).map(Arc::new)).clone()
-    }
-
-    fn forget_idle(&self) {
-        self.by_rate
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .flatten()
-            .for_each(|buckets| buckets.forget_idle());
-    }
-}
-
+/// Buckets of one rate; `None` if it is no limit.
 struct Buckets<K: Hash + Eq + Clone>(
-    RateLimiter<K, DefaultKeyedStateStore<K>, DefaultClock, StateInformationMiddleware>,
+    Option<RateLimiter<K, DefaultKeyedStateStore<K>, DefaultClock, StateInformationMiddleware>>,
 );
 
 impl<K: Hash + Eq + Clone> Buckets<K> {
-    fn new(rate: Rate) -> Option<Self> {
-        let (per_second, burst) =
-            NonZeroU32::new(rate.per_second).zip(NonZeroU32::new(rate.burst))?;
-        Some(Self(
-            RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst)).with_middleware(),
-        ))
+    fn new(rate: Rate) -> Self {
+        let limit = NonZeroU32::new(rate.per_second).zip(NonZeroU32::new(rate.burst));
+        Self(limit.map(|(per_second, burst)| {
+            RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst)).with_middleware()
+        }))
     }
 
     /// Takes one request. Returns the remaining requests, or the number of seconds to wait.
-    fn take(&self, key: &K) -> Result<u32, u64> {
-        let taken = self.0.check_key(key);
-        taken
-            .map(|state| state.remaining_burst_capacity())
-            .map_err(|until| until.wait_time_from(DefaultClock::default().now()).as_secs() + 1)
+    fn take(&self, key: &K) -> Option<Result<u32, u64>> {
+        let taken = self.0.as_ref()?.check_key(key);
+        let seconds =
+            |until: NotUntil<_>| until.wait_time_from(DefaultClock::default().now()).as_secs() + 1;
+        Some(taken.map(|state| state.remaining_burst_capacity()).map_err(seconds))
+    }
+
+    fn allows(&self, key: &K) -> bool {
+        self.take(key).is_none_or(|taken| taken.is_ok())
     }
 
     fn forget_idle(&self) {
-        self.0.retain_recent();
-        self.0.shrink_to_fit();
+        if let Some(limiter) = &self.0 {
+            limiter.retain_recent();
+            limiter.shrink_to_fit();
+        }
     }
 }
 
@@ -289,7 +270,7 @@ mod tests {
                 remaining,
             }
             .headers();
-            (policy.1.to_str().unwrap().to_owned(), limit.1.to_str().unwrap().to_owned())
+            (policy.1, limit.1)
         };
         let policy = r#""orders";q=120;w=3"#.to_owned();
         assert_eq!(headers(Ok(119)), (policy.clone(), r#""orders";r=119;t=1"#.to_owned()));

@@ -2,7 +2,7 @@
 
 use actix_web::{HttpMessage as _, HttpRequest, http::header, web};
 use bytes::Bytes;
-use domain::{api_key::ApiKeyId, order::ViolationCode};
+use domain::{api_key::ApiKey, order::ViolationCode};
 use serde::{
     Deserialize, Deserializer,
     de::{Error as _, IgnoredAny, MapAccess, Visitor},
@@ -10,7 +10,8 @@ use serde::{
 use serde_json::{Map, Value};
 
 use crate::{
-    body::{self, limit::BodyLimit},
+    access::limits::BodyLimit,
+    body::{self, BYTE_ORDER_MARK},
     respond::problem::{FieldProblem, Problem, ProblemCode},
 };
 
@@ -22,7 +23,7 @@ pub(crate) async fn read(
     request: &HttpRequest,
     payload: web::Payload,
     limit: &BodyLimit,
-    key: ApiKeyId,
+    key: &ApiKey,
 ) -> Result<Bytes, Problem> {
     if request.headers().get_all(header::CONTENT_TYPE).count() > 1 {
         return Err(Problem::malformed("The request has more than one content type."));
@@ -31,7 +32,7 @@ pub(crate) async fn read(
         return Err(unsupported_media_type());
     }
     body::check_head(request, MAX_BODY)?;
-    let _permit = limit.acquire(request, key).await?;
+    let _permit = limit.acquire(request, key.client()).await?;
     body::read_all(request, payload, MAX_BODY).await
 }
 
@@ -41,6 +42,7 @@ pub(crate) fn unsupported_media_type() -> Problem {
 
 /// Parses a body into a type that is an object; `None` if it is other JSON.
 pub(crate) fn parse<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<Option<T>, Problem> {
+    let body = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
     let text =
         std::str::from_utf8(body).map_err(|_| Problem::malformed("The body is not UTF-8."))?;
     let object = if text.trim_start().starts_with('{') {
@@ -56,7 +58,7 @@ pub(crate) async fn read_object(
     request: &HttpRequest,
     payload: web::Payload,
     limit: &BodyLimit,
-    key: ApiKeyId,
+    key: &ApiKey,
 ) -> Result<Map<String, Value>, Problem> {
     let body = read(request, payload, limit, key).await?;
     if let Some(Members(members)) = parse(&body)? {

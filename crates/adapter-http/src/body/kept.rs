@@ -7,7 +7,7 @@ use std::{
     cell::{Cell, RefCell},
     pin::Pin,
     rc::Rc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, ready},
     time::Instant,
 };
 
@@ -18,7 +18,7 @@ use actix_web::{
     error::PayloadError,
 };
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt as _};
+use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use tokio::task::yield_now;
 
 use crate::serve::guard::InProgress;
@@ -31,7 +31,7 @@ struct Shared {
     body: RefCell<Payload>,
     /// When the last bytes were read.
     arrived: Cell<Instant>,
-    /// Whether nothing follows, because the body has ended or failed.
+    /// Whether nothing follows. A body of actix that has failed would be waited for.
     ended: Cell<bool>,
 }
 
@@ -39,7 +39,7 @@ impl KeptBody {
     /// Replaces the body of a request that has begun by a shared one.
     pub(crate) fn share(request: &mut ServiceRequest, started: Instant) -> Self {
         let (body, arrived) = (RefCell::new(request.take_payload()), Cell::new(started));
-        let kept = Self(Rc::new(Shared { body, arrived, ended: Cell::new(false) }));
+        let kept = Self(Rc::new(Shared { body, arrived, ended: Cell::default() }));
         request.set_payload(Payload::Stream { payload: Box::pin(kept.clone()) });
         kept
     }
@@ -50,7 +50,7 @@ impl KeptBody {
     }
 
     /// Skips what has arrived of an unread body. If that is the rest, the connection stays open.
-    pub(crate) async fn skip_arrived(&self) {
+    pub(crate) async fn skip_arrived(&mut self) {
         if !self.skip() {
             // actix decodes the bytes that arrived with the head.
             yield_now().await;
@@ -59,24 +59,13 @@ impl KeptBody {
     }
 
     /// Returns whether nothing follows.
-    fn skip(&self) -> bool {
-        let mut context = Context::from_waker(Waker::noop());
-        while !self.0.ended.get() {
-            if self.0.poll(&mut context).is_pending() {
-                return false;
+    fn skip(&mut self) -> bool {
+        loop {
+            match self.next().now_or_never() {
+                Some(Some(Ok(_))) => {}
+                end => return end.is_some(),
             }
         }
-        true
-    }
-}
-
-impl Shared {
-    fn poll(&self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, PayloadError>>> {
-        let polled = self.body.borrow_mut().poll_next_unpin(context);
-        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
-            self.ended.set(true);
-        }
-        polled
     }
 }
 
@@ -84,30 +73,21 @@ impl Stream for KeptBody {
     type Item = Result<Bytes, PayloadError>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let polled = self.0.poll(context);
-        if polled.is_ready() {
-            self.0.arrived.set(Instant::now());
+        if self.0.ended.get() {
+            return Poll::Ready(None);
         }
-        polled
+        let chunk = ready!(self.0.body.borrow_mut().poll_next_unpin(context));
+        self.0.ended.set(!matches!(chunk, Some(Ok(_))));
+        self.0.arrived.set(Instant::now());
+        Poll::Ready(chunk)
     }
 }
 
-/// An answer that keeps the body of its request.
+/// An answer that keeps its request.
 pub(crate) struct Answer {
-    content: BoxBody,
-    is_head: bool,
-    _request: (KeptBody, Option<InProgress>),
-}
-
-impl Answer {
-    pub(crate) fn new(
-        content: BoxBody,
-        is_head: bool,
-        body: KeptBody,
-        in_progress: Option<InProgress>,
-    ) -> Self {
-        Self { content, is_head, _request: (body, in_progress) }
-    }
+    pub(crate) content: BoxBody,
+    pub(crate) is_head: bool,
+    pub(crate) _request: (KeptBody, Option<InProgress>),
 }
 
 impl MessageBody for Answer {

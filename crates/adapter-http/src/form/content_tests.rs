@@ -14,6 +14,14 @@ const FORMATS: [DocumentFormat; 5] = [
     DocumentFormat::Png,
 ];
 
+/// Returns what the check says is wrong with a file of this format.
+fn kind_of(format: DocumentFormat, bytes: &[u8]) -> Option<&'static str> {
+    match check_bytes(format, Cursor::new(bytes)).unwrap() {
+        Content::Other(kind) => kind,
+        other => panic!("{other:?}"),
+    }
+}
+
 fn formats_of(bytes: &[u8]) -> Vec<DocumentFormat> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
@@ -69,6 +77,64 @@ fn truncated_and_disguised_files_have_no_format() {
 }
 
 #[test]
+fn pdf_may_stand_behind_a_byte_order_mark_and_blanks() {
+    let pdf = documents::bytes("deed-of-trust.pdf");
+    let after = |before: &[u8]| formats_of(&[before, &pdf].concat());
+    for before in [
+        &b"\n"[..],
+        b"\r\n\r\n \t\x0C",
+        b"\xEF\xBB\xBF",
+        b"\xEF\xBB\xBF\r\n",
+        b"\n\xEF\xBB\xBF",
+        &[b' '; 1024],
+    ] {
+        assert_eq!(after(before), [DocumentFormat::Pdf], "{before:?}");
+    }
+    for before in [&[b' '; 1025][..], b"\0", b"x", b"\xEF\xBB", b"\n%\n", b"<html>\n"] {
+        assert_eq!(after(before), [], "{before:?}");
+    }
+}
+
+#[test]
+fn rejected_file_is_named_with_what_to_do() {
+    use DocumentFormat::{Doc, Docx, Jpeg, Pdf, Png};
+    let named = documents::bytes;
+    let heic = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic".to_vec();
+    let word_2003 =
+        b"<?xml version=\"1.0\"?>\n<?mso-application progid=\"Word.Document\"?>".to_vec();
+    let page = b"\xEF\xBB\xBF\r\n<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.0//EN\">".to_vec();
+    for (format, bytes, kind) in [
+        (Doc, b"{\\rtf1\\ansi Deed}".to_vec(), "RTF; save it as .docx or PDF"),
+        (Doc, b"<html xmlns:o=\"urn:x\">".to_vec(), "HTML; save it as .docx or PDF"),
+        (Doc, page, "HTML; save it as .docx or PDF"),
+        (Doc, b"\xFF\xFE<\0h\0t\0m\0l\0>\0".to_vec(), "HTML; save it as .docx or PDF"),
+        (Doc, word_2003, "a Word document in XML; save it as .docx or PDF"),
+        (Doc, b"MIME-Version: 1.0\r\n".to_vec(), "a web page (MHTML); save it as .docx or PDF"),
+        (Jpeg, heic, "HEIC; save it as JPEG, PNG or PDF"),
+        (Jpeg, b"II*\0\x08\0\0\0".to_vec(), "TIFF; save it as PDF"),
+        (Png, b"RIFF\x10\0\0\0WEBPVP8 ".to_vec(), "WebP; save it as JPEG, PNG or PDF"),
+        (Png, named("driver-license.jpg"), "JPEG; give it the extension .jpg"),
+        (Docx, named("deed-of-trust.pdf"), "PDF; give it the extension .pdf"),
+        (
+            Pdf,
+            named("signing-instructions.docx"),
+            "a Word document of Word 2007 or later; give it the extension .docx",
+        ),
+        (
+            Docx,
+            named("closing-disclosure.doc"),
+            "a Word document of Word 6 to 2003; give it the extension .doc",
+        ),
+        (Doc, named("fee-sheet.xls"), "an Excel workbook; save it as PDF"),
+        (Docx, named("fee-sheet.xlsx"), "an Excel workbook; save it as PDF"),
+        (Docx, named("plain.zip"), "a ZIP file; send the documents in it"),
+    ] {
+        assert_eq!(kind_of(format, &bytes), Some(kind), "{format:?}");
+    }
+    assert_eq!(kind_of(Pdf, b"Jane Doe, 555-010-0199"), None);
+}
+
+#[test]
 fn later_signatures_of_other_formats_are_ignored() {
     for (start, format) in [
         (&b"%PDF-1.7\n%\xE2\xE3\xCF\xD3\n"[..], DocumentFormat::Pdf),
@@ -108,6 +174,57 @@ fn docx_needs_content_type_and_main_part() {
         formats_of(&package(&[("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", b"")])),
         []
     );
+}
+
+/// Builds a DOCX from its content types, its relationships and the name of its main part.
+fn docx(types: &[u8], relationships: &[u8], main_part: &str) -> Vec<u8> {
+    package(&[("[CONTENT_TYPES].xml", types), ("_Rels/.rels", relationships), (main_part, BODY)])
+}
+
+fn relationship_to(target: &str) -> Vec<u8> {
+    format!(
+        "<?xml version='1.0'?><Relationships xmlns='http://schemas.openxmlformats.org/package/2006/\
+         relationships'><Relationship Id='r1' Target='docProps/app.xml' Type='http://schemas.\
+         openxmlformats.org/officeDocument/2006/relationships/extended-properties'/><Relationship \
+         Id='r2' Target='{target}' Type='http://schemas.openxmlformats.org/officeDocument/2006/\
+         relationships/officeDocument'/></Relationships>"
+    )
+    .into_bytes()
+}
+
+const MAIN: &str =
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml";
+
+#[test]
+fn main_part_of_a_docx_may_have_any_name_and_encoding() {
+    let types =
+        |part: &str| format!("<Types><Override PartName='{part}' ContentType='{MAIN}'/></Types>");
+    let utf_16 = |text: &str, bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        text.encode_utf16().flat_map(bytes).collect()
+    };
+    let declared =
+        format!("\u{feff}<?xml version='1.0' encoding='UTF-16'?>{}", types("/docs/Main.xml"));
+    let default =
+        format!("<x:Types xmlns:x='u'><x:Default ContentType='{MAIN}' Extension='XML'/></x:Types>");
+    for (types, target, part) in [
+        (types("/docs/Main.xml").into_bytes(), "docs/Main.xml", "docs/Main.xml"),
+        (types("/docs/main.xml").into_bytes(), "/Docs/MAIN.xml", "DOCS/Main.XML"),
+        (types("/WORD/document2.xml").into_bytes(), "word/document2.xml", "word\\Document2.xml"),
+        (utf_16(&declared, u16::to_le_bytes), "docs/Main.xml", "docs/Main.xml"),
+        (utf_16(&declared, u16::to_be_bytes), "docs/Main.xml", "docs/Main.xml"),
+        (utf_16(&declared[3..], u16::to_le_bytes), "docs/Main.xml", "docs/Main.xml"),
+        (default.into_bytes(), "./word/a%20b.xml", "word/a b.xml"),
+    ] {
+        let bytes = docx(&types, &relationship_to(target), part);
+        assert_eq!(formats_of(&bytes), [DocumentFormat::Docx], "{target}");
+    }
+    // The relationship leads to a part of another type, or nowhere.
+    let types = types("/word/document.xml").into_bytes();
+    for (target, part) in
+        [("docProps/app.xml", "word/document.xml"), ("word/document.xml", "word/other.xml")]
+    {
+        assert_eq!(formats_of(&docx(&types, &relationship_to(target), part)), [], "{target}");
+    }
 }
 
 #[test]
@@ -196,6 +313,36 @@ fn doc_with(identifier: u16, flags: u16) -> Vec<u8> {
     compound.into_inner().into_inner()
 }
 
+/// Old versions of Apache POI write the end of a chain into the unused entries of the table. Others leave
+/// loops there, or unused entries of the directory with any bytes.
+#[test]
+fn doc_with_faults_that_word_ignores_is_accepted() {
+    const FREE: [u8; 4] = u32::MAX.to_le_bytes();
+    let genuine = documents::bytes("closing-disclosure.doc");
+    let sector = 1_usize << genuine[0x1E];
+    let word = |at: usize| u32::from_le_bytes(genuine[at..at + 4].try_into().unwrap()) as usize;
+    for unused in [0xFFFF_FFFE_u32, 0, 1, 0x00FF_FFFF, 0xFFFF_FFFB] {
+        let mut bytes = genuine.clone();
+        for table in (0..word(0x2C)).map(|at| (word(0x4C + at * 4) + 1) * sector) {
+            for entry in bytes[table..table + sector].chunks_exact_mut(4) {
+                if entry == FREE {
+                    entry.copy_from_slice(&unused.to_le_bytes());
+                }
+            }
+        }
+        assert_ne!(bytes, genuine);
+        assert_eq!(formats_of(&bytes), [DocumentFormat::Doc], "{unused:08X}");
+    }
+    let mut bytes = genuine.clone();
+    let directory = (word(0x30) + 1) * sector;
+    for entry in bytes[directory..directory + sector].chunks_exact_mut(128) {
+        // The colour, the class, the state and the times.
+        entry[0x43] = 7;
+        entry[0x50..0x74].fill(0xAB);
+    }
+    assert_eq!(formats_of(&bytes), [DocumentFormat::Doc]);
+}
+
 /// Word 6 and Word 95 write `0xA5DC`.
 #[test]
 fn doc_of_word_6_is_accepted() {
@@ -219,7 +366,7 @@ fn encrypted_word_documents_are_recognized() {
         assert_eq!(check_bytes(format, Cursor::new(bytes)).unwrap(), Content::Encrypted);
     }
     for format in [DocumentFormat::Pdf, DocumentFormat::Jpeg, DocumentFormat::Png] {
-        assert_eq!(check_bytes(format, Cursor::new(&package)).unwrap(), Content::Other);
+        assert_eq!(kind_of(format, &package), Some(kinds::ENCRYPTED));
     }
 }
 

@@ -1,25 +1,24 @@
 //! Stores uploads while they arrive, in a folder of this process under the spool directory.
 
 use std::{
-    collections::HashMap,
     fs::Permissions,
     io::{self, Write as _},
     mem,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use bytes::Bytes;
 use domain::{
-    api_key::ApiKeyId,
-    document::{Sha256Digest, SpooledFile},
+    api_key::ClientId,
+    document::{Content, Sha256Digest, SpooledFile},
 };
 use sha2::{Digest as _, Sha256};
 use tempfile::{NamedTempFile, TempPath};
 use tokio::task::spawn_blocking;
 
 use super::spool_folder::{SpoolFolder, UPLOAD};
+use crate::access::limits::{Share, Shares};
 
 /// Bytes that are hashed and written at once. A slow upload holds up to as many in memory.
 const BLOCK_SIZE: usize = 256 * 1024;
@@ -28,22 +27,8 @@ const BLOCK_SIZE: usize = 256 * 1024;
 #[derive(Debug)]
 pub struct Spool {
     folder: SpoolFolder,
-    disk: Arc<Disk>,
-}
-
-/// The disk space of all uploads in progress. A key has at most half of it, so that its uploads
-/// cannot shut out those of other keys.
-#[derive(Debug)]
-struct Disk {
-    limit: u64,
-    /// Has an entry for each key that has uploaded, which are few.
-    used: Mutex<HashMap<ApiKeyId, u64>>,
-}
-
-impl Disk {
-    fn used(&self) -> MutexGuard<'_, HashMap<ApiKeyId, u64>> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    /// The bytes of all uploads in progress. A client has at most half of them.
+    disk: Shares,
 }
 
 impl Spool {
@@ -51,53 +36,19 @@ impl Spool {
     /// processes. Entries that no process of the service made stay, and one warning names them.
     /// The files of the spool have at most `limit` bytes together.
     pub fn open(directory: &Path, limit: u64) -> io::Result<Self> {
-        let disk = Disk { limit, used: Mutex::default() };
-        Ok(Self { folder: SpoolFolder::open(directory)?, disk: Arc::new(disk) })
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        Ok(Self { folder: SpoolFolder::open(directory)?, disk: Shares::new(limit, limit / 2) })
     }
 
     /// Returns how many bytes of uploads in progress it holds.
-    pub(crate) fn used(&self) -> u64 {
-        self.disk.used().values().sum()
+    pub(crate) fn used(&self) -> usize {
+        self.disk.used()
     }
 
-    /// Starts an upload of a key's client. Its file is created with the first block.
-    pub(crate) fn create(&self, key: ApiKeyId) -> SpoolWriter {
+    /// Starts an upload of a client. Its file is created with the first block.
+    pub(crate) fn create(&self, client: ClientId) -> SpoolWriter {
         let sink = Sink { folder: self.folder.path().to_owned(), file: None, hash: Sha256::new() };
-        SpoolWriter {
-            sink: Some(sink),
-            disk: DiskShare { disk: Arc::clone(&self.disk), key, bytes: 0 },
-            block: Vec::new(),
-        }
-    }
-}
-
-/// The disk space of an upload. It is free again when this is dropped.
-#[derive(Debug)]
-struct DiskShare {
-    disk: Arc<Disk>,
-    key: ApiKeyId,
-    bytes: u64,
-}
-
-impl DiskShare {
-    fn take(&mut self, bytes: u64) -> Result<(), SpoolError> {
-        let (limit, mut used) = (self.disk.limit, self.disk.used());
-        let total: u64 = used.values().sum();
-        let of_key = used.entry(self.key).or_default();
-        if bytes > limit.saturating_sub(total) || bytes > (limit / 2).saturating_sub(*of_key) {
-            return Err(SpoolError::Full);
-        }
-        *of_key += bytes;
-        self.bytes += bytes;
-        Ok(())
-    }
-}
-
-impl Drop for DiskShare {
-    fn drop(&mut self) {
-        if let Some(of_key) = self.disk.used().get_mut(&self.key) {
-            *of_key -= self.bytes;
-        }
+        SpoolWriter { sink: Some(sink), disk: self.disk.of(client), block: Vec::new() }
     }
 }
 
@@ -108,12 +59,6 @@ pub(crate) enum SpoolError {
     Full,
     /// The disk failed or is full, or the process has no file descriptors left.
     Io(io::Error),
-}
-
-impl From<io::Error> for SpoolError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
 }
 
 async fn blocking<T: Send + 'static>(
@@ -152,7 +97,7 @@ impl Sink {
 pub(crate) struct SpoolWriter {
     /// `None` while a block is being written, and after a failed write.
     sink: Option<Sink>,
-    disk: DiskShare,
+    disk: Share,
     /// Bytes that are not written yet.
     block: Vec<u8>,
 }
@@ -160,21 +105,23 @@ pub(crate) struct SpoolWriter {
 impl SpoolWriter {
     /// Returns the number of bytes so far.
     pub(crate) fn size(&self) -> u64 {
-        self.disk.bytes
+        self.disk.count as u64
     }
 
     /// Adds bytes.
     pub(crate) async fn write(&mut self, chunk: Bytes) -> Result<(), SpoolError> {
-        self.disk.take(chunk.len() as u64)?;
+        if !self.disk.try_take(chunk.len()) {
+            return Err(SpoolError::Full);
+        }
         if !self.block.is_empty() && self.block.len() + chunk.len() > BLOCK_SIZE {
-            let mut sink = self.sink.take().ok_or_else(failed_before)?;
+            let mut sink = self.sink.take().ok_or_else(failed_before).map_err(SpoolError::Io)?;
             let mut block = mem::take(&mut self.block);
             let write = move || {
                 sink.write(&block)?;
                 block.clear();
                 Ok((sink, block))
             };
-            let (sink, block) = blocking(write).await?;
+            let (sink, block) = blocking(write).await.map_err(SpoolError::Io)?;
             (self.sink, self.block) = (Some(sink), block);
         }
         if self.block.capacity() == 0 {
@@ -186,21 +133,21 @@ impl SpoolWriter {
     }
 
     /// Finishes the file, and checks its content.
-    pub(crate) async fn finish<T: Send + 'static>(
+    pub(crate) async fn finish(
         self,
-        check: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
-    ) -> Result<Spooled<T>, SpoolError> {
+        check: impl FnOnce(&Path) -> io::Result<Content> + Send + 'static,
+    ) -> Result<Spooled, SpoolError> {
         let Self { sink, disk, block } = self;
-        let mut sink = sink.ok_or_else(failed_before)?;
         let spooled = blocking(move || {
+            let mut sink = sink.ok_or_else(failed_before)?;
             sink.write(&block)?;
             let path = sink.file.ok_or_else(failed_before)?.into_temp_path();
-            let checked = check(&path)?;
+            let content = check(&path)?;
             let sha256 = Sha256Digest(sink.hash.finalize().into());
-            let file = SpooledFile { path: path.to_path_buf(), size: disk.bytes, sha256 };
-            Ok(Spooled { file, checked, guard: SpoolGuard { _path: path, _disk: disk } })
+            let file = SpooledFile { path: path.to_path_buf(), size: disk.count as u64, sha256 };
+            Ok(Spooled { file, content, guard: SpoolGuard { _path: path, _disk: disk } })
         });
-        Ok(spooled.await?)
+        spooled.await.map_err(SpoolError::Io)
     }
 }
 
@@ -210,10 +157,9 @@ fn failed_before() -> io::Error {
 
 /// A finished file.
 #[derive(Debug)]
-pub(crate) struct Spooled<T> {
+pub(crate) struct Spooled {
     pub(crate) file: SpooledFile,
-    /// The outcome of the check of its content.
-    pub(crate) checked: T,
+    pub(crate) content: Content,
     pub(crate) guard: SpoolGuard,
 }
 
@@ -221,7 +167,7 @@ pub(crate) struct Spooled<T> {
 #[derive(Debug)]
 pub struct SpoolGuard {
     _path: TempPath,
-    _disk: DiskShare,
+    _disk: Share,
 }
 
 #[cfg(test)]
@@ -230,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    const KEY: ApiKeyId = ApiKeyId(1);
+    const CLIENT: ClientId = ClientId(1);
 
     fn open(directory: &Path) -> Spool {
         Spool::open(directory, u64::MAX).unwrap()
@@ -241,8 +187,8 @@ mod tests {
         fs::read_dir(spool.folder.path()).unwrap().count() - 1
     }
 
-    async fn finish(writer: SpoolWriter) -> Result<Spooled<Vec<u8>>, SpoolError> {
-        writer.finish(|path| fs::read(path)).await
+    async fn finish(writer: SpoolWriter) -> Result<Spooled, SpoolError> {
+        writer.finish(|path| fs::read(path).map(|_| Content::Other(None))).await
     }
 
     #[actix_web::test]
@@ -251,7 +197,7 @@ mod tests {
         let spool = open(directory.path());
         let sizes = [0, 1, BLOCK_SIZE - 1, BLOCK_SIZE, BLOCK_SIZE + 1, 2 * BLOCK_SIZE + 7];
         for (size, piece) in sizes.into_iter().flat_map(|size| [(size, 1_000), (size, 300_000)]) {
-            let mut writer = spool.create(KEY);
+            let mut writer = spool.create(CLIENT);
             let content: Vec<u8> = (0..=250).cycle().take(size).collect();
             for chunk in content.chunks(piece) {
                 writer.write(Bytes::copy_from_slice(chunk)).await.unwrap();
@@ -260,7 +206,7 @@ mod tests {
             let spooled = finish(writer).await.unwrap();
             assert_eq!(spooled.file.size, size as u64);
             assert_eq!(spooled.file.sha256.0, <[u8; 32]>::from(Sha256::digest(&content)));
-            assert!(spooled.checked == content && fs::read(&spooled.file.path).unwrap() == content);
+            assert!(fs::read(&spooled.file.path).unwrap() == content);
             drop(spooled);
             assert_eq!(files(&spool), 0);
         }
@@ -270,7 +216,7 @@ mod tests {
     async fn failed_write_fails_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let spool = open(directory.path());
-        let mut writer = spool.create(KEY);
+        let mut writer = spool.create(CLIENT);
         fs::remove_dir_all(spool.folder.path()).unwrap();
         writer.write(Bytes::from(vec![0; BLOCK_SIZE])).await.unwrap();
         assert!(writer.write(Bytes::from_static(b"more")).await.is_err());
@@ -284,37 +230,37 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::open(directory.path(), 4_000).unwrap();
         let bytes = |size| Bytes::from(vec![0; size]);
-        let mut writers = [1, 2].map(|key| spool.create(ApiKeyId(key)));
+        let mut writers = [1, 2].map(|client| spool.create(ClientId(client)));
         for writer in &mut writers {
             writer.write(bytes(2_000)).await.unwrap();
         }
-        assert!(matches!(spool.create(ApiKeyId(3)).write(bytes(1)).await, Err(SpoolError::Full)));
+        assert!(matches!(spool.create(ClientId(3)).write(bytes(1)).await, Err(SpoolError::Full)));
         let [writer, _other] = writers;
         let spooled = finish(writer).await.unwrap();
         assert_eq!(spool.used(), 4_000);
         drop(spooled);
         assert_eq!(spool.used(), 2_000);
-        assert!(spool.create(ApiKeyId(3)).write(bytes(2_000)).await.is_ok());
+        assert!(spool.create(ClientId(3)).write(bytes(2_000)).await.is_ok());
     }
 
     #[actix_web::test]
-    async fn key_has_at_most_half_of_the_disk_space() {
+    async fn client_has_at_most_half_of_the_disk_space() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::open(directory.path(), 4_000).unwrap();
-        let mut writer = spool.create(KEY);
+        let mut writer = spool.create(CLIENT);
         writer.write(Bytes::from(vec![0; 2_000])).await.unwrap();
-        for other in [&mut writer, &mut spool.create(KEY)] {
+        for other in [&mut writer, &mut spool.create(CLIENT)] {
             let more = other.write(Bytes::from_static(b"1")).await;
             assert!(matches!(more, Err(SpoolError::Full)));
         }
-        assert!(spool.create(ApiKeyId(2)).write(Bytes::from(vec![0; 2_000])).await.is_ok());
+        assert!(spool.create(ClientId(2)).write(Bytes::from(vec![0; 2_000])).await.is_ok());
     }
 
     #[actix_web::test]
     async fn dropped_upload_leaves_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let spool = open(directory.path());
-        let mut writer = spool.create(KEY);
+        let mut writer = spool.create(CLIENT);
         for _ in 0..2 {
             writer.write(Bytes::from(vec![0; BLOCK_SIZE])).await.unwrap();
         }

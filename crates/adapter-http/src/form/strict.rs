@@ -1,39 +1,46 @@
-//! Makes a form safe for actix-multipart, which may end a part where RFC 2046 does not:
+//! Makes a form safe for actix-multipart, which may end a part where RFC 2046 does not, and which
+//! knows less of its grammar:
 //!
 //! - It trusts the `Content-Length` of a part. RFC 7578, section 4.8, says that it must be ignored,
 //!   and clients send wrong ones.
 //! - It ends a part at a boundary after a lone carriage return, and drops the rest of that line.
+//! - It does not know blanks behind a boundary, and folded headers.
 //!
 //! So a document could be stored short. A boundary right after the headers of a part is rejected,
 //! too: it may end an empty part, but actix-multipart takes it and the next part for content.
 
 use std::{
-    io,
+    io, mem,
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
 use actix_web::error::PayloadError;
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use futures_util::{Stream, StreamExt as _};
 use memchr::memmem::{self, Finder};
 
-/// Maximum length of a part's headers.
+/// Maximum length of a part's headers, and of the blanks behind a boundary.
 const MAX_HEADERS: usize = 16 * 1024;
 /// A header that actix-multipart must not see.
 const CONTENT_LENGTH: &[u8] = b"content-length";
 
-/// A form whose parts end at their boundaries only. It passes on every byte but those of
-/// [`CONTENT_LENGTH`].
+/// A form whose parts end at their boundaries only. It passes on every byte of their contents.
 pub(super) struct StrictForm<S> {
     form: S,
+    /// Whether the form has ended.
+    ended: bool,
     /// Finds a boundary, without its line ends.
     boundary: Finder<'static>,
     state: State,
+    /// The number of the part, from 1; 0 in the preamble.
+    part: usize,
     /// Whether no byte of the preamble or of the content was passed on yet.
     at_start: bool,
     /// Bytes that have arrived and were not passed on.
     held: BytesMut,
+    /// Passed on before them.
+    queued: &'static [u8],
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -44,103 +51,143 @@ enum State {
     Headers,
     /// In the content of a part.
     Content,
-    /// After a boundary.
-    Boundary,
     /// After the last boundary, or where actix-multipart fails.
     Rest,
+}
+
+/// A boundary in the bytes that are held.
+enum Found {
+    /// From the first two dashes to the end of the line, and what it means.
+    Delimiter { start: usize, end: usize, is_last: bool },
+    /// None yet. So many bytes belong to none.
+    None(usize),
 }
 
 impl<S> StrictForm<S> {
     pub(super) fn new(form: S, boundary: &str) -> Self {
         Self {
             form,
+            ended: false,
             boundary: Finder::new(&format!("--{boundary}")).into_owned(),
             state: State::Preamble,
+            part: 0,
             at_start: true,
             held: BytesMut::new(),
+            queued: b"",
         }
     }
 
     /// Returns the next bytes to pass on; none if that needs more bytes.
     fn examined(&mut self) -> Result<Bytes, PayloadError> {
-        let (length, next) = match self.state {
-            State::Preamble | State::Content => match self.delimiter_end()? {
-                Some(end) if self.state == State::Preamble => (end, State::Headers),
-                Some(end) => (end, State::Boundary),
-                // The others may belong to a delimiter, with the line ends around it.
-                None => {
-                    let kept = self.boundary.needle().len() + 4;
-                    (self.held.len().saturating_sub(kept), self.state)
+        if !self.queued.is_empty() {
+            return Ok(Bytes::from_static(mem::take(&mut self.queued)));
+        }
+        let in_preamble = self.state == State::Preamble;
+        match self.state {
+            State::Preamble | State::Content => match self.delimiter()? {
+                Found::Delimiter { start, end, is_last } => {
+                    // The blanks behind the boundary, and the preamble, are left out.
+                    let boundary_end = start + self.boundary.needle().len();
+                    let mut passed = self.held.split_to(end);
+                    passed.truncate(boundary_end);
+                    if in_preamble {
+                        passed.advance(start);
+                    }
+                    self.state = if is_last { State::Rest } else { State::Headers };
+                    self.part += 1;
+                    self.queued = if is_last { b"--\r\n" } else { b"\r\n" };
+                    Ok(passed.freeze())
+                }
+                Found::None(length) => {
+                    self.at_start &= length == 0;
+                    let passed = self.held.split_to(length).freeze();
+                    Ok(if in_preamble { Bytes::new() } else { passed })
                 }
             },
-            State::Boundary => match self.held[..] {
-                [b'\r', b'\n', ..] => (2, State::Headers),
-                [] | [b'\r'] => (0, State::Boundary),
-                _ => (self.held.len(), State::Rest),
-            },
-            State::Headers => match self.headers_end()? {
-                Some(end) => (end, State::Content),
-                None => (0, State::Headers),
-            },
-            State::Rest => (self.held.len(), State::Rest),
-        };
-        self.at_start = self.state != next || (self.at_start && length == 0);
-        self.state = next;
-        Ok(self.held.split_to(length).freeze())
+            State::Headers => self.headers(),
+            State::Rest => Ok(self.held.split().freeze()),
+        }
     }
 
-    /// Returns where the next delimiter ends.
-    fn delimiter_end(&self) -> Result<Option<usize>, PayloadError> {
-        let in_content = self.state == State::Content;
-        for at in self.boundary.find_iter(&self.held) {
-            let end = at + self.boundary.needle().len();
-            match (&self.held[..at], &self.held[end..]) {
-                ([], _) if self.at_start && in_content => {
-                    return Err(malformed("a boundary follows the headers of a part"));
+    fn malformed(&self, reason: &str) -> PayloadError {
+        let detail = format!("Part {} of the form cannot be read: {reason}.", self.part);
+        PayloadError::Io(io::Error::new(io::ErrorKind::InvalidData, detail))
+    }
+
+    /// Searches the next delimiter.
+    fn delimiter(&self) -> Result<Found, PayloadError> {
+        let (in_content, length) = (self.state == State::Content, self.boundary.needle().len());
+        for start in self.boundary.find_iter(&self.held) {
+            let begins_line = match &self.held[..start] {
+                [] if self.at_start && in_content => {
+                    return Err(self.malformed("a boundary follows its headers"));
                 }
-                ([.., b'\r'], _) if in_content => {
-                    return Err(malformed(
-                        "a boundary follows a carriage return without a line feed",
-                    ));
+                [] => self.at_start,
+                [.., b'\r', b'\n'] => true,
+                [.., b'\n'] => !in_content,
+                [.., b'\r'] if in_content => {
+                    return Err(
+                        self.malformed("a boundary follows a carriage return without a line feed")
+                    );
                 }
-                ([.., b'\r', b'\n'], _) if in_content => return Ok(Some(end)),
-                (before, after) if !in_content => {
-                    let begins_line =
-                        before.ends_with(b"\n") || (before.is_empty() && self.at_start);
-                    match after {
-                        [b'\r', b'\n', ..] if begins_line => return Ok(Some(end + 2)),
-                        // actix-multipart would skip the part behind it.
-                        [b' ' | b'\t', ..] if begins_line => {
-                            return Err(malformed("blanks follow the first boundary"));
-                        }
-                        _ => {}
-                    }
+                _ => false,
+            };
+            if !begins_line {
+                continue;
+            }
+            let after = &self.held[start + length..];
+            let (is_last, line) = after.strip_prefix(b"--").map_or((false, after), |it| (true, it));
+            let blanks = line.iter().take_while(|byte| b" \t".contains(byte)).count();
+            let line = &line[blanks..];
+            let end = self.held.len() - line.len();
+            match line {
+                [b'\r', b'\n', ..] => {
+                    return Ok(Found::Delimiter { start, end: end + 2, is_last });
+                }
+                [] if is_last && self.ended => return Ok(Found::Delimiter { start, end, is_last }),
+                [] | [b'\r' | b'-'] if end - start > length + MAX_HEADERS => {
+                    return Err(self.malformed("too many blanks follow a boundary"));
+                }
+                [] | [b'\r' | b'-'] if !self.ended => {
+                    return Ok(Found::None(start.saturating_sub(2)));
+                }
+                _ if in_content => {
+                    return Err(self.malformed("a line of it begins like a boundary"));
                 }
                 _ => {}
             }
         }
-        Ok(None)
+        // The others may belong to a delimiter.
+        let possible = if self.ended { 0 } else { length + 2 };
+        Ok(Found::None(self.held.len().saturating_sub(possible)))
     }
 
-    /// Returns where the headers of a part end, and renames those with its length.
-    fn headers_end(&mut self) -> Result<Option<usize>, PayloadError> {
+    /// Returns the headers of a part, without line breaks in them and without its length.
+    fn headers(&mut self) -> Result<Bytes, PayloadError> {
         let end = memmem::find(&self.held, b"\r\n\r\n");
         if end.unwrap_or(self.held.len().saturating_sub(3)) > MAX_HEADERS {
-            return Err(malformed("the headers of a part are too long"));
+            return Err(self.malformed("its headers are too long"));
         }
-        let Some(end) = end.map(|end| end + 4) else { return Ok(None) };
-        for line in self.held[..end].split_inclusive_mut(|byte| *byte == b'\n') {
+        let Some(end) = end.map(|end| end + 4) else { return Ok(Bytes::new()) };
+        let mut headers = Vec::with_capacity(end);
+        for line in self.held.split_to(end).split_inclusive(|byte| *byte == b'\n') {
             if !line.ends_with(b"\r\n") {
-                return Err(malformed("a header line ends without a carriage return"));
+                return Err(self.malformed("a header line ends without a carriage return"));
             }
+            let start = headers.len();
+            if line.starts_with(b" ") || line.starts_with(b"\t") {
+                headers.truncate(start.saturating_sub(2));
+            }
+            headers.extend_from_slice(line);
             if line
                 .get(..CONTENT_LENGTH.len())
-                .is_some_and(|name| name.eq_ignore_ascii_case(CONTENT_LENGTH))
+                .is_some_and(|it| it.eq_ignore_ascii_case(CONTENT_LENGTH))
             {
-                line[0] = b'x';
+                headers[start] = b'x';
             }
         }
-        Ok(Some(end))
+        (self.state, self.at_start) = (State::Content, true);
+        Ok(headers.into())
     }
 }
 
@@ -154,18 +201,16 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Stream for StrictFor
             if !bytes.is_empty() {
                 return Poll::Ready(Some(Ok(bytes)));
             }
+            if this.ended {
+                // actix-multipart reports the missing end.
+                return Poll::Ready(None);
+            }
             match ready!(this.form.poll_next_unpin(context)) {
                 Some(chunk) => this.held.extend_from_slice(&chunk?),
-                None if this.held.is_empty() => return Poll::Ready(None),
-                // actix-multipart reports the missing end.
-                None => this.state = State::Rest,
+                None => this.ended = true,
             }
         }
     }
-}
-
-fn malformed(reason: &'static str) -> PayloadError {
-    io::Error::new(io::ErrorKind::InvalidData, reason).into()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The text parts of the form.
 
+use std::collections::HashMap;
+
 use domain::order::OrderRequest;
 
 use crate::respond::problem::Problem;
@@ -31,25 +33,27 @@ pub(super) fn is_text_part(name: &str) -> bool {
     TEXT_PARTS.iter().any(|(text_part, _)| *text_part == name)
 }
 
-/// The text parts that have arrived, in the order of [`TEXT_PARTS`].
+/// The text parts that have arrived, by their names.
 #[derive(Default)]
-pub(super) struct TextParts([Option<String>; TEXT_PARTS.len()]);
+pub(super) struct TextParts(HashMap<&'static str, String>);
 
 impl TextParts {
     /// Adds a part. Ignores parts of other names.
     pub(super) fn add(&mut self, name: &str, text: String) -> Result<(), Problem> {
-        let position = TEXT_PARTS.iter().position(|(text_part, _)| *text_part == name);
-        match position.and_then(|position| self.0[position].replace(text)) {
+        let Some((name, _)) = TEXT_PARTS.iter().find(|(known, _)| *known == name) else {
+            return Ok(());
+        };
+        match self.0.insert(name, text) {
             None => Ok(()),
             Some(_) => Err(Problem::malformed(format!("The form has two parts {name}."))),
         }
     }
 
     /// A blank part counts as absent.
-    pub(super) fn into_request(self) -> Result<OrderRequest, Problem> {
+    pub(super) fn into_request(mut self) -> Result<OrderRequest, Problem> {
         let mut request = OrderRequest::default();
-        let sent = TEXT_PARTS.into_iter().zip(self.0);
-        for (name, text) in sent.filter_map(|((name, _), text)| Some((name, text?))) {
+        for (name, _) in TEXT_PARTS {
+            let Some(text) = self.0.remove(name) else { continue };
             request.add_part(name, text).map_err(|error| {
                 Problem::malformed(format!("The part {name} is not valid JSON: {error}."))
             })?;

@@ -8,7 +8,7 @@ use crate::state::Api;
 /// Registers the gauges. Fails if a name is already registered.
 #[expect(clippy::cast_precision_loss, reason = "these numbers are far below 2^53")]
 pub fn register_gauges(registry: &Registry, api: &web::Data<Api>) -> Result<(), prometheus::Error> {
-    let gauge = |name: &str, help: &str, read: fn(&Api) -> u64| {
+    let gauge = |name: &str, help: &str, read: fn(&Api) -> usize| {
         let api = api.clone();
         registry.register(Box::new(PullingGauge::new(
             name,
@@ -17,7 +17,7 @@ pub fn register_gauges(registry: &Registry, api: &web::Data<Api>) -> Result<(), 
         )?))
     };
     gauge("notary_orders_open_connections", "Open connections to the API.", |api| {
-        api.connections.open() as u64
+        api.connections.open()
     })?;
     gauge("notary_orders_spool_bytes", "Bytes of uploads in progress on disk.", |api| {
         api.spool.used()
@@ -25,6 +25,6 @@ pub fn register_gauges(registry: &Registry, api: &web::Data<Api>) -> Result<(), 
     gauge(
         "notary_orders_orders_in_progress",
         "Orders that are being created, with documents also those that arrive.",
-        |api| (api.concurrency.used() + api.uploads.used()) as u64,
+        |api| api.concurrency.used() + api.uploads.used(),
     )
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use actix_web::http::Method;
-use domain::order::OrderId;
+use domain::{appointment::ZoneDatabase, order::OrderId};
 use prometheus::{
     Histogram, HistogramVec, IntCounter, IntCounterVec, Registry, register_gauge_vec_with_registry,
     register_histogram_vec_with_registry, register_histogram_with_registry,
@@ -25,7 +25,7 @@ pub struct ApiMetrics {
     requests: IntCounterVec,
     pub(crate) problems: IntCounterVec,
     durations: HistogramVec,
-    orders: IntCounterVec,
+    pub(crate) orders: IntCounterVec,
     pub(crate) test_orders: IntCounterVec,
     pub(crate) duplicates: IntCounter,
     pub(crate) over_concurrency_limit: IntCounter,
@@ -43,18 +43,6 @@ pub struct ApiMetrics {
 /// Buckets of the duration of a request, in seconds.
 const DURATIONS: [f64; 15] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
-
-fn register_build_info(registry: &Registry) -> Result<(), prometheus::Error> {
-    register_gauge_vec_with_registry!(
-        "notary_orders_build_info",
-        "Always 1; the label has the version of the program.",
-        &["version"],
-        registry
-    )?
-    .with_label_values(&[env!("CARGO_PKG_VERSION")])
-    .set(1.0);
-    Ok(())
-}
 
 impl ApiMetrics {
     /// Registers the metrics. Fails if a name is already registered.
@@ -137,7 +125,22 @@ impl ApiMetrics {
                 &["field"],
             )?,
         };
-        register_build_info(registry)?;
+        for (name, help, version) in [
+            (
+                "notary_orders_build_info",
+                "Always 1; the label has the version of the program.",
+                env!("CARGO_PKG_VERSION"),
+            ),
+            (
+                "notary_orders_tzdata_info",
+                "Always 1; the label has the version of the time zone data.",
+                ZoneDatabase::current().version(),
+            ),
+        ] {
+            register_gauge_vec_with_registry!(name, help, &["version"], registry)?
+                .with_label_values(&[version])
+                .set(1.0);
+        }
         for operation in ["json", "multipart"] {
             metrics.orders.with_label_values(&[operation]);
             metrics.test_orders.with_label_values(&[operation]);
@@ -150,11 +153,6 @@ impl ApiMetrics {
         let method = known_method(method);
         self.requests.with_label_values(&[method, route, &status.to_string()]).inc();
         self.durations.with_label_values(&[route]).observe(duration.as_secs_f64());
-    }
-
-    pub(crate) fn created(&self, operation: &str, document_sizes: impl Iterator<Item = u64>) {
-        self.orders.with_label_values(&[operation]).inc();
-        self.stored(document_sizes);
     }
 
     /// Logs and counts documents that were stored without a scan.

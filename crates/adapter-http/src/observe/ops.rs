@@ -13,10 +13,7 @@ use std::{
 use actix_web::{HttpResponse, web};
 use domain::{
     orders::scan_documents::ScanDocuments,
-    ports::{
-        BlobStore, Clock, DeliveryQueue, OrderRepo, QueueStats, StoreError, WebhookQueue,
-        WebhookStats, error_chain,
-    },
+    ports::{BlobStore, Clock, DeliveryQueue, OrderRepo, StoreError, WebhookQueue, error_chain},
 };
 use futures_util::future::OptionFuture;
 use prometheus::{
@@ -24,6 +21,7 @@ use prometheus::{
     register_gauge_with_registry,
 };
 use serde::Serialize;
+use serde_json::json;
 use time::OffsetDateTime;
 use tokio::time::timeout;
 
@@ -33,13 +31,37 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// How many seconds the metrics report what `/readyz` has found. Load balancers ask more often.
 const READINESS_AGE: i64 = 60;
 
+/// The gauges of mails and webhooks: names, and what they count.
+const QUEUES: [(&str, &str); 8] = [
+    ("notary_orders_follow_ups_pending", "Pending mails in the whole queue."),
+    (
+        "notary_orders_events_pending",
+        "Events of orders whose deliveries are not in the queues yet.",
+    ),
+    ("notary_orders_follow_ups_buried", "Mails that failed for good and wait for an operator."),
+    (
+        "notary_orders_follow_up_oldest_age_seconds",
+        "Age of the oldest event or pending mail; 0 if there is none.",
+    ),
+    ("notary_orders_webhooks_pending", "Pending webhooks of enabled endpoints."),
+    ("notary_orders_webhooks_failed", "Webhooks of the last 30 days that failed for good."),
+    (
+        "notary_orders_webhook_oldest_age_seconds",
+        "Age of the oldest webhook without an attempt, of endpoints that do not fail.",
+    ),
+    ("notary_orders_webhook_endpoints_disabled", "Webhook endpoints that are disabled."),
+];
+
 /// What the operators' endpoints report on.
 pub struct Ops {
     clock: Arc<dyn Clock>,
     registry: Registry,
-    mails: MailGauges,
-    webhooks: WebhookGauges,
-    availability: Availability,
+    queues: Vec<Gauge>,
+    /// Which dependencies are available. Checking them costs an object in the document store, so
+    /// the metrics report what `/readyz` has found, and nothing if it was not asked lately.
+    available: GaugeVec,
+    /// When `/readyz` was asked, in seconds since 1970.
+    checked_at: AtomicI64,
     database_is_open: AtomicBool,
     /// Set when the service has started.
     dependencies: OnceLock<Dependencies>,
@@ -68,15 +90,20 @@ impl Ops {
         // It reads `/proc`, which other systems do not have.
         #[cfg(target_os = "linux")]
         registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
-        let mails = MailGauges::register(&registry)?;
-        let webhooks = WebhookGauges::register(&registry)?;
-        let availability = Availability::register(&registry)?;
+        let queue = |(name, help)| register_gauge_with_registry!(name, help, registry);
+        let queues = QUEUES.into_iter().map(queue).collect::<Result<_, _>>()?;
+        let available = register_gauge_vec_with_registry!(
+            "notary_orders_dependency_available",
+            "1 if a dependency is available; of all but the mail relay, what /readyz has found.",
+            &["dependency"],
+            registry
+        )?;
         Ok(Self {
             clock,
             registry,
-            mails,
-            webhooks,
-            availability,
+            queues,
+            available,
+            checked_at: AtomicI64::default(),
             database_is_open: AtomicBool::new(false),
             dependencies: OnceLock::new(),
             stopping: AtomicBool::new(false),
@@ -99,140 +126,31 @@ impl Ops {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    async fn measure_queue(&self) -> Result<(), StoreError> {
-        let Some(dependencies) = self.dependencies.get() else { return Ok(()) };
-        self.mails.set(&dependencies.queue.stats().await?, self.clock.now());
-        self.webhooks.set(&dependencies.webhooks.stats().await?, self.clock.now());
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is approximate")]
+    async fn measure_queues(&self, dependencies: &Dependencies) -> Result<(), StoreError> {
+        let mails = dependencies.queue.stats().await?;
+        let webhooks = dependencies.webhooks.stats().await?;
+        let now = self.clock.now();
+        let age = |oldest: Option<OffsetDateTime>| {
+            oldest.map_or(0.0, |at| (now - at).as_seconds_f64().max(0.0))
+        };
+        // In the order of `QUEUES`.
+        let values = [
+            mails.pending as f64,
+            mails.events as f64,
+            mails.failed as f64,
+            age(mails.oldest_created_at),
+            webhooks.pending as f64,
+            webhooks.failed as f64,
+            age(webhooks.oldest_untried_at),
+            webhooks.disabled_endpoints as f64,
+        ];
+        self.queues.iter().zip(values).for_each(|(gauge, value)| gauge.set(value));
         Ok(())
     }
-}
 
-fn gauge(registry: &Registry, name: &str, help: &str) -> Result<Gauge, prometheus::Error> {
-    register_gauge_with_registry!(name, help, registry)
-}
-
-/// Returns the age of the oldest item in seconds; 0 if there is none.
-fn age(oldest: Option<OffsetDateTime>, now: OffsetDateTime) -> f64 {
-    oldest.map_or(0.0, |at| (now - at).as_seconds_f64().max(0.0))
-}
-
-/// The gauges of events and mails.
-struct MailGauges {
-    events: Gauge,
-    pending: Gauge,
-    failed: Gauge,
-    oldest: Gauge,
-}
-
-impl MailGauges {
-    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let gauge = |name, help| gauge(registry, name, help);
-        Ok(Self {
-            pending: gauge(
-                "notary_orders_follow_ups_pending",
-                "Pending mails in the whole queue.",
-            )?,
-            events: gauge(
-                "notary_orders_events_pending",
-                "Events of orders whose deliveries are not in the queues yet.",
-            )?,
-            failed: gauge(
-                "notary_orders_follow_ups_buried",
-                "Mails that failed for good and wait for an operator.",
-            )?,
-            oldest: gauge(
-                "notary_orders_follow_up_oldest_age_seconds",
-                "Age of the oldest event or pending mail; 0 if there is none.",
-            )?,
-        })
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "a gauge is approximate")]
-    fn set(&self, stats: &QueueStats, now: OffsetDateTime) {
-        self.events.set(stats.events as f64);
-        self.pending.set(stats.pending as f64);
-        self.failed.set(stats.failed as f64);
-        self.oldest.set(age(stats.oldest_created_at, now));
-    }
-}
-
-/// The gauges of webhooks.
-struct WebhookGauges {
-    pending: Gauge,
-    failed: Gauge,
-    oldest: Gauge,
-    disabled: Gauge,
-}
-
-impl WebhookGauges {
-    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let gauge = |name, help| gauge(registry, name, help);
-        Ok(Self {
-            pending: gauge(
-                "notary_orders_webhooks_pending",
-                "Pending webhooks of enabled endpoints.",
-            )?,
-            failed: gauge(
-                "notary_orders_webhooks_failed",
-                "Webhooks of the last 30 days that failed for good.",
-            )?,
-            oldest: gauge(
-                "notary_orders_webhook_oldest_age_seconds",
-                "Age of the oldest webhook without an attempt, of endpoints that do not fail.",
-            )?,
-            disabled: gauge(
-                "notary_orders_webhook_endpoints_disabled",
-                "Webhook endpoints that are disabled.",
-            )?,
-        })
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "a gauge is approximate")]
-    fn set(&self, stats: &WebhookStats, now: OffsetDateTime) {
-        self.pending.set(stats.pending as f64);
-        self.failed.set(stats.failed as f64);
-        self.disabled.set(stats.disabled_endpoints as f64);
-        self.oldest.set(age(stats.oldest_untried_at, now));
-    }
-}
-
-/// Which dependencies are available. Checking them costs an object in the document store, so the
-/// metrics report what `/readyz` has found, and nothing if it was not asked lately.
-struct Availability {
-    gauge: GaugeVec,
-    /// When `/readyz` was asked, in seconds since 1970.
-    checked_at: AtomicI64,
-}
-
-impl Availability {
-    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let gauge = register_gauge_vec_with_registry!(
-            "notary_orders_dependency_available",
-            "1 if a dependency is available; of all but the mail relay, what /readyz has found.",
-            &["dependency"],
-            registry
-        )?;
-        Ok(Self { gauge, checked_at: AtomicI64::default() })
-    }
-
-    fn checked(&self, database: &str, documents: &str, scanner: Option<&str>, now: OffsetDateTime) {
-        self.set("database", database == "ok");
-        self.set("documents", documents == "ok");
-        if let Some(scanner) = scanner {
-            self.set("scanner", scanner == "ok");
-        }
-        self.checked_at.store(now.unix_timestamp(), Ordering::Relaxed);
-    }
-
-    fn update(&self, mail_is_available: bool, now: OffsetDateTime) {
-        if now.unix_timestamp() - self.checked_at.load(Ordering::Relaxed) > READINESS_AGE {
-            self.gauge.reset();
-        }
-        self.set("mail", mail_is_available);
-    }
-
-    fn set(&self, dependency: &str, is_available: bool) {
-        self.gauge.with_label_values(&[dependency]).set(f64::from(u8::from(is_available)));
+    fn set_available(&self, dependency: &str, is_available: bool) {
+        self.available.with_label_values(&[dependency]).set(f64::from(u8::from(is_available)));
     }
 }
 
@@ -252,13 +170,6 @@ struct Readiness {
     mail: &'static str,
 }
 
-/// The body of `/readyz` before the service has started.
-#[derive(Serialize)]
-struct Starting {
-    status: &'static str,
-    reason: &'static str,
-}
-
 pub(crate) async fn readyz(ops: web::Data<Ops>) -> HttpResponse {
     let Some(dependencies) = ops.dependencies.get() else {
         let reason = if ops.database_is_open.load(Ordering::Relaxed) {
@@ -266,7 +177,8 @@ pub(crate) async fn readyz(ops: web::Data<Ops>) -> HttpResponse {
         } else {
             "the database is being opened, and its schema updated"
         };
-        return HttpResponse::ServiceUnavailable().json(Starting { status: "starting", reason });
+        let starting = json!({ "status": "starting", "reason": reason });
+        return HttpResponse::ServiceUnavailable().json(starting);
     };
     let scan = dependencies.scan.as_ref();
     let (database, documents, scanner) = futures_util::join!(
@@ -274,7 +186,12 @@ pub(crate) async fn readyz(ops: web::Data<Ops>) -> HttpResponse {
         check("documents", dependencies.blobs.check()),
         OptionFuture::from(scan.map(|scan| check("scanner", scan.scanner.check())))
     );
-    ops.availability.checked(database, documents, scanner, ops.clock.now());
+    ops.set_available("database", database == "ok");
+    ops.set_available("documents", documents == "ok");
+    if let Some(scanner) = scanner {
+        ops.set_available("scanner", scanner == "ok");
+    }
+    ops.checked_at.store(ops.clock.now().unix_timestamp(), Ordering::Relaxed);
     // Without a scanner that must scan, orders with documents get 503, as without a bucket.
     let may_scan = scanner == Some("ok") || !scan.is_some_and(|scan| scan.required);
     let mail =
@@ -308,15 +225,20 @@ async fn check<E: std::error::Error>(
 
 pub(crate) async fn metrics(ops: web::Data<Ops>) -> HttpResponse {
     if let Some(dependencies) = ops.dependencies.get() {
-        let mail_is_available = dependencies.mail_is_available.load(Ordering::Relaxed);
-        ops.availability.update(mail_is_available, ops.clock.now());
-    }
-    // When the queue does not respond, its gauges keep their last values and the other metrics are
-    // still reported.
-    match timeout(TIMEOUT, ops.measure_queue()).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(error = error_chain(&error), "queue metrics not updated"),
-        Err(_) => tracing::warn!("queue metrics not updated: the query timed out"),
+        let checked_at = ops.checked_at.load(Ordering::Relaxed);
+        if ops.clock.now().unix_timestamp() - checked_at > READINESS_AGE {
+            ops.available.reset();
+        }
+        ops.set_available("mail", dependencies.mail_is_available.load(Ordering::Relaxed));
+        // When a queue does not respond, the gauges keep their last values and the other metrics
+        // are still reported.
+        match timeout(TIMEOUT, ops.measure_queues(dependencies)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(error = error_chain(&error), "queue metrics not updated");
+            }
+            Err(_) => tracing::warn!("queue metrics not updated: the query timed out"),
+        }
     }
     let mut text = Vec::new();
     let encoder = TextEncoder::new();

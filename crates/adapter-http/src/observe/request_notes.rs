@@ -3,13 +3,9 @@
 use std::{net::IpAddr, rc::Rc};
 
 use actix_web::{HttpMessage as _, HttpRequest, http::header::HeaderName};
-use domain::{
-    api_key::ApiKeyId,
-    order::OrderId,
-    orders::{add_documents::AddedDocuments, create_order::CreatedOrder},
-    ports::Entropy,
-    webhook::EndpointId,
-};
+use domain::{api_key::ApiKeyId, order::OrderId, ports::Entropy, webhook::EndpointId};
+
+use crate::access::rate_limit::Allowance;
 
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Maximum length of an id that a proxy has given.
@@ -65,81 +61,32 @@ impl From<&str> for RequestId {
     }
 }
 
-/// The order that a request created, changed or read.
-#[derive(Clone, Copy)]
-pub(crate) struct OrderNote {
-    pub(crate) order_id: i64,
-    /// What the request did, as the message of its log line.
-    pub(crate) message: &'static str,
+/// What handlers note about a request.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Notes {
+    /// What the request did, as the message of its log line; `None` if it was only answered.
+    pub(crate) message: Option<&'static str>,
+    pub(crate) api_key: Option<ApiKeyId>,
+    /// What is left of the quota of the key.
+    pub(crate) allowance: Option<Allowance>,
+    /// The address from which an authentication failed.
+    pub(crate) rejected_peer: Option<IpAddr>,
+    /// Whether the request exceeded a limit of requests in progress. It is counted and not logged,
+    /// because logging would increase the overload.
+    pub(crate) is_over_limit: bool,
+    /// The order that the request created, changed or read.
+    pub(crate) order: Option<OrderId>,
     /// Number of documents that the request stored.
     pub(crate) documents: Option<usize>,
     /// Position of the document that the request read.
     pub(crate) document: Option<u32>,
     /// Whether the request created a test order.
-    pub(crate) test: Option<bool>,
+    pub(crate) is_test: Option<bool>,
+    /// The webhook that the request managed.
+    pub(crate) webhook: Option<EndpointId>,
 }
 
-impl OrderNote {
-    /// Notes an order that was created, or whose creation is answered again.
-    pub(crate) fn created(CreatedOrder { stored, replayed, .. }: &CreatedOrder) -> Self {
-        let note = Self::read(stored.id, None);
-        if *replayed {
-            return Self { message: "order created before, answered again", ..note };
-        }
-        Self {
-            message: "order created",
-            documents: Some(stored.documents.len()),
-            test: Some(stored.is_test),
-            ..note
-        }
-    }
-
-    /// Notes an order that got documents, or whose addition is answered again.
-    pub(crate) fn added(
-        AddedDocuments { order_id, documents, replayed, .. }: &AddedDocuments,
-    ) -> Self {
-        let note = Self::read(*order_id, None);
-        if *replayed {
-            return Self { message: "documents added before, answered again", ..note };
-        }
-        Self { message: "documents added", documents: Some(documents.len()), ..note }
-    }
-
-    /// Notes an order that was read, or one of its documents.
-    pub(crate) fn read(order: OrderId, document: Option<u32>) -> Self {
-        Self { order_id: order.0, message: "answered", documents: None, document, test: None }
-    }
-
-    /// Leaves the note on a request.
-    pub(crate) fn leave(self, request: &HttpRequest) {
-        request.extensions_mut().insert(self);
-    }
+/// Notes something about a request.
+pub(crate) fn note(request: &HttpRequest, change: impl FnOnce(&mut Notes)) {
+    change(request.extensions_mut().get_or_insert_with(Notes::default));
 }
-
-/// The webhook that a request managed.
-#[derive(Clone, Copy)]
-pub(crate) struct WebhookNote {
-    pub(crate) id: EndpointId,
-    /// What the request did, as the message of its log line.
-    pub(crate) message: &'static str,
-}
-
-impl WebhookNote {
-    /// Leaves the note on a request.
-    pub(crate) fn leave(self, request: &HttpRequest) {
-        request.extensions_mut().insert(self);
-    }
-}
-
-/// The API key of a request.
-#[derive(Clone, Copy)]
-pub(crate) struct KeyNote(pub(crate) ApiKeyId);
-
-/// The address from which an authentication failed.
-#[derive(Clone, Copy)]
-pub(crate) struct RejectedPeer(pub(crate) IpAddr);
-
-/// Marks a request that exceeded the concurrency limit. It is counted and not logged, because
-/// logging would increase the overload.
-#[derive(Clone, Copy)]
-pub(crate) struct OverConcurrencyLimit;

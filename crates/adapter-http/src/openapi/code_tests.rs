@@ -31,11 +31,11 @@ use crate::{
     form::{self, TEXT_PARTS},
     orders::create::create_form,
     respond::{
-        paging::{DEFAULT_LIMIT, MAX_LIMIT},
+        list::{DEFAULT_LIMIT, MAX_LIMIT},
         problem::{FieldProblem, Problem, ProblemCode},
     },
     routes,
-    test_support::{NOW, Ports},
+    test_support::{NOW, Ports, body_of},
     webhooks::{
         problems::replay_in_progress,
         record::{DISABLED, ENABLED},
@@ -321,7 +321,7 @@ fn problems_are_those_of_the_service() {
         invalid_webhook(violation("/url", ViolationCode::NotAllowed, not_public)),
         invalid_webhook(violation("/since", ViolationCode::Required, "is required")),
         Problem::invalid(ProblemCode::ValidationFailed, vec![invalid_limit]),
-        bad_document(DocumentFault::ContentMismatch),
+        bad_document(DocumentFault::ContentMismatch(Some("RTF; save it as .docx or PDF"))),
         bad_document(DocumentFault::Encrypted),
         bad_document(DocumentFault::Infected),
         form::too_many_documents(limits),
@@ -333,6 +333,7 @@ fn problems_are_those_of_the_service() {
         OrderError::Duplicate { retry_after: 43 }.into(),
         OrderError::InProgress { retry_after: 5 }.into(),
         WebhooksError::Disabled.into(),
+        WebhooksError::NotConfigured.into(),
         replay_in_progress(),
         body::too_slow(),
         form::document_too_large("deed-of-trust.pdf", limits),
@@ -353,10 +354,7 @@ fn problems_are_those_of_the_service() {
     let documented = ProblemCode::ALL.iter().filter(|it| **it != ProblemCode::MethodNotAllowed);
     assert_eq!(codes, documented.map(|code| code.as_str()).collect());
     let expected = others.into_iter().map(|it| (it.code().as_str(), it)).chain(named);
-    let expected = expected.map(|(name, problem)| {
-        let request_id = "5a1c0e9d7b3f4a2286c0d1e5".into();
-        format!("{name} {}", serde_json::to_value(problem.body(&request_id)).unwrap())
-    });
+    let expected = expected.map(|(name, problem)| format!("{name} {}", body_of(&problem)));
     let shown = examples().into_iter().filter_map(|(path, _, example)| {
         let name = path.contains("problem+json").then(|| path.rsplit('/').next())??;
         Some(format!("{name} {example}"))

@@ -29,41 +29,30 @@ pub(crate) struct Asset {
     /// Path below [`DOCS`].
     path: &'static str,
     content_type: &'static str,
-    cache_control: &'static str,
-    content: Content,
+    /// As the program contains it. Vendored files are compressed.
+    content: &'static [u8],
+    /// Inflated once, for the first client that does not accept it compressed.
+    inflated: OnceLock<Bytes>,
 }
 
-/// The content of a file, as the program contains it.
-enum Content {
-    Plain(&'static [u8]),
-    /// Compressed. It is inflated once, for the first client that does not accept it so.
-    Gzip(&'static [u8], OnceLock<Bytes>),
-}
-
-/// Every file of the documentation.
+/// Every file of the documentation. The path of a vendored one contains its version.
 pub(crate) static FILES: [Asset; 4] = [
-    own("", "text/html; charset=utf-8", include_bytes!("../../assets/docs/index.html")),
-    own("/docs.js", "text/javascript; charset=utf-8", include_bytes!("../../assets/docs/docs.js")),
-    vendored(
+    file("", "text/html; charset=utf-8", include_bytes!("../../assets/docs/index.html")),
+    file("/docs.js", "text/javascript; charset=utf-8", include_bytes!("../../assets/docs/docs.js")),
+    file(
         "/swagger-ui-5.35.0/swagger-ui-bundle.js",
         "text/javascript; charset=utf-8",
         include_bytes!("../../assets/swagger-ui/swagger-ui-bundle.js.gz"),
     ),
-    vendored(
+    file(
         "/swagger-ui-5.35.0/swagger-ui.css",
         "text/css; charset=utf-8",
         include_bytes!("../../assets/swagger-ui/swagger-ui.css.gz"),
     ),
 ];
 
-const fn own(path: &'static str, content_type: &'static str, content: &'static [u8]) -> Asset {
-    Asset { path, content_type, cache_control: "no-store", content: Content::Plain(content) }
-}
-
-/// The path of a vendored file contains its version, so its content never changes.
-const fn vendored(path: &'static str, content_type: &'static str, content: &'static [u8]) -> Asset {
-    let cache_control = "public, max-age=31536000, immutable";
-    Asset { path, content_type, cache_control, content: Content::Gzip(content, OnceLock::new()) }
+const fn file(path: &'static str, content_type: &'static str, content: &'static [u8]) -> Asset {
+    Asset { path, content_type, content, inflated: OnceLock::new() }
 }
 
 /// Path with a slash, below the base path. It redirects to the page, because the links of the page
@@ -74,6 +63,11 @@ pub(crate) async fn redirect() -> HttpResponse {
     HttpResponse::PermanentRedirect().insert_header((header::LOCATION, "../docs")).finish()
 }
 
+/// Leads from the base path with a slash to the page.
+pub(crate) async fn redirect_root() -> HttpResponse {
+    HttpResponse::Found().insert_header((header::LOCATION, "docs")).finish()
+}
+
 impl Asset {
     /// Returns the path below the base path.
     pub(crate) fn path(&self) -> String {
@@ -81,20 +75,22 @@ impl Asset {
     }
 
     pub(crate) fn response(&self, request: &HttpRequest) -> HttpResponse {
+        // The content of a vendored file never changes.
+        let cache_control =
+            if self.is_vendored() { "public, max-age=31536000, immutable" } else { "no-store" };
         let mut response = HttpResponse::Ok();
         response
             .content_type(self.content_type)
-            .insert_header((header::CACHE_CONTROL, self.cache_control))
+            .insert_header((header::CACHE_CONTROL, cache_control))
             .insert_header((header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY))
             .insert_header((header::REFERRER_POLICY, "no-referrer"))
             .insert_header((HeaderName::from_static("cross-origin-opener-policy"), "same-origin"))
             .insert_header((header::VARY, "accept-encoding"));
-        let content = match &self.content {
-            Content::Gzip(content, _) if accepts_gzip(request) => {
-                response.insert_header(ContentEncoding::Gzip);
-                Bytes::from_static(content)
-            }
-            content => content.plain(),
+        let content = if self.is_vendored() && accepts_gzip(request) {
+            response.insert_header(ContentEncoding::Gzip);
+            Bytes::from_static(self.content)
+        } else {
+            self.plain()
         };
         let size = content.len();
         let pieces = (0..size)
@@ -102,13 +98,16 @@ impl Asset {
             .map(move |at| Ok::<_, Infallible>(content.slice(at..size.min(at + PIECE))));
         response.body(SizedStream::new(size as u64, stream::iter(pieces)))
     }
-}
 
-impl Content {
+    fn is_vendored(&self) -> bool {
+        self.content.starts_with(b"\x1f\x8b")
+    }
+
     fn plain(&self) -> Bytes {
-        match self {
-            Self::Plain(content) => Bytes::from_static(content),
-            Self::Gzip(content, inflated) => inflated.get_or_init(|| inflate(content)).clone(),
+        if self.is_vendored() {
+            self.inflated.get_or_init(|| inflate(self.content)).clone()
+        } else {
+            Bytes::from_static(self.content)
         }
     }
 }
@@ -164,7 +163,7 @@ mod tests {
                 .collect();
             let content = FILES.iter().find(|file| file.path.ends_with(name)).map_or_else(
                 || std::fs::read(format!("{folder}/{name}")).unwrap().into(),
-                |file| file.content.plain(),
+                Asset::plain,
             );
             assert!(Sha256::digest(&content)[..] == published, "{name}");
         }
@@ -172,7 +171,7 @@ mod tests {
 
     #[test]
     fn page_links_the_served_files() {
-        let page = FILES[0].content.plain();
+        let page = FILES[0].plain();
         let page = std::str::from_utf8(&page).unwrap();
         for asset in &FILES[1..] {
             assert!(page.contains(&format!("\"docs{}\"", asset.path)), "{}", asset.path);
@@ -181,7 +180,7 @@ mod tests {
 
     #[actix_web::test]
     async fn files_are_compressed_for_clients_that_accept_gzip() {
-        let plain = FILES[2].content.plain();
+        let plain = FILES[2].plain();
         for (accepted, compressed) in [
             (Some("gzip, deflate, br, zstd"), true),
             (Some("*"), false),

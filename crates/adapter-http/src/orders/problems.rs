@@ -1,5 +1,7 @@
 //! The problem responses of requests about orders.
 
+use std::borrow::Cow;
+
 use domain::{
     document::{DocumentFault, MAX_DOCUMENTS_PER_ORDER},
     orders::order_error::{OrderError, Rejection},
@@ -72,13 +74,18 @@ fn rejected(Rejection { violations, documents, no_documents }: Rejection) -> Pro
     Problem::invalid(code, fields.chain(no_documents).chain(documents).collect())
 }
 
-fn describe(fault: DocumentFault) -> &'static str {
-    match fault {
+const MISMATCH: &str = "must have the content that its extension names";
+
+fn describe(fault: DocumentFault) -> Cow<'static, str> {
+    let text = match fault {
         DocumentFault::Empty => "must not be empty",
         DocumentFault::UnsupportedExtension => {
             "must be a PDF, DOC, DOCX, JPG, JPEG or PNG file and have its extension"
         }
-        DocumentFault::ContentMismatch => "must have the content that its extension names",
+        DocumentFault::ContentMismatch(None) => MISMATCH,
+        DocumentFault::ContentMismatch(Some(kind)) => {
+            return format!("{MISMATCH}, but is {kind}").into();
+        }
         DocumentFault::Encrypted => {
             "must not be encrypted: remove its password in Word, save it, and send it again"
         }
@@ -86,5 +93,6 @@ fn describe(fault: DocumentFault) -> &'static str {
         DocumentFault::TooLargeToScan => {
             "must be smaller: the malware scanner of the service does not accept its size"
         }
-    }
+    };
+    text.into()
 }

@@ -1,8 +1,5 @@
 //! The operations that read orders and their documents.
 
-pub(crate) mod download;
-pub(crate) mod list_documents;
 pub(crate) mod list_orders;
-pub(crate) mod list_query;
 pub(crate) mod read_document;
 pub(crate) mod read_order;

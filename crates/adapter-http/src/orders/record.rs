@@ -3,12 +3,11 @@
 use domain::{
     document::StoredDocument,
     order::{Money, OrderRequest, StoredOrder},
-    orders::add_documents::AddedDocuments,
 };
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::respond::instants::timestamp;
+use crate::{orders::path, respond::instants::timestamp};
 
 /// An order.
 #[derive(Serialize)]
@@ -48,12 +47,6 @@ impl<'a> OrderRecord<'a> {
     /// Returns the record of an order, and states the number of its documents.
     pub(crate) fn new(stored: &'a StoredOrder, documents: Option<usize>) -> Self {
         let order = &stored.order;
-        let created_at = timestamp(stored.created_at);
-        // Both instants of a new order are the same, so it is formatted once.
-        let updated_at = match stored.updated_at {
-            at if at == stored.created_at => created_at.clone(),
-            at => timestamp(at),
-        };
         Self {
             order_id: stored.id.0,
             file_number: order.file_number.as_str(),
@@ -67,88 +60,48 @@ impl<'a> OrderRecord<'a> {
             invoice_fee: order.signing.invoice.fee.map(Money::to_json),
             notary_pay: order.signing.invoice.notary_pay.map(Money::to_json),
             documents_uploaded: documents,
-            created_at,
-            updated_at,
+            created_at: timestamp(stored.created_at),
+            updated_at: timestamp(stored.updated_at),
         }
     }
 }
 
 /// An order with everything that is known of it.
 #[derive(Serialize)]
-pub(super) struct WholeOrder<'a> {
+struct WholeOrder<'a> {
     #[serde(flatten)]
     record: OrderRecord<'a>,
     details: OrderRequest,
-    documents: Vec<DocumentRecord<'a>>,
+    documents: Vec<Value>,
 }
 
-impl<'a> WholeOrder<'a> {
-    /// Returns the order. `documents_url` is the path of its documents.
-    pub(super) fn new(stored: &'a StoredOrder, documents_url: &str) -> Self {
-        Self {
-            record: OrderRecord::new(stored, Some(stored.documents.len())),
-            details: OrderRequest::of(&stored.order),
-            documents: document_records(&stored.documents, 0, documents_url).collect(),
-        }
+/// Returns an order as a client reads it: record, details and records of documents.
+pub fn whole_order<'a>(stored: &'a StoredOrder, base_path: &str) -> impl Serialize + use<'a> {
+    let documents_url = path::of_documents(base_path, stored.id);
+    WholeOrder {
+        record: OrderRecord::new(stored, Some(stored.documents.len())),
+        details: OrderRequest::of(&stored.order),
+        documents: document_records(&stored.documents, 0, &documents_url).collect(),
     }
-}
-
-/// A document of an order.
-#[derive(Serialize)]
-pub(crate) struct DocumentRecord<'a> {
-    /// Position of the document in its order, from 0. It never changes.
-    position: u32,
-    /// Sanitized file name: ASCII letters, digits, `.`, `-`, `_`.
-    name: &'a str,
-    /// File name as the client sent it.
-    name_as_sent: &'a str,
-    /// Media type of the detected format.
-    media_type: &'a str,
-    /// Size in bytes.
-    size: u64,
-    /// SHA-256 of the bytes, in hexadecimal digits.
-    sha256: String,
-    /// When the document was stored: RFC 3339 in UTC, with microseconds.
-    created_at: String,
-    /// Path of the bytes.
-    url: String,
 }
 
 /// Returns the records of documents, of which the first has the position `first`. `url` is the path
 /// of the order's documents.
-pub(super) fn document_records<'a>(
-    documents: &'a [StoredDocument],
+pub(super) fn document_records(
+    documents: &[StoredDocument],
     first: u32,
     url: &str,
-) -> impl Iterator<Item = DocumentRecord<'a>> {
-    (first..).zip(documents).map(move |(position, document)| DocumentRecord {
-        position,
-        name: &document.name,
-        name_as_sent: &document.name_as_sent,
-        media_type: &document.media_type,
-        size: document.size,
-        sha256: document.sha256.to_string(),
-        created_at: timestamp(document.created_at),
-        url: format!("{url}/{position}"),
+) -> impl Iterator<Item = Value> {
+    (first..).zip(documents).map(move |(position, document)| {
+        json!({
+            "position": position,
+            "name": document.name,
+            "name_as_sent": document.name_as_sent,
+            "media_type": document.media_type,
+            "size": document.size,
+            "sha256": document.sha256.to_string(),
+            "created_at": timestamp(document.created_at),
+            "url": format!("{url}/{position}"),
+        })
     })
-}
-
-/// The answer to added documents.
-#[derive(Serialize)]
-pub(super) struct AddedRecord<'a> {
-    order_id: i64,
-    documents_uploaded: u32,
-    documents: Vec<DocumentRecord<'a>>,
-}
-
-impl<'a> AddedRecord<'a> {
-    /// Returns the answer. `documents_url` is the path of the order's documents.
-    pub(super) fn new(added: &'a AddedDocuments, documents_url: &str) -> Self {
-        let AddedDocuments { order_id, range, documents, .. } = added;
-        Self {
-            order_id: order_id.0,
-            documents_uploaded: range.total(),
-            documents: document_records(documents, range.first_position, documents_url).collect(),
-        }
-    }
 }

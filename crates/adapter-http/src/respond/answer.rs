@@ -7,21 +7,22 @@ use futures_util::{FutureExt as _, future::LocalBoxFuture};
 
 use crate::{observe::request_notes::RequestId, respond::problem::Problem};
 
-/// The response of a handler. Boxed, because actix moves it several times and a handler's
-/// future has kilobytes.
-pub(crate) type Response = LocalBoxFuture<'static, HttpResponse>;
+/// The result of a handler.
+pub(crate) type Answer = Result<HttpResponse, Problem>;
 
-/// Runs a handler. A problem becomes a problem response, and a panic an internal one.
+/// Runs a handler. A problem becomes a problem response, and a panic an internal one. The future is
+/// boxed, because actix moves it several times and a handler's future has kilobytes.
 pub(crate) fn answer(
     request: HttpRequest,
-    handler: impl AsyncFnOnce(&HttpRequest) -> Result<HttpResponse, Problem> + 'static,
-) -> Response {
-    Box::pin(async move {
-        let outcome = AssertUnwindSafe(handler(&request)).catch_unwind().await;
+    handler: impl Future<Output = Answer> + 'static,
+) -> LocalBoxFuture<'static, HttpResponse> {
+    let handler = AssertUnwindSafe(handler).catch_unwind();
+    async move {
         // The panic hook has logged the panic.
-        let outcome = outcome.unwrap_or_else(|_| Err(Problem::internal()));
+        let outcome = handler.await.unwrap_or_else(|_| Err(Problem::internal()));
         outcome.unwrap_or_else(|problem| reject(&request, &problem))
-    })
+    }
+    .boxed_local()
 }
 
 /// Builds the response of a problem, and notes its code for the log and the metrics.

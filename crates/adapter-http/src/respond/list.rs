@@ -1,15 +1,176 @@
-//! The form of every list.
+//! Lists: the query that asks for a page, and the answer with links to the other pages.
+
+use std::borrow::Cow;
 
 use actix_web::{HttpRequest, HttpResponse};
+use domain::{order::ViolationCode, ports::Cursor};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde::Serialize;
 
 use crate::respond::{
     conditional,
-    paging::{Paging, Shown},
-    problem::Problem,
+    problem::{FieldProblem, Problem, ProblemCode},
 };
 
-/// A page of a list.
+/// Largest number of items on a page.
+pub(crate) const MAX_LIMIT: usize = 100;
+/// Number of items on a page, unless the client asks for another.
+pub(crate) const DEFAULT_LIMIT: usize = 20;
+/// Longest name of an unknown parameter that a problem repeats, in characters.
+pub(crate) const LONGEST_NAME: usize = 100;
+
+const LIMIT: &str = "limit";
+const STARTING_AFTER: &str = "starting_after";
+const ENDING_BEFORE: &str = "ending_before";
+const CURSORS: [&str; 2] = [STARTING_AFTER, ENDING_BEFORE];
+
+/// Code and detail of a parameter at fault.
+pub(crate) type Fault = (&'static str, Cow<'static, str>);
+
+/// The page that a client asks for.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Paging {
+    pub(crate) limit: usize,
+    cursor: Cursor<i64>,
+    /// The parameters that every page keeps: all but the cursor.
+    kept: Vec<(String, String)>,
+}
+
+impl Paging {
+    /// Reads the query of a URL. `filters` are the parameters that the list has besides its page,
+    /// which `read_filter` reads by name and value. Reports every parameter at fault.
+    pub(crate) fn parse(
+        query: &str,
+        filters: &[&str],
+        mut read_filter: impl FnMut(&str, &str) -> Result<(), Fault>,
+    ) -> Result<Self, Problem> {
+        let mut paging = Self { limit: DEFAULT_LIMIT, cursor: Cursor::Newest, kept: Vec::new() };
+        let (mut seen, mut errors) = (Vec::new(), Vec::new());
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let name = decode(name).unwrap_or_else(|| name.to_owned());
+            let is_filter = filters.contains(&name.as_str());
+            let read = if seen.contains(&name) {
+                Err(("repeated", "must be there once only".into()))
+            } else {
+                paging.read(&name, value, is_filter, &mut read_filter)
+            };
+            if let Err((code, detail)) = read {
+                let parameter: String = name.chars().take(LONGEST_NAME).collect();
+                errors.push(FieldProblem::of_parameter(parameter, code, detail));
+            }
+            seen.push(name);
+        }
+        if CURSORS.iter().all(|cursor| seen.iter().any(|name| name == cursor)) {
+            let detail = "must not be together with starting_after";
+            errors.push(FieldProblem::of_parameter(ENDING_BEFORE, "conflict", detail));
+        }
+        if errors.is_empty() {
+            Ok(paging)
+        } else {
+            Err(Problem::invalid(ProblemCode::ValidationFailed, errors))
+        }
+    }
+
+    fn read(
+        &mut self,
+        name: &str,
+        value: &str,
+        is_filter: bool,
+        read_filter: &mut impl FnMut(&str, &str) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let value = decode(value)
+            .ok_or_else(|| fault(ViolationCode::InvalidCharacters, "must be UTF-8"))?;
+        let text = value.trim();
+        let is_known = is_filter || name == LIMIT || CURSORS.contains(&name);
+        match name {
+            _ if is_known && text.is_empty() => {
+                return Err(fault(ViolationCode::Blank, "must not be blank"));
+            }
+            _ if is_filter => read_filter(name, text)?,
+            LIMIT => self.limit = limit(text)?,
+            STARTING_AFTER => self.cursor = Cursor::OlderThan(identifier(text)?),
+            ENDING_BEFORE => self.cursor = Cursor::NewerThan(identifier(text)?),
+            _ => return Err(("unknown_parameter", "is no parameter of this path".into())),
+        }
+        if !CURSORS.contains(&name) {
+            self.kept.push((name.to_owned(), value));
+        }
+        Ok(())
+    }
+
+    /// Returns where the page begins.
+    pub(crate) fn cursor<Id>(&self, id: impl FnOnce(i64) -> Id) -> Cursor<Id> {
+        match self.cursor {
+            Cursor::Newest => Cursor::Newest,
+            Cursor::OlderThan(item) => Cursor::OlderThan(id(item)),
+            Cursor::NewerThan(item) => Cursor::NewerThan(id(item)),
+        }
+    }
+
+    fn is_toward_newer(&self) -> bool {
+        matches!(self.cursor, Cursor::NewerThan(_))
+    }
+
+    /// Reports that the cursor is no item of the list.
+    pub(crate) fn unknown_cursor(&self, code: &'static str, detail: &'static str) -> Problem {
+        let parameter = if self.is_toward_newer() { ENDING_BEFORE } else { STARTING_AFTER };
+        let error = FieldProblem::of_parameter(parameter, code, detail);
+        Problem::invalid(ProblemCode::ValidationFailed, vec![error])
+    }
+
+    /// Returns the value of `Link` (RFC 8288) of a page from the newest to the oldest item; `None` if
+    /// there is no other page.
+    fn links(
+        &self,
+        path: &str,
+        (newest, oldest): (i64, i64),
+        (has_older, has_newer): (bool, bool),
+    ) -> Option<String> {
+        let kept = self.kept.iter().map(|(name, value)| {
+            format!("{name}={}&", utf8_percent_encode(value, NON_ALPHANUMERIC))
+        });
+        let page = format!("{path}?{}", kept.collect::<String>());
+        let next = format!("<{page}{STARTING_AFTER}={oldest}>; rel=\"next\"");
+        let prev = format!("<{page}{ENDING_BEFORE}={newest}>; rel=\"prev\"");
+        match (has_older, has_newer) {
+            (true, true) => Some(format!("{next}, {prev}")),
+            (true, false) => Some(next),
+            (false, true) => Some(prev),
+            (false, false) => None,
+        }
+    }
+}
+
+/// Decodes a part of the query; `None` if it is not UTF-8.
+fn decode(text: &str) -> Option<String> {
+    let text = text.replace('+', " ");
+    percent_decode_str(&text).decode_utf8().ok().map(Cow::into_owned)
+}
+
+/// Returns the fault of a parameter.
+pub(crate) fn fault(code: ViolationCode, detail: &'static str) -> Fault {
+    (code.as_str(), detail.into())
+}
+
+fn limit(text: &str) -> Result<usize, Fault> {
+    let limit = digits(text).and_then(|digits| digits.parse().ok());
+    limit.filter(|limit| (1..=MAX_LIMIT).contains(limit)).ok_or_else(|| {
+        let detail = format!("must be an integer from 1 to {MAX_LIMIT}");
+        (ViolationCode::OutOfRange.as_str(), detail.into())
+    })
+}
+
+fn identifier(text: &str) -> Result<i64, Fault> {
+    let id = digits(text).and_then(|digits| digits.parse().ok()).filter(|id| *id > 0);
+    id.ok_or_else(|| fault(ViolationCode::InvalidFormat, "must be the identifier of an item"))
+}
+
+/// Returns the text if it has decimal digits only. `parse` alone accepts a sign.
+fn digits(text: &str) -> Option<&str> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then_some(text)
+}
+
 #[derive(Serialize)]
 struct List<T> {
     object: &'static str,
@@ -28,16 +189,18 @@ pub(crate) fn whole<T: Serialize>(
     conditional::json(request, &list, None)
 }
 
-/// Answers with a page of the list at `url`, and with links to the other pages.
+/// Answers with a page of the list at `url`, and with links to older and to newer pages, if there are
+/// any. The newest item comes first; each has its identifier beside it.
 pub(crate) fn page<T: Serialize>(
     request: &HttpRequest,
     url: String,
     paging: &Paging,
-    shown: Shown,
-    data: impl Iterator<Item = T>,
+    (has_older, has_newer): (bool, bool),
+    items: impl Iterator<Item = (i64, T)>,
 ) -> Result<HttpResponse, Problem> {
-    let links = paging.links(&url, shown);
-    let has_more = paging.has_more(shown);
-    let list = List { object: "list", url, has_more, data: data.collect() };
-    conditional::json(request, &list, links)
+    let (ids, data): (Vec<i64>, Vec<T>) = items.unzip();
+    let ends = ids.first().copied().zip(ids.last().copied());
+    let links = ends.and_then(|ends| paging.links(&url, ends, (has_older, has_newer)));
+    let has_more = if paging.is_toward_newer() { has_newer } else { has_older };
+    conditional::json(request, &List { object: "list", url, has_more, data }, links)
 }

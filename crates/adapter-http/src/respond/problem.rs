@@ -133,30 +133,31 @@ impl Problem {
 
     /// Reports missing or malformed credentials (RFC 6750, section 3).
     pub(crate) fn unauthorized(detail: &'static str) -> Self {
-        Self::new(ProblemCode::Unauthorized, detail)
-            .with_header(header::WWW_AUTHENTICATE, r#"Bearer realm="notary-orders""#)
+        Self::challenge(ProblemCode::Unauthorized, detail, "")
     }
 
     /// Reports a key that is unknown, expired or revoked (RFC 6750, section 3.1).
     pub(crate) fn invalid_token() -> Self {
-        let challenge = r#"Bearer realm="notary-orders", error="invalid_token""#;
-        Self::new(ProblemCode::Unauthorized, "The API key is unknown, expired or revoked.")
-            .with_header(header::WWW_AUTHENTICATE, challenge)
+        let detail = "The API key is unknown, expired or revoked.";
+        Self::challenge(ProblemCode::Unauthorized, detail, r#", error="invalid_token""#)
     }
 
     /// Reports a request that the key does not permit (RFC 6750, section 3.1).
     pub(crate) fn insufficient_scope(detail: &'static str) -> Self {
-        let challenge = r#"Bearer realm="notary-orders", error="insufficient_scope""#;
-        Self::new(ProblemCode::Forbidden, detail).with_header(header::WWW_AUTHENTICATE, challenge)
+        Self::challenge(ProblemCode::Forbidden, detail, r#", error="insufficient_scope""#)
     }
 
     /// Reports a request for which the key lacks a scope (RFC 6750, section 3.1).
     pub(crate) fn missing_scope(scope: Scope) -> Self {
         let scope = scope.as_str();
-        let challenge =
-            format!(r#"Bearer realm="notary-orders", error="insufficient_scope", scope="{scope}""#);
-        Self::new(ProblemCode::Forbidden, format!("The API key does not have the scope {scope}."))
-            .with_header(header::WWW_AUTHENTICATE, challenge)
+        let detail = format!("The API key does not have the scope {scope}.");
+        let error = format!(r#", error="insufficient_scope", scope="{scope}""#);
+        Self::challenge(ProblemCode::Forbidden, detail, &error)
+    }
+
+    fn challenge(code: ProblemCode, detail: impl Into<Cow<'static, str>>, error: &str) -> Self {
+        let challenge = format!(r#"Bearer realm="notary-orders"{error}"#);
+        Self::new(code, detail).with_header(header::WWW_AUTHENTICATE, challenge)
     }
 
     /// Reports an order or a document that the client does not have. The same for those of other
@@ -206,9 +207,13 @@ impl Problem {
         self.code
     }
 
-    /// Returns the body of the response.
-    pub(crate) fn body<'a>(&'a self, request: &'a RequestId) -> ProblemBody<'a> {
-        ProblemBody {
+    /// Builds the response.
+    pub(crate) fn response(&self, request: &RequestId) -> HttpResponse {
+        let mut response = HttpResponse::build(self.code.status());
+        if let Some((name, value)) = self.header.as_deref() {
+            response.insert_header((name, &**value));
+        }
+        response.content_type("application/problem+json").json(ProblemBody {
             r#type: self.code.type_uri(),
             title: self.code.title(),
             status: self.code.status().as_u16(),
@@ -217,17 +222,8 @@ impl Problem {
             request_id: request.as_str(),
             trace_id: request.trace(),
             errors: self.errors.as_deref(),
-            violated_policies: self.violated_policy.as_ref().map(std::slice::from_ref),
-        }
-    }
-
-    /// Builds the response.
-    pub(crate) fn response(&self, request: &RequestId) -> HttpResponse {
-        let mut response = HttpResponse::build(self.code.status());
-        if let Some((name, value)) = self.header.as_deref() {
-            response.insert_header((name, &**value));
-        }
-        response.content_type("application/problem+json").json(self.body(request))
+            violated_policies: self.violated_policy.map(|policy| [policy]),
+        })
     }
 }
 
@@ -243,7 +239,7 @@ impl From<StoreError> for Problem {
 
 /// The body of a problem response (RFC 9457, section 3).
 #[derive(Serialize)]
-pub(crate) struct ProblemBody<'a> {
+struct ProblemBody<'a> {
     /// URI of the kind of problem.
     r#type: Cow<'static, str>,
     /// The kind of problem, in words.
@@ -266,5 +262,5 @@ pub(crate) struct ProblemBody<'a> {
     errors: Option<&'a [FieldProblem]>,
     /// Names of the policies whose quota was exceeded, with `rate_limited`.
     #[serde(rename = "violated-policies", skip_serializing_if = "Option::is_none")]
-    violated_policies: Option<&'a [&'static str]>,
+    violated_policies: Option<[&'static str; 1]>,
 }

@@ -61,6 +61,9 @@ impl<T: Send + 'static> Future for RunToEnd<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let Some(mut work) = self.work.take() else { return Poll::Pending };
+        // The work may outlive the worker of actix, and then must not have its timers.
+        let runtime = self.tasks.runtime.clone();
+        let _entered = runtime.enter();
         let polled = work.poll_unpin(context);
         if polled.is_pending() {
             self.work = Some(work);

@@ -6,7 +6,7 @@
 use std::{
     any::Any,
     collections::HashMap,
-    net::{IpAddr, Shutdown},
+    net::{IpAddr, Shutdown, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
@@ -24,14 +24,14 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::access::peer;
+use crate::access::peer::{is_proxy, network};
 
 /// Longer than the 60 s of common load balancers, so that the balancer closes idle connections and
 /// never sends a request into a closing one.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// Maximum time without a request in progress. actix closes idle connections a second earlier.
 const MAX_IDLE: Duration = Duration::from_secs(76);
-/// Interval in which the watchdog looks at all connections.
+/// Interval in which the watchdog looks at a connection.
 const WATCH_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The open connections of the API.
@@ -44,8 +44,7 @@ pub struct Connections {
 
 #[derive(Debug, Default)]
 struct Open {
-    last_id: u64,
-    by_id: HashMap<u64, Weak<Connection>>,
+    count: usize,
     by_address: HashMap<IpAddr, usize>,
 }
 
@@ -58,93 +57,79 @@ impl Connections {
 
     /// Returns the number of open connections.
     pub(crate) fn open(&self) -> usize {
-        self.table().by_id.len()
+        self.table().count
     }
 
     fn table(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a connection of actix, or shuts it down if its address has too many.
+    /// Registers a connection of actix, or shuts it down if its address has too many, or if it
+    /// cannot be guarded.
     pub(crate) fn connected(self: &Arc<Self>, io: &dyn Any, data: &mut Extensions) {
         let plain = io.downcast_ref::<TcpStream>();
         let tls = || io.downcast_ref::<TlsStream<TcpStream>>().map(|tls| tls.get_ref().0);
         let Some(tcp) = plain.or_else(tls) else { return };
-        let (socket, peer) = (SockRef::from(tcp), tcp.peer_addr().ok());
-        let connection = socket.try_clone().ok();
-        if let Some(connection) = connection.and_then(|socket| self.register(socket, peer?.ip())) {
-            data.insert(connection);
-        } else {
-            // Requests that have arrived already must not be carried out.
-            data.insert(Refused);
+        let socket = SockRef::from(tcp);
+        let connection = self.register(socket.try_clone().ok(), tcp.peer_addr().ok());
+        if connection.must_close() {
             // The client may have closed it already.
             let _ = socket.shutdown(Shutdown::Both);
         }
+        data.insert(connection);
     }
 
-    /// Returns a connection, unless its address has too many.
-    fn register(self: &Arc<Self>, socket: Socket, peer: IpAddr) -> Option<Arc<Connection>> {
-        let peer = peer.to_canonical();
-        let is_exempt = peer.is_loopback() || peer::is_proxy(peer, &self.trusted_proxies);
-        let address = (!is_exempt).then(|| peer::network(peer));
+    fn register(
+        self: &Arc<Self>,
+        socket: Option<Socket>,
+        peer: Option<SocketAddr>,
+    ) -> Arc<Connection> {
+        let is_unguarded = socket.is_none() || peer.is_none();
+        let peer = peer.map(|peer| peer.ip().to_canonical());
+        let is_exempt =
+            |peer: &IpAddr| peer.is_loopback() || is_proxy(*peer, &self.trusted_proxies);
+        let address = peer.filter(|peer| !is_exempt(peer)).map(network);
         let mut open = self.table();
-        if let Some(address) = address {
+        let count = address.map_or(0, |address| {
             let count = open.by_address.entry(address).or_default();
-            if *count >= self.per_address {
-                return None;
-            }
             *count += 1;
-        }
-        open.last_id += 1;
-        let (id, connections) = (open.last_id, Arc::clone(self));
-        let state = Mutex::new(State { idle_since: Some(Instant::now()), ..State::default() });
-        let connection = Arc::new(Connection { connections, id, address, socket, state });
-        open.by_id.insert(id, Arc::downgrade(&connection));
-        Some(connection)
-    }
-
-    fn end_idle(&self) {
-        // Dropped without the lock, which the last reference to a connection takes.
-        let open: Vec<_> = self.table().by_id.values().filter_map(Weak::upgrade).collect();
-        for connection in open {
-            let mut state = connection.state();
-            if state.idle_since.is_some_and(|since| since.elapsed() > MAX_IDLE) {
-                connection.end(&mut state);
-            }
-        }
+            *count
+        });
+        open.count += 1;
+        let idle_since = Some(Instant::now());
+        let ended = is_unguarded || count > self.per_address;
+        let state = Mutex::new(State { idle_since, ended, answered: None });
+        let connections = Arc::clone(self);
+        let connection = Arc::new(Connection { connections, address, socket, state });
+        tokio::spawn(watch(Arc::downgrade(&connection)));
+        connection
     }
 }
 
-/// Ends connections without a request, until the service has dropped them all.
-pub(crate) async fn watch(connections: Weak<Connections>) {
-    while let Some(connections) = connections.upgrade() {
-        connections.end_idle();
-        drop(connections);
+/// Ends a connection that has no request for too long.
+async fn watch(connection: Weak<Connection>) {
+    while connection.upgrade().is_some_and(|connection| !connection.end_if_idle()) {
         sleep(WATCH_INTERVAL).await;
     }
 }
-
-/// A connection that its address had no permit for, or that cannot be guarded. Its requests find this
-/// in the data of their connection.
-pub(crate) struct Refused;
 
 /// A connection. Its requests find it in the data of their connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     connections: Arc<Connections>,
-    id: u64,
     /// `None` if the limit does not apply.
     address: Option<IpAddr>,
     /// A duplicate of the connection's socket.
-    socket: Socket,
+    socket: Option<Socket>,
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     /// `None` while a request is in progress.
     idle_since: Option<Instant>,
-    /// Whether the end of the last request is doubtful, so that no other may follow.
+    /// Whether no other request may be carried out: the connection was refused, or the end of the
+    /// last request is doubtful.
     ended: bool,
     /// Whether the last request was `HEAD`, until actix has begun all requests that it had decoded
     /// before it encoded the answer. The answer has the form of the last of these.
@@ -160,15 +145,31 @@ impl Connection {
     fn end(&self, state: &mut State) {
         state.ended = true;
         // The client may have closed it already.
-        let _ = self.socket.shutdown(Shutdown::Both);
+        let _ = self.socket.as_ref().map(|socket| socket.shutdown(Shutdown::Both));
     }
 
-    /// Marks a request as in progress. Returns `None` if it must not be carried out, because other
-    /// readers may see the end of the request before it elsewhere.
+    fn end_if_idle(&self) -> bool {
+        let mut state = self.state();
+        let is_idle = state.idle_since.is_some_and(|since| since.elapsed() > MAX_IDLE);
+        if is_idle {
+            self.end(&mut state);
+        }
+        is_idle
+    }
+
+    /// Returns whether the answer to a request must close the connection.
+    pub(crate) fn must_close(&self) -> bool {
+        self.state().ended
+    }
+
+    /// Marks a request as in progress. Returns `None` if it must not be carried out: the
+    /// connection was refused, or other readers may see the end of the request before it elsewhere.
     pub(crate) fn begin(self: &Arc<Self>, head: &RequestHead) -> Option<InProgress> {
         let is_head = head.method == Method::HEAD;
         let mut state = self.state();
-        if state.answered.is_some_and(|before| before != is_head) {
+        // An answer that says `close` cannot say `upgrade` instead.
+        let is_upgrade = head.upgrade() && !state.ended;
+        if state.answered.is_some_and(|before| before != is_head || is_upgrade) {
             // The answer before may have the wrong form. Then it is cut off.
             self.end(&mut state);
             return None;
@@ -181,14 +182,14 @@ impl Connection {
             || [header::UPGRADE, header::TRANSFER_ENCODING]
                 .iter()
                 .any(|name| head.headers.contains_key(name));
-        Some(InProgress { connection: Arc::clone(self), is_head, ends: state.ended })
+        Some(InProgress { connection: Arc::clone(self), is_head })
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
         let mut open = self.connections.table();
-        open.by_id.remove(&self.id);
+        open.count -= 1;
         if let Some(address) = self.address
             && let Some(count) = open.by_address.get_mut(&address)
         {
@@ -204,14 +205,6 @@ impl Drop for Connection {
 pub(crate) struct InProgress {
     connection: Arc<Connection>,
     is_head: bool,
-    ends: bool,
-}
-
-impl InProgress {
-    /// Returns whether the answer must close the connection.
-    pub(crate) fn must_close(&self) -> bool {
-        self.ends
-    }
 }
 
 impl Drop for InProgress {

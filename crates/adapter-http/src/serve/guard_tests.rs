@@ -1,7 +1,7 @@
 use std::net::{TcpListener, TcpStream};
 
 use actix_web::test::TestRequest;
-use tokio::{task::yield_now, time::advance};
+use tokio::task::yield_now;
 
 use super::*;
 
@@ -17,8 +17,13 @@ fn pair() -> (Socket, TcpStream) {
     (listener.accept().unwrap().0.into(), client)
 }
 
+fn register(connections: &Arc<Connections>, socket: Socket, address: &str) -> Arc<Connection> {
+    connections.register(Some(socket), Some(SocketAddr::new(address.parse().unwrap(), 4711)))
+}
+
+/// Opens a connection, unless the address has too many.
 fn open(connections: &Arc<Connections>, address: &str) -> Option<Arc<Connection>> {
-    connections.register(pair().0, address.parse().unwrap())
+    Some(register(connections, pair().0, address)).filter(|connection| !connection.must_close())
 }
 
 fn begin(connection: &Arc<Connection>, request: TestRequest) -> Option<InProgress> {
@@ -51,6 +56,17 @@ async fn address_has_a_limit_of_connections() {
 }
 
 #[tokio::test]
+async fn request_of_a_refused_connection_is_not_carried_out() {
+    let connections = connections();
+    let _held = [(); 2].map(|()| open(&connections, "203.0.113.1").unwrap());
+    let too_many = register(&connections, pair().0, "203.0.113.1");
+    let without_file = connections.register(None, Some("203.0.113.9:4711".parse().unwrap()));
+    for refused in [too_many, without_file] {
+        assert!(begin(&refused, TestRequest::default()).is_none() && refused.must_close());
+    }
+}
+
+#[tokio::test]
 async fn loopback_and_trusted_proxies_have_no_limit() {
     let connections = connections();
     for address in ["127.0.0.1", "::1", "192.0.2.7"] {
@@ -63,10 +79,9 @@ async fn loopback_and_trusted_proxies_have_no_limit() {
 async fn connection_without_request_ends_after_75_seconds() {
     let connections = connections();
     let (server, client) = pair();
-    let connection = connections.register(server, "203.0.113.1".parse().unwrap()).unwrap();
+    let connection = register(&connections, server, "203.0.113.1");
     let idle = async |time| {
-        advance(time).await;
-        connections.end_idle();
+        sleep(time).await;
         has_ended(&client)
     };
     assert!(!idle(KEEP_ALIVE).await);
@@ -74,7 +89,7 @@ async fn connection_without_request_ends_after_75_seconds() {
     assert!(!idle(10 * KEEP_ALIVE).await);
     drop(request);
     assert!(!idle(KEEP_ALIVE).await);
-    assert!(idle(Duration::from_secs(2)).await);
+    assert!(idle(2 * WATCH_INTERVAL).await);
 }
 
 #[tokio::test]
@@ -82,9 +97,10 @@ async fn no_request_follows_chunks_or_an_upgrade() {
     for header in [("transfer-encoding", "chunked"), ("upgrade", "h2c")] {
         let connections = connections();
         let connection = open(&connections, "203.0.113.1").unwrap();
-        assert!(!begin(&connection, TestRequest::default()).unwrap().must_close());
-        let last = begin(&connection, TestRequest::default().insert_header(header));
-        assert!(last.unwrap().must_close(), "{header:?}");
+        drop(begin(&connection, TestRequest::default()).unwrap());
+        assert!(!connection.must_close());
+        drop(begin(&connection, TestRequest::default().insert_header(header)).unwrap());
+        assert!(connection.must_close(), "{header:?}");
         assert!(begin(&connection, TestRequest::default()).is_none(), "{header:?}");
     }
 }
@@ -93,13 +109,26 @@ async fn no_request_follows_chunks_or_an_upgrade() {
 async fn head_behind_an_unsent_answer_ends_the_connection() {
     let connections = connections();
     let (server, client) = pair();
-    let connection = connections.register(server, "203.0.113.1".parse().unwrap()).unwrap();
-    let head = || TestRequest::default().method(Method::HEAD);
+    let connection = register(&connections, server, "203.0.113.1");
     drop(begin(&connection, TestRequest::default()).unwrap());
     drop(begin(&connection, TestRequest::default()).unwrap());
     yield_now().await;
-    drop(begin(&connection, head()).unwrap());
+    drop(begin(&connection, TestRequest::default().method(Method::HEAD)).unwrap());
     assert!(!has_ended(&client));
     assert!(begin(&connection, TestRequest::default()).is_none());
     assert!(has_ended(&client));
+}
+
+#[tokio::test]
+async fn upgrade_behind_an_unsent_answer_ends_the_connection() {
+    let (server, client) = pair();
+    let connection = register(&connections(), server, "203.0.113.1");
+    let upgrade =
+        || TestRequest::default().insert_header(("connection", "Upgrade, HTTP2-Settings"));
+    drop(begin(&connection, TestRequest::default()).unwrap());
+    assert!(begin(&connection, upgrade()).is_none() && has_ended(&client));
+    let connection = register(&connections(), pair().0, "203.0.113.1");
+    drop(begin(&connection, TestRequest::default()).unwrap());
+    yield_now().await;
+    assert!(begin(&connection, upgrade()).is_some() && connection.must_close());
 }

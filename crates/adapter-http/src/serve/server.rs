@@ -3,20 +3,18 @@
 use std::{io, net::TcpListener, sync::Arc, time::Duration};
 
 use actix_web::{
-    App, HttpServer,
-    dev::Server,
-    http::header,
-    middleware::{DefaultHeaders, from_fn},
+    App, Error, HttpServer,
+    body::MessageBody,
+    dev::{Server, ServiceRequest, ServiceResponse},
+    http::{ConnectionType, header},
+    middleware::{DefaultHeaders, Next, from_fn},
     web,
 };
 
 use crate::{
     observe::{observe, ops::Ops},
     routes,
-    serve::{
-        guard::{self, KEEP_ALIVE},
-        tls::Tls,
-    },
+    serve::{guard::KEEP_ALIVE, tls::Tls},
     state::Api,
 };
 
@@ -52,7 +50,6 @@ pub fn serve_api(
     grace: Duration,
 ) -> io::Result<Server> {
     let connections = Arc::clone(&api.connections);
-    tokio::spawn(guard::watch(Arc::downgrade(&connections)));
     let handshakes = tls.clone();
     let server = HttpServer::new(move || {
         let observed = api.clone();
@@ -75,18 +72,22 @@ pub fn serve_api(
     .tcp_nodelay(true)
     .on_connect(move |io, data| {
         if let Some(tls) = &handshakes {
-            tls.handshake_completed();
+            tls.completed.inc();
         }
         connections.connected(io, data);
     })
     .disable_signals()
-    // Whole seconds, rounded up: a shorter time would cut requests in progress off.
-    .shutdown_timeout(grace.as_secs() + u64::from(grace.subsec_nanos() > 0));
+    .shutdown_timeout(whole_seconds(grace));
     let server = match tls {
         None => server.listen(listener)?,
         Some(tls) => server.listen_rustls_0_23(listener, tls.config()?)?,
     };
     Ok(server.run())
+}
+
+/// Rounds up: a shorter time would cut requests in progress off.
+fn whole_seconds(grace: Duration) -> u64 {
+    grace.as_secs() + u64::from(grace.subsec_nanos() > 0)
 }
 
 /// Serves the operators' endpoints until it is stopped.
@@ -95,7 +96,33 @@ pub fn serve_ops(listener: TcpListener, ops: web::Data<Ops>) -> io::Result<Serve
         let headers = DefaultHeaders::new()
             .add((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
             .add((header::CACHE_CONTROL, "no-store"));
-        App::new().app_data(ops.clone()).wrap(headers).configure(routes::configure_ops)
+        let close = from_fn(close_after_upgrade);
+        App::new().app_data(ops.clone()).wrap(headers).wrap(close).configure(routes::configure_ops)
     });
     Ok(server.workers(1).disable_signals().shutdown_timeout(1).listen(listener)?.run())
+}
+
+/// Closes the connection of a client that offers another protocol. actix itself would answer
+/// `connection: upgrade`.
+async fn close_after_upgrade(
+    request: ServiceRequest,
+    next: Next<impl MessageBody>,
+) -> Result<ServiceResponse<impl MessageBody>, Error> {
+    let must_close = request.head().upgrade();
+    let mut response = next.call(request).await?;
+    if must_close {
+        response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
+    }
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grace_is_rounded_up_to_whole_seconds() {
+        let rounded = [0, 1, 999, 1_000, 1_001].map(|at| whole_seconds(Duration::from_millis(at)));
+        assert_eq!(rounded, [0, 1, 1, 1, 2]);
+    }
 }

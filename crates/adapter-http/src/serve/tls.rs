@@ -136,7 +136,7 @@ pub struct Tls {
     current: RwLock<Arc<CertifiedKey>>,
     expiry: Gauge,
     begun: IntCounter,
-    completed: IntCounter,
+    pub(crate) completed: IntCounter,
 }
 
 /// `Debug` leaves out the key.
@@ -191,10 +191,6 @@ impl Tls {
 
     fn current(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    pub(crate) fn handshake_completed(&self) {
-        self.completed.inc();
     }
 }
 

@@ -1,50 +1,131 @@
-//! `GET /api/webhooks/{webhook_id}/deliveries`: answers with a page of the deliveries of a webhook.
+//! `GET /api/webhooks/{webhook_id}/deliveries`: the deliveries of a webhook. `POST …/test`,
+//! `…/deliveries/{delivery_id}/replay` and `…/replay` make some due now.
 
-use actix_web::{HttpRequest, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use domain::{
-    ports::{DeliveryPageQuery, Page},
-    webhook::{WebhookDelivery, WebhookDeliveryId, manage_webhooks::WebhooksError},
+    order::{Violation, ViolationCode},
+    ports::{DeliveryPageQuery, error_chain},
+    webhook::{
+        EndpointOwner, WebhookDeliveryId,
+        manage_webhooks::{ReplayRange, WebhooksError},
+    },
 };
+use serde_json::{Map, Value, json};
 
 use crate::{
+    access::{authentication::admit, rate_limit::Policy},
+    body::json::read_object,
     respond::{
-        answer::{Response, answer},
-        list,
-        paging::{Paging, Shown},
+        answer::Answer,
+        instants,
+        list::{self, Paging},
     },
-    state::Api,
-    webhooks::{endpoint::find, path, record::DeliveryRecord},
+    state::State,
+    webhooks::{
+        endpoint::{find, note_webhook},
+        path,
+        problems::{invalid, replay_in_progress},
+        record,
+    },
 };
 
-pub(crate) fn list(request: HttpRequest, api: web::Data<Api>) -> Response {
-    answer(request, async move |request| {
-        let (owner, id) = find(request, &api).await?;
-        let paging = Paging::parse(request.query_string(), &[], |_, _| Ok(()))?;
-        let query =
-            DeliveryPageQuery { limit: paging.limit, cursor: paging.cursor(WebhookDeliveryId) };
-        let (endpoint, page) = match api.webhooks.deliveries(owner, id, &query).await {
-            Err(WebhooksError::UnknownCursor) => {
-                let detail = "must be the identifier of a delivery of this webhook";
-                return Err(paging.unknown_cursor("unknown_delivery", detail));
-            }
-            page => page?,
-        };
-        let url = format!("{}/deliveries", path::of_webhook(&api.base_path, id));
-        let deliveries = page.items.iter();
-        let records = deliveries.map(|delivery| DeliveryRecord::new(delivery, &endpoint));
-        list::page(request, url, &paging, shown(&page), records)
-    })
+pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
+    let (owner, id) = find(&request, &api).await?;
+    let paging = Paging::parse(request.query_string(), &[], |_, _| Ok(()))?;
+    let query = DeliveryPageQuery { limit: paging.limit, cursor: paging.cursor(WebhookDeliveryId) };
+    let (endpoint, page) = match api.webhooks.deliveries(owner, id, &query).await {
+        Err(WebhooksError::UnknownCursor) => {
+            let detail = "must be the identifier of a delivery of this webhook";
+            return Err(paging.unknown_cursor("unknown_delivery", detail));
+        }
+        page => page?,
+    };
+    let url = format!("{}/deliveries", path::of_webhook(&api.base_path, id));
+    let records = page.items.iter();
+    let records = records.map(|delivery| (delivery.id.0, record::delivery(delivery, &endpoint)));
+    list::page(&request, url, &paging, (page.has_older, page.has_newer), records)
 }
 
-fn shown(page: &Page<WebhookDelivery>) -> Shown {
-    let ends = page.items.first().zip(page.items.last());
-    Shown {
-        ends: ends.map(|(newest, oldest)| (newest.id.0, oldest.id.0)),
-        has_older: page.has_older,
-        has_newer: page.has_newer,
+pub(crate) async fn test(request: HttpRequest, api: State) -> Answer {
+    let (owner, id) = find(&request, &api).await?;
+    let delivery = api.webhooks.test(owner, id).await?;
+    note_webhook(&request, id, "webhook test accepted");
+    Ok(HttpResponse::Accepted().json(json!({ "delivery_id": delivery.0 })))
+}
+
+pub(crate) async fn replay_delivery(request: HttpRequest, api: State) -> Answer {
+    let (owner, id) = find(&request, &api).await?;
+    let delivery = path::delivery_id(&request)?;
+    api.webhooks.replay_delivery(owner, id, delivery).await?;
+    note_webhook(&request, id, "webhook replay accepted");
+    Ok(HttpResponse::Accepted().json(json!({ "delivery_id": delivery.0 })))
+}
+
+pub(crate) async fn replay(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
+    let key = admit(&request, &api, Policy::Webhooks).await?;
+    let id = path::webhook_id(&request)?;
+    let body = read_object(&request, payload, &api.json_bodies, &key).await?;
+    let range = parse(&body).map_err(invalid)?;
+    let owner = EndpointOwner::of(&key);
+    // Before the mark, which would show whether others have such a webhook.
+    api.webhooks.read(owner, id).await?;
+    // A replay may change many rows, so a client must not cause any number of them at a time.
+    let in_progress = api.replays.begin(&id).ok_or_else(replay_in_progress)?;
+    let task_api = api.clone();
+    let task = async move {
+        let _held = in_progress;
+        task_api.webhooks.replay(owner, id, range).await
+    };
+    // A client that goes away must not leave a replay half done.
+    api.detached.run_to_end(task, log_unanswered).await?;
+    note_webhook(&request, id, "webhook replay accepted");
+    Ok(HttpResponse::Accepted().finish())
+}
+
+/// Logs a replay that failed after its client had disconnected.
+fn log_unanswered(outcome: Result<(), WebhooksError>) {
+    if let Err(WebhooksError::Store(error)) = outcome {
+        tracing::error!(error = error_chain(&error), "replay failed");
+    }
+}
+
+/// Reads the time of a replay. Unknown members are ignored.
+fn parse(body: &Map<String, Value>) -> Result<ReplayRange, Vec<Violation>> {
+    let mut violations = Vec::new();
+    let mut report = |pointer: &'static str, code, detail: &'static str| {
+        violations.push(Violation { pointer: pointer.into(), code, detail: detail.into() });
+    };
+    let mut instant = |name, pointer, is_required| match body.get(name) {
+        Some(Value::String(text)) => instants::parse(text.trim()).or_else(|| {
+            let detail = "must be an RFC 3339 datetime, such as 2026-12-01T20:30:00Z";
+            report(pointer, ViolationCode::InvalidFormat, detail);
+            None
+        }),
+        None | Some(Value::Null) => {
+            if is_required {
+                report(pointer, ViolationCode::Required, "is required");
+            }
+            None
+        }
+        Some(_) => {
+            report(pointer, ViolationCode::WrongType, "must be a string");
+            None
+        }
+    };
+    let (since, until) = (instant("since", "/since", true), instant("until", "/until", false));
+    if since.zip(until).is_some_and(|(since, until)| until <= since) {
+        report("/until", ViolationCode::EndNotAfterStart, "must be after since");
+    }
+    match since {
+        Some(since) if violations.is_empty() => Ok(ReplayRange { since, until }),
+        _ => Err(violations),
     }
 }
 
 #[cfg(test)]
 #[path = "deliveries_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "replay_tests.rs"]
+mod replay_tests;

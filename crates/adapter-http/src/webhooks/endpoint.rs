@@ -1,62 +1,70 @@
-//! `GET`, `PATCH` and `DELETE /api/webhooks/{webhook_id}`, and `POST …/rotate-secret`: one webhook
-//! of the client.
+//! `/api/webhooks`, `/api/webhooks/{webhook_id}` and `POST …/rotate-secret`: the webhooks of the
+//! client.
 
-use actix_web::{HttpRequest, HttpResponse, web};
-use domain::webhook::{EndpointId, EndpointOwner, endpoint_request::EndpointChange};
+use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use domain::webhook::{
+    EndpointId, EndpointOwner,
+    endpoint_request::{EndpointChange, EndpointRequest},
+};
+use serde_json::json;
 
 use crate::{
     access::{authentication::admit, rate_limit::Policy},
     body::json,
-    observe::request_notes::WebhookNote,
-    respond::{
-        answer::{Response, answer},
-        conditional,
-        problem::Problem,
-    },
-    state::Api,
-    webhooks::{
-        path,
-        problems::invalid,
-        record::{SecretRecord, WebhookRecord},
-    },
+    observe::request_notes::note,
+    respond::{answer::Answer, conditional, list, problem::Problem},
+    state::{Api, State},
+    webhooks::{path, problems::invalid, record},
 };
 
-pub(crate) fn read(request: HttpRequest, api: web::Data<Api>) -> Response {
-    answer(request, async move |request| {
-        let (owner, id) = find(request, &api).await?;
-        let endpoint = api.webhooks.read(owner, id).await?;
-        conditional::json(request, &WebhookRecord::new(&endpoint), None)
-    })
+pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
+    let key = admit(&request, &api, Policy::Webhooks).await?;
+    let body = json::read_object(&request, payload, &api.json_bodies, &key).await?;
+    let asked = EndpointRequest::parse(&body).map_err(invalid)?;
+    let (endpoint, secret) = api.webhooks.create(EndpointOwner::of(&key), asked).await?;
+    note_webhook(&request, endpoint.id, "webhook created");
+    let location = path::of_webhook(&api.base_path, endpoint.id);
+    // No other answer has the secret.
+    let mut record = record::webhook(&endpoint);
+    record["secret"] = secret.to_text().into();
+    Ok(HttpResponse::Created().insert_header((header::LOCATION, location)).json(record))
 }
 
-pub(crate) fn change(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> Response {
-    answer(request, async move |request| {
-        let key = admit(request, &api, Policy::Webhooks).await?;
-        let id = path::webhook_id(request)?;
-        let body = json::read_object(request, payload, &api.json_bodies, key.id).await?;
-        let change = EndpointChange::parse(&body).map_err(invalid)?;
-        let endpoint = api.webhooks.change(EndpointOwner::of(&key), id, change).await?;
-        WebhookNote { id, message: "webhook changed" }.leave(request);
-        Ok(HttpResponse::Ok().json(WebhookRecord::new(&endpoint)))
-    })
+pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
+    let key = admit(&request, &api, Policy::Webhooks).await?;
+    let endpoints = api.webhooks.list(EndpointOwner::of(&key)).await?;
+    let url = format!("{}{}", api.base_path, path::WEBHOOKS);
+    list::whole(&request, url, endpoints.iter().map(record::webhook))
 }
 
-pub(crate) fn delete(request: HttpRequest, api: web::Data<Api>) -> Response {
-    answer(request, async move |request| {
-        let (owner, id) = find(request, &api).await?;
-        api.webhooks.delete(owner, id).await?;
-        WebhookNote { id, message: "webhook deleted" }.leave(request);
-        Ok(HttpResponse::NoContent().finish())
-    })
+pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
+    let (owner, id) = find(&request, &api).await?;
+    let endpoint = api.webhooks.read(owner, id).await?;
+    conditional::json(&request, &record::webhook(&endpoint), None)
 }
 
-pub(crate) fn rotate_secret(request: HttpRequest, api: web::Data<Api>) -> Response {
-    answer(request, async move |request| {
-        let (owner, id) = find(request, &api).await?;
-        let secret = api.webhooks.rotate_secret(owner, id).await?;
-        WebhookNote { id, message: "webhook secret rotated" }.leave(request);
-        Ok(HttpResponse::Ok().json(SecretRecord::new(id, &secret)))
-    })
+pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
+    let key = admit(&request, &api, Policy::Webhooks).await?;
+    let id = path::webhook_id(&request)?;
+    let body = json::read_object(&request, payload, &api.json_bodies, &key).await?;
+    let change = EndpointChange::parse(&body).map_err(invalid)?;
+    let endpoint = api.webhooks.change(EndpointOwner::of(&key), id, change).await?;
+    note_webhook(&request, id, "webhook changed");
+    Ok(HttpResponse::Ok().json(record::webhook(&endpoint)))
+}
+
+pub(crate) async fn delete(request: HttpRequest, api: State) -> Answer {
+    let (owner, id) = find(&request, &api).await?;
+    api.webhooks.delete(owner, id).await?;
+    note_webhook(&request, id, "webhook deleted");
+    Ok(HttpResponse::NoContent().finish())
+}
+
+pub(crate) async fn rotate_secret(request: HttpRequest, api: State) -> Answer {
+    let (owner, id) = find(&request, &api).await?;
+    let secret = api.webhooks.rotate_secret(owner, id).await?;
+    note_webhook(&request, id, "webhook secret rotated");
+    Ok(HttpResponse::Ok().json(json!({ "id": id.0, "secret": secret.to_text() })))
 }
 
 /// Returns the owner and the identifier of the webhook that a request names.
@@ -67,6 +75,15 @@ pub(super) async fn find(
     let key = admit(request, api, Policy::Webhooks).await?;
     Ok((EndpointOwner::of(&key), path::webhook_id(request)?))
 }
+
+/// Notes what a request did with a webhook, for its log line.
+pub(super) fn note_webhook(request: &HttpRequest, id: EndpointId, message: &'static str) {
+    note(request, |notes| (notes.webhook, notes.message) = (Some(id), Some(message)));
+}
+
+#[cfg(test)]
+#[path = "create_tests.rs"]
+mod create_tests;
 
 #[cfg(test)]
 #[path = "endpoint_tests.rs"]

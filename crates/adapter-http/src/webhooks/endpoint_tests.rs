@@ -60,7 +60,7 @@ async fn webhook_is_changed() {
 async fn invalid_change_is_rejected() {
     let mut ports = Ports::new();
     ports.endpoints.expect_endpoint().returning(|_, _| Ok(Some(endpoint(3))));
-    ports.sender.expect_check().returning(|_| Err(UrlRefused("it is private".to_owned())));
+    ports.sender.expect_check().returning(|_, _| Err(UrlRefused("it is private".to_owned())));
     let api = ports.api();
     for (body, pointer) in [
         (json!({ "status": "paused" }), "/status"),

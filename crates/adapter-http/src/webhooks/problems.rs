@@ -14,6 +14,11 @@ impl From<WebhooksError> for Problem {
                 ProblemCode::WebhookDisabled,
                 "The webhook is disabled, so no test is sent. Enable it first.",
             ),
+            WebhooksError::NotConfigured => Self::new(
+                ProblemCode::WebhooksNotConfigured,
+                "The operator of this service has not set up webhooks. Do not repeat the request.",
+            )
+            .log(&error),
             WebhooksError::Store(error) => error.into(),
         }
     }

@@ -72,7 +72,7 @@ async fn every_violation_of_a_time_is_named() {
         (json!({}), vec![("/since", "required")]),
         (
             json!({ "since": null, "until": 1 }),
-            vec![("/until", "wrong_type"), ("/since", "required")],
+            vec![("/since", "required"), ("/until", "wrong_type")],
         ),
         (
             json!({ "since": "today", "until": "" }),
@@ -86,12 +86,7 @@ async fn every_violation_of_a_time_is_named() {
     ] {
         let request = TestApi::post("/api/webhooks/3/replay").set_json(&body);
         let answer = Ports::new().api().send(request).await;
-        let errors = answer.problem(400, "validation_failed")["errors"].as_array().unwrap();
-        let named: Vec<_> = errors
-            .iter()
-            .map(|it| (it["pointer"].as_str().unwrap(), it["code"].as_str().unwrap()))
-            .collect();
-        assert_eq!(named, expected, "{body}");
+        assert_eq!(answer.errors(), expected, "{body}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Failures of the dialogue with a relay.
 
-use std::{error::Error as _, fmt};
+use std::error::Error as _;
 
 use domain::ports::Cause;
 use lettre::{Address, transport::smtp::Error};
@@ -29,75 +29,58 @@ pub(super) enum Failure {
 }
 
 /// The step that a relay rejected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Step {
+    #[error("the connection")]
     Connection,
+    #[error("STARTTLS")]
     StartTls,
+    #[error("the user or the password")]
     Credentials,
+    #[error("the sender")]
     Sender,
+    #[error("the recipient")]
     Recipient,
     /// `DATA`, before the relay has read the mail.
+    #[error("the mail")]
     Mail,
     /// The mail itself.
+    #[error("the mail")]
     Content,
 }
 
-impl fmt::Display for Step {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Connection => "the connection",
-            Self::StartTls => "STARTTLS",
-            Self::Credentials => "the user or the password",
-            Self::Sender => "the sender",
-            Self::Recipient => "the recipient",
-            Self::Mail | Self::Content => "the mail",
-        })
-    }
-}
-
-/// What caused a failure after `MAIL FROM`, and whether a retry may help.
+/// What caused a failure after `MAIL FROM`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The relay: all mails are affected.
     Relay,
-    /// This mail; a retry may succeed.
-    MailForNow,
-    /// This mail; no retry will succeed.
-    MailForGood,
+    /// This mail.
+    Mail,
     /// Either the relay or this mail.
     Unknown,
 }
 
 impl Failure {
-    /// Converts an error: a negative reply to `step`, or else what `otherwise` makes of the cause.
-    pub(super) fn new(error: &Error, step: Step, otherwise: impl FnOnce(Cause) -> Self) -> Self {
+    /// Converts an error: a negative reply to `step`, or else what `otherwise` makes of the cause. A
+    /// reply may name the recipient, so those words are left out.
+    pub(super) fn new(
+        error: &Error,
+        step: Step,
+        recipient: Option<&Address>,
+        otherwise: impl FnOnce(Cause) -> Self,
+    ) -> Self {
         let Some(code) = error.status() else { return otherwise(root_cause(error)) };
         let text = error.source().map(ToString::to_string).unwrap_or_default();
         let text = match step {
             // The relay may repeat credentials or parts of the mail in any form.
             Step::Credentials | Step::Content => enhanced_status(&text).to_owned(),
-            _ => without_addresses(&text),
+            _ => without_addresses(&text, recipient),
         };
         Self::Rejected {
             step,
             code: code.into(),
             reply: format!("{code} {text}").trim_end().to_owned(),
         }
-    }
-
-    /// Removes words that contain the recipient's mailbox or domain from the reply.
-    pub(super) fn without(mut self, recipient: &Address) -> Self {
-        if let Self::Rejected { reply, .. } = &mut self {
-            let names_recipient = |word: &str| {
-                [recipient.user(), recipient.domain()].into_iter().any(|part| names(word, part))
-            };
-            *reply = reply
-                .split(' ')
-                .map(|word| if names_recipient(word) { "(address)" } else { word })
-                .collect::<Vec<_>>()
-                .join(" ");
-        }
-        self
     }
 
     /// Classifies a failure after the relay has accepted the sender. Everything up to there is the
@@ -107,13 +90,13 @@ impl Failure {
             // The relay shuts down, lost the sequence of commands, or requires credentials (RFC
             // 5321 section 4.2.3, RFC 4954, RFC 7504).
             Self::Rejected { code: 421 | 503 | 521 | 530 | 534 | 535 | 538, .. } => Fault::Relay,
-            Self::Rejected { code: 500.., .. } => Fault::MailForGood,
-            Self::Rejected { .. } => Fault::MailForNow,
+            Self::Rejected { .. } => Fault::Mail,
             _ => Fault::Unknown,
         }
     }
 
-    /// Returns whether the relay rejected the settings: no waiting makes it accept them.
+    /// Returns whether the relay rejected the settings or the mail for good: no waiting makes it accept
+    /// them.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(self, Self::NoTls | Self::NoAuth | Self::Rejected { code: 500.., .. })
     }
@@ -121,11 +104,6 @@ impl Failure {
     /// Returns whether the relay may have enough connections: it rejected this one for now.
     pub(super) fn may_be_connection_limit(&self) -> bool {
         matches!(self, Self::Rejected { step: Step::Connection, code: ..500, .. })
-    }
-
-    /// Returns whether the relay still accepts commands on the connection.
-    pub(super) fn leaves_connection_usable(&self) -> bool {
-        matches!(self, Self::NoTls | Self::NoAuth | Self::Rejected { .. })
     }
 }
 
@@ -159,12 +137,16 @@ fn enhanced_status(text: &str) -> &str {
     if numbers { first } else { "" }
 }
 
-/// Shortens a reply to one line, without words that may be addresses.
-fn without_addresses(text: &str) -> String {
+/// Shortens a reply to one line, without words that may be addresses or name the recipient.
+fn without_addresses(text: &str, recipient: Option<&Address>) -> String {
+    let is_address = |word: &str| {
+        let mut parts = recipient.into_iter().flat_map(|it| [it.user(), it.domain()]);
+        word.contains('@') || parts.any(|part| names(word, part))
+    };
     let words = text
         .split(|character: char| character.is_whitespace() || character.is_control())
         .filter(|word| !word.is_empty());
     let words: Vec<_> =
-        words.map(|word| if word.contains('@') { "(address)" } else { word }).collect();
+        words.map(|word| if is_address(word) { "(address)" } else { word }).collect();
     words.join(" ").chars().take(MAX_REPLY_CHARS).collect()
 }

@@ -2,7 +2,9 @@
 
 use std::{
     io,
+    net::{SocketAddr, ToSocketAddrs as _},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
     time::Duration,
 };
 
@@ -10,16 +12,16 @@ use domain::ports::Cause;
 use lettre::{
     Address,
     transport::smtp::{
-        authentication::{Credentials, DEFAULT_MECHANISMS},
-        client::{AsyncSmtpConnection, Certificate, CertificateStore, Tls, TlsParameters},
+        authentication::DEFAULT_MECHANISMS,
+        client::{AsyncSmtpConnection, Certificate, CertificateStore, TlsParameters},
         commands::{Data, Mail, Rcpt, Rset},
         extension::ClientId,
         response::{Response, Severity},
     },
 };
 use tokio::{
-    net::{TcpStream, lookup_host},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    net::TcpStream,
+    sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot},
     time::{Instant, sleep, timeout},
 };
 
@@ -34,6 +36,8 @@ use crate::OpenError;
 pub const MAX_CONNECTIONS: u16 = 32;
 /// How long the limit is lowered by one after the relay rejected a further connection.
 const LOWERED_FOR: Duration = Duration::from_secs(10);
+/// Limit on concurrent lookups of the relay's name.
+const MAX_LOOKUPS: usize = 4;
 /// Time limit for connecting to one address of the relay.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Longest time that a pooled connection may be idle. Relays close idle connections after minutes;
@@ -46,15 +50,15 @@ const QUIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A relay, with a pool of idle connections to it.
 pub(super) struct Relay {
-    host: String,
-    port: u16,
-    tls: Tls,
-    credentials: Option<Credentials>,
-    credentials_in_clear: bool,
+    url: RelayUrl,
+    /// `None` if the connection is never encrypted.
+    tls: Option<TlsParameters>,
     sender: Address,
     hello: ClientId,
     permits: Arc<Semaphore>,
-    idle: Mutex<Vec<Idle>>,
+    lookups: Arc<Semaphore>,
+    /// Idle connections, and since when they are idle.
+    idle: Mutex<Vec<(Connection, Instant)>>,
     /// Has a clone in each open connection, which counts them.
     open: Arc<()>,
 }
@@ -65,27 +69,19 @@ struct Connection {
     _open: Arc<()>,
 }
 
-struct Idle {
-    connection: Connection,
-    since: Instant,
-}
-
 /// A connection on which the relay has accepted the sender of a mail.
 pub(super) struct Transaction<'a> {
     relay: &'a Relay,
     connection: Connection,
-    _permit: OwnedSemaphorePermit,
+    /// The semaphore is never closed.
+    _permit: Result<OwnedSemaphorePermit, AcquireError>,
 }
 
 impl Relay {
     pub(super) fn new(url: RelayUrl, sender: Address) -> Result<Self, OpenError> {
-        let RelayUrl { host, port, credentials, encryption, credentials_in_clear, root } = url;
-        let parameters = || tls_parameters(&host, root);
-        let tls = match encryption {
-            Encryption::Never => Tls::None,
-            Encryption::IfOffered => Tls::Opportunistic(parameters()?),
-            Encryption::Required => Tls::Required(parameters()?),
-            Encryption::Implicit => Tls::Wrapper(parameters()?),
+        let tls = match url.encryption {
+            Encryption::Never => None,
+            _ => Some(tls_parameters(&url)?),
         };
         // Many relays reject a name that does not resolve, and the host name rarely does (RFC 5321
         // section 4.1.4).
@@ -95,14 +91,12 @@ impl Relay {
             ClientId::default()
         };
         Ok(Self {
-            host,
-            port,
+            url,
             tls,
-            credentials: credentials.map(Credentials::from),
-            credentials_in_clear,
             sender,
             hello,
             permits: Arc::new(Semaphore::new(MAX_CONNECTIONS.into())),
+            lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)),
             idle: Mutex::default(),
             open: Arc::default(),
         })
@@ -111,14 +105,17 @@ impl Relay {
     /// Starts a mail transaction on an idle or a new connection.
     pub(super) async fn begin(&self) -> Result<Transaction<'_>, Failure> {
         loop {
-            let permit = self.permit().await?;
+            let permit = Arc::clone(&self.permits).acquire_owned().await;
             match self.begin_on_any_connection().await {
                 Ok(connection) => {
                     return Ok(Transaction { relay: self, connection, _permit: permit });
                 }
                 // The relay works, but takes no further connection: waits for one of the others.
                 Err(failure) if failure.may_be_connection_limit() && self.has_connections() => {
-                    hold(permit);
+                    tokio::spawn(async move {
+                        sleep(LOWERED_FOR).await;
+                        drop(permit);
+                    });
                 }
                 Err(failure) => return Err(failure),
             }
@@ -128,10 +125,9 @@ impl Relay {
     async fn begin_on_any_connection(&self) -> Result<Connection, Failure> {
         if let Some(mut connection) = self.take_idle() {
             // The relay may have closed it, or may limit the number of mails per connection.
-            match timeout(REUSE_TIMEOUT, self.mail_from(&mut connection)).await {
-                Ok(Ok(())) => return Ok(connection),
-                Ok(Err(failure)) if failure.leaves_connection_usable() => quit(connection),
-                Ok(Err(_)) | Err(_) => {}
+            let begun = timeout(REUSE_TIMEOUT, self.mail_from(&mut connection)).await;
+            if let Ok(Ok(())) = begun {
+                return Ok(connection);
             }
         }
         self.begin_on_new_connection().await
@@ -139,13 +135,8 @@ impl Relay {
 
     /// Checks that a new connection gets as far as an accepted sender.
     pub(super) async fn check(&self) -> Result<(), Failure> {
-        let _permit = self.permit().await?;
+        let _permit = self.permits.acquire().await;
         self.check_new_connection().await
-    }
-
-    async fn permit(&self) -> Result<OwnedSemaphorePermit, Failure> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await;
-        permit.map_err(|closed| Failure::Broken(closed.into()))
     }
 
     fn has_connections(&self) -> bool {
@@ -154,7 +145,10 @@ impl Relay {
 
     async fn check_new_connection(&self) -> Result<(), Failure> {
         match self.begin_on_new_connection().await {
-            Ok(connection) => self.reset(connection).await,
+            Ok(connection) => {
+                quit(connection);
+                Ok(())
+            }
             // The relay works, but takes no further connection.
             Err(failure) if failure.may_be_connection_limit() && self.has_connections() => Ok(()),
             Err(failure) => Err(failure),
@@ -164,61 +158,67 @@ impl Relay {
     async fn begin_on_new_connection(&self) -> Result<Connection, Failure> {
         let smtp = self.connect().await?;
         let mut connection = Connection { smtp, _open: Arc::clone(&self.open) };
-        let ready = async {
-            self.encrypt(&mut connection.smtp).await?;
-            self.log_in(&mut connection.smtp).await?;
-            self.mail_from(&mut connection).await
-        };
-        match ready.await {
-            Ok(()) => Ok(connection),
-            Err(failure) => {
-                if failure.leaves_connection_usable() {
-                    quit(connection);
-                }
-                Err(failure)
-            }
-        }
+        self.encrypt(&mut connection.smtp).await?;
+        self.log_in(&mut connection.smtp).await?;
+        self.mail_from(&mut connection).await?;
+        Ok(connection)
     }
 
     async fn connect(&self) -> Result<AsyncSmtpConnection, Failure> {
-        let (host, port) = (self.host.as_str(), self.port);
+        let (host, port) = (self.url.host.as_str(), self.url.port);
         let no_connection = |source| Failure::NoConnection { host: host.to_owned(), port, source };
-        if let Tls::Wrapper(parameters) = &self.tls {
+        let addresses = self.addresses().await.map_err(|error| no_connection(error.into()))?;
+        if self.url.encryption == Encryption::Implicit {
             let connected = AsyncSmtpConnection::connect_tokio1(
-                (host, port),
+                &*addresses,
                 Some(CONNECT_TIMEOUT),
                 &self.hello,
-                Some(parameters.clone()),
+                self.tls.clone(),
                 None,
             );
             return connected
                 .await
-                .map_err(|error| Failure::new(&error, Step::Connection, no_connection));
+                .map_err(|error| Failure::new(&error, Step::Connection, None, no_connection));
         }
-        let tcp = connect_tcp(host, port).await.map_err(|error| no_connection(error.into()))?;
+        let tcp = connect_tcp(&addresses).await.map_err(|error| no_connection(error.into()))?;
         let connected = AsyncSmtpConnection::connect_with_transport(
             Box::new(Unencrypted::new(tcp)),
             &self.hello,
         );
-        connected.await.map_err(|error| Failure::new(&error, Step::Connection, Failure::Broken))
+        connected
+            .await
+            .map_err(|error| Failure::new(&error, Step::Connection, None, Failure::Broken))
+    }
+
+    /// Finds the addresses of the relay on a thread of its own: without a name server the system
+    /// blocks for half a minute, and the threads for blocking work are few.
+    async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        // The semaphore is never closed. The thread keeps its permit when this call is dropped.
+        let permit = Arc::clone(&self.lookups).acquire_owned().await;
+        let (answer, answered) = oneshot::channel();
+        let (host, port) = (self.url.host.clone(), self.url.port);
+        thread::Builder::new().name("resolver".to_owned()).spawn(move || {
+            let found = (host.as_str(), port).to_socket_addrs().map(Vec::from_iter);
+            drop(permit);
+            let _ = answer.send(found);
+        })?;
+        answered.await.map_err(io::Error::other)?
     }
 
     async fn encrypt(&self, connection: &mut AsyncSmtpConnection) -> Result<(), Failure> {
         match &self.tls {
-            Tls::Opportunistic(parameters) | Tls::Required(parameters)
-                if connection.can_starttls() =>
-            {
+            Some(parameters) if connection.can_starttls() => {
                 let encrypted = connection.starttls(parameters.clone(), &self.hello).await;
-                encrypted.map_err(|error| Failure::new(&error, Step::StartTls, Failure::Tls))
+                encrypted.map_err(|error| Failure::new(&error, Step::StartTls, None, Failure::Tls))
             }
-            Tls::Required(_) => Err(Failure::NoTls),
-            Tls::Opportunistic(_) | Tls::None | Tls::Wrapper(_) => Ok(()),
+            _ if self.url.encryption == Encryption::Required => Err(Failure::NoTls),
+            _ => Ok(()),
         }
     }
 
     async fn log_in(&self, connection: &mut AsyncSmtpConnection) -> Result<(), Failure> {
-        let Some(credentials) = &self.credentials else { return Ok(()) };
-        if !connection.is_encrypted() && !self.credentials_in_clear {
+        let Some(credentials) = &self.url.credentials else { return Ok(()) };
+        if !connection.is_encrypted() && !self.url.credentials_in_clear {
             return Err(Failure::NoTls);
         }
         if connection.server_info().get_auth_mechanism(DEFAULT_MECHANISMS).is_none() {
@@ -227,35 +227,23 @@ impl Relay {
         let logged_in = connection.auth(DEFAULT_MECHANISMS, credentials).await;
         logged_in
             .map(drop)
-            .map_err(|error| Failure::new(&error, Step::Credentials, Failure::Broken))
+            .map_err(|error| Failure::new(&error, Step::Credentials, None, Failure::Broken))
     }
 
     async fn mail_from(&self, connection: &mut Connection) -> Result<(), Failure> {
         let reply = connection.smtp.command(Mail::new(Some(self.sender.clone()), Vec::new())).await;
-        expect(Severity::PositiveCompletion, reply, Step::Sender)
-    }
-
-    /// Ends the transaction on a connection and returns the connection to the pool.
-    async fn reset(&self, mut connection: Connection) -> Result<(), Failure> {
-        let reply = connection.smtp.command(Rset).await;
-        expect(Severity::PositiveCompletion, reply, Step::Sender)?;
-        self.put_idle(connection);
-        Ok(())
-    }
-
-    fn put_idle(&self, connection: Connection) {
-        self.idle().push(Idle { connection, since: Instant::now() });
+        expect(Severity::PositiveCompletion, reply, Step::Sender, None)
     }
 
     /// Takes a connection from the pool, after closing those that were idle for too long.
     fn take_idle(&self) -> Option<Connection> {
         let mut idle = self.idle();
-        let expired = idle.extract_if(.., |idle| idle.since.elapsed() > MAX_IDLE);
-        expired.for_each(|idle| quit(idle.connection));
-        idle.pop().map(|idle| idle.connection)
+        let expired = idle.extract_if(.., |(_, since)| since.elapsed() > MAX_IDLE);
+        expired.for_each(|(connection, _)| quit(connection));
+        idle.pop().map(|(connection, _)| connection)
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<(Connection, Instant)>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -264,26 +252,27 @@ impl Transaction<'_> {
     /// Sends the mail, whose lines all end in CRLF.
     pub(super) async fn send(&mut self, recipient: &Address, mail: &str) -> Result<(), Failure> {
         let reply = self.connection.smtp.command(Rcpt::new(recipient.clone(), Vec::new())).await;
-        expect(Severity::PositiveCompletion, reply, Step::Recipient)
-            .map_err(|failure| failure.without(recipient))?;
+        expect(Severity::PositiveCompletion, reply, Step::Recipient, Some(recipient))?;
         let reply = self.connection.smtp.command(Data).await;
-        expect(Severity::PositiveIntermediate, reply, Step::Mail)
-            .map_err(|failure| failure.without(recipient))?;
+        expect(Severity::PositiveIntermediate, reply, Step::Mail, Some(recipient))?;
         // Sends the message and its terminator in one write (RFC 5321 section 4.5.2). Lettre uses
         // two, which Nagle's algorithm delays by 40 ms.
         let content = mail.replace("\r\n.", "\r\n..") + ".\r\n";
         let reply = self.connection.smtp.command(content).await;
-        expect(Severity::PositiveCompletion, reply, Step::Content)
+        expect(Severity::PositiveCompletion, reply, Step::Content, None)
     }
 
     /// Returns the connection to the pool after the relay has accepted the mail.
     pub(super) fn finish(self) {
-        self.relay.put_idle(self.connection);
+        self.relay.idle().push((self.connection, Instant::now()));
     }
 
     /// Resets the connection after the relay has rejected the mail, and returns it to the pool.
-    pub(super) async fn reset(self) -> Result<(), Failure> {
-        self.relay.reset(self.connection).await
+    pub(super) async fn reset(mut self) -> Result<(), Failure> {
+        let reply = self.connection.smtp.command(Rset).await;
+        expect(Severity::PositiveCompletion, reply, Step::Sender, None)?;
+        self.relay.idle().push((self.connection, Instant::now()));
+        Ok(())
     }
 
     /// Drops the connection, and checks on a new one whether the relay works.
@@ -298,13 +287,14 @@ fn expect(
     severity: Severity,
     reply: Result<Response, lettre::transport::smtp::Error>,
     step: Step,
+    recipient: Option<&Address>,
 ) -> Result<(), Failure> {
     match reply {
         Ok(response) if response.code().severity == severity => Ok(()),
         Ok(response) => {
             Err(Failure::Broken(format!("unexpected reply {}", response.code()).into()))
         }
-        Err(error) => Err(Failure::new(&error, step, Failure::Broken)),
+        Err(error) => Err(Failure::new(&error, step, recipient, Failure::Broken)),
     }
 }
 
@@ -313,17 +303,9 @@ fn quit(mut connection: Connection) {
     tokio::spawn(async move { timeout(QUIT_TIMEOUT, connection.smtp.abort()).await });
 }
 
-/// Keeps a permit from others for some time.
-fn hold(permit: OwnedSemaphorePermit) {
-    tokio::spawn(async move {
-        sleep(LOWERED_FOR).await;
-        drop(permit);
-    });
-}
-
-async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+async fn connect_tcp(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut failure = io::ErrorKind::AddrNotAvailable.into();
-    for address in lookup_host((host, port)).await? {
+    for address in addresses {
         match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
             Ok(Ok(tcp)) => return Ok(tcp),
             Ok(Err(error)) => failure = error,
@@ -333,25 +315,20 @@ async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     Err(failure)
 }
 
-fn tls_parameters(
-    host: &str,
-    root: Option<std::path::PathBuf>,
-) -> Result<TlsParameters, OpenError> {
-    let builder = TlsParameters::builder(host.to_owned());
-    let Some(path) = root else {
+fn tls_parameters(url: &RelayUrl) -> Result<TlsParameters, OpenError> {
+    let builder = TlsParameters::builder(url.host.clone());
+    let Some(path) = &url.root else {
         return builder.build_rustls().map_err(|error| OpenError::Tls(error.to_string().into()));
     };
     let unusable = |source: Cause| OpenError::RootCertificate { path: path.clone(), source };
-    let pem = std::fs::read(&path).map_err(|error| unusable(error.into()))?;
+    let pem = std::fs::read_to_string(path).map_err(|error| unusable(error.into()))?;
     // Lettre accepts a file without any certificate.
-    if !pem.windows(BEGIN.len()).any(|text| text == BEGIN) {
+    if !pem.contains("-----BEGIN CERTIFICATE-----") {
         return Err(unusable("it contains no certificate in PEM format".into()));
     }
-    let certificate =
-        Certificate::from_pem(&pem).map_err(|error| unusable(error.to_string().into()))?;
+    let certificate = Certificate::from_pem(pem.as_bytes())
+        .map_err(|error| unusable(error.to_string().into()))?;
     let builder =
         builder.certificate_store(CertificateStore::None).add_root_certificate(certificate);
     builder.build_rustls().map_err(|error| unusable(error.to_string().into()))
 }
-
-const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";

@@ -255,8 +255,7 @@ async fn connections_are_limited_and_reused() {
     recipients.sort_unstable();
     recipients.dedup();
     assert_eq!(recipients.len(), 200);
-    assert!(server.connections() <= 32, "{}", server.connections());
-    assert!(server.most_connections_at_a_time() > 1);
+    assert!((2..=32).contains(&server.connections()), "{}", server.connections());
 }
 
 /// Relays limit the connections of a client, usually to 10, 20 or 50.
@@ -366,7 +365,7 @@ async fn long_idle_connection_ends_with_quit() {
         assert_eq!(server.connections(), connections, "after {idle} seconds");
     }
     let quit = async {
-        while server.commands().iter().all(|command| command.line != "QUIT") {
+        while server.commands().iter().all(|line| line != "QUIT") {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };

@@ -2,10 +2,22 @@
 
 use std::{net::IpAddr, path::PathBuf};
 
+use lettre::transport::smtp::authentication::Credentials;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
 use crate::OpenError;
+
+const FORM: OpenError = OpenError::Url(
+    "must be of the form smtp://host or smtps://host, optionally followed by :port and ?parameters",
+);
+const CREDENTIALS: OpenError = OpenError::Url(
+    "must have a user and a password before the host, both percent-encoded, or neither",
+);
+const PARAMETERS: OpenError = OpenError::Url(
+    "takes ca=/absolute/path/to/root.pem, and with smtp:// also tls=required, tls=opportunistic or \
+     (without ca) tls=none, each once",
+);
 
 /// When a connection is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +37,7 @@ pub(super) struct RelayUrl {
     /// Host name or address.
     pub host: String,
     pub port: u16,
-    /// User and password.
-    pub credentials: Option<(String, String)>,
+    pub credentials: Option<Credentials>,
     /// When the connection is encrypted.
     pub encryption: Encryption,
     /// Whether credentials may be sent over an unencrypted connection.
@@ -37,9 +48,9 @@ pub(super) struct RelayUrl {
 
 impl RelayUrl {
     pub(super) fn parse(url: &Url) -> Result<Self, OpenError> {
-        let host = host(url).ok_or(OpenError::NotARelay)?;
+        let host = host(url).ok_or(FORM)?;
         if !matches!(url.path(), "" | "/") || url.fragment().is_some() || url.port() == Some(0) {
-            return Err(OpenError::NotARelay);
+            return Err(FORM);
         }
         let credentials = credentials(url)?;
         let implicit = url.scheme() == "smtps";
@@ -48,11 +59,11 @@ impl RelayUrl {
             || host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
         let encryption = match (implicit, tls) {
             (true, None) => Encryption::Implicit,
-            (false, Some(Encryption::Never)) if root.is_some() => return Err(OpenError::Parameter),
+            (false, Some(Encryption::Never)) if root.is_some() => return Err(PARAMETERS),
             (false, Some(encryption)) => encryption,
             (false, None) if credentials.is_some() && !local => Encryption::Required,
             (false, None) => Encryption::IfOffered,
-            (true, Some(_)) => return Err(OpenError::Parameter),
+            (true, Some(_)) => return Err(PARAMETERS),
         };
         // RFC 8314 section 7.3, RFC 6409 section 3.1, RFC 5321 section 2.3.8.
         let default_port = match &credentials {
@@ -82,7 +93,7 @@ fn host(url: &Url) -> Option<String> {
     (valid && !host.is_empty()).then(|| host.to_owned())
 }
 
-fn credentials(url: &Url) -> Result<Option<(String, String)>, OpenError> {
+fn credentials(url: &Url) -> Result<Option<Credentials>, OpenError> {
     let decode = |text| {
         let text = percent_decode_str(text).decode_utf8().ok()?;
         (!text.is_empty() && !text.contains(char::is_control)).then(|| text.into_owned())
@@ -90,7 +101,8 @@ fn credentials(url: &Url) -> Result<Option<(String, String)>, OpenError> {
     match (url.username(), url.password()) {
         ("", None) => Ok(None),
         (user, password) => {
-            Ok(Some(decode(user).zip(password.and_then(decode)).ok_or(OpenError::Credentials)?))
+            let both = decode(user).zip(password.and_then(decode)).ok_or(CREDENTIALS)?;
+            Ok(Some(both.into()))
         }
     }
 }
@@ -107,7 +119,7 @@ fn parameters(url: &Url) -> Result<(Option<Encryption>, Option<PathBuf>), OpenEr
             _ => true,
         };
         if invalid {
-            return Err(OpenError::Parameter);
+            return Err(PARAMETERS);
         }
     }
     Ok((tls, root))
@@ -121,18 +133,8 @@ mod tests {
         RelayUrl::parse(&Url::parse(url).unwrap())
     }
 
-    #[test]
-    fn default_port_follows_scheme_and_credentials() {
-        for (url, port) in [
-            ("smtp://relay.example.com", 25),
-            ("smtp://user:password@relay.example.com", 587),
-            ("smtp://user:password@relay.example.com/", 587),
-            ("smtps://relay.example.com", 465),
-            ("smtps://user:password@relay.example.com", 465),
-            ("smtp://user:password@relay.example.com:2525", 2525),
-        ] {
-            assert_eq!(parse(url).unwrap().port, port, "{url}");
-        }
+    fn error(url: &str) -> String {
+        parse(url).err().unwrap().to_string()
     }
 
     #[test]
@@ -150,32 +152,32 @@ mod tests {
              smtp://relay#fragment smtp://relay:0"
                 .split(' ')
         {
-            assert!(matches!(parse(url), Err(OpenError::NotARelay)), "{url}");
+            assert_eq!(error(url), FORM.to_string(), "{url}");
         }
     }
 
     #[test]
-    fn credentials_require_encryption_except_locally() {
-        for (url, encryption, in_clear) in [
-            ("smtp://relay", Encryption::IfOffered, false),
-            ("smtp://user:password@relay", Encryption::Required, false),
-            ("smtp://user:password@192.0.2.1", Encryption::Required, false),
-            ("smtp://user:password@relay?tls=opportunistic", Encryption::IfOffered, false),
-            ("smtp://user:password@relay?tls=none", Encryption::Never, true),
-            ("smtp://user:password@localhost", Encryption::IfOffered, true),
-            ("smtp://user:password@LOCALHOST", Encryption::IfOffered, true),
-            ("smtp://user:password@127.8.8.8", Encryption::IfOffered, true),
-            ("smtp://user:password@[::1]", Encryption::IfOffered, true),
-            ("smtp://user:password@localhost.example.com", Encryption::Required, false),
-            ("smtp://user:password@localhost?tls=required", Encryption::Required, true),
-            ("smtps://user:password@relay", Encryption::Implicit, false),
+    fn port_and_encryption_follow_scheme_credentials_and_host() {
+        use Encryption::{IfOffered, Implicit, Never, Required};
+        for (url, port, encryption, in_clear) in [
+            ("smtp://relay", 25, IfOffered, false),
+            ("smtp://relay:2525", 2525, IfOffered, false),
+            ("smtp://user:password@relay/", 587, Required, false),
+            ("smtp://user:password@192.0.2.1", 587, Required, false),
+            ("smtp://user:password@relay?tls=opportunistic", 587, IfOffered, false),
+            ("smtp://user:password@relay?tls=none", 587, Never, true),
+            ("smtp://user:password@localhost", 587, IfOffered, true),
+            ("smtp://user:password@LOCALHOST", 587, IfOffered, true),
+            ("smtp://user:password@127.8.8.8", 587, IfOffered, true),
+            ("smtp://user:password@[::1]", 587, IfOffered, true),
+            ("smtp://user:password@localhost.example.com", 587, Required, false),
+            ("smtp://user:password@localhost?tls=required", 587, Required, true),
+            ("smtps://relay", 465, Implicit, false),
+            ("smtps://user:password@relay", 465, Implicit, false),
         ] {
             let relay = parse(url).unwrap();
-            assert_eq!(
-                (relay.encryption, relay.credentials_in_clear),
-                (encryption, in_clear),
-                "{url}"
-            );
+            let found = (relay.port, relay.encryption, relay.credentials_in_clear);
+            assert_eq!(found, (port, encryption, in_clear), "{url}");
         }
     }
 
@@ -183,10 +185,7 @@ mod tests {
     fn credentials_are_percent_decoded() {
         let relay =
             parse("smtp://orders%40example.com:p%C3%A4ss%3A%2F%3F%23%40%25word+@relay").unwrap();
-        assert_eq!(
-            relay.credentials,
-            Some(("orders@example.com".to_owned(), "päss:/?#@%word+".to_owned()))
-        );
+        assert_eq!(relay.credentials, Some(("orders@example.com", "päss:/?#@%word+").into()));
         assert_eq!(parse("smtp://relay").unwrap().credentials, None);
         for url in [
             "smtp://user@relay",
@@ -195,7 +194,7 @@ mod tests {
             "smtp://user:%FF@relay",
             "smtp://us%00er:password@relay",
         ] {
-            assert!(matches!(parse(url), Err(OpenError::Credentials)), "{url}");
+            assert_eq!(error(url), CREDENTIALS.to_string(), "{url}");
         }
     }
 
@@ -211,11 +210,12 @@ mod tests {
              tls=none&ca=/root.pem &a"
                 .split(' ')
         {
-            assert!(
-                matches!(parse(&format!("smtp://relay?{parameters}")), Err(OpenError::Parameter)),
+            assert_eq!(
+                error(&format!("smtp://relay?{parameters}")),
+                PARAMETERS.to_string(),
                 "{parameters}"
             );
         }
-        assert!(matches!(parse("smtps://relay?tls=required"), Err(OpenError::Parameter)));
+        assert_eq!(error("smtps://relay?tls=required"), PARAMETERS.to_string());
     }
 }

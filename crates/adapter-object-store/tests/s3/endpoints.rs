@@ -39,92 +39,63 @@ async fn first_request(url: &str, variables: &[(&str, &str)]) -> (String, String
     requests[0].clone()
 }
 
-async fn address(url: &str, variables: &[(&str, &str)]) -> String {
-    first_request(url, variables).await.0
+#[tokio::test]
+async fn s3_bucket_is_in_path_or_host_of_the_endpoint() {
+    let general = ("AWS_ENDPOINT_URL", "http://general.example");
+    let of_s3 = ("AWS_ENDPOINT_URL_S3", "http://s3.example");
+    let region = ("AWS_REGION", "eu-central-1");
+    for (url, variables, expected) in [
+        ("s3://b/a/c?endpoint=http://h:9000/", &[][..], "PUT http://h:9000/b/a/c/readiness-probe"),
+        (
+            "s3://b/?endpoint=http://h:9000&path_style=false",
+            &[],
+            "PUT http://b.h:9000/readiness-probe",
+        ),
+        ("s3://b", &[general, of_s3], "PUT http://s3.example/b/readiness-probe"),
+        (
+            // A blank variable counts as unset, and the bucket is that of the URL.
+            "s3://b",
+            &[general, ("AWS_ENDPOINT_URL_S3", " "), ("AWS_BUCKET", "other")],
+            "PUT http://general.example/b/readiness-probe",
+        ),
+        ("s3://b?endpoint=http://h", &[general, of_s3], "PUT http://h/b/readiness-probe"),
+        ("s3://b", &[region], "CONNECT s3.eu-central-1.amazonaws.com:443"),
+        (
+            "s3://b?path_style=false&region=us-west-2",
+            &[region],
+            "CONNECT b.s3.us-west-2.amazonaws.com:443",
+        ),
+    ] {
+        assert_eq!(first_request(url, variables).await.0, expected, "{url} {variables:?}");
+    }
 }
 
 #[tokio::test]
-async fn s3_bucket_is_in_path_or_host() {
-    let url = "s3://bucket/a/prefix?endpoint=http://s3.example.com:9000/";
-    assert_eq!(
-        address(url, &[]).await,
-        "PUT http://s3.example.com:9000/bucket/a/prefix/readiness-probe"
-    );
-    let url = "s3://bucket/?endpoint=http://s3.example.com:9000&path_style=false";
-    assert_eq!(address(url, &[]).await, "PUT http://bucket.s3.example.com:9000/readiness-probe");
-}
-
-#[tokio::test]
-async fn url_takes_precedence_over_variables() {
+async fn google_and_azure_have_their_endpoints_or_that_of_the_url() {
     let variables = [
-        ("AWS_ENDPOINT_URL", "http://general.example.com"),
-        ("AWS_ENDPOINT_URL_S3", " "),
-        ("AWS_REGION", "eu-central-1"),
-        ("AWS_BUCKET", "other"),
-    ];
-    let (address, scope) = first_request("s3://bucket", &variables).await;
-    assert_eq!(
-        (&*address, &*scope),
-        ("PUT http://general.example.com/bucket/readiness-probe", "eu-central-1/s3")
-    );
-    let variables =
-        [("AWS_ENDPOINT_URL_S3", "http://s3.example.com"), ("AWS_REGION", "eu-central-1")];
-    let (address, scope) =
-        first_request("s3://bucket?endpoint=http://url.example.com&region=garage", &variables)
-            .await;
-    assert_eq!(
-        (&*address, &*scope),
-        ("PUT http://url.example.com/bucket/readiness-probe", "garage/s3")
-    );
-}
-
-#[tokio::test]
-async fn default_region_is_us_east_1() {
-    assert_eq!(
-        first_request("s3://bucket?endpoint=http://s3.example.com", &[]).await.1,
-        "us-east-1/s3"
-    );
-    assert_eq!(
-        first_request(
-            "s3://bucket?endpoint=http://s3.example.com",
-            &[("AWS_DEFAULT_REGION", "eu-west-1")]
-        )
-        .await
-        .1,
-        "eu-west-1/s3"
-    );
-}
-
-#[tokio::test]
-async fn default_endpoints_are_the_providers_over_tls() {
-    assert_eq!(
-        address("s3://bucket", &[("AWS_REGION", "eu-central-1")]).await,
-        "CONNECT s3.eu-central-1.amazonaws.com:443"
-    );
-    assert_eq!(
-        address("s3://bucket?path_style=false&region=us-west-2", &[]).await,
-        "CONNECT bucket.s3.us-west-2.amazonaws.com:443"
-    );
-    assert_eq!(address("gs://bucket/prefix", &[]).await, "CONNECT storage.googleapis.com:443");
-    assert_eq!(
-        address("az://container", &[("AZURE_STORAGE_ACCOUNT_NAME", "account")]).await,
-        "CONNECT account.blob.core.windows.net:443"
-    );
-}
-
-#[tokio::test]
-async fn google_and_azure_accept_an_endpoint() {
-    assert_eq!(
-        address("gs://bucket/prefix?endpoint=http://gcs.example.com:4443", &[]).await,
-        "PUT http://gcs.example.com:4443/bucket/prefix%2Freadiness%2Dprobe"
-    );
-    let account = [
         ("AZURE_STORAGE_ACCOUNT_NAME", "account"),
-        ("AZURE_STORAGE_ENDPOINT", "http://other.example.com"),
+        ("AZURE_STORAGE_ENDPOINT", "http://other.example"),
     ];
-    let url = "az://container/prefix?endpoint=http://blob.example.com:10000/account";
-    assert_eq!(
-        address(url, &account).await,
-        "PUT http://blob.example.com:10000/account/container/prefix/readiness-probe"
-    );
+    for (url, variables, expected) in [
+        ("gs://b/p", &variables[..], "CONNECT storage.googleapis.com:443"),
+        ("gs://b/p?endpoint=http://h:1", &variables, "PUT http://h:1/b/p%2Freadiness%2Dprobe"),
+        ("az://b", &variables[..1], "CONNECT account.blob.core.windows.net:443"),
+        ("az://b/p?endpoint=http://h:1/a", &variables, "PUT http://h:1/a/b/p/readiness-probe"),
+    ] {
+        assert_eq!(first_request(url, variables).await.0, expected, "{url}");
+    }
+}
+
+#[tokio::test]
+async fn region_is_that_of_the_url_or_a_variable_or_us_east_1() {
+    for (parameter, variables, region) in [
+        ("", &[][..], "us-east-1"),
+        ("", &[("AWS_DEFAULT_REGION", "eu-west-1")], "eu-west-1"),
+        ("", &[("AWS_REGION", "eu-central-1")], "eu-central-1"),
+        ("&region=garage", &[("AWS_REGION", "eu-central-1")], "garage"),
+    ] {
+        let url = format!("s3://bucket?endpoint=http://s3.example.com{parameter}");
+        let scope = first_request(&url, variables).await.1;
+        assert_eq!(scope, format!("{region}/s3"), "{url} {variables:?}");
+    }
 }

@@ -1,12 +1,13 @@
 //! The error texts of an unusable store: one line with the cause, without secrets.
 
-use std::{net::TcpListener, sync::Arc, time::Instant};
+use std::{net::TcpListener, time::Instant};
 
 use adapter_object_store::ObjectBlobStore;
 use domain::ports::BlobStore as _;
-use rustls::{ServerConfig, pki_types::PrivateKeyDer};
-use test_servers::s3::{ACCESS_KEY, BUCKET, S3Server, SECRET_KEY, Treatment};
-use tokio_rustls::TlsAcceptor;
+use test_servers::{
+    certificates::Certificates,
+    s3::{ACCESS_KEY, BUCKET, S3Server, SECRET_KEY, Treatment},
+};
 
 use crate::harness::{owned, unavailable};
 
@@ -33,36 +34,19 @@ fn closed_address() -> String {
 }
 
 #[tokio::test]
-async fn missing_bucket() {
+async fn answer_of_the_store() {
     let server = S3Server::start();
-    let url = server.url().replace(BUCKET, "missing");
-    let error = check_error(&url, &credentials(ACCESS_KEY, SECRET_KEY)).await;
-    assert_eq!(
-        error,
-        "the store is unavailable: it answered 404 NoSuchBucket: \
-         The specified bucket does not exist"
-    );
+    let missing = server.url().replace(BUCKET, "missing");
+    for (url, key, secret, answer) in [
+        (&missing, ACCESS_KEY, SECRET_KEY, "404 NoSuchBucket: The specified bucket does not exist"),
+        (&server.url(), ACCESS_KEY, "guessed", "403 SignatureDoesNotMatch"),
+        (&server.url(), "AKIAUNKNOWN", "guessed", "403 NotSignedUp: Your account is not signed up"),
+    ] {
+        let error = check_error(url, &credentials(key, secret)).await;
+        let expected = format!("the store is unavailable: it answered {answer}");
+        assert!(error.starts_with(&expected), "{error}");
+    }
     assert_eq!(server.objects().len(), 0);
-}
-
-#[tokio::test]
-async fn wrong_secret() {
-    let server = S3Server::start();
-    let error = check_error(&server.url(), &credentials(ACCESS_KEY, "guessed")).await;
-    assert!(
-        error.starts_with("the store is unavailable: it answered 403 SignatureDoesNotMatch"),
-        "{error}"
-    );
-}
-
-#[tokio::test]
-async fn unknown_key() {
-    let server = S3Server::start();
-    let error = check_error(&server.url(), &credentials("AKIAUNKNOWN", "guessed")).await;
-    assert_eq!(
-        error,
-        "the store is unavailable: it answered 403 NotSignedUp: Your account is not signed up"
-    );
 }
 
 #[tokio::test]
@@ -97,16 +81,7 @@ async fn missing_credentials() {
 
 #[tokio::test]
 async fn untrusted_certificate() {
-    let rcgen::CertifiedKey { cert, signing_key } =
-        rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap();
-    let key = PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
-    let acceptor = TlsAcceptor::from(Arc::new(
-        config.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key).unwrap(),
-    ));
+    let acceptor = Certificates::issue("Unknown root", &["localhost"]).acceptor();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!(
         "s3://{BUCKET}?endpoint=https://localhost:{}",

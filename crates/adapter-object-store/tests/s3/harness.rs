@@ -9,7 +9,7 @@ use domain::{
     ports::{BlobStore, StoreError, error_chain},
 };
 use tempfile::TempDir;
-use test_servers::s3::{S3Server, Treatment};
+use test_servers::s3::S3Server;
 
 pub const MIB: usize = 1024 * 1024;
 /// A size that needs two parts.
@@ -51,19 +51,3 @@ pub fn unavailable(error: &StoreError) -> String {
 
 /// Requests to a server, reduced to what a test checks.
 pub type Log<T> = Arc<Mutex<Vec<T>>>;
-
-/// Logs the requests of a server as their method and their part of an upload.
-pub fn log_requests(server: &S3Server) -> Log<String> {
-    let log = Log::default();
-    let entries = Arc::clone(&log);
-    server.treat(move |request| {
-        let query = request.uri.query().unwrap_or_default();
-        let part = query
-            .split('&')
-            .find(|pair| pair.starts_with("partNumber"))
-            .unwrap_or(if query.starts_with("uploadId") { "upload" } else { query });
-        entries.lock().unwrap().push(format!("{} {part}", request.method).trim_end().to_owned());
-        Treatment::Serve
-    });
-    log
-}

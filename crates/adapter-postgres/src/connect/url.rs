@@ -1,21 +1,19 @@
 //! URLs of databases.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use diesel_async::pooled_connection::deadpool::BuildError;
 use domain::ports::Cause;
 use percent_encoding::percent_decode_str;
 use tokio_postgres::{
     Config,
-    config::{SslMode, TargetSessionAttrs},
+    config::{LoadBalanceHosts, SslMode, TargetSessionAttrs},
 };
 
-/// Time limit for the TCP connection to one host, unless the URL sets it. If there are several
-/// hosts, also for the login.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// The connection to a server that vanished is closed after this time.
-const UNANSWERED: Duration = Duration::from_secs(10);
+/// Parameters that a URL need not set. `connect_timeout` limits the TCP connection to one host, and
+/// the login if there are several hosts. The others close the connection to a server that vanished.
+const DEFAULTS: &str = "application_name=notary-orders&connect_timeout=1&tcp_user_timeout=10\
+    &keepalives_idle=10&keepalives_interval=10";
 
 /// The reason why a URL cannot be used. The text never repeats the URL, which may hold credentials.
 #[derive(Debug, thiserror::Error)]
@@ -85,31 +83,18 @@ fn one_url_per_host(url: &str) -> Result<Vec<String>, OpenError> {
     Ok(hosts.split(',').map(|host| format!("{scheme}://{user}{host}{database}{query}")).collect())
 }
 
-/// Returns the configuration of the URL of one host, with our default timeouts.
+/// Returns the configuration of the URL of one host. Its parameters override ours.
 fn host(url: &str) -> Result<Config, OpenError> {
-    let mut config: Config = url.parse().map_err(|_| OpenError::NotAUrl)?;
-    let default = Config::new();
+    let (address, parameters) = url.split_once('?').unwrap_or((url, ""));
+    let separator = if parameters.is_empty() { "" } else { "&" };
+    let url = format!("{address}?{DEFAULTS}{separator}{parameters}");
+    let config: Config = url.parse().map_err(|_| OpenError::NotAUrl)?;
     // Hosts are tried in the order of the URL.
     if config.get_hosts().len() != 1
         || config.get_ports().len() > 1
-        || config.get_load_balance_hosts() != default.get_load_balance_hosts()
+        || config.get_load_balance_hosts() != LoadBalanceHosts::Disable
     {
         return Err(OpenError::NotAUrl);
-    }
-    if config.get_application_name().is_none() {
-        config.application_name("notary-orders");
-    }
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(CONNECT_TIMEOUT);
-    }
-    if config.get_tcp_user_timeout().is_none() {
-        config.tcp_user_timeout(UNANSWERED);
-    }
-    if config.get_keepalives_idle() == default.get_keepalives_idle() {
-        config.keepalives_idle(UNANSWERED);
-    }
-    if config.get_keepalives_interval().is_none() {
-        config.keepalives_interval(UNANSWERED);
     }
     Ok(config)
 }

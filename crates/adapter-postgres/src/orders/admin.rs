@@ -2,8 +2,6 @@
 
 use async_trait::async_trait;
 use diesel::{
-    QueryableByName,
-    prelude::*,
     sql_query,
     sql_types::{BigInt, Nullable, Text, Timestamptz},
 };
@@ -13,59 +11,30 @@ use domain::{
     order::{OrderId, StoredOrder, record::ADDRESSES},
     ports::{Kept, ListedOrder, OrderAdmin, OrderFilter, StoreError},
 };
-use sql_rows::{
-    Utc, row_limit,
-    schema::{events, orders},
-};
+use sql_rows::{Utc, row_limit};
 use time::OffsetDateTime;
 
-use super::{
-    columns::unreadable,
-    pages::{ListedRow, listed_columns, source, upper_bound},
-    read,
-};
+use super::pages::{ListedRow, listed_columns, source};
 use crate::{
-    PostgresStore,
     failure::Failure,
-    statement::{DURABLE, IdRow, Prepared},
+    ports::{
+        erase,
+        read::{self, unreadable},
+    },
+    statement::IdRow,
+    store::PostgresStore,
 };
 
-/// Looks at the oldest orders of each client, because the index of orders that are not erased
-/// begins with the client.
-fn created_before() -> String {
-    format!(
-        "WITH RECURSIVE clients (id) AS (\
-            (SELECT client_id FROM orders WHERE erased_at IS NULL ORDER BY client_id LIMIT 1) \
-            UNION ALL SELECT (SELECT client_id FROM orders \
-                WHERE client_id > clients.id AND erased_at IS NULL ORDER BY client_id LIMIT 1) \
-            FROM clients WHERE clients.id IS NOT NULL\
-        ), bound AS MATERIALIZED (SELECT {} AS high) \
-        SELECT oldest.id FROM clients CROSS JOIN bound CROSS JOIN LATERAL (\
-            SELECT id FROM orders WHERE (client_id, id) >= (clients.id, 0) \
-            AND (client_id, id) <= (clients.id, bound.high) \
-            AND erased_at IS NULL AND created_at < $1 ORDER BY client_id, id LIMIT $3\
-        ) AS oldest ORDER BY oldest.id LIMIT $3",
-        upper_bound("$2")
-    )
-}
-
-const CONDEMN: &str = "WITH removed AS (\
-        DELETE FROM documents WHERE order_id = $1 RETURNING position, key\
-    ), condemned AS (\
-        INSERT INTO uploads (key, recorded_at, condemned) \
-        SELECT key, $2, true FROM removed ORDER BY key \
-        ON CONFLICT (key) DO UPDATE SET condemned = true\
-    ) SELECT key FROM removed ORDER BY position";
-
-const REMOVE_DELIVERIES: &str = "WITH held AS (\
-        SELECT id FROM deliveries WHERE order_id = $1 ORDER BY id FOR UPDATE\
-    ) DELETE FROM deliveries WHERE id = ANY (ARRAY(SELECT id FROM held))";
-
-#[derive(QueryableByName)]
-#[diesel(table_name = sql_rows::schema::documents)]
-struct KeyRow {
-    key: String,
-}
+/// Looks at the oldest orders of each client, because the indexes of orders begin with the client.
+const CREATED_BEFORE: &str = "WITH RECURSIVE clients (id) AS (\
+        (SELECT client_id FROM orders WHERE erased_at IS NULL ORDER BY client_id LIMIT 1) \
+        UNION ALL SELECT (SELECT client_id FROM orders \
+            WHERE client_id > clients.id AND erased_at IS NULL ORDER BY client_id LIMIT 1) \
+        FROM clients WHERE clients.id IS NOT NULL\
+    ) SELECT oldest.id FROM clients CROSS JOIN LATERAL (\
+        SELECT id, created_at FROM orders WHERE client_id = clients.id AND erased_at IS NULL \
+        AND created_at < $1 ORDER BY created_at, id LIMIT $2\
+    ) AS oldest ORDER BY oldest.created_at, oldest.id LIMIT $2";
 
 #[async_trait]
 impl OrderAdmin for PostgresStore {
@@ -82,7 +51,7 @@ impl OrderAdmin for PostgresStore {
     }
 
     async fn order(&self, id: OrderId) -> Result<Option<Kept<StoredOrder>>, StoreError> {
-        Ok(self.pool.read(async |connection| read::find(connection, None, id).await).await?)
+        self.read_orders(async |connection| read::find(connection, None, id).await).await
     }
 
     async fn created_before(
@@ -90,11 +59,14 @@ impl OrderAdmin for PostgresStore {
         instant: OffsetDateTime,
         limit: usize,
     ) -> Result<Vec<OrderId>, StoreError> {
-        let query = sql_query(created_before())
+        let query = sql_query(CREATED_BEFORE)
             .bind::<Timestamptz, _>(instant)
-            .bind::<Timestamptz, _>(instant.saturating_add(sql_rows::DISORDER))
             .bind::<BigInt, _>(row_limit(limit));
-        Ok(self.pool.all(query, |IdRow { id }| Ok(OrderId(id))).await?)
+        let oldest = async move |connection: &mut AsyncPgConnection| {
+            let rows: Vec<IdRow> = query.get_results(connection).await?;
+            Ok(rows.into_iter().map(|row| OrderId(row.id)).collect())
+        };
+        self.maintain(oldest).await
     }
 
     async fn erase(
@@ -102,7 +74,12 @@ impl OrderAdmin for PostgresStore {
         id: OrderId,
         at: OffsetDateTime,
     ) -> Result<Option<Vec<ObjectKey>>, StoreError> {
-        Ok(self.pool.transaction(async |connection| erase(connection, id, at).await).await?)
+        self.maintain(async |connection| erase::erase(connection, id, Utc(at)).await).await
+    }
+
+    async fn remove_mails(&self, at: OffsetDateTime) -> Result<usize, StoreError> {
+        let remove = async move |connection: &mut _| erase::remove_mails(connection, Utc(at)).await;
+        self.maintain(remove).await
     }
 }
 
@@ -115,62 +92,22 @@ async fn list(
     let addresses =
         ADDRESSES.map(|path| format!("lower(details #>> '{{{}}}')", path.join(","))).join(", ");
     let columns = listed_columns();
-    // Only the conditions of this filter, so that the planner sees which index serves them.
-    let mut conditions = vec!["erased_at IS NULL".to_owned()];
-    let mut when = |is_asked: bool, condition: String| {
-        conditions.extend(is_asked.then_some(condition));
-    };
-    when(filter.file_number.is_some(), "file_number = $1".to_owned());
-    when(filter.client.is_some(), "client_id = $2".to_owned());
-    when(filter.email.is_some(), format!("lower($3) IN ({addresses})"));
-    when(before.is_some(), "id < $4".to_owned());
-    let conditions = conditions.join(" AND ");
     let source = source(filter.file_number.as_deref());
-    let query =
-        format!("SELECT {columns} FROM {source} WHERE {conditions} ORDER BY id DESC LIMIT $5");
+    // The statement is planned for its values, because the connection is new. So the planner sees
+    // which index serves them.
+    let query = format!(
+        "SELECT {columns} FROM {source} WHERE erased_at IS NULL AND id < $4 \
+        AND ($1 IS NULL OR file_number = $1) AND ($2 IS NULL OR client_id = $2) \
+        AND ($3 IS NULL OR lower($3) IN ({addresses})) ORDER BY id DESC LIMIT $5"
+    );
     let rows: Vec<ListedRow> = sql_query(query)
         .bind::<Nullable<Text>, _>(filter.file_number.as_deref())
         .bind::<Nullable<BigInt>, _>(filter.client.map(|client| client.0))
         .bind::<Nullable<Text>, _>(filter.email.as_deref())
-        .bind::<Nullable<BigInt>, _>(before.map(|id| id.0))
+        .bind::<BigInt, _>(before.map_or(i64::MAX, |id| id.0))
         .bind::<BigInt, _>(row_limit(limit))
         .get_results(connection)
         .await
-        .map_err(|error| unreadable(error.into(), &"of a list"))?;
+        .map_err(|error| unreadable(error, &"of a list"))?;
     ListedRow::all_listed(rows)
-}
-
-/// Locks rows in the order in which other calls lock them: the order, uploads by key, the event,
-/// deliveries by identifier. A worker that dispatches the event meanwhile has added its deliveries
-/// when the event is gone.
-async fn erase(
-    connection: &mut AsyncPgConnection,
-    id: OrderId,
-    at: OffsetDateTime,
-) -> Result<Option<Vec<ObjectKey>>, Failure> {
-    let lock = format!(
-        "SELECT id FROM orders WHERE id = $1 AND erased_at IS NULL AND {DURABLE} FOR UPDATE"
-    );
-    let locked: Option<IdRow> = Prepared(sql_query(lock).bind::<BigInt, _>(id.0))
-        .get_result(connection)
-        .await
-        .optional()?;
-    if locked.is_none() {
-        return Ok(None);
-    }
-    let condemn = sql_query(CONDEMN).bind::<BigInt, _>(id.0).bind::<Timestamptz, _>(at);
-    let keys: Vec<KeyRow> = Prepared(condemn).get_results(connection).await?;
-    let event = events::table.filter(events::order_id.eq(id.0));
-    Prepared(diesel::delete(event)).execute(connection).await?;
-    Prepared(sql_query(REMOVE_DELIVERIES).bind::<BigInt, _>(id.0)).execute(connection).await?;
-    let empty = (
-        orders::erased_at.eq(Utc(at)),
-        orders::file_number.eq(""),
-        orders::holds_file_number.eq(false),
-        orders::starts_at.eq(None::<Utc>),
-        orders::ends_at.eq(None::<Utc>),
-        orders::details.eq(diesel::dsl::sql("'{}'")),
-    );
-    diesel::update(orders::table.find(id.0)).set(empty).execute(connection).await?;
-    Ok(Some(keys.into_iter().map(|row| ObjectKey::from_stored(row.key)).collect()))
 }

@@ -1,30 +1,46 @@
 //! Creates orders. Orders that wait at the same time are created by one statement.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    mem,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use domain::{order::OrderId, ports::WriteError};
-use group_commit::{BatchObserver, Committer, Fit, Group};
-use sql_rows::{PendingOrder, Utc, schema::orders};
+use domain::{
+    idempotency::{Claim, KeyUse},
+    order::OrderId,
+    ports::WriteError,
+};
+use sql_rows::{BatchObserver, PendingOrder, Utc, schema::orders};
 use tokio::{
-    sync::oneshot,
+    sync::{
+        Mutex,
+        mpsc::{self, UnboundedReceiver, UnboundedSender},
+        oneshot,
+    },
     time::{Instant, timeout},
 };
 
 use super::insert::insert_orders;
 use crate::{
     failure::Failure,
-    idempotency,
     pool::{CALL_TIMEOUT, Pool},
+    ports::key_use,
     statement::{ADOPTION, KEY_IN_USE},
 };
 
 /// Maximum number of orders in one statement. At 64 the commit is a small part of an order's cost.
 const BATCH: usize = 64;
 
-/// Batches in progress at the same time: while the server works on one, the next is prepared.
+/// Batches in progress at the same time: one is not stopped by a lock that another waits for.
 const BATCHES: usize = 2;
+
+/// Time that a batch waits for the end of the one before. The longer it waits, the more orders share
+/// its commit; behind a lock it does not wait longer.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A batch that the server rejects within this time has a fault in one of its orders, so each order
 /// is tried alone. A later rejection is due to the state of the server.
@@ -49,16 +65,6 @@ impl Waiting {
         // The caller may have given up; then the outcome is dropped.
         let _ = self.caller.send(outcome);
     }
-
-    fn fit(batch: &[Self], waiting: &Self) -> Fit {
-        if waiting.caller.is_closed() || waiting.since.elapsed() > MAX_WAIT {
-            Fit::Gone
-        } else if batch.iter().all(|other| fit_together(&other.order, &waiting.order)) {
-            Fit::Goes
-        } else {
-            Fit::Waits
-        }
-    }
 }
 
 /// Returns whether one statement can create both orders. It creates either test orders or real
@@ -73,25 +79,71 @@ fn fit_together(one: &PendingOrder, other: &PendingOrder) -> bool {
 }
 
 /// The orders that wait for a statement.
+struct Queue {
+    joining: UnboundedReceiver<Waiting>,
+    waiting: Vec<Waiting>,
+}
+
+impl Queue {
+    /// Waits for an order. Returns `false` if the store is closed.
+    async fn has_any(&mut self) -> bool {
+        if self.waiting.is_empty() {
+            self.waiting.extend(self.joining.recv().await);
+        }
+        !self.waiting.is_empty()
+    }
+
+    /// Takes the orders of the next statement. The others wait for another one, in their order.
+    fn take_batch(&mut self) -> Vec<Waiting> {
+        while let Ok(waiting) = self.joining.try_recv() {
+            self.waiting.push(waiting);
+        }
+        let mut batch: Vec<Waiting> = Vec::new();
+        for waiting in mem::take(&mut self.waiting) {
+            let fits = |other: &Waiting| fit_together(&other.order, &waiting.order);
+            if waiting.caller.is_closed() || waiting.since.elapsed() > MAX_WAIT {
+                // Its caller has stopped waiting, or would before the outcome is known.
+            } else if batch.len() < BATCH && batch.iter().all(fits) {
+                batch.push(waiting);
+            } else {
+                self.waiting.push(waiting);
+            }
+        }
+        batch
+    }
+}
+
+/// Creates the orders that wait at the same time together. There is no timer: a lone order is
+/// created at once, and under load a batch is what has arrived during the batches before.
 pub(crate) struct Orders {
-    group: Group<Waiting>,
-    pool: Pool,
+    joining: UnboundedSender<Waiting>,
+    observer: Arc<OnceLock<BatchObserver>>,
 }
 
 impl Orders {
-    pub(crate) fn new(pool: Pool) -> Self {
-        Self { group: Group::new(BATCHES, BATCH), pool }
+    /// Starts the tasks that create orders. They end when this is dropped.
+    pub(crate) fn new(pool: &Pool) -> Self {
+        let (joining, joined) = mpsc::unbounded_channel();
+        let queue = Arc::new(Mutex::new(Queue { joining: joined, waiting: Vec::new() }));
+        let in_progress = Arc::new(Mutex::new(()));
+        let observer = Arc::default();
+        for _ in 0..BATCHES {
+            let (queue, in_progress) = (Arc::clone(&queue), Arc::clone(&in_progress));
+            let observer = Arc::clone(&observer);
+            pool.runtime.spawn(create_batches(pool.clone(), queue, in_progress, observer));
+        }
+        Self { joining, observer }
     }
 
+    /// Reports the number of orders of each batch. There is one observer; a second one is ignored.
     pub(crate) fn observe(&self, observer: BatchObserver) {
-        self.group.observe(observer);
+        let _ = self.observer.set(observer);
     }
 
     pub(crate) async fn create(&self, order: PendingOrder) -> Result<OrderId, WriteError> {
         let (caller, outcome) = oneshot::channel();
-        if let Some(committer) = self.group.join(Waiting { order, since: Instant::now(), caller }) {
-            self.pool.runtime.spawn(commit_all(self.pool.clone(), committer));
-        }
+        // Fails if the runtime has ended. The sender is dropped then.
+        let _ = self.joining.send(Waiting { order, since: Instant::now(), caller });
         match timeout(CALL_TIMEOUT, outcome).await {
             Ok(Ok(outcome)) => outcome,
             // The order waited too long for a batch, or the time of its batch was over.
@@ -100,24 +152,42 @@ impl Orders {
     }
 }
 
-/// Creates batch after batch until no order waits.
-async fn commit_all(pool: Pool, mut committer: Committer<Waiting>) {
+/// Creates batch after batch until the store is closed. Gets a connection before it takes orders.
+async fn create_batches(
+    pool: Pool,
+    queue: Arc<Mutex<Queue>>,
+    in_progress: Arc<Mutex<()>>,
+    observer: Arc<OnceLock<BatchObserver>>,
+) {
     loop {
-        match pool.acquire(Instant::now()).await {
-            Ok(mut connection) => {
-                let Some(batch) = committer.next(Waiting::fit) else { return connection.release() };
-                // However late the connection came: a batch that is cut off has no known outcome.
-                connection.deadline = Instant::now() + CALL_TIMEOUT;
-                // Each caller has its reply, or learns of the failure because its sender is dropped.
-                let _ =
-                    connection.run(async |connection| create_all(connection, batch).await).await;
-            }
+        let mut waiting = queue.lock().await;
+        if !waiting.has_any().await {
+            return;
+        }
+        let mut connection = match pool.acquire(Instant::now()).await {
+            Ok(connection) => connection,
             Err(failure) => {
                 let failure = Arc::new(failure);
-                let failed = || Err(Failure::OfBatch(failure.clone()).into());
-                return committer.give_up().for_each(|waiting| waiting.reply(failed()));
+                for waiting in mem::take(&mut waiting.waiting) {
+                    waiting.reply(Err(Failure::OfBatch(Arc::clone(&failure)).into()));
+                }
+                continue;
             }
+        };
+        let _in_progress = timeout(PATIENCE, in_progress.lock()).await;
+        let batch = waiting.take_batch();
+        drop(waiting);
+        if batch.is_empty() {
+            connection.release();
+            continue;
         }
+        if let Some(observer) = observer.get() {
+            observer(batch.len());
+        }
+        // However late the connection came: a batch that is cut off has no known outcome.
+        connection.deadline = Instant::now() + CALL_TIMEOUT;
+        // Each caller has its reply, or learns of the failure because its sender is dropped.
+        let _ = connection.run(async |connection| create_all(connection, batch).await).await;
     }
 }
 
@@ -190,13 +260,22 @@ async fn reasons(
     connection: &mut AsyncPgConnection,
     rejected: &[Waiting],
 ) -> Result<Vec<Option<WriteError>>, Failure> {
-    let held_since = held_since(connection, rejected).await?;
+    let Some(first) = rejected.first() else { return Ok(Vec::new()) };
+    let file_numbers = rejected.iter().map(|waiting| &*waiting.order.row.file_number);
+    let holders: Vec<(String, Utc)> = orders::table
+        .filter(orders::file_number.eq_any(file_numbers))
+        .filter(orders::is_test.eq(first.order.row.is_test))
+        .filter(orders::holds_file_number)
+        .select((orders::file_number, orders::created_at))
+        .load(connection)
+        .await?;
+    let held_since: HashMap<String, Utc> = holders.into_iter().collect();
     let mut reasons = Vec::with_capacity(rejected.len());
     for Waiting { order, .. } in rejected {
         let mut key_use = None;
         if let Some(request) = &order.idempotent_request {
-            let now = order.row.created_at.0;
-            key_use = idempotency::in_use(connection, &request.attempt.claim, now).await?;
+            let now = order.row.created_at;
+            key_use = key_use::in_use(connection, &request.attempt.claim, now).await?;
         }
         let held_since = held_since
             .get(&order.row.file_number)
@@ -206,23 +285,6 @@ async fn reasons(
         reasons.push(key_use.map(WriteError::KeyInUse).or(duplicate));
     }
     Ok(reasons)
-}
-
-/// Returns when the orders were created that hold the file numbers of rejected orders.
-async fn held_since(
-    connection: &mut AsyncPgConnection,
-    rejected: &[Waiting],
-) -> Result<HashMap<String, Utc>, Failure> {
-    let Some(first) = rejected.first() else { return Ok(HashMap::new()) };
-    let file_numbers = rejected.iter().map(|waiting| &*waiting.order.row.file_number);
-    let holders: Vec<(String, Utc)> = orders::table
-        .filter(orders::file_number.eq_any(file_numbers))
-        .filter(orders::is_test.eq(first.order.row.is_test))
-        .filter(orders::holds_file_number)
-        .select((orders::file_number, orders::created_at))
-        .load(connection)
-        .await?;
-    Ok(holders.into_iter().collect())
 }
 
 /// Replies to orders that were not created. A constraint names the fault of the only order. Any
@@ -238,8 +300,8 @@ async fn reply_failure(
         let error = match (failure.constraint(), &waiting.order.idempotent_request) {
             (Some(ADOPTION), _) => WriteError::UploadSwept,
             (Some(KEY_IN_USE), Some(request)) => {
-                let (claim, now) = (&request.attempt.claim, waiting.order.row.created_at.0);
-                match idempotency::in_use_or_released(connection, claim, now).await {
+                let (claim, now) = (&request.attempt.claim, waiting.order.row.created_at);
+                match in_use_or_released(connection, claim, now).await {
                     Ok(key_use) => WriteError::KeyInUse(key_use),
                     Err(failure) => {
                         is_broken |= failure.breaks_connection();
@@ -252,4 +314,15 @@ async fn reply_failure(
         waiting.reply(Err(error));
     }
     if is_broken { Err(Failure::Lost) } else { Ok(()) }
+}
+
+/// Returns what a key was in use for that could not be taken. The other request may have released
+/// it in between; then the next attempt gets it.
+pub(crate) async fn in_use_or_released(
+    connection: &mut AsyncPgConnection,
+    claim: &Claim,
+    now: Utc,
+) -> Result<KeyUse, Failure> {
+    let key_use = key_use::in_use(connection, claim, now).await?;
+    Ok(key_use.unwrap_or(KeyUse::InProgress { until: now.0 }))
 }

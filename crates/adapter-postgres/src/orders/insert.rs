@@ -55,7 +55,7 @@ static STATEMENT: LazyLock<String> = LazyLock::new(|| {
             WHERE (h.created_at <= c.window_opens_at) IS NOT FALSE AND ($24 OR h.id IS NULL) \
             AND (SELECT idempotency_key_in_use(k, c.token, c.created_at) \
                 FROM idempotency_keys AS k WHERE k.client_id = c.key_client \
-                AND k.digest = c.digest) IS NOT TRUE \
+                AND k.is_test = $1 AND k.digest = c.digest) IS NOT TRUE \
             ORDER BY c.file_number COLLATE \"C\"\
         ), held AS (\
             SELECT id FROM orders \
@@ -81,12 +81,12 @@ static STATEMENT: LazyLock<String> = LazyLock::new(|| {
                 (file_number, position, key, name, name_as_sent, media_type, size, sha256) \
             JOIN created USING (file_number) ORDER BY key COLLATE \"C\"\
         ), remembered AS (\
-            INSERT INTO idempotency_keys (client_id, digest, token, fingerprint, order_id, \
+            INSERT INTO idempotency_keys (client_id, is_test, digest, token, fingerprint, order_id, \
                 taken_at, kept_until) \
-            SELECT key_client, digest, token, fingerprint, created.id, created.created_at, \
+            SELECT key_client, $1, digest, token, fingerprint, created.id, created.created_at, \
                 kept_until \
             FROM candidates JOIN created USING (file_number) WHERE key_client IS NOT NULL \
-            ORDER BY key_client, digest ON CONFLICT (client_id, digest) DO UPDATE \
+            ORDER BY key_client, digest ON CONFLICT (client_id, is_test, digest) DO UPDATE \
             SET token = excluded.token, fingerprint = excluded.fingerprint, \
                 order_id = excluded.order_id, first_document = NULL, documents = NULL, \
                 taken_at = excluded.taken_at, kept_until = excluded.kept_until\

@@ -1,12 +1,9 @@
 //! Orders: the repository, reads by clients, and what operators do.
 
-mod add_documents;
 mod admin;
-mod columns;
-mod create;
+pub(crate) mod create;
 mod insert;
-mod pages;
-pub(crate) mod read;
+pub(crate) mod pages;
 
 use async_trait::async_trait;
 use diesel::{dsl::sql, prelude::*, sql_types::Bool};
@@ -19,9 +16,7 @@ use domain::{
 };
 use sql_rows::{PendingOrder, schema::orders};
 
-pub(crate) use create::Orders;
-
-use crate::{PostgresStore, failure::Failure};
+use crate::{failure::Failure, ports::add_documents, store::PostgresStore};
 
 #[async_trait]
 impl OrderRepo for PostgresStore {
@@ -35,7 +30,7 @@ impl OrderRepo for PostgresStore {
     }
 
     async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, WriteError> {
-        add_documents::add_documents(&self.pool, new).await
+        add_documents::add_documents(self, new).await
     }
 
     /// Checks that the tables exist and the database accepts writes. Writes nothing.

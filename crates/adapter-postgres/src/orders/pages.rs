@@ -13,18 +13,10 @@ use domain::{
     order::OrderId,
     ports::{Cursor, ListedOrder, Page, PageQuery},
 };
-use sql_rows::{DISORDER, KeptOrderRow, row_limit};
-use time::{Duration, OffsetDateTime};
+use sql_rows::{KeptOrderRow, row_limit};
 
-use super::{
-    columns::{COLUMNS, unreadable},
-    insert::ANNOUNCED,
-};
-use crate::{failure::Failure, statement::Prepared};
-
-/// The search for an instant ends with a range of so many identifiers. A smaller table is not
-/// searched.
-const SEARCHED_RANGE: i64 = 10_000;
+use super::insert::ANNOUNCED;
+use crate::{failure::Failure, ports::read::unreadable, statement::Prepared};
 
 /// A direction in which the orders of a page are read from its cursor.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,10 +28,10 @@ enum Toward {
 /// Where the orders of a page are.
 #[derive(QueryableByName)]
 struct Range {
-    #[diesel(sql_type = Nullable<BigInt>)]
-    low: Option<i64>,
-    #[diesel(sql_type = Nullable<BigInt>)]
-    high: Option<i64>,
+    #[diesel(sql_type = BigInt)]
+    low: i64,
+    #[diesel(sql_type = BigInt)]
+    high: i64,
     /// Whether the cursor is an order of the client.
     #[diesel(sql_type = Bool)]
     is_known: bool,
@@ -65,6 +57,11 @@ impl ListedRow {
     }
 }
 
+/// The columns of an order `o` in a result.
+const COLUMNS: &str = "o.id, o.erased_at, o.client_id, o.api_key_id, o.signing_service_id, \
+    o.notary_id, o.starts_at, o.ends_at, o.created_at, o.updated_at, o.is_test, \
+    o.holds_file_number, o.file_number, o.status, o.details::text AS details";
+
 /// Returns the columns of an order `o` in a list.
 pub(crate) fn listed_columns() -> String {
     format!("{COLUMNS}, (SELECT count(*) FROM documents WHERE order_id = o.id) AS documents")
@@ -81,23 +78,25 @@ pub(crate) async fn page(
         Cursor::OlderThan(OrderId(id)) => (Toward::Older, Some(id)),
         Cursor::NewerThan(OrderId(id)) => (Toward::Newer, Some(id)),
     };
-    let has_instants = query.created_after.is_some() || query.created_before.is_some();
-    let mut range = Range { low: None, high: None, is_known: true, has_others: false };
-    if cursor.is_some() || has_instants {
+    let mut range = Range { low: i64::MIN, high: i64::MAX, is_known: true, has_others: false };
+    if cursor.is_some() || has_instants(query) {
         range = find_range(connection, client, query, toward, cursor).await?;
     }
     if !range.is_known {
         return Ok(None);
     }
-    let (low, high) = (range.low.unwrap_or(i64::MIN), range.high.unwrap_or(i64::MAX));
     let (low, high) = match (toward, cursor) {
-        (_, None) => (low, high),
-        (Toward::Older, Some(id)) => (low, high.min(id.saturating_sub(1))),
-        (Toward::Newer, Some(id)) => (low.max(id.saturating_add(1)), high),
+        (_, None) => (range.low, range.high),
+        (Toward::Older, Some(id)) => (range.low, range.high.min(id.saturating_sub(1))),
+        (Toward::Newer, Some(id)) => (range.low.max(id.saturating_add(1)), range.high),
     };
     let rows = orders(connection, client, query, toward, (low, high)).await?;
     let orders = ListedRow::all_listed(rows)?;
     Ok(Some(Page::of(query.limit, &query.cursor, orders, range.has_others)))
+}
+
+fn has_instants(query: &PageQuery) -> bool {
+    query.created_after.is_some() || query.created_before.is_some()
 }
 
 /// Returns the orders `o` of a list. Of those with a file number, one index has the orders that hold
@@ -140,28 +139,18 @@ fn order_by(query: &PageQuery, ascending: bool) -> String {
     format!("ORDER BY {columns}{way}, id{way}")
 }
 
-/// Returns a search for the identifier next to an instant: no order before `low` was created after
-/// the instant and [`DISORDER`], and none after `high` was created before the instant by more.
-///
-/// Identifiers grow nearly as instants do, so the search needs no index of instants.
-fn search(instant: &str, result: &str) -> String {
-    format!(
-        "(WITH RECURSIVE search (low, high) AS (\
-            SELECT (SELECT min(id) FROM orders), (SELECT max(id) FROM orders) \
-            UNION ALL SELECT CASE WHEN is_older THEN middle ELSE low END, \
-                CASE WHEN is_older THEN high ELSE middle END \
-            FROM search CROSS JOIN LATERAL (SELECT low + (high - low) / 2) AS m (middle) \
-            CROSS JOIN LATERAL (SELECT created_at < {instant} AS is_older FROM orders \
-                WHERE id >= middle ORDER BY id LIMIT 1) AS probe \
-            WHERE high - low > {SEARCHED_RANGE}\
-        ) SELECT {result} FROM search ORDER BY high - low LIMIT 1)"
-    )
-}
-
-/// Returns an expression for an identifier after all orders that were created before an instant.
-/// The parameter is the instant plus [`DISORDER`].
-pub(crate) fn upper_bound(parameter: &str) -> String {
-    search(parameter, "high")
+/// Returns a query of the smallest and the largest identifier of the client's orders between the
+/// instants, so that a page is searched only there. If clocks were wrong, there are others between.
+/// `+ 0` keeps PostgreSQL from a walk in the order of identifiers. The index of instants has both
+/// columns.
+fn bounds(query: &PageQuery) -> &'static str {
+    if query.file_number.is_some() || !has_instants(query) {
+        return "SELECT -9223372036854775808 AS low, 9223372036854775807 AS high";
+    }
+    "SELECT coalesce(min(id + 0), 9223372036854775807) AS low, \
+        coalesce(max(id + 0), -9223372036854775808) AS high FROM orders \
+    WHERE (client_id, created_at) >= ($1, coalesce($3, '-infinity')) \
+        AND (client_id, created_at) < ($1, coalesce($4, 'infinity')) AND erased_at IS NULL"
 }
 
 /// Finds the range of a page, and whether orders match beside it.
@@ -178,39 +167,28 @@ async fn find_range(
     cursor: Option<i64>,
 ) -> Result<Range, Failure> {
     let (others, horizon) = match toward {
-        Toward::Older => (
-            matching(query, "$5", "coalesce(high, 9223372036854775807)"),
-            "NULL::bigint".to_owned(),
-        ),
+        Toward::Older => (matching(query, "$5", "high"), "NULL::bigint".to_owned()),
         Toward::Newer => (
-            matching(query, "coalesce(low, 0)", "$5"),
+            matching(query, "low", "$5"),
             format!("least((SELECT max(id) FROM orders), {ANNOUNCED})"),
         ),
     };
-    let (low, high) = (search("$6", "low"), search("$7", "high"));
     let (source, order_by) =
         (source(query.file_number.as_deref()), order_by(query, toward == Toward::Older));
     let text = format!(
-        "WITH range AS MATERIALIZED (\
-            SELECT CASE WHEN $6 IS NOT NULL THEN {low} END AS low, \
-                CASE WHEN $7 IS NOT NULL THEN {high} END AS high\
-        ) SELECT low, least(high, {horizon}) AS high, \
+        "WITH range AS MATERIALIZED ({}) SELECT low, least(high, {horizon}) AS high, \
             $5 IS NULL OR EXISTS (SELECT 1 FROM orders WHERE id = $5 AND client_id = $1) \
             AS is_known, \
             (SELECT id FROM {source} WHERE {others} {order_by} LIMIT 1) IS NOT NULL AS has_others \
-        FROM range"
+        FROM range",
+        bounds(query)
     );
-    let wider = |instant: Option<OffsetDateTime>, by: Duration| {
-        instant.map(|instant| instant.saturating_add(by))
-    };
     let query = sql_query(text)
         .bind::<BigInt, _>(client.0)
         .bind::<Nullable<Text>, _>(query.file_number.as_deref())
         .bind::<Nullable<Timestamptz>, _>(query.created_after)
         .bind::<Nullable<Timestamptz>, _>(query.created_before)
-        .bind::<Nullable<BigInt>, _>(cursor)
-        .bind::<Nullable<Timestamptz>, _>(wider(query.created_after, -DISORDER))
-        .bind::<Nullable<Timestamptz>, _>(wider(query.created_before, DISORDER));
+        .bind::<Nullable<BigInt>, _>(cursor);
     Ok(Prepared(query).get_result(connection).await?)
 }
 
@@ -235,5 +213,5 @@ async fn orders(
         .bind::<BigInt, _>(high)
         .bind::<BigInt, _>(row_limit(query.limit.saturating_add(1)));
     let rows = Prepared(statement).get_results(connection).await;
-    rows.map_err(|error| unreadable(error.into(), &format!("of client {}", client.0)))
+    rows.map_err(|error| unreadable(error, &format!("of client {}", client.0)))
 }

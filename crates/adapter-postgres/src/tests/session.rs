@@ -1,12 +1,12 @@
 use contract_tests::samples::{NOW, WINDOW, delivery, enqueue, new_order, settle};
 use diesel::{dsl::sql, sql_query, sql_types::Text};
-use diesel_async::SimpleAsyncConnection as _;
+use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
 use domain::ports::{DeliveryQueue as _, OrderRepo as _, Settlement};
 use test_servers::postgres::Database;
 use time::Duration;
 
 use super::store;
-use crate::PostgresStore;
+use crate::store::PostgresStore;
 
 async fn setting(store: &PostgresStore, name: &'static str) -> String {
     let query = diesel::select(sql::<Text>(&format!("current_setting('{name}')")));
@@ -36,6 +36,18 @@ async fn session_settings_override_database_defaults() {
     ] {
         assert_eq!(setting(&store, name).await, value, "{name}");
     }
+}
+
+#[tokio::test]
+async fn maintenance_has_no_time_limit() {
+    let (store, _database) = store(1).await;
+    let limit = async |connection: &mut AsyncPgConnection| {
+        let limit = sql::<Text>("SELECT current_setting('statement_timeout')");
+        let limit: String = limit.get_result(connection).await?;
+        Ok(limit)
+    };
+    assert_eq!(store.maintain(limit).await.unwrap(), "0");
+    assert_eq!(setting(&store, "statement_timeout").await, "2s");
 }
 
 #[tokio::test]
@@ -102,18 +114,4 @@ async fn deliveries_and_outcomes_are_durable_and_leases_are_not() {
         assert_eq!(commits.lines().next(), Some("on on off on off on"), "{how}");
         assert_eq!(setting(&store, "synchronous_commit").await, how);
     }
-}
-
-#[tokio::test]
-async fn abandoned_transaction_loses_its_locks() {
-    let (store, database) = store(1).await;
-    let left = store.server.connect().await.unwrap();
-    let mut left = left;
-    left.batch_execute(
-        "SET idle_in_transaction_session_timeout = '100ms'; BEGIN; LOCK TABLE orders",
-    )
-    .await
-    .unwrap();
-    // Waits for the lock, and so for the end of the other session.
-    assert_eq!(database.sql("LOCK TABLE orders; SELECT count(*) FROM orders"), "0");
 }

@@ -3,17 +3,13 @@
 use std::{collections::HashSet, sync::Arc};
 
 use contract_tests::samples::{
-    MICROSECOND, NOW, WINDOW, attempt, delivery, document, enqueue, idempotency_key, new_order,
-    object_key, settle,
+    MICROSECOND, NOW, WINDOW, attempt, document, idempotency_key, new_order, object_key,
 };
 use domain::{
     document::StoredDocument,
     idempotency::IdempotentRequest,
     order::OrderId,
-    ports::{
-        DeliveryQueue as _, NewOrder, OrderRepo as _, QueueStats, Settlement, UploadLedger as _,
-        WriteError,
-    },
+    ports::{DeliveryQueue as _, NewOrder, OrderRepo as _, UploadLedger as _, WriteError},
 };
 use futures_util::future::join_all;
 use test_servers::postgres::{Cluster, Database};
@@ -31,24 +27,6 @@ async fn two_stores() -> ([Arc<PostgresStore>; 2], Database<'static>) {
 
 fn assert_no_deadlock(database: &Database<'_>) {
     assert!(!database.cluster.log().contains("deadlock detected"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn one_of_two_instances_creates_the_order() {
-    let (stores, database) = two_stores().await;
-    for round in 0..5 {
-        let calls = (0..50).map(|number| {
-            let store = Arc::clone(&stores[number % 2]);
-            tokio::spawn(async move {
-                store.create(&new_order(&format!("F-{round}"), NOW), WINDOW).await
-            })
-        });
-        let outcomes: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
-        assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
-        assert_eq!(outcomes.iter().filter(|outcome| is_duplicate(outcome)).count(), 49);
-    }
-    assert_eq!(database.sql("SELECT count(*), count(DISTINCT file_number) FROM orders"), "5|5");
-    assert_no_deadlock(&database);
 }
 
 /// Another system changes the order that holds a file number, and has not committed yet.
@@ -232,45 +210,6 @@ async fn upload_is_adopted_or_condemned() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_sweepers_do_not_block() {
-    let (stores, database) = two_stores().await;
-    for _ in 0..10 {
-        let keys: Vec<_> = (0..200).map(|_| object_key()).collect();
-        for chunk in keys.chunks(20) {
-            stores[0].record(chunk, NOW).await.unwrap();
-        }
-        let sweepers = (0..8).map(|number| {
-            let store = Arc::clone(&stores[number % 2]);
-            let mut own = keys.clone();
-            own.rotate_left(number * 25);
-            tokio::spawn(async move {
-                loop {
-                    let mut condemned =
-                        store.condemn_recorded_before(NOW + MICROSECOND, 30).await.unwrap();
-                    // Failed requests condemn and forget their own uploads meanwhile.
-                    let condemned_own = store.condemn(&own[..20]).await.unwrap();
-                    store.forget(&condemned_own).await.unwrap();
-                    condemned.reverse();
-                    store.forget(&condemned).await.unwrap();
-                    if condemned.is_empty() {
-                        return;
-                    }
-                }
-            })
-        });
-        join_all(sweepers).await.into_iter().for_each(Result::unwrap);
-        // One that met only rows of others has stopped early.
-        while let condemned @ [_, ..] =
-            &stores[0].condemn_recorded_before(NOW + MICROSECOND, 500).await.unwrap()[..]
-        {
-            stores[0].forget(condemned).await.unwrap();
-        }
-        assert_eq!(database.sql("SELECT count(*) FROM uploads"), "0");
-    }
-    assert_no_deadlock(&database);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn forget_and_condemn_lock_in_one_order() {
     let (stores, database) = two_stores().await;
     let mut keys = [object_key(), object_key()];
@@ -299,54 +238,6 @@ async fn forget_and_condemn_lock_in_one_order() {
     holder.batch_execute("ROLLBACK").await.unwrap();
     forgetting.await.unwrap().unwrap();
     assert_eq!(condemning.await.unwrap().unwrap(), []);
-    assert_no_deadlock(&database);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn concurrent_workers_finish_each_delivery_once() {
-    let (stores, database) = two_stores().await;
-    for number in 0..10 {
-        let order = new_order(&format!("F-{number}"), NOW);
-        enqueue(&*stores[0], &order, (0..20).map(delivery).collect()).await;
-    }
-    let workers = (0..8).map(|number| {
-        let store = Arc::clone(&stores[number % 2]);
-        tokio::spawn(async move {
-            let mut done = Vec::new();
-            loop {
-                let leases = store.lease(NOW, Duration::MINUTE, 7).await.unwrap();
-                if leases.is_empty() {
-                    return done;
-                }
-                for lease in leases {
-                    let id = lease.delivery.id;
-                    let error = || "busy".to_owned();
-                    let settlement = match (lease.token, id.0 % 4) {
-                        (1, 0) => Settlement::RetryAt { due_at: NOW, error: error() },
-                        (1, 1) => Settlement::Fail { at: NOW, error: error() },
-                        (1, 2) => Settlement::Postpone { due_at: NOW, error: error() },
-                        _ => Settlement::Done,
-                    };
-                    store.retry(id, NOW).await.unwrap();
-                    assert!(settle(&*store, &lease, &settlement).await);
-                    match settlement {
-                        Settlement::Done => done.push(id),
-                        Settlement::Fail { .. } => assert!(store.retry(id, NOW).await.unwrap()),
-                        Settlement::RetryAt { .. } | Settlement::Postpone { .. } => {}
-                    }
-                }
-            }
-        })
-    });
-    let mut done: Vec<_> = join_all(workers).await.into_iter().flat_map(Result::unwrap).collect();
-    // Deliveries that failed or were delayed after the other workers had ended.
-    while let [lease, ..] = &stores[0].lease(NOW, Duration::MINUTE, 1).await.unwrap()[..] {
-        assert!(settle(&*stores[0], lease, &Settlement::Done).await);
-        done.push(lease.delivery.id);
-    }
-    assert_eq!(done.len(), 200);
-    assert_eq!(done.into_iter().collect::<HashSet<_>>().len(), 200);
-    assert_eq!(stores[1].stats().await.unwrap(), QueueStats::default());
     assert_no_deadlock(&database);
 }
 

@@ -54,12 +54,6 @@ async fn keys_and_references_hold() {
         ("UPDATE key_events SET successor_id = api_key_id + 100", SqlState::FOREIGN_KEY_VIOLATION),
         ("DELETE FROM api_keys", SqlState::FOREIGN_KEY_VIOLATION),
         ("DELETE FROM orders", SqlState::FOREIGN_KEY_VIOLATION),
-        ("INSERT INTO orders SELECT * FROM orders", SqlState::UNIQUE_VIOLATION),
-        ("INSERT INTO uploads SELECT * FROM uploads", SqlState::UNIQUE_VIOLATION),
-        ("INSERT INTO events SELECT * FROM events", SqlState::UNIQUE_VIOLATION),
-        ("INSERT INTO deliveries SELECT * FROM deliveries", SqlState::UNIQUE_VIOLATION),
-        ("INSERT INTO key_events SELECT * FROM key_events", SqlState::UNIQUE_VIOLATION),
-        ("INSERT INTO idempotency_keys SELECT * FROM idempotency_keys", SqlState::UNIQUE_VIOLATION),
         (
             "INSERT INTO api_keys (name, lookup, hash, issued_at, is_test) \
             SELECT name, lookup, hash, issued_at, is_test FROM api_keys",

@@ -1,21 +1,16 @@
 //! Errors for callers and for the log.
 
 use contract_tests::samples::{
-    NOW, WINDOW, api_key, attempt, delivery, document, enqueue, idempotency_key, new_order, settle,
+    NOW, WINDOW, api_key, attempt, document, idempotency_key, new_order,
 };
 use domain::{
     idempotency::IdempotentRequest,
-    ports::{
-        ApiKeyRepo as _, DeliveryQueue, NewOrder, OrderRepo as _, Settlement, StoreError,
-        UploadLedger as _, WriteError,
-    },
+    ports::{ApiKeyRepo as _, NewOrder, OrderRepo as _, StoreError, UploadLedger as _, WriteError},
 };
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
 use time::Duration;
 
-use super::{
-    PostgresStore, create, log_line, not_created, outsider, store, unavailable, url_through,
-};
+use super::{PostgresStore, create, log_line, not_created, store, unavailable, url_through};
 
 /// Makes every order fail with an error code of PostgreSQL.
 fn reject_orders(database: &Database<'_>, code: &str) {
@@ -94,39 +89,6 @@ async fn error_contains_no_value_of_the_row() {
 }
 
 #[tokio::test]
-async fn rejected_login_is_unavailable() {
-    let database = Cluster::shared().database();
-    let (role, administrator) = (format!("role_of_{}", database.name), outsider(&database).await);
-    database.sql(&format!(
-        "CREATE ROLE {role} LOGIN PASSWORD 'one'; ALTER DATABASE {} OWNER TO {role}; \
-        ALTER SCHEMA public OWNER TO {role}",
-        database.name
-    ));
-    let store = PostgresStore::open(&database.url_as(&role, "one"), 2).unwrap();
-    store.migrate().await.unwrap();
-    let ended = format!(
-        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '{role}'"
-    );
-    for (taken, cause, given_back) in [
-        ("PASSWORD 'two'", "password authentication failed", "PASSWORD 'one'"),
-        ("NOLOGIN", "is not permitted to log in", "LOGIN"),
-        ("CONNECTION LIMIT 0", "too many connections", "CONNECTION LIMIT -1"),
-        ("VALID UNTIL '2000-01-01'", "password authentication failed", "VALID UNTIL 'infinity'"),
-    ] {
-        store.check().await.unwrap();
-        database.sql(&format!("ALTER ROLE {role} {taken}"));
-        store.check().await.unwrap();
-        administrator.execute(&ended, &[]).await.unwrap();
-        // The first call may still meet the end of its connection.
-        let _ = store.check().await;
-        let message = unavailable(store.check().await);
-        assert!(message.contains(cause), "{message}");
-        database.sql(&format!("ALTER ROLE {role} {given_back}"));
-        store.check().await.unwrap();
-    }
-}
-
-#[tokio::test]
 async fn failed_connection_is_one_line_with_cause() {
     let database = Cluster::shared().database();
     let port = Cluster::shared().port();
@@ -177,54 +139,18 @@ async fn failed_connection_is_one_line_with_cause() {
 #[tokio::test]
 async fn detail_of_the_server_stays_in_one_line() {
     let database = Cluster::shared().database();
-    let url = database.url();
-    database.sql(&format!("ALTER DATABASE {} CONNECTION LIMIT 0", database.name));
     let role = format!("role_of_{}", database.name);
-    Cluster::shared().sql(
-        "postgres",
-        &format!(
-            "CREATE ROLE {role} LOGIN PASSWORD 'one'; REVOKE CONNECT ON DATABASE {} FROM PUBLIC",
-            database.name
-        ),
-    );
-    let store = PostgresStore::open(
-        &url.replace(&format!("{SUPERUSER}:{PASSWORD}"), &format!("{role}:one")),
-        1,
-    )
-    .unwrap();
+    database.sql(&format!(
+        "CREATE ROLE {role} LOGIN PASSWORD 'one'; REVOKE CONNECT ON DATABASE {} FROM PUBLIC",
+        database.name
+    ));
+    let store = PostgresStore::open(&database.url_as(&role, "one"), 1).unwrap();
     let message = log_line(&store.migrate().await.unwrap_err());
     assert!(
         message.contains("permission denied for database")
             && message.contains("DETAIL: User does not have CONNECT privilege"),
         "{message}"
     );
-}
-
-#[tokio::test]
-async fn error_of_a_delivery_may_have_any_bytes() {
-    let (store, _database) = store().await;
-    let error = || "550 \0 no such user".to_owned();
-    let settlements = [
-        Settlement::RetryAt { due_at: NOW, error: error() },
-        Settlement::Postpone { due_at: NOW, error: error() },
-        Settlement::Fail { at: NOW, error: error() },
-    ];
-    for (number, settlement) in settlements.into_iter().enumerate() {
-        let order = new_order(&format!("F-{number}"), NOW);
-        enqueue(&store, &order, vec![delivery(0)]).await;
-        let lease = &store.lease(NOW, Duration::MINUTE, 10).await.unwrap().pop().unwrap();
-        assert!(settle(&store, lease, &settlement).await);
-    }
-    for (failed, count) in [(true, 1), (false, 2)] {
-        let listed = DeliveryQueue::list(&store, failed, 10).await.unwrap();
-        assert_eq!(listed.len(), count);
-        assert!(
-            listed
-                .iter()
-                .all(|delivery| delivery.last_error.as_deref()
-                    == Some("550 \u{fffd} no such user"))
-        );
-    }
 }
 
 /// The server sends the row of the order before it commits, and the commit may fail.

@@ -1,21 +1,14 @@
 //! Only indexes that a query needs, and queries that use them.
 
-use contract_tests::samples::{
-    NOW, WINDOW, attempt, call_webhooks, claim, delivery, idempotency_key, mails, new_order, settle,
-};
+use contract_tests::samples::{LIVE, NOW, WEBHOOK_SLOTS, new_endpoint};
 use domain::{
     api_key::ClientId,
-    document::ObjectKey,
-    idempotency::IdempotentRequest,
     order::OrderId,
-    ports::{
-        ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _, NewOrder, OrderReader as _,
-        OrderRepo as _, Outbox as _, PageQuery, Settlement, UploadLedger as _,
-    },
+    ports::{Cursor, DeliveryQueue, OrderReader, PageQuery, WebhookQueue, WebhookRepo},
 };
 use time::Duration;
 
-use super::{create, outsider, sql_without_statistics, store, until};
+use super::{create, every_call, outsider, sql_without_statistics, store, until};
 
 /// Indexes that no query uses, but that keep keys unique, and those of tables that are small here.
 const UNUSED: &str = "'documents_key_key', 'api_keys_pkey', 'key_events_pkey'";
@@ -42,22 +35,9 @@ const MANY: &str = "
         FROM generate_series(1, 10000) n;
     INSERT INTO api_keys (name, lookup, hash, issued_at, is_test)
         SELECT 'x', 'm' || n, sha256('x'), now(), false FROM generate_series(1, 10000) n;
-    INSERT INTO idempotency_keys SELECT 9, sha256(n::text::bytea), substr(sha256('x'), 1, 16),
+    INSERT INTO idempotency_keys SELECT 9, false, sha256(n::text::bytea), substr(sha256('x'), 1, 16),
         sha256('x'), n, '2020-01-01', '2999-01-01' FROM generate_series(1, 10000) n;
     ANALYZE";
-
-async fn page_calls(store: &adapter_postgres::PostgresStore) {
-    for file_number in [None, Some("M-1".to_owned())] {
-        let query = PageQuery {
-            file_number,
-            created_after: None,
-            created_before: None,
-            limit: 20,
-            cursor: Cursor::Newest,
-        };
-        store.page(ClientId(1), &query).await.unwrap().unwrap();
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_use_indexes() {
@@ -66,45 +46,14 @@ async fn calls_use_indexes() {
     let outsider = outsider(&database).await;
     sql_without_statistics(&database, &outsider, MANY).await;
 
-    store.create(&new_order("F-2", NOW), WINDOW).await.unwrap();
-    store.create(&new_order("F-2", NOW), WINDOW).await.unwrap_err();
-    let (in_progress, answered) =
-        (idempotency_key(1, "in progress"), attempt(&idempotency_key(1, "answered"), 7));
-    store.claim(&claim(&in_progress), NOW, NOW + Duration::MINUTE).await.unwrap();
-    store.claim(&claim(&in_progress), NOW, NOW + Duration::MINUTE).await.unwrap_err();
-    store.release(&claim(&in_progress)).await.unwrap();
-    let idempotent_request =
-        Some(IdempotentRequest { attempt: answered, kept_until: NOW + Duration::DAY });
-    let with_key = NewOrder { is_test: true, idempotent_request, ..new_order("F-3", NOW) };
-    store.create(&with_key, WINDOW).await.unwrap();
-    store.create(&with_key, WINDOW).await.unwrap_err();
-    assert!(store.forget_free(None, NOW + Duration::MINUTE, 50).await.unwrap().is_some());
+    every_call(&store).await;
     let many: Vec<_> = (id.0..id.0 + 64).map(OrderId).collect();
     assert_eq!(store.orders(&many).await.unwrap().len(), 64);
-    let events = store.events(NOW, 64).await.unwrap();
-    let dispatches: Vec<_> = (0..)
-        .zip(events)
-        // Two are due.
-        .map(|(number, event)| {
-            mails(event.id, if number < 2 { vec![delivery(number)] } else { Vec::new() })
-        })
-        .collect();
-    store.put_off(&[dispatches[0].event], NOW).await.unwrap();
-    assert_eq!(store.dispatch(&dispatches).await.unwrap(), 64);
-    page_calls(&store).await;
-    ApiKeyRepo::find(&store, "m77").await.unwrap().unwrap();
-    let leases = store.lease(NOW, Duration::MINUTE, 50).await.unwrap();
-    assert_eq!(leases.len(), 2);
-    let retry = Settlement::RetryAt { due_at: NOW, error: "busy".to_owned() };
-    assert!(settle(&store, &leases[0], &retry).await);
-    assert!(store.retry(leases[0].delivery.id, NOW).await.unwrap());
-    assert!(settle(&store, &leases[1], &Settlement::Done).await);
-    let keys: Vec<_> =
-        (id.0..id.0 + 20).map(|number| ObjectKey::from_stored(format!("u/{number}"))).collect();
-    assert_eq!(store.condemn(&keys).await.unwrap().len(), 20);
-    store.forget(&keys).await.unwrap();
-    store.check().await.unwrap();
-    call_webhooks(&store).await;
+    for file_number in [None, Some("M-1".to_owned())] {
+        let (created_after, created_before, cursor) = (None, None, Cursor::Newest);
+        let query = PageQuery { file_number, created_after, created_before, limit: 20, cursor };
+        OrderReader::page(&store, ClientId(1), &query).await.unwrap().unwrap();
+    }
 
     drop(store);
     until("the sessions of the store have ended", async || super::sessions(&outsider).await.0 == 0)
@@ -133,11 +82,11 @@ async fn lease_does_not_read_the_whole_queue() {
     database.sql(&queue(1, 1000));
     database.sql("DELETE FROM deliveries WHERE id <= 997");
     database.sql("VACUUM ANALYZE deliveries");
-    assert_eq!(store.lease(NOW, Duration::MINUTE, 10).await.unwrap().len(), 3);
+    assert_eq!(DeliveryQueue::lease(&store, NOW, Duration::MINUTE, 10).await.unwrap().len(), 3);
     let outsider = outsider(&database).await;
     sql_without_statistics(&database, &outsider, &queue(1, 20_000)).await;
 
-    assert_eq!(store.lease(NOW, Duration::MINUTE, 10).await.unwrap().len(), 10);
+    assert_eq!(DeliveryQueue::lease(&store, NOW, Duration::MINUTE, 10).await.unwrap().len(), 10);
 
     drop(store);
     until("the sessions of the store have ended", async || super::sessions(&outsider).await.0 == 0)
@@ -145,4 +94,29 @@ async fn lease_does_not_read_the_whole_queue() {
     let read =
         "SELECT max(idx_tup_read) < 100 FROM pg_stat_user_indexes WHERE relname = 'deliveries'";
     assert_eq!(database.sql(read), "t");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lease_of_webhooks_does_not_read_endpoints_that_wait() {
+    let (store, database) = store().await;
+    let endpoint = WebhookRepo::add(&store, &new_endpoint(LIVE), 1).await.unwrap().unwrap();
+    let outsider = outsider(&database).await;
+    let many = "INSERT INTO webhook_endpoints (client_id, is_test, url, events, secret, created_at, \
+            succeeded_at, due_at) SELECT n, false, 'https://a.example', 'order.created', '', now(), now(), \
+            '2999-01-01' \
+            FROM generate_series(1, 10000) n; \
+        INSERT INTO webhook_deliveries (endpoint_id, event, message_key, created_at, due_at) \
+            SELECT id, 'order.created', 'm' || id, now(), '2999-01-01' FROM webhook_endpoints; \
+        ANALYZE";
+    sql_without_statistics(&database, &outsider, many).await;
+    let test = store.add_test(LIVE, endpoint, "key", NOW).await.unwrap().unwrap();
+    let leases = WebhookQueue::lease(&store, NOW, Duration::MINUTE, &WEBHOOK_SLOTS).await.unwrap();
+    assert_eq!(leases.iter().map(|lease| lease.delivery.id).collect::<Vec<_>>(), [test]);
+    drop(store);
+    until("the sessions of the store have ended", async || super::sessions(&outsider).await.0 == 0)
+        .await;
+    let read = "SELECT sum(idx_tup_read + idx_scan) FROM pg_stat_user_indexes \
+        WHERE relname LIKE 'webhook_%'";
+    let read: u64 = database.sql(read).parse().unwrap();
+    assert!(read < 100, "{read}");
 }

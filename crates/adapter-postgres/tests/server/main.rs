@@ -27,10 +27,18 @@ mod urls;
 use std::{error::Error, time::Duration};
 
 use adapter_postgres::PostgresStore;
-use contract_tests::samples::{NOW, WINDOW, new_order};
+use contract_tests::samples::{
+    CLIENT, NOW, WINDOW, api_key, attempt, call_webhooks, delivery, document, idempotency_key,
+    mails, new_order, order_of, settle,
+};
 use domain::{
+    idempotency::IdempotentRequest,
     order::OrderId,
-    ports::{OrderRepo as _, StoreError, WriteError},
+    ports::{
+        ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _, NewDocuments, NewOrder,
+        OrderAdmin, OrderFilter, OrderReader, OrderRepo as _, Outbox as _, PageQuery, Settlement,
+        StoreError, UploadLedger as _, WriteError,
+    },
 };
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
 use tokio::time::{Instant, sleep};
@@ -79,6 +87,65 @@ async fn sql_without_statistics(database: &Database<'_>, outsider: &Client, stat
 
 async fn create(store: &PostgresStore, file_number: &str) -> Result<OrderId, WriteError> {
     store.create(&new_order(file_number, NOW), WINDOW).await
+}
+
+/// Makes every call of every port that uses an index.
+async fn every_call(store: &PostgresStore) {
+    let (one, two, three) = (document(), document(), document());
+    store.check().await.unwrap();
+    store.record(&[&one, &two, &three].map(|document| document.key.clone()), NOW).await.unwrap();
+    let order = store
+        .create(&NewOrder { documents: vec![one], ..new_order("E-1", NOW) }, WINDOW)
+        .await
+        .unwrap();
+    create(store, "E-1").await.unwrap_err();
+    order_of(store, order).await.unwrap().unwrap();
+    OrderReader::order(store, CLIENT, order).await.unwrap().unwrap();
+    store.document(CLIENT, order, 0).await.unwrap().unwrap();
+    let cursor = Cursor::NewerThan(order);
+    let (created_after, created_before) = (Some(NOW), Some(NOW));
+    let page = PageQuery { file_number: None, created_after, created_before, limit: 1, cursor };
+    OrderReader::page(store, CLIENT, &page).await.unwrap().unwrap();
+    OrderAdmin::list(store, &OrderFilter::default(), None, 1).await.unwrap();
+    store.created_before(NOW, 1).await.unwrap();
+    let added = NewDocuments {
+        client: CLIENT,
+        order_id: order,
+        documents: vec![three],
+        at: NOW,
+        max_documents: 2,
+        idempotent_request: None,
+    };
+    store.add_documents(&added).await.unwrap();
+    store.condemn(std::slice::from_ref(&two.key)).await.unwrap();
+    store.forget(&[two.key]).await.unwrap();
+    let key = api_key(NOW);
+    store.add_first(&api_key(NOW), "jane").await.unwrap();
+    let id = store.add(&key, "jane").await.unwrap();
+    ApiKeyRepo::find(store, &key.lookup).await.unwrap().unwrap();
+    store.rotate(id, &api_key(NOW), NOW, "jane").await.unwrap().unwrap();
+    store.revoke(id, NOW, "jane").await.unwrap();
+    store.note_uses(&[(id, NOW)]).await.unwrap();
+    store.trail().await.unwrap();
+    let attempt = attempt(&idempotency_key(1, "key"), 7);
+    store.claim(&attempt.claim, NOW, NOW + time::Duration::MINUTE).await.unwrap();
+    store.release(&attempt.claim).await.unwrap();
+    let idempotent_request = Some(IdempotentRequest { attempt, kept_until: NOW });
+    let test = NewOrder { is_test: true, idempotent_request, ..new_order("E-2", NOW) };
+    store.create(&test, WINDOW).await.unwrap();
+    store
+        .create(&NewOrder { created_at: NOW + time::Duration::HOUR, ..test }, WINDOW)
+        .await
+        .unwrap();
+    store.forget_free(None, NOW + time::Duration::DAY, 10).await.unwrap().unwrap();
+    ApiKeyRepo::list(store).await.unwrap();
+    let event = store.events(NOW, 1).await.unwrap()[0].id;
+    store.put_off(&[event], NOW).await.unwrap();
+    store.dispatch(&[mails(event, vec![delivery(0)])]).await.unwrap();
+    let lease = &store.lease(NOW, time::Duration::MINUTE, 1).await.unwrap()[0];
+    store.retry(lease.delivery.id, NOW).await.unwrap();
+    assert!(settle(store, lease, &Settlement::Done).await);
+    call_webhooks(store).await;
 }
 
 /// Waits until a condition holds.

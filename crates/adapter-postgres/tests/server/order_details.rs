@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use contract_tests::{
     order_details::{expected, members},
-    samples::{NOW, WINDOW, new_order, order},
+    samples::{GOLDEN, NOW, WINDOW, new_order, order},
 };
 use domain::{
     order::OrderId,
@@ -14,12 +14,6 @@ use serde_json::{Value, json};
 use tokio_postgres::Client;
 
 use super::{outsider, store};
-
-const GOLDEN: [&str; 3] = [
-    include_str!("../../../domain/golden/order-v1-minimal.json"),
-    include_str!("../../../domain/golden/order-v1-anytime.json"),
-    include_str!("../../../domain/golden/order-v1-full.json"),
-];
 
 /// Returns a session in a database that holds the order of a golden file.
 async fn stored(golden: &str) -> (Client, OrderId) {

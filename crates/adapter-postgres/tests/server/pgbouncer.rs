@@ -9,7 +9,7 @@ use test_servers::{
     postgres::{Cluster, Database},
 };
 
-use super::{create, is_duplicate, log_line, store_at};
+use super::{create, log_line, store_at};
 
 /// Returns the pooler in session mode that all tests of this process share.
 fn shared() -> &'static PgBouncer {
@@ -66,7 +66,6 @@ mod outbox {
 
 mod delivery_queue {
     contract_tests::obligations!(delivery_queue, super::storage().await;
-        completed_delivery_leaves_the_queue,
         concurrent_workers_never_share_a_delivery,
         concurrent_leases_count_every_mail,
         settlements_of_a_call_are_stored_together,
@@ -103,17 +102,6 @@ async fn modes_that_share_sessions_are_refused() {
         );
         assert_eq!(database.schema(), before);
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn session_mode_with_one_session_is_not_refused() {
-    let settings = ["pool_mode = session", "default_pool_size = 1"];
-    let pooler = PgBouncer::start(Cluster::shared(), &settings);
-    let database = Cluster::shared().database();
-    let store = PostgresStore::open(&pooler.url(&database), 1).unwrap();
-    assert!(store.migrate().await.unwrap() > 0);
-    create(&store, "F-1").await.unwrap();
-    assert!(is_duplicate(&create(&store, "F-1").await));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,25 +5,21 @@ use std::{
     sync::Mutex,
 };
 
-use contract_tests::samples::{CLIENT, LIVE, new_endpoint};
+use contract_tests::samples::{CLIENT, LIVE, WEBHOOK_SLOTS, new_endpoint};
 use diesel::connection::InstrumentationEvent;
 use domain::{
-    ports::{
-        Cursor, Kept, OrderAdmin, OrderFilter, OrderReader, PageQuery, ReplayBatch, WebhookRepo,
-    },
+    ports::{Cursor, Kept, OrderFilter, OrderReader, PageQuery, ReplayBatch, WebhookRepo},
     webhook::WebhookDeliveryId,
 };
 use sql_rows::Utc;
 use time::Duration;
 
 use super::*;
-use crate::{order_admin, order_reader, pages, webhook_queue};
-
-#[derive(QueryableByName)]
-struct PlanStep {
-    #[diesel(sql_type = Text)]
-    detail: String,
-}
+use crate::{
+    orders::{admin, pages},
+    ports::{read, webhook_lease, webhooks},
+    store::at_once,
+};
 
 /// Returns the distinct statements of some work, with their values.
 fn statements(
@@ -49,9 +45,10 @@ fn plans(
 ) -> BTreeMap<String, Vec<String>> {
     let explain = |text: String| {
         let statement = text.split(" -- binds").next().unwrap().to_owned();
-        let plan: Vec<PlanStep> =
-            sql_query(format!("EXPLAIN QUERY PLAN {statement}")).load(connection).unwrap();
-        (statement, plan.into_iter().map(|step| step.detail).collect())
+        let plan = format!("EXPLAIN QUERY PLAN {statement}");
+        let plan = sql::<(BigInt, BigInt, BigInt, Text)>(&plan).load(connection).unwrap();
+        let steps = plan.into_iter().map(|(.., step): (i64, i64, i64, String)| step);
+        (statement, steps.collect())
     };
     statements.into_iter().map(explain).collect()
 }
@@ -83,11 +80,11 @@ async fn every_read_uses_an_index() {
     }
     let mut connection = outsider(&path(&directory));
     let statements = statements(&mut connection, |connection| {
-        order_reader::order(connection, CLIENT, OrderId(1)).unwrap().unwrap();
-        order_reader::document(connection, CLIENT, OrderId(1), 0).unwrap();
-        order_reader::any(connection, OrderId(1)).unwrap().unwrap();
+        at_once(read::find(connection, Some(CLIENT), OrderId(1))).unwrap().unwrap();
+        at_once(read::document(connection, CLIENT, OrderId(1), 0)).unwrap();
+        at_once(read::find(connection, None, OrderId(1))).unwrap().unwrap();
         for query in questions() {
-            pages::page(connection, CLIENT, &query).unwrap().unwrap();
+            at_once(pages::page(connection, CLIENT, &query)).unwrap().unwrap();
         }
         for filters in 0..8 {
             let filter = OrderFilter {
@@ -95,9 +92,9 @@ async fn every_read_uses_an_index() {
                 client: (filters & 2 > 0).then_some(CLIENT),
                 email: (filters & 4 > 0).then(|| "jane@example.com".to_owned()),
             };
-            order_admin::search(connection, &filter, i64::MAX, 20).unwrap();
+            admin::search(connection, &filter, i64::MAX, 20).unwrap();
         }
-        order_admin::created_before(connection, Utc(NOW), 20).unwrap();
+        admin::created_before(connection, Utc(NOW), 20).unwrap();
     });
     let plans = plans(&mut connection, statements);
     assert!(plans.len() > 30, "{}", plans.len());
@@ -106,7 +103,8 @@ async fn every_read_uses_an_index() {
         assert!(!details.iter().any(whole), "{statement}\n{details:#?}");
         let uses = |part: &str| details.iter().any(|detail| detail.contains(part));
         // Otherwise a client with many orders waits long for a few of them.
-        let index = if statement.contains("`orders`.`id` = ?") {
+        let is_single = statement.contains("`id` = ?") || statement.contains("`id` IN (");
+        let index = if is_single {
             "PRIMARY KEY"
         } else if statement.contains("`file_number` = ?") {
             "INDEX orders_client_file_number "
@@ -119,7 +117,7 @@ async fn every_read_uses_an_index() {
         };
         assert!(uses(index), "{statement}\n{details:#?}");
         // The page of a client is a range of one index, in its order.
-        let is_page = statement.contains("`client_id` = ?");
+        let is_page = statement.contains("`client_id` = ?") && !is_single;
         assert!(!is_page || !uses("TEMP B-TREE"), "{statement}\n{details:#?}");
     }
 }
@@ -185,9 +183,9 @@ async fn batches_of_webhooks_are_not_sorted() {
     let statements = statements(&mut connection, |connection| {
         for before in [None, Some(WebhookDeliveryId(1))] {
             let batch = ReplayBatch { since: NOW, until: NOW, before, limit: 10 };
-            webhook_queue::replay_batch(connection, LIVE, endpoint, batch, NOW).unwrap();
+            at_once(webhooks::replay_batch(connection, LIVE, endpoint, batch, NOW)).unwrap();
         }
-        webhook_queue::forget(connection, Utc(NOW), 10).unwrap();
+        at_once(webhooks::forget(connection, Utc(NOW), 10)).unwrap();
     });
     let mut indexes = Vec::new();
     for (statement, details) in plans(&mut connection, statements) {
@@ -203,6 +201,37 @@ async fn batches_of_webhooks_are_not_sorted() {
 }
 
 #[tokio::test]
+async fn lease_of_webhooks_does_not_read_endpoints_that_wait() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    let endpoint = WebhookRepo::add(&store, &new_endpoint(LIVE), 1).await.unwrap().unwrap();
+    on_writer(
+        &store,
+        "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT 10000)
+        INSERT INTO webhook_endpoints (client_id, is_test, url, events, secret, created_at,
+            succeeded_at, due_at) SELECT n, 0, 'https://a.example', '', x'', 0, 0, 1 << 62
+            FROM numbers;
+        INSERT INTO webhook_deliveries (endpoint_id, event, message_key, created_at, due_at)
+            SELECT id, 'order.created', 'm', 0, 1 << 62 FROM webhook_endpoints",
+    )
+    .await;
+    let test = domain::ports::WebhookQueue::add_test(&store, LIVE, endpoint, "key", NOW);
+    test.await.unwrap().unwrap();
+    let mut connection = outsider(&path(&directory));
+    let statements = statements(&mut connection, |connection| {
+        let slots = WEBHOOK_SLOTS;
+        let lease = webhook_lease::lease_due(connection, NOW, Duration::MINUTE, &slots);
+        assert_eq!(at_once(lease).unwrap().len(), 1);
+    });
+    assert!(statements.len() < 10, "{}", statements.len());
+    for (statement, details) in plans(&mut connection, statements) {
+        let is_whole =
+            |step: &String| step.contains("SCAN webhook") || step.contains("TEMP B-TREE");
+        assert!(!details.iter().any(is_whole), "{statement}\n{details:#?}");
+    }
+}
+
+#[tokio::test]
 async fn orders_are_read_while_another_process_writes() {
     let directory = tempdir().unwrap();
     let store = open(&directory).await;
@@ -212,46 +241,6 @@ async fn orders_are_read_while_another_process_writes() {
     writer.batch_execute("BEGIN IMMEDIATE; UPDATE orders SET status = 'X'").unwrap();
     let read = OrderReader::order(&store, CLIENT, id).await.unwrap();
     assert_eq!(read, Some(Kept::Whole(stored(id, &order))));
-}
-
-#[tokio::test]
-async fn panic_of_a_read_fails_that_read_only() {
-    let directory = tempdir().unwrap();
-    let store = open(&directory).await;
-    let id = store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
-    for _ in 0..20 {
-        let lost = store.order_readers.run(|_| -> Result<(), Failure> { panic!("on purpose") });
-        let (lost, read) = tokio::join!(lost, OrderReader::order(&store, CLIENT, id));
-        assert!(matches!(lost, Err(Failure::Lost)), "{lost:?}");
-        assert!(matches!(read, Ok(Some(_))), "{read:?}");
-    }
-    assert!(OrderReader::order(&store, CLIENT, id).await.unwrap().is_some());
-}
-
-#[tokio::test]
-async fn order_of_a_wrong_clock_is_in_every_list_of_its_time() {
-    let directory = tempdir().unwrap();
-    let store = open(&directory).await;
-    let mut ids = Vec::new();
-    for (number, days) in [0, -300, 400, 1].into_iter().enumerate() {
-        let order = new_order(&format!("F-{number}"), NOW + Duration::days(days));
-        ids.insert(0, store.create(&order, WINDOW).await.unwrap());
-    }
-    let day = |days| Some(NOW + Duration::days(days));
-    for (created_after, created_before, expected) in [
-        (None, None, ids.clone()),
-        (day(-300), day(-299), vec![ids[2]]),
-        (day(2), None, vec![ids[1]]),
-        (None, day(1), vec![ids[2], ids[3]]),
-    ] {
-        let query =
-            PageQuery { created_after, created_before, limit: 10, ..questions()[0].clone() };
-        let page = store.page(CLIENT, &query).await.unwrap().unwrap();
-        let listed: Vec<_> = page.items.iter().map(|order| order.stored.id).collect();
-        assert_eq!(listed, expected, "{query:?}");
-    }
-    let old = OrderAdmin::created_before(&store, NOW + Duration::days(1), 10).await.unwrap();
-    assert_eq!(old, [ids[2], ids[3]]);
 }
 
 /// No order outside the time is read, neither for the page nor beyond its cursor.
@@ -285,7 +274,7 @@ async fn pages_by_instant_are_alike_for_few_and_many_orders() {
         assert_eq!((listed, page.has_older), (vec![1_500, 1_499], true));
         let mut connection = outsider(&path(&directory));
         let statements = statements(&mut connection, |connection| {
-            pages::page(connection, CLIENT, &query).unwrap().unwrap();
+            at_once(pages::page(connection, CLIENT, &query)).unwrap().unwrap();
         });
         for range in ["1499, 1500".to_owned(), format!("{}, 1498", after + 1)] {
             let binds = format!("binds: [{}, {range}, ", CLIENT.0);

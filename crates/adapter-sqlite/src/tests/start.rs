@@ -3,16 +3,8 @@
 use super::*;
 
 fn schema(connection: &mut SqliteConnection) -> Vec<String> {
-    #[derive(QueryableByName)]
-    struct Definition {
-        #[diesel(sql_type = Text)]
-        sql: String,
-    }
-    let definitions: Vec<Definition> =
-        sql_query("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")
-            .load(connection)
-            .unwrap();
-    definitions.into_iter().map(|definition| definition.sql).collect()
+    let schema = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name";
+    sql::<Text>(schema).load(connection).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -71,13 +63,6 @@ async fn database_of_another_program_is_rejected_unchanged() {
     let error = store.migrate().await.unwrap_err();
     assert!(matches!(&error, MigrateError::OtherProgram(table) if table == "recipes"), "{error}");
     assert_eq!(schema(&mut other), ["CREATE TABLE recipes (id INTEGER PRIMARY KEY)"]);
-}
-
-#[tokio::test]
-async fn empty_file_is_migrated() {
-    let directory = tempdir().unwrap();
-    std::fs::write(path(&directory), "").unwrap();
-    open(&directory).await.check().await.unwrap();
 }
 
 #[test]

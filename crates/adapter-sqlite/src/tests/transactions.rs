@@ -1,5 +1,9 @@
 //! Transactions that wait, fail or share a commit.
 
+use std::pin::pin;
+
+use domain::ports::OrderAdmin;
+
 use super::*;
 use crate::empty_log;
 
@@ -152,8 +156,7 @@ async fn create_together(
 ) -> Vec<Result<OrderId, WriteError>> {
     let (release, holding) = hold(store).await;
     let orders: Vec<_> = file_numbers.iter().map(|number| new_order(number, NOW)).collect();
-    let mut creating =
-        std::pin::pin!(join_all(orders.iter().map(|order| store.create(order, WINDOW))));
+    let mut creating = pin!(join_all(orders.iter().map(|order| store.create(order, WINDOW))));
     poll_fn(|context| Poll::Ready(creating.as_mut().poll(context).is_pending())).await;
     drop(release);
     let outcomes = creating.await;
@@ -172,76 +175,41 @@ async fn waiting_calls_share_a_commit() {
     assert_eq!(commits(&directory) - before, 1);
 }
 
-/// Returns a store with a trigger of an operator.
-async fn with_trigger(trigger: &'static str) -> (TempDir, Arc<SqliteStore>) {
-    let directory = tempdir().unwrap();
-    let store = Arc::new(open(&directory).await);
-    on_writer(&store, trigger).await;
-    (directory, store)
-}
-
-fn file_numbers(directory: &TempDir, table: &str) -> String {
-    #[derive(QueryableByName)]
-    struct Row {
-        #[diesel(sql_type = Text)]
-        numbers: String,
+/// A trigger of an operator fails an order that shares a transaction with others.
+#[tokio::test(flavor = "multi_thread")]
+async fn rejected_order_fails_alone_unless_sqlite_ends_the_transaction() {
+    let numbers = ["F-1", "bad", "F-1", "F-2"];
+    for (trigger, created) in [
+        ("ON orders WHEN new.file_number = 'bad' BEGIN SELECT RAISE(ABORT, 'no')", "F-1,F-2"),
+        // The row is skipped.
+        ("ON orders WHEN new.file_number = 'bad' BEGIN SELECT RAISE(IGNORE)", "F-1,F-2"),
+        // An order without its event is not kept.
+        (
+            "ON events WHEN (SELECT file_number FROM orders WHERE id = new.order_id) = 'bad' \
+            BEGIN SELECT RAISE(ABORT, 'no')",
+            "F-1,F-2",
+        ),
+        // SQLite ends the whole transaction.
+        ("ON orders WHEN new.file_number = 'bad' BEGIN SELECT RAISE(ROLLBACK, 'no')", ""),
+    ] {
+        let directory = tempdir().unwrap();
+        let store = Arc::new(open(&directory).await);
+        let mut outsider = outsider(&path(&directory));
+        let trigger = format!("CREATE TRIGGER strict BEFORE INSERT {trigger}; END");
+        outsider.batch_execute(&trigger).unwrap();
+        let outcomes = create_together(&store, &numbers).await;
+        let acknowledged: Vec<_> = (0..4).filter(|&number| outcomes[number].is_ok()).collect();
+        let expected: &[usize] = if created.is_empty() { &[] } else { &[0, 3] };
+        assert_eq!(acknowledged, expected, "{trigger}: {outcomes:?}");
+        if !created.is_empty() {
+            assert!(matches!(outcomes[2], Err(WriteError::Duplicate { .. })), "{outcomes:?}");
+        }
+        for rows in ["orders", "events JOIN orders ON orders.id = order_id"] {
+            let query = format!("SELECT coalesce(group_concat(file_number), '') FROM {rows}");
+            let kept: String = sql::<Text>(&query).get_result(&mut outsider).unwrap();
+            assert_eq!(kept, created, "{trigger}");
+        }
     }
-    let query = format!("SELECT coalesce(group_concat(file_number), '') AS numbers FROM {table}");
-    sql_query(query).get_result::<Row>(&mut outsider(&path(directory))).unwrap().numbers
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn rejected_order_and_duplicate_fail_alone() {
-    let (directory, store) = with_trigger(
-        "CREATE TRIGGER choosy BEFORE INSERT ON orders WHEN new.file_number = 'bad'
-            BEGIN SELECT RAISE(ABORT, 'no'); END",
-    )
-    .await;
-    let outcomes = create_together(&store, &["F-1", "bad", "F-1", "F-2"]).await;
-    assert!(outcomes[0].is_ok() && outcomes[3].is_ok(), "{outcomes:?}");
-    assert!(matches!(outcomes[1], Err(WriteError::Internal(_))), "{outcomes:?}");
-    assert!(matches!(outcomes[2], Err(WriteError::Duplicate { .. })), "{outcomes:?}");
-    assert_eq!(file_numbers(&directory, "orders"), "F-1,F-2");
-    let noted = "events JOIN orders ON orders.id = order_id";
-    assert_eq!(file_numbers(&directory, noted), "F-1,F-2");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn order_without_its_event_is_not_kept() {
-    let (directory, store) = with_trigger(
-        "CREATE TRIGGER choosy BEFORE INSERT ON events WHEN new.order_id = 2
-            BEGIN SELECT RAISE(ABORT, 'no'); END",
-    )
-    .await;
-    let outcomes = create_together(&store, &["F-1", "F-2", "F-1", "F-2"]).await;
-    assert!(outcomes[0].is_ok() && outcomes[1].is_err(), "{outcomes:?}");
-    assert_eq!(file_numbers(&directory, "orders"), "F-1");
-}
-
-/// SQLite ends the whole transaction then.
-#[tokio::test(flavor = "multi_thread")]
-async fn no_order_of_a_transaction_that_sqlite_rolled_back_is_kept() {
-    let (directory, store) = with_trigger(
-        "CREATE TRIGGER strict BEFORE INSERT ON orders WHEN new.file_number = 'bad'
-            BEGIN SELECT RAISE(ROLLBACK, 'no'); END",
-    )
-    .await;
-    let outcomes = create_together(&store, &["F-1", "bad", "F-3", "F-4"]).await;
-    assert!(outcomes.iter().all(Result::is_err), "{outcomes:?}");
-    assert_eq!(file_numbers(&directory, "orders"), "");
-}
-
-/// An operator's trigger skips the row.
-#[tokio::test(flavor = "multi_thread")]
-async fn order_that_was_not_inserted_is_not_acknowledged() {
-    let (directory, store) = with_trigger(
-        "CREATE TRIGGER silent BEFORE INSERT ON orders WHEN new.file_number = 'bad'
-            BEGIN SELECT RAISE(IGNORE); END",
-    )
-    .await;
-    let outcomes = create_together(&store, &["F-1", "bad", "F-3", "F-4"]).await;
-    assert!(outcomes[1].is_err(), "{outcomes:?}");
-    assert_eq!(file_numbers(&directory, "orders"), "F-1,F-3,F-4");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -255,8 +223,7 @@ async fn success_is_reported_only_after_commit() {
     let orphaned = store
         .writer
         .run(move |connection| connection.batch_execute(&orphan).map_err(Failure::from));
-    let mut both =
-        std::pin::pin!(futures_util::future::join(store.create(&order, WINDOW), orphaned));
+    let mut both = pin!(futures_util::future::join(store.create(&order, WINDOW), orphaned));
     poll_fn(|context| Poll::Ready(both.as_mut().poll(context).is_pending())).await;
     drop(release);
     let (stored, orphaned) = both.await;
@@ -265,6 +232,31 @@ async fn success_is_reported_only_after_commit() {
     holding.await.unwrap().unwrap();
     assert_eq!(store.stats().await.unwrap(), QueueStats::default());
     store.create(&order, WINDOW).await.unwrap();
+}
+
+#[tokio::test]
+async fn maintenance_has_no_time_limit() {
+    let directory = tempdir().unwrap();
+    let store = Arc::new(open(&directory).await);
+    let (release, holding) = hold(&store).await;
+    tokio::time::pause();
+    let mut migrating = pin!(store.migrate());
+    let mut erasing = OrderAdmin::erase(&*store, OrderId(1), NOW);
+    let mut creating = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.create(&new_order("F-1", NOW), WINDOW).await }
+    });
+    // An order is not created so late.
+    tokio::select! {
+        _ = &mut migrating => panic!("the writer is busy"),
+        _ = &mut erasing => panic!("the writer is busy"),
+        created = &mut creating => assert!(created.unwrap().is_err()),
+    }
+    drop(release);
+    assert_eq!(migrating.await.unwrap(), 0);
+    assert_eq!(erasing.await.unwrap(), None);
+    // It has waited for too long itself.
+    holding.await.unwrap().unwrap_err();
 }
 
 #[tokio::test]

@@ -82,26 +82,27 @@ fn document() -> Value {
 }
 
 /// Changes the node at a JSON Pointer: `null` removes it, and an array grows by the new node.
-fn changes(pointer: &str, node: &Value) -> Vec<String> {
-    let mut current = document();
+fn changes(pointer: &str, node: &str) -> Vec<String> {
+    let (mut current, node): (_, Value) = (document(), serde_json::from_str(node).unwrap());
     let (parent, name) = pointer.rsplit_once('/').unwrap();
     let name = name.replace("~1", "/");
     match current.pointer_mut(parent).unwrap_or_else(|| panic!("{parent}")) {
-        Value::Array(list) => list.push(node.clone()),
+        Value::Array(list) => list.push(node),
         parent if node.is_null() => drop(parent.as_object_mut().unwrap().remove(&name)),
-        parent => parent[name] = node.clone(),
+        parent => parent[name] = node,
     }
     assert_ne!(current, document(), "{pointer} changes nothing");
     breaking_changes(&document(), &current)
 }
 
-/// Tries changes below a pointer; each is harmless or is found as this one change.
+/// Tries changes below a pointer: each of the first breaks clients, and none of the others does.
 #[track_caller]
-fn expect(below: &str, cases: &[(&str, Value, Option<&str>)]) {
-    for (pointer, node, expected) in cases {
-        let found = changes(&format!("{below}{pointer}"), node);
-        let expected: Vec<_> = expected.iter().collect();
-        assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{below}{pointer}: {node}");
+fn expect(below: &str, breaking: &[(&str, &str)], harmless: &[(&str, &str)]) {
+    for (cases, count) in [(breaking, 1), (harmless, 0)] {
+        for (pointer, node) in cases {
+            let found = changes(&format!("{below}{pointer}"), node);
+            assert_eq!(found.len(), count, "{below}{pointer}: {node}: {found:?}");
+        }
     }
 }
 
@@ -111,50 +112,61 @@ fn same_document_has_no_changes() {
 }
 
 #[test]
+fn change_is_named_with_its_location() {
+    let properties = format!("{REQUEST}/properties");
+    for (pointer, node, expected) in [
+        ("/paths/~1orders", "null", "POST /orders: gone"),
+        ("/components/parameters/Trace/required", "true", "POST /orders query trace: now required"),
+        (&format!("{properties}/fee"), "null", "POST /orders request application/json/fee: gone"),
+        (
+            &format!("{properties}/contact/oneOf/0/type"),
+            r#""string""#,
+            "POST /orders request application/json/contact: type changed",
+        ),
+        (
+            &format!("{RESPONSE}/required"),
+            "[]",
+            "POST /orders 201 application/json: required changed",
+        ),
+    ] {
+        assert_eq!(changes(pointer, node), [expected]);
+    }
+}
+
+#[test]
 fn operation_keeps_path_method_and_name() {
     expect(
         "/paths",
         &[
-            ("/~1orders", Value::Null, Some("POST /orders: gone")),
-            ("/~1orders/post", Value::Null, Some("POST /orders: gone")),
-            (
-                "/~1orders/post/operationId",
-                json!("create"),
-                Some("POST /orders: operationId changed"),
-            ),
-            (
-                "/~1orders/parameters",
-                json!([{ "in": "query", "name": "q" }]),
-                Some("/orders: parameters outside of the operation changed"),
-            ),
-            ("/~1keys", json!({ "get": {} }), None),
-            ("/~1orders/get", json!({}), None),
-            ("/~1orders/post/summary", json!("Creates an order."), None),
+            ("/~1orders", "null"),
+            ("/~1orders/post", "null"),
+            ("/~1orders/post/operationId", r#""create""#),
+            ("/~1orders/parameters", r#"[{ "in": "query", "name": "q" }]"#),
+        ],
+        &[
+            ("/~1keys", r#"{ "get": {} }"#),
+            ("/~1orders/get", "{}"),
+            ("/~1orders/post/summary", r#""Creates an order.""#),
         ],
     );
 }
 
 #[test]
 fn accepted_credentials_stay_accepted() {
-    let changed = Some("POST /orders: security changed");
     expect(
         OPERATION,
         &[
-            ("/security", json!([{ "api_key": ["orders"] }]), changed),
-            ("/security", json!([{ "api_key": [], "certificate": [] }]), changed),
-            ("/security", json!([{ "certificate": [] }, { "api_key": [] }]), None),
+            ("/security", r#"[{ "api_key": ["orders"] }]"#),
+            ("/security", r#"[{ "api_key": [], "certificate": [] }]"#),
         ],
+        &[("/security", r#"[{ "certificate": [] }, { "api_key": [] }]"#)],
     );
-    let scheme_changed = Some("security scheme api_key: changed");
     expect(
         "/components/securitySchemes",
-        &[
-            ("/api_key", Value::Null, scheme_changed),
-            ("/api_key/scheme", json!("basic"), scheme_changed),
-            ("/certificate", json!({ "type": "mutualTLS" }), None),
-        ],
+        &[("/api_key", "null"), ("/api_key/scheme", r#""basic""#)],
+        &[("/certificate", r#"{ "type": "mutualTLS" }"#)],
     );
-    expect("", &[("/security", json!([{ "api_key": [] }]), Some("document: security changed"))]);
+    expect("", &[("/security", r#"[{ "api_key": [] }]"#)], &[]);
     let mut open = document();
     open.pointer_mut(OPERATION).unwrap().as_object_mut().unwrap().remove("security");
     assert_eq!(breaking_changes(&open, &document()), ["POST /orders: security changed"]);
@@ -162,137 +174,90 @@ fn accepted_credentials_stay_accepted() {
 
 #[test]
 fn new_parameters_are_optional() {
-    let parameter = |required| {
-        let schema = json!({ "type": "string" });
-        json!({ "in": "header", "name": "New", "required": required, "schema": schema })
-    };
     expect(
         OPERATION,
         &[
-            ("/parameters/2", parameter(true), Some("POST /orders header New: new and required")),
-            ("/parameters/2", parameter(false), None),
-            (
-                "/parameters",
-                json!([{ "$ref": "#/components/parameters/Trace" }]),
-                Some("POST /orders header Key: gone"),
-            ),
-            (
-                "/parameters/0/schema/maxLength",
-                json!(64),
-                Some("POST /orders header Key: maxLength changed"),
-            ),
+            ("/parameters/2", r#"{ "in": "header", "name": "New", "required": true }"#),
+            ("/parameters", r##"[{ "$ref": "#/components/parameters/Trace" }]"##),
+            ("/parameters/0/schema/maxLength", "64"),
         ],
+        &[("/parameters/2", r#"{ "in": "header", "name": "New", "required": false }"#)],
     );
-    expect(
-        "/components/parameters/Trace",
-        &[
-            ("/required", json!(true), Some("POST /orders query trace: now required")),
-            ("/schema/type", json!("integer"), Some("POST /orders query trace: type changed")),
-        ],
-    );
+    let trace = "/components/parameters/Trace";
+    expect(trace, &[("/required", "true"), ("/schema/type", r#""integer""#)], &[]);
 }
 
 #[test]
 fn request_keeps_its_fields_and_media_types() {
     expect(
         &format!("{OPERATION}/requestBody"),
-        &[
-            ("/required", json!(true), Some("POST /orders request: now required")),
-            ("/content/text~1plain", Value::Null, Some("POST /orders request text/plain: gone")),
-            ("/content/application~1xml", json!({}), None),
-        ],
+        &[("/required", "true"), ("/content/text~1plain", "null")],
+        &[("/content/application~1xml", "{}")],
     );
-    let required_changed = Some("POST /orders request application/json: required changed");
     expect(
         REQUEST,
         &[
-            (
-                "/properties/fee",
-                Value::Null,
-                Some("POST /orders request application/json/fee: gone"),
-            ),
-            ("/required", json!(["file", "fee"]), required_changed),
-            ("/required", json!(["file", "new"]), required_changed),
-            ("/required", Value::Null, None),
-            ("/properties/new", json!({ "type": "string", "maxLength": 1 }), None),
-            (
-                "/additionalProperties",
-                json!(false),
-                Some("POST /orders request application/json: additionalProperties changed"),
-            ),
-            (
-                "/allOf",
-                json!([{ "if": { "required": ["fee"] }, "then": { "required": ["kind"] } }]),
-                Some("POST /orders request application/json: allOf changed"),
-            ),
+            ("/properties/fee", "null"),
+            ("/required", r#"["file", "fee"]"#),
+            ("/required", r#"["file", "new"]"#),
+            ("/additionalProperties", "false"),
+            ("/allOf", r#"[{ "if": { "required": ["fee"] }, "then": { "required": ["kind"] } }]"#),
         ],
+        &[("/required", "null"), ("/properties/new", r#"{ "type": "string", "maxLength": 1 }"#)],
     );
 }
 
 #[test]
 fn request_accepts_earlier_types_and_values() {
-    let changed = |change: &str| Some(format!("POST /orders request application/json/{change}"));
-    for (pointer, node, expected) in [
-        ("file/type", json!("integer"), changed("file: type changed")),
-        ("file/type", json!(["string", "null"]), None),
-        ("file/type", Value::Null, None),
-        ("file/enum", json!(["A"]), changed("file: enum changed")),
-        ("fee/type", json!("number"), changed("fee: type changed")),
-        ("fee/type", json!(["integer", "null"]), changed("fee: type changed")),
-        ("pages/items/type", json!("string"), changed("pages/items: type changed")),
-        ("pages/items/type", json!("number"), None),
-        ("contact/oneOf", json!([{ "type": "null" }]), changed("contact: oneOf changed")),
-        ("contact/oneOf/0/type", json!("string"), changed("contact: type changed")),
-        ("kind/enum", json!(["at"]), changed("kind: enum changed")),
-        ("kind/enum", json!(["anytime", "between", "at"]), None),
-        ("kind/enum", Value::Null, None),
-        ("kind/const", json!("at"), changed("kind: const changed")),
-        ("kind/description", json!("When."), None),
-    ] {
-        expect(&format!("{REQUEST}/properties/"), &[(pointer, node, expected.as_deref())]);
-    }
     expect(
-        "/components/schemas/Contact",
-        &[(
-            "/properties/email",
-            Value::Null,
-            Some("POST /orders request application/json/contact/email: gone"),
-        )],
+        &format!("{REQUEST}/properties/"),
+        &[
+            ("file/type", r#""integer""#),
+            ("file/enum", r#"["A"]"#),
+            ("fee/type", r#""number""#),
+            ("fee/type", r#"["integer", "null"]"#),
+            ("pages/items/type", r#""string""#),
+            ("contact/oneOf", r#"[{ "type": "null" }]"#),
+            ("contact/oneOf/0/type", r#""string""#),
+            ("kind/enum", r#"["at"]"#),
+            ("kind/const", r#""at""#),
+        ],
+        &[
+            ("file/type", r#"["string", "null"]"#),
+            ("file/type", "null"),
+            ("pages/items/type", r#""number""#),
+            ("kind/enum", r#"["anytime", "between", "at"]"#),
+            ("kind/enum", "null"),
+            ("kind/description", r#""When.""#),
+        ],
     );
+    expect("/components/schemas/Contact", &[("/properties/email", "null")], &[]);
 }
 
 #[test]
 fn request_limits_become_no_tighter() {
-    for (property, limit, tighter, looser) in [
-        ("file", "maxLength", 99, 101),
-        ("file", "minLength", 2, 0),
-        ("fee", "maximum", 99, 101),
-        ("fee", "minimum", 1, -1),
-        ("pages", "maxItems", 19, 21),
-        ("pages", "minItems", 2, 0),
+    for (limit, tighter, looser) in [
+        ("file/maxLength", "99", "101"),
+        ("file/minLength", "2", "0"),
+        ("fee/maximum", "99", "101"),
+        ("fee/minimum", "1", "-1"),
+        ("pages/maxItems", "19", "21"),
+        ("pages/minItems", "2", "0"),
     ] {
-        let changed = format!("POST /orders request application/json/{property}: {limit} changed");
-        let pointer = format!("/properties/{property}/{limit}");
-        expect(
-            REQUEST,
-            &[
-                (&pointer, json!(tighter), Some(changed.as_str())),
-                (&pointer, json!(looser), None),
-                (&pointer, Value::Null, None),
-            ],
-        );
+        let properties = format!("{REQUEST}/properties/");
+        expect(&properties, &[(limit, tighter)], &[(limit, looser), (limit, "null")]);
     }
-    for (keyword, value) in [
-        ("maxLength", json!(20)),
-        ("pattern", json!("^a")),
-        ("format", json!("date")),
-        ("multipleOf", json!(2)),
-        ("contentMediaType", json!("application/json")),
-    ] {
-        let changed = format!("POST /orders request application/json/kind: {keyword} changed");
-        let pointer = format!("/properties/kind/{keyword}");
-        expect(REQUEST, &[(&pointer, value, Some(changed.as_str()))]);
-    }
+    expect(
+        &format!("{REQUEST}/properties/kind/"),
+        &[
+            ("maxLength", "20"),
+            ("pattern", r#""^a""#),
+            ("format", r#""date""#),
+            ("multipleOf", "2"),
+            ("contentMediaType", r#""application/json""#),
+        ],
+        &[],
+    );
 }
 
 #[test]
@@ -300,68 +265,49 @@ fn response_keeps_its_fields_and_headers() {
     expect(
         &format!("{OPERATION}/responses"),
         &[
-            ("/201", Value::Null, Some("POST /orders 201: gone")),
-            ("/409", Value::Null, None),
-            ("/422", json!({}), None),
-            (
-                "/201/content/application~1json",
-                Value::Null,
-                Some("POST /orders 201 application/json: gone"),
-            ),
-            ("/201/content/application~1xml", json!({}), None),
-            (
-                "/201/headers/X-Request-Id",
-                Value::Null,
-                Some("POST /orders 201 header X-Request-Id: gone"),
-            ),
-            (
-                "/201/headers/X-Request-Id/required",
-                json!(false),
-                Some("POST /orders 201 header X-Request-Id: now optional"),
-            ),
-            ("/201/headers/Idempotency-Replayed", json!({}), None),
+            ("/201", "null"),
+            ("/201/content/application~1json", "null"),
+            ("/201/headers/X-Request-Id", "null"),
+            ("/201/headers/X-Request-Id/required", "false"),
+        ],
+        &[
+            ("/409", "null"),
+            ("/422", "{}"),
+            ("/201/content/application~1xml", "{}"),
+            ("/201/headers/Idempotency-Replayed", "{}"),
         ],
     );
     expect(
         RESPONSE,
+        &[("/properties/note", "null"), ("/required", r#"["id"]"#)],
         &[
-            ("/properties/note", Value::Null, Some("POST /orders 201 application/json/note: gone")),
-            ("/properties/new", json!({ "type": "string" }), None),
-            (
-                "/required",
-                json!(["id"]),
-                Some("POST /orders 201 application/json: required changed"),
-            ),
-            ("/required", json!(["id", "note", "status"]), None),
+            ("/properties/new", r#"{ "type": "string" }"#),
+            ("/required", r#"["id", "note", "status"]"#),
         ],
     );
 }
 
 #[test]
 fn response_has_no_new_types_or_values() {
-    let changed = |change: &str| Some(format!("POST /orders 201 application/json/{change}"));
-    for (pointer, node, expected) in [
-        ("id/type", json!(["integer", "null"]), changed("id: type changed")),
-        ("id/type", json!("number"), changed("id: type changed")),
-        ("id/type", Value::Null, changed("id: type changed")),
-        ("id/format", json!("int32"), changed("id: format changed")),
-        ("status/enum", json!(["NEW", "DONE"]), changed("status: enum changed")),
-        ("status/enum", Value::Null, changed("status: enum changed")),
-        ("note/type", json!("string"), None),
-        ("note/maxLength", json!(10), None),
-    ] {
-        expect(&format!("{RESPONSE}/properties/"), &[(pointer, node, expected.as_deref())]);
-    }
+    expect(
+        &format!("{RESPONSE}/properties/"),
+        &[
+            ("id/type", r#"["integer", "null"]"#),
+            ("id/type", r#""number""#),
+            ("id/type", "null"),
+            ("id/format", r#""int32""#),
+            ("status/enum", r#"["NEW", "DONE"]"#),
+            ("status/enum", "null"),
+        ],
+        &[("note/type", r#""string""#), ("note/maxLength", "10")],
+    );
 }
 
 #[test]
 fn problems_may_have_new_codes() {
-    let changed = "POST /orders 409 application/json/code: enum changed";
     expect(
         "/components/schemas/Problem/properties/code",
-        &[
-            ("/enum", json!(["duplicate", "in_flight"]), None),
-            ("/enum", json!(["in_flight"]), Some(changed)),
-        ],
+        &[("/enum", r#"["in_flight"]"#)],
+        &[("/enum", r#"["duplicate", "in_flight"]"#)],
     );
 }

@@ -21,8 +21,7 @@ use tokio::{
 
 use crate::{
     harness::{
-        CREATE, CREATE_WITH_DOCUMENTS, client, client_builder, created, form_with_deed, order,
-        raw_form_with_deed, spooled,
+        Api, CREATE, CREATE_WITH_DOCUMENTS, JSON, client, client_without_pool, created, spooled,
     },
     service_process::{ServiceProcess, issue_key},
     wiring::Wiring,
@@ -36,11 +35,10 @@ const RESPONSE_TIME: Duration = Duration::from_secs(10);
 /// a busy machine.
 const CLOSE_TIME: Duration = Duration::from_secs(75 + 20);
 
-/// A service process with a key and its stores.
+/// A service process with its stores.
 pub struct Service {
-    pub process: Arc<ServiceProcess>,
+    pub process: ServiceProcess,
     pub wiring: Wiring,
-    pub key: String,
 }
 
 impl Service {
@@ -48,39 +46,19 @@ impl Service {
     pub fn start(first: &str) -> Self {
         raise_file_limit();
         let wiring = Wiring::new();
-        let process =
-            Arc::new(ServiceProcess::start_after(&wiring, first, &["--rate-per-second=0"]));
-        Self { key: issue_key(&wiring), process, wiring }
-    }
-
-    fn address(&self) -> SocketAddr {
-        self.process.address.parse().unwrap()
-    }
-
-    /// Returns the head of a request with these further header lines.
-    fn head(&self, path: &str, headers: &str) -> String {
-        format!(
-            "POST {path} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {}\r\n\
-             Content-Type: application/json\r\n{headers}\r\n",
-            self.key
-        )
+        let process = ServiceProcess::start_after(&wiring, first, &["--rate-per-second=0"]);
+        Self { process: process.with_key(issue_key(&wiring)), wiring }
     }
 
     /// Creates an order with a document on an open connection.
     async fn upload_on(&self, connection: &mut TcpStream, file_number: &str) {
-        let body = raw_form_with_deed(file_number);
-        let head = self.head(CREATE_WITH_DOCUMENTS, &format!("Content-Length: {}\r\n", body.len()));
-        let head = head.replace("application/json", "multipart/form-data; boundary=b");
-        connection.write_all(&[head.as_bytes(), &body].concat()).await.unwrap();
+        let request = self.process.raw_order_with_deed(file_number, "");
+        connection.write_all(&request).await.unwrap();
         let mut response = Vec::new();
         // The order record contains no other object, so its end is the only `}`.
         while !response.ends_with(b"}") {
-            assert_ne!(
-                connection.read_buf(&mut response).await.unwrap(),
-                0,
-                "{}",
-                String::from_utf8_lossy(&response)
-            );
+            let read = connection.read_buf(&mut response).await.unwrap();
+            assert_ne!(read, 0, "{}", String::from_utf8_lossy(&response));
         }
         assert!(response.starts_with(b"HTTP/1.1 201"), "{}", String::from_utf8_lossy(&response));
     }
@@ -92,18 +70,13 @@ impl Service {
         client: Client,
         remaining: Arc<AtomicUsize>,
     ) -> JoinHandle<usize> {
-        let (url, upload, key) =
-            (self.process.url(CREATE), self.process.url(CREATE_WITH_DOCUMENTS), self.key.clone());
+        let service = Api { client, ..(*self.process).clone() };
         tokio::spawn(async move {
             let mut count = 0;
             while remaining.load(Ordering::Relaxed) > 0 {
                 let (sent, number) = (Instant::now(), format!("F-{name}-{count}"));
-                let request = if count % 4 == 0 {
-                    client.post(&upload).multipart(form_with_deed(&number))
-                } else {
-                    client.post(&url).json(&order(&number))
-                };
-                created(request.bearer_auth(&key).send().await.unwrap()).await;
+                let path = if count % 4 == 0 { CREATE_WITH_DOCUMENTS } else { CREATE };
+                created(service.order_on(path, &number).send().await.unwrap()).await;
                 assert!(sent.elapsed() < RESPONSE_TIME, "{number}: {:?}", sent.elapsed());
                 count += 1;
             }
@@ -118,11 +91,6 @@ fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
     assert!(limit.maximum.is_none_or(|files| files >= 4_096), "`ulimit -Hn` must be at least 4096");
-}
-
-/// Builds a client that opens a new connection for each request.
-pub fn client_without_pool() -> Client {
-    client_builder().pool_max_idle_per_host(0).build().unwrap()
 }
 
 /// Sends some text, then a byte each second, until the service closes the connection. Returns the
@@ -154,11 +122,10 @@ async fn slow_and_idle_connections_are_closed_while_orders_succeed() {
     let service = Service::start("ulimit -S -n 1024");
     // Of another client, because a key has a quarter of the permits for bodies.
     let hostile = issue_key(&service.wiring);
-    let body = service.head(CREATE, "Content-Length: 1000\r\n") + "{";
-    let body = body.replace(&service.key, &hostile);
-    let unauthorized = format!(
-        "POST {CREATE_WITH_DOCUMENTS} HTTP/1.1\r\nHost: t\r\nContent-Length: 1000000\r\n\r\n"
-    );
+    let begin =
+        |service: &Api, path| service.head(path, &format!("{JSON}Content-Length: 1000\r\n")) + "{";
+    let body = begin(&service.process.as_key(&hostile), CREATE);
+    let unauthorized = begin(&service.process.as_key("unknown"), CREATE_WITH_DOCUMENTS);
     let kinds: [(&str, Option<u8>, u16); 6] = [
         ("", None, 408),
         ("POST /api/order", None, 408),
@@ -171,7 +138,7 @@ async fn slow_and_idle_connections_are_closed_while_orders_succeed() {
     let open = Arc::new(AtomicUsize::new(2_000));
     let clients = (0..2_000).map(|at| {
         let ((first, byte, status), address, open) =
-            (kinds[at % kinds.len()], service.address(), Arc::clone(&open));
+            (kinds[at % kinds.len()], service.process.address, Arc::clone(&open));
         let first = first.to_owned();
         tokio::spawn(async move {
             let started = Instant::now();
@@ -201,7 +168,7 @@ async fn slow_and_idle_connections_are_closed_while_orders_succeed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unread_responses_hold_little_memory_and_are_closed() {
     let service = Service::start(":");
-    created(service.process.post(&service.key, "F-0").await).await;
+    created(service.process.order("F-0").await).await;
     let (files, memory) = (service.process.open_files(), service.process.memory());
     let request =
         "GET /docs/swagger-ui-5.35.0/swagger-ui-bundle.js HTTP/1.1\r\nHost: t\r\n\r\n".repeat(8);
@@ -209,11 +176,11 @@ async fn unread_responses_hold_little_memory_and_are_closed() {
     for _ in 0..200 {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(4_096).unwrap();
-        let mut stream = socket.connect(service.address()).await.unwrap();
+        let mut stream = socket.connect(service.process.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         connections.push(stream);
     }
-    created(service.process.post(&service.key, "F-1").await).await;
+    created(service.process.order("F-1").await).await;
     let started = Instant::now();
     // The service closes a connection 30 seconds after the last read.
     while service.process.open_files() > files + 10 {
@@ -226,15 +193,15 @@ async fn unread_responses_hold_little_memory_and_are_closed() {
         );
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    created(service.process.post(&service.key, "F-2").await).await;
+    created(service.process.order("F-2").await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn open_connections_are_served_at_the_file_limit() {
     let service = Service::start("ulimit -n 100");
-    let mut open = TcpStream::connect(service.address()).await.unwrap();
+    let mut open = TcpStream::connect(service.process.address).await.unwrap();
     service.upload_on(&mut open, "F-before").await;
-    let others = join_all((0..400).map(|_| TcpStream::connect(service.address()))).await;
+    let others = join_all((0..400).map(|_| TcpStream::connect(service.process.address))).await;
     let started = Instant::now();
     for at in 0..20 {
         service.upload_on(&mut open, &format!("F-{at}")).await;
@@ -243,7 +210,7 @@ async fn open_connections_are_served_at_the_file_limit() {
     assert!(service.process.open_files() < 100);
     drop(others);
     let started = Instant::now();
-    created(service.process.post(&service.key, "F-after").await).await;
+    created(service.process.order("F-after").await).await;
     assert!(started.elapsed() < RESPONSE_TIME, "{:?}", started.elapsed());
     assert_eq!(service.wiring.rows("orders"), 22);
 }
@@ -251,14 +218,15 @@ async fn open_connections_are_served_at_the_file_limit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn oversized_heads_are_rejected_with_little_memory() {
     let service = Service::start(":");
-    created(service.process.post(&service.key, "F-0").await).await;
+    created(service.process.order("F-0").await).await;
     let memory = service.process.memory();
-    let many = service.head(CREATE, &"X: y\r\n".repeat(100));
-    let large = service.head(CREATE, &format!("X: {}\r\n", "y".repeat(200_000)));
+    let many = service.process.head(CREATE, &"X: y\r\n".repeat(100));
+    let large = service.process.head(CREATE, &format!("X: {}\r\n", "y".repeat(200_000)));
     let endless = format!("POST {CREATE} HTTP/1.1\r\nX: {}", "y".repeat(120_000));
     for (head, status) in [(many, 431), (large, 431)] {
         let statuses =
-            join_all((0..50).map(|_| send_slowly(service.address(), head.clone(), None))).await;
+            join_all((0..50).map(|_| send_slowly(service.process.address, head.clone(), None)))
+                .await;
         // A client that is still sending may lose the response.
         assert!(
             statuses.iter().all(|actual| [status, 0].contains(actual))
@@ -268,7 +236,7 @@ async fn oversized_heads_are_rejected_with_little_memory() {
     }
     let open = Arc::new(AtomicUsize::new(1));
     let endless: Vec<_> = (0..200)
-        .map(|_| tokio::spawn(send_slowly(service.address(), endless.clone(), Some(b'y'))))
+        .map(|_| tokio::spawn(send_slowly(service.process.address, endless.clone(), Some(b'y'))))
         .collect();
     let orders = service.create_orders("new", client_without_pool(), Arc::clone(&open));
     for client in endless {

@@ -6,7 +6,7 @@ use domain::api_key::{PresentedKey, Rate, manage_keys::KeyTerms};
 use futures_util::{StreamExt as _, stream};
 use reqwest::{Response, StatusCode};
 
-use crate::harness::{CREATE, TestApp, created, order, problem};
+use crate::harness::{CREATE, TestApp, created, problem};
 
 const GUESSES: usize = 2_000;
 
@@ -15,15 +15,9 @@ fn guess() -> String {
     PresentedKey::random(false, &operator::OsEntropy).expose().to_owned()
 }
 
-async fn attempt(app: &TestApp, key: &str, forwarded_for: String) -> Response {
-    app.client
-        .post(app.url(CREATE))
-        .bearer_auth(key)
-        .header("X-Forwarded-For", forwarded_for)
-        .json(&order("F-guessed"))
-        .send()
-        .await
-        .unwrap()
+async fn attempt(app: &TestApp, key: &str, forwarded_for: &str) -> Response {
+    let request = app.as_key(key).order_on(CREATE, "F-guessed");
+    request.header("X-Forwarded-For", forwarded_for).send().await.unwrap()
 }
 
 /// Sends guesses, each with its own forwarded address. Returns how many got 401. The others got
@@ -31,7 +25,7 @@ async fn attempt(app: &TestApp, key: &str, forwarded_for: String) -> Response {
 async fn unthrottled(app: &TestApp, guesses: usize) -> usize {
     let statuses = stream::iter(0..guesses).map(|at| async move {
         let key = if at % 2 == 0 { guess() } else { format!("nok_{at}") };
-        attempt(app, &key, format!("192.0.{}.{}", at / 250, at % 250 + 1)).await.status()
+        attempt(app, &key, &format!("192.0.{}.{}", at / 250, at % 250 + 1)).await.status()
     });
     let statuses: Vec<StatusCode> = statuses.buffer_unordered(32).collect().await;
     assert!(statuses.iter().all(|status| [401, 429].contains(&status.as_u16())), "{statuses:?}");
@@ -42,14 +36,13 @@ async fn unthrottled(app: &TestApp, guesses: usize) -> usize {
 async fn guessed_keys_are_throttled_and_valid_keys_are_not() {
     let app = TestApp::start_with(&["--rate-per-second=5", "--rate-burst=20"]).await;
     let rate = Some(Rate { per_second: 1_000, burst: 1_000 });
-    let valid = app.issue_key_on(KeyTerms { rate, ..KeyTerms::default() }).await;
+    let valid = app.as_key(&app.issue_key_on(KeyTerms { rate, ..KeyTerms::default() }).await);
     let started = Instant::now();
     let guesses = unthrottled(&app, GUESSES);
     let orders = async {
         for at in 0..20 {
-            let (sent, order) = (Instant::now(), order(&format!("F-{at}")));
-            let request = app.client.post(app.url(CREATE)).bearer_auth(&valid).json(&order);
-            created(request.send().await.unwrap()).await;
+            let sent = Instant::now();
+            created(valid.order(&format!("F-{at}")).await).await;
             assert!(sent.elapsed() < Duration::from_secs(10), "{:?}", sent.elapsed());
         }
     };
@@ -71,7 +64,7 @@ async fn trusted_proxy_addresses_are_throttled_separately() {
     ])
     .await;
     assert_eq!(unthrottled(&app, 100).await, 100);
-    let from = |address: &str| attempt(&app, "nok_guess", address.to_owned());
+    let from = |address| attempt(&app, "nok_guess", address);
     for _ in 0..2 {
         problem(from("203.0.113.9").await, 401, "unauthorized").await;
     }

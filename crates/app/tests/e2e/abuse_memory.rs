@@ -10,7 +10,7 @@ use tokio::{
 
 use crate::{
     abuse_connections::{MIB, Service},
-    harness::{CREATE, created},
+    harness::{CREATE, JSON, created},
     service_process::{ServiceProcess, issue_key},
     wiring::Wiring,
 };
@@ -31,15 +31,15 @@ async fn status_line(stream: &mut (impl AsyncRead + Unpin)) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_later_heads_do_not_lock_others_out() {
     let service = Service::start("ulimit -n 512");
-    let address = service.process.address.clone();
+    let address = service.process.address;
     let held = join_all((0..96).map(async |_| {
-        let mut stream = TcpStream::connect(&address).await.unwrap();
+        let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(REQUEST_AND_BYTE).await.unwrap();
         stream
     }));
     let mut held = held.await;
     let started = Instant::now();
-    created(service.process.post(&service.key, "F-1").await).await;
+    created(service.process.order("F-1").await).await;
     let closed = join_all(held.iter_mut().map(async |stream| {
         // The answer, and then the end or a reset.
         while stream.read(&mut [0; 4096]).await.is_ok_and(|length| length > 0) {
@@ -49,23 +49,20 @@ async fn unfinished_later_heads_do_not_lock_others_out() {
     closed.await;
     // A later head has 75 s. The rest allows for a busy machine.
     assert!(started.elapsed() < Duration::from_secs(110), "{:?}", started.elapsed());
-    created(service.process.post(&service.key, "F-2").await).await;
+    created(service.process.order("F-2").await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_bodies_hold_bounded_memory_and_shut_out_no_other_key() {
     let wiring = Wiring::new();
-    let process = ServiceProcess::start(&wiring, &["--rate-per-second=0"]);
-    let (hostile, other) = (issue_key(&wiring), issue_key(&wiring));
-    created(process.post(&other, "F-0").await).await;
+    let process = ServiceProcess::keyed(&wiring, &["--rate-per-second=0"]);
+    let hostile = process.as_key(&issue_key(&wiring));
+    created(process.order("F-0").await).await;
     let memory = process.memory();
-    let beginning = format!(
-        "POST {CREATE} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {hostile}\r\n\
-         Content-Type: application/json\r\nContent-Length: 262144\r\n\r\n"
-    );
+    let beginning = hostile.head(CREATE, &format!("{JSON}Content-Length: 262144\r\n"));
     let unfinished = [beginning.into_bytes(), vec![b' '; 200_000]].concat();
     let opening = join_all((0..200).map(async |_| {
-        let mut stream = TcpStream::connect(&process.address).await.unwrap();
+        let mut stream = TcpStream::connect(process.address).await.unwrap();
         let (mut reader, mut writer) = stream.split();
         let line = async { status_line(&mut reader).await };
         // The service reads the bodies that it does not permit in part only.
@@ -75,7 +72,7 @@ async fn unfinished_bodies_hold_bounded_memory_and_shut_out_no_other_key() {
     let order = async {
         let started = Instant::now();
         for at in 1..20 {
-            created(process.post(&other, &format!("F-{at}")).await).await;
+            created(process.order(&format!("F-{at}")).await).await;
         }
         started.elapsed()
     };

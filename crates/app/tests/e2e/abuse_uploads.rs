@@ -10,8 +10,8 @@ use futures_util::{StreamExt as _, stream};
 use reqwest::{Body, multipart::Part};
 
 use crate::{
-    abuse_connections::{MIB, Service, client_without_pool},
-    harness::{CREATE_WITH_DOCUMENTS, client, created, deed, eventually, form, order, spooled},
+    abuse_connections::{MIB, Service},
+    harness::{client_without_pool, created, deed, eventually, form, order, spooled},
 };
 
 /// Sends 2 × 20 documents of 10 MiB.
@@ -19,7 +19,7 @@ use crate::{
 async fn largest_concurrent_uploads_use_little_memory() {
     const SIZE: usize = 10 * 1024 * 1024;
     let service = Service::start(":");
-    created(service.process.post_with_deed(&service.key, "F-0").await).await;
+    created(service.process.order_with_deed("F-0").await).await;
     let memory = service.process.memory();
     let block = Bytes::from(vec![b' '; 64 * 1024]);
     let document = || {
@@ -30,13 +30,12 @@ async fn largest_concurrent_uploads_use_little_memory() {
             .chain([last]);
         Body::wrap_stream(stream::iter(pieces.map(Ok::<_, std::io::Error>).collect::<Vec<_>>()))
     };
-    let (url, client) = (service.process.url(CREATE_WITH_DOCUMENTS), client());
     let uploads = (0..2).map(|at| {
         let part = || Part::stream_with_length(document(), SIZE as u64).file_name("large.pdf");
         let form = (0..20)
             .fold(form(&order(&format!("F-large-{at}"))), |form, _| form.part("documents", part()));
-        let request = client.post(&url).bearer_auth(&service.key).multipart(form);
-        tokio::spawn(async move { created(request.send().await.unwrap()).await })
+        let service = (*service.process).clone();
+        tokio::spawn(async move { created(service.create_with(form).await).await })
     });
     let open = Arc::new(AtomicUsize::new(1));
     let orders = service.create_orders("new", client_without_pool(), Arc::clone(&open));

@@ -11,55 +11,43 @@ use std::{
 };
 
 use crate::{
-    harness::{CREATE_WITH_DOCUMENTS, client, created, deed, files_below, form_with_deed, problem},
-    service_process::{ServiceProcess, issue_key, output},
+    harness::{created, deed, files_below, problem},
+    service_process::{ServiceProcess, error_of, fail, output, text},
     wiring::Wiring,
 };
 
-fn back_up(wiring: &Wiring, folder: &Path) -> Output {
-    output(wiring, &["backup", folder.to_str().unwrap()])
-}
-
-fn restore(wiring: &Wiring, folder: &Path) -> Output {
-    output(wiring, &["restore", folder.to_str().unwrap()])
-}
-
-fn error_of(output: &Output) -> String {
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    String::from_utf8(output.stderr.clone()).unwrap()
+/// Runs a command on a folder.
+fn on(wiring: &Wiring, command: &str, folder: &Path) -> Output {
+    output(wiring, &[command, folder.to_str().unwrap()])
 }
 
 /// Returns a data directory with an order and its document, and a backup of it.
 async fn with_backup() -> (Wiring, tempfile::TempDir) {
     let wiring = Wiring::new();
-    let service = ServiceProcess::start(&wiring, &[]);
-    created(service.post_with_deed(&issue_key(&wiring), "F-1").await).await;
+    let service = ServiceProcess::keyed(&wiring, &[]);
+    created(service.order_with_deed("F-1").await).await;
     assert_eq!(service.stop("-TERM").0, Some(0));
     let backup = tempfile::tempdir().unwrap();
-    let done = back_up(&wiring, backup.path());
-    assert!(done.status.success(), "{done:?}");
+    text(on(&wiring, "backup", backup.path()));
     (wiring, backup)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn backup_under_load_restores_complete_orders() {
     let wiring = Wiring::new();
-    let service = ServiceProcess::start(&wiring, &["--rate-per-second=0"]);
-    let key = issue_key(&wiring);
+    let service = ServiceProcess::keyed(&wiring, &["--rate-per-second=0"]);
     for number in 0..20 {
-        created(service.post_with_deed(&key, &format!("before-{number}")).await).await;
+        created(service.order_with_deed(&format!("before-{number}")).await).await;
     }
     let stop = Arc::new(AtomicBool::new(false));
     let load: Vec<_> = (0..4)
         .map(|number| {
-            let (stop, key) = (Arc::clone(&stop), key.clone());
-            let (client, url) = (client(), service.url(CREATE_WITH_DOCUMENTS));
+            let (stop, service) = (Arc::clone(&stop), (*service).clone());
             tokio::spawn(async move {
                 let mut orders = 0;
                 while !stop.load(Ordering::SeqCst) {
-                    let form = form_with_deed(&format!("during-{number}-{orders}"));
-                    let request = client.post(&url).bearer_auth(&key).multipart(form);
-                    created(request.send().await.unwrap()).await;
+                    let number = format!("during-{number}-{orders}");
+                    created(service.order_with_deed(&number).await).await;
                     orders += 1;
                 }
                 orders
@@ -68,31 +56,30 @@ async fn backup_under_load_restores_complete_orders() {
         .collect();
     let (folder, data) = (tempfile::tempdir().unwrap(), wiring.data().to_owned());
     let backup = folder.path().join("backup");
-    let done = tokio::task::block_in_place(|| back_up(&wiring, &backup));
+    let done = tokio::task::block_in_place(|| on(&wiring, "backup", &backup));
     stop.store(true, Ordering::SeqCst);
     let mut during = 0;
     for task in load {
         during += task.await.unwrap();
     }
-    assert!(done.status.success(), "{done:?}");
-    let lines = String::from_utf8(done.stdout).unwrap();
+    let lines = text(done);
     assert!(lines.starts_with(&format!("copying the database {}", data.display())), "{lines}");
     assert!(lines.contains("\nthe backup is complete: "), "{lines}");
+    let key = service.key.clone();
     assert_eq!(service.stop("-TERM").0, Some(0));
 
     let restored = Wiring::new();
-    let done = restore(&restored, &backup);
-    assert!(done.status.success(), "{done:?}");
+    text(on(&restored, "restore", &backup));
     let orders = restored.rows("orders");
     assert!((20..=20 + during).contains(&orders), "{orders} of {during} more");
     assert_eq!((restored.rows("documents"), restored.rows("uploads")), (orders, 0));
     let objects = restored.objects();
-    let keys = restored.lines("SELECT key AS line FROM documents");
-    assert_eq!(i64::try_from(keys.len()), Ok(orders));
+    let keys = restored.lines("SELECT key FROM documents");
+    assert_eq!(keys.len(), orders);
     assert!(keys.iter().all(|key| objects[key] == deed()));
-    let service = ServiceProcess::start(&restored, &[]);
-    problem(service.post(&key, "before-19").await, 409, "duplicate_order").await;
-    created(service.post_with_deed(&key, "after").await).await;
+    let service = ServiceProcess::start(&restored, &[]).with_key(key);
+    problem(service.order("before-19").await, 409, "duplicate_order").await;
+    created(service.order_with_deed("after").await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,7 +97,7 @@ async fn backup_is_readable_by_its_owner_only() {
 #[tokio::test(flavor = "multi_thread")]
 async fn impossible_backup_is_rejected_with_the_reason() {
     let (wiring, backup) = with_backup().await;
-    let again = error_of(&back_up(&wiring, backup.path()));
+    let again = error_of(on(&wiring, "backup", backup.path()));
     assert!(again.contains("is not empty"), "{again}");
     let folder = backup.path().join("new");
     for (flag, reason) in [
@@ -118,7 +105,7 @@ async fn impossible_backup_is_rejected_with_the_reason() {
         ("--documents-url=s3://bucket/prefix", "the documents are in a bucket"),
         ("--database-url=sqlite:///nowhere/orders.sqlite", "there is no database at /nowhere"),
     ] {
-        let error = error_of(&output(&wiring, &[flag, "backup", folder.to_str().unwrap()]));
+        let error = fail(&wiring, &[flag, "backup", folder.to_str().unwrap()]);
         assert!(error.contains(reason) && !error.contains("secret"), "{error}");
         assert!(!folder.exists());
     }
@@ -130,15 +117,15 @@ async fn missing_or_damaged_document_fails_the_backup() {
     let document = files_below(&wiring.data().join("documents")).remove(0);
     fs::write(&document, "other bytes").unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let error = error_of(&back_up(&wiring, folder.path()));
+    let error = error_of(on(&wiring, "backup", folder.path()));
     assert!(error.contains("is damaged"), "{error}");
     // What is there is no complete backup.
-    let error = error_of(&restore(&Wiring::new(), folder.path()));
+    let error = error_of(on(&Wiring::new(), "restore", folder.path()));
     assert!(error.contains("is no complete backup"), "{error}");
 
     fs::remove_file(&document).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let error = error_of(&back_up(&wiring, folder.path()));
+    let error = error_of(on(&wiring, "backup", folder.path()));
     assert!(error.starts_with("error: the document "), "{error}");
     assert!(!folder.path().join("manifest.json").exists());
 }
@@ -146,7 +133,7 @@ async fn missing_or_damaged_document_fails_the_backup() {
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_backup_is_not_restored() {
     let (wiring, backup) = with_backup().await;
-    let error = error_of(&restore(&wiring, backup.path()));
+    let error = error_of(on(&wiring, "restore", backup.path()));
     assert!(error.contains("is not empty"), "{error}");
 
     let document = files_below(&backup.path().join("documents")).remove(0);
@@ -159,7 +146,7 @@ async fn damaged_backup_is_not_restored() {
         bytes[last] ^= 1;
         fs::write(&file, &bytes).unwrap();
         let target = Wiring::new();
-        let error = error_of(&restore(&target, backup.path()));
+        let error = error_of(on(&target, "restore", backup.path()));
         assert!(error.contains(reason), "{error}");
         assert!(!target.data().join("notary-orders.sqlite").exists());
     }

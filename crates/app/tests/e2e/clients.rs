@@ -76,35 +76,29 @@ impl Run {
         let output = command.output().unwrap_or_else(|error| {
             panic!("{command:?}: {error}; scripts/test.sh installs what is missing")
         });
-        let (printed, message) =
-            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-        let (orders, documents): (Vec<_>, Vec<_>) =
-            printed.lines().partition(|line| line.starts_with("order_id "));
-        let values = |lines: Vec<&str>, prefix: &str| {
-            let value = |line: &str| {
-                line.strip_prefix(prefix).unwrap_or_else(|| panic!("{printed}")).to_owned()
-            };
-            lines.into_iter().map(value).collect()
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        let values = |prefix: &str| {
+            let found = printed.lines().filter_map(|line| line.strip_prefix(prefix));
+            found.map(str::to_owned).collect::<Vec<_>>()
         };
-        Self {
-            succeeded: output.status.success(),
-            orders: values(orders, "order_id "),
-            documents: values(documents, "document "),
-            message,
-        }
+        let (orders, documents) = (values("order_id "), values("document "));
+        assert_eq!(orders.len() + documents.len(), printed.lines().count(), "{printed}");
+        Self { succeeded: output.status.success(), orders, documents, message }
     }
+}
+
+/// Prepares a client process for a service.
+fn configured(client: &str, base_url: &str, key: &str, state: &TempDir) -> Command {
+    let state = state.path().to_str().unwrap();
+    command(client, &[("BASE_URL", base_url), ("API_KEY", key), ("STATE_DIR", state)])
 }
 
 /// Runs all clients at once, each with its own file numbers and its stored idempotency keys.
 async fn run_all(app: &TestApp, state: &TempDir) -> Vec<Run> {
     let processes = CLIENTS.map(|client| {
-        let settings = [
-            ("BASE_URL", &*app.url("")),
-            ("API_KEY", &app.key),
-            ("FILE_NUMBER", client),
-            ("STATE_DIR", state.path().to_str().unwrap()),
-        ];
-        let command = command(client, &settings);
+        let mut command = configured(client, &app.url(""), &app.key, state);
+        command.env("FILE_NUMBER", client);
         tokio::task::spawn_blocking(move || Run::of(command))
     });
     let mut runs = Vec::new();
@@ -125,14 +119,7 @@ fn run_scripted(client: &str, script: Vec<Reply>) -> (Run, Vec<Request>) {
 
 fn run_scripted_with(state: &TempDir, client: &str, script: Vec<Reply>) -> (Run, Vec<Request>) {
     let server = ScriptedServer::start(script);
-    let run = Run::of(command(
-        client,
-        &[
-            ("BASE_URL", &server.url()),
-            ("API_KEY", "nok_secret"),
-            ("STATE_DIR", state.path().to_str().unwrap()),
-        ],
-    ));
+    let run = Run::of(configured(client, &server.url(), "nok_secret", state));
     (run, server.stop())
 }
 
@@ -188,32 +175,16 @@ fn clients_retry_with_one_key_after_retry_after() {
         let (run, requests) = run_scripted(client, script);
         assert!(run.succeeded && run.orders == ["5", "6"], "{client}: {run:?}");
         let paths: Vec<_> = requests.iter().map(Request::path).collect();
-        assert_eq!(
-            paths,
-            [CREATE, CREATE, CREATE, CREATE, CREATE, CREATE_WITH_DOCUMENTS],
-            "{client}"
-        );
-        let keys: Vec<_> =
-            requests.iter().map(|request| request.header("Idempotency-Key").unwrap()).collect();
-        assert!(
-            keys[0].len() >= 34 && keys[0].starts_with('"') && keys[0].ends_with('"'),
-            "{client}: {keys:?}"
-        );
-        assert!(
-            keys[..5].iter().all(|key| *key == keys[0]) && keys[5] != keys[0],
-            "{client}: {keys:?}"
-        );
-        assert!(
-            requests
-                .iter()
-                .all(|request| request.header("Authorization") == Some("Bearer nok_secret")),
-            "{client}"
-        );
+        assert_eq!(paths, [&[CREATE; 5][..], &[CREATE_WITH_DOCUMENTS]].concat(), "{client}");
+        let header = |name| requests.iter().map(|it| it.header(name).unwrap()).collect::<Vec<_>>();
+        let keys = header("Idempotency-Key");
+        let is_quoted = keys[0].starts_with('"') && keys[0].ends_with('"');
+        assert!(is_quoted && keys[0].len() >= 34, "{client}: {keys:?}");
+        assert!(keys[..5] == [keys[0]; 5] && keys[5] != keys[0], "{client}: {keys:?}");
+        assert_eq!(header("Authorization"), ["Bearer nok_secret"; 6], "{client}");
         for pair in requests[..3].windows(2) {
-            assert!(
-                pair[1].at - pair[0].at >= Duration::from_secs(1),
-                "{client} retried before Retry-After"
-            );
+            let waited = pair[1].at - pair[0].at;
+            assert!(waited >= Duration::from_secs(1), "{client} retried before Retry-After");
         }
     });
 }
@@ -223,11 +194,8 @@ fn restarted_client_reuses_its_stored_key() {
     for_each_client(|client| {
         let state = tempfile::tempdir().unwrap();
         let key = |requests: &[Request]| requests[0].header("Idempotency-Key").unwrap().to_owned();
-        let (run, first) = run_scripted_with(
-            &state,
-            client,
-            vec![Reply::problem(401, "unauthorized", Vec::new(), None)],
-        );
+        let rejection = Reply::problem(401, "unauthorized", Vec::new(), None);
+        let (run, first) = run_scripted_with(&state, client, vec![rejection]);
         assert!(!run.succeeded, "{client}: {run:?}");
         let (run, second) = run_scripted_with(&state, client, Vec::new());
         assert!(run.succeeded, "{client}: {run:?}");
@@ -241,42 +209,29 @@ fn restarted_client_reuses_its_stored_key() {
 fn clients_follow_the_guide_for_every_code() {
     let guide = fs::read_to_string(docs().join("api.md")).unwrap();
     let codes: Vec<(u16, &str)> = guide.lines().filter_map(problem_row).collect();
-    assert!(
-        RETRIED
-            .into_iter()
-            .chain(WITH_ERRORS)
-            .all(|code| codes.iter().any(|(_, listed)| *listed == code)),
-        "{codes:?}"
-    );
+    let is_listed = |code| codes.iter().any(|(_, listed)| *listed == code);
+    assert!(RETRIED.into_iter().chain(WITH_ERRORS).all(is_listed), "{codes:?}");
     for_each_client(|client| {
         for &(status, code) in &codes {
             let has_errors = WITH_ERRORS.contains(&code);
             let error = json!({ "pointer": STATE, "code": "blank", "detail": "is blank" });
             let errors = has_errors.then(|| json!([error]));
-            let (run, requests) =
-                run_scripted(client, vec![Reply::problem(status, code, Vec::new(), errors)]);
-            if RETRIED.contains(&code) {
-                assert!(
-                    run.succeeded && requests.len() == 3,
-                    "{client} does not retry after {code}: {run:?}"
-                );
+            let problem = Reply::problem(status, code, Vec::new(), errors);
+            let (run, requests) = run_scripted(client, vec![problem]);
+            let is_retried = RETRIED.contains(&code);
+            let expected = if is_retried { (true, 3) } else { (false, 1) };
+            assert_eq!((run.succeeded, requests.len()), expected, "{client} {code}: {run:?}");
+            if is_retried {
                 continue;
             }
-            assert!(
-                !run.succeeded && run.orders.is_empty() && requests.len() == 1,
-                "{client} does not stop after {code}: {run:?}"
-            );
+            assert_eq!(run.orders, [""; 0]);
             let mut parts = vec![
                 format!("{status} {code}: what is wrong"),
                 "request 5a1c0e9d7b3f4a2286c0d1e5".to_owned(),
             ];
             parts.extend(has_errors.then(|| format!("{STATE} blank: is blank")));
             for part in parts {
-                assert!(
-                    run.message.contains(&part),
-                    "{client} does not show {part:?}: {}",
-                    run.message
-                );
+                assert!(run.message.contains(&part), "{client} hides {part:?}: {}", run.message);
             }
         }
     });
@@ -292,21 +247,17 @@ fn problem_row(line: &str) -> Option<(u16, &str)> {
 #[test]
 fn unknown_codes_are_handled_by_status() {
     for_each_client(|client| {
-        let (run, requests) =
-            run_scripted(client, vec![Reply::problem(418, "teapot", Vec::new(), None)]);
-        assert!(
-            !run.succeeded && requests.len() == 1 && run.message.contains("418 teapot"),
-            "{client}: {run:?}"
-        );
-
         let page =
             |status, headers| Reply::Answer { status, headers, body: "<p>from a proxy".to_owned() };
         let elsewhere = vec![("Location", "/elsewhere".to_owned())];
-        let (run, requests) = run_scripted(client, vec![page(301, elsewhere)]);
-        assert!(
-            !run.succeeded && requests.len() == 1 && run.message.contains("301"),
-            "{client}: {run:?}"
-        );
+        for (reply, named) in [
+            (Reply::problem(418, "teapot", Vec::new(), None), "418 teapot"),
+            (page(301, elsewhere), "301"),
+        ] {
+            let (run, requests) = run_scripted(client, vec![reply]);
+            assert_eq!((run.succeeded, requests.len()), (false, 1), "{client}: {run:?}");
+            assert!(run.message.contains(named), "{client}: {run:?}");
+        }
 
         let (run, requests) = run_scripted(client, vec![page(502, Vec::new())]);
         assert!(run.succeeded && requests.len() == 3, "{client}: {run:?}");
@@ -318,15 +269,11 @@ fn clients_give_up_after_five_attempts() {
     for_each_client(|client| {
         let script = (0..5).map(|_| Reply::problem(500, "internal", Vec::new(), None)).collect();
         let (run, requests) = run_scripted(client, script);
-        assert!(
-            !run.succeeded && run.orders.is_empty() && requests.len() == 5,
-            "{client}: {run:?}"
-        );
-        assert!(
-            run.message.contains("gave up after 5 attempts")
-                && run.message.contains("500 internal"),
-            "{client}: {run:?}"
-        );
+        assert_eq!((run.succeeded, requests.len()), (false, 5), "{client}: {run:?}");
+        assert_eq!(run.orders, [""; 0]);
+        for part in ["gave up after 5 attempts", "500 internal"] {
+            assert!(run.message.contains(part), "{client}: {run:?}");
+        }
     });
 }
 

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use reqwest::Method;
 use serde_json::{Value, json};
 use test_servers::browser::Browser;
 
-use crate::harness::{TestApp, client, order, problem};
+use crate::harness::{TestApp, client, problem};
 
 const JSON: &str = "#operations-orders-createOrder";
 const FORM: &str = "#operations-orders-createOrderWithDocuments";
@@ -71,30 +72,33 @@ async fn docs_page_creates_orders_and_shows_problems() {
     save_screenshot(&browser, &app.key).await;
 
     browser.click(&format!("{FORM} .opblock-summary-control")).await;
-    let details = order("FORM-2026-001")["signingDetailsFormData"].to_string();
-    browser
-        .paste_over(
-            &format!("{FORM} [data-property-name=signingDetailsFormData] textarea"),
-            &details,
-        )
-        .await;
     let documents = format!("{FORM} [data-property-name=documents]");
-    for (at, name) in ["docs/examples/deed-of-trust.pdf", "docs/examples/signing-instructions.docx"]
-        .iter()
-        .enumerate()
-    {
-        if at > 0 {
+    for (number, name) in [(1, "deed-of-trust.pdf"), (2, "signing-instructions.docx")] {
+        if number > 1 {
             browser.click(&format!("{documents} .json-schema-form-item-add")).await;
         }
-        let input = format!("{documents} .json-schema-form-item:nth-of-type({}) input", at + 1);
-        browser.type_into(&input, below_root(name).to_str().unwrap()).await;
+        let input = format!("{documents} .json-schema-form-item:nth-of-type({number}) input");
+        let path = below_root("docs/examples").join(name);
+        browser.type_into(&input, path.to_str().unwrap()).await;
     }
     let (status, record) = execute(&browser, FORM).await;
     assert_eq!(
         (status.as_str(), &record["documents_uploaded"], &record["file_number"]),
-        ("201", &json!(2), &json!("FORM-2026-001")),
+        ("201", &json!(2), &json!("REFI-2")),
         "{record}"
     );
+    // The examples of the parts are those of the whole form, and the instant is that of the local time.
+    let document: Value = app.read("/openapi.json").await;
+    let operation = &document["paths"]["/api/order/create-with-documents"]["post"];
+    let example = &operation["requestBody"]["content"]["multipart/form-data"]["example"];
+    let read: Value = app.read(&format!("/api/order/{}", record["order_id"])).await;
+    let details = &read["details"];
+    for part in ["requestedBy", "signingContactsFormData", "signingDetailsFormData"] {
+        for (name, value) in example[part].as_object().unwrap() {
+            assert_eq!(&details[part][name], value, "{part} {name}");
+        }
+    }
+    assert_eq!(details["utcTimeDate"], example["utcTimeDate"]);
     assert_eq!((app.rows("orders"), app.rows("documents"), app.documents().len()), (2, 2, 2));
     assert_eq!(errors(&browser).await, Vec::<String>::new());
 
@@ -141,7 +145,7 @@ async fn docs_page_uses_base_path_and_stores_no_key() {
 #[tokio::test(flavor = "multi_thread")]
 async fn docs_page_has_security_headers() {
     let app = TestApp::start().await;
-    let page = app.client.get(app.url("/docs")).send().await.unwrap();
+    let page = app.get("/docs").await;
     for (name, value) in [
         ("content-type", "text/html; charset=utf-8"),
         ("cache-control", "no-store"),
@@ -158,18 +162,12 @@ async fn docs_page_has_security_headers() {
         "{policy}"
     );
     assert!(!policy.contains("unsafe"), "{policy}");
-    let head = app
-        .client
-        .head(app.url("/docs/swagger-ui-5.35.0/swagger-ui-bundle.js"))
-        .send()
-        .await
-        .unwrap();
-    assert_eq!(
-        (head.status().as_u16(), &head.headers()["cache-control"]),
-        (200, &"public, max-age=31536000, immutable".parse().unwrap())
-    );
+    let bundle = "/docs/swagger-ui-5.35.0/swagger-ui-bundle.js";
+    let head = app.request(Method::HEAD, bundle).send().await.unwrap();
+    assert_eq!(head.status(), 200);
+    assert_eq!(head.headers()["cache-control"], "public, max-age=31536000, immutable");
     assert_eq!(head.headers()["content-length"], "1732839");
-    let rejected = app.client.post(app.url("/docs")).send().await.unwrap();
+    let rejected = app.post("/docs").send().await.unwrap();
     assert_eq!(rejected.headers()["allow"], "GET, HEAD");
     problem(rejected, 405, "method_not_allowed").await;
 }

@@ -8,19 +8,20 @@ use crate::{
     doctor_report::Report,
     harness::{created, files_below},
     scripted_server::{Reply, ScriptedServer},
-    service_process::{ServiceProcess, issue_key, notary_orders, output},
+    service_process::{ServiceProcess, notary_orders, output, run},
     small_disk::{SmallDisk, done_with_mounts_of_its_own},
     wiring::Wiring,
 };
 
 /// Every check, in the order of the report.
-const CHECKS: [&str; 10] = [
+const CHECKS: [&str; 11] = [
     "settings",
     "database",
     "documents",
     "mail",
     "webhooks",
     "clock",
+    "tzdata",
     "disk",
     "files",
     "ports",
@@ -53,9 +54,8 @@ fn fresh_machine_has_one_line_for_each_check_and_nothing_is_made() {
 #[tokio::test(flavor = "multi_thread")]
 async fn running_service_is_recognized_and_undisturbed() {
     let wiring = Wiring::new();
-    let server = ServiceProcess::start(&wiring, &[]);
-    let key = issue_key(&wiring);
-    created(server.post_with_deed(&key, "F-1").await).await;
+    let server = ServiceProcess::keyed(&wiring, &[]);
+    created(server.order_with_deed("F-1").await).await;
     let before = files_below(&wiring.data().join("documents"));
     let addresses =
         [format!("--listen={}", server.address), format!("--ops-listen={}", server.ops_address)];
@@ -68,14 +68,14 @@ async fn running_service_is_recognized_and_undisturbed() {
     assert!(report.found("ok", "files").contains("the running service"), "{}", report.text);
     assert!(report.found("ok", "database").contains("every migration"), "{}", report.text);
     assert_eq!(files_below(&wiring.data().join("documents")), before);
-    created(server.post(&key, "F-2").await).await;
+    created(server.order("F-2").await).await;
     assert_eq!(server.stop("-TERM").0, Some(0));
 }
 
 #[test]
 fn every_broken_part_is_named_beside_the_others() {
     let wiring = Wiring::new();
-    assert!(output(&wiring, &["migrate"]).status.success());
+    run(&wiring, &["migrate"]);
     let other_program = TcpListener::bind("127.0.0.1:0").unwrap();
     let data = wiring.data();
     fs::write(data.join("notary-orders.sqlite"), "no database, but some longer text").unwrap();
@@ -183,7 +183,7 @@ fn full_and_read_only_folders_are_failures() {
         return;
     }
     let wiring = Wiring::new();
-    assert!(output(&wiring, &["migrate"]).status.success());
+    run(&wiring, &["migrate"]);
     let disk = SmallDisk::at(&wiring.data().join("spool"), 100);
     let report = Report::on(&wiring, &[]);
     assert_eq!(report.failed(), [""; 0], "{}", report.text);

@@ -5,9 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clap::Parser;
 use contract_tests::fakes::ManualClock;
-use operator::{Machine, doctor::examine, settings::Settings};
+use operator::{Machine, doctor::examine};
 use test_servers::{
     pgbouncer::PgBouncer,
     postgres::Cluster,
@@ -17,7 +16,8 @@ use test_servers::{
 
 use crate::{
     doctor_report::Report,
-    service_process::{notary_orders, output},
+    harness::settings,
+    service_process::{notary_orders, run},
     wiring::Wiring,
 };
 
@@ -27,7 +27,7 @@ fn durable() -> Wiring {
 }
 
 fn migrated(wiring: Wiring) -> Wiring {
-    assert!(output(&wiring, &["migrate"]).status.success());
+    run(&wiring, &["migrate"]);
     wiring
 }
 
@@ -145,19 +145,10 @@ fn silent_dependencies_do_not_hold_the_report_up() {
     assert!(took < Duration::from_secs(40), "{took:?}");
 }
 
-#[derive(Parser)]
-struct Flags {
-    #[command(flatten)]
-    settings: Settings,
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn skewed_clock_is_a_failure() {
     let wiring = migrated(Wiring::new());
-    let data = format!("--data-dir={}", wiring.data().display());
-    let flags = ["notary-orders".to_owned(), data].into_iter().chain(wiring.flags());
-    let settings = Flags::parse_from(flags).settings;
-    let settings = Settings { environment: wiring.environment(), ..settings };
+    let settings = settings(&wiring, &[], &[]);
     let clock = Arc::<ManualClock>::default();
     let machine = Machine { clock, ..Machine::default() };
     let mut clocks = Vec::new();

@@ -4,21 +4,21 @@
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
-    process::{Command, Stdio},
+    process::Command,
     time::Duration,
 };
 
 use reqwest::StatusCode;
 
 use crate::{
-    harness::{CREATE, created, eventually, eventually_async},
-    service_process::{ServiceProcess, issue_key},
+    harness::{Api, CREATE, created, eventually, eventually_async},
+    service_process::{ServiceProcess, issue_key, on_a_terminal},
     wiring::Wiring,
 };
 
 /// Starts a server and lets it drain for longer than any test.
 async fn draining(wiring: &Wiring, signal: &str) -> ServiceProcess {
-    let server = ServiceProcess::start(wiring, &["--drain-secs=3600"]);
+    let server = ServiceProcess::keyed(wiring, &["--drain-secs=3600"]);
     assert_eq!(server.readiness().await.0, StatusCode::OK);
     server.signal(signal);
     eventually_async(async || server.readiness().await.0 == StatusCode::SERVICE_UNAVAILABLE).await;
@@ -29,12 +29,11 @@ async fn draining(wiring: &Wiring, signal: &str) -> ServiceProcess {
 async fn draining_service_is_unready_and_serves_requests() {
     for signal in ["-TERM", "-INT", "-HUP"] {
         let wiring = Wiring::new();
-        let key = issue_key(&wiring);
         let server = draining(&wiring, signal).await;
         assert_eq!(server.readiness().await.1["status"], "stopping");
         // Each of these is a new connection.
         for file_number in ["F-1", "F-2"] {
-            created(server.post(&key, file_number).await).await;
+            created(server.order(file_number).await).await;
         }
         assert_eq!(server.ops("/healthz").await.0, StatusCode::OK);
     }
@@ -67,26 +66,23 @@ async fn another_signal_ends_the_stop_at_once() {
 async fn nohup_keeps_the_service_running() {
     let wiring = Wiring::new();
     let key = issue_key(&wiring);
-    let mut server = ServiceProcess::start_after(&wiring, "trap '' HUP", &[]);
+    let mut server = ServiceProcess::start_after(&wiring, "trap '' HUP", &[]).with_key(key);
     server.signal("-HUP");
-    created(server.post(&key, "F-1").await).await;
+    created(server.order("F-1").await).await;
     assert!(server.ended().is_none());
     assert_eq!(server.stop("-TERM").0, Some(0));
 }
 
 /// Opens a connection with the beginning of a request.
-pub fn half_a_request(server: &ServiceProcess, key: &str, path: &str) -> TcpStream {
-    let (content_type, first) = if path == CREATE {
+pub fn half_a_request(service: &Api, path: &str) -> TcpStream {
+    let (media_type, first) = if path == CREATE {
         ("application/json", "{")
     } else {
         ("multipart/form-data; boundary=b", "--b\r\n")
     };
-    let mut stream = TcpStream::connect(&server.address).unwrap();
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {key}\r\n\
-         Content-Type: {content_type}\r\nContent-Length: 1000\r\n\r\n{first}"
-    );
-    stream.write_all(head.as_bytes()).unwrap();
+    let mut stream = TcpStream::connect(service.address).unwrap();
+    let headers = format!("Content-Type: {media_type}\r\nContent-Length: 1000\r\n");
+    stream.write_all((service.head(path, &headers) + first).as_bytes()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     stream
 }
@@ -94,9 +90,8 @@ pub fn half_a_request(server: &ServiceProcess, key: &str, path: &str) -> TcpStre
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_request_is_cut_off_within_the_grace_period() {
     let wiring = Wiring::new();
-    let key = issue_key(&wiring);
-    let mut server = ServiceProcess::start(&wiring, &["--shutdown-grace-secs=2"]);
-    let mut slow = half_a_request(&server, &key, CREATE);
+    let mut server = ServiceProcess::keyed(&wiring, &["--shutdown-grace-secs=2"]);
+    let mut slow = half_a_request(&server, CREATE);
     server.signal("-TERM");
     let ended = tokio::task::spawn_blocking(move || slow.read(&mut [0; 1024]));
     assert!(matches!(ended.await.unwrap(), Ok(0) | Err(_)));
@@ -104,20 +99,15 @@ async fn slow_request_is_cut_off_within_the_grace_period() {
     assert_eq!(server.ended().unwrap().code(), Some(0));
 }
 
-/// An operator at a terminal has no load balancer. `script` runs a command on a terminal.
+/// An operator at a terminal has no load balancer.
 #[test]
 fn service_on_a_terminal_stops_without_a_drain() {
     const CTRL_C: &[u8] = b"\x03";
     let data = tempfile::tempdir().unwrap();
-    let command = format!(
-        "exec {} --data-dir {} --listen=127.0.0.1:0 --ops-listen=127.0.0.1:0",
-        env!("CARGO_BIN_EXE_notary-orders"),
-        data.path().display()
-    );
-    let mut script = Command::new("script");
-    script.args(["--quiet", "--return", "--command", &command, "/dev/null"]);
-    let mut terminal =
-        script.env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));
+    command.arg("--data-dir").arg(data.path());
+    command.args(["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0"]);
+    let mut terminal = on_a_terminal(&command).env_clear().spawn().unwrap();
     let (mut lines, mut line) = (BufReader::new(terminal.stdout.take().unwrap()), String::new());
     while !line.contains("curl -i") {
         line.clear();

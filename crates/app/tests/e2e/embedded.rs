@@ -6,17 +6,16 @@ use std::{
     any::Any,
     collections::BTreeMap,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Output},
 };
 
-use diesel::{
-    Connection as _, QueryableByName, RunQueryDsl as _, SqliteConnection,
-    sql_types::{BigInt, Text},
-};
 use tempfile::TempDir;
 use test_servers::postgres::Cluster;
 
-use crate::{harness::files_below, service_process::output};
+use crate::{
+    harness::files_below,
+    service_process::{SqlSession, run, text},
+};
 
 /// How the mail store rejects mails.
 #[derive(Clone, Copy)]
@@ -62,75 +61,40 @@ impl Wiring {
         BTreeMap::new()
     }
 
-    fn database(&self) -> PathBuf {
+    pub fn database(&self) -> PathBuf {
         self.data().join("notary-orders.sqlite")
     }
 
-    /// Returns a program that executes its last argument as SQL.
-    pub fn sql_program(&self) -> Command {
+    /// Returns a program that executes SQL from its input.
+    pub fn sql(&self) -> Command {
         let mut sqlite3 = Command::new("sqlite3");
         sqlite3.args(["-batch", "-bail", "-cmd", ".timeout 10000"]).arg(self.database());
         sqlite3
     }
 
-    fn connection(&self) -> SqliteConnection {
-        let mut connection =
-            SqliteConnection::establish(self.database().to_str().unwrap()).unwrap();
-        // Mails are delivered meanwhile.
-        diesel::sql_query("PRAGMA busy_timeout = 5000").execute(&mut connection).unwrap();
-        connection
+    /// Executes SQL.
+    pub fn execute(&self, statements: &str) -> Output {
+        self.sql().arg(statements).output().unwrap()
     }
 
-    /// Counts the rows of a table.
-    pub fn rows(&self, table: &str) -> i64 {
-        #[derive(QueryableByName)]
-        struct Count {
-            #[diesel(sql_type = BigInt)]
-            count: i64,
-        }
-        let count: Count = diesel::sql_query(format!("SELECT count(*) AS count FROM {table}"))
-            .get_result(&mut self.connection())
-            .unwrap();
-        count.count
-    }
-
-    /// Counts the mails that are not delivered yet: those of events (at least one each), and those
-    /// in the queue.
-    pub fn pending_mails(&self) -> i64 {
-        // One statement, because a worker moves mails from one table to the other.
-        let pending = "SELECT CAST((SELECT count(*) FROM events) + \
-            (SELECT count(*) FROM deliveries) AS TEXT) AS line";
-        self.lines(pending)[0].parse().unwrap()
-    }
-
-    /// Returns the column `line` of a query.
+    /// Returns the lines of output of a query.
     pub fn lines(&self, query: &str) -> Vec<String> {
-        #[derive(QueryableByName)]
-        struct Line {
-            #[diesel(sql_type = Text)]
-            line: String,
-        }
-        let lines: Vec<Line> = diesel::sql_query(query).load(&mut self.connection()).unwrap();
-        lines.into_iter().map(|row| row.line).collect()
+        text(self.execute(query)).lines().map(str::to_owned).collect()
     }
 
     /// Makes every later insert of an order fail with an internal error.
     pub fn spoil_database(&self) {
-        for statement in ["DROP TABLE documents", "ALTER TABLE orders RENAME TO gone"] {
-            diesel::sql_query(statement).execute(&mut self.connection()).unwrap();
-        }
+        self.lines("DROP TABLE documents; ALTER TABLE orders RENAME TO gone");
     }
 
     /// Holds the write lock until dropped, as another program would.
     pub fn lock_database(&self) -> Box<dyn Any> {
-        let mut connection = self.connection();
-        diesel::sql_query("BEGIN IMMEDIATE").execute(&mut connection).unwrap();
-        Box::new(connection)
+        Box::new(SqlSession::holding(self.sql(), "BEGIN IMMEDIATE"))
     }
 
     /// Creates the database, and holds a lock until dropped that the start waits for.
     pub fn lock_start(&self) -> Box<dyn Any> {
-        assert!(output(self, &["migrate"]).status.success());
+        run(self, &["migrate"]);
         self.lock_database()
     }
 

@@ -1,20 +1,14 @@
 //! An erased order leaves nothing in the data directory, nor in the log.
 
-use std::{
-    io::Write as _,
-    process::{Command, Stdio},
-};
+use std::io::Write as _;
 
-use reqwest::{Response, multipart::Form};
-use serde_json::Value;
+use reqwest::multipart::Form;
 
 use crate::{
-    harness::{
-        CREATE_WITH_DOCUMENTS, client, created, deed, eventually, file, files_below, form, problem,
-    },
+    harness::{CREATE_WITH_DOCUMENTS, created, deed, eventually, file, files_below, form, problem},
     markers::{MarkedOrder, Marker},
     privacy::without_measures,
-    service_process::{ServiceProcess, issue_key, notary_orders, output},
+    service_process::{ServiceProcess, fail, notary_orders, on_a_terminal, output, run},
     wiring::Wiring,
 };
 
@@ -52,20 +46,14 @@ fn found(wiring: &Wiring, marked: &MarkedOrder) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn erased_order_leaves_nothing_in_files_and_log() {
     let (wiring, marked) = (Wiring::new(), marked());
-    let service = ServiceProcess::start(&wiring, &["--log-level=trace"]);
-    let key = issue_key(&wiring);
-    let get = async |path: &str| -> Response {
-        client().get(service.url(path)).bearer_auth(&key).send().await.unwrap()
-    };
-    let post = |path: &str| {
-        let request = client().post(service.url(path)).bearer_auth(&key);
-        request.header("idempotency-key", format!("\"mkidemzq {path}\""))
-    };
+    let service = ServiceProcess::keyed(&wiring, &["--log-level=trace"]);
+    let post =
+        |path: &str| service.post(path).header("idempotency-key", format!("\"mkidemzq {path}\""));
     let order = with_document(form(&marked.order), "Mkfilezq.pdf");
     created(post(CREATE_WITH_DOCUMENTS).multipart(order).send().await.unwrap()).await;
     let more = with_document(Form::new(), "Mkaddedzq.pdf");
     created(post("/api/order/1/documents").multipart(more).send().await.unwrap()).await;
-    created(service.post_with_deed(&key, "F-2").await).await;
+    created(service.order_with_deed("F-2").await).await;
     eventually(|| wiring.pending_mails() == 0).await;
     let (before, mails) = (found(&wiring, &marked), wiring.mails().len());
     for place in ["notary-orders.sqlite", ".eml", "/documents/"] {
@@ -79,13 +67,13 @@ async fn erased_order_leaves_nothing_in_files_and_log() {
     assert_eq!((erased.status.code(), report), (Some(0), expected));
     assert_eq!(found(&wiring, &marked), [""; 0]);
     for path in ["", "/documents", "/documents/0", "/documents/1"] {
-        problem(get(&format!("/api/order/1{path}")).await, 410, "erased").await;
+        problem(service.get(&format!("/api/order/1{path}")).await, 410, "erased").await;
     }
-    let list: Value = get("/api/order").await.json().await.unwrap();
+    let list = service.read("/api/order").await;
     let ids: Vec<_> = list["data"].as_array().unwrap().iter().map(|it| &it["order_id"]).collect();
     assert_eq!(ids, [2]);
     assert_eq!((wiring.objects().len(), wiring.mails().len()), (1, 1));
-    assert_eq!(get("/api/order/2/documents/0").await.bytes().await.unwrap(), deed());
+    assert_eq!(service.get("/api/order/2/documents/0").await.bytes().await.unwrap(), deed());
     let log = service.stop_and_read_log() + &String::from_utf8(erased.stderr).unwrap();
     for line in log.lines().map(without_measures) {
         assert_eq!(marked.found_in(&line).collect::<Vec<_>>(), [""; 0], "{line}");
@@ -96,37 +84,27 @@ async fn erased_order_leaves_nothing_in_files_and_log() {
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_erasure_removes_what_was_left() {
     let wiring = Wiring::new();
-    let service = ServiceProcess::start(&wiring, &[]);
-    created(service.post(&issue_key(&wiring), "F-1").await).await;
+    let service = ServiceProcess::keyed(&wiring, &[]);
+    created(service.order("F-1").await).await;
     eventually(|| wiring.pending_mails() == 0).await;
     // The mails cannot be read, as if the command had been interrupted before them.
     wiring.break_mail();
     std::fs::write(wiring.data().join("mail"), "").unwrap();
-    let failed = output(&wiring, &["orders", "erase", "1", "--yes"]);
-    let error = String::from_utf8(failed.stderr).unwrap();
-    assert_eq!(failed.status.code(), Some(1), "{error}");
+    let error = fail(&wiring, &["orders", "erase", "1", "--yes"]);
     assert!(error.contains("repeat the command"), "{error}");
     std::fs::remove_file(wiring.data().join("mail")).unwrap();
     wiring.mend_mail();
     assert_eq!(wiring.mails().len(), 1);
 
-    let repeated = output(&wiring, &["orders", "erase", "1", "--yes"]);
+    let report = run(&wiring, &["orders", "erase", "1", "--yes"]);
 
-    let report = String::from_utf8(repeated.stdout).unwrap();
     assert_eq!(report, "erased: 0 orders, 0 documents, 1 mails of the mail drop\n");
     assert_eq!(wiring.mails().len(), 0);
 }
 
 /// Runs a command on a terminal, with an answer to its question. Returns what the terminal shows.
 fn on_terminal(wiring: &Wiring, arguments: &[&str], answer: &str) -> String {
-    let command = notary_orders(wiring, arguments);
-    let words: Vec<_> = std::iter::once(command.get_program())
-        .chain(command.get_args())
-        .map(|word| word.to_str().unwrap())
-        .collect();
-    let mut script = Command::new("script");
-    script.args(["--quiet", "--return", "--command", &words.join(" "), "/dev/null"]);
-    let mut running = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut running = on_a_terminal(&notary_orders(wiring, arguments)).spawn().unwrap();
     running.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
     String::from_utf8(running.wait_with_output().unwrap().stdout).unwrap()
 }
@@ -134,8 +112,8 @@ fn on_terminal(wiring: &Wiring, arguments: &[&str], answer: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn erasure_asks_on_a_terminal() {
     let wiring = Wiring::new();
-    let service = ServiceProcess::start(&wiring, &[]);
-    created(service.post_with_deed(&issue_key(&wiring), "F-1").await).await;
+    let service = ServiceProcess::keyed(&wiring, &[]);
+    created(service.order_with_deed("F-1").await).await;
     let kept = on_terminal(&wiring, &["orders", "erase", "1"], "n\n");
     assert!(
         kept.contains("Erase order 1 with 1 documents? This cannot be undone. [y/N]"),

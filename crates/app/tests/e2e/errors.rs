@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use time::Duration;
 
 use crate::harness::{
-    CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, errors, file, form, form_with_deed,
-    order, problem,
+    CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, errors, file, form, order, problem,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -38,28 +37,20 @@ async fn missing_or_malformed_credentials_are_unauthorized() {
 async fn unknown_expired_or_revoked_key_is_invalid_token() {
     let app = TestApp::start().await;
     let assert_invalid = async |token: &str| {
-        for request in [
-            app.client.post(app.url(CREATE)).json(&order("F-1")),
-            app.client.post(app.url(CREATE_WITH_DOCUMENTS)).multipart(form_with_deed("F-1")),
-        ] {
-            let response = request.bearer_auth(token).send().await.unwrap();
-            assert_eq!(
-                response.headers()["www-authenticate"],
-                r#"Bearer realm="notary-orders", error="invalid_token""#
-            );
+        for path in [CREATE, CREATE_WITH_DOCUMENTS] {
+            let response = app.as_key(token).order_on(path, "F-1").send().await.unwrap();
+            let challenge = r#"Bearer realm="notary-orders", error="invalid_token""#;
+            assert_eq!(response.headers()["www-authenticate"], challenge);
             problem(response, 401, "unauthorized").await;
         }
     };
     assert_invalid("nonsense").await;
-    let unknown =
-        app.key.replace(&app.key[4..8], if app.key[4..8] == *"0000" { "1111" } else { "0000" });
-    assert_invalid(&unknown).await;
-    let forged = format!(
-        "{}{}",
-        &app.key[..app.key.len() - 4],
-        if app.key.ends_with("0000") { "1111" } else { "0000" }
-    );
-    assert_invalid(&forged).await;
+    // An unknown key, and a known one with another secret.
+    for at in [4, app.key.len() - 1] {
+        let mut changed = app.key.clone().into_bytes();
+        changed[at] = if changed[at] == b'0' { b'1' } else { b'0' };
+        assert_invalid(&String::from_utf8(changed).unwrap()).await;
+    }
 
     let keys = app.storage().manage_keys(app.machine());
     let terms =
@@ -76,30 +67,22 @@ async fn unknown_expired_or_revoked_key_is_invalid_token() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bound_key_is_limited_to_its_signing_service() {
     let app = TestApp::start().await;
-    let other = app.issue_key(Some(7)).await;
-    for request in [
-        app.client.post(app.url(CREATE)).json(&order("F-1")),
-        app.client.post(app.url(CREATE_WITH_DOCUMENTS)).multipart(form_with_deed("F-1")),
-    ] {
-        let response = request.bearer_auth(&other).send().await.unwrap();
-        assert_eq!(
-            response.headers()["www-authenticate"],
-            r#"Bearer realm="notary-orders", error="insufficient_scope""#
-        );
+    let other = app.as_key(&app.issue_key(Some(7)).await);
+    for path in [CREATE, CREATE_WITH_DOCUMENTS] {
+        let response = other.order_on(path, "F-1").send().await.unwrap();
+        let challenge = r#"Bearer realm="notary-orders", error="insufficient_scope""#;
+        assert_eq!(response.headers()["www-authenticate"], challenge);
         problem(response, 403, "forbidden").await;
     }
     app.assert_untouched();
-    let own = app.issue_key(Some(42)).await;
-    let response =
-        app.client.post(app.url(CREATE)).bearer_auth(own).json(&order("F-1")).send().await.unwrap();
-    assert_eq!(response.status(), 201);
+    let own = app.as_key(&app.issue_key(Some(42)).await);
+    created(own.order("F-1").await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_paths_and_methods_are_problems() {
     let app = TestApp::start().await;
     for path in [
-        "/",
         "/api/orders",
         "/api/order/create/",
         "/API/ORDER/CREATE",
@@ -204,21 +187,20 @@ async fn both_operations_report_all_violations_at_once() {
 async fn missing_document_store_fails_only_uploads() {
     let app = TestApp::start().await;
     app.wiring.break_documents();
-    let response = app.create_with(form_with_deed("F-1")).await;
+    let response = app.order_with_deed("F-1").await;
     assert!(response.headers().contains_key("retry-after"));
     let body = problem(response, 503, "unavailable").await;
     assert!(!body.to_string().contains("documents"), "{body}");
     app.assert_spool_empty();
     assert_eq!(app.rows("orders"), 0);
-    assert_eq!(app.create(&order("F-1")).await.status(), 201);
+    assert_eq!(app.order("F-1").await.status(), 201);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn broken_database_is_internal_problem_without_details() {
     let app = TestApp::start().await;
     app.wiring.spoil_database();
-    for response in [app.create(&order("F-1")).await, app.create_with(form_with_deed("F-2")).await]
-    {
+    for response in [app.order("F-1").await, app.order_with_deed("F-2").await] {
         let body = problem(response, 500, "internal").await;
         for word in ["table", "orders\"", "sqlite", "diesel"] {
             assert!(!body["detail"].as_str().unwrap().to_lowercase().contains(word), "{body}");
@@ -232,19 +214,13 @@ async fn locked_or_missing_database_is_unavailable_quickly() {
     let app = TestApp::start().await;
     let lock = app.wiring.lock_database();
     let started = std::time::Instant::now();
-    let attempts =
-        (0..10).map(|at| {
-            let app = &app;
-            async move {
-                problem(app.create(&order(&format!("F-{at}"))).await, 503, "unavailable").await
-            }
-        });
-    join_all(attempts).await;
+    let attempt = async |at| problem(app.order(&format!("F-{at}")).await, 503, "unavailable").await;
+    join_all((0..10).map(attempt)).await;
     assert!(started.elapsed() < std::time::Duration::from_secs(8), "{:?}", started.elapsed());
     drop(lock);
     // A new file number: the requests above may have created their orders.
-    created(app.create(&order("F-10")).await).await;
+    created(app.order("F-10").await).await;
     app.wiring.break_database();
-    problem(app.create(&order("F-11")).await, 503, "unavailable").await;
-    problem(app.create_with(form_with_deed("F-12")).await, 503, "unavailable").await;
+    problem(app.order("F-11").await, 503, "unavailable").await;
+    problem(app.order_with_deed("F-12").await, 503, "unavailable").await;
 }

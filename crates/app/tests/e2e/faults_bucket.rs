@@ -13,7 +13,9 @@ use reqwest::multipart::Form;
 use test_servers::{postgres::Cluster, s3::Treatment};
 
 use crate::{
-    harness::{TestApp, assert_unavailable, created, deed, eventually, file, form, order},
+    harness::{
+        TestApp, assert_unavailable, created, deed, eventually, form, order, with_documents,
+    },
     wiring::Wiring,
 };
 
@@ -22,10 +24,8 @@ const EACH: [usize; DOCUMENTS] = [0, 1, 2, 3, 4];
 /// An object of the first parallel puts, and the one that is put after them.
 const FIRST_AND_LAST: [usize; 2] = [0, 4];
 
-fn with_documents(file_number: &str) -> Form {
-    (0..DOCUMENTS).fold(form(&order(file_number)), |form, at| {
-        form.part("documents", file(&format!("{at}.pdf"), deed()))
-    })
+fn five(file_number: &str) -> Form {
+    with_documents(form(&order(file_number)), DOCUMENTS, &deed())
 }
 
 /// Applies a treatment to the requests of a method for the object at index `nth`.
@@ -48,7 +48,7 @@ fn treat_nth(app: &TestApp, method: &'static str, nth: usize, treatment: Treatme
 async fn assert_complete(app: TestApp, orders: usize) {
     app.assert_spool_empty();
     let documents = orders * DOCUMENTS;
-    assert_eq!(usize::try_from(app.rows("documents")).unwrap(), documents);
+    assert_eq!(app.rows("documents"), documents);
     app.clock.advance(time::Duration::hours(2));
     let app = app.restart(&[]).await;
     eventually(|| app.rows("uploads") == 0 && app.pending_mails() == 0).await;
@@ -78,14 +78,14 @@ async fn failed_put_rejects_order_and_removes_objects() {
             let number = format!("F {method} {treatment:?} {nth}");
             treat_nth(&app, method, nth, treatment);
             let sent = Instant::now();
-            assert_unavailable(sent, app.create_with(with_documents(&number)).await).await;
+            assert_unavailable(sent, app.create_with(five(&number)).await).await;
             app.wiring.documents_go_on();
             // The file number is still free.
-            created(app.create_with(with_documents(&number)).await).await;
+            created(app.create_with(five(&number)).await).await;
             orders += 1;
         }
     }
-    assert_eq!(usize::try_from(app.rows("orders")).unwrap(), orders);
+    assert_eq!(app.rows("orders"), orders);
     assert_complete(app, orders).await;
 }
 
@@ -101,7 +101,7 @@ async fn slow_bucket_does_not_fail_orders() {
         }
     });
     let sent = Instant::now();
-    created(app.create_with(with_documents("F-1")).await).await;
+    created(app.create_with(five("F-1")).await).await;
     assert!(sent.elapsed() > Duration::from_millis(700));
     assert_complete(app, 1).await;
 }
@@ -122,9 +122,9 @@ async fn objects_put_after_a_sweep_are_removed() {
         Treatment::Serve
     });
     let sent = Instant::now();
-    assert_unavailable(sent, app.create_with(with_documents("F-1")).await).await;
+    assert_unavailable(sent, app.create_with(five("F-1")).await).await;
     assert_eq!(puts.load(Ordering::SeqCst), DOCUMENTS);
     assert_eq!((app.rows("orders"), app.rows("uploads"), app.wiring.objects().len()), (0, 0, 0));
-    created(app.create_with(with_documents("F-1")).await).await;
+    created(app.create_with(five("F-1")).await).await;
     assert_complete(app, 1).await;
 }

@@ -1,12 +1,11 @@
 //! The database is slow, cuts connections, has no connection left, or has a full disk.
 
 use std::{
-    io::{BufRead as _, BufReader, Write as _},
-    process::{Child, Command, Stdio},
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use futures_util::future::join_all;
 use reqwest::StatusCode;
 use test_servers::{
     postgres::{Cluster, Stop},
@@ -18,8 +17,9 @@ use crate::{
         CREATE, CREATE_WITH_DOCUMENTS, TestApp, assert_unavailable, created, deed, eventually,
         form_with_deed, order, problem,
     },
+    service_process::SqlSession,
     small_disk::{SmallDisk, done_with_mounts_of_its_own},
-    wiring::Wiring,
+    wiring::{Wiring, disconnect, psql},
 };
 
 /// Repeats an order until it is created. Returns whether the first attempt had created it.
@@ -37,6 +37,14 @@ async fn repeat(app: &TestApp, path: &str, file_number: &str) -> bool {
         }
         assert!(started.elapsed() < Duration::from_secs(20), "{response:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Waits until the service creates an order again.
+async fn recovered(app: &TestApp) {
+    let started = Instant::now();
+    while app.send_with_key(CREATE, "F-after").await.status() != StatusCode::CREATED {
+        assert!(started.elapsed() < Duration::from_secs(15), "the service does not recover");
     }
 }
 
@@ -128,38 +136,6 @@ async fn cut_connection_leaves_whole_order_or_none() {
     assert_complete(app, orders, documents).await;
 }
 
-/// A connection of another program, until dropped.
-struct Session(Child);
-
-impl Session {
-    /// Opens a session. Returns `None` if the server has no connection left.
-    fn open(cluster: &Cluster) -> Option<Self> {
-        let mut psql = Command::new("psql");
-        psql.args(["--quiet", "--no-align", "--tuples-only", "--set=ON_ERROR_STOP=1"])
-            .arg(cluster.url("postgres"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        let mut session = Self(psql.spawn().unwrap());
-        session.run("SELECT 1").then_some(session)
-    }
-
-    /// Runs a statement. Returns whether it succeeded.
-    fn run(&mut self, statement: &str) -> bool {
-        let is_sent =
-            writeln!(self.0.stdin.as_mut().unwrap(), "{statement}; SELECT 'done';").is_ok();
-        let mut lines = BufReader::new(self.0.stdout.as_mut().unwrap()).lines();
-        is_sent && lines.any(|line| line.unwrap() == "done")
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        let _ = self.0.wait();
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn server_without_connections_recovers() {
     let wiring = Wiring::with_database_server(Cluster::start(&[
@@ -167,50 +143,40 @@ async fn server_without_connections_recovers() {
         "superuser_reserved_connections = 0",
     ]));
     let app = TestApp::start_on(wiring, Arc::default(), &["--database-connections=8"], None).await;
-    created(app.create(&order("F-before")).await).await;
+    created(app.order("F-before").await).await;
     let cluster = app.wiring.database_server();
     // Keeps the service disconnected until other sessions hold every connection.
-    cluster.sql("postgres", "ALTER DATABASE orders_alone ALLOW_CONNECTIONS false");
-    cluster.sql(
-        "postgres",
-        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity \
-         WHERE datname = 'orders_alone'",
-    );
+    disconnect(cluster, "orders_alone");
     let mut sessions = Vec::new();
     eventually(|| {
-        sessions.extend(Session::open(cluster));
+        let mut session = SqlSession::open(psql(&cluster.url("postgres")));
+        if session.run("SELECT 1") {
+            sessions.push(session);
+        }
         sessions.len() == 12
     })
     .await;
     assert!(sessions[0].run("ALTER DATABASE orders_alone ALLOW_CONNECTIONS true"));
     let path = |at: usize| if at.is_multiple_of(4) { CREATE_WITH_DOCUMENTS } else { CREATE };
-    let attempts = |from: usize| {
-        let attempts = (from..from + 32).map(|at| {
-            let app = &app;
-            async move {
-                let sent = Instant::now();
-                let response = app.send_with_key(path(at), &format!("F-{at}")).await;
-                let is_created = response.status() == StatusCode::CREATED;
-                if is_created {
-                    assert!(sent.elapsed() < Duration::from_secs(15), "{:?}", sent.elapsed());
-                } else {
-                    assert_unavailable(sent, response).await;
-                }
-                is_created
-            }
-        });
-        futures_util::future::join_all(attempts)
+    let attempt = async |at: usize| {
+        let sent = Instant::now();
+        let response = app.send_with_key(path(at), &format!("F-{at}")).await;
+        let is_created = response.status() == StatusCode::CREATED;
+        if is_created {
+            assert!(sent.elapsed() < Duration::from_secs(15), "{:?}", sent.elapsed());
+        } else {
+            assert_unavailable(sent, response).await;
+        }
+        is_created
     };
+    let attempts = |from: usize| join_all((from..from + 32).map(&attempt));
     let mut acknowledged = attempts(0).await;
     assert_eq!(acknowledged, [false; 32]);
     // Leaves two connections to the service.
     sessions.truncate(10);
     acknowledged.extend(attempts(32).await);
     drop(sessions);
-    let started = Instant::now();
-    while app.send_with_key(CREATE, "F-after").await.status() != StatusCode::CREATED {
-        assert!(started.elapsed() < Duration::from_secs(15), "the service does not recover");
-    }
+    recovered(&app).await;
     for (at, acknowledged) in acknowledged.into_iter().enumerate() {
         assert!(
             repeat(&app, path(at), &format!("F-{at}")).await || !acknowledged,
@@ -232,7 +198,7 @@ async fn server_with_full_disk_recovers() {
         &["max_wal_size = 32MB", "min_wal_size = 32MB"],
     ));
     let app = TestApp::start_on(wiring, Arc::default(), &[], None).await;
-    created(app.create(&order("F-before")).await).await;
+    created(app.order("F-before").await).await;
     disk.fill();
     let (mut orders, mut documents, mut failures) = (1, 0, 0);
     for at in 0.. {
@@ -262,19 +228,11 @@ async fn server_with_full_disk_recovers() {
     disk.clear();
     // PostgreSQL stops if it cannot write its log; a supervisor would restart it.
     let server = app.wiring.database_server();
-    if Command::new("psql")
-        .arg(server.url("postgres"))
-        .args(["--command", "SELECT 1"])
-        .output()
-        .is_ok_and(|output| !output.status.success())
-    {
+    if !app.wiring.execute("SELECT 1").status.success() {
         server.stop(Stop::Kill);
         server.resume_after_stop();
     }
-    let started = Instant::now();
-    while app.send_with_key(CREATE, "F-after").await.status() != StatusCode::CREATED {
-        assert!(started.elapsed() < Duration::from_secs(15), "the service does not recover");
-    }
+    recovered(&app).await;
     assert_complete(app, orders + 1, documents).await;
     drop(disk);
 }
@@ -285,9 +243,7 @@ async fn malformed_key_is_rejected_without_database() {
     let valid = app.key.clone();
     let unknown =
         domain::api_key::PresentedKey::random(false, &operator::OsEntropy).expose().to_owned();
-    let send = async |key: &str| {
-        app.client.post(app.url(CREATE)).bearer_auth(key).json(&order("F-1")).send().await.unwrap()
-    };
+    let send = async |key: &str| app.as_key(key).order("F-1").await;
     app.wiring.break_database();
     for text in [
         "nonsense",

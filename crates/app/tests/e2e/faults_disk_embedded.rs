@@ -3,10 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use crate::{
-    harness::{
-        TestApp, assert_unavailable, created, deed, eventually, eventually_async, form_with_deed,
-        order,
-    },
+    harness::{TestApp, assert_unavailable, created, deed, eventually, eventually_async, order},
     small_disk::{SmallDisk, done_with_mounts_of_its_own},
     wiring::Wiring,
 };
@@ -42,8 +39,7 @@ async fn full_disk_loses_no_acknowledged_order() {
         }
         assert_unavailable(sent, response).await;
         let sent = Instant::now();
-        assert_unavailable(sent, app.create_with(form_with_deed(&format!("F-form-{at}"))).await)
-            .await;
+        assert_unavailable(sent, app.order_with_deed(&format!("F-form-{at}")).await).await;
         failures += 1;
         if failures == 5 {
             break;
@@ -51,9 +47,9 @@ async fn full_disk_loses_no_acknowledged_order() {
     }
     disk.clear();
     acknowledged.push(created(app.create(&long_order("F-after")).await).await);
-    created(app.create_with(form_with_deed("F-form-after")).await).await;
+    created(app.order_with_deed("F-form-after").await).await;
     app.assert_spool_empty();
-    assert_eq!(usize::try_from(app.rows("orders")).unwrap(), acknowledged.len() + 1);
+    assert_eq!(app.rows("orders"), acknowledged.len() + 1);
     for order in &acknowledged {
         let id = domain::order::OrderId(order["order_id"].as_i64().unwrap());
         assert!(app.stored_order(id).await.is_some());
@@ -77,18 +73,18 @@ async fn full_documents_disk_fails_only_uploads() {
     let wiring = Wiring::new();
     let disk = SmallDisk::at(&wiring.data().join("documents"), 2);
     let app = TestApp::start_on(wiring, Arc::default(), &[], None).await;
-    created(app.create_with(form_with_deed("F-before")).await).await;
+    created(app.order_with_deed("F-before").await).await;
     disk.fill();
     for at in 0..3 {
         let sent = Instant::now();
-        assert_unavailable(sent, app.create_with(form_with_deed(&format!("F-{at}"))).await).await;
-        created(app.create(&order(&format!("F-json-{at}"))).await).await;
+        assert_unavailable(sent, app.order_with_deed(&format!("F-{at}")).await).await;
+        created(app.order(&format!("F-json-{at}")).await).await;
     }
     let (status, body) = app.ops("/readyz").await;
     assert!(status == 503 && body.contains("documents"), "{body}");
     disk.clear();
     for at in 0..3 {
-        created(app.create_with(form_with_deed(&format!("F-{at}"))).await).await;
+        created(app.order_with_deed(&format!("F-{at}")).await).await;
     }
     app.assert_spool_empty();
     app.clock.advance(time::Duration::hours(2));
@@ -109,7 +105,7 @@ async fn full_mail_disk_delays_mails() {
     let app = TestApp::start_on(wiring, Arc::default(), &[], None).await;
     disk.fill();
     for at in 0..5 {
-        created(app.create(&order(&format!("F-{at}"))).await).await;
+        created(app.order(&format!("F-{at}")).await).await;
     }
     let is_full =
         |error: &Option<String>| error.as_ref().is_some_and(|error| error.contains("space"));

@@ -23,13 +23,10 @@ async fn download_is_cut_off_when_the_store_fails() {
 
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4_096).unwrap();
-    socket.connect(&app.address().into()).unwrap();
+    socket.connect(&app.address.into()).unwrap();
     let mut client = TcpStream::from(socket);
     client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let head = format!(
-        "GET /api/order/1/documents/0 HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {}\r\n\r\n",
-        app.key
-    );
+    let head = app.head("/api/order/1/documents/0", "").replace("POST", "GET");
     client.write_all(head.as_bytes()).unwrap();
     let mut first = [0; 1_000];
     client.read_exact(&mut first).unwrap();
@@ -43,8 +40,5 @@ async fn download_is_cut_off_when_the_store_fails() {
         rest.len()
     });
     assert!(rest.await.unwrap() + first.len() < SIZE);
-    eventually_async(async || {
-        app.ops("/metrics").await.1.contains("notary_orders_downloads_cut_total 1")
-    })
-    .await;
+    eventually_async(async || app.metric("notary_orders_downloads_cut_total").await == 1).await;
 }

@@ -12,7 +12,7 @@ use domain::ports::Clock as _;
 use futures_util::future::join_all;
 use test_servers::smtp::{Phase, Treatment};
 
-use crate::harness::{TestApp, created, order};
+use crate::harness::{TestApp, created};
 
 const PHASES: [Phase; 9] = [
     Phase::Greeting,
@@ -85,7 +85,7 @@ async fn create_order_during_failure(app: &TestApp, phase: Phase, treatment: Tre
         treatment
     });
     let sent = Instant::now();
-    created(app.create(&order(&format!("F-{phase:?}"))).await).await;
+    created(app.order(&format!("F-{phase:?}")).await).await;
     assert!(sent.elapsed() < Duration::from_secs(10), "{:?}", sent.elapsed());
     // The service does not wait for the reply to `QUIT`.
     let started = Instant::now();

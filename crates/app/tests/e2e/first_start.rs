@@ -1,15 +1,20 @@
 //! The output of the first start.
 
-use std::{io::BufRead as _, process::Command};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    os::unix::fs::PermissionsExt as _,
+    process::Command,
+};
 
 use crate::{
     harness::{client, created},
-    service_process::ServiceProcess,
+    service_process::{ServiceProcess, notary_orders, on_a_terminal},
     wiring::Wiring,
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn first_start_prints_key_and_working_curl_line() {
+async fn first_start_writes_key_to_a_file_and_prints_working_curl_line() {
     let wiring = Wiring::new();
     let mut server = ServiceProcess::start(&wiring, &[]);
     let mut lines = Vec::new();
@@ -18,14 +23,13 @@ async fn first_start_prints_key_and_working_curl_line() {
         assert_ne!(server.stdout.read_line(&mut line).unwrap(), 0, "{lines:?}");
         lines.push(line);
     }
-    let key = lines
-        .iter()
-        .find_map(|line| line.strip_prefix("export API_KEY="))
-        .unwrap()
-        .trim()
-        .to_owned();
-    created(server.post(&key, "F-1").await).await;
+    let file = wiring.data().join("first-key");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let key = fs::read_to_string(&file).unwrap().trim().to_owned();
+    created(server.as_key(&key).order("F-1").await).await;
     let text = lines.concat();
+    let exported = format!("export API_KEY=$(cat '{}')\n", file.display());
+    assert!(text.contains(&exported) && !text.contains("nok_"), "{text}");
     for place in ["notary-orders.sqlite", "documents", "mail"].map(|name| wiring.data().join(name))
     {
         assert!(place.exists() && text.contains(place.to_str().unwrap()), "{text}");
@@ -46,10 +50,24 @@ async fn first_start_prints_key_and_working_curl_line() {
         "{response} {}",
         String::from_utf8_lossy(&executed.stderr)
     );
-    assert_eq!(server.stop("-TERM").0, Some(0));
+    let log = server.stop_and_read_log();
+    assert!(log.contains(file.to_str().unwrap()) && !log.contains("nok_"), "{log}");
 
     // A later start prints nothing.
     let server = ServiceProcess::start(&wiring, &[]);
-    created(server.post(&key, "F-2").await).await;
+    created(server.as_key(&key).order("F-2").await).await;
     assert_eq!(server.stop("-INT"), (Some(0), String::new()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn first_start_on_a_terminal_shows_the_key_and_writes_none() {
+    let wiring = Wiring::new();
+    let command = notary_orders(&wiring, &[]);
+    let mut terminal = on_a_terminal(&command).env_clear().spawn().unwrap();
+    let mut lines = BufReader::new(terminal.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let shown = lines.find(|line| line.starts_with("export API_KEY=")).unwrap();
+    assert!(shown.starts_with("export API_KEY=nok_"), "{shown}");
+    assert!(!wiring.data().join("first-key").exists());
+    terminal.kill().unwrap();
+    terminal.wait().unwrap();
 }

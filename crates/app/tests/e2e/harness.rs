@@ -2,8 +2,8 @@
 
 use std::{
     fmt::{Debug, Write as _},
-    io::{Read as _, Write as _},
-    net::{Shutdown, SocketAddr, TcpStream},
+    net::SocketAddr,
+    ops::Deref,
     path::{Path, PathBuf},
     str::FromStr,
     sync::Arc,
@@ -20,15 +20,29 @@ use domain::{
 };
 use operator::{Machine, OsEntropy, adapters::Storage, settings::Settings};
 use reqwest::{
-    Client, ClientBuilder, RequestBuilder, Response, StatusCode,
+    Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode,
     multipart::{Form, Part},
 };
 use serde_json::{Value, json};
 
-use crate::wiring::Wiring;
+use crate::{
+    raw::{RawAnswer, exchange},
+    wiring::Wiring,
+};
 
 pub const CREATE: &str = "/api/order/create";
 pub const CREATE_WITH_DOCUMENTS: &str = "/api/order/create-with-documents";
+/// The header line of a JSON body.
+pub const JSON: &str = "Content-Type: application/json\r\n";
+/// The header line of a form with boundary `b`.
+pub const FORM: &str = "Content-Type: multipart/form-data; boundary=b\r\n";
+/// Counts the mails that are not delivered yet. One statement, because a worker moves mails from one
+/// table to the other.
+pub const PENDING: &str =
+    "SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM deliveries)";
+/// Opens receivers of webhooks on this machine, and encrypts the secrets of webhooks.
+pub const WEBHOOKS: [&str; 2] =
+    ["--webhook-allow=127.0.0.1", "--secrets-key=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="];
 
 #[derive(Parser)]
 struct Flags {
@@ -36,14 +50,167 @@ struct Flags {
     settings: Settings,
 }
 
+/// A service as its clients and operators reach it, with the key of a client.
+#[derive(Clone)]
+pub struct Api {
+    pub client: Client,
+    pub key: String,
+    pub base_url: String,
+    pub address: SocketAddr,
+    pub ops_address: SocketAddr,
+}
+
+impl Api {
+    pub fn new(client: Client, key: &str, address: SocketAddr, ops_address: SocketAddr) -> Self {
+        let base_url = format!("http://{address}");
+        Self { client, key: key.to_owned(), base_url, address, ops_address }
+    }
+
+    /// Returns the same service with another key.
+    pub fn as_key(&self, key: &str) -> Self {
+        Self { key: key.to_owned(), ..self.clone() }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base_url)
+    }
+
+    /// Begins an authorized request.
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.client.request(method, self.url(path)).bearer_auth(&self.key)
+    }
+
+    pub fn post(&self, path: &str) -> RequestBuilder {
+        self.request(Method::POST, path)
+    }
+
+    pub async fn get(&self, path: &str) -> Response {
+        self.request(Method::GET, path).send().await.unwrap()
+    }
+
+    /// Returns the JSON at a path.
+    pub async fn read(&self, path: &str) -> Value {
+        let response = self.get(path).await;
+        assert_eq!(response.status(), 200, "{path}");
+        response.json().await.unwrap()
+    }
+
+    pub async fn create(&self, order: &Value) -> Response {
+        self.post(CREATE).json(order).send().await.unwrap()
+    }
+
+    pub async fn create_with(&self, form: Form) -> Response {
+        self.post(CREATE_WITH_DOCUMENTS).multipart(form).send().await.unwrap()
+    }
+
+    /// Begins an order with a file number on a path. It has a document if the path takes one.
+    pub fn order_on(&self, path: &str, file_number: &str) -> RequestBuilder {
+        let request = self.post(path);
+        if path == CREATE {
+            request.json(&order(file_number))
+        } else {
+            request.multipart(form_with_deed(file_number))
+        }
+    }
+
+    /// Sends an order with a file number.
+    pub async fn order(&self, file_number: &str) -> Response {
+        self.order_on(CREATE, file_number).send().await.unwrap()
+    }
+
+    /// Sends an order with a file number and a document.
+    pub async fn order_with_deed(&self, file_number: &str) -> Response {
+        self.order_on(CREATE_WITH_DOCUMENTS, file_number).send().await.unwrap()
+    }
+
+    /// Sends an order to a path, with an idempotency key made from both arguments.
+    pub async fn send_with_key(&self, path: &str, file_number: &str) -> Response {
+        let key = format!("\"{path} {file_number}\"");
+        self.order_on(path, file_number).header("Idempotency-Key", key).send().await.unwrap()
+    }
+
+    /// Returns the head of an authorized `POST` with these further header lines, each ending in
+    /// `\r\n`.
+    pub fn head(&self, path: &str, headers: &str) -> String {
+        let line = format!("POST {path} HTTP/1.1\r\nHost: test");
+        format!("{line}\r\nAuthorization: Bearer {}\r\n{headers}\r\n", self.key)
+    }
+
+    /// Returns the bytes of an order, with these further header lines.
+    pub fn raw_order(&self, file_number: &str, headers: &str) -> String {
+        let body = order(file_number).to_string();
+        let length = format!("Content-Length: {}\r\n", body.len());
+        self.head(CREATE, &format!("{JSON}{length}{headers}")) + &body
+    }
+
+    /// Returns the bytes of an order with a document, with these further header lines.
+    pub fn raw_order_with_deed(&self, file_number: &str, headers: &str) -> Vec<u8> {
+        let body = raw_form_with_deed(file_number);
+        let length = format!("Content-Length: {}\r\n", body.len());
+        let head = self.head(CREATE_WITH_DOCUMENTS, &format!("{FORM}{length}{headers}"));
+        [head.as_bytes(), &body].concat()
+    }
+
+    /// Sends bytes in one write and reads until the service closes the connection.
+    pub async fn raw(&self, request: impl Into<Vec<u8>>) -> RawAnswer {
+        RawAnswer::of(&exchange(self.address, request.into(), true).await)
+    }
+
+    /// Sends a form with this body.
+    pub async fn raw_form(&self, content_type: &str, body: &[u8]) -> RawAnswer {
+        let length = format!("Content-Length: {}\r\n", body.len());
+        let head = self.head(CREATE_WITH_DOCUMENTS, &format!("{content_type}{length}"));
+        self.raw([head.as_bytes(), body].concat()).await
+    }
+
+    pub fn ops_url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.ops_address)
+    }
+
+    /// Returns the answer of an operators' endpoint.
+    pub async fn ops(&self, path: &str) -> (StatusCode, String) {
+        let response = self.client.get(self.ops_url(path)).send().await.unwrap();
+        (response.status(), response.text().await.unwrap())
+    }
+
+    /// Returns the status and the body of `/readyz`.
+    pub async fn readiness(&self) -> (StatusCode, Value) {
+        let (status, body) = self.ops("/readyz").await;
+        (status, serde_json::from_str(&body).unwrap())
+    }
+
+    /// Returns the value of a metric, named with its labels.
+    pub async fn metric(&self, name: &str) -> u64 {
+        let (_, metrics) = self.ops("/metrics").await;
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("{name}: {metrics}")).parse().unwrap()
+    }
+
+    /// Asserts that these lines are among the metrics.
+    pub async fn assert_metrics(&self, lines: &[&str]) {
+        let (_, metrics) = self.ops("/metrics").await;
+        for line in lines {
+            assert!(metrics.lines().any(|found| found == *line), "{line}\n\n{metrics}");
+        }
+    }
+}
+
+/// A service in the process of the test.
 pub struct TestApp {
     service: Service,
     storage: Storage,
     machine: Machine,
     pub clock: Arc<ManualClock>,
-    pub client: Client,
-    pub key: String,
     pub wiring: Wiring,
+    api: Api,
+}
+
+impl Deref for TestApp {
+    type Target = Api;
+
+    fn deref(&self) -> &Api {
+        &self.api
+    }
 }
 
 impl TestApp {
@@ -64,38 +231,20 @@ impl TestApp {
         flags: &[&str],
         key: Option<String>,
     ) -> Self {
-        let data = wiring.data().to_str().unwrap();
-        let defaults = [
-            "notary-orders",
-            "--listen=127.0.0.1:0",
-            "--ops-listen=127.0.0.1:0",
-            "--rate-per-second=0",
-            "--reads-rate-per-second=0",
-            "--mails-per-recipient-hour=0",
-            "--data-dir",
-            data,
-        ]
-        .map(str::to_owned);
-        let overridden: Vec<&str> =
-            flags.iter().filter_map(|flag| flag.split('=').next()).collect();
-        let defaults = defaults
-            .into_iter()
-            .chain(wiring.flags())
-            .filter(|flag| !overridden.contains(&flag.split('=').next().unwrap()));
-        let settings =
-            Flags::parse_from(defaults.chain(flags.iter().map(|&flag| flag.to_owned()))).settings;
-        let settings = Settings { environment: wiring.environment(), ..settings };
+        let unlimited =
+            ["--rate-per-second=0", "--reads-rate-per-second=0", "--mails-per-recipient-hour=0"];
+        let settings = settings(&wiring, &unlimited, flags);
         let machine =
             Machine { clock: Arc::clone(&clock) as _, entropy: Arc::new(OsEntropy), traces: None };
         let starting = Starting::listen(&settings, &machine).unwrap();
         let storage = Storage::open(&settings).await.unwrap();
         let service = starting.start(&settings, &machine, storage.clone()).await.unwrap();
-        let mut app =
-            Self { service, storage, machine, clock, client: client(), key: String::new(), wiring };
-        app.key = match key {
-            Some(key) => key,
-            None => app.issue_key(None).await,
-        };
+        let known = key.clone().unwrap_or_default();
+        let api = Api::new(client(), &known, service.api_address, service.ops_address);
+        let mut app = Self { service, storage, machine, clock, wiring, api };
+        if key.is_none() {
+            app.api.key = app.issue_key(None).await;
+        }
         app
     }
 
@@ -106,30 +255,21 @@ impl TestApp {
     }
 
     pub async fn stop(self) -> Wiring {
-        let Self { service, wiring, client, .. } = self;
-        drop(client);
+        let Self { service, wiring, api, .. } = self;
+        drop(api);
         service.stop().await;
         wiring
     }
 
     pub async fn issue_key(&self, signing_service: Option<i64>) -> String {
-        self.issue_key_on(KeyTerms {
-            signing_service: signing_service.map(SigningServiceId),
-            ..KeyTerms::default()
-        })
-        .await
+        let signing_service = signing_service.map(SigningServiceId);
+        self.issue_key_on(KeyTerms { signing_service, ..KeyTerms::default() }).await
     }
 
     pub async fn issue_key_on(&self, terms: KeyTerms) -> String {
         let terms = KeyTerms { name: "test".to_owned(), ..terms };
-        self.storage
-            .manage_keys(&self.machine)
-            .issue(terms, "tests")
-            .await
-            .unwrap()
-            .1
-            .expose()
-            .to_owned()
+        let issued = self.storage.manage_keys(&self.machine).issue(terms, "tests").await;
+        issued.unwrap().1.expose().to_owned()
     }
 
     pub fn storage(&self) -> &Storage {
@@ -138,70 +278,6 @@ impl TestApp {
 
     pub fn machine(&self) -> &Machine {
         &self.machine
-    }
-
-    pub fn address(&self) -> SocketAddr {
-        self.service.api_address
-    }
-
-    pub fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.service.api_address)
-    }
-
-    pub fn ops_url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.service.ops_address)
-    }
-
-    pub async fn ops(&self, path: &str) -> (StatusCode, String) {
-        let response = self.client.get(self.ops_url(path)).send().await.unwrap();
-        (response.status(), response.text().await.unwrap())
-    }
-
-    pub fn post(&self, path: &str) -> RequestBuilder {
-        self.client.post(self.url(path)).bearer_auth(&self.key)
-    }
-
-    pub async fn create(&self, order: &Value) -> Response {
-        self.post(CREATE).json(order).send().await.unwrap()
-    }
-
-    pub async fn create_with(&self, form: Form) -> Response {
-        self.post(CREATE_WITH_DOCUMENTS).multipart(form).send().await.unwrap()
-    }
-
-    /// Sends an order to a path, with an idempotency key made from both arguments. The order has a
-    /// document if the path takes one.
-    pub async fn send_with_key(&self, path: &str, file_number: &str) -> Response {
-        let key = format!("\"{path} {file_number}\"");
-        let request = self.post(path).header("Idempotency-Key", key);
-        let request = if path == CREATE {
-            request.json(&order(file_number))
-        } else {
-            request.multipart(form_with_deed(file_number))
-        };
-        request.send().await.unwrap()
-    }
-
-    /// Returns the head of an authorized `POST` with these further header lines, each ending in
-    /// `\r\n`.
-    pub fn head(&self, path: &str, headers: &str) -> String {
-        format!(
-            "POST {path} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {}\r\n{headers}\r\n",
-            self.key
-        )
-    }
-
-    /// Sends bytes in one write and reads until the service closes the connection.
-    pub async fn raw(&self, request: Vec<u8>) -> RawAnswer {
-        let address = self.address();
-        tokio::task::spawn_blocking(move || RawAnswer::to(address, &request)).await.unwrap()
-    }
-
-    /// Sends a raw multipart request with this body.
-    pub async fn raw_form(&self, content_type: &str, body: &[u8]) -> RawAnswer {
-        let headers = format!("Content-Type: {content_type}\r\nContent-Length: {}\r\n", body.len());
-        let head = self.head(CREATE_WITH_DOCUMENTS, &headers);
-        self.raw([head.as_bytes(), body].concat()).await
     }
 
     /// Lists the spool files of unfinished uploads.
@@ -219,11 +295,11 @@ impl TestApp {
         self.storage().admin.order(id).await.unwrap().and_then(Kept::whole)
     }
 
-    pub fn rows(&self, table: &str) -> i64 {
+    pub fn rows(&self, table: &str) -> usize {
         self.wiring.rows(table)
     }
 
-    pub fn pending_mails(&self) -> i64 {
+    pub fn pending_mails(&self) -> usize {
         self.wiring.pending_mails()
     }
 
@@ -248,6 +324,31 @@ impl TestApp {
         assert_eq!(mails.len(), count);
         mails
     }
+}
+
+impl Wiring {
+    /// Counts the rows of a table.
+    pub fn rows(&self, table: &str) -> usize {
+        self.lines(&format!("SELECT count(*) FROM {table}"))[0].parse().unwrap()
+    }
+
+    /// Counts the mails that are not delivered yet: those of events (at least one each), and those
+    /// in the queue.
+    pub fn pending_mails(&self) -> usize {
+        self.lines(PENDING)[0].parse().unwrap()
+    }
+}
+
+/// Returns the settings of a wiring: flags of the caller replace these defaults.
+pub fn settings(wiring: &Wiring, defaults: &[&str], flags: &[&str]) -> Settings {
+    let data = format!("--data-dir={}", wiring.data().display());
+    let overridden: Vec<&str> = flags.iter().filter_map(|flag| flag.split('=').next()).collect();
+    let own = ["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", &data];
+    let own = own.iter().chain(defaults).map(|&flag| flag.to_owned()).chain(wiring.flags());
+    let own = own.filter(|flag| !overridden.contains(&flag.split('=').next().unwrap()));
+    let all = ["notary-orders".to_owned()].into_iter().chain(own);
+    let settings = Flags::parse_from(all.chain(flags.iter().map(|&flag| flag.to_owned()))).settings;
+    Settings { environment: wiring.environment(), ..settings }
 }
 
 /// Lists the spool files of unfinished uploads in a data directory.
@@ -280,90 +381,6 @@ pub async fn eventually_async(mut condition: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// A response on a raw connection.
-#[derive(Debug)]
-pub struct RawAnswer {
-    pub status: u16,
-    pub head: String,
-    pub body: Value,
-}
-
-impl RawAnswer {
-    pub fn to(address: SocketAddr, request: &[u8]) -> Self {
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        let mut writer = stream.try_clone().unwrap();
-        let request = request.to_vec();
-        // The service may respond and stop reading before it has the whole request.
-        let writing = std::thread::spawn(move || {
-            let _ = writer.write_all(&request);
-            let _ = writer.shutdown(Shutdown::Write);
-        });
-        let mut answer = Vec::new();
-        stream
-            .read_to_end(&mut answer)
-            .expect("the service responds and closes within ten seconds");
-        writing.join().unwrap();
-        let text = String::from_utf8(answer).unwrap();
-        let (head, body) =
-            text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("not a response: {text:?}"));
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Self {
-            status,
-            head: head.to_owned(),
-            body: serde_json::from_str(body).unwrap_or(Value::Null),
-        }
-    }
-
-    pub fn assert_problem(&self, status: u16, code: &str) {
-        assert_eq!((self.status, &self.body["code"]), (status, &json!(code)), "{self:?}");
-        assert!(
-            self.head.to_ascii_lowercase().contains("content-type: application/problem+json"),
-            "{}",
-            self.head
-        );
-    }
-}
-
-/// Sends bytes in one write, ends that side of the connection, and waits until the service closes
-/// the other. Returns the statuses of all responses.
-pub async fn answers(address: SocketAddr, bytes: Vec<u8>) -> Vec<u16> {
-    exchange(address, bytes, true).await
-}
-
-/// As [`answers`], but waits with an open connection: actix does not read the rest of a large body
-/// whose client has ended its side.
-pub async fn answers_to_large(address: SocketAddr, bytes: Vec<u8>) -> Vec<u16> {
-    exchange(address, bytes, false).await
-}
-
-async fn exchange(address: SocketAddr, bytes: Vec<u8>, ends: bool) -> Vec<u16> {
-    let exchanged = tokio::task::spawn_blocking(move || {
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream.write_all(&bytes).unwrap();
-        if ends {
-            stream.shutdown(Shutdown::Write).unwrap();
-        }
-        let mut answers = Vec::new();
-        stream.read_to_end(&mut answers).expect("the service closes the connection");
-        String::from_utf8(answers).unwrap()
-    });
-    let (text, mut statuses) = (exchanged.await.unwrap(), Vec::new());
-    let mut rest = text.as_str();
-    while let Some((head, body)) = rest.split_once("\r\n\r\n") {
-        statuses.push(head.split(' ').nth(1).unwrap().parse().unwrap());
-        let length = head
-            .to_ascii_lowercase()
-            .lines()
-            .find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
-        // A response to HEAD has a length but no body.
-        rest = body.get(length.unwrap()..).unwrap_or_default();
-    }
-    assert_eq!(rest, "", "bytes that are not a response");
-    statuses
-}
-
 /// Reads a number from an environment variable.
 pub fn setting<T: FromStr<Err: Debug>>(name: &str, default: T) -> T {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
@@ -372,6 +389,11 @@ pub fn setting<T: FromStr<Err: Debug>>(name: &str, default: T) -> T {
 /// Builds a client with default settings.
 pub fn client() -> Client {
     client_builder().build().unwrap()
+}
+
+/// Builds a client that opens a new connection for each request.
+pub fn client_without_pool() -> Client {
+    client_builder().pool_max_idle_per_host(0).build().unwrap()
 }
 
 /// Starts a client with the TLS provider of the service.
@@ -458,6 +480,12 @@ pub fn form(order: &Value) -> Form {
 /// Returns a file part.
 pub fn file(name: &str, content: impl Into<Vec<u8>>) -> Part {
     Part::bytes(content.into()).file_name(name.to_owned())
+}
+
+/// Adds documents with the same content to a form.
+pub fn with_documents(form: Form, count: usize, content: &[u8]) -> Form {
+    (0..count)
+        .fold(form, |form, at| form.part("documents", file(&format!("{at}.pdf"), content.to_vec())))
 }
 
 /// Returns a form with one valid document.

@@ -1,55 +1,45 @@
 //! Malformed and unusual multipart forms.
 
-use std::{
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpStream},
-    time::Duration,
+use std::{io::Write as _, net::TcpStream};
+
+use crate::{
+    harness::{
+        CREATE, CREATE_WITH_DOCUMENTS, FORM, TestApp, created, deed, eventually, file, form,
+        form_with_deed, order, problem, raw_order_parts,
+    },
+    raw::{exchange, statuses},
 };
 
-use futures_util::future::join_all;
+/// The disposition of a document.
+const DEED: &str = "form-data; name=\"documents\"; filename=\"deed.pdf\"";
 
-use crate::harness::{
-    CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, eventually, file, form, form_with_deed,
-    order, problem, raw_order_parts,
-};
-
-const FORM: &str = "multipart/form-data; boundary=b";
-
-/// Returns a complete form with boundary `b` whose document part has this disposition.
-fn form_with(disposition: &str) -> Vec<u8> {
-    let mut body = raw_order_parts("F-1").into_bytes();
-    body.extend_from_slice(
-        format!(
-            "--b\r\nContent-Disposition: {disposition}\r\nContent-Type: application/pdf\r\n\r\n"
-        )
-        .as_bytes(),
-    );
-    body.extend_from_slice(&deed());
-    body.extend_from_slice(b"\r\n--b--\r\n");
-    body
+/// Returns a form with boundary `b` up to the content of its document, which has this disposition.
+fn until_document(disposition: &str) -> String {
+    let head = "Content-Type: application/pdf\r\nContent-Disposition: ";
+    format!("{}--b\r\n{head}{disposition}\r\n\r\n", raw_order_parts("F-1"))
 }
 
-/// Returns a valid form with boundary `b`.
+/// Returns a complete form from its beginning up to the content of its document.
+fn with_deed(until_document: &str) -> Vec<u8> {
+    [until_document.as_bytes(), &deed(), b"\r\n--b--\r\n"].concat()
+}
+
 fn valid_form() -> Vec<u8> {
-    form_with("form-data; name=\"documents\"; filename=\"deed.pdf\"")
+    with_deed(&until_document(DEED))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn form_needs_exactly_one_boundary() {
     let app = TestApp::start().await;
-    let long = format!("multipart/form-data; boundary={}", "b".repeat(71));
-    for content_type in [
-        "multipart/form-data",
-        "multipart/form-data; boundary=",
-        "multipart/form-data; boundary=a; boundary=b",
-        &long,
-        "multipart/form-data; boundary=other",
-    ] {
-        app.raw_form(content_type, &valid_form()).await.assert_problem(400, "malformed_request");
+    let long = format!("; boundary={}", "b".repeat(71));
+    let twice = format!("; boundary=b\r\n{}", FORM.trim_end());
+    for boundary in
+        ["", "; boundary=", "; boundary=a; boundary=b", &long, "; boundary=other", &twice]
+    {
+        let content_type = format!("Content-Type: multipart/form-data{boundary}\r\n");
+        let answer = app.raw_form(&content_type, &valid_form()).await;
+        answer.assert_problem(400, "malformed_request");
     }
-    app.raw_form(&format!("{FORM}\r\nContent-Type: {FORM}"), &valid_form())
-        .await
-        .assert_problem(400, "malformed_request");
     app.assert_untouched();
 }
 
@@ -117,9 +107,9 @@ async fn file_names_are_read_in_every_notation() {
         ("x-filename=\"evil.exe\"; filename=\"deed.pdf\"", "deed.pdf"),
         ("filename=deed.pdf", "deed.pdf"),
         ("filename*=UTF-8''d%C3%A9ed.pdf", "déed.pdf"),
-        ("filename=\"plain.pdf\"; filename*=UTF-8''d%C3%A9ed.pdf", "plain.pdf"),
+        ("filename=\"plain.pdf\"; filename*=UTF-8''d%C3%A9ed.pdf", "déed.pdf"),
     ] {
-        let form = form_with(&format!("form-data; name=\"documents\"; {written}"));
+        let form = with_deed(&until_document(&format!("form-data; name=\"documents\"; {written}")));
         let answer = app.raw_form(FORM, &form).await;
         assert_eq!(answer.status, 201, "{written}: {answer:?}");
         let id = domain::order::OrderId(answer.body["order_id"].as_i64().unwrap());
@@ -153,9 +143,9 @@ async fn parts_and_forms_over_their_limits_are_rejected() {
     let large_part = form(&order("F-1")).text("notes", "x".repeat(300_000));
     let body = problem(app.create_with(large_part).await, 413, "payload_too_large").await;
     assert_eq!(body["detail"], "Part 5 of the form is larger than 262144 bytes.");
-    let headers = format!("Content-Type: {FORM}\r\nContent-Length: 300000000\r\n");
+    let headers = format!("{FORM}Content-Length: 300000000\r\n");
     let request = app.head(CREATE_WITH_DOCUMENTS, &headers) + "--b\r\n";
-    app.raw(request.into_bytes()).await.assert_problem(413, "payload_too_large");
+    app.raw(request).await.assert_problem(413, "payload_too_large");
     app.assert_untouched();
 }
 
@@ -169,8 +159,7 @@ async fn early_rejection_reaches_a_sending_client() {
     }
     problem(app.create_with(too_large).await, 413, "document_too_large").await;
     let large = form(&order("F-1")).part("documents", document("large.pdf", 60));
-    let request = app.client.post(app.url(CREATE_WITH_DOCUMENTS)).bearer_auth("unknown");
-    problem(request.multipart(large).send().await.unwrap(), 401, "unauthorized").await;
+    problem(app.as_key("unknown").create_with(large).await, 401, "unauthorized").await;
     app.assert_untouched();
 }
 
@@ -181,9 +170,9 @@ async fn aborted_upload_leaves_nothing() {
     let mut body = valid_form();
     body.truncate(body.len() - "\r\n--b--\r\n".len());
     body.resize(1024 * 1024, b' ');
-    let headers = format!("Content-Type: {FORM}\r\nContent-Length: {}\r\n", body.len());
+    let headers = format!("{FORM}Content-Length: {}\r\n", body.len());
     let head = app.head(CREATE_WITH_DOCUMENTS, &headers);
-    let mut stream = TcpStream::connect(app.address()).unwrap();
+    let mut stream = TcpStream::connect(app.address).unwrap();
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(&body[..body.len() - 100]).unwrap();
     eventually(|| !app.spooled().is_empty()).await;
@@ -196,19 +185,12 @@ async fn aborted_upload_leaves_nothing() {
 async fn content_length_of_a_part_is_ignored() {
     let app = TestApp::start().await;
     for (at, stated) in ["20", "1", "99999999", "-1", "nonsense"].into_iter().enumerate() {
-        let mut body = raw_order_parts(&format!("F-{at}"))
-            .replace(
-                "name=\"signingServiceId\"",
-                &format!("name=\"signingServiceId\"\r\nContent-Length: {stated}"),
-            )
-            .into_bytes();
-        let disposition = "Content-Disposition: form-data; name=\"documents\"; filename=\"a.pdf\"";
-        body.extend_from_slice(
-            format!("--b\r\nContent-Length: {stated}\r\n{disposition}\r\n\r\n").as_bytes(),
-        );
-        body.extend_from_slice(&deed());
-        body.extend_from_slice(b"\r\n--b--\r\n");
-        let answer = app.raw_form(FORM, &body).await;
+        let length = format!("\r\nContent-Length: {stated}");
+        let mut form = until_document(DEED).replace("F-1", &format!("F-{at}"));
+        for part in ["; name=\"signingServiceId\"", "filename=\"deed.pdf\""] {
+            form = form.replace(part, &format!("{part}{length}"));
+        }
+        let answer = app.raw_form(FORM, &with_deed(&form)).await;
         assert_eq!(
             (answer.status, answer.body["signing_service_id"].as_i64()),
             (201, Some(42)),
@@ -232,56 +214,31 @@ async fn empty_file_input_is_no_document() {
 /// A chunked body may never end, so the service must close the connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn connection_closes_after_rejected_chunked_body() {
-    let app = TestApp::start().await;
-    let cases = [(CREATE_WITH_DOCUMENTS, 401), (CREATE, 401), ("/unknown", 404)];
-    join_all(cases.map(async |(path, status)| {
-        let request = format!(
-            "POST {path} HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
-        );
-        let answer = exchange(app.address(), request.into_bytes()).await;
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status}"))
-                && answer.contains("connection: close"),
-            "{answer}"
-        );
-    }))
-    .await;
+    let service = TestApp::start().await;
+    let app = service.as_key("");
+    for (path, status) in [(CREATE_WITH_DOCUMENTS, 401), (CREATE, 401), ("/unknown", 404)] {
+        let request = app.head(path, "Transfer-Encoding: chunked\r\n") + "5\r\nhello\r\n";
+        let answer = exchange(app.address, request.into_bytes(), false).await;
+        assert!(answer.contains("connection: close"), "{answer}");
+        assert_eq!(statuses(&answer), [status]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn chunked_form_is_the_last_request_of_its_connection() {
     let app = TestApp::start().await;
     let form = valid_form();
-    let headers = format!("Content-Type: {FORM}\r\nTransfer-Encoding: chunked\r\n");
-    let json = order("F-2").to_string();
-    let json_headers = format!(
-        "Content-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n",
-        json.len()
-    );
     let requests = [
-        app.head(CREATE_WITH_DOCUMENTS, &headers).into_bytes(),
+        app.head(CREATE_WITH_DOCUMENTS, &format!("{FORM}Transfer-Encoding: chunked\r\n"))
+            .into_bytes(),
         format!("{:x}\r\n", form.len()).into_bytes(),
         form,
         b"\r\n0\r\n\r\n".to_vec(),
-        app.head(CREATE, &json_headers).into_bytes(),
-        json.into_bytes(),
+        app.raw_order("F-2", "Connection: close\r\n").into_bytes(),
     ]
     .concat();
-    let answer = exchange(app.address(), requests).await;
-    let statuses = ["HTTP/1.1 201", "HTTP/1.1 400", "connection: close"];
-    assert_eq!(statuses.map(|text| answer.matches(text).count()), [1, 1, 2], "{answer}");
+    let answer = exchange(app.address, requests, false).await;
+    assert_eq!(statuses(&answer), [201, 400]);
+    assert_eq!(answer.matches("connection: close").count(), 2, "{answer}");
     assert_eq!(app.rows("orders"), 1);
-}
-
-/// Sends bytes without closing the connection, and reads until the service closes it.
-async fn exchange(address: SocketAddr, bytes: Vec<u8>) -> String {
-    let exchange = tokio::task::spawn_blocking(move || {
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream.write_all(&bytes).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("the service closes the connection");
-        answer
-    });
-    exchange.await.unwrap()
 }

@@ -3,15 +3,11 @@
 use reqwest::header;
 use serde_json::json;
 
-use crate::harness::{CREATE, TestApp, created, order, problem};
+use crate::harness::{CREATE, JSON, TestApp, created, order, problem};
 
 async fn post(app: &TestApp, body: impl Into<reqwest::Body>) -> reqwest::Response {
-    app.post(CREATE)
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(body)
-        .send()
-        .await
-        .unwrap()
+    let request = app.post(CREATE).header(header::CONTENT_TYPE, "application/json");
+    request.body(body).send().await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -22,19 +18,9 @@ async fn invalid_json_is_malformed() {
     let at = valid.find("Jane").unwrap();
     latin[at] = 0xE9;
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    for body in [
-        Vec::new(),
-        b"   ".to_vec(),
-        b"null".to_vec(),
-        b"[]".to_vec(),
-        b"42".to_vec(),
-        b"\"order\"".to_vec(),
-        b"true".to_vec(),
-        b"{".to_vec(),
-        b"{}{}".to_vec(),
-        b"{'a': 1}".to_vec(),
-        b"{\"a\": NaN}".to_vec(),
-        b"\xEF\xBB\xBF{}".to_vec(),
+    let texts = "|   |null|[]|42|\"order\"|true|{|{}{}|{'a': 1}|{\"a\": NaN}|{}\u{feff}";
+    let texts = texts.split('|').map(|text| text.as_bytes().to_vec());
+    for body in texts.chain([
         b"\xFF\xFE{\0}\0".to_vec(),
         valid.as_bytes()[..valid.len() - 1].to_vec(),
         latin,
@@ -45,7 +31,7 @@ async fn invalid_json_is_malformed() {
             .into_bytes(),
         valid.replace("Jane", "\\ud800Jane").into_bytes(),
         valid.replace("Jane", "Ja\nne").into_bytes(),
-    ] {
+    ]) {
         problem(post(&app, body).await, 400, "malformed_request").await;
     }
     let body = problem(post(&app, "{}").await, 400, "validation_failed").await;
@@ -68,21 +54,20 @@ async fn body_over_its_limit_is_rejected() {
         futures_util::stream::iter((0..40).map(|_| Ok::<_, std::io::Error>(vec![b' '; 10_000])));
     problem(post(&app, reqwest::Body::wrap_stream(chunks)).await, 413, "payload_too_large").await;
     // The announced length alone is enough.
-    let head = app.head(CREATE, "Content-Type: application/json\r\nContent-Length: 9999999999\r\n");
-    app.raw(head.into_bytes()).await.assert_problem(413, "payload_too_large");
+    let head = app.head(CREATE, &format!("{JSON}Content-Length: 9999999999\r\n"));
+    app.raw(head).await.assert_problem(413, "payload_too_large");
     app.assert_untouched();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn truncated_body_leaves_nothing() {
     let app = TestApp::start().await;
-    let body = order("F-1").to_string();
-    let headers = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
-    let request = app.head(CREATE, &headers) + &body[..body.len() - 10];
-    let mut stream = std::net::TcpStream::connect(app.address()).unwrap();
+    let request = app.raw_order("F-1", "");
+    let request = &request[..request.len() - 10];
+    let mut stream = std::net::TcpStream::connect(app.address).unwrap();
     std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
     drop(stream);
-    created(app.create(&order("F-2")).await).await;
+    created(app.order("F-2").await).await;
     assert_eq!(app.rows("orders"), 1);
 }
 
@@ -131,11 +116,6 @@ async fn longest_four_byte_texts_fit_the_body() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unsupported_upgrade_is_ignored() {
     let app = TestApp::start().await;
-    let body = order("F-1").to_string();
-    let headers = format!(
-        "Content-Type: application/json\r\nUpgrade: websocket\r\nContent-Length: {}\r\n",
-        body.len()
-    );
-    let answer = app.raw((app.head(CREATE, &headers) + &body).into_bytes()).await;
+    let answer = app.raw(app.raw_order("F-1", "Upgrade: websocket\r\n")).await;
     assert_eq!(answer.status, 201, "{answer:?}");
 }

@@ -3,58 +3,46 @@
 use reqwest::{RequestBuilder, Response, header::HeaderValue, multipart::Form};
 use serde_json::{Value, json};
 
-use crate::{
-    harness::{
-        CREATE, CREATE_WITH_DOCUMENTS, TestApp, client, created, deed, eventually, file, form,
-        form_with_deed, order, problem,
-    },
-    service_process::{ServiceProcess, issue_key},
-    wiring::Wiring,
+use crate::harness::{
+    Api, CREATE, CREATE_WITH_DOCUMENTS, TestApp, deed, eventually, file, form, form_with_deed,
+    order, problem, with_documents,
 };
 
 pub const KEY: &str = "8e03978e-40d5-43dd-bc93-6894a57f9324";
 
-impl TestApp {
+impl Api {
     pub async fn create_under(&self, key: &str, order: &Value) -> Response {
         self.post(CREATE).header("Idempotency-Key", key).json(order).send().await.unwrap()
     }
 
     pub async fn create_with_under(&self, key: &str, form: Form) -> Response {
-        self.post(CREATE_WITH_DOCUMENTS)
-            .header("Idempotency-Key", key)
-            .multipart(form)
-            .send()
-            .await
-            .unwrap()
+        let request = self.post(CREATE_WITH_DOCUMENTS).header("Idempotency-Key", key);
+        request.multipart(form).send().await.unwrap()
     }
 }
 
 /// Returns the body of a first response.
 pub async fn first(response: Response) -> String {
-    assert_eq!(
-        (response.status().as_u16(), response.headers().get("idempotency-replayed")),
-        (201, None)
-    );
-    response.text().await.unwrap()
+    body(response, None).await
 }
 
 /// Returns the body of a replayed response.
 pub async fn replayed(response: Response) -> String {
-    let (status, replayed) =
-        (response.status(), response.headers().get("idempotency-replayed").cloned());
+    body(response, Some("true")).await
+}
+
+async fn body(response: Response, is_replayed: Option<&str>) -> String {
+    let (status, headers) = (response.status(), response.headers().clone());
     let text = response.text().await.unwrap();
-    assert_eq!(
-        (status.as_u16(), replayed.as_ref().map(|value| value.to_str().unwrap())),
-        (201, Some("true")),
-        "{text}"
-    );
+    let found = headers.get("idempotency-replayed").map(|value| value.to_str().unwrap());
+    assert_eq!((status.as_u16(), found), (201, is_replayed), "{text}");
     text
 }
 
 /// Asserts the number of orders and documents, and that no upload is left.
-pub fn assert_stored(app: &TestApp, orders: i64, documents: i64) {
+pub fn assert_stored(app: &TestApp, orders: usize, documents: usize) {
     assert_eq!((app.rows("orders"), app.rows("documents")), (orders, documents));
-    assert_eq!(i64::try_from(app.documents().len()).unwrap(), documents);
+    assert_eq!(app.documents().len(), documents);
     assert_eq!(app.rows("uploads"), 0);
     app.assert_spool_empty();
 }
@@ -71,6 +59,11 @@ async fn repeat_returns_the_first_response_and_creates_nothing() {
     app.clock.advance(time::Duration::hours(23));
     assert_eq!(replayed(app.create_under(KEY, &order("F-1")).await).await, body);
     app.mails(1).await;
+    app.assert_metrics(&[
+        r#"notary_orders_orders_created_total{operation="json"} 1"#,
+        "notary_orders_idempotent_replays_total 3",
+    ])
+    .await;
     let app = app.restart(&[]).await;
     assert_eq!(replayed(app.create_under(KEY, &order("F-1")).await).await, body);
     assert_eq!((app.rows("orders"), app.pending_mails()), (1, 0));
@@ -80,14 +73,10 @@ async fn repeat_returns_the_first_response_and_creates_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn repeat_with_documents_stores_nothing_again() {
     let app = TestApp::start().await;
-    let documents = |number| {
-        form(&order(number))
-            .part("documents", file("a.pdf", deed()))
-            .part("documents", file("b.pdf", deed()))
-    };
-    let body = first(app.create_with_under(KEY, documents("F-1")).await).await;
+    let documents = || with_documents(form(&order("F-1")), 2, &deed());
+    let body = first(app.create_with_under(KEY, documents()).await).await;
     for _ in 0..3 {
-        assert_eq!(replayed(app.create_with_under(KEY, documents("F-1")).await).await, body);
+        assert_eq!(replayed(app.create_with_under(KEY, documents()).await).await, body);
     }
     assert_eq!(serde_json::from_str::<Value>(&body).unwrap()["documents_uploaded"], 2);
     assert_stored(&app, 1, 2);
@@ -181,9 +170,8 @@ async fn clients_do_not_share_idempotency_keys() {
     let app = TestApp::start().await;
     let body = first(app.create_under(KEY, &order("F-1")).await).await;
     let other = app.issue_key(None).await;
-    let request =
-        app.client.post(app.url(CREATE)).bearer_auth(other).header("Idempotency-Key", KEY);
-    assert_ne!(first(request.json(&order("F-2")).send().await.unwrap()).await, body);
+    let other = app.as_key(&other);
+    assert_ne!(first(other.create_under(KEY, &order("F-2")).await).await, body);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -196,20 +184,14 @@ async fn rotated_api_key_replays_requests_of_the_old_key() {
     // The service caches a key for this time.
     app.clock.advance(time::Duration::seconds(5));
     problem(app.create_under(KEY, &order("F-1")).await, 401, "unauthorized").await;
-    let request =
-        app.client.post(app.url(CREATE)).bearer_auth(new.expose()).header("Idempotency-Key", KEY);
-    assert_eq!(replayed(request.json(&order("F-1")).send().await.unwrap()).await, body);
+    let new = app.as_key(new.expose());
+    assert_eq!(replayed(new.create_under(KEY, &order("F-1")).await).await, body);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn malformed_header_is_rejected_by_name() {
     let app = TestApp::start().await;
-    let operations = || {
-        [
-            app.post(CREATE).json(&order("F-1")),
-            app.post(CREATE_WITH_DOCUMENTS).multipart(form_with_deed("F-1")),
-        ]
-    };
+    let operations = || [CREATE, CREATE_WITH_DOCUMENTS].map(|path| app.order_on(path, "F-1"));
     let rejection = async |request: RequestBuilder| {
         let body = problem(request.send().await.unwrap(), 400, "malformed_request").await;
         let detail = body["detail"].as_str().unwrap().to_owned();
@@ -242,51 +224,4 @@ async fn malformed_header_is_rejected_by_name() {
     app.assert_untouched();
     first(app.create_under(&"x".repeat(255), &order("F-1")).await).await;
     first(app.create_under(&format!("\"{}\"", "y".repeat(255)), &order("F-2")).await).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn metrics_distinguish_replays_from_orders() {
-    let app = TestApp::start().await;
-    for _ in 0..3 {
-        created(app.create_under(KEY, &order("F-1")).await).await;
-    }
-    let metrics = app.ops("/metrics").await.1;
-    for line in [
-        r#"notary_orders_orders_created_total{operation="json"} 1"#,
-        "notary_orders_idempotent_replays_total 2",
-    ] {
-        assert!(metrics.lines().any(|found| found == line), "{line}\n\n{metrics}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn idempotency_key_is_never_logged() {
-    let wiring = Wiring::new();
-    let service = ServiceProcess::start(&wiring, &["--log-level=trace", "--rate-per-second=0"]);
-    let (api_key, client) = (issue_key(&wiring), client());
-    let keys = [
-        r#""forged\\\" level=error""#,
-        "marked-bare-key",
-        "marked key, malformed",
-        "marked\u{e9}",
-        "\"marked-open",
-    ];
-    for (number, key) in keys.into_iter().enumerate() {
-        for repeat in 0..2 {
-            let number = format!("F-{}", number + repeat);
-            for request in [
-                client.post(service.url(CREATE)).json(&order(&number)),
-                client.post(service.url(CREATE_WITH_DOCUMENTS)).multipart(form_with_deed(&number)),
-            ] {
-                let header = HeaderValue::from_bytes(key.as_bytes()).unwrap();
-                let request = request.bearer_auth(&api_key).header("Idempotency-Key", header);
-                request.send().await.unwrap();
-            }
-        }
-    }
-    let log = service.stop_and_read_log();
-    assert!(log.contains("order created") && log.contains("request_id"), "{log}");
-    for trace in ["marked", "forged", "level=error"] {
-        assert!(!log.contains(trace), "{}", log.lines().find(|line| line.contains(trace)).unwrap());
-    }
 }

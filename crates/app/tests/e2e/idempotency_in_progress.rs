@@ -17,10 +17,7 @@ use tokio::{
 };
 
 use crate::{
-    harness::{
-        CREATE, CREATE_WITH_DOCUMENTS, TestApp, eventually, eventually_async, form_with_deed,
-        order, problem, raw_form_with_deed,
-    },
+    harness::{TestApp, eventually, eventually_async, form_with_deed, order, problem},
     idempotency::{KEY, assert_stored, first, replayed},
 };
 
@@ -65,7 +62,7 @@ async fn concurrent_repeats_without_documents_create_one_order() {
 async fn begin_request(app: &TestApp, head: &str) -> TcpStream {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
-        let mut stream = TcpStream::connect(app.address()).await.unwrap();
+        let mut stream = TcpStream::connect(app.address).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
         // An empty order gets 409 only while another request holds the key. If this probe itself
         // holds the key when the request begins, the request is rejected and must begin again.
@@ -81,13 +78,9 @@ async fn begin_request(app: &TestApp, head: &str) -> TcpStream {
 #[tokio::test(flavor = "multi_thread")]
 async fn json_request_in_progress_blocks_repeats() {
     let app = TestApp::start().await;
-    let body = order("F-1").to_string();
-    let headers = format!(
-        "Idempotency-Key: {KEY}\r\nConnection: close\r\n\
-         Content-Type: application/json\r\nContent-Length: {}\r\n",
-        body.len()
-    );
-    let stream = begin_request(&app, &app.head(CREATE, &headers)).await;
+    let request = app.raw_order("F-1", &format!("Idempotency-Key: {KEY}\r\nConnection: close\r\n"));
+    let (head, body) = request.split_at(request.len() - 100);
+    let stream = begin_request(&app, head).await;
     let rejected = app.create_under(KEY, &order("F-1")).await;
     assert_eq!(retry_after(&rejected), 1);
     problem(rejected, 409, "idempotency_in_flight").await;
@@ -106,17 +99,11 @@ async fn finish_request(mut stream: TcpStream, rest: &[u8]) -> String {
 
 /// Sends an upload without its last bytes. Returns the connection and these bytes.
 async fn begin_upload(app: &TestApp) -> (TcpStream, Vec<u8>) {
-    let mut body = raw_form_with_deed("F-1");
-    let headers = format!(
-        "Idempotency-Key: {KEY}\r\nConnection: close\r\n\
-         Content-Type: multipart/form-data; boundary=b\r\nContent-Length: {}\r\n",
-        body.len()
-    );
-    let head = app.head(CREATE_WITH_DOCUMENTS, &headers);
-    let rest = body.split_off(body.len() - 100);
-    let mut stream = TcpStream::connect(app.address()).await.unwrap();
-    stream.write_all(head.as_bytes()).await.unwrap();
-    stream.write_all(&body).await.unwrap();
+    let headers = format!("Idempotency-Key: {KEY}\r\nConnection: close\r\n");
+    let mut request = app.raw_order_with_deed("F-1", &headers);
+    let rest = request.split_off(request.len() - 100);
+    let mut stream = TcpStream::connect(app.address).await.unwrap();
+    stream.write_all(&request).await.unwrap();
     eventually(|| app.rows("idempotency_keys") == 1).await;
     (stream, rest)
 }
@@ -124,7 +111,7 @@ async fn begin_upload(app: &TestApp) -> (TcpStream, Vec<u8>) {
 /// Returns a claim of the key by another request.
 async fn other_claim(app: &TestApp) -> Claim {
     let client = app.storage().keys.list().await.unwrap()[0].client();
-    Claim { key: IdempotencyKey::new(client, KEY).unwrap(), token: ClaimToken([9; 16]) }
+    Claim { key: IdempotencyKey::new(client, false, KEY).unwrap(), token: ClaimToken([9; 16]) }
 }
 
 /// Returns the end of the current claim of the key.
@@ -184,10 +171,7 @@ async fn slow_repeat_is_replayed_after_retention_ends() {
     app.clock.advance(time::Duration::DAY - time::Duration::SECOND);
     let (stream, rest) = begin_upload(&app).await;
     // Bytes of the document show that the service has read the head.
-    eventually_async(async || {
-        !app.ops("/metrics").await.1.contains("notary_orders_spool_bytes 0\n")
-    })
-    .await;
+    eventually_async(async || app.metric("notary_orders_spool_bytes").await > 0).await;
     app.clock.advance(time::Duration::MINUTE);
     assert_eq!(finish_request(stream, &rest).await, body);
     assert_stored(&app, 1, 1);

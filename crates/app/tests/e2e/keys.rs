@@ -1,44 +1,27 @@
 //! API keys: the commands of operators and the requests of clients.
 
-use std::process::Output;
-
 use domain::{api_key::manage_keys::KeyTerms, order::OrderId};
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{
-        CREATE, CREATE_WITH_DOCUMENTS, TestApp, client, created, eventually, form_with_deed, order,
-        problem,
-    },
-    service_process::{ServiceProcess, notary_orders, output},
+    harness::{TestApp, created, eventually, form_with_deed, order, problem},
+    service_process::{ServiceProcess, error_of, fail, notary_orders, output, run, text},
     wiring::Wiring,
 };
 
-fn text(output: &Output) -> String {
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-/// Returns the error of a command that fails.
-fn error(output: &Output) -> String {
-    assert!(!output.status.success(), "{output:?}");
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
 /// Returns the key that a command prints. It prints nothing else, so that a script can use it.
-fn key(output: &Output) -> String {
-    let key = text(output);
-    assert_eq!(key.lines().count(), 1, "{key}");
-    key.trim().to_owned()
+fn key(printed: &str) -> String {
+    assert_eq!(printed.lines().count(), 1, "{printed}");
+    printed.trim().to_owned()
 }
 
 fn issue(wiring: &Wiring, flags: &[&str]) -> String {
-    key(&output(wiring, &[&["keys", "issue"], flags].concat()))
+    key(&run(wiring, &[&["keys", "issue"], flags].concat()))
 }
 
 /// Returns the lines of the list of keys, without the heading.
 fn listed(wiring: &Wiring) -> Vec<String> {
-    text(&output(wiring, &["keys", "list"])).lines().skip(1).map(str::to_owned).collect()
+    run(wiring, &["keys", "list"]).lines().skip(1).map(str::to_owned).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -49,30 +32,30 @@ async fn rotated_key_is_valid_for_grace_period() {
     let old = issue(&wiring, &[&["--name=title company"], &terms[..]].concat());
     let id = listed(&wiring).last().unwrap().split_whitespace().next().unwrap().to_owned();
     let rotated = output(&wiring, &["keys", "rotate", &id, "--grace-hours", "2"]);
-    let new = key(&rotated);
-    let note = String::from_utf8(rotated.stderr).unwrap();
+    let note = String::from_utf8(rotated.stderr.clone()).unwrap();
+    let new = key(&text(rotated));
     assert!(note.contains(&format!("the successor of key {id}, which is valid until ")), "{note}");
     for (at, key) in [&old, &new].into_iter().enumerate() {
-        created(service.post(key, &format!("F-{at}")).await).await;
+        created(service.as_key(key).order(&format!("F-{at}")).await).await;
     }
+    let new = service.as_key(&new);
     // The new key has the terms of the old one.
-    let limited = service.post(&new, "F-2").await;
+    let limited = new.order("F-2").await;
     assert_eq!(limited.headers()["ratelimit-policy"], r#""orders";q=9;w=2"#);
     let mut of_other_service = order("F-3");
     of_other_service["signingServiceId"] = 43.into();
-    let post = client().post(service.url(CREATE)).bearer_auth(&new);
-    problem(post.json(&of_other_service).send().await.unwrap(), 403, "forbidden").await;
+    problem(new.create(&of_other_service).await, 403, "forbidden").await;
 
-    let last = key(&output(&wiring, &["keys", "rotate", &id, "--grace-hours", "0"]));
+    let last = key(&run(&wiring, &["keys", "rotate", &id, "--grace-hours", "0"]));
     service.rejects_within_ten_seconds(&old).await;
-    created(service.post(&new, "F-5").await).await;
-    created(service.post(&last, "F-6").await).await;
+    created(new.order("F-5").await).await;
+    created(service.as_key(&last).order("F-6").await).await;
     // The old key had no expiry before its rotation, so the newest has none.
     let newest = listed(&wiring).pop().unwrap();
     assert_eq!(newest.split_whitespace().nth(4), Some("never"), "{newest}");
-    let expired = error(&output(&wiring, &["keys", "rotate", &id]));
+    let expired = fail(&wiring, &["keys", "rotate", &id]);
     assert!(expired.contains("is revoked or expired"), "{expired}");
-    let unknown = error(&output(&wiring, &["keys", "rotate", "999"]));
+    let unknown = fail(&wiring, &["keys", "rotate", "999"]);
     assert!(unknown.contains("there is no key 999"), "{unknown}");
 }
 
@@ -93,9 +76,9 @@ async fn key_is_issued_with_scopes_for_a_client() {
     issue(&wiring, &[&["--name=second", "--client=1"], &scopes[..]].concat());
     assert_eq!(newest_client_and_scopes(&wiring), ["1", "orders:read,webhooks:manage"]);
     // A rotation keeps both.
-    key(&output(&wiring, &["keys", "rotate", "2"]));
+    key(&run(&wiring, &["keys", "rotate", "2"]));
     assert_eq!(newest_client_and_scopes(&wiring), ["1", "orders:read,webhooks:manage"]);
-    let issue_wrongly = |flag| error(&output(&wiring, &["keys", "issue", "--name=wrong", flag]));
+    let issue_wrongly = |flag| fail(&wiring, &["keys", "issue", "--name=wrong", flag]);
     let unknown = issue_wrongly("--client=2");
     assert!(unknown.contains("there is no client 2"), "{unknown}");
     let unknown = issue_wrongly("--scope=orders:delete");
@@ -107,12 +90,12 @@ async fn key_is_issued_with_scopes_for_a_client() {
 async fn trail_names_the_operator_of_each_change() {
     let wiring = Wiring::new();
     let by = |user: &str, arguments: &[&str]| {
-        text(&notary_orders(&wiring, arguments).env("SUDO_USER", user).output().unwrap())
+        text(notary_orders(&wiring, arguments).env("SUDO_USER", user).output().unwrap())
     };
     by("jane", &["keys", "issue", "--name", "title company"]);
     by("rick", &["keys", "rotate", "1", "--grace-hours", "1"]);
     by("j\u{1b}[31mane\n", &["keys", "revoke", "1"]);
-    let trail = text(&output(&wiring, &["keys", "trail"]));
+    let trail = run(&wiring, &["keys", "trail"]);
     let lines: Vec<Vec<&str>> =
         trail.lines().skip(1).map(|line| line.split_whitespace().skip(1).collect()).collect();
     assert_eq!(
@@ -141,7 +124,7 @@ async fn list_shows_last_use_of_keys() {
     };
     let [before, _] = listed_keys();
     assert!(before.contains(UNUSED) && before.contains("5/s, 8"), "{before}");
-    created(service.post(&used, "F-1").await).await;
+    created(service.as_key(&used).order("F-1").await).await;
     eventually(|| !listed_keys()[0].contains(UNUSED)).await;
     let [_, unused] = listed_keys();
     assert!(unused.contains(UNUSED) && unused.contains("test"), "{unused}");
@@ -151,7 +134,7 @@ async fn list_shows_last_use_of_keys() {
 #[tokio::test(flavor = "multi_thread")]
 async fn last_use_before_stop_is_stored() {
     let app = TestApp::start().await;
-    created(app.create(&order("F-1")).await).await;
+    created(app.order("F-1").await).await;
     let (keys, used_at) = (app.storage().keys.clone(), domain::ports::Clock::now(&*app.clock));
     app.stop().await;
     assert_eq!(keys.list().await.unwrap()[0].last_used_at, Some(used_at));
@@ -166,9 +149,9 @@ async fn limit_needs_rate_and_burst() {
         "--documents-limit-per-second",
         "--documents-limit-burst",
     ] {
-        let rejected = error(&output(&wiring, &["keys", "issue", "--name", "x", flag, "5"]));
+        let rejected = fail(&wiring, &["keys", "issue", "--name", "x", flag, "5"]);
         assert!(rejected.contains("required"), "{flag}: {rejected}");
-        error(&output(&wiring, &["keys", "issue", "--name", "x", flag, "0"]));
+        fail(&wiring, &["keys", "issue", "--name", "x", flag, "0"]);
     }
 }
 
@@ -177,25 +160,19 @@ async fn test_key_creates_orders_without_mails() {
     let app = TestApp::start().await;
     let key = app.issue_key_on(KeyTerms { is_test: true, ..KeyTerms::default() }).await;
     assert!(key.starts_with("nok_test_"));
-    let post = |path| app.client.post(app.url(path)).bearer_auth(&key);
-    let record = created(post(CREATE).json(&order("F-1")).send().await.unwrap()).await;
-    let with_deed = post(CREATE_WITH_DOCUMENTS).multipart(form_with_deed("F-2"));
-    let documents = created(with_deed.send().await.unwrap()).await;
+    let test = app.as_key(&key);
+    let record = created(test.order("F-1").await).await;
+    let documents = created(test.create_with(form_with_deed("F-2")).await).await;
     assert_eq!(
         (&record["order_status"], &documents["documents_uploaded"]),
         (&"NEW".into(), &1.into())
     );
-    for (body, status, code) in
-        [(order("F-1"), 409, "duplicate_order"), (json!({}), 400, "validation_failed")]
-    {
-        problem(post(CREATE).json(&body).send().await.unwrap(), status, code).await;
-    }
+    problem(test.order("F-1").await, 409, "duplicate_order").await;
+    problem(test.create(&json!({})).await, 400, "validation_failed").await;
     // Test orders and real orders do not share file numbers.
-    let real = created(app.create(&order("F-1")).await).await;
-    assert_eq!(
-        real.as_object().unwrap().keys().collect::<Vec<_>>(),
-        record.as_object().unwrap().keys().collect::<Vec<_>>()
-    );
+    let real = created(app.order("F-1").await).await;
+    let members = |record: &Value| record.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(members(&real), members(&record));
     let is_test = async |record: &Value| {
         let id = OrderId(record["order_id"].as_i64().unwrap());
         app.stored_order(id).await.unwrap().is_test
@@ -204,14 +181,12 @@ async fn test_key_creates_orders_without_mails() {
     let mails = app.mails(1).await;
     assert!(mails[0].contains("F-1"));
     eventually(|| app.pending_mails() == 0).await;
-    let metrics = app.ops("/metrics").await.1;
-    for line in [
+    app.assert_metrics(&[
         r#"notary_orders_orders_created_total{operation="json"} 1"#,
         r#"notary_orders_test_orders_created_total{operation="json"} 1"#,
         r#"notary_orders_test_orders_created_total{operation="multipart"} 1"#,
-    ] {
-        assert!(metrics.lines().any(|found| found == line), "{line}\n\n{metrics}");
-    }
+    ])
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -219,7 +194,7 @@ async fn misleading_key_names_are_rejected() {
     let wiring = Wiring::new();
     let too_long = "x".repeat(101);
     for name in ["", " ", "two\nlines", "a\u{2028}b", "\u{202e}evil", "\u{200b}", &too_long] {
-        let rejected = error(&output(&wiring, &["keys", "issue", "--name", name]));
+        let rejected = fail(&wiring, &["keys", "issue", "--name", name]);
         assert!(rejected.contains("--name"), "{name:?}: {rejected}");
     }
     issue(&wiring, &["--name", &"é".repeat(100)]);
@@ -231,6 +206,6 @@ async fn unprinted_key_is_named_for_revocation() {
     let wiring = Wiring::new();
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let mut command = notary_orders(&wiring, &["keys", "issue", "--name", "lost"]);
-    let failed = error(&command.stdout(full).output().unwrap());
+    let failed = error_of(command.stdout(full).output().unwrap());
     assert!(failed.contains("key 1 was issued and could not be shown; revoke it"), "{failed}");
 }

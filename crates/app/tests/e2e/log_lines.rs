@@ -4,8 +4,8 @@ use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, RawAnswer, deed, form, order},
-    service_process::{ServiceProcess, issue_key, output},
+    harness::{CREATE, deed, form, order},
+    service_process::{ServiceProcess, issue_key, run},
     wiring::Wiring,
 };
 
@@ -23,20 +23,8 @@ const HOSTILE: [&str; 10] = [
     "%0d%0a%1b[31mforged",
 ];
 
-/// Sends a head that no client library would send. Any response is accepted.
-async fn send_raw(service: &ServiceProcess, head: &str, body: &[u8]) {
-    let request = [
-        format!("{head}Content-Length: {}\r\nConnection: close\r\n\r\n", body.len()).into_bytes(),
-        body.to_vec(),
-    ]
-    .concat();
-    let address = service.address.parse().unwrap();
-    tokio::task::spawn_blocking(move || RawAnswer::to(address, &request)).await.unwrap();
-}
-
-async fn send_everywhere(service: &ServiceProcess, key: &str, hostile: &str) {
-    let client = crate::harness::client();
-    let authorization = format!("Host: test\r\nAuthorization: Bearer {key}\r\n");
+async fn send_everywhere(service: &ServiceProcess, hostile: &str) {
+    let authorization = format!("Host: test\r\nAuthorization: Bearer {}\r\n", service.key);
     let one_line = hostile.replace(['\r', '\n'], "\u{c}");
     let mut order = order(hostile);
     for field in
@@ -45,14 +33,13 @@ async fn send_everywhere(service: &ServiceProcess, key: &str, hostile: &str) {
         order["signingDetailsFormData"][field] = json!(hostile);
     }
     order["signingContactsFormData"]["orderContactEmail"] = json!(format!("{hostile}@example.com"));
-    client.post(service.url(CREATE)).bearer_auth(key).json(&order).send().await.unwrap();
+    service.create(&order).await;
     let file_name = Part::bytes(deed()).file_name(one_line.clone());
     for form in [
         Form::new().percent_encode_noop().part("documents", file_name),
         form(&order).percent_encode_noop().text(one_line.clone(), hostile.to_owned()),
     ] {
-        let post = client.post(service.url(CREATE_WITH_DOCUMENTS)).bearer_auth(key);
-        post.multipart(form).send().await.unwrap();
+        service.create_with(form).await;
     }
     let path = hostile.replace([' ', '\r', '\n'], "%0A");
     for head in [
@@ -74,7 +61,8 @@ async fn send_everywhere(service: &ServiceProcess, key: &str, hostile: &str) {
         format!("POST {CREATE} HTTP/1.1\r\n{authorization}X-Folded: a\r\n {one_line}\r\n"),
         format!("{one_line}\r\n"),
     ] {
-        send_raw(service, &head, b"{}").await;
+        // Heads that no client library would send. Any response is accepted.
+        service.raw(head + "Content-Length: 2\r\nConnection: close\r\n\r\n{}").await;
     }
 }
 
@@ -89,14 +77,12 @@ fn assert_plain(log: &str) {
 }
 
 async fn log_in(format: &str) -> String {
+    let format = format!("--log-format={format}");
+    let flags = ["--log-level=trace", "--rate-per-second=0", &format];
     let wiring = Wiring::new();
-    let service = ServiceProcess::start(
-        &wiring,
-        &["--log-level=trace", "--rate-per-second=0", &format!("--log-format={format}")],
-    );
-    let key = issue_key(&wiring);
+    let service = ServiceProcess::keyed(&wiring, &flags);
     for hostile in HOSTILE {
-        send_everywhere(&service, &key, hostile).await;
+        send_everywhere(&service, hostile).await;
     }
     let log = service.stop_and_read_log();
     assert!(log.matches("answered").count() > 5 * HOSTILE.len(), "{log}");
@@ -107,26 +93,21 @@ async fn log_in(format: &str) -> String {
 async fn rejection_is_logged_with_problem_and_peer() {
     let wiring = Wiring::new();
     // Before the first start, which would add a key.
-    let (client, key) = (crate::harness::client(), issue_key(&wiring));
-    let bound = String::from_utf8(
-        output(&wiring, &["keys", "issue", "--name", "bound", "--signing-service", "7"]).stdout,
-    )
-    .unwrap();
-    let service = ServiceProcess::start(
-        &wiring,
-        &["--rate-per-second=1", "--rate-burst=3", "--trusted-proxies=127.0.0.1"],
-    );
-    let post =
-        |key: &str| client.post(service.url(CREATE)).bearer_auth(key.trim()).json(&order("F-1"));
+    let key = issue_key(&wiring);
+    let bound = run(&wiring, &["keys", "issue", "--name=bound", "--signing-service=7"]);
+    let flags = ["--rate-per-second=1", "--rate-burst=3", "--trusted-proxies=127.0.0.1"];
+    let service = ServiceProcess::start(&wiring, &flags).with_key(key);
+    let post = || service.order_on(CREATE, "F-1");
+    let client = crate::harness::client();
     let without_key = || client.post(service.url(CREATE)).header("x-forwarded-for", "203.0.113.9");
-    let invalid = client.post(service.url(CREATE)).bearer_auth(&key).json(&json!({}));
+    let unknown = service.as_key("nok_unknown").post(CREATE);
     for (request, status) in [
-        (post(&key), 201),
-        (post(&key), 409),
-        (invalid, 400),
-        (post(&key), 429),
-        (post(&bound), 403),
-        (post("nok_unknown").header("x-forwarded-for", "2001:db8::7"), 401),
+        (post(), 201),
+        (post(), 409),
+        (service.post(CREATE).json(&json!({})), 400),
+        (post(), 429),
+        (service.as_key(bound.trim()).order_on(CREATE, "F-1"), 403),
+        (unknown.header("x-forwarded-for", "2001:db8::7"), 401),
         (without_key(), 401),
         (without_key(), 401),
         (without_key(), 401),

@@ -5,12 +5,10 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use crate::{service_process::output, wiring::Wiring};
+use crate::{service_process::run, wiring::Wiring};
 
 fn printed(arguments: &[&str]) -> String {
-    let output = output(&Wiring::new(), arguments);
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    run(&Wiring::new(), arguments)
 }
 
 /// Returns the first words of a part of the help.
@@ -40,10 +38,8 @@ fn check(program: &str, arguments: &[&str], text: &str) -> Output {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), text).unwrap();
     let mut command = Command::new(program);
-    command.args(arguments).arg(file.path()).stdin(Stdio::null());
-    command
-        .output()
-        .unwrap_or_else(|error| panic!("{program}: {error}; scripts/test.sh installs it"))
+    let output = command.args(arguments).arg(file.path()).stdin(Stdio::null()).output();
+    output.unwrap_or_else(|error| panic!("{program}: {error}; scripts/test.sh installs it"))
 }
 
 #[test]

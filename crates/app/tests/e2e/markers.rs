@@ -91,93 +91,67 @@ impl MarkedOrder {
                 || schema["type"].as_array().is_some_and(|types| types.contains(&json!(name)))
         };
         let number = 1 + self.fields.len();
-        match ["boolean", "integer", "number", "string"].into_iter().find(|name| has_type(name)) {
-            Some("boolean") => self.planted(pointer, "boolean", json!(true), []),
-            Some("integer") => {
-                let id = 7_351_846_000_000_000_i64 + i64::try_from(number).unwrap();
-                self.planted(pointer, "integer", json!(id), [Marker::text(pointer, id.to_string())])
+        let kinds = ["boolean", "integer", "number", "string"];
+        let kind = kinds.into_iter().find(|kind| has_type(kind));
+        let kind = kind.unwrap_or_else(|| panic!("define a marker for {pointer}: {schema}"));
+        let (value, markers) = match kind {
+            "boolean" => (json!(true), Vec::new()),
+            "integer" => {
+                let id = 7_351_846_000_000_000 + number;
+                (json!(id), vec![Marker::text(pointer, id.to_string())])
             }
-            Some("number") => {
-                let dollars = 7_351_800 + number;
-                self.planted(
-                    pointer,
-                    "number",
-                    json!(f64::from(u32::try_from(dollars).unwrap()) + 0.25),
-                    [Marker::text(pointer, dollars.to_string())],
-                )
+            "number" => {
+                let dollars = u32::try_from(7_351_800 + number).unwrap();
+                let amount = f64::from(dollars) + 0.25;
+                (json!(amount), vec![Marker::text(pointer, dollars.to_string())])
             }
-            Some("string") => self.string(schema, pointer, number),
-            _ => panic!("define a marker for {pointer}: {schema}"),
-        }
-    }
-
-    fn string(&mut self, schema: &Value, pointer: &str, number: usize) -> Value {
-        let example =
-            schema["example"].as_str().unwrap_or_else(|| panic!("{pointer} has no example"));
-        if let Some(values) = schema["enum"].as_array() {
-            // The possible values are public.
-            return self.planted(pointer, "string", values[0].clone(), []);
-        }
-        let free = schema["maxLength"].is_u64();
-        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        let (value, needles) = match example {
-            _ if example.contains('@') => {
-                let (user, home) = (format!("mk{number}zq"), format!("home{number}zq"));
-                (
-                    format!("{user}@{home}.example.com"),
-                    vec![Marker::text(pointer, user), Marker::text(pointer, home)],
-                )
-            }
-            _ if pointer.to_lowercase().ends_with("phone") => {
-                let tail = format!("735 {}", 1_000 + number);
-                (format!("+1 918 {tail}"), vec![Marker::text(pointer, tail)])
-            }
-            _ if example.ends_with('Z') && example.contains('T') => {
-                let instant = format!("2087-03-29T{:02}:47:00Z", number % 24);
-                (instant.clone(), vec![Marker::text(pointer, &instant[..16])])
-            }
-            _ if schema["format"] == "date" => {
-                ("2087-03-29".to_owned(), vec![Marker::text(pointer, "2087-03-29")])
-            }
-            _ if pointer.ends_with("/timeZoneId") => {
-                ("Pacific/Chatham".to_owned(), vec![Marker::text(pointer, "chatham")])
-            }
-            _ if !free
-                && example.len() == 5
-                && digits(&example.replace(':', ""))
-                && example.contains(':') =>
-            {
-                let time = format!(
-                    "{:02}:47",
-                    number % 12 + if pointer.ends_with("endTime") { 12 } else { 0 }
-                );
-                (time.clone(), vec![Marker::word(pointer, time)])
-            }
-            _ if !free && example.len() == 5 && digits(example) => (
-                format!("{}", 79_000 + number),
-                vec![Marker::word(pointer, (79_000 + number).to_string())],
-            ),
-            _ if !free && example.len() == 2 => {
-                ("QZ".to_owned(), vec![Marker::word(pointer, "qz")])
-            }
-            _ if free => (
-                format!("Mk{number}zq Planted"),
-                vec![Marker::text(pointer, format!("mk{number}zq"))],
-            ),
-            _ => panic!("define a marker for {pointer}: {schema}"),
+            _ => text(schema, pointer, number),
         };
-        self.planted(pointer, "string", json!(value), needles)
-    }
-
-    fn planted(
-        &mut self,
-        pointer: &str,
-        kind: &'static str,
-        value: Value,
-        markers: impl IntoIterator<Item = Marker>,
-    ) -> Value {
         self.fields.push((pointer.to_owned(), kind));
         self.markers.extend(markers);
         value
     }
+}
+
+/// Returns a valid text for a field, and its markers.
+fn text(schema: &Value, pointer: &str, number: usize) -> (Value, Vec<Marker>) {
+    if let Some(values) = schema["enum"].as_array() {
+        // The possible values are public.
+        return (values[0].clone(), Vec::new());
+    }
+    let example = schema["example"].as_str().unwrap_or_else(|| panic!("{pointer} has no example"));
+    let is_free = schema["maxLength"].is_u64();
+    let whole = |text: String| (text.clone(), vec![Marker::text(pointer, text)]);
+    let word = |text: String| (text.clone(), vec![Marker::word(pointer, text)]);
+    let (value, markers) = match example {
+        _ if example.contains('@') => {
+            let parts = [format!("mk{number}zq"), format!("home{number}zq")];
+            let address = format!("{}.example.com", parts.join("@"));
+            (address, parts.map(|part| Marker::text(pointer, part)).into())
+        }
+        _ if pointer.to_lowercase().ends_with("phone") => {
+            let tail = format!("735 {}", 1_000 + number);
+            (format!("+1 918 {tail}"), vec![Marker::text(pointer, tail)])
+        }
+        _ if example.ends_with('Z') && example.contains('T') => {
+            let minute = format!("2087-03-29T{:02}:47", number % 24);
+            (format!("{minute}:00Z"), vec![Marker::text(pointer, minute)])
+        }
+        _ if schema["format"] == "date" => whole("2087-03-29".to_owned()),
+        _ if pointer.ends_with("/timeZoneId") => {
+            ("Pacific/Chatham".to_owned(), vec![Marker::text(pointer, "chatham")])
+        }
+        _ if is_free => {
+            let marker = format!("Mk{number}zq");
+            (format!("{marker} Planted"), vec![Marker::text(pointer, marker)])
+        }
+        _ if example.len() == 5 && example.contains(':') => {
+            let noon = if pointer.ends_with("endTime") { 12 } else { 0 };
+            word(format!("{:02}:47", number % 12 + noon))
+        }
+        _ if example.len() == 5 => word((79_000 + number).to_string()),
+        _ if example.len() == 2 => word("QZ".to_owned()),
+        _ => panic!("define a marker for {pointer}: {schema}"),
+    };
+    (json!(value), markers)
 }

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use test_servers::tools;
 
 use crate::{
-    harness::{client, order},
-    service_process::{ServiceProcess, issue_key},
+    harness::{created, order},
+    service_process::{ServiceProcess, issue_key, text},
     wiring::Wiring,
 };
 
@@ -132,22 +132,46 @@ async fn metrics() -> String {
     let scan = ["--scan-url=unix:///no/scanner", "--scan-required=false"];
     let traces = "export OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:9";
     let server = ServiceProcess::start_after(&wiring, traces, &scan);
-    let key = issue_key(&wiring);
-    assert_eq!(server.post(&key, "F-1").await.status(), 201);
-    assert_eq!(server.post(&key, "F-1").await.status(), 409);
-    assert_eq!(server.post_with_deed(&key, "F-2").await.status(), 201);
+    let server = server.with_key(issue_key(&wiring));
+    for status in [201, 409] {
+        assert_eq!(server.order("F-1").await.status(), status);
+    }
+    created(server.order_with_deed("F-2").await).await;
     let mut wrong_time = order("F-3");
-    wrong_time["signingDetailsFormData"]["signingTimeType"] = json!("at");
-    wrong_time["signingDetailsFormData"]["specificTime"] = json!("14:30");
     wrong_time["utcTimeDate"] = json!("2026-12-01T14:30:00Z");
-    let post = client().post(server.url("/api/order/create")).bearer_auth(&key);
-    assert_eq!(post.json(&wrong_time).send().await.unwrap().status(), 201);
-    let get = client().get(server.url("/api/order/1")).bearer_auth(&key);
-    assert_eq!(get.send().await.unwrap().status(), 200);
-    assert_eq!(server.ops("/readyz").await.0, 200);
+    created(server.create(&wrong_time).await).await;
+    server.read("/api/order/1").await;
+    assert_eq!(server.readiness().await.0, 200);
     let (status, text) = server.ops("/metrics").await;
     assert_eq!(status, 200);
     text + &crate::tls::metrics().await
+}
+
+/// Replaces what differs from line to line.
+fn pattern(line: &str) -> Value {
+    let mut event: Value = serde_json::from_str(line).unwrap();
+    for (pointer, is_valid) in [
+        ("/timestamp", Value::is_string as fn(&Value) -> bool),
+        ("/milliseconds", Value::is_f64),
+        ("/span/request_id", Value::is_string),
+    ] {
+        let value = event.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}: {line}"));
+        assert!(is_valid(value), "{pointer}: {line}");
+        *value = Value::Null;
+    }
+    event
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documented_line_of_the_log_is_written() {
+    let guide = guide();
+    let documented = guide.lines().find(|line| line.starts_with(r#"{"timestamp""#)).unwrap();
+    let wiring = Wiring::new();
+    let server = ServiceProcess::keyed(&wiring, &["--log-format=json"]);
+    created(server.order("F-1").await).await;
+    let log = server.stop_and_read_log();
+    let written = log.lines().find(|line| line.contains(r#""order created""#)).unwrap();
+    assert_eq!(pattern(written), pattern(documented));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -205,14 +229,13 @@ async fn documentation_has_exported_metrics_and_no_others() {
 
 #[test]
 fn alerts_fire_and_stay_silent_as_tested() {
-    let mut promtool = Command::new(tools::promtool());
-    let tests = packaging("prometheus/notary-orders.test.yml");
-    let tested = promtool.args(["test", "rules"]).arg(tests).output().unwrap();
-    assert!(tested.status.success(), "{tested:?}");
-    let mut promtool = Command::new(tools::promtool());
-    let example = packaging("prometheus/prometheus.yml");
-    let checked = promtool.args(["check", "config"]).arg(example).output().unwrap();
-    assert!(checked.status.success(), "{checked:?}");
+    for (command, file) in
+        [(["test", "rules"], "notary-orders.test.yml"), (["check", "config"], "prometheus.yml")]
+    {
+        let mut promtool = Command::new(tools::promtool());
+        let file = packaging("prometheus").join(file);
+        text(promtool.args(command).arg(file).output().unwrap());
+    }
 }
 
 #[test]

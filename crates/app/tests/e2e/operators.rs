@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use contract_tests::fakes::ManualClock;
 use reqwest::{Method, StatusCode};
-use serde_json::{Value, json};
+use serde_json::json;
 use time::Duration;
 
 use crate::{
-    harness::{CREATE, TestApp, created, deed, eventually_async, form_with_deed, order, problem},
+    harness::{CREATE, TestApp, created, deed, eventually_async, problem},
     wiring::Wiring,
 };
 
@@ -16,9 +16,8 @@ use crate::{
 async fn running_service_is_alive_and_ready() {
     let app = TestApp::start().await;
     assert_eq!(app.ops("/healthz").await, (StatusCode::OK, "ok\n".to_owned()));
-    let (status, body) = app.ops("/readyz").await;
+    let (status, body) = app.readiness().await;
     assert_eq!(status, 200);
-    let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(
         body,
         json!({ "status": "ready", "database": "ok", "documents": "ok", "mail": "ok" })
@@ -30,9 +29,8 @@ async fn running_service_is_alive_and_ready() {
 async fn unavailable_document_store_is_unready() {
     let app = TestApp::start().await;
     app.wiring.break_documents();
-    let (status, body) = app.ops("/readyz").await;
+    let (status, body) = app.readiness().await;
     assert_eq!(status, 503);
-    let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((&body["database"], &body["documents"]), (&"ok".into(), &"unavailable".into()));
     assert_eq!(app.ops("/healthz").await.0, 200);
 }
@@ -41,32 +39,29 @@ async fn unavailable_document_store_is_unready() {
 async fn unavailable_database_is_unready() {
     let app = TestApp::start().await;
     app.wiring.break_database();
-    let (status, body) = app.ops("/readyz").await;
+    let (status, body) = app.readiness().await;
     assert_eq!(status, 503);
-    let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((&body["database"], &body["documents"]), (&"unavailable".into(), &"ok".into()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_count_requests_orders_and_mails() {
     let app = TestApp::start().await;
-    created(app.create(&order("F-1")).await).await;
-    created(app.create_with(form_with_deed("F-2")).await).await;
-    problem(app.create(&order("F-1")).await, 409, "duplicate_order").await;
-    app.client.get(app.url("/nowhere/42")).send().await.unwrap();
+    created(app.order("F-1").await).await;
+    created(app.order_with_deed("F-2").await).await;
+    problem(app.order("F-1").await, 409, "duplicate_order").await;
+    app.get("/nowhere/42").await;
     let unknown_method = Method::from_bytes(b"BREW").unwrap();
     app.client.request(unknown_method, app.url(CREATE)).send().await.unwrap();
     app.mails(2).await;
     // They are counted after their outcomes are stored.
-    let delivered = r#"notary_orders_mails_total{outcome="delivered"} 2"#;
-    eventually_async(async || app.ops("/metrics").await.1.contains(delivered)).await;
-    let (status, metrics) = app.ops("/metrics").await;
-    assert_eq!(status, 200);
+    let delivered = r#"notary_orders_mails_total{outcome="delivered"}"#;
+    eventually_async(async || app.metric(delivered).await == 2).await;
     let requests = |method, route, status| {
         let labels = format!(r#"method="{method}",route="{route}",status="{status}""#);
         format!("notary_orders_http_requests_total{{{labels}}} 1")
     };
-    for line in [
+    app.assert_metrics(&[
         &requests("POST", "/api/order/create", 201),
         &requests("POST", "/api/order/create", 409),
         &requests("GET", "unmatched", 404),
@@ -82,13 +77,12 @@ async fn metrics_count_requests_orders_and_mails() {
         "notary_orders_follow_ups_pending 0",
         "notary_orders_follow_ups_buried 0",
         "notary_orders_follow_up_oldest_age_seconds 0",
-        delivered,
         r#"notary_orders_http_problems_total{code="duplicate_order"} 1"#,
         r#"notary_orders_http_problems_total{code="not_found"} 1"#,
         &format!(r#"notary_orders_build_info{{version="{}"}} 1"#, env!("CARGO_PKG_VERSION")),
-    ] {
-        assert!(metrics.lines().any(|found| found == line), "{line}\n\n{metrics}");
-    }
+    ])
+    .await;
+    let (_, metrics) = app.ops("/metrics").await;
     for name in [
         "process_resident_memory_bytes",
         "notary_orders_data_free_bytes",
@@ -110,7 +104,7 @@ async fn metrics_count_requests_orders_and_mails() {
 async fn metrics_report_readiness_for_a_minute() {
     let clock = Arc::new(ManualClock::default());
     let app = TestApp::start_on(Wiring::new(), Arc::clone(&clock), &[], None).await;
-    created(app.create(&order("F-1")).await).await;
+    created(app.order("F-1").await).await;
     let of = |dependency, value| {
         format!("notary_orders_dependency_available{{dependency=\"{dependency}\"}} {value}\n")
     };

@@ -8,7 +8,7 @@ use crate::harness::{TestApp, created, order, problem};
 #[tokio::test(flavor = "multi_thread")]
 async fn response_is_exactly_the_order_record() {
     let app = TestApp::start().await;
-    let response = app.create(&order("F-1")).await;
+    let response = app.order("F-1").await;
     assert_eq!(response.headers()["content-type"], "application/json");
     assert!(response.headers().contains_key("x-request-id"));
     let record = created(response).await;
@@ -70,41 +70,38 @@ async fn wrong_utc_datetime_is_counted() {
     let mut order = order("F-1");
     order["utcTimeDate"] = json!("2026-12-01T14:30:00Z");
     created(app.create(&order).await).await;
-    let (_, metrics) = app.ops("/metrics").await;
-    assert!(
-        metrics.contains(r#"notary_orders_utc_disagreements_total{field="utcTimeDate"} 1"#),
-        "{metrics}"
-    );
+    let counted = r#"notary_orders_utc_disagreements_total{field="utcTimeDate"} 1"#;
+    app.assert_metrics(&[counted]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn duplicate_inside_window_is_rejected() {
     let app = TestApp::start().await;
-    created(app.create(&order("F-1")).await).await;
+    created(app.order("F-1").await).await;
     app.clock.advance(Duration::milliseconds(17_500));
-    let rejected = app.create(&order(" F-1 ")).await;
+    let rejected = app.order(" F-1 ").await;
     assert_eq!(rejected.headers()["retry-after"], "43");
     problem(rejected, 409, "duplicate_order").await;
-    created(app.create(&order("f-1")).await).await;
+    created(app.order("f-1").await).await;
     app.clock.advance(Duration::milliseconds(42_499));
-    problem(app.create(&order("F-1")).await, 409, "duplicate_order").await;
+    problem(app.order("F-1").await, 409, "duplicate_order").await;
     app.clock.advance(Duration::MILLISECOND);
-    created(app.create(&order("F-1")).await).await;
-    problem(app.create(&order("F-1")).await, 409, "duplicate_order").await;
+    created(app.order("F-1").await).await;
+    problem(app.order("F-1").await, 409, "duplicate_order").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn window_is_a_setting() {
     let app = TestApp::start_with(&["--duplicate-window-secs=5"]).await;
-    created(app.create(&order("F-1")).await).await;
+    created(app.order("F-1").await).await;
     app.clock.advance(Duration::seconds(5));
-    created(app.create(&order("F-1")).await).await;
+    created(app.order("F-1").await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn base_path_precedes_every_path() {
     let app = TestApp::start_with(&["--base-path=/signing/v1/"]).await;
-    problem(app.create(&order("F-1")).await, 404, "not_found").await;
-    created(app.post("/signing/v1/api/order/create").json(&order("F-1")).send().await.unwrap())
-        .await;
+    problem(app.order("F-1").await, 404, "not_found").await;
+    let request = app.post("/signing/v1/api/order/create").json(&order("F-1"));
+    created(request.send().await.unwrap()).await;
 }

@@ -4,28 +4,21 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use domain::ports::Clock as _;
 use operator::Machine;
-use reqwest::multipart::Form;
 use serde_json::{Value, json};
 use time::Duration;
 
 use crate::{
-    harness::{TestApp, created, deed, eventually, file, form, form_with_deed, order, problem},
-    service_process::output,
+    harness::{TestApp, created, deed, eventually, form, order, problem, with_documents},
+    service_process,
     wiring::Wiring,
 };
 
-/// Runs a command that succeeds, and returns its output.
 fn run(wiring: &Wiring, arguments: &[&str]) -> String {
-    let done = output(wiring, &[&["orders"], arguments].concat());
-    assert!(done.status.success(), "{done:?}");
-    String::from_utf8(done.stdout).unwrap()
+    service_process::run(wiring, &[&["orders"], arguments].concat())
 }
 
-/// Runs a command that fails, and returns its error.
 fn fail(wiring: &Wiring, arguments: &[&str]) -> String {
-    let failed = output(wiring, &[&["orders"], arguments].concat());
-    assert!(!failed.status.success(), "{failed:?}");
-    String::from_utf8(failed.stderr).unwrap()
+    service_process::fail(wiring, &[&["orders"], arguments].concat())
 }
 
 /// Returns the identifiers of the listed orders.
@@ -35,11 +28,6 @@ fn listed(wiring: &Wiring, filters: &[&str]) -> Vec<i64> {
     lines.map(|line| line.split_whitespace().next().unwrap().parse().unwrap()).collect()
 }
 
-fn form_with_two_deeds(order: &Value) -> Form {
-    let deed = || file("deed.pdf", deed());
-    form(order).part("documents", deed()).part("documents", deed())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn operator_finds_orders_of_all_clients() {
     let app = TestApp::start().await;
@@ -47,8 +35,7 @@ async fn operator_finds_orders_of_all_clients() {
     let mut second = order("F-2");
     second["signingDetailsFormData"]["coSignerEmail"] = json!("John.Roe@Example.com");
     for (key, order) in [(&app.key, order("F-1")), (&other, second), (&other, order("F-3"))] {
-        let request = app.client.post(app.url("/api/order/create")).bearer_auth(key);
-        created(request.json(&order).send().await.unwrap()).await;
+        created(app.as_key(key).create(&order).await).await;
     }
     let ids = |filters: &[&str]| listed(&app.wiring, filters);
     assert_eq!(ids(&[]), [3, 2, 1]);
@@ -67,20 +54,20 @@ async fn operator_finds_orders_of_all_clients() {
 #[tokio::test(flavor = "multi_thread")]
 async fn operator_sees_an_order_as_its_client_does() {
     let app = TestApp::start().await;
-    created(app.create_with(form_with_deed("F-1")).await).await;
+    created(app.order_with_deed("F-1").await).await;
     let mut shown: Value = serde_json::from_str(&run(&app.wiring, &["show", "1"])).unwrap();
     let members = shown.as_object_mut().unwrap();
     let added = ["client_id", "api_key_id", "is_test"].map(|name| members.remove(name).unwrap());
     assert_eq!(added, [json!(1), json!(1), json!(false)]);
-    let read = app.client.get(app.url("/api/order/1")).bearer_auth(&app.key).send().await.unwrap();
-    assert_eq!(shown, read.json::<Value>().await.unwrap());
+    assert_eq!(shown, app.read("/api/order/1").await);
     assert!(fail(&app.wiring, &["show", "2"]).contains("there is no order 2"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn order_is_exported_with_its_documents() {
     let app = TestApp::start().await;
-    created(app.create_with(form_with_two_deeds(&order("F-1"))).await).await;
+    let form = with_documents(form(&order("F-1")), 2, &deed());
+    created(app.create_with(form).await).await;
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("new");
     let export = ["export", "1", "--to", folder.to_str().unwrap()];
@@ -90,13 +77,13 @@ async fn order_is_exported_with_its_documents() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort_unstable();
-    assert_eq!(names, ["00-deed.pdf", "01-deed.pdf", "order.json"]);
+    assert_eq!(names, ["00-0.pdf", "01-1.pdf", "order.json"]);
     for name in &names {
         let mode = fs::metadata(folder.join(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
     assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
-    assert_eq!(fs::read(folder.join("01-deed.pdf")).unwrap(), deed());
+    assert_eq!(fs::read(folder.join("01-1.pdf")).unwrap(), deed());
     let exported = fs::read_to_string(folder.join("order.json")).unwrap();
     assert_eq!(exported, run(&app.wiring, &["show", "1"]));
     assert!(fail(&app.wiring, &export).contains("is not empty"));
@@ -105,7 +92,7 @@ async fn order_is_exported_with_its_documents() {
 #[tokio::test(flavor = "multi_thread")]
 async fn export_without_all_documents_has_no_record() {
     let app = TestApp::start().await;
-    created(app.create_with(form_with_deed("F-1")).await).await;
+    created(app.order_with_deed("F-1").await).await;
     app.wiring.remove_objects();
     let folder = tempfile::tempdir().unwrap();
     let error = fail(&app.wiring, &["export", "1", "--to", folder.path().to_str().unwrap()]);
@@ -116,7 +103,7 @@ async fn export_without_all_documents_has_no_record() {
 #[tokio::test(flavor = "multi_thread")]
 async fn erasure_needs_confirmation_and_is_final() {
     let app = TestApp::start().await;
-    created(app.create_with(form_with_deed("F-1")).await).await;
+    created(app.order_with_deed("F-1").await).await;
     app.mails(1).await;
     let error = fail(&app.wiring, &["erase", "1"]);
     assert!(error.contains("would erase order 1 with 1 documents"), "{error}");
@@ -130,10 +117,9 @@ async fn erasure_needs_confirmation_and_is_final() {
     assert!(fail(&app.wiring, &["show", "1"]).contains("order 1 was erased"));
     assert!(run(&app.wiring, &["erase", "1", "--yes"]).starts_with("erased: 0 orders"));
     assert!(fail(&app.wiring, &["erase", "2", "--yes"]).contains("there is no order 2"));
-    let read = app.client.get(app.url("/api/order/1")).bearer_auth(&app.key).send().await.unwrap();
-    problem(read, 410, "erased").await;
+    problem(app.get("/api/order/1").await, 410, "erased").await;
     // The file number is free at once.
-    created(app.create(&order("F-1")).await).await;
+    created(app.order("F-1").await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,13 +128,13 @@ async fn erasure_by_age_spares_newer_orders() {
     // The command has the clock of the system.
     app.clock.advance(Machine::default().clock.now() - app.clock.now() - Duration::days(31));
     for number in 0..102 {
-        created(app.create(&order(&format!("OLD-{number}"))).await).await;
+        created(app.order(&format!("OLD-{number}")).await).await;
     }
-    created(app.create_with(form_with_deed("OLD")).await).await;
+    created(app.order_with_deed("OLD").await).await;
     // The advance would end the leases of mails in progress, which would be sent twice.
     eventually(|| app.wiring.pending_mails() == 0).await;
     app.clock.advance(Duration::days(2));
-    let recent = created(app.create_with(form_with_deed("NEW")).await).await;
+    let recent = created(app.order_with_deed("NEW").await).await;
     app.mails(104).await;
     let error = fail(&app.wiring, &["erase", "--older-than=30"]);
     assert!(error.contains("would erase 103 orders created before "), "{error}");

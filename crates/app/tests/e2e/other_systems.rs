@@ -13,7 +13,7 @@ async fn other_system_changes_status_and_notary() {
     assert!(record["notary_id"].is_null());
     let assign = |status: &str| {
         let statement = format!("UPDATE orders SET status = '{status}', notary_id = 7");
-        app.wiring.sql_program().arg(statement).output().unwrap()
+        app.wiring.execute(&statement)
     };
     let assigned = assign("ASSIGNED");
     assert!(assigned.status.success(), "{assigned:?}");
@@ -24,8 +24,8 @@ async fn other_system_changes_status_and_notary() {
     let replayed = request().send().await.unwrap();
     assert_eq!(replayed.headers()["idempotency-replayed"], "true");
     assert_eq!(created(replayed).await, record);
-    problem(app.create(&order("F-1")).await, 409, "duplicate_order").await;
-    created(app.create(&order("F-2")).await).await;
+    problem(app.order("F-1").await, 409, "duplicate_order").await;
+    created(app.order("F-2").await).await;
 
     let longest = "x".repeat(50);
     assert!(assign(&longest).status.success());

@@ -5,14 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use reqwest::{Client, Response, StatusCode, multipart::Form};
+use reqwest::{Response, StatusCode};
 use test_servers::postgres::Stop;
 
 use crate::{
     drain::half_a_request,
     harness::{
-        CREATE, CREATE_WITH_DOCUMENTS, assert_unavailable, client, created, deed, eventually,
-        eventually_async, file, form, form_with_deed, order,
+        CREATE_WITH_DOCUMENTS, assert_unavailable, created, deed, eventually, eventually_async,
+        form, form_with_deed, order, with_documents,
     },
     service_process::{ServiceProcess, issue_key},
     wiring::Wiring,
@@ -21,48 +21,25 @@ use crate::{
 /// The service creates orders again this soon after its dependency is back.
 const RESUMED: Duration = Duration::from_secs(5);
 
-struct Service {
-    process: ServiceProcess,
-    key: String,
-    client: Client,
+fn start(wiring: &Wiring) -> ServiceProcess {
+    ServiceProcess::keyed(wiring, &["--rate-per-second=0"])
 }
 
-impl Service {
-    fn start(wiring: &Wiring) -> Self {
-        Self {
-            process: ServiceProcess::start(wiring, &["--rate-per-second=0"]),
-            key: issue_key(wiring),
-            client: client(),
-        }
+async fn assert_unready(service: &ServiceProcess, dependency: &str) {
+    let (status, body) = service.readiness().await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    for name in ["database", "documents"] {
+        assert_eq!(body[name] == "ok", name != dependency, "{body}");
     }
+}
 
-    async fn create(&self, file_number: &str) -> Response {
-        self.client
-            .post(self.process.url(CREATE))
-            .bearer_auth(&self.key)
-            .json(&order(file_number))
-            .send()
-            .await
-            .unwrap()
-    }
+/// Stops the bucket, or makes it silent.
+fn break_bucket(wiring: &Wiring, is_silent: bool) {
+    if is_silent { wiring.silence_documents() } else { wiring.break_documents() }
+}
 
-    async fn create_with(&self, form: Form) -> Response {
-        self.client
-            .post(self.process.url(CREATE_WITH_DOCUMENTS))
-            .bearer_auth(&self.key)
-            .multipart(form)
-            .send()
-            .await
-            .unwrap()
-    }
-
-    async fn assert_unready(&self, dependency: &str) {
-        let (status, body) = self.process.readiness().await;
-        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-        for name in ["database", "documents"] {
-            assert_eq!(body[name] == "ok", name != dependency, "{body}");
-        }
-    }
+fn mend_bucket(wiring: &Wiring, is_silent: bool) {
+    if is_silent { wiring.documents_go_on() } else { wiring.mend_documents() }
 }
 
 /// Repeats a request until it creates an order.
@@ -80,8 +57,8 @@ async fn assert_resumes(attempt: impl AsyncFn(usize) -> Response) {
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_are_unavailable_while_postgresql_is_down() {
     let wiring = Wiring::with_a_database_server();
-    let service = Service::start(&wiring);
-    created(service.create("F-0").await).await;
+    let service = start(&wiring);
+    created(service.order("F-0").await).await;
     let server = wiring.database_server();
     for is_silent in [false, true] {
         if is_silent {
@@ -91,62 +68,50 @@ async fn orders_are_unavailable_while_postgresql_is_down() {
         }
         for at in 0..3 {
             let began = Instant::now();
-            assert_unavailable(began, service.create(&format!("F-{is_silent}-{at}")).await).await;
+            assert_unavailable(began, service.order(&format!("F-{is_silent}-{at}")).await).await;
         }
         let began = Instant::now();
-        assert_unavailable(began, service.create_with(form_with_deed("F-1")).await).await;
-        service.assert_unready("database").await;
+        assert_unavailable(began, service.order_with_deed("F-1").await).await;
+        assert_unready(&service, "database").await;
         if is_silent {
             server.thaw();
         } else {
             server.resume_after_stop();
         }
-        assert_resumes(async |at| service.create(&format!("F-after-{is_silent}-{at}")).await).await;
-        assert_eq!(service.process.readiness().await.0, StatusCode::OK);
+        assert_resumes(async |at| service.order(&format!("F-after-{is_silent}-{at}")).await).await;
+        assert_eq!(service.readiness().await.0, StatusCode::OK);
     }
     // An order whose outcome was unknown exists with its delivery, or not at all.
     eventually(|| wiring.pending_mails() == 0).await;
-    assert_eq!(i64::try_from(wiring.mails().len()).unwrap(), wiring.rows("orders"));
-    service.process.stop("-TERM");
+    assert_eq!(wiring.mails().len(), wiring.rows("orders"));
+    service.stop("-TERM");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn json_orders_succeed_while_bucket_is_down() {
     let wiring = Wiring::new();
-    let service = Service::start(&wiring);
-    let twenty = |number: &str| {
-        (0..20).fold(form(&order(number)), |form, at| {
-            form.part("documents", file(&format!("{at}.pdf"), deed()))
-        })
-    };
+    let service = start(&wiring);
+    let twenty = |number: &str| with_documents(form(&order(number)), 20, &deed());
     for is_silent in [false, true] {
-        if is_silent {
-            wiring.silence_documents();
-        } else {
-            wiring.break_documents();
-        }
+        break_bucket(&wiring, is_silent);
         for (at, form) in
             [form_with_deed("F-1"), twenty("F-2"), twenty("F-3")].into_iter().enumerate()
         {
             let began = Instant::now();
             assert_unavailable(began, service.create_with(form).await).await;
-            created(service.create(&format!("F-{is_silent}-{at}")).await).await;
+            created(service.order(&format!("F-{is_silent}-{at}")).await).await;
         }
-        service.assert_unready("documents").await;
+        assert_unready(&service, "documents").await;
         let stored = "SELECT count(*) FROM documents JOIN orders ON orders.id = order_id \
              WHERE file_number IN ('F-1', 'F-2', 'F-3')";
         assert_eq!(wiring.query(stored), "0");
 
-        if is_silent {
-            wiring.documents_go_on();
-        } else {
-            wiring.mend_documents();
-        }
+        mend_bucket(&wiring, is_silent);
         assert_resumes(async |at| {
             service.create_with(twenty(&format!("F-after-{is_silent}-{at}"))).await
         })
         .await;
-        assert_eq!(service.process.readiness().await.0, StatusCode::OK);
+        assert_eq!(service.readiness().await.0, StatusCode::OK);
     }
     assert_eq!((wiring.rows("orders"), wiring.rows("documents")), (8, 40));
     let objects = wiring.objects();
@@ -156,13 +121,13 @@ async fn json_orders_succeed_while_bucket_is_down() {
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_succeed_while_relay_is_down() {
     let wiring = Wiring::new();
-    let service = Service::start(&wiring);
+    let service = start(&wiring);
     wiring.break_mail();
     for at in 0..20 {
-        created(service.create(&format!("F-{at}")).await).await;
+        created(service.order(&format!("F-{at}")).await).await;
     }
-    created(service.create_with(form_with_deed("F-20")).await).await;
-    assert_eq!(service.process.readiness().await.0, StatusCode::OK);
+    created(service.order_with_deed("F-20").await).await;
+    assert_eq!(service.readiness().await.0, StatusCode::OK);
     // A relay that is down gets a mail a second.
     let attempted = "SELECT count(*) > 2 FROM deliveries WHERE last_error IS NOT NULL";
     eventually(|| wiring.query(attempted) == "t").await;
@@ -177,16 +142,16 @@ async fn orders_succeed_while_relay_is_down() {
 async fn service_starts_while_relay_is_down() {
     let wiring = Wiring::new();
     wiring.break_mail();
-    let service = Service::start(&wiring);
-    created(service.create("F-1").await).await;
-    created(service.create_with(form_with_deed("F-2")).await).await;
-    let (status, body) = service.process.readiness().await;
+    let service = start(&wiring);
+    created(service.order("F-1").await).await;
+    created(service.order_with_deed("F-2").await).await;
+    let (status, body) = service.readiness().await;
     assert_eq!((status, &body["mail"]), (StatusCode::OK, &"unavailable".into()), "{body}");
 
     wiring.mend_mail();
     wiring.mails_within(2, RESUMED).await;
-    eventually_async(async || service.process.readiness().await.1["mail"] == "ok").await;
-    let log = service.process.stop_and_read_log();
+    eventually_async(async || service.readiness().await.1["mail"] == "ok").await;
+    let log = service.stop_and_read_log();
     assert!(log.contains("--mail-url") && log.contains("the mail relay is unavailable"), "{log}");
 }
 
@@ -194,28 +159,17 @@ async fn service_starts_while_relay_is_down() {
 async fn service_starts_while_bucket_is_down() {
     for is_silent in [false, true] {
         let wiring = Wiring::new();
-        if is_silent {
-            wiring.silence_documents();
-        } else {
-            wiring.break_documents();
-        }
-        let service = Service::start(&wiring);
-        created(service.create("F-1").await).await;
+        break_bucket(&wiring, is_silent);
+        let service = start(&wiring);
+        created(service.order("F-1").await).await;
         let began = Instant::now();
-        assert_unavailable(began, service.create_with(form_with_deed("F-2")).await).await;
-        service.assert_unready("documents").await;
+        assert_unavailable(began, service.order_with_deed("F-2").await).await;
+        assert_unready(&service, "documents").await;
 
-        if is_silent {
-            wiring.documents_go_on();
-        } else {
-            wiring.mend_documents();
-        }
-        assert_resumes(async |at| {
-            service.create_with(form_with_deed(&format!("F-after-{at}"))).await
-        })
-        .await;
-        assert_eq!(service.process.readiness().await.0, StatusCode::OK);
-        let log = service.process.stop_and_read_log();
+        mend_bucket(&wiring, is_silent);
+        assert_resumes(async |at| service.order_with_deed(&format!("F-after-{at}")).await).await;
+        assert_eq!(service.readiness().await.0, StatusCode::OK);
+        let log = service.stop_and_read_log();
         assert!(log.contains("the document store is unavailable"), "{log}");
     }
 }
@@ -223,14 +177,14 @@ async fn service_starts_while_bucket_is_down() {
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_upload_leaves_mails_and_key_uses_time_at_the_stop() {
     let wiring = Wiring::new();
-    let mut server = ServiceProcess::start(&wiring, &["--shutdown-grace-secs=8"]);
-    let (key, slow_key) = (issue_key(&wiring), issue_key(&wiring));
+    let mut server = ServiceProcess::keyed(&wiring, &["--shutdown-grace-secs=8"]);
+    let slow_key = issue_key(&wiring);
     wiring.stall_mail();
-    created(server.post(&key, "F-1").await).await;
+    created(server.order("F-1").await).await;
     wiring.a_mail_stalls().await;
     // Neither the mail nor the use of the key can be stored before the upload is cut off.
     let lock = wiring.lock_keys();
-    let mut slow = half_a_request(&server, &slow_key, CREATE_WITH_DOCUMENTS);
+    let mut slow = half_a_request(&server.as_key(&slow_key), CREATE_WITH_DOCUMENTS);
     server.signal("-TERM");
     let ended = tokio::task::spawn_blocking(move || slow.read(&mut [0; 1024]));
     assert!(matches!(ended.await.unwrap(), Ok(0) | Err(_)));

@@ -5,7 +5,9 @@ use domain::api_key::{Scope, manage_keys::KeyTerms};
 use reqwest::{Method, RequestBuilder, Response, multipart::Form};
 use serde_json::{Value, json};
 
-use crate::harness::{CREATE_WITH_DOCUMENTS, TestApp, created, deed, file, form, order};
+use crate::harness::{
+    Api, TestApp, WEBHOOKS, created, deed, form, form_with_deed, order, with_documents,
+};
 
 /// A text in the order and the webhook of the first client, which no answer to another client may
 /// have.
@@ -19,8 +21,7 @@ struct Operation {
 }
 
 async fn operations(app: &TestApp) -> Vec<Operation> {
-    let document: Value =
-        app.client.get(app.url("/openapi.json")).send().await.unwrap().json().await.unwrap();
+    let document = app.read("/openapi.json").await;
     let mut found = Vec::new();
     for (path, operations) in document["paths"].as_object().unwrap() {
         for (method, description) in operations.as_object().unwrap() {
@@ -53,7 +54,7 @@ impl Operation {
 
     /// Builds a request with these identifiers wherever the operation takes one, and a position of
     /// 0.
-    fn request(&self, app: &TestApp, key: &str, ids: Ids) -> RequestBuilder {
+    fn request(&self, client: &Api, ids: Ids) -> RequestBuilder {
         let mut path = self.path.clone();
         let mut query = Vec::new();
         for parameter in self.description["parameters"].as_array().into_iter().flatten() {
@@ -76,17 +77,15 @@ impl Operation {
             }
         }
         let separator = if query.is_empty() { "" } else { "?" };
-        let url = app.url(&format!("{path}{separator}{}", query.concat()));
-        let request = app.client.request(self.method.clone(), url).bearer_auth(key);
+        let path = format!("{path}{separator}{}", query.concat());
+        let request = client.request(self.method.clone(), &path);
         let content = self.description["requestBody"]["content"].as_object();
         match content.and_then(|content| content.keys().next()).map(String::as_str) {
             None => request,
             Some("multipart/form-data") if self.has_path_parameters() => {
-                request.multipart(Form::new().part("documents", file("deed.pdf", deed())))
+                request.multipart(with_documents(Form::new(), 1, &deed()))
             }
-            Some("multipart/form-data") => {
-                request.multipart(form(&order("FORM")).part("documents", file("deed.pdf", deed())))
-            }
+            Some("multipart/form-data") => request.multipart(form_with_deed("FORM")),
             Some(_) if self.is_of_webhooks() => request.json(&webhook("foreign")),
             Some(_) => request.json(&order("JSON")),
         }
@@ -107,14 +106,17 @@ impl Ids {
     }
 
     /// Creates a marked order and a marked webhook that has a delivery.
-    async fn marked(app: &TestApp, key: &str) -> Self {
+    async fn marked(client: &Api) -> Self {
         let post = async |path: &str, body: &Value| {
-            let request = app.client.post(app.url(path)).bearer_auth(key).json(body);
-            let response = request.send().await.unwrap();
+            let response = client.post(path).json(body).send().await.unwrap();
             assert!(response.status().is_success(), "{path} {}", response.status());
             response.json::<Value>().await.unwrap()
         };
-        let order = marked_order(app, key).await;
+        let mut marked = order(MARKER);
+        marked["signingDetailsFormData"]["signerName"] = json!(MARKER);
+        let form = with_documents(form(&marked), 1, &deed());
+        let record = created(client.create_with(form).await).await;
+        let order = record["order_id"].as_i64().unwrap();
         let created = post("/api/webhooks", &webhook(MARKER)).await;
         let webhook = created["id"].as_i64().unwrap();
         let tested = post(&format!("/api/webhooks/{webhook}/test"), &json!({})).await;
@@ -153,39 +155,24 @@ impl Seen {
     }
 }
 
-/// Creates an order with a document. Returns its identifier.
-async fn marked_order(app: &TestApp, key: &str) -> i64 {
-    let mut marked = order(MARKER);
-    marked["signingDetailsFormData"]["signerName"] = json!(MARKER);
-    let form = form(&marked).part("documents", file("deed.pdf", deed()));
-    let request = app.client.post(app.url(CREATE_WITH_DOCUMENTS)).bearer_auth(key);
-    let record = created(request.multipart(form).send().await.unwrap()).await;
-    record["order_id"].as_i64().unwrap()
-}
-
-async fn key_with(app: &TestApp, scopes: &[Scope]) -> String {
+async fn with_scopes(app: &TestApp, scopes: &[Scope]) -> Api {
     let scopes = scopes.iter().copied().collect();
-    app.issue_key_on(KeyTerms { scopes, ..KeyTerms::default() }).await
+    app.as_key(&app.issue_key_on(KeyTerms { scopes, ..KeyTerms::default() }).await)
 }
 
-/// Opens the address of the webhooks, and encrypts their secrets.
-const FLAGS: [&str; 3] = [
-    "--duplicate-window-secs=0",
-    "--webhook-allow=127.0.0.1",
-    "--secrets-key=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
-];
+async fn start() -> TestApp {
+    TestApp::start_with(&[&WEBHOOKS[..], &["--duplicate-window-secs=0"]].concat()).await
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_operation_shows_an_order_or_webhook_of_another_client() {
-    let app = TestApp::start_with(&FLAGS).await;
-    let owner = key_with(&app, &Scope::ALL).await;
-    let ids = Ids::marked(&app, &owner).await;
-    let foreign = key_with(&app, &Scope::ALL).await;
+    let app = start().await;
+    let owner = with_scopes(&app, &Scope::ALL).await;
+    let ids = Ids::marked(&owner).await;
+    let foreign = with_scopes(&app, &Scope::ALL).await;
     let (rows, objects) = (app.rows("documents"), app.wiring.objects());
     let read_webhook = async || {
-        let url = app.url(&format!("/api/webhooks/{}", ids.webhook));
-        let response = app.client.get(url).bearer_auth(&owner).send().await.unwrap();
-        let mut webhook: Value = response.json().await.unwrap();
+        let mut webhook = owner.read(&format!("/api/webhooks/{}", ids.webhook)).await;
         // Nothing listens at its URL.
         webhook["failing_since"].take();
         webhook
@@ -194,16 +181,13 @@ async fn no_operation_shows_an_order_or_webhook_of_another_client() {
     assert_eq!(before["description"], MARKER);
     let mut refused = 0;
     for operation in operations(&app).await {
-        let send = async |key: &str, ids| {
-            Seen::of(operation.request(&app, key, ids).send().await.unwrap()).await
-        };
-        let (name, takes_identifier) = (
-            format!("{} {}", operation.method, operation.path),
-            operation.request(&app, "", Ids::all(1)).build().unwrap().url()
-                != operation.request(&app, "", Ids::all(2)).build().unwrap().url(),
-        );
-        let theirs = send(&foreign, ids).await;
-        let missing = send(&foreign, Ids::all(i64::MAX)).await;
+        let send =
+            async |ids| Seen::of(operation.request(&foreign, ids).send().await.unwrap()).await;
+        let name = format!("{} {}", operation.method, operation.path);
+        let url = |id| operation.request(&app, Ids::all(id)).build().unwrap().url().clone();
+        let takes_identifier = url(1) != url(2);
+        let theirs = send(ids).await;
+        let missing = send(Ids::all(i64::MAX)).await;
         assert!(!theirs.body.contains(MARKER), "{name} shows the marker: {theirs:?}");
         if takes_identifier {
             assert_eq!(theirs, missing, "{name} differs for a foreign and a missing item");
@@ -219,23 +203,23 @@ async fn no_operation_shows_an_order_or_webhook_of_another_client() {
     assert_eq!(read_webhook().await, before);
     // The same requests reach the order and the webhook with a key of their client.
     for operation in operations(&app).await {
-        let own = operation.request(&app, &owner, ids).send().await.unwrap();
+        let own = operation.request(&owner, ids).send().await.unwrap();
         assert!(own.status().is_success(), "{} {}", operation.path, own.status());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_operation_needs_its_scope() {
-    let app = TestApp::start_with(&FLAGS).await;
-    let ids = Ids::marked(&app, &key_with(&app, &Scope::ALL).await).await;
-    let of_webhooks = key_with(&app, &[Scope::WebhooksManage]).await;
-    let of_orders = key_with(&app, &Scope::DEFAULT).await;
+    let app = start().await;
+    let ids = Ids::marked(&with_scopes(&app, &Scope::ALL).await).await;
+    let of_webhooks = with_scopes(&app, &[Scope::WebhooksManage]).await;
+    let of_orders = with_scopes(&app, &Scope::DEFAULT).await;
     for operation in operations(&app).await {
         let name = format!("{} {}", operation.method, operation.path);
         let without = if operation.is_of_webhooks() { &of_orders } else { &of_webhooks };
         let mut seen = Vec::new();
         for ids in [ids, Ids::all(i64::MAX)] {
-            let response = operation.request(&app, without, ids).send().await.unwrap();
+            let response = operation.request(without, ids).send().await.unwrap();
             let challenge = response.headers()["www-authenticate"].to_str().unwrap().to_owned();
             assert!(challenge.contains(r#"error="insufficient_scope", scope=""#), "{name}");
             seen.push(Seen::of(response).await);

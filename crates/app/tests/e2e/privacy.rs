@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use reqwest::{
-    Client, RequestBuilder, StatusCode,
+    RequestBuilder, StatusCode,
     header::HeaderValue,
     multipart::{Form, Part},
 };
@@ -14,15 +14,13 @@ use serde_json::{Value, json};
 use crate::{
     harness::{CREATE, CREATE_WITH_DOCUMENTS, client, deed, eventually, file, form, order},
     markers::{MarkedOrder, Marker},
-    service_process::{ServiceProcess, issue_key, output},
+    service_process::{ServiceProcess, run},
     wiring::Wiring,
 };
 
 /// A service with its most detailed log, and its responses.
 struct Observed {
     process: ServiceProcess,
-    client: Client,
-    key: String,
     marked: MarkedOrder,
     /// All problems.
     problems: Vec<String>,
@@ -30,10 +28,8 @@ struct Observed {
 
 impl Observed {
     fn start(wiring: &Wiring) -> Self {
-        let process = ServiceProcess::start(
-            wiring,
-            &["--log-level=trace", "--rate-per-second=0", "--duplicate-window-secs=60"],
-        );
+        let flags = ["--log-level=trace", "--rate-per-second=0", "--duplicate-window-secs=60"];
+        let process = ServiceProcess::keyed(wiring, &flags);
         let mut marked = MarkedOrder::new();
         for (carrier, needle) in [
             ("file name", "mkfilezq"),
@@ -43,11 +39,11 @@ impl Observed {
         ] {
             marked.markers.push(Marker::text(carrier, needle));
         }
-        Self { process, client: client(), key: issue_key(wiring), marked, problems: Vec::new() }
+        Self { process, marked, problems: Vec::new() }
     }
 
     fn post(&self, path: &str) -> RequestBuilder {
-        self.client.post(self.process.url(path)).bearer_auth(&self.key)
+        self.process.post(path)
     }
 
     async fn send(&mut self, request: RequestBuilder, status: u16) {
@@ -68,15 +64,11 @@ impl Observed {
         self.send(self.post(CREATE_WITH_DOCUMENTS).multipart(form), status).await;
     }
 
-    async fn ops(&self, path: &str) -> String {
-        let url = format!("http://{}{path}", self.process.ops_address);
-        self.client.get(url).send().await.unwrap().text().await.unwrap()
-    }
-
     /// Stops the service and searches all of its outputs.
     async fn assert_silent_about_markers(self, deliveries: &[String]) {
-        let operators = [self.ops("/metrics").await, self.ops("/readyz").await];
-        let Self { process, key, marked, problems, .. } = self;
+        let Self { process, marked, problems } = self;
+        let operators = [process.ops("/metrics").await.1, process.ops("/readyz").await.1];
+        let key = process.key.clone();
         let log = process.stop_and_read_log();
         assert!(log.contains("\"TRACE\"") || log.contains("\"DEBUG\""), "no details: {log}");
         let secrets = [Wiring::secrets(), vec![key[key.len() - 48..].to_owned(), key]].concat();
@@ -207,12 +199,18 @@ async fn send_invalid_documents(service: &mut Observed) {
 
 async fn send_invalid_heads(service: &mut Observed) {
     let json = |request: RequestBuilder| request.json(&order("F-heads"));
+    let with_key = |key: &[u8]| {
+        json(service.post(CREATE)).header("idempotency-key", HeaderValue::from_bytes(key).unwrap())
+    };
     let typed = |path, media_type| service.post(path).header("content-type", media_type);
-    let client = service.client.clone();
+    let client = client();
     let url = service.process.url(CREATE);
     for (request, status) in [
         (json(client.post(&url)).bearer_auth("mkelsewherezq"), 401),
-        (json(client.post(&url)).bearer_auth(service.key.replace("nok_", "nok_test_")), 401),
+        (
+            json(client.post(&url)).bearer_auth(service.process.key.replace("nok_", "nok_test_")),
+            401,
+        ),
         (json(client.post(&url)).basic_auth("mkelsewherezq", Some("mkelsewherezq")), 401),
         (json(service.post(CREATE)).header("content-type", "text/mkelsewherezq"), 400),
         (typed(CREATE, "text/mkelsewherezq").body("mkelsewherezq"), 415),
@@ -227,12 +225,9 @@ async fn send_invalid_heads(service: &mut Observed) {
                 .body("{}"),
             415,
         ),
-        (json(service.post(CREATE)).header("idempotency-key", "mkidemzq, malformed"), 400),
-        (
-            json(service.post(CREATE))
-                .header("idempotency-key", HeaderValue::from_bytes(b"mkidemzq\xE9").unwrap()),
-            400,
-        ),
+        (with_key(b"mkidemzq, malformed"), 400),
+        (with_key(b"\"mkidemzq"), 400),
+        (with_key(b"mkidemzq\xE9"), 400),
         (json(service.post("/api/mkelsewherezq?mkelsewherezq=mkelsewherezq")), 404),
         (client.request(reqwest::Method::from_bytes(b"MKELSEWHEREZQ").unwrap(), &url), 405),
         (
@@ -300,7 +295,7 @@ async fn failures_reveal_no_client_data() {
     let without = fresh(&service);
     let with_documents = form(&without).part("documents", file("Mkfilezq deed.pdf", document()));
     service.send(service.post(CREATE_WITH_DOCUMENTS).multipart(with_documents), 503).await;
-    service.ops("/readyz").await;
+    service.process.ops("/readyz").await;
     wiring.spoil_database();
     for order in [fresh(&service), fresh(&service)] {
         service.send(service.post(CREATE).json(&order), 500).await;
@@ -316,13 +311,10 @@ async fn failures_reveal_no_client_data() {
 async fn attempted_deliveries(wiring: &Wiring) -> String {
     let began = Instant::now();
     loop {
-        let list = |flags: &[&str]| {
-            String::from_utf8(output(wiring, &[&["deliveries", "list"], flags].concat()).stdout)
-                .unwrap()
-        };
-        let listed = list(&[]) + &list(&["--failed"]);
+        let list = ["deliveries", "list", "--failed"];
+        let listed = run(wiring, &list[..2]) + &run(wiring, &list);
         let failed = listed.lines().filter(|line| line.contains("mail")).count();
-        if i64::try_from(failed).unwrap() == wiring.pending_mails() && failed > 0 {
+        if failed == wiring.pending_mails() && failed > 0 {
             return listed;
         }
         assert!(began.elapsed().as_secs() < 30, "{listed}");

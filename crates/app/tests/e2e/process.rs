@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     harness::created,
-    service_process::{ServiceProcess, output},
+    service_process::{ServiceProcess, fail, output, run},
     wiring::Wiring,
 };
 
@@ -13,23 +13,20 @@ async fn commands_manage_keys_of_running_server() {
     let wiring = Wiring::new();
     let server = ServiceProcess::start(&wiring, &[]);
     let terms = ["--name=Title Co", "--signing-service=42", "--expires-in-days=30"];
-    let issued = output(&wiring, &[&["keys", "issue"], &terms[..]].concat());
-    assert!(issued.status.success());
-    let key = String::from_utf8(issued.stdout).unwrap();
-    assert_eq!(key.lines().count(), 1);
-    let key = key.trim().to_owned();
-    created(server.post(&key, "F-1").await).await;
+    let issued = run(&wiring, &[&["keys", "issue"], &terms[..]].concat());
+    assert_eq!(issued.lines().count(), 1);
+    let key = issued.trim();
+    created(server.as_key(key).order("F-1").await).await;
 
-    let list = || String::from_utf8(output(&wiring, &["keys", "list"]).stdout).unwrap();
+    let list = || run(&wiring, &["keys", "list"]);
     let listed = list();
     let line = listed.lines().find(|line| line.ends_with("Title Co")).unwrap();
     assert!(
         line.contains(" live ") && line.contains(" 42 ") && !listed.contains(&key[20..]),
         "{listed}"
     );
-    let id = line.split_whitespace().next().unwrap();
-    assert!(output(&wiring, &["keys", "revoke", id]).status.success());
-    server.rejects_within_ten_seconds(&key).await;
+    run(&wiring, &["keys", "revoke", line.split_whitespace().next().unwrap()]);
+    server.rejects_within_ten_seconds(key).await;
     assert!(list().lines().any(|line| line.contains(" revoked ") && line.ends_with("Title Co")));
     assert_eq!(output(&wiring, &["keys", "revoke", "999"]).status.code(), Some(1));
     assert_eq!(server.stop("-TERM").0, Some(0));
@@ -38,14 +35,13 @@ async fn commands_manage_keys_of_running_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_need_no_server() {
     let wiring = Wiring::new();
-    assert!(output(&wiring, &["migrate"]).status.success());
-    let listed = output(&wiring, &["deliveries", "list"]);
-    assert_eq!(String::from_utf8(listed.stdout).unwrap().lines().count(), 1);
-    assert!(output(&wiring, &["deliveries", "list", "--failed"]).status.success());
-    assert_eq!(output(&wiring, &["deliveries", "retry", "1"]).status.code(), Some(1));
+    run(&wiring, &["migrate"]);
+    assert_eq!(run(&wiring, &["deliveries", "list"]).lines().count(), 1);
+    run(&wiring, &["deliveries", "list", "--failed"]);
+    fail(&wiring, &["deliveries", "retry", "1"]);
     // The names of older versions.
-    assert!(output(&wiring, &["follow-ups", "list", "--buried"]).status.success());
-    let document: Value = serde_json::from_slice(&output(&wiring, &["openapi"]).stdout).unwrap();
+    run(&wiring, &["follow-ups", "list", "--buried"]);
+    let document: Value = serde_json::from_str(&run(&wiring, &["openapi"])).unwrap();
     assert!(document["paths"].is_object());
 }
 

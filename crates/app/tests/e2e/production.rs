@@ -3,34 +3,25 @@
 use std::{
     any::Any,
     collections::BTreeMap,
-    io::Write as _,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Command, Output},
     time::Duration,
 };
 
 use tempfile::TempDir;
 use test_servers::{
-    postgres::{self, Cluster, Database, Stop},
+    postgres::{self, Cluster, Database},
     s3::{self, S3Server},
     smtp::{self, Offer, Phase, SmtpServer, Tls, Treatment},
 };
+
+use crate::service_process::{SqlSession, text};
 
 /// The prefix of object keys, from the URL.
 const PREFIX: &str = "orders/";
 
 /// SQL for the hash of a document as text.
 pub const HEX_SHA256: &str = "encode(sha256, 'hex')";
-
-/// The database of a test.
-enum Storage {
-    /// On the server that all tests share.
-    Shared(Database<'static>),
-    /// On a server for this test alone.
-    Own(Box<Cluster>),
-    /// At a URL; the test itself sends its statements.
-    At(String),
-}
 
 /// The way the relay rejects mails.
 #[derive(Clone, Copy)]
@@ -41,9 +32,27 @@ pub enum Refusal {
     Content,
 }
 
+/// Returns a program that executes SQL from its input on a database of PostgreSQL.
+pub fn psql(url: &str) -> Command {
+    let mut psql = Command::new("psql");
+    psql.args(["--quiet", "--no-align", "--tuples-only", "--set=ON_ERROR_STOP=1", url]);
+    psql
+}
+
+/// Ends the connections to a database, and allows no more.
+pub fn disconnect(cluster: &Cluster, database: &str) {
+    cluster.sql("postgres", &format!("ALTER DATABASE {database} ALLOW_CONNECTIONS false"));
+    let terminate = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity";
+    cluster.sql("postgres", &format!("{terminate} WHERE datname = '{database}'"));
+}
+
 pub struct Wiring {
     data: TempDir,
-    storage: Storage,
+    database_url: String,
+    /// The database, if it is on the server that all tests share.
+    shared: Option<Database<'static>>,
+    /// The database server, if it is for this test alone.
+    server: Option<Cluster>,
     bucket: S3Server,
     relay: SmtpServer,
 }
@@ -58,7 +67,8 @@ impl Wiring {
 
     /// Uses this database of the shared server.
     pub fn on_shared(database: Database<'static>) -> Self {
-        Self::on(Storage::Shared(database))
+        let wiring = Self::on_database(database.url());
+        Self { shared: Some(database), ..wiring }
     }
 
     /// Starts a database server for this test alone, which the test may stop.
@@ -68,17 +78,15 @@ impl Wiring {
 
     pub fn with_database_server(cluster: Cluster) -> Self {
         cluster.sql("postgres", &format!("CREATE DATABASE {OWN}"));
-        Self::on(Storage::Own(Box::new(cluster)))
+        let wiring = Self::on_database(cluster.url(OWN));
+        Self { server: Some(cluster), ..wiring }
     }
 
-    /// Uses the database at a URL. The test itself sends its statements.
-    pub fn on_database(url: String) -> Self {
-        Self::on(Storage::At(url))
-    }
-
-    fn on(storage: Storage) -> Self {
+    /// Uses the database at a URL.
+    pub fn on_database(database_url: String) -> Self {
         let relay = SmtpServer::offering(Offer { tls: Tls::StartTls, auth: Some("PLAIN LOGIN") });
-        Self { data: tempfile::tempdir().unwrap(), storage, bucket: S3Server::start(), relay }
+        let (data, bucket) = (tempfile::tempdir().unwrap(), S3Server::start());
+        Self { data, database_url, shared: None, server: None, bucket, relay }
     }
 
     pub fn data(&self) -> &Path {
@@ -86,11 +94,7 @@ impl Wiring {
     }
 
     pub fn database_url(&self) -> String {
-        match &self.storage {
-            Storage::Shared(database) => database.url(),
-            Storage::Own(cluster) => cluster.url(OWN),
-            Storage::At(url) => url.clone(),
-        }
+        self.database_url.clone()
     }
 
     pub fn bucket(&self) -> &S3Server {
@@ -107,10 +111,7 @@ impl Wiring {
 
     /// Returns the database server, if it is for this test alone.
     pub fn own_database_server(&self) -> Option<&Cluster> {
-        match &self.storage {
-            Storage::Own(cluster) => Some(cluster),
-            _ => None,
-        }
+        self.server.as_ref()
     }
 
     pub fn documents_url(&self) -> String {
@@ -131,21 +132,19 @@ impl Wiring {
         self.bucket.variables().into()
     }
 
-    /// Returns the output of a statement.
-    pub fn query(&self, statement: &str) -> String {
-        match &self.storage {
-            Storage::Shared(database) => database.sql(statement),
-            Storage::Own(cluster) => cluster.sql(OWN, statement),
-            Storage::At(_) => panic!("the test sends its own statements"),
-        }
+    /// Returns a program that executes SQL from its input.
+    pub fn sql(&self) -> Command {
+        psql(&self.database_url)
     }
 
-    /// Returns a program that executes its last argument as SQL.
-    pub fn sql_program(&self) -> Command {
-        let mut psql = Command::new("psql");
-        psql.args(["--quiet", "--set=ON_ERROR_STOP=1", "--dbname", &self.database_url()]);
-        psql.arg("--command");
-        psql
+    /// Executes SQL.
+    pub fn execute(&self, statements: &str) -> Output {
+        self.sql().args(["--command", statements]).output().unwrap()
+    }
+
+    /// Returns the output of a statement.
+    pub fn query(&self, statement: &str) -> String {
+        text(self.execute(statement)).trim_end().to_owned()
     }
 
     /// Returns the lines of output of a query.
@@ -153,91 +152,33 @@ impl Wiring {
         self.query(query).lines().map(str::to_owned).collect()
     }
 
-    pub fn rows(&self, table: &str) -> i64 {
-        self.query(&format!("SELECT count(*) FROM {table}")).parse().unwrap()
-    }
-
-    /// Counts the mails that are not delivered yet: those of events (at least one each), and those
-    /// in the queue.
-    pub fn pending_mails(&self) -> i64 {
-        // One statement, because a worker moves mails from one table to the other.
-        self.query("SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM deliveries)")
-            .parse()
-            .unwrap()
-    }
-
     /// Makes every insert of an order fail.
     pub fn spoil_database(&self) {
         self.query("ALTER TABLE orders ADD CONSTRAINT no_more CHECK (false) NOT VALID");
     }
 
-    /// Executes statements in a session that lasts until it is dropped.
-    fn session(&self, statements: &str) -> impl Any {
-        struct Session(Child);
-        impl Drop for Session {
-            fn drop(&mut self) {
-                // The end of the input ends the session and releases its locks.
-                drop(self.0.stdin.take());
-                self.0.wait().unwrap();
-            }
-        }
-        let mut psql = Command::new("psql")
-            .args(["--quiet", "--tuples-only"])
-            .arg(self.database_url())
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
-        writeln!(psql.stdin.as_mut().unwrap(), "{statements}").unwrap();
-        Session(psql)
-    }
-
     /// Holds the lock of the migrations until dropped.
     pub fn lock_start(&self) -> Box<dyn Any> {
-        let lock = self.session("SELECT pg_advisory_lock(7957707180310490994);");
-        let locks = "SELECT count(*) FROM pg_locks WHERE granted AND locktype = 'advisory' \
-             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
-        while self.query(locks) == "0" {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Box::new(lock)
+        self.hold("SELECT pg_advisory_lock(7957707180310490994)")
+    }
+
+    fn hold(&self, lock: &str) -> Box<dyn Any> {
+        Box::new(SqlSession::holding(self.sql(), lock))
     }
 
     /// Returns a lock that blocks the creation of orders until it is dropped.
     pub fn lock_database(&self) -> Box<dyn Any> {
-        self.lock_table("orders", "ACCESS EXCLUSIVE")
+        self.hold("BEGIN; LOCK TABLE orders")
     }
 
     /// Returns a lock that blocks changes of API keys until it is dropped.
     pub fn lock_keys(&self) -> Box<dyn Any> {
-        self.lock_table("api_keys", "EXCLUSIVE")
-    }
-
-    fn lock_table(&self, table: &str, mode: &str) -> Box<dyn Any> {
-        let lock = self.session(&format!("BEGIN; LOCK TABLE {table} IN {mode} MODE;"));
-        let locks = format!(
-            "SELECT count(*) FROM pg_locks WHERE granted AND relation = '{table}'::regclass \
-             AND mode = replace(initcap('{mode}'), ' ', '') || 'Lock'"
-        );
-        while self.query(&locks) == "0" {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Box::new(lock)
+        self.hold("BEGIN; LOCK TABLE api_keys IN EXCLUSIVE MODE")
     }
 
     pub fn break_database(&self) {
-        match &self.storage {
-            Storage::Shared(database) => {
-                let (cluster, name) = (database.cluster, &database.name);
-                cluster.sql("postgres", &format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false"));
-                let terminate = format!(
-                    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity \
-                     WHERE datname = '{name}'"
-                );
-                cluster.sql("postgres", &terminate);
-            }
-            Storage::Own(cluster) => cluster.stop(Stop::Fast),
-            Storage::At(_) => panic!("the test stops its own server"),
-        }
+        let Database { cluster, name } = self.shared.as_ref().expect("a shared server");
+        disconnect(cluster, name);
     }
 
     /// Returns the stored objects by key.

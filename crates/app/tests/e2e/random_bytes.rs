@@ -2,7 +2,7 @@
 
 use std::{
     io::{Read as _, Write as _},
-    net::{Shutdown, TcpStream},
+    net::{Shutdown, SocketAddr, TcpStream},
     thread,
     time::{Duration, Instant},
 };
@@ -10,8 +10,11 @@ use std::{
 use fastrand::Rng;
 
 use crate::{
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, created, order, raw_order_parts, setting, spooled},
-    service_process::{ServiceProcess, issue_key},
+    harness::{
+        CREATE, CREATE_WITH_DOCUMENTS, FORM, JSON, created, order, raw_order_parts, setting,
+        spooled,
+    },
+    service_process::ServiceProcess,
     wiring::Wiring,
 };
 
@@ -26,8 +29,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Returns a valid request. The file numbers are few, so that some orders are duplicates.
 fn valid_request(rng: &mut Rng, key: &str) -> Vec<u8> {
     let number = format!("R-{}", rng.u32(..1_000));
-    let head = |path: &str| {
-        format!("POST {path} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {key}\r\n")
+    let head = |path: &str, media_type: &str| {
+        let line = format!("POST {path} HTTP/1.1\r\nHost: test\r\n");
+        format!("{line}Authorization: Bearer {key}\r\n{media_type}")
     };
     let chunked = |body: &str| {
         format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len())
@@ -37,9 +41,7 @@ fn valid_request(rng: &mut Rng, key: &str) -> Vec<u8> {
     let document = "--b\r\nContent-Disposition: form-data; name=\"documents\"; \
          filename=\"deed.pdf\"\r\n\r\n%PDF-1.7\r\n--b--\r\n";
     let form = raw_order_parts(&number) + document;
-    let json_head = head(CREATE) + "Content-Type: application/json\r\n";
-    let form_head =
-        head(CREATE_WITH_DOCUMENTS) + "Content-Type: multipart/form-data; boundary=b\r\n";
+    let (json_head, form_head) = (head(CREATE, JSON), head(CREATE_WITH_DOCUMENTS, FORM));
     match rng.u8(..8) {
         0 => format!("{json_head}Idempotency-Key: \"{number}\"\r\n{}", whole(&json)),
         1 => json_head + &chunked(&json),
@@ -100,7 +102,7 @@ fn requests(rng: &mut Rng, key: &str) -> Vec<u8> {
 }
 
 /// Sends bytes in pieces, and reads the responses until the service closes the connection.
-fn exchange(address: &str, rng: &mut Rng, bytes: &[u8]) -> Vec<u8> {
+fn exchange(address: SocketAddr, rng: &mut Rng, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_nodelay(true).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
@@ -146,7 +148,7 @@ fn statuses(mut responses: &[u8]) -> Vec<u16> {
 }
 
 /// Sends requests over one connection after the other, and returns all statuses.
-fn lane(address: &str, key: &str, seed: u64, connections: u64) -> Vec<u16> {
+fn lane(address: SocketAddr, key: &str, seed: u64, connections: u64) -> Vec<u16> {
     let mut responses = Vec::new();
     for at in 0..connections {
         let mut rng = Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(at));
@@ -168,30 +170,26 @@ fn lane(address: &str, key: &str, seed: u64, connections: u64) -> Vec<u16> {
 #[tokio::test(flavor = "multi_thread")]
 async fn random_bytes_never_break_the_service() {
     let wiring = Wiring::new();
-    let key = issue_key(&wiring);
-    let server = ServiceProcess::start(&wiring, &["--rate-per-second=0"]);
+    let server = ServiceProcess::keyed(&wiring, &["--rate-per-second=0"]);
     let (connections, seed) = (setting(CONNECTIONS, 1_600), setting(SEED, 6));
     let responses: Vec<u16> = thread::scope(|scope| {
         let lanes: Vec<_> = (0..LANES)
-            .map(|lane_number| {
-                scope.spawn({
-                    let (address, key) = (&server.address, &key);
-                    move || lane(address, key, seed + lane_number, connections / LANES)
-                })
+            .map(|number| {
+                let service = &server;
+                let each = connections / LANES;
+                scope.spawn(move || lane(service.address, &service.key, seed + number, each))
             })
             .collect();
-        lanes
-            .into_iter()
-            .flat_map(|lane| lane.join().expect("the panic above names the seed"))
-            .collect()
+        let joined = lanes.into_iter().map(|lane| lane.join().expect("the panic names the seed"));
+        joined.flatten().collect()
     });
     // The bytes reached every part: orders were created, and every parser rejected some requests.
     for status in [100, 200, 201, 400, 401, 404, 409, 415] {
         assert!(responses.contains(&status), "{status} is not among {} responses", responses.len());
     }
     let began = Instant::now();
-    created(server.post(&key, "afterwards").await).await;
-    created(server.post_with_deed(&key, "afterwards, with a deed").await).await;
+    created(server.order("afterwards").await).await;
+    created(server.order_with_deed("afterwards, with a deed").await).await;
     assert!(began.elapsed() < TIMEOUT, "{:?}", began.elapsed());
     let log = server.stop_and_read_log();
     assert!(!log.contains("panicked") && !log.contains("\"level\":\"ERROR\""), "{log}");

@@ -1,16 +1,16 @@
 //! Downloads documents, and adds documents to an order.
 
 use contract_tests::documents;
-use reqwest::{RequestBuilder, multipart::Form};
-use serde_json::{Value, json};
+use reqwest::{Method, RequestBuilder, multipart::Form};
+use serde_json::json;
 
-use crate::harness::{TestApp, created, deed, file, form, form_with_deed, order, problem};
+use crate::harness::{TestApp, created, deed, file, form, order, problem, with_documents};
 
 const DOCUMENT: &str = "/api/order/1/documents/0";
 const DOCUMENTS: &str = "/api/order/1/documents";
 
 fn get(app: &TestApp, path: &str) -> RequestBuilder {
-    app.client.get(app.url(path)).bearer_auth(&app.key)
+    app.request(Method::GET, path)
 }
 
 fn with_key(app: &TestApp, key: &str, form: Form) -> RequestBuilder {
@@ -18,9 +18,7 @@ fn with_key(app: &TestApp, key: &str, form: Form) -> RequestBuilder {
 }
 
 fn deeds(count: usize) -> Form {
-    (0..count).fold(Form::new(), |form, at| {
-        form.part("documents", file(&format!("deed-{at}.pdf"), deed()))
-    })
+    with_documents(Form::new(), count, &deed())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -34,16 +32,19 @@ async fn every_document_is_downloaded_byte_for_byte() {
             "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
         ),
         ("driver-license.jpg", "image/jpeg"),
+        ("driver-license-scan.jpeg", "image/jpeg"),
         ("signature-page.png", "image/png"),
     ];
     let form = files.iter().fold(form(&order("F-1")), |form, (name, _)| {
         form.part("documents", file(&format!("Ärger {name}"), documents::bytes(name)))
     });
     created(app.create_with(form).await).await;
-    let list: Value = get(&app, DOCUMENTS).send().await.unwrap().json().await.unwrap();
+    assert_eq!((app.rows("uploads"), app.documents().len()), (0, files.len()));
+    app.assert_spool_empty();
+    let list = app.read(DOCUMENTS).await;
     for (at, (name, media_type)) in files.into_iter().enumerate() {
         let record = &list["data"][at];
-        let response = get(&app, record["url"].as_str().unwrap()).send().await.unwrap();
+        let response = app.get(record["url"].as_str().unwrap()).await;
         let headers = response.headers().clone();
         assert_eq!(response.status(), 200, "{name}");
         assert_eq!(headers["content-type"], media_type);
@@ -65,8 +66,8 @@ async fn every_document_is_downloaded_byte_for_byte() {
 #[tokio::test(flavor = "multi_thread")]
 async fn broken_download_is_continued_by_ranges() {
     let app = TestApp::start().await;
-    created(app.create_with(form_with_deed("F-1")).await).await;
-    let head = app.client.head(app.url(DOCUMENT)).bearer_auth(&app.key).send().await.unwrap();
+    created(app.order_with_deed("F-1").await).await;
+    let head = app.request(Method::HEAD, DOCUMENT).send().await.unwrap();
     let (tag, size) = (head.headers()["etag"].clone(), deed().len());
     let mut whole = Vec::new();
     for start in (0..size).step_by(1_000) {
@@ -91,29 +92,28 @@ async fn broken_download_is_continued_by_ranges() {
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_object_is_internal_and_counted() {
     let app = TestApp::start().await;
-    created(app.create_with(form_with_deed("F-1")).await).await;
+    created(app.order_with_deed("F-1").await).await;
     app.wiring.remove_objects();
-    problem(get(&app, DOCUMENT).send().await.unwrap(), 500, "internal").await;
-    let (_, metrics) = app.ops("/metrics").await;
-    assert!(metrics.contains("notary_orders_documents_missing_total 1"), "{metrics}");
+    problem(app.get(DOCUMENT).await, 500, "internal").await;
+    app.assert_metrics(&["notary_orders_documents_missing_total 1"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn added_documents_follow_the_others() {
     let app = TestApp::start().await;
-    created(app.create_with(form_with_deed("F-1")).await).await;
+    created(app.order_with_deed("F-1").await).await;
     let form = Form::new()
         .part("documents", file("a.pdf", deed()))
         .part("documents", file("b.png", documents::bytes("signature-page.png")));
     let added = created(app.post(DOCUMENTS).multipart(form).send().await.unwrap()).await;
     assert_eq!((&added["order_id"], &added["documents_uploaded"]), (&json!(1), &json!(3)));
-    let order: Value = get(&app, "/api/order/1").send().await.unwrap().json().await.unwrap();
+    let order = app.read("/api/order/1").await;
     assert_eq!(order["documents_uploaded"], 3);
     assert_eq!(
         order["documents"].as_array().unwrap()[1..],
         added["documents"].as_array().unwrap()[..]
     );
-    let png = get(&app, "/api/order/1/documents/2").send().await.unwrap();
+    let png = app.get("/api/order/1/documents/2").await;
     assert!(png.bytes().await.unwrap() == documents::bytes("signature-page.png"));
     assert_eq!((app.rows("uploads"), app.rows("documents")), (0, 3));
 }
@@ -121,7 +121,7 @@ async fn added_documents_follow_the_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn documents_are_added_once_under_one_key() {
     let app = TestApp::start().await;
-    created(app.create(&order("F-1")).await).await;
+    created(app.order("F-1").await).await;
     let first = created(with_key(&app, "one", deeds(2)).send().await.unwrap()).await;
     let repeated = with_key(&app, "one", deeds(2)).send().await.unwrap();
     assert_eq!(repeated.headers()["idempotency-replayed"], "true");
@@ -134,7 +134,7 @@ async fn documents_are_added_once_under_one_key() {
 #[tokio::test(flavor = "multi_thread")]
 async fn order_has_at_most_100_documents() {
     let app = TestApp::start().await;
-    created(app.create(&order("F-1")).await).await;
+    created(app.order("F-1").await).await;
     for _ in 0..5 {
         created(app.post(DOCUMENTS).multipart(deeds(20)).send().await.unwrap()).await;
     }
@@ -146,7 +146,7 @@ async fn order_has_at_most_100_documents() {
 #[tokio::test(flavor = "multi_thread")]
 async fn form_has_documents_only() {
     let app = TestApp::start().await;
-    created(app.create(&order("F-1")).await).await;
+    created(app.order("F-1").await).await;
     let with_text = deeds(1).text("signingServiceId", "42");
     let rejected = app.post(DOCUMENTS).multipart(with_text).send().await.unwrap();
     problem(rejected, 400, "malformed_request").await;

@@ -3,21 +3,11 @@
 use std::collections::BTreeSet;
 
 use contract_tests::samples::maximal_request;
-use reqwest::Response;
+use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use time::Duration;
 
-use crate::harness::{TestApp, created, form_with_deed, order, problem};
-
-async fn get(app: &TestApp, path: &str) -> Response {
-    app.client.get(app.url(path)).bearer_auth(&app.key).send().await.unwrap()
-}
-
-async fn ok(app: &TestApp, path: &str) -> Value {
-    let response = get(app, path).await;
-    assert_eq!(response.status(), 200, "{path}");
-    response.json().await.unwrap()
-}
+use crate::harness::{TestApp, created, problem};
 
 fn ids(list: &Value) -> Vec<i64> {
     list["data"].as_array().unwrap().iter().map(|it| it["order_id"].as_i64().unwrap()).collect()
@@ -36,7 +26,7 @@ async fn order_reads_back_as_it_was_created() {
     let app = TestApp::start().await;
     let mut record = created(app.create(&maximal_request()).await).await;
 
-    let mut read = ok(&app, &format!("/api/order/{}", record["order_id"])).await;
+    let mut read = app.read(&format!("/api/order/{}", record["order_id"])).await;
 
     let members: BTreeSet<_> = read.as_object().unwrap().keys().cloned().collect();
     let mut expected: BTreeSet<_> = record.as_object().unwrap().keys().cloned().collect();
@@ -55,7 +45,7 @@ async fn details_create_an_equal_order() {
     let app = TestApp::start().await;
     let first = created(app.create(&maximal_request()).await).await;
     let mut details =
-        ok(&app, &format!("/api/order/{}", first["order_id"])).await["details"].take();
+        app.read(&format!("/api/order/{}", first["order_id"])).await["details"].take();
     let mut again = details.clone();
     again["signingServiceId"] = first["signing_service_id"].clone();
     again["signingDetailsFormData"]["fileNumber"] = json!("OTHER");
@@ -63,25 +53,25 @@ async fn details_create_an_equal_order() {
     let second = created(app.create(&again).await).await;
 
     details["signingDetailsFormData"]["fileNumber"] = json!("OTHER");
-    let read = ok(&app, &format!("/api/order/{}", second["order_id"])).await;
+    let read = app.read(&format!("/api/order/{}", second["order_id"])).await;
     assert_eq!(read["details"], details);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unchanged_order_is_not_sent_again() {
     let app = TestApp::start().await;
-    created(app.create_with(form_with_deed("F-1")).await).await;
+    created(app.order_with_deed("F-1").await).await;
     for path in ["/api/order/1", "/api/order", "/api/order/1/documents", "/api/order/1/documents/0"]
     {
-        let first = get(&app, path).await;
+        let first = app.get(path).await;
         let tag = first.headers()["etag"].clone();
         assert_eq!(first.headers()["cache-control"], "private, no-cache", "{path}");
-        let request = app.client.get(app.url(path)).bearer_auth(&app.key);
+        let request = app.request(Method::GET, path);
         let again = request.header("if-none-match", &tag).send().await.unwrap();
         assert_eq!((again.status().as_u16(), &again.headers()["etag"]), (304, &tag), "{path}");
         assert!(again.bytes().await.unwrap().is_empty());
-        let head = app.client.head(app.url(path)).bearer_auth(&app.key).send().await.unwrap();
-        let of_get = get(&app, path).await;
+        let head = app.request(Method::HEAD, path).send().await.unwrap();
+        let of_get = app.get(path).await;
         assert_eq!(head.status(), 200, "{path}");
         for name in ["etag", "content-type", "content-length", "cache-control"] {
             assert_eq!(head.headers()[name], of_get.headers()[name], "{path} {name}");
@@ -94,21 +84,21 @@ async fn unchanged_order_is_not_sent_again() {
 async fn links_lead_through_all_orders() {
     let app = TestApp::start().await;
     for number in 1..=7 {
-        created(app.create(&order(&format!("F-{number}"))).await).await;
+        created(app.order(&format!("F-{number}")).await).await;
     }
-    let first = get(&app, "/api/order?limit=3").await;
+    let first = app.get("/api/order?limit=3").await;
     let (next, previous) = (link(&first, "next").unwrap(), link(&first, "prev"));
     let first: Value = first.json().await.unwrap();
     assert_eq!((ids(&first), &first["has_more"], previous), (vec![7, 6, 5], &json!(true), None));
-    let second = get(&app, &next).await;
+    let second = app.get(&next).await;
     let (next, previous) = (link(&second, "next").unwrap(), link(&second, "prev").unwrap());
     assert_eq!(ids(&second.json().await.unwrap()), [4, 3, 2]);
-    let last = get(&app, &next).await;
+    let last = app.get(&next).await;
     assert_eq!(link(&last, "next"), None);
     let last: Value = last.json().await.unwrap();
     assert_eq!((ids(&last), &last["has_more"]), (vec![1], &json!(false)));
-    assert_eq!(ids(&ok(&app, &previous).await), [7, 6, 5]);
-    let newer = ok(&app, "/api/order?limit=2&ending_before=3").await;
+    assert_eq!(ids(&app.read(&previous).await), [7, 6, 5]);
+    let newer = app.read("/api/order?limit=2&ending_before=3").await;
     assert_eq!((ids(&newer), &newer["has_more"]), (vec![5, 4], &json!(true)));
 }
 
@@ -116,31 +106,31 @@ async fn links_lead_through_all_orders() {
 async fn lists_are_filtered() {
     let app = TestApp::start().await;
     for number in ["F-1", "F & 2", "F-1"] {
-        created(app.create_with(form_with_deed(number)).await).await;
+        created(app.order_with_deed(number).await).await;
         app.clock.advance(Duration::minutes(10));
     }
-    let listed = async |query: &str| ids(&ok(&app, &format!("/api/order?{query}")).await);
+    let listed = async |query: &str| ids(&app.read(&format!("/api/order?{query}")).await);
     assert_eq!(listed("file_number=F-1").await, [3, 1]);
     assert_eq!(listed("file_number=+F+%26+2").await, [2]);
     assert_eq!(listed("file_number=f-1").await, [0; 0]);
     assert_eq!(listed("created_after=2026-11-21T12:10:00Z").await, [3, 2]);
     assert_eq!(listed("created_before=2026-11-21T12:10:00Z").await, [1]);
     assert_eq!(listed("created_after=2026-11-21T13:10:00%2B01:00&limit=1").await, [3]);
-    let records = ok(&app, "/api/order?limit=1").await;
+    let records = app.read("/api/order?limit=1").await;
     assert_eq!(records["data"][0]["documents_uploaded"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_queries_name_their_parameters() {
     let app = TestApp::start().await;
-    created(app.create(&order("F-1")).await).await;
+    created(app.order("F-1").await).await;
     for (query, parameters) in [
         ("limit=0&page=1", vec!["limit", "page"]),
         ("starting_after=2", vec!["starting_after"]),
         ("ending_before=2", vec!["ending_before"]),
         ("starting_after=1&ending_before=1", vec!["ending_before"]),
     ] {
-        let response = get(&app, &format!("/api/order?{query}")).await;
+        let response = app.get(&format!("/api/order?{query}")).await;
         let problem = problem(response, 400, "validation_failed").await;
         let errors = problem["errors"].as_array().unwrap();
         let named: Vec<_> = errors.iter().map(|it| it["parameter"].as_str().unwrap()).collect();
@@ -151,14 +141,14 @@ async fn bad_queries_name_their_parameters() {
 #[tokio::test(flavor = "multi_thread")]
 async fn other_methods_are_not_allowed() {
     let app = TestApp::start().await;
-    created(app.create_with(form_with_deed("F-1")).await).await;
+    created(app.order_with_deed("F-1").await).await;
     for (path, allow) in [
         ("/api/order", "GET, HEAD"),
         ("/api/order/1", "GET, HEAD"),
         ("/api/order/1/documents", "GET, HEAD, POST"),
         ("/api/order/1/documents/0", "GET, HEAD"),
     ] {
-        let response = app.client.delete(app.url(path)).bearer_auth(&app.key).send().await.unwrap();
+        let response = app.request(Method::DELETE, path).send().await.unwrap();
         assert_eq!(response.headers()["allow"], allow, "{path}");
         problem(response, 405, "method_not_allowed").await;
     }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use reqwest::{Method, Response, header};
 use serde_json::json;
 
-use crate::harness::{
-    CREATE, CREATE_WITH_DOCUMENTS, RawAnswer, TestApp, created, file, form, form_with_deed, order,
+use crate::{
+    harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, file, form, order},
+    raw::RawAnswer,
 };
 
 /// Whether a cache may store the response.
@@ -48,30 +49,32 @@ async fn assert_safe(response: Response, status: u16, caching: Caching) {
 #[tokio::test(flavor = "multi_thread")]
 async fn api_responses_have_safe_headers() {
     let app = TestApp::start_with(&["--rate-per-second=1000", "--rate-burst=1000"]).await;
-    let post = |order: serde_json::Value| app.post(CREATE).json(&order).send();
-    assert_safe(app.create(&order("F-1")).await, 201, Caching::Never).await;
-    assert_safe(app.create_with(form_with_deed("F-2")).await, 201, Caching::Never).await;
-    assert_safe(post(json!({})).await.unwrap(), 400, Caching::Never).await;
-    assert_safe(app.client.post(app.url(CREATE)).send().await.unwrap(), 401, Caching::Never).await;
-    let foreign = app.issue_key(Some(7)).await;
-    let forbidden = app.client.post(app.url(CREATE)).bearer_auth(foreign).json(&order("F-3"));
-    assert_safe(forbidden.send().await.unwrap(), 403, Caching::Never).await;
-    assert_safe(post(order("F-1")).await.unwrap(), 409, Caching::Never).await;
+    let foreign = app.as_key(&app.issue_key(Some(7)).await);
     let large = form(&order("F-4")).part("documents", file("a.pdf", vec![0; 10 * 1024 * 1024 + 1]));
-    assert_safe(app.create_with(large).await, 413, Caching::Never).await;
-    assert_safe(app.post(CREATE).body("x").send().await.unwrap(), 415, Caching::Never).await;
-    for (number, status) in [("F-5", 201), ("F-6", 422)] {
-        let request = app.post(CREATE).header("idempotency-key", "one").json(&order(number));
-        assert_safe(request.send().await.unwrap(), status, Caching::Never).await;
+    let keyed =
+        async |number| app.order_on(CREATE, number).header("idempotency-key", "one").send().await;
+    for (response, status) in [
+        (app.order("F-1").await, 201),
+        (app.order_with_deed("F-2").await, 201),
+        (app.create(&json!({})).await, 400),
+        (app.as_key("").order("F-1").await, 401),
+        (foreign.order("F-3").await, 403),
+        (app.order("F-1").await, 409),
+        (app.create_with(large).await, 413),
+        (app.post(CREATE).body("x").send().await.unwrap(), 415),
+        (keyed("F-5").await.unwrap(), 201),
+        (keyed("F-6").await.unwrap(), 422),
+    ] {
+        assert_safe(response, status, Caching::Never).await;
     }
     app.wiring.spoil_database();
-    assert_safe(post(order("F-7")).await.unwrap(), 500, Caching::Never).await;
+    assert_safe(app.order("F-7").await, 500, Caching::Never).await;
     app.wiring.break_database();
-    assert_safe(post(order("F-8")).await.unwrap(), 503, Caching::Never).await;
+    assert_safe(app.order("F-8").await, 503, Caching::Never).await;
 
     let limited = TestApp::start_with(&["--rate-per-second=1", "--rate-burst=1"]).await;
-    created(limited.create(&order("F-1")).await).await;
-    assert_safe(limited.create(&order("F-2")).await, 429, Caching::Never).await;
+    created(limited.order("F-1").await).await;
+    assert_safe(limited.order("F-2").await, 429, Caching::Never).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,8 +139,7 @@ async fn unparsable_requests_get_a_bare_status() {
         (format!("{post}Bad\u{1} Name: x\r\n\r\n"), 400),
         (format!("{post}{}\r\n", "X-Many: x\r\n".repeat(200)), 431),
     ] {
-        let RawAnswer { status: got, head: response, body } =
-            app.raw(head.clone().into_bytes()).await;
+        let RawAnswer { status: got, head: response, body } = app.raw(head.clone()).await;
         assert_eq!(got, status, "{}", &head[..head.len().min(100)]);
         let response = response.to_lowercase();
         assert!(body.is_null() && response.contains("content-length: 0"), "{response}");
@@ -145,7 +147,6 @@ async fn unparsable_requests_get_a_bare_status() {
         assert!(!response.contains("\r\nserver:"), "{response}");
     }
     app.assert_untouched();
-    let order = order("F-1");
-    let valid = tokio::time::timeout(Duration::from_secs(10), app.create(&order)).await;
+    let valid = tokio::time::timeout(Duration::from_secs(10), app.order("F-1")).await;
     assert_eq!(valid.unwrap().status(), 201);
 }

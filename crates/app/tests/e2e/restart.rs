@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use domain::{document::ObjectKey, order::OrderId, ports::Clock as _};
 
-use crate::harness::{TestApp, created, deed, eventually, form_with_deed, order, problem};
+use crate::harness::{TestApp, created, deed, eventually, problem};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn restart_keeps_orders_and_documents() {
     let app = TestApp::start().await;
-    created(app.create(&order("F-1")).await).await;
-    created(app.create_with(form_with_deed("F-2")).await).await;
+    created(app.order("F-1").await).await;
+    created(app.order_with_deed("F-2").await).await;
     app.mails(2).await;
     let before = [app.stored_order(OrderId(1)).await, app.stored_order(OrderId(2)).await];
 
@@ -18,8 +18,8 @@ async fn restart_keeps_orders_and_documents() {
     let after = [app.stored_order(OrderId(1)).await, app.stored_order(OrderId(2)).await];
     assert!(before == after && before.iter().all(Option::is_some));
     assert_eq!(app.documents()[0], deed());
-    problem(app.create(&order("F-1")).await, 409, "duplicate_order").await;
-    assert_eq!(created(app.create(&order("F-3")).await).await["order_id"], 3);
+    problem(app.order("F-1").await, 409, "duplicate_order").await;
+    assert_eq!(created(app.order("F-3").await).await["order_id"], 3);
     app.mails(3).await;
 }
 
@@ -27,7 +27,7 @@ async fn restart_keeps_orders_and_documents() {
 async fn pending_delivery_is_made_after_restart() {
     let app = TestApp::start().await;
     app.wiring.break_mail();
-    created(app.create(&order("F-1")).await).await;
+    created(app.order("F-1").await).await;
     let (clock, key) = (Arc::clone(&app.clock), app.key.clone());
     let wiring = app.stop().await;
     assert_eq!((wiring.mails().len(), wiring.pending_mails()), (0, 1));
@@ -49,7 +49,7 @@ async fn abandoned_uploads_are_deleted_after_an_hour() {
 
     app.clock.advance(time::Duration::minutes(59));
     let app = app.restart(&[]).await;
-    created(app.create(&order("F-1")).await).await;
+    created(app.order("F-1").await).await;
     app.mails(1).await;
     assert!(app.wiring.objects().contains_key(key.as_str()));
     app.clock.advance(time::Duration::minutes(2));

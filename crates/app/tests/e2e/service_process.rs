@@ -1,17 +1,18 @@
 //! The binary as a process of its own.
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    ops::Deref,
+    path::PathBuf,
     process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, client, form_with_deed, order},
+    harness::{Api, client_without_pool},
     wiring::Wiring,
 };
 
@@ -38,20 +39,92 @@ pub fn output(wiring: &Wiring, arguments: &[&str]) -> Output {
     notary_orders(wiring, arguments).output().unwrap()
 }
 
-/// Issues a key with the binary.
-pub fn issue_key(wiring: &Wiring) -> String {
-    let issued = output(wiring, &["keys", "issue", "--name", "test"]);
-    assert!(issued.status.success(), "{issued:?}");
-    String::from_utf8(issued.stdout).unwrap().trim().to_owned()
+/// Returns a command that runs another on a terminal.
+pub fn on_a_terminal(command: &Command) -> Command {
+    let words = [command.get_program()].into_iter().chain(command.get_args());
+    let words: Vec<_> = words.map(|word| word.to_str().unwrap()).collect();
+    let command = format!("exec {}", words.join(" "));
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--return", "--command", &command, "/dev/null"]);
+    script.stdin(Stdio::piped()).stdout(Stdio::piped());
+    script
 }
 
-/// A server process; killed if a test fails before it has stopped it.
+/// Returns the output of a command that succeeds.
+pub fn text(output: Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Returns the error of a command that fails.
+pub fn error_of(output: Output) -> String {
+    assert!(!output.status.success(), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// Runs a command that succeeds, and returns its output.
+pub fn run(wiring: &Wiring, arguments: &[&str]) -> String {
+    text(output(wiring, arguments))
+}
+
+/// Runs a command that fails, and returns its error.
+pub fn fail(wiring: &Wiring, arguments: &[&str]) -> String {
+    error_of(output(wiring, arguments))
+}
+
+/// A session of a program that executes SQL from its input, until dropped.
+pub struct SqlSession(Child);
+
+impl SqlSession {
+    pub fn open(mut program: Command) -> Self {
+        program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        Self(program.spawn().unwrap())
+    }
+
+    /// Opens a session that holds a lock.
+    pub fn holding(program: Command, lock: &str) -> Self {
+        let mut session = Self::open(program);
+        assert!(session.run(lock), "{lock}");
+        session
+    }
+
+    /// Runs a statement. Returns whether it succeeded.
+    pub fn run(&mut self, statement: &str) -> bool {
+        let is_sent =
+            writeln!(self.0.stdin.as_mut().unwrap(), "{statement}; SELECT 'done';").is_ok();
+        let mut lines = BufReader::new(self.0.stdout.as_mut().unwrap()).lines();
+        is_sent && lines.any(|line| line.unwrap() == "done")
+    }
+}
+
+impl Drop for SqlSession {
+    fn drop(&mut self) {
+        // The end of the input ends the session and releases its locks.
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// Issues a key with the binary.
+pub fn issue_key(wiring: &Wiring) -> String {
+    run(wiring, &["keys", "issue", "--name=test"]).trim().to_owned()
+}
+
+/// A server process; killed if a test fails before it has stopped it. Each of its requests has a
+/// connection of its own.
 pub struct ServiceProcess {
     child: Child,
     log: Option<JoinHandle<String>>,
     pub stdout: BufReader<ChildStdout>,
-    pub address: String,
-    pub ops_address: String,
+    api: Api,
+}
+
+impl Deref for ServiceProcess {
+    type Target = Api;
+
+    fn deref(&self) -> &Api {
+        &self.api
+    }
 }
 
 impl Drop for ServiceProcess {
@@ -62,6 +135,17 @@ impl Drop for ServiceProcess {
 }
 
 impl ServiceProcess {
+    /// Issues a key, and starts the server for it.
+    pub fn keyed(wiring: &Wiring, arguments: &[&str]) -> Self {
+        let key = issue_key(wiring);
+        Self::start(wiring, arguments).with_key(key)
+    }
+
+    pub fn with_key(mut self, key: String) -> Self {
+        self.api.key = key;
+        self
+    }
+
     pub fn start(wiring: &Wiring, arguments: &[&str]) -> Self {
         Self::spawn(notary_orders(wiring, arguments))
     }
@@ -109,10 +193,8 @@ impl ServiceProcess {
             before += &line;
             let event: Value = serde_json::from_str(&line).unwrap_or_default();
             if event["message"] == "listening" {
-                break (
-                    event["api"].as_str().unwrap().to_owned(),
-                    event["ops"].as_str().unwrap().to_owned(),
-                );
+                let address = |name| event[name].as_str().unwrap().to_owned();
+                break (address("api"), address("ops"));
             }
             // The pretty format.
             if let Some((_, addresses)) = line.split_once(": listening api=") {
@@ -120,11 +202,14 @@ impl ServiceProcess {
                 break (api.to_owned(), ops.to_owned());
             }
         };
-        (Self { child, log: None, stdout, address, ops_address }, log, before)
+        let [address, ops_address] = [address, ops_address].map(|text| text.parse().unwrap());
+        let api = Api::new(client_without_pool(), "", address, ops_address);
+        (Self { child, log: None, stdout, api }, log, before)
     }
 
-    pub fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+    /// Returns what Linux tells about the process under a name.
+    pub fn proc(&self, name: &str) -> PathBuf {
+        format!("/proc/{}/{name}", self.child.id()).into()
     }
 
     /// Returns the resident memory in bytes.
@@ -139,14 +224,14 @@ impl ServiceProcess {
 
     /// Returns a size in bytes from `/proc/PID/status`, where it is in KiB.
     fn status(&self, name: &str) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let status = std::fs::read_to_string(self.proc("status")).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
     }
 
     /// Returns the number of open files and connections.
     pub fn open_files(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+        std::fs::read_dir(self.proc("fd")).unwrap().count()
     }
 
     /// Kills the process with SIGKILL.
@@ -187,35 +272,11 @@ impl ServiceProcess {
         let began = Instant::now();
         loop {
             // An invalid order, so that none is created.
-            let request = client().post(self.url(CREATE)).bearer_auth(key).json(&json!({}));
-            if request.send().await.unwrap().status() == 401 {
+            if self.as_key(key).create(&json!({})).await.status() == 401 {
                 return;
             }
             assert!(began.elapsed() < Duration::from_secs(10));
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-    }
-
-    /// Returns the answer of an operators' endpoint.
-    pub async fn ops(&self, path: &str) -> (StatusCode, String) {
-        let url = format!("http://{}{path}", self.ops_address);
-        let response = client().get(url).send().await.unwrap();
-        (response.status(), response.text().await.unwrap())
-    }
-
-    /// Returns the status and the body of `/readyz`.
-    pub async fn readiness(&self) -> (StatusCode, Value) {
-        let (status, body) = self.ops("/readyz").await;
-        (status, serde_json::from_str(&body).unwrap())
-    }
-
-    pub async fn post(&self, key: &str, file_number: &str) -> Response {
-        let request = client().post(self.url(CREATE)).bearer_auth(key);
-        request.json(&order(file_number)).send().await.unwrap()
-    }
-
-    pub async fn post_with_deed(&self, key: &str, file_number: &str) -> Response {
-        let request = client().post(self.url(CREATE_WITH_DOCUMENTS)).bearer_auth(key);
-        request.multipart(form_with_deed(file_number)).send().await.unwrap()
     }
 }

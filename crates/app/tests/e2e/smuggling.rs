@@ -1,14 +1,10 @@
 //! Requests that two parsers may split in different ways. Each is rejected or has exactly one
 //! reading, and an order in the body of another request is never created.
 
-use std::net::SocketAddr;
-
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
+use crate::{
+    harness::{CREATE, CREATE_WITH_DOCUMENTS, JSON, TestApp, order},
+    raw::{answers, exchange},
 };
-
-use crate::harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, answers, order};
 
 /// Statuses of the responses to a request and to the request after it on the connection.
 type Statuses = &'static [u16];
@@ -32,33 +28,28 @@ impl Sender {
     }
 
     fn head(&self, line: &str, more: &str) -> String {
-        format!(
-            "{line}\r\nHost: t\r\nAuthorization: Bearer {}\r\n\
-             Content-Type: application/json\r\n{more}\r\n",
-            self.app.key
-        )
+        let key = &self.app.key;
+        format!("{line}\r\nHost: t\r\nAuthorization: Bearer {key}\r\n{JSON}{more}\r\n")
+    }
+
+    /// Returns the head of an order.
+    fn post(&self, more: &str) -> String {
+        self.head(&format!("POST {CREATE} HTTP/1.1"), more)
     }
 
     /// Returns a request with one reading, the last one on its connection.
     fn plain(&mut self) -> String {
         let body = self.body();
-        self.head(
-            &format!("POST {CREATE} HTTP/1.1"),
-            &format!("Content-Length: {}\r\nConnection: close\r\n", body.len()),
-        ) + &body
+        self.post(&format!("Content-Length: {}\r\nConnection: close\r\n", body.len())) + &body
     }
 
     /// Sends bytes, and checks the statuses and the number of new orders.
     async fn expect(&self, case: &str, bytes: impl Into<Vec<u8>>, expected: Statuses) {
         let before = self.app.rows("orders");
-        let got = answers(self.app.address(), bytes.into()).await;
+        let got = answers(self.app.address, bytes.into()).await;
         assert_eq!(got, expected, "{case}");
         let acknowledged = got.iter().filter(|status| **status == 201).count();
-        assert_eq!(
-            self.app.rows("orders") - before,
-            i64::try_from(acknowledged).unwrap(),
-            "{case}"
-        );
+        assert_eq!(self.app.rows("orders") - before, acknowledged, "{case}");
     }
 }
 
@@ -74,7 +65,6 @@ fn chunked(body: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn body_has_one_length() {
     let mut sender = sender().await;
-    let post = format!("POST {CREATE} HTTP/1.1");
     for (headers, in_chunks, expected) in [
         ("Content-Length: LENGTH\r\nTransfer-Encoding: chunked\r\n", true, REJECTED),
         ("Transfer-Encoding: chunked\r\nContent-Length: 0\r\n", true, REJECTED),
@@ -111,7 +101,7 @@ async fn body_has_one_length() {
     ] {
         let body = sender.body();
         let headers = headers.replace("LENGTH", &body.len().to_string());
-        let bytes = sender.head(&post, &headers)
+        let bytes = sender.post(&headers)
             + &if in_chunks { chunked(&body) } else { body }
             + &sender.plain();
         sender.expect(&headers, bytes, expected).await;
@@ -122,7 +112,7 @@ async fn body_has_one_length() {
 #[tokio::test(flavor = "multi_thread")]
 async fn chunk_has_one_length() {
     let mut sender = sender().await;
-    let head = sender.head(&format!("POST {CREATE} HTTP/1.1"), "Transfer-Encoding: chunked\r\n");
+    let head = sender.post("Transfer-Encoding: chunked\r\n");
     for (chunks, expected) in [
         ("SIZE\r\nBODY\r\n0\r\n\r\n", LAST),
         ("000SIZE\r\nBODY\r\n0\r\n\r\n", LAST),
@@ -169,18 +159,14 @@ async fn trailer_hides_no_request() {
         "\r\n\r\n\r\n",
     ] {
         let (body, hidden) = (sender.body(), sender.plain());
-        let head =
-            sender.head(&format!("POST {CREATE} HTTP/1.1"), "Transfer-Encoding: chunked\r\n");
+        let head = sender.post("Transfer-Encoding: chunked\r\n");
         let first = format!("{head}{:x}\r\n{body}\r\n0\r\n{trailer}", body.len());
         // Its length ends with 0, so that its head ends as the last chunk does.
         let width = hidden.len().next_multiple_of(10);
         let hidden = format!("{hidden:width$}");
-        let second = sender.head(
-            &format!("POST {CREATE} HTTP/1.1"),
-            &format!("Content-Length: {}\r\n", hidden.len()),
-        );
+        let second = sender.post(&format!("Content-Length: {}\r\n", hidden.len()));
         let before = sender.app.rows("orders");
-        let got = answers(sender.app.address(), (first + &second + &hidden).into_bytes()).await;
+        let got = answers(sender.app.address, (first + &second + &hidden).into_bytes()).await;
         assert_eq!(got[0], 201, "{trailer:?}");
         assert!(got[1..].iter().all(|status| *status == 400), "{trailer:?} {got:?}");
         assert_eq!(sender.app.rows("orders") - before, 1, "{trailer:?}");
@@ -253,15 +239,12 @@ async fn head_has_one_meaning() {
 async fn lone_line_feed_ends_lines_of_head_only() {
     let mut sender = sender().await;
     let body = sender.body();
-    let head = sender
-        .head(&format!("POST {CREATE} HTTP/1.1"), &format!("Content-Length: {}\r\n", body.len()));
+    let head = sender.post(&format!("Content-Length: {}\r\n", body.len()));
     let second = sender.plain();
     sender.expect("every line", head.replace("\r\n", "\n") + &body + &second, BOTH).await;
     let body = sender.body();
     let hidden = format!("X: a\nTransfer-Encoding: chunked\r\nContent-Length: {}\r\n", body.len());
-    let bytes = sender.head(&format!("POST {CREATE} HTTP/1.1"), &hidden)
-        + &chunked(&body)
-        + &sender.plain();
+    let bytes = sender.post(&hidden) + &chunked(&body) + &sender.plain();
     sender.expect("a header after a line feed", bytes, REJECTED).await;
 }
 
@@ -270,45 +253,27 @@ async fn lone_line_feed_ends_lines_of_head_only() {
 async fn order_inside_another_body_is_not_created() {
     let mut sender = sender().await;
     let form = "Content-Type: multipart/form-data; boundary=b";
-    let unauthorized: Statuses = &[401];
-    for (line, change, expected) in [
-        (format!("POST {CREATE}"), ("Authorization: Bearer ", "X: "), unauthorized),
-        (
-            format!("POST {CREATE}"),
-            ("Authorization: Bearer nok_", "Authorization: Bearer nok_f"),
-            &[401],
-        ),
-        (format!("POST {CREATE_WITH_DOCUMENTS}"), ("Authorization: Bearer ", "X: "), &[401]),
-        (
-            format!("POST {CREATE_WITH_DOCUMENTS}"),
-            ("Content-Type: application/json", form),
-            REJECTED,
-        ),
-        ("POST /nowhere".to_owned(), ("", ""), &[404]),
-        (format!("PUT {CREATE}"), ("", ""), &[405]),
-        (format!("GET {CREATE}"), ("", ""), &[405]),
-        ("GET /openapi.json".to_owned(), ("", ""), &[200]),
-        ("HEAD /docs".to_owned(), ("", ""), &[200]),
-        (
-            format!("POST {CREATE}"),
-            ("Content-Type: application/json", "Content-Type: text/plain"),
-            &[415],
-        ),
-        (
-            format!("POST {CREATE}"),
-            (
-                "Content-Type: application/json",
-                "Content-Type: application/json\r\nContent-Encoding: gzip",
-            ),
-            &[415],
-        ),
-        (
-            format!("POST {CREATE_WITH_DOCUMENTS}"),
-            ("Content-Type: application/json", "Content-Encoding: br"),
-            &[415],
-        ),
-        (format!("POST {CREATE}"), ("", ""), REJECTED),
-    ] {
+    let key = "Authorization: Bearer ";
+    let json = JSON.trim_end();
+    let gzip = format!("{json}\r\nContent-Encoding: gzip");
+    let (json_order, form_order) =
+        (&format!("POST {CREATE}"), &format!("POST {CREATE_WITH_DOCUMENTS}"));
+    let cases: [(&str, _, Statuses); 13] = [
+        (json_order, (key, "X: "), &[401]),
+        (json_order, ("Bearer nok_", "Bearer nok_f"), &[401]),
+        (form_order, (key, "X: "), &[401]),
+        (form_order, (json, form), REJECTED),
+        ("POST /nowhere", ("", ""), &[404]),
+        (&format!("PUT {CREATE}"), ("", ""), &[405]),
+        (&format!("GET {CREATE}"), ("", ""), &[405]),
+        ("GET /openapi.json", ("", ""), &[200]),
+        ("HEAD /docs", ("", ""), &[200]),
+        (json_order, (json, "Content-Type: text/plain"), &[415]),
+        (json_order, (json, &gzip), &[415]),
+        (form_order, (json, "Content-Encoding: br"), &[415]),
+        (json_order, ("", ""), REJECTED),
+    ];
+    for (line, change, expected) in cases {
         for in_chunks in [false, true] {
             let hidden = sender.plain();
             let (length, body) = if in_chunks {
@@ -332,7 +297,7 @@ async fn bytes_after_upgrade_or_connect_are_ignored() {
     let body = sender.body();
     let upgrade =
         format!("Upgrade: websocket\r\nConnection: upgrade\r\nContent-Length: {}\r\n", body.len());
-    let bytes = sender.head(&format!("POST {CREATE} HTTP/1.1"), &upgrade) + &body + &sender.plain();
+    let bytes = sender.post(&upgrade) + &body + &sender.plain();
     sender.expect("an upgrade with a body", bytes, REJECTED).await;
     let bytes = sender.head("CONNECT elsewhere.example.com:80 HTTP/1.1", "") + &sender.plain();
     sender.expect("a tunnel", bytes, &[404]).await;
@@ -348,14 +313,12 @@ async fn bytes_after_upgrade_or_connect_are_ignored() {
 /// The service cuts such an answer off.
 #[tokio::test(flavor = "multi_thread")]
 async fn head_behind_get_takes_no_body_away() {
-    let app = TestApp::start().await;
-    let one = |method: &str, path: &str| {
-        let key = &app.key;
-        format!("{method} {path} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {key}\r\n\r\n")
-    };
+    let sender = sender().await;
+    let one = |method, path| sender.head(&format!("{method} {path} HTTP/1.1"), "");
     for path in ["/openapi.json", "/docs", "/nowhere", "/api/order", "/api/order/7"] {
         for (first, second) in [("GET", "HEAD"), ("HEAD", "GET")] {
-            let answer = until_end(app.address(), one(first, path) + &one(second, path)).await;
+            let requests = one(first, path) + &one(second, path);
+            let answer = exchange(sender.app.address, requests.into_bytes(), true).await;
             let heads = answer.matches("HTTP/1.1 ").count();
             let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
             let length = answer.split_once("content-length: ").map_or(0, |(_, rest)| {
@@ -364,18 +327,47 @@ async fn head_behind_get_takes_no_body_away() {
             let fits = if first == "GET" { body.len() <= length } else { body.is_empty() };
             assert!(heads <= 1 && fits, "{first} {second} {path}: {heads} {} {length}", body.len());
         }
-        let twice = until_end(app.address(), one("GET", path).repeat(2)).await;
+        let twice = one("GET", path).repeat(2).into_bytes();
+        let twice = exchange(sender.app.address, twice, true).await;
         assert_eq!(twice.matches("HTTP/1.1 ").count(), 2, "{path}");
     }
 }
 
-/// Sends bytes, and returns what the service answers until it ends the connection.
-async fn until_end(address: SocketAddr, bytes: String) -> String {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(bytes.as_bytes()).await.unwrap();
-    stream.shutdown().await.unwrap();
-    let mut answer = Vec::new();
-    // The service may reset the connection.
-    let _ = stream.read_to_end(&mut answer).await;
-    String::from_utf8_lossy(&answer).into_owned()
+/// Java's HttpClient offers `h2c` with every request (RFC 9110, section 7.8; RFC 9112, section 9.6).
+#[tokio::test(flavor = "multi_thread")]
+async fn answer_to_an_offered_upgrade_says_close() {
+    let mut sender = sender().await;
+    let ops = sender.app.ops_address;
+    let body = sender.body();
+    let length = format!("Content-Length: {}\r\n", body.len());
+    for offer in [
+        "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\n",
+        "Connection: Upgrade\r\nUpgrade: TLS/1.2\r\n",
+        "Connection: keep-alive, upgrade\r\nUpgrade: websocket\r\n",
+        "Connection: upgrade\r\n",
+    ] {
+        let get = |path: &str| sender.head(&format!("GET {path} HTTP/1.1"), offer);
+        let lengthy = sender.head("POST /api/webhooks HTTP/1.1", &(length.clone() + offer));
+        for (address, request, status) in [
+            (sender.app.address, sender.post(&(length.clone() + offer)) + &body, "201 409"),
+            (sender.app.address, lengthy + &body, "403"),
+            (sender.app.address, get("/docs"), "200"),
+            (sender.app.address, get("/nowhere"), "404"),
+            (sender.app.address, get(CREATE), "405"),
+            (sender.app.address, sender.head("HEAD /docs HTTP/1.1", offer), "200"),
+            (ops, get("/healthz"), "200"),
+            (ops, get("/nowhere"), "404"),
+        ] {
+            let answer = exchange(address, request.clone().into_bytes(), false).await;
+            let head = answer.split("\r\n\r\n").next().unwrap().to_lowercase();
+            assert!(status.contains(&head[9..12]), "{request} {head}");
+            let connections: Vec<_> =
+                head.lines().filter(|line| line.starts_with("connection:")).collect();
+            assert_eq!(connections, ["connection: close"], "{request}");
+        }
+    }
+    let behind = sender.head("GET /docs HTTP/1.1", "")
+        + &sender.head("GET /docs HTTP/1.1", "Connection: upgrade\r\nUpgrade: h2c\r\n");
+    let answer = exchange(sender.app.address, behind.into_bytes(), true).await;
+    assert!(!answer.to_lowercase().contains("connection: upgrade"), "{answer}");
 }

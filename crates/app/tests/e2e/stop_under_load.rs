@@ -4,7 +4,8 @@
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::TcpStream,
+    iter::repeat_n,
+    net::{SocketAddr, TcpStream},
     path::PathBuf,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
@@ -15,8 +16,8 @@ use serde_json::Value;
 use tokio::task::block_in_place;
 
 use crate::{
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, order, raw_form_with_deed, setting, spooled},
-    service_process::{ServiceProcess, issue_key},
+    harness::{Api, setting, spooled},
+    service_process::ServiceProcess,
     wiring::Wiring,
 };
 
@@ -37,8 +38,7 @@ const CLIENTS: &[(Mode, usize)] = &[(Mode::KeepAlive, 16), (Mode::Close, 8), (Mo
 
 struct Client<'a> {
     mode: Mode,
-    address: &'a str,
-    key: &'a str,
+    service: &'a Api,
     next: &'a AtomicUsize,
     ready: &'a AtomicBool,
 }
@@ -51,7 +51,7 @@ impl Client<'_> {
     fn run(&self) -> usize {
         let mut acknowledged = 0;
         while self.ready.load(Ordering::Relaxed) {
-            let stream = TcpStream::connect(self.address);
+            let stream = TcpStream::connect(self.service.address);
             acknowledged += self.use_connection(stream.expect("a ready service accepts"));
         }
         acknowledged
@@ -73,30 +73,18 @@ impl Client<'_> {
     }
 
     fn request(&self, file_number: &str) -> Vec<u8> {
-        let (path, content_type, body) = match self.mode {
-            Mode::KeepAlive | Mode::Close => {
-                (CREATE, "application/json", order(file_number).to_string().into_bytes())
+        match self.mode {
+            Mode::KeepAlive => self.service.raw_order(file_number, "").into_bytes(),
+            Mode::Close => {
+                self.service.raw_order(file_number, "Connection: close\r\n").into_bytes()
             }
-            Mode::Upload => (
-                CREATE_WITH_DOCUMENTS,
-                "multipart/form-data; boundary=b",
-                raw_form_with_deed(file_number),
-            ),
-        };
-        let connection =
-            if matches!(self.mode, Mode::Close) { "Connection: close\r\n" } else { "" };
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {}\r\n{connection}\
-             Content-Type: {content_type}\r\nContent-Length: {}\r\n\r\n",
-            self.key,
-            body.len()
-        );
-        [head.into_bytes(), body].concat()
+            Mode::Upload => self.service.raw_order_with_deed(file_number, ""),
+        }
     }
 }
 
 /// Returns whether the service reports that it is ready.
-fn is_ready(ops_address: &str) -> bool {
+fn is_ready(ops_address: SocketAddr) -> bool {
     let mut answer = [0; 12];
     let asked = TcpStream::connect(ops_address).and_then(|mut stream| {
         stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: test\r\n\r\n")?;
@@ -137,32 +125,21 @@ async fn stop_answers_client_without_keep_alive() {
 fn assert_answered(modes: &[(Mode, usize)]) {
     let stops = setting("STOPS", STOPS);
     let (wiring, next) = (Wiring::new(), AtomicUsize::new(0));
-    let mut key = None;
     let mut acknowledged = 0;
     for _ in 0..stops {
-        let service = ServiceProcess::start(&wiring, &["--rate-per-second=0", "--drain-secs=1"]);
-        let key = key.get_or_insert_with(|| issue_key(&wiring)).clone();
-        let (address, ops_address) = (service.address.clone(), service.ops_address.clone());
+        let service = ServiceProcess::keyed(&wiring, &["--rate-per-second=0", "--drain-secs=1"]);
+        let api = (*service).clone();
         let ready = AtomicBool::new(true);
         let before = next.load(Ordering::Relaxed);
         acknowledged += block_in_place(|| {
             thread::scope(|scope| {
-                let client = |mode| Client {
-                    mode,
-                    address: &address,
-                    key: &key,
-                    next: &next,
-                    ready: &ready,
-                };
+                let client = |mode| Client { mode, service: &api, next: &next, ready: &ready };
+                let all = modes.iter().flat_map(|&(mode, count)| repeat_n(mode, count));
                 let clients: Vec<_> =
-                    modes.iter().flat_map(|(mode, count)| (0..*count).map(|_| *mode)).collect();
-                let clients: Vec<_> = clients
-                    .into_iter()
-                    .map(|mode| scope.spawn(move || client(mode).run()))
-                    .collect();
+                    all.map(|mode| scope.spawn(move || client(mode).run())).collect();
                 // The health check of a load balancer.
                 scope.spawn(|| {
-                    while is_ready(&ops_address) {
+                    while is_ready(api.ops_address) {
                         thread::sleep(Duration::from_millis(20));
                     }
                     ready.store(false, Ordering::Relaxed);
@@ -178,7 +155,7 @@ fn assert_answered(modes: &[(Mode, usize)]) {
     }
     println!("{stops} stops, {acknowledged} orders acknowledged");
     assert_eq!(acknowledged, next.load(Ordering::Relaxed), "a request got no response");
-    assert_eq!(wiring.rows("orders"), i64::try_from(acknowledged).unwrap());
-    assert_eq!(wiring.rows("documents"), i64::try_from(wiring.objects().len()).unwrap());
+    assert_eq!(wiring.rows("orders"), acknowledged);
+    assert_eq!(wiring.rows("documents"), wiring.objects().len());
     assert_eq!(spooled(wiring.data()), Vec::<PathBuf>::new());
 }

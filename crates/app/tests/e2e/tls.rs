@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use reqwest::{Certificate, Client};
+use reqwest::{Certificate, Method};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
     pki_types::{CertificateDer, pem::PemObject as _},
@@ -27,10 +27,10 @@ use tokio::task::block_in_place;
 
 use crate::{
     harness::{
-        CREATE, CREATE_WITH_DOCUMENTS, client_builder, created, eventually_async, file, form,
-        form_with_deed, order,
+        Api, CREATE, JSON, client_builder, created, eventually, eventually_async, form, order,
+        with_documents,
     },
-    service_process::{ServiceProcess, issue_key},
+    service_process::ServiceProcess,
     wiring::Wiring,
 };
 
@@ -38,12 +38,13 @@ const NAMES: &[&str] = &["127.0.0.1", "localhost"];
 /// Time within which the service must notice changed files, or close a slow handshake. The rest
 /// allows for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
+const OPEN: &str = "notary_orders_open_connections";
+const FAILURES: &str = "notary_orders_tls_reload_failures_total";
 
 /// A service with TLS. Its files are in a folder behind a symbolic link, as Kubernetes has them.
 struct Service {
     process: ServiceProcess,
     folder: TempDir,
-    key: String,
     root: String,
     wiring: Wiring,
 }
@@ -62,27 +63,25 @@ impl Service {
         let wiring = Wiring::new();
         let files = tls_flags(folder.path());
         let flags = [&[files[0].as_str(), files[1].as_str()], flags].concat();
-        let process = ServiceProcess::start(&wiring, &flags);
-        let key = issue_key(&wiring);
-        Self { process, folder, key, root: certificates.root, wiring }
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("https://{}{path}", self.process.address)
+        let process = ServiceProcess::keyed(&wiring, &flags);
+        Self { process, folder, root: certificates.root, wiring }
     }
 
     /// Returns a client that trusts these roots.
-    fn client(roots: &[&str], is_pooled: bool) -> Client {
+    fn client(&self, roots: &[&str], is_pooled: bool) -> Api {
         let mut builder = client_builder();
         for root in roots {
             builder = builder.add_root_certificate(Certificate::from_pem(root.as_bytes()).unwrap());
         }
-        builder.pool_max_idle_per_host(if is_pooled { usize::MAX } else { 0 }).build().unwrap()
+        let idle = if is_pooled { usize::MAX } else { 0 };
+        let client = builder.pool_max_idle_per_host(idle).build().unwrap();
+        let base_url = format!("https://{}", self.process.address);
+        Api { client, base_url, ..(*self.process).clone() }
     }
 
-    async fn create(&self, client: &Client, file_number: &str) {
-        let request = client.post(self.url(CREATE)).bearer_auth(&self.key);
-        created(request.json(&order(file_number)).send().await.unwrap()).await;
+    /// Returns a client of this service that keeps its connection.
+    fn pooled(&self) -> Api {
+        self.client(&[&self.root], true)
     }
 
     /// Returns a connection that has not begun its handshake.
@@ -102,22 +101,15 @@ impl Service {
     }
 
     fn tcp(&self) -> TcpStream {
-        let tcp = TcpStream::connect(&self.process.address).unwrap();
+        let tcp = TcpStream::connect(self.process.address).unwrap();
         tcp.set_read_timeout(Some(PATIENCE)).unwrap();
         tcp
-    }
-
-    /// Returns the value of a metric.
-    async fn metric(&self, name: &str) -> u64 {
-        let (_, metrics) = self.process.ops("/metrics").await;
-        let line = metrics.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-        line.trim().parse().unwrap()
     }
 
     /// Runs `openssl s_client`. Returns whether the handshake succeeded, and the output.
     fn openssl(&self, arguments: &[&str]) -> (bool, String) {
         let output = Command::new("openssl")
-            .args(["s_client", "-connect", &self.process.address])
+            .args(["s_client", "-connect", &self.process.address.to_string()])
             .args(arguments)
             .stdin(Stdio::null())
             .output()
@@ -189,31 +181,27 @@ fn get(connection: &mut TlsConnection) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_are_created_over_tls() {
     let service = Service::start();
-    let client = Service::client(&[&service.root], true);
-    service.create(&client, "F-1").await;
-    let upload = client.post(service.url(CREATE_WITH_DOCUMENTS)).bearer_auth(&service.key);
-    let response = upload.multipart(form_with_deed("F-2")).send().await.unwrap();
+    let client = service.pooled();
+    let response = client.order("F-1").await;
     // A browser would extend it to every port of the name, and the operators' port has no TLS.
     assert!(!response.headers().contains_key("strict-transport-security"));
     created(response).await;
-    let page = client.get(service.url("/docs")).send().await.unwrap();
+    let page = client.get("/docs").await;
     assert!(page.status().is_success() && page.url().scheme() == "https");
     let expiry = "notary_orders_tls_certificate_expiry_timestamp_seconds";
-    assert!(service.metric(expiry).await > 4_000_000_000);
+    assert!(service.process.metric(expiry).await > 4_000_000_000);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn large_documents_are_whole_over_tls() {
     let service = Service::start();
-    let client = Service::client(&[&service.root], true);
+    let client = service.pooled();
     let mut sent = Vec::new();
-    for (number, length) in [3_000_000, 1_500_001].into_iter().enumerate() {
+    for length in [3_000_000, 1_500_001] {
         let mut content: Vec<u8> = (0..=250).cycle().take(length).collect();
         content[..9].copy_from_slice(b"%PDF-1.7\n");
-        let upload = client.post(service.url(CREATE_WITH_DOCUMENTS)).bearer_auth(&service.key);
-        let form = form(&order(&format!("F-{number}")));
-        let form = form.part("documents", file("deed.pdf", content.clone()));
-        created(upload.multipart(form).send().await.unwrap()).await;
+        let form = form(&order(&format!("F-{length}")));
+        created(client.create_with(with_documents(form, 1, &content)).await).await;
         sent.push(content);
     }
     let mut stored: Vec<_> = service.wiring.objects().into_values().collect();
@@ -287,38 +275,30 @@ async fn only_authenticated_encryption_is_spoken() {
     block_in_place(|| {
         assert_eq!(service.accepted_suites(), suites("ECDSA"));
     });
-    let folder = tempfile::tempdir().unwrap();
-    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    // The service notices the new files.
+    let file = |name| service.folder.path().join("0").join(name).display().to_string();
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"])
-        .arg("-out")
-        .arg(&cert)
-        .arg("-keyout")
-        .arg(&key)
+        .args(["-out", &file("tls.crt"), "-keyout", &file("tls.key")])
         .output()
         .unwrap();
     assert!(made.status.success(), "{made:?}");
-    drop(service);
-    let wiring = Wiring::new();
-    let flags = [format!("--tls-cert={}", cert.display()), format!("--tls-key={}", key.display())];
-    let process = ServiceProcess::start(&wiring, &[&flags[0], &flags[1]]);
-    let service = Service { process, folder, key: String::new(), root: String::new(), wiring };
+    eventually(|| service.openssl(&["-tls1_2", "-cipher", "aRSA"]).0).await;
     block_in_place(|| assert_eq!(service.accepted_suites(), suites("RSA")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn client_without_tls_gets_no_answer() {
     let service = Service::start();
-    let url = service.process.url(CREATE);
-    let response = client_builder().build().unwrap().post(url).json(&order("F-1")).send();
-    assert!(response.await.is_err());
+    let request = service.process.order_on(CREATE, "F-1");
+    assert!(request.send().await.is_err());
     assert_eq!(service.wiring.rows("orders"), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn garbage_is_closed_and_hinders_no_order() {
     let service = Service::start();
-    let client = Service::client(&[&service.root], true);
+    let client = service.pooled();
     let mut hello = Vec::new();
     service.session().write_tls(&mut hello).unwrap();
     let mut changed = hello.clone();
@@ -340,14 +320,16 @@ async fn garbage_is_closed_and_hinders_no_order() {
         connection.shutdown(std::net::Shutdown::Write).unwrap();
         // The service may reset it.
         let _ = connection.read_to_end(&mut Vec::new());
-        service.create(&client, &format!("F-{at}")).await;
+        created(client.order(&format!("F-{at}")).await).await;
     }
     // Three of them begin with a whole greeting.
     let [begun, completed] =
         ["begun", "completed"].map(|it| format!("notary_orders_tls_handshakes_{it}_total"));
-    let failed =
-        async || service.metric(&begun).await.saturating_sub(service.metric(&completed).await);
-    eventually_async(async || (1..=3).contains(&failed().await)).await;
+    eventually_async(async || {
+        let begun = service.process.metric(&begun).await;
+        (1..=3).contains(&begun.saturating_sub(service.process.metric(&completed).await))
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -363,10 +345,10 @@ async fn unfinished_handshakes_end_and_hinder_no_order() {
             connection
         })
         .collect();
-    let client = Service::client(&[&service.root], false);
+    let client = service.client(&[&service.root], false);
     for at in 0..20 {
         let sent = Instant::now();
-        service.create(&client, &format!("F-{at}")).await;
+        created(client.order(&format!("F-{at}")).await).await;
         assert!(sent.elapsed() < Duration::from_secs(5), "{:?}", sent.elapsed());
     }
     block_in_place(|| {
@@ -375,12 +357,12 @@ async fn unfinished_handshakes_end_and_hinder_no_order() {
             connection.read_to_end(&mut Vec::new()).unwrap();
         }
     });
-    eventually_async(async || service.metric("notary_orders_open_connections").await == 0).await;
+    eventually_async(async || service.process.metric(OPEN).await == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn renewal_under_load_fails_no_request() {
-    let service = Arc::new(Service::start_with(&["--rate-per-second=0"]));
+    let service = Service::start_with(&["--rate-per-second=0"]);
     let next = Certificates::issue("Next", NAMES);
     let (mut kept, mut unused) = (service.connect(), service.connect());
     assert_eq!(get(&mut kept), "HTTP/1.1 404 Not Found");
@@ -388,12 +370,12 @@ async fn renewal_under_load_fails_no_request() {
     let load: Vec<_> = [("K", true), ("N", false), ("O", false)]
         .into_iter()
         .map(|(name, is_pooled)| {
-            let client = Service::client(&[&service.root, &next.root], is_pooled);
-            let (service, stop) = (Arc::clone(&service), Arc::clone(&stop));
+            let client = service.client(&[&service.root, &next.root], is_pooled);
+            let stop = Arc::clone(&stop);
             tokio::spawn(async move {
                 let mut count = 0;
                 while !stop.load(Ordering::Relaxed) {
-                    service.create(&client, &format!("F-{name}-{count}")).await;
+                    created(client.order(&format!("F-{name}-{count}")).await).await;
                     count += 1;
                 }
                 count
@@ -403,36 +385,30 @@ async fn renewal_under_load_fails_no_request() {
     swap(service.folder.path(), "1", &next);
     // A connection stays open for ten seconds without a request.
     assert_eq!(get(&mut unused), "HTTP/1.1 404 Not Found");
-    let renewed = Service::client(&[&next.root], false);
-    let began = Instant::now();
-    while let Err(error) = renewed.get(service.url("/nowhere")).send().await {
-        assert!(began.elapsed() < PATIENCE, "{error}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let renewed = service.client(&[&next.root], false);
+    eventually_async(async || renewed.request(Method::GET, "/").send().await.is_ok()).await;
     assert_eq!(get(&mut kept), "HTTP/1.1 404 Not Found");
-    let before = Service::client(&[&service.root], false);
-    assert!(before.get(service.url("/nowhere")).send().await.is_err());
+    let before = service.client(&[&service.root], false);
+    assert!(before.request(Method::GET, "/").send().await.is_err());
     stop.store(true, Ordering::Relaxed);
     for load in load {
         assert!(load.await.unwrap() > 0);
     }
-    let failures = "notary_orders_tls_reload_failures_total";
-    assert_eq!(service.metric(failures).await, 0);
+    assert_eq!(service.process.metric(FAILURES).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_renewal_keeps_the_certificate_in_use() {
-    let service = Service::start();
-    let client = Service::client(&[&service.root], false);
+    let service = Service::start_with(&["--rate-per-second=0"]);
+    let client = service.client(&[&service.root], false);
     let other = Certificates::issue("Other", NAMES);
     fs::write(service.folder.path().join("0/tls.crt"), other.cert_pem()).unwrap();
-    let (failures, began) = ("notary_orders_tls_reload_failures_total", Instant::now());
-    while service.metric(failures).await == 0 {
+    let began = Instant::now();
+    while service.process.metric(FAILURES).await == 0 {
         assert!(began.elapsed() < PATIENCE);
-        service.create(&client, &format!("F-{:?}", began.elapsed())).await;
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        created(client.order(&format!("F-{:?}", began.elapsed())).await).await;
     }
-    service.create(&client, "F-last").await;
+    created(client.order("F-last").await).await;
     let log = service.process.stop_and_read_log();
     let lines: Vec<_> = log.lines().filter(|line| line.contains("the one before stays")).collect();
     assert!(matches!(lines[..], [line] if line.contains("--tls-key")), "{log}");
@@ -445,22 +421,16 @@ async fn stop_finishes_requests_and_announces_the_end() {
     let (mut kept, mut unused, mut busy) =
         (service.connect(), service.connect(), service.connect());
     assert_eq!(get(&mut kept), "HTTP/1.1 404 Not Found");
-    let body = order("F-1").to_string();
-    let head = format!(
-        "POST {CREATE} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {}\r\n\
-         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-        service.key,
-        body.len()
-    );
-    busy.write_all(&[head.as_bytes(), &body.as_bytes()[..100]].concat()).unwrap();
-    let ready = "notary_orders_open_connections";
-    eventually_async(async || service.metric(ready).await == 3).await;
+    let request = service.process.raw_order("F-1", "").into_bytes();
+    let (first, rest) = request.split_at(request.len() - 100);
+    busy.write_all(first).unwrap();
+    eventually_async(async || service.process.metric(OPEN).await == 3).await;
     service.process.signal("-TERM");
     block_in_place(|| {
         // An end that is not announced is an error.
         assert_eq!(kept.read(&mut [0]).unwrap(), 0);
         assert_eq!(unused.read(&mut [0]).unwrap(), 0);
-        busy.write_all(&body.as_bytes()[100..]).unwrap();
+        busy.write_all(rest).unwrap();
         let mut answer = String::new();
         busy.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
@@ -471,11 +441,7 @@ async fn stop_finishes_requests_and_announces_the_end() {
 async fn early_rejection_is_readable() {
     let service = Service::start();
     let mut connection = service.connect();
-    let head = format!(
-        "POST {CREATE} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {}\r\n\
-         Content-Type: application/json\r\nContent-Length: 3000000\r\n\r\n",
-        service.key
-    );
+    let head = service.process.head(CREATE, &format!("{JSON}Content-Length: 3000000\r\n"));
     block_in_place(|| {
         connection.write_all(head.as_bytes()).unwrap();
         connection.write_all(&vec![b' '; 3_000_000]).unwrap();
@@ -499,13 +465,13 @@ async fn slow_head_over_tls_gets_408() {
 #[tokio::test(flavor = "multi_thread")]
 async fn address_of_a_client_is_limited_over_tls() {
     let service = Service::start_with(&["--rate-per-second=1", "--rate-burst=2"]);
-    let client = Service::client(&[&service.root], true);
+    let client = service.pooled().as_key("wrong");
     let mut statuses = Vec::new();
     for forged in 0..5 {
-        let request = client.post(service.url(CREATE)).bearer_auth("wrong");
         // No proxy is trusted, so the header counts for nothing.
+        let request = client.order_on(CREATE, "F-1");
         let request = request.header("X-Forwarded-For", format!("192.0.2.{forged}"));
-        statuses.push(request.json(&order("F-1")).send().await.unwrap().status().as_u16());
+        statuses.push(request.send().await.unwrap().status().as_u16());
     }
     assert!(statuses.starts_with(&[401, 401]) && statuses.contains(&429), "{statuses:?}");
 }

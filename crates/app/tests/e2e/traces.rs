@@ -8,11 +8,11 @@ use test_servers::collector::{Collector, ReceivedSpan};
 
 use crate::{
     harness::{
-        CREATE, CREATE_WITH_DOCUMENTS, client, created, deed, eventually, eventually_async, file,
+        CREATE, CREATE_WITH_DOCUMENTS, WEBHOOKS, created, deed, eventually, eventually_async, file,
         form, order, problem,
     },
     scripted_server::{Reply, ScriptedServer},
-    service_process::{ServiceProcess, issue_key, output},
+    service_process::{ServiceProcess, issue_key, run},
     wiring::Wiring,
 };
 
@@ -20,13 +20,11 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const OTHER: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CLIENT_SPAN: &str = "b7ad6b7169203331";
 
-const WEBHOOKS: [&str; 2] =
-    ["--webhook-allow=127.0.0.1", "--secrets-key=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="];
-
 /// Starts the service with environment variables.
 fn start(wiring: &Wiring, variables: &str, flags: &[&str]) -> ServiceProcess {
     let flags = [flags, &["--rate-per-second=0"]].concat();
-    ServiceProcess::start_after(wiring, &format!("export {variables}"), &flags)
+    let key = issue_key(wiring);
+    ServiceProcess::start_after(wiring, &format!("export {variables}"), &flags).with_key(key)
 }
 
 fn in_trace(request: RequestBuilder, trace: &str, flags: &str) -> RequestBuilder {
@@ -71,20 +69,19 @@ async fn received(collector: &Collector) -> [Vec<ReceivedSpan>; 2] {
 #[tokio::test(flavor = "multi_thread")]
 async fn request_and_its_deliveries_are_one_trace() {
     let (wiring, collector) = (Wiring::new(), Collector::start());
-    let (key, receiver) = (issue_key(&wiring), ScriptedServer::start(Vec::new()));
+    let receiver = ScriptedServer::start(Vec::new());
     let url = format!("--url={}/secret-path", receiver.url());
-    let webhook = [&["webhooks", "create", "--client=1", &*url][..], &WEBHOOKS].concat();
-    assert!(output(&wiring, &webhook).status.success());
     let variables = format!(
         "OTEL_EXPORTER_OTLP_ENDPOINT={} OTEL_BSP_SCHEDULE_DELAY=50 OTEL_SERVICE_NAME=orders-test",
         collector.url()
     );
     let service = start(&wiring, &variables, &WEBHOOKS);
+    run(&wiring, &[&["webhooks", "create", "--client=1", &*url][..], &WEBHOOKS].concat());
 
-    let json = client().post(service.url(CREATE)).bearer_auth(&key).json(&order("SECRET-1"));
+    let json = service.order_on(CREATE, "SECRET-1");
     created(in_trace(json, TRACE, "01").send().await.unwrap()).await;
     let form = form(&order("SECRET-2")).part("documents", file("SECRET.pdf", deed()));
-    let post = client().post(service.url(CREATE_WITH_DOCUMENTS)).bearer_auth(&key).multipart(form);
+    let post = service.post(CREATE_WITH_DOCUMENTS).multipart(form);
     created(in_trace(post, OTHER, "01").send().await.unwrap()).await;
     let [first, second] = received(&collector).await;
     let log = service.stop_and_read_log();
@@ -118,10 +115,9 @@ async fn request_and_its_deliveries_are_one_trace() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unsampled_trace_is_not_exported() {
     let (wiring, collector) = (Wiring::new(), ScriptedServer::start(Vec::new()));
-    let key = issue_key(&wiring);
     let variables = format!("OTEL_EXPORTER_OTLP_ENDPOINT={}", collector.url());
     let service = start(&wiring, &variables, &[]);
-    let post = || client().post(service.url(CREATE)).bearer_auth(&key).json(&order("F-1"));
+    let post = || service.order_on(CREATE, "F-1");
     created(in_trace(post(), TRACE, "00").send().await.unwrap()).await;
     let unsampled =
         problem(in_trace(post(), TRACE, "00").send().await.unwrap(), 409, "duplicate_order").await;
@@ -152,7 +148,6 @@ async fn collector_that_fails_costs_no_order() {
         hangs_up.url(),
     ] {
         let wiring = Wiring::new();
-        let key = issue_key(&wiring);
         let variables = format!(
             "OTEL_EXPORTER_OTLP_ENDPOINT={url} OTEL_EXPORTER_OTLP_TIMEOUT=60000 \
              OTEL_BSP_SCHEDULE_DELAY=1 OTEL_BSP_MAX_QUEUE_SIZE=8 OTEL_BSP_MAX_EXPORT_BATCH_SIZE=4"
@@ -160,15 +155,13 @@ async fn collector_that_fails_costs_no_order() {
         let service = start(&wiring, &variables, &[]);
         let began = Instant::now();
         for number in 0..20 {
-            created(service.post(&key, &format!("F-{number}")).await).await;
+            created(service.order(&format!("F-{number}")).await).await;
         }
         assert!(began.elapsed().as_secs() < 60, "{url}: an order waited for an export");
         eventually_async(async || {
-            let metrics = service.ops("/metrics").await.1;
-            let ended = "notary_orders_trace_spans_total{outcome=\"ended\"} ";
-            let spans = metrics.lines().find_map(|line| line.strip_prefix(ended)).unwrap();
-            let exported = "notary_orders_trace_spans_total{outcome=\"exported\"} 0\n";
-            spans.parse::<u64>().unwrap() >= 20 && metrics.contains(exported)
+            let [ended, exported] = ["ended", "exported"]
+                .map(|outcome| format!("notary_orders_trace_spans_total{{outcome=\"{outcome}\"}}"));
+            service.metric(&ended).await >= 20 && service.metric(&exported).await == 0
         })
         .await;
         assert_eq!(service.stop("-TERM").0, Some(0), "{url}");
@@ -185,17 +178,15 @@ async fn without_a_collector_there_is_no_export() {
         (endpoint, true),
     ] {
         let wiring = Wiring::new();
-        let key = issue_key(&wiring);
-        let identifier = wiring.data().join("pid");
-        let first = format!("echo $$ > {}; export {variables}", identifier.display());
-        let service = ServiceProcess::start_after(&wiring, &first, &[]);
-        created(service.post(&key, "F-1").await).await;
-        let process = std::fs::read_to_string(identifier).unwrap();
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", process.trim())).unwrap();
-        let mut threads =
-            tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap());
-        assert_eq!(threads.any(|name| name.starts_with("OpenTelemetry")), exports);
-        let problem = problem(service.post(&key, "F-1").await, 409, "duplicate_order").await;
+        let service = start(&wiring, &variables, &[]);
+        created(service.order("F-1").await).await;
+        let mut threads = std::fs::read_dir(service.proc("task")).unwrap();
+        let is_exporter = |thread: std::io::Result<std::fs::DirEntry>| {
+            let name = std::fs::read_to_string(thread.unwrap().path().join("comm")).unwrap();
+            name.starts_with("OpenTelemetry")
+        };
+        assert_eq!(threads.any(is_exporter), exports);
+        let problem = problem(service.order("F-1").await, 409, "duplicate_order").await;
         assert_eq!(problem["trace_id"].is_string(), exports);
         let metrics = service.ops("/metrics").await.1;
         assert_eq!(metrics.contains("notary_orders_trace_spans_total"), exports);

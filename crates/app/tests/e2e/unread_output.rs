@@ -8,7 +8,8 @@ use std::{
 };
 
 use crate::{
-    harness::{CREATE, answers, created, eventually, eventually_async},
+    harness::{CREATE, JSON, created, eventually, eventually_async},
+    raw::answers,
     service_process::{ServiceProcess, issue_key, notary_orders},
     wiring::Wiring,
 };
@@ -16,25 +17,16 @@ use crate::{
 /// Time limit for the end of a process whose output is not read.
 const STOPPED: Duration = Duration::from_secs(10);
 
-async fn dropped_lines(server: &ServiceProcess) -> u64 {
-    let (_, metrics) = server.ops("/metrics").await;
-    let name = "notary_orders_log_lines_dropped_total ";
-    let line = metrics.lines().find_map(|line| line.strip_prefix(name));
-    line.unwrap_or_else(|| panic!("{metrics}")).parse().unwrap()
-}
-
 /// Sends invalid orders, each of which makes a line, until more lines are dropped than before.
-async fn drop_lines(server: &ServiceProcess, key: &str) {
+async fn drop_lines(server: &ServiceProcess) {
     const REQUESTS: usize = 200;
-    let before = dropped_lines(server).await;
-    while dropped_lines(server).await == before {
-        let head =
-            format!("POST {CREATE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {key}\r\n");
-        let rest = "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
-        let last = format!("{head}Connection: close\r\n{rest}");
-        let requests = format!("{head}{rest}").repeat(REQUESTS - 1) + &last;
-        let statuses = answers(server.address.parse().unwrap(), requests.into_bytes()).await;
-        assert_eq!(statuses.len(), REQUESTS);
+    const DROPPED: &str = "notary_orders_log_lines_dropped_total";
+    let before = server.metric(DROPPED).await;
+    while server.metric(DROPPED).await == before {
+        let invalid = server.head(CREATE, &format!("{JSON}Content-Length: 2\r\n")) + "{}";
+        let last = invalid.replace("Host", "Connection: close\r\nHost");
+        let requests = invalid.repeat(REQUESTS - 1) + &last;
+        assert_eq!(answers(server.address, requests.into_bytes()).await.len(), REQUESTS);
     }
 }
 
@@ -42,9 +34,10 @@ async fn drop_lines(server: &ServiceProcess, key: &str) {
 async fn unread_log_blocks_neither_orders_nor_stop() {
     let wiring = Wiring::new();
     let key = issue_key(&wiring);
-    let (mut server, _log) = ServiceProcess::start_unread(&wiring, &["--rate-per-second=0"]);
-    drop_lines(&server, &key).await;
-    created(server.post(&key, "F-1").await).await;
+    let (server, _log) = ServiceProcess::start_unread(&wiring, &["--rate-per-second=0"]);
+    let mut server = server.with_key(key);
+    drop_lines(&server).await;
+    created(server.order("F-1").await).await;
     assert_eq!(server.readiness().await.0, 200);
 
     let asked = Instant::now();

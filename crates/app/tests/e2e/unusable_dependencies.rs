@@ -4,14 +4,12 @@
 use test_servers::postgres::{Cluster, PASSWORD, SUPERUSER};
 
 use crate::{
-    service_process::{notary_orders, output},
+    service_process::{ServiceProcess, error_of, fail, notary_orders, run},
     wiring::Wiring,
 };
 
 fn assert_start_fails(wiring: &Wiring, flag: &str, cause: &str) {
-    let output = output(wiring, &[flag]);
-    let error = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success(), "{flag}: {error}");
+    let error = fail(wiring, &[flag]);
     assert_eq!(error.lines().count(), 1, "{flag}: {error}");
     assert!(!error.contains("secret") && !error.contains(PASSWORD), "{flag}: {error}");
     let setting = flag.split('=').next().unwrap();
@@ -30,8 +28,7 @@ async fn unusable_database_stops_the_start() {
          REVOKE CREATE ON SCHEMA public FROM PUBLIC",
     );
     let read_only = Cluster::shared().database();
-    let migrate = [&format!("--database-url={}", read_only.url()), "migrate"];
-    assert!(output(&wiring, &migrate).status.success());
+    run(&wiring, &[&format!("--database-url={}", read_only.url()), "migrate"]);
     let name = &read_only.name;
     read_only.sql(&format!("ALTER DATABASE {name} SET default_transaction_read_only = on"));
     let name = &database.name;
@@ -71,6 +68,16 @@ async fn unusable_database_stops_the_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn start_without_a_secrets_key_warns() {
+    let key = "--secrets-key=b25seS1mb3ItdHJ5aW5nLW91dC1mb3Itd2ViaG9va3M=";
+    for (flags, warnings) in [(&[][..], 1), (&[key], 0)] {
+        let log = ServiceProcess::start(&Wiring::new(), flags).stop_and_read_log();
+        let warning = "no webhook can be created or sent: set --secrets-key";
+        assert_eq!(log.matches(warning).count(), warnings, "{log}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn unusable_document_store_stops_the_start() {
     let wiring = Wiring::new();
     let url = wiring.documents_url();
@@ -84,10 +91,10 @@ async fn unusable_document_store_stops_the_start() {
         assert_start_fails(&wiring, &format!("--documents-url={url}"), cause);
     }
     let mut wrong_key = notary_orders(&wiring, &[]);
-    let output = wrong_key.env("AWS_SECRET_ACCESS_KEY", "another-secret").output().unwrap();
-    let error = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && error.contains("--documents-url"), "{error}");
-    assert!(error.contains("403") && !error.contains("another-secret"), "{error}");
+    wrong_key.env("AWS_SECRET_ACCESS_KEY", "another-secret");
+    let error = error_of(wrong_key.output().unwrap());
+    assert!(error.contains("--documents-url") && error.contains("403"), "{error}");
+    assert!(!error.contains("another-secret"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,56 +1,62 @@
 //! Webhooks that clients manage over the API, with verified events at a receiver.
 
+use std::{collections::BTreeSet, ops::Deref};
+
 use domain::api_key::{ClientId, Scope, manage_keys::KeyTerms};
-use reqwest::{Method, Response, multipart::Form};
+use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use standardwebhooks::Webhook;
 use time::Duration;
 
 use crate::{
     harness::{
-        CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, eventually, eventually_async, file,
-        form, order, problem,
+        Api, CREATE, CREATE_WITH_DOCUMENTS, TestApp, WEBHOOKS, created, deed, eventually,
+        eventually_async, order, problem, with_documents,
     },
-    scripted_server::{Request, ScriptedServer},
-    service_process::{ServiceProcess, output},
+    scripted_server::{Reply, Request, ScriptedServer},
+    service_process::{ServiceProcess, run},
     wiring::Wiring,
 };
 
-/// Opens the receiver, and encrypts secrets: without a key, only the embedded default makes one.
-const FLAGS: [&str; 2] =
-    ["--webhook-allow=127.0.0.1", "--secrets-key=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="];
-
 /// A client of the service with every scope.
-struct Client<'a> {
-    app: &'a TestApp,
-    key: String,
+struct Client(Api);
+
+impl Deref for Client {
+    type Target = Api;
+
+    fn deref(&self) -> &Api {
+        &self.0
+    }
 }
 
-impl<'a> Client<'a> {
-    async fn new(app: &'a TestApp) -> Self {
+impl Client {
+    async fn new(app: &TestApp) -> Self {
         Self::on(app, KeyTerms::default()).await
     }
 
-    async fn on(app: &'a TestApp, terms: KeyTerms) -> Self {
+    async fn on(app: &TestApp, terms: KeyTerms) -> Self {
         let scopes = Scope::ALL.into_iter().collect();
-        Self { app, key: app.issue_key_on(KeyTerms { scopes, ..terms }).await }
+        Self(app.as_key(&app.issue_key_on(KeyTerms { scopes, ..terms }).await))
     }
 
-    async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Response {
-        let request = self.app.client.request(method, self.app.url(path)).bearer_auth(&self.key);
-        let request = if let Some(body) = body { request.json(body) } else { request };
-        request.send().await.unwrap()
+    async fn send(&self, method: Method, path: &str, body: &Value) -> Response {
+        self.request(method, path).json(body).send().await.unwrap()
     }
 
-    async fn post(&self, path: &str, body: &Value) -> Value {
-        let response = self.send(Method::POST, path, Some(body)).await;
+    /// Sends a body that the service accepts.
+    async fn accepted(&self, method: Method, path: &str, body: &Value) -> Value {
+        let response = self.send(method, path, body).await;
         assert!(response.status().is_success(), "{path} {}", response.status());
         response.json().await.unwrap_or_default()
     }
 
+    async fn post_json(&self, path: &str, body: &Value) -> Value {
+        self.accepted(Method::POST, path, body).await
+    }
+
     /// Creates a webhook. Returns its path and its secret.
     async fn webhook(&self, body: &Value) -> (String, String) {
-        let response = self.send(Method::POST, "/api/webhooks", Some(body)).await;
+        let response = self.send(Method::POST, "/api/webhooks", body).await;
         let path = response.headers()["location"].to_str().unwrap().to_owned();
         assert_eq!(response.headers()["cache-control"], "no-store");
         let webhook = created(response).await;
@@ -58,14 +64,18 @@ impl<'a> Client<'a> {
         (path, webhook["secret"].as_str().unwrap().to_owned())
     }
 
-    async fn create(&self, order: &Value) -> i64 {
-        let record = created(self.send(Method::POST, CREATE, Some(order)).await).await;
-        record["order_id"].as_i64().unwrap()
+    async fn new_order(&self, file_number: &str) -> i64 {
+        created(self.order(file_number).await).await["order_id"].as_i64().unwrap()
+    }
+
+    async fn add_document(&self, order: i64) {
+        let form = with_documents(reqwest::multipart::Form::new(), 1, &deed());
+        let request = self.post(&format!("/api/order/{order}/documents")).multipart(form);
+        created(request.send().await.unwrap()).await;
     }
 
     async fn deliveries(&self, webhook: &str) -> Vec<Value> {
-        let response = self.send(Method::GET, &format!("{webhook}/deliveries"), None).await;
-        let list: Value = response.json().await.unwrap();
+        let list = self.read(&format!("{webhook}/deliveries")).await;
         list["data"].as_array().unwrap().clone()
     }
 
@@ -83,7 +93,13 @@ struct Receiver(ScriptedServer);
 
 impl Receiver {
     fn start() -> Self {
-        Self(ScriptedServer::start(Vec::new()))
+        Self::answering([])
+    }
+
+    /// Starts a receiver that answers with these statuses, and then with 201.
+    fn answering<const N: usize>(statuses: [u16; N]) -> Self {
+        let answer = |status| Reply::Answer { status, headers: Vec::new(), body: String::new() };
+        Self(ScriptedServer::start(statuses.map(answer).into()))
     }
 
     fn url(&self, path: &str) -> String {
@@ -118,7 +134,7 @@ fn verified(received: &Request, secret: &str) -> Value {
 }
 
 async fn start() -> TestApp {
-    TestApp::start_with(&FLAGS).await
+    TestApp::start_with(&WEBHOOKS).await
 }
 
 /// Returns type, order and number of documents of each event.
@@ -139,31 +155,25 @@ async fn both_creates_and_added_documents_reach_the_webhook() {
     let (app, receiver) = (start().await, Receiver::start());
     let (client, other) = (Client::new(&app).await, Client::new(&app).await);
     let (webhook, secret) = client.webhook(&json!({ "url": receiver.url("/hook") })).await;
-    other.create(&order("OTHER")).await;
+    other.new_order("OTHER").await;
 
-    let send_json = async || {
-        let request = app.client.post(app.url(CREATE)).bearer_auth(&client.key);
-        request.header("Idempotency-Key", "one").json(&order("F-1")).send().await.unwrap()
-    };
-    let json = created(send_json().await).await["order_id"].as_i64().unwrap();
-    // Neither a repeat nor a duplicate is an event.
-    created(send_json().await).await;
-    let duplicate = client.send(Method::POST, CREATE, Some(&order("F-1"))).await;
-    problem(duplicate, 409, "duplicate_order").await;
-    let with_documents = form(&order("F-2")).part("documents", file("deed.pdf", deed()));
-    let request = app.client.post(app.url(CREATE_WITH_DOCUMENTS)).bearer_auth(&client.key);
-    let record = created(request.multipart(with_documents).send().await.unwrap()).await;
-    let with_documents = record["order_id"].as_i64().unwrap();
+    let mut orders = Vec::new();
+    for path in [CREATE, CREATE_WITH_DOCUMENTS] {
+        let send = async || created(client.send_with_key(path, path).await).await;
+        let record = send().await;
+        // Neither a repeat nor a duplicate is an event.
+        assert_eq!(send().await, record);
+        problem(client.order(path).await, 409, "duplicate_order").await;
+        orders.push(record["order_id"].as_i64().unwrap());
+    }
     // An event has the documents of its instant, and the clock stands still.
     app.clock.advance(Duration::SECOND);
-    let documents = Form::new().part("documents", file("more.pdf", deed()));
-    let request = app.client.post(app.url(&format!("/api/order/{json}/documents")));
-    created(request.bearer_auth(&client.key).multipart(documents).send().await.unwrap()).await;
+    client.add_document(orders[0]).await;
 
     let expected = [
-        ("order.created".to_owned(), json, 0),
-        ("order.created".to_owned(), with_documents, 1),
-        ("order.documents_added".to_owned(), json, 1),
+        ("order.created".to_owned(), orders[0], 0),
+        ("order.created".to_owned(), orders[1], 1),
+        ("order.documents_added".to_owned(), orders[0], 1),
     ];
     assert_eq!(events(&receiver.webhooks(3).await, &secret), expected);
     let deliveries = client.settled(&webhook).await;
@@ -173,10 +183,15 @@ async fn both_creates_and_added_documents_reach_the_webhook() {
         let attempts = delivery["attempts"].as_array().unwrap();
         assert_eq!((attempts.len(), &attempts[0]["status_code"]), (1, &json!(201)), "{delivery}");
     }
-    let sent: Vec<_> = deliveries.iter().map(|it| it["message_id"].as_str().unwrap()).collect();
-    for received in receiver.webhooks(3).await {
-        assert_eq!(received.path(), "/hook");
-        assert!(sent.contains(&received.header("webhook-id").unwrap()), "{received:?} {sent:?}");
+    let sent: BTreeSet<_> =
+        deliveries.iter().map(|it| it["message_id"].as_str().unwrap().to_owned()).collect();
+    let arrived = receiver.webhooks(3).await;
+    let ids = arrived.iter().map(|it| it.header("webhook-id").unwrap().to_owned());
+    assert_eq!(ids.collect::<BTreeSet<_>>(), sent);
+    assert_eq!(sent.len(), 3, "each has an identifier of its own");
+    for webhook in arrived {
+        let text = String::from_utf8(webhook.body).unwrap();
+        assert!(!text.contains("example.com") && !text.contains("Jane"), "{text}");
     }
 }
 
@@ -190,10 +205,10 @@ async fn test_orders_reach_webhooks_of_test_keys_only() {
     let test = Client::on(&app, terms).await;
     let (_, live_secret) = live.webhook(&json!({ "url": receiver.url("/live") })).await;
     let (path, test_secret) = test.webhook(&json!({ "url": receiver.url("/test") })).await;
-    problem(live.send(Method::GET, &path, None).await, 404, "not_found").await;
+    problem(live.get(&path).await, 404, "not_found").await;
 
-    live.create(&order("F-1")).await;
-    test.create(&order("F-1")).await;
+    live.new_order("F-1").await;
+    test.new_order("F-1").await;
 
     for received in receiver.webhooks(2).await {
         let is_test = received.path() == "/test";
@@ -208,7 +223,7 @@ async fn tests_and_replays_reach_the_webhook() {
     let client = Client::new(&app).await;
     let (webhook, secret) = client.webhook(&json!({ "url": receiver.url("/") })).await;
 
-    let tested = client.post(&format!("{webhook}/test"), &json!({})).await;
+    let tested = client.post_json(&format!("{webhook}/test"), &json!({})).await;
     let first = receiver.webhooks(1).await.remove(0);
     let body = verified(&first, &secret);
     assert_eq!(body["type"], "webhook.test");
@@ -216,11 +231,11 @@ async fn tests_and_replays_reach_the_webhook() {
 
     client.settled(&webhook).await;
     let delivery = format!("{webhook}/deliveries/{}/replay", tested["delivery_id"]);
-    assert_eq!(client.post(&delivery, &json!({})).await, tested);
+    assert_eq!(client.post_json(&delivery, &json!({})).await, tested);
     receiver.webhooks(2).await;
     client.settled(&webhook).await;
     let since = json!({ "since": "2000-01-01T00:00:00Z" });
-    client.post(&format!("{webhook}/replay"), &since).await;
+    client.post_json(&format!("{webhook}/replay"), &since).await;
     for received in receiver.webhooks(3).await {
         assert_eq!(received.header("webhook-id"), first.header("webhook-id"));
         assert_eq!(verified(&received, &secret), body);
@@ -235,8 +250,8 @@ async fn both_secrets_sign_after_a_rotation() {
     let client = Client::new(&app).await;
     let (webhook, old) = client.webhook(&json!({ "url": receiver.url("/") })).await;
 
-    let rotated = client.post(&format!("{webhook}/rotate-secret"), &json!({})).await;
-    client.create(&order("F-1")).await;
+    let rotated = client.post_json(&format!("{webhook}/rotate-secret"), &json!({})).await;
+    client.new_order("F-1").await;
 
     let new = rotated["secret"].as_str().unwrap();
     assert_ne!(new, old);
@@ -249,20 +264,16 @@ async fn events_of_a_disabled_webhook_wait_until_it_is_enabled() {
     let (app, receiver) = (start().await, Receiver::start());
     let client = Client::new(&app).await;
     let (webhook, secret) = client.webhook(&json!({ "url": receiver.url("/old") })).await;
-    let patch = async |body: &Value| {
-        let response = client.send(Method::PATCH, &webhook, Some(body)).await;
-        assert_eq!(response.status(), 200);
-        response.json::<Value>().await.unwrap()
-    };
+    let patch = async |body: &Value| client.accepted(Method::PATCH, &webhook, body).await;
     let disabled = patch(&json!({ "status": "disabled" })).await;
     assert_eq!(
         (&disabled["status"], &disabled["disabled_by"]),
         (&json!("disabled"), &json!("request"))
     );
-    let test = client.send(Method::POST, &format!("{webhook}/test"), None).await;
+    let test = client.post(&format!("{webhook}/test")).send().await.unwrap();
     problem(test, 409, "webhook_disabled").await;
 
-    let order_id = client.create(&order("F-1")).await;
+    let order_id = client.new_order("F-1").await;
     eventually_async(async || client.deliveries(&webhook).await.len() == 1).await;
     assert_eq!(client.deliveries(&webhook).await[0]["next_attempt_at"], Value::Null);
     assert_eq!(receiver.0.requests().len(), 0);
@@ -271,8 +282,9 @@ async fn events_of_a_disabled_webhook_wait_until_it_is_enabled() {
     let arrived = receiver.webhooks(1).await.remove(0);
     assert_eq!(arrived.path(), "/new");
     assert_eq!(verified(&arrived, &secret)["data"]["order_id"], order_id);
-    assert_eq!(client.send(Method::DELETE, &webhook, None).await.status(), 204);
-    problem(client.send(Method::GET, &webhook, None).await, 404, "not_found").await;
+    let deleted = client.request(Method::DELETE, &webhook).send().await.unwrap();
+    assert_eq!(deleted.status(), 204);
+    problem(client.get(&webhook).await, 404, "not_found").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -282,10 +294,8 @@ async fn webhook_gets_the_events_that_it_asks_for() {
     let body = json!({ "url": receiver.url("/"), "events": ["order.documents_added"] });
     let (_, secret) = client.webhook(&body).await;
 
-    let order_id = client.create(&order("F-1")).await;
-    let documents = Form::new().part("documents", file("deed.pdf", deed()));
-    let request = app.client.post(app.url(&format!("/api/order/{order_id}/documents")));
-    created(request.bearer_auth(&client.key).multipart(documents).send().await.unwrap()).await;
+    let order_id = client.new_order("F-1").await;
+    client.add_document(order_id).await;
 
     let expected = [("order.documents_added".to_owned(), order_id, 1)];
     assert_eq!(events(&receiver.webhooks(1).await, &secret), expected);
@@ -293,17 +303,17 @@ async fn webhook_gets_the_events_that_it_asks_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn url_of_a_private_address_is_rejected_with_the_setting_that_opens_it() {
-    let app = TestApp::start_with(&FLAGS[1..]).await;
+    let app = TestApp::start_with(&WEBHOOKS[1..]).await;
     let client = Client::new(&app).await;
     for url in ["https://127.0.0.1:9999/", "https://169.254.169.254/", "http://93.184.215.14/"] {
         let body = json!({ "url": url });
-        let response = client.send(Method::POST, "/api/webhooks", Some(&body)).await;
+        let response = client.send(Method::POST, "/api/webhooks", &body).await;
         let problem = problem(response, 400, "validation_failed").await;
         let error = &problem["errors"][0];
         assert_eq!((&error["pointer"], &error["code"]), (&json!("/url"), &json!("not_allowed")));
         assert!(error["detail"].as_str().unwrap().contains("--webhook-allow"), "{url}: {error}");
     }
-    assert_eq!(client.send(Method::GET, "/api/webhooks", None).await.status(), 200);
+    client.read("/api/webhooks").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -315,26 +325,50 @@ async fn eleventh_webhook_is_rejected() {
         client.webhook(&body).await;
     }
 
-    let response = client.send(Method::POST, "/api/webhooks", Some(&body)).await;
+    let response = client.send(Method::POST, "/api/webhooks", &body).await;
 
     let problem = problem(response, 400, "validation_failed").await;
     assert_eq!(problem["errors"][0]["code"], "out_of_range");
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn failure_is_retried_under_the_same_identifier_and_410_ends_all_attempts() {
+    let (app, receiver) = (start().await, Receiver::answering([500, 204, 410]));
+    let client = Client::new(&app).await;
+    let (webhook, _) = client.webhook(&json!({ "url": receiver.url("/") })).await;
+    client.new_order("F-1").await;
+    eventually_async(async || !client.read(&webhook).await["failing_since"].is_null()).await;
+    app.clock.advance(Duration::seconds(10));
+    client.settled(&webhook).await;
+    receiver.webhooks(2).await;
+    eventually_async(async || client.read(&webhook).await["failing_since"].is_null()).await;
+
+    client.new_order("F-2").await;
+    eventually_async(async || client.read(&webhook).await["disabled_by"] == "gone").await;
+    client.new_order("F-3").await;
+    eventually(|| app.rows("events") == 0).await;
+    client.accepted(Method::PATCH, &webhook, &json!({ "status": "enabled" })).await;
+
+    let requests = receiver.webhooks(4).await;
+    let order = |request: &Request| {
+        serde_json::from_slice::<Value>(&request.body).unwrap()["data"]["order_id"].clone()
+    };
+    let orders: Vec<_> = requests.iter().map(order).collect();
+    assert_eq!(orders, [1, 1, 2, 3], "the delivery that got 410 is not repeated");
+    assert_eq!(requests[0].header("webhook-id"), requests[1].header("webhook-id"));
+    assert_eq!(requests[0].body, requests[1].body);
+    client.settled(&webhook).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn log_names_the_webhook_without_its_secret_url_or_payload() {
     let (wiring, receiver) = (Wiring::new(), Receiver::start());
-    let scopes = ["--scope=orders:create", "--scope=webhooks:manage"];
-    let issued = output(&wiring, &[&["keys", "issue", "--name=hooks"], &scopes[..]].concat());
-    let key = String::from_utf8(issued.stdout).unwrap().trim().to_owned();
-    let service = ServiceProcess::start(&wiring, &["--log-level=trace", FLAGS[0], FLAGS[1]]);
-    let client = crate::harness::client();
-    let post = async |path: &str, body: &Value| {
-        let request = client.post(service.url(path)).bearer_auth(&key).json(body);
-        let response = request.send().await.unwrap();
-        assert!(response.status().is_success(), "{path} {}", response.status());
-        response.json::<Value>().await.unwrap()
-    };
+    let issue = ["keys", "issue", "--name=hooks", "--scope=orders:create"];
+    let key = run(&wiring, &[&issue[..], &["--scope=webhooks:manage"]].concat());
+    let flags = [&WEBHOOKS[..], &["--log-level=trace"]].concat();
+    let service = ServiceProcess::start(&wiring, &flags).with_key(key.trim().to_owned());
+    let client = Client((*service).clone());
+    let post = async |path: &str, body: &Value| client.post_json(path, body).await;
     let url = receiver.url("/mkpathzq?tenant=mkqueryzq");
     let webhook = post("/api/webhooks", &json!({ "url": url, "description": "mknotezq" })).await;
     let rotation = format!("/api/webhooks/{}/rotate-secret", webhook["id"]);

@@ -1,14 +1,24 @@
 //! Invalid settings stop the start; `--help` lists every setting.
 
-use std::process::Command;
+use std::{fs, process::Command};
 
 use serde_json::Value;
 
+use crate::service_process::{error_of, text};
+
+/// Returns a command of the binary with an empty environment.
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));
+    command.env_clear().args(arguments);
+    command
+}
+
 #[test]
-fn invalid_setting_stops_the_start_by_name() {
+fn invalid_setting_stops_the_start_by_name_with_its_status() {
     let data = tempfile::tempdir().unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let in_use = format!("--listen={}", listener.local_addr().unwrap());
+    let unreachable = "--database-url=postgres://user:passw0rd@127.0.0.1:1/db";
     for (flag, setting) in [
         ("--listen=nowhere", "--listen"),
         (in_use.as_str(), "--listen"),
@@ -16,7 +26,11 @@ fn invalid_setting_stops_the_start_by_name() {
         ("--base-path=no slash", "--base-path"),
         ("--data-dir=/proc/nowhere", "--data-dir"),
         ("--database-url=mysql://user:passw0rd@host/db", "--database-url"),
-        ("--database-url=postgres://user:passw0rd@127.0.0.1:1/db", "--database-url"),
+        (unreachable, "--database-url"),
+        ("--database-url=postgres://user:passw0rd@host:port/db", "--database-url"),
+        ("--database-url=sqlite:///no/such/folder/db", "--database-url"),
+        ("--mail-url=file:///proc/nowhere", "--mail-url"),
+        ("--documents-url=file:///proc/nowhere", "--documents-url"),
         ("--database-connections=0", "--database-connections"),
         ("--documents-url=s3://bucket?key=passw0rd", "--documents-url"),
         ("--mail-url=smtp://user:passw0rd@host/path", "--mail-url"),
@@ -41,23 +55,79 @@ fn invalid_setting_stops_the_start_by_name() {
         ("--tls-cert=/proc/nowhere", "--tls-cert"),
         ("--tls-key=/proc/nowhere", "--tls-key"),
     ] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));
-        command.env_clear().args(
-            ["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0"]
-                .iter()
-                .filter(|own| !flag.starts_with(own.split('=').next().unwrap())),
-        );
-        if !flag.starts_with("--data-dir") {
-            command.arg("--data-dir").arg(data.path());
-        }
-        let output = command.arg(flag).output().unwrap();
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success(), "{flag}");
+        let data = format!("--data-dir={}", data.path().display());
+        let mut own = vec!["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", &data];
+        own.retain(|own| !flag.starts_with(own.split('=').next().unwrap()));
+        let output = command(&own).arg(flag).output().unwrap();
+        // systemd restarts the service after 1, and not after 2.
+        let status = if [&in_use, unreachable].contains(&flag) { 1 } else { 2 };
+        assert_eq!(output.status.code(), Some(status), "{flag}");
+        let error = error_of(output);
         assert!(
             error.lines().any(|line| line.starts_with("error: ") && line.contains(setting)),
             "{flag}: {error}"
         );
         assert!(!error.contains("passw0rd"), "{flag}: {error}");
+    }
+}
+
+#[test]
+fn wrong_variable_and_wrong_pair_have_the_status_of_a_wrong_setting() {
+    let data = tempfile::tempdir().unwrap();
+    fs::write(data.path().join("pem"), "no certificate").unwrap();
+    let path = |name: &str| format!("{}/{name}", data.path().display());
+    let own = [
+        format!("--data-dir={}", path("data")),
+        "--listen=127.0.0.1:0".to_owned(),
+        "--ops-listen=127.0.0.1:0".to_owned(),
+    ];
+    for (variable, value) in [
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ("NOTARY_ORDERS_TLS_CERT", &path("pem")),
+        ("NOTARY_ORDERS_TLS_CERT", &path("missing")),
+        ("NOTARY_ORDERS_MAIL_FROM", "nobody at all"),
+    ] {
+        let mut start = command(&own.each_ref().map(String::as_str));
+        start.env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1");
+        if variable.contains("TLS") {
+            start.env("NOTARY_ORDERS_TLS_KEY", path("pem"));
+        }
+        let output = start.env(variable, value).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{variable}={value}");
+        let error = error_of(output);
+        assert!(error.contains(variable), "{error}");
+    }
+}
+
+#[test]
+fn listening_address_may_be_a_name_or_a_port_alone() {
+    let data = tempfile::tempdir().unwrap();
+    for (listen, address) in [("localhost:0", "127.0.0.1:0"), (":0", "0.0.0.0:0")] {
+        let data = format!("--data-dir={}", data.path().display());
+        let listen = [format!("--listen={listen}"), format!("--ops-listen={listen}")];
+        let report = text(command(&[&data, &listen[0], &listen[1], "doctor"]).output().unwrap());
+        assert_eq!(report.matches(&format!("{address} is free")).count(), 2, "{report}");
+    }
+    let error = error_of(command(&["--listen=8080"]).output().unwrap());
+    assert!(error.contains("such as 127.0.0.1:8080, localhost:8080 or :8080"), "{error}");
+}
+
+/// Every setting in the help of every command would hide the options of the command.
+#[test]
+fn help_of_a_command_shows_its_own_options() {
+    for (words, own) in [
+        ("keys issue", "--signing-service"),
+        ("keys list", "--json"),
+        ("orders erase", "--older-than"),
+        ("webhooks replay", "--since"),
+        ("backup", "<FOLDER>"),
+        ("serve", "--help"),
+        ("doctor", "--json"),
+    ] {
+        let help: Vec<_> = words.split(' ').chain(["--help"]).collect();
+        let help = text(command(&help).output().unwrap());
+        assert!(help.contains(own) && help.contains("`notary-orders --help`"), "{help}");
+        assert!(!help.contains("--database-url") && help.lines().count() < 60, "{words}: {help}");
     }
 }
 
@@ -74,16 +144,9 @@ fn misplaced_password_is_not_repeated() {
         ["copy", "--from=postgres://user:passw0rd@host/db"],
         ["--data-dir=/proc/nowhere", "--database-url=postgres://user:passw0rd@host:port/db"],
     ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_notary-orders"))
-            .env_clear()
-            .args(arguments)
-            .output()
-            .unwrap();
-        let printed = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        assert!(
-            !output.status.success() && printed.contains("error: "),
-            "{arguments:?}: {printed}"
-        );
+        let output = command(&arguments).output().unwrap();
+        let printed = String::from_utf8(output.stdout.clone()).unwrap() + &error_of(output);
+        assert!(printed.contains("error: "), "{arguments:?}: {printed}");
         assert!(!printed.contains("passw0rd"), "{arguments:?}: {printed}");
     }
 }
@@ -91,13 +154,8 @@ fn misplaced_password_is_not_repeated() {
 /// Environment files often name a variable without a value.
 #[test]
 fn blank_variable_is_absent() {
-    let openapi = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));
-        command.env_clear().arg("openapi");
-        command
-    };
-    let help = openapi().arg("--help").output().unwrap();
-    let help = String::from_utf8(help.stdout).unwrap();
+    let openapi = || command(&["openapi"]);
+    let help = text(command(&["--help"]).output().unwrap());
     let variables: Vec<&str> = help
         .split("[env: ")
         .skip(1)
@@ -120,12 +178,7 @@ fn unknown_variable_is_named_with_the_nearest() {
         ("NOTARY_ORDERS_LOG_LEVEL", "info"),
         ("ANOTHER_PROGRAM", "1"),
     ];
-    let output = Command::new(env!("CARGO_BIN_EXE_notary-orders"))
-        .env_clear()
-        .envs(variables)
-        .arg("openapi")
-        .output()
-        .unwrap();
+    let output = command(&["openapi"]).envs(variables).output().unwrap();
     assert!(output.status.success());
     let log = String::from_utf8(output.stderr).unwrap();
     let warnings: Vec<Value> =
@@ -143,12 +196,8 @@ fn unknown_variable_is_named_with_the_nearest() {
 
 #[test]
 fn help_lists_settings_without_their_values() {
-    let help = Command::new(env!("CARGO_BIN_EXE_notary-orders"))
-        .arg("--help")
-        .env("DATABASE_URL", "postgres://user:passw0rd@host/db")
-        .output()
-        .unwrap();
-    let help = String::from_utf8(help.stdout).unwrap();
+    let secret = ("DATABASE_URL", "postgres://user:passw0rd@host/db");
+    let help = text(command(&["--help"]).envs([secret]).output().unwrap());
     for (flag, variable, default) in [
         ("--listen", "NOTARY_ORDERS_LISTEN", "127.0.0.1:8080"),
         ("--ops-listen", "NOTARY_ORDERS_OPS_LISTEN", "127.0.0.1:8081"),

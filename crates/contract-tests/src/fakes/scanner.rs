@@ -32,24 +32,14 @@ impl DocumentScanner for FakeScanner {
         if file.size > Self::MAX_BYTES {
             return Err(ScanError::TooLarge);
         }
-        let bytes =
-            std::fs::read(&file.path).map_err(|error| ScanError::Unavailable(error.into()))?;
-        if bytes.len() as u64 != file.size {
-            return Err(ScanError::Unavailable("the file has another size".into()));
-        }
+        let bytes = std::fs::read(&file.path).expect("the file is there");
         let is_infected = bytes.windows(Self::MALWARE.len()).any(|part| part == Self::MALWARE);
-        Ok(if is_infected {
-            Verdict::Infected { signature: "Fake".to_owned() }
-        } else {
-            Verdict::Clean
-        })
+        let signature = "Fake".to_owned();
+        Ok(if is_infected { Verdict::Infected { signature } } else { Verdict::Clean })
     }
 
     async fn check(&self) -> Result<(), ScanError> {
-        if self.is_down.load(Ordering::Relaxed) {
-            Err(ScanError::Unavailable("the fake scanner is down".into()))
-        } else {
-            Ok(())
-        }
+        let down = || Err(ScanError::Unavailable("the fake scanner is down".into()));
+        if self.is_down.load(Ordering::Relaxed) { down() } else { Ok(()) }
     }
 }

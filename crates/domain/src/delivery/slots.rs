@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 /// Default of the greatest number of deliveries in progress.
-pub const DELIVERIES_IN_FLIGHT: u16 = 64;
+pub const DELIVERIES_IN_FLIGHT: usize = 64;
 
 /// Bounds the deliveries in progress. Mails and webhooks may each have up to three quarters of the
 /// slots, so neither ever waits until the other has ended.

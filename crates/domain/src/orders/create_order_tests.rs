@@ -108,7 +108,8 @@ async fn unacceptable_document_stores_nothing() {
     json["requestedBy"] = Value::Null;
     let created = Mocks::default().create_from(json, &["a.pdf", "b.exe", "c.png"], None).await;
     let Rejection { documents, violations, .. } = rejection(created);
-    let faults = [(1, DocumentFault::UnsupportedExtension), (2, DocumentFault::ContentMismatch)];
+    let faults =
+        [(1, DocumentFault::UnsupportedExtension), (2, DocumentFault::ContentMismatch(None))];
     assert_eq!((&documents[..], violations.len()), (&faults[..], 1));
     assert!(rejection(Mocks::default().create_with(&[]).await).no_documents);
 }

@@ -97,7 +97,7 @@ mod tests {
 
     /// Returns the cursor of each step, the reply of the ledger, and the pause.
     fn steps() -> [Expected; 6] {
-        let key = |text: &str| IdempotencyKey::new(ClientId(1), text);
+        let key = |text: &str| IdempotencyKey::new(ClientId(1), false, text);
         let walked =
             |text: &str, forgotten| Ok(Some(Walked { last: key(text).unwrap(), forgotten }));
         let failure = Err(down());
@@ -125,7 +125,7 @@ mod tests {
             let mut keys = stored.lock().unwrap();
             let free = (1_000.0 * (*keys - kept) / *keys).floor();
             *keys -= free;
-            let last = IdempotencyKey::new(ClientId(1), "a").unwrap();
+            let last = IdempotencyKey::new(ClientId(1), false, "a").unwrap();
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             Ok(Some(Walked { last, forgotten: free as usize }))
         });

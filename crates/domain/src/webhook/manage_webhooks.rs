@@ -58,6 +58,9 @@ pub enum WebhooksError {
     /// The cursor is no delivery of the endpoint.
     #[error("the cursor is no delivery of the endpoint")]
     UnknownCursor,
+    /// The service has no key for the secrets of endpoints.
+    #[error("{NO_KEY}")]
+    NotConfigured,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -79,7 +82,7 @@ impl ManageWebhooks {
         owner: EndpointOwner,
         request: EndpointRequest,
     ) -> Result<(Endpoint, WebhookSecret), WebhooksError> {
-        self.check_url(&request.url).await?;
+        self.check_url(owner.client, &request.url).await?;
         let (secret, sealed) = self.new_secret(owner)?;
         let new = NewEndpoint {
             owner,
@@ -130,7 +133,7 @@ impl ManageWebhooks {
         if let Some(url) = &change.url {
             // First, so that the URL of an unknown endpoint is not looked up.
             self.read(owner, id).await?;
-            self.check_url(url).await?;
+            self.check_url(owner.client, url).await?;
         }
         let changed = self.endpoints.change(owner, id, &change, self.clock.now()).await?;
         changed.ok_or(WebhooksError::NotFound)
@@ -214,15 +217,14 @@ impl ManageWebhooks {
     }
 
     fn new_secret(&self, owner: EndpointOwner) -> Result<(WebhookSecret, Vec<u8>), WebhooksError> {
-        let no_key = || StoreError::Unavailable(NO_KEY.into());
-        let secrets = self.secrets.as_ref().ok_or_else(no_key)?;
+        let secrets = self.secrets.as_ref().ok_or(WebhooksError::NotConfigured)?;
         let secret = WebhookSecret::random(&*self.entropy);
         let sealed = secrets.seal(&secret, &secret_context(owner.client));
         Ok((secret, sealed))
     }
 
-    async fn check_url(&self, url: &str) -> Result<(), WebhooksError> {
-        let refused = self.sender.check(url).await.err();
+    async fn check_url(&self, client: ClientId, url: &str) -> Result<(), WebhooksError> {
+        let refused = self.sender.check(client, url).await.err();
         refused.map_or(Ok(()), |refused| {
             Err(invalid("/url", ViolationCode::NotAllowed, refused.to_string()))
         })

@@ -26,7 +26,7 @@ impl Mocks {
     /// The sender refuses URLs that begin with `http:`.
     fn new() -> Self {
         let mut mocks = Self::default();
-        mocks.sender.expect_check().returning(|url| match url.strip_prefix("http:") {
+        mocks.sender.expect_check().returning(|_, url| match url.strip_prefix("http:") {
             Some(_) => Err(UrlRefused("must begin with https://".to_owned())),
             None => Ok(()),
         });
@@ -76,7 +76,7 @@ async fn without_a_key_no_endpoint_is_created() {
     let webhooks = ManageWebhooks { secrets: None, ..Mocks::new().use_case() };
     let created = webhooks.create(OWNER, request("https://a.example")).await.map(drop);
     for result in [created, webhooks.rotate_secret(OWNER, ID).await.map(drop)] {
-        assert!(matches!(result, Err(WebhooksError::Store(StoreError::Unavailable(_)))));
+        assert!(matches!(result, Err(WebhooksError::NotConfigured)));
     }
 }
 

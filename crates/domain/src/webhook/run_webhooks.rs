@@ -246,6 +246,7 @@ impl RunWebhooks {
         let secrets = std::iter::once(&lease.secrets.current).chain(previous.map(|(old, _)| old));
         let secrets: Result<_, _> = secrets.map(|sealed| key.open(sealed, &context)).collect();
         Ok(WebhookRequest {
+            client: lease.client,
             url: lease.url.clone(),
             id: lease.delivery.message_id(),
             timestamp,

@@ -6,10 +6,11 @@ use domain::{
     delivery::{Delivery, DeliveryId},
     webhook::{WebhookDelivery, WebhookDeliveryId, WebhookStatus},
 };
+use serde_json::{Value, json};
 use time::OffsetDateTime;
 
 use super::{
-    output::{print, second, table},
+    output::{Column, Format, at, print},
     webhooks::last_attempt,
 };
 use crate::adapters::Storage;
@@ -24,6 +25,8 @@ pub enum DeliveriesCommand {
         /// List deliveries that failed for good instead
         #[arg(long, alias = "buried")]
         failed: bool,
+        #[command(flatten)]
+        format: Format,
     },
     /// Attempt a delivery again at once
     Retry {
@@ -38,10 +41,20 @@ pub(super) async fn run(
     now: OffsetDateTime,
 ) -> Result<()> {
     match command {
-        DeliveriesCommand::List { failed } => {
+        DeliveriesCommand::List { failed, format } => {
             let mails = storage.queue.list(failed, MAX_LISTED).await?;
             let webhooks = storage.webhook_queue.list(failed, MAX_LISTED).await?;
-            print(&listed(&mails, &webhooks, failed))?;
+            let rows = mails.iter().map(of_mail).chain(webhooks.iter().map(of_webhook));
+            let time = if failed { "FAILED" } else { "DUE" };
+            let columns: [Column<'_, [Value; 6]>; 6] = [
+                ("ID", "", &|row| row[0].clone()),
+                ("ORDER", "-", &|row| row[1].clone()),
+                ("ATTEMPTS", "", &|row| row[2].clone()),
+                ("CREATED", "", &|row| row[3].clone()),
+                (time, "", &|row| row[4].clone()),
+                ("LAST ERROR", "", &|row| row[5].clone()),
+            ];
+            format.print(&columns, &rows.collect::<Vec<_>>())?;
             if mails.len().max(webhooks.len()) == MAX_LISTED {
                 eprintln!("only the oldest {MAX_LISTED} are listed");
             }
@@ -61,32 +74,29 @@ pub(super) async fn run(
     }
 }
 
-fn listed(mails: &[Delivery], webhooks: &[WebhookDelivery], failed: bool) -> String {
-    let mails = mails.iter().map(|mail| {
-        [
-            mail.id.0.to_string(),
-            mail.order_id.0.to_string(),
-            mail.attempts.to_string(),
-            second(mail.created_at),
-            second(mail.failed_at.unwrap_or(mail.due_at)),
-            mail.last_error.as_deref().unwrap_or_default().escape_debug().to_string(),
-        ]
-    });
-    let webhooks = webhooks.iter().map(|webhook| {
-        let last = webhook.attempts.last().map_or(webhook.created_at, |attempt| attempt.at);
-        let at = match webhook.status {
-            WebhookStatus::Pending { due_at } => due_at,
-            WebhookStatus::Delivered | WebhookStatus::Failed => last,
-        };
-        [
-            format!("w{}", webhook.id.0),
-            webhook.order_id.map_or_else(|| "-".to_owned(), |id| id.0.to_string()),
-            webhook.failures.to_string(),
-            second(webhook.created_at),
-            second(at),
-            last_attempt(webhook),
-        ]
-    });
-    let at = if failed { "FAILED" } else { "DUE" };
-    table(["ID", "ORDER", "ATTEMPTS", "CREATED", at, "LAST ERROR"], mails.chain(webhooks))
+fn of_mail(mail: &Delivery) -> [Value; 6] {
+    [
+        json!(mail.id.0.to_string()),
+        json!(mail.order_id.0),
+        json!(mail.attempts),
+        at(mail.created_at),
+        at(mail.failed_at.unwrap_or(mail.due_at)),
+        json!(mail.last_error),
+    ]
+}
+
+fn of_webhook(webhook: &WebhookDelivery) -> [Value; 6] {
+    let last = webhook.attempts.last().map_or(webhook.created_at, |attempt| attempt.at);
+    let time = match webhook.status {
+        WebhookStatus::Pending { due_at } => due_at,
+        WebhookStatus::Delivered | WebhookStatus::Failed => last,
+    };
+    [
+        json!(format!("w{}", webhook.id.0)),
+        json!(webhook.order_id.map(|id| id.0)),
+        json!(webhook.failures),
+        at(webhook.created_at),
+        at(time),
+        last_attempt(webhook),
+    ]
 }

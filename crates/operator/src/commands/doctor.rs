@@ -5,12 +5,10 @@ use clap::Args;
 
 use super::output::{print, without_credentials};
 use crate::{
-    doctor::{Check, Finding, Level, examine},
-    settings::{Settings, variables::Unknown},
+    doctor::{Finding, Findings, Level, examine},
+    settings::Settings,
     system::Machine,
 };
-
-const CHECK: Check = Check("settings");
 
 /// The flags of the doctor.
 #[derive(Debug, Args)]
@@ -19,8 +17,8 @@ pub struct DoctorCommand {
     #[arg(long)]
     json: bool,
     /// What the command line found out about the settings.
-    #[arg(skip)]
-    settings: Vec<Finding>,
+    #[arg(skip = Findings::of("settings"))]
+    settings: Findings,
 }
 
 impl DoctorCommand {
@@ -29,38 +27,33 @@ impl DoctorCommand {
         let error = error.to_string();
         let cause = error.lines().next().unwrap_or_default().trim_start_matches("error: ");
         let advice = format!("Correct {variable}; the service does not start with it");
-        self.settings.push(CHECK.fail(cause, advice));
+        self.settings.fail(cause, advice);
     }
 
-    /// Notes a variable that names no setting.
-    pub fn note_unknown(&mut self, Unknown { variable, nearest }: &Unknown) {
-        let text = format!("the variable {variable} is unknown and ignored");
+    /// Notes a variable that names no setting, and the setting with the nearest name.
+    pub fn note_unknown(&mut self, variable: &str, nearest: Option<&str>) {
         let advice = match nearest {
             Some(nearest) => format!("Rename it to {nearest}, or remove it"),
             None => "Remove it; on Kubernetes set enableServiceLinks: false".to_owned(),
         };
-        self.settings.push(CHECK.warn(text, advice));
+        self.settings.warn(format!("the variable {variable} is unknown and ignored"), advice);
     }
 
     /// Prints every finding. Fails if one is a failure.
-    pub(super) async fn run(self, settings: &Settings, machine: &Machine) -> Result<()> {
-        let mut findings = self.settings;
-        if findings.is_empty() {
-            findings.push(CHECK.ok("all flags and variables can be read"));
+    pub(super) async fn run(mut self, settings: &Settings, machine: &Machine) -> Result<()> {
+        if self.settings.list.is_empty() {
+            self.settings.ok("all flags and variables can be read");
         }
         let mut failures = 0;
-        let mut report = |finding: Finding| {
+        let mut report = |mut finding: Finding| {
             failures += u32::from(finding.level == Level::Fail);
-            let finding = Finding {
-                text: without_credentials(&finding.text),
-                advice: finding.advice.as_deref().map(without_credentials),
-                ..finding
-            };
+            finding.text = without_credentials(&finding.text);
+            finding.advice = finding.advice.as_deref().map(without_credentials);
             let line =
                 if self.json { serde_json::to_string(&finding)? } else { finding.to_string() };
             print(&(line + "\n"))
         };
-        findings.into_iter().try_for_each(&mut report)?;
+        self.settings.list.into_iter().try_for_each(&mut report)?;
         examine(settings, machine, report).await?;
         match failures {
             0 => Ok(()),

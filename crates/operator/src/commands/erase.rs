@@ -12,38 +12,35 @@ use domain::{
 use time::{Duration, OffsetDateTime};
 
 use super::{
-    operator::Operator,
+    orders::{Erased, Operator},
     output::{print, second},
 };
-use crate::{adapters::open_blobs, settings::Database};
+use crate::{adapters::open_blobs, progress::Progress, settings::Database};
 
 /// Number up to which orders are counted before the question.
 const COUNTED: usize = 10_000;
 
-/// The orders to erase.
-pub(super) enum Which {
-    Order(OrderId),
-    /// Orders that were created more than this number of days ago.
-    OlderThan(u32),
-}
+/// Pause between two looks at mails in progress.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
 
 impl Operator {
     /// Erases orders, and then what else holds their data. All of it can be repeated after a
     /// failure.
-    pub(super) async fn erase(&self, which: Which, yes: bool) -> Result<()> {
-        let (erasure, mails_of) = match which {
-            Which::Order(id) => (self.erase_order(id, yes).await?, MailsOf::Order(id)),
-            Which::OlderThan(days) => {
-                // Mails know the second of their order only.
-                let instant = (self.clock.now() - Duration::days(days.into())).truncate_to_second();
-                let erasure = self.erase_older(instant, yes).await?;
-                (erasure, MailsOf::CreatedBefore(instant))
-            }
+    pub(super) async fn erase(&self, which: Erased, yes: bool) -> Result<()> {
+        let (erasure, mails_of) = if let Some(id) = which.id.map(OrderId) {
+            (self.erase_order(id, yes).await?, MailsOf::Order(id))
+        } else {
+            let age = Duration::days(which.older_than.unwrap_or_default().into());
+            // Mails know the second of their order only.
+            let instant = (self.clock.now() - age).truncate_to_second();
+            (self.erase_older(instant, yes).await?, MailsOf::CreatedBefore(instant))
         };
         let Some(Erasure { orders, documents, left }) = erasure else {
             return print("nothing was erased\n");
         };
-        // After the orders, so that no worker writes one of these mails again.
+        // After the orders and the mails in progress, so that no worker writes one of these mails
+        // again.
+        self.wait_for_mails().await?;
         let mails = self.remove_mails(mails_of).await?;
         self.empty_log().await?;
         if left > 0 {
@@ -84,17 +81,18 @@ impl Operator {
             return Ok(None);
         }
         let (erase_orders, mut total) = (self.erase_orders().await?, Erasure::default());
-        loop {
-            let erased = erase_orders.erase_batch(instant).await?;
-            if erased.orders == 0 {
-                return Ok(Some(total));
+        let progress = Progress::new("erasing orders");
+        let erase = async {
+            loop {
+                let erased = erase_orders.erase_batch(instant).await?;
+                if erased.orders == 0 {
+                    return Ok(Some(total));
+                }
+                total += erased;
+                progress.set(format!("erased {} orders", total.orders));
             }
-            let reported = total.orders / COUNTED;
-            total += erased;
-            if total.orders / COUNTED > reported {
-                eprintln!("erased {} orders so far", total.orders);
-            }
-        }
+        };
+        progress.of(erase).await
     }
 
     async fn erase_orders(&self) -> Result<EraseOrders> {
@@ -106,19 +104,35 @@ impl Operator {
         })
     }
 
+    /// Waits until no worker attempts a mail of an erased order. A lease ends after two minutes.
+    async fn wait_for_mails(&self) -> Result<()> {
+        let mut is_told = false;
+        loop {
+            match self.storage.admin.remove_mails(self.clock.now()).await? {
+                0 => return Ok(()),
+                mails if !is_told => eprintln!("waits for {mails} mails in progress"),
+                _ => {}
+            }
+            is_told = true;
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
     async fn remove_mails(&self, of: MailsOf) -> Result<usize> {
         let Some(folder) = self.settings.mail_drop() else { return Ok(0) };
         let context = format!(
             "the orders are erased, but not their mails in {}; repeat the command",
             folder.display()
         );
-        tokio::task::spawn_blocking(move || remove_mails(&folder, of)).await?.context(context)
+        let removal = tokio::task::spawn_blocking(move || remove_mails(&folder, of));
+        Progress::new("removing mails from the mail drop").of(removal).await?.context(context)
     }
 
     /// Removes older pages of the orders from the write-ahead log of SQLite.
     async fn empty_log(&self) -> Result<()> {
         let Database::Sqlite(path) = self.settings.database()? else { return Ok(()) };
-        let emptied = tokio::task::spawn_blocking(move || adapter_sqlite::empty_log(&path)).await?;
+        let emptying = tokio::task::spawn_blocking(move || adapter_sqlite::empty_log(&path));
+        let emptied = Progress::new("emptying the write-ahead log").of(emptying).await?;
         if !emptied.context("the write-ahead log was not emptied; repeat the command")? {
             eprintln!(
                 "the write-ahead log was in use and still has the orders; repeat the command"

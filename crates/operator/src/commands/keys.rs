@@ -11,9 +11,10 @@ use domain::{
     },
     order::{EmailAddress, InvalidEmail, SigningServiceId},
 };
+use serde_json::json;
 use time::{Duration, OffsetDateTime};
 
-use super::output::{print, second, table};
+use super::output::{Column, Format, at, mode, print, second};
 
 /// Maximum length of the name of a key or an operator, in characters.
 const MAX_CHARS: usize = 100;
@@ -21,34 +22,9 @@ const MAX_CHARS: usize = 100;
 #[derive(Debug, Subcommand)]
 pub enum KeysCommand {
     /// Issue a key. Prints only the key to standard output, and only this once
-    Issue {
-        /// Name of the key
-        #[arg(long)]
-        name: String,
-        /// The only signing service for which the key may create orders
-        #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
-        signing_service: Option<i64>,
-        /// What the key may do: orders:create, orders:read or webhooks:manage. Repeat it for
-        /// several. The default is orders:create and orders:read
-        #[arg(long = "scope", value_name = "SCOPE", value_parser = scope)]
-        scopes: Vec<Scope>,
-        /// Issue one more key for the client of this identifier, as listed. It sees the same orders
-        #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
-        client: Option<i64>,
-        /// Days until the key expires
-        #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=36_500))]
-        expires_in_days: Option<u32>,
-        /// Address of the client that is told of webhook endpoints that fail
-        #[arg(long, value_name = "EMAIL", value_parser = address)]
-        contact: Option<EmailAddress>,
-        /// Issue a test key: its orders are answered like all others, and no mail is sent
-        #[arg(long)]
-        test: bool,
-        #[command(flatten)]
-        limits: Limits,
-    },
+    Issue(Issue),
     /// List all keys ever issued
-    List,
+    List(Format),
     /// Issue a successor on the terms of a key. Prints only the successor to standard output. The
     /// old key stays valid for a while
     Rotate {
@@ -70,12 +46,34 @@ pub enum KeysCommand {
     },
     /// Show the history of keys: which operator issued, rotated and revoked which key, and when
     #[command(visible_alias = "audit")]
-    Trail,
+    Trail(Format),
 }
 
-/// The rate limits of a key. The default is the limit of the service.
 #[derive(Debug, Args)]
-pub struct Limits {
+pub struct Issue {
+    /// Name of the key
+    #[arg(long)]
+    name: String,
+    /// The only signing service for which the key may create orders
+    #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
+    signing_service: Option<i64>,
+    /// What the key may do: orders:create, orders:read or webhooks:manage. Repeat it for
+    /// several. The default is orders:create and orders:read
+    #[arg(long = "scope", value_name = "SCOPE", value_parser = scope)]
+    scopes: Vec<Scope>,
+    /// Issue one more key for the client of this identifier, as listed. It sees the same orders
+    #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
+    client: Option<i64>,
+    /// Days until the key expires
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=36_500))]
+    expires_in_days: Option<u32>,
+    /// Address of the client that is told of webhook endpoints that fail
+    #[arg(long, value_name = "EMAIL", value_parser = address)]
+    contact: Option<EmailAddress>,
+    /// Issue a test key: its orders are answered like all others, and no mail is sent
+    #[arg(long)]
+    test: bool,
+    // The rate limits. The default is the limit of the service.
     /// Orders without documents per second
     #[arg(long, value_name = "N", requires = "limit_burst")]
     limit_per_second: Option<NonZeroU32>,
@@ -96,53 +94,44 @@ pub(super) async fn run(
     now: OffsetDateTime,
 ) -> Result<()> {
     match command {
-        KeysCommand::Issue {
-            name,
-            signing_service,
-            scopes,
-            client,
-            expires_in_days,
-            contact,
-            test,
-            limits,
-        } => {
-            ensure!(
-                is_plain(&name),
-                "--name must be one line of at most {MAX_CHARS} visible characters, and not blank"
-            );
-            let terms = KeyTerms {
-                name,
-                signing_service: signing_service.map(SigningServiceId),
-                scopes: some_or_default(scopes),
-                client: client.map(ClientId),
-                lifetime: expires_in_days.map(|days| Duration::days(days.into())),
-                is_test: test,
-                rate: rate(limits.limit_per_second, limits.limit_burst),
-                documents_rate: rate(
-                    limits.documents_limit_per_second,
-                    limits.documents_limit_burst,
-                ),
-                contact,
-            };
-            let (id, key) = match keys.issue(terms, &operator()).await {
-                Err(IssueError::UnknownClient) => bail!(
-                    "there is no client {}; `keys list` shows the client of each key",
-                    client.unwrap_or_default()
-                ),
-                issued => issued?,
-            };
-            show(id, &key)?;
-            eprintln!("issued as key {}", id.0);
-            Ok(())
-        }
-        KeysCommand::List => print(&listed(&keys.keys.list().await?, now)),
+        KeysCommand::Issue(terms) => issue(keys, terms).await,
+        KeysCommand::List(format) => list(&keys.keys.list().await?, format, now),
         KeysCommand::Rotate { id, grace_hours } => rotate(keys, id, grace_hours).await,
         KeysCommand::Revoke { id } => match keys.revoke(ApiKeyId(id), &operator()).await? {
             Some(_) => print(&format!("key {id} is revoked\n")),
             None => bail!("there is no key {id}"),
         },
-        KeysCommand::Trail => print(&history(&keys.keys.trail().await?)),
+        KeysCommand::Trail(format) => list_trail(&keys.keys.trail().await?, format),
     }
+}
+
+async fn issue(keys: &ManageKeys, issue: Issue) -> Result<()> {
+    ensure!(
+        is_plain(&issue.name),
+        "--name must be one line of at most {MAX_CHARS} visible characters, and not blank"
+    );
+    let scopes = Some(issue.scopes).filter(|scopes| !scopes.is_empty());
+    let terms = KeyTerms {
+        name: issue.name,
+        signing_service: issue.signing_service.map(SigningServiceId),
+        scopes: scopes.map_or_else(Scopes::default, Scopes::from_iter),
+        client: issue.client.map(ClientId),
+        lifetime: issue.expires_in_days.map(|days| Duration::days(days.into())),
+        is_test: issue.test,
+        rate: rate(issue.limit_per_second, issue.limit_burst),
+        documents_rate: rate(issue.documents_limit_per_second, issue.documents_limit_burst),
+        contact: issue.contact,
+    };
+    let (id, key) = match keys.issue(terms, &operator()).await {
+        Err(IssueError::UnknownClient) => bail!(
+            "there is no client {}; `keys list` shows the client of each key",
+            issue.client.unwrap_or_default()
+        ),
+        issued => issued?,
+    };
+    show(id, &key)?;
+    eprintln!("issued as key {}", id.0);
+    Ok(())
 }
 
 async fn rotate(keys: &ManageKeys, id: i64, grace_hours: u32) -> Result<()> {
@@ -170,10 +159,6 @@ fn address(text: &str) -> Result<EmailAddress, InvalidEmail> {
 fn scope(name: &str) -> Result<Scope, String> {
     Scope::from_name(name)
         .ok_or_else(|| format!("the scopes are {}", Scope::ALL.map(Scope::as_str).join(", ")))
-}
-
-fn some_or_default(scopes: Vec<Scope>) -> Scopes {
-    if scopes.is_empty() { Scopes::default() } else { scopes.into_iter().collect() }
 }
 
 fn rate(per_second: Option<NonZeroU32>, burst: Option<NonZeroU32>) -> Option<Rate> {
@@ -219,59 +204,47 @@ fn operator() -> String {
     name.chars().filter(|character| !character.is_control()).take(MAX_CHARS).collect()
 }
 
-fn history(events: &[KeyEvent]) -> String {
-    let row = |KeyEvent { key, change, at, by }: &KeyEvent| {
-        let what = match change {
-            KeyChange::Issued => "issued".to_owned(),
-            KeyChange::Rotated { successor } => format!("rotated to key {}", successor.0),
-            KeyChange::Revoked => "revoked".to_owned(),
-        };
-        [second(*at), key.0.to_string(), what, by.clone()]
+fn list_trail(events: &[KeyEvent], format: Format) -> Result<()> {
+    let what = |event: &KeyEvent| match event.change {
+        KeyChange::Issued => "issued".to_owned(),
+        KeyChange::Rotated { successor } => format!("rotated to key {}", successor.0),
+        KeyChange::Revoked => "revoked".to_owned(),
     };
-    table(["WHEN", "KEY", "WHAT", "BY"], events.iter().map(row))
+    let columns: [Column<'_, KeyEvent>; 4] = [
+        ("WHEN", "", &|event| at(event.at)),
+        ("KEY", "", &|event| json!(event.key.0)),
+        ("WHAT", "", &|event| json!(what(event))),
+        ("BY", "", &|event| json!(event.by)),
+    ];
+    format.print(&columns, events)
 }
 
-fn listed(keys: &[ApiKey], now: OffsetDateTime) -> String {
-    let instant = |at: Option<OffsetDateTime>| at.map_or_else(|| "never".to_owned(), second);
+fn list(keys: &[ApiKey], format: Format, now: OffsetDateTime) -> Result<()> {
+    let state = |listed: &ApiKey| match (listed.revoked_at, listed.key.expires_at) {
+        (Some(_), _) => "revoked",
+        (None, Some(end)) if end <= now => "expired",
+        _ => "valid",
+    };
     let limit = |rate: Option<Rate>| {
-        let text = |rate: Rate| format!("{}/s, {}", rate.per_second, rate.burst);
-        rate.map_or_else(|| "default".to_owned(), text)
+        json!(rate.map(|Rate { per_second, burst }| {
+            json!({ "per_second": per_second, "burst": burst })
+        }))
     };
-    let row = |listed: &ApiKey| {
-        let ApiKey { id, key, revoked_at, last_used_at } = listed;
-        let state = match (revoked_at, key.expires_at) {
-            (Some(_), _) => "revoked",
-            (None, Some(end)) if end <= now => "expired",
-            _ => "live",
-        };
-        [
-            id.0.to_string(),
-            state.to_owned(),
-            if key.is_test { "test" } else { "production" }.to_owned(),
-            second(key.issued_at),
-            instant(key.expires_at),
-            instant(*last_used_at),
-            key.signing_service.map_or_else(|| "any".to_owned(), |service| service.0.to_string()),
-            limit(key.rate),
-            limit(key.documents_rate),
-            listed.client().0.to_string(),
-            key.scopes.to_string().replace(' ', ","),
-            key.name.clone(),
-        ]
-    };
-    let head = [
-        "ID",
-        "STATE",
-        "KIND",
-        "ISSUED",
-        "EXPIRES",
-        "LAST USED",
-        "SIGNING SERVICE",
-        "LIMIT",
-        "WITH DOCUMENTS",
-        "CLIENT",
-        "SCOPES",
-        "NAME",
+    let columns: [Column<'_, ApiKey>; 12] = [
+        ("ID", "", &|listed| json!(listed.id.0)),
+        ("STATE", "", &|listed| json!(state(listed))),
+        ("MODE", "", &|listed| mode(listed.key.is_test)),
+        ("ISSUED", "", &|listed| at(listed.key.issued_at)),
+        ("EXPIRES", "never", &|listed| at(listed.key.expires_at)),
+        ("LAST USED", "never", &|listed| at(listed.last_used_at)),
+        ("SIGNING SERVICE", "any", &|listed| json!(listed.key.signing_service.map(|id| id.0))),
+        ("LIMIT", "default", &|listed| limit(listed.key.rate)),
+        ("WITH DOCUMENTS", "default", &|listed| limit(listed.key.documents_rate)),
+        ("CLIENT", "", &|listed| json!(listed.client().0)),
+        ("SCOPES", "", &|listed| {
+            json!(listed.key.scopes.to_string().split(' ').collect::<Vec<_>>())
+        }),
+        ("NAME", "", &|listed| json!(listed.key.name)),
     ];
-    table(head, keys.iter().map(row))
+    format.print(&columns, keys)
 }

@@ -1,9 +1,7 @@
 //! Completions of the command line, and its manual page.
 
-use std::fmt::Write as _;
-
 use anyhow::Result;
-use clap::{Arg, Command};
+use clap::{Arg, Command, builder::StyledStr};
 use clap_complete::{Shell, generate};
 use clap_mangen::{
     Man,
@@ -11,6 +9,30 @@ use clap_mangen::{
 };
 
 use super::output::print;
+
+/// The sections that clap does not know, in the language of manual pages.
+const MORE_SECTIONS: &str = r".SH FILES
+.TP
+\fB/etc/notary\-orders/notary\-orders.env\fR
+Settings of the Debian package.
+.TP
+\fB/var/lib/notary\-orders\fR
+Data directory of the Debian package.
+.SH EXIT STATUS
+.TP
+\fB0\fR
+Success, or a graceful stop.
+.TP
+\fB1\fR
+A failure; standard error has its cause in one line.
+.TP
+\fB2\fR
+An argument or a setting is wrong; a restart does not help.
+.SH SEE ALSO
+.TP
+\fB/usr/share/doc/notary\-orders/operations.md\fR
+The operations guide.
+";
 
 /// Prints the completions for a shell.
 pub(super) fn print_completions(shell: Shell, mut program: Command) -> Result<()> {
@@ -38,14 +60,13 @@ pub(super) fn print_page(program: Command) -> Result<()> {
     man.render_synopsis_section(&mut page)?;
     commands.to_writer(&mut page)?;
     man.render_options_section(&mut page)?;
-    more_sections().to_writer(&mut page)?;
-    print(&String::from_utf8(page)?)
+    print(&(String::from_utf8(page)? + MORE_SECTIONS))
 }
 
 /// Adds the commands below a command, each with its own arguments.
 fn add_commands(page: &mut Roff, parent: &Command) {
-    let commands = parent.get_subcommands().filter(|command| !command.is_hide_set());
-    for command in commands.filter(|command| command.get_name() != "help") {
+    let is_shown = |command: &&Command| !command.is_hide_set() && command.get_name() != "help";
+    for command in parent.get_subcommands().filter(is_shown) {
         if command.has_subcommands() {
             add_commands(page, command);
             continue;
@@ -54,53 +75,15 @@ fn add_commands(page: &mut Roff, parent: &Command) {
         page.control("TP", []);
         page.text([bold(usage.trim_start_matches("Usage: ").trim())]);
         page.text([roman(sentence(command.get_about()))]);
-        for argument in command.get_arguments().filter(|argument| is_own(argument)) {
-            let mut line = argument.to_string();
-            if let Some(help) = argument.get_help() {
-                // Never fails: it writes to memory.
-                let _ = write!(line, ": {help}.");
-            }
+        // Without the settings and `--help`.
+        let is_own = |argument: &&Arg| !argument.is_global_set() && argument.get_id() != "help";
+        for argument in command.get_arguments().filter(is_own) {
             page.control("br", []);
-            page.text([roman(line)]);
+            page.text([roman(format!("{argument}: {}", sentence(argument.get_help())))]);
         }
     }
 }
 
-fn sentence(text: Option<&clap::builder::StyledStr>) -> String {
+fn sentence(text: Option<&StyledStr>) -> String {
     text.map(|text| format!("{text}.")).unwrap_or_default()
-}
-
-/// Returns whether an argument is neither a setting nor `--help`.
-fn is_own(argument: &Arg) -> bool {
-    !argument.is_global_set() && !["help", "version"].contains(&argument.get_id().as_str())
-}
-
-fn more_sections() -> Roff {
-    let mut page = Roff::new();
-    for (title, items) in [
-        (
-            "FILES",
-            &[
-                ("/etc/notary-orders/notary-orders.env", "Settings of the Debian package."),
-                ("/var/lib/notary-orders", "Data directory of the Debian package."),
-            ][..],
-        ),
-        (
-            "EXIT STATUS",
-            &[
-                ("0", "Success, or a graceful stop."),
-                ("1", "A failure; standard error has its cause in one line."),
-                ("2", "An argument or a setting cannot be read."),
-            ],
-        ),
-        ("SEE ALSO", &[("/usr/share/doc/notary-orders/operations.md", "The operations guide.")]),
-    ] {
-        page.control("SH", [title]);
-        for (name, text) in items {
-            page.control("TP", []);
-            page.text([bold(*name)]);
-            page.text([roman(*text)]);
-        }
-    }
-    page
 }

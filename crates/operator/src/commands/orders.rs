@@ -3,6 +3,7 @@
 use std::{
     io::Write as _,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -11,20 +12,19 @@ use domain::{
     api_key::ClientId,
     document::{Sha256Digest, StoredDocument},
     order::{OrderId, StoredOrder},
-    ports::{BlobStore, Kept, ListedOrder, OrderFilter},
+    ports::{BlobStore, Clock, Kept, ListedOrder, OrderFilter},
 };
 use futures_util::TryStreamExt as _;
 use serde::Serialize;
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::{
-    erase::Which,
-    operator::Operator,
-    output::{print, second, table},
-};
+use super::output::{Column, Format, at, mode, print};
 use crate::{
-    adapters::open_blobs,
+    adapters::{Storage, open_blobs},
     private_files::{create_empty_folder, create_file, sync},
+    progress::Progress,
+    settings::Settings,
 };
 
 /// Maximum number of listed orders.
@@ -42,6 +42,8 @@ pub enum OrdersCommand {
         /// Only orders older than this one
         #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
         before: Option<i64>,
+        #[command(flatten)]
+        format: Format,
     },
     /// Print an order as JSON: its record, details and documents
     Show {
@@ -84,36 +86,42 @@ pub struct Filter {
 #[group(required = true, multiple = false)]
 pub struct Erased {
     /// Identifier of an order
-    id: Option<i64>,
+    pub(super) id: Option<i64>,
     /// Every order that was created more than this number of days ago
     #[arg(long, value_name = "DAYS", value_parser = value_parser!(u32).range(1..=36_500))]
-    older_than: Option<u32>,
+    pub(super) older_than: Option<u32>,
 }
 
 pub(super) async fn run(command: OrdersCommand, operator: &Operator) -> Result<()> {
     match command {
-        OrdersCommand::List { filter, before } => {
-            let filter = OrderFilter {
-                file_number: filter.file_number.map(|number| number.trim().to_owned()),
-                client: filter.client.map(ClientId),
-                email: filter.email.map(|email| email.trim().to_owned()),
-            };
-            operator.list(&filter, before.map(OrderId)).await
+        OrdersCommand::List { filter, before, format } => {
+            operator.list(filter, before, format).await
         }
-        OrdersCommand::Show { id } => operator.show(OrderId(id)).await,
-        OrdersCommand::Export { id, to } => operator.export(OrderId(id), &to).await,
-        OrdersCommand::Erase { which, yes } => match (which.id, which.older_than) {
-            (Some(id), None) => operator.erase(Which::Order(OrderId(id)), yes).await,
-            (None, Some(days)) => operator.erase(Which::OlderThan(days), yes).await,
-            _ => bail!("name an order, or a number of days with --older-than"),
-        },
+        OrdersCommand::Show { id } => print(&operator.json(&operator.order(OrderId(id)).await?)?),
+        OrdersCommand::Export { id, to } => {
+            let progress = Progress::new("exporting");
+            progress.of(operator.export(OrderId(id), &to, &progress)).await
+        }
+        OrdersCommand::Erase { which, yes } => operator.erase(which, yes).await,
     }
 }
 
+/// What the commands about orders work with.
+pub(super) struct Operator {
+    pub(super) settings: Settings,
+    pub(super) storage: Storage,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
 impl Operator {
-    pub(super) async fn list(&self, filter: &OrderFilter, before: Option<OrderId>) -> Result<()> {
-        let orders = self.storage.admin.list(filter, before, MAX_LISTED).await?;
-        print(&listed(&orders))?;
+    async fn list(&self, filter: Filter, before: Option<i64>, format: Format) -> Result<()> {
+        let filter = OrderFilter {
+            file_number: filter.file_number.map(|number| number.trim().to_owned()),
+            client: filter.client.map(ClientId),
+            email: filter.email.map(|email| email.trim().to_owned()),
+        };
+        let orders = self.storage.admin.list(&filter, before.map(OrderId), MAX_LISTED).await?;
+        print_list(&orders, format)?;
         if let (MAX_LISTED, Some(last)) = (orders.len(), orders.last()) {
             let last = last.stored.id.0;
             eprintln!("only {MAX_LISTED} are listed; --before {last} lists older ones");
@@ -121,13 +129,8 @@ impl Operator {
         Ok(())
     }
 
-    pub(super) async fn show(&self, id: OrderId) -> Result<()> {
-        let order = self.order(id).await?;
-        print(&self.json(&order)?)
-    }
-
     /// Returns an order; an error if there is none, or if it was erased.
-    pub(super) async fn order(&self, id: OrderId) -> Result<StoredOrder> {
+    async fn order(&self, id: OrderId) -> Result<StoredOrder> {
         match self.storage.admin.order(id).await? {
             Some(Kept::Whole(order)) => Ok(order),
             Some(Kept::Erased) => bail!("order {} was erased", id.0),
@@ -136,7 +139,7 @@ impl Operator {
     }
 
     /// Returns an order as a client reads it, with what only operators see.
-    pub(super) fn json(&self, order: &StoredOrder) -> Result<String> {
+    fn json(&self, order: &StoredOrder) -> Result<String> {
         #[derive(Serialize)]
         struct ForOperators<T> {
             #[serde(flatten)]
@@ -156,11 +159,12 @@ impl Operator {
 
     /// Writes the documents, each under its position and its name, and then the order: a folder
     /// without it is not complete.
-    pub(super) async fn export(&self, id: OrderId, folder: &Path) -> Result<()> {
+    async fn export(&self, id: OrderId, folder: &Path, progress: &Progress) -> Result<()> {
         let order = self.order(id).await?;
         create_empty_folder(folder)?;
         let blobs = open_blobs(&self.settings).await?;
         for (position, document) in order.documents.iter().enumerate() {
+            progress.set(format!("writing document {position} of {}", order.documents.len()));
             let file = folder.join(format!("{position:02}-{}", document.name));
             write(&*blobs, document, &file).await.with_context(|| {
                 format!("document {position} of order {} was not written", id.0)
@@ -179,20 +183,17 @@ impl Operator {
     }
 }
 
-fn listed(orders: &[ListedOrder]) -> String {
-    let row = |ListedOrder { stored, documents }: &ListedOrder| {
-        [
-            stored.id.0.to_string(),
-            stored.client.0.to_string(),
-            if stored.is_test { "test" } else { "production" }.to_owned(),
-            second(stored.created_at),
-            documents.to_string(),
-            stored.status.as_str().escape_debug().to_string(),
-            stored.order.file_number.as_str().escape_debug().to_string(),
-        ]
-    };
-    let head = ["ID", "CLIENT", "KIND", "CREATED", "DOCUMENTS", "STATUS", "FILE NUMBER"];
-    table(head, orders.iter().map(row))
+fn print_list(orders: &[ListedOrder], format: Format) -> Result<()> {
+    let columns: [Column<'_, ListedOrder>; 7] = [
+        ("ID", "", &|order| json!(order.stored.id.0)),
+        ("CLIENT", "", &|order| json!(order.stored.client.0)),
+        ("MODE", "", &|order| mode(order.stored.is_test)),
+        ("CREATED", "", &|order| at(order.stored.created_at)),
+        ("DOCUMENTS", "", &|order| json!(order.documents)),
+        ("STATUS", "", &|order| json!(order.stored.status.as_str())),
+        ("FILE NUMBER", "", &|order| json!(order.stored.order.file_number.as_str())),
+    ];
+    format.print(&columns, orders)
 }
 
 /// Writes a document in blocks, durably, and compares it with its record.

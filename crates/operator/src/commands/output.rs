@@ -1,11 +1,10 @@
 //! The output of commands.
 
-use std::{
-    array,
-    io::{self, ErrorKind, Write as _},
-};
+use std::io::{self, ErrorKind, Write as _};
 
 use anyhow::Result;
+use clap::Args;
+use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 /// Prints to standard output. A closed pipe is not an error.
@@ -17,25 +16,81 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
+/// How a list is printed.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Format {
+    /// Print one JSON object per line
+    #[arg(long)]
+    json: bool,
+}
+
+/// A column of a list: its name, the text of an absent value, and the value of a row.
+pub(super) type Column<'a, Row> = (&'static str, &'static str, &'a dyn Fn(&Row) -> Value);
+
+impl Format {
+    /// The format for people.
+    pub(super) const TABLE: Self = Self { json: false };
+
+    /// Prints a list.
+    pub(super) fn print<Row>(self, columns: &[Column<'_, Row>], rows: &[Row]) -> Result<()> {
+        if !self.json {
+            return print(&table(columns, rows));
+        }
+        let key = |name: &str| name.to_lowercase().replace(' ', "_");
+        let object = |row| columns.iter().map(move |(name, _, value)| (key(name), value(row)));
+        let line = |row| Value::Object(object(row).collect()).to_string() + "\n";
+        print(&rows.iter().map(line).collect::<String>())
+    }
+}
+
 /// Returns a table. Each column is as wide as its widest cell.
-pub(super) fn table<const COLUMNS: usize>(
-    head: [&str; COLUMNS],
-    rows: impl Iterator<Item = [String; COLUMNS]>,
-) -> String {
-    let rows: Vec<_> = [head.map(str::to_owned)].into_iter().chain(rows).collect();
-    let widths: [usize; COLUMNS] = array::from_fn(|column| {
-        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
-    });
-    let line = |row: &[String; COLUMNS]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+fn table<Row>(columns: &[Column<'_, Row>], rows: &[Row]) -> String {
+    let cells = |row| columns.iter().map(move |(_, absent, value)| cell(&value(row), absent));
+    let head = columns.iter().map(|(name, ..)| (*name).to_owned()).collect();
+    let lines: Vec<Vec<String>> =
+        [head].into_iter().chain(rows.iter().map(|row| cells(row).collect())).collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
+    let widths: Vec<_> = (0..columns.len()).map(|column| width(column).unwrap_or(0)).collect();
+    let line = |line: &Vec<String>| {
+        let padded = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };
-    rows.iter().map(line).collect()
+    lines.iter().map(line).collect()
+}
+
+/// Returns the text of a value on a terminal. A text of a client cannot control it.
+fn cell(value: &Value, absent: &str) -> String {
+    match value {
+        Value::Null => absent.to_owned(),
+        Value::String(text) => {
+            let safe = |character: char| match character {
+                '\'' | '"' | '\\' => character.to_string(),
+                _ => character.escape_debug().to_string(),
+            };
+            text.chars().map(safe).collect()
+        }
+        Value::Array(values) => {
+            values.iter().map(|value| cell(value, absent)).collect::<Vec<_>>().join(",")
+        }
+        // A rate limit.
+        Value::Object(rate) => format!("{}/s, {}", rate["per_second"], rate["burst"]),
+        value => value.to_string(),
+    }
 }
 
 /// Formats an instant in RFC 3339 with whole seconds.
 pub(super) fn second(instant: OffsetDateTime) -> String {
     instant.truncate_to_second().format(&Rfc3339).unwrap_or_else(|_| instant.to_string())
+}
+
+/// Returns the value of an instant in a table.
+pub(super) fn at(instant: impl Into<Option<OffsetDateTime>>) -> Value {
+    json!(instant.into().map(second))
+}
+
+/// Returns the mode of what is for tests or for live orders.
+pub(super) fn mode(is_test: bool) -> Value {
+    json!(if is_test { "test" } else { "live" })
 }
 
 /// Removes user, password and query from every URL in a message. The message may quote a mistyped

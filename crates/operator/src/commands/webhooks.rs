@@ -15,7 +15,7 @@ use domain::{
 use serde_json::{Map, Value, json};
 use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
 
-use super::output::{print, second, table};
+use super::output::{Column, Format, at, mode, print, second};
 
 /// Maximum number of listed deliveries.
 const MAX_LISTED: usize = 1_000;
@@ -27,6 +27,8 @@ pub enum WebhooksCommand {
         /// List those of the client of this identifier only
         #[arg(long, value_name = "ID")]
         client: Option<i64>,
+        #[command(flatten)]
+        format: Format,
     },
     /// Create an endpoint. Prints only its secret to standard output, and only this once
     Create {
@@ -53,34 +55,21 @@ pub enum WebhooksCommand {
         details: Details,
     },
     /// Enable an endpoint that was disabled. The deliveries that waited are sent
-    Enable {
-        /// Its identifier, as listed
-        id: i64,
-    },
+    Enable(Listed),
     /// Disable an endpoint. Its deliveries wait
-    Disable {
-        /// Its identifier, as listed
-        id: i64,
-    },
+    Disable(Listed),
     /// Delete an endpoint and its deliveries
-    Delete {
-        /// Its identifier, as listed
-        id: i64,
-    },
+    Delete(Listed),
     /// Give an endpoint a new secret, and print it. The old one signs along for a day
-    RotateSecret {
-        /// Its identifier, as listed
-        id: i64,
-    },
+    RotateSecret(Listed),
     /// Send a test event to an endpoint
-    Test {
-        /// Its identifier, as listed
-        id: i64,
-    },
+    Test(Listed),
     /// List the deliveries of an endpoint in the last 30 days, newest first
     Deliveries {
         /// Its identifier, as listed
         id: i64,
+        #[command(flatten)]
+        format: Format,
     },
     /// Send deliveries of an endpoint again that were delivered or failed
     Replay {
@@ -104,7 +93,12 @@ pub enum WebhooksCommand {
 }
 
 #[derive(Debug, Args)]
-#[expect(clippy::doc_markdown, reason = "the comments on arguments are the help text")]
+pub struct Listed {
+    /// Its identifier, as listed
+    id: i64,
+}
+
+#[derive(Debug, Args)]
 pub struct Details {
     /// An event that the endpoint gets: order.created or order.documents_added. Repeat it for
     /// several. A new endpoint gets all of them by default
@@ -132,86 +126,82 @@ fn instant(text: &str) -> Result<OffsetDateTime, time::error::Parse> {
 }
 
 pub(super) async fn run(command: WebhooksCommand, webhooks: &ManageWebhooks) -> Result<()> {
-    let owner = async |id: i64| -> Result<(EndpointOwner, EndpointId)> {
-        let all = webhooks.endpoints.all().await?;
-        let found = all.into_iter().find(|endpoint| endpoint.id.0 == id);
-        let endpoint = found.with_context(|| format!("there is no webhook endpoint {id}"))?;
-        Ok((endpoint.owner, endpoint.id))
+    execute(command, webhooks).await.map_err(|error| match error.downcast() {
+        Ok(WebhooksError::Invalid(faults)) => violations(&faults),
+        Ok(error) => error.into(),
+        Err(error) => error,
+    })
+}
+
+async fn execute(command: WebhooksCommand, webhooks: &ManageWebhooks) -> Result<()> {
+    use WebhooksCommand as Command;
+    let enable = async |id, is_enabled| {
+        let is_enabled = Some(is_enabled);
+        change(webhooks, id, EndpointChange { is_enabled, ..EndpointChange::default() }).await
     };
     match command {
-        WebhooksCommand::List { client } => {
+        Command::List { client, format } => {
             let mut all = webhooks.endpoints.all().await?;
             all.retain(|one| client.is_none_or(|client| one.owner.client.0 == client));
-            print(&endpoints(&all))
+            list(&all, format)
         }
-        WebhooksCommand::Create { client, test, url, details } => {
+        Command::Create { client, test, url, details } => {
             let owner = EndpointOwner { client: ClientId(client), is_test: test };
             let request = EndpointRequest::parse(&details.into_body(Some(url)))
-                .map_err(|faults| violations(&faults))?;
-            let (endpoint, secret) = webhooks.create(owner, request).await.map_err(explained)?;
+                .map_err(WebhooksError::Invalid)?;
+            let (endpoint, secret) = webhooks.create(owner, request).await?;
             eprintln!("webhook endpoint {}; this is its secret:", endpoint.id.0);
             print(&format!("{}\n", secret.to_text()))
         }
-        WebhooksCommand::Change { id, url, details } => {
-            let change = EndpointChange::parse(&details.into_body(url))
-                .map_err(|faults| violations(&faults))?;
-            change_endpoint(webhooks, owner(id).await?, change).await
+        Command::Change { id, url, details } => {
+            let parsed = EndpointChange::parse(&details.into_body(url));
+            change(webhooks, id, parsed.map_err(WebhooksError::Invalid)?).await
         }
-        WebhooksCommand::Enable { id } => enable(webhooks, owner(id).await?, true).await,
-        WebhooksCommand::Disable { id } => enable(webhooks, owner(id).await?, false).await,
-        WebhooksCommand::Delete { id } => {
-            let (owner, id) = owner(id).await?;
-            webhooks.delete(owner, id).await.map_err(explained)?;
-            print(&format!("webhook endpoint {} is deleted\n", id.0))
+        Command::Enable(Listed { id }) => enable(id, true).await,
+        Command::Disable(Listed { id }) => enable(id, false).await,
+        Command::Delete(Listed { id }) => {
+            webhooks.delete(owner(webhooks, id).await?, EndpointId(id)).await?;
+            print(&format!("webhook endpoint {id} is deleted\n"))
         }
-        WebhooksCommand::RotateSecret { id } => {
-            let (owner, id) = owner(id).await?;
-            let secret = webhooks.rotate_secret(owner, id).await.map_err(explained)?;
+        Command::RotateSecret(Listed { id }) => {
+            let secret = webhooks.rotate_secret(owner(webhooks, id).await?, EndpointId(id)).await?;
             print(&format!("{}\n", secret.to_text()))
         }
-        WebhooksCommand::Test { id } => {
-            let (owner, id) = owner(id).await?;
-            let delivery = webhooks.test(owner, id).await.map_err(explained)?;
+        Command::Test(Listed { id }) => {
+            let delivery = webhooks.test(owner(webhooks, id).await?, EndpointId(id)).await?;
             print(&format!("the test is delivery {}\n", delivery.0))
         }
-        WebhooksCommand::Deliveries { id } => {
-            let (owner, id) = owner(id).await?;
+        Command::Deliveries { id, format } => {
             let query = DeliveryPageQuery { limit: MAX_LISTED, cursor: Cursor::Newest };
-            let (_, page) = webhooks.deliveries(owner, id, &query).await.map_err(explained)?;
+            let owner = owner(webhooks, id).await?;
+            let (_, page) = webhooks.deliveries(owner, EndpointId(id), &query).await?;
             if page.has_older {
                 eprintln!("only the newest {MAX_LISTED} are listed");
             }
-            print(&deliveries(&page.items))
+            list_deliveries(&page.items, format)
         }
-        WebhooksCommand::Replay { id, delivery, since, until } => {
-            let (owner, id) = owner(id).await?;
+        Command::Replay { id, delivery, since, until } => {
+            let (owner, id) = (owner(webhooks, id).await?, EndpointId(id));
             if let Some(delivery) = delivery.map(WebhookDeliveryId) {
-                webhooks.replay_delivery(owner, id, delivery).await.map_err(explained)?;
+                webhooks.replay_delivery(owner, id, delivery).await?;
             } else if let Some(since) = since {
-                let range = ReplayRange { since, until };
-                webhooks.replay(owner, id, range).await.map_err(explained)?;
+                webhooks.replay(owner, id, ReplayRange { since, until }).await?;
             }
             print("the deliveries are due now\n")
         }
     }
 }
 
-async fn enable(
-    webhooks: &ManageWebhooks,
-    of: (EndpointOwner, EndpointId),
-    is_enabled: bool,
-) -> Result<()> {
-    let change = EndpointChange { is_enabled: Some(is_enabled), ..EndpointChange::default() };
-    change_endpoint(webhooks, of, change).await
+/// Returns the owner of an endpoint.
+async fn owner(webhooks: &ManageWebhooks, id: i64) -> Result<EndpointOwner> {
+    let all = webhooks.endpoints.all().await?;
+    let found = all.into_iter().find(|endpoint| endpoint.id.0 == id);
+    Ok(found.with_context(|| format!("there is no webhook endpoint {id}"))?.owner)
 }
 
-async fn change_endpoint(
-    webhooks: &ManageWebhooks,
-    (owner, id): (EndpointOwner, EndpointId),
-    change: EndpointChange,
-) -> Result<()> {
-    let endpoint = webhooks.change(owner, id, change).await.map_err(explained)?;
-    print(&endpoints(&[endpoint]))
+async fn change(webhooks: &ManageWebhooks, id: i64, change: EndpointChange) -> Result<()> {
+    let changed = webhooks.change(owner(webhooks, id).await?, EndpointId(id), change).await?;
+    list(&[changed], Format::TABLE)
 }
 
 fn violations(violations: &[Violation]) -> anyhow::Error {
@@ -219,56 +209,42 @@ fn violations(violations: &[Violation]) -> anyhow::Error {
     anyhow!("{}", lines.collect::<Vec<_>>().join("; "))
 }
 
-fn explained(error: WebhooksError) -> anyhow::Error {
-    match error {
-        WebhooksError::Invalid(faults) => violations(&faults),
-        error => error.into(),
-    }
+fn list(endpoints: &[Endpoint], format: Format) -> Result<()> {
+    let status = |endpoint: &Endpoint| match (endpoint.disabled, endpoint.failing_since) {
+        (Some((_, by)), _) => format!("disabled ({})", by.as_str()),
+        (None, Some(since)) => format!("failing {}", second(since)),
+        (None, None) => "enabled".to_owned(),
+    };
+    let columns: [Column<'_, Endpoint>; 7] = [
+        ("ID", "", &|endpoint| json!(endpoint.id.0)),
+        ("CLIENT", "", &|endpoint| json!(endpoint.owner.client.0)),
+        ("MODE", "", &|endpoint| mode(endpoint.owner.is_test)),
+        ("CREATED", "", &|endpoint| at(endpoint.created_at)),
+        ("STATUS", "", &|endpoint| json!(status(endpoint))),
+        ("EVENTS", "", &|endpoint| endpoint.events.iter().map(|event| event.as_str()).collect()),
+        ("URL", "", &|endpoint| json!(endpoint.url)),
+    ];
+    format.print(&columns, endpoints)
 }
 
-fn endpoints(endpoints: &[Endpoint]) -> String {
-    let row = |endpoint: &Endpoint| {
-        let status = match (endpoint.disabled, endpoint.failing_since) {
-            (Some((_, by)), _) => format!("disabled ({})", by.as_str()),
-            (None, Some(since)) => format!("failing {}", second(since)),
-            (None, None) => "enabled".to_owned(),
-        };
-        let events: Vec<_> = endpoint.events.iter().map(|event| event.as_str()).collect();
-        [
-            endpoint.id.0.to_string(),
-            endpoint.owner.client.0.to_string(),
-            if endpoint.owner.is_test { "test" } else { "live" }.to_owned(),
-            second(endpoint.created_at),
-            status,
-            events.join(","),
-            endpoint.url.escape_debug().to_string(),
-        ]
-    };
-    let head = ["ID", "CLIENT", "MODE", "CREATED", "STATUS", "EVENTS", "URL"];
-    table(head, endpoints.iter().map(row))
-}
-
-fn deliveries(deliveries: &[WebhookDelivery]) -> String {
-    let row = |delivery: &WebhookDelivery| {
-        [
-            delivery.id.0.to_string(),
-            delivery.order_id.map_or_else(|| "-".to_owned(), |id| id.0.to_string()),
-            delivery.event.as_str().to_owned(),
-            second(delivery.created_at),
-            delivery.status.as_str().to_owned(),
-            delivery.attempts.len().to_string(),
-            last_attempt(delivery),
-        ]
-    };
-    let head = ["ID", "ORDER", "EVENT", "CREATED", "STATUS", "ATTEMPTS", "LAST ATTEMPT"];
-    table(head, deliveries.iter().map(row))
+fn list_deliveries(deliveries: &[WebhookDelivery], format: Format) -> Result<()> {
+    let columns: [Column<'_, WebhookDelivery>; 7] = [
+        ("ID", "", &|delivery| json!(delivery.id.0)),
+        ("ORDER", "-", &|delivery| json!(delivery.order_id.map(|id| id.0))),
+        ("EVENT", "", &|delivery| json!(delivery.event.as_str())),
+        ("CREATED", "", &|delivery| at(delivery.created_at)),
+        ("STATUS", "", &|delivery| json!(delivery.status.as_str())),
+        ("ATTEMPTS", "", &|delivery| json!(delivery.attempts.len())),
+        ("LAST ATTEMPT", "", &last_attempt),
+    ];
+    format.print(&columns, deliveries)
 }
 
 /// Returns the outcome of the last attempt.
-pub(super) fn last_attempt(delivery: &WebhookDelivery) -> String {
+pub(super) fn last_attempt(delivery: &WebhookDelivery) -> Value {
     match delivery.attempts.last().map(|attempt| &attempt.outcome) {
-        Some(AttemptOutcome::Status(status)) => format!("status {status}"),
-        Some(AttemptOutcome::Error(error)) => error.escape_debug().to_string(),
-        None => String::new(),
+        Some(AttemptOutcome::Status(status)) => json!(format!("status {status}")),
+        Some(AttemptOutcome::Error(error)) => json!(error),
+        None => Value::Null,
     }
 }

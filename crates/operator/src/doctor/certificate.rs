@@ -1,80 +1,72 @@
 //! The certificate of the API and its key, if the settings name them.
 
-use std::{fs, os::unix::fs::MetadataExt as _, path::Path, sync::Arc};
+use std::{fs, os::unix::fs::MetadataExt as _};
 
 use adapter_http::TlsPair;
 use domain::ports::error_chain;
 use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 
-use super::finding::{Check, Finding, Subject};
+use super::finding::{Findings, Subject};
 use crate::{
     settings::Settings,
     tls_files::{CERT_SETTING, KEY_SETTING, read_pair},
 };
-
-const CHECK: Check = Check("certificate");
 
 /// Time before its end at which a certificate must be renewed (docs/operations.md).
 const RENEWAL: Duration = Duration::days(14);
 
 const RENEW: &str = "Renew it; a running service uses changed files within seconds";
 
-pub(super) async fn check(of: Arc<Subject>) -> Vec<Finding> {
-    examine(&of.settings, of.clock.now())
+pub(super) async fn check(of: &Subject, found: &mut Findings) {
+    examine(&of.settings, of.clock.now(), found);
 }
 
-fn examine(settings: &Settings, now: OffsetDateTime) -> Vec<Finding> {
+fn examine(settings: &Settings, now: OffsetDateTime, found: &mut Findings) {
     let pair = match read_pair(settings) {
         Ok(Some(pair)) => pair,
-        Ok(None) => return Vec::new(),
+        Ok(None) => return,
         Err(error) => {
             let advice = format!(
                 "Correct {CERT_SETTING} and {KEY_SETTING}; the service does not start with them"
             );
-            return vec![CHECK.fail(error_chain(error.as_ref()), advice)];
+            return found.fail(error_chain(error.as_ref()), advice);
         }
     };
-    let mut findings = vec![validity(&pair, now)];
+    judge_time(&pair, now, found);
     if pair.names.is_empty() {
-        findings.push(CHECK.warn(
+        found.warn(
             "it has no name in subjectAltName, so clients reject it",
             "Issue it with the name by which clients reach the API",
-        ));
+        );
     }
-    findings.extend(settings.tls_key.as_deref().and_then(rights));
-    findings
+    if let Some(key) = &settings.tls_key
+        && fs::metadata(key).is_ok_and(|file| file.mode() & 0o004 != 0)
+    {
+        let key = key.display();
+        found.warn(
+            format!("every user of this machine can read the key in {key}"),
+            format!("Run `chmod o= {key}`"),
+        );
+    }
 }
 
 /// Judges the time in which a certificate is valid.
-fn validity(pair: &TlsPair, now: OffsetDateTime) -> Finding {
+fn judge_time(pair: &TlsPair, now: OffsetDateTime, found: &mut Findings) {
     let [begins_at, expires_at] = [pair.begins_at, pair.expires_at]
         .map(|at| at.format(&Rfc3339).unwrap_or_else(|_| at.to_string()));
+    let left = pair.expires_at - now;
     if now < pair.begins_at {
         let text = format!("it is not valid before {begins_at}, so clients reject it");
-        let advice = "Use one that is valid now, or correct the clock of this machine";
-        return CHECK.fail(text, advice);
-    }
-    let left = pair.expires_at - now;
-    if !left.is_positive() {
-        return CHECK.fail(format!("it expired at {expires_at}"), RENEW);
-    }
-    if left <= RENEWAL {
+        found.fail(text, "Use one that is valid now, or correct the clock of this machine");
+    } else if !left.is_positive() {
+        found.fail(format!("it expired at {expires_at}"), RENEW);
+    } else if left <= RENEWAL {
         let days = left.whole_days();
-        let text = format!("it is valid only until {expires_at}: {days} days are left");
-        return CHECK.warn(text, RENEW);
+        found.warn(format!("it is valid only until {expires_at}: {days} days are left"), RENEW);
+    } else {
+        let names = pair.names.join(", ");
+        found.ok(format!("it fits its key, and is valid until {expires_at}: {names}"));
     }
-    let names = pair.names.join(", ");
-    CHECK.ok(format!("it fits its key, and is valid until {expires_at}: {names}"))
-}
-
-/// Returns a warning if every user of the machine can read the key.
-fn rights(key: &Path) -> Option<Finding> {
-    let is_public = fs::metadata(key).ok()?.mode() & 0o004 != 0;
-    let shown = key.display();
-    is_public.then(|| {
-        let text = format!("every user of this machine can read the key in {shown}");
-        CHECK.warn(text, format!("Run `chmod o= {shown}`"))
-    })
 }
 
 #[cfg(test)]
@@ -85,7 +77,16 @@ mod tests {
     use time::macros::datetime;
 
     use super::*;
-    use crate::{doctor::Level, settings::tests::settings};
+    use crate::{
+        doctor::{Finding, Level},
+        settings::tests::settings,
+    };
+
+    fn findings_of(settings: &Settings, now: OffsetDateTime) -> Vec<Finding> {
+        let mut found = Findings::of("certificate");
+        examine(settings, now, &mut found);
+        found.list
+    }
 
     /// Examines a certificate that ends with the year 2029, and its key.
     fn examined(
@@ -101,7 +102,7 @@ mod tests {
         fs::set_permissions(path("key.pem"), Permissions::from_mode(mode)).unwrap();
         let flags = [("cert", "cert.pem"), ("key", "key.pem")]
             .map(|(flag, name)| format!("--tls-{flag}={}", path(name).display()));
-        examine(&settings(&flags.each_ref().map(String::as_str)), now)
+        findings_of(&settings(&flags.each_ref().map(String::as_str)), now)
     }
 
     fn certificates(names: &[&str]) -> Certificates {
@@ -153,8 +154,8 @@ mod tests {
         let nameless = certificates(&[]);
         let found = examined(&nameless, &nameless.key_pem(), 0o600, now);
         assert!(found[1].level == Level::Warn && found[1].text.contains("subjectAltName"));
-        let found = examine(&settings(&["--tls-key=/no/key"]), now);
-        assert!(found[0].level == Level::Fail && found[0].text.contains("needs --tls-cert"));
-        assert_eq!(examine(&settings(&[]), now), []);
+        let refused = findings_of(&settings(&["--tls-key=/no/key"]), now);
+        assert!(refused[0].level == Level::Fail && refused[0].text.contains("needs --tls-cert"));
+        assert_eq!(findings_of(&settings(&[]), now), []);
     }
 }

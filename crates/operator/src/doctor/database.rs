@@ -1,20 +1,14 @@
 //! The database: whether it can be reached and used, whether it keeps what it acknowledges, and
 //! whether its clock agrees with that of this machine.
 
-use std::{path::Path, sync::Arc};
+use std::path::Path;
 
 use adapter_postgres::{Facts, Inspection, MigrateError, PostgresStore};
 use domain::ports::error_chain;
 use time::{Duration, format_description::well_known::Rfc3339};
 
-use super::finding::{Check, Finding, Subject};
-use crate::{
-    adapters::DATABASE,
-    settings::{Database, Settings},
-};
-
-const CHECK: Check = Check("database");
-const CLOCK: Check = Check("clock");
+use super::finding::{Findings, Subject};
+use crate::{adapters::DATABASE, settings::Database};
 
 /// Greatest difference between the clocks of instances (docs/topologies.md).
 const TOLERATED: Duration = Duration::SECOND;
@@ -26,113 +20,121 @@ const HARMFUL: Duration = Duration::MINUTE;
 const MIN_VERSION: i32 = 130_000;
 
 /// Connections of a start, beside the pool.
-const START_CONNECTIONS: i64 = 2;
+const START_CONNECTIONS: usize = 2;
 
 /// Time of a statement above which the database is far away.
 const FAR: Duration = Duration::milliseconds(20);
 
-pub(super) async fn check(of: Arc<Subject>) -> Vec<Finding> {
+const MIGRATE: &str = "The next start applies them, or `notary-orders migrate`";
+
+pub(super) async fn check(of: &Subject, found: &mut Findings) {
     let url = match of.settings.database() {
-        Ok(Database::Sqlite(path)) => return vec![sqlite(&path)],
+        Ok(Database::Sqlite(path)) => return sqlite(&path, found),
         Ok(Database::Postgres(url)) => url,
-        Err(error) => return vec![unusable(&format!("{DATABASE}: {error}"))],
+        Err(error) => return unusable(&format!("{DATABASE}: {error}"), found),
     };
     let store = match PostgresStore::open(&url, 1) {
         Ok(store) => store,
-        Err(error) => return vec![unusable(&format!("{DATABASE}: {}", error_chain(&error)))],
+        Err(error) => return unusable(&format!("{DATABASE}: {}", error_chain(&error)), found),
     };
     match store.inspect(&*of.clock).await {
-        Ok(inspection) => postgres(&of.settings, &inspection),
-        Err(error) => vec![unusable(&error_chain(&error))],
+        Ok(inspection) => postgres(&inspection, of.settings.database_connections, found),
+        Err(error) => unusable(&error_chain(&error), found),
     }
 }
 
 /// Says so if there is no other clock. The checks of the database and of the bucket compare theirs.
-pub(super) async fn clock(of: Arc<Subject>) -> Vec<Finding> {
-    let is_alone = matches!(of.settings.database(), Ok(Database::Sqlite(_)))
-        && of.settings.documents().is_some();
-    match of.clock.now().truncate_to_second().format(&Rfc3339) {
-        Ok(now) if is_alone => {
-            vec![CLOCK.ok(format!("{now}; there is no other clock to compare it with"))]
-        }
-        _ => Vec::new(),
+pub(super) async fn clock(of: &Subject, found: &mut Findings) {
+    if let (Ok(Database::Sqlite(_)), Some(_)) = (of.settings.database(), of.settings.documents())
+        && let Ok(now) = of.clock.now().truncate_to_second().format(&Rfc3339)
+    {
+        found.ok(format!("{now}; there is no other clock to compare it with"));
     }
 }
 
 /// Compares the clock of this machine with another, which is ahead by so much. The measurement may
 /// be wrong by `uncertainty`.
-pub(super) fn compare_clock(of: &str, ahead: Duration, uncertainty: Duration) -> Finding {
+pub(super) fn compare_clock(
+    of: &str,
+    ahead: Duration,
+    uncertainty: Duration,
+    found: &mut Findings,
+) {
+    found.check = "clock";
     let difference = (ahead.abs() - uncertainty).max(Duration::ZERO);
     if difference <= TOLERATED {
-        return CLOCK.ok(format!("the clock of the {of} agrees with that of this machine"));
+        return found.ok(format!("the clock of the {of} agrees with that of this machine"));
     }
     let direction = if ahead.is_positive() { "ahead of" } else { "behind" };
     let seconds = ahead.abs().as_seconds_f64();
     let text = format!("the clock of the {of} is {seconds:.1} s {direction} that of this machine");
     let advice = "Synchronize the clocks of all machines by NTP";
-    if difference <= HARMFUL { CLOCK.warn(text, advice) } else { CLOCK.fail(text, advice) }
+    if difference <= HARMFUL { found.warn(text, advice) } else { found.fail(text, advice) }
 }
 
-fn unusable(cause: &str) -> Finding {
+fn unusable(cause: &str, found: &mut Findings) {
     let advice = format!("Start or repair the database, or correct {DATABASE}");
-    CHECK.fail(format!("it cannot be used: {cause}"), advice)
+    found.fail(format!("it cannot be used: {cause}"), advice);
 }
 
-fn sqlite(path: &Path) -> Finding {
+fn sqlite(path: &Path, found: &mut Findings) {
     let shown = path.display();
     match adapter_sqlite::inspect(path) {
-        Ok(None) => CHECK.ok(format!("there is none yet; the first start makes SQLite at {shown}")),
+        Ok(None) => found.ok(format!("there is none yet; the first start makes SQLite at {shown}")),
         Ok(Some(0)) => {
-            CHECK.ok(format!("SQLite at {shown} accepts writes, and has every migration"))
+            found.ok(format!("SQLite at {shown} accepts writes, and has every migration"));
         }
-        Ok(Some(missing)) => CHECK.warn(
+        Ok(Some(missing)) => found.warn(
             format!("SQLite at {shown} accepts writes, and lacks {missing} migrations"),
-            "The next start applies them, or `notary-orders migrate`",
+            MIGRATE,
         ),
-        Err(error) => unusable(&format!("{shown}: {}", error_chain(&error))),
+        Err(error) => unusable(&format!("{shown}: {}", error_chain(&error)), found),
     }
 }
 
-fn postgres(settings: &Settings, inspection: &Inspection) -> Vec<Finding> {
+fn postgres(inspection: &Inspection, connections: usize, found: &mut Findings) {
     let Inspection { facts, missing_migrations, clock_ahead, round_trip, .. } = inspection;
-    let mut findings = vec![state(facts, missing_migrations)];
-    findings.extend(durability(facts));
-    findings.extend(connections(facts, settings.database_connections.into()));
+    judge_state(facts, missing_migrations, found);
+    judge_durability(facts, found);
+    judge_connections(facts.connections, connections, found);
     if inspection.may_be_unencrypted {
-        findings.push(CHECK.warn(
+        found.warn(
             "the URL permits a connection without TLS, or to another server",
             format!("Add sslmode=verify-full to {DATABASE}"),
-        ));
+        );
     }
     if *round_trip > FAR {
         let milliseconds = round_trip.whole_milliseconds();
-        findings.push(CHECK.warn(
+        found.warn(
             format!("a statement takes {milliseconds} ms; an order waits for several"),
             "Run the service near its database",
-        ));
+        );
     }
-    findings.push(compare_clock("database", *clock_ahead, *round_trip / 2));
-    findings
+    compare_clock("database", *clock_ahead, *round_trip / 2, found);
 }
 
-/// Returns whether a service can start on it, and write.
-fn state(facts: &Facts, missing_migrations: &Result<usize, MigrateError>) -> Finding {
+/// Judges whether a service can start on it, and write.
+fn judge_state(
+    facts: &Facts,
+    missing_migrations: &Result<usize, MigrateError>,
+    found: &mut Findings,
+) {
     let version = format!("PostgreSQL {}", facts.version);
     if facts.version_number < MIN_VERSION {
-        return CHECK.fail(format!("{version} is too old"), "Use version 13 or newer");
+        return found.fail(format!("{version} is too old"), "Use version 13 or newer");
     }
     match missing_migrations {
-        Err(error) => unusable(&error_chain(error)),
-        Ok(_) if facts.is_read_only => CHECK.fail(
+        Err(error) => unusable(&error_chain(error), found),
+        Ok(_) if facts.is_read_only => found.fail(
             format!("{version} is read-only, or a standby"),
             format!("Name the primary in {DATABASE}, or every host with a comma between them"),
         ),
-        Ok(0) => CHECK.ok(format!("{version} accepts writes, and has every migration")),
-        Ok(missing) if facts.may_create_tables => CHECK.warn(
-            format!("{version} accepts writes, and lacks {missing} migrations"),
-            "The next start applies them, or `notary-orders migrate`",
-        ),
-        Ok(missing) => CHECK.fail(
+        Ok(0) => found.ok(format!("{version} accepts writes, and has every migration")),
+        Ok(missing) if facts.may_create_tables => {
+            found
+                .warn(format!("{version} accepts writes, and lacks {missing} migrations"), MIGRATE);
+        }
+        Ok(missing) => found.fail(
             format!(
                 "{version} lacks {missing} migrations, and the user may not create tables in \
                  the schema"
@@ -142,50 +144,47 @@ fn state(facts: &Facts, missing_migrations: &Result<usize, MigrateError>) -> Fin
     }
 }
 
-/// Returns what may lose acknowledged orders.
-fn durability(facts: &Facts) -> Vec<Finding> {
-    let mut findings = Vec::new();
+/// Names what may lose acknowledged orders.
+fn judge_durability(facts: &Facts, found: &mut Findings) {
+    let before = found.list.len();
     if !facts.fsync {
-        findings.push(CHECK.fail(
+        found.fail(
             "fsync is off: a crash of the server loses or damages acknowledged orders",
             "Set fsync = on in postgresql.conf",
-        ));
+        );
     }
     if !facts.full_page_writes {
-        findings.push(CHECK.warn(
+        found.warn(
             "full_page_writes is off: a crash of the server may damage the database",
             "Set it to on, unless the file system never writes half a page, such as ZFS",
-        ));
+        );
     }
-    let weak = ["local", "remote_write"].contains(&facts.synchronous_commit.as_str());
-    if facts.waits_for_standbys && weak {
-        let set = &facts.synchronous_commit;
-        findings.push(CHECK.warn(
+    let set = &facts.synchronous_commit;
+    if facts.waits_for_standbys && ["local", "remote_write"].contains(&set.as_str()) {
+        found.warn(
             format!("synchronous_commit is {set}: a failover may lose acknowledged orders"),
             "Set it to on or remote_apply for this user or database",
-        ));
+        );
     }
     if facts.standbys > 0 && !facts.waits_for_standbys {
-        findings.push(CHECK.warn(
+        found.warn(
             "no commit waits for the standby: a failover may lose acknowledged orders",
             "Set synchronous_standby_names if the standby is to take over",
-        ));
+        );
     }
-    if findings.is_empty() {
-        findings.push(CHECK.ok("a commit is durable before an order is acknowledged"));
+    if found.list.len() == before {
+        found.ok("a commit is durable before an order is acknowledged");
     }
-    findings
 }
 
-fn connections(facts: &Facts, own: i64) -> Option<Finding> {
-    let all = facts.connections;
-    (own + START_CONNECTIONS > all).then(|| {
-        CHECK.fail(
+fn judge_connections(all: i64, own: usize, found: &mut Findings) {
+    if i64::try_from(own + START_CONNECTIONS).is_ok_and(|needed| needed > all) {
+        found.fail(
             format!("the server gives this user {all} connections, and an instance uses {own}"),
             "Lower --database-connections (NOTARY_ORDERS_DATABASE_CONNECTIONS), or raise \
              max_connections, or the CONNECTION LIMIT of the user or the database",
-        )
-    })
+        );
+    }
 }
 
 #[cfg(test)]
@@ -208,9 +207,15 @@ mod tests {
         }
     }
 
+    fn levels(judge: impl FnOnce(&mut Findings)) -> Vec<Level> {
+        let mut found = Findings::of("database");
+        judge(&mut found);
+        found.levels()
+    }
+
     #[test]
     fn server_that_may_lose_orders_is_named() {
-        let levels = |facts| durability(&facts).iter().map(|found| found.level).collect::<Vec<_>>();
+        let levels = |facts| levels(|found| judge_durability(&facts, found));
         assert_eq!(levels(facts()), [Level::Ok]);
         assert_eq!(levels(Facts { fsync: false, ..facts() }), [Level::Fail]);
         assert_eq!(levels(Facts { full_page_writes: false, ..facts() }), [Level::Warn]);
@@ -224,7 +229,7 @@ mod tests {
 
     #[test]
     fn unusable_state_is_a_failure() {
-        let level = |facts, missing| state(&facts, &Ok(missing)).level;
+        let level = |facts, missing| levels(|found| judge_state(&facts, &Ok(missing), found))[0];
         assert_eq!(level(facts(), 0), Level::Ok);
         assert_eq!(level(facts(), 1), Level::Warn);
         assert_eq!(level(Facts { may_create_tables: false, ..facts() }, 0), Level::Ok);
@@ -235,9 +240,9 @@ mod tests {
 
     #[test]
     fn pool_must_fit_the_limits_of_the_server() {
-        assert_eq!(connections(&facts(), 16), None);
-        assert_eq!(connections(&facts(), 95), None);
-        assert_eq!(connections(&facts(), 96).unwrap().level, Level::Fail);
+        for (own, expected) in [(16, &[][..]), (95, &[]), (96, &[Level::Fail])] {
+            assert_eq!(levels(|found| judge_connections(97, own, found)), expected, "{own}");
+        }
     }
 
     #[test]
@@ -252,9 +257,12 @@ mod tests {
             (-3_600.0, 5.0, Level::Fail),
         ] {
             let [ahead, uncertainty] = [ahead, uncertainty].map(Duration::seconds_f64);
-            assert_eq!(compare_clock("database", ahead, uncertainty).level, level, "{ahead}");
+            let found = levels(|found| compare_clock("database", ahead, uncertainty, found));
+            assert_eq!(found, [level], "{ahead}");
         }
-        let behind = compare_clock("bucket", Duration::seconds(-90), Duration::ZERO);
-        assert_eq!(behind.text, "the clock of the bucket is 90.0 s behind that of this machine");
+        let mut behind = Findings::of("database");
+        compare_clock("bucket", Duration::seconds(-90), Duration::ZERO, &mut behind);
+        let text = "the clock of the bucket is 90.0 s behind that of this machine";
+        assert_eq!((behind.list[0].check, &*behind.list[0].text), ("clock", text));
     }
 }

@@ -1,10 +1,10 @@
 //! The folders of the service: whether it can write durably there, and how much space is left.
 
 use std::{
-    fmt, fs, io,
+    collections::BTreeMap,
+    fs, io,
     os::unix::fs::{FileExt as _, MetadataExt as _},
     path::{Path, PathBuf},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -13,10 +13,8 @@ use rustix::{
     process::geteuid,
 };
 
-use super::finding::{Check, Finding, Subject};
+use super::finding::{Findings, Subject};
 use crate::settings::{Database, Settings};
-
-const CHECK: Check = Check("disk");
 
 const MIB: u64 = 1024 * 1024;
 
@@ -36,14 +34,8 @@ const SLOW: Duration = Duration::from_millis(100);
 const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 const ON_A_NETWORK: [i64; 4] = [0x6969, 0xff53_4d42, 0xfe53_4d42, 0x517b];
 
-/// Folders of the service that are in one place.
-#[derive(Debug, PartialEq, Eq)]
-struct Folders {
-    /// The folder, or the nearest one above it that exists.
-    existing: PathBuf,
-    /// What they are for.
-    purposes: Vec<&'static str>,
-}
+/// What folders are for, by the folder, or the nearest one above it that exists.
+type Folders = BTreeMap<PathBuf, Vec<&'static str>>;
 
 /// What is known of the file system of a folder.
 #[derive(Debug)]
@@ -59,48 +51,37 @@ struct Disk {
     sync_time: Duration,
 }
 
-impl Folders {
-    fn has(&self, purpose: &str) -> bool {
-        self.purposes.contains(&purpose)
-    }
-
-    /// Returns whether the service keeps something there after a request.
-    fn keep_data(&self) -> bool {
-        self.purposes.iter().any(|purpose| *purpose != "spool")
-    }
-}
-
-impl fmt::Display for Folders {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} ({})", self.existing.display(), self.purposes.join(", "))
-    }
-}
-
-pub(super) async fn check(of: Arc<Subject>) -> Vec<Finding> {
-    let (mut findings, mut disks) = (owner(&of.settings), Vec::<(Folders, Disk)>::new());
-    for folders in folders(&of.settings) {
-        match probe(&folders.existing) {
-            Ok(probed) => match disks.iter_mut().find(|(_, disk)| disk.id == probed.id) {
-                Some((others, _)) => others.purposes.extend(folders.purposes),
-                None => disks.push((folders, probed)),
+pub(super) async fn check(of: &Subject, found: &mut Findings) {
+    judge_owner(&of.settings.data_dir, found);
+    let mut disks = Vec::<(PathBuf, Vec<&str>, Disk)>::new();
+    for (folder, purposes) in folders(&of.settings) {
+        match probe(&folder) {
+            Ok(probed) => match disks.iter_mut().find(|(_, _, disk)| disk.id == probed.id) {
+                Some((_, others, _)) => others.extend(purposes),
+                None => disks.push((folder, purposes, probed)),
             },
-            Err(error) => findings.push(CHECK.fail(
-                format!("{folders}: nothing can be written durably: {error}"),
+            Err(error) => found.fail(
+                format!("{}: nothing can be written durably: {error}", shown(&folder, &purposes)),
                 "Free space there, or make it writable for the user of the service",
-            )),
+            ),
         }
     }
-    findings.extend(disks.iter().flat_map(|(folders, disk)| judge(&of.settings, folders, disk)));
-    findings
+    for (folder, purposes, disk) in &disks {
+        judge(&shown(folder, purposes), purposes, disk, of.settings.spool_mb, found);
+    }
+}
+
+fn shown(folder: &Path, purposes: &[&str]) -> String {
+    format!("{} ({})", folder.display(), purposes.join(", "))
 }
 
 /// Returns the folders that the service writes to, each place once.
-fn folders(settings: &Settings) -> Vec<Folders> {
+fn folders(settings: &Settings) -> Folders {
     let database = match settings.database() {
         Ok(Database::Sqlite(path)) => path.parent().map(Path::to_owned),
         _ => None,
     };
-    let mut folders = Vec::<Folders>::new();
+    let mut folders = Folders::new();
     for (purpose, folder) in [
         ("database", database),
         ("documents", settings.documents()),
@@ -108,13 +89,9 @@ fn folders(settings: &Settings) -> Vec<Folders> {
         ("spool", Some(settings.in_data_dir("spool"))),
     ] {
         let absolute = folder.and_then(|folder| std::path::absolute(folder).ok());
-        let existing = absolute.as_deref().and_then(|folder| {
-            folder.ancestors().find(|folder| folder.exists()).map(Path::to_owned)
-        });
-        let Some(existing) = existing else { continue };
-        match folders.iter_mut().find(|other| other.existing == existing) {
-            Some(other) => other.purposes.push(purpose),
-            None => folders.push(Folders { existing, purposes: vec![purpose] }),
+        let mut places = absolute.iter().flat_map(|folder| folder.ancestors());
+        if let Some(existing) = places.find(|folder| folder.exists()) {
+            folders.entry(existing.to_owned()).or_default().push(purpose);
         }
     }
     folders
@@ -136,79 +113,70 @@ fn probe(folder: &Path) -> io::Result<Disk> {
     })
 }
 
-/// Returns whether others than the user of the service can read or own its data.
-fn owner(settings: &Settings) -> Vec<Finding> {
-    let Ok(folder) = fs::metadata(&settings.data_dir) else { return Vec::new() };
-    let (shown, mut findings) = (settings.data_dir.display(), Vec::new());
+/// Judges whether others than the user of the service can read or own its data.
+fn judge_owner(data_dir: &Path, found: &mut Findings) {
+    let Ok(folder) = fs::metadata(data_dir) else { return };
+    let shown = data_dir.display();
     if folder.uid() != geteuid().as_raw() {
-        findings.push(CHECK.warn(
+        found.warn(
             format!("{shown} belongs to the user {}, who may have other rights", folder.uid()),
             "Run this as the user of the service, such as by notary-orders-admin",
-        ));
+        );
     }
     if folder.mode() & 0o077 != 0 {
-        findings.push(CHECK.warn(
+        found.warn(
             format!("{shown} has personal data, and other users can read it"),
             format!("Run `chmod 700 {shown}`"),
-        ));
+        );
     }
-    findings
 }
 
-fn judge(settings: &Settings, folders: &Folders, disk: &Disk) -> Vec<Finding> {
-    let mut findings = space(settings, folders, disk);
-    if folders.keep_data() && IN_MEMORY.contains(&disk.kind) {
-        findings.push(CHECK.warn(
-            format!("{folders}: the file system is in memory, and is lost with the machine"),
+/// Judges a file system with folders for these purposes.
+fn judge(at: &str, purposes: &[&str], disk: &Disk, spool_mb: u64, found: &mut Findings) {
+    let Disk { free_bytes, kind, sync_time, .. } = disk;
+    let (mib, sync, before) = (free_bytes / MIB, sync_time.as_millis(), found.list.len());
+    let has = |purpose| purposes.contains(&purpose);
+    // Whether the service keeps something there after a request.
+    let keeps_data = purposes.iter().any(|purpose| *purpose != "spool");
+    if *free_bytes < FULL {
+        let text = format!("{at}: only {mib} MiB are free, so that orders fail soon");
+        found.fail(text, "Free space there");
+    } else if disk.free_files.is_some_and(|files| files < FEW_FILES) {
+        let text = format!("{at}: the file system can take hardly any more files");
+        found.fail(text, "Remove files there, or use another file system");
+    } else {
+        if has("spool") && mib < spool_mb {
+            found.warn(
+                format!("{at}: {mib} MiB are free, less than --spool-mb permits for uploads"),
+                format!("Free space there, or lower --spool-mb (NOTARY_ORDERS_SPOOL_MB) to {mib}"),
+            );
+        }
+        if keeps_data && *free_bytes < SCARCE {
+            let text = format!("{at}: {mib} MiB are free");
+            found.warn(text, "Free space there, or use a larger disk");
+        }
+    }
+    if keeps_data && IN_MEMORY.contains(kind) {
+        found.warn(
+            format!("{at}: the file system is in memory, and is lost with the machine"),
             "Name a folder on a disk in --data-dir (NOTARY_ORDERS_DATA_DIR)",
-        ));
+        );
     }
-    if folders.has("database") && ON_A_NETWORK.contains(&disk.kind) {
-        findings.push(CHECK.warn(
-            format!("{folders}: the database is on a network file system, where SQLite may fail"),
+    if has("database") && ON_A_NETWORK.contains(kind) {
+        found.warn(
+            format!("{at}: the database is on a network file system, where SQLite may fail"),
             "Use a local disk, or PostgreSQL",
-        ));
+        );
     }
-    let sync = disk.sync_time.as_millis();
-    if folders.keep_data() && disk.sync_time > SLOW {
-        findings.push(CHECK.warn(
-            format!("{folders}: a durable write took {sync} ms; an order waits for several"),
+    if keeps_data && *sync_time > SLOW {
+        found.warn(
+            format!("{at}: a durable write took {sync} ms; an order waits for several"),
             "Use a faster disk, or find what else writes there",
-        ));
+        );
     }
-    if findings.is_empty() {
-        let gib = disk.free_bytes / (1024 * MIB);
-        let text = format!("{folders}: {gib} GiB free, a durable write took {sync} ms");
-        findings.push(CHECK.ok(text));
+    if found.list.len() == before {
+        found.ok(format!("{at}: {} GiB free, a durable write took {sync} ms", mib / 1024));
     }
-    findings
-}
-
-fn space(settings: &Settings, folders: &Folders, disk: &Disk) -> Vec<Finding> {
-    let (free, spool) = (disk.free_bytes, u64::from(settings.spool_mb) * MIB);
-    let mib = free / MIB;
-    if free < FULL {
-        let text = format!("{folders}: only {mib} MiB are free, so that orders fail soon");
-        return vec![CHECK.fail(text, "Free space there")];
-    }
-    if disk.free_files.is_some_and(|files| files < FEW_FILES) {
-        let text = format!("{folders}: the file system can take hardly any more files");
-        return vec![CHECK.fail(text, "Remove files there, or use another file system")];
-    }
-    let mut findings = Vec::new();
-    if folders.has("spool") && free < spool {
-        findings.push(CHECK.warn(
-            format!("{folders}: {mib} MiB are free, less than --spool-mb permits for uploads"),
-            format!("Free space there, or lower --spool-mb (NOTARY_ORDERS_SPOOL_MB) to {mib}"),
-        ));
-    }
-    if folders.keep_data() && free < SCARCE {
-        findings.push(CHECK.warn(
-            format!("{folders}: {mib} MiB are free"),
-            "Free space there, or use a larger disk",
-        ));
-    }
-    findings
 }
 
 #[cfg(test)]
@@ -249,10 +217,9 @@ mod tests {
             (&["documents"], &slow, &[Level::Warn]),
             (&["spool"], &slow, &[Level::Ok]),
         ] {
-            let folders = Folders { existing: PathBuf::from("/d"), purposes: purposes.to_vec() };
-            let found = judge(&settings(&[]), &folders, disk);
-            let found: Vec<_> = found.iter().map(|finding| finding.level).collect();
-            assert_eq!(found, levels, "{folders} {disk:?}");
+            let mut found = Findings::of("disk");
+            judge("/d", purposes, disk, 8_192, &mut found);
+            assert_eq!(found.levels(), levels, "{purposes:?} {disk:?}");
         }
     }
 
@@ -273,18 +240,13 @@ mod tests {
         let flag = |folder: &Path| format!("--data-dir={}", folder.display());
         let found = folders(&settings(&[&flag(&path("a/b"))]));
         let all = vec!["database", "documents", "mails", "spool"];
-        assert_eq!(found, [Folders { existing: data.path().to_owned(), purposes: all }]);
+        assert_eq!(found, [(data.path().to_owned(), all)].into());
 
         fs::create_dir_all(path("a/b/spool")).unwrap();
         let remote = ["--database-url=postgres://h/d", "--documents-url=s3://b"];
         let found = folders(&settings(&[&flag(&path("a/b")), remote[0], remote[1]]));
-        assert_eq!(
-            found,
-            [
-                Folders { existing: path("a/b"), purposes: vec!["mails"] },
-                Folders { existing: path("a/b/spool"), purposes: vec!["spool"] },
-            ]
-        );
+        let expected = [(path("a/b"), vec!["mails"]), (path("a/b/spool"), vec!["spool"])];
+        assert_eq!(found, expected.into());
         assert_eq!(fs::read_dir(path("a/b")).unwrap().count(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! What a check looks at, and what it found.
+//! What the checks look at, and what they find.
 
 use std::{fmt, sync::Arc};
 
@@ -32,40 +32,49 @@ pub struct Finding {
     pub advice: Option<String>,
 }
 
-/// Makes findings of a check.
-#[derive(Clone, Copy)]
-pub(crate) struct Check(pub(crate) &'static str);
-
-impl Check {
-    pub(crate) fn ok(self, text: impl Into<String>) -> Finding {
-        self.find(Level::Ok, text, None)
-    }
-
-    pub(crate) fn warn(self, text: impl Into<String>, advice: impl Into<String>) -> Finding {
-        self.find(Level::Warn, text, Some(advice.into()))
-    }
-
-    pub(crate) fn fail(self, text: impl Into<String>, advice: impl Into<String>) -> Finding {
-        self.find(Level::Fail, text, Some(advice.into()))
-    }
-
-    fn find(self, level: Level, text: impl Into<String>, advice: Option<String>) -> Finding {
-        // A message of another program may have several lines.
-        let text = text.into().lines().collect::<Vec<_>>().join("; ");
-        Finding { level, check: self.0, text, advice }
-    }
-}
-
 impl fmt::Display for Finding {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { level, check, text, advice } = self;
-        let level = match level {
-            Level::Ok => "ok",
-            Level::Warn => "warn",
-            Level::Fail => "fail",
-        };
+        let level = format!("{level:?}").to_lowercase();
         write!(formatter, "{level:<4}  {check:<11}  {text}")?;
         advice.iter().try_for_each(|advice| write!(formatter, ". {advice}."))
+    }
+}
+
+/// Collects the findings of a check.
+#[derive(Debug)]
+pub(crate) struct Findings {
+    /// The name of the check.
+    pub(crate) check: &'static str,
+    pub(crate) list: Vec<Finding>,
+}
+
+impl Findings {
+    pub(crate) fn of(check: &'static str) -> Self {
+        Self { check, list: Vec::new() }
+    }
+
+    pub(crate) fn ok(&mut self, text: impl AsRef<str>) {
+        self.add(Level::Ok, text.as_ref(), None);
+    }
+
+    pub(crate) fn warn(&mut self, text: impl AsRef<str>, advice: impl Into<String>) {
+        self.add(Level::Warn, text.as_ref(), Some(advice.into()));
+    }
+
+    pub(crate) fn fail(&mut self, text: impl AsRef<str>, advice: impl Into<String>) {
+        self.add(Level::Fail, text.as_ref(), Some(advice.into()));
+    }
+
+    fn add(&mut self, level: Level, text: &str, advice: Option<String>) {
+        // A message of another program may have several lines.
+        let text = text.lines().collect::<Vec<_>>().join("; ");
+        self.list.push(Finding { level, check: self.check, text, advice });
+    }
+
+    #[cfg(test)]
+    pub(super) fn levels(&self) -> Vec<Level> {
+        self.list.iter().map(|finding| finding.level).collect()
     }
 }
 

@@ -1,7 +1,12 @@
 //! Parsers of single settings.
 
-use std::{net::IpAddr, path::PathBuf, str::FromStr};
+use std::{
+    net::{IpAddr, SocketAddr, ToSocketAddrs as _},
+    path::PathBuf,
+    str::FromStr,
+};
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ipnet::IpNet;
 use tracing::level_filters::LevelFilter;
 
@@ -31,6 +36,17 @@ impl FromStr for Database {
     }
 }
 
+/// Reads an address with its port. Without a host it is every IPv4 address of this machine.
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    let text = text.trim();
+    let text = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+    let found: Vec<_> = text.to_socket_addrs().into_iter().flatten().collect();
+    // `localhost` may have an IPv6 address, too.
+    found.iter().find(|address| address.is_ipv4()).or(found.first()).copied().ok_or_else(|| {
+        "must be an address and a port, such as 127.0.0.1:8080, localhost:8080 or :8080".to_owned()
+    })
+}
+
 pub(super) fn base_path(text: &str) -> Result<String, String> {
     let path = text.strip_suffix('/').unwrap_or(text);
     let segment = |segment: &str| {
@@ -39,17 +55,15 @@ pub(super) fn base_path(text: &str) -> Result<String, String> {
     };
     let is_valid =
         path.is_empty() || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(segment));
-    if is_valid {
-        Ok(path.to_owned())
-    } else {
-        Err("must be empty, or begin with / and have only letters, digits and -._~ between slashes"
-            .to_owned())
-    }
+    is_valid.then(|| path.to_owned()).ok_or_else(|| {
+        "must be empty, or begin with / and have only letters, digits and -._~ between slashes"
+            .to_owned()
+    })
 }
 
-pub(super) fn log_level(text: &str) -> Result<LevelFilter, String> {
-    let level = if text.is_empty() { None } else { text.parse().ok() };
-    level.ok_or_else(|| "must be one of off, error, warn, info, debug, trace".to_owned())
+pub(super) fn log_level() -> impl TypedValueParser<Value = LevelFilter> {
+    PossibleValuesParser::new(["off", "error", "warn", "info", "debug", "trace"])
+        .try_map(|level| level.parse::<LevelFilter>())
 }
 
 pub(super) fn network(text: &str) -> Result<IpNet, String> {
@@ -63,6 +77,22 @@ pub(super) fn network(text: &str) -> Result<IpNet, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn address_may_be_a_name_or_a_port_alone() {
+        for (text, expected) in [
+            ("127.0.0.1:8080", "127.0.0.1:8080"),
+            ("localhost:8080", "127.0.0.1:8080"),
+            (":8080", "0.0.0.0:8080"),
+            ("[::1]:8080", "[::1]:8080"),
+            (":0", "0.0.0.0:0"),
+        ] {
+            assert_eq!(address(text), Ok(expected.parse().unwrap()), "{text}");
+        }
+        for text in ["", "8080", "localhost", "127.0.0.1", ":", ":http", ":65536", "::1", "[::1]"] {
+            assert!(address(text).unwrap_err().contains("localhost:8080"), "{text}");
+        }
+    }
 
     #[test]
     fn base_path_has_plain_segments() {

@@ -21,25 +21,17 @@ pub(super) fn with_variable(setting: Arg) -> Arg {
     if is_blank { setting } else { setting.env(variable) }
 }
 
-/// A variable that looks like a setting and is none.
-pub struct Unknown {
-    /// Its name.
-    pub variable: String,
-    /// The setting with the most similar name.
-    pub nearest: Option<String>,
-}
-
-/// Returns the variables that look like a setting and are none.
+/// Returns the variables that look like a setting and are none, each with the setting whose name is
+/// most similar.
 pub fn unknown(
     environment: &BTreeMap<String, String>,
-    settings: impl Iterator<Item = String>,
-) -> Vec<Unknown> {
-    let settings: Vec<_> = settings.collect();
+    settings: &[String],
+) -> Vec<(String, Option<String>)> {
     let unknown = |(variable, value): (&String, &String)| {
         let is_known = settings.contains(variable) || value.trim().is_empty();
         let name = variable.strip_prefix(PREFIX).filter(|_| !is_known)?;
-        let nearest = nearest(name, &settings).map(|nearest| format!("{PREFIX}{nearest}"));
-        Some(Unknown { variable: variable.clone(), nearest })
+        let nearest = nearest(name, settings).map(|nearest| format!("{PREFIX}{nearest}"));
+        Some((variable.clone(), nearest))
     };
     environment.iter().filter_map(unknown).collect()
 }

@@ -62,19 +62,16 @@ pub(super) fn names_collector(variables: &BTreeMap<String, String>) -> Result<bo
     if is_off {
         return Ok(false);
     }
+    let is_of_others =
+        |name: &str| ["_OTLP_METRICS_", "_OTLP_LOGS_"].iter().any(|o| name.contains(o));
     for (name, value) in variables {
-        let is_of_others =
-            ["METRICS", "LOGS"].iter().any(|signal| name.contains(&format!("_OTLP_{signal}_")));
-        let check = CHECKS
-            .iter()
-            .find(|(end, ..)| name.strip_prefix("OTEL_").is_some_and(|name| name.ends_with(end)));
-        match check {
-            Some((_, is_right, expected))
-                if !is_of_others && !value.trim().is_empty() && !is_right(value.trim()) =>
-            {
-                return Err(WrongVariable(format!("{name}: must be {expected}")));
-            }
-            _ => {}
+        let wrong = CHECKS.iter().find(|(end, is_right, _)| {
+            name.starts_with("OTEL_") && name.ends_with(end) && !is_right(value.trim())
+        });
+        if let Some((.., expected)) =
+            wrong.filter(|_| !value.trim().is_empty() && !is_of_others(name))
+        {
+            return Err(WrongVariable(format!("{name}: must be {expected}")));
         }
     }
     Ok(true)

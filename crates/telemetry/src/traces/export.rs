@@ -70,17 +70,17 @@ impl SpanProcessor for Ended {
 #[derive(Debug)]
 pub(super) struct Exporter {
     otlp: Otlp,
-    exported: IntCounter,
-    failed: IntCounter,
+    spans: IntCounterVec,
     is_failing: AtomicBool,
 }
 
 impl Exporter {
     pub(super) fn new(spans: &IntCounterVec) -> Result<Self, WrongVariable> {
-        let [exported, failed] =
-            ["exported", "failed"].map(|outcome| spans.with_label_values(&[outcome]));
-        let is_failing = AtomicBool::new(false);
-        Ok(Self { otlp: otlp(RetryPolicy::default())?, exported, failed, is_failing })
+        let (otlp, spans) = (otlp(RetryPolicy::default())?, spans.clone());
+        for outcome in ["exported", "failed"] {
+            spans.with_label_values(&[outcome]);
+        }
+        Ok(Self { otlp, spans, is_failing: AtomicBool::new(false) })
     }
 }
 
@@ -88,20 +88,14 @@ impl SpanExporter for Exporter {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.len() as u64;
         let exported = self.otlp.export(batch).await;
-        let was_failing = self.is_failing.swap(exported.is_err(), Ordering::Relaxed);
-        match &exported {
-            Ok(()) => {
-                self.exported.inc_by(spans);
-                if was_failing {
-                    tracing::info!("spans are exported again");
-                }
+        let outcome = if exported.is_ok() { "exported" } else { "failed" };
+        self.spans.with_label_values(&[outcome]).inc_by(spans);
+        match (&exported, self.is_failing.swap(exported.is_err(), Ordering::Relaxed)) {
+            (Ok(()), true) => tracing::info!("spans are exported again"),
+            (Err(error), false) => {
+                tracing::warn!(error = error_chain(error), "spans cannot be exported");
             }
-            Err(error) => {
-                self.failed.inc_by(spans);
-                if !was_failing {
-                    tracing::warn!(error = error_chain(error), "spans cannot be exported");
-                }
-            }
+            _ => {}
         }
         exported
     }

@@ -14,7 +14,7 @@ use tokio::{
     time::sleep,
 };
 
-use super::{Command, Mail, PASSWORD, Phase, Relay, Step, Tls, Treatment, USER};
+use super::{Mail, PASSWORD, Phase, Relay, Step, Tls, Treatment, USER};
 
 /// Pause between the bytes of [`Treatment::Drip`].
 const DRIP_PAUSE: Duration = Duration::from_millis(50);
@@ -33,34 +33,14 @@ struct Session {
     encrypted: bool,
     authenticated: bool,
     hello: String,
-    from: Option<String>,
+    in_mail: bool,
     to: Vec<String>,
     mails_before: usize,
-}
-
-/// Increments a count until it is dropped.
-struct Counted<'a>(&'a Relay, fn(&mut super::Counts) -> &mut usize);
-
-impl<'a> Counted<'a> {
-    fn new(relay: &'a Relay, which: fn(&mut super::Counts) -> &mut usize) -> Self {
-        relay.counts.send_modify(|counts| {
-            *which(counts) += 1;
-            counts.most_open = counts.most_open.max(counts.open);
-        });
-        Self(relay, which)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.counts.send_modify(|counts| *(self.1)(counts) -= 1);
-    }
 }
 
 /// Serves a connection until either side closes it.
 pub(super) async fn serve(relay: Arc<Relay>, socket: TcpStream) {
     let connection = relay.connections.fetch_add(1, Ordering::Relaxed) + 1;
-    let _open = Counted::new(&relay, |counts| &mut counts.open);
     socket.set_nodelay(true).unwrap();
     let stream: Stream = BufReader::new(Box::pin(socket));
     let session = Session {
@@ -70,7 +50,7 @@ pub(super) async fn serve(relay: Arc<Relay>, socket: TcpStream) {
         encrypted: false,
         authenticated: false,
         hello: String::new(),
-        from: None,
+        in_mail: false,
         to: Vec::new(),
         mails_before: 0,
     };
@@ -93,14 +73,10 @@ impl Session {
         }
         loop {
             let line = self.line().await?;
-            self.relay
-                .commands
-                .lock()
-                .unwrap()
-                .push(Command { encrypted: self.encrypted, line: line.clone() });
+            self.relay.commands.lock().unwrap().push(line.clone());
             let (verb, rest) = line.split_once([' ', ':']).unwrap_or((&line, ""));
             match verb.to_ascii_uppercase().as_str() {
-                "EHLO" | "HELO" => self.hello(rest).await?,
+                "EHLO" => self.hello(rest).await?,
                 "STARTTLS" if self.relay.offer.tls == Tls::StartTls && !self.encrypted => {
                     if self.answer(Phase::StartTls, "220 2.0.0 Go ahead").await? {
                         // Drops plaintext that was sent after the command (RFC 3207 section 4.2).
@@ -108,15 +84,13 @@ impl Session {
                     }
                 }
                 "AUTH" => self.authenticate(rest).await?,
-                "MAIL" => self.mail(rest).await?,
+                "MAIL" => self.mail().await?,
                 "RCPT" => self.recipient(rest).await?,
                 "DATA" => self.data().await?,
                 "RSET" => {
-                    if self.answer(Phase::Other, "250 2.0.0 OK").await? {
-                        self.reset();
-                    }
+                    self.reset();
+                    self.answer(Phase::Other, "250 2.0.0 OK").await?;
                 }
-                "NOOP" => drop(self.answer(Phase::Other, "250 2.0.0 OK").await?),
                 "QUIT" => {
                     self.answer(Phase::Quit, "221 2.0.0 Bye").await?;
                     return self.stream.shutdown().await;
@@ -132,36 +106,23 @@ impl Session {
     }
 
     async fn hello(&mut self, name: &str) -> io::Result<()> {
-        let mut lines = vec!["relay.example.com", "8BITMIME", "PIPELINING", "ENHANCEDSTATUSCODES"];
+        let mut lines = "250-relay.example.com\r\n".to_owned();
         if self.relay.offer.tls == Tls::StartTls && !self.encrypted {
-            lines.push("STARTTLS");
+            lines.push_str("250-STARTTLS\r\n");
         }
-        let auth = self.relay.offer.auth.map(|mechanisms| format!("AUTH {mechanisms}"));
-        lines.extend(auth.as_deref());
-        let last = lines.pop().unwrap();
-        let others = lines.join("\r\n250-");
-        if self.answer(Phase::Ehlo, &format!("250-{others}\r\n250 {last}")).await? {
+        if let Some(mechanisms) = self.relay.offer.auth {
+            lines = format!("{lines}250-AUTH {mechanisms}\r\n");
+        }
+        if self.answer(Phase::Ehlo, &(lines + "250 8BITMIME")).await? {
             name.clone_into(&mut self.hello);
             self.reset();
         }
         Ok(())
     }
 
-    /// Handles AUTH PLAIN (RFC 4616), with or without an initial response, and AUTH LOGIN.
+    /// Handles AUTH PLAIN (RFC 4616) with an initial response, and AUTH LOGIN.
     async fn authenticate(&mut self, rest: &str) -> io::Result<()> {
-        let (mechanism, initial) = rest.split_once(' ').unwrap_or((rest, ""));
-        let mechanism = mechanism.to_ascii_uppercase();
-        if !self
-            .relay
-            .offer
-            .auth
-            .is_some_and(|offered| offered.split(' ').any(|one| one == mechanism))
-        {
-            return self.send("504 5.5.4 Unrecognized authentication type").await;
-        }
-        let valid = if mechanism == "PLAIN" {
-            let response =
-                if initial.is_empty() { self.challenge("").await? } else { initial.to_owned() };
+        let valid = if let Some(response) = rest.strip_prefix("PLAIN ") {
             response == BASE64.encode(format!("\0{USER}\0{PASSWORD}"))
         } else {
             let user = self.challenge("VXNlcm5hbWU6").await?;
@@ -178,43 +139,26 @@ impl Session {
         self.line().await
     }
 
-    async fn mail(&mut self, rest: &str) -> io::Result<()> {
-        let error = match address(rest) {
-            _ if self.hello.is_empty() => "503 5.5.1 EHLO first",
-            _ if self.relay.offer.auth.is_some() && !self.authenticated => {
-                "530 5.7.0 Authentication required"
-            }
-            _ if self.from.is_some() => "503 5.5.1 Nested MAIL",
-            Some(from) => {
-                if self.answer(Phase::Mail, "250 2.1.0 OK").await? {
-                    self.from = Some(from.to_owned());
-                }
-                return Ok(());
-            }
-            None => "501 5.5.4 MAIL FROM:<address>",
-        };
-        self.send(error).await
+    async fn mail(&mut self) -> io::Result<()> {
+        if self.relay.offer.auth.is_some() && !self.authenticated {
+            return self.send("530 5.7.0 Authentication required").await;
+        }
+        if self.in_mail {
+            return self.send("503 5.5.1 Nested MAIL").await;
+        }
+        self.in_mail = self.answer(Phase::Mail, "250 2.1.0 OK").await?;
+        Ok(())
     }
 
     async fn recipient(&mut self, rest: &str) -> io::Result<()> {
-        let error = match address(rest).filter(|to| !to.is_empty()) {
-            _ if self.from.is_none() => "503 5.5.1 MAIL first",
-            Some(to) => {
-                self.to.push(to.to_owned());
-                if !self.answer(Phase::Rcpt, "250 2.1.5 OK").await? {
-                    self.to.pop();
-                }
-                return Ok(());
-            }
-            None => "501 5.5.4 RCPT TO:<address>",
-        };
-        self.send(error).await
+        self.to.push(rest.split(['<', '>']).nth(1).unwrap_or_default().to_owned());
+        if !self.answer(Phase::Rcpt, "250 2.1.5 OK").await? {
+            self.to.pop();
+        }
+        Ok(())
     }
 
     async fn data(&mut self) -> io::Result<()> {
-        if self.to.is_empty() {
-            return self.send("503 5.5.1 RCPT first").await;
-        }
         if !self.answer(Phase::Data, "354 Go ahead").await? {
             return Ok(());
         }
@@ -233,17 +177,9 @@ impl Session {
         }
         let treatment = self.treated(Phase::Content).await?;
         if !matches!(treatment, Treatment::Refuse(_)) {
-            let (from, to) = (self.from.take().unwrap_or_default(), std::mem::take(&mut self.to));
-            let mail = Mail {
-                hello: self.hello.clone(),
-                encrypted: self.encrypted,
-                authenticated: self.authenticated,
-                from,
-                to,
-                raw,
-            };
-            self.relay.mails.lock().unwrap().push(mail);
-            self.relay.counts.send_modify(|counts| counts.mails += 1);
+            let to = std::mem::take(&mut self.to);
+            let mail = Mail { hello: self.hello.clone(), encrypted: self.encrypted, to, raw };
+            self.relay.mails.send_modify(|mails| mails.push(mail));
             self.mails_before += 1;
         }
         self.reset();
@@ -251,7 +187,7 @@ impl Session {
     }
 
     fn reset(&mut self) {
-        self.from = None;
+        self.in_mail = false;
         self.to.clear();
     }
 
@@ -265,7 +201,7 @@ impl Session {
     async fn treated(&mut self, phase: Phase) -> io::Result<Treatment> {
         let relay = Arc::clone(&self.relay);
         let mut changed = relay.changed.subscribe();
-        let (mut held, mut dripped) = (false, false);
+        let mut held = false;
         loop {
             let recipient = self.to.last().map_or("", String::as_str);
             let step = Step {
@@ -274,32 +210,28 @@ impl Session {
                 connection: self.connection,
                 mails_before: self.mails_before,
             };
-            let treatment =
-                relay.rule.lock().unwrap().as_ref().map_or(Treatment::Serve, |rule| rule(step));
+            let treatment = relay.rule.lock().unwrap()(step);
             match treatment {
                 Treatment::HangUp => return Err(hang_up()),
-                Treatment::Stall => {
+                Treatment::Stall | Treatment::Drip => {
                     held = true;
-                    let _held = Counted::new(&relay, |counts| &mut counts.held);
-                    tokio::select! {
-                        _ = changed.changed() => {}
-                        error = disconnected(&mut self.stream) => return Err(error),
-                    }
-                }
-                Treatment::Drip => {
-                    let _held = Counted::new(&relay, |counts| &mut counts.held);
-                    (held, dripped) = (true, true);
-                    tokio::select! {
-                        _ = changed.changed() => {}
-                        error = drip(&mut self.stream, phase) => return Err(error),
-                    }
+                    relay.held.send_modify(|held| *held += 1);
+                    let ended = async {
+                        match treatment {
+                            Treatment::Drip => drip(&mut self.stream, phase).await,
+                            _ => disconnected(&mut self.stream).await,
+                        }
+                    };
+                    let ended = tokio::select! {
+                        _ = changed.changed() => None,
+                        error = ended => Some(error),
+                    };
+                    relay.held.send_modify(|held| *held -= 1);
+                    ended.map_or(Ok(()), Err)?;
                 }
                 Treatment::Serve | Treatment::ServeAndHangUp | Treatment::Refuse(_) => {
                     if held {
                         self.ensure_connected().await?;
-                    }
-                    if dripped {
-                        self.stream.write_all(b"\r\n").await?;
                     }
                     return Ok(treatment);
                 }
@@ -351,12 +283,6 @@ impl Session {
     }
 }
 
-/// Returns the address in angle brackets of `FROM:<address>` or `TO:<address>`.
-fn address(rest: &str) -> Option<&str> {
-    let (_, rest) = rest.split_once('<')?;
-    rest.split_once('>').map(|(address, _)| address)
-}
-
 /// Returns an error when the client has closed the connection.
 async fn disconnected(stream: &mut Stream) -> io::Error {
     match stream.fill_buf().await {
@@ -367,19 +293,13 @@ async fn disconnected(stream: &mut Stream) -> io::Error {
     }
 }
 
-/// Sends an endless first line of a reply. Returns when the client has disconnected.
+/// Sends an endless first line of a reply, or record of TLS. Returns when the client has
+/// disconnected.
 async fn drip(stream: &mut Stream, phase: Phase) -> io::Error {
-    let line: &[u8] = match phase {
-        Phase::Handshake => b"\x16",
-        Phase::Greeting | Phase::StartTls => b"220-",
-        Phase::Auth => b"235-",
-        Phase::Data => b"354-",
-        Phase::Quit => b"221-",
-        _ => b"250-",
-    };
-    for byte in line.iter().chain(std::iter::repeat(&b'.')) {
+    let byte = if phase == Phase::Handshake { 0x16 } else { b'2' };
+    loop {
         let sent = async {
-            stream.write_all(&[*byte]).await?;
+            stream.write_all(&[byte]).await?;
             stream.flush().await
         };
         if let Err(error) = sent.await {
@@ -387,5 +307,4 @@ async fn drip(stream: &mut Stream, phase: Phase) -> io::Error {
         }
         sleep(DRIP_PAUSE).await;
     }
-    hang_up()
 }

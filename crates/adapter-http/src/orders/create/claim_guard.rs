@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use actix_web::web;
 use domain::{
     idempotency::{Answered, Claim},
     orders::{create_order::CreateOrder, intake::Intake, order_error::OrderError},
@@ -11,7 +10,7 @@ use domain::{
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::{respond::problem::Problem, state::Api};
+use crate::{respond::problem::Problem, state::State};
 
 /// Interval at which a claim is extended: a third of its duration ([`Intake::CLAIM`]).
 const EXTENSION_INTERVAL: Duration =
@@ -20,44 +19,29 @@ const EXTENSION_INTERVAL: Duration =
 /// The claim of a request to its key. It is extended until it is used, released or dropped;
 /// dropping releases it in the background.
 pub(crate) struct ClaimGuard {
-    api: web::Data<Api>,
+    api: State,
     claim: Claim,
     ended: CancellationToken,
     extending: Option<JoinHandle<()>>,
 }
 
-/// The outcome of claiming a key.
-pub(crate) enum Acquired {
-    /// The request has the key.
-    Claimed(ClaimGuard),
-    /// An earlier request under the key was answered.
-    Answered(Answered),
-}
-
 impl ClaimGuard {
-    /// Claims the key of a request.
-    pub(crate) async fn acquire(api: &web::Data<Api>, claim: &Claim) -> Result<Acquired, Problem> {
+    /// Claims the key of a request. If an earlier request under the key was answered, returns that
+    /// answer instead of a guard.
+    pub(crate) async fn acquire(
+        api: &State,
+        claim: &Claim,
+    ) -> Result<(Option<Self>, Option<Answered>), Problem> {
         let ended = CancellationToken::new();
         let extending = extend(api.create_order.clone(), claim.clone(), ended.clone());
+        let extending = Some(api.detached.spawn(extending));
         // Created before the claim, so that the claim is released if the client disconnects now.
-        let guard = Self {
-            api: api.clone(),
-            claim: claim.clone(),
-            ended,
-            extending: Some(api.detached.spawn(extending)),
-        };
-        match api.create_order.intake.claim(claim).await {
-            Ok(None) => Ok(Acquired::Claimed(guard)),
-            Ok(Some(answered)) => {
-                guard.used();
-                Ok(Acquired::Answered(answered))
-            }
-            Err(error @ OrderError::InProgress { .. }) => {
-                guard.used();
-                Err(error.into())
-            }
-            Err(error) => Err(error.into()),
+        let mut guard = Some(Self { api: api.clone(), claim: claim.clone(), ended, extending });
+        let claimed = api.create_order.intake.claim(claim).await;
+        if matches!(claimed, Ok(Some(_)) | Err(OrderError::InProgress { .. })) {
+            guard.take().into_iter().for_each(Self::used);
         }
+        Ok((guard, claimed?))
     }
 
     /// Ends the guard without a release: an order uses the key, or another request has claimed it.

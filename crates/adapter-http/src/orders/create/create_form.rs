@@ -4,46 +4,41 @@ use actix_web::{HttpRequest, web};
 use domain::orders::create_order::CreatedOrder;
 
 use crate::{
-    access::{authentication::admit, fingerprint::attempt, rate_limit::Policy},
-    form::{self, FormSpace, OrderForm, Uploads},
+    access::{authentication::admit, rate_limit::Policy},
+    form::OrderForm,
     orders::create::{
         created::{self, Operation},
         upload::{self, Received},
     },
-    respond::answer::{Response, answer},
-    state::Api,
+    respond::answer::Answer,
+    state::State,
 };
 
 /// Path of the operation, below the base path.
 pub(crate) const PATH: &str = "/api/order/create-with-documents";
 
-pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> Response {
-    answer(request, async move |request| {
-        let key = admit(request, &api, Policy::OrdersWithDocuments).await?;
-        let read = async |space: FormSpace<'_>| form::read(request, payload, space).await;
-        let fingerprint = |claim, form: &OrderForm| {
-            attempt(claim, Operation::Form.as_str(), &form.request, &form.uploads.documents)
+pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
+    let key = admit(&request, &api, Policy::OrdersWithDocuments).await?;
+    let operation = Operation::Form;
+    let Received { form, attempt, storing, answered } =
+        upload::receive(&request, payload, &api, &key, operation.as_str(), true).await?;
+    let created = if let (Some(answered), Some(attempt)) = (answered, &attempt) {
+        let repeated = api.create_order.repeat(answered, attempt).await?;
+        created::count(&api.metrics, operation, &repeated);
+        repeated
+    } else {
+        let OrderForm { request: order, documents, held } = form;
+        let (create, metrics) = (api.create_order.clone(), api.metrics.clone());
+        let work = async move {
+            create.create_with_documents(&key, order, documents, attempt.as_ref()).await
         };
-        let Received { form, attempt, storing, answered } =
-            upload::receive(request, &api, &key, read, fingerprint).await?;
-        let created = if let (Some(answered), Some(attempt)) = (answered, &attempt) {
-            let repeated = api.create_order.repeat(answered, attempt).await?;
-            created::count(&api.metrics, Operation::Form, &repeated);
-            repeated
-        } else {
-            let OrderForm { request, uploads: Uploads { documents, held } } = form;
-            let (create, metrics) = (api.create_order.clone(), api.metrics.clone());
-            let work = async move {
-                create.create_with_documents(&key, request, documents, attempt.as_ref()).await
-            };
-            let note = move |created: &CreatedOrder| {
-                log(created);
-                created::count(&metrics, Operation::Form, created);
-            };
-            upload::store(&api, storing, held, work, note).await?
+        let note = move |created: &CreatedOrder| {
+            log(created);
+            created::count(&metrics, operation, created);
         };
-        Ok(created::response(request, Operation::Form, &created))
-    })
+        upload::store(&api, storing, held, work, note).await?
+    };
+    Ok(created::response(&request, operation, &created))
 }
 
 /// Logs the order here, because the client may have disconnected before the answer.

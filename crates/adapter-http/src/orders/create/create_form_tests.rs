@@ -1,148 +1,44 @@
-use std::sync::Arc;
-
 use actix_web::test::TestRequest;
-use contract_tests::{documents, fakes::FakeScanner, samples::minimal_request};
-use domain::{
-    order::OrderId,
-    orders::scan_documents::ScanDocuments,
-    ports::{StoreError, WriteError},
-};
+use contract_tests::{documents, samples::minimal_request};
+use domain::ports::{StoreError, WriteError};
 
 use super::*;
-use crate::test_support::{Answer, Ports, TestApi};
+use crate::test_support::{Answer, Ports, form, part};
 
 /// Builds a form of the minimal order and one document.
-fn form(file_name: &str, content: &[u8]) -> Vec<u8> {
-    let mut form = Vec::new();
+fn order(file_name: &str, content: &[u8]) -> TestRequest {
+    let mut parts = part(&format!("name=\"documents\"; filename=\"{file_name}\""), content);
     for (name, value) in minimal_request().as_object().unwrap() {
-        let disposition = format!("form-data; name=\"{name}\"");
-        add_part(&mut form, &disposition, value.to_string().as_bytes());
+        parts.extend(part(&format!("name=\"{name}\""), value.to_string().as_bytes()));
     }
-    let disposition = format!("form-data; name=\"documents\"; filename=\"{file_name}\"");
-    add_part(&mut form, &disposition, content);
-    form.extend_from_slice(b"--b--\r\n");
-    form
+    form(PATH, &parts)
 }
 
-fn add_part(form: &mut Vec<u8>, disposition: &str, content: &[u8]) {
-    form.extend_from_slice(format!("--b\r\nContent-Disposition: {disposition}\r\n\r\n").as_bytes());
-    form.extend_from_slice(content);
-    form.extend_from_slice(b"\r\n");
+fn deed() -> TestRequest {
+    order("deed.pdf", &documents::bytes("deed-of-trust.pdf"))
 }
 
-fn deed() -> Vec<u8> {
-    form("deed.pdf", &documents::bytes("deed-of-trust.pdf"))
+async fn post(ports: Ports, order: TestRequest) -> Answer {
+    ports.api().send(order).await
 }
 
-fn request(form: Vec<u8>) -> TestRequest {
-    TestApi::post(PATH)
-        .insert_header(("content-type", "multipart/form-data; boundary=b"))
-        .set_payload(form)
-}
-
-async fn post(ports: Ports, form: Vec<u8>) -> Answer {
-    ports.api().send(request(form)).await
-}
-
-async fn post_with_key(ports: Ports, form: Vec<u8>) -> Answer {
-    let request = request(form).insert_header(("idempotency-key", "8e03978e"));
-    ports.api().send(request).await
+async fn post_with_key(ports: Ports, order: TestRequest) -> Answer {
+    post(ports, order.insert_header(("idempotency-key", "8e03978e"))).await
 }
 
 #[actix_web::test]
-async fn order_is_created_with_its_documents() {
-    let mut ports = Ports::new();
-    ports.uploads.expect_record().once().returning(|_, _| Ok(()));
-    ports.blobs.expect_put().once().returning(|_, _| Ok(()));
-    ports.orders.expect_create().once().returning(|new, _| {
-        assert_eq!(new.documents[0].name, "deed.pdf");
-        Ok(OrderId(7))
-    });
-
-    let answer = post(ports, deed()).await;
-
-    assert_eq!(answer.status, 201);
-    assert_eq!(answer.body["order_id"], 7);
-    assert_eq!(answer.body["documents_uploaded"], 1);
-}
-
-#[actix_web::test]
-async fn document_with_other_content_is_unsupported() {
-    let answer = post(Ports::new(), form("deed.pdf", b"no PDF")).await;
-
-    let problem = answer.problem(400, "unsupported_document");
-    assert_eq!(problem["errors"][0]["pointer"], "/documents/0");
-    assert_eq!(problem["errors"][0]["code"], "content_mismatch");
-}
-
-#[actix_web::test]
-async fn encrypted_document_has_its_own_code() {
+async fn document_at_fault_is_named() {
     let encrypted = documents::bytes("signing-instructions-encrypted.docx");
-    let answer = post(Ports::new(), form("instructions.docx", &encrypted)).await;
+    for (name, content, code, fault, detail) in [
+        ("deed.pdf", &b"no PDF"[..], "unsupported_document", "content_mismatch", "content"),
+        ("a.docx", &encrypted, "encrypted_document", "encrypted_document", "remove its password"),
+    ] {
+        let answer = post(Ports::new(), order(name, content)).await;
 
-    let problem = answer.problem(400, "encrypted_document");
-    assert_eq!(problem["errors"][0]["pointer"], "/documents/0");
-    assert_eq!(problem["errors"][0]["code"], "encrypted_document");
-    assert!(problem["errors"][0]["detail"].as_str().unwrap().contains("remove its password"));
-}
-
-/// Nothing of it is stored: the mocks of the stores expect no call.
-#[actix_web::test]
-async fn infected_document_is_rejected() {
-    let mut ports = Ports::new();
-    ports.scan = Some(ScanDocuments { scanner: Arc::<FakeScanner>::default(), required: false });
-
-    let answer =
-        post(ports, form("deed.pdf", &[b"%PDF-1.7 ", FakeScanner::MALWARE].concat())).await;
-
-    let problem = answer.problem(400, "infected_document");
-    assert_eq!(problem["errors"][0]["pointer"], "/documents/0");
-    assert_eq!(problem["errors"][0]["code"], "infected_document");
-}
-
-#[actix_web::test]
-async fn document_that_is_too_large_to_scan_is_rejected() {
-    let mut ports = Ports::new();
-    ports.scan = Some(ScanDocuments { scanner: Arc::<FakeScanner>::default(), required: true });
-    let mut document = b"%PDF-1.7 ".to_vec();
-    document.resize(usize::try_from(FakeScanner::MAX_BYTES).unwrap() + 1, b' ');
-
-    let answer = post(ports, form("deed.pdf", &document)).await;
-
-    let problem = answer.problem(400, "unsupported_document");
-    assert_eq!(problem["errors"][0]["code"], "too_large_to_scan");
-}
-
-#[actix_web::test]
-async fn required_scanner_that_is_down_is_unavailable() {
-    let mut ports = Ports::new();
-    ports.scan = Some(scanner_that_is_down(true));
-
-    let answer = post(ports, deed()).await;
-
-    answer.problem(503, "unavailable");
-    assert_eq!(answer.header("retry-after"), "5");
-}
-
-#[actix_web::test]
-async fn documents_stored_without_a_scan_are_counted() {
-    let mut ports = Ports::new();
-    ports.scan = Some(scanner_that_is_down(false));
-    ports.uploads.expect_record().once().returning(|_, _| Ok(()));
-    ports.blobs.expect_put().once().returning(|_, _| Ok(()));
-    ports.orders.expect_create().once().returning(|_, _| Ok(OrderId(7)));
-    let api = ports.api();
-
-    let answer = api.send(request(deed())).await;
-
-    assert_eq!(answer.status, 201);
-    assert!(api.has_metric("notary_orders_documents_unscanned_total 1"));
-}
-
-fn scanner_that_is_down(required: bool) -> ScanDocuments {
-    let scanner = FakeScanner::default();
-    scanner.set_down(true);
-    ScanDocuments { scanner: Arc::new(scanner), required }
+        let error = &answer.problem(400, code)["errors"][0];
+        assert_eq!((&error["pointer"], &error["code"]), (&"/documents/0".into(), &fault.into()));
+        assert!(error["detail"].as_str().unwrap().contains(detail), "{error}");
+    }
 }
 
 #[actix_web::test]
@@ -168,7 +64,7 @@ async fn rejected_form_releases_its_key() {
     ports.idempotency.expect_claim().once().returning(|_, _, _| Ok(()));
     ports.idempotency.expect_release().once().returning(|_| Ok(()));
 
-    post_with_key(ports, b"--b--\r\n".to_vec()).await.problem(400, "validation_failed");
+    post_with_key(ports, form(PATH, b"")).await.problem(400, "validation_failed");
 }
 
 #[actix_web::test]

@@ -15,37 +15,32 @@ use crate::{
     body::json,
     observe::trace::STEPS,
     orders::create::created::{self, Operation},
-    respond::{
-        answer::{Response, answer},
-        problem::Problem,
-    },
-    state::Api,
+    respond::{answer::Answer, problem::Problem},
+    state::{Api, State},
 };
 
 /// Path of the operation, below the base path.
 pub(crate) const PATH: &str = "/api/order/create";
 
-pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> Response {
-    answer(request, async move |request| {
-        let key = admit(request, &api, Policy::Orders).await?;
-        let claim = idempotency_key::claim(request, &key, &*api.entropy)?;
-        let in_progress = match &claim {
-            Some(claim) => Some(api.keys_in_progress.begin(&claim.key).ok_or(IN_PROGRESS)?),
-            None => None,
-        };
-        let step = tracing::info_span!(target: STEPS, "read");
-        let body = json::read(request, payload, &api.json_bodies, key.id);
-        let body = body.instrument(step).await?;
-        // Taken after the body has arrived, because a slow client must not hold a permit.
-        let permit = api.concurrency.acquire(request)?;
-        let task_api = api.clone();
-        let task = async move {
-            let _held = (in_progress, permit);
-            create_order(&task_api, &key, body, claim).await
-        };
-        let created = api.detached.run_to_end(task, log_unanswered).await?;
-        Ok(created::response(request, Operation::Json, &created))
-    })
+pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
+    let key = admit(&request, &api, Policy::Orders).await?;
+    let claim = idempotency_key::claim(&request, &key, &*api.entropy)?;
+    let in_progress = match &claim {
+        Some(claim) => Some(api.keys_in_progress.begin(&claim.key).ok_or(IN_PROGRESS)?),
+        None => None,
+    };
+    let step = tracing::info_span!(target: STEPS, "read");
+    let body = json::read(&request, payload, &api.json_bodies, &key);
+    let body = body.instrument(step).await?;
+    // Taken after the body has arrived, because a slow client must not hold a permit.
+    let permit = api.concurrency.acquire(&request)?;
+    let task_api = api.clone();
+    let task = async move {
+        let _held = (in_progress, permit);
+        create_order(&task_api, &key, body, claim).await
+    };
+    let created = api.detached.run_to_end(task, log_unanswered).await?;
+    Ok(created::response(&request, Operation::Json, &created))
 }
 
 async fn create_order(

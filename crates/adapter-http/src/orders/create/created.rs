@@ -5,7 +5,7 @@ use domain::orders::create_order::CreatedOrder;
 
 use crate::{
     access::idempotency_key::IDEMPOTENCY_REPLAYED,
-    observe::{metrics::ApiMetrics, request_notes::OrderNote},
+    observe::{metrics::ApiMetrics, request_notes::note},
     orders::record::OrderRecord,
 };
 
@@ -42,8 +42,8 @@ pub(crate) fn count(
     if stored.is_test {
         metrics.test_orders.with_label_values(&[operation.as_str()]).inc();
     } else {
-        let sizes = stored.documents.iter().map(|document| document.size);
-        metrics.created(operation.as_str(), sizes);
+        metrics.orders.with_label_values(&[operation.as_str()]).inc();
+        metrics.stored(stored.documents.iter().map(|document| document.size));
     }
     metrics.stored_unscanned(stored.id, *unscanned);
     for field in utc_disagreements {
@@ -62,7 +62,16 @@ pub(crate) fn response(
     operation: Operation,
     created: &CreatedOrder,
 ) -> HttpResponse {
-    OrderNote::created(created).leave(request);
+    note(request, |notes| {
+        notes.order = Some(created.stored.id);
+        if created.replayed {
+            notes.message = Some("order created before, answered again");
+        } else {
+            notes.message = Some("order created");
+            notes.documents = Some(created.stored.documents.len());
+            notes.is_test = Some(created.stored.is_test);
+        }
+    });
     let mut response = HttpResponse::Created();
     if created.replayed {
         response.insert_header((IDEMPOTENCY_REPLAYED, "true"));

@@ -4,24 +4,23 @@
 use actix_web::{HttpRequest, web};
 use domain::{
     api_key::ApiKey,
-    idempotency::{Answered, Attempt, Claim},
-    orders::order_error::OrderError,
+    idempotency::{Answered, Attempt},
 };
 use tracing::Instrument as _;
 
 use crate::{
-    access::idempotency_key,
-    body::{self, limit::BodyPermit},
-    form::{self, FormSpace, Held},
+    access::{fingerprint::attempt, idempotency_key, limits::Share},
+    body,
+    form::{self, FormSpace, OrderForm, SpoolGuard},
     observe::trace::STEPS,
-    orders::create::claim_guard::{Acquired, ClaimGuard},
-    respond::problem::Problem,
-    state::Api,
+    orders::create::claim_guard::ClaimGuard,
+    respond::problem::{Problem, ProblemCode},
+    state::State,
 };
 
 /// A form that was received to its end.
-pub(crate) struct Received<F> {
-    pub(crate) form: F,
+pub(crate) struct Received {
+    pub(crate) form: OrderForm,
     pub(crate) attempt: Option<Attempt>,
     /// What the storing holds.
     pub(crate) storing: Storing,
@@ -32,31 +31,33 @@ pub(crate) struct Received<F> {
 /// What a request holds until its documents are stored.
 pub(crate) struct Storing {
     guard: Option<ClaimGuard>,
-    permit: BodyPermit,
+    permit: Share,
 }
 
-/// Receives the form of a request, when the limit of uploads permits it.
-pub(crate) async fn receive<F>(
+/// Receives the form of a request, when the limit of uploads permits it. `operation` is its name in
+/// fingerprints.
+pub(crate) async fn receive(
     request: &HttpRequest,
-    api: &web::Data<Api>,
+    payload: web::Payload,
+    api: &State,
     key: &ApiKey,
-    read: impl AsyncFnOnce(FormSpace<'_>) -> Result<F, Problem>,
-    fingerprint: impl FnOnce(Claim, &F) -> Result<Attempt, Problem>,
-) -> Result<Received<F>, Problem> {
+    operation: &str,
+    has_texts: bool,
+) -> Result<Received, Problem> {
     let claim = idempotency_key::claim(request, key, &*api.entropy)?;
     body::check_head(request, form::max_bytes(api.limits))?;
     let (guard, answered) = match &claim {
-        Some(claim) => match ClaimGuard::acquire(api, claim).await? {
-            Acquired::Claimed(guard) => (Some(guard), None),
-            Acquired::Answered(answered) => (None, Some(answered)),
-        },
+        Some(claim) => ClaimGuard::acquire(api, claim).await?,
         None => (None, None),
     };
-    let space = FormSpace { spool: &api.spool, limits: api.limits, key: key.id };
+    let (spool, limits, client) = (&api.spool, api.limits, key.client());
     let received = async {
-        let permit = api.uploads.acquire(request, key.id).await?;
-        let form = read(space).instrument(tracing::info_span!(target: STEPS, "read")).await?;
-        let attempt = claim.map(|claim| fingerprint(claim, &form)).transpose()?;
+        let permit = api.uploads.acquire(request, client).await?;
+        let step = tracing::info_span!(target: STEPS, "read");
+        let space = FormSpace { spool, limits, client, has_texts };
+        let form = form::read(request, payload, space).instrument(step).await?;
+        let fingerprint = |claim| attempt(claim, operation, &form.request, &form.documents);
+        let attempt = claim.map(fingerprint).transpose()?;
         Ok((form, attempt, permit))
     };
     match received.await {
@@ -72,15 +73,15 @@ pub(crate) async fn receive<F>(
 
 /// Stores documents in a task of its own. It finishes when the client disconnects, so that no order
 /// stays half stored. `note` logs and counts a success.
-pub(crate) async fn store<T: Send + 'static>(
-    api: &web::Data<Api>,
+pub(crate) async fn store<T: Send + 'static, E: Into<Problem> + 'static>(
+    api: &State,
     Storing { guard, permit }: Storing,
-    held: Held,
-    work: impl Future<Output = Result<T, OrderError>> + Send + 'static,
+    held: Vec<SpoolGuard>,
+    work: impl Future<Output = Result<T, E>> + Send + 'static,
     note: impl FnOnce(&T) + Send + 'static,
 ) -> Result<T, Problem> {
     let task = async move {
-        let stored = work.await;
+        let stored: Result<T, Problem> = work.await.map_err(Into::into);
         drop((held, permit));
         match &stored {
             Ok(stored) => {
@@ -88,16 +89,13 @@ pub(crate) async fn store<T: Send + 'static>(
                 guard.into_iter().for_each(ClaimGuard::used);
             }
             // Answers the client now. Releasing the key may take another timeout, so it runs later.
-            Err(OrderError::Unavailable(_)) => drop(guard),
+            Err(problem) if problem.code() == ProblemCode::Unavailable => drop(guard),
             Err(_) => release(guard).await,
         }
         stored
     };
-    match api.detached.spawn(task).await {
-        Ok(stored) => stored.map_err(Into::into),
-        // The panic hook has logged the panic. Its message may quote the order.
-        Err(_) => Err(Problem::internal()),
-    }
+    // The panic hook has logged a panic. Its message may quote the order.
+    api.detached.spawn(task).await.unwrap_or_else(|_| Err(Problem::internal()))
 }
 
 async fn release(guard: Option<ClaimGuard>) {

@@ -1,32 +1,22 @@
-use contract_tests::samples::{new_order, stored};
-use domain::ports::ListedOrder;
-use serde_json::{Value, json};
+use serde_json::Value;
 use time::macros::datetime;
 
 use super::*;
-use crate::{respond::paging::LONGEST_NAME, test_support::NOW};
+use crate::{respond::list::LONGEST_NAME, test_support::body_of};
 
 fn errors(query: &str) -> Vec<(String, String)> {
-    let problem = ListQuery::parse(query).unwrap_err();
-    let body = serde_json::to_value(problem.body(&"id".into())).unwrap();
+    let problem = parse(query).unwrap_err();
+    let body = body_of(&problem);
     assert_eq!(body["code"], "validation_failed");
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let errors = body["errors"].as_array().unwrap().iter();
     errors.map(|error| (text(&error["parameter"]), text(&error["code"]))).collect()
 }
 
-fn page(ids: &[i64], has_older: bool, has_newer: bool) -> Page {
-    let listed = |id: &i64| ListedOrder {
-        stored: stored(OrderId(*id), &new_order("REFI-1", NOW)),
-        documents: 0,
-    };
-    Page { items: ids.iter().map(listed).collect(), has_older, has_newer }
-}
-
 #[test]
 fn query_without_parameters_is_first_page() {
     for query in ["", "&&"] {
-        let page = ListQuery::parse(query).unwrap().page;
+        let page = parse(query).unwrap().0;
         assert_eq!((page.limit, page.cursor), (20, Cursor::Newest));
         assert_eq!((page.file_number, page.created_after, page.created_before), (None, None, None));
     }
@@ -37,7 +27,7 @@ fn every_parameter_is_read() {
     let query = "file_number=%20REFI+%C3%A9&created_after=2026-11-21T12:00:00Z\
         &created_before=2026-11-21T14:00:00.5%2B01:00&limit=100&starting_after=7";
     assert_eq!(
-        ListQuery::parse(query).unwrap().page,
+        parse(query).unwrap().0,
         PageQuery {
             file_number: Some("REFI é".to_owned()),
             created_after: Some(datetime!(2026-11-21 12:00 UTC)),
@@ -46,7 +36,7 @@ fn every_parameter_is_read() {
             cursor: Cursor::OlderThan(OrderId(7)),
         }
     );
-    let newer = ListQuery::parse("ending_before=9223372036854775807").unwrap().page.cursor;
+    let newer = parse("ending_before=9223372036854775807").unwrap().0.cursor;
     assert_eq!(newer, Cursor::NewerThan(OrderId(i64::MAX)));
 }
 
@@ -57,7 +47,7 @@ fn instants_between_microseconds_mean_the_later_one() {
         ("2026-11-21T12:00:00.000001001Z", datetime!(2026-11-21 12:00:00.000_002 UTC)),
         ("2026-11-21T12:00:00.999999999Z", datetime!(2026-11-21 12:00:01 UTC)),
     ] {
-        let page = ListQuery::parse(&format!("created_after={text}")).unwrap().page;
+        let page = parse(&format!("created_after={text}")).unwrap().0;
         assert_eq!(page.created_after, Some(instant), "{text}");
     }
 }
@@ -111,44 +101,4 @@ fn values_at_fault_are_rejected() {
 fn cursors_exclude_each_other() {
     let found = errors("starting_after=1&ending_before=2");
     assert_eq!(found, [("ending_before".to_owned(), "conflict".to_owned())]);
-}
-
-#[test]
-fn links_keep_the_other_parameters() {
-    let query = "limit=2&file_number=a%26b%20%22%3E&starting_after=9";
-    let query = ListQuery::parse(query).unwrap();
-    let links = |page| query.paging.links("/api/order", shown(&page));
-    assert_eq!(
-        links(page(&[8, 5], true, true)).unwrap(),
-        "</api/order?limit=2&file_number=a%26b%20%22%3E&starting_after=5>; rel=\"next\", \
-         </api/order?limit=2&file_number=a%26b%20%22%3E&ending_before=8>; rel=\"prev\""
-    );
-    assert_eq!(
-        links(page(&[8], false, true)).unwrap(),
-        "</api/order?limit=2&file_number=a%26b%20%22%3E&ending_before=8>; rel=\"prev\""
-    );
-    assert_eq!(links(page(&[8], false, false)), None);
-    assert_eq!(links(page(&[], true, true)), None);
-}
-
-#[test]
-fn has_more_is_about_the_direction_of_the_page() {
-    let has_more = |query, page| ListQuery::parse(query).unwrap().paging.has_more(shown(&page));
-    for query in ["", "starting_after=9"] {
-        assert!(
-            has_more(query, page(&[8], true, false)) && !has_more(query, page(&[8], false, true))
-        );
-    }
-    let newer = "ending_before=3";
-    assert!(has_more(newer, page(&[8], false, true)) && !has_more(newer, page(&[8], true, false)));
-}
-
-#[test]
-fn unknown_cursor_is_named() {
-    for parameter in ["starting_after", "ending_before"] {
-        let problem = ListQuery::parse(&format!("{parameter}=7")).unwrap().unknown_cursor();
-        let body = serde_json::to_value(problem.body(&"id".into())).unwrap();
-        assert_eq!(body["errors"][0]["parameter"], json!(parameter));
-        assert_eq!(body["errors"][0]["code"], "unknown_order");
-    }
 }

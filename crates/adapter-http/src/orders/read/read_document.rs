@@ -1,53 +1,87 @@
-//! `GET /api/order/{order_id}/documents/{position}`: sends a document.
+//! `GET /api/order/{order_id}/documents/{position}`: sends a document, or a part of it.
+
+use std::{convert::Infallible, io};
 
 use actix_web::{
     HttpRequest, HttpResponse, HttpResponseBuilder,
+    body::SizedStream,
     http::{
         Method, StatusCode,
-        header::{self, ContentRange, ContentRangeSpec, EntityTag, HeaderName},
+        header::{
+            self, ContentRange, ContentRangeSpec, EntityTag, Header as _, HeaderName, IfRange,
+            Range,
+        },
     },
-    web,
 };
-use domain::{document::StoredDocument, orders::order_error::OrderError};
+use bytes::Bytes;
+use domain::{
+    document::StoredDocument,
+    order::OrderId,
+    orders::order_error::OrderError,
+    ports::{BlobStream, error_chain},
+};
+use futures_util::{
+    Stream, StreamExt as _,
+    stream::{self, try_unfold},
+};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use sfv::{DictSerializer, KeyRef};
+use tracing::Span;
 
 use crate::{
     access::{authentication::admit, rate_limit::Policy},
-    observe::{metrics::ApiMetrics, request_notes::OrderNote},
-    orders::{
-        path,
-        read::download::{self, Download, OnlyLength},
-    },
-    respond::{
-        answer::{Response, answer},
-        conditional,
-        problem::Problem,
-    },
-    state::Api,
+    observe::{metrics::ApiMetrics, request_notes::note},
+    orders::path,
+    respond::{answer::Answer, conditional, problem::Problem},
+    state::State,
 };
 
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 
-pub(crate) fn read(request: HttpRequest, api: web::Data<Api>) -> Response {
-    answer(request, async move |request| {
-        let key = admit(request, &api, Policy::Reads).await?;
-        let (id, position) = (path::order_id(request)?, path::position(request)?);
-        let document = api.read_order.document(key.client(), id, position).await?;
-        OrderNote::read(id, Some(position)).leave(request);
-        let (tag, size) = (EntityTag::new_strong(document.sha256.to_string()), document.size);
-        if let Some(not_modified) = conditional::not_modified(request, &tag) {
-            return Ok(not_modified);
-        }
-        let part = download::requested_range(request, &tag, size)?;
-        let mut response = conditional::with_tag(begin(part, &document), &tag);
-        if request.method() == Method::HEAD {
-            return Ok(response.body(OnlyLength(size)));
-        }
-        let range = part.map_or(0..size, |(first, last)| first..last.saturating_add(1));
-        let length = range.end.saturating_sub(range.start);
-        let blocks = api.read_order.bytes(key.client(), id, position, &document, range).await;
-        let blocks = blocks.map_err(|error| failed(error, &api.metrics))?;
-        Ok(response.body(Download::new(blocks, length, (id.0, position), &api.metrics)))
-    })
+/// Characters of `filename*` that are not escaped (RFC 8187, section 3.2.1).
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'!')
+    .remove(b'#')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'+')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'^')
+    .remove(b'_')
+    .remove(b'`')
+    .remove(b'|')
+    .remove(b'~');
+
+/// Longest name in `filename*`, in characters. File systems and proxies take no much longer one.
+const LONGEST_NAME: usize = 200;
+
+/// Bytes that actix gets at once. It copies them, and a slow client holds the copy.
+const SLICE: usize = 16 * 1024;
+
+pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
+    let key = admit(&request, &api, Policy::Reads).await?;
+    let (id, position) = (path::order_id(&request)?, path::position(&request)?);
+    let document = api.read_order.document(key.client(), id, position).await?;
+    note(&request, |notes| (notes.order, notes.document) = (Some(id), Some(position)));
+    let (tag, size) = (EntityTag::new_strong(document.sha256.to_string()), document.size);
+    if let Some(not_modified) = conditional::not_modified(&request, &tag) {
+        return Ok(not_modified);
+    }
+    let part = requested_range(&request, &tag, size)?;
+    let mut response = conditional::with_tag(begin(part, &document), &tag);
+    if request.method() == Method::HEAD {
+        return Ok(response.body(SizedStream::new(size, stream::empty::<Result<_, Infallible>>())));
+    }
+    let range = part.map_or(0..size, |(first, last)| first..last.saturating_add(1));
+    let length = range.end.saturating_sub(range.start);
+    let blocks = api.read_order.bytes(key.client(), id, position, &document, range).await;
+    if matches!(blocks, Err(OrderError::MissingObject { .. })) {
+        // The log has its order.
+        api.metrics.documents_missing.inc();
+    }
+    let body = body(blocks?, length, (id, position), &api.metrics);
+    Ok(response.body(body))
 }
 
 /// Begins the answer with a document, or with a part of it.
@@ -61,21 +95,105 @@ fn begin(part: Option<(u64, u64)>, document: &StoredDocument) -> HttpResponseBui
     }
     response
         .content_type(document.media_type.as_str())
-        .insert_header((header::CONTENT_DISPOSITION, download::disposition(document)))
-        .insert_header((REPR_DIGEST, download::digest(document)))
+        .insert_header((header::CONTENT_DISPOSITION, disposition(document)))
+        .insert_header((REPR_DIGEST, digest(document)))
         .insert_header((header::ACCEPT_RANGES, "bytes"))
         // A browser that shows the document in spite of its disposition executes nothing in it.
         .insert_header((header::CONTENT_SECURITY_POLICY, "sandbox"));
     response
 }
 
-/// Counts a document whose object is missing. The log has its order.
-fn failed(error: OrderError, metrics: &ApiMetrics) -> Problem {
-    if matches!(error, OrderError::MissingObject { .. }) {
-        metrics.documents_missing.inc();
-    }
-    error.into()
+/// Returns the value of `Content-Disposition` (RFC 6266): the sanitized name, and the name as sent.
+fn disposition(document: &StoredDocument) -> String {
+    let extended = utf8_percent_encode(shortened(&document.name_as_sent), ESCAPED);
+    format!("attachment; filename=\"{}\"; filename*=UTF-8''{extended}", document.name)
 }
+
+/// Returns the end of a name, with its extension.
+fn shortened(name: &str) -> &str {
+    let start = name.char_indices().rev().nth(LONGEST_NAME - 1).map_or(0, |(at, _)| at);
+    &name[start..]
+}
+
+/// Returns the value of `Repr-Digest` (RFC 9530).
+fn digest(document: &StoredDocument) -> String {
+    let mut digests = DictSerializer::new();
+    let _ = digests.bare_item(KeyRef::constant("sha-256"), &document.sha256.0[..]);
+    digests.finish().unwrap_or_default()
+}
+
+/// Returns the first and the last byte that a request asks for; `None` if it asks for the whole
+/// document, or in a way that the service does not understand (RFC 9110, section 14.2).
+fn requested_range(
+    request: &HttpRequest,
+    tag: &EntityTag,
+    size: u64,
+) -> Result<Option<(u64, u64)>, Problem> {
+    let mut values = request.headers().get_all(header::RANGE);
+    let (Some(value), None) = (values.next(), values.next()) else { return Ok(None) };
+    // The parser of actix accepts signs, and skips ranges that it cannot read.
+    let one_range = |set: &str| {
+        let set = set.trim();
+        !set.is_empty() && set.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+    };
+    let parts = value.to_str().ok().and_then(|value| value.split_once('='));
+    let set = parts.filter(|(unit, set)| unit.eq_ignore_ascii_case("bytes") && one_range(set));
+    let range = match set.and_then(|(_, set)| format!("bytes={set}").parse().ok()) {
+        Some(Range::Bytes(ranges)) if request.method() == Method::GET => ranges.first().cloned(),
+        _ => None,
+    };
+    let Some(range) = range.filter(|_| is_unchanged(request, tag)) else { return Ok(None) };
+    range.to_satisfiable_range(size).map(Some).ok_or_else(|| Problem::range_not_satisfiable(size))
+}
+
+/// Returns whether `If-Range` permits a part (RFC 9110, section 13.1.5). Documents have no date of
+/// their last change, so only their tag can.
+fn is_unchanged(request: &HttpRequest, tag: &EntityTag) -> bool {
+    !request.headers().contains_key(header::IF_RANGE)
+        || matches!(IfRange::parse(request), Ok(IfRange::EntityTag(known)) if known.strong_eq(tag))
+}
+
+/// Returns the next `length` bytes of a document. When the store fails, the body fails too, and actix
+/// cuts the connection: a part must not look whole.
+fn body(
+    blocks: BlobStream,
+    length: u64,
+    (OrderId(order_id), document): (OrderId, u32),
+    metrics: &ApiMetrics,
+) -> SizedStream<impl Stream<Item = io::Result<Bytes>> + use<>> {
+    let (sent, cut) = (metrics.document_bytes_read.clone(), metrics.downloads_cut.clone());
+    // actix reads a body outside of the span of its request.
+    let span = Span::current();
+    let fail = move |error: &str| {
+        span.in_scope(|| {
+            tracing::error!(order_id, document, error, "download cut off: the store failed");
+        });
+        cut.inc();
+        io::ErrorKind::UnexpectedEof.into()
+    };
+    let start = (blocks, Bytes::new(), length, sent, fail);
+    let slices = try_unfold(start, |(mut blocks, mut block, left, sent, fail)| async move {
+        if left == 0 {
+            return Ok(None);
+        }
+        while block.is_empty() {
+            match blocks.next().await {
+                Some(next) => block = next.map_err(|error| fail(&error_chain(&error)))?,
+                None => return Err(fail("the object is shorter than the document")),
+            }
+        }
+        let slice = block.split_to(block.len().min(SLICE));
+        let left = left.checked_sub(slice.len() as u64);
+        let left = left.ok_or_else(|| fail("the object is longer than the document"))?;
+        sent.inc_by(slice.len() as u64);
+        Ok(Some((slice, (blocks, block, left, sent, fail))))
+    });
+    SizedStream::new(length, slices)
+}
+
+#[cfg(test)]
+#[path = "download_tests.rs"]
+mod download_tests;
 
 #[cfg(test)]
 #[path = "read_document_tests.rs"]

@@ -82,16 +82,6 @@ async fn document_is_sent_with_its_headers() {
 }
 
 #[actix_web::test]
-async fn range_is_sent_as_a_part() {
-    let request = TestApi::get(PATH).insert_header(("range", "bytes=2-4"));
-    let answer = send(ports(), request).await;
-
-    assert_eq!((answer.status.as_u16(), answer.bytes.as_deref()), (206, Some(&BYTES[2..=4])));
-    assert_eq!(answer.header("content-range"), "bytes 2-4/10");
-    assert_eq!(answer.header("etag"), tag());
-}
-
-#[actix_web::test]
 async fn range_outside_is_rejected() {
     let request = TestApi::get(PATH).insert_header(("range", "bytes=10-"));
     let answer = send(without_blobs(), request).await;
@@ -137,17 +127,6 @@ async fn store_that_fails_in_mid_stream_breaks_the_body() {
     assert_eq!((answer.status.as_u16(), answer.bytes), (200, None));
     assert!(api.has_metric("notary_orders_downloads_cut_total 1"));
     assert!(api.has_metric("notary_orders_document_bytes_read_total 5"));
-}
-
-#[actix_web::test]
-async fn missing_object_is_internal_and_counted() {
-    let mut ports = without_blobs();
-    ports.blobs.expect_get().returning(|_, _| Ok(None));
-    let api = ports.api();
-
-    api.send(TestApi::get(PATH)).await.problem(500, "internal");
-
-    assert!(api.has_metric("notary_orders_documents_missing_total 1"));
 }
 
 #[actix_web::test]

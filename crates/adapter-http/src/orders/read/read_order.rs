@@ -1,37 +1,38 @@
-//! `GET /api/order/{order_id}`: answers with an order of the client.
+//! `GET /api/order/{order_id}` and `GET /api/order/{order_id}/documents`: an order of the client,
+//! and the list of its documents.
 
-use actix_web::{HttpRequest, web};
+use actix_web::HttpRequest;
 use domain::order::StoredOrder;
 
 use crate::{
     access::{authentication::admit, rate_limit::Policy},
-    observe::request_notes::OrderNote,
-    orders::{path, record::WholeOrder},
-    respond::{
-        answer::{Response, answer},
-        conditional,
-        problem::Problem,
+    observe::request_notes::note,
+    orders::{
+        path,
+        record::{document_records, whole_order},
     },
-    state::Api,
+    respond::{answer::Answer, conditional, list, problem::Problem},
+    state::{Api, State},
 };
 
-pub(crate) fn read(request: HttpRequest, api: web::Data<Api>) -> Response {
-    answer(request, async move |request| {
-        let (stored, url) = find(request, &api).await?;
-        conditional::json(request, &WholeOrder::new(&stored, &url), None)
-    })
+pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
+    let stored = find(&request, &api).await?;
+    conditional::json(&request, &whole_order(&stored, &api.base_path), None)
 }
 
-/// Returns the order that a request reads, and the path of its documents.
-pub(crate) async fn find(
-    request: &HttpRequest,
-    api: &Api,
-) -> Result<(StoredOrder, String), Problem> {
+pub(crate) async fn list_documents(request: HttpRequest, api: State) -> Answer {
+    let stored = find(&request, &api).await?;
+    let url = path::of_documents(&api.base_path, stored.id);
+    let records = document_records(&stored.documents, 0, &url);
+    list::whole(&request, url.clone(), records)
+}
+
+/// Returns the order that a request reads.
+async fn find(request: &HttpRequest, api: &Api) -> Result<StoredOrder, Problem> {
     let key = admit(request, api, Policy::Reads).await?;
     let id = path::order_id(request)?;
-    let stored = api.read_order.order(key.client(), id).await?;
-    OrderNote::read(id, None).leave(request);
-    Ok((stored, path::of_documents(&api.base_path, id)))
+    note(request, |notes| notes.order = Some(id));
+    Ok(api.read_order.order(key.client(), id).await?)
 }
 
 #[cfg(test)]

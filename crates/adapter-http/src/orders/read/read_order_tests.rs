@@ -2,13 +2,13 @@ use contract_tests::samples::{
     document, maximal_request, minimal_request, new_order, order, stored,
 };
 use domain::{
-    api_key::{ClientId, Scope},
+    api_key::ClientId,
     order::{OrderId, StoredOrder},
     ports::{Kept, NewOrder, StoreError},
 };
 use serde_json::{Value, json};
 
-use crate::test_support::{Answer, NOW, Ports, TestApi, api_key};
+use crate::test_support::{Answer, NOW, Ports, TestApi};
 
 /// Returns the order 7 with every field and two documents.
 fn whole() -> StoredOrder {
@@ -63,28 +63,6 @@ async fn absent_fields_are_left_out_of_details() {
     assert!(!answer.body["details"].to_string().contains("null"), "{}", answer.body["details"]);
 }
 
-#[actix_web::test]
-async fn unchanged_order_is_not_sent_again() {
-    let mut ports = Ports::new();
-    let (first, mut changed) = (whole(), whole());
-    changed.documents.clone_from(&first.documents);
-    changed.notary_id = Some(3);
-    let mut answers = vec![changed, first.clone(), first].into_iter();
-    ports.reader.expect_order().returning(move |_, _| Ok(answers.next_back().map(Kept::Whole)));
-    let api = ports.api();
-
-    let tag = api.send(TestApi::get("/api/order/7")).await.header("etag").to_owned();
-    let again = || TestApi::get("/api/order/7").insert_header(("if-none-match", tag.as_str()));
-    let unchanged = api.send(again()).await;
-    let changed = api.send(again()).await;
-
-    assert_eq!((unchanged.status.as_u16(), unchanged.header("etag")), (304, tag.as_str()));
-    assert_eq!(unchanged.header("cache-control"), "private, no-cache");
-    assert!(unchanged.bytes.unwrap().is_empty());
-    assert_eq!(changed.status, 200);
-    assert_ne!(changed.header("etag"), tag);
-}
-
 /// Returns the body of a problem without its request id.
 fn without_id(answer: &Answer) -> Value {
     let mut body = answer.body.clone();
@@ -106,14 +84,6 @@ async fn every_order_that_is_not_the_clients_is_the_same_404() {
 }
 
 #[actix_web::test]
-async fn erased_order_is_gone() {
-    let mut ports = Ports::new();
-    ports.reader.expect_order().returning(|_, _| Ok(Some(Kept::Erased)));
-
-    get(ports, "/api/order/7").await.problem(410, "erased");
-}
-
-#[actix_web::test]
 async fn failing_store_is_unavailable_or_internal() {
     for (error, status, code) in [
         (StoreError::Unavailable("down".into()), 503, "unavailable"),
@@ -122,27 +92,6 @@ async fn failing_store_is_unavailable_or_internal() {
         let mut ports = Ports::new();
         ports.reader.expect_order().return_once(move |_, _| Err(error));
         get(ports, "/api/order/7").await.problem(status, code);
-    }
-}
-
-#[actix_web::test]
-async fn missing_scope_is_told_before_anything_of_the_order() {
-    for path in ["/api/order/7", "/api/order/x", "/api/order?x", "/api/order/7/documents/0"] {
-        let mut ports = Ports::without_key();
-        ports.keys.expect_find().returning(|_| {
-            let mut key = api_key();
-            key.key.scopes = [Scope::OrdersCreate].into_iter().collect();
-            Ok(Some(key))
-        });
-
-        let answer = get(ports, path).await;
-
-        answer.problem(403, "forbidden");
-        let challenge = answer.header("www-authenticate");
-        assert!(
-            challenge.ends_with(r#"error="insufficient_scope", scope="orders:read""#),
-            "{challenge}"
-        );
     }
 }
 
@@ -157,4 +106,47 @@ async fn head_has_the_headers_of_get() {
     let head = api.send(TestApi::get("/api/order/7").method(actix_web::http::Method::HEAD)).await;
 
     assert_eq!((head.status, head.header("etag")), (get.status, get.header("etag")));
+}
+
+#[actix_web::test]
+async fn documents_are_listed_in_their_order() {
+    let mut ports = Ports::new();
+    let documents = vec![document(), document()];
+    let order = StoredOrder {
+        documents: documents.clone(),
+        ..stored(OrderId(7), &new_order("REFI-1", NOW))
+    };
+    ports.reader.expect_order().return_once(|_, _| Ok(Some(Kept::Whole(order))));
+
+    let answer = ports.api().send(TestApi::get("/api/order/7/documents")).await;
+
+    let data = answer.body["data"].as_array().unwrap();
+    assert_eq!((answer.status.as_u16(), data.len()), (200, 2));
+    assert_eq!(answer.body["url"], "/api/order/7/documents");
+    assert_eq!(answer.body["has_more"], false);
+    let mut expected = json!({
+        "position": 1,
+        "name": documents[1].name,
+        "name_as_sent": documents[1].name_as_sent,
+        "media_type": "application/pdf",
+        "size": 10 * 1024 * 1024,
+        "sha256": documents[1].sha256.to_string(),
+        "url": "/api/order/7/documents/1"
+    });
+    expected["created_at"] = data[1]["created_at"].clone();
+    assert!(expected["created_at"].as_str().unwrap().ends_with('Z'));
+    assert_eq!(data[1], expected);
+    assert!(answer.headers.contains_key("etag"));
+}
+
+#[actix_web::test]
+async fn missing_and_erased_orders_are_not_read() {
+    for path in ["/api/order/7", "/api/order/7/documents"] {
+        for (found, status, code) in [(None, 404, "not_found"), (Some(Kept::Erased), 410, "erased")]
+        {
+            let mut ports = Ports::new();
+            ports.reader.expect_order().return_once(|_, _| Ok(found));
+            get(ports, path).await.problem(status, code);
+        }
+    }
 }

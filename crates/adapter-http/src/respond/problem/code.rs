@@ -79,6 +79,9 @@ problem_codes! {
     RateLimited = TOO_MANY_REQUESTS, "rate_limited", "Too many requests";
     /// The service has a bug.
     Internal = INTERNAL_SERVER_ERROR, "internal", "Internal server error";
+    /// The service has no key for the secrets of webhooks.
+    WebhooksNotConfigured = NOT_IMPLEMENTED, "webhooks_not_configured",
+        "Webhooks are not configured";
     /// A dependency does not respond, or the service is at a limit.
     Unavailable = SERVICE_UNAVAILABLE, "unavailable", "The service is unavailable";
 }

@@ -49,7 +49,7 @@ impl Audit {
     /// Checks the orders. Returns the identifier of each stored order by its number.
     fn orders(&mut self, wiring: &Wiring, responses: &Responses) -> BTreeMap<usize, i64> {
         let mut stored = BTreeMap::new();
-        for line in wiring.lines("SELECT id || '|' || file_number AS line FROM orders") {
+        for line in wiring.lines("SELECT id || '|' || file_number FROM orders") {
             let (id, file_number) = line.split_once('|').unwrap();
             self.orders += 1;
             let number = file_number.strip_prefix("F-").and_then(|number| number.parse().ok());
@@ -75,7 +75,7 @@ impl Audit {
     fn documents(&mut self, wiring: &Wiring, orders: &BTreeMap<usize, i64>) {
         let mut rows: BTreeMap<i64, Vec<Document>> = BTreeMap::new();
         let query = format!(
-            "SELECT order_id || '|' || size || '|' || {HEX_SHA256} || '|' || key AS line \
+            "SELECT order_id || '|' || size || '|' || {HEX_SHA256} || '|' || key \
              FROM documents ORDER BY order_id, position"
         );
         for line in wiring.lines(&query) {

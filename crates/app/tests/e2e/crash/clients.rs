@@ -4,17 +4,18 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{
-        Arc, Mutex, OnceLock, RwLock,
+        Arc, Mutex, RwLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use fastrand::Rng;
-use reqwest::{Client, StatusCode, multipart::Form};
+use reqwest::{Client, RequestBuilder, StatusCode, multipart::Form};
 use serde_json::Value;
+use tokio::task::JoinHandle;
 
-use crate::harness::{CREATE, CREATE_WITH_DOCUMENTS, client, file, form, order};
+use crate::harness::{Api, CREATE, CREATE_WITH_DOCUMENTS, client, file, form, order};
 
 /// An order whose content follows from its number, so that the audit can check it.
 #[derive(Debug, Clone, Copy)]
@@ -49,33 +50,31 @@ impl TestOrder {
         (!self.0.is_multiple_of(3)).then(|| format!("crash-{:020}", self.0))
     }
 
-    fn request(self, client: &Client, responses: &Responses) -> reqwest::RequestBuilder {
+    fn request(self, service: &Api) -> RequestBuilder {
         let mut order = order(&self.file_number());
         order["signingContactsFormData"]["orderContactEmail"] = self.contact().into();
         let documents = self.documents();
-        let url = |path: &str| format!("http://{}{path}", responses.address.read().unwrap());
         let request = if documents.is_empty() {
-            client.post(url(CREATE)).json(&order)
+            service.post(CREATE).json(&order)
         } else {
             let add = |form: Form, (at, document)| {
                 form.part("documents", file(&format!("{at}.pdf"), document))
             };
-            client
-                .post(url(CREATE_WITH_DOCUMENTS))
-                .multipart(documents.into_iter().enumerate().fold(form(&order), add))
+            let form = documents.into_iter().enumerate().fold(form(&order), add);
+            service.post(CREATE_WITH_DOCUMENTS).multipart(form)
         };
-        let request = request.bearer_auth(responses.key()).timeout(Duration::from_secs(60));
-        self.idempotency_key()
-            .into_iter()
-            .fold(request, |request, key| request.header("Idempotency-Key", key))
+        let request = request.timeout(Duration::from_secs(60));
+        match self.idempotency_key() {
+            Some(key) => request.header("Idempotency-Key", key),
+            None => request,
+        }
     }
 }
 
-/// The responses of all clients, and the address and key that the clients use.
+/// The responses of all clients, and the service that the clients use.
 #[derive(Default)]
 pub struct Responses {
-    address: RwLock<String>,
-    key: OnceLock<String>,
+    service: RwLock<Option<Api>>,
     next: AtomicUsize,
     stopped: AtomicBool,
     acknowledged: Mutex<BTreeMap<usize, i64>>,
@@ -88,20 +87,17 @@ pub struct Responses {
 }
 
 impl Responses {
-    pub fn set_address(&self, address: &str) {
-        address.clone_into(&mut self.address.write().unwrap());
+    pub fn set_service(&self, service: &Api) {
+        *self.service.write().unwrap() = Some(service.clone());
     }
 
-    pub fn set_key(&self, key: String) {
-        self.key.set(key).unwrap();
+    pub fn service(&self) -> Api {
+        self.service.read().unwrap().clone().unwrap()
     }
 
-    pub fn key(&self) -> String {
-        self.key.get().unwrap().clone()
-    }
-
-    pub fn stop(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
+    /// Returns the numbers of requests without a response, and with 503.
+    pub fn failures(&self) -> [usize; 2] {
+        [&self.without_response, &self.unavailable].map(|count| count.load(Ordering::Relaxed))
     }
 
     /// Returns the identifier of each acknowledged order by its number.
@@ -132,14 +128,13 @@ impl Responses {
     }
 
     async fn send(&self, client: &Client, order: TestOrder, is_first: bool) -> Outcome {
-        let response = match order.request(client, self).send().await {
-            Ok(response) => {
-                let status = response.status();
-                response.json::<Value>().await.map(|body| (status, body))
-            }
-            Err(error) => Err(error),
+        let service = Api { client: client.clone(), ..self.service() };
+        let response = async {
+            let response = order.request(&service).send().await?;
+            let status = response.status();
+            response.json::<Value>().await.map(|body| (status, body))
         };
-        let Ok((status, body)) = response else {
+        let Ok((status, body)) = response.await else {
             self.without_response.fetch_add(1, Ordering::Relaxed);
             return Outcome::Unknown;
         };
@@ -180,8 +175,7 @@ enum Outcome {
 
 impl fmt::Display for Responses {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [without_response, unavailable] =
-            [&self.without_response, &self.unavailable].map(|count| count.load(Ordering::Relaxed));
+        let [without_response, unavailable] = self.failures();
         let (acknowledged, duplicates) =
             (self.acknowledged.lock().unwrap().len(), self.duplicates.lock().unwrap().len());
         write!(
@@ -193,8 +187,19 @@ impl fmt::Display for Responses {
     }
 }
 
-/// Runs one client until the clients are stopped.
-pub async fn create_orders(responses: Arc<Responses>) {
+/// Starts clients that create orders until they are stopped.
+pub fn start_clients(responses: &Arc<Responses>, count: usize) -> Vec<JoinHandle<()>> {
+    (0..count).map(|_| tokio::spawn(create_orders(Arc::clone(responses)))).collect()
+}
+
+pub async fn stop_clients(responses: &Responses, clients: Vec<JoinHandle<()>>) {
+    responses.stopped.store(true, Ordering::Relaxed);
+    for client in clients {
+        client.await.unwrap();
+    }
+}
+
+async fn create_orders(responses: Arc<Responses>) {
     let client = client();
     while !responses.stopped.load(Ordering::Relaxed) {
         let order = TestOrder(responses.next.fetch_add(1, Ordering::Relaxed));

@@ -5,7 +5,7 @@
 //! `just crash` runs hundreds of rounds.
 
 mod audit;
-mod clients;
+pub mod clients;
 
 use std::{
     process::Stdio,
@@ -23,7 +23,7 @@ use tokio::task::block_in_place;
 use crate::{
     crash::{
         audit::Audit,
-        clients::{Responses, create_orders},
+        clients::{Responses, start_clients, stop_clients},
     },
     harness::{TestApp, setting},
     service_process::{ServiceProcess, issue_key, notary_orders},
@@ -34,7 +34,7 @@ use crate::{
 const ROUNDS: u32 = 5;
 const CLIENTS: usize = 8;
 /// The long duplicate window makes a repeat find its order even after a slow restart.
-const FLAGS: &[&str] = &["--rate-per-second=0", "--duplicate-window-secs=86400"];
+pub const FLAGS: &[&str] = &["--rate-per-second=0", "--duplicate-window-secs=86400"];
 /// Time limit for the load to start again.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit for the delivery of all remaining mails.
@@ -51,6 +51,7 @@ struct Kills {
 /// Kills and restarts the service, and the database server if it is a separate process.
 struct Killer<'a> {
     wiring: &'a Wiring,
+    key: String,
     responses: Arc<Responses>,
     random: Rng,
     kills: Kills,
@@ -63,8 +64,8 @@ impl Killer<'_> {
     }
 
     fn start(&mut self) -> ServiceProcess {
-        let service = ServiceProcess::start(self.wiring, FLAGS);
-        self.responses.set_address(&service.address);
+        let service = ServiceProcess::start(self.wiring, FLAGS).with_key(self.key.clone());
+        self.responses.set_service(&service);
         service
     }
 
@@ -122,49 +123,43 @@ async fn acknowledged_orders_survive_every_kill() {
     let responses = Arc::new(Responses::default());
     let mut killer = Killer {
         wiring: &wiring,
+        key: issue_key(&wiring),
         responses: Arc::clone(&responses),
         random: Rng::with_seed(seed),
         kills: Kills::default(),
     };
     let mut service = block_in_place(|| killer.start());
-    responses.set_key(issue_key(&wiring));
-    let clients: Vec<_> =
-        (0..CLIENTS).map(|_| tokio::spawn(create_orders(Arc::clone(&responses)))).collect();
+    let clients = start_clients(&responses, CLIENTS);
     for at in 0..rounds {
         service = block_in_place(|| killer.round(at, service));
     }
-    responses.stop();
-    for client in clients {
-        client.await.unwrap();
-    }
+    stop_clients(&responses, clients).await;
     service.kill();
-    let kills = killer.kills;
+    println!("{:?}", killer.kills);
+    assert_consistent(wiring, &responses).await;
+}
 
+/// Settles every request, and compares the stores with the responses.
+pub async fn assert_consistent(wiring: Wiring, responses: &Responses) {
     // Restarts with a clock past the age at which the sweeper removes objects without an order.
-    let orphans = Audit::of(&wiring, &responses).orphans();
+    let orphans = Audit::of(&wiring, responses).orphans();
     let clock = Arc::new(ManualClock::default());
     clock.advance(operator::SystemClock.now() + time::Duration::hours(2) - clock.now());
-    let app = TestApp::start_on(wiring, clock, FLAGS, Some(responses.key())).await;
-    responses.set_address(&app.address().to_string());
+    let app = TestApp::start_on(wiring, clock, FLAGS, Some(responses.service().key)).await;
+    responses.set_service(&app);
     responses.settle().await;
     // Requests that failed while they settled may have left objects; these are swept as well.
     app.clock.advance(time::Duration::hours(2));
     let app = app.restart(FLAGS).await;
     let deadline = Instant::now() + DELIVERY_TIMEOUT;
     while app.pending_mails() + app.rows("uploads") > 0 {
-        assert!(
-            Instant::now() < deadline,
-            "{} mails and {} uploads are left",
-            app.pending_mails(),
-            app.rows("uploads")
-        );
+        let left = (app.pending_mails(), app.rows("uploads"));
+        assert!(Instant::now() < deadline, "{left:?} mails and uploads are left");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     app.assert_spool_empty();
 
-    let audit = Audit::of(&app.wiring, &responses);
-    println!(
-        "{kills:?}\n{responses}\n{audit}{orphans} objects without an order before they were swept"
-    );
+    let audit = Audit::of(&app.wiring, responses);
+    println!("{responses}\n{audit}{orphans} objects without an order before they were swept");
     audit.assert_consistent();
 }

@@ -154,7 +154,8 @@ pub trait WebhookQueue: Send + Sync {
     /// - The deliveries of an endpoint come the longest due first, and each endpoint gets one
     ///   before any gets two.
     /// - Endpoints that are disabled or removed get none.
-    /// - The cost of a call does not grow with the deliveries of one endpoint.
+    /// - The cost of a call grows neither with the deliveries of one endpoint nor with the number of
+    ///   endpoints that wait.
     ///
     /// A lease need not be durable: without it, the delivery is attempted again.
     async fn lease(

@@ -23,9 +23,9 @@ pub struct Walked {
 /// - It is kept beyond that instant.
 /// - A request was answered under it, or another claim has it. The same claim does not bar itself.
 ///
-/// Each store defines this rule once:
-/// - PostgreSQL: the function `idempotency_key_in_use` in `migrations/postgres`;
-/// - SQLite: `in_use` in `adapter-sqlite/src/idempotency.rs`.
+/// `key_in_use` in `sql-rows/src/idempotency.rs` is this rule. On PostgreSQL, the function
+/// `idempotency_key_in_use` repeats it for the statement that creates orders, and for the trigger
+/// that protects the rows.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait IdempotencyLedger: Send + Sync {

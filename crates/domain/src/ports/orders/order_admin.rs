@@ -50,7 +50,8 @@ pub trait OrderAdmin: Send + Sync {
     /// - empties its details and its file number, which becomes free
     /// - removes its documents, and condemns their keys in the
     ///   [`UploadLedger`](super::UploadLedger)
-    /// - removes its events and its mails, leased ones too
+    /// - removes its events and its mails, except those that a worker attempts: see
+    ///   [`Self::remove_mails`]
     ///
     /// The row stays with its identifier, client, instants and status. Webhook deliveries stay too:
     /// they have no data of the order, and those that wait are not sent. Returns the condemned
@@ -67,4 +68,8 @@ pub trait OrderAdmin: Send + Sync {
         id: OrderId,
         at: OffsetDateTime,
     ) -> Result<Option<Vec<ObjectKey>>, StoreError>;
+
+    /// Removes the mails that erased orders have left, except those whose lease a worker holds at
+    /// an instant. Returns how many these are: the caller waits until there are none.
+    async fn remove_mails(&self, at: OffsetDateTime) -> Result<usize, StoreError>;
 }

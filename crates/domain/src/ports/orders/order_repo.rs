@@ -96,7 +96,7 @@ pub trait OrderRepo: Send + Sync {
     /// An implementation guarantees, over any number of processes:
     /// - Of concurrent calls with one file number, one creates an order. An order bars its file
     ///   number until [`DuplicateWindow::opens_at`] reaches its creation.
-    /// - Test orders and real orders do not share file numbers.
+    /// - Test orders and live orders do not share file numbers.
     /// - Of concurrent calls with one idempotency key, one creates an order. See
     ///   [`IdempotencyLedger`](super::IdempotencyLedger) for when a key is in use.
     /// - A key in use is reported before a duplicate file number.

@@ -1,0 +1,202 @@
+//! Limits of what requests hold at the same time. A permit is free again when it is dropped.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use actix_web::HttpRequest;
+use domain::api_key::ClientId;
+use tokio::{
+    sync::{AcquireError, OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+
+use crate::{
+    observe::request_notes::note,
+    respond::problem::{Problem, ProblemCode},
+};
+
+/// Longest wait for a permit.
+const WAIT: Duration = Duration::from_secs(5);
+/// Retry delay for a client when permits or disk are used up. Slow requests end within half a
+/// minute.
+const RETRY_SECONDS: u64 = 5;
+
+/// Permits to receive bodies. A client has at most a quarter of them.
+#[derive(Debug)]
+pub struct BodyLimit(Shares);
+
+/// The limit of JSON bodies. They hold at most 64 MiB.
+impl Default for BodyLimit {
+    fn default() -> Self {
+        Self::new(256)
+    }
+}
+
+impl BodyLimit {
+    /// Permits `max` bodies at the same time.
+    pub fn new(max: usize) -> Self {
+        Self(Shares::new(max, max.div_ceil(4)))
+    }
+
+    /// Returns the number of bodies that are being received.
+    pub(crate) fn used(&self) -> usize {
+        self.0.used()
+    }
+
+    /// Waits for a permit, for at most five seconds. Call it before the body is read.
+    pub(crate) async fn acquire(
+        &self,
+        request: &HttpRequest,
+        client: ClientId,
+    ) -> Result<Share, Problem> {
+        let mut share = self.0.of(client);
+        match timeout(WAIT, share.take()).await {
+            Ok(Ok(())) => Ok(share),
+            _ => Err(used_up(request)),
+        }
+    }
+}
+
+/// Returns the problem of a request that there is no permit or disk for. It is counted and not
+/// logged, like a request above the concurrency limit.
+pub(crate) fn used_up(request: &HttpRequest) -> Problem {
+    note(request, |notes| notes.is_over_limit = true);
+    let detail = "The service holds as many unfinished requests as it can. The order was not \
+        created; retry after the given delay.";
+    Problem::new(ProblemCode::Unavailable, detail).retry_after(RETRY_SECONDS)
+}
+
+/// Limits how many orders are created at the same time.
+#[derive(Debug)]
+pub struct ConcurrencyLimit {
+    permits: Arc<Semaphore>,
+    max: usize,
+}
+
+impl ConcurrencyLimit {
+    /// Allows `max` orders at the same time.
+    pub fn new(max: usize) -> Self {
+        Self { permits: Arc::new(Semaphore::new(max)), max }
+    }
+
+    /// Returns the number of orders that are being created.
+    pub(crate) fn used(&self) -> usize {
+        self.max - self.permits.available_permits()
+    }
+
+    /// Returns a permit, which is free again when it is dropped. At the limit the request is
+    /// rejected at once instead of queueing, so that accepted requests are answered quickly under
+    /// any load.
+    pub(crate) fn acquire(&self, request: &HttpRequest) -> Result<OwnedSemaphorePermit, Problem> {
+        Arc::clone(&self.permits).try_acquire_owned().map_err(|_| {
+            note(request, |notes| notes.is_over_limit = true);
+            Problem::overloaded()
+        })
+    }
+}
+
+/// A number of permits. A client has at most a part of them, whatever keys it uses, so that it
+/// cannot shut out the others.
+#[derive(Debug)]
+pub(crate) struct Shares {
+    all: Arc<Semaphore>,
+    max: usize,
+    of_client: usize,
+    /// Has an entry for each client that has taken permits, which are few.
+    clients: Mutex<HashMap<ClientId, Arc<Semaphore>>>,
+}
+
+impl Shares {
+    pub(crate) fn new(max: usize, of_client: usize) -> Self {
+        let max = max.min(Semaphore::MAX_PERMITS);
+        let all = Arc::new(Semaphore::new(max));
+        Self { all, max, of_client: of_client.min(max), clients: Mutex::default() }
+    }
+
+    /// Returns the number of permits that are taken.
+    pub(crate) fn used(&self) -> usize {
+        self.max - self.all.available_permits()
+    }
+
+    /// Returns the share of a client, without permits yet.
+    pub(crate) fn of(&self, client: ClientId) -> Share {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_client = || Arc::new(Semaphore::new(self.of_client));
+        let of_client = Arc::clone(clients.entry(client).or_insert_with(of_client));
+        Share { all: Arc::clone(&self.all), of_client, count: 0 }
+    }
+}
+
+/// Permits of a client. They are free again when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    all: Arc<Semaphore>,
+    of_client: Arc<Semaphore>,
+    pub(crate) count: usize,
+}
+
+impl Share {
+    /// Takes permits, if there are so many.
+    pub(crate) fn try_take(&mut self, count: usize) -> bool {
+        let Ok(many) = u32::try_from(count) else { return false };
+        let Ok(of_client) = self.of_client.try_acquire_many(many) else { return false };
+        let Ok(of_all) = self.all.try_acquire_many(many) else { return false };
+        of_client.forget();
+        of_all.forget();
+        self.count += count;
+        true
+    }
+
+    /// Waits for a permit.
+    pub(crate) async fn take(&mut self) -> Result<(), AcquireError> {
+        let of_client = self.of_client.acquire().await?;
+        self.all.acquire().await?.forget();
+        of_client.forget();
+        self.count += 1;
+        Ok(())
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.all.add_permits(self.count);
+        self.of_client.add_permits(self.count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+    use futures_util::future::join_all;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn client_has_at_most_a_quarter() {
+        let (limit, request) = (BodyLimit::new(8), TestRequest::default().to_http_request());
+        let acquire = |key| limit.acquire(&request, ClientId(key));
+        let held = [acquire(1).await.unwrap(), acquire(1).await.unwrap()];
+        let started = Instant::now();
+        assert!(acquire(1).await.is_err());
+        assert_eq!(started.elapsed(), WAIT);
+        acquire(2).await.unwrap();
+        drop(held);
+        acquire(1).await.unwrap();
+        assert_eq!(limit.used(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_clients_share_the_limit() {
+        let (limit, request) = (BodyLimit::new(4), TestRequest::default().to_http_request());
+        let acquire = |key| limit.acquire(&request, ClientId(key));
+        let held = join_all((1..=4).map(acquire)).await;
+        assert!(held.iter().all(Result::is_ok) && limit.used() == 4);
+        assert!(acquire(5).await.is_err());
+        drop(held);
+        acquire(5).await.unwrap();
+    }
+}

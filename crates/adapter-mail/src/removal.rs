@@ -1,0 +1,217 @@
+//! Removes mails from a mail drop: old ones, and those of erased orders.
+
+use std::{
+    fs::{self, DirEntry, File},
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use domain::{
+    background::Step,
+    order::OrderId,
+    ports::{Clock, StoreError},
+};
+use mail_parser::MessageParser;
+use time::OffsetDateTime;
+use tokio::task::spawn_blocking;
+
+use crate::{mail_drop::UNFINISHED, message::order_of_subject};
+
+/// The beginning of a file that has the whole head of its mail.
+const HEAD: u64 = 16 * 1024;
+
+/// Pause between two removals of old mails.
+const PAUSE: Duration = Duration::from_secs(3_600);
+
+/// The mails that are removed.
+#[derive(Debug, Clone, Copy)]
+pub enum MailsOf {
+    /// Those of one order.
+    Order(OrderId),
+    /// Those of orders that were created before an instant, which is a whole second: mails have no
+    /// fraction.
+    CreatedBefore(OffsetDateTime),
+    /// Those that were written before an instant.
+    WrittenBefore(OffsetDateTime),
+}
+
+impl MailsOf {
+    fn include(self, file: &DirEntry) -> io::Result<bool> {
+        Ok(match self {
+            Self::Order(id) => order_and_date(file)?.is_some_and(|(order, _)| order == id),
+            // The date of a mail is that of its order.
+            Self::CreatedBefore(instant) => {
+                order_and_date(file)?.is_some_and(|(_, date)| date < instant.unix_timestamp())
+            }
+            Self::WrittenBefore(instant) => {
+                OffsetDateTime::from(file.metadata()?.modified()?) < instant
+            }
+        })
+    }
+}
+
+/// Reads the order and the date of a mail about an order.
+fn order_and_date(file: &DirEntry) -> io::Result<Option<(OrderId, i64)>> {
+    let mut head = Vec::new();
+    File::open(file.path())?.take(HEAD).read_to_end(&mut head)?;
+    let head = MessageParser::new().parse_headers(&head);
+    Ok(head
+        .and_then(|head| Some((order_of_subject(head.subject()?)?, head.date()?.to_timestamp()))))
+}
+
+/// Removes mails from a mail drop, and those that a killed process left unfinished. Other files in
+/// the folder stay. Returns the number of mails. Blocks. A missing folder has no mails.
+///
+/// # Errors
+/// The folder, or a mail in it, cannot be read or removed.
+pub fn remove_mails(folder: &Path, of: MailsOf) -> io::Result<usize> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        entries => entries?,
+    };
+    let mut removed = 0;
+    for entry in entries {
+        // A mail that is gone was finished, or removed by another process, in this moment.
+        match remove(&entry?, of) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            done => removed += usize::from(done?),
+        }
+    }
+    if removed > 0 {
+        File::open(folder)?.sync_all()?;
+    }
+    Ok(removed)
+}
+
+fn remove(entry: &DirEntry, of: MailsOf) -> io::Result<bool> {
+    let removes = is_mail(entry) && entry.file_type()?.is_file() && of.include(entry)?;
+    if removes {
+        fs::remove_file(entry.path())?;
+    }
+    Ok(removes)
+}
+
+/// Returns whether the mail drop gives such a name, to a mail or to an unfinished one.
+fn is_mail(entry: &DirEntry) -> bool {
+    let name = entry.file_name();
+    let Some(name) = name.to_str() else { return false };
+    let key = name.strip_suffix(".eml");
+    let (start, end) = UNFINISHED;
+    key.is_some_and(|key| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        || name.starts_with(start) && name.ends_with(end)
+}
+
+/// Removes the mails of a mail drop that are older than a number of days.
+pub struct RemoveOldMails {
+    folder: PathBuf,
+    age: time::Duration,
+    clock: Arc<dyn Clock>,
+}
+
+impl RemoveOldMails {
+    /// Default of the age.
+    pub const DAYS: u32 = 30;
+
+    /// Returns a worker for a mail drop.
+    pub fn new(folder: PathBuf, days: u32, clock: Arc<dyn Clock>) -> Self {
+        Self { folder, age: time::Duration::days(days.into()), clock }
+    }
+
+    /// Looks at every mail, and returns the number of those that it removed. Must be called within a
+    /// runtime.
+    pub async fn step(&self) -> Step<usize> {
+        let of = MailsOf::WrittenBefore(self.clock.now() - self.age);
+        let folder = self.folder.clone();
+        let removed = spawn_blocking(move || remove_mails(&folder, of)).await;
+        let result = removed.unwrap_or_else(|panicked| Err(panicked.into()));
+        Step { result: result.map_err(|error| StoreError::Unavailable(error.into())), pause: PAUSE }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{
+        order::FileNumber,
+        ports::{MockClock, Notifier as _},
+    };
+    use tempfile::TempDir;
+    use time::Duration;
+
+    use super::*;
+    use crate::{MailDrop, message::tests::notification};
+
+    /// Returns the names of the entries of a folder, sorted.
+    fn names(folder: &TempDir) -> Vec<String> {
+        let entries = fs::read_dir(folder.path()).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[tokio::test]
+    async fn only_old_mails_are_removed() {
+        let folder = TempDir::new().unwrap();
+        let [mail, other] = [7, 8].map(|key| format!("{key:032x}.eml"));
+        for name in [&*mail, ".abc.tmp", "letter.eml", "notes.txt", &mail[..20]] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        fs::create_dir(folder.path().join(&other)).unwrap();
+        let all = names(&folder);
+        // The files have the time of the machine. A day is a margin for the time of this test.
+        let written = fs::metadata(folder.path().join(&mail)).unwrap().modified().unwrap();
+        for (days, removed) in [(29, 0), (31, 2), (31, 0)] {
+            let mut clock = MockClock::new();
+            clock.expect_now().return_const(OffsetDateTime::from(written) + Duration::days(days));
+            let worker = RemoveOldMails::new(folder.path().to_owned(), 30, Arc::new(clock));
+            let step = worker.step().await;
+            assert_eq!((step.result.unwrap(), step.pause), (removed, PAUSE), "{days} days");
+        }
+        let left: Vec<_> =
+            all.into_iter().filter(|name| *name != mail && name != ".abc.tmp").collect();
+        assert_eq!(names(&folder), left);
+    }
+
+    /// Writes the mail of an order that was created some days after the sample order.
+    async fn deliver(drop: &MailDrop, id: i64, file_number: &str, days: i64) {
+        let mut notification = notification();
+        notification.message_key = format!("{id:032x}");
+        notification.order.id = OrderId(id);
+        notification.order.order.file_number = FileNumber::new(file_number.to_owned()).unwrap();
+        notification.order.created_at += Duration::days(days);
+        drop.notify(&notification).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn only_mails_of_erased_orders_are_removed() {
+        let folder = TempDir::new().unwrap();
+        let drop = MailDrop::in_folder(folder.path(), "o@localhost".parse().unwrap()).unwrap();
+        deliver(&drop, 1, "F-1", 0).await;
+        // A file number in other letters encodes the whole subject.
+        deliver(&drop, 12, "Ärger 1 über Ö", 1).await;
+        deliver(&drop, 2, "Signing order 1 received:", 2).await;
+        let mail = fs::read(folder.path().join(format!("{:032x}.eml", 12))).unwrap();
+        for name in [".abc.tmp", "copy.eml"] {
+            fs::write(folder.path().join(name), &mail).unwrap();
+        }
+        let all = names(&folder);
+        for (of, removed) in [
+            (MailsOf::Order(OrderId(3)), 0),
+            (MailsOf::CreatedBefore(notification().order.created_at), 0),
+            (MailsOf::Order(OrderId(12)), 2),
+            (MailsOf::Order(OrderId(12)), 0),
+            (MailsOf::CreatedBefore(notification().order.created_at + Duration::DAY), 1),
+        ] {
+            assert_eq!(remove_mails(folder.path(), of).unwrap(), removed, "{of:?}");
+        }
+        let left: Vec<_> = all
+            .into_iter()
+            .filter(|name| name == "copy.eml" || *name == format!("{:032x}.eml", 2))
+            .collect();
+        assert_eq!(names(&folder), left);
+        let nowhere = folder.path().join("nowhere");
+        assert_eq!(remove_mails(&nowhere, MailsOf::Order(OrderId(1))).unwrap(), 0);
+    }
+}

@@ -1,0 +1,132 @@
+//! The statements that lease mails, and settle them.
+
+use diesel::{
+    prelude::*,
+    sql_query,
+    sql_types::{Array, BigInt, Integer, Nullable, Text, Timestamptz},
+};
+use domain::{
+    delivery::DeliveryId,
+    ports::{Attempted, Lease, StoreError},
+};
+use sql_rows::{
+    DeliveryRow, Instant, REMOVED_COUNTS, UnsuccessfulAttempt, counted_hours, row_limit,
+    schema::deliveries,
+};
+use time::{Duration, OffsetDateTime};
+
+use crate::{
+    statement::{DURABLE, IdRow, column},
+    store::PostgresStore,
+};
+
+/// Takes the deliveries that have been due longest, and counts those that are leased for the first
+/// time. Removes counts of past hours. PostgreSQL may run a subquery that locks rows more than
+/// once, but a common table expression only once. With an array, the plan is a lookup of each row,
+/// however many the limit may be.
+///
+/// The commit does not wait for the disk: after a crash, a delivery whose lease was lost is only
+/// attempted again.
+const LEASE: &str = "WITH due AS (\
+        SELECT id FROM deliveries WHERE failed_at IS NULL AND due_at <= $1 \
+        AND (leased_until IS NULL OR leased_until <= $1) \
+        ORDER BY due_at, id LIMIT $2 FOR UPDATE SKIP LOCKED\
+    ), leased AS (\
+        UPDATE deliveries SET leased_until = $3, lease_token = lease_token + 1 \
+        WHERE id = ANY (ARRAY(SELECT id FROM due)) RETURNING *\
+    ), first AS (\
+        SELECT id, recipient, count(*) OVER (PARTITION BY recipient) \
+            - row_number() OVER (PARTITION BY recipient ORDER BY due_at, id) AS later \
+        FROM (SELECT id, due_at, sha256(convert_to(lower(recipient), 'UTF8')) AS recipient \
+            FROM leased WHERE lease_token = 1) AS hashed\
+    ), counted AS (\
+        INSERT INTO recipient_mails (hour, recipient, mails) \
+        SELECT $4, recipient, count(*) FROM first GROUP BY recipient ORDER BY recipient \
+        ON CONFLICT (hour, recipient) DO UPDATE \
+        SET mails = recipient_mails.mails + excluded.mails RETURNING recipient, mails\
+    ), past AS (\
+        SELECT ctid FROM recipient_mails WHERE hour < $5 LIMIT $6 FOR UPDATE SKIP LOCKED\
+    ), removed AS (\
+        DELETE FROM recipient_mails WHERE ctid = ANY (ARRAY(SELECT ctid FROM past))\
+    ) SELECT leased.*, mails - later AS mail_of_hour \
+    FROM leased LEFT JOIN first USING (id) \
+    LEFT JOIN counted ON counted.recipient = first.recipient \
+    WHERE (SELECT set_config('synchronous_commit', 'off', true)) IS NOT NULL";
+
+/// Settles the deliveries whose leases are still held. Locks them by identifier, so that two
+/// workers never deadlock. A delivery without an error is done.
+fn settle_statement() -> String {
+    format!(
+        "WITH held AS (\
+            SELECT d.id, a.attempts, a.due_at, a.failed_at, a.last_error \
+            FROM unnest($1, $2, $3, $4, $5, $6) \
+            AS a (id, token, attempts, due_at, failed_at, last_error) \
+            JOIN deliveries AS d ON d.id = a.id AND d.lease_token = a.token \
+            WHERE d.leased_until IS NOT NULL ORDER BY d.id FOR UPDATE OF d\
+        ), done AS (\
+            DELETE FROM deliveries \
+            WHERE id = ANY (ARRAY(SELECT id FROM held WHERE last_error IS NULL))\
+        ), failed AS (\
+            UPDATE deliveries AS d SET leased_until = NULL, attempts = d.attempts + held.attempts, \
+                due_at = coalesce(held.due_at, d.due_at), failed_at = held.failed_at, \
+                last_error = held.last_error \
+            FROM held WHERE d.id = held.id \
+            AND d.id = ANY (ARRAY(SELECT id FROM held WHERE last_error IS NOT NULL))\
+        ) SELECT id FROM held WHERE {DURABLE}"
+    )
+}
+
+#[derive(QueryableByName)]
+#[diesel(table_name = deliveries)]
+struct LeasedRow {
+    #[diesel(embed)]
+    delivery: DeliveryRow,
+    lease_token: i64,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    mail_of_hour: Option<i64>,
+}
+
+pub(crate) async fn lease(
+    store: &PostgresStore,
+    now: OffsetDateTime,
+    lease_for: Duration,
+    limit: usize,
+) -> Result<Vec<Lease>, StoreError> {
+    let (hour, hour_before) = counted_hours(now);
+    let lease = sql_query(LEASE)
+        .bind::<Timestamptz, _>(now)
+        .bind::<BigInt, _>(row_limit(limit))
+        .bind::<Timestamptz, _>(now.saturating_add(lease_for))
+        .bind::<Timestamptz, _>(hour)
+        .bind::<Timestamptz, _>(hour_before)
+        .bind::<BigInt, _>(REMOVED_COUNTS);
+    let leased = store.pool.all(lease, |row: LeasedRow| {
+        Ok(Lease {
+            delivery: row.delivery.into_delivery()?,
+            token: row.lease_token,
+            mail_of_hour: row.mail_of_hour.map(i64::unsigned_abs),
+        })
+    });
+    let mut leased = leased.await?;
+    // An update returns its rows in no particular order.
+    leased.sort_by_key(|lease| (lease.delivery.due_at, lease.delivery.id.0));
+    Ok(leased)
+}
+
+pub(crate) async fn settle(
+    store: &PostgresStore,
+    attempted: &[Attempted],
+) -> Result<Vec<DeliveryId>, StoreError> {
+    let failed: Vec<_> =
+        attempted.iter().map(|one| UnsuccessfulAttempt::of(&one.settlement)).collect();
+    let changes = column(&failed, |one| one.as_ref().map(|(change, _)| change));
+    let attempts = column(&failed, |one| one.as_ref().map_or(0, |(_, attempts)| *attempts));
+    let settle = sql_query(settle_statement())
+        .bind::<Array<BigInt>, _>(column(attempted, |one| one.id.0))
+        .bind::<Array<BigInt>, _>(column(attempted, |one| one.token))
+        .bind::<Array<Integer>, _>(attempts)
+        .bind::<Array<Nullable<Instant>>, _>(column(&changes, |c| c.and_then(|c| c.due_at)))
+        .bind::<Array<Nullable<Instant>>, _>(column(&changes, |c| c.and_then(|c| c.failed_at)))
+        .bind::<Array<Nullable<Text>>, _>(column(&changes, |c| c.map(|c| &*c.last_error)));
+    Ok(store.pool.all(settle, |IdRow { id }| Ok(DeliveryId(id))).await?)
+}

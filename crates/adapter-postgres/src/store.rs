@@ -1,0 +1,139 @@
+//! The store, on which every port is implemented.
+
+use diesel::{
+    Expression, Selectable, SelectableHelper as _, dsl::AsSelect, pg::Pg,
+    query_dsl::methods::SelectDsl,
+};
+use diesel_async::{
+    AsyncPgConnection,
+    methods::{ExecuteDsl, LoadQuery},
+};
+use domain::ports::{Clock, StoreError};
+use sql_rows::{BatchObserver, Unreadable};
+
+use crate::{
+    Inspection, MigrateError, OpenError, connect::Server, failure::Failure, inspect, migrations,
+    orders::create::Orders, pool::Pool, statement::Prepared,
+};
+
+/// Every storage port on one PostgreSQL database.
+pub struct PostgresStore {
+    pub(crate) server: Server,
+    pub(crate) pool: Pool,
+    pub(crate) orders: Orders,
+}
+
+impl PostgresStore {
+    /// Opens a store on the database of a URL, `postgres://user:password@host:5432/database`, with
+    /// at most `connections` connections. The runtime in which this is called runs them. Connects
+    /// when a port is used.
+    ///
+    /// - Of several hosts, the store finds the one that accepts writes.
+    /// - `sslmode` is `disable`, `prefer` (the default), `require` or `verify-full`.
+    /// - `sslrootcert` names a file of root certificates; by default those of the system are used.
+    ///
+    /// # Errors
+    /// The URL is invalid, or TLS cannot be set up.
+    pub fn open(url: &str, connections: usize) -> Result<Self, OpenError> {
+        let server = Server::from_url(url)?;
+        let pool = Pool::new(server.clone(), connections)?;
+        Ok(Self { server, orders: Orders::new(&pool), pool })
+    }
+
+    /// Reports how many orders share each statement.
+    pub fn observe_batches(&self, observer: &BatchObserver) {
+        self.orders.observe(observer.clone());
+    }
+
+    /// Returns the number of open connections.
+    pub fn open_connections(&self) -> usize {
+        self.pool.open()
+    }
+
+    /// Returns the number of calls that wait for a connection.
+    pub fn waiting_calls(&self) -> usize {
+        self.pool.waiting()
+    }
+
+    /// Applies the missing migrations and returns their number. Must be called before the ports are
+    /// used. Any number of processes may call it at once.
+    ///
+    /// # Errors
+    /// The database cannot be reached or migrated, or does not belong to this program.
+    pub async fn migrate(&self) -> Result<usize, MigrateError> {
+        migrations::migrate(&self.server).await
+    }
+
+    /// Returns what an operator should know about the database. Changes nothing. `clock` is
+    /// compared with that of the server.
+    ///
+    /// # Errors
+    /// The database cannot be reached, or a pooler shares its sessions.
+    pub async fn inspect(&self, clock: &dyn Clock) -> Result<Inspection, MigrateError> {
+        inspect::inspect(&self.server, clock).await
+    }
+
+    /// Runs a call that reads. Each of its statements is a transaction.
+    pub(crate) async fn read<T>(
+        &self,
+        call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        Ok(self.pool.run(call).await?)
+    }
+
+    /// Runs a call that reads what a client asks for. Such calls use at most half of the
+    /// connections.
+    pub(crate) async fn read_orders<T>(
+        &self,
+        call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        Ok(self.pool.read(call).await?)
+    }
+
+    /// Runs a call in a transaction.
+    pub(crate) async fn transaction<T>(
+        &self,
+        call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        Ok(self.attempt(call).await?)
+    }
+
+    /// Runs a call in a transaction without a time limit.
+    pub(crate) async fn maintain<T>(
+        &self,
+        call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        Ok(self.pool.maintain(call).await?)
+    }
+
+    /// Runs a call in a transaction, and returns its failure.
+    pub(crate) async fn attempt<T>(
+        &self,
+        call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.pool.transaction(call).await
+    }
+
+    /// Runs a query, and returns what its rows mean.
+    pub(crate) async fn select<'q, Q, R, T>(
+        &self,
+        query: Q,
+        meaning: fn(R) -> Result<T, Unreadable>,
+    ) -> Result<Vec<T>, StoreError>
+    where
+        AsSelect<R, Pg>: Expression,
+        Q: SelectDsl<AsSelect<R, Pg>>,
+        R: Selectable<Pg> + Send,
+        Prepared<Q::Output>: LoadQuery<'q, AsyncPgConnection, R> + 'q,
+    {
+        Ok(self.pool.all(SelectDsl::select(query, R::as_select()), meaning).await?)
+    }
+
+    /// Runs a statement, and returns how many rows it changed.
+    pub(crate) async fn execute<Q>(&self, statement: Q) -> Result<usize, StoreError>
+    where
+        Prepared<Q>: ExecuteDsl<AsyncPgConnection>,
+    {
+        Ok(self.pool.write(statement).await?)
+    }
+}

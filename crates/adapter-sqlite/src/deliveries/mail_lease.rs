@@ -1,0 +1,125 @@
+//! Leases mails, and settles them.
+
+use diesel::{prelude::*, sql_query, sql_types::BigInt, sqlite::SqliteConnection};
+use domain::{
+    delivery::DeliveryId,
+    ports::{Attempted, Lease, StoreError},
+};
+use sql_rows::{
+    DeliveryRow, Instant, REMOVED_COUNTS, UnsuccessfulAttempt, Utc, counted_hours,
+    hashed_recipient, row_limit,
+    schema::{deliveries, recipient_mails},
+};
+use time::{Duration, OffsetDateTime};
+
+use crate::{failure::Failure, store::SqliteStore};
+
+pub(crate) async fn lease(
+    store: &SqliteStore,
+    now: OffsetDateTime,
+    lease_for: Duration,
+    limit: usize,
+) -> Result<Vec<Lease>, StoreError> {
+    store.transaction(async move |connection| lease_due(connection, now, lease_for, limit)).await
+}
+
+pub(crate) async fn settle(
+    store: &SqliteStore,
+    attempted: &[Attempted],
+) -> Result<Vec<DeliveryId>, StoreError> {
+    let attempted = attempted.to_vec();
+    let settle = async move |connection: &mut SqliteConnection| {
+        let mut held = Vec::with_capacity(attempted.len());
+        for one in &attempted {
+            if settle_one(connection, one)? {
+                held.push(one.id);
+            }
+        }
+        Ok(held)
+    };
+    store.transaction(settle).await
+}
+
+fn lease_due(
+    connection: &mut SqliteConnection,
+    now: OffsetDateTime,
+    lease_for: Duration,
+    limit: usize,
+) -> Result<Vec<Lease>, Failure> {
+    let (hour, hour_before) = counted_hours(now);
+    sql_query(REMOVE_COUNTS)
+        .bind::<Instant, _>(Utc(hour_before))
+        .bind::<BigInt, _>(REMOVED_COUNTS)
+        .execute(connection)?;
+    let free = deliveries::leased_until.is_null().or(deliveries::leased_until.le(Utc(now)));
+    let due: Vec<i64> = deliveries::table
+        .filter(deliveries::failed_at.is_null())
+        .filter(deliveries::due_at.le(Utc(now)))
+        .filter(free)
+        .order((deliveries::due_at, deliveries::id))
+        .limit(row_limit(limit))
+        .select(deliveries::id)
+        .load(connection)?;
+    let until = Utc(now.saturating_add(lease_for));
+    let mut leases = Vec::with_capacity(due.len());
+    for id in due {
+        let (row, token): (DeliveryRow, i64) = diesel::update(deliveries::table.find(id))
+            .set((
+                deliveries::leased_until.eq(until),
+                deliveries::lease_token.eq(deliveries::lease_token + 1),
+            ))
+            .returning((DeliveryRow::as_select(), deliveries::lease_token))
+            .get_result(connection)?;
+        let mail_of_hour = match token {
+            1 => Some(count(connection, hour, row.recipient())?),
+            _ => None,
+        };
+        leases.push(Lease { delivery: row.into_delivery()?, token, mail_of_hour });
+    }
+    Ok(leases)
+}
+
+/// Removes counts of past hours.
+const REMOVE_COUNTS: &str = "DELETE FROM recipient_mails WHERE (hour, recipient) IN
+    (SELECT hour, recipient FROM recipient_mails WHERE hour < ? LIMIT ?)";
+
+/// Counts a mail that is leased for the first time. Returns which mail of the hour it is.
+fn count(
+    connection: &mut SqliteConnection,
+    hour: OffsetDateTime,
+    recipient: &str,
+) -> Result<u64, Failure> {
+    use recipient_mails::{hour as in_hour, mails, recipient as address, table};
+
+    let counted: i64 = diesel::insert_into(table)
+        .values((in_hour.eq(Utc(hour)), address.eq(hashed_recipient(recipient)), mails.eq(1)))
+        .on_conflict((in_hour, address))
+        .do_update()
+        .set(mails.eq(mails + 1))
+        .returning(mails)
+        .get_result(connection)?;
+    Ok(counted.unsigned_abs())
+}
+
+/// Settles a delivery. Returns `false` if its lease is not held any more.
+fn settle_one(
+    connection: &mut SqliteConnection,
+    Attempted { id, token, settlement }: &Attempted,
+) -> Result<bool, Failure> {
+    let held = deliveries::table
+        .find(id.0)
+        .filter(deliveries::lease_token.eq(token))
+        .filter(deliveries::leased_until.is_not_null());
+    let settled = match UnsuccessfulAttempt::of(settlement) {
+        None => diesel::delete(held).execute(connection)?,
+        Some((failed, attempts)) => {
+            let changes = (
+                failed,
+                deliveries::leased_until.eq(None::<Utc>),
+                deliveries::attempts.eq(deliveries::attempts + attempts),
+            );
+            diesel::update(held).set(changes).execute(connection)?
+        }
+    };
+    Ok(settled > 0)
+}

@@ -1,0 +1,113 @@
+//! What the modules that both databases share need of this one: their connection, and the
+//! statements that differ.
+
+use std::future::{Ready, ready};
+
+use diesel::{
+    dsl::not,
+    prelude::*,
+    query_dsl::methods::{ExecuteDsl, LoadQuery},
+    sqlite::SqliteConnection,
+};
+use domain::{
+    api_key::{ApiKeyId, ClientId},
+    ports::StoreError,
+};
+use sql_rows::{
+    DocumentRow, Utc,
+    schema::{api_keys, documents, uploads},
+};
+use time::OffsetDateTime;
+
+use crate::failure::Failure;
+pub(crate) use crate::store::SqliteStore as Store;
+
+pub(crate) type Connection = SqliteConnection;
+
+/// Runs statements like the trait of `diesel-async`. The futures are ready.
+pub(crate) trait RunQueryDsl: Sized {
+    fn execute(self, connection: &mut Connection) -> Ready<QueryResult<usize>>
+    where
+        Self: ExecuteDsl<Connection>,
+    {
+        ready(ExecuteDsl::execute(self, connection))
+    }
+
+    fn get_result<'q, R>(self, connection: &mut Connection) -> Ready<QueryResult<R>>
+    where
+        Self: LoadQuery<'q, Connection, R>,
+    {
+        ready(diesel::RunQueryDsl::get_result(self, connection))
+    }
+
+    fn get_results<'q, R>(self, connection: &mut Connection) -> Ready<QueryResult<Vec<R>>>
+    where
+        Self: LoadQuery<'q, Connection, R>,
+    {
+        ready(diesel::RunQueryDsl::get_results(self, connection))
+    }
+}
+
+impl<Q> RunQueryDsl for Q {}
+
+/// Locks nothing: a transaction that writes is alone.
+pub(crate) fn lock(_: &mut Connection, _table: &str, _ids: &[i64]) -> Ready<QueryResult<()>> {
+    ready(Ok(()))
+}
+
+/// Like [`lock`].
+pub(crate) fn lock_free(
+    _: &mut Connection,
+    _table: &str,
+    ids: Vec<i64>,
+) -> Ready<QueryResult<Vec<i64>>> {
+    ready(Ok(ids))
+}
+
+/// Like [`lock`].
+pub(crate) fn lock_uploads(_: &mut Connection, _keys: &[String]) -> Ready<QueryResult<()>> {
+    ready(Ok(()))
+}
+
+/// Like [`lock`].
+pub(crate) fn lock_keys(_: &mut Connection) -> Ready<QueryResult<()>> {
+    ready(Ok(()))
+}
+
+/// Like [`lock`].
+pub(crate) fn lock_endpoints(_: &mut Connection, _client: ClientId) -> Ready<QueryResult<()>> {
+    ready(Ok(()))
+}
+
+/// Stores documents, and adopts their uploads: the keys leave the ledger. Fails if one is not there,
+/// or condemned.
+pub(crate) async fn store_documents(
+    connection: &mut Connection,
+    rows: Vec<DocumentRow>,
+) -> Result<(), Failure> {
+    for row in rows {
+        let live = uploads::table.find(&row.key).filter(not(uploads::condemned));
+        if diesel::delete(live).execute(connection).await? == 0 {
+            return Err(Failure::Swept);
+        }
+        diesel::insert_into(documents::table).values(row).execute(connection).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn note_uses(
+    store: &Store,
+    uses: &[(ApiKeyId, OffsetDateTime)],
+) -> Result<(), StoreError> {
+    let uses = uses.to_vec();
+    let note = async move |connection: &mut Connection| {
+        for (id, at) in uses {
+            let at = Utc(at);
+            let earlier = api_keys::last_used_at.is_null().or(api_keys::last_used_at.lt(at));
+            let key = diesel::update(api_keys::table.find(id.0).filter(earlier));
+            ExecuteDsl::execute(key.set(api_keys::last_used_at.eq(at)), connection)?;
+        }
+        Ok(())
+    };
+    store.transaction(note).await
+}

@@ -1,0 +1,121 @@
+//! Sample webhooks.
+
+use domain::{
+    ports::{
+        Cursor, DeliveryPageQuery, EndpointEffect, NewEndpoint, ReplayBatch, Settlement,
+        WebhookAttempted, WebhookLease, WebhookQueue, WebhookRepo, WebhookSlots,
+    },
+    webhook::{
+        AttemptOutcome, AttemptRecord, EndpointId, EndpointOwner, EventType,
+        endpoint_request::EndpointChange,
+    },
+};
+use time::{Duration, OffsetDateTime};
+
+use super::{CLIENT, NOW, Storage};
+
+/// The owner of the endpoints of the live keys of [`CLIENT`].
+pub const LIVE: EndpointOwner = EndpointOwner { client: CLIENT, is_test: false };
+
+/// Slots for everything that is due.
+pub const WEBHOOK_SLOTS: WebhookSlots =
+    WebhookSlots { limit: 1_000, unproven: 1_000, per_endpoint: 1_000, busy: Vec::new() };
+
+/// Returns an endpoint that gets every event of orders.
+pub fn new_endpoint(owner: EndpointOwner) -> NewEndpoint {
+    NewEndpoint {
+        owner,
+        url: "https://a.example/hook?é='\"\\".to_owned(),
+        events: EventType::OF_ORDERS.into(),
+        description: None,
+        secret: vec![0, 1, 255],
+        created_at: NOW,
+    }
+}
+
+/// Leases every webhook delivery that is due, for two minutes.
+pub async fn lease_webhooks(storage: &Storage, now: OffsetDateTime) -> Vec<WebhookLease> {
+    storage.webhook_queue.lease(now, Duration::minutes(2), &WEBHOOK_SLOTS).await.unwrap()
+}
+
+/// Returns an attempt that ended at [`NOW`].
+pub fn webhook_attempted(
+    lease: &WebhookLease,
+    settlement: Settlement,
+    effect: EndpointEffect,
+) -> WebhookAttempted {
+    let mut attempts = lease.delivery.attempts.clone();
+    attempts.push(AttemptRecord { at: NOW, outcome: AttemptOutcome::Status(200) });
+    WebhookAttempted {
+        id: lease.delivery.id,
+        token: lease.token,
+        endpoint: lease.delivery.endpoint,
+        url: lease.url.clone(),
+        at: NOW,
+        settlement,
+        attempts,
+        effect,
+    }
+}
+
+/// Settles a delivery whose lease is held.
+pub async fn settle_webhook(
+    storage: &Storage,
+    lease: &WebhookLease,
+    settlement: Settlement,
+    effect: EndpointEffect,
+    at: OffsetDateTime,
+) {
+    let attempted = WebhookAttempted { at, ..webhook_attempted(lease, settlement, effect) };
+    let settled = storage.webhook_queue.settle(&[attempted]).await.unwrap();
+    assert_eq!(settled.held, [lease.delivery.id]);
+}
+
+/// Calls every method of both ports of webhooks, on an endpoint of its own.
+pub async fn call_webhooks<S: WebhookRepo + WebhookQueue>(store: &S) {
+    let id = store.add(&new_endpoint(LIVE), 100).await.unwrap().unwrap();
+    let change = EndpointChange { is_enabled: Some(true), ..EndpointChange::default() };
+    store.change(LIVE, id, &change, NOW).await.unwrap().unwrap();
+    assert!(store.rotate_secret(LIVE, id, &[1], NOW).await.unwrap());
+    store.endpoint(LIVE, id).await.unwrap().unwrap();
+    assert_eq!(store.of_owner(LIVE).await.unwrap().len(), 1);
+    assert_eq!(store.of_clients(&[CLIENT]).await.unwrap().len(), 1);
+    store.all().await.unwrap();
+    let delivery = store.add_test(LIVE, id, "key", NOW).await.unwrap().unwrap();
+    let leases = store.lease(NOW, Duration::MINUTE, &WEBHOOK_SLOTS).await.unwrap();
+    let fail = Settlement::Fail { at: NOW, error: String::new() };
+    let attempted = webhook_attempted(&leases[0], fail, EndpointEffect::Failed);
+    assert_eq!(WebhookQueue::settle(store, &[attempted]).await.unwrap().held, [delivery]);
+    assert_eq!(WebhookQueue::list(store, true, 10).await.unwrap().len(), 1);
+    assert_eq!(WebhookQueue::list(store, false, 10).await.unwrap().len(), 0);
+    for cursor in [Cursor::Newest, Cursor::OlderThan(delivery), Cursor::NewerThan(delivery)] {
+        let query = DeliveryPageQuery { limit: 1, cursor };
+        WebhookQueue::page(store, LIVE, id, &query).await.unwrap().unwrap();
+    }
+    let batch = ReplayBatch { since: NOW, until: NOW, before: None, limit: 10 };
+    assert_eq!(store.replay_batch(LIVE, id, &batch, NOW).await.unwrap(), None);
+    assert!(store.replay(LIVE, id, delivery, NOW).await.unwrap());
+    assert!(WebhookQueue::retry(store, delivery, NOW).await.unwrap());
+    WebhookQueue::stats(store).await.unwrap();
+    assert_eq!(store.untold(NOW).await.unwrap().len(), 1);
+    store.told(id, false, NOW).await.unwrap();
+    assert_eq!(store.disable_failing(NOW, NOW, NOW).await.unwrap(), [id]);
+    store.told(id, true, NOW).await.unwrap();
+    assert!(store.remove(LIVE, id).await.unwrap());
+    WebhookQueue::forget(store, NOW, 10).await.unwrap();
+}
+
+/// Makes an attempt at an endpoint of [`LIVE`] that gets this status and ends the delivery.
+pub async fn attempt_webhook(storage: &Storage, id: EndpointId, status: u16, at: OffsetDateTime) {
+    let queue = &storage.webhook_queue;
+    let delivery = queue.add_test(LIVE, id, "attempt", at).await.unwrap().unwrap();
+    let leases = queue.lease(at, Duration::minutes(2), &WEBHOOK_SLOTS).await.unwrap();
+    let lease = leases.iter().find(|lease| lease.delivery.id == delivery).unwrap();
+    let (settlement, effect) = if status == 200 {
+        (Settlement::Done, EndpointEffect::Succeeded)
+    } else {
+        let error = format!("status {status}");
+        (Settlement::Fail { at, error }, EndpointEffect::Failed)
+    };
+    settle_webhook(storage, lease, settlement, effect, at).await;
+}

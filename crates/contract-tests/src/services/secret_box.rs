@@ -1,0 +1,65 @@
+//! The contract of `SecretBox`.
+
+use domain::{
+    ports::{SecretBox, Unreadable},
+    webhook::secret::WebhookSecret,
+};
+
+/// Makes the boxes under test.
+pub trait SecretBoxFixture {
+    /// Returns a box whose key is made of this byte.
+    fn with_key(&self, key: u8) -> Box<dyn SecretBox>;
+}
+
+const SECRET: [u8; WebhookSecret::BYTES] = *b"thirty-two bytes, a whole secret";
+
+fn secret() -> WebhookSecret {
+    WebhookSecret::from(SECRET)
+}
+
+/// Also after a restart: another box with the same key opens it.
+pub fn secret_opens_with_its_key_and_context(fixture: &dyn SecretBoxFixture) {
+    for context in ["endpoint 1", ""] {
+        let sealed = fixture.with_key(1).seal(&secret(), context);
+        assert_eq!(fixture.with_key(1).open(&sealed, context).unwrap(), secret());
+    }
+}
+
+/// A secret that was copied to another client does not sign there.
+pub fn other_key_or_context_is_unreadable(fixture: &dyn SecretBoxFixture) {
+    let sealed = fixture.with_key(1).seal(&secret(), "endpoint 1");
+    assert_eq!(fixture.with_key(2).open(&sealed, "endpoint 1"), Err(Unreadable));
+    assert_eq!(fixture.with_key(1).open(&sealed, "endpoint 2"), Err(Unreadable));
+    assert_eq!(fixture.with_key(1).open(&sealed, ""), Err(Unreadable));
+}
+
+/// Covers one changed bit at each position, and each length.
+pub fn changed_bytes_are_unreadable(fixture: &dyn SecretBoxFixture) {
+    let secrets = fixture.with_key(1);
+    let sealed = secrets.seal(&secret(), "endpoint 1");
+    for position in 0..sealed.len() {
+        let mut changed = sealed.clone();
+        changed[position] ^= 1;
+        assert_eq!(secrets.open(&changed, "endpoint 1"), Err(Unreadable), "byte {position}");
+        assert_eq!(secrets.open(&sealed[..position], "endpoint 1"), Err(Unreadable));
+    }
+    let longer = [&sealed[..], &[0]].concat();
+    assert_eq!(secrets.open(&longer, "endpoint 1"), Err(Unreadable));
+}
+
+/// The table does not show that two endpoints have the same secret.
+pub fn equal_secrets_have_different_sealed_bytes(fixture: &dyn SecretBoxFixture) {
+    let secrets = fixture.with_key(1);
+    let mut sealed: Vec<_> = (0..100).map(|_| secrets.seal(&secret(), "endpoint 1")).collect();
+    sealed.sort_unstable();
+    sealed.dedup();
+    assert_eq!(sealed.len(), 100);
+}
+
+/// Not even eight bytes in a row are there.
+pub fn sealed_bytes_hide_the_secret(fixture: &dyn SecretBoxFixture) {
+    let sealed = fixture.with_key(1).seal(&secret(), "endpoint 1");
+    for part in SECRET.windows(8) {
+        assert!(sealed.windows(8).all(|window| window != part));
+    }
+}

@@ -1,0 +1,12 @@
+//! The ports that a database implements.
+
+pub mod api_key_repo;
+pub mod delivery_queue;
+pub mod idempotency_ledger;
+pub mod order_admin;
+pub mod order_reader;
+pub mod order_repo;
+pub mod outbox;
+pub mod upload_ledger;
+pub mod webhook_queue;
+pub mod webhook_repo;

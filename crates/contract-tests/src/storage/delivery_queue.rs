@@ -1,0 +1,422 @@
+//! The contract of `DeliveryQueue`.
+
+use std::collections::HashSet;
+
+use domain::{
+    delivery::{Delivery, DeliveryId, NewDelivery},
+    order::{EmailAddress, OrderId},
+    ports::{Attempted, Lease, NewOrder, QueueStats, Settlement, StoreError, error_chain},
+};
+use futures_util::future::join_all;
+use time::{Duration, OffsetDateTime};
+
+use crate::samples::{
+    self, MICROSECOND, NOW, Storage, at_once, create_with_uploads, delivery, document, mails,
+    new_order, recipient, stored,
+};
+
+const LEASE: Duration = Duration::minutes(2);
+
+/// Creates an order with one delivery, to the recipient of that number.
+async fn enqueue(storage: &Storage, number: usize, at: OffsetDateTime) {
+    enqueue_all(storage, number, at, vec![delivery(number)]).await;
+}
+
+async fn enqueue_all(
+    storage: &Storage,
+    number: usize,
+    at: OffsetDateTime,
+    deliveries: Vec<NewDelivery>,
+) {
+    let order = new_order(&format!("F-{number}"), at);
+    let id = storage.create(&order).await;
+    samples::dispatch(&*storage.outbox, id, deliveries).await;
+}
+
+async fn lease(storage: &Storage, now: OffsetDateTime, limit: usize) -> Vec<Lease> {
+    storage.queue.lease(now, LEASE, limit).await.unwrap()
+}
+
+/// Leases the only delivery that is due.
+async fn lease_one(storage: &Storage, now: OffsetDateTime) -> Lease {
+    let leases = lease(storage, now, 10).await;
+    assert_eq!(leases.len(), 1);
+    leases.into_iter().next().unwrap()
+}
+
+async fn settle(storage: &Storage, lease: &Lease, settlement: Settlement) -> bool {
+    samples::settle(&*storage.queue, lease, &settlement).await
+}
+
+fn retry_at(due_at: OffsetDateTime) -> Settlement {
+    Settlement::RetryAt { due_at, error: "no route to hôst".to_owned() }
+}
+
+fn postpone_until(due_at: OffsetDateTime) -> Settlement {
+    Settlement::Postpone { due_at, error: "no route to hôst".to_owned() }
+}
+
+fn fail_at(at: OffsetDateTime) -> Settlement {
+    Settlement::Fail { at, error: "no such mailbox".to_owned() }
+}
+
+fn recipients<'a>(deliveries: impl IntoIterator<Item = &'a Delivery>) -> Vec<EmailAddress> {
+    deliveries.into_iter().map(|delivery| delivery.task.recipient.clone()).collect()
+}
+
+async fn listed(storage: &Storage, failed: bool) -> Vec<Delivery> {
+    storage.queue.list(failed, 100).await.unwrap()
+}
+
+/// Leases at most the limit, whatever the order of insertion.
+pub async fn longest_due_deliveries_are_leased_first(storage: &Storage) {
+    for (number, age) in [(1, 10), (2, 30), (3, 20), (4, 0)] {
+        enqueue(storage, number, NOW - Duration::seconds(age)).await;
+    }
+    let batches =
+        [lease(storage, NOW, 0).await, lease(storage, NOW, 3).await, lease(storage, NOW, 3).await];
+    let batches = batches.map(|leases| recipients(leases.iter().map(|lease| &lease.delivery)));
+    assert_eq!(
+        batches,
+        [vec![], vec![recipient(2), recipient(3), recipient(1)], vec![recipient(4)]]
+    );
+}
+
+/// A microsecond earlier it is not.
+pub async fn delivery_is_leased_when_due(storage: &Storage) {
+    enqueue(storage, 1, NOW).await;
+    assert_eq!(lease(storage, NOW - MICROSECOND, 10).await, []);
+    lease_one(storage, NOW).await;
+}
+
+/// The new lease has another token. A microsecond before its end, the first lease holds.
+pub async fn expired_lease_is_given_again(storage: &Storage) {
+    enqueue(storage, 1, NOW).await;
+    let first = lease_one(storage, NOW).await;
+    assert_eq!(lease(storage, NOW + LEASE - MICROSECOND, 10).await, []);
+    let second = lease_one(storage, NOW + LEASE).await;
+    assert_eq!(second.delivery, first.delivery);
+    assert_ne!(second.token, first.token);
+}
+
+/// Each delivery goes to exactly one worker.
+pub async fn concurrent_workers_never_share_a_delivery(storage: &Storage) {
+    enqueue_all(storage, 1, NOW, (0..60).map(delivery).collect()).await;
+    let workers = (0..8).map(|_| {
+        let queue = storage.queue.clone();
+        async move {
+            let mut mine = Vec::new();
+            loop {
+                let leases = queue.lease(NOW, LEASE, 4).await.unwrap();
+                if leases.is_empty() {
+                    return mine;
+                }
+                mine.extend(leases.into_iter().map(|lease| lease.delivery.id));
+            }
+        }
+    });
+    let leased: Vec<_> = at_once(workers).await.concat();
+    let different: HashSet<_> = leased.iter().collect();
+    assert_eq!((leased.len(), different.len()), (60, 60));
+}
+
+/// Counts the attempt and keeps the error. The rest of the lease does not matter.
+pub async fn failed_attempt_is_due_at_the_given_instant(storage: &Storage) {
+    enqueue(storage, 1, NOW).await;
+    let mut expected = lease_one(storage, NOW).await;
+    for attempts in 1..=3 {
+        let due_at = expected.delivery.due_at + Duration::seconds(5);
+        assert!(settle(storage, &expected, retry_at(due_at)).await);
+        assert_eq!(lease(storage, due_at - MICROSECOND, 10).await, []);
+        let leased = lease_one(storage, due_at).await;
+        assert_ne!(leased.token, expected.token);
+        let last_error = Some("no route to hôst".to_owned());
+        assert_eq!(leased.delivery, Delivery { attempts, due_at, last_error, ..expected.delivery });
+        expected = leased;
+    }
+}
+
+/// Keeps the error and the earlier attempts.
+pub async fn postponed_delivery_counts_no_attempt(storage: &Storage) {
+    enqueue(storage, 1, NOW).await;
+    let first = lease_one(storage, NOW).await;
+    assert!(settle(storage, &first, retry_at(NOW)).await);
+    let second = lease_one(storage, NOW).await;
+    let due_at = NOW + Duration::SECOND;
+    assert!(settle(storage, &second, postpone_until(due_at)).await);
+    assert_eq!(lease(storage, due_at - MICROSECOND, 10).await, []);
+    let leased = lease_one(storage, due_at).await;
+    let last_error = Some("no route to hôst".to_owned());
+    assert_eq!(leased.delivery, Delivery { attempts: 1, due_at, last_error, ..first.delivery });
+}
+
+/// Another worker has the lease.
+pub async fn lost_lease_settles_nothing(storage: &Storage) {
+    enqueue(storage, 1, NOW).await;
+    let old = lease_one(storage, NOW).await;
+    let new = lease_one(storage, NOW + LEASE).await;
+    let before = listed(storage, false).await;
+    for settlement in [Settlement::Done, retry_at(NOW), postpone_until(NOW), fail_at(NOW)] {
+        assert!(!settle(storage, &old, settlement).await);
+        assert_eq!(listed(storage, false).await, before);
+        assert_eq!(lease(storage, NOW + LEASE, 10).await, [], "the new lease holds");
+    }
+    assert!(settle(storage, &new, Settlement::Done).await);
+    assert_eq!(listed(storage, false).await, []);
+}
+
+/// A second settlement changes nothing.
+pub async fn lease_settles_once(storage: &Storage) {
+    for (number, settlement) in [
+        Settlement::Done,
+        retry_at(NOW + Duration::HOUR),
+        postpone_until(NOW + Duration::HOUR),
+        fail_at(NOW),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        enqueue(storage, number, NOW).await;
+        let leased = lease_one(storage, NOW).await;
+        assert!(settle(storage, &leased, settlement).await);
+        let before = (listed(storage, false).await, listed(storage, true).await);
+        for again in [Settlement::Done, retry_at(NOW), postpone_until(NOW), fail_at(NOW)] {
+            assert!(!settle(storage, &leased, again).await);
+        }
+        assert_eq!((listed(storage, false).await, listed(storage, true).await), before);
+    }
+}
+
+/// The work is done and need not be repeated.
+pub async fn expired_lease_settles_until_taken(storage: &Storage) {
+    enqueue(storage, 1, NOW).await;
+    let leased = lease_one(storage, NOW).await;
+    assert_eq!(lease(storage, NOW + LEASE, 0).await, []);
+    assert!(settle(storage, &leased, Settlement::Done).await);
+    assert_eq!(lease(storage, NOW + LEASE, 10).await, []);
+}
+
+/// Covers unknown tokens and identifiers.
+pub async fn unleased_delivery_is_not_settled(storage: &Storage) {
+    enqueue(storage, 1, NOW).await;
+    let id = listed(storage, false).await[0].id;
+    for (id, token) in [(id, 0), (id, 1), (DeliveryId(id.0 + 1), 0), (DeliveryId(i64::MAX), 1)] {
+        let attempted = Attempted { id, token, settlement: Settlement::Done };
+        assert_eq!(storage.queue.settle(&[attempted]).await.unwrap(), []);
+    }
+    assert_eq!(listed(storage, false).await.len(), 1);
+}
+
+/// Lists pending deliveries, leased or not; or failed ones.
+pub async fn deliveries_are_listed_by_age(storage: &Storage) {
+    for (number, age) in [(1, 0), (2, 20), (3, 10)] {
+        enqueue(storage, number, NOW - Duration::seconds(age)).await;
+    }
+    lease(storage, NOW, 1).await;
+    assert_eq!(recipients(&listed(storage, false).await), [2, 3, 1].map(recipient));
+    assert_eq!(recipients(&storage.queue.list(false, 2).await.unwrap()), [2, 3].map(recipient));
+    for leased in lease(storage, NOW + LEASE, 10).await {
+        assert!(settle(storage, &leased, fail_at(NOW + LEASE)).await);
+    }
+    assert_eq!(listed(storage, false).await, []);
+    assert_eq!(recipients(&listed(storage, true).await), [2, 3, 1].map(recipient));
+    assert_eq!(recipients(&storage.queue.list(true, 1).await.unwrap()), [recipient(2)]);
+}
+
+/// Resets age and attempts, and keeps the last error.
+pub async fn retry_resets_a_failed_delivery(storage: &Storage) {
+    enqueue(storage, 1, NOW).await;
+    let leased = lease_one(storage, NOW).await;
+    settle(storage, &leased, fail_at(NOW)).await;
+    let later = NOW + Duration::weeks(1);
+    assert!(storage.queue.retry(leased.delivery.id, later).await.unwrap());
+    let last_error = Some("no such mailbox".to_owned());
+    let expected = Delivery {
+        attempts: 0,
+        created_at: later,
+        due_at: later,
+        failed_at: None,
+        last_error,
+        ..leased.delivery
+    };
+    assert_eq!(listed(storage, true).await, []);
+    assert_eq!(listed(storage, false).await, std::slice::from_ref(&expected));
+    assert_eq!(lease(storage, later - MICROSECOND, 10).await, []);
+    assert_eq!(lease_one(storage, later).await.delivery, expected);
+}
+
+/// It does not wait for the backoff. The lease of a worker holds, and settles.
+pub async fn retry_makes_a_waiting_delivery_due(storage: &Storage) {
+    enqueue(storage, 1, NOW).await;
+    let leased = lease_one(storage, NOW).await;
+    let (id, later) = (leased.delivery.id, NOW + Duration::SECOND);
+    assert!(storage.queue.retry(id, later).await.unwrap());
+    assert_eq!(lease(storage, NOW + LEASE - MICROSECOND, 10).await, []);
+    assert!(settle(storage, &leased, retry_at(NOW + Duration::HOUR)).await);
+    assert!(storage.queue.retry(id, later).await.unwrap());
+    let leased = lease_one(storage, later).await;
+    assert_eq!(leased.delivery.attempts, 0);
+    // Completed deliveries are unknown.
+    assert!(settle(storage, &leased, Settlement::Done).await);
+    for id in [id, DeliveryId(0), DeliveryId(i64::MAX)] {
+        assert!(!storage.queue.retry(id, NOW).await.unwrap());
+    }
+}
+
+/// Whatever their clients. An erased or unknown order is not found.
+pub async fn orders_of_deliveries_are_found(storage: &Storage) {
+    let new = NewOrder { documents: vec![document()], ..new_order("F-1", NOW) };
+    let test = NewOrder { is_test: true, ..new_order("F-2", NOW) };
+    let id = create_with_uploads(storage, &new).await;
+    let other = storage.create(&test).await;
+    let erased = storage.create(&new_order("F-3", NOW)).await;
+    storage.admin.erase(erased, NOW).await.unwrap();
+    let unknown = OrderId(erased.0 + 1);
+    let mut found = storage.queue.orders(&[unknown, other, erased, id]).await.unwrap();
+    found.sort_by_key(|(id, _)| *id);
+    let found: Vec<_> = found.into_iter().map(|(id, order)| (id, order.unwrap())).collect();
+    assert_eq!(found, [(id, stored(id, &new)), (other, stored(other, &test))]);
+    assert!(storage.queue.orders(&[]).await.unwrap().is_empty());
+}
+
+/// The others are found.
+pub async fn unreadable_order_of_a_delivery_is_an_error_of_its_own(storage: &Storage) {
+    let ids = storage.create_all(["F-1", "F-2", "F-3"]).await;
+    (storage.sql)(&format!("UPDATE orders SET details = '{{}}' WHERE id = {}", ids[1].0));
+    let mut found = storage.queue.orders(&ids).await.unwrap();
+    found.sort_by_key(|(id, _)| *id);
+    assert_eq!(found.len(), 3);
+    let named = format!("row {} of orders cannot be read", ids[1].0);
+    for (number, (id, order)) in found.into_iter().enumerate() {
+        assert_eq!(id, ids[number]);
+        match order {
+            Ok(_) => assert_ne!(number, 1),
+            Err(error @ StoreError::Internal(_)) => {
+                assert!(number == 1 && error_chain(&error).contains(&named), "{error:?}");
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+}
+
+/// Each with its own outcome. A lease that was lost changes nothing for the others.
+pub async fn settlements_of_a_call_are_stored_together(storage: &Storage) {
+    for number in 0..6 {
+        enqueue(storage, number, NOW + MICROSECOND * i32::try_from(number).unwrap()).await;
+    }
+    let lost = lease(storage, NOW, 1).await.remove(0);
+    let leases = lease(storage, NOW + LEASE, 6).await;
+    let due_at = NOW + Duration::DAY;
+    let settlements = [
+        Settlement::Done,
+        retry_at(due_at),
+        postpone_until(due_at),
+        fail_at(NOW + LEASE),
+        Settlement::Done,
+    ];
+    let outcome = |(lease, settlement): (&Lease, &Settlement)| Attempted {
+        id: lease.delivery.id,
+        token: lease.token,
+        settlement: settlement.clone(),
+    };
+    // In any order. The first delivery is also settled by its lost lease.
+    let mut attempted: Vec<_> = leases.iter().zip(&settlements).map(outcome).rev().collect();
+    attempted.push(outcome((&lost, &fail_at(NOW))));
+    let mut held = storage.queue.settle(&attempted).await.unwrap();
+    held.sort_unstable();
+    let expected: Vec<_> = leases[..5].iter().map(|lease| lease.delivery.id).collect();
+    assert_eq!(held, expected);
+
+    let error = |text: &str| Some(text.to_owned());
+    let deliveries: Vec<_> = leases.into_iter().map(|lease| lease.delivery).collect();
+    let [_, retried, postponed, failed, _, other] = <[_; 6]>::try_from(deliveries).unwrap();
+    let retried =
+        Delivery { attempts: 1, due_at, last_error: error("no route to hôst"), ..retried };
+    let postponed = Delivery { due_at, last_error: error("no route to hôst"), ..postponed };
+    let failed = Delivery {
+        attempts: 1,
+        failed_at: Some(NOW + LEASE),
+        last_error: error("no such mailbox"),
+        ..failed
+    };
+    assert_eq!(listed(storage, false).await, [retried, postponed, other]);
+    assert_eq!(listed(storage, true).await, [failed]);
+    assert_eq!(storage.queue.settle(&[]).await.unwrap(), []);
+    // Neither one that is done nor one that failed for good is leased again.
+    let later = lease(storage, NOW + Duration::weeks(5_000), 10).await;
+    let later = recipients(later.iter().map(|lease| &lease.delivery));
+    assert_eq!(later, [5, 1, 2].map(recipient));
+}
+
+/// Leased deliveries are pending. Failed ones have no age. The age is that of the oldest event or
+/// pending delivery.
+pub async fn stats_count_events_and_deliveries(storage: &Storage) {
+    let expected = |events, pending, failed, oldest: i64| QueueStats {
+        events,
+        pending,
+        failed,
+        oldest_created_at: Some(NOW + Duration::seconds(oldest)),
+    };
+    assert_eq!(storage.stats().await, QueueStats::default());
+    for number in 0..4 {
+        enqueue(storage, number, NOW + Duration::seconds(number.try_into().unwrap())).await;
+    }
+    let oldest = lease_one(storage, NOW).await;
+    assert_eq!(storage.stats().await, expected(0, 4, 0, 0));
+    settle(storage, &oldest, fail_at(NOW)).await;
+    let second = lease_one(storage, NOW + Duration::SECOND).await;
+    settle(storage, &second, Settlement::Done).await;
+    assert_eq!(storage.stats().await, expected(0, 2, 1, 2));
+    for (number, seconds) in [(4, 1), (5, -1)] {
+        let order = new_order(&format!("F-{number}"), NOW + Duration::seconds(seconds));
+        storage.create(&order).await;
+    }
+    assert_eq!(storage.stats().await, expected(2, 2, 1, -1));
+    let event = storage.outbox.events(NOW, 10).await.unwrap()[1].id;
+    storage.outbox.dispatch(&[mails(event, Vec::new())]).await.unwrap();
+    assert_eq!(storage.stats().await, expected(1, 2, 1, 1));
+}
+
+/// Creates an order with one delivery to an address.
+async fn enqueue_to(storage: &Storage, address: &str, number: usize, at: OffsetDateTime) {
+    let recipient = EmailAddress::from_stored(address.to_owned());
+    enqueue_all(storage, number, at, vec![NewDelivery { recipient, ..delivery(number) }]).await;
+}
+
+/// The longest due mail comes first. The case of the address does not count, and neither does a
+/// second lease. Each hour of the clock begins at 1.
+pub async fn mails_to_a_recipient_are_counted_per_hour(storage: &Storage) {
+    let addresses = ["anna@example.com", "Anna@Example.com", "ben@example.com", "ANNA@EXAMPLE.COM"];
+    for (number, address) in (0..).zip(addresses) {
+        enqueue_to(storage, address, number, NOW).await;
+    }
+    let mut leases = lease(storage, NOW, 3).await;
+    leases.extend(lease(storage, NOW + Duration::MINUTE, 1).await);
+    let numbers: Vec<_> = leases.iter().map(|lease| lease.mail_of_hour).collect();
+    assert_eq!(numbers, [Some(1), Some(2), Some(1), Some(3)]);
+
+    let later = NOW + Duration::HOUR;
+    for lease in &leases {
+        settle(storage, lease, retry_at(later)).await;
+    }
+    enqueue_to(storage, "anna@example.com", 4, later).await;
+    let numbers: Vec<_> =
+        lease(storage, later, 5).await.iter().map(|lease| lease.mail_of_hour).collect();
+    assert_eq!(numbers, [None, None, None, None, Some(1)]);
+}
+
+/// Each mail has a number of its own.
+pub async fn concurrent_leases_count_every_mail(storage: &Storage) {
+    for number in 0..12 {
+        enqueue_to(storage, "anna@example.com", number, NOW).await;
+    }
+    let leases = join_all((0..4).map(|_| lease(storage, NOW, 3))).await;
+    let mut numbers: Vec<_> =
+        leases.into_iter().flatten().filter_map(|lease| lease.mail_of_hour).collect();
+    // A worker skips deliveries that another one locks at the same time.
+    while let [first, rest @ ..] = &lease(storage, NOW, 3).await[..] {
+        numbers.extend(rest.iter().chain([first]).filter_map(|lease| lease.mail_of_hour));
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers, (1..=12).collect::<Vec<_>>());
+}

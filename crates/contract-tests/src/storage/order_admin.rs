@@ -1,0 +1,319 @@
+//! The contract of `OrderAdmin`.
+
+use std::slice::from_ref;
+
+use domain::{
+    api_key::ClientId,
+    order::OrderId,
+    ports::{Kept, NewOrder, OrderFilter, QueueStats, Settlement, WriteError},
+};
+use serde_json::{Value, json};
+use time::Duration;
+
+use crate::{
+    order_repo::addition,
+    samples::{
+        CLIENT, MICROSECOND, NOW, Storage, WINDOW, attempt, create_with_uploads, delivery,
+        dispatch, document, idempotency_key, keys_of, mails, maximal_order, maximal_request,
+        new_order, order, order_of, record_uploads, settle, stored, with_key,
+    },
+};
+
+const OTHER: ClientId = ClientId(77);
+
+async fn listed(
+    storage: &Storage,
+    filter: &OrderFilter,
+    before: Option<OrderId>,
+    limit: usize,
+) -> Vec<OrderId> {
+    let orders = storage.admin.list(filter, before, limit).await.unwrap();
+    orders.into_iter().map(|order| order.stored.id).collect()
+}
+
+/// The newest come first, in pages. Erased orders are left out.
+pub async fn orders_of_all_clients_are_listed(storage: &Storage) {
+    let mut ids = Vec::new();
+    for number in 0..5 {
+        let client = if number % 2 == 0 { CLIENT } else { OTHER };
+        let documents = (0..number).map(|_| document()).collect();
+        let order = NewOrder { client, documents, ..new_order(&format!("F-{number}"), NOW) };
+        ids.insert(0, create_with_uploads(storage, &order).await);
+    }
+    let all = storage.admin.list(&OrderFilter::default(), None, 10).await.unwrap();
+    let documents: Vec<_> = all.iter().map(|order| order.documents).collect();
+    assert_eq!(documents, [4, 3, 2, 1, 0]);
+    assert!(all.iter().all(|order| order.stored.documents.is_empty()));
+    let filter = OrderFilter::default();
+    assert_eq!(listed(storage, &filter, None, 2).await, ids[..2]);
+    assert_eq!(listed(storage, &filter, Some(ids[1]), 2).await, ids[2..4]);
+    storage.admin.erase(ids[2], NOW).await.unwrap();
+    assert_eq!(listed(storage, &filter, Some(ids[1]), 2).await, ids[3..]);
+    assert_eq!(listed(storage, &filter, Some(ids[4]), 2).await, []);
+}
+
+/// Both together give the orders that match both.
+pub async fn orders_are_listed_by_file_number_and_client(storage: &Storage) {
+    let mut ids = Vec::new();
+    for (number, (client, file_number)) in
+        [(CLIENT, "F-1"), (OTHER, "F-1"), (CLIENT, "F-2"), (CLIENT, "F-1")].into_iter().enumerate()
+    {
+        let at = NOW + Duration::MINUTE * i32::try_from(number).unwrap();
+        let order = NewOrder { client, ..new_order(file_number, at) };
+        ids.push(storage.create(&order).await);
+    }
+    let filter = |file_number: Option<&str>, client| OrderFilter {
+        file_number: file_number.map(str::to_owned),
+        client,
+        email: None,
+    };
+    let by_number = filter(Some("F-1"), None);
+    assert_eq!(listed(storage, &by_number, None, 10).await, [ids[3], ids[1], ids[0]]);
+    assert_eq!(listed(storage, &by_number, Some(ids[3]), 1).await, [ids[1]]);
+    let by_client = filter(None, Some(CLIENT));
+    assert_eq!(listed(storage, &by_client, None, 10).await, [ids[3], ids[2], ids[0]]);
+    let by_both = filter(Some("F-1"), Some(CLIENT));
+    assert_eq!(listed(storage, &by_both, None, 10).await, [ids[3], ids[0]]);
+    assert_eq!(listed(storage, &filter(Some("f-1"), None), None, 10).await, []);
+}
+
+/// The fields of an order that are e-mail addresses of a person.
+const ADDRESSES: [&str; 8] = [
+    "/signingContactsFormData/orderContactEmail",
+    "/signingContactsFormData/observer",
+    "/signingContactsFormData/inHouseContact/contact_email",
+    "/signingContactsFormData/inHouseContact2/contact_email",
+    "/signingDetailsFormData/signerEmail",
+    "/signingDetailsFormData/coSignerEmail",
+    "/signingDetailsFormData/loanOfficer/contact_email",
+    "/signingDetailsFormData/invoiceEmail",
+];
+
+/// Letter case does not matter. A part of an address is none.
+pub async fn orders_are_listed_by_any_address(storage: &Storage) {
+    let mut ids = Vec::new();
+    for (number, field) in ADDRESSES.into_iter().enumerate() {
+        let mut request: Value = maximal_request();
+        for other in ADDRESSES {
+            *request.pointer_mut(other).unwrap() = json!("other_%@example.com");
+        }
+        *request.pointer_mut(field).unwrap() = json!("Jane.Doe_1@Example.com");
+        request["signingDetailsFormData"]["fileNumber"] = json!(format!("F-{number}"));
+        let new = NewOrder { order: order(request), ..new_order("F", NOW) };
+        ids.insert(0, storage.create(&new).await);
+    }
+    storage.create(&new_order("F-other", NOW)).await;
+    let filter = |email: &str| OrderFilter { email: Some(email.to_owned()), ..Default::default() };
+    for address in ["jane.doe_1@example.com", "JANE.DOE_1@EXAMPLE.COM"] {
+        assert_eq!(listed(storage, &filter(address), None, 10).await, ids, "{address}");
+    }
+    assert_eq!(
+        listed(storage, &filter("jane.doe_1@example.com"), Some(ids[0]), 2).await,
+        ids[1..3]
+    );
+    for unknown in ["doe_1@example.com", "jane.doe_1@example", "jane.doe%1@example.com", "%", ""] {
+        assert_eq!(listed(storage, &filter(unknown), None, 10).await, [], "{unknown}");
+    }
+}
+
+/// It is whole, with its documents.
+pub async fn order_of_any_client_is_found(storage: &Storage) {
+    for client in [CLIENT, OTHER] {
+        let order = NewOrder {
+            client,
+            order: maximal_order(),
+            documents: vec![document(), document()],
+            is_test: client == OTHER,
+            ..new_order("F", NOW)
+        };
+        let id = create_with_uploads(storage, &order).await;
+        let found = storage.admin.order(id).await.unwrap();
+        assert_eq!(found, Some(Kept::Whole(stored(id, &order))));
+    }
+    for unknown in [0, -1, i64::MAX].map(OrderId) {
+        assert_eq!(storage.admin.order(unknown).await.unwrap(), None);
+    }
+}
+
+/// The instant itself is left out, and so are erased orders. A clock may have been a year ahead.
+pub async fn old_orders_are_found_oldest_first(storage: &Storage) {
+    for number in 0..4 {
+        let order = new_order(&format!("A-{number}"), NOW + Duration::days(365));
+        storage.create(&order).await;
+    }
+    let mut ids = Vec::new();
+    for number in 0..4 {
+        let order = new_order(&format!("F-{number}"), NOW + Duration::SECOND * number);
+        ids.push(storage.create(&order).await);
+    }
+    let old =
+        |number: i32, limit| storage.admin.created_before(NOW + Duration::SECOND * number, limit);
+    assert_eq!(old(3, 10).await.unwrap(), ids[..3]);
+    assert_eq!(old(3, 2).await.unwrap(), ids[..2]);
+    assert_eq!(old(0, 10).await.unwrap(), []);
+    storage.admin.erase(ids[0], NOW).await.unwrap();
+    assert_eq!(old(3, 2).await.unwrap(), ids[1..3]);
+    assert_eq!(storage.admin.created_before(NOW + MICROSECOND, 2).await.unwrap(), []);
+}
+
+/// Erases an order, and returns the condemned keys.
+async fn erase(storage: &Storage, id: OrderId) -> Vec<domain::document::ObjectKey> {
+    storage.admin.erase(id, NOW + Duration::DAY).await.unwrap().unwrap()
+}
+
+/// It is erased in every port.
+pub async fn erasure_leaves_only_the_row(storage: &Storage) {
+    let order =
+        NewOrder { order: maximal_order(), documents: vec![document()], ..new_order("F", NOW) };
+    let id = create_with_uploads(storage, &order).await;
+    (storage.sql)(&format!("UPDATE orders SET status = 'CLOSED' WHERE id = {}", id.0));
+    erase(storage, id).await;
+    assert_eq!(storage.admin.order(id).await.unwrap(), Some(Kept::Erased));
+    assert_eq!(storage.reader.order(CLIENT, id).await.unwrap(), Some(Kept::Erased));
+    assert_eq!(order_of(&*storage.queue, id).await.unwrap(), None);
+    let added = addition(id, 1);
+    record_uploads(storage, &added.documents).await;
+    let added = storage.orders.add_documents(&added).await;
+    assert!(matches!(added, Err(WriteError::Erased)), "{added:?}");
+    // The row has nothing of the order but what the contract of `erase` names.
+    (storage.sql)(&format!(
+        "CREATE TABLE erased (id bigint NOT NULL);
+        INSERT INTO erased SELECT CASE WHEN CAST(details AS TEXT) = '{{}}' AND file_number = ''
+            AND status = 'CLOSED' AND client_id = {} AND starts_at IS NULL AND ends_at IS NULL
+            THEN 1 END FROM orders WHERE id = {}",
+        CLIENT.0, id.0
+    ));
+}
+
+/// Another order may use it at once.
+pub async fn erasure_frees_the_file_number(storage: &Storage) {
+    let order = new_order("F-1", NOW);
+    let first = storage.create(&order).await;
+    erase(storage, first).await;
+    let second = storage.create(&order).await;
+    // Erased orders do not bar each other.
+    erase(storage, second).await;
+    storage.create(&order).await;
+}
+
+/// Their keys are in the ledger until their objects are deleted.
+pub async fn erasure_condemns_the_documents(storage: &Storage) {
+    let documents = vec![document(), document()];
+    let mut keys = keys_of(&documents);
+    let id = create_with_uploads(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await;
+    let mut condemned = erase(storage, id).await;
+    keys.sort_unstable();
+    condemned.sort_unstable();
+    assert_eq!(condemned, keys);
+    let mut swept = storage.uploads.condemn_recorded_before(NOW, 10).await.unwrap();
+    swept.sort_unstable();
+    assert_eq!(swept, keys, "at any age");
+    storage.uploads.forget(&keys).await.unwrap();
+    assert_eq!(storage.condemn(&keys).await, []);
+}
+
+/// A worker that has read the event adds nothing.
+pub async fn erasure_removes_the_event_and_the_deliveries(storage: &Storage) {
+    let [id, other, noted] = storage.create_all(["F-1", "F-2", "F-3"]).await;
+    dispatch(&*storage.outbox, id, (0..3).map(delivery).collect()).await;
+    dispatch(&*storage.outbox, other, vec![delivery(0)]).await;
+    let event = storage.outbox.events(NOW, 10).await.unwrap().remove(0);
+    assert_eq!(event.order_id, noted);
+
+    erase(storage, id).await;
+    erase(storage, noted).await;
+    let late = mails(event.id, vec![delivery(0)]);
+    assert_eq!(storage.outbox.dispatch(&[late]).await.unwrap(), 0);
+    let left = storage.queue.lease(NOW, Duration::MINUTE, 10).await.unwrap();
+    let left: Vec<_> = left.iter().map(|lease| lease.delivery.order_id).collect();
+    assert_eq!(left, [other]);
+    erase(storage, other).await;
+    assert_eq!(storage.stats().await, QueueStats::default());
+}
+
+/// A worker may have read the order before, and may still write its mail.
+pub async fn mail_in_progress_stays_until_it_is_settled(storage: &Storage) {
+    let error = || "busy".to_owned();
+    for (number, settlement) in [
+        Some(Settlement::Done),
+        Some(Settlement::RetryAt { due_at: NOW, error: error() }),
+        Some(Settlement::Fail { at: NOW, error: error() }),
+        // The worker has died, and its lease ends.
+        None,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = storage.create(&new_order(&format!("F-{number}"), NOW)).await;
+        dispatch(&*storage.outbox, id, vec![delivery(0), delivery(1)]).await;
+        let lease = storage.queue.lease(NOW, Duration::MINUTE, 1).await.unwrap().remove(0);
+        storage.admin.erase(id, NOW).await.unwrap().unwrap();
+        assert_eq!(storage.stats().await.pending, 1, "the other one is gone");
+        for _ in 0..2 {
+            assert_eq!(storage.admin.remove_mails(NOW).await.unwrap(), 1);
+        }
+        let mut end = NOW;
+        match settlement {
+            Some(settlement) => assert!(settle(&*storage.queue, &lease, &settlement).await),
+            None => end += Duration::MINUTE,
+        }
+        assert_eq!(storage.admin.remove_mails(end).await.unwrap(), 0, "{number}");
+        assert_eq!(storage.stats().await, QueueStats::default());
+    }
+}
+
+/// Erasing it again, or erasing an unknown order, changes nothing.
+pub async fn order_is_erased_once(storage: &Storage) {
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    assert_eq!(erase(storage, id).await, []);
+    for unknown in [id.0, id.0 + 1, 0, -1].map(OrderId) {
+        assert_eq!(storage.admin.erase(unknown, NOW).await.unwrap(), None);
+    }
+}
+
+/// Also an order with the same file number.
+pub async fn other_orders_are_left_alone(storage: &Storage) {
+    let first = NewOrder { documents: vec![document()], ..new_order("F-1", NOW) };
+    let second = NewOrder { documents: vec![document()], ..new_order("F-1", NOW + WINDOW.0) };
+    let erased = create_with_uploads(storage, &first).await;
+    let kept = create_with_uploads(storage, &second).await;
+    erase(storage, erased).await;
+    let found = storage.admin.order(kept).await.unwrap();
+    assert_eq!(found, Some(Kept::Whole(stored(kept, &second))));
+    let again = storage.orders.create(&second, WINDOW).await;
+    assert!(again.is_err(), "it still holds the file number: {again:?}");
+    let keys = from_ref(&second.documents[0].key);
+    assert_eq!(storage.condemn(keys).await, []);
+}
+
+/// A repeat of the request creates no second order.
+pub async fn idempotency_key_of_an_erased_order_stays_in_use(storage: &Storage) {
+    let order = with_key(new_order("F-1", NOW), &attempt(&idempotency_key(1, "key"), 7));
+    let id = storage.create(&order).await;
+    erase(storage, id).await;
+    assert!(storage.orders.create(&order, WINDOW).await.is_err());
+    assert_eq!(listed(storage, &OrderFilter::default(), None, 10).await, []);
+}
+
+/// Runs both at the same time: no document is left that no order and no ledger has.
+pub async fn document_is_added_or_the_order_erased_never_both(storage: &Storage) {
+    for round in 0..20 {
+        let id = storage.create(&new_order(&format!("F-{round}"), NOW)).await;
+        let added = addition(id, 1);
+        let key = added.documents[0].key.clone();
+        record_uploads(storage, &added.documents).await;
+        let (orders, admin) = (storage.orders.clone(), storage.admin.clone());
+        let adding = tokio::spawn(async move { orders.add_documents(&added).await });
+        let erasing = tokio::spawn(async move { admin.erase(id, NOW).await.unwrap().unwrap() });
+        let (added, condemned) = (adding.await.unwrap(), erasing.await.unwrap());
+        match added {
+            Ok(_) => assert_eq!(condemned, from_ref(&key), "it was added before"),
+            Err(WriteError::Erased) => {
+                assert_eq!(condemned, []);
+                let left = storage.condemn(from_ref(&key)).await;
+                assert_eq!(left, from_ref(&key), "the upload stays in the ledger");
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+}

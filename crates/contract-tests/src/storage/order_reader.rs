@@ -1,0 +1,349 @@
+//! The contract of `OrderReader`.
+
+use domain::{
+    api_key::ClientId,
+    order::{OrderId, OrderStatus, StoredOrder},
+    ports::{Cursor, Kept, ListedOrder, NewOrder, Page, PageQuery, StoreError},
+};
+use futures_util::future::join_all;
+use time::Duration;
+
+use crate::samples::{
+    CLIENT, MICROSECOND, NOW, Storage, WINDOW, create_with_uploads, document, new_order,
+    record_uploads, stored,
+};
+
+/// Another client than that of the samples.
+const OTHER: ClientId = ClientId(77);
+
+/// Returns the question for the newest orders.
+fn newest(limit: usize) -> PageQuery {
+    let (created_after, created_before) = (None, None);
+    PageQuery { file_number: None, created_after, created_before, limit, cursor: Cursor::Newest }
+}
+
+async fn page(storage: &Storage, query: &PageQuery) -> Page {
+    storage.reader.page(CLIENT, query).await.unwrap().expect("the cursor is known")
+}
+
+/// Returns the identifiers on a page, and whether it has older and newer neighbours.
+async fn ids(storage: &Storage, query: &PageQuery) -> (Vec<OrderId>, bool, bool) {
+    let page = page(storage, query).await;
+    let ids = page.items.iter().map(|order| order.stored.id).collect();
+    (ids, page.has_older, page.has_newer)
+}
+
+/// Creates orders a second apart, the oldest first, with their numbers as file numbers.
+async fn create(storage: &Storage, count: i32) -> Vec<OrderId> {
+    let mut ids = Vec::new();
+    for number in 0..count {
+        let order = new_order(&format!("F-{number}"), NOW + Duration::SECOND * number);
+        ids.push(storage.create(&order).await);
+    }
+    ids
+}
+
+fn reversed(ids: &[OrderId]) -> Vec<OrderId> {
+    ids.iter().rev().copied().collect()
+}
+
+/// Covers documents that were added later, and positions behind the last one.
+pub async fn document_is_read_by_its_position(storage: &Storage) {
+    let mut order =
+        NewOrder { documents: (0..3).map(|_| document()).collect(), ..new_order("F-1", NOW) };
+    let id = create_with_uploads(storage, &order).await;
+    let added = crate::order_repo::addition(id, 1);
+    record_uploads(storage, &added.documents).await;
+    storage.orders.add_documents(&added).await.unwrap();
+    order.documents.extend(added.documents);
+    for (position, document) in (0..).zip(order.documents) {
+        let read = storage.reader.document(CLIENT, id, position).await.unwrap();
+        assert_eq!(read, Some(Kept::Whole(document)), "{position}");
+    }
+    for position in [4, 5, u32::MAX] {
+        let read = storage.reader.document(CLIENT, id, position).await.unwrap();
+        assert_eq!(read, None, "{position}");
+    }
+}
+
+/// Tries every call and every cursor of each client with the other one.
+pub async fn other_client_reads_nothing(storage: &Storage) {
+    let mut owned = Vec::new();
+    for (client, file_number) in [(CLIENT, "F-0"), (OTHER, "F-0"), (CLIENT, "F-1"), (OTHER, "F-1")]
+    {
+        // Both clients use the same file numbers; only test orders let them.
+        let is_test = client == OTHER;
+        let documents = vec![document()];
+        let order = NewOrder { client, documents, is_test, ..new_order(file_number, NOW) };
+        owned.push((client, file_number, create_with_uploads(storage, &order).await));
+    }
+    let erased = owned[3].2;
+    assert!(storage.admin.erase(erased, NOW).await.unwrap().is_some());
+    for asking in [CLIENT, OTHER, ClientId(0)] {
+        for &(client, _, id) in &owned {
+            let order = storage.reader.order(asking, id).await.unwrap();
+            let document = storage.reader.document(asking, id, 0).await.unwrap();
+            let is_own = asking == client;
+            assert_eq!([order.is_some(), document.is_some()], [is_own; 2], "{asking:?} {id:?}");
+            for cursor in [Cursor::OlderThan(id), Cursor::NewerThan(id)] {
+                let query = PageQuery { cursor, ..newest(10) };
+                let page = storage.reader.page(asking, &query).await.unwrap();
+                assert_eq!(page.is_some(), is_own, "{asking:?} {cursor:?}");
+                let orders = page.into_iter().flat_map(|page| page.items);
+                assert!(orders.into_iter().all(|order| order.stored.client == asking));
+            }
+        }
+        for file_number in [None, Some("F-0"), Some("F-1")] {
+            let is_listed = |(client, number, id): &&(ClientId, &str, OrderId)| {
+                *client == asking && *id != erased && file_number.is_none_or(|it| it == *number)
+            };
+            let expected: Vec<_> = owned.iter().rev().filter(is_listed).map(|own| own.2).collect();
+            let query = PageQuery { file_number: file_number.map(str::to_owned), ..newest(10) };
+            let page = storage.reader.page(asking, &query).await.unwrap().unwrap();
+            let listed: Vec<_> = page.items.iter().map(|order| order.stored.id).collect();
+            assert_eq!((listed, page.has_older, page.has_newer), (expected, false, false));
+        }
+    }
+}
+
+/// Covers identifiers that are not assigned yet and those that never will be.
+pub async fn unknown_order_is_not_read(storage: &Storage) {
+    let id = create(storage, 1).await[0];
+    for unknown in [i64::MIN, -1, 0, id.0 + 1, i64::MAX].map(OrderId) {
+        assert_eq!(storage.reader.order(CLIENT, unknown).await.unwrap(), None);
+        assert_eq!(storage.reader.document(CLIENT, unknown, 0).await.unwrap(), None);
+    }
+}
+
+/// So are its documents, at any position.
+pub async fn erased_order_is_read_as_erased(storage: &Storage) {
+    let order = NewOrder { documents: vec![document()], ..new_order("F-1", NOW) };
+    let id = create_with_uploads(storage, &order).await;
+    storage.admin.erase(id, NOW).await.unwrap();
+    assert_eq!(storage.reader.order(CLIENT, id).await.unwrap(), Some(Kept::Erased));
+    for position in [0, 1] {
+        let document = storage.reader.document(CLIENT, id, position).await.unwrap();
+        assert_eq!(document, Some(Kept::Erased));
+    }
+}
+
+/// An error names the order whose row cannot be read. The others are read.
+pub async fn unreadable_order_is_named(storage: &Storage) {
+    let [bad, good] = create(storage, 2).await[..] else { unreachable!() };
+    (storage.sql)(&format!("UPDATE orders SET details = '{{}}' WHERE id = {}", bad.0));
+    assert!(storage.reader.order(CLIENT, good).await.unwrap().is_some());
+    let order = storage.reader.order(CLIENT, bad).await.map(drop);
+    let page = storage.reader.page(CLIENT, &newest(2)).await.map(drop);
+    for outcome in [order, page] {
+        let Err(StoreError::Internal(cause)) = outcome else { panic!("{outcome:?}") };
+        assert!(cause.to_string().contains(&format!("row {} of orders", bad.0)), "{cause}");
+    }
+}
+
+/// Orders in a page have the number of their documents instead of the documents.
+pub async fn page_has_the_newest_orders_with_their_number_of_documents(storage: &Storage) {
+    let mut expected = Vec::new();
+    for (number, documents) in [2, 0, 1].into_iter().enumerate() {
+        let order = NewOrder {
+            documents: (0..documents).map(|_| document()).collect(),
+            is_test: number == 1,
+            ..new_order(&format!("F-{number}"), NOW)
+        };
+        let id = create_with_uploads(storage, &order).await;
+        let listed = StoredOrder { documents: vec![], ..stored(id, &order) };
+        expected.insert(0, ListedOrder { stored: listed, documents });
+    }
+    (storage.sql)("UPDATE orders SET status = 'ASSIGNED', notary_id = 9");
+    for listed in &mut expected {
+        listed.stored.status = OrderStatus::from_stored("ASSIGNED".to_owned()).unwrap();
+        listed.stored.notary_id = Some(9);
+    }
+    let whole = page(storage, &newest(100)).await;
+    assert_eq!(whole, Page { items: expected, has_older: false, has_newer: false });
+}
+
+/// Each page says whether there are older and newer ones. A client without orders has an empty page.
+pub async fn pages_walk_to_the_oldest_order_and_back(storage: &Storage) {
+    assert_eq!(ids(storage, &newest(10)).await, (vec![], false, false));
+    let all = create(storage, 7).await;
+    let (older, newer) = (Cursor::OlderThan, Cursor::NewerThan);
+    for (limit, cursor, expected, has_older, has_newer) in [
+        (3, Cursor::Newest, 4..7, true, false),
+        (3, older(all[4]), 1..4, true, true),
+        (3, older(all[1]), 0..1, false, true),
+        (3, newer(all[0]), 1..4, true, true),
+        (3, newer(all[3]), 4..7, true, false),
+        (3, newer(all[5]), 6..7, true, false),
+        // A page that ends exactly at the last order.
+        (3, older(all[3]), 0..3, false, true),
+        (7, Cursor::Newest, 0..7, false, false),
+        // An empty page.
+        (10, older(all[0]), 0..0, false, true),
+        (10, newer(all[6]), 7..7, true, false),
+    ] {
+        let page = ids(storage, &PageQuery { cursor, ..newest(limit) }).await;
+        assert_eq!(page, (reversed(&all[expected]), has_older, has_newer), "{limit} {cursor:?}");
+    }
+}
+
+/// File numbers are compared exactly.
+pub async fn page_has_orders_with_a_file_number(storage: &Storage) {
+    let mut expected = Vec::new();
+    for (number, file_number) in ["F-1", "f-1", "F-1", "F-11", "F-1"].into_iter().enumerate() {
+        let at = NOW + Duration::MINUTE * i32::try_from(number).unwrap();
+        let id = storage.create(&new_order(file_number, at)).await;
+        if file_number == "F-1" {
+            expected.push(id);
+        }
+    }
+    let query = |limit| PageQuery { file_number: Some("F-1".to_owned()), ..newest(limit) };
+    assert_eq!(ids(storage, &query(10)).await, (reversed(&expected), false, false));
+    assert_eq!(ids(storage, &query(2)).await, (reversed(&expected[1..]), true, false));
+    let older = PageQuery { cursor: Cursor::OlderThan(expected[1]), ..query(2) };
+    assert_eq!(ids(storage, &older).await, (vec![expected[0]], false, true));
+    let unknown = PageQuery { file_number: Some("F".to_owned()), ..newest(10) };
+    assert_eq!(ids(storage, &unknown).await, (vec![], false, false));
+}
+
+/// The first instant is part of the time, the last one is not.
+pub async fn page_has_orders_of_a_time(storage: &Storage) {
+    let all = create(storage, 6).await;
+    let at = |number: i32| NOW + Duration::SECOND * number;
+    for (after, before, expected) in [
+        (Some(at(2)), None, &all[2..]),
+        (Some(at(2) + MICROSECOND), None, &all[3..]),
+        (None, Some(at(2)), &all[..2]),
+        (None, Some(at(2) + MICROSECOND), &all[..3]),
+        (Some(at(1)), Some(at(4)), &all[1..4]),
+        (Some(at(0)), Some(at(6)), &all[..]),
+        (Some(at(3)), Some(at(3)), &all[..0]),
+        (Some(at(4)), Some(at(2)), &all[..0]),
+        (None, Some(at(-1)), &all[..0]),
+        (Some(at(6)), None, &all[..0]),
+    ] {
+        let query = PageQuery { created_after: after, created_before: before, ..newest(10) };
+        let found = ids(storage, &query).await;
+        assert_eq!(found, (reversed(expected), false, false), "{after:?} {before:?}");
+    }
+}
+
+/// The clocks of instances differ by some minutes, and jump, so identifiers and instants do not grow
+/// alike.
+pub async fn orders_of_a_time_are_found_though_clocks_differ(storage: &Storage) {
+    let mut orders = Vec::new();
+    for number in 0..40 {
+        let skew = match number {
+            0..4 | 21 => Duration::days(400),
+            13 | 39 => Duration::days(-300),
+            _ => Duration::minutes([0, 7, -7, 3][number % 4]),
+        };
+        let at = NOW + Duration::hours(i64::try_from(number / 4).unwrap()) + skew;
+        let order = new_order(&format!("F-{number}"), at);
+        orders.push((storage.create(&order).await, at));
+    }
+    let days = |days: i64| i32::try_from(24 * days).unwrap();
+    for hour in (-1..12).chain([days(-301), days(-300), days(399), days(400)]) {
+        for minutes in [-7, -1, 0, 1, 7] {
+            let after = NOW + Duration::hours(hour.into()) + Duration::minutes(minutes);
+            let before = after + Duration::hours(if hour.abs() > 100 { 48 } else { 3 });
+            let expected: Vec<_> = orders
+                .iter()
+                .rev()
+                .filter(|(_, at)| (after..before).contains(at))
+                .map(|(id, _)| *id)
+                .collect();
+            let (created_after, created_before) = (Some(after), Some(before));
+            let query = PageQuery { created_after, created_before, ..newest(100) };
+            assert_eq!(ids(storage, &query).await.0, expected, "{after} to {before}");
+        }
+    }
+}
+
+/// Neighbours of a page match the filters too. Cursors need not match them.
+pub async fn filters_and_cursors_combine(storage: &Storage) {
+    let all = create(storage, 8).await;
+    let at = |number: i32| NOW + Duration::SECOND * number;
+    let (older, newer) = (Cursor::OlderThan, Cursor::NewerThan);
+    for (limit, cursor, number, expected, has_older, has_newer) in [
+        (3, Cursor::Newest, None, 3..6, true, false),
+        (10, older(all[4]), None, 2..4, false, true),
+        (2, newer(all[2]), None, 3..5, true, true),
+        (2, older(all[7]), None, 4..6, true, false),
+        (10, newer(all[0]), None, 2..6, false, false),
+        (10, Cursor::Newest, Some(3), 3..4, false, false),
+        (10, Cursor::Newest, Some(7), 7..7, false, false),
+    ] {
+        let query = PageQuery {
+            created_after: Some(at(2)),
+            created_before: Some(at(6)),
+            file_number: number.map(|number: usize| format!("F-{number}")),
+            limit,
+            cursor,
+        };
+        let page = ids(storage, &query).await;
+        assert_eq!(page, (reversed(&all[expected]), has_older, has_newer), "{query:?}");
+    }
+}
+
+/// Orders of other clients and unknown identifiers are alike.
+pub async fn cursor_must_be_an_order_of_the_client(storage: &Storage) {
+    let order = NewOrder { client: OTHER, ..new_order("F-1", NOW) };
+    let foreign = storage.create(&order).await;
+    for unknown in [foreign.0, 0, -1, foreign.0 + 1, i64::MIN, i64::MAX].map(OrderId) {
+        for cursor in [Cursor::OlderThan(unknown), Cursor::NewerThan(unknown)] {
+            let query = PageQuery { cursor, ..newest(10) };
+            assert_eq!(storage.reader.page(CLIENT, &query).await.unwrap(), None, "{cursor:?}");
+        }
+    }
+}
+
+/// Pages around it have its neighbours.
+pub async fn erased_order_is_in_no_page_and_still_a_cursor(storage: &Storage) {
+    let all = create(storage, 3).await;
+    storage.admin.erase(all[1], NOW).await.unwrap();
+    assert_eq!(ids(storage, &newest(10)).await, (vec![all[2], all[0]], false, false));
+    let older = PageQuery { cursor: Cursor::OlderThan(all[1]), ..newest(10) };
+    assert_eq!(ids(storage, &older).await, (vec![all[0]], false, true));
+    let newer = PageQuery { cursor: Cursor::NewerThan(all[1]), ..newest(10) };
+    assert_eq!(ids(storage, &newer).await, (vec![all[2]], true, false));
+    storage.admin.erase(all[2], NOW).await.unwrap();
+    assert_eq!(ids(storage, &newest(10)).await, (vec![all[0]], false, false));
+}
+
+/// Orders are created while the poller pages toward newer ones.
+pub async fn poller_misses_no_concurrent_order(storage: &Storage) {
+    const TASKS: usize = 8;
+    const EACH: usize = 25;
+    let first = create(storage, 1).await[0];
+    let creating = (0..TASKS).map(|task| {
+        let orders = storage.orders.clone();
+        tokio::spawn(async move {
+            let mut ids = Vec::new();
+            for number in 0..EACH {
+                let order = new_order(&format!("T-{task}-{number}"), NOW);
+                ids.push(orders.create(&order, WINDOW).await.unwrap());
+            }
+            ids
+        })
+    });
+    let creating: Vec<_> = creating.collect();
+    let (mut last, mut seen) = (first, Vec::new());
+    let mut all_created = false;
+    loop {
+        let is_last_look = all_created;
+        let query = PageQuery { cursor: Cursor::NewerThan(last), ..newest(7) };
+        let (page, _, has_newer) = ids(storage, &query).await;
+        seen.extend(reversed(&page));
+        last = seen.last().copied().unwrap_or(first);
+        if is_last_look && page.is_empty() {
+            assert!(!has_newer);
+            break;
+        }
+        all_created = creating.iter().all(tokio::task::JoinHandle::is_finished);
+        tokio::task::yield_now().await;
+    }
+    let created = join_all(creating).await;
+    let mut created: Vec<_> = created.into_iter().flat_map(Result::unwrap).collect();
+    created.sort_unstable();
+    assert_eq!(seen, created);
+}

@@ -1,0 +1,503 @@
+//! The contract of `WebhookQueue`.
+
+use domain::{
+    api_key::ClientId,
+    ports::{
+        Cursor, DeliveryPageQuery, Dispatch, EndpointEffect, NewWebhookDelivery, ReplayBatch,
+        Settlement, WebhookLease, WebhookSlots,
+    },
+    webhook::{
+        AttemptOutcome, AttemptRecord, DisabledBy, Endpoint, EndpointId, EndpointOwner, EventType,
+        WebhookDelivery, WebhookDeliveryId, WebhookStatus, endpoint_request::EndpointChange,
+    },
+};
+use time::{Duration, OffsetDateTime};
+
+use crate::samples::{
+    LIVE, MICROSECOND, NOW, Storage, WEBHOOK_SLOTS, at_once, attempt_webhook, lease_webhooks,
+    new_endpoint, new_order, settle_webhook, webhook_attempted,
+};
+
+const LEASE: Duration = Duration::minutes(2);
+const OTHER: EndpointOwner = EndpointOwner { client: ClientId(99), is_test: false };
+
+async fn endpoint(storage: &Storage) -> EndpointId {
+    storage.webhooks.add(&new_endpoint(LIVE), 100).await.unwrap().unwrap()
+}
+
+/// Returns endpoints whose last attempt succeeded.
+async fn proven(storage: &Storage, count: usize) -> Vec<EndpointId> {
+    let mut endpoints = Vec::new();
+    for _ in 0..count {
+        let endpoint = endpoint(storage).await;
+        attempt_webhook(storage, endpoint, 200, NOW).await;
+        endpoints.push(endpoint);
+    }
+    endpoints
+}
+
+/// Adds a test event.
+async fn add(storage: &Storage, id: EndpointId, at: OffsetDateTime) -> WebhookDeliveryId {
+    storage.webhook_queue.add_test(LIVE, id, "key", at).await.unwrap().unwrap()
+}
+
+async fn add_many(storage: &Storage, id: EndpointId, count: usize) -> Vec<WebhookDeliveryId> {
+    let mut ids = Vec::new();
+    for _ in 0..count {
+        ids.push(add(storage, id, NOW).await);
+    }
+    ids
+}
+
+async fn lease(storage: &Storage, slots: &WebhookSlots) -> Vec<WebhookLease> {
+    storage.webhook_queue.lease(NOW, LEASE, slots).await.unwrap()
+}
+
+async fn read(storage: &Storage, id: EndpointId) -> Endpoint {
+    storage.webhooks.endpoint(LIVE, id).await.unwrap().unwrap()
+}
+
+fn ids(leases: &[WebhookLease]) -> Vec<WebhookDeliveryId> {
+    leases.iter().map(|lease| lease.delivery.id).collect()
+}
+
+fn count(leases: &[WebhookLease], endpoint: EndpointId) -> usize {
+    leases.iter().filter(|lease| lease.delivery.endpoint == endpoint).count()
+}
+
+async fn page(storage: &Storage, id: EndpointId) -> Vec<WebhookDelivery> {
+    let query = DeliveryPageQuery { limit: 1_000, cursor: Cursor::Newest };
+    storage.webhook_queue.page(LIVE, id, &query).await.unwrap().unwrap().items
+}
+
+/// It is as old as the event.
+pub async fn webhook_of_an_event_is_due_at_once(storage: &Storage) {
+    let endpoint = endpoint(storage).await;
+    let order = storage.create(&new_order("F-1", NOW)).await;
+    let event = storage.outbox.events(NOW, 1).await.unwrap().remove(0).id;
+    let webhook = NewWebhookDelivery {
+        endpoint,
+        event: EventType::OrderCreated,
+        message_key: "m".to_owned(),
+    };
+    let dispatch = || Dispatch { event, mails: Vec::new(), webhooks: vec![webhook.clone()] };
+    for dispatched in [1, 0] {
+        assert_eq!(storage.outbox.dispatch(&[dispatch()]).await.unwrap(), dispatched);
+    }
+    let early = NOW - MICROSECOND;
+    let queue = &storage.webhook_queue;
+    assert_eq!(queue.lease(early, LEASE, &WEBHOOK_SLOTS).await.unwrap(), []);
+    let leases = lease_webhooks(storage, NOW).await;
+    assert_eq!(leases.len(), 1);
+    let delivery = &leases[0].delivery;
+    assert!(delivery.id.0 > 0);
+    assert_eq!(
+        (delivery.endpoint, delivery.event, delivery.order_id, &*delivery.message_key),
+        (endpoint, EventType::OrderCreated, Some(order), "m")
+    );
+    assert_eq!((delivery.created_at, delivery.failures, &delivery.attempts[..]), (NOW, 0, &[][..]));
+    assert_eq!(delivery.status, WebhookStatus::Pending { due_at: NOW });
+    assert_eq!((leases[0].client, &leases[0].url), (LIVE.client, &new_endpoint(LIVE).url));
+    assert_eq!(leases[0].secrets.current, new_endpoint(LIVE).secret);
+    assert_eq!((&leases[0].secrets.previous, leases[0].is_proven), (&None, false));
+}
+
+/// It has no order. A disabled or foreign endpoint gets none.
+pub async fn test_event_is_due_at_once(storage: &Storage) {
+    let endpoint = endpoint(storage).await;
+    let id = add(storage, endpoint, NOW).await;
+    let delivery = lease_webhooks(storage, NOW).await.remove(0).delivery;
+    let found =
+        (delivery.id, delivery.endpoint, delivery.event, delivery.order_id, delivery.created_at);
+    assert_eq!(found, (id, endpoint, EventType::Test, None, NOW));
+    let queue = &storage.webhook_queue;
+    disable(storage, endpoint, true).await;
+    for (owner, id) in [(OTHER, endpoint), (LIVE, EndpointId(i64::MAX)), (LIVE, endpoint)] {
+        assert_eq!(queue.add_test(owner, id, "k", NOW).await.unwrap(), None);
+    }
+    assert_eq!(page(storage, endpoint).await.len(), 1);
+}
+
+async fn disable(storage: &Storage, id: EndpointId, is_disabled: bool) {
+    let change = EndpointChange { is_enabled: Some(!is_disabled), ..EndpointChange::default() };
+    storage.webhooks.change(LIVE, id, &change, NOW).await.unwrap().unwrap();
+}
+
+/// A microsecond earlier it is not. The longest due comes first.
+pub async fn webhook_is_leased_when_due(storage: &Storage) {
+    let endpoint = endpoint(storage).await;
+    attempt_webhook(storage, endpoint, 200, NOW).await;
+    let (late, early) =
+        (add(storage, endpoint, NOW + MICROSECOND).await, add(storage, endpoint, NOW).await);
+    assert_eq!(lease_webhooks(storage, NOW - MICROSECOND).await, []);
+    assert_eq!(ids(&lease_webhooks(storage, NOW).await), [early]);
+    assert_eq!(ids(&lease_webhooks(storage, NOW + MICROSECOND).await), [late]);
+}
+
+/// With another token.
+pub async fn expired_lease_of_a_webhook_is_given_again(storage: &Storage) {
+    let endpoint = endpoint(storage).await;
+    add(storage, endpoint, NOW).await;
+    let first = lease_webhooks(storage, NOW).await.remove(0);
+    assert_eq!(lease_webhooks(storage, NOW + LEASE - MICROSECOND).await, []);
+    let second = lease_webhooks(storage, NOW + LEASE).await.remove(0);
+    assert_eq!(first.delivery, second.delivery);
+    assert_ne!(first.token, second.token);
+}
+
+/// Every delivery is leased by one.
+pub async fn concurrent_workers_never_share_a_webhook(storage: &Storage) {
+    let mut expected = Vec::new();
+    for endpoint in proven(storage, 6).await {
+        expected.extend(add_many(storage, endpoint, 10).await);
+    }
+    let workers = (0..4).map(|_| {
+        let queue = storage.webhook_queue.clone();
+        async move {
+            let slots = WebhookSlots { limit: 5, ..WEBHOOK_SLOTS };
+            let (mut mine, mut empty) = (Vec::new(), 0);
+            // A call finds nothing while another locks the first deliveries.
+            while empty < 20 {
+                let leases = queue.lease(NOW, LEASE, &slots).await.unwrap();
+                empty = if leases.is_empty() { empty + 1 } else { 0 };
+                mine.extend(ids(&leases));
+            }
+            mine
+        }
+    });
+    let mut leased = at_once(workers).await.concat();
+    leased.sort_unstable();
+    assert_eq!(leased, expected);
+}
+
+/// However many one has that are due longer.
+pub async fn each_endpoint_gets_one_before_any_gets_two(storage: &Storage) {
+    let endpoints = proven(storage, 3).await;
+    for (age, &endpoint) in [3, 2, 1].into_iter().zip(&endpoints) {
+        for _ in 0..5 {
+            add(storage, endpoint, NOW - Duration::hours(age)).await;
+        }
+    }
+    let leases = lease(storage, &WebhookSlots { limit: 4, ..WEBHOOK_SLOTS }).await;
+    let counts: Vec<_> = endpoints.iter().map(|&endpoint| count(&leases, endpoint)).collect();
+    assert_eq!(counts, [2, 1, 1]);
+}
+
+/// What is in progress counts.
+pub async fn endpoint_gets_no_more_than_its_slots(storage: &Storage) {
+    let endpoints = proven(storage, 2).await;
+    let (busy, idle) = (endpoints[0], endpoints[1]);
+    for endpoint in endpoints {
+        add_many(storage, endpoint, 8).await;
+    }
+    let slots = WebhookSlots { per_endpoint: 5, busy: vec![(busy, 2)], ..WEBHOOK_SLOTS };
+    let leases = lease(storage, &slots).await;
+    assert_eq!((count(&leases, busy), count(&leases, idle)), (2, 5));
+    let full = WebhookSlots { per_endpoint: 5, busy: vec![(busy, 0), (idle, 0)], ..WEBHOOK_SLOTS };
+    assert_eq!(lease(storage, &full).await, []);
+    assert_eq!(lease(storage, &WebhookSlots { limit: 0, ..WEBHOOK_SLOTS }).await, []);
+}
+
+/// One delivery each. Those that were never called come before those that failed.
+pub async fn unproven_endpoints_share_their_slots(storage: &Storage) {
+    let (mut unproven, proven) = (Vec::new(), proven(storage, 1).await[0]);
+    for number in 0..4 {
+        unproven.push(endpoint(storage).await);
+        if number < 2 {
+            attempt_webhook(storage, unproven[number], 500, NOW).await;
+        }
+    }
+    for endpoint in unproven.iter().copied().chain([proven]) {
+        add_many(storage, endpoint, 3).await;
+    }
+    let slots = WebhookSlots { unproven: 3, ..WEBHOOK_SLOTS };
+    let leases = lease(storage, &slots).await;
+    assert_eq!(count(&leases, proven), 3);
+    let counts: Vec<_> = unproven.iter().map(|&endpoint| count(&leases, endpoint)).collect();
+    assert_eq!(counts, [1, 0, 1, 1]);
+    // One with an attempt in progress gets no other.
+    let busy = unproven.iter().map(|&endpoint| (endpoint, 12)).collect();
+    assert_eq!(lease(storage, &WebhookSlots { busy, ..WEBHOOK_SLOTS }).await, []);
+}
+
+/// The deliveries of a disabled one wait.
+pub async fn disabled_and_removed_endpoints_get_nothing(storage: &Storage) {
+    let (disabled, removed) = (endpoint(storage).await, endpoint(storage).await);
+    let waiting = add(storage, disabled, NOW).await;
+    add(storage, removed, NOW).await;
+    disable(storage, disabled, true).await;
+    assert!(storage.webhooks.remove(LIVE, removed).await.unwrap());
+    assert_eq!(lease_webhooks(storage, NOW).await, []);
+    disable(storage, disabled, false).await;
+    assert_eq!(ids(&lease_webhooks(storage, NOW).await), [waiting]);
+}
+
+/// A delivery that ended stays, and is due no more.
+pub async fn outcome_of_a_webhook_is_stored(storage: &Storage) {
+    let endpoint = endpoint(storage).await;
+    attempt_webhook(storage, endpoint, 200, NOW).await;
+    let later = NOW + Duration::HOUR;
+    let error = String::from;
+    for (settlement, status, failures) in [
+        (Settlement::Done, WebhookStatus::Delivered, 0),
+        (Settlement::Fail { at: NOW, error: error("status 410") }, WebhookStatus::Failed, 1),
+        (
+            Settlement::RetryAt { due_at: later, error: error("status 500") },
+            WebhookStatus::Pending { due_at: later },
+            1,
+        ),
+        (
+            Settlement::Postpone { due_at: later, error: error("no database") },
+            WebhookStatus::Pending { due_at: later },
+            0,
+        ),
+    ] {
+        let id = add(storage, endpoint, NOW).await;
+        let lease = lease_webhooks(storage, NOW).await.remove(0);
+        assert_eq!(lease.delivery.id, id);
+        let mut attempted = webhook_attempted(&lease, settlement, EndpointEffect::None);
+        attempted.attempts = vec![
+            AttemptRecord { at: NOW, outcome: AttemptOutcome::Status(500) },
+            AttemptRecord { at: later, outcome: AttemptOutcome::Error("timed_out".to_owned()) },
+        ];
+        let settled = storage.webhook_queue.settle(&[attempted.clone()]).await.unwrap();
+        assert_eq!((settled.held, settled.disabled), (vec![id], vec![]));
+        let stored = page(storage, endpoint).await.remove(0);
+        assert_eq!((stored.id, stored.status, stored.failures), (id, status, failures));
+        assert_eq!(stored.attempts, attempted.attempts);
+        let again = storage.webhook_queue.settle(&[attempted]).await.unwrap();
+        assert_eq!(again.held, []);
+    }
+    assert_eq!(lease_webhooks(storage, later - MICROSECOND).await, []);
+    assert_eq!(lease_webhooks(storage, later).await.len(), 2);
+}
+
+/// Others of the call are settled. An endpoint that was removed has nothing to settle.
+pub async fn lost_lease_of_a_webhook_settles_nothing(storage: &Storage) {
+    let endpoint = endpoint(storage).await;
+    attempt_webhook(storage, endpoint, 200, NOW).await;
+    add_many(storage, endpoint, 2).await;
+    let leases = lease_webhooks(storage, NOW).await;
+    let mut attempted = leases
+        .iter()
+        .map(|lease| webhook_attempted(lease, Settlement::Done, EndpointEffect::None))
+        .collect::<Vec<_>>();
+    attempted[0].token += 1;
+    attempted[0].effect = EndpointEffect::Gone;
+    let settled = storage.webhook_queue.settle(&attempted).await.unwrap();
+    assert_eq!((settled.held, settled.disabled), (vec![attempted[1].id], vec![]));
+    assert_eq!(read(storage, endpoint).await.disabled, None);
+    assert_eq!(storage.webhook_queue.settle(&[]).await.unwrap().held, []);
+}
+
+/// Later ones do not.
+pub async fn first_failure_and_first_success_change_the_endpoint(storage: &Storage) {
+    let endpoint = endpoint(storage).await;
+    for (minute, status, failing_since, is_proven) in [
+        (0, 200, None, true),
+        (1, 500, Some(1), false),
+        (2, 500, Some(1), false),
+        (3, 200, None, true),
+        (4, 503, Some(4), false),
+    ] {
+        attempt_webhook(storage, endpoint, status, NOW + Duration::minutes(minute)).await;
+        let found = read(storage, endpoint).await;
+        let since = failing_since.map(|minute| NOW + Duration::minutes(minute));
+        assert_eq!(found.failing_since, since, "{minute}");
+        add(storage, endpoint, NOW).await;
+        let lease = lease_webhooks(storage, NOW).await.remove(0);
+        assert_eq!(lease.is_proven, is_proven, "{minute}");
+        settle_webhook(storage, &lease, Settlement::Done, EndpointEffect::None, NOW).await;
+    }
+}
+
+/// Once, also if others of the call succeeded.
+pub async fn receiver_that_is_gone_disables_its_endpoint(storage: &Storage) {
+    let endpoint = endpoint(storage).await;
+    attempt_webhook(storage, endpoint, 200, NOW).await;
+    add_many(storage, endpoint, 4).await;
+    let leases = lease_webhooks(storage, NOW).await;
+    let effects = [EndpointEffect::Gone, EndpointEffect::Gone, EndpointEffect::Succeeded];
+    let attempted: Vec<_> = leases
+        .iter()
+        .zip(effects)
+        .map(|(lease, effect)| webhook_attempted(lease, Settlement::Done, effect))
+        .collect();
+    let settled = storage.webhook_queue.settle(&attempted).await.unwrap();
+    assert_eq!((settled.held.len(), settled.disabled), (3, vec![endpoint]));
+    assert_eq!(read(storage, endpoint).await.disabled, Some((NOW, DisabledBy::Gone)));
+    let gone = webhook_attempted(&leases[3], Settlement::Done, EndpointEffect::Gone);
+    assert_eq!(storage.webhook_queue.settle(&[gone]).await.unwrap().disabled, []);
+}
+
+/// The client has changed it meanwhile.
+pub async fn attempt_at_another_url_does_not_change_the_endpoint(storage: &Storage) {
+    let endpoint = endpoint(storage).await;
+    for effect in [EndpointEffect::Gone, EndpointEffect::Failed, EndpointEffect::Succeeded] {
+        add(storage, endpoint, NOW).await;
+        let lease = lease_webhooks(storage, NOW).await.remove(0);
+        let mut attempted = webhook_attempted(&lease, Settlement::Done, effect);
+        "https://before.example".clone_into(&mut attempted.url);
+        let settled = storage.webhook_queue.settle(&[attempted]).await.unwrap();
+        assert_eq!((settled.held.len(), settled.disabled), (1, vec![]));
+        let found = read(storage, endpoint).await;
+        assert_eq!((found.disabled, found.failing_since), (None, None));
+    }
+    add(storage, endpoint, NOW).await;
+    assert!(!lease_webhooks(storage, NOW).await[0].is_proven);
+}
+
+/// In both directions, newest first.
+pub async fn pages_have_every_webhook_once(storage: &Storage) {
+    let (own, other) = (endpoint(storage).await, endpoint(storage).await);
+    let mut all = Vec::new();
+    for _ in 0..5 {
+        all.push(add(storage, own, NOW).await);
+        add(storage, other, NOW).await;
+    }
+    let (older, newer) = (Cursor::OlderThan, Cursor::NewerThan);
+    for (cursor, expected, has_older, has_newer) in [
+        (Cursor::Newest, vec![all[4], all[3]], true, false),
+        (older(all[3]), vec![all[2], all[1]], true, true),
+        (older(all[1]), vec![all[0]], false, true),
+        (newer(all[0]), vec![all[2], all[1]], true, true),
+        (newer(all[2]), vec![all[4], all[3]], true, false),
+        (newer(all[4]), vec![], true, false),
+    ] {
+        let query = DeliveryPageQuery { limit: 2, cursor };
+        let page = storage.webhook_queue.page(LIVE, own, &query).await.unwrap().unwrap();
+        let found: Vec<_> = page.items.iter().map(|delivery| delivery.id).collect();
+        assert_eq!((found, page.has_older, page.has_newer), (expected, has_older, has_newer));
+    }
+}
+
+/// A delivery of another endpoint is no cursor.
+pub async fn page_of_another_owner_or_cursor_is_none(storage: &Storage) {
+    let (own, other) = (endpoint(storage).await, endpoint(storage).await);
+    let (of_own, of_other) = (add(storage, own, NOW).await, add(storage, other, NOW).await);
+    for (owner, endpoint, cursor) in [
+        (OTHER, own, Cursor::Newest),
+        (OTHER, own, Cursor::OlderThan(of_own)),
+        (LIVE, EndpointId(i64::MAX), Cursor::Newest),
+        (LIVE, own, Cursor::OlderThan(of_other)),
+        (LIVE, own, Cursor::NewerThan(WebhookDeliveryId(i64::MAX))),
+    ] {
+        let query = DeliveryPageQuery { limit: 2, cursor };
+        let page = storage.webhook_queue.page(owner, endpoint, &query).await.unwrap();
+        assert_eq!(page, None, "{owner:?} {endpoint:?} {cursor:?}");
+    }
+}
+
+/// Whether it was delivered or failed. Its attempts and its event stay.
+pub async fn ended_webhook_is_replayed(storage: &Storage) {
+    let endpoint = endpoint(storage).await;
+    let later = NOW + Duration::HOUR;
+    let failed = Settlement::Fail { at: NOW, error: "status 400".to_owned() };
+    for settlement in [Settlement::Done, failed] {
+        let id = add(storage, endpoint, NOW).await;
+        let lease = lease_webhooks(storage, NOW).await.remove(0);
+        settle_webhook(storage, &lease, settlement, EndpointEffect::None, NOW).await;
+        let queue = &storage.webhook_queue;
+        assert!(!queue.replay(OTHER, endpoint, id, later).await.unwrap());
+        assert!(!queue.replay(LIVE, EndpointId(i64::MAX), id, later).await.unwrap());
+        let unknown = WebhookDeliveryId(i64::MAX);
+        assert!(!queue.replay(LIVE, endpoint, unknown, later).await.unwrap());
+        assert_eq!(lease_webhooks(storage, later).await, []);
+        assert!(queue.replay(LIVE, endpoint, id, later).await.unwrap());
+        let again = lease_webhooks(storage, later).await.remove(0);
+        assert_eq!((again.delivery.id, again.delivery.failures), (id, 0));
+        assert_eq!(again.delivery.message_key, lease.delivery.message_key);
+        assert_eq!(again.delivery.created_at, NOW);
+        assert_eq!(again.delivery.attempts.len(), 1);
+        // A replay leaves the lease of a worker alone.
+        assert!(queue.replay(LIVE, endpoint, id, later).await.unwrap());
+        assert_eq!(lease_webhooks(storage, later).await, []);
+        settle_webhook(storage, &again, Settlement::Done, EndpointEffect::None, NOW).await;
+    }
+}
+
+/// Those that wait stay as they are.
+pub async fn webhooks_of_a_time_are_replayed(storage: &Storage) {
+    let endpoint = endpoint(storage).await;
+    attempt_webhook(storage, endpoint, 200, NOW - Duration::DAY).await;
+    let mut all = Vec::new();
+    for hour in 0..6 {
+        let at = NOW + Duration::hours(hour);
+        all.push(add(storage, endpoint, at).await);
+        let lease = lease_webhooks(storage, at).await.remove(0);
+        let due_at = NOW + Duration::DAY * 2;
+        let retry = Settlement::RetryAt { due_at, error: "status 500".to_owned() };
+        let settlement = if hour == 3 { retry } else { Settlement::Done };
+        settle_webhook(storage, &lease, settlement, EndpointEffect::None, at).await;
+    }
+    let at = NOW + Duration::DAY;
+    let range = |before| ReplayBatch {
+        since: NOW + Duration::HOUR,
+        until: NOW + Duration::hours(5),
+        before,
+        limit: 2,
+    };
+    let queue = &storage.webhook_queue;
+    assert_eq!(queue.replay_batch(OTHER, endpoint, &range(None), at).await.unwrap(), None);
+    assert_eq!(lease_webhooks(storage, at).await, []);
+    let (mut before, mut calls) = (None, 0);
+    while calls == 0 || before.is_some() {
+        before = queue.replay_batch(LIVE, endpoint, &range(before), at).await.unwrap();
+        calls += 1;
+        assert!(calls <= 5);
+    }
+    let mut replayed = ids(&lease_webhooks(storage, at).await);
+    replayed.sort_unstable();
+    assert_eq!(replayed, [all[1], all[2], all[4]]);
+}
+
+/// By age.
+pub async fn webhooks_are_listed_and_retried(storage: &Storage) {
+    let endpoint = endpoint(storage).await;
+    let failed = add(storage, endpoint, NOW).await;
+    let lease = lease_webhooks(storage, NOW).await.remove(0);
+    let fail = Settlement::Fail { at: NOW, error: "status 400".to_owned() };
+    settle_webhook(storage, &lease, fail, EndpointEffect::None, NOW).await;
+    let pending = add_many(storage, endpoint, 3).await;
+    let list = async |failed, limit| -> Vec<_> {
+        let listed = storage.webhook_queue.list(failed, limit).await.unwrap();
+        listed.into_iter().map(|delivery| delivery.id).collect()
+    };
+    assert_eq!(list(true, 10).await, [failed]);
+    assert_eq!(list(false, 2).await, pending[..2]);
+    let queue = &storage.webhook_queue;
+    assert!(queue.retry(failed, NOW).await.unwrap());
+    assert!(!queue.retry(WebhookDeliveryId(i64::MAX), NOW).await.unwrap());
+    assert_eq!((list(true, 10).await.len(), list(false, 10).await.len()), (0, 4));
+}
+
+/// Those of disabled endpoints wait for their clients, so they are no work of the service.
+pub async fn stats_count_webhooks(storage: &Storage) {
+    let stats = || async { storage.webhook_queue.stats().await.unwrap() };
+    assert_eq!(stats().await, domain::ports::WebhookStats::default());
+    let (own, failing, disabled) =
+        (endpoint(storage).await, endpoint(storage).await, endpoint(storage).await);
+    attempt_webhook(storage, failing, 500, NOW).await;
+    for (id, age) in [(own, 1), (own, 2), (failing, 3), (disabled, 4)] {
+        add(storage, id, NOW - Duration::hours(age)).await;
+    }
+    disable(storage, disabled, true).await;
+    let counted = stats().await;
+    assert_eq!((counted.pending, counted.failed, counted.disabled_endpoints), (3, 1, 1));
+    assert_eq!(counted.oldest_untried_at, Some(NOW - Duration::hours(2)));
+}
+
+/// Whatever their state. At most the limit is looked at.
+pub async fn old_webhooks_are_forgotten(storage: &Storage) {
+    let endpoint = endpoint(storage).await;
+    let day = |number| NOW + Duration::days(number);
+    for number in 0..5 {
+        add(storage, endpoint, day(number)).await;
+    }
+    let queue = &storage.webhook_queue;
+    assert_eq!(queue.forget(day(0), 10).await.unwrap(), 0);
+    assert_eq!(queue.forget(day(3), 2).await.unwrap(), 2);
+    assert_eq!(queue.forget(day(3), 2).await.unwrap(), 1);
+    assert_eq!(queue.forget(day(3), 2).await.unwrap(), 0);
+    assert_eq!(page(storage, endpoint).await.len(), 2);
+}

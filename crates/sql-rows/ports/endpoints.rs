@@ -1,0 +1,147 @@
+//! Webhook endpoints.
+
+use async_trait::async_trait;
+use diesel::prelude::*;
+use domain::{
+    api_key::ClientId,
+    ports::{NewEndpoint, StoreError, WebhookRepo},
+    webhook::{DisabledBy, Endpoint, EndpointId, EndpointOwner, endpoint_request::EndpointChange},
+};
+use sql_rows::{
+    EndpointChangeRow, EndpointRow, NewEndpointRow, Utc, endpoint_of, endpoints_of, row_limit,
+    schema::webhook_endpoints, untold_endpoints,
+};
+use time::OffsetDateTime;
+
+use crate::dialect::{self, Connection, RunQueryDsl, Store};
+
+#[async_trait]
+impl WebhookRepo for Store {
+    async fn add(&self, new: &NewEndpoint, max: usize) -> Result<Option<EndpointId>, StoreError> {
+        let (row, owner) = (NewEndpointRow::from(new), new.owner);
+        let add = async move |connection: &mut Connection| {
+            dialect::lock_endpoints(connection, owner.client).await?;
+            let count: i64 = endpoints_of(owner).count().get_result(connection).await?;
+            if count >= row_limit(max) {
+                return Ok(None);
+            }
+            let added = diesel::insert_into(webhook_endpoints::table)
+                .values(row)
+                .returning(webhook_endpoints::id);
+            Ok(Some(EndpointId(added.get_result(connection).await?)))
+        };
+        self.transaction(add).await
+    }
+
+    async fn of_owner(&self, owner: EndpointOwner) -> Result<Vec<Endpoint>, StoreError> {
+        let own = endpoints_of(owner).order(webhook_endpoints::id);
+        self.select(own, EndpointRow::into_endpoint).await
+    }
+
+    async fn endpoint(
+        &self,
+        owner: EndpointOwner,
+        id: EndpointId,
+    ) -> Result<Option<Endpoint>, StoreError> {
+        Ok(self.select(endpoint_of(owner, id), EndpointRow::into_endpoint).await?.pop())
+    }
+
+    async fn change(
+        &self,
+        owner: EndpointOwner,
+        id: EndpointId,
+        change: &EndpointChange,
+        at: OffsetDateTime,
+    ) -> Result<Option<Endpoint>, StoreError> {
+        let change = change.clone();
+        let change = async move |connection: &mut Connection| {
+            dialect::lock(connection, "webhook_endpoints", &[id.0]).await?;
+            let own = endpoint_of(owner, id).select(EndpointRow::as_select());
+            let before = own.get_result(connection).await.optional()?;
+            let Some(before) = before else { return Ok(None) };
+            let row = EndpointChangeRow::new(&EndpointRow::into_endpoint(before)?, change, at);
+            let changed = diesel::update(webhook_endpoints::table.find(id.0))
+                .set(row)
+                .returning(EndpointRow::as_select());
+            Ok(Some(EndpointRow::into_endpoint(changed.get_result(connection).await?)?))
+        };
+        self.transaction(change).await
+    }
+
+    async fn remove(&self, owner: EndpointOwner, id: EndpointId) -> Result<bool, StoreError> {
+        Ok(self.execute(diesel::delete(endpoint_of(owner, id))).await? > 0)
+    }
+
+    async fn rotate_secret(
+        &self,
+        owner: EndpointOwner,
+        id: EndpointId,
+        secret: &[u8],
+        previous_until: OffsetDateTime,
+    ) -> Result<bool, StoreError> {
+        let rotate = diesel::update(endpoint_of(owner, id)).set((
+            webhook_endpoints::previous_secret.eq(webhook_endpoints::secret.nullable()),
+            webhook_endpoints::previous_until.eq(Utc(previous_until)),
+            webhook_endpoints::secret.eq(secret.to_vec()),
+        ));
+        Ok(self.execute(rotate).await? > 0)
+    }
+
+    async fn of_clients(&self, clients: &[ClientId]) -> Result<Vec<Endpoint>, StoreError> {
+        let clients: Vec<i64> = clients.iter().map(|client| client.0).collect();
+        let theirs = webhook_endpoints::table.filter(webhook_endpoints::client_id.eq_any(clients));
+        self.select(theirs, EndpointRow::into_endpoint).await
+    }
+
+    async fn untold(&self, failed_before: OffsetDateTime) -> Result<Vec<Endpoint>, StoreError> {
+        self.select(untold_endpoints(failed_before), EndpointRow::into_endpoint).await
+    }
+
+    async fn told(
+        &self,
+        id: EndpointId,
+        is_disabled: bool,
+        at: OffsetDateTime,
+    ) -> Result<(), StoreError> {
+        let row = diesel::update(webhook_endpoints::table.find(id.0));
+        if is_disabled {
+            self.execute(row.set(webhook_endpoints::told_at.eq(Utc(at)))).await.map(drop)
+        } else {
+            self.execute(row.set(webhook_endpoints::warned_at.eq(Utc(at)))).await.map(drop)
+        }
+    }
+
+    async fn disable_failing(
+        &self,
+        failed_before: OffsetDateTime,
+        told_before: OffsetDateTime,
+        at: OffsetDateTime,
+    ) -> Result<Vec<EndpointId>, StoreError> {
+        let disable = async move |connection: &mut Connection| {
+            let failing = || {
+                webhook_endpoints::table
+                    .filter(webhook_endpoints::disabled_at.is_null())
+                    .filter(webhook_endpoints::failed_at.le(Utc(failed_before)))
+                    .filter(webhook_endpoints::warned_at.le(Utc(told_before)))
+            };
+            let ids: Vec<i64> =
+                failing().select(webhook_endpoints::id).get_results(connection).await?;
+            dialect::lock(connection, "webhook_endpoints", &ids).await?;
+            // An endpoint may have been changed before it was locked.
+            let disable = diesel::update(failing().filter(webhook_endpoints::id.eq_any(ids)))
+                .set((
+                    webhook_endpoints::disabled_at.eq(Utc(at)),
+                    webhook_endpoints::disabled_by.eq(DisabledBy::Failures.as_str()),
+                ))
+                .returning(webhook_endpoints::id);
+            let ids = disable.get_results(connection).await?;
+            Ok(ids.into_iter().map(EndpointId).collect())
+        };
+        self.transaction(disable).await
+    }
+
+    async fn all(&self) -> Result<Vec<Endpoint>, StoreError> {
+        let all = webhook_endpoints::table.order(webhook_endpoints::id);
+        self.select(all, EndpointRow::into_endpoint).await
+    }
+}

@@ -1,0 +1,69 @@
+//! Erases orders.
+
+use diesel::{dsl::sql, prelude::*};
+use domain::{document::ObjectKey, order::OrderId};
+use sql_rows::{
+    Utc,
+    schema::{deliveries, documents, events, orders, uploads},
+};
+
+use crate::{
+    dialect::{self, Connection, RunQueryDsl},
+    failure::Failure,
+};
+
+/// Erases an order in a transaction. Locks rows in the order in which other calls lock them: the
+/// order, uploads by key, the event, deliveries by identifier. A worker that dispatches the event
+/// meanwhile has added its deliveries when the event is gone. Mails that a worker attempts stay.
+pub(crate) async fn erase(
+    connection: &mut Connection,
+    id: OrderId,
+    at: Utc,
+) -> Result<Option<Vec<ObjectKey>>, Failure> {
+    dialect::lock(connection, "orders", &[id.0]).await?;
+    let kept = orders::table.find(id.0).filter(orders::erased_at.is_null());
+    let erased = diesel::update(kept).set((
+        orders::details.eq(sql("'{}'")),
+        orders::file_number.eq(""),
+        orders::holds_file_number.eq(false),
+        orders::starts_at.eq(None::<Utc>),
+        orders::ends_at.eq(None::<Utc>),
+        orders::erased_at.eq(at),
+    ));
+    if erased.execute(connection).await? == 0 {
+        return Ok(None);
+    }
+    let removed = diesel::delete(documents::table.filter(documents::order_id.eq(id.0)))
+        .returning((documents::position, documents::key));
+    let mut removed: Vec<(i32, String)> = removed.get_results(connection).await?;
+    removed.sort();
+    let condemned = |key: &String| {
+        (uploads::key.eq(key.clone()), uploads::recorded_at.eq(at), uploads::condemned.eq(true))
+    };
+    let condemned: Vec<_> = removed.iter().map(|(_, key)| condemned(key)).collect();
+    diesel::insert_into(uploads::table).values(condemned).execute(connection).await?;
+    let events = events::table.filter(events::order_id.eq(id.0));
+    diesel::delete(events).execute(connection).await?;
+    let mails = deliveries::table.filter(deliveries::order_id.eq(id.0));
+    let mails: Vec<i64> = mails.select(deliveries::id).get_results(connection).await?;
+    remove(connection, &mails, at).await?;
+    Ok(Some(removed.into_iter().map(|(_, key)| ObjectKey::from_stored(key)).collect()))
+}
+
+/// Removes the mails of erased orders, but for those that a worker attempts. Returns their number.
+pub(crate) async fn remove_mails(connection: &mut Connection, at: Utc) -> Result<usize, Failure> {
+    let of_erased = deliveries::table
+        .inner_join(orders::table.on(orders::id.eq(deliveries::order_id)))
+        .filter(orders::erased_at.is_not_null())
+        .select(deliveries::id);
+    let mails: Vec<i64> = of_erased.get_results(connection).await?;
+    Ok(mails.len() - remove(connection, &mails, at).await?)
+}
+
+/// Removes those of the mails that no worker attempts.
+async fn remove(connection: &mut Connection, mails: &[i64], at: Utc) -> Result<usize, Failure> {
+    dialect::lock(connection, "deliveries", mails).await?;
+    let is_free = deliveries::leased_until.is_null().or(deliveries::leased_until.le(at));
+    let mails = deliveries::table.filter(deliveries::id.eq_any(mails.to_vec())).filter(is_free);
+    Ok(diesel::delete(mails).execute(connection).await?)
+}

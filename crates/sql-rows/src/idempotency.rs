@@ -1,0 +1,146 @@
+//! Rows of idempotency keys.
+
+use diesel::{dsl::auto_type, prelude::*};
+use domain::{
+    api_key::ClientId,
+    idempotency::{
+        AddedRange, Answered, Claim, Fingerprint, IdempotencyKey, IdempotentRequest, KeyUse,
+    },
+    order::OrderId,
+};
+
+use crate::{Unreadable, Utc, digest, schema::idempotency_keys};
+
+/// An idempotency key, claimed or answered.
+#[derive(AsChangeset, Insertable)]
+// Binds `NULL` for absent values, so the statement text is constant and stays prepared.
+#[diesel(table_name = idempotency_keys, primary_key(client_id, is_test, digest))]
+#[diesel(treat_none_as_default_value = false, treat_none_as_null = true)]
+pub struct KeyRow {
+    client_id: i64,
+    is_test: bool,
+    digest: Vec<u8>,
+    token: Vec<u8>,
+    fingerprint: Option<Vec<u8>>,
+    order_id: Option<i64>,
+    taken_at: Utc,
+    kept_until: Utc,
+    first_document: Option<i32>,
+    documents: Option<i32>,
+}
+
+impl KeyRow {
+    /// Returns the row of a claim.
+    pub fn claimed(Claim { key, token }: &Claim, taken_at: Utc, kept_until: Utc) -> Self {
+        Self {
+            client_id: key.client.0,
+            is_test: key.is_test,
+            digest: key.digest.to_vec(),
+            token: token.0.to_vec(),
+            fingerprint: None,
+            order_id: None,
+            taken_at,
+            kept_until,
+            first_document: None,
+            documents: None,
+        }
+    }
+
+    /// Returns the row of a request that created an order, or added documents to it.
+    pub fn answered(
+        IdempotentRequest { attempt, kept_until }: &IdempotentRequest,
+        order_id: i64,
+        at: Utc,
+        added: Option<AddedRange>,
+    ) -> Self {
+        // An order has few documents.
+        let number = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
+        Self {
+            fingerprint: Some(attempt.fingerprint.0.to_vec()),
+            order_id: Some(order_id),
+            first_document: added.map(|added| number(added.first_position)),
+            documents: added.map(|added| number(added.count)),
+            ..Self::claimed(&attempt.claim, at, Utc(*kept_until))
+        }
+    }
+}
+
+/// Selects the key of a claim if it is in use at an instant: a request was answered under it, or a
+/// request is in progress under another claim. In PostgreSQL, the function
+/// `idempotency_key_in_use` repeats this rule for the trigger that protects the rows.
+#[auto_type(no_type_alias)]
+pub fn key_in_use(claim: &Claim, now: Utc) -> _ {
+    let key: (i64, bool, Vec<u8>) =
+        (claim.key.client.0, claim.key.is_test, claim.key.digest.to_vec());
+    let token: Vec<u8> = claim.token.0.to_vec();
+    let other_request =
+        idempotency_keys::order_id.is_not_null().or(idempotency_keys::token.ne(token));
+    idempotency_keys::table
+        .find(key)
+        .filter(idempotency_keys::kept_until.gt(now))
+        .filter(other_request)
+}
+
+/// What an idempotency key is in use for.
+#[derive(Queryable, QueryableByName, Selectable)]
+#[diesel(table_name = idempotency_keys)]
+pub struct KeyUseRow {
+    client_id: i64,
+    fingerprint: Option<Vec<u8>>,
+    order_id: Option<i64>,
+    kept_until: Utc,
+    first_document: Option<i32>,
+    documents: Option<i32>,
+}
+
+impl KeyUseRow {
+    /// Returns the use.
+    pub fn into_use(self) -> Result<KeyUse, Unreadable> {
+        let unreadable = |column| of_client(self.client_id, column);
+        let (Some(order_id), Some(fingerprint)) = (self.order_id, self.fingerprint) else {
+            return Ok(KeyUse::InProgress { until: self.kept_until.0 });
+        };
+        let fingerprint = Fingerprint(digest(fingerprint, || unreadable("fingerprint"))?);
+        let number = |number: i32| u32::try_from(number).map_err(|_| unreadable("documents"));
+        let range = |(first, count)| {
+            Ok(AddedRange { first_position: number(first)?, count: number(count)? })
+        };
+        let added = self.first_document.zip(self.documents).map(range).transpose()?;
+        Ok(KeyUse::Answered(Answered { fingerprint, order_id: OrderId(order_id), added }))
+    }
+}
+
+/// An idempotency key that the walk has read.
+#[derive(Clone, Queryable, QueryableByName, Selectable)]
+#[diesel(table_name = idempotency_keys)]
+pub struct WalkedKeyRow {
+    /// The client.
+    pub client_id: i64,
+    /// Whether the key belongs to test keys.
+    pub is_test: bool,
+    /// The digest of the key.
+    pub digest: Vec<u8>,
+}
+
+impl WalkedKeyRow {
+    /// Returns the row before which the walk begins.
+    pub fn before(after: Option<IdempotencyKey>) -> Self {
+        let (client_id, is_test, digest) = after.map_or((i64::MIN, false, Vec::new()), |key| {
+            (key.client.0, key.is_test, key.digest.to_vec())
+        });
+        Self { client_id, is_test, digest }
+    }
+
+    /// Returns the key.
+    pub fn into_key(self) -> Result<IdempotencyKey, Unreadable> {
+        Ok(IdempotencyKey {
+            client: ClientId(self.client_id),
+            is_test: self.is_test,
+            digest: digest(self.digest, || of_client(self.client_id, "digest"))?,
+        })
+    }
+}
+
+fn of_client(client: i64, column: &str) -> Unreadable {
+    Unreadable::new("idempotency_keys", &format!("of client {client}"), &column)
+}

@@ -1,0 +1,348 @@
+-- Instants are microseconds since 1970-01-01T00:00:00Z, in columns named `at`, `…_at` and
+-- `…_until`. The constraints keep what must hold between processes. They do not repeat what the
+-- domain's types reject.
+
+-- One order, one record: columns for what is searched, joined, ordered or changed by other systems,
+-- and one JSON object with the rest. crates/domain/src/order/record.rs defines its members.
+CREATE TABLE orders (
+    -- Serves: one order (WHERE id = ?). Orders are never deleted, so identifiers are not reused.
+    id INTEGER PRIMARY KEY,
+    client_id INTEGER NOT NULL,
+    api_key_id INTEGER NOT NULL,
+    signing_service_id INTEGER NOT NULL,
+    -- Other systems assign notaries and move orders on.
+    notary_id INTEGER,
+    starts_at INTEGER,
+    ends_at INTEGER,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    is_test INTEGER NOT NULL,
+    -- The latest order with a file number holds it; see orders_file_number.
+    holds_file_number INTEGER NOT NULL,
+    file_number TEXT NOT NULL,
+    status TEXT NOT NULL CHECK (length(status) BETWEEN 1 AND 50),
+    details TEXT NOT NULL CHECK (json_valid(details)),
+    -- An operator has erased the order: `details` is {}, `file_number` is empty and not held,
+    -- `starts_at` and `ends_at` are NULL, and there are no documents and no deliveries.
+    erased_at INTEGER
+) STRICT;
+
+-- The claim of a file number: of any number of concurrent orders, one holds it. Test orders do not
+-- take the file numbers of real orders.
+-- Serves: the order that holds a file number (WHERE file_number = ? AND is_test = ? AND
+-- holds_file_number).
+CREATE UNIQUE INDEX orders_file_number ON orders (file_number, is_test) WHERE holds_file_number;
+
+-- The indexes below leave out erased orders, which are in no list.
+-- Serves: pages of a client (WHERE client_id = ? AND erased_at IS NULL AND id < ? ORDER BY id).
+CREATE INDEX orders_client ON orders (client_id, id) WHERE erased_at IS NULL;
+
+-- Serves: the smallest and largest identifier between two instants (SELECT min(+id), max(+id) WHERE
+-- client_id = ? AND erased_at IS NULL AND created_at >= ? AND created_at < ?), and the oldest orders
+-- of a client (ORDER BY created_at, id LIMIT ?).
+CREATE INDEX orders_client_created ON orders (client_id, created_at, id) WHERE erased_at IS NULL;
+
+-- Serves: pages of a client with a file number (WHERE file_number = ? AND client_id = ? AND
+-- erased_at IS NULL AND id < ? ORDER BY id), and the orders of any client with a file number (WHERE
+-- file_number = ? AND erased_at IS NULL).
+CREATE INDEX orders_client_file_number ON orders (file_number, client_id, id)
+    WHERE erased_at IS NULL;
+
+CREATE TABLE documents (
+    order_id INTEGER NOT NULL REFERENCES orders (id),
+    position INTEGER NOT NULL,
+    key TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    name_as_sent TEXT NOT NULL,
+    media_type TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    sha256 BLOB NOT NULL,
+    -- NULL: the document came with its order.
+    added_at INTEGER,
+    -- Serves: documents of one order, in their order.
+    PRIMARY KEY (order_id, position)
+) STRICT, WITHOUT ROWID;
+
+-- Objects that no order has adopted yet. The table holds only uploads in progress, so the sweeper
+-- may read all of it.
+CREATE TABLE uploads (
+    key TEXT PRIMARY KEY,
+    recorded_at INTEGER NOT NULL,
+    condemned INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+
+-- The outbox: the transaction that creates an order adds one event, whoever learns of it. A worker
+-- turns events into deliveries.
+CREATE TABLE events (
+    -- AUTOINCREMENT: a dispatched event leaves the table, and a worker that has read it must never
+    -- dispatch another in its place.
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    order_id INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    -- An order that could not be read is read again then.
+    retry_at INTEGER,
+    -- A version of the program leaves types that it does not know to newer versions.
+    type TEXT NOT NULL
+) STRICT;
+
+-- Mails to deliver. Orders have no foreign key here: nothing but erasure removes their rows.
+CREATE TABLE deliveries (
+    -- AUTOINCREMENT: a finished delivery leaves the table, and its lease must never fit another.
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    order_id INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    due_at INTEGER NOT NULL,
+    leased_until INTEGER,
+    -- Counts the leases, so that each has a token of its own.
+    lease_token INTEGER NOT NULL DEFAULT 0,
+    failed_at INTEGER,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    message_key TEXT NOT NULL,
+    recipient TEXT NOT NULL,
+    last_error TEXT
+) STRICT;
+
+-- Serves: lease what has been due longest (WHERE failed_at IS NULL AND due_at <= ? ORDER BY
+-- due_at, id LIMIT ?).
+CREATE INDEX deliveries_due ON deliveries (due_at, id) WHERE failed_at IS NULL;
+
+-- The mails to each recipient in an hour, counted when a worker first leases them.
+CREATE TABLE recipient_mails (
+    -- The beginning of the hour, in microseconds like every instant.
+    hour INTEGER NOT NULL,
+    -- The SHA-256 of the address in lower case, so that an erased order leaves no address.
+    recipient BLOB NOT NULL,
+    mails INTEGER NOT NULL,
+    -- Serves: count (WHERE hour = ? AND recipient = ?), and remove past hours (WHERE hour < ? LIMIT
+    -- ?).
+    PRIMARY KEY (hour, recipient)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE api_keys (
+    -- AUTOINCREMENT: an identifier names one client for ever.
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    -- The first key of the client, which identifies the client; NULL for that key itself.
+    client_id INTEGER REFERENCES api_keys (id),
+    name TEXT NOT NULL,
+    -- UNIQUE serves: the key that a client presents (WHERE lookup = ?).
+    lookup TEXT NOT NULL UNIQUE,
+    hash BLOB NOT NULL,
+    signing_service_id INTEGER,
+    issued_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    revoked_at INTEGER,
+    last_used_at INTEGER,
+    is_test INTEGER NOT NULL,
+    rate_per_second INTEGER,
+    rate_burst INTEGER,
+    documents_rate_per_second INTEGER,
+    documents_rate_burst INTEGER,
+    -- Names separated by spaces.
+    scopes TEXT NOT NULL,
+    -- The address that is told of an endpoint that fails.
+    contact TEXT
+) STRICT;
+
+-- The history of keys. No row ever leaves it.
+CREATE TABLE key_events (
+    id INTEGER PRIMARY KEY,
+    api_key_id INTEGER NOT NULL REFERENCES api_keys (id),
+    change TEXT NOT NULL,
+    successor_id INTEGER REFERENCES api_keys (id),
+    at INTEGER NOT NULL,
+    by TEXT NOT NULL
+) STRICT;
+
+-- Idempotency keys in use: claimed by a request in progress (no order), or of a request that was
+-- answered.
+CREATE TABLE idempotency_keys (
+    client_id INTEGER NOT NULL,
+    -- Test keys and live keys of a client do not share idempotency keys.
+    is_test INTEGER NOT NULL,
+    digest BLOB NOT NULL,
+    token BLOB NOT NULL,
+    fingerprint BLOB,
+    order_id INTEGER,
+    taken_at INTEGER NOT NULL,
+    kept_until INTEGER NOT NULL,
+    -- What the request added to its order: the position of its first document, and their number.
+    -- NULL for a request that created the order.
+    first_document INTEGER,
+    documents INTEGER,
+    -- Serves: claim, release, the check before an order is created (WHERE client_id = ? AND is_test =
+    -- ? AND digest = ?), and the walk that forgets keys that are free again (WHERE (client_id,
+    -- is_test, digest) > (?, ?, ?) ORDER BY client_id, is_test, digest LIMIT ?). An index by time would
+    -- serve the walk better, but every order would pay for it.
+    PRIMARY KEY (client_id, is_test, digest)
+) STRICT, WITHOUT ROWID;
+
+-- Webhooks: the endpoints of clients, and what is sent to them.
+CREATE TABLE webhook_endpoints (
+    -- AUTOINCREMENT: a removed endpoint leaves deliveries, which no other endpoint must get.
+    -- Serves: one endpoint (WHERE id = ?).
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    client_id INTEGER NOT NULL,
+    -- Test keys manage these, and test orders are sent to them.
+    is_test INTEGER NOT NULL,
+    url TEXT NOT NULL,
+    -- Names separated by spaces.
+    events TEXT NOT NULL,
+    description TEXT,
+    -- Encrypted with the key of --secrets-key. The previous one still signs until its end.
+    secret BLOB NOT NULL,
+    previous_secret BLOB,
+    previous_until INTEGER,
+    created_at INTEGER NOT NULL,
+    -- The first success since the last failure, or the first failure since the last success. Both
+    -- are NULL before the first attempt.
+    succeeded_at INTEGER,
+    failed_at INTEGER,
+    -- When the contact of the client was warned that it will be disabled.
+    warned_at INTEGER,
+    -- A disabled endpoint gets nothing. Its deliveries wait.
+    disabled_at INTEGER,
+    disabled_by TEXT,
+    -- When the contact of the client was told that the service has disabled it.
+    told_at INTEGER,
+    -- No delivery of the endpoint is due, and no lease of one ends, before this instant. NULL: none
+    -- waits.
+    due_at INTEGER
+) STRICT;
+
+-- Serves: the endpoints of an owner (WHERE client_id = ? AND is_test = ? ORDER BY id), and of the
+-- clients of events (WHERE client_id IN (…)).
+CREATE INDEX webhook_endpoints_client ON webhook_endpoints (client_id, is_test, id);
+
+-- Each serves: the longest due endpoints whose last attempt succeeded, that were not tried, and that
+-- fail (WHERE disabled_at IS NULL AND due_at <= ? ORDER BY due_at, id LIMIT ?).
+CREATE INDEX webhook_endpoints_proven ON webhook_endpoints (due_at, id)
+    WHERE disabled_at IS NULL AND succeeded_at IS NOT NULL;
+CREATE INDEX webhook_endpoints_untried ON webhook_endpoints (due_at, id)
+    WHERE disabled_at IS NULL AND succeeded_at IS NULL AND failed_at IS NULL;
+CREATE INDEX webhook_endpoints_failing ON webhook_endpoints (due_at, id)
+    WHERE disabled_at IS NULL AND failed_at IS NOT NULL;
+
+-- Deliveries stay for 30 days, so that clients see them and can replay them. They have no data of
+-- the order. Endpoint and order have no foreign keys:
+-- a removed endpoint leaves its deliveries.
+CREATE TABLE webhook_deliveries (
+    -- Serves: settle, replay and retry (WHERE id = ?), and lease (WHERE id IN (…)).
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    endpoint_id INTEGER NOT NULL,
+    order_id INTEGER,
+    created_at INTEGER NOT NULL,
+    due_at INTEGER NOT NULL,
+    leased_until INTEGER,
+    -- Counts the leases, so that each has a token of its own.
+    lease_token INTEGER NOT NULL DEFAULT 0,
+    delivered_at INTEGER,
+    failed_at INTEGER,
+    -- Failed attempts since the event or the last replay.
+    failures INTEGER NOT NULL DEFAULT 0,
+    event TEXT NOT NULL,
+    message_key TEXT NOT NULL,
+    -- A JSON array: [[microseconds since 1970, status or error], …].
+    attempts TEXT NOT NULL DEFAULT '[]'
+) STRICT;
+
+-- Serves: the longest due of an endpoint (WHERE delivered_at IS NULL AND failed_at IS NULL AND
+-- endpoint_id = ? AND due_at <= ? ORDER BY due_at, id LIMIT ?).
+CREATE INDEX webhook_deliveries_due ON webhook_deliveries (endpoint_id, due_at, id)
+    WHERE delivered_at IS NULL AND failed_at IS NULL;
+
+-- Serves: pages of an endpoint (WHERE endpoint_id = ? AND id < ? ORDER BY id LIMIT ?).
+CREATE INDEX webhook_deliveries_endpoint ON webhook_deliveries (endpoint_id, id);
+
+-- Serves: the number and the list of those that failed for good (WHERE failed_at IS NOT NULL ORDER
+-- BY id LIMIT ?).
+CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (id) WHERE failed_at IS NOT NULL;
+
+-- Serves: replay (WHERE endpoint_id = ? AND created_at >= ? AND created_at < ? ORDER BY created_at,
+-- id LIMIT ?).
+CREATE INDEX webhook_deliveries_endpoint_created
+    ON webhook_deliveries (endpoint_id, created_at, id);
+
+-- Serves: the removal of old ones (WHERE created_at < ? ORDER BY created_at, id LIMIT ?). The
+-- index ends with `id` by itself.
+CREATE INDEX webhook_deliveries_created ON webhook_deliveries (created_at);
+
+-- Every field of an order as a typed column, for users of SQL. Those of an erased order are NULL.
+CREATE VIEW order_details AS
+SELECT
+    id AS order_id, client_id, api_key_id, signing_service_id,
+    nullif(file_number, '') AS file_number, status AS order_status, notary_id, is_test,
+    CAST(details ->> '$.email' AS TEXT) AS order_contact_email,
+    CAST(details ->> '$.company' AS INTEGER) AS client_company_id,
+    CAST(details ->> '$.observer' AS TEXT) AS observer_email,
+    CAST(details ->> '$.in_house.name' AS TEXT) AS in_house_contact_name,
+    CAST(details ->> '$.in_house.phone' AS TEXT) AS in_house_contact_phone,
+    CAST(details ->> '$.in_house.email' AS TEXT) AS in_house_contact_email,
+    CAST(details ->> '$.in_house2.name' AS TEXT) AS in_house_contact2_name,
+    CAST(details ->> '$.in_house2.phone' AS TEXT) AS in_house_contact2_phone,
+    CAST(details ->> '$.in_house2.email' AS TEXT) AS in_house_contact2_email,
+    CAST(details ->> '$.date' AS TEXT) AS signing_date,
+    CAST(details ->> '$.zone' AS TEXT) AS time_zone_id,
+    CASE WHEN details ->> '$.at' IS NOT NULL THEN 'at'
+        WHEN details ->> '$.from' IS NOT NULL THEN 'between'
+        WHEN erased_at IS NULL THEN 'anytime' END AS signing_time_type,
+    CAST(coalesce(details ->> '$.at', details ->> '$.from') AS TEXT) AS start_time,
+    datetime(starts_at / 1000000, 'unixepoch') AS starts_at,
+    CAST(details ->> '$.to' AS TEXT) AS end_time,
+    datetime(ends_at / 1000000, 'unixepoch') AS ends_at,
+    CAST(details ->> '$.property.address' AS TEXT) AS property_address,
+    CAST(details ->> '$.property.city' AS TEXT) AS property_city,
+    CAST(details ->> '$.property.state' AS TEXT) AS property_state,
+    CAST(details ->> '$.property.zip' AS TEXT) AS property_zipcode,
+    coalesce(details ->> '$.same', CASE WHEN erased_at IS NULL THEN 1 END)
+        AS is_property_address_same,
+    CAST(CASE WHEN details ->> '$.location' IS NOT NULL
+        THEN details ->> '$.location.address' ELSE details ->> '$.property.address' END AS TEXT)
+        AS signing_address,
+    CAST(CASE WHEN details ->> '$.location' IS NOT NULL
+        THEN details ->> '$.location.city' ELSE details ->> '$.property.city' END AS TEXT)
+        AS signing_city,
+    CAST(CASE WHEN details ->> '$.location' IS NOT NULL
+        THEN details ->> '$.location.state' ELSE details ->> '$.property.state' END AS TEXT)
+        AS signing_state,
+    CAST(CASE WHEN details ->> '$.location' IS NOT NULL
+        THEN details ->> '$.location.zip' ELSE details ->> '$.property.zip' END AS TEXT)
+        AS signing_zipcode,
+    CAST(details ->> '$.type' AS TEXT) AS signing_type,
+    CAST(details ->> '$.signer.name' AS TEXT) AS signer_name,
+    CAST(details ->> '$.signer.phone' AS TEXT) AS signer_phone,
+    CAST(details ->> '$.signer.email' AS TEXT) AS signer_email,
+    CAST(details ->> '$.signer.spouse' AS TEXT) AS spouse_name,
+    CAST(details ->> '$.co_signer.name' AS TEXT) AS co_signer_name,
+    CAST(details ->> '$.co_signer.spouse' AS TEXT) AS co_signer_spouse_name,
+    CAST(details ->> '$.co_signer.phone' AS TEXT) AS co_signer_phone,
+    CAST(details ->> '$.co_signer.email' AS TEXT) AS co_signer_email,
+    CAST(coalesce(details ->> '$.lang', CASE WHEN erased_at IS NULL THEN 'en' END) AS TEXT)
+        AS language,
+    CAST(details ->> '$.esigning_platform' AS TEXT) AS esigning_platform,
+    coalesce(details ->> '$.scanbacks', CASE WHEN erased_at IS NULL THEN 0 END)
+        AS scanbacks_required,
+    coalesce(details ->> '$.ron', CASE WHEN erased_at IS NULL THEN 0 END)
+        AS ron_signing,
+    CAST(details ->> '$.document_delivery' AS TEXT) AS document_delivery,
+    CAST(details ->> '$.lender' AS TEXT) AS lender,
+    CAST(details ->> '$.special_instructions' AS TEXT) AS special_instructions,
+    CAST(details ->> '$.loan_officer.name' AS TEXT) AS loan_officer_name,
+    CAST(details ->> '$.loan_officer.phone' AS TEXT) AS loan_officer_phone,
+    CAST(details ->> '$.loan_officer.email' AS TEXT) AS loan_officer_email,
+    CAST(details ->> '$.invoice.to.company' AS TEXT) AS invoice_company_name,
+    CAST(details ->> '$.invoice.to.address' AS TEXT) AS invoice_address,
+    CAST(details ->> '$.invoice.to.city' AS TEXT) AS invoice_city,
+    CAST(details ->> '$.invoice.to.state' AS TEXT) AS invoice_state,
+    CAST(details ->> '$.invoice.to.zip' AS TEXT) AS invoice_zipcode,
+    CAST(details ->> '$.invoice.name' AS TEXT) AS invoice_name,
+    CAST(details ->> '$.invoice.phone' AS TEXT) AS invoice_phone,
+    CAST(details ->> '$.invoice.email' AS TEXT) AS invoice_email,
+    (details ->> '$.invoice.fee_cents') / 100.0 AS invoice_fee,
+    (details ->> '$.invoice.notary_pay_cents') / 100.0 AS notary_pay,
+    CAST(details ->> '$.user' AS INTEGER) AS requested_by_user_id,
+    CAST(details ->> '$.role' AS TEXT) AS requested_by_user_role,
+    CAST(details ->> '$.user_service' AS INTEGER) AS requested_by_signing_service_id,
+    datetime(created_at / 1000000, 'unixepoch') AS created_at,
+    datetime(updated_at / 1000000, 'unixepoch') AS updated_at,
+    datetime(erased_at / 1000000, 'unixepoch') AS erased_at
+FROM orders;
