@@ -18,9 +18,8 @@ pub fn expected(golden: &str) -> BTreeMap<String, Value> {
     add_fields(&golden["request"]["requestedBy"], "requested_by_", &mut columns);
     let location = ["address", "city", "state", "zipcode"];
     for field in location {
-        let (property, signing) = (format!("property_{field}"), format!("signing_{field}"));
-        let of_property = columns[&property].clone();
-        columns.entry(signing).or_insert(of_property);
+        let of_property = columns[&format!("property_{field}")].clone();
+        columns.entry(format!("signing_{field}")).or_insert(of_property);
     }
     for state in ["property_state", "signing_state"] {
         let upper = columns[state].as_str().unwrap().to_uppercase();
@@ -91,12 +90,8 @@ pub fn members(golden: &str) -> Vec<String> {
 }
 
 fn add_members(value: &Value, pointer: &str, found: &mut Vec<String>) {
-    match value.as_object() {
-        Some(members) => {
-            for (name, value) in members {
-                add_members(value, &format!("{pointer}/{name}"), found);
-            }
-        }
-        None => found.push(pointer.to_owned()),
+    let Some(members) = value.as_object() else { return found.push(pointer.to_owned()) };
+    for (name, value) in members {
+        add_members(value, &format!("{pointer}/{name}"), found);
     }
 }

@@ -10,12 +10,14 @@ use domain::{
     delivery::NewDelivery,
     document::{ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
-    idempotency::{Attempt, Claim, ClaimToken, Fingerprint, IdempotencyKey, IdempotentRequest},
+    idempotency::{
+        Attempt, Claim, ClaimToken, Fingerprint, IdempotencyKey, IdempotentRequest, KeyUse,
+    },
     order::{EmailAddress, FileNumber, OrderId, OrderStatus, SigningServiceId, StoredOrder},
     ports::{
         ApiKeyRepo, Attempted, DeliveryQueue, Dispatch, EventId, IdempotencyLedger, Lease,
         NewOrder, OrderAdmin, OrderReader, OrderRepo, Outbox, QueueStats, Settlement, StoreError,
-        UploadLedger, WebhookQueue, WebhookRepo,
+        UploadLedger, WebhookQueue, WebhookRepo, WriteError,
     },
 };
 use futures_util::future::join_all;
@@ -287,6 +289,14 @@ pub fn api_key(issued_at: OffsetDateTime) -> NewApiKey {
         documents_rate: Some(Rate { per_second: 1, burst: u32::MAX }),
         client: None,
         contact: None,
+    }
+}
+
+/// Returns the use of the key of a request that was rejected for it.
+pub fn key_use<T: std::fmt::Debug>(outcome: Result<T, WriteError>) -> KeyUse {
+    match outcome {
+        Err(WriteError::KeyInUse(taken)) => taken,
+        other => panic!("{other:?}"),
     }
 }
 

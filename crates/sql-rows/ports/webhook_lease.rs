@@ -25,7 +25,7 @@ struct Due {
     at: Utc,
     id: i64,
     is_proven: bool,
-    endpoint: i64,
+    client: i64,
 }
 
 /// What the attempts at an endpoint say about it.
@@ -70,11 +70,11 @@ pub(crate) async fn lease_due(
     // An update returns its rows in no particular order.
     leased.sort_by_key(|(row, _)| due.iter().position(|due| due.id == row.id));
     put_off(connection, now, endpoints.keys().copied().collect()).await?;
-    let leases = leased.into_iter().filter_map(|(row, token)| {
+    let readable = leased.into_iter().filter_map(|(row, token)| {
         let (target, _) = endpoints.get(&row.endpoint_id)?;
         Some(row.into_lease(token, target.clone()))
     });
-    Ok(leases.collect::<Result<_, _>>()?)
+    Ok(readable.collect::<Result<_, _>>()?)
 }
 
 /// Looks endpoints up that have due deliveries and free slots, the longest due first, and locks
@@ -84,15 +84,18 @@ async fn due_endpoints(
     now: Utc,
     slots: &WebhookSlots,
 ) -> Result<HashMap<i64, (TargetRow, State)>, Failure> {
-    use webhook_endpoints::{disabled_at, due_at, failed_at, id, succeeded_at, table};
+    use webhook_endpoints::{client_id, disabled_at, due_at, failed_at, id, succeeded_at, table};
 
     let busy = |is_full: bool| {
         let busy = slots.busy.iter().filter(move |(_, free)| !is_full || *free == 0);
         busy.map(|(endpoint, _)| endpoint.0).collect::<Vec<i64>>()
     };
+    let full = slots.busy_clients.iter().filter(|(_, free)| *free == 0);
+    let full_clients: Vec<i64> = full.map(|(client, _)| client.0).collect();
     let due = |full: Vec<i64>, limit: usize| {
         table
             .filter(disabled_at.is_null().and(due_at.le(now)).and(id.ne_all(full)))
+            .filter(client_id.ne_all(full_clients.clone()))
             .order((due_at, id))
             .limit(row_limit(limit))
             .select((id, TargetRow::as_select()))
@@ -128,7 +131,7 @@ async fn due_deliveries(
     let busy: HashMap<i64, usize> =
         slots.busy.iter().map(|(endpoint, free)| (endpoint.0, *free)).collect();
     let mut due: Vec<Due> = Vec::new();
-    for (&endpoint, (_, state)) in endpoints {
+    for (&endpoint, (target, state)) in endpoints {
         let is_proven = *state == State::Proven;
         let free = busy.get(&endpoint).copied().unwrap_or(slots.per_endpoint);
         let longest = table
@@ -147,14 +150,18 @@ async fn due_deliveries(
             at,
             id: delivery,
             is_proven,
-            endpoint,
+            client: target.client_id,
         }));
     }
     due.sort_unstable();
-    let mut unproven = 0;
+    let (mut unproven, busy) = (slots.unproven, slots.busy_clients.iter());
+    let mut clients: HashMap<i64, usize> = busy.map(|(client, free)| (client.0, *free)).collect();
     due.retain(|due| {
-        unproven += usize::from(!due.is_proven);
-        due.is_proven || unproven <= slots.unproven
+        let of_client = clients.entry(due.client).or_insert(slots.per_client);
+        let is_open = *of_client > 0 && (due.is_proven || unproven > 0);
+        *of_client -= usize::from(is_open);
+        unproven -= usize::from(is_open && !due.is_proven);
+        is_open
     });
     due.truncate(slots.limit);
     Ok(due)

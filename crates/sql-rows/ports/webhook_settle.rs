@@ -78,6 +78,13 @@ async fn affect(connection: &mut Connection, one: &WebhookAttempted) -> Result<b
                 .execute(connection)
                 .await?;
         }
+        EndpointEffect::Slow => {
+            let is_tried = succeeded_at.is_not_null().or(failed_at.is_not_null());
+            diesel::update(called.filter(is_tried))
+                .set((succeeded_at.eq(none), failed_at.eq(none), warned_at.eq(none)))
+                .execute(connection)
+                .await?;
+        }
         EndpointEffect::Failed => {
             diesel::update(called.filter(failed_at.is_null()))
                 .set((succeeded_at.eq(none), failed_at.eq(at)))

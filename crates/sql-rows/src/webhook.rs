@@ -136,7 +136,8 @@ impl EndpointChangeRow {
 #[derive(Debug, Clone, Queryable, QueryableByName, Selectable)]
 #[diesel(table_name = webhook_endpoints)]
 pub struct TargetRow {
-    client_id: i64,
+    /// The client of the endpoint.
+    pub client_id: i64,
     url: String,
     secret: Vec<u8>,
     previous_secret: Option<Vec<u8>>,

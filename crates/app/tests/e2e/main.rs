@@ -62,6 +62,7 @@ mod random_bytes;
 mod raw;
 mod read_documents;
 mod read_orders;
+mod readme;
 mod response_headers;
 mod restart;
 mod schemathesis;

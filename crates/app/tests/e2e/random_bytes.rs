@@ -14,6 +14,7 @@ use crate::{
         CREATE, CREATE_WITH_DOCUMENTS, FORM, JSON, created, order, raw_order_parts, setting,
         spooled,
     },
+    raw,
     service_process::ServiceProcess,
     wiring::Wiring,
 };
@@ -127,26 +128,6 @@ fn exchange(address: SocketAddr, rng: &mut Rng, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Returns the statuses of the responses on a connection. The last response may be incomplete.
-fn statuses(mut responses: &[u8]) -> Vec<u16> {
-    let mut statuses = Vec::new();
-    while let Some(end) = responses.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
-        let head =
-            std::str::from_utf8(&responses[..end]).expect("a head is text").to_ascii_lowercase();
-        let status = head
-            .strip_prefix("http/1.1 ")
-            .or_else(|| head.strip_prefix("http/1.0 "))
-            .unwrap_or_else(|| panic!("not a response: {head}"));
-        statuses.push(status[..3].parse().unwrap());
-        let length = head
-            .lines()
-            .find_map(|line| line.strip_prefix("content-length: "))
-            .map_or(0, |length| length.parse().unwrap());
-        responses = &responses[(end + 4 + length).min(responses.len())..];
-    }
-    statuses
-}
-
 /// Sends requests over one connection after the other, and returns all statuses.
 fn lane(address: SocketAddr, key: &str, seed: u64, connections: u64) -> Vec<u16> {
     let mut responses = Vec::new();
@@ -154,7 +135,8 @@ fn lane(address: SocketAddr, key: &str, seed: u64, connections: u64) -> Vec<u16>
         let mut rng = Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(at));
         let sent = requests(&mut rng, key);
         let tried = std::panic::catch_unwind(move || {
-            let statuses = statuses(&exchange(address, &mut rng, &sent));
+            let responses = exchange(address, &mut rng, &sent);
+            let (statuses, _) = raw::parse(str::from_utf8(&responses).expect("no raw bytes"));
             assert!(
                 statuses.iter().all(|status| (100..500).contains(status)),
                 "{statuses:?} to {}",

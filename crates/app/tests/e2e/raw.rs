@@ -73,17 +73,25 @@ pub async fn answers(address: SocketAddr, bytes: Vec<u8>) -> Vec<u16> {
 }
 
 /// Returns the statuses of the responses on a connection.
-pub fn statuses(mut rest: &str) -> Vec<u16> {
+pub fn statuses(responses: &str) -> Vec<u16> {
+    let (statuses, rest) = parse(responses);
+    assert_eq!(rest, "", "bytes that are not a response");
+    statuses
+}
+
+/// Returns the statuses of responses, and what is left: the beginning of a head. The body of the
+/// last response may be incomplete.
+pub fn parse(mut rest: &str) -> (Vec<u16>, &str) {
     let mut statuses = Vec::new();
     while let Some((head, body)) = rest.split_once("\r\n\r\n") {
+        assert!(head.starts_with("HTTP/1."), "not a response: {head}");
         statuses.push(status(head));
         let length = head
             .to_ascii_lowercase()
             .lines()
             .find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
         // A response to HEAD has a length but no body.
-        rest = body.get(length.unwrap()..).unwrap_or_default();
+        rest = body.get(length.unwrap_or(0)..).unwrap_or_default();
     }
-    assert_eq!(rest, "", "bytes that are not a response");
-    statuses
+    (statuses, rest)
 }

@@ -22,6 +22,8 @@ pub enum Reply {
     },
     /// Closes the connection without a response.
     Hangup,
+    /// Keeps the connection without a response.
+    Silence,
     /// Closes the connection in the middle of a 201.
     TornCreated,
 }
@@ -74,7 +76,7 @@ impl Reply {
                 }
                 text + "\r\n" + body
             }
-            Self::Hangup => String::new(),
+            Self::Hangup | Self::Silence => String::new(),
             Self::TornCreated => "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\n\
                 Content-Length: 400\r\n\r\n{\"order_id\":7"
                 .to_owned(),
@@ -150,7 +152,7 @@ impl ScriptedServer {
         let record = Arc::clone(&requests);
         let thread = std::thread::spawn(move || {
             let mut script = VecDeque::from(script);
-            let mut order_id = 0;
+            let (mut order_id, mut silent) = (0, Vec::new());
             loop {
                 let mut stream = listener.accept().unwrap().0;
                 // `end` connects and sends nothing.
@@ -161,10 +163,11 @@ impl ScriptedServer {
                 }
                 order_id += 1;
                 record.lock().unwrap().push(request);
-                script
-                    .pop_front()
-                    .unwrap_or_else(|| Reply::created(order_id))
-                    .write_to(&mut stream);
+                let reply = script.pop_front().unwrap_or_else(|| Reply::created(order_id));
+                reply.write_to(&mut stream);
+                if matches!(reply, Reply::Silence) {
+                    silent.push(stream);
+                }
             }
         });
         Self { address, requests, thread: Some(thread) }

@@ -1,6 +1,6 @@
 //! Webhooks that clients manage over the API, with verified events at a receiver.
 
-use std::{collections::BTreeSet, ops::Deref};
+use std::{collections::BTreeSet, ops::Deref, time::Instant};
 
 use domain::api_key::{ClientId, Scope, manage_keys::KeyTerms};
 use reqwest::{Method, Response};
@@ -96,9 +96,12 @@ impl Receiver {
         Self::answering([])
     }
 
-    /// Starts a receiver that answers with these statuses, and then with 201.
+    /// Starts a receiver that answers with these statuses, and then with 201. 0 is no answer.
     fn answering<const N: usize>(statuses: [u16; N]) -> Self {
-        let answer = |status| Reply::Answer { status, headers: Vec::new(), body: String::new() };
+        let answer = |status| match status {
+            0 => Reply::Silence,
+            _ => Reply::Answer { status, headers: Vec::new(), body: String::new() },
+        };
         Self(ScriptedServer::start(statuses.map(answer).into()))
     }
 
@@ -358,6 +361,23 @@ async fn failure_is_retried_under_the_same_identifier_and_410_ends_all_attempts(
     assert_eq!(requests[0].header("webhook-id"), requests[1].header("webhook-id"));
     assert_eq!(requests[0].body, requests[1].body);
     client.settled(&webhook).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_behind_three_that_hang_take_the_fourth_slot() {
+    let (app, receiver) = (start().await, Receiver::answering([201, 0, 0, 0]));
+    let client = Client::new(&app).await;
+    let (webhook, _) = client.webhook(&json!({ "url": receiver.url("/hook") })).await;
+    client.new_order("F-0").await;
+    receiver.webhooks(1).await;
+    client.settled(&webhook).await;
+    let began = Instant::now();
+    for number in 1..=12 {
+        client.new_order(&format!("F-{number}")).await;
+    }
+    receiver.webhooks(13).await;
+    // Those that hang have 15 seconds.
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,7 @@ use domain::{
         WebhookAttempted, WebhookLease, WebhookQueue, WebhookRepo, WebhookSlots,
     },
     webhook::{
-        AttemptOutcome, AttemptRecord, EndpointId, EndpointOwner, EventType,
+        AttemptOutcome, AttemptRecord, Endpoint, EndpointId, EndpointOwner, EventType,
         endpoint_request::EndpointChange,
     },
 };
@@ -18,8 +18,14 @@ use super::{CLIENT, NOW, Storage};
 pub const LIVE: EndpointOwner = EndpointOwner { client: CLIENT, is_test: false };
 
 /// Slots for everything that is due.
-pub const WEBHOOK_SLOTS: WebhookSlots =
-    WebhookSlots { limit: 1_000, unproven: 1_000, per_endpoint: 1_000, busy: Vec::new() };
+pub const WEBHOOK_SLOTS: WebhookSlots = WebhookSlots {
+    limit: 1_000,
+    unproven: 1_000,
+    per_endpoint: 1_000,
+    busy: Vec::new(),
+    per_client: 1_000,
+    busy_clients: Vec::new(),
+};
 
 /// Returns an endpoint that gets every event of orders.
 pub fn new_endpoint(owner: EndpointOwner) -> NewEndpoint {
@@ -31,6 +37,11 @@ pub fn new_endpoint(owner: EndpointOwner) -> NewEndpoint {
         secret: vec![0, 1, 255],
         created_at: NOW,
     }
+}
+
+/// Returns an endpoint of [`LIVE`].
+pub async fn read_endpoint(storage: &Storage, id: EndpointId) -> Endpoint {
+    storage.webhooks.endpoint(LIVE, id).await.unwrap().unwrap()
 }
 
 /// Leases every webhook delivery that is due, for two minutes.
@@ -105,17 +116,17 @@ pub async fn call_webhooks<S: WebhookRepo + WebhookQueue>(store: &S) {
     WebhookQueue::forget(store, NOW, 10).await.unwrap();
 }
 
-/// Makes an attempt at an endpoint of [`LIVE`] that gets this status and ends the delivery.
+/// Makes an attempt at an endpoint of [`LIVE`] that gets this status and ends the delivery. A 202
+/// comes late.
 pub async fn attempt_webhook(storage: &Storage, id: EndpointId, status: u16, at: OffsetDateTime) {
-    let queue = &storage.webhook_queue;
-    let delivery = queue.add_test(LIVE, id, "attempt", at).await.unwrap().unwrap();
-    let leases = queue.lease(at, Duration::minutes(2), &WEBHOOK_SLOTS).await.unwrap();
+    let delivery = storage.webhook_queue.add_test(LIVE, id, "attempt", at).await.unwrap().unwrap();
+    let leases = lease_webhooks(storage, at).await;
     let lease = leases.iter().find(|lease| lease.delivery.id == delivery).unwrap();
-    let (settlement, effect) = if status == 200 {
-        (Settlement::Done, EndpointEffect::Succeeded)
-    } else {
-        let error = format!("status {status}");
-        (Settlement::Fail { at, error }, EndpointEffect::Failed)
+    let failed = Settlement::Fail { at, error: format!("status {status}") };
+    let (settlement, effect) = match status {
+        200 => (Settlement::Done, EndpointEffect::Succeeded),
+        202 => (Settlement::Done, EndpointEffect::Slow),
+        _ => (failed, EndpointEffect::Failed),
     };
     settle_webhook(storage, lease, settlement, effect, at).await;
 }

@@ -12,7 +12,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
     KEPT, MICROSECOND, NOW, Storage, WINDOW, at_once, attempt, claim, document, idempotency_key,
-    new_order, order_of, stored, with_key,
+    key_use, new_order, order_of, stored, with_key,
 };
 
 async fn try_claim(
@@ -30,10 +30,7 @@ async fn in_use(storage: &Storage, key: &IdempotencyKey, now: OffsetDateTime) ->
 
 /// Repeats a claim to a key that is in use, and returns its use.
 async fn in_use_by(storage: &Storage, claim: &Claim, now: OffsetDateTime) -> KeyUse {
-    match try_claim(storage, claim, now).await {
-        Err(WriteError::KeyInUse(taken)) => taken,
-        other => panic!("{other:?}"),
-    }
+    key_use(try_claim(storage, claim, now).await)
 }
 
 /// Creates an order in an attempt.
@@ -53,10 +50,7 @@ fn key() -> IdempotencyKey {
 
 /// Creates an order under a key that is in use, and returns its use.
 async fn in_use_for_order(storage: &Storage, order: &NewOrder) -> KeyUse {
-    match storage.orders.create(order, WINDOW).await {
-        Err(WriteError::KeyInUse(taken)) => taken,
-        other => panic!("{other:?}"),
-    }
+    key_use(storage.orders.create(order, WINDOW).await)
 }
 
 /// Other claims get the end of the first, which its holder extends any number of times. It ends to
@@ -249,14 +243,11 @@ async fn assert_one_created(storage: &Storage, orders: impl Iterator<Item = NewO
         async move { repo.create(&order, WINDOW).await }
     }))
     .await;
-    let stored: Vec<_> = outcomes.iter().flatten().collect();
+    let stored: Vec<_> = outcomes.iter().flatten().copied().collect();
     assert_eq!(stored.len(), 1, "{outcomes:?}");
-    for error in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
-        assert!(
-            matches!(error, WriteError::KeyInUse(KeyUse::Answered(answered))
-                if answered.order_id == *stored[0]),
-            "{error:?}"
-        );
+    for outcome in outcomes.into_iter().filter(Result::is_err) {
+        let KeyUse::Answered(answered) = key_use(outcome) else { panic!("not answered") };
+        assert_eq!(answered.order_id, stored[0]);
     }
 }
 

@@ -7,7 +7,7 @@ use domain::{
         Settlement, WebhookLease, WebhookSlots,
     },
     webhook::{
-        AttemptOutcome, AttemptRecord, DisabledBy, Endpoint, EndpointId, EndpointOwner, EventType,
+        AttemptOutcome, AttemptRecord, DisabledBy, EndpointId, EndpointOwner, EventType,
         WebhookDelivery, WebhookDeliveryId, WebhookStatus, endpoint_request::EndpointChange,
     },
 };
@@ -15,7 +15,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
     LIVE, MICROSECOND, NOW, Storage, WEBHOOK_SLOTS, at_once, attempt_webhook, lease_webhooks,
-    new_endpoint, new_order, settle_webhook, webhook_attempted,
+    new_endpoint, new_order, read_endpoint, settle_webhook, webhook_attempted,
 };
 
 const LEASE: Duration = Duration::minutes(2);
@@ -51,10 +51,6 @@ async fn add_many(storage: &Storage, id: EndpointId, count: usize) -> Vec<Webhoo
 
 async fn lease(storage: &Storage, slots: &WebhookSlots) -> Vec<WebhookLease> {
     storage.webhook_queue.lease(NOW, LEASE, slots).await.unwrap()
-}
-
-async fn read(storage: &Storage, id: EndpointId) -> Endpoint {
-    storage.webhooks.endpoint(LIVE, id).await.unwrap().unwrap()
 }
 
 fn ids(leases: &[WebhookLease]) -> Vec<WebhookDeliveryId> {
@@ -123,26 +119,19 @@ async fn disable(storage: &Storage, id: EndpointId, is_disabled: bool) {
     storage.webhooks.change(LIVE, id, &change, NOW).await.unwrap().unwrap();
 }
 
-/// A microsecond earlier it is not. The longest due comes first.
+/// A microsecond earlier it is not. An expired lease is given again, with another token.
 pub async fn webhook_is_leased_when_due(storage: &Storage) {
     let endpoint = endpoint(storage).await;
     attempt_webhook(storage, endpoint, 200, NOW).await;
     let (late, early) =
         (add(storage, endpoint, NOW + MICROSECOND).await, add(storage, endpoint, NOW).await);
     assert_eq!(lease_webhooks(storage, NOW - MICROSECOND).await, []);
-    assert_eq!(ids(&lease_webhooks(storage, NOW).await), [early]);
-    assert_eq!(ids(&lease_webhooks(storage, NOW + MICROSECOND).await), [late]);
-}
-
-/// With another token.
-pub async fn expired_lease_of_a_webhook_is_given_again(storage: &Storage) {
-    let endpoint = endpoint(storage).await;
-    add(storage, endpoint, NOW).await;
-    let first = lease_webhooks(storage, NOW).await.remove(0);
-    assert_eq!(lease_webhooks(storage, NOW + LEASE - MICROSECOND).await, []);
-    let second = lease_webhooks(storage, NOW + LEASE).await.remove(0);
-    assert_eq!(first.delivery, second.delivery);
-    assert_ne!(first.token, second.token);
+    let first = lease_webhooks(storage, NOW).await;
+    assert_eq!(ids(&first), [early]);
+    assert_eq!(ids(&lease_webhooks(storage, NOW + LEASE - MICROSECOND).await), [late]);
+    let second = lease_webhooks(storage, NOW + LEASE).await;
+    assert_eq!(ids(&second), [early]);
+    assert_ne!(first[0].token, second[0].token);
 }
 
 /// Every delivery is leased by one.
@@ -196,6 +185,26 @@ pub async fn endpoint_gets_no_more_than_its_slots(storage: &Storage) {
     let full = WebhookSlots { per_endpoint: 5, busy: vec![(busy, 0), (idle, 0)], ..WEBHOOK_SLOTS };
     assert_eq!(lease(storage, &full).await, []);
     assert_eq!(lease(storage, &WebhookSlots { limit: 0, ..WEBHOOK_SLOTS }).await, []);
+}
+
+/// What is in progress counts. Others get theirs, although those of the client are due longer.
+pub async fn client_gets_no_more_than_its_slots(storage: &Storage) {
+    for endpoint in proven(storage, 3).await {
+        add_many(storage, endpoint, 4).await;
+    }
+    let other = storage.webhooks.add(&new_endpoint(OTHER), 100).await.unwrap().unwrap();
+    storage.webhook_queue.add_test(OTHER, other, "key", NOW).await.unwrap().unwrap();
+    let (live, limit) = (LIVE.client, 1);
+    for (slots, of_client, of_other) in [
+        (WebhookSlots { limit, busy_clients: vec![(live, 0)], ..WEBHOOK_SLOTS }, 0, 1),
+        (WebhookSlots { per_client: 5, ..WEBHOOK_SLOTS }, 5, 0),
+        (WebhookSlots { per_client: 5, busy_clients: vec![(live, 2)], ..WEBHOOK_SLOTS }, 2, 0),
+        (WEBHOOK_SLOTS, 5, 0),
+    ] {
+        let leases = lease(storage, &slots).await;
+        let found = count(&leases, other);
+        assert_eq!((leases.len() - found, found), (of_client, of_other), "{slots:?}");
+    }
 }
 
 /// One delivery each. Those that were never called come before those that failed.
@@ -286,11 +295,11 @@ pub async fn lost_lease_of_a_webhook_settles_nothing(storage: &Storage) {
     attempted[0].effect = EndpointEffect::Gone;
     let settled = storage.webhook_queue.settle(&attempted).await.unwrap();
     assert_eq!((settled.held, settled.disabled), (vec![attempted[1].id], vec![]));
-    assert_eq!(read(storage, endpoint).await.disabled, None);
+    assert_eq!(read_endpoint(storage, endpoint).await.disabled, None);
     assert_eq!(storage.webhook_queue.settle(&[]).await.unwrap().held, []);
 }
 
-/// Later ones do not.
+/// Later ones do not. A late success makes it like one that was never called.
 pub async fn first_failure_and_first_success_change_the_endpoint(storage: &Storage) {
     let endpoint = endpoint(storage).await;
     for (minute, status, failing_since, is_proven) in [
@@ -299,9 +308,12 @@ pub async fn first_failure_and_first_success_change_the_endpoint(storage: &Stora
         (2, 500, Some(1), false),
         (3, 200, None, true),
         (4, 503, Some(4), false),
+        (5, 202, None, false),
+        (6, 200, None, true),
+        (7, 202, None, false),
     ] {
         attempt_webhook(storage, endpoint, status, NOW + Duration::minutes(minute)).await;
-        let found = read(storage, endpoint).await;
+        let found = read_endpoint(storage, endpoint).await;
         let since = failing_since.map(|minute| NOW + Duration::minutes(minute));
         assert_eq!(found.failing_since, since, "{minute}");
         add(storage, endpoint, NOW).await;
@@ -325,7 +337,7 @@ pub async fn receiver_that_is_gone_disables_its_endpoint(storage: &Storage) {
         .collect();
     let settled = storage.webhook_queue.settle(&attempted).await.unwrap();
     assert_eq!((settled.held.len(), settled.disabled), (3, vec![endpoint]));
-    assert_eq!(read(storage, endpoint).await.disabled, Some((NOW, DisabledBy::Gone)));
+    assert_eq!(read_endpoint(storage, endpoint).await.disabled, Some((NOW, DisabledBy::Gone)));
     let gone = webhook_attempted(&leases[3], Settlement::Done, EndpointEffect::Gone);
     assert_eq!(storage.webhook_queue.settle(&[gone]).await.unwrap().disabled, []);
 }
@@ -340,7 +352,7 @@ pub async fn attempt_at_another_url_does_not_change_the_endpoint(storage: &Stora
         "https://before.example".clone_into(&mut attempted.url);
         let settled = storage.webhook_queue.settle(&[attempted]).await.unwrap();
         assert_eq!((settled.held.len(), settled.disabled), (1, vec![]));
-        let found = read(storage, endpoint).await;
+        let found = read_endpoint(storage, endpoint).await;
         assert_eq!((found.disabled, found.failing_since), (None, None));
     }
     add(storage, endpoint, NOW).await;

@@ -1,9 +1,10 @@
 //! Use case: attempt to deliver webhooks.
 //!
 //! The module `webhook` defines the retry schedule, and `delivery_worker` the pace. An endpoint has up
-//! to [`PER_ENDPOINT`] attempts in progress, and one whose last attempt did not succeed has one. All
-//! such endpoints together leave a part of the slots to others, so endpoints that hang hold up none
-//! that works.
+//! to [`PER_ENDPOINT`] attempts in progress, and one whose last attempt did not succeed, or was slow,
+//! has one. All such endpoints together leave a part of the slots to others, so endpoints that hang
+//! hold up none that works. The endpoints of a client have at most a quarter of all slots, so a client
+//! holds up no other.
 
 use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc};
 
@@ -11,6 +12,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
+    api_key::ClientId,
     delivery::{
         OUTAGE_DELAY,
         run_deliveries::{DeliveryOutcome, LEASE},
@@ -36,6 +38,9 @@ const ORDER_ERASED: &str = "order_erased";
 
 /// Maximum number of attempts in progress at an endpoint.
 pub const PER_ENDPOINT: usize = 4;
+
+/// An endpoint is slow if an attempt that succeeded took longer.
+const SLOW: Duration = Duration::seconds(2);
 
 /// Delay after which a secret that cannot be read is read again. An operator must mend that.
 const UNREADABLE_DELAY: Duration = Duration::MINUTE;
@@ -95,8 +100,15 @@ pub struct WebhookOutcome {
 pub struct WebhookDeliveries {
     run: RunWebhooks,
     slots: usize,
-    /// The attempts at each endpoint, and whether its last one had succeeded before.
-    in_progress: HashMap<EndpointId, (usize, bool)>,
+    in_progress: HashMap<EndpointId, InProgress>,
+}
+
+/// The attempts in progress at an endpoint.
+struct InProgress {
+    attempts: usize,
+    /// Whether the last attempt had succeeded before.
+    is_proven: bool,
+    client: ClientId,
 }
 
 impl WebhookDeliveries {
@@ -106,18 +118,25 @@ impl WebhookDeliveries {
     }
 
     fn free_slots(&self, limit: usize) -> WebhookSlots {
-        let unproven = self.in_progress.values().filter(|(_, is_proven)| !is_proven);
-        let unproven: usize = unproven.map(|(attempts, _)| attempts).sum();
+        let unproven = self.in_progress.values().filter(|endpoint| !endpoint.is_proven);
+        let unproven: usize = unproven.map(|endpoint| endpoint.attempts).sum();
         // The rest is small, because the attempts at endpoints that work are short; and new
         // endpoints wait for those that hang.
         let unproven_share = self.slots.saturating_sub((self.slots / 6).max(1)).max(1);
-        let busy = self.in_progress.iter();
-        let busy = busy.map(|(id, (attempts, _))| (*id, PER_ENDPOINT.saturating_sub(*attempts)));
+        let per_client = (self.slots / 4).max(1);
+        let (mut busy, mut clients) = (Vec::new(), HashMap::new());
+        for (id, InProgress { attempts, client, .. }) in &self.in_progress {
+            busy.push((*id, PER_ENDPOINT.saturating_sub(*attempts)));
+            let free = clients.entry(*client).or_insert(per_client);
+            *free = free.saturating_sub(*attempts);
+        }
         WebhookSlots {
             limit,
             unproven: unproven_share.saturating_sub(unproven),
             per_endpoint: PER_ENDPOINT,
-            busy: busy.collect(),
+            busy,
+            per_client,
+            busy_clients: clients.into_iter().collect(),
         }
     }
 }
@@ -136,17 +155,18 @@ impl Deliveries for WebhookDeliveries {
     }
 
     fn attempt(&mut self, ready: ReadyWebhook) -> BoxFuture<'static, WebhookOutcome> {
-        let WebhookLease { delivery, is_proven, .. } = &ready.lease;
-        let (attempts, proven) = self.in_progress.entry(delivery.endpoint).or_default();
-        *attempts += 1;
-        *proven = *is_proven;
+        let WebhookLease { ref delivery, is_proven, client, .. } = ready.lease;
+        let none = InProgress { attempts: 0, is_proven, client };
+        let endpoint = self.in_progress.entry(delivery.endpoint).or_insert(none);
+        endpoint.attempts += 1;
+        endpoint.is_proven = is_proven;
         let run = self.run.clone();
         async move { run.attempt(ready).await }.boxed()
     }
 
     fn attempted(&mut self, outcome: &WebhookOutcome) -> Option<WebhooksReport> {
         let endpoint = outcome.attempted.endpoint;
-        if let Some((attempts, _)) = self.in_progress.get_mut(&endpoint) {
+        if let Some(InProgress { attempts, .. }) = self.in_progress.get_mut(&endpoint) {
             *attempts -= 1;
             if *attempts == 0 {
                 self.in_progress.remove(&endpoint);
@@ -217,7 +237,7 @@ impl RunWebhooks {
                 // A panic fails this delivery only, not the others in progress.
                 let sent = AssertUnwindSafe(self.sender.send(&request)).catch_unwind().await;
                 let answer = sent.unwrap_or(Err(WebhookError::Protocol));
-                self.after(lease, &answer)
+                self.after(lease, request.timestamp, &answer)
             }
             Err(Unready::Erased) => {
                 let at = self.clock.now();
@@ -261,6 +281,7 @@ impl RunWebhooks {
     fn after(
         &self,
         lease: WebhookLease,
+        sent_at: OffsetDateTime,
         answer: &Result<WebhookAnswer, WebhookError>,
     ) -> WebhookOutcome {
         let at = self.clock.now();
@@ -271,6 +292,9 @@ impl RunWebhooks {
             Err(error) => (AttemptOutcome::Error(error.to_string()), error.to_string(), None),
         };
         let (settlement, effect) = match outcome {
+            AttemptOutcome::Status(200..=299) if at - sent_at > SLOW => {
+                (Settlement::Done, EndpointEffect::Slow)
+            }
             AttemptOutcome::Status(200..=299) => (Settlement::Done, EndpointEffect::Succeeded),
             AttemptOutcome::Status(410) => (Settlement::Fail { at, error }, EndpointEffect::Gone),
             AttemptOutcome::Status(_) | AttemptOutcome::Error(_) => {

@@ -15,8 +15,10 @@ use super::*;
 use crate::{
     api_key::ClientId,
     delivery::{slots::DeliverySlots, worker::DeliveryWorker},
-    ports::{MockDeliveryQueue, MockSecretBox, MockWebhookQueue, SealedSecrets, UrlRefused},
-    test_support::{CountingEntropy, clock, webhook_delivery},
+    ports::{
+        MockClock, MockDeliveryQueue, MockSecretBox, MockWebhookQueue, SealedSecrets, UrlRefused,
+    },
+    test_support::{CountingEntropy, webhook_delivery},
     webhook::secret::WebhookSecret,
 };
 
@@ -58,6 +60,7 @@ impl Queue {
         self.asked.lock().unwrap().push(slots.clone());
         let proven = self.proven.lock().unwrap();
         let mut taken: HashMap<EndpointId, usize> = HashMap::new();
+        let mut clients: HashMap<ClientId, usize> = HashMap::new();
         let (mut leases, mut unproven) = (Vec::new(), 0);
         self.waiting.lock().unwrap().retain(|&(number, endpoint)| {
             let is_proven = proven.contains(&endpoint);
@@ -67,12 +70,18 @@ impl Queue {
                 (false, Some(_)) => 0,
                 (false, None) => 1,
             };
+            let client = client(endpoint);
+            let busy = slots.busy_clients.iter().find(|(id, _)| *id == client);
+            let of_client = busy.map_or(slots.per_client, |(_, free)| *free);
             let taken = taken.entry(endpoint).or_default();
+            let taken_of_client = clients.entry(client).or_default();
             let is_open = is_proven || unproven < slots.unproven;
-            if leases.len() == slots.limit || *taken == free || !is_open {
+            let is_full = *taken == free || *taken_of_client == of_client;
+            if leases.len() == slots.limit || is_full || !is_open {
                 return true;
             }
             *taken += 1;
+            *taken_of_client += 1;
             unproven += usize::from(!is_proven);
             leases.push(lease(number, endpoint, is_proven));
             false
@@ -81,15 +90,22 @@ impl Queue {
     }
 }
 
+/// Each client has ten endpoints.
+fn client(endpoint: EndpointId) -> ClientId {
+    ClientId(endpoint.0 / 10)
+}
+
+/// Endpoints from 100 are slow or hang, and the first three webhooks of the endpoint 60.
 fn lease(number: i64, endpoint: EndpointId, is_proven: bool) -> WebhookLease {
     let id = WebhookDeliveryId(number);
+    let is_fast = endpoint.0 < 100 && (endpoint.0 != 60 || number > 3);
     let test = (EventType::Test, None);
     let (event, order_id) = test;
     WebhookLease {
         delivery: WebhookDelivery { id, endpoint, event, order_id, ..webhook_delivery(NOW) },
         token: 3,
-        client: ClientId(1),
-        url: if endpoint.0 < 100 { "fast".to_owned() } else { "hangs".to_owned() },
+        client: client(endpoint),
+        url: if is_fast { "fast".to_owned() } else { "slow".to_owned() },
         secrets: SealedSecrets { current: vec![1], previous: None },
         is_proven,
     }
@@ -120,8 +136,8 @@ fn setup(
     queue.expect_settle().returning(move |batch| {
         for one in batch {
             let mut proven = settling.proven.lock().unwrap();
-            match one.settlement {
-                Settlement::Done => proven.push(one.endpoint),
+            match one.effect {
+                EndpointEffect::Succeeded => proven.push(one.endpoint),
                 _ => proven.retain(|endpoint| *endpoint != one.endpoint),
             }
         }
@@ -130,12 +146,14 @@ fn setup(
     let mut secrets = MockSecretBox::new();
     secrets.expect_open().returning(|_, _| Ok(WebhookSecret::from([1; 32])));
     let most = Arc::<AtomicUsize>::default();
+    let (began, mut clock) = (Instant::now(), MockClock::new());
+    clock.expect_now().returning(move || NOW + began.elapsed());
     let webhooks = RunWebhooks {
         queue: Arc::new(queue),
         orders: Arc::new(MockDeliveryQueue::new()),
         sender: Arc::new(Receivers { answer, running: Arc::default(), most: most.clone() }),
         secrets: Some(Arc::new(secrets)),
-        clock: clock(NOW),
+        clock: Arc::new(clock),
         entropy: Arc::new(CountingEntropy::default()),
     };
     let slots = Arc::new(DeliverySlots::new(64));
@@ -154,7 +172,7 @@ async fn deliver(worker: &mut DeliveryWorker<WebhookDeliveries>, mut count: usiz
             }
             WebhooksReport::Gone(_) => false,
         };
-        count -= reports.filter(is_done).count();
+        count = count.saturating_sub(reports.filter(is_done).count());
         worker.wait().await;
     }
 }
@@ -170,13 +188,38 @@ async fn endpoint_has_four_attempts_in_progress_at_most() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unproven_endpoint_gets_one_attempt_at_a_time() {
-    let Setup { mut worker, most, .. } = setup([1; 8], [], |_| Some((1_000, 500)));
-    for _ in 0..20 {
-        worker.step().await;
-        worker.wait().await;
+async fn unproven_or_slow_endpoint_gets_one_attempt_at_a_time() {
+    let answers: [fn(&str) -> _; 2] = [|_| Some((1_000, 500)), |_| Some((13_000, 200))];
+    for answer in answers {
+        let Setup { mut worker, most, .. } = setup([1; 8], [], answer);
+        for _ in 0..100 {
+            worker.step().await;
+            worker.wait().await;
+        }
+        assert_eq!(most.load(Ordering::Relaxed), 1);
     }
-    assert_eq!(most.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_endpoints_hold_up_no_other_client() {
+    // All work; the 20 endpoints of two clients are slow now.
+    let waiting = (0..30).flat_map(|_| (100..120).chain(1..=5));
+    let answer = |url: &str| Some(if url == "fast" { (5, 200) } else { (13_000, 200) });
+    let Setup { mut worker, queue, .. } = setup(waiting, (100..120).chain(1..=5), answer);
+    let began = Instant::now();
+    deliver(&mut worker, 150).await;
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    let asked = queue.asked.lock().unwrap();
+    assert!(asked.iter().all(|slots| slots.per_client == 12));
+}
+
+#[tokio::test(start_paused = true)]
+async fn webhooks_behind_three_that_hang_take_the_fourth_slot() {
+    let answer = |url: &str| (url == "fast").then_some((5, 200));
+    let Setup { mut worker, .. } = setup([60; 12], [60], answer);
+    let began = Instant::now();
+    deliver(&mut worker, 9).await;
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

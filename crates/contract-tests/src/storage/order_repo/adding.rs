@@ -13,7 +13,7 @@ use time::Duration;
 use super::found;
 use crate::samples::{
     CLIENT, NOW, Storage, at_once, attempt, claim, create_with_uploads, document, idempotency_key,
-    idempotent_request, keys_of, new_order, record_uploads, stored,
+    idempotent_request, key_use, keys_of, new_order, record_uploads, stored,
 };
 
 /// The instant of the additions.
@@ -53,8 +53,8 @@ async fn assert_not_added(storage: &Storage, new: &NewDocuments, before: Option<
     assert_eq!(left.len(), keys.len(), "the uploads stay in the ledger");
 }
 
-/// They have the instant of the addition, and so has the order's last change. Their uploads leave the
-/// ledger. Covers an order without documents.
+/// They have the instant of the addition, and so has the order's last change. Their uploads leave
+/// the ledger. Covers an order without documents.
 pub async fn added_documents_follow_the_others(storage: &Storage) {
     for documents in [vec![], vec![document()]] {
         let file_number = format!("F-{}", documents.len());
@@ -180,17 +180,11 @@ pub async fn addition_is_stored_under_its_key(storage: &Storage) {
         added: Some(range),
     });
     let key = &request.attempt.claim.key;
-    match claims.claim(&claim(key), LATER, later).await {
-        Err(WriteError::KeyInUse(key_use)) => assert_eq!(key_use, answered),
-        other => panic!("{other:?}"),
-    }
+    assert_eq!(key_use(claims.claim(&claim(key), LATER, later).await), answered);
     // Also before anything else of the order.
     for order_id in [id, OrderId(0)] {
         let again = with_key(addition(order_id, 200), "key");
-        match storage.orders.add_documents(&again).await {
-            Err(WriteError::KeyInUse(key_use)) => assert_eq!(key_use, answered),
-            other => panic!("{other:?}"),
-        }
+        assert_eq!(key_use(storage.orders.add_documents(&again).await), answered);
     }
     assert_eq!(found(storage, CLIENT, id).await.unwrap().documents.len(), 4);
     let kept_until = request.kept_until;
@@ -208,21 +202,13 @@ pub async fn one_of_concurrent_additions_with_one_key_is_stored(storage: &Storag
         let orders = storage.orders.clone();
         async move { orders.add_documents(&new).await }
     });
-    let mut added = 0;
-    for outcome in at_once(adding).await {
-        match outcome {
-            Ok(range) => {
-                assert_eq!(range, AddedRange { first_position: 0, count: 1 });
-                added += 1;
-            }
-            Err(WriteError::KeyInUse(KeyUse::Answered(answered))) => {
-                assert_eq!(answered.order_id, id);
-                assert_eq!(answered.added, Some(AddedRange { first_position: 0, count: 1 }));
-            }
-            Err(other) => panic!("{other:?}"),
-        }
+    let range = AddedRange { first_position: 0, count: 1 };
+    let outcomes = at_once(adding).await;
+    assert_eq!(outcomes.iter().flatten().collect::<Vec<_>>(), [&range]);
+    for outcome in outcomes.into_iter().filter(Result::is_err) {
+        let KeyUse::Answered(answered) = key_use(outcome) else { panic!("not answered") };
+        assert_eq!((answered.order_id, answered.added), (id, Some(range)));
     }
-    assert_eq!(added, 1);
     assert_eq!(found(storage, CLIENT, id).await.unwrap().documents.len(), 1);
 }
 

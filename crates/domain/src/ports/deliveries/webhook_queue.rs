@@ -32,6 +32,10 @@ pub struct WebhookSlots {
     pub per_endpoint: usize,
     /// Endpoints with attempts in progress, and how many more deliveries each may get.
     pub busy: Vec<(EndpointId, usize)>,
+    /// Maximum number of deliveries to all endpoints of a client.
+    pub per_client: usize,
+    /// Clients with attempts in progress, and how many more deliveries each may get.
+    pub busy_clients: Vec<(ClientId, usize)>,
 }
 
 /// The secrets of an endpoint, encrypted.
@@ -67,6 +71,8 @@ pub enum EndpointEffect {
     None,
     /// It works.
     Succeeded,
+    /// It works and takes long, so it is like one that was never called.
+    Slow,
     /// It fails, if it did not before.
     Failed,
     /// It is disabled, because its receiver answered 410.
