@@ -95,17 +95,23 @@ fn instant(instant: OffsetDateTime) -> Result<String, time::error::Format> {
     instant.format(format_description!("[year]-[month]-[day] [hour]:[minute] UTC"))
 }
 
-/// Formats an address as one line. Clients often put the whole address into its first field; a ZIP
-/// code there means that the other fields would only repeat it.
+/// Formats an address as one line. Clients often put the whole address into its first field; if that
+/// ends with the other fields, they would only repeat it.
 pub(crate) fn address_line(
     SigningLocation { address, city, state, zipcode }: SigningLocation,
 ) -> String {
-    if zipcode.as_ref().is_some_and(|zipcode| address.contains(zipcode)) {
+    let region = [state, zipcode].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let rest: Vec<_> = city.into_iter().chain([region]).filter(|part| !part.is_empty()).collect();
+    let rest = rest.join(", ");
+    if rest.is_empty() || words(&address).ends_with(&words(&rest)) {
         return address;
     }
-    let region = [state, zipcode].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    let parts = [address, city.unwrap_or_default(), region];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    format!("{address}, {rest}")
+}
+
+fn words(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| c == ',' || c == '.' || c.is_whitespace());
+    words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }
 
 fn documents(stored: &StoredOrder) -> String {

@@ -195,9 +195,19 @@ fn absent_fields_are_left_out() {
 }
 
 #[test]
-fn complete_address_is_shown_once() {
-    let text = text_with(&json!({ "propertyAddress": "123 Main St, Dallas, TX 75201" }));
-    assert!(text.contains("Property: 123 Main St, Dallas, TX 75201\n"), "{text}");
+fn full_address_is_always_shown_and_a_complete_one_once() {
+    for (address, shown) in [
+        ("123 Main St, Dallas, TX 75201", "123 Main St, Dallas, TX 75201"),
+        ("123 Main St  DALLAS  tx, 75201.", "123 Main St  DALLAS  tx, 75201."),
+        ("75201 County Road 12", "75201 County Road 12, Dallas, TX 75201"),
+        ("County Road 75201", "County Road 75201, Dallas, TX 75201"),
+        ("Suite TX 75201", "Suite TX 75201, Dallas, TX 75201"),
+        ("1 Dallas TX 75201-9 Rd", "1 Dallas TX 75201-9 Rd, Dallas, TX 75201"),
+        ("9 NewDallas, TX 75201", "9 NewDallas, TX 75201, Dallas, TX 75201"),
+    ] {
+        let text = text_with(&json!({ "propertyAddress": address }));
+        assert!(text.contains(&format!("Property: {shown}\n")), "{text}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::respond::problem::Problem;
 
-/// Returns the attempt of a request that was read. Fingerprints are equal when operation, fields
+/// Returns the attempt of a request that was read. Fingerprints are equal when mode, operation, fields
 /// and documents are equal, however the request is written.
 pub fn attempt(
     claim: Claim,
@@ -20,6 +20,7 @@ pub fn attempt(
 ) -> Result<Attempt, Problem> {
     let fields = serde_json::to_value(request).map_err(|error| Problem::internal().log(&error))?;
     let mut hash = Sha256::new();
+    hash.update([u8::from(claim.key.is_test)]);
     hash_text(&mut hash, operation);
     hash_text(&mut hash, &normalized(fields).to_string());
     for document in documents {

@@ -23,8 +23,17 @@ fn document(name: &str, sha256: u8) -> ReceivedDocument {
 }
 
 fn fingerprint(operation: &str, request: &str, documents: &[ReceivedDocument]) -> Fingerprint {
+    fingerprint_of(false, operation, request, documents)
+}
+
+fn fingerprint_of(
+    is_test: bool,
+    operation: &str,
+    request: &str,
+    documents: &[ReceivedDocument],
+) -> Fingerprint {
     let claim = Claim {
-        key: IdempotencyKey::new(ClientId(1), false, "key").unwrap(),
+        key: IdempotencyKey::new(ClientId(1), is_test, "key").unwrap(),
         token: ClaimToken([0; 16]),
     };
     attempt(claim, operation, &serde_json::from_str(request).unwrap(), documents)
@@ -50,6 +59,13 @@ fn formatting_and_absent_fields_do_not_matter() {
             &[]
         )
     );
+}
+
+#[test]
+fn test_and_live_requests_differ() {
+    let request = request().to_string();
+    let [live, test] = [false, true].map(|mode| fingerprint_of(mode, "json", &request, &[]));
+    assert_ne!(live, test);
 }
 
 #[test]

@@ -14,7 +14,7 @@ impl From<OrderError> for Problem {
         match error {
             OrderError::Rejected(rejection) => rejected(rejection),
             OrderError::Forbidden => Self::insufficient_scope(
-                "The API key may not create orders for this signing service.",
+                "The API key may not create orders of this signing service, or add documents to them.",
             ),
             OrderError::Duplicate { retry_after } => {
                 let detail = format!(

@@ -2,10 +2,7 @@
 //! client.
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
-use domain::webhook::{
-    EndpointId, EndpointOwner,
-    endpoint_request::{EndpointChange, EndpointRequest},
-};
+use domain::webhook::{EndpointId, EndpointOwner};
 use serde_json::json;
 
 use crate::{
@@ -14,14 +11,13 @@ use crate::{
     observe::request_notes::note,
     respond::{answer::Answer, conditional, list, problem::Problem},
     state::{Api, State},
-    webhooks::{path, problems::invalid, record},
+    webhooks::{path, record},
 };
 
 pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
     let key = admit(&request, &api, Policy::Webhooks).await?;
     let body = json::read_object(&request, payload, &api.json_bodies, &key).await?;
-    let asked = EndpointRequest::parse(&body).map_err(invalid)?;
-    let (endpoint, secret) = api.webhooks.create(EndpointOwner::of(&key), asked).await?;
+    let (endpoint, secret) = api.webhooks.create(EndpointOwner::of(&key), &body).await?;
     note_webhook(&request, endpoint.id, "webhook created");
     let location = path::of_webhook(&api.base_path, endpoint.id);
     // No other answer has the secret.
@@ -47,8 +43,7 @@ pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: Sta
     let key = admit(&request, &api, Policy::Webhooks).await?;
     let id = path::webhook_id(&request)?;
     let body = json::read_object(&request, payload, &api.json_bodies, &key).await?;
-    let change = EndpointChange::parse(&body).map_err(invalid)?;
-    let endpoint = api.webhooks.change(EndpointOwner::of(&key), id, change).await?;
+    let endpoint = api.webhooks.change(EndpointOwner::of(&key), id, &body).await?;
     note_webhook(&request, id, "webhook changed");
     Ok(HttpResponse::Ok().json(record::webhook(&endpoint)))
 }

@@ -107,11 +107,8 @@ impl Read for String {
         let (Json::Text(json), Kind::Text(rule)) = (json, kind(object.schema, name)?) else {
             return None;
         };
-        let text = json.trim();
-        let checked = rule.check(text);
-        let is_trimmed = text.len() == json.len();
-        let trimmed = if is_trimmed { json } else { text.to_owned() };
-        object.check(name, checked.map(|()| trimmed))
+        let text = rule.clean(json);
+        object.check(name, rule.check(&text).map(|()| text))
     }
 }
 

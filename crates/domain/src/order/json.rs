@@ -8,7 +8,10 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::text::{Kind, kind};
+use super::{
+    money::Decimal,
+    text::{Kind, kind},
+};
 
 /// The value of a field that the API knows.
 #[derive(Clone, PartialEq, Serialize)]
@@ -103,7 +106,7 @@ impl Json {
             _ if json == "null" => Self::Null,
             Kind::Text(_) if json.starts_with('"') => Self::Text(serde_json::from_str(json)?),
             Kind::Bool if matches!(json, "true" | "false") => Self::Bool(json == "true"),
-            Kind::Integer => serde_json::from_str(json).map_or(Self::Mistyped, Self::Integer),
+            Kind::Integer if is_number => integer(json).map_or(Self::Mistyped, Self::Integer),
             Kind::Amount if is_number => Self::Number(json.to_owned()),
             Kind::Object(schema) if json.starts_with('{') => {
                 Self::Object(Fields::read(schema, json)?)
@@ -116,6 +119,14 @@ impl Json {
     pub(super) fn is_blank(&self) -> bool {
         matches!(self, Self::Text(text) if text.trim_start().is_empty())
     }
+}
+
+/// Reads a JSON number with a zero fraction.
+fn integer(number: &str) -> Option<i64> {
+    let Decimal { is_negative, digits, exponent } = Decimal::read(number)?;
+    let power = 10_i64.checked_pow(u32::try_from(exponent).ok()?)?;
+    let sign = if is_negative { "-" } else { "" };
+    format!("{sign}0{digits}").parse::<i64>().ok()?.checked_mul(power)
 }
 
 impl<'de> Deserialize<'de> for OrderRequest {

@@ -80,7 +80,7 @@ pub struct SigningDetails {
     /// Whether the client said that the signing location is the property (the default).
     #[serde(rename = "same", default = "default_same", skip_serializing_if = "is_default_same")]
     pub is_property_address_same: bool,
-    /// Another signing location; see [`SigningDetails::signing_location`].
+    /// A signing location that is not just the property; see [`SigningDetails::signing_location`].
     #[serde(rename = "location", skip_serializing_if = "Option::is_none")]
     pub location: Option<SigningLocation>,
     /// Kind of signing, e.g. `Refinance`.
@@ -240,10 +240,10 @@ pub struct SigningLocation {
     /// City.
     #[serde(rename = "city", skip_serializing_if = "Option::is_none")]
     pub city: Option<String>,
-    /// Two upper-case letters.
+    /// State, as the client wrote it; two letters in upper case.
     #[serde(rename = "state", skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// Five digits.
+    /// ZIP code, as the client wrote it.
     #[serde(rename = "zip", skip_serializing_if = "Option::is_none")]
     pub zipcode: Option<String>,
 }

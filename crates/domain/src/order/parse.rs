@@ -146,19 +146,14 @@ fn details(
         phone: details.optional("coSignerPhone"),
         email: details.optional("coSignerEmail"),
     };
-    let location_address = details.optional("signingAddress");
-    let location_city = details.optional("signingCity");
-    let location_state: Option<String> = details.optional("signingState");
-    let location_zipcode = details.optional("signingZipcode");
     let is_property_address_same =
         details.optional("isPropertyAddressSame").unwrap_or_else(default_same);
-    let location =
-        location_address.filter(|_| !is_property_address_same).map(|address| SigningLocation {
-            address,
-            city: location_city,
-            state: location_state.map(|state| state.to_ascii_uppercase()),
-            zipcode: location_zipcode,
-        });
+    // Fields that do not count are not checked.
+    let location = if is_property_address_same {
+        None
+    } else {
+        location(&mut details, property_address.as_ref())
+    };
     let signing = SigningDetails {
         is_property_address_same,
         location,
@@ -195,6 +190,29 @@ fn details(
         },
     };
     Some((file_number?, appointment?, signing))
+}
+
+/// Returns another signing location than the property. Its address defaults to that of the property;
+/// what else was sent is kept.
+fn location(details: &mut Object<'_>, property: Option<&String>) -> Option<SigningLocation> {
+    let address: Option<String> = details.optional("signingAddress");
+    let city: Option<String> = details.optional("signingCity");
+    let state: Option<String> = details.optional("signingState");
+    let zipcode: Option<String> = details.optional("signingZipcode");
+    let is_property = [&city, &state, &zipcode].iter().all(|part| part.is_none())
+        && address.as_ref().is_none_or(|address| Some(address) == property);
+    if is_property {
+        return None;
+    }
+    let code = |state: String| {
+        if state.len() == 2 { state.to_ascii_uppercase() } else { state }
+    };
+    Some(SigningLocation {
+        address: address.or_else(|| property.cloned())?,
+        city,
+        state: state.map(code),
+        zipcode,
+    })
 }
 
 fn appointment(

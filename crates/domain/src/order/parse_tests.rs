@@ -65,7 +65,7 @@ const REQUIRED: [&str; 15] = [
 ];
 
 /// Returns the optional text fields of the signing details: every text of the full golden request
-/// that is not required, except the times.
+/// that is not required, except the times and the signing location, which may not count.
 fn optional_texts() -> Vec<String> {
     let golden = include_str!("../../golden/order-v1-full.json");
     let golden: Value = serde_json::from_str(golden).unwrap();
@@ -73,6 +73,7 @@ fn optional_texts() -> Vec<String> {
     let optional = |name: &str| {
         !REQUIRED.contains(&&*format!("/signingDetailsFormData/{name}"))
             && !["startTime", "endTime"].contains(&name)
+            && !["signingAddress", "signingCity", "signingState", "signingZipcode"].contains(&name)
     };
     let texts = details.iter().filter(|(name, value)| value.is_string() && optional(name));
     texts.map(|(name, _)| name.clone()).collect()
@@ -259,18 +260,140 @@ fn repeated_field_is_malformed() {
     }
 }
 
+/// Returns the signing location of an order with these members of the details.
+fn location(members: &Value) -> SigningLocation {
+    let mut request = minimal_request();
+    let details = request["signingDetailsFormData"].as_object_mut().unwrap();
+    details.extend(members.as_object().unwrap().clone());
+    parse(&request).unwrap().order.signing.signing_location()
+}
+
 #[test]
-fn signing_location_needs_flag_and_address() {
-    let elsewhere = ("/signingDetailsFormData/signingAddress", Some(json!("9 Office Rd")));
-    let flag = |value: bool| ("/signingDetailsFormData/isPropertyAddressSame", Some(json!(value)));
-    let address = |changes: &[(&'static str, Option<Value>)]| {
-        order(changes).signing.signing_location().address
-    };
-    let property = "123 Main St, Dallas, TX 75201";
-    assert_eq!(address(std::slice::from_ref(&elsewhere)), property);
-    assert_eq!(address(&[elsewhere.clone(), flag(true)]), property);
-    assert_eq!(address(&[flag(false)]), property);
-    assert_eq!(address(&[elsewhere, flag(false)]), "9 Office Rd");
+fn only_the_address_of_another_location_defaults_to_the_property() {
+    let street = "123 Main St, Dallas, TX 75201";
+    let whole = (street, Some("Dallas"), Some("TX"), Some("75201"));
+    for (members, expected) in [
+        (json!({}), whole),
+        (json!({ "signingAddress": "9 Office Rd" }), whole),
+        (json!({ "isPropertyAddressSame": true, "signingCity": "Troy" }), whole),
+        (json!({ "isPropertyAddressSame": false }), whole),
+        (json!({ "isPropertyAddressSame": false, "signingAddress": street }), whole),
+        (
+            json!({ "isPropertyAddressSame": false, "signingAddress": "9 Office Rd" }),
+            ("9 Office Rd", None, None, None),
+        ),
+        (
+            json!({ "isPropertyAddressSame": false, "signingCity": "Troy", "signingZipcode": "12180" }),
+            (street, Some("Troy"), None, Some("12180")),
+        ),
+        (
+            json!({ "isPropertyAddressSame": false, "signingState": "ny" }),
+            (street, None, Some("NY"), None),
+        ),
+    ] {
+        let found = location(&members);
+        let found = (
+            &*found.address,
+            found.city.as_deref(),
+            found.state.as_deref(),
+            found.zipcode.as_deref(),
+        );
+        assert_eq!(found, expected, "{members}");
+    }
+}
+
+#[test]
+fn fields_of_a_location_that_does_not_count_are_not_checked() {
+    for same in [Value::Null, json!(true)] {
+        let members = [
+            ("signingAddress", json!(7)),
+            ("signingCity", json!("a\0b")),
+            ("signingState", json!("N/A".repeat(50))),
+            ("signingZipcode", json!([])),
+            ("isPropertyAddressSame", same),
+        ];
+        let mut request = minimal_request();
+        for (name, value) in members {
+            request["signingDetailsFormData"][name] = value;
+        }
+        assert_eq!(parse(&request).unwrap().order.signing.location, None);
+        request["signingDetailsFormData"]["isPropertyAddressSame"] = json!(false);
+        let pointers = ["Address", "City", "State", "Zipcode"]
+            .map(|name| format!("/signingDetailsFormData/signing{name}"));
+        let found = parse(&request).unwrap_err();
+        assert_eq!(found.iter().map(|fault| &*fault.pointer).collect::<Vec<_>>(), pointers);
+    }
+}
+
+#[test]
+fn state_and_zip_of_the_location_are_texts() {
+    for (state, stored) in [("ny", "NY"), ("New York", "New York"), ("N/A", "N/A")] {
+        let members = json!({
+            "isPropertyAddressSame": false, "signingState": state, "signingZipcode": "12180-1234"
+        });
+        let location = location(&members);
+        assert_eq!(
+            (location.state.as_deref(), location.zipcode.as_deref()),
+            (Some(stored), Some("12180-1234"))
+        );
+    }
+    for (name, longest) in [("State", 50), ("Zipcode", 20)] {
+        let pointer = format!("/signingDetailsFormData/signing{name}");
+        let fault = |length| {
+            let flag = ("/signingDetailsFormData/isPropertyAddressSame", Some(json!(false)));
+            faults(&[flag, (&pointer, Some(json!("x".repeat(length))))])
+        };
+        assert_eq!(fault(longest), []);
+        assert_eq!(fault(longest + 1), [(pointer.clone(), ViolationCode::TooLong)]);
+    }
+}
+
+#[test]
+fn phones_of_copied_contacts_are_cleaned() {
+    for (sent, stored) in [
+        ("\u{202a}+1 555 010 0199\u{202c}", "+1 555 010 0199"),
+        ("\u{200e}+1\u{a0}(555)\u{2007}010\u{2013}0199 ", "+1 (555) 010-0199"),
+        ("555\u{2011}010\u{2212}0199\u{feff}", "555-010-0199"),
+        ("555\u{ad}-010\u{200b}-0199\u{202f}x\u{3000}12", "555-010-0199 x 12"),
+    ] {
+        let order = order(&[("/signingDetailsFormData/signerPhone", Some(json!(sent)))]);
+        assert_eq!(order.signing.signer.phone, stored, "{sent:?}");
+    }
+    let invisible = json!("\u{202a}\u{202c}");
+    assert_eq!(
+        fault("/signingDetailsFormData/coSignerPhone", invisible),
+        Some(ViolationCode::InvalidFormat)
+    );
+}
+
+#[test]
+fn other_line_ends_of_instructions_become_line_feeds() {
+    let sent = "a\u{b}b\u{c}c\u{85}d\u{2028}e\u{2029}f\r\ng\n\th";
+    let order = order(&[("/signingDetailsFormData/specialInstructions", Some(json!(sent)))]);
+    let stored = order.signing.special_instructions.as_deref();
+    assert_eq!(stored, Some("a\nb\nc\nd\ne\nf\r\ng\n\th"));
+}
+
+#[test]
+fn numbers_with_a_zero_fraction_are_integers() {
+    for (number, expected) in [
+        ("42.0", Ok(42)),
+        ("4.2e1", Ok(42)),
+        ("4200E-2", Ok(42)),
+        ("9223372036854775807.00", Ok(i64::MAX)),
+        ("0.0", Err(ViolationCode::OutOfRange)),
+        ("-42.0", Err(ViolationCode::OutOfRange)),
+        ("42.5", Err(ViolationCode::WrongType)),
+        ("42.00000000000000000001", Err(ViolationCode::WrongType)),
+        ("9223372036854775808.0", Err(ViolationCode::WrongType)),
+        ("1e300", Err(ViolationCode::WrongType)),
+        ("1e-300", Err(ViolationCode::WrongType)),
+    ] {
+        let text = minimal_request().to_string().replace("42", number);
+        let parsed = serde_json::from_str::<OrderRequest>(&text).unwrap().parse();
+        let parsed = parsed.map(|parsed| parsed.order.signing_service_id.0);
+        assert_eq!(parsed.map_err(|violations| violations[0].code), expected, "{number}");
+    }
 }
 
 #[test]

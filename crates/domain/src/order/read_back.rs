@@ -4,7 +4,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
     Contact, EmailAddress, InvoiceRecipient, Money, Order, OrderRequest, RequestedBy,
-    SigningContacts, SigningDetails,
+    SigningContacts, SigningDetails, SigningLocation,
     json::{Fields, Json},
     record::hh_mm,
 };
@@ -91,7 +91,14 @@ impl From<&Contact> for Json {
 fn details(order: &Order) -> Json {
     let Order { file_number, appointment, signing, .. } = order;
     let SigningDetails { property, signer, co_signer, invoice, .. } = signing;
-    let location = signing.location.as_ref();
+    let location = signing.location.clone().unwrap_or_else(|| {
+        let mut location = SigningLocation::from(property.clone());
+        if !signing.is_property_address_same {
+            // Only the address has a default.
+            (location.city, location.state, location.zipcode) = (None, None, None);
+        }
+        location
+    });
     let (kind, [at, start, end]) = times(appointment);
     Json::from([
         ("fileNumber", Json::Text(file_number.as_str().to_owned())),
@@ -115,10 +122,10 @@ fn details(order: &Order) -> Json {
         ("coSignerSpouseName", co_signer.spouse_name.as_ref().into()),
         ("coSignerPhone", co_signer.phone.as_ref().into()),
         ("coSignerEmail", co_signer.email.as_ref().into()),
-        ("signingAddress", location.map(|location| &location.address).into()),
-        ("signingCity", location.and_then(|location| location.city.as_ref()).into()),
-        ("signingState", location.and_then(|location| location.state.as_ref()).into()),
-        ("signingZipcode", location.and_then(|location| location.zipcode.as_ref()).into()),
+        ("signingAddress", (&location.address).into()),
+        ("signingCity", location.city.as_ref().into()),
+        ("signingState", location.state.as_ref().into()),
+        ("signingZipcode", location.zipcode.as_ref().into()),
         ("isPropertyAddressSame", Json::Bool(signing.is_property_address_same)),
         ("esigningPlatform", signing.esigning_platform.as_ref().into()),
         ("scanbacksRequired", Json::Bool(signing.scanbacks_required)),

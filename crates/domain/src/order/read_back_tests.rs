@@ -54,7 +54,35 @@ fn defaults_are_filled_in() {
         [&json!("en"), &json!(false), &json!(true)]
     );
     assert_eq!(details["utcTimeDate"], "2026-12-01T20:30:00Z");
-    assert_eq!(signing["signingAddress"], Value::Null);
+    for (location, property) in [
+        ("signingAddress", "propertyAddress"),
+        ("signingCity", "city"),
+        ("signingState", "state"),
+        ("signingZipcode", "zipcode"),
+    ] {
+        assert_eq!(signing[location], signing[property], "{location}");
+    }
+}
+
+/// Of another location, only the address defaults to that of the property.
+#[test]
+fn location_is_filled_in_and_sent_again_makes_an_equal_order() {
+    for (city, address) in [(None, None), (Some("Troy"), None), (Some("Troy"), Some("5 Elm St"))] {
+        let mut request = crate::test_support::minimal_request();
+        let details = &mut request["signingDetailsFormData"];
+        details["isPropertyAddressSame"] = json!(false);
+        (details["signingCity"], details["signingAddress"]) = (json!(city), json!(address));
+        let expected = address.unwrap_or("123 Main St, Dallas, TX 75201");
+        let order = parse(request).unwrap().order;
+        let details = serde_json::to_value(OrderRequest::of(&order)).unwrap();
+        let signing = &details["signingDetailsFormData"];
+        assert_eq!(
+            (&signing["signingAddress"], &signing["signingCity"]),
+            (&json!(expected), &json!(city))
+        );
+        assert_eq!(signing["signingState"], Value::Null);
+        assert_eq!(sent_again(&order).order, order);
+    }
 }
 
 #[test]

@@ -81,6 +81,8 @@ pub struct TextRule {
     /// The maximum length in characters.
     pub max_length: usize,
     has_lines: bool,
+    /// Replaces characters that programs of clients put into a text, by what is meant.
+    replace: fn(char) -> Option<char>,
     has_format: fn(&str) -> bool,
     /// What the client should correct if the text does not have the format.
     format_detail: &'static str,
@@ -141,8 +143,11 @@ fn known_text_rule(schema: &str, field: &str) -> Option<&'static TextRule> {
         ) => &TextRule::NAME,
         ("SigningDetailsRequest", "propertyAddress" | "signingAddress")
         | ("InvoiceRecipientRequest", "invoice_address") => &TextRule::ADDRESS,
-        ("SigningDetailsRequest", "state" | "signingState") => &TextRule::STATE,
-        ("SigningDetailsRequest", "zipcode" | "signingZipcode") => &TextRule::ZIPCODE,
+        ("SigningDetailsRequest", "state") => &TextRule::STATE,
+        ("SigningDetailsRequest", "zipcode") => &TextRule::ZIPCODE,
+        // The spec limits only those of the property.
+        ("SigningDetailsRequest", "signingState") => &TextRule::LOCATION_STATE,
+        ("SigningDetailsRequest", "signingZipcode") => &TextRule::LOCATION_ZIPCODE,
         ("SigningDetailsRequest", "specialInstructions") => &TextRule::INSTRUCTIONS,
         ("OrderRequest", "utcTimeDate" | "utcStartTimeDate" | "utcEndTimeDate")
         | (
@@ -163,13 +168,19 @@ pub fn text_rule(schema: &str, field: &str) -> &'static TextRule {
 }
 
 impl TextRule {
-    const SHORT: Self =
-        Self { max_length: 100, has_lines: false, has_format: |_| true, format_detail: "" };
+    const SHORT: Self = Self {
+        max_length: 100,
+        has_lines: false,
+        replace: Some,
+        has_format: |_| true,
+        format_detail: "",
+    };
     const NAME: Self = Self { max_length: 200, ..Self::SHORT };
     const ADDRESS: Self = Self { max_length: 500, ..Self::SHORT };
     const EMAIL: Self = Self { max_length: 254, ..Self::SHORT };
     const PHONE: Self = Self {
         max_length: 50,
+        replace: of_phone,
         has_format: is_phone,
         format_detail: "must be a phone number of 7 to 15 digits, with the usual punctuation and \
                         an optional extension",
@@ -185,7 +196,20 @@ impl TextRule {
         format_detail: "must be a ZIP code of five digits",
         ..Self::SHORT
     };
-    const INSTRUCTIONS: Self = Self { max_length: 5_000, has_lines: true, ..Self::SHORT };
+    const LOCATION_STATE: Self = Self { max_length: 50, ..Self::SHORT };
+    const LOCATION_ZIPCODE: Self = Self { max_length: 20, ..Self::SHORT };
+    const INSTRUCTIONS: Self =
+        Self { max_length: 5_000, has_lines: true, replace: of_lines, ..Self::SHORT };
+
+    /// Returns a text without the white space around it, and with other characters where programs of
+    /// clients have put unusual ones.
+    pub(super) fn clean(&self, text: String) -> String {
+        let trimmed = text.trim();
+        if trimmed.is_ascii() && !self.has_lines {
+            return if trimmed.len() == text.len() { text } else { trimmed.to_owned() };
+        }
+        trimmed.chars().filter_map(self.replace).collect::<String>().trim().to_owned()
+    }
 
     /// Checks a trimmed text against the rule. The error says what the client should correct.
     pub fn check(&self, text: &str) -> Result<(), Fault> {
@@ -230,6 +254,23 @@ impl TextRule {
 fn is_hidden(character: char) -> bool {
     matches!(character, '\u{200b}' | '\u{2060}' | '\u{feff}'
         | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Replaces dashes and blanks of copied contacts, and drops invisible formatting.
+fn of_phone(character: char) -> Option<char> {
+    match character {
+        '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{180e}' => None,
+        c if is_hidden(c) => None,
+        '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}' | '\u{ff0d}' => Some('-'),
+        c if c.is_whitespace() && !c.is_control() => Some(' '),
+        c => Some(c),
+    }
+}
+
+/// Replaces the line ends of other programs.
+fn of_lines(character: char) -> Option<char> {
+    let is_line_end = matches!(character, '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
+    Some(if is_line_end { '\n' } else { character })
 }
 
 fn is_phone(text: &str) -> bool {

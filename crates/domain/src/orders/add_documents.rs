@@ -35,9 +35,9 @@ pub struct AddDocuments {
 }
 
 impl AddDocuments {
-    /// Checks that the client has the order, before the documents are received.
-    pub async fn check(&self, client: ClientId, id: OrderId) -> Result<(), OrderError> {
-        self.find(client, id).await.map(drop)
+    /// Checks that the key may add to the order, before the documents are received.
+    pub async fn check(&self, key: &ApiKey, id: OrderId) -> Result<(), OrderError> {
+        self.find_for(key, id).await.map(drop)
     }
 
     /// Adds documents. The caller must run this to its end, even if the client has gone: dropped
@@ -61,7 +61,7 @@ impl AddDocuments {
         {
             return self.repeat(id, answered, attempt).await;
         }
-        let stored = self.find(key.client(), id).await?.documents.len();
+        let stored = self.find_for(key, id).await?.documents.len();
         if stored + accepted.documents.len() > MAX_DOCUMENTS_PER_ORDER {
             return Err(OrderError::TooMany { stored });
         }
@@ -95,6 +95,19 @@ impl AddDocuments {
             return Err(OrderError::Internal(cause.into()));
         }
         Ok(AddedDocuments { order_id: id, range, documents, replayed: true, unscanned: 0 })
+    }
+
+    /// The rules of creating hold: a test key adds to test orders only, a live key to live ones, and
+    /// a bound key to those of its signing service.
+    async fn find_for(&self, key: &ApiKey, id: OrderId) -> Result<StoredOrder, OrderError> {
+        let order = self.find(key.client(), id).await?;
+        if order.is_test != key.key.is_test {
+            return Err(OrderError::NoSuchOrder);
+        }
+        if !key.may_order_for(order.order.signing_service_id) {
+            return Err(OrderError::Forbidden);
+        }
+        Ok(order)
     }
 
     async fn find(&self, client: ClientId, id: OrderId) -> Result<StoredOrder, OrderError> {

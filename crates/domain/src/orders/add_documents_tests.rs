@@ -4,8 +4,10 @@ use time::{Duration, OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
+    api_key::NewApiKey,
     document::DocumentFault,
     idempotency::{Fingerprint, IdempotentRequest, KeyUse},
+    order::SigningServiceId,
     ports::Kept,
     test_support::{Mocks, api_key, attempt, document, infected, received, scan, stored_order},
 };
@@ -99,7 +101,7 @@ async fn order_that_cannot_take_documents_stores_nothing() {
         mocks.reader.expect_order().times(2).returning(move |_, _| Ok(found.clone()));
         let adding = AddDocuments { intake: mocks.intake(NOW) };
         for error in [
-            adding.check(ClientId(1), ID).await.unwrap_err(),
+            adding.check(&api_key(), ID).await.unwrap_err(),
             adding.add(&api_key(), ID, vec![received("a.pdf")], None).await.unwrap_err(),
         ] {
             assert!(error.to_string().contains(expected), "{error}");
@@ -113,6 +115,30 @@ async fn infected_documents_are_not_added() {
     let error = add(mocks, &["a.pdf", "b.pdf"], false).await.unwrap_err();
     let OrderError::Rejected(rejection) = error else { panic!("{error}") };
     assert_eq!(rejection.documents, [(0, DocumentFault::Infected), (1, DocumentFault::Infected)]);
+}
+
+/// The rules of creating hold for adding.
+#[tokio::test]
+async fn key_adds_only_to_orders_that_it_could_create() {
+    let bound = |service| NewApiKey { signing_service: service, ..api_key().key };
+    let test = NewApiKey { is_test: true, ..api_key().key };
+    for (key, expected) in [
+        (bound(None), "Ok"),
+        (bound(Some(SigningServiceId(42))), "Ok"),
+        (bound(Some(SigningServiceId(99))), "Forbidden"),
+        (test.clone(), "NoSuchOrder"),
+        (NewApiKey { signing_service: Some(SigningServiceId(99)), ..test }, "NoSuchOrder"),
+    ] {
+        let key = ApiKey { key, ..api_key() };
+        let checked = AddDocuments { intake: mocks(0).intake(NOW) }.check(&key, ID).await;
+        assert!(format!("{checked:?}").contains(expected), "{checked:?}");
+        if checked.is_err() {
+            // Nothing is recorded or put.
+            let adding = AddDocuments { intake: mocks(0).intake(NOW) };
+            let added = adding.add(&key, ID, vec![received("a.pdf")], None).await;
+            assert!(format!("{added:?}").contains(expected), "{added:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ pub enum OrderError {
     #[error("the request is not valid")]
     Rejected(Rejection),
     /// The API key is bound to another signing service.
-    #[error("the key may not create orders for this signing service")]
+    #[error("the key is bound to another signing service")]
     Forbidden,
     /// An order within the duplicate window has the file number.
     #[error("an order within the duplicate window has the file number")]

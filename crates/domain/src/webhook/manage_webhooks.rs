@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
@@ -76,13 +77,15 @@ pub struct ReplayRange {
 }
 
 impl ManageWebhooks {
-    /// Creates an endpoint. Its secret is not available later.
+    /// Creates an endpoint from the members of a JSON object. Its secret is not available later.
     pub async fn create(
         &self,
         owner: EndpointOwner,
-        request: EndpointRequest,
+        object: &Map<String, Value>,
     ) -> Result<(Endpoint, WebhookSecret), WebhooksError> {
-        self.check_url(owner.client, &request.url).await?;
+        let request = EndpointRequest::parse(object);
+        let request = self.check_url(owner.client, object, request).await;
+        let request = request.map_err(WebhooksError::Invalid)?;
         let (secret, sealed) = self.new_secret(owner)?;
         let new = NewEndpoint {
             owner,
@@ -94,7 +97,7 @@ impl ManageWebhooks {
         };
         let id = self.endpoints.add(&new, MAX_ENDPOINTS).await?.ok_or_else(|| {
             let detail = format!("a client has at most {MAX_ENDPOINTS} endpoints; delete one");
-            invalid("", ViolationCode::OutOfRange, detail)
+            WebhooksError::Invalid(vec![violation("", ViolationCode::OutOfRange, detail)])
         })?;
         let endpoint = Endpoint {
             id,
@@ -123,18 +126,26 @@ impl ManageWebhooks {
         self.endpoints.endpoint(owner, id).await?.ok_or(WebhooksError::NotFound)
     }
 
-    /// Changes an endpoint and returns it. One that is enabled gets the events that it missed.
+    /// Changes an endpoint by the members of a JSON object, and returns it. One that is enabled gets
+    /// the events that it missed.
     pub async fn change(
         &self,
         owner: EndpointOwner,
         id: EndpointId,
-        change: EndpointChange,
+        object: &Map<String, Value>,
     ) -> Result<Endpoint, WebhooksError> {
-        if let Some(url) = &change.url {
-            // First, so that the URL of an unknown endpoint is not looked up.
-            self.read(owner, id).await?;
-            self.check_url(owner.client, url).await?;
+        let mut change = EndpointChange::parse(object);
+        if object.contains_key("url") {
+            // The URL of an unknown endpoint is not looked up.
+            match self.read(owner, id).await {
+                Err(WebhooksError::NotFound) if change.is_err() => {}
+                found => {
+                    found?;
+                    change = self.check_url(owner.client, object, change).await;
+                }
+            }
         }
+        let change = change.map_err(WebhooksError::Invalid)?;
         let changed = self.endpoints.change(owner, id, &change, self.clock.now()).await?;
         changed.ok_or(WebhooksError::NotFound)
     }
@@ -223,11 +234,22 @@ impl ManageWebhooks {
         Ok((secret, sealed))
     }
 
-    async fn check_url(&self, client: ClientId, url: &str) -> Result<(), WebhooksError> {
-        let refused = self.sender.check(client, url).await.err();
-        refused.map_or(Ok(()), |refused| {
-            Err(invalid("/url", ViolationCode::NotAllowed, refused.to_string()))
-        })
+    /// Adds the fault of the URL, if there is one, to the other violations of a body.
+    async fn check_url<T>(
+        &self,
+        client: ClientId,
+        object: &Map<String, Value>,
+        parsed: Result<T, Vec<Violation>>,
+    ) -> Result<T, Vec<Violation>> {
+        let mut violations = parsed.as_ref().err().cloned().unwrap_or_default();
+        if let Some(url) = object.get("url").and_then(Value::as_str)
+            && !violations.iter().any(|violation| violation.pointer == "/url")
+            && let Err(refused) = self.sender.check(client, url.trim()).await
+        {
+            let code = ViolationCode::NotAllowed;
+            violations.insert(0, violation("/url", code, refused.to_string()));
+        }
+        if violations.is_empty() { parsed } else { Err(violations) }
     }
 }
 
@@ -236,8 +258,8 @@ pub(crate) fn secret_context(client: ClientId) -> String {
     format!("webhook endpoints of client {}", client.0)
 }
 
-fn invalid(pointer: &'static str, code: ViolationCode, detail: String) -> WebhooksError {
-    WebhooksError::Invalid(vec![Violation { pointer: pointer.into(), code, detail: detail.into() }])
+fn violation(pointer: &'static str, code: ViolationCode, detail: String) -> Violation {
+    Violation { pointer: pointer.into(), code, detail: detail.into() }
 }
 
 fn found(is_found: bool) -> Result<(), WebhooksError> {

@@ -1,3 +1,4 @@
+use serde_json::json;
 use time::macros::datetime;
 
 use super::*;
@@ -7,7 +8,6 @@ use crate::{
         Cursor, MockSecretBox, MockWebhookQueue, MockWebhookRepo, MockWebhookSender, UrlRefused,
     },
     test_support::{CountingEntropy, clock, endpoint},
-    webhook::EventType,
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -49,9 +49,46 @@ impl Mocks {
     }
 }
 
-fn request(url: &str) -> EndpointRequest {
-    let events = EventType::OF_ORDERS.into();
-    EndpointRequest { url: url.to_owned(), events, description: None }
+fn object(json: &Value) -> Map<String, Value> {
+    json.as_object().unwrap().clone()
+}
+
+fn request(url: &str) -> Map<String, Value> {
+    object(&json!({ "url": url }))
+}
+
+fn pointers<T>(result: Result<T, WebhooksError>) -> Vec<String> {
+    match result.map(drop) {
+        Err(WebhooksError::Invalid(violations)) => {
+            violations.into_iter().map(|violation| violation.pointer.into_owned()).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Nothing is stored.
+#[tokio::test]
+async fn refused_url_is_reported_with_every_other_violation() {
+    for (body, expected) in [
+        (json!({ "url": "http://a.example" }), &["/url"][..]),
+        (
+            json!({ "url": " http://a.example ", "events": ["nope"], "description": 7 }),
+            &["/url", "/events/0", "/description"],
+        ),
+        (json!({ "url": "https://a.example", "events": [] }), &["/events"]),
+        (json!({ "url": "h".repeat(2_001), "events": [] }), &["/url", "/events"]),
+    ] {
+        let mut mocks = Mocks::new();
+        mocks.endpoints.expect_endpoint().returning(|_, _| Ok(Some(endpoint(ID))));
+        let (webhooks, body) = (mocks.use_case(), object(&body));
+        assert_eq!(pointers(webhooks.create(OWNER, &body).await), expected);
+        assert_eq!(pointers(webhooks.change(OWNER, ID, &body).await), expected);
+    }
+    // The URL of an unknown endpoint is not looked up.
+    let mut mocks = Mocks::default();
+    mocks.endpoints.expect_endpoint().returning(|_, _| Ok(None));
+    let body = object(&json!({ "url": "http://a.example", "status": "paused" }));
+    assert_eq!(pointers(mocks.use_case().change(OWNER, ID, &body).await), ["/status"]);
 }
 
 #[tokio::test]
@@ -67,14 +104,14 @@ async fn new_endpoint_shows_the_secret_that_is_stored_encrypted() {
         })
         .returning(|_, _| Ok(Some(ID)));
     let (endpoint, secret) =
-        mocks.use_case().create(OWNER, request("https://a.example")).await.unwrap();
+        mocks.use_case().create(OWNER, &request("https://a.example")).await.unwrap();
     assert_eq!((endpoint.id, endpoint.disabled, secret.expose()[0]), (ID, None, 9));
 }
 
 #[tokio::test]
 async fn without_a_key_no_endpoint_is_created() {
     let webhooks = ManageWebhooks { secrets: None, ..Mocks::new().use_case() };
-    let created = webhooks.create(OWNER, request("https://a.example")).await.map(drop);
+    let created = webhooks.create(OWNER, &request("https://a.example")).await.map(drop);
     for result in [created, webhooks.rotate_secret(OWNER, ID).await.map(drop)] {
         assert!(matches!(result, Err(WebhooksError::NotConfigured)));
     }
@@ -93,12 +130,10 @@ async fn endpoint_of_another_owner_is_like_none() {
     let query = DeliveryPageQuery { limit: 1, cursor: Cursor::Newest };
     let range = ReplayRange { since: NOW, until: None };
     // Its URL is not even looked up.
-    let change =
-        EndpointChange { url: Some("http://a.example".to_owned()), ..EndpointChange::default() };
     for result in [
         webhooks.read(OWNER, ID).await.map(drop),
-        webhooks.change(OWNER, ID, change).await.map(drop),
-        webhooks.change(OWNER, ID, EndpointChange::default()).await.map(drop),
+        webhooks.change(OWNER, ID, &request("http://a.example")).await.map(drop),
+        webhooks.change(OWNER, ID, &Map::new()).await.map(drop),
         webhooks.delete(OWNER, ID).await,
         webhooks.rotate_secret(OWNER, ID).await.map(drop),
         webhooks.test(OWNER, ID).await.map(drop),

@@ -8,7 +8,6 @@ use domain::{
     ports::{Cursor, DeliveryPageQuery},
     webhook::{
         AttemptOutcome, Endpoint, EndpointId, EndpointOwner, WebhookDelivery, WebhookDeliveryId,
-        endpoint_request::{EndpointChange, EndpointRequest},
         manage_webhooks::{ManageWebhooks, ReplayRange, WebhooksError},
     },
 };
@@ -136,8 +135,8 @@ pub(super) async fn run(command: WebhooksCommand, webhooks: &ManageWebhooks) -> 
 async fn execute(command: WebhooksCommand, webhooks: &ManageWebhooks) -> Result<()> {
     use WebhooksCommand as Command;
     let enable = async |id, is_enabled| {
-        let is_enabled = Some(is_enabled);
-        change(webhooks, id, EndpointChange { is_enabled, ..EndpointChange::default() }).await
+        let status = if is_enabled { "enabled" } else { "disabled" };
+        change(webhooks, id, &Map::from_iter([("status".to_owned(), json!(status))])).await
     };
     match command {
         Command::List { client, format } => {
@@ -147,16 +146,12 @@ async fn execute(command: WebhooksCommand, webhooks: &ManageWebhooks) -> Result<
         }
         Command::Create { client, test, url, details } => {
             let owner = EndpointOwner { client: ClientId(client), is_test: test };
-            let request = EndpointRequest::parse(&details.into_body(Some(url)))
-                .map_err(WebhooksError::Invalid)?;
-            let (endpoint, secret) = webhooks.create(owner, request).await?;
+            let body = details.into_body(Some(url));
+            let (endpoint, secret) = webhooks.create(owner, &body).await?;
             eprintln!("webhook endpoint {}; this is its secret:", endpoint.id.0);
             print(&format!("{}\n", secret.to_text()))
         }
-        Command::Change { id, url, details } => {
-            let parsed = EndpointChange::parse(&details.into_body(url));
-            change(webhooks, id, parsed.map_err(WebhooksError::Invalid)?).await
-        }
+        Command::Change { id, url, details } => change(webhooks, id, &details.into_body(url)).await,
         Command::Enable(Listed { id }) => enable(id, true).await,
         Command::Disable(Listed { id }) => enable(id, false).await,
         Command::Delete(Listed { id }) => {
@@ -199,8 +194,8 @@ async fn owner(webhooks: &ManageWebhooks, id: i64) -> Result<EndpointOwner> {
     Ok(found.with_context(|| format!("there is no webhook endpoint {id}"))?.owner)
 }
 
-async fn change(webhooks: &ManageWebhooks, id: i64, change: EndpointChange) -> Result<()> {
-    let changed = webhooks.change(owner(webhooks, id).await?, EndpointId(id), change).await?;
+async fn change(webhooks: &ManageWebhooks, id: i64, body: &Map<String, Value>) -> Result<()> {
+    let changed = webhooks.change(owner(webhooks, id).await?, EndpointId(id), body).await?;
     list(&[changed], Format::TABLE)
 }
 

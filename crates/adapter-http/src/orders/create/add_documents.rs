@@ -21,7 +21,7 @@ pub(crate) async fn add(request: HttpRequest, payload: web::Payload, api: State)
     let key = admit(&request, &api, Policy::OrdersWithDocuments).await?;
     let id = path::order_id(&request)?;
     // Checked before the documents are read. What adds them checks again.
-    api.add_documents.check(key.client(), id).await?;
+    api.add_documents.check(&key, id).await?;
     let Received { form, attempt, storing, answered } =
         upload::receive(&request, payload, &api, &key, &operation(id), false).await?;
     let added = if let (Some(answered), Some(attempt)) = (answered, &attempt) {
