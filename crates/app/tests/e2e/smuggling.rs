@@ -333,7 +333,7 @@ async fn head_behind_get_takes_no_body_away() {
     }
 }
 
-/// Java's HttpClient offers `h2c` with every request (RFC 9110, section 7.8; RFC 9112, section 9.6).
+/// Java's `HttpClient` offers `h2c` with every request (RFC 9110, section 7.8; RFC 9112, section 9.6).
 #[tokio::test(flavor = "multi_thread")]
 async fn answer_to_an_offered_upgrade_says_close() {
     let mut sender = sender().await;

@@ -268,6 +268,7 @@ fn of_phone(character: char) -> Option<char> {
 }
 
 /// Replaces the line ends of other programs.
+#[expect(clippy::unnecessary_wraps, reason = "the signature of `TextRule::replace`")]
 fn of_lines(character: char) -> Option<char> {
     let is_line_end = matches!(character, '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
     Some(if is_line_end { '\n' } else { character })
