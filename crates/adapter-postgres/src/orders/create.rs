@@ -113,8 +113,8 @@ impl Queue {
     }
 }
 
-/// Creates the orders that wait at the same time together. There is no timer: a lone order is
-/// created at once, and under load a batch is what has arrived during the batches before.
+/// Creates the orders that wait at the same time together. A lone order is created at
+/// once, and under load a batch is what has arrived during the batch before.
 pub(crate) struct Orders {
     joining: UnboundedSender<Waiting>,
     observer: Arc<OnceLock<BatchObserver>>,

@@ -38,7 +38,7 @@ pub(super) enum Json {
 #[derive(Clone, Default, PartialEq)]
 pub(super) struct Fields(Vec<(Cow<'static, str>, Json)>);
 
-/// A request to create a notarial signing order. Its fields and their rules: [`kind`].
+/// A request to create a notarial signing order. Its fields and their rules: `text::kind`.
 #[derive(Clone, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct OrderRequest(pub(super) Fields);
