@@ -89,7 +89,7 @@ async function post(path, timeout, request) {
   }
 }
 
-const worthRepeating = (status, code) => status === 429 || status >= 500 || code === "idempotency_in_flight";
+const worthRepeating = (status, code) => status === 429 || (status >= 500 && status !== 501) || code === "idempotency_in_flight";
 
 // Returns the problem; an empty one if a proxy answered instead of the service.
 function problemOf(response, answer) {

@@ -69,7 +69,7 @@ send() {
         else
             code=$(problem '.code // ""')
             failure=$(described "$status" "$code")
-            [[ $status = 429 || $status -ge 500 || $code = idempotency_in_flight ]] ||
+            [[ $status = 429 || ($status -ge 500 && $status != 501) || $code = idempotency_in_flight ]] ||
                 { echo "$failure" >&2; return 1; }
             retry_after=$(sed -nE 's/^retry-after: *([0-9]+)\r?$/\1/Ip' "$work/answer.head")
         fi

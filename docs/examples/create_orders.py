@@ -90,7 +90,7 @@ def send(path: str, key: str, **body) -> int:
 
 
 def worth_repeating(status: int, code: str | None) -> bool:
-    return status == 429 or status >= 500 or code == "idempotency_in_flight"
+    return status == 429 or (status >= 500 and status != 501) or code == "idempotency_in_flight"
 
 
 def problem_of(response: requests.Response) -> dict:

@@ -82,7 +82,7 @@ struct FieldProblem {
 impl ProblemAnswer {
     fn is_worth_repeating(&self) -> bool {
         self.status == StatusCode::TOO_MANY_REQUESTS
-            || self.status.is_server_error()
+            || self.status.is_server_error() && self.status.as_u16() != 501
             || self.problem.code == "idempotency_in_flight"
     }
 
