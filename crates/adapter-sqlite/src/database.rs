@@ -198,6 +198,10 @@ const EMPTYING_TIME: Duration = Duration::from_secs(3);
 pub fn empty_log(path: &Path) -> Result<bool, OpenError> {
     let failed = diesel::ConnectionError::CouldntSetupConfiguration;
     let mut connection = Database::at(path)?.connect(Access::Write)?;
+    // Pages keep bytes of rows that were moved, which `secure_delete` does not overwrite.
+    if connection.batch_execute("VACUUM").is_err() {
+        return Ok(false);
+    }
     let end = Instant::now() + EMPTYING_TIME;
     loop {
         let checkpoint = sql::<(Integer, Integer, Integer)>("PRAGMA wal_checkpoint(TRUNCATE)");
