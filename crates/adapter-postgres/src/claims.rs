@@ -1,7 +1,7 @@
 //! Claims of idempotency keys, and why documents were not added.
 
 use domain::{
-    idempotency::Claim,
+    idempotency::{Claim, KeyUse},
     ports::{NewDocuments, WriteError},
 };
 use sql_rows::{KeyRow, Utc};
@@ -24,8 +24,7 @@ pub(crate) async fn claim(
     let row = KeyRow::claimed(claim, now, until);
     match store.pool.run(async |connection| key_use::remember(connection, &row).await).await {
         Err(failure) if failure.constraint() == Some(KEY_IN_USE) => {
-            let taken = async |connection: &mut _| in_use_or_released(connection, claim, now).await;
-            Err(WriteError::KeyInUse(store.pool.run(taken).await?))
+            Err(WriteError::KeyInUse(taken(store, claim, now).await?))
         }
         claimed => Ok(claimed?),
     }
@@ -39,11 +38,13 @@ pub(crate) async fn rejection(
 ) -> WriteError {
     match (failure.constraint(), &new.idempotent_request) {
         (Some(ADOPTION), _) => WriteError::UploadSwept,
-        (Some(KEY_IN_USE), Some(request)) => {
-            let (claim, now) = (&request.attempt.claim, Utc(new.at));
-            let taken = async |connection: &mut _| in_use_or_released(connection, claim, now).await;
-            store.pool.run(taken).await.map_or_else(Into::into, WriteError::KeyInUse)
-        }
+        (Some(KEY_IN_USE), Some(request)) => taken(store, &request.attempt.claim, Utc(new.at))
+            .await
+            .map_or_else(Into::into, WriteError::KeyInUse),
         _ => failure.into(),
     }
+}
+
+async fn taken(store: &PostgresStore, claim: &Claim, now: Utc) -> Result<KeyUse, Failure> {
+    store.pool.run(async |connection| in_use_or_released(connection, claim, now).await).await
 }

@@ -1,9 +1,9 @@
 //! Every storage port on PostgreSQL, or on a compatible engine that has `ON CONFLICT`, `SKIP
 //! LOCKED` and triggers. Pure Rust: no libpq.
 //!
-//! - Each write of a port is one statement, which is its own transaction. Orders that wait at the
-//!   same time share a statement. Only changes of API keys, additions of documents and endpoints,
-//!   and erasures take several.
+//! - Creating an order, leasing and settling mails, and dispatching events are one statement each,
+//!   which is its own transaction. Orders that wait at the same time share a statement. Other writes
+//!   are transactions of several statements where they must lock rows first.
 //! - A call holds a connection of the pool until it ends.
 //! - Any number of instances may share a database.
 

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Erases an order in a transaction. Locks rows in the order in which other calls lock them: the
-/// order, uploads by key, the event, deliveries by identifier. A worker that dispatches the event
+/// order, the event, deliveries by identifier. Its uploads are new rows. A worker that dispatches the event
 /// meanwhile has added its deliveries when the event is gone. Mails that a worker attempts stay.
 pub(crate) async fn erase(
     connection: &mut Connection,

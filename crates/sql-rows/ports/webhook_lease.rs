@@ -60,6 +60,9 @@ pub(crate) async fn lease_due(
 
     let (until, now) = (Utc(now.saturating_add(lease_for)), Utc(now));
     let endpoints = due_endpoints(connection, now, slots).await?;
+    if endpoints.is_empty() {
+        return Ok(Vec::new());
+    }
     let due = due_deliveries(connection, now, slots, &endpoints).await?;
     let ids = due.iter().map(|due| due.id).collect();
     let ids = dialect::lock_free(connection, "webhook_deliveries", ids).await?;
@@ -112,6 +115,9 @@ async fn due_endpoints(
     ] {
         let rows: Vec<(i64, TargetRow)> = rows;
         found.extend(rows.into_iter().map(|(endpoint, target)| (endpoint, (target, state))));
+    }
+    if found.is_empty() {
+        return Ok(found);
     }
     let ids = found.keys().copied().collect();
     let locked = dialect::lock_free(connection, "webhook_endpoints", ids).await?;
@@ -187,12 +193,14 @@ async fn put_off(
     Ok(())
 }
 
-/// Notes that endpoints have deliveries that are due at an instant.
+/// Notes that endpoints have deliveries that are due at an instant. Locks them first: an update would
+/// pass over one that a lease is about to put off.
 pub(crate) async fn wake(
     connection: &mut Connection,
     endpoints: Vec<i64>,
     at: Utc,
 ) -> Result<(), Failure> {
+    dialect::lock(connection, "webhook_endpoints", &endpoints).await?;
     let is_later = webhook_endpoints::due_at.is_null().or(webhook_endpoints::due_at.gt(at));
     let endpoints =
         webhook_endpoints::table.filter(webhook_endpoints::id.eq_any(endpoints)).filter(is_later);

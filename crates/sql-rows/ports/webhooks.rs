@@ -101,7 +101,9 @@ impl WebhookQueue for Store {
         let replay = async move |connection: &mut Connection| {
             let replayed = diesel::update(replayed).set(DueAgain::at(at));
             let is_found = replayed.execute(connection).await? > 0;
-            webhook_lease::wake(connection, vec![endpoint.0], Utc(at)).await?;
+            if is_found {
+                webhook_lease::wake(connection, vec![endpoint.0], Utc(at)).await?;
+            }
             Ok(is_found)
         };
         self.transaction(replay).await

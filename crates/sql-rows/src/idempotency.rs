@@ -82,7 +82,7 @@ pub fn key_in_use(claim: &Claim, now: Utc) -> _ {
 }
 
 /// What an idempotency key is in use for.
-#[derive(Queryable, QueryableByName, Selectable)]
+#[derive(Queryable, Selectable)]
 #[diesel(table_name = idempotency_keys)]
 pub struct KeyUseRow {
     client_id: i64,
@@ -111,7 +111,7 @@ impl KeyUseRow {
 }
 
 /// An idempotency key that the walk has read.
-#[derive(Clone, Queryable, QueryableByName, Selectable)]
+#[derive(Clone, Queryable, Selectable)]
 #[diesel(table_name = idempotency_keys)]
 pub struct WalkedKeyRow {
     /// The client.

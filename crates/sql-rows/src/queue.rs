@@ -46,7 +46,7 @@ impl NewEventRow {
 }
 
 /// An event.
-#[derive(Queryable, QueryableByName, Selectable)]
+#[derive(Queryable, Selectable)]
 #[diesel(table_name = events)]
 pub struct EventRow {
     id: i64,

@@ -53,7 +53,7 @@ impl From<&NewEndpoint> for NewEndpointRow {
 }
 
 /// An endpoint without its secrets.
-#[derive(Queryable, QueryableByName, Selectable)]
+#[derive(Queryable, Selectable)]
 #[diesel(table_name = webhook_endpoints)]
 pub struct EndpointRow {
     id: i64,
@@ -133,7 +133,7 @@ impl EndpointChangeRow {
 }
 
 /// What a lease needs of the endpoint of a delivery.
-#[derive(Debug, Clone, Queryable, QueryableByName, Selectable)]
+#[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = webhook_endpoints)]
 pub struct TargetRow {
     /// The client of the endpoint.
@@ -167,7 +167,7 @@ impl NewWebhookRow {
 }
 
 /// A webhook delivery without its lease.
-#[derive(Queryable, QueryableByName, Selectable)]
+#[derive(Queryable, Selectable)]
 #[diesel(table_name = webhook_deliveries)]
 pub struct WebhookDeliveryRow {
     /// The identifier.

@@ -13,7 +13,8 @@ use crate::{
 
 /// Locks events by identifier, so that two workers never deadlock, and skips those that another
 /// worker dispatches. The identifiers of deliveries are in the order of the call: deliveries due at
-/// one instant are leased by identifier.
+/// one instant are leased by identifier. Locks all endpoints of the webhooks: a lease that is about
+/// to put one off does not see its new delivery.
 fn dispatch_statement() -> String {
     format!(
         "WITH held AS (\
@@ -38,11 +39,11 @@ fn dispatch_statement() -> String {
         ), due AS (\
             SELECT endpoint_id, min(created_at) AS at FROM webhooks GROUP BY endpoint_id\
         ), locked AS (\
-            SELECT e.id, due.at FROM webhook_endpoints AS e JOIN due ON due.endpoint_id = e.id \
-            WHERE e.due_at IS NULL OR e.due_at > due.at ORDER BY e.id FOR UPDATE OF e\
+            SELECT e.id, e.due_at, due.at FROM webhook_endpoints AS e \
+            JOIN due ON due.endpoint_id = e.id ORDER BY e.id FOR UPDATE OF e\
         ), woken AS (\
             UPDATE webhook_endpoints AS e SET due_at = locked.at FROM locked \
-            WHERE e.id = locked.id\
+            WHERE e.id = locked.id AND (locked.due_at IS NULL OR locked.due_at > locked.at)\
         ) SELECT id FROM dispatched WHERE {DURABLE}"
     )
 }

@@ -93,11 +93,16 @@ impl Queue {
         !self.waiting.is_empty()
     }
 
-    /// Takes the orders of the next statement. The others wait for another one, in their order.
-    fn take_batch(&mut self) -> Vec<Waiting> {
+    /// Takes in the orders that have joined.
+    fn collect(&mut self) {
         while let Ok(waiting) = self.joining.try_recv() {
             self.waiting.push(waiting);
         }
+    }
+
+    /// Takes the orders of the next statement. The others wait for another one, in their order.
+    fn take_batch(&mut self) -> Vec<Waiting> {
+        self.collect();
         let mut batch: Vec<Waiting> = Vec::new();
         for waiting in mem::take(&mut self.waiting) {
             let fits = |other: &Waiting| fit_together(&other.order, &waiting.order);
@@ -113,8 +118,8 @@ impl Queue {
     }
 }
 
-/// Creates the orders that wait at the same time together. A lone order is created at
-/// once, and under load a batch is what has arrived during the batch before.
+/// Creates the orders that wait at the same time together. A lone order is created at once, and under
+/// load a batch is what has arrived during the batch before.
 pub(crate) struct Orders {
     joining: UnboundedSender<Waiting>,
     observer: Arc<OnceLock<BatchObserver>>,
@@ -164,17 +169,18 @@ async fn create_batches(
         if !waiting.has_any().await {
             return;
         }
+        let _in_progress = timeout(PATIENCE, in_progress.lock()).await;
         let mut connection = match pool.acquire(Instant::now()).await {
             Ok(connection) => connection,
             Err(failure) => {
                 let failure = Arc::new(failure);
+                waiting.collect();
                 for waiting in mem::take(&mut waiting.waiting) {
                     waiting.reply(Err(Failure::OfBatch(Arc::clone(&failure)).into()));
                 }
                 continue;
             }
         };
-        let _in_progress = timeout(PATIENCE, in_progress.lock()).await;
         let batch = waiting.take_batch();
         drop(waiting);
         if batch.is_empty() {

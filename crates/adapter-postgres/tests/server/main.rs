@@ -23,6 +23,7 @@ mod round_trips;
 mod tls;
 mod unreadable;
 mod urls;
+mod webhooks;
 
 use std::{error::Error, time::Duration};
 

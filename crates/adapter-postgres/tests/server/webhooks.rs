@@ -1,0 +1,48 @@
+//! Webhooks that are added while another instance leases.
+
+use std::sync::Arc;
+
+use contract_tests::samples::{LIVE, NOW, WEBHOOK_SLOTS, WINDOW, new_endpoint, new_order};
+use domain::{
+    ports::{Dispatch, NewWebhookDelivery, OrderRepo as _, Outbox as _, WebhookQueue, WebhookRepo},
+    webhook::EventType,
+};
+use time::Duration;
+
+use super::{outsider, sessions, store, until};
+
+/// A lease does not see the deliveries that another instance is adding, and puts the endpoint off.
+#[tokio::test]
+async fn webhook_that_is_added_beside_a_lease_is_due() {
+    let (store, database) = store().await;
+    let store = Arc::new(store);
+    let endpoint = WebhookRepo::add(&*store, &new_endpoint(LIVE), 1).await.unwrap().unwrap();
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    let event = store.events(NOW, 1).await.unwrap().remove(0).id;
+    let message_key = "m".to_owned();
+    let webhook = NewWebhookDelivery { endpoint, event: EventType::OrderCreated, message_key };
+    let dispatch = Dispatch { event, mails: Vec::new(), webhooks: vec![webhook] };
+    let (leasing, watcher) = (outsider(&database).await, outsider(&database).await);
+    for is_event in [true, false] {
+        // The endpoint is due before the lease.
+        database.sql(&format!("UPDATE webhook_endpoints SET due_at = '{NOW}'"));
+        leasing.batch_execute("BEGIN; SELECT FROM webhook_endpoints FOR UPDATE").await.unwrap();
+        let (adder, dispatch) = (Arc::clone(&store), dispatch.clone());
+        let adding = tokio::spawn(async move {
+            if is_event {
+                assert_eq!(adder.dispatch(&[dispatch]).await.unwrap(), 1);
+            } else {
+                adder.add_test(LIVE, endpoint, "key", NOW).await.unwrap().unwrap();
+            }
+        });
+        until("the call waits or ends", async || {
+            adding.is_finished() || sessions(&watcher).await.1 == 1
+        })
+        .await;
+        let put_off = "UPDATE webhook_endpoints SET due_at = NULL; COMMIT";
+        leasing.batch_execute(put_off).await.unwrap();
+        adding.await.unwrap();
+        let leases = store.lease(NOW, Duration::MINUTE, &WEBHOOK_SLOTS).await.unwrap();
+        assert_eq!(leases.len(), 1, "an event: {is_event}");
+    }
+}
