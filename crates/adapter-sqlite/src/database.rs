@@ -21,7 +21,7 @@ use crate::failure::Failure;
 /// until [`Database::begin_log_anew`] waits for them. `journal_size_limit` then shrinks it to
 /// [`LARGE_LOG`]. `busy_timeout` is first because the switch to WAL waits for other processes.
 /// The cache of each connection has 8 MB: the default of 2 MB does not hold the indexes of a busy day.
-/// `secure_delete` overwrites deleted rows with zeros, so that an erased order leaves nothing.
+/// `secure_delete` overwrites deleted rows with zeros. See [`rewrite`] for what it leaves.
 const SETTINGS: &str = "PRAGMA busy_timeout = 3000;
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
@@ -187,21 +187,20 @@ fn log_of(path: &Path) -> PathBuf {
 /// copies the log.
 const EMPTYING_TIME: Duration = Duration::from_secs(3);
 
-/// Moves the write-ahead log of the database at `path` into its file and empties it, so that
-/// neither has anything of orders that were erased. Other processes may use the database. Returns
-/// `false` if one of them kept the log in use for some seconds; nothing is lost then.
+/// Rewrites the database at `path` and empties its write-ahead log, so that neither has anything of
+/// orders that were erased: pages keep bytes of rows that SQLite has moved to another page, and
+/// `secure_delete` does not overwrite them. Other processes may read meanwhile; their writes fail if
+/// the rewrite takes longer than they wait for a lock. Returns `false` if one of them kept the log in use for some seconds; nothing
+/// is lost then.
 ///
 /// Blocks for as long as the disk needs.
 ///
 /// # Errors
-/// The database cannot be opened.
-pub fn empty_log(path: &Path) -> Result<bool, OpenError> {
+/// The database cannot be opened, or is locked, or the disk has no space for a second copy of it.
+pub fn rewrite(path: &Path) -> Result<bool, OpenError> {
     let failed = diesel::ConnectionError::CouldntSetupConfiguration;
     let mut connection = Database::at(path)?.connect(Access::Write)?;
-    // Pages keep bytes of rows that were moved, which `secure_delete` does not overwrite.
-    if connection.batch_execute("VACUUM").is_err() {
-        return Ok(false);
-    }
+    connection.batch_execute("VACUUM").map_err(failed)?;
     let end = Instant::now() + EMPTYING_TIME;
     loop {
         let checkpoint = sql::<(Integer, Integer, Integer)>("PRAGMA wal_checkpoint(TRUNCATE)");

@@ -23,7 +23,7 @@ mod tests;
 mod worker;
 
 pub use backup::{BackupError, CopiedDocument, DatabaseCopy, Totals};
-pub use database::{OpenError, empty_log};
+pub use database::{OpenError, rewrite};
 pub use export::{EXPORTED_TABLES, ExportedPage};
 pub use inspect::{InspectError, inspect};
 pub use migrations::MigrateError;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use time::Duration;
 
 use super::*;
-use crate::empty_log;
+use crate::rewrite;
 
 /// A text that is in no other data.
 const MARKER: &str = "mkerasedzq";
@@ -108,7 +108,7 @@ async fn erased_order_leaves_no_byte() {
         );
     }
     // A failed delivery of a marked order was erased with it; its error text too.
-    assert!(empty_log(&path(&directory)).unwrap());
+    assert!(rewrite(&path(&directory)).unwrap());
     assert_eq!(traces(&directory), []);
     drop(store);
     assert_eq!(traces(&directory), []);
@@ -121,9 +121,9 @@ async fn log_in_use_is_not_emptied_and_loses_nothing() {
     let mut reader = outsider(&path(&directory));
     reader.batch_execute("BEGIN; SELECT count(*) FROM orders").unwrap();
     store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
-    assert!(!empty_log(&path(&directory)).unwrap());
+    assert!(!rewrite(&path(&directory)).unwrap());
     reader.batch_execute("COMMIT").unwrap();
-    assert!(empty_log(&path(&directory)).unwrap());
+    assert!(rewrite(&path(&directory)).unwrap());
     assert_eq!(std::fs::metadata(directory.path().join("orders.db-wal")).unwrap().len(), 0);
     assert_eq!(store.stats().await.unwrap().events, 1);
 }

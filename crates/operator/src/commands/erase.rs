@@ -42,7 +42,7 @@ impl Operator {
         // again.
         self.wait_for_mails().await?;
         let mails = self.remove_mails(mails_of).await?;
-        self.empty_log().await?;
+        self.rewrite_database().await?;
         if left > 0 {
             eprintln!("{left} documents could not be deleted yet; a running service deletes them");
         }
@@ -128,12 +128,13 @@ impl Operator {
         Progress::new("removing mails from the mail drop").of(removal).await?.context(context)
     }
 
-    /// Removes older pages of the orders from the write-ahead log of SQLite.
-    async fn empty_log(&self) -> Result<()> {
+    /// Removes bytes of the orders that SQLite keeps in its files.
+    async fn rewrite_database(&self) -> Result<()> {
         let Database::Sqlite(path) = self.settings.database()? else { return Ok(()) };
-        let emptying = tokio::task::spawn_blocking(move || adapter_sqlite::empty_log(&path));
-        let emptied = Progress::new("emptying the write-ahead log").of(emptying).await?;
-        if !emptied.context("the write-ahead log was not emptied; repeat the command")? {
+        let rewriting = tokio::task::spawn_blocking(move || adapter_sqlite::rewrite(&path));
+        let rewritten = Progress::new("rewriting the database").of(rewriting).await?;
+        let context = "the database still has bytes of the orders; repeat the command";
+        if !rewritten.context(context)? {
             eprintln!(
                 "the write-ahead log was in use and still has the orders; repeat the command"
             );

@@ -58,9 +58,9 @@ pub trait OrderAdmin: Send + Sync {
     /// keys; `None` if there is no such order or it was erased before.
     ///
     /// The store's files may have the bytes of the order until the operator cleans them:
-    /// - SQLite overwrites deleted rows with zeros. Its write-ahead log has older pages until it is
-    ///   emptied (`PRAGMA wal_checkpoint(TRUNCATE)`). Pages that were freed by a version before
-    ///   erasure need `VACUUM`.
+    /// - SQLite overwrites deleted rows with zeros, but pages keep bytes of rows that it moved, until
+    ///   `VACUUM`. Its write-ahead log has older pages until it is emptied
+    ///   (`PRAGMA wal_checkpoint(TRUNCATE)`).
     /// - PostgreSQL keeps dead rows until `VACUUM`, and its write-ahead log until it is recycled.
     /// - Backups and archived logs keep them until they are deleted.
     async fn erase(
