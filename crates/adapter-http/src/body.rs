@@ -27,12 +27,18 @@ use crate::respond::problem::{Problem, ProblemCode};
 /// Time limit for a whole JSON body.
 const JSON_TIMEOUT: Duration = Duration::from_secs(15);
 /// What some clients put before a text in UTF-8.
-pub(crate) const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// Minimum rate of a body in bytes per second.
 const MIN_RATE: u64 = 1024;
 /// Time that the client may need for [`MIN_RATE`] times as many bytes. The time in which the
 /// service is busy does not count.
 const PACE_TIME: Duration = Duration::from_secs(30);
+
+/// Returns a text in UTF-8 without its byte order mark. `label` names it in a problem.
+pub(crate) fn text<'a>(bytes: &'a [u8], label: &str) -> Result<&'a str, Problem> {
+    let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+    str::from_utf8(text).map_err(|_| Problem::malformed(format!("{label} is not UTF-8.")))
+}
 
 /// Rejects a body by its headers, before it is read: one that has a content coding, or whose length
 /// is over `cap`.

@@ -40,7 +40,7 @@ use self::{
 };
 use crate::{
     access::limits::used_up,
-    body::{BYTE_ORDER_MARK, Body},
+    body::{self, Body},
     respond::problem::{Problem, ProblemCode},
 };
 
@@ -185,9 +185,7 @@ impl FormReader<'_> {
                 ));
             }
         }
-        let text = collected.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&collected);
-        let text = str::from_utf8(text);
-        text.map(str::to_owned).map_err(|_| Problem::malformed(format!("{label} is not UTF-8.")))
+        body::text(&collected, label).map(str::to_owned)
     }
 
     async fn document(&mut self, name_as_sent: String, mut part: Field) -> Result<(), Problem> {

@@ -37,12 +37,12 @@ fn hash_text(hash: &mut Sha256, text: &str) {
     hash.update(text);
 }
 
-/// Removes surrounding white space, and absent members, so that a field added later does not change
-/// earlier fingerprints.
+/// Removes surrounding white space, and blank members. Absent members are never written, so a field
+/// added later does not change earlier fingerprints.
 fn normalized(value: Value) -> Value {
     match value {
         Value::Object(members) => {
-            let present = members.into_iter().filter(|(_, member)| !is_absent(member));
+            let present = members.into_iter().filter(|(_, member)| !is_blank(member));
             present.map(|(name, member)| (name, normalized(member))).collect()
         }
         Value::String(text) => text.trim().into(),
@@ -50,8 +50,8 @@ fn normalized(value: Value) -> Value {
     }
 }
 
-fn is_absent(value: &Value) -> bool {
-    value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty())
+fn is_blank(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| text.trim().is_empty())
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     access::limits::BodyLimit,
-    body::{self, BYTE_ORDER_MARK},
+    body,
     respond::problem::{FieldProblem, Problem, ProblemCode},
 };
 
@@ -42,9 +42,7 @@ pub(crate) fn unsupported_media_type() -> Problem {
 
 /// Parses a body into a type that is an object; `None` if it is other JSON.
 pub(crate) fn parse<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<Option<T>, Problem> {
-    let body = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
-    let text =
-        std::str::from_utf8(body).map_err(|_| Problem::malformed("The body is not UTF-8."))?;
+    let text = body::text(body, "The body")?;
     let object = if text.trim_start().starts_with('{') {
         serde_json::from_str(text).map(Some)
     } else {

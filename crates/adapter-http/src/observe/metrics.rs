@@ -90,7 +90,7 @@ impl ApiMetrics {
             )?,
             over_concurrency_limit: counter(
                 "notary_orders_shed_total",
-                "JSON orders answered with 503 because of the concurrency limit.",
+                "Requests answered with 503 because a limit of this instance was reached.",
             )?,
             document_sizes: register_histogram_with_registry!(
                 "notary_orders_document_size_bytes",

@@ -1,6 +1,6 @@
 //! Use case: attempt to deliver the mails that follow an order.
 //!
-//! The module `delivery` defines the retry schedule, and `delivery_worker` the pace.
+//! The module `delivery` defines the retry schedule, and `delivery::worker` the pace.
 
 use std::{collections::HashMap, mem, panic::AssertUnwindSafe, sync::Arc};
 

@@ -71,9 +71,8 @@ impl OrderRequest {
         let json = match kind("OrderRequest", name) {
             Some(Kind::Text(_)) => Json::Text(text),
             Some(Kind::Integer) if !trimmed.is_empty() => {
-                let digits = trimmed.strip_prefix('-').unwrap_or(trimmed);
-                let is_decimal = digits.bytes().all(|byte| byte.is_ascii_digit());
-                let id = trimmed.parse().ok().filter(|_| is_decimal);
+                // `parse` also accepts a plus sign.
+                let id = trimmed.parse().ok().filter(|_| !trimmed.starts_with('+'));
                 id.map_or(Json::Mistyped, Json::Integer)
             }
             Some(kind) if !trimmed.is_empty() => {

@@ -98,30 +98,35 @@ impl Read for RequestedBy {
     }
 }
 
-impl Read for InvoiceRecipient {
-    fn read(json: Json, object: &mut Object<'_>, name: &str) -> Option<Self> {
-        let mut object = object.member(name, json)?;
-        let recipient = Self {
-            company_name: object.optional("company_name"),
-            address: object.optional("invoice_address"),
-            city: object.optional("city"),
-            state: object.optional("state"),
-            zipcode: object.optional("zipcode"),
-        };
-        (recipient != Self::default()).then_some(recipient)
-    }
+/// Objects whose fields are all optional, with the names of the fields in the API. An object without
+/// any value counts as absent.
+macro_rules! optional_objects {
+    ($($object:ident { $($field:ident: $name:literal),+ $(,)? })+) => {$(
+        impl Read for $object {
+            fn read(json: Json, object: &mut Object<'_>, name: &str) -> Option<Self> {
+                let mut object = object.member(name, json)?;
+                let read = Self { $($field: object.optional($name)),+ };
+                (read != Self::default()).then_some(read)
+            }
+        }
+
+        impl From<&$object> for Json {
+            fn from(object: &$object) -> Self {
+                Self::from([$(($name, object.$field.as_ref().into())),+])
+            }
+        }
+    )+};
 }
 
-impl Read for Contact {
-    fn read(json: Json, object: &mut Object<'_>, name: &str) -> Option<Self> {
-        let mut object = object.member(name, json)?;
-        let contact = Self {
-            name: object.optional("contact_name"),
-            phone: object.optional("contact_phone"),
-            email: object.optional("contact_email"),
-        };
-        (contact != Self::default()).then_some(contact)
+optional_objects! {
+    InvoiceRecipient {
+        company_name: "company_name",
+        address: "invoice_address",
+        city: "city",
+        state: "state",
+        zipcode: "zipcode",
     }
+    Contact { name: "contact_name", phone: "contact_phone", email: "contact_email" }
 }
 
 fn details(

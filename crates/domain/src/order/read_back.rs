@@ -3,24 +3,19 @@
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
-    Contact, EmailAddress, InvoiceRecipient, Money, Order, OrderRequest, RequestedBy,
-    SigningContacts, SigningDetails, SigningLocation,
+    EmailAddress, Money, Order, OrderRequest, RequestedBy, SigningContacts, SigningDetails,
     json::{Fields, Json},
     record::hh_mm,
 };
-use crate::appointment::{Appointment, AppointmentTime};
+use crate::appointment::{AppointmentTime, Moment};
 
 impl OrderRequest {
     /// Returns an order in the names of the request: trimmed, with its defaults, and with the
     /// instants of the service's own conversion. The signing service is left out. Sent again with
     /// one, and with another file number, it creates an equal order.
     pub fn of(order: &Order) -> Self {
-        let [at, start, end] = match order.appointment.time {
-            AppointmentTime::At(at) => [Some(at.utc), None, None],
-            AppointmentTime::Between { start, end } => [None, Some(start.utc), Some(end.utc)],
-            AppointmentTime::Anytime => [None; 3],
-        }
-        .map(instant);
+        let (_, moments) = times(order.appointment.time);
+        let [at, start, end] = moments.map(|moment| instant(moment.map(|moment| moment.utc)));
         Self(Fields::from([
             ("signingContactsFormData", contacts(&order.contacts)),
             ("signingDetailsFormData", details(order)),
@@ -78,28 +73,16 @@ fn contacts(contacts: &SigningContacts) -> Json {
     ])
 }
 
-impl From<&Contact> for Json {
-    fn from(contact: &Contact) -> Self {
-        Self::from([
-            ("contact_name", contact.name.as_ref().into()),
-            ("contact_phone", contact.phone.as_ref().into()),
-            ("contact_email", contact.email.as_ref().into()),
-        ])
-    }
-}
-
 fn details(order: &Order) -> Json {
     let Order { file_number, appointment, signing, .. } = order;
     let SigningDetails { property, signer, co_signer, invoice, .. } = signing;
-    let location = signing.location.clone().unwrap_or_else(|| {
-        let mut location = SigningLocation::from(property.clone());
-        if !signing.is_property_address_same {
-            // Only the address has a default.
-            (location.city, location.state, location.zipcode) = (None, None, None);
-        }
-        location
-    });
-    let (kind, [at, start, end]) = times(appointment);
+    let mut location = signing.signing_location();
+    if signing.location.is_none() && !signing.is_property_address_same {
+        // Only the address has a default.
+        (location.city, location.state, location.zipcode) = (None, None, None);
+    }
+    let (kind, moments) = times(appointment.time);
+    let [at, start, end] = moments.map(|moment| moment.map(|moment| hh_mm(moment.local)));
     Json::from([
         ("fileNumber", Json::Text(file_number.as_str().to_owned())),
         ("signingDate", Json::Text(appointment.date.to_string())),
@@ -143,26 +126,12 @@ fn details(order: &Order) -> Json {
     ])
 }
 
-/// Returns the `signingTimeType`, and the specific, first and last time.
-fn times(appointment: &Appointment) -> (&'static str, [Option<String>; 3]) {
-    match appointment.time {
-        AppointmentTime::At(at) => ("at", [Some(hh_mm(at.local)), None, None]),
-        AppointmentTime::Between { start, end } => {
-            ("between", [None, Some(hh_mm(start.local)), Some(hh_mm(end.local))])
-        }
-        AppointmentTime::Anytime => ("anytime", [None, None, None]),
-    }
-}
-
-impl From<&InvoiceRecipient> for Json {
-    fn from(recipient: &InvoiceRecipient) -> Self {
-        Self::from([
-            ("company_name", recipient.company_name.as_ref().into()),
-            ("invoice_address", recipient.address.as_ref().into()),
-            ("city", recipient.city.as_ref().into()),
-            ("state", recipient.state.as_ref().into()),
-            ("zipcode", recipient.zipcode.as_ref().into()),
-        ])
+/// Returns the `signingTimeType`, and the specific, first and last moment.
+fn times(time: AppointmentTime) -> (&'static str, [Option<Moment>; 3]) {
+    match time {
+        AppointmentTime::At(at) => ("at", [Some(at), None, None]),
+        AppointmentTime::Between { start, end } => ("between", [None, Some(start), Some(end)]),
+        AppointmentTime::Anytime => ("anytime", [None; 3]),
     }
 }
 

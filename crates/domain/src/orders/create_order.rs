@@ -48,15 +48,9 @@ impl CreateOrder {
             return Err(OrderError::KeyReused);
         }
         let client = attempt.claim.key.client;
-        let found = self.intake.reader.order(client, answered.order_id).await?;
-        let stored = OrderError::unless_kept(found)
-            .map_err(|error| match error {
-                OrderError::NoSuchOrder => {
-                    OrderError::Internal("the order of an idempotency key is gone".into())
-                }
-                error => error,
-            })?
-            .as_created();
+        let gone = || OrderError::Internal("the order of an idempotency key is gone".into());
+        let found = self.intake.reader.order(client, answered.order_id).await?.ok_or_else(gone)?;
+        let stored = OrderError::unless_kept(Some(found))?.as_created();
         Ok(CreatedOrder { stored, utc_disagreements: Vec::new(), replayed: true, unscanned: 0 })
     }
 

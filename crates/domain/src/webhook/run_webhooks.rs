@@ -1,6 +1,6 @@
 //! Use case: attempt to deliver webhooks.
 //!
-//! The module `webhook` defines the retry schedule, and `delivery_worker` the pace. An endpoint has up
+//! The module `webhook` defines the retry schedule, and `delivery::worker` the pace. An endpoint has up
 //! to [`PER_ENDPOINT`] attempts in progress, and one whose last attempt did not succeed, or was slow,
 //! has one. All such endpoints together leave a part of the slots to others, so endpoints that hang
 //! hold up none that works. The endpoints of a client have at most a quarter of all slots, so a client
