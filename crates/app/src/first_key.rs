@@ -2,8 +2,7 @@
 //! creates an order.
 
 use std::{
-    fs::File,
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, IsTerminal as _},
     net::SocketAddr,
     path::{Path, absolute},
 };
@@ -12,10 +11,10 @@ use anyhow::{Context as _, Result};
 use domain::api_key::manage_keys::{KeyTerms, ManageKeys};
 use operator::{
     listen::local_address,
+    private_files::replace_file,
     settings::{Database, Settings},
 };
 use rustls::pki_types::{IpAddr::V6, ServerName};
-use tempfile::NamedTempFile;
 
 /// The file of the first key in the data directory.
 const FILE: &str = "first-key";
@@ -45,22 +44,12 @@ pub(crate) async fn welcome(
         let note = "It is shown only now; keep it";
         return Ok(Some(text(note, key.expose(), &places, &target)));
     }
-    write_key(&file, key.expose()).with_context(|| {
+    replace_file(&file, format!("{}\n", key.expose()).as_bytes()).with_context(|| {
         format!("{}: key {} was issued and not written; revoke it", file.display(), id.0)
     })?;
     tracing::info!(file = %file.display(), "the first API key is in this file");
     let note = format!("It is in {}; move it to a safe place, or keep it", file.display());
     Ok(Some(text(&note, &format!("$(cat {})", quoted(&file)), &places, &target)))
-}
-
-/// Writes the key, for its owner only.
-fn write_key(file: &Path, key: &str) -> Result<()> {
-    let folder = file.parent().unwrap_or(file);
-    let mut new = NamedTempFile::new_in(folder)?;
-    writeln!(new, "{key}")?;
-    new.as_file().sync_all()?;
-    new.persist(file)?;
-    Ok(File::open(folder)?.sync_all()?)
 }
 
 /// Returns a path as one word of a shell.

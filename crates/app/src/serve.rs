@@ -14,7 +14,7 @@ use adapter_http::{Api, Capacity, Ops};
 use anyhow::{Context as _, Error, Result, anyhow};
 use operator::{
     Machine,
-    adapters::Storage,
+    adapters::{LISTEN, OPS_LISTEN, Storage},
     listen,
     settings::{Settings, checked},
     tls_files::TlsFiles,
@@ -81,7 +81,7 @@ impl Grace {
 impl Starting {
     /// Serves the operators' endpoints. Fails if the certificate of the API cannot be used.
     pub fn listen(settings: &Settings, machine: &Machine) -> Result<Self> {
-        let listener = bind(settings.ops_listen, "--ops-listen (NOTARY_ORDERS_OPS_LISTEN)")?;
+        let listener = bind(settings.ops_listen, OPS_LISTEN)?;
         let ops_address = listener.local_addr()?;
         let registry = Registry::new();
         let ops = web::Data::new(Ops::new(machine.clock.clone(), registry.clone())?);
@@ -108,7 +108,7 @@ impl Starting {
     ) -> Result<Service> {
         let (registry, ops_address) = (self.registry.clone(), self.ops_address);
         self.ops.database_opened();
-        let listener = bind(settings.listen, "--listen (NOTARY_ORDERS_LISTEN)")?;
+        let listener = bind(settings.listen, LISTEN)?;
         let api_address = listener.local_addr()?;
         let grace = Grace::new(Duration::from_secs(settings.shutdown_grace_secs));
         let parts = Parts::open(settings, machine, storage, &registry).await?;

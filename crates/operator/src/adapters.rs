@@ -89,6 +89,10 @@ pub struct Storage {
 // The names of settings in errors.
 /// Names the data directory.
 pub const DATA_DIR: &str = "--data-dir (NOTARY_ORDERS_DATA_DIR)";
+/// Names the address of the API.
+pub const LISTEN: &str = "--listen (NOTARY_ORDERS_LISTEN)";
+/// Names the address of the operators' endpoints.
+pub const OPS_LISTEN: &str = "--ops-listen (NOTARY_ORDERS_OPS_LISTEN)";
 pub(crate) const DATABASE: &str = "--database-url (DATABASE_URL)";
 pub(crate) const DOCUMENTS: &str = "--documents-url (NOTARY_ORDERS_DOCUMENTS_URL)";
 pub(crate) const MAIL: &str = "--mail-url (NOTARY_ORDERS_MAIL_URL)";

@@ -17,13 +17,14 @@ use anyhow::{Context as _, Result, bail, ensure};
 use domain::document::Sha256Digest;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use tempfile::NamedTempFile;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
     adapters::create_data_dir,
     commands::output::print,
-    private_files::{create_empty_folder, create_file, create_folder, is_empty, sync},
+    private_files::{
+        create_empty_folder, create_file, create_folder, is_empty, replace_file, sync,
+    },
     progress::Progress,
     secrets_key,
     settings::{Database, Settings},
@@ -227,14 +228,10 @@ fn copy_bytes(from: &Path, to: &mut impl Write) -> io::Result<FileFacts> {
     }
 }
 
-/// Writes the manifest under another name and renames it, so that it is complete or absent.
 fn write_manifest(folder: &Path, manifest: &Manifest) -> Result<()> {
-    let mut file = NamedTempFile::new_in(folder)?;
-    serde_json::to_writer_pretty(&mut file, manifest)?;
-    file.write_all(b"\n")?;
-    file.as_file().sync_all()?;
-    file.persist(folder.join(MANIFEST))?;
-    Ok(sync(folder)?)
+    let mut text = serde_json::to_vec_pretty(manifest)?;
+    text.push(b'\n');
+    Ok(replace_file(&folder.join(MANIFEST), &text)?)
 }
 
 fn read_manifest(folder: &Path) -> Result<Manifest> {

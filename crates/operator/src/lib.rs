@@ -21,7 +21,7 @@ pub mod commands;
 mod copy;
 pub mod doctor;
 pub mod listen;
-mod private_files;
+pub mod private_files;
 mod progress;
 mod secrets_key;
 pub mod settings;

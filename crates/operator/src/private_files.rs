@@ -2,23 +2,40 @@
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
-    io,
+    io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::Path,
 };
 
 use anyhow::{Context as _, Result, ensure};
+use tempfile::NamedTempFile;
 
 /// Creates a file. Fails if it exists.
 pub(crate) fn create_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Creates a folder and its parents, unless they exist. Its entry in its parent is durable.
+/// Writes a file durably: it is complete, or as it was before.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn replace_file(file: &Path, content: &[u8]) -> io::Result<()> {
+    let folder = file.parent().unwrap_or(file);
+    let mut new = NamedTempFile::new_in(folder)?;
+    new.write_all(content)?;
+    new.as_file().sync_all()?;
+    new.persist(file)?;
+    sync(folder)
+}
+
+/// Creates a folder and its parents, unless they exist. Their entries are durable.
 pub(crate) fn create_folder(folder: &Path) -> Result<()> {
     let create = || {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        std::path::absolute(folder)?.parent().map_or(Ok(()), sync)
+        let folder = std::path::absolute(folder)?;
+        let missing = folder.ancestors().take_while(|folder| !folder.exists()).count();
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        // An earlier start may have ended before it made the entry of an existing folder durable.
+        folder.ancestors().skip(1).take(missing.max(1)).try_for_each(sync)
     };
     create().with_context(|| folder.display().to_string())
 }

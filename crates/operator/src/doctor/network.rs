@@ -16,7 +16,11 @@ use tokio::{
 };
 
 use super::finding::{Findings, Subject};
-use crate::{listen, settings::Settings};
+use crate::{
+    adapters::{LISTEN, OPS_LISTEN},
+    listen,
+    settings::Settings,
+};
 
 const PROXIES: &str = "--trusted-proxies (NOTARY_ORDERS_TRUSTED_PROXIES)";
 
@@ -47,18 +51,16 @@ fn value<'a>(metrics: &'a str, name: &str) -> Option<&'a str> {
 
 /// Checks whether each port is free, or in use while this service runs.
 pub(super) async fn ports(of: &Subject, found: &mut Findings) {
-    const API: &str = "--listen (NOTARY_ORDERS_LISTEN)";
-    const OPS: &str = "--ops-listen (NOTARY_ORDERS_OPS_LISTEN)";
     let Settings { listen, ops_listen, .. } = of.settings;
     if listen == ops_listen && listen.port() != 0 {
-        let text = format!("{API} and {OPS} name the same address");
+        let text = format!("{LISTEN} and {OPS_LISTEN} name the same address");
         return found.fail(text, "Choose another port for one of them");
     }
     let metrics = metrics(&of.settings).await.unwrap_or_default();
     let build = value(&metrics, "notary_orders_build_info{");
     let version = build.and_then(|build| build.split('"').nth(1));
-    judge_port(listen, API, version, found);
-    judge_port(ops_listen, OPS, version, found);
+    judge_port(listen, LISTEN, version, found);
+    judge_port(ops_listen, OPS_LISTEN, version, found);
 }
 
 /// Judges a port. `version` is that of the running service.

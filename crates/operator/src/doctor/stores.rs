@@ -119,8 +119,7 @@ pub(super) async fn webhooks(of: &Subject, found: &mut Findings) {
         }
     }
     if let Err(error) = adapters::webhook_sender(&of.settings) {
-        let advice = "Correct the setting, or install root certificates";
-        found.fail(error_chain(error.as_ref()), advice);
+        found.fail(error_chain(error.as_ref()), "Correct the setting");
     }
 }
 
