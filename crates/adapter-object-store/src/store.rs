@@ -17,13 +17,13 @@ use tokio::io::AsyncReadExt as _;
 use tokio_util::io::ReaderStream;
 
 use crate::{
-    OpenError, PROBE, bucket::Bucket, disk::Disk, failure::within, spool::unavailable,
-    stream::exactly,
+    OpenError, PROBE,
+    bucket::Bucket,
+    disk::Disk,
+    failure::within,
+    spool::unavailable,
+    stream::{BLOCK, exactly},
 };
-
-/// Bytes of a file that are read at once. A reader whose client is slow holds as many, so they are
-/// few.
-const BLOCK: usize = 64 * 1024;
 
 /// Time limit for a check. The readiness endpoint allows two seconds.
 const CHECK_TIMEOUT: Duration = Duration::from_millis(1_500);

@@ -21,22 +21,29 @@ pub(crate) fn check_size(size: u64, range: &Range<u64>) -> Result<(), StoreError
     ))
 }
 
+/// Largest block that a reader gets. A reader whose client is slow holds as many bytes, so they are
+/// few. A client of HTTP may have read more ahead.
+pub(crate) const BLOCK: usize = 64 * 1024;
+
 /// Returns a stream of a known number of bytes, which ends with an error if there are others.
 pub(crate) fn exactly(
     size: u64,
     body: stream::BoxStream<'static, Result<Bytes, StoreError>>,
 ) -> BlobStream {
-    stream::try_unfold((body, size), |(mut body, left)| async move {
+    stream::try_unfold((body, size, Bytes::new()), |(mut body, mut left, mut ahead)| async move {
         let unavailable = |cause: &str| StoreError::Unavailable(cause.into());
-        let next = timeout(BLOCK_TIMEOUT, body.try_next()).await;
-        match next.map_err(|_| unavailable("no bytes within 10 seconds"))?? {
-            Some(bytes) => match left.checked_sub(bytes.len() as u64) {
-                Some(left) => Ok(Some((bytes, (body, left)))),
-                None => Err(StoreError::Internal("the object is longer than the range".into())),
-            },
-            None if left == 0 => Ok(None),
-            None => Err(unavailable("the object ended early")),
+        if ahead.is_empty() {
+            let next = timeout(BLOCK_TIMEOUT, body.try_next()).await;
+            match next.map_err(|_| unavailable("no bytes within 10 seconds"))?? {
+                Some(bytes) => ahead = bytes,
+                None if left == 0 => return Ok(None),
+                None => return Err(unavailable("the object ended early")),
+            }
+            let longer = || StoreError::Internal("the object is longer than the range".into());
+            left = left.checked_sub(ahead.len() as u64).ok_or_else(longer)?;
         }
+        let block = ahead.split_to(BLOCK.min(ahead.len()));
+        Ok(Some((block, (body, left, ahead))))
     })
     .boxed()
 }
@@ -60,6 +67,14 @@ mod tests {
         }
         let long = read_ten(vec![b"0123456789", b"more"]).await;
         assert!(matches!(long, Err(StoreError::Internal(_))), "{long:?}");
+    }
+
+    #[tokio::test]
+    async fn large_chunk_is_read_in_blocks() {
+        static CHUNK: [u8; 2 * BLOCK + 1] = [7; 2 * BLOCK + 1];
+        let body = stream::iter([Ok(Bytes::from_static(&CHUNK))]).boxed();
+        let blocks: Vec<_> = exactly(CHUNK.len() as u64, body).try_collect().await.unwrap();
+        assert_eq!(blocks.iter().map(Bytes::len).collect::<Vec<_>>(), [BLOCK, BLOCK, 1]);
     }
 
     #[tokio::test(start_paused = true)]
