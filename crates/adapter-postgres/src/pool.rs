@@ -116,7 +116,14 @@ impl Pool {
         &self,
         work: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        self.run(async |connection| transaction(connection, work).await).await
+        let connection = self.acquire(Instant::now()).await?;
+        let deadline = connection.deadline;
+        // None of the statements need have taken long: the server may be slow, but is not gone.
+        let limited = async |connection: &mut AsyncPgConnection| {
+            let transaction = transaction(connection, work);
+            timeout_at(deadline, transaction).await.unwrap_or(Err(Failure::Timeout))
+        };
+        connection.run(limited).await
     }
 
     /// Runs `work` in a transaction without a time limit.

@@ -59,8 +59,9 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Reads a URL and checks all of it but the addresses of its name, for [`Guard::admit`]. `Url` reads each spelling of
-    /// an address (decimal, octal, hexadecimal, other digits of Unicode) as the address.
+    /// Reads a URL and checks all of it but the addresses of its name, for [`Guard::admit`]. `Url`
+    /// reads each spelling of an address (decimal, octal, hexadecimal, other digits of Unicode) as
+    /// the address.
     pub(crate) fn target(&self, text: &str) -> Result<(Url, Scheme), UrlRefused> {
         let url = Url::parse(text).map_err(|_| refused("must be a URL"))?;
         let scheme = match url.scheme() {
