@@ -107,21 +107,30 @@ pub enum Scope {
     OrdersCreate,
     /// Read orders and their documents.
     OrdersRead,
+    /// Change and cancel orders. Only keys of signing services have it.
+    OrdersUpdate,
     /// Manage webhook endpoints.
     WebhooksManage,
 }
 
 impl Scope {
-    /// Every scope.
-    pub const ALL: [Self; 3] = [Self::OrdersCreate, Self::OrdersRead, Self::WebhooksManage];
-    /// The scopes of a key that is issued without naming any.
+    /// The scopes that a key of a client can have.
+    pub const OF_CLIENTS: [Self; 3] = [Self::OrdersCreate, Self::OrdersRead, Self::WebhooksManage];
+    /// The scopes that a key of a signing service can have.
+    pub const OF_SERVICES: [Self; 3] = [Self::OrdersRead, Self::OrdersUpdate, Self::WebhooksManage];
+    /// The scopes of a client's key that is issued without naming any.
     pub const DEFAULT: [Self; 2] = [Self::OrdersCreate, Self::OrdersRead];
+    /// The scopes of a service's key that is issued without naming any.
+    pub const DEFAULT_OF_SERVICES: [Self; 2] = [Self::OrdersRead, Self::OrdersUpdate];
+    const ALL: [Self; 4] =
+        [Self::OrdersCreate, Self::OrdersRead, Self::OrdersUpdate, Self::WebhooksManage];
 
     /// Returns the name, in commands, answers and storage.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::OrdersCreate => "orders:create",
             Self::OrdersRead => "orders:read",
+            Self::OrdersUpdate => "orders:update",
             Self::WebhooksManage => "webhooks:manage",
         }
     }
@@ -213,6 +222,8 @@ pub struct NewApiKey {
     pub rate: Option<Rate>,
     /// Rate limit for orders with documents; `None` means the default of the service.
     pub documents_rate: Option<Rate>,
+    /// The signing service to which the key belongs; `None` for a key of a client.
+    pub for_service: Option<SigningServiceId>,
     /// The client that the key belongs to. With `None` the key begins a new client.
     pub client: Option<ClientId>,
     /// Address of the client that is told of webhook endpoints that fail.
@@ -232,14 +243,40 @@ pub struct ApiKey {
     pub last_used_at: Option<OffsetDateTime>,
 }
 
-/// The owner of orders, webhook endpoints and idempotency keys. What belongs to the test keys of a
-/// client does not exist for its live keys, and the reverse.
+/// A side of orders, to which keys and webhook endpoints belong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Party {
+    /// A client: it creates orders.
+    Client(ClientId),
+    /// A signing service: it carries out the orders that name it.
+    Service(SigningServiceId),
+}
+
+/// Writes `client 7` or `service 42`.
+impl fmt::Display for Party {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(client) => write!(formatter, "client {}", client.0),
+            Self::Service(service) => write!(formatter, "service {}", service.0),
+        }
+    }
+}
+
+/// The owner of orders and webhook endpoints. What belongs to the test keys of a party does not
+/// exist for its live keys, and the reverse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner {
-    /// The client.
-    pub client: ClientId,
+    /// The party.
+    pub party: Party,
     /// Whether it belongs to its test keys.
     pub is_test: bool,
+}
+
+impl Owner {
+    /// Returns the owner of what the live or the test keys of a client create.
+    pub fn client(client: ClientId, is_test: bool) -> Self {
+        Self { party: Party::Client(client), is_test }
+    }
 }
 
 /// A change of a key.
@@ -299,14 +336,20 @@ pub struct KeyEvent {
 }
 
 impl ApiKey {
-    /// Returns the client that this key belongs to.
+    /// Returns the first key in this key's line of rotations. For a key of a client, that is the
+    /// client.
     pub fn client(&self) -> ClientId {
         self.key.client.unwrap_or(ClientId(self.id.0))
     }
 
+    /// Returns the party that this key belongs to.
+    pub fn party(&self) -> Party {
+        self.key.for_service.map_or(Party::Client(self.client()), Party::Service)
+    }
+
     /// Returns the owner of what this key creates and reads.
     pub fn owner(&self) -> Owner {
-        Owner { client: self.client(), is_test: self.key.is_test }
+        Owner { party: self.party(), is_test: self.key.is_test }
     }
 
     /// Checks whether `presented` is this key, and valid at `now`.

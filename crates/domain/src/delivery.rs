@@ -12,7 +12,7 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     order::{EmailAddress, OrderId, StoredOrder},
     ports::Entropy,
-    webhook::message_key,
+    webhook::EventType,
 };
 
 /// Delay after the first failed attempt. Every further failure doubles the delay.
@@ -33,6 +33,54 @@ pub const MAX_AGE: Duration = Duration::days(5);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeliveryId(pub i64);
 
+/// What a mail tells of an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MailSubject {
+    /// The order was created.
+    Created,
+    /// Documents were added to it.
+    DocumentsAdded,
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl MailSubject {
+    /// Returns the subject of the mails that follow an event; `None` if no mail follows it.
+    pub fn of(event: EventType) -> Option<Self> {
+        match event {
+            EventType::OrderCreated => Some(Self::Created),
+            EventType::DocumentsAdded => Some(Self::DocumentsAdded),
+            EventType::OrderCancelled => Some(Self::Cancelled),
+            EventType::OrderUpdated | EventType::Test => None,
+        }
+    }
+
+    /// Returns the name in storage.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::DocumentsAdded => "documents_added",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Returns the subject of a name; `None` if it is none.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Created, Self::DocumentsAdded, Self::Cancelled]
+            .into_iter()
+            .find(|subject| subject.as_str() == name)
+    }
+}
+
+/// The reader of a mail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Audience {
+    /// A contact of the order.
+    Client,
+    /// The signing service, which needs everything to dispatch a notary.
+    Service,
+}
+
 /// A mail that follows an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewDelivery {
@@ -41,13 +89,10 @@ pub struct NewDelivery {
     pub message_key: String,
     /// Address that receives the mail.
     pub recipient: EmailAddress,
-}
-
-impl NewDelivery {
-    /// Returns a mail to `recipient` with a new message key of 128 random bits.
-    pub fn mail(recipient: EmailAddress, entropy: &dyn Entropy) -> Self {
-        Self { message_key: message_key(entropy), recipient }
-    }
+    /// What the mail tells.
+    pub subject: MailSubject,
+    /// Its reader.
+    pub audience: Audience,
 }
 
 /// A delivery in the queue.
@@ -116,7 +161,11 @@ pub struct Notification {
     pub message_key: String,
     /// Address that receives the mail.
     pub recipient: EmailAddress,
-    /// The order that the mail is about.
+    /// What the mail tells.
+    pub subject: MailSubject,
+    /// Its reader.
+    pub audience: Audience,
+    /// The order that the mail is about. That of a cancelled order has its changes.
     pub order: StoredOrder,
 }
 

@@ -31,7 +31,7 @@ pub struct IdempotencyKey {
 impl IdempotencyKey {
     /// Returns the owner of what requests with the key create.
     pub fn owner(&self) -> Owner {
-        Owner { client: self.client, is_test: self.is_test }
+        Owner::client(self.client, self.is_test)
     }
 
     /// Returns the key of a client. Returns `None` unless the text has 1 to 255 characters, all

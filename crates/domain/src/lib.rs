@@ -12,7 +12,8 @@
 //! | the duplicate window of a file number | [`duplicate_window`] |
 //! | API keys: issue, rotate, revoke, cache, last use | [`api_key`] |
 //! | repeats of a request with one `Idempotency-Key` | [`idempotency`] |
-//! | use cases of orders: create, add documents, scan, read, erase, clean up | [`orders`] |
+//! | records of signing services | [`signing_service`] |
+//! | use cases of orders: create, add documents, scan, read, change, cancel, erase, clean up | [`orders`] |
 //! | mails about an order; the loop that delivers mails and webhooks | [`delivery`] |
 //! | webhooks: endpoints, events, retry schedule, payloads, secrets | [`webhook`] |
 //! | steps of background work | [`background`] |
@@ -45,6 +46,7 @@ pub mod idempotency;
 pub mod order;
 pub mod orders;
 pub mod ports;
+pub mod signing_service;
 pub mod trace_context;
 pub mod webhook;
 

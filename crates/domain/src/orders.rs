@@ -1,6 +1,7 @@
-//! Use cases of orders: create, add documents, read, erase, and clean up after them.
+//! Use cases of orders: create, add documents, read, change, cancel, erase, and clean up after them.
 
 pub mod add_documents;
+pub mod change_order;
 pub mod create_order;
 pub mod erase_orders;
 pub mod forget_keys;

@@ -12,7 +12,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     api_key::{ApiKey, ApiKeyId, ClientId, KeyHash, NewApiKey, Scopes},
-    delivery::{Delivery, DeliveryId, NewDelivery},
+    delivery::{Audience, Delivery, DeliveryId, MailSubject, NewDelivery},
     document::{
         Content, DocumentFormat, ObjectKey, ReceivedDocument, Sha256Digest, SpooledFile,
         StoredDocument,
@@ -175,6 +175,7 @@ pub(crate) fn new_api_key(hash: KeyHash, issued_at: OffsetDateTime) -> NewApiKey
         is_test: false,
         rate: None,
         documents_rate: None,
+        for_service: None,
         client: None,
         contact: None,
     }
@@ -191,6 +192,7 @@ pub(crate) fn stored_order(created_at: OffsetDateTime) -> StoredOrder {
         api_key: ApiKeyId(1),
         notary_id: None,
         documents: vec![],
+        changes: vec![],
         is_test: false,
         created_at,
         updated_at: created_at,
@@ -205,6 +207,8 @@ pub(crate) fn delivery(created_at: OffsetDateTime) -> Delivery {
         task: NewDelivery {
             message_key: "k".to_owned(),
             recipient: EmailAddress::try_from("a@example.com".to_owned()).unwrap(),
+            subject: MailSubject::Created,
+            audience: Audience::Client,
         },
         attempts: 0,
         created_at,
@@ -218,7 +222,7 @@ pub(crate) fn delivery(created_at: OffsetDateTime) -> Delivery {
 pub(crate) fn endpoint(id: EndpointId) -> Endpoint {
     Endpoint {
         id,
-        owner: EndpointOwner { client: ClientId(1), is_test: false },
+        owner: EndpointOwner::client(ClientId(1), false),
         url: "https://a.example/hook".to_owned(),
         events: EventType::OF_ORDERS.into(),
         description: None,
@@ -236,6 +240,7 @@ pub(crate) fn webhook_delivery(created_at: OffsetDateTime) -> WebhookDelivery {
         event: EventType::OrderCreated,
         order_id: Some(OrderId(1)),
         message_key: "k".to_owned(),
+        change: None,
         created_at,
         status: WebhookStatus::Pending { due_at: created_at },
         failures: 0,

@@ -13,9 +13,9 @@ use time::{
 };
 
 use crate::{
-    api_key::{ApiKey, ClientId},
+    api_key::Party,
     hex,
-    order::{EmailAddress, OrderId, StoredOrder},
+    order::{Actor, EmailAddress, OrderId, OrderStatus, StoredOrder},
     ports::Entropy,
 };
 
@@ -66,29 +66,48 @@ pub enum EventType {
     OrderCreated,
     /// Documents were added to an order.
     DocumentsAdded,
+    /// The status or the notary of an order changed.
+    OrderUpdated,
+    /// An order was cancelled.
+    OrderCancelled,
     /// The client or an operator asked for a test.
     Test,
 }
 
 impl EventType {
     /// The events of orders: those that an endpoint can choose.
-    pub const OF_ORDERS: [Self; 2] = [Self::OrderCreated, Self::DocumentsAdded];
+    pub const OF_ORDERS: [Self; 4] =
+        [Self::OrderCreated, Self::DocumentsAdded, Self::OrderUpdated, Self::OrderCancelled];
 
     /// Returns the name, in payloads, answers and storage.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::OrderCreated => "order.created",
             Self::DocumentsAdded => "order.documents_added",
+            Self::OrderUpdated => "order.updated",
+            Self::OrderCancelled => "order.cancelled",
             Self::Test => "webhook.test",
         }
     }
 
     /// Returns the event type of a name; `None` if it is none.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::OrderCreated, Self::DocumentsAdded, Self::Test]
-            .into_iter()
-            .find(|event| event.as_str() == name)
+        Self::OF_ORDERS.into_iter().chain([Self::Test]).find(|event| event.as_str() == name)
     }
+}
+
+/// What a change of status or notary left of an order, as its event tells it. The database writes
+/// it, so its JSON is part of the stored format.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedOrder {
+    /// The status after the change.
+    pub order_status: String,
+    /// The status before it.
+    pub previous_status: String,
+    /// The notary after it.
+    pub notary_id: Option<i64>,
+    /// The side that made it.
+    pub actor: Actor,
 }
 
 /// Why an endpoint gets nothing.
@@ -145,7 +164,10 @@ pub struct Endpoint {
 impl Endpoint {
     /// Returns whether the endpoint gets the events of this type of an order.
     pub fn gets(&self, event: EventType, order: &StoredOrder) -> bool {
-        self.owner == EndpointOwner { client: order.client, is_test: order.is_test }
+        let parties =
+            [Party::Client(order.client), Party::Service(order.order.signing_service_id)];
+        parties.contains(&self.owner.party)
+            && self.owner.is_test == order.is_test
             && self.events.contains(&event)
     }
 }
@@ -208,6 +230,8 @@ pub struct WebhookDelivery {
     pub event: EventType,
     /// The order of the event; none for a test.
     pub order_id: Option<OrderId>,
+    /// The change of the order that the event tells of.
+    pub change: Option<ChangedOrder>,
     /// Random key. The `webhook-id` is derived from it.
     pub message_key: String,
     /// Instant of the event.
@@ -298,6 +322,9 @@ pub struct OrderEventData {
     file_number: String,
     /// Its status.
     order_status: String,
+    /// Its status before the event, and its notary, for an event that tells of a change.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    change: Option<ChangeEventData>,
     /// Its signing service.
     signing_service_id: i64,
     /// Identifier of the client company.
@@ -317,6 +344,13 @@ pub struct TestEventData {
     webhook_id: i64,
 }
 
+/// What an event tells of a change, besides the status.
+#[derive(Debug, Serialize)]
+struct ChangeEventData {
+    previous_status: String,
+    notary_id: Option<i64>,
+}
+
 impl<T: Serialize> WebhookPayload<T> {
     fn body(event: EventType, at: OffsetDateTime, data: T) -> Result<String, serde_json::Error> {
         serde_json::to_string(&Self { event: event.as_str(), timestamp: timestamp(at), data })
@@ -324,15 +358,22 @@ impl<T: Serialize> WebhookPayload<T> {
 }
 
 /// Returns the body of an event of an order that happened at `at`: the order as the event left it.
+/// `change` is what an event tells that has changed the order.
 /// Equal in all attempts, unless other systems change the status of an order that has new
 /// documents.
 pub fn order_body(
     event: EventType,
+    change: Option<&ChangedOrder>,
     at: OffsetDateTime,
     order: &StoredOrder,
 ) -> Result<String, serde_json::Error> {
     let is_created = event == EventType::OrderCreated;
-    let status = if is_created { crate::order::OrderStatus::NEW } else { order.status.clone() };
+    const NEW: OrderStatus = OrderStatus::NEW;
+    let status = match change {
+        Some(change) => &*change.order_status,
+        None if is_created => NEW.as_str(),
+        None => order.status.as_str(),
+    };
     // Clocks of instances differ: a document that was added soon after may have an earlier instant.
     let documents = order.documents.iter().filter(|document| {
         document.created_at == order.created_at || !is_created && document.created_at <= at
@@ -340,7 +381,11 @@ pub fn order_body(
     let data = OrderEventData {
         order_id: order.id.0,
         file_number: order.order.file_number.as_str().to_owned(),
-        order_status: status.as_str().to_owned(),
+        order_status: status.to_owned(),
+        change: change.map(|change| ChangeEventData {
+            previous_status: change.previous_status.clone(),
+            notary_id: change.notary_id,
+        }),
         signing_service_id: order.order.signing_service_id.0,
         client_company_id: order.order.contacts.client_company_id,
         documents_uploaded: documents.count(),

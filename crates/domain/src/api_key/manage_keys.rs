@@ -10,7 +10,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     api_key::{
-        ApiKey, ApiKeyId, ClientId, KeyEvent, NewApiKey, PresentedKey, Rate, Scopes,
+        ApiKey, ApiKeyId, ClientId, KeyEvent, NewApiKey, Party, PresentedKey, Rate, Scopes,
         key_cache::KeyCache,
     },
     order::{EmailAddress, SigningServiceId},
@@ -39,6 +39,8 @@ pub struct KeyTerms {
     pub name: String,
     /// The only signing service for which it may create orders; `None` means any.
     pub signing_service: Option<SigningServiceId>,
+    /// The signing service to which it belongs; `None` for a key of a client.
+    pub for_service: Option<SigningServiceId>,
     /// What it may do.
     pub scopes: Scopes,
     /// The client that it is one more key of. With `None` it begins a new client.
@@ -116,7 +118,7 @@ impl ManageKeys {
         by: &str,
     ) -> Result<(ApiKeyId, PresentedKey), IssueError> {
         if let Some(client) = terms.client
-            && !self.keys.list().await?.iter().any(|key| key.client() == client)
+            && !self.keys.list().await?.iter().any(|key| key.party() == Party::Client(client))
         {
             return Err(IssueError::UnknownClient);
         }
@@ -142,6 +144,7 @@ impl ManageKeys {
             lookup: presented.lookup().to_owned(),
             hash: presented.hash(),
             signing_service: terms.signing_service,
+            for_service: terms.for_service,
             scopes: terms.scopes,
             issued_at,
             expires_at: terms.lifetime.map(|lifetime| issued_at.saturating_add(lifetime)),

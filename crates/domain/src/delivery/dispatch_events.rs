@@ -11,17 +11,19 @@ use std::{
 use time::Duration;
 
 use crate::{
+    api_key::Party,
     background::Step,
     delivery::{
-        NewDelivery,
+        Audience, MailSubject, NewDelivery,
         worker::{OUTAGE_PAUSE, POLL},
     },
-    order::{OrderId, StoredOrder},
+    order::{EmailAddress, OrderId, StoredOrder},
     ports::{
-        Clock, DeliveryQueue, Dispatch, Entropy, Event, NewWebhookDelivery, Outbox, StoreError,
-        WebhookRepo,
+        Clock, DeliveryQueue, Dispatch, Entropy, Event, NewWebhookDelivery, Outbox,
+        ServiceRepo, StoreError, WebhookRepo,
     },
-    webhook::{self, Endpoint, EventType},
+    signing_service::SigningService,
+    webhook::{self, ChangedOrder, Endpoint, EventType},
 };
 
 /// Maximum number of events in a step.
@@ -43,6 +45,8 @@ pub struct DispatchEvents {
     pub outbox: Arc<dyn Outbox>,
     /// Reads the orders.
     pub queue: Arc<dyn DeliveryQueue>,
+    /// Stores the records of signing services.
+    pub services: Arc<dyn ServiceRepo>,
     /// Stores webhook endpoints.
     pub endpoints: Arc<dyn WebhookRepo>,
     /// Tells the time.
@@ -71,18 +75,23 @@ impl DispatchEvents {
         }
         let ids: Vec<OrderId> = events.iter().map(|event| event.order_id).collect();
         let orders: HashMap<_, _> = self.queue.orders(&ids).await?.into_iter().collect();
-        let clients: BTreeSet<_> = orders.values().flatten().map(|order| order.client).collect();
-        let clients: Vec<_> = clients.into_iter().collect();
-        let endpoints = self.endpoints.of_clients(&clients).await?;
+        let found = || orders.values().flatten();
+        let services: BTreeSet<_> = found().map(|order| order.order.signing_service_id).collect();
+        let services: Vec<_> = services.into_iter().collect();
+        let parties: BTreeSet<_> = found().map(|order| Party::Client(order.client)).collect();
+        let parties: Vec<_> =
+            parties.into_iter().chain(services.iter().copied().map(Party::Service)).collect();
+        let endpoints = self.endpoints.of_parties(&parties).await?;
+        let services = self.services.find(&services).await?;
         let is_full = events.len() == BATCH;
         let (mut dispatches, mut put_off) = (Vec::new(), Vec::new());
-        for Event { id, order_id, event } in events {
+        for Event { id, order_id, event, change } in events {
             match orders.get(&order_id) {
                 Some(Err(_unreadable)) => put_off.push(id),
                 Some(Ok(order)) => dispatches.push(Dispatch {
                     event: id,
-                    mails: self.mails(event, order),
-                    webhooks: self.webhooks(event, order, &endpoints),
+                    mails: self.mails(event, order, &services),
+                    webhooks: self.webhooks(event, change.as_ref(), order, &endpoints),
                 }),
                 // An erased order has no recipients.
                 None => dispatches.push(Dispatch { event: id, mails: vec![], webhooks: vec![] }),
@@ -101,20 +110,45 @@ impl DispatchEvents {
         Ok((orders.into_iter().filter_map(unreadable).collect(), has_more))
     }
 
-    /// Returns a mail for each recipient of a new order. A test order is no real signing, so it has
-    /// none.
-    fn mails(&self, event: EventType, order: &StoredOrder) -> Vec<NewDelivery> {
-        if order.is_test || event != EventType::OrderCreated {
+    /// Returns a mail for each contact of a new or cancelled order, and for each address of its
+    /// signing service. An address gets one. A test order is no real signing, so it has none.
+    fn mails(
+        &self,
+        event: EventType,
+        order: &StoredOrder,
+        services: &[SigningService],
+    ) -> Vec<NewDelivery> {
+        let Some(subject) = MailSubject::of(event).filter(|_| !order.is_test) else {
             return Vec::new();
-        }
-        let recipients = order.order.contacts.recipients();
-        recipients.into_iter().map(|to| NewDelivery::mail(to, &*self.entropy)).collect()
+        };
+        let contacts = order.order.contacts.recipients();
+        let is_contact = |email: &EmailAddress| {
+            contacts.iter().any(|contact| contact.as_str().eq_ignore_ascii_case(email.as_str()))
+        };
+        let dispatchers = services
+            .iter()
+            .filter(|service| service.id == order.order.signing_service_id)
+            .flat_map(|service| &service.emails)
+            .filter(|email| subject == MailSubject::DocumentsAdded || !is_contact(email))
+            .map(|email| (email, Audience::Service));
+        let clients = contacts.iter().map(|email| (email, Audience::Client));
+        clients
+            .filter(|_| subject != MailSubject::DocumentsAdded)
+            .chain(dispatchers)
+            .map(|(recipient, audience)| NewDelivery {
+                message_key: webhook::message_key(&*self.entropy),
+                recipient: recipient.clone(),
+                subject,
+                audience,
+            })
+            .collect()
     }
 
     /// Returns a webhook for each endpoint that gets the event. Those of a disabled endpoint wait.
     fn webhooks(
         &self,
         event: EventType,
+        change: Option<&ChangedOrder>,
         order: &StoredOrder,
         endpoints: &[Endpoint],
     ) -> Vec<NewWebhookDelivery> {
@@ -122,6 +156,7 @@ impl DispatchEvents {
         let webhook = |endpoint: &Endpoint| NewWebhookDelivery {
             endpoint: endpoint.id,
             event,
+            change: change.cloned(),
             message_key: webhook::message_key(&*self.entropy),
         };
         getting.map(webhook).collect()

@@ -241,6 +241,8 @@ impl RunDeliveries {
         let notification = Notification {
             message_key: delivery.task.message_key.clone(),
             recipient: delivery.task.recipient.clone(),
+            subject: delivery.task.subject,
+            audience: delivery.task.audience,
             order: StoredOrder::clone(order),
         };
         // A panic fails this mail only, not the other mails in progress.

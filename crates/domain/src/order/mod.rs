@@ -3,6 +3,7 @@
 //! [`OrderRequest`] is what a client sends. [`Order`] is a valid order. [`StoredOrder`] is an order
 //! that the service has created. [`record`] is its stored form.
 
+pub mod change_request;
 mod check;
 mod json;
 mod money;
@@ -16,7 +17,7 @@ mod violation;
 pub use json::OrderRequest;
 pub use money::{Money, MoneyError};
 pub use parse::ParsedOrder;
-pub use stored::{OrderStatus, StoredOrder};
+pub use stored::{Actor, OrderChange, OrderStatus, StoredOrder};
 pub use text::{EmailAddress, FileNumber, InvalidEmail, TextRule, text_rule};
 pub use violation::{Violation, ViolationCode};
 
@@ -49,7 +50,7 @@ conceal!(
 pub struct OrderId(pub i64);
 
 /// Identifier of a signing service; positive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SigningServiceId(pub i64);
 
 /// A valid order: made only by [`OrderRequest::parse`], or read from its [`record`].

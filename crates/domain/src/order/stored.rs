@@ -1,7 +1,8 @@
 //! An order that the service has created, and its state.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, iter};
 
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use super::{Order, OrderId};
@@ -10,24 +11,81 @@ use crate::{
     document::StoredDocument,
 };
 
-/// State of an order: 1 to 50 characters. The service creates orders as `NEW`. Other systems write
-/// further states into the database, and the service returns them unchanged.
+/// Maximum length of a status in characters.
+pub const MAX_STATUS: usize = 50;
+
+/// State of an order: 1 to [`MAX_STATUS`] characters. The service creates orders as `NEW`. Signing
+/// services and other systems set further states, and the service returns them unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderStatus(Cow<'static, str>);
 
 impl OrderStatus {
     /// The state of every order on creation (spec section 3).
     pub const NEW: Self = Self(Cow::Borrowed("NEW"));
+    /// The signing does not take place. Such an order does not change any more.
+    pub const CANCELLED: Self = Self(Cow::Borrowed("CANCELLED"));
+    /// The documents are signed. Such an order cannot be cancelled.
+    pub const SIGNED: Self = Self(Cow::Borrowed("SIGNED"));
+    /// Nothing is left to do. Such an order cannot be cancelled.
+    pub const COMPLETED: Self = Self(Cow::Borrowed("COMPLETED"));
 
     /// Returns a state that was read from storage; `None` unless it has 1 to 50 characters.
     pub fn from_stored(text: String) -> Option<Self> {
-        (1..=50).contains(&text.chars().count()).then_some(Self(text.into()))
+        (1..=MAX_STATUS).contains(&text.chars().count()).then_some(Self(text.into()))
     }
 
     /// Returns the name of the state, in answers and in storage.
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// The side that changed an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Actor {
+    /// The client that created it.
+    Client,
+    /// Its signing service.
+    Service,
+    /// An operator, by a command.
+    Operator,
+    /// Another system, by SQL.
+    Database,
+}
+
+impl Actor {
+    /// Returns the name, in answers, metrics and storage.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Service => "service",
+            Self::Operator => "operator",
+            Self::Database => "database",
+        }
+    }
+
+    /// Returns the actor of a name; `None` if it is none.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Client, Self::Service, Self::Operator, Self::Database]
+            .into_iter()
+            .find(|actor| actor.as_str() == name)
+    }
+}
+
+/// An entry in the history of an order: what a change of status or notary left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderChange {
+    /// Instant of the change.
+    pub at: OffsetDateTime,
+    /// The status after it.
+    pub status: OrderStatus,
+    /// The notary after it.
+    pub notary_id: Option<i64>,
+    /// The side that made it.
+    pub actor: Actor,
+    /// The reason that it gave.
+    pub reason: Option<String>,
 }
 
 /// An order that the service has created.
@@ -43,6 +101,9 @@ pub struct StoredOrder {
     pub notary_id: Option<i64>,
     /// The documents, in the order of the request.
     pub documents: Vec<StoredDocument>,
+    /// The changes of status and notary since the creation, oldest first. Lists of orders leave them
+    /// out.
+    pub changes: Vec<OrderChange>,
     /// The client that created it.
     pub client: ClientId,
     /// The API key with which the client created it.
@@ -56,11 +117,24 @@ pub struct StoredOrder {
 }
 
 impl StoredOrder {
+    /// Returns the history, oldest first. It begins with the creation.
+    pub fn history(&self) -> impl Iterator<Item = OrderChange> {
+        let created = OrderChange {
+            at: self.created_at,
+            status: OrderStatus::NEW,
+            notary_id: None,
+            actor: Actor::Client,
+            reason: None,
+        };
+        iter::once(created).chain(self.changes.iter().cloned())
+    }
+
     /// Returns the order as it was on creation, without documents that were added later.
     pub fn as_created(mut self) -> Self {
         self.documents.retain(|document| document.created_at == self.created_at);
         self.status = OrderStatus::NEW;
         self.notary_id = None;
+        self.changes.clear();
         self.updated_at = self.created_at;
         self
     }

@@ -38,6 +38,10 @@ pub enum ViolationCode {
     NonexistentLocalTime,
     /// The end of a time range is not after its start.
     EndNotAfterStart,
+    /// The request has no such member.
+    UnknownMember,
+    /// The operator has no record of the signing service.
+    UnknownSigningService,
 }
 
 impl ViolationCode {
@@ -55,6 +59,8 @@ impl ViolationCode {
             Self::UnknownTimeZone => "unknown_time_zone",
             Self::NonexistentLocalTime => "nonexistent_local_time",
             Self::EndNotAfterStart => "end_not_after_start",
+            Self::UnknownMember => "unknown_member",
+            Self::UnknownSigningService => "unknown_signing_service",
         }
     }
 }

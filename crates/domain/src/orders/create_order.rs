@@ -1,16 +1,21 @@
 //! Use case: create an order, with or without documents.
 
+use std::sync::Arc;
+
 use crate::{
     api_key::ApiKey,
     document::{ReceivedDocument, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{Answered, Attempt},
-    order::{OrderRequest, OrderStatus, ParsedOrder, SigningServiceId, StoredOrder},
+    order::{
+        OrderRequest, OrderStatus, ParsedOrder, SigningServiceId, StoredOrder, Violation,
+        ViolationCode,
+    },
     orders::{
         intake::Intake,
         order_error::{OrderError, Rejection},
     },
-    ports::{NewOrder, WriteError},
+    ports::{NewOrder, ServiceRepo, WriteError},
 };
 
 /// The outcome of a successful request.
@@ -34,6 +39,8 @@ pub struct CreateOrder {
     pub intake: Intake,
     /// Time for which an order bars its file number.
     pub window: DuplicateWindow,
+    /// The signing services that orders may name; `None` if they may name any.
+    pub known_services: Option<Arc<dyn ServiceRepo>>,
 }
 
 impl CreateOrder {
@@ -62,7 +69,7 @@ impl CreateOrder {
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, OrderError> {
         authorize(key, &request)?;
-        let parsed = request.parse().map_err(OrderError::rejected)?;
+        let parsed = self.parse(request).await?.map_err(OrderError::rejected)?;
         match self.commit(key, parsed, Vec::new(), attempt).await {
             Ok(created) => Ok(created),
             Err(error) => self.replay_or_explain(error, attempt).await,
@@ -81,7 +88,7 @@ impl CreateOrder {
         authorize(key, &request)?;
         let no_documents = documents.is_empty();
         let (accepted, faults) = self.intake.accept(documents);
-        let parsed = match request.parse() {
+        let parsed = match self.parse(request).await? {
             Ok(parsed) if faults.is_empty() && !no_documents => parsed,
             parsed => {
                 return Err(OrderError::Rejected(Rejection {
@@ -103,6 +110,28 @@ impl CreateOrder {
             Ok(created) => Ok(CreatedOrder { unscanned, ..created }),
             Err(error) => self.replay_or_explain(error, attempt).await,
         }
+    }
+
+    /// Finds all violations, or makes a valid order.
+    async fn parse(
+        &self,
+        request: OrderRequest,
+    ) -> Result<Result<ParsedOrder, Vec<Violation>>, OrderError> {
+        let service = request.signing_service_id().map(SigningServiceId);
+        let parsed = request.parse();
+        let (Some(services), Some(service)) = (&self.known_services, service) else {
+            return Ok(parsed);
+        };
+        if service.0 < 1 || !services.find(&[service]).await?.is_empty() {
+            return Ok(parsed);
+        }
+        let mut violations = parsed.err().unwrap_or_default();
+        violations.push(Violation {
+            pointer: "/signingServiceId".into(),
+            code: ViolationCode::UnknownSigningService,
+            detail: "must be a signing service that the operator knows".into(),
+        });
+        Ok(Err(violations))
     }
 
     async fn commit(
@@ -132,6 +161,7 @@ impl CreateOrder {
             status: OrderStatus::NEW,
             notary_id: None,
             documents: new.documents,
+            changes: Vec::new(),
             client: new.client,
             api_key: new.api_key,
             is_test: new.is_test,

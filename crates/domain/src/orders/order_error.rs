@@ -38,6 +38,15 @@ pub enum OrderError {
     /// An operator has erased the order.
     #[error("the order was erased")]
     Erased,
+    /// The order is not the version that the client has seen.
+    #[error("the order has changed")]
+    Changed,
+    /// The order is cancelled, and does not change any more.
+    #[error("the order is cancelled")]
+    Cancelled,
+    /// The order is signed or completed, and cannot be cancelled.
+    #[error("the order is signed or completed")]
+    Closed,
     /// The order would have more than
     /// [`MAX_DOCUMENTS_PER_ORDER`](crate::document::MAX_DOCUMENTS_PER_ORDER) documents.
     #[error("the order would have too many documents")]
@@ -76,6 +85,10 @@ pub enum OrderError {
 impl OrderError {
     pub(crate) fn rejected(violations: Vec<Violation>) -> Self {
         Self::Rejected(Rejection { violations, ..Rejection::default() })
+    }
+
+    pub(crate) fn contended() -> Self {
+        Self::Unavailable("other requests change the order at the same time".into())
     }
 
     /// Returns what was found of an order.

@@ -11,6 +11,7 @@ mod deliveries;
 mod entropy;
 mod orders;
 mod secret_box;
+mod service_repo;
 
 pub use api_key_repo::*;
 pub use clock::*;
@@ -18,6 +19,7 @@ pub use deliveries::*;
 pub use entropy::*;
 pub use orders::*;
 pub use secret_box::*;
+pub use service_repo::*;
 
 /// The cause of a failure, for the log. Callers act on the error variant that holds it.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    api_key::ClientId,
+    api_key::Party,
     order::{Violation, ViolationCode},
     ports::{
         Clock, DeliveryPageQuery, Entropy, NewEndpoint, Page, ReplayBatch, SecretBox, StoreError,
@@ -84,7 +84,7 @@ impl ManageWebhooks {
         object: &Map<String, Value>,
     ) -> Result<(Endpoint, WebhookSecret), WebhooksError> {
         let request = EndpointRequest::parse(object);
-        let request = self.check_url(owner.client, object, request).await;
+        let request = self.check_url(owner.party, object, request).await;
         let request = request.map_err(WebhooksError::Invalid)?;
         let (secret, sealed) = self.new_secret(owner)?;
         let new = NewEndpoint {
@@ -141,7 +141,7 @@ impl ManageWebhooks {
                 Err(WebhooksError::NotFound) if change.is_err() => {}
                 found => {
                     found?;
-                    change = self.check_url(owner.client, object, change).await;
+                    change = self.check_url(owner.party, object, change).await;
                 }
             }
         }
@@ -230,21 +230,21 @@ impl ManageWebhooks {
     fn new_secret(&self, owner: EndpointOwner) -> Result<(WebhookSecret, Vec<u8>), WebhooksError> {
         let secrets = self.secrets.as_ref().ok_or(WebhooksError::NotConfigured)?;
         let secret = WebhookSecret::random(&*self.entropy);
-        let sealed = secrets.seal(&secret, &secret_context(owner.client));
+        let sealed = secrets.seal(&secret, &secret_context(owner.party));
         Ok((secret, sealed))
     }
 
     /// Adds the fault of the URL, if there is one, to the other violations of a body.
     async fn check_url<T>(
         &self,
-        client: ClientId,
+        party: Party,
         object: &Map<String, Value>,
         parsed: Result<T, Vec<Violation>>,
     ) -> Result<T, Vec<Violation>> {
         let mut violations = parsed.as_ref().err().cloned().unwrap_or_default();
         if let Some(url) = object.get("url").and_then(Value::as_str)
             && !violations.iter().any(|violation| violation.pointer == "/url")
-            && let Err(refused) = self.sender.check(client, url.trim()).await
+            && let Err(refused) = self.sender.check(party, url.trim()).await
         {
             let code = ViolationCode::NotAllowed;
             violations.insert(0, violation("/url", code, refused.to_string()));
@@ -253,9 +253,9 @@ impl ManageWebhooks {
     }
 }
 
-/// Returns the context in which the secrets of a client are encrypted.
-pub(crate) fn secret_context(client: ClientId) -> String {
-    format!("webhook endpoints of client {}", client.0)
+/// Returns the context in which the secrets of a party are encrypted.
+pub(crate) fn secret_context(party: Party) -> String {
+    format!("webhook endpoints of {party}")
 }
 
 fn violation(pointer: &'static str, code: ViolationCode, detail: String) -> Violation {

@@ -3,7 +3,7 @@
 //! The module `webhook` defines the retry schedule, and `delivery::worker` the pace. An endpoint has up
 //! to [`PER_ENDPOINT`] attempts in progress, and one whose last attempt did not succeed, or was slow,
 //! has one. All such endpoints together leave a part of the slots to others, so endpoints that hang
-//! hold up none that works. The endpoints of a client have at most a quarter of all slots, so a client
+//! hold up none that works. The endpoints of a party have at most a quarter of all slots, so a party
 //! holds up no other.
 
 use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc};
@@ -12,7 +12,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    api_key::ClientId,
+    api_key::Party,
     delivery::{
         OUTAGE_DELAY,
         run_deliveries::{DeliveryOutcome, LEASE},
@@ -108,7 +108,7 @@ struct InProgress {
     attempts: usize,
     /// Whether the last attempt had succeeded before.
     is_proven: bool,
-    client: ClientId,
+    party: Party,
 }
 
 impl WebhookDeliveries {
@@ -123,11 +123,11 @@ impl WebhookDeliveries {
         // The rest is small, because the attempts at endpoints that work are short; and new
         // endpoints wait for those that hang.
         let unproven_share = self.slots.saturating_sub((self.slots / 6).max(1)).max(1);
-        let per_client = (self.slots / 4).max(1);
-        let (mut busy, mut clients) = (Vec::new(), HashMap::new());
-        for (id, InProgress { attempts, client, .. }) in &self.in_progress {
+        let per_party = (self.slots / 4).max(1);
+        let (mut busy, mut parties) = (Vec::new(), HashMap::new());
+        for (id, InProgress { attempts, party, .. }) in &self.in_progress {
             busy.push((*id, PER_ENDPOINT.saturating_sub(*attempts)));
-            let free = clients.entry(*client).or_insert(per_client);
+            let free = parties.entry(*party).or_insert(per_party);
             *free = free.saturating_sub(*attempts);
         }
         WebhookSlots {
@@ -135,8 +135,8 @@ impl WebhookDeliveries {
             unproven: unproven_share.saturating_sub(unproven),
             per_endpoint: PER_ENDPOINT,
             busy,
-            per_client,
-            busy_clients: clients.into_iter().collect(),
+            per_party,
+            busy_parties: parties.into_iter().collect(),
         }
     }
 }
@@ -155,8 +155,8 @@ impl Deliveries for WebhookDeliveries {
     }
 
     fn attempt(&mut self, ready: ReadyWebhook) -> BoxFuture<'static, WebhookOutcome> {
-        let WebhookLease { ref delivery, is_proven, client, .. } = ready.lease;
-        let none = InProgress { attempts: 0, is_proven, client };
+        let WebhookLease { ref delivery, is_proven, party, .. } = ready.lease;
+        let none = InProgress { attempts: 0, is_proven, party };
         let endpoint = self.in_progress.entry(delivery.endpoint).or_insert(none);
         endpoint.attempts += 1;
         endpoint.is_proven = is_proven;
@@ -261,12 +261,12 @@ impl RunWebhooks {
         let timestamp = self.clock.now();
         let no_key = || Unready::For(UNREADABLE_DELAY, NO_KEY.to_owned());
         let key = self.secrets.as_ref().ok_or_else(no_key)?;
-        let context = secret_context(lease.client);
+        let context = secret_context(lease.party);
         let previous = lease.secrets.previous.as_ref().filter(|(_, until)| timestamp < *until);
         let secrets = std::iter::once(&lease.secrets.current).chain(previous.map(|(old, _)| old));
         let secrets: Result<_, _> = secrets.map(|sealed| key.open(sealed, &context)).collect();
         Ok(WebhookRequest {
-            client: lease.client,
+            party: lease.party,
             url: lease.url.clone(),
             id: lease.delivery.message_id(),
             timestamp,
@@ -334,7 +334,7 @@ fn message(
         None => (test_body(delivery.created_at, delivery.endpoint), None),
         Some(Some(Ok(order))) => {
             let is_created = delivery.event == EventType::OrderCreated;
-            let body = order_body(delivery.event, delivery.created_at, order);
+            let body = order_body(delivery.event, delivery.change.as_ref(), delivery.created_at, order);
             (body, order.order.trace.clone().filter(|_| is_created))
         }
         Some(Some(Err(unreadable))) => {

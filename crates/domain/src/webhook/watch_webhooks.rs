@@ -102,11 +102,11 @@ impl WatchWebhooks {
         }
     }
 
-    /// Returns the contact of the newest valid key of the client that has one.
+    /// Returns the contact of the newest valid key of the party that has one.
     async fn contact(&self, endpoint: &Endpoint) -> Result<Option<EmailAddress>, StoreError> {
         let now = self.clock.now();
         let keys = self.keys.list().await?.into_iter().rev();
-        let mut own = keys.filter(|key| key.client() == endpoint.owner.client && key.is_valid(now));
+        let mut own = keys.filter(|key| key.party() == endpoint.owner.party && key.is_valid(now));
         Ok(own.find_map(|key| key.key.contact))
     }
 }

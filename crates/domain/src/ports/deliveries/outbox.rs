@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use time::OffsetDateTime;
 
 use crate::ports::{NewWebhookDelivery, StoreError};
-use crate::{delivery::NewDelivery, order::OrderId, webhook::EventType};
+use crate::{delivery::NewDelivery, order::OrderId, webhook::{ChangedOrder, EventType}};
 
 /// Identifier of an event, assigned by the store; positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,6 +17,8 @@ pub struct Event {
     pub order_id: OrderId,
     /// What happened.
     pub event: EventType,
+    /// The change that the event tells of.
+    pub change: Option<ChangedOrder>,
 }
 
 /// What follows an event.
@@ -32,7 +34,8 @@ pub struct Dispatch {
 
 /// Stores events until their deliveries are in the queue.
 /// [`OrderRepo::create`](crate::ports::OrderRepo::create) adds one for each order, and
-/// [`OrderRepo::add_documents`](crate::ports::OrderRepo::add_documents) one for each addition.
+/// [`OrderRepo::add_documents`](crate::ports::OrderRepo::add_documents) one for each addition. The
+/// database itself adds one for each change of status or notary, whoever makes it.
 ///
 /// # Errors
 /// Every method fails with [`StoreError`] only.

@@ -3,9 +3,9 @@ use time::{Duration, OffsetDateTime};
 
 use crate::ports::{Cursor, Page, Settlement, StoreError};
 use crate::{
-    api_key::ClientId,
+    api_key::Party,
     webhook::{
-        AttemptRecord, EndpointId, EndpointOwner, EventType, WebhookDelivery, WebhookDeliveryId,
+        AttemptRecord, ChangedOrder, EndpointId, EndpointOwner, EventType, WebhookDelivery, WebhookDeliveryId,
     },
 };
 
@@ -16,6 +16,8 @@ pub struct NewWebhookDelivery {
     pub endpoint: EndpointId,
     /// The event.
     pub event: EventType,
+    /// The change that the event tells of.
+    pub change: Option<ChangedOrder>,
     /// Random key of the message.
     pub message_key: String,
 }
@@ -32,10 +34,10 @@ pub struct WebhookSlots {
     pub per_endpoint: usize,
     /// Endpoints with attempts in progress, and how many more deliveries each may get.
     pub busy: Vec<(EndpointId, usize)>,
-    /// Maximum number of deliveries to all endpoints of a client.
-    pub per_client: usize,
-    /// Clients with attempts in progress, and how many more deliveries each may get.
-    pub busy_clients: Vec<(ClientId, usize)>,
+    /// Maximum number of deliveries to all endpoints of a party.
+    pub per_party: usize,
+    /// Parties with attempts in progress, and how many more deliveries each may get.
+    pub busy_parties: Vec<(Party, usize)>,
 }
 
 /// The secrets of an endpoint, encrypted.
@@ -54,8 +56,8 @@ pub struct WebhookLease {
     pub delivery: WebhookDelivery,
     /// Distinguishes this lease from every other lease of the delivery.
     pub token: i64,
-    /// The client of the endpoint.
-    pub client: ClientId,
+    /// The party of the endpoint.
+    pub party: Party,
     /// The URL of the endpoint.
     pub url: String,
     /// The secrets of the endpoint.

@@ -5,7 +5,7 @@ use time::OffsetDateTime;
 
 use crate::ports::StoreError;
 use crate::{
-    api_key::ClientId,
+    api_key::Party,
     webhook::{Endpoint, EndpointId, EndpointOwner, EventType, endpoint_request::EndpointChange},
 };
 
@@ -26,7 +26,7 @@ pub struct NewEndpoint {
     pub created_at: OffsetDateTime,
 }
 
-/// Stores the webhook endpoints of clients.
+/// Stores the webhook endpoints of clients and signing services.
 ///
 /// An implementation guarantees:
 /// - Every change is durable when the call returns.
@@ -79,8 +79,8 @@ pub trait WebhookRepo: Send + Sync {
         previous_until: OffsetDateTime,
     ) -> Result<bool, StoreError>;
 
-    /// Returns the endpoints of clients, the disabled ones too, in no particular order.
-    async fn of_clients(&self, clients: &[ClientId]) -> Result<Vec<Endpoint>, StoreError>;
+    /// Returns the endpoints of parties, the disabled ones too, in no particular order.
+    async fn of_parties(&self, parties: &[Party]) -> Result<Vec<Endpoint>, StoreError>;
 
     /// Returns the endpoints that their clients must be told of, and were not: enabled ones whose
     /// attempts have all failed since `failed_before` or longer, and those that the service has

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use time::{Duration, OffsetDateTime};
 
-use crate::{api_key::ClientId, trace_context::TraceContext, webhook::secret::WebhookSecret};
+use crate::{api_key::Party, trace_context::TraceContext, webhook::secret::WebhookSecret};
 
 /// Time limit of an attempt, from the name to the last byte of the answer that is read.
 pub const WEBHOOK_TIME_LIMIT: Duration = Duration::seconds(15);
@@ -15,8 +15,8 @@ pub struct UrlRefused(pub String);
 /// One attempt of a webhook.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookRequest {
-    /// The client whose endpoint gets it.
-    pub client: ClientId,
+    /// The party whose endpoint gets it.
+    pub party: Party,
     /// Where to send it.
     pub url: String,
     /// The `webhook-id`, equal in all attempts.
@@ -70,9 +70,9 @@ pub enum WebhookError {
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait WebhookSender: Send + Sync {
-    /// Checks whether the service may call a URL of a client. Resolves its name, and accepts a name
+    /// Checks whether the service may call a URL of a party. Resolves its name, and accepts a name
     /// that does not resolve now. Sends nothing.
-    async fn check(&self, client: ClientId, url: &str) -> Result<(), UrlRefused>;
+    async fn check(&self, party: Party, url: &str) -> Result<(), UrlRefused>;
 
     /// Makes one attempt.
     ///

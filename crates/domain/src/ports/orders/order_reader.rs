@@ -111,7 +111,7 @@ impl<T> Page<T> {
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait OrderReader: Send + Sync {
-    /// Returns an order with its documents; `None` if the owner has no such order.
+    /// Returns an order with its documents and changes; `None` if the owner has no such order.
     async fn order(
         &self,
         owner: Owner,

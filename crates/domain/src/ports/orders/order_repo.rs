@@ -7,7 +7,7 @@ use crate::{
     document::StoredDocument,
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest, KeyUse},
-    order::{Order, OrderId},
+    order::{Order, OrderChange, OrderId},
 };
 
 /// Everything that is stored when an order is created.
@@ -83,6 +83,19 @@ pub struct NewDocuments {
     pub idempotent_request: Option<IdempotentRequest>,
 }
 
+/// A change of the status or the notary of an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderUpdate {
+    /// The owner that makes it; `None` for an operator.
+    pub owner: Option<Owner>,
+    /// The order.
+    pub id: OrderId,
+    /// The order's last change when it was read.
+    pub seen: OffsetDateTime,
+    /// The change; later than `seen`.
+    pub change: OrderChange,
+}
+
 /// Stores orders.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
@@ -124,6 +137,19 @@ pub trait OrderRepo: Send + Sync {
     /// # Errors
     /// Except after `Unavailable` and `Internal`, nothing was stored.
     async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, WriteError>;
+
+    /// Changes the status or the notary of an order in one atomic, durable step:
+    /// - sets the order's instant of the last change
+    /// - adds the change to its history, and one event to the [`Outbox`](crate::ports::Outbox)
+    ///
+    /// Returns `false`, and changes nothing, if the owner has no such order, if it was erased, or if
+    /// it has changed since it was read. Of concurrent calls that have read the same order, one
+    /// changes it.
+    ///
+    /// A change by another system, by SQL, has the same history and event, at the instant of the
+    /// database: later than every instant of the order. Its actor is
+    /// [`Database`](crate::order::Actor::Database). A statement that changes neither has none.
+    async fn update(&self, update: &OrderUpdate) -> Result<bool, StoreError>;
 
     /// Checks whether the store can take an order now.
     async fn check(&self) -> Result<(), StoreError>;

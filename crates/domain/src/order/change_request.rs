@@ -1,0 +1,123 @@
+//! What a client sends to change or cancel an order.
+
+use serde_json::{Map, Value};
+
+use crate::order::{OrderStatus, Violation, ViolationCode, stored::MAX_STATUS};
+
+/// Maximum length of a reason in characters.
+pub const MAX_REASON: usize = 500;
+
+/// The change that a request asks for. `None` leaves a member as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ChangeRequest {
+    /// The status.
+    pub status: Option<OrderStatus>,
+    /// The notary; `Some(None)` unassigns.
+    pub notary_id: Option<Option<i64>>,
+}
+
+/// A cancellation.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CancelRequest {
+    /// The reason, for the history and the mails.
+    pub reason: Option<String>,
+}
+
+impl ChangeRequest {
+    /// Reads the members of a JSON object. `notary_id: null` unassigns, and `order_status: null` is a
+    /// violation, because an order always has a status.
+    ///
+    /// # Errors
+    /// All violations.
+    pub fn parse(object: &Map<String, Value>) -> Result<Self, Vec<Violation>> {
+        let mut violations = Vec::new();
+        let status = object.get("order_status").map(read_status);
+        let notary_id = object.get("notary_id").map(read_notary);
+        let status = kept(status, "/order_status", &mut violations);
+        let notary_id = kept(notary_id, "/notary_id", &mut violations);
+        reject_unknown(object, &["order_status", "notary_id"], &mut violations);
+        if violations.is_empty() { Ok(Self { status, notary_id }) } else { Err(violations) }
+    }
+}
+
+impl CancelRequest {
+    /// Reads the members of a JSON object. A blank reason is none.
+    ///
+    /// # Errors
+    /// All violations.
+    pub fn parse(object: &Map<String, Value>) -> Result<Self, Vec<Violation>> {
+        let mut violations = Vec::new();
+        let reason = object.get("reason").filter(|value| !value.is_null());
+        let reason = kept(reason.map(|value| text(value, MAX_REASON)), "/reason", &mut violations);
+        reject_unknown(object, &["reason"], &mut violations);
+        let reason = reason.filter(|reason| !reason.is_empty());
+        if violations.is_empty() { Ok(Self { reason }) } else { Err(violations) }
+    }
+}
+
+/// The text of a status from a request or a command: 1 to [`MAX_STATUS`] characters without control
+/// characters.
+///
+/// # Errors
+/// The violation at the member.
+pub fn read_status(value: &Value) -> Result<OrderStatus, (ViolationCode, String)> {
+    let text = text(value, MAX_STATUS)?;
+    OrderStatus::from_stored(text)
+        .ok_or_else(|| (ViolationCode::Blank, "must not be blank".to_owned()))
+}
+
+fn read_notary(value: &Value) -> Result<Option<i64>, (ViolationCode, String)> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    // A number with a zero fraction is an integer in JSON Schema.
+    let whole = value.as_i64().or_else(|| {
+        let number = value.as_f64().filter(|number| number.fract() == 0.0)?;
+        format!("{number:.0}").parse().ok()
+    });
+    match whole {
+        Some(number) if number > 0 => Ok(Some(number)),
+        _ if value.is_number() => {
+            Err((ViolationCode::OutOfRange, "must be a positive integer or null".to_owned()))
+        }
+        _ => Err((ViolationCode::WrongType, "must be a positive integer or null".to_owned())),
+    }
+}
+
+/// Returns a text without white space around it.
+fn text(value: &Value, max_length: usize) -> Result<String, (ViolationCode, String)> {
+    let Some(text) = value.as_str() else {
+        return Err((ViolationCode::WrongType, "must be a string".to_owned()));
+    };
+    if text.contains(char::is_control) {
+        let detail = "must not have control characters".to_owned();
+        return Err((ViolationCode::InvalidCharacters, detail));
+    }
+    let text = text.trim();
+    if text.chars().count() > max_length {
+        return Err((ViolationCode::TooLong, format!("must have at most {max_length} characters")));
+    }
+    Ok(text.to_owned())
+}
+
+fn kept<T>(
+    read: Option<Result<T, (ViolationCode, String)>>,
+    pointer: &'static str,
+    violations: &mut Vec<Violation>,
+) -> Option<T> {
+    read?
+        .map_err(|(code, detail)| {
+            violations.push(Violation { pointer: pointer.into(), code, detail: detail.into() });
+        })
+        .ok()
+}
+
+fn reject_unknown(object: &Map<String, Value>, known: &[&str], violations: &mut Vec<Violation>) {
+    let unknown = object.keys().filter(|name| !known.contains(&name.as_str()));
+    violations.extend(unknown.map(|name| Violation {
+        // RFC 6901, section 3.
+        pointer: format!("/{}", name.replace('~', "~0").replace('/', "~1")).into(),
+        code: ViolationCode::UnknownMember,
+        detail: "is not a member of this request".into(),
+    }));
+}

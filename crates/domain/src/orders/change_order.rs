@@ -1,0 +1,165 @@
+//! Use case: change the status or the notary of an order, or cancel it.
+
+use std::{cmp::max, sync::Arc};
+
+use time::Duration;
+
+use crate::{
+    api_key::{Owner, Party},
+    order::{
+        Actor, OrderChange, OrderId, OrderStatus, StoredOrder,
+        change_request::{CancelRequest, ChangeRequest},
+    },
+    orders::order_error::OrderError,
+    ports::{Clock, OrderAdmin, OrderReader, OrderRepo, OrderUpdate},
+};
+
+/// Attempts at an order that others change at the same time.
+const ATTEMPTS: usize = 20;
+
+/// Changes orders.
+#[derive(Clone)]
+pub struct ChangeOrder {
+    /// Stores orders.
+    pub orders: Arc<dyn OrderRepo>,
+    /// Reads the orders of a party.
+    pub reader: Arc<dyn OrderReader>,
+    /// Reads the orders of every party, for operators.
+    pub admin: Arc<dyn OrderAdmin>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// The side that asks for a change; an operator has no owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changer {
+    /// A key of a client or of a signing service.
+    Owner(Owner),
+    /// An operator.
+    Operator,
+}
+
+impl Changer {
+    fn actor(self) -> Actor {
+        match self {
+            Self::Owner(Owner { party: Party::Client(_), .. }) => Actor::Client,
+            Self::Owner(Owner { party: Party::Service(_), .. }) => Actor::Service,
+            Self::Operator => Actor::Operator,
+        }
+    }
+
+    fn owner(self) -> Option<Owner> {
+        match self {
+            Self::Owner(owner) => Some(owner),
+            Self::Operator => None,
+        }
+    }
+}
+
+impl ChangeOrder {
+    /// Sets the status and the notary of an order, and returns it with its history. A request that
+    /// changes nothing leaves no trace. `is_expected` decides whether the order is the one that the
+    /// client has seen.
+    ///
+    /// # Errors
+    /// - [`OrderError::Changed`]: the order is not as expected.
+    /// - [`OrderError::Cancelled`]: a cancelled order does not change.
+    /// - [`OrderError::Closed`]: a signed or completed order cannot be cancelled.
+    pub async fn change(
+        &self,
+        changer: Changer,
+        id: OrderId,
+        request: &ChangeRequest,
+        is_expected: impl Fn(&StoredOrder) -> bool,
+    ) -> Result<StoredOrder, OrderError> {
+        for _ in 0..ATTEMPTS {
+            let order = self.find(changer, id).await?;
+            if !is_expected(&order) {
+                return Err(OrderError::Changed);
+            }
+            if order.status == OrderStatus::CANCELLED {
+                return Err(OrderError::Cancelled);
+            }
+            let status = request.status.clone().unwrap_or_else(|| order.status.clone());
+            let notary_id = request.notary_id.unwrap_or(order.notary_id);
+            let change = self.next(changer, &order, status, notary_id, None)?;
+            if let Some(changed) = self.store(changer, order, change).await? {
+                return Ok(changed);
+            }
+        }
+        Err(OrderError::contended())
+    }
+
+    /// Cancels an order, and returns it with its history. Cancelling it again changes nothing.
+    ///
+    /// # Errors
+    /// [`OrderError::Closed`]: a signed or completed order cannot be cancelled.
+    pub async fn cancel(
+        &self,
+        changer: Changer,
+        id: OrderId,
+        request: &CancelRequest,
+    ) -> Result<StoredOrder, OrderError> {
+        for _ in 0..ATTEMPTS {
+            let order = self.find(changer, id).await?;
+            if order.status == OrderStatus::CANCELLED {
+                return Ok(order);
+            }
+            let (status, notary_id) = (OrderStatus::CANCELLED, order.notary_id);
+            let change =
+                self.next(changer, &order, status, notary_id, request.reason.clone())?;
+            if let Some(changed) = self.store(changer, order, change).await? {
+                return Ok(changed);
+            }
+        }
+        Err(OrderError::contended())
+    }
+
+    async fn find(&self, changer: Changer, id: OrderId) -> Result<StoredOrder, OrderError> {
+        let found = match changer.owner() {
+            Some(owner) => self.reader.order(owner, id).await?,
+            None => self.admin.order(id).await?,
+        };
+        OrderError::unless_kept(found)
+    }
+
+    fn next(
+        &self,
+        changer: Changer,
+        order: &StoredOrder,
+        status: OrderStatus,
+        notary_id: Option<i64>,
+        reason: Option<String>,
+    ) -> Result<OrderChange, OrderError> {
+        let is_closed = [OrderStatus::SIGNED, OrderStatus::COMPLETED].contains(&order.status);
+        if is_closed && status == OrderStatus::CANCELLED {
+            return Err(OrderError::Closed);
+        }
+        // Instants of one order increase, although clocks of instances differ.
+        let at = max(self.clock.now(), order.updated_at.saturating_add(Duration::MICROSECOND));
+        Ok(OrderChange { at, status, notary_id, actor: changer.actor(), reason })
+    }
+
+    /// Returns the changed order; `None` if another request has changed it since it was read.
+    async fn store(
+        &self,
+        changer: Changer,
+        mut order: StoredOrder,
+        change: OrderChange,
+    ) -> Result<Option<StoredOrder>, OrderError> {
+        if (&order.status, order.notary_id) == (&change.status, change.notary_id) {
+            return Ok(Some(order));
+        }
+        let (owner, id, seen) = (changer.owner(), order.id, order.updated_at);
+        let update = OrderUpdate { owner, id, seen, change };
+        if !self.orders.update(&update).await? {
+            return Ok(None);
+        }
+        let OrderUpdate { change, .. } = update;
+        order.status = change.status.clone();
+        order.notary_id = change.notary_id;
+        order.updated_at = change.at;
+        order.changes.push(change);
+        Ok(Some(order))
+    }
+}
