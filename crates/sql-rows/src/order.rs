@@ -1,8 +1,13 @@
 //! Rows of orders and their documents.
 
-use diesel::{dsl::sql, expression::SqlLiteral, prelude::*, sql_types::Text};
+use diesel::{
+    dsl::{auto_type, sql},
+    expression::SqlLiteral,
+    prelude::*,
+    sql_types::Text,
+};
 use domain::{
-    api_key::{ApiKeyId, ClientId},
+    api_key::{ApiKeyId, ClientId, Owner},
     document::{ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest},
@@ -14,6 +19,14 @@ use crate::{
     Unreadable, Utc, digest,
     schema::{documents, orders},
 };
+
+/// The condition of an order of an owner.
+#[auto_type(no_type_alias)]
+pub fn is_order_of(owner: Owner) -> _ {
+    let client: i64 = owner.client.0;
+    let is_test: bool = owner.is_test;
+    orders::client_id.eq(client).and(orders::is_test.eq(is_test))
+}
 
 /// An order without its identifier and its documents.
 #[derive(Insertable, Queryable, QueryableByName, Selectable)]

@@ -25,15 +25,17 @@ use crate::{
     store::PostgresStore,
 };
 
-/// Looks at the oldest orders of each client, because the indexes of orders begin with the client.
+/// Looks at the oldest orders of each owner, because the indexes of orders begin with the owner.
 const CREATED_BEFORE: &str = "WITH RECURSIVE clients (id) AS (\
         (SELECT client_id FROM orders WHERE erased_at IS NULL ORDER BY client_id LIMIT 1) \
         UNION ALL SELECT (SELECT client_id FROM orders \
             WHERE client_id > clients.id AND erased_at IS NULL ORDER BY client_id LIMIT 1) \
         FROM clients WHERE clients.id IS NOT NULL\
-    ) SELECT oldest.id FROM clients CROSS JOIN LATERAL (\
-        SELECT id, created_at FROM orders WHERE client_id = clients.id AND erased_at IS NULL \
-        AND created_at < $1 ORDER BY created_at, id LIMIT $2\
+    ) SELECT oldest.id FROM clients CROSS JOIN (VALUES (false), (true)) AS mode (is_test) \
+    CROSS JOIN LATERAL (\
+        SELECT id, created_at FROM orders WHERE client_id = clients.id \
+        AND orders.is_test = mode.is_test AND erased_at IS NULL AND created_at < $1 \
+        ORDER BY created_at, id LIMIT $2\
     ) AS oldest ORDER BY oldest.created_at, oldest.id LIMIT $2";
 
 #[async_trait]

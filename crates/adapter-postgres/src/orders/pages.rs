@@ -9,7 +9,7 @@ use diesel::{
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
-    api_key::ClientId,
+    api_key::Owner,
     order::OrderId,
     ports::{Cursor, ListedOrder, Page, PageQuery},
 };
@@ -32,7 +32,7 @@ struct Range {
     low: i64,
     #[diesel(sql_type = BigInt)]
     high: i64,
-    /// Whether the cursor is an order of the client.
+    /// Whether the cursor is an order of the owner.
     #[diesel(sql_type = Bool)]
     is_known: bool,
     /// Whether orders match on the other side of the cursor, or at it.
@@ -67,10 +67,10 @@ pub(crate) fn listed_columns() -> String {
     format!("{COLUMNS}, (SELECT count(*) FROM documents WHERE order_id = o.id) AS documents")
 }
 
-/// Returns a page of a client's orders; `None` if the cursor is no order of the client.
+/// Returns a page of an owner's orders; `None` if the cursor is no order of the owner.
 pub(crate) async fn page(
     connection: &mut AsyncPgConnection,
-    client: ClientId,
+    owner: Owner,
     query: &PageQuery,
 ) -> Result<Option<Page>, Failure> {
     let (toward, cursor) = match query.cursor {
@@ -80,7 +80,7 @@ pub(crate) async fn page(
     };
     let mut range = Range { low: i64::MIN, high: i64::MAX, is_known: true, has_others: false };
     if cursor.is_some() || has_instants(query) {
-        range = find_range(connection, client, query, toward, cursor).await?;
+        range = find_range(connection, owner, query, toward, cursor).await?;
     }
     if !range.is_known {
         return Ok(None);
@@ -90,7 +90,7 @@ pub(crate) async fn page(
         (Toward::Older, Some(id)) => (range.low, range.high.min(id.saturating_sub(1))),
         (Toward::Newer, Some(id)) => (range.low.max(id.saturating_add(1)), range.high),
     };
-    let rows = orders(connection, client, query, toward, (low, high)).await?;
+    let rows = orders(connection, owner, query, toward, (low, high)).await?;
     let orders = ListedRow::all_listed(rows)?;
     Ok(Some(Page::of(query.limit, &query.cursor, orders, range.has_others)))
 }
@@ -112,24 +112,24 @@ pub(crate) fn source(file_number: Option<&str>) -> &'static str {
 }
 
 /// Returns the columns of the index that a page reads, and their values. Bounds are compared as
-/// rows: no other index can serve them, whatever the planner knows about the clients. `$1` is the
-/// client, and `$2` the file number if there is one.
+/// rows: no other index can serve them, whatever the planner knows about the clients. `$1`
+/// and `$2` are the owner, and `$3` the file number if there is one.
 fn index(query: &PageQuery) -> (&'static str, &'static str) {
     if query.file_number.is_some() {
-        ("file_number, client_id", "$2, $1")
+        ("file_number, client_id, is_test", "$3, $1, $2")
     } else {
-        ("client_id", "$1")
+        ("client_id, is_test", "$1, $2")
     }
 }
 
 /// Returns the condition of orders that match a query and have identifiers from `low` to `high`.
-/// `$3` and `$4` are the instants.
+/// `$4` and `$5` are the instants.
 fn matching(query: &PageQuery, low: &str, high: &str) -> String {
     let (columns, values) = index(query);
     format!(
         "({columns}, id) >= ({values}, {low}) AND ({columns}, id) <= ({values}, {high}) \
-        AND erased_at IS NULL AND ($3 IS NULL OR created_at >= $3) \
-        AND ($4 IS NULL OR created_at < $4)"
+        AND erased_at IS NULL AND ($4 IS NULL OR created_at >= $4) \
+        AND ($5 IS NULL OR created_at < $5)"
     )
 }
 
@@ -139,7 +139,7 @@ fn order_by(query: &PageQuery, ascending: bool) -> String {
     format!("ORDER BY {columns}{way}, id{way}")
 }
 
-/// Returns a query of the smallest and the largest identifier of the client's orders between the
+/// Returns a query of the smallest and the largest identifier of the owner's orders between the
 /// instants, so that a page is searched only there. If clocks were wrong, there are others between.
 /// `+ 0` keeps PostgreSQL from a walk in the order of identifiers. The index of instants has both
 /// columns.
@@ -149,8 +149,9 @@ fn bounds(query: &PageQuery) -> &'static str {
     }
     "SELECT coalesce(min(id + 0), 9223372036854775807) AS low, \
         coalesce(max(id + 0), -9223372036854775808) AS high FROM orders \
-    WHERE (client_id, created_at) >= ($1, coalesce($3, '-infinity')) \
-        AND (client_id, created_at) < ($1, coalesce($4, 'infinity')) AND erased_at IS NULL"
+    WHERE (client_id, is_test, created_at) >= ($1, $2, coalesce($4, '-infinity')) \
+        AND (client_id, is_test, created_at) < ($1, $2, coalesce($5, 'infinity')) \
+        AND erased_at IS NULL"
 }
 
 /// Finds the range of a page, and whether orders match beside it.
@@ -161,15 +162,15 @@ fn bounds(query: &PageQuery) -> &'static str {
 /// after the snapshot was taken, or it has ended, and the next statement sees its orders.
 async fn find_range(
     connection: &mut AsyncPgConnection,
-    client: ClientId,
+    owner: Owner,
     query: &PageQuery,
     toward: Toward,
     cursor: Option<i64>,
 ) -> Result<Range, Failure> {
     let (others, horizon) = match toward {
-        Toward::Older => (matching(query, "$5", "high"), "NULL::bigint".to_owned()),
+        Toward::Older => (matching(query, "$6", "high"), "NULL::bigint".to_owned()),
         Toward::Newer => (
-            matching(query, "low", "$5"),
+            matching(query, "low", "$6"),
             format!("least((SELECT max(id) FROM orders), {ANNOUNCED})"),
         ),
     };
@@ -177,14 +178,15 @@ async fn find_range(
         (source(query.file_number.as_deref()), order_by(query, toward == Toward::Older));
     let text = format!(
         "WITH range AS MATERIALIZED ({}) SELECT low, least(high, {horizon}) AS high, \
-            $5 IS NULL OR EXISTS (SELECT 1 FROM orders WHERE id = $5 AND client_id = $1) \
-            AS is_known, \
+            $6 IS NULL OR EXISTS (SELECT 1 FROM orders WHERE id = $6 AND client_id = $1 \
+                AND is_test = $2) AS is_known, \
             (SELECT id FROM {source} WHERE {others} {order_by} LIMIT 1) IS NOT NULL AS has_others \
         FROM range",
         bounds(query)
     );
     let query = sql_query(text)
-        .bind::<BigInt, _>(client.0)
+        .bind::<BigInt, _>(owner.client.0)
+        .bind::<Bool, _>(owner.is_test)
         .bind::<Nullable<Text>, _>(query.file_number.as_deref())
         .bind::<Nullable<Timestamptz>, _>(query.created_after)
         .bind::<Nullable<Timestamptz>, _>(query.created_before)
@@ -195,17 +197,18 @@ async fn find_range(
 /// Returns one order more than the page may have.
 async fn orders(
     connection: &mut AsyncPgConnection,
-    client: ClientId,
+    owner: Owner,
     query: &PageQuery,
     toward: Toward,
     (low, high): (i64, i64),
 ) -> Result<Vec<ListedRow>, Failure> {
-    let (columns, matching) = (listed_columns(), matching(query, "$5", "$6"));
+    let (columns, matching) = (listed_columns(), matching(query, "$6", "$7"));
     let (source, order_by) =
         (source(query.file_number.as_deref()), order_by(query, toward == Toward::Newer));
-    let text = format!("SELECT {columns} FROM {source} WHERE {matching} {order_by} LIMIT $7");
+    let text = format!("SELECT {columns} FROM {source} WHERE {matching} {order_by} LIMIT $8");
     let statement = sql_query(text)
-        .bind::<BigInt, _>(client.0)
+        .bind::<BigInt, _>(owner.client.0)
+        .bind::<Bool, _>(owner.is_test)
         .bind::<Nullable<Text>, _>(query.file_number.as_deref())
         .bind::<Nullable<Timestamptz>, _>(query.created_after)
         .bind::<Nullable<Timestamptz>, _>(query.created_before)
@@ -213,5 +216,5 @@ async fn orders(
         .bind::<BigInt, _>(high)
         .bind::<BigInt, _>(row_limit(query.limit.saturating_add(1)));
     let rows = Prepared(statement).get_results(connection).await;
-    rows.map_err(|error| unreadable(error, &format!("of client {}", client.0)))
+    rows.map_err(|error| unreadable(error, &format!("of client {}", owner.client.0)))
 }

@@ -1,5 +1,7 @@
 //! What an operator does with orders.
 
+use std::cmp::Reverse;
+
 use async_trait::async_trait;
 use diesel::{
     dsl::sql,
@@ -8,6 +10,7 @@ use diesel::{
     sqlite::SqliteConnection,
 };
 use domain::{
+    api_key::{ClientId, Owner},
     document::ObjectKey,
     order::{OrderId, StoredOrder, record::ADDRESSES},
     ports::{Kept, ListedOrder, OrderAdmin, OrderFilter, StoreError},
@@ -21,6 +24,9 @@ use crate::{
     ports::{erase, read},
     store::SqliteStore,
 };
+
+/// Whether an order is a test order.
+const MODES: [bool; 2] = [false, true];
 
 /// Orders whose addresses one transaction looks at. No index has addresses.
 const SEARCHED: i64 = 20_000;
@@ -82,25 +88,38 @@ pub(crate) fn search(
     before: i64,
     limit: usize,
 ) -> Result<(Vec<ListedOrder>, Option<i64>), Failure> {
-    let mut matching = pages::kept_orders(filter.client, filter.file_number.as_deref())
-        .filter(orders::id.lt(before));
     let mut searched_from = None;
-    if let Some(email) = &filter.email {
+    if filter.email.is_some() {
         let last = orders::table.filter(orders::id.lt(before)).order(orders::id.desc());
         let last: Option<i64> = last.select(orders::id).first(connection).optional()?;
         searched_from = last.map(|last| last.saturating_sub(SEARCHED));
-        let addresses =
-            ADDRESSES.map(|path| format!("lower(details ->> '$.{}')", path.join("."))).join(", ");
-        let has_address = sql::<Bool>("")
-            .bind::<Text, _>(email.to_ascii_lowercase())
-            .sql(&format!(" IN ({addresses})"));
-        matching =
-            matching.filter(orders::id.ge(searched_from.unwrap_or(before))).filter(has_address);
     }
-    Ok((pages::load(connection, matching, true, limit)?, searched_from))
+    let addresses =
+        ADDRESSES.map(|path| format!("lower(details ->> '$.{}')", path.join("."))).join(", ");
+    // The indexes of orders have the live and the test orders of a client apart.
+    let owners = match filter.client {
+        Some(client) => MODES.map(|is_test| Some(Owner { client, is_test })).to_vec(),
+        None => vec![None],
+    };
+    let mut found = Vec::new();
+    for owner in owners {
+        let mut matching =
+            pages::kept_orders(owner, filter.file_number.as_deref()).filter(orders::id.lt(before));
+        if let Some(email) = &filter.email {
+            let has_address = sql::<Bool>("")
+                .bind::<Text, _>(email.to_ascii_lowercase())
+                .sql(&format!(" IN ({addresses})"));
+            matching =
+                matching.filter(orders::id.ge(searched_from.unwrap_or(before))).filter(has_address);
+        }
+        found.extend(pages::load(connection, matching, true, limit)?);
+    }
+    found.sort_unstable_by_key(|order| Reverse(order.stored.id.0));
+    found.truncate(limit);
+    Ok((found, searched_from))
 }
 
-/// Reads the oldest orders of each client, because the indexes of orders begin with the client.
+/// Reads the oldest orders of each owner, because the indexes of orders begin with the owner.
 pub(crate) fn created_before(
     connection: &mut SqliteConnection,
     instant: Utc,
@@ -115,14 +134,16 @@ pub(crate) fn created_before(
             .first(connection);
         let Some(next) = next.optional()? else { break };
         client = next;
-        let oldest: Vec<(Utc, i64)> = pages::kept_orders(None, None)
-            .filter(orders::client_id.eq(client))
-            .filter(orders::created_at.lt(instant))
-            .order((orders::created_at, orders::id))
-            .limit(row_limit(limit))
-            .select((orders::created_at, orders::id))
-            .load(connection)?;
-        found.extend(oldest);
+        for is_test in MODES {
+            let owner = Owner { client: ClientId(client), is_test };
+            let oldest: Vec<(Utc, i64)> = pages::kept_orders(Some(owner), None)
+                .filter(orders::created_at.lt(instant))
+                .order((orders::created_at, orders::id))
+                .limit(row_limit(limit))
+                .select((orders::created_at, orders::id))
+                .load(connection)?;
+            found.extend(oldest);
+        }
     }
     found.sort_unstable();
     Ok(found.into_iter().take(limit).map(|(_, id)| OrderId(id)).collect())

@@ -10,10 +10,10 @@ use diesel::{
     sqlite::{Sqlite, SqliteConnection},
 };
 use domain::{
-    api_key::ClientId,
+    api_key::Owner,
     ports::{Cursor, ListedOrder, Page, PageQuery},
 };
-use sql_rows::{KeptOrderRow, Utc, row_limit, schema::orders};
+use sql_rows::{KeptOrderRow, Utc, is_order_of, row_limit, schema::orders};
 
 use crate::{dialect, failure::Failure, ports::read::unreadable};
 
@@ -39,16 +39,16 @@ diesel::define_sql_function! {
 /// A query of orders whose conditions vary.
 pub(crate) type Orders<'a> = orders::BoxedQuery<'a, Sqlite>;
 
-/// Selects the orders of a client, or of all, with a file number, or all. The indexes leave out
+/// Selects the orders of an owner, or of all, with a file number, or all. The indexes leave out
 /// erased orders.
-pub(crate) fn kept_orders(client: Option<ClientId>, file_number: Option<&str>) -> Orders<'_> {
+pub(crate) fn kept_orders(owner: Option<Owner>, file_number: Option<&str>) -> Orders<'_> {
     let mut kept = orders::table.filter(orders::erased_at.is_null()).into_boxed();
-    if let Some(client) = client {
-        kept = kept.filter(orders::client_id.eq(client.0));
+    if let Some(owner) = owner {
+        kept = kept.filter(is_order_of(owner));
     }
     if let Some(file_number) = file_number {
         // Few orders have a file number, which the planner does not know: it could walk over all
-        // orders of the client.
+        // orders of the owner.
         let has_number = orders::file_number.eq(file_number);
         kept = kept.filter(likelihood(has_number, sql::<Double>("0.000001")));
     }
@@ -76,10 +76,10 @@ pub(crate) fn load(
     Ok(listed.filter_map(Result::transpose).collect::<Result<_, _>>()?)
 }
 
-/// Returns a page of a client's orders; `None` if the cursor is no order of the client.
+/// Returns a page of an owner's orders; `None` if the cursor is no order of the owner.
 pub(crate) async fn page(
     connection: &mut SqliteConnection,
-    client: ClientId,
+    owner: Owner,
     query: &PageQuery,
 ) -> Result<Option<Page>, Failure> {
     let (page, others) = match query.cursor {
@@ -88,16 +88,16 @@ pub(crate) async fn page(
         Cursor::NewerThan(id) => (id.0.saturating_add(1)..=i64::MAX, Some(i64::MIN..=id.0)),
     };
     if let Cursor::OlderThan(id) | Cursor::NewerThan(id) = query.cursor {
-        let own = orders::table.find(id.0).filter(orders::client_id.eq(client.0));
+        let own = orders::table.find(id.0).filter(is_order_of(owner));
         if !dialect::RunQueryDsl::get_result(select(exists(own)), connection).await? {
             return Ok(None);
         }
     }
-    let bounds = bounds(connection, client, query)?;
+    let bounds = bounds(connection, owner, query)?;
     let newest_first = !matches!(query.cursor, Cursor::NewerThan(_));
     let mut load = |range: RangeInclusive<i64>, limit| {
         let range = *range.start().max(bounds.start())..=*range.end().min(bounds.end());
-        load(connection, matching(client, query, &range), newest_first, limit)
+        load(connection, matching(owner, query, &range), newest_first, limit)
     };
     let orders = load(page, query.limit.saturating_add(1))?;
     let has_others = match others {
@@ -108,8 +108,8 @@ pub(crate) async fn page(
 }
 
 /// Selects the orders of a page in a range of identifiers.
-fn matching<'a>(client: ClientId, query: &'a PageQuery, range: &RangeInclusive<i64>) -> Orders<'a> {
-    let matching = kept_orders(Some(client), query.file_number.as_deref());
+fn matching<'a>(owner: Owner, query: &'a PageQuery, range: &RangeInclusive<i64>) -> Orders<'a> {
+    let matching = kept_orders(Some(owner), query.file_number.as_deref());
     between(matching.filter(orders::id.between(*range.start(), *range.end())), query)
 }
 
@@ -124,11 +124,11 @@ fn between<'a>(mut orders: Orders<'a>, query: &PageQuery) -> Orders<'a> {
     orders
 }
 
-/// Returns the smallest and the largest identifier of the client's orders between the instants of a
+/// Returns the smallest and the largest identifier of the owner's orders between the instants of a
 /// query, so that a page is searched only there. If clocks were wrong, there are others between.
 fn bounds(
     connection: &mut SqliteConnection,
-    client: ClientId,
+    owner: Owner,
     query: &PageQuery,
 ) -> Result<RangeInclusive<i64>, Failure> {
     let has_instants = query.created_after.is_some() || query.created_before.is_some();
@@ -138,7 +138,7 @@ fn bounds(
     // `+` keeps SQLite from a walk in the order of identifiers. The index of instants has both
     // columns.
     let bound = |function| sql::<Nullable<BigInt>>(function);
-    let bounds: (Option<i64>, Option<i64>) = between(kept_orders(Some(client), None), query)
+    let bounds: (Option<i64>, Option<i64>) = between(kept_orders(Some(owner), None), query)
         .select((bound("min(+id)"), bound("max(+id)")))
         .get_result(connection)?;
     // No identifier is in the range of none.

@@ -80,11 +80,11 @@ async fn every_read_uses_an_index() {
     }
     let mut connection = outsider(&path(&directory));
     let statements = statements(&mut connection, |connection| {
-        at_once(read::find(connection, Some(CLIENT), OrderId(1))).unwrap().unwrap();
-        at_once(read::document(connection, CLIENT, OrderId(1), 0)).unwrap();
+        at_once(read::find(connection, Some(LIVE), OrderId(1))).unwrap().unwrap();
+        at_once(read::document(connection, LIVE, OrderId(1), 0)).unwrap();
         at_once(read::find(connection, None, OrderId(1))).unwrap().unwrap();
         for query in questions() {
-            at_once(pages::page(connection, CLIENT, &query)).unwrap().unwrap();
+            at_once(pages::page(connection, LIVE, &query)).unwrap().unwrap();
         }
         for filters in 0..8 {
             let filter = OrderFilter {
@@ -142,7 +142,7 @@ async fn slow_read_holds_up_no_other() {
     });
     has_started.await.unwrap();
     for _ in 0..100 {
-        assert!(OrderReader::order(&*store, CLIENT, id).await.unwrap().is_some());
+        assert!(OrderReader::order(&*store, LIVE, id).await.unwrap().is_some());
     }
     end.send(()).unwrap();
     slow.await.unwrap().unwrap();
@@ -165,7 +165,7 @@ async fn slow_reads_of_clients_hold_up_no_other_port() {
     assert_eq!(ApiKeyRepo::find(&*store, "unknown").await.unwrap(), None);
     assert_eq!(store.stats().await.unwrap(), QueueStats::default());
     let query = &questions()[0];
-    let mut page = store.page(CLIENT, query);
+    let mut page = store.page(LIVE, query);
     let waits = poll_fn(|context| Poll::Ready(page.as_mut().poll(context).is_pending())).await;
     assert!(waits, "clients have readers of their own");
     drop(end);
@@ -239,7 +239,7 @@ async fn orders_are_read_while_another_process_writes() {
     let id = store.create(&order, WINDOW).await.unwrap();
     let mut writer = outsider(&path(&directory));
     writer.batch_execute("BEGIN IMMEDIATE; UPDATE orders SET status = 'X'").unwrap();
-    let read = OrderReader::order(&store, CLIENT, id).await.unwrap();
+    let read = OrderReader::order(&store, LIVE, id).await.unwrap();
     assert_eq!(read, Some(Kept::Whole(stored(id, &order))));
 }
 
@@ -264,17 +264,17 @@ async fn pages_by_instant_are_alike_for_few_and_many_orders() {
             limit: 3,
             ..questions()[0].clone()
         };
-        let page = store.page(CLIENT, &query).await.unwrap().unwrap();
+        let page = store.page(LIVE, &query).await.unwrap().unwrap();
         let listed: Vec<_> = page.items.iter().map(|order| order.stored.id.0).collect();
         assert_eq!(listed, [1_500, 1_499, 1_498]);
         assert_eq!(page.has_older, after < 1_497);
         let query = PageQuery { cursor: Cursor::NewerThan(OrderId(1_498)), ..query };
-        let page = store.page(CLIENT, &query).await.unwrap().unwrap();
+        let page = store.page(LIVE, &query).await.unwrap().unwrap();
         let listed: Vec<_> = page.items.iter().map(|order| order.stored.id.0).collect();
         assert_eq!((listed, page.has_older), (vec![1_500, 1_499], true));
         let mut connection = outsider(&path(&directory));
         let statements = statements(&mut connection, |connection| {
-            at_once(pages::page(connection, CLIENT, &query)).unwrap().unwrap();
+            at_once(pages::page(connection, LIVE, &query)).unwrap().unwrap();
         });
         for range in ["1499, 1500".to_owned(), format!("{}, 1498", after + 1)] {
             let binds = format!("binds: [{}, {range}, ", CLIENT.0);

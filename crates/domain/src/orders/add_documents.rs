@@ -1,7 +1,7 @@
 //! Use case: add documents to an order.
 
 use crate::{
-    api_key::{ApiKey, ClientId},
+    api_key::{ApiKey, Owner},
     document::{MAX_DOCUMENTS_PER_ORDER, ReceivedDocument, StoredDocument},
     idempotency::{AddedRange, Answered, Attempt},
     order::{OrderId, StoredOrder},
@@ -66,7 +66,7 @@ impl AddDocuments {
             return Err(OrderError::TooMany { stored });
         }
         let unscanned = self.intake.scan(&accepted).await?;
-        let commit = async |documents| self.commit(key.client(), id, documents, attempt).await;
+        let commit = async |documents| self.commit(key.owner(), id, documents, attempt).await;
         match self.intake.store(accepted, commit).await? {
             Ok(added) => Ok(AddedDocuments { unscanned, ..added }),
             Err(error) => self.replay_or_explain(id, error, attempt).await,
@@ -87,7 +87,7 @@ impl AddDocuments {
         ) else {
             return Err(OrderError::KeyReused);
         };
-        let order = self.find(attempt.claim.key.client, id).await?;
+        let order = self.find(attempt.claim.key.owner(), id).await?;
         let (first, count) = (range.first_position as usize, range.count as usize);
         let documents: Vec<_> = order.documents.into_iter().skip(first).take(count).collect();
         if documents.len() != count {
@@ -97,26 +97,22 @@ impl AddDocuments {
         Ok(AddedDocuments { order_id: id, range, documents, replayed: true, unscanned: 0 })
     }
 
-    /// The rules of creating hold: a test key adds to test orders only, a live key to live ones, and
-    /// a bound key to those of its signing service.
+    /// The rule of creating holds: a bound key adds to orders of its signing service only.
     async fn find_for(&self, key: &ApiKey, id: OrderId) -> Result<StoredOrder, OrderError> {
-        let order = self.find(key.client(), id).await?;
-        if order.is_test != key.key.is_test {
-            return Err(OrderError::NoSuchOrder);
-        }
+        let order = self.find(key.owner(), id).await?;
         if !key.may_order_for(order.order.signing_service_id) {
             return Err(OrderError::Forbidden);
         }
         Ok(order)
     }
 
-    async fn find(&self, client: ClientId, id: OrderId) -> Result<StoredOrder, OrderError> {
-        OrderError::unless_kept(self.intake.reader.order(client, id).await?)
+    async fn find(&self, owner: Owner, id: OrderId) -> Result<StoredOrder, OrderError> {
+        OrderError::unless_kept(self.intake.reader.order(owner, id).await?)
     }
 
     async fn commit(
         &self,
-        client: ClientId,
+        owner: Owner,
         order_id: OrderId,
         mut documents: Vec<StoredDocument>,
         attempt: Option<&Attempt>,
@@ -126,7 +122,7 @@ impl AddDocuments {
             document.created_at = at;
         }
         let new = NewDocuments {
-            client,
+            owner,
             order_id,
             documents,
             at,
