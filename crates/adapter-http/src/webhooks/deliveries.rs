@@ -6,7 +6,7 @@ use domain::{
     order::{Violation, ViolationCode},
     ports::{DeliveryPageQuery, error_chain},
     webhook::{
-        EndpointOwner, WebhookDeliveryId,
+        WebhookDeliveryId,
         manage_webhooks::{ReplayRange, WebhooksError},
     },
 };

@@ -29,8 +29,8 @@ use std::{error::Error, time::Duration};
 
 use adapter_postgres::PostgresStore;
 use contract_tests::samples::{
-    CLIENT, NOW, WINDOW, api_key, attempt, call_webhooks, delivery, document, idempotency_key,
-    mails, new_order, order_of, settle,
+    LIVE, NOW, WINDOW, api_key, attempt, call_webhooks, delivery, document, idempotency_key, mails,
+    new_order, order_of, settle,
 };
 use domain::{
     idempotency::IdempotentRequest,

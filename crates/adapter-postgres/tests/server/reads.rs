@@ -2,7 +2,7 @@
 
 use std::{slice::from_ref, sync::Arc};
 
-use contract_tests::samples::{CLIENT, NOW, WINDOW, document, new_order};
+use contract_tests::samples::{CLIENT, LIVE, NOW, WINDOW, document, new_order};
 use domain::{
     api_key::{ClientId, Owner},
     order::OrderId,

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, future::Future};
 
 use contract_tests::samples::{
-    CLIENT, NOW, WINDOW, api_key, attempt, claim, delivery, document, enqueue, idempotency_key,
+    LIVE, NOW, WINDOW, api_key, attempt, claim, delivery, document, enqueue, idempotency_key,
     new_order, object_key, settle,
 };
 use domain::{

@@ -13,7 +13,7 @@ use time::Duration;
 use crate::{
     order_repo::addition,
     samples::{
-        CLIENT, MICROSECOND, NOW, Storage, WINDOW, attempt, create_with_uploads, delivery,
+        CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, attempt, create_with_uploads, delivery,
         dispatch, document, idempotency_key, keys_of, mails, maximal_order, maximal_request,
         new_order, order, order_of, record_uploads, settle, stored, with_key,
     },
