@@ -297,7 +297,7 @@ pub(crate) fn presented_key() -> PresentedKey {
 }
 
 /// The owner of what [`api_key`] creates and reads.
-pub(crate) const OWNER: Owner = Owner { client: ClientId(1), is_test: false };
+pub(crate) const OWNER: Owner = Owner::client(ClientId(1), false);
 
 /// Returns the API key of the tests: unlimited, with every scope, and for every signing service.
 pub(crate) fn api_key() -> ApiKey {

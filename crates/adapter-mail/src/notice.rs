@@ -83,7 +83,7 @@ mod tests {
     fn mail(disabled: Option<(OffsetDateTime, DisabledBy)>) -> String {
         let endpoint = Endpoint {
             id: EndpointId(3),
-            owner: EndpointOwner { client: ClientId(1), is_test: false },
+            owner: EndpointOwner::client(ClientId(1), false),
             url: "https://hooks.example:8443/secret-path?secret".to_owned(),
             events: EventType::OF_ORDERS.into(),
             description: None,

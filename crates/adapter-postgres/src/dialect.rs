@@ -7,15 +7,16 @@ use diesel::{
 };
 use diesel_async::SimpleAsyncConnection as _;
 use domain::{
-    api_key::{ApiKeyId, ClientId},
+    api_key::{ApiKeyId, Party},
     ports::StoreError,
 };
-use sql_rows::{DocumentRow, schema::documents};
+use sql_rows::{DocumentRow, schema::documents, stored_party};
 use time::OffsetDateTime;
 
 pub(crate) use diesel_async::{AsyncPgConnection as Connection, RunQueryDsl};
 
-use crate::statement::{DURABLE, IdRow, Prepared, column};
+use crate::statement::{IdRow, Prepared, column};
+pub(crate) use crate::statement::DURABLE;
 pub(crate) use crate::store::PostgresStore as Store;
 
 /// Locks rows by identifier, so that two calls never deadlock. Makes the commit durable.
@@ -63,13 +64,13 @@ pub(crate) async fn lock_keys(connection: &mut Connection) -> QueryResult<()> {
     connection.batch_execute("LOCK TABLE api_keys IN SHARE ROW EXCLUSIVE MODE").await
 }
 
-/// Makes the additions of endpoints of a client wait for each other. The number is `hook` in ASCII.
+/// Makes the additions of endpoints of a party wait for each other. The number is `hook` in ASCII.
 pub(crate) async fn lock_endpoints(
     connection: &mut Connection,
-    client: ClientId,
+    party: Party,
 ) -> QueryResult<()> {
     let lock = sql_query("SELECT pg_advisory_xact_lock(1752133483, hashint8($1))");
-    Prepared(lock.bind::<BigInt, _>(client.0)).execute(connection).await.map(drop)
+    Prepared(lock.bind::<BigInt, _>(stored_party(party))).execute(connection).await.map(drop)
 }
 
 /// Locks the keys by identifier, so that two instances never deadlock.

@@ -75,7 +75,10 @@ pub(crate) fn lock_keys(_: &mut Connection) -> Ready<QueryResult<()>> {
 }
 
 /// Like [`lock`].
-pub(crate) fn lock_endpoints(_: &mut Connection, _client: ClientId) -> Ready<QueryResult<()>> {
+/// SQLite is always durable.
+pub(crate) const DURABLE: &str = "1";
+
+pub(crate) fn lock_endpoints(_: &mut Connection, _party: Party) -> Ready<QueryResult<()>> {
     ready(Ok(()))
 }
 

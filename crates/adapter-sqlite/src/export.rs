@@ -12,10 +12,12 @@ use crate::{failure::Failure, store::SqliteStore};
 
 /// The tables of a copy. A row comes after the rows to which it refers. Counts of mails are left out:
 /// they end with the hour.
-pub const EXPORTED_TABLES: [&str; 10] = [
+pub const EXPORTED_TABLES: [&str; 12] = [
+    "signing_services",
     "api_keys",
     "key_events",
     "orders",
+    "order_changes",
     "documents",
     "uploads",
     "events",

@@ -274,7 +274,7 @@ pub struct Owner {
 
 impl Owner {
     /// Returns the owner of what the live or the test keys of a client create.
-    pub fn client(client: ClientId, is_test: bool) -> Self {
+    pub const fn client(client: ClientId, is_test: bool) -> Self {
         Self { party: Party::Client(client), is_test }
     }
 }

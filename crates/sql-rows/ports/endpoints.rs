@@ -3,13 +3,13 @@
 use async_trait::async_trait;
 use diesel::prelude::*;
 use domain::{
-    api_key::ClientId,
+    api_key::Party,
     ports::{NewEndpoint, StoreError, WebhookRepo},
     webhook::{DisabledBy, Endpoint, EndpointId, EndpointOwner, endpoint_request::EndpointChange},
 };
 use sql_rows::{
     EndpointChangeRow, EndpointRow, NewEndpointRow, Utc, endpoint_of, endpoints_of, row_limit,
-    schema::webhook_endpoints, untold_endpoints,
+    schema::webhook_endpoints, stored_party, untold_endpoints,
 };
 use time::OffsetDateTime;
 
@@ -20,7 +20,7 @@ impl WebhookRepo for Store {
     async fn add(&self, new: &NewEndpoint, max: usize) -> Result<Option<EndpointId>, StoreError> {
         let (row, owner) = (NewEndpointRow::from(new), new.owner);
         let add = async move |connection: &mut Connection| {
-            dialect::lock_endpoints(connection, owner.client).await?;
+            dialect::lock_endpoints(connection, owner.party).await?;
             let count: i64 = endpoints_of(owner).count().get_result(connection).await?;
             if count >= row_limit(max) {
                 return Ok(None);
@@ -87,9 +87,9 @@ impl WebhookRepo for Store {
         Ok(self.execute(rotate).await? > 0)
     }
 
-    async fn of_clients(&self, clients: &[ClientId]) -> Result<Vec<Endpoint>, StoreError> {
-        let clients: Vec<i64> = clients.iter().map(|client| client.0).collect();
-        let theirs = webhook_endpoints::table.filter(webhook_endpoints::client_id.eq_any(clients));
+    async fn of_parties(&self, parties: &[Party]) -> Result<Vec<Endpoint>, StoreError> {
+        let parties: Vec<i64> = parties.iter().copied().map(stored_party).collect();
+        let theirs = webhook_endpoints::table.filter(webhook_endpoints::party.eq_any(parties));
         self.select(theirs, EndpointRow::into_endpoint).await
     }
 

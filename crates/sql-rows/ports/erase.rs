@@ -4,7 +4,7 @@ use diesel::{dsl::sql, prelude::*};
 use domain::{document::ObjectKey, order::OrderId};
 use sql_rows::{
     Utc,
-    schema::{deliveries, documents, events, orders, uploads},
+    schema::{deliveries, documents, events, order_changes, orders, uploads},
 };
 
 use crate::{
@@ -42,6 +42,9 @@ pub(crate) async fn erase(
     };
     let condemned: Vec<_> = removed.iter().map(|(_, key)| condemned(key)).collect();
     diesel::insert_into(uploads::table).values(condemned).execute(connection).await?;
+    let changes = order_changes::table.filter(order_changes::order_id.eq(id.0));
+    let forget = diesel::update(changes).set(order_changes::reason.eq(None::<String>));
+    forget.execute(connection).await?;
     let events = events::table.filter(events::order_id.eq(id.0));
     diesel::delete(events).execute(connection).await?;
     let mails = deliveries::table.filter(deliveries::order_id.eq(id.0));

@@ -1,6 +1,7 @@
 //! Ports and calls whose statements are the same on both databases.
 
 pub(crate) mod add_documents;
+pub(crate) mod changes;
 mod endpoints;
 pub(crate) mod erase;
 mod idempotency;
@@ -9,6 +10,7 @@ mod keys;
 mod mails;
 mod outbox;
 pub(crate) mod read;
+mod services;
 mod uploads;
 pub(crate) mod webhook_lease;
 mod webhook_settle;

@@ -17,6 +17,7 @@ use crate::{
     dialect::{Connection, RunQueryDsl, Store},
     failure::Failure,
     orders::pages,
+    ports::changes::load_changes,
 };
 
 /// The owner stands in each condition, so that the order of another owner is not even read.
@@ -87,7 +88,11 @@ pub(crate) async fn find(
     let Some((order, documents)) = rows.map_err(|error| unreadable(error, &id.0))?.pop() else {
         return Ok(None);
     };
-    Ok(Some(order.into_kept(documents)?))
+    let mut kept = order.into_kept(documents)?;
+    if let Kept::Whole(stored) = &mut kept {
+        load_changes(connection, &mut [stored]).await?;
+    }
+    Ok(Some(kept))
 }
 
 /// Returns the orders of any owner that exist and are not erased. One that cannot be read does not

@@ -7,7 +7,7 @@ use domain::ports::{StoreError, WebhookLease, WebhookSlots};
 use sql_rows::{
     Instant, TargetRow, Utc, WebhookDeliveryRow, row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
-    waits,
+    stored_party, waits,
 };
 use time::{Duration, OffsetDateTime};
 
@@ -25,7 +25,7 @@ struct Due {
     at: Utc,
     id: i64,
     is_proven: bool,
-    client: i64,
+    party: i64,
 }
 
 /// What the attempts at an endpoint say about it.
@@ -87,18 +87,18 @@ async fn due_endpoints(
     now: Utc,
     slots: &WebhookSlots,
 ) -> Result<HashMap<i64, (TargetRow, State)>, Failure> {
-    use webhook_endpoints::{client_id, disabled_at, due_at, failed_at, id, succeeded_at, table};
+    use webhook_endpoints::{disabled_at, due_at, failed_at, id, party, succeeded_at, table};
 
     let busy = |is_full: bool| {
         let busy = slots.busy.iter().filter(move |(_, free)| !is_full || *free == 0);
         busy.map(|(endpoint, _)| endpoint.0).collect::<Vec<i64>>()
     };
-    let full = slots.busy_clients.iter().filter(|(_, free)| *free == 0);
-    let full_clients: Vec<i64> = full.map(|(client, _)| client.0).collect();
+    let full = slots.busy_parties.iter().filter(|(_, free)| *free == 0);
+    let full_parties: Vec<i64> = full.map(|(party, _)| stored_party(*party)).collect();
     let due = |full: Vec<i64>, limit: usize| {
         table
             .filter(disabled_at.is_null().and(due_at.le(now)).and(id.ne_all(full)))
-            .filter(client_id.ne_all(full_clients.clone()))
+            .filter(party.ne_all(full_parties.clone()))
             .order((due_at, id))
             .limit(row_limit(limit))
             .select((id, TargetRow::as_select()))
@@ -156,16 +156,17 @@ async fn due_deliveries(
             at,
             id: delivery,
             is_proven,
-            client: target.client_id,
+            party: target.party,
         }));
     }
     due.sort_unstable();
-    let (mut unproven, busy) = (slots.unproven, slots.busy_clients.iter());
-    let mut clients: HashMap<i64, usize> = busy.map(|(client, free)| (client.0, *free)).collect();
+    let (mut unproven, busy) = (slots.unproven, slots.busy_parties.iter());
+    let mut parties: HashMap<i64, usize> =
+        busy.map(|(party, free)| (stored_party(*party), *free)).collect();
     due.retain(|due| {
-        let of_client = clients.entry(due.client).or_insert(slots.per_client);
-        let is_open = *of_client > 0 && (due.is_proven || unproven > 0);
-        *of_client -= usize::from(is_open);
+        let of_party = parties.entry(due.party).or_insert(slots.per_party);
+        let is_open = *of_party > 0 && (due.is_proven || unproven > 0);
+        *of_party -= usize::from(is_open);
         unproven -= usize::from(is_open && !due.is_proven);
         is_open
     });

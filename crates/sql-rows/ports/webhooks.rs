@@ -60,7 +60,7 @@ impl WebhookQueue for Store {
         at: OffsetDateTime,
     ) -> Result<Option<WebhookDeliveryId>, StoreError> {
         let (event, message_key) = (EventType::Test, message_key.to_owned());
-        let new = NewWebhookDelivery { endpoint, event, message_key };
+        let new = NewWebhookDelivery { endpoint, event, change: None, message_key };
         let add = async move |connection: &mut Connection| {
             let enabled = endpoint_of(owner, endpoint);
             let enabled = select(exists(enabled.filter(webhook_endpoints::disabled_at.is_null())));

@@ -15,6 +15,7 @@ mod migrations;
 mod order;
 mod queue;
 pub mod schema;
+mod service;
 mod statement;
 mod webhook;
 mod webhook_queries;
@@ -23,15 +24,18 @@ pub use idempotency::{KeyRow, KeyUseRow, WalkedKeyRow, key_in_use};
 pub use instant::{Instant, Utc};
 pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
 pub use migrations::{VersionError, count_missing};
-pub use order::{DocumentRow, KeptOrderRow, OrderRow, PendingOrder, is_order_of};
+pub use order::{
+    DocumentRow, KeptOrderRow, OrderChangeRow, OrderRow, PendingOrder, is_order_of, party_column,
+};
 pub use queue::{
     DeliveryRow, EventRow, NewEventRow, REMOVED_COUNTS, RetriedDelivery, UnsuccessfulAttempt,
     counted_hours, due_events, hashed_recipient,
 };
+pub use service::ServiceRow;
 pub use statement::{IdRow, Prepared};
 pub use webhook::{
     EndpointChangeRow, EndpointRow, NewEndpointRow, NewWebhookRow, TargetRow, WebhookAttempt,
-    WebhookDeliveryRow,
+    WebhookDeliveryRow, stored_change, stored_party,
 };
 pub use webhook_queries::{
     DueAgain, deliveries_with_endpoints, endpoint_of, endpoints_of, untold_endpoints, waits,

@@ -2,30 +2,46 @@
 
 use diesel::{
     dsl::{auto_type, sql},
-    expression::SqlLiteral,
+    expression::{SqlLiteral, UncheckedBind},
     prelude::*,
-    sql_types::Text,
+    sql_types::{BigInt, Bool, Text},
 };
 use domain::{
-    api_key::{ApiKeyId, ClientId, Owner},
+    api_key::{ApiKeyId, ClientId, Owner, Party},
     document::{ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest},
-    order::{OrderId, OrderStatus, StoredOrder, record::OrderRecord},
+    order::{
+        Actor, OrderChange, OrderId, OrderStatus, StoredOrder, record::OrderRecord,
+    },
     ports::{Cause, Kept, ListedOrder, NewDocuments, NewOrder},
 };
 
 use crate::{
     Unreadable, Utc, digest,
-    schema::{documents, orders},
+    schema::{documents, order_changes, orders},
 };
+
+/// Returns the column of orders that names a party, and its value.
+pub fn party_column(party: Party) -> (&'static str, i64) {
+    match party {
+        Party::Client(client) => ("client_id", client.0),
+        Party::Service(service) => ("signing_service_id", service.0),
+    }
+}
 
 /// The condition of an order of an owner.
 #[auto_type(no_type_alias)]
 pub fn is_order_of(owner: Owner) -> _ {
-    let client: i64 = owner.client.0;
+    let (column, party): (&'static str, i64) = party_column(owner.party);
     let is_test: bool = owner.is_test;
-    orders::client_id.eq(client).and(orders::is_test.eq(is_test))
+    is_of_party(column, party).and(orders::is_test.eq(is_test))
+}
+
+type IsOfParty = UncheckedBind<SqlLiteral<Bool>, i64, BigInt>;
+
+fn is_of_party(column: &str, party: i64) -> IsOfParty {
+    sql::<Bool>(&format!("orders.{column} = ")).bind::<BigInt, _>(party)
 }
 
 /// An order without its identifier and its documents.
@@ -96,6 +112,7 @@ impl OrderRow {
             order: Box::new(record.into_order().map_err(|error| unreadable(&error))?),
             status: OrderStatus::from_stored(self.status).ok_or_else(|| unreadable(&"status"))?,
             notary_id: self.notary_id,
+            changes: Vec::new(),
             documents: documents
                 .into_iter()
                 .map(|row| row.into_document(self.created_at))
@@ -164,6 +181,34 @@ impl PendingOrder {
                 .collect::<Result<_, _>>()?,
             idempotent_request: new.idempotent_request.clone(),
             window_opens_at: Utc(window.opens_at(new.created_at)),
+        })
+    }
+}
+
+/// A change in the history of an order.
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = order_changes)]
+pub struct OrderChangeRow {
+    /// The order.
+    pub order_id: i64,
+    at: Utc,
+    status: String,
+    notary_id: Option<i64>,
+    actor: String,
+    reason: Option<String>,
+}
+
+impl OrderChangeRow {
+    /// Returns the change.
+    pub fn into_change(self) -> Result<OrderChange, Unreadable> {
+        let unreadable =
+            |column: &str| Unreadable::new("order_changes of order", &self.order_id, &column);
+        Ok(OrderChange {
+            at: self.at.0,
+            status: OrderStatus::from_stored(self.status).ok_or_else(|| unreadable("status"))?,
+            notary_id: self.notary_id,
+            actor: Actor::from_name(&self.actor).ok_or_else(|| unreadable("actor"))?,
+            reason: self.reason,
         })
     }
 }

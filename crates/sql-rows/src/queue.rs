@@ -2,7 +2,7 @@
 
 use diesel::{dsl::auto_type, prelude::*};
 use domain::{
-    delivery::{Delivery, DeliveryId, NewDelivery},
+    delivery::{Audience, Delivery, DeliveryId, MailSubject, NewDelivery},
     order::{EmailAddress, OrderId},
     ports::{Event, EventId, Settlement},
     webhook::EventType,
@@ -14,14 +14,14 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     Unreadable, Utc,
     schema::{deliveries, events},
+    webhook::read_change,
 };
 
 /// The events that a worker turns into deliveries at an instant, of the types that this version of
 /// the program knows.
 #[auto_type(no_type_alias)]
 pub fn due_events(now: OffsetDateTime) -> _ {
-    let types: [&'static str; 2] =
-        [EventType::OrderCreated.as_str(), EventType::DocumentsAdded.as_str()];
+    let types: [&'static str; 4] = EventType::OF_ORDERS.map(EventType::as_str);
     let now: Utc = Utc(now);
     events::table
         .filter(events::kind.eq_any(types))
@@ -52,6 +52,7 @@ pub struct EventRow {
     id: i64,
     order_id: i64,
     kind: String,
+    change: Option<String>,
 }
 
 impl EventRow {
@@ -62,6 +63,8 @@ impl EventRow {
             order_id: OrderId(self.order_id),
             event: EventType::from_name(&self.kind)
                 .ok_or_else(|| Unreadable::new("events", &self.id, &"type"))?,
+            change: read_change(self.change.as_deref())
+                .map_err(|_| Unreadable::new("events", &self.id, &"change"))?,
         })
     }
 }
@@ -74,6 +77,8 @@ pub struct DeliveryRow {
     order_id: i64,
     message_key: String,
     recipient: String,
+    subject: String,
+    to_service: bool,
     attempts: i32,
     created_at: Utc,
     due_at: Utc,
@@ -89,15 +94,18 @@ impl DeliveryRow {
 
     /// Returns the delivery.
     pub fn into_delivery(self) -> Result<Delivery, Unreadable> {
+        let unreadable = |column: &str| Unreadable::new("deliveries", &self.id, &column);
         Ok(Delivery {
             id: DeliveryId(self.id),
             order_id: OrderId(self.order_id),
             task: NewDelivery {
                 message_key: self.message_key,
                 recipient: EmailAddress::from_stored(self.recipient),
+                subject: MailSubject::from_name(&self.subject)
+                    .ok_or_else(|| unreadable("subject"))?,
+                audience: if self.to_service { Audience::Service } else { Audience::Client },
             },
-            attempts: u32::try_from(self.attempts)
-                .map_err(|_| Unreadable::new("deliveries", &self.id, &"attempts"))?,
+            attempts: u32::try_from(self.attempts).map_err(|_| unreadable("attempts"))?,
             created_at: self.created_at.0,
             due_at: self.due_at.0,
             failed_at: self.failed_at.map(|at| at.0),

@@ -19,6 +19,8 @@ diesel::table! {
         status -> Text,
         /// `json` on PostgreSQL. The adapters read and write it as text.
         details -> Text,
+        change_actor -> Nullable<Text>,
+        change_reason -> Nullable<Text>,
         erased_at -> Nullable<crate::Instant>,
     }
 }
@@ -40,6 +42,26 @@ diesel::table! {
 diesel::allow_tables_to_appear_in_same_query!(orders, documents);
 
 diesel::table! {
+    order_changes (id) {
+        id -> BigInt,
+        order_id -> BigInt,
+        at -> crate::Instant,
+        status -> Text,
+        notary_id -> Nullable<BigInt>,
+        actor -> Text,
+        reason -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    signing_services (id) {
+        id -> BigInt,
+        name -> Text,
+        emails -> Text,
+    }
+}
+
+diesel::table! {
     uploads (key) {
         key -> Text,
         recorded_at -> crate::Instant,
@@ -53,6 +75,8 @@ diesel::table! {
         order_id -> BigInt,
         message_key -> Text,
         recipient -> Text,
+        subject -> Text,
+        to_service -> Bool,
         attempts -> Integer,
         created_at -> crate::Instant,
         due_at -> crate::Instant,
@@ -71,13 +95,14 @@ diesel::table! {
         retry_at -> Nullable<crate::Instant>,
         #[sql_name = "type"]
         kind -> Text,
+        change -> Nullable<Text>,
     }
 }
 
 diesel::table! {
     webhook_endpoints (id) {
         id -> BigInt,
-        client_id -> BigInt,
+        party -> BigInt,
         is_test -> Bool,
         url -> Text,
         events -> Text,
@@ -109,6 +134,7 @@ diesel::table! {
         failed_at -> Nullable<crate::Instant>,
         failures -> Integer,
         event -> Text,
+        change -> Nullable<Text>,
         message_key -> Text,
         attempts -> Text,
     }
@@ -132,6 +158,7 @@ diesel::table! {
         lookup -> Text,
         hash -> Binary,
         signing_service_id -> Nullable<BigInt>,
+        for_service -> Nullable<BigInt>,
         issued_at -> crate::Instant,
         expires_at -> Nullable<crate::Instant>,
         revoked_at -> Nullable<crate::Instant>,

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use diesel::prelude::*;
 use domain::{
-    api_key::ClientId,
-    order::OrderId,
+    api_key::{ClientId, Party},
+    order::{OrderId, SigningServiceId},
     ports::{
         NewEndpoint, NewWebhookDelivery, SealedSecrets, Settlement, WebhookAttempted, WebhookLease,
     },
     webhook::{
-        AttemptOutcome, AttemptRecord, DisabledBy, Endpoint, EndpointId, EndpointOwner, EventType,
+        AttemptOutcome, AttemptRecord, ChangedOrder, DisabledBy, Endpoint, EndpointId, EndpointOwner, EventType,
         WebhookDelivery, WebhookDeliveryId, WebhookStatus, endpoint_request::EndpointChange,
     },
 };
@@ -25,11 +25,41 @@ fn stored_events(events: &BTreeSet<EventType>) -> String {
     events.iter().map(|event| event.as_str()).collect::<Vec<_>>().join(" ")
 }
 
+/// Returns how a party is stored: a client, or minus the number of a signing service.
+pub fn stored_party(party: Party) -> i64 {
+    match party {
+        Party::Client(client) => client.0,
+        Party::Service(service) => -service.0,
+    }
+}
+
+fn party(stored: i64) -> Party {
+    if stored < 0 {
+        Party::Service(SigningServiceId(stored.saturating_neg()))
+    } else {
+        Party::Client(ClientId(stored))
+    }
+}
+
+/// Returns how the change of an order is stored with its event.
+pub fn stored_change(change: &ChangedOrder) -> String {
+    // Texts and numbers become JSON without an error.
+    serde_json::to_string(change).unwrap_or_default()
+}
+
+/// Reads the change of an order that is stored with its event.
+///
+/// # Errors
+/// It is not the JSON of a change.
+pub fn read_change(stored: Option<&str>) -> Result<Option<ChangedOrder>, serde_json::Error> {
+    stored.map(serde_json::from_str).transpose()
+}
+
 /// An endpoint to add.
 #[derive(Insertable)]
 #[diesel(table_name = webhook_endpoints)]
 pub struct NewEndpointRow {
-    client_id: i64,
+    party: i64,
     is_test: bool,
     url: String,
     events: String,
@@ -41,7 +71,7 @@ pub struct NewEndpointRow {
 impl From<&NewEndpoint> for NewEndpointRow {
     fn from(new: &NewEndpoint) -> Self {
         Self {
-            client_id: new.owner.client.0,
+            party: stored_party(new.owner.party),
             is_test: new.owner.is_test,
             url: new.url.clone(),
             events: stored_events(&new.events),
@@ -57,7 +87,7 @@ impl From<&NewEndpoint> for NewEndpointRow {
 #[diesel(table_name = webhook_endpoints)]
 pub struct EndpointRow {
     id: i64,
-    client_id: i64,
+    party: i64,
     is_test: bool,
     url: String,
     events: String,
@@ -78,7 +108,7 @@ impl EndpointRow {
         });
         Ok(Endpoint {
             id: EndpointId(self.id),
-            owner: EndpointOwner { client: ClientId(self.client_id), is_test: self.is_test },
+            owner: EndpointOwner { party: party(self.party), is_test: self.is_test },
             events: events.collect::<Option<_>>().ok_or_else(|| unreadable("events"))?,
             url: self.url,
             description: self.description,
@@ -136,8 +166,8 @@ impl EndpointChangeRow {
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = webhook_endpoints)]
 pub struct TargetRow {
-    /// The client of the endpoint.
-    pub client_id: i64,
+    /// The party of the endpoint.
+    pub party: i64,
     url: String,
     secret: Vec<u8>,
     previous_secret: Option<Vec<u8>>,
@@ -152,6 +182,7 @@ pub struct NewWebhookRow {
     endpoint_id: i64,
     order_id: Option<i64>,
     event: &'static str,
+    change: Option<String>,
     message_key: String,
     created_at: Utc,
     due_at: Utc,
@@ -160,9 +191,10 @@ pub struct NewWebhookRow {
 impl NewWebhookRow {
     /// Returns the row of a webhook for an event at an instant.
     pub fn new(new: NewWebhookDelivery, order_id: Option<i64>, at: Utc) -> Self {
-        let NewWebhookDelivery { endpoint, event, message_key } = new;
+        let NewWebhookDelivery { endpoint, event, change, message_key } = new;
         let (endpoint_id, event) = (endpoint.0, event.as_str());
-        Self { endpoint_id, order_id, event, message_key, created_at: at, due_at: at }
+        let change = change.as_ref().map(stored_change);
+        Self { endpoint_id, order_id, event, change, message_key, created_at: at, due_at: at }
     }
 }
 
@@ -181,6 +213,7 @@ pub struct WebhookDeliveryRow {
     failed_at: Option<Utc>,
     failures: i32,
     event: String,
+    change: Option<String>,
     message_key: String,
     attempts: String,
 }
@@ -193,6 +226,7 @@ impl WebhookDeliveryRow {
             id: WebhookDeliveryId(self.id),
             endpoint: EndpointId(self.endpoint_id),
             event: EventType::from_name(&self.event).ok_or_else(|| unreadable("event"))?,
+            change: read_change(self.change.as_deref()).map_err(|_| unreadable("change"))?,
             order_id: self.order_id.map(OrderId),
             created_at: self.created_at.0,
             status: if self.delivered_at.is_some() {
@@ -213,7 +247,7 @@ impl WebhookDeliveryRow {
         Ok(WebhookLease {
             delivery: self.into_delivery()?,
             token,
-            client: ClientId(target.client_id),
+            party: party(target.party),
             is_proven: target.succeeded_at.is_some(),
             url: target.url,
             secrets: SealedSecrets {

@@ -6,14 +6,15 @@ use time::OffsetDateTime;
 
 use crate::{
     Utc,
+    webhook::stored_party,
     schema::{webhook_deliveries, webhook_endpoints},
 };
 
 #[auto_type]
 fn is_of(owner: EndpointOwner) -> _ {
-    let client: i64 = owner.client.0;
+    let party: i64 = stored_party(owner.party);
     let is_test: bool = owner.is_test;
-    webhook_endpoints::client_id.eq(client).and(webhook_endpoints::is_test.eq(is_test))
+    webhook_endpoints::party.eq(party).and(webhook_endpoints::is_test.eq(is_test))
 }
 
 /// Selects the endpoints of an owner.

@@ -22,6 +22,10 @@ CREATE TABLE orders (
     file_number TEXT NOT NULL,
     status TEXT NOT NULL CHECK (length(status) BETWEEN 1 AND 50),
     details TEXT NOT NULL CHECK (json_valid(details)),
+    -- The service names itself here when it changes `status` or `notary_id`: the trigger
+    -- orders_record_change moves both to the history. NULL: another system makes the change.
+    change_actor TEXT,
+    change_reason TEXT,
     -- An operator has erased the order: `details` is {}, `file_number` is empty and not held,
     -- `starts_at` and `ends_at` are NULL, and there are no documents and no deliveries.
     erased_at INTEGER
@@ -48,6 +52,14 @@ CREATE INDEX orders_client_created ON orders (client_id, is_test, created_at, id
 -- = ? AND erased_at IS NULL AND id < ? ORDER BY id), and the orders of any owner with a file number
 -- (WHERE file_number = ? AND erased_at IS NULL).
 CREATE INDEX orders_client_file_number ON orders (file_number, client_id, is_test, id)
+    WHERE erased_at IS NULL;
+
+-- Serves: pages of a signing service (WHERE signing_service_id = ? AND is_test = ? AND erased_at IS
+-- NULL AND id < ? ORDER BY id), with a file number, too.
+CREATE INDEX orders_service ON orders (signing_service_id, is_test, id) WHERE erased_at IS NULL;
+
+-- Serves: the smallest and largest identifier between two instants, as above.
+CREATE INDEX orders_service_created ON orders (signing_service_id, is_test, created_at, id)
     WHERE erased_at IS NULL;
 
 CREATE TABLE documents (
@@ -84,7 +96,59 @@ CREATE TABLE events (
     -- An order that could not be read is read again then.
     retry_at INTEGER,
     -- A version of the program leaves types that it does not know to newer versions.
-    type TEXT NOT NULL
+    type TEXT NOT NULL,
+    -- What the event tells of a change: a JSON object. NULL for an event of another type.
+    change TEXT
+) STRICT;
+
+-- The history of orders: a row for each change of status or notary, whoever makes it. The creation
+-- has none.
+CREATE TABLE order_changes (
+    id INTEGER PRIMARY KEY,
+    order_id INTEGER NOT NULL REFERENCES orders (id),
+    at INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    notary_id INTEGER,
+    -- client, service, operator or database.
+    actor TEXT NOT NULL,
+    -- NULL when the order is erased.
+    reason TEXT
+) STRICT;
+
+-- Serves: the history of orders (WHERE order_id IN (…) ORDER BY order_id, at).
+CREATE INDEX order_changes_order ON order_changes (order_id, at);
+
+-- Records a change of status or notary, and adds its event. Instants of one order increase. Every
+-- version of SQLite has julianday; it tells milliseconds.
+CREATE TRIGGER orders_record_change AFTER UPDATE OF status, notary_id ON orders
+WHEN OLD.status IS NOT NEW.status OR OLD.notary_id IS NOT NEW.notary_id
+BEGIN
+    UPDATE orders SET change_actor = NULL, change_reason = NULL, updated_at =
+        CASE WHEN NEW.change_actor IS NULL
+            THEN max(CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000,
+                OLD.updated_at + 1)
+            ELSE NEW.updated_at END
+    WHERE id = NEW.id;
+    INSERT INTO order_changes (order_id, at, status, notary_id, actor, reason)
+    SELECT id, updated_at, NEW.status, NEW.notary_id, coalesce(NEW.change_actor, 'database'),
+        NEW.change_reason
+    FROM orders WHERE id = NEW.id;
+    INSERT INTO events (order_id, created_at, type, change)
+    SELECT id, updated_at,
+        CASE WHEN NEW.status = 'CANCELLED' AND OLD.status <> 'CANCELLED'
+            THEN 'order.cancelled' ELSE 'order.updated' END,
+        json_object('order_status', NEW.status, 'previous_status', OLD.status,
+            'notary_id', NEW.notary_id, 'actor', coalesce(NEW.change_actor, 'database'))
+    FROM orders WHERE id = NEW.id;
+END;
+
+-- The records of signing services. Orders and keys may name one without a record.
+CREATE TABLE signing_services (
+    -- Serves: services by number (WHERE id IN (…), ORDER BY id).
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    -- Addresses separated by spaces.
+    emails TEXT NOT NULL
 ) STRICT;
 
 -- Mails to deliver. Orders have no foreign key here: nothing but erasure removes their rows.
@@ -101,6 +165,10 @@ CREATE TABLE deliveries (
     attempts INTEGER NOT NULL DEFAULT 0,
     message_key TEXT NOT NULL,
     recipient TEXT NOT NULL,
+    -- created, documents_added or cancelled.
+    subject TEXT NOT NULL,
+    -- Whether the signing service reads it, and not a contact of the order.
+    to_service INTEGER NOT NULL,
     last_error TEXT
 ) STRICT;
 
@@ -130,6 +198,8 @@ CREATE TABLE api_keys (
     lookup TEXT NOT NULL UNIQUE,
     hash BLOB NOT NULL,
     signing_service_id INTEGER,
+    -- The signing service to which the key belongs; NULL for a key of a client.
+    for_service INTEGER,
     issued_at INTEGER NOT NULL,
     expires_at INTEGER,
     revoked_at INTEGER,
@@ -178,12 +248,13 @@ CREATE TABLE idempotency_keys (
     PRIMARY KEY (client_id, is_test, digest)
 ) STRICT, WITHOUT ROWID;
 
--- Webhooks: the endpoints of clients, and what is sent to them.
+-- Webhooks: the endpoints of clients and signing services, and what is sent to them.
 CREATE TABLE webhook_endpoints (
     -- AUTOINCREMENT: a removed endpoint leaves deliveries, which no other endpoint must get.
     -- Serves: one endpoint (WHERE id = ?).
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    client_id INTEGER NOT NULL,
+    -- A client, or minus the number of a signing service.
+    party INTEGER NOT NULL,
     -- Test keys manage these, and test orders are sent to them.
     is_test INTEGER NOT NULL,
     url TEXT NOT NULL,
@@ -211,9 +282,9 @@ CREATE TABLE webhook_endpoints (
     due_at INTEGER
 ) STRICT;
 
--- Serves: the endpoints of an owner (WHERE client_id = ? AND is_test = ? ORDER BY id), and of the
--- clients of events (WHERE client_id IN (…)).
-CREATE INDEX webhook_endpoints_client ON webhook_endpoints (client_id, is_test, id);
+-- Serves: the endpoints of an owner (WHERE party = ? AND is_test = ? ORDER BY id), and of the
+-- parties of events (WHERE party IN (…)).
+CREATE INDEX webhook_endpoints_party ON webhook_endpoints (party, is_test, id);
 
 -- Each serves: the longest due endpoints whose last attempt succeeded, that were not tried, and that
 -- fail (WHERE disabled_at IS NULL AND due_at <= ? ORDER BY due_at, id LIMIT ?).
@@ -242,6 +313,8 @@ CREATE TABLE webhook_deliveries (
     -- Failed attempts since the event or the last replay.
     failures INTEGER NOT NULL DEFAULT 0,
     event TEXT NOT NULL,
+    -- As for events.
+    change TEXT,
     message_key TEXT NOT NULL,
     -- A JSON array: [[microseconds since 1970, status or error], …].
     attempts TEXT NOT NULL DEFAULT '[]'

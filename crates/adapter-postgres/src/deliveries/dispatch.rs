@@ -2,9 +2,12 @@
 
 use diesel::{
     sql_query,
-    sql_types::{Array, BigInt, Text},
+    sql_types::{Array, BigInt, Bool, Text},
 };
-use domain::ports::{Dispatch, StoreError};
+use domain::{
+    delivery::Audience,
+    ports::{Dispatch, StoreError},
+};
 
 use crate::{
     statement::{DURABLE, IdRow, column},
@@ -21,18 +24,19 @@ fn dispatch_statement() -> String {
             SELECT id FROM events WHERE id = ANY ($1) ORDER BY id FOR UPDATE SKIP LOCKED\
         ), dispatched AS (\
             DELETE FROM events WHERE id = ANY (ARRAY(SELECT id FROM held)) \
-            RETURNING id, order_id, created_at\
+            RETURNING id, order_id, created_at, change\
         ), added AS (\
-            INSERT INTO deliveries (order_id, message_key, recipient, created_at, due_at) \
-            SELECT order_id, message_key, recipient, created_at, created_at \
-            FROM unnest($2, $3, $4) WITH ORDINALITY AS delivery \
-                (event, message_key, recipient, number) \
+            INSERT INTO deliveries \
+                (order_id, message_key, recipient, subject, to_service, created_at, due_at) \
+            SELECT order_id, message_key, recipient, subject, to_service, created_at, created_at \
+            FROM unnest($2, $3, $4, $5, $6) WITH ORDINALITY AS delivery \
+                (event, message_key, recipient, subject, to_service, number) \
             JOIN dispatched ON dispatched.id = event ORDER BY number\
         ), webhooks AS (\
             INSERT INTO webhook_deliveries \
-                (order_id, endpoint_id, event, message_key, created_at, due_at) \
-            SELECT order_id, endpoint, type, message_key, created_at, created_at \
-            FROM unnest($5, $6, $7, $8) WITH ORDINALITY AS delivery \
+                (order_id, endpoint_id, event, message_key, change, created_at, due_at) \
+            SELECT order_id, endpoint, type, message_key, change, created_at, created_at \
+            FROM unnest($7, $8, $9, $10) WITH ORDINALITY AS delivery \
                 (event, endpoint, type, message_key, number) \
             JOIN dispatched ON dispatched.id = event ORDER BY number \
             RETURNING endpoint_id, created_at\
@@ -66,6 +70,8 @@ pub(crate) async fn dispatch(
         .bind::<Array<BigInt>, _>(column(&mails, |(event, _)| *event))
         .bind::<Array<Text>, _>(column(&mails, |(_, mail)| &*mail.message_key))
         .bind::<Array<Text>, _>(column(&mails, |(_, mail)| mail.recipient.as_str()))
+        .bind::<Array<Text>, _>(column(&mails, |(_, mail)| mail.subject.as_str()))
+        .bind::<Array<Bool>, _>(column(&mails, |(_, mail)| mail.audience == Audience::Service))
         .bind::<Array<BigInt>, _>(column(&webhooks, |(event, _)| *event))
         .bind::<Array<BigInt>, _>(column(&webhooks, |(_, webhook)| webhook.endpoint.0))
         .bind::<Array<Text>, _>(column(&webhooks, |(_, webhook)| webhook.event.as_str()))

@@ -33,6 +33,10 @@ impl OrderRepo for PostgresStore {
         add_documents::add_documents(self, new).await
     }
 
+    async fn update(&self, update: &OrderUpdate) -> Result<bool, StoreError> {
+        changes::update(self, update).await
+    }
+
     /// Checks that the tables exist and the database accepts writes. Writes nothing.
     async fn check(&self) -> Result<(), StoreError> {
         let checked = self.pool.run(async |connection| {

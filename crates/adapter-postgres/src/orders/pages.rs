@@ -13,7 +13,7 @@ use domain::{
     order::OrderId,
     ports::{Cursor, ListedOrder, Page, PageQuery},
 };
-use sql_rows::{KeptOrderRow, row_limit};
+use sql_rows::{party_column, KeptOrderRow, row_limit};
 
 use super::insert::ANNOUNCED;
 use crate::{failure::Failure, ports::read::unreadable, statement::Prepared};
@@ -114,18 +114,19 @@ pub(crate) fn source(file_number: Option<&str>) -> &'static str {
 /// Returns the columns of the index that a page reads, and their values. Bounds are compared as
 /// rows: no other index can serve them, whatever the planner knows about the clients. `$1`
 /// and `$2` are the owner, and `$3` the file number if there is one.
-fn index(query: &PageQuery) -> (&'static str, &'static str) {
+fn index(owner: Owner, query: &PageQuery) -> (String, &'static str) {
+    let (column, _) = party_column(owner.party);
     if query.file_number.is_some() {
-        ("file_number, client_id, is_test", "$3, $1, $2")
+        (format!("file_number, {column}, is_test"), "$3, $1, $2")
     } else {
-        ("client_id, is_test", "$1, $2")
+        (format!("{column}, is_test"), "$1, $2")
     }
 }
 
 /// Returns the condition of orders that match a query and have identifiers from `low` to `high`.
 /// `$4` and `$5` are the instants.
-fn matching(query: &PageQuery, low: &str, high: &str) -> String {
-    let (columns, values) = index(query);
+fn matching(owner: Owner, query: &PageQuery, low: &str, high: &str) -> String {
+    let (columns, values) = index(owner, query);
     format!(
         "({columns}, id) >= ({values}, {low}) AND ({columns}, id) <= ({values}, {high}) \
         AND erased_at IS NULL AND ($4 IS NULL OR created_at >= $4) \
@@ -133,9 +134,9 @@ fn matching(query: &PageQuery, low: &str, high: &str) -> String {
     )
 }
 
-fn order_by(query: &PageQuery, ascending: bool) -> String {
+fn order_by(owner: Owner, query: &PageQuery, ascending: bool) -> String {
     let way = if ascending { "" } else { " DESC" };
-    let columns = index(query).0.replace(", ", &format!("{way}, "));
+    let columns = index(owner, query).0.replace(", ", &format!("{way}, "));
     format!("ORDER BY {columns}{way}, id{way}")
 }
 
@@ -143,15 +144,18 @@ fn order_by(query: &PageQuery, ascending: bool) -> String {
 /// instants, so that a page is searched only there. If clocks were wrong, there are others between.
 /// `+ 0` keeps PostgreSQL from a walk in the order of identifiers. The index of instants has both
 /// columns.
-fn bounds(query: &PageQuery) -> &'static str {
+fn bounds(owner: Owner, query: &PageQuery) -> String {
     if query.file_number.is_some() || !has_instants(query) {
-        return "SELECT -9223372036854775808 AS low, 9223372036854775807 AS high";
+        return "SELECT -9223372036854775808 AS low, 9223372036854775807 AS high".to_owned();
     }
-    "SELECT coalesce(min(id + 0), 9223372036854775807) AS low, \
-        coalesce(max(id + 0), -9223372036854775808) AS high FROM orders \
-    WHERE (client_id, is_test, created_at) >= ($1, $2, coalesce($4, '-infinity')) \
-        AND (client_id, is_test, created_at) < ($1, $2, coalesce($5, 'infinity')) \
-        AND erased_at IS NULL"
+    let (column, _) = party_column(owner.party);
+    format!(
+        "SELECT coalesce(min(id + 0), 9223372036854775807) AS low, \
+            coalesce(max(id + 0), -9223372036854775808) AS high FROM orders \
+        WHERE ({column}, is_test, created_at) >= ($1, $2, coalesce($4, '-infinity')) \
+            AND ({column}, is_test, created_at) < ($1, $2, coalesce($5, 'infinity')) \
+            AND erased_at IS NULL"
+    )
 }
 
 /// Finds the range of a page, and whether orders match beside it.
@@ -168,24 +172,25 @@ async fn find_range(
     cursor: Option<i64>,
 ) -> Result<Range, Failure> {
     let (others, horizon) = match toward {
-        Toward::Older => (matching(query, "$6", "high"), "NULL::bigint".to_owned()),
+        Toward::Older => (matching(owner, query, "$6", "high"), "NULL::bigint".to_owned()),
         Toward::Newer => (
-            matching(query, "low", "$6"),
+            matching(owner, query, "low", "$6"),
             format!("least((SELECT max(id) FROM orders), {ANNOUNCED})"),
         ),
     };
     let (source, order_by) =
-        (source(query.file_number.as_deref()), order_by(query, toward == Toward::Older));
+        (source(query.file_number.as_deref()), order_by(owner, query, toward == Toward::Older));
+    let (column, party) = party_column(owner.party);
     let text = format!(
         "WITH range AS MATERIALIZED ({}) SELECT low, least(high, {horizon}) AS high, \
-            $6 IS NULL OR EXISTS (SELECT 1 FROM orders WHERE id = $6 AND client_id = $1 \
+            $6 IS NULL OR EXISTS (SELECT 1 FROM orders WHERE id = $6 AND {column} = $1 \
                 AND is_test = $2) AS is_known, \
             (SELECT id FROM {source} WHERE {others} {order_by} LIMIT 1) IS NOT NULL AS has_others \
         FROM range",
-        bounds(query)
+        bounds(owner, query)
     );
     let query = sql_query(text)
-        .bind::<BigInt, _>(owner.client.0)
+        .bind::<BigInt, _>(party)
         .bind::<Bool, _>(owner.is_test)
         .bind::<Nullable<Text>, _>(query.file_number.as_deref())
         .bind::<Nullable<Timestamptz>, _>(query.created_after)
@@ -202,12 +207,13 @@ async fn orders(
     toward: Toward,
     (low, high): (i64, i64),
 ) -> Result<Vec<ListedRow>, Failure> {
-    let (columns, matching) = (listed_columns(), matching(query, "$6", "$7"));
+    let (columns, matching) = (listed_columns(), matching(owner, query, "$6", "$7"));
     let (source, order_by) =
-        (source(query.file_number.as_deref()), order_by(query, toward == Toward::Newer));
+        (source(query.file_number.as_deref()), order_by(owner, query, toward == Toward::Newer));
     let text = format!("SELECT {columns} FROM {source} WHERE {matching} {order_by} LIMIT $8");
+    let (_, party) = party_column(owner.party);
     let statement = sql_query(text)
-        .bind::<BigInt, _>(owner.client.0)
+        .bind::<BigInt, _>(party)
         .bind::<Bool, _>(owner.is_test)
         .bind::<Nullable<Text>, _>(query.file_number.as_deref())
         .bind::<Nullable<Timestamptz>, _>(query.created_after)
@@ -216,5 +222,5 @@ async fn orders(
         .bind::<BigInt, _>(high)
         .bind::<BigInt, _>(row_limit(query.limit.saturating_add(1)));
     let rows = Prepared(statement).get_results(connection).await;
-    rows.map_err(|error| unreadable(error, &format!("of client {}", owner.client.0)))
+    rows.map_err(|error| unreadable(error, &format!("of {}", owner.party)))
 }

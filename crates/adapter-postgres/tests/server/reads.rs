@@ -36,7 +36,7 @@ async fn page(store: &PostgresStore, query: &PageQuery) -> Vec<i64> {
 }
 
 fn live(client: i64) -> Owner {
-    Owner { client: ClientId(client), is_test: false }
+    Owner::client(ClientId(client), false)
 }
 
 /// Adds 100,000 orders a minute apart. Nine of ten belong to one client, a hundred to another, and

@@ -39,6 +39,8 @@ async fn dispatch_one(
             deliveries::order_id.eq(order_id),
             deliveries::message_key.eq(&mail.message_key),
             deliveries::recipient.eq(mail.recipient.as_str()),
+            deliveries::subject.eq(mail.subject.as_str()),
+            deliveries::to_service.eq(mail.audience == Audience::Service),
             deliveries::created_at.eq(created_at),
             deliveries::due_at.eq(created_at),
         );

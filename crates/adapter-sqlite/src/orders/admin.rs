@@ -98,7 +98,7 @@ pub(crate) fn search(
         ADDRESSES.map(|path| format!("lower(details ->> '$.{}')", path.join("."))).join(", ");
     // The indexes of orders have the live and the test orders of a client apart.
     let owners = match filter.client {
-        Some(client) => MODES.map(|is_test| Some(Owner { client, is_test })).to_vec(),
+        Some(client) => MODES.map(|is_test| Some(Owner::client(client, is_test))).to_vec(),
         None => vec![None],
     };
     let mut found = Vec::new();
@@ -135,7 +135,7 @@ pub(crate) fn created_before(
         let Some(next) = next.optional()? else { break };
         client = next;
         for is_test in MODES {
-            let owner = Owner { client: ClientId(client), is_test };
+            let owner = Owner::client(ClientId(client), is_test);
             let oldest: Vec<(Utc, i64)> = pages::kept_orders(Some(owner), None)
                 .filter(orders::created_at.lt(instant))
                 .order((orders::created_at, orders::id))

@@ -43,6 +43,10 @@ impl OrderRepo for SqliteStore {
         add_documents::add_documents(self, new).await
     }
 
+    async fn update(&self, update: &OrderUpdate) -> Result<bool, StoreError> {
+        changes::update(self, update).await
+    }
+
     /// Checks that the database is writable: takes the write lock and reads the schema. Writes
     /// nothing.
     async fn check(&self) -> Result<(), StoreError> {

@@ -15,7 +15,7 @@ use time::{Duration, OffsetDateTime};
 use super::{CLIENT, NOW, Storage};
 
 /// The owner of the endpoints of the live keys of [`CLIENT`].
-pub const LIVE: EndpointOwner = EndpointOwner { client: CLIENT, is_test: false };
+pub const LIVE: EndpointOwner = EndpointOwner::client(CLIENT, false);
 
 /// Slots for everything that is due.
 pub const WEBHOOK_SLOTS: WebhookSlots = WebhookSlots {

@@ -67,13 +67,13 @@ pub async fn document_is_read_by_its_position(storage: &Storage) {
 /// test keys of a client and its live keys.
 pub async fn other_owner_reads_nothing(storage: &Storage) {
     let owners = [(CLIENT, false), (CLIENT, true), (ClientId(77), false)]
-        .map(|(client, is_test)| Owner { client, is_test });
+        .map(|(client, is_test)| Owner::client(client, is_test));
     let mut owned = Vec::new();
     for (number, file_number) in ["F-0", "F-1"].into_iter().enumerate() {
         for (minute, owner) in (0..).zip(owners) {
             // Beyond the duplicate window, so that all use the same file numbers.
             let at = NOW + Duration::minutes(minute);
-            let Owner { client, is_test } = owner;
+            let Owner { party: Party::Client(client), is_test } = owner else { panic!() };
             let documents = vec![document()];
             let order = NewOrder { client, documents, is_test, ..new_order(file_number, at) };
             let id = create_with_uploads(storage, &order).await;
@@ -84,7 +84,7 @@ pub async fn other_owner_reads_nothing(storage: &Storage) {
         }
     }
     let erased = owned[4].2;
-    for asking in [&owners[..], &[Owner { client: ClientId(0), is_test: false }]].concat() {
+    for asking in [&owners[..], &[Owner::client(ClientId(0), false)]].concat() {
         for &(owner, _, id) in &owned {
             let order = storage.reader.order(asking, id).await.unwrap();
             let document = storage.reader.document(asking, id, 0).await.unwrap();
@@ -96,7 +96,7 @@ pub async fn other_owner_reads_nothing(storage: &Storage) {
                 assert_eq!(page.is_some(), is_own, "{asking:?} {cursor:?}");
                 let orders = page.into_iter().flat_map(|page| page.items);
                 assert!(orders.into_iter().all(|ListedOrder { stored, .. }| {
-                    asking == Owner { client: stored.client, is_test: stored.is_test }
+                    asking == Owner::client(stored.client, stored.is_test)
                 }));
             }
         }

@@ -70,7 +70,7 @@ pub async fn order_is_found_as_created(storage: &Storage) {
         let id = create_with_uploads(storage, &new).await;
         assert!(id.0 > 0);
         assert_eq!(
-            found(storage, Owner { client, is_test: new.is_test }, id).await,
+            found(storage, Owner::client(client, new.is_test), id).await,
             Some(stored(id, &new))
         );
     }

@@ -19,7 +19,7 @@ use crate::samples::{
 };
 
 const LEASE: Duration = Duration::minutes(2);
-const OTHER: EndpointOwner = EndpointOwner { client: ClientId(99), is_test: false };
+const OTHER: EndpointOwner = EndpointOwner::client(ClientId(99), false);
 
 async fn endpoint(storage: &Storage) -> EndpointId {
     storage.webhooks.add(&new_endpoint(LIVE), 100).await.unwrap().unwrap()

@@ -16,7 +16,7 @@ use crate::samples::{
 };
 
 const TEST: EndpointOwner = EndpointOwner { is_test: true, ..LIVE };
-const OTHER: EndpointOwner = EndpointOwner { client: ClientId(99), is_test: false };
+const OTHER: EndpointOwner = EndpointOwner::client(ClientId(99), false);
 const MAX: usize = 3;
 
 async fn add(storage: &Storage, new: &NewEndpoint) -> EndpointId {

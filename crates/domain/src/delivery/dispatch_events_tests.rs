@@ -87,7 +87,7 @@ async fn each_recipient_gets_a_mail_of_its_own() {
 
 #[tokio::test]
 async fn each_endpoint_that_gets_the_event_has_a_webhook_of_its_own() {
-    let test = EndpointOwner { client: ClientId(1), is_test: true };
+    let test = EndpointOwner::client(ClientId(1), true);
     let endpoints = vec![
         endpoint(EndpointId(1)),
         Endpoint { events: [EventType::OrderCreated].into(), ..endpoint(EndpointId(2)) },

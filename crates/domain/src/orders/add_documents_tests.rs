@@ -23,7 +23,7 @@ fn order(documents: usize) -> StoredOrder {
 }
 
 /// The owner of the order.
-const OWNER: Owner = Owner { client: ClientId(1), is_test: false };
+const OWNER: Owner = Owner::client(ClientId(1), false);
 
 /// Returns mocks with the order, which its owner finds.
 fn mocks(documents: usize) -> Mocks {

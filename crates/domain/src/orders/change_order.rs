@@ -150,7 +150,8 @@ impl ChangeOrder {
         if (&order.status, order.notary_id) == (&change.status, change.notary_id) {
             return Ok(Some(order));
         }
-        let (owner, id, seen) = (changer.owner(), order.id, order.updated_at);
+        let owner = changer.owner().unwrap_or(Owner::client(order.client, order.is_test));
+        let (id, seen) = (order.id, order.updated_at);
         let update = OrderUpdate { owner, id, seen, change };
         if !self.orders.update(&update).await? {
             return Ok(None);

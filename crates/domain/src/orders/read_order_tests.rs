@@ -9,7 +9,7 @@ use crate::{
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
-const OWNER: Owner = Owner { client: ClientId(1), is_test: true };
+const OWNER: Owner = Owner::client(ClientId(1), true);
 const ID: OrderId = OrderId(1);
 
 /// Returns the error of a document whose object is missing, and which is then looked up again.

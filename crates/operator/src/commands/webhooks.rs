@@ -145,7 +145,7 @@ async fn execute(command: WebhooksCommand, webhooks: &ManageWebhooks) -> Result<
             list(&all, format)
         }
         Command::Create { client, test, url, details } => {
-            let owner = EndpointOwner { client: ClientId(client), is_test: test };
+            let owner = EndpointOwner::client(ClientId(client), test);
             let body = details.into_body(Some(url));
             let (endpoint, secret) = webhooks.create(owner, &body).await?;
             eprintln!("webhook endpoint {}; this is its secret:", endpoint.id.0);

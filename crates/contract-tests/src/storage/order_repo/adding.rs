@@ -141,7 +141,7 @@ pub async fn documents_are_added_to_own_orders_only(storage: &Storage) {
         assert!(matches!(outcome, Err(WriteError::NoSuchOrder)), "{outcome:?}");
         assert_not_added(storage, &new, None).await;
     }
-    let owner = Owner { client: order.client, is_test: false };
+    let owner = Owner::client(order.client, false);
     assert_eq!(found(storage, owner, foreign).await, Some(stored(foreign, &order)));
 }
 

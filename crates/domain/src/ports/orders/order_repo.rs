@@ -86,8 +86,8 @@ pub struct NewDocuments {
 /// A change of the status or the notary of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderUpdate {
-    /// The owner that makes it; `None` for an operator.
-    pub owner: Option<Owner>,
+    /// An owner of the order.
+    pub owner: Owner,
     /// The order.
     pub id: OrderId,
     /// The order's last change when it was read.
