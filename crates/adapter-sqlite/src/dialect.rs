@@ -10,7 +10,7 @@ use diesel::{
     sqlite::SqliteConnection,
 };
 use domain::{
-    api_key::{ApiKeyId, ClientId},
+    api_key::{ApiKeyId, Party},
     ports::StoreError,
 };
 use sql_rows::{
@@ -64,6 +64,9 @@ pub(crate) fn lock_free(
     ready(Ok(ids))
 }
 
+/// A condition that is true: every commit is durable.
+pub(crate) const DURABLE: &str = "1";
+
 /// Like [`lock`].
 pub(crate) fn lock_uploads(_: &mut Connection, _keys: &[String]) -> Ready<QueryResult<()>> {
     ready(Ok(()))
@@ -75,9 +78,6 @@ pub(crate) fn lock_keys(_: &mut Connection) -> Ready<QueryResult<()>> {
 }
 
 /// Like [`lock`].
-/// SQLite is always durable.
-pub(crate) const DURABLE: &str = "1";
-
 pub(crate) fn lock_endpoints(_: &mut Connection, _party: Party) -> Ready<QueryResult<()>> {
     ready(Ok(()))
 }

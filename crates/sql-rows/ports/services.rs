@@ -9,7 +9,7 @@ use domain::{
 };
 use sql_rows::{ServiceRow, schema::signing_services};
 
-use crate::dialect::{RunQueryDsl, Store};
+use crate::dialect::Store;
 
 #[async_trait]
 impl ServiceRepo for Store {

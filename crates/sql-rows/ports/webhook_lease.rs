@@ -87,7 +87,7 @@ async fn due_endpoints(
     now: Utc,
     slots: &WebhookSlots,
 ) -> Result<HashMap<i64, (TargetRow, State)>, Failure> {
-    use webhook_endpoints::{disabled_at, due_at, failed_at, id, party, succeeded_at, table};
+    use webhook_endpoints::{disabled_at, due_at, failed_at, id, succeeded_at, table};
 
     let busy = |is_full: bool| {
         let busy = slots.busy.iter().filter(move |(_, free)| !is_full || *free == 0);
@@ -98,7 +98,7 @@ async fn due_endpoints(
     let due = |full: Vec<i64>, limit: usize| {
         table
             .filter(disabled_at.is_null().and(due_at.le(now)).and(id.ne_all(full)))
-            .filter(party.ne_all(full_parties.clone()))
+            .filter(webhook_endpoints::party.ne_all(full_parties.clone()))
             .order((due_at, id))
             .limit(row_limit(limit))
             .select((id, TargetRow::as_select()))

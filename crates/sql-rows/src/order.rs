@@ -1,7 +1,7 @@
 //! Rows of orders and their documents.
 
 use diesel::{
-    dsl::{auto_type, sql},
+    dsl::{AsExprOf, auto_type, sql},
     expression::{SqlLiteral, UncheckedBind},
     prelude::*,
     sql_types::{BigInt, Bool, Text},
@@ -34,11 +34,12 @@ pub fn party_column(party: Party) -> (&'static str, i64) {
 #[auto_type(no_type_alias)]
 pub fn is_order_of(owner: Owner) -> _ {
     let (column, party): (&'static str, i64) = party_column(owner.party);
+    let is_of_party: IsOfParty = is_of_party(column, party);
     let is_test: bool = owner.is_test;
-    is_of_party(column, party).and(orders::is_test.eq(is_test))
+    is_of_party.and(orders::is_test.eq(is_test))
 }
 
-type IsOfParty = UncheckedBind<SqlLiteral<Bool>, i64, BigInt>;
+type IsOfParty = UncheckedBind<SqlLiteral<Bool>, AsExprOf<i64, BigInt>>;
 
 fn is_of_party(column: &str, party: i64) -> IsOfParty {
     sql::<Bool>(&format!("orders.{column} = ")).bind::<BigInt, _>(party)

@@ -12,11 +12,11 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::OrderId,
-    ports::{NewDocuments, NewOrder, OrderRepo, StoreError, WriteError},
+    ports::{NewDocuments, NewOrder, OrderRepo, OrderUpdate, StoreError, WriteError},
 };
 use sql_rows::{PendingOrder, schema::orders};
 
-use crate::{failure::Failure, ports::add_documents, store::PostgresStore};
+use crate::{failure::Failure, ports::{add_documents, changes}, store::PostgresStore};
 
 #[async_trait]
 impl OrderRepo for PostgresStore {

@@ -1,7 +1,10 @@
 //! Turns events into deliveries.
 
 use diesel::{prelude::*, sqlite::SqliteConnection};
-use domain::ports::{Dispatch, StoreError};
+use domain::{
+    delivery::Audience,
+    ports::{Dispatch, StoreError},
+};
 use sql_rows::{
     NewWebhookRow, Utc,
     schema::{deliveries, events, webhook_deliveries},

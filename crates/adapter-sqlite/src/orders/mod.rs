@@ -13,7 +13,7 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::OrderId,
-    ports::{NewDocuments, NewOrder, OrderRepo, StoreError, WriteError},
+    ports::{NewDocuments, NewOrder, OrderRepo, OrderUpdate, StoreError, WriteError},
     webhook::EventType,
 };
 use sql_rows::{
@@ -24,7 +24,7 @@ use sql_rows::{
 use crate::{
     dialect,
     failure::Failure,
-    ports::{add_documents, key_use},
+    ports::{add_documents, changes, key_use},
     store::{SqliteStore, at_once},
 };
 
