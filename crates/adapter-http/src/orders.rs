@@ -1,5 +1,6 @@
-//! Orders: the operations that create and read them, and their records.
+//! Orders: the operations that create, read and change them, and their records.
 
+pub(crate) mod change;
 pub(crate) mod create;
 pub(crate) mod path;
 mod problems;

@@ -12,6 +12,7 @@ use crate::{
     observe::ops,
     openapi::{self, docs_page},
     orders::{
+        change,
         create::{add_documents, create_form, create_json},
         path,
         read::{list_orders, read_document, read_order},
@@ -28,12 +29,13 @@ use crate::{
 
 /// Returns the operations of the API: each path below the base path, and its methods. The OpenAPI
 /// document describes them all.
-pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 13] {
+pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 14] {
     [
         (create_json::PATH, vec![on(POST, create_json::create)]),
         (create_form::PATH, vec![on(POST, create_form::create)]),
         (path::ORDERS, vec![on(GET, list_orders::list)]),
-        (path::ORDER, vec![on(GET, read_order::read)]),
+        (path::ORDER, vec![on(GET, read_order::read), on(&[Method::PATCH], change::change)]),
+        (path::CANCEL, vec![on(POST, change::cancel)]),
         (path::DOCUMENTS, vec![on(GET, read_order::list_documents), on(POST, add_documents::add)]),
         (path::DOCUMENT, vec![on(GET, read_document::read)]),
         (WEBHOOKS, vec![on(GET, endpoint::list), on(POST, endpoint::create)]),

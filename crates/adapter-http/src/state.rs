@@ -6,7 +6,10 @@ use actix_web::web;
 use domain::{
     api_key::manage_keys::ManageKeys,
     document::DocumentLimits,
-    orders::{add_documents::AddDocuments, create_order::CreateOrder, read_order::ReadOrder},
+    orders::{
+        add_documents::AddDocuments, change_order::ChangeOrder, create_order::CreateOrder,
+        read_order::ReadOrder,
+    },
     ports::Entropy,
     webhook::{EndpointId, manage_webhooks::ManageWebhooks},
 };
@@ -30,6 +33,8 @@ pub(crate) type State = web::Data<Api>;
 pub struct Api {
     /// Creates orders.
     pub create_order: CreateOrder,
+    /// Changes and cancels orders.
+    pub change_order: ChangeOrder,
     /// Adds documents to orders.
     pub add_documents: AddDocuments,
     /// Reads orders and documents.

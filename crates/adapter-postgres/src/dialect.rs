@@ -15,8 +15,8 @@ use time::OffsetDateTime;
 
 pub(crate) use diesel_async::{AsyncPgConnection as Connection, RunQueryDsl};
 
-use crate::statement::{IdRow, Prepared, column};
 pub(crate) use crate::statement::DURABLE;
+use crate::statement::{IdRow, Prepared, column};
 pub(crate) use crate::store::PostgresStore as Store;
 
 /// Locks rows by identifier, so that two calls never deadlock. Makes the commit durable.
@@ -65,10 +65,7 @@ pub(crate) async fn lock_keys(connection: &mut Connection) -> QueryResult<()> {
 }
 
 /// Makes the additions of endpoints of a party wait for each other. The number is `hook` in ASCII.
-pub(crate) async fn lock_endpoints(
-    connection: &mut Connection,
-    party: Party,
-) -> QueryResult<()> {
+pub(crate) async fn lock_endpoints(connection: &mut Connection, party: Party) -> QueryResult<()> {
     let lock = sql_query("SELECT pg_advisory_xact_lock(1752133483, hashint8($1))");
     Prepared(lock.bind::<BigInt, _>(stored_party(party))).execute(connection).await.map(drop)
 }

@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use domain::api_key::ClientId;
+use domain::api_key::Party;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::{Semaphore, oneshot};
 
@@ -22,7 +22,7 @@ use crate::guard::{Guard, Scheme};
 const MAX_LOOKUPS: usize = 64;
 /// Names of one client that are resolved at a time. The names of others do not wait for its dead
 /// ones.
-const MAX_LOOKUPS_OF_CLIENT: usize = 4;
+const MAX_LOOKUPS_OF_PARTY: usize = 4;
 
 /// Finds the addresses of a name. Blocks.
 pub(crate) type Find = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
@@ -37,24 +37,24 @@ pub(crate) struct Lookups {
     find: Arc<Find>,
     all: Arc<Semaphore>,
     /// Has an entry for each client with a webhook, which are few.
-    of_clients: Mutex<HashMap<ClientId, Arc<Semaphore>>>,
+    of_parties: Mutex<HashMap<Party, Arc<Semaphore>>>,
 }
 
 impl Lookups {
     pub(crate) fn new(find: Arc<Find>) -> Self {
-        Self { find, all: Arc::new(Semaphore::new(MAX_LOOKUPS)), of_clients: Mutex::default() }
+        Self { find, all: Arc::new(Semaphore::new(MAX_LOOKUPS)), of_parties: Mutex::default() }
     }
 
     /// Finds the addresses of a name for a client. A dropped call leaves its thread, which keeps its
     /// permits until the system answers.
-    pub(crate) async fn lookup(&self, client: ClientId, name: &str) -> io::Result<Vec<IpAddr>> {
-        let of_client = {
-            let mut clients = self.of_clients.lock().unwrap_or_else(PoisonError::into_inner);
-            let new = || Arc::new(Semaphore::new(MAX_LOOKUPS_OF_CLIENT));
-            Arc::clone(clients.entry(client).or_insert_with(new))
+    pub(crate) async fn lookup(&self, party: Party, name: &str) -> io::Result<Vec<IpAddr>> {
+        let of_party = {
+            let mut parties = self.of_parties.lock().unwrap_or_else(PoisonError::into_inner);
+            let new = || Arc::new(Semaphore::new(MAX_LOOKUPS_OF_PARTY));
+            Arc::clone(parties.entry(party).or_insert_with(new))
         };
         // The semaphores are never closed.
-        let permits = (of_client.acquire_owned().await, self.all.clone().acquire_owned().await);
+        let permits = (of_party.acquire_owned().await, self.all.clone().acquire_owned().await);
         let (answer, answered) = oneshot::channel();
         let (find, name) = (Arc::clone(&self.find), name.to_owned());
         thread::Builder::new().name("resolver".to_owned()).spawn(move || {
@@ -69,7 +69,7 @@ impl Lookups {
 
 tokio::task_local! {
     /// The client whose webhook a task sends. `reqwest` passes only the name to a resolver.
-    pub(crate) static CLIENT: ClientId;
+    pub(crate) static PARTY: Party;
 }
 
 /// The name has no address now.
@@ -86,10 +86,10 @@ pub(crate) struct Resolver {
 
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let (lookups, admits, client) =
-            (Arc::clone(&self.lookups), self.admits.clone(), CLIENT.try_get());
+        let (lookups, admits, party) =
+            (Arc::clone(&self.lookups), self.admits.clone(), PARTY.try_get());
         Box::pin(async move {
-            let addresses = lookups.lookup(client?, name.as_str()).await.unwrap_or_default();
+            let addresses = lookups.lookup(party?, name.as_str()).await.unwrap_or_default();
             if addresses.is_empty() {
                 return Err(NoAddress.into());
             }
@@ -152,18 +152,18 @@ mod tests {
         for number in 0..40_i64 {
             let lookups = Arc::clone(&lookups);
             let name = format!("dead{number}.example");
-            dead.spawn(async move { lookups.lookup(ClientId(number % 2), &name).await });
+            dead.spawn(async move { lookups.lookup(client(number % 2), &name).await });
         }
-        while system.waiting.load(Ordering::SeqCst) < 2 * MAX_LOOKUPS_OF_CLIENT {
+        while system.waiting.load(Ordering::SeqCst) < 2 * MAX_LOOKUPS_OF_PARTY {
             tokio::task::yield_now().await;
         }
         let limit = Duration::from_secs(10);
-        let others = (0..100).map(|_| lookups.lookup(ClientId(7), "hooks.example"));
+        let others = (0..100).map(|_| lookups.lookup(client(7), "hooks.example"));
         let found = timeout(limit, join_all(others)).await.unwrap();
         assert!(found.into_iter().all(|found| found.unwrap() == [IpAddr::from([192, 0, 2, 1])]));
         // Uploads and mails use these threads.
         timeout(limit, spawn_blocking(|| {})).await.unwrap().unwrap();
-        assert_eq!(system.waiting.load(Ordering::SeqCst), 2 * MAX_LOOKUPS_OF_CLIENT);
+        assert_eq!(system.waiting.load(Ordering::SeqCst), 2 * MAX_LOOKUPS_OF_PARTY);
         *system.answers_all.lock().unwrap() = true;
         system.changed.notify_all();
         assert_eq!(timeout(limit, dead.join_all()).await.unwrap().len(), 40);

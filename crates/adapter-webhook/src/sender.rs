@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use domain::{
-    api_key::ClientId,
+    api_key::Party,
     ports::{
         UrlRefused, WEBHOOK_TIME_LIMIT, WebhookAnswer, WebhookError, WebhookRequest, WebhookSender,
     },
@@ -19,7 +19,7 @@ use url::Url;
 use crate::{
     failure,
     guard::{Guard, Networks, Scheme},
-    resolver::{CLIENT, Find, Lookups, Resolver, ask_system},
+    resolver::{Find, Lookups, PARTY, Resolver, ask_system},
     signature::sign,
 };
 
@@ -115,10 +115,10 @@ fn proxy_at(url: &str) -> Result<reqwest::Proxy, InvalidProxy> {
 
 #[async_trait]
 impl WebhookSender for Sender {
-    async fn check(&self, client: ClientId, url: &str) -> Result<(), UrlRefused> {
+    async fn check(&self, party: Party, url: &str) -> Result<(), UrlRefused> {
         let (url, scheme) = self.guard.target(url)?;
         let Some(name) = url.domain().filter(|_| !self.guard.proxied) else { return Ok(()) };
-        match timeout(CHECK_LIMIT, self.lookups.lookup(client, name)).await {
+        match timeout(CHECK_LIMIT, self.lookups.lookup(party, name)).await {
             Ok(Ok(addresses)) => self.guard.admit(scheme, &addresses),
             _ => Ok(()),
         }
@@ -142,7 +142,7 @@ impl WebhookSender for Sender {
             attempt = attempt.header("traceparent", traceparent);
             attempt = tracestate.iter().fold(attempt, |one, state| one.header("tracestate", state));
         }
-        let sending = CLIENT.scope(request.client, attempt.send());
+        let sending = PARTY.scope(request.party, attempt.send());
         let response = timeout_at(deadline, sending).await.map_err(|_| WebhookError::TimedOut)?;
         let response = response.map_err(|error| failure::reason(&error))?;
         let answer = WebhookAnswer {

@@ -11,8 +11,8 @@ use anyhow::Result;
 use domain::{
     api_key::manage_keys::ManageKeys,
     orders::{
-        add_documents::AddDocuments, create_order::CreateOrder, intake::Intake,
-        read_order::ReadOrder, scan_documents::ScanDocuments,
+        add_documents::AddDocuments, change_order::ChangeOrder, create_order::CreateOrder,
+        intake::Intake, read_order::ReadOrder, scan_documents::ScanDocuments,
     },
     ports::{BlobStore, Notifier},
     webhook::manage_webhooks::ManageWebhooks,
@@ -110,7 +110,7 @@ impl Parts {
             idempotency: storage.idempotency.clone(),
             blobs: blobs.clone(),
             scan: self.scan.clone(),
-            clock,
+            clock: clock.clone(),
             entropy: entropy.clone(),
             idempotency_retention: settings.idempotency_retention(),
         };
@@ -119,7 +119,17 @@ impl Parts {
             add_documents: AddDocuments { intake: intake.clone() },
             webhooks: self.webhooks.clone(),
             read_order: ReadOrder { reader: storage.reader.clone(), blobs: blobs.clone() },
-            create_order: CreateOrder { intake, window: settings.duplicate_window() },
+            create_order: CreateOrder {
+                intake,
+                window: settings.duplicate_window(),
+                known_services: settings.require_known_services.then(|| storage.services.clone()),
+            },
+            change_order: ChangeOrder {
+                orders: storage.orders.clone(),
+                reader: storage.reader.clone(),
+                admin: storage.admin.clone(),
+                clock: clock.clone(),
+            },
             keys: self.keys.clone(),
             rates: self.rates.clone(),
             trusted_proxies: proxies.clone(),

@@ -124,6 +124,7 @@ pub(crate) fn spawn_deliveries(
     let dispatch = DispatchEvents {
         outbox: storage.outbox.clone(),
         queue: storage.queue.clone(),
+        services: storage.services.clone(),
         endpoints: webhooks.endpoints.clone(),
         clock: clock.clone(),
         entropy: entropy.clone(),

@@ -119,7 +119,7 @@ macro_rules! contract {
             endpoint_of_another_owner_is_like_none, absent_parts_of_a_change_stay,
             endpoint_is_disabled_once_and_enabled_again, another_url_has_no_failures,
             rotated_secret_leaves_the_one_before, removed_endpoint_gives_its_identifier_to_no_other,
-            endpoints_of_clients_are_found_whatever_their_state,
+            endpoints_of_parties_are_found_whatever_their_state,
             endpoint_is_disabled_when_it_has_failed_for_too_long,
             endpoint_that_fails_is_told_of_once, endpoint_that_the_service_disabled_is_told_of_once,
         );

@@ -7,7 +7,7 @@ use std::sync::{
 
 use domain::{
     api_key::{ApiKeyId, ClientId, KeyHash, NewApiKey, Rate, Scope},
-    delivery::NewDelivery,
+    delivery::{Audience, MailSubject, NewDelivery},
     document::{ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{
@@ -181,7 +181,12 @@ pub fn recipient(number: usize) -> EmailAddress {
 
 /// Returns a delivery with a new message key.
 pub fn delivery(number: usize) -> NewDelivery {
-    NewDelivery { message_key: format!("{:032x}", unique()), recipient: recipient(number) }
+    NewDelivery {
+        message_key: format!("{:032x}", unique()),
+        recipient: recipient(number),
+        subject: MailSubject::Created,
+        audience: Audience::Client,
+    }
 }
 
 /// Creates an order and dispatches these deliveries of it.
@@ -254,6 +259,7 @@ pub fn stored(id: OrderId, new: &NewOrder) -> StoredOrder {
             .iter()
             .map(|document| StoredDocument { created_at: new.created_at, ..document.clone() })
             .collect(),
+        changes: Vec::new(),
         is_test: new.is_test,
         created_at: new.created_at,
         updated_at: new.created_at,
@@ -287,6 +293,7 @@ pub fn api_key(issued_at: OffsetDateTime) -> NewApiKey {
         is_test: true,
         rate: Some(Rate { per_second: u32::MAX, burst: 1 }),
         documents_rate: Some(Rate { per_second: 1, burst: u32::MAX }),
+        for_service: None,
         client: None,
         contact: None,
     }

@@ -122,7 +122,8 @@ impl Scope {
     pub const DEFAULT: [Self; 2] = [Self::OrdersCreate, Self::OrdersRead];
     /// The scopes of a service's key that is issued without naming any.
     pub const DEFAULT_OF_SERVICES: [Self; 2] = [Self::OrdersRead, Self::OrdersUpdate];
-    const ALL: [Self; 4] =
+    /// Every scope.
+    pub const ALL: [Self; 4] =
         [Self::OrdersCreate, Self::OrdersRead, Self::OrdersUpdate, Self::WebhooksManage];
 
     /// Returns the name, in commands, answers and storage.

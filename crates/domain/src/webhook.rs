@@ -164,8 +164,7 @@ pub struct Endpoint {
 impl Endpoint {
     /// Returns whether the endpoint gets the events of this type of an order.
     pub fn gets(&self, event: EventType, order: &StoredOrder) -> bool {
-        let parties =
-            [Party::Client(order.client), Party::Service(order.order.signing_service_id)];
+        let parties = [Party::Client(order.client), Party::Service(order.order.signing_service_id)];
         parties.contains(&self.owner.party)
             && self.owner.is_test == order.is_test
             && self.events.contains(&event)
@@ -270,7 +269,7 @@ impl WebhookDelivery {
 }
 
 /// Returns a new random key of a message, of 128 bits.
-pub(crate) fn message_key(entropy: &dyn Entropy) -> String {
+pub fn message_key(entropy: &dyn Entropy) -> String {
     hex::encode(&entropy.bytes::<16>())
 }
 

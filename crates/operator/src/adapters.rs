@@ -12,8 +12,8 @@ use domain::{
     api_key::manage_keys::ManageKeys,
     ports::{
         ApiKeyRepo, BlobStore, DeliveryQueue, DocumentScanner as _, IdempotencyLedger, Notifier,
-        OrderAdmin, OrderReader, OrderRepo, Outbox, UploadLedger, WebhookQueue, WebhookRepo,
-        WebhookSender, error_chain,
+        OrderAdmin, OrderReader, OrderRepo, Outbox, ServiceRepo, UploadLedger, WebhookQueue,
+        WebhookRepo, WebhookSender, error_chain,
     },
     webhook::manage_webhooks::ManageWebhooks,
 };
@@ -74,6 +74,8 @@ pub struct Storage {
     pub idempotency: Arc<dyn IdempotencyLedger>,
     /// Stores API keys.
     pub keys: Arc<dyn ApiKeyRepo>,
+    /// Stores the records of signing services.
+    pub services: Arc<dyn ServiceRepo>,
     /// Stores events.
     pub outbox: Arc<dyn Outbox>,
     /// Stores deliveries.
@@ -123,6 +125,7 @@ impl Storage {
             + UploadLedger
             + IdempotencyLedger
             + ApiKeyRepo
+            + ServiceRepo
             + Outbox
             + DeliveryQueue
             + WebhookRepo
@@ -138,6 +141,7 @@ impl Storage {
             uploads: store.clone(),
             idempotency: store.clone(),
             keys: store.clone(),
+            services: store.clone(),
             outbox: store.clone(),
             queue: store.clone(),
             webhooks: store.clone(),

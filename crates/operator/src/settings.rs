@@ -113,6 +113,10 @@ pub struct Settings {
     #[arg(long, value_name = "FOLDER", value_parser = time_zones)]
     pub tzdata_dir: Option<ZoneDatabase>,
 
+    /// Whether orders may name only signing services of which `services list` has a record
+    #[arg(long, value_name = "BOOLEAN", default_value_t = false, action = ArgAction::Set)]
+    pub require_known_services: bool,
+
     /// Seconds after an order during which its file number is rejected as a duplicate
     #[arg(
         long,

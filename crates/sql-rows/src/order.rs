@@ -11,9 +11,7 @@ use domain::{
     document::{ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest},
-    order::{
-        Actor, OrderChange, OrderId, OrderStatus, StoredOrder, record::OrderRecord,
-    },
+    order::{Actor, OrderChange, OrderId, OrderStatus, StoredOrder, record::OrderRecord},
     ports::{Cause, Kept, ListedOrder, NewDocuments, NewOrder},
 };
 

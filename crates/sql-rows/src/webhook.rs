@@ -10,8 +10,9 @@ use domain::{
         NewEndpoint, NewWebhookDelivery, SealedSecrets, Settlement, WebhookAttempted, WebhookLease,
     },
     webhook::{
-        AttemptOutcome, AttemptRecord, ChangedOrder, DisabledBy, Endpoint, EndpointId, EndpointOwner, EventType,
-        WebhookDelivery, WebhookDeliveryId, WebhookStatus, endpoint_request::EndpointChange,
+        AttemptOutcome, AttemptRecord, ChangedOrder, DisabledBy, Endpoint, EndpointId,
+        EndpointOwner, EventType, WebhookDelivery, WebhookDeliveryId, WebhookStatus,
+        endpoint_request::EndpointChange,
     },
 };
 use time::OffsetDateTime;

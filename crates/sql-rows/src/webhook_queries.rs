@@ -6,8 +6,8 @@ use time::OffsetDateTime;
 
 use crate::{
     Utc,
-    webhook::stored_party,
     schema::{webhook_deliveries, webhook_endpoints},
+    webhook::stored_party,
 };
 
 #[auto_type]

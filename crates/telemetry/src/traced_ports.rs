@@ -6,7 +6,7 @@ use std::{ops::Range, sync::Arc};
 use adapter_http::STEPS;
 use async_trait::async_trait;
 use domain::{
-    api_key::ClientId,
+    api_key::Party,
     delivery::Notification,
     document::{ObjectKey, SpooledFile},
     duplicate_window::DuplicateWindow,
@@ -14,8 +14,8 @@ use domain::{
     order::OrderId,
     ports::{
         BlobStore, BlobStream, NewDocuments, NewOrder, Notifier, NotifyError, OrderRepo,
-        StoreError, UrlRefused, WebhookAnswer, WebhookError, WebhookRequest, WebhookSender,
-        WriteError,
+        OrderUpdate, StoreError, UrlRefused, WebhookAnswer, WebhookError, WebhookRequest,
+        WebhookSender, WriteError,
     },
     trace_context::TraceContext,
     webhook::EndpointNotice,
@@ -52,6 +52,11 @@ impl OrderRepo for TracedOrders {
     async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, WriteError> {
         let span = tracing::info_span!(target: STEPS, "commit");
         self.0.add_documents(new).instrument(span).await
+    }
+
+    async fn update(&self, update: &OrderUpdate) -> Result<bool, StoreError> {
+        let span = tracing::info_span!(target: STEPS, "commit");
+        self.0.update(update).instrument(span).await
     }
 
     async fn check(&self) -> Result<(), StoreError> {
@@ -131,8 +136,8 @@ pub struct TracedWebhooks(pub Arc<dyn WebhookSender>);
 
 #[async_trait]
 impl WebhookSender for TracedWebhooks {
-    async fn check(&self, client: ClientId, url: &str) -> Result<(), UrlRefused> {
-        self.0.check(client, url).await
+    async fn check(&self, party: Party, url: &str) -> Result<(), UrlRefused> {
+        self.0.check(party, url).await
     }
 
     async fn send(&self, request: &WebhookRequest) -> Result<WebhookAnswer, WebhookError> {

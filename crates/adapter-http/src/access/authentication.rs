@@ -6,7 +6,7 @@ use actix_web::{
     HttpRequest,
     http::header::{self, HeaderMap},
 };
-use domain::api_key::{ApiKey, PresentedKey};
+use domain::api_key::{ApiKey, PresentedKey, Scope};
 use tracing::Instrument as _;
 
 use crate::{
@@ -26,6 +26,16 @@ pub(crate) async fn admit(
     api: &Api,
     policy: Policy,
 ) -> Result<Arc<ApiKey>, Problem> {
+    admit_for(request, api, policy, |_| policy.scope()).await
+}
+
+/// Like [`admit`], for an operation whose scope depends on the key.
+pub(crate) async fn admit_for(
+    request: &HttpRequest,
+    api: &Api,
+    policy: Policy,
+    scope: impl Fn(&ApiKey) -> Scope,
+) -> Result<Arc<ApiKey>, Problem> {
     let step = tracing::info_span!(target: STEPS, "authenticate");
     match authenticate(request, api).instrument(step).await {
         Ok(key) => {
@@ -36,11 +46,8 @@ pub(crate) async fn admit(
                 let over = |seconds| Problem::rate_limited(policy.as_str(), seconds);
                 allowance.remaining.map_err(over)?;
             }
-            if key.may(policy.scope()) {
-                Ok(key)
-            } else {
-                Err(Problem::missing_scope(policy.scope()))
-            }
+            let scope = scope(&key);
+            if key.may(scope) { Ok(key) } else { Err(Problem::missing_scope(scope)) }
         }
         Err(problem) => Err(check_failures(request, api).err().unwrap_or(problem)),
     }

@@ -33,6 +33,8 @@ pub(crate) enum Policy {
     Orders,
     /// Orders with documents, and documents that are added to an order.
     OrdersWithDocuments,
+    /// Changes and cancellations of orders.
+    Changes,
     /// Everything that reads orders and documents.
     Reads,
     /// Everything about webhooks.
@@ -45,6 +47,7 @@ impl Policy {
         match self {
             Self::Orders => "orders",
             Self::OrdersWithDocuments => "orders-with-documents",
+            Self::Changes => "changes",
             Self::Reads => "reads",
             Self::Webhooks => "webhooks",
         }
@@ -54,6 +57,7 @@ impl Policy {
     pub(crate) fn scope(self) -> Scope {
         match self {
             Self::Orders | Self::OrdersWithDocuments => Scope::OrdersCreate,
+            Self::Changes => Scope::OrdersUpdate,
             Self::Reads => Scope::OrdersRead,
             Self::Webhooks => Scope::WebhooksManage,
         }
@@ -100,7 +104,7 @@ impl RateLimits {
     /// Counts a request of a key. Returns `None` if the key has no limit.
     pub(crate) fn request(&self, policy: Policy, key: &ApiKey) -> Option<Allowance> {
         let rate = match policy {
-            Policy::Orders => key.key.rate.unwrap_or(self.orders),
+            Policy::Orders | Policy::Changes => key.key.rate.unwrap_or(self.orders),
             Policy::OrdersWithDocuments => {
                 key.key.documents_rate.unwrap_or(self.orders_with_documents)
             }

@@ -12,6 +12,8 @@ use crate::respond::{
 pub(crate) const ORDERS: &str = "/api/order";
 /// Path of an order.
 pub(crate) const ORDER: &str = "/api/order/{order_id}";
+/// Path that cancels an order.
+pub(crate) const CANCEL: &str = "/api/order/{order_id}/cancel";
 /// Path of the documents of an order.
 pub(crate) const DOCUMENTS: &str = "/api/order/{order_id}/documents";
 /// Path of a document.

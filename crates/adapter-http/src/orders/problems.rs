@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use domain::{
     document::{DocumentFault, MAX_DOCUMENTS_PER_ORDER},
+    order::{Violation, ViolationCode},
     orders::order_error::{OrderError, Rejection},
 };
 
@@ -25,6 +26,18 @@ impl From<OrderError> for Problem {
             }
             OrderError::NoSuchOrder | OrderError::UnknownCursor => Self::no_such_order(),
             OrderError::Erased => Self::erased(),
+            OrderError::Changed => Self::new(
+                ProblemCode::PreconditionFailed,
+                "The order has changed. Read it again, and send its ETag in If-Match.",
+            ),
+            OrderError::Cancelled => Self::new(
+                ProblemCode::OrderCancelled,
+                "The order is cancelled. A cancelled order does not change.",
+            ),
+            OrderError::Closed => Self::new(
+                ProblemCode::OrderClosed,
+                "The order is signed or completed. It cannot be cancelled.",
+            ),
             OrderError::TooMany { stored } => {
                 let detail = format!(
                     "An order can have at most {MAX_DOCUMENTS_PER_ORDER} documents. \
@@ -52,7 +65,10 @@ impl From<OrderError> for Problem {
 }
 
 fn rejected(Rejection { violations, documents, no_documents }: Rejection) -> Problem {
-    let code = if !violations.is_empty() {
+    let is_unknown = |violation: &Violation| violation.code == ViolationCode::UnknownSigningService;
+    let code = if !violations.is_empty() && violations.iter().all(is_unknown) {
+        ProblemCode::UnknownSigningService
+    } else if !violations.is_empty() {
         ProblemCode::ValidationFailed
     } else if no_documents {
         ProblemCode::NoDocuments

@@ -2,7 +2,7 @@
 
 use domain::{
     document::StoredDocument,
-    order::{Money, OrderRequest, StoredOrder},
+    order::{Money, OrderChange, OrderRequest, StoredOrder},
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -73,16 +73,29 @@ struct WholeOrder<'a> {
     record: OrderRecord<'a>,
     details: OrderRequest,
     documents: Vec<Value>,
+    history: Vec<Value>,
 }
 
-/// Returns an order as a client reads it: record, details and records of documents.
+/// Returns an order as a client reads it: record, details, records of documents and history.
 pub fn whole_order<'a>(stored: &'a StoredOrder, base_path: &str) -> impl Serialize + use<'a> {
     let documents_url = path::of_documents(base_path, stored.id);
     WholeOrder {
         record: OrderRecord::new(stored, Some(stored.documents.len())),
         details: OrderRequest::of(&stored.order),
         documents: document_records(&stored.documents, 0, &documents_url).collect(),
+        history: stored.history().map(change_record).collect(),
     }
+}
+
+/// Returns an entry of the history of an order.
+fn change_record(change: OrderChange) -> Value {
+    json!({
+        "at": timestamp(change.at),
+        "order_status": change.status.as_str(),
+        "notary_id": change.notary_id,
+        "actor": change.actor.as_str(),
+        "reason": change.reason,
+    })
 }
 
 /// Returns the records of documents, of which the first has the position `first`. `url` is the path

@@ -2,7 +2,7 @@
 
 use actix_web::{
     HttpRequest, HttpResponse, HttpResponseBuilder,
-    http::header::{self, ETag, EntityTag, Header as _, IfNoneMatch},
+    http::header::{self, ETag, EntityTag, Header as _, IfMatch, IfNoneMatch},
 };
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -29,10 +29,7 @@ pub(crate) fn json(
     body: &impl Serialize,
     links: Option<String>,
 ) -> Result<HttpResponse, Problem> {
-    let body = serde_json::to_vec(body).map_err(|error| Problem::internal().log(&error))?;
-    let hash: [u8; 32] = Sha256::digest(&body).into();
-    let half = hash.first_chunk().copied().map_or(0, u128::from_be_bytes);
-    let tag = EntityTag::new_strong(format!("{half:032x}"));
+    let (body, tag) = tagged(body)?;
     if let Some(not_modified) = not_modified(request, &tag) {
         return Ok(not_modified);
     }
@@ -41,6 +38,33 @@ pub(crate) fn json(
         response.insert_header((header::LINK, links));
     }
     Ok(response.content_type("application/json").body(body))
+}
+
+/// Returns the validator of an answer.
+pub(crate) fn tag_of(body: &impl Serialize) -> Result<EntityTag, Problem> {
+    Ok(tagged(body)?.1)
+}
+
+fn tagged(body: &impl Serialize) -> Result<(Vec<u8>, EntityTag), Problem> {
+    let body = serde_json::to_vec(body).map_err(|error| Problem::internal().log(&error))?;
+    let hash: [u8; 32] = Sha256::digest(&body).into();
+    let half = hash.first_chunk().copied().map_or(0, u128::from_be_bytes);
+    Ok((body, EntityTag::new_strong(format!("{half:032x}"))))
+}
+
+/// Returns whether `If-Match` permits to change this version (RFC 9110, section 13.1.1): a weak tag
+/// never matches, and a header that cannot be read matches nothing.
+pub(crate) fn is_expected(request: &HttpRequest, tag: impl Fn() -> Option<EntityTag>) -> bool {
+    if !request.headers().contains_key(header::IF_MATCH) {
+        return true;
+    }
+    match IfMatch::parse(request) {
+        Ok(IfMatch::Any) => true,
+        Ok(IfMatch::Items(tags)) => {
+            tag().is_some_and(|tag| tags.iter().any(|known| known.strong_eq(&tag)))
+        }
+        Err(_) => false,
+    }
 }
 
 /// Returns whether the client has this version. Ignores a header that cannot be read.

@@ -16,7 +16,11 @@ use domain::{
 };
 use sql_rows::{PendingOrder, schema::orders};
 
-use crate::{failure::Failure, ports::{add_documents, changes}, store::PostgresStore};
+use crate::{
+    failure::Failure,
+    ports::{add_documents, changes},
+    store::PostgresStore,
+};
 
 #[async_trait]
 impl OrderRepo for PostgresStore {

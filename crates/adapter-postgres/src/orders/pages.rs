@@ -13,7 +13,7 @@ use domain::{
     order::OrderId,
     ports::{Cursor, ListedOrder, Page, PageQuery},
 };
-use sql_rows::{party_column, KeptOrderRow, row_limit};
+use sql_rows::{KeptOrderRow, party_column, row_limit};
 
 use super::insert::ANNOUNCED;
 use crate::{failure::Failure, ports::read::unreadable, statement::Prepared};

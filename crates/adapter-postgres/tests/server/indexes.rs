@@ -52,10 +52,7 @@ async fn calls_use_indexes() {
     for file_number in [None, Some("M-1".to_owned())] {
         let (created_after, created_before, cursor) = (None, None, Cursor::Newest);
         let query = PageQuery { file_number, created_after, created_before, limit: 20, cursor };
-        OrderReader::page(&store, Owner::client(ClientId(1), true), &query)
-            .await
-            .unwrap()
-            .unwrap();
+        OrderReader::page(&store, Owner::client(ClientId(1), true), &query).await.unwrap().unwrap();
     }
 
     drop(store);

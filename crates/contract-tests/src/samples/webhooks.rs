@@ -1,6 +1,7 @@
 //! Sample webhooks.
 
 use domain::{
+    api_key::Party,
     ports::{
         Cursor, DeliveryPageQuery, EndpointEffect, NewEndpoint, ReplayBatch, Settlement,
         WebhookAttempted, WebhookLease, WebhookQueue, WebhookRepo, WebhookSlots,
@@ -23,8 +24,8 @@ pub const WEBHOOK_SLOTS: WebhookSlots = WebhookSlots {
     unproven: 1_000,
     per_endpoint: 1_000,
     busy: Vec::new(),
-    per_client: 1_000,
-    busy_clients: Vec::new(),
+    per_party: 1_000,
+    busy_parties: Vec::new(),
 };
 
 /// Returns an endpoint that gets every event of orders.
@@ -90,7 +91,7 @@ pub async fn call_webhooks<S: WebhookRepo + WebhookQueue>(store: &S) {
     assert!(store.rotate_secret(LIVE, id, &[1], NOW).await.unwrap());
     store.endpoint(LIVE, id).await.unwrap().unwrap();
     assert_eq!(store.of_owner(LIVE).await.unwrap().len(), 1);
-    assert_eq!(store.of_clients(&[CLIENT]).await.unwrap().len(), 1);
+    assert_eq!(store.of_parties(&[Party::Client(CLIENT)]).await.unwrap().len(), 1);
     store.all().await.unwrap();
     let delivery = store.add_test(LIVE, id, "key", NOW).await.unwrap().unwrap();
     let leases = store.lease(NOW, Duration::MINUTE, &WEBHOOK_SLOTS).await.unwrap();

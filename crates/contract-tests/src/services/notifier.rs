@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use domain::{
-    delivery::{NewDelivery, Notification},
+    delivery::{Audience, MailSubject, Notification},
     document::{ObjectKey, StoredDocument},
     order::{EmailAddress, OrderId},
     ports::{NewOrder, Notifier, NotifyError},
@@ -75,8 +75,10 @@ pub fn notification_of(request: Value, recipient: &str, entropy: &CountingEntrop
     };
     let order = samples::stored(OrderId(170_017), &new);
     Notification {
-        message_key: NewDelivery::mail(recipient.clone(), entropy).message_key,
+        message_key: domain::webhook::message_key(entropy),
         recipient,
+        subject: MailSubject::Created,
+        audience: Audience::Client,
         order,
     }
 }

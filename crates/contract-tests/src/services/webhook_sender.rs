@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::{
-    api_key::ClientId,
+    api_key::{ClientId, Party},
     ports::{WebhookAnswer, WebhookError, WebhookRequest, WebhookSender},
     trace_context::TraceContext,
     webhook::secret::WebhookSecret,
@@ -76,7 +76,7 @@ const NOW: time::OffsetDateTime = datetime!(2026-11-21 12:00:07.9 UTC);
 /// Returns an attempt with a body of several kinds of characters.
 pub fn request(url: String) -> WebhookRequest {
     WebhookRequest {
-        client: ClientId(1),
+        party: Party::Client(ClientId(1)),
         url,
         id: "msg_2mKq".to_owned(),
         timestamp: NOW,
@@ -192,7 +192,11 @@ pub async fn body_of_the_answer_changes_nothing(fixture: &dyn WebhookSenderFixtu
 
 /// Neither by a check nor by an attempt. Both have the same reason.
 pub async fn refused_url_is_never_called(fixture: &dyn WebhookSenderFixture) {
-    let refused = fixture.sender().check(ClientId(1), &fixture.refused_url()).await.unwrap_err();
+    let refused = fixture
+        .sender()
+        .check(Party::Client(ClientId(1)), &fixture.refused_url())
+        .await
+        .unwrap_err();
     let answer = fixture.sender().send(&request(fixture.refused_url())).await;
     assert_eq!(answer, Err(WebhookError::Refused(refused)));
     assert_eq!(fixture.received().await, []);
@@ -201,7 +205,7 @@ pub async fn refused_url_is_never_called(fixture: &dyn WebhookSenderFixture) {
 /// Covers checks at the same time.
 pub async fn check_sends_nothing(fixture: &dyn WebhookSenderFixture) {
     let (sender, url) = (fixture.sender(), fixture.url());
-    join_all((0..16).map(|_| sender.check(ClientId(1), &url)))
+    join_all((0..16).map(|_| sender.check(Party::Client(ClientId(1)), &url)))
         .await
         .into_iter()
         .for_each(Result::unwrap);

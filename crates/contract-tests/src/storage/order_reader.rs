@@ -1,7 +1,7 @@
 //! The contract of `OrderReader`.
 
 use domain::{
-    api_key::{ClientId, Owner},
+    api_key::{ClientId, Owner, Party},
     order::{OrderId, OrderStatus, StoredOrder},
     ports::{Cursor, Kept, ListedOrder, NewOrder, Page, PageQuery, StoreError},
 };

@@ -72,6 +72,7 @@ pub async fn webhook_of_an_event_is_due_at_once(storage: &Storage) {
     let order = storage.create(&new_order("F-1", NOW)).await;
     let event = storage.outbox.events(NOW, 1).await.unwrap().remove(0).id;
     let webhook = NewWebhookDelivery {
+        change: None,
         endpoint,
         event: EventType::OrderCreated,
         message_key: "m".to_owned(),
@@ -93,7 +94,7 @@ pub async fn webhook_of_an_event_is_due_at_once(storage: &Storage) {
     );
     assert_eq!((delivery.created_at, delivery.failures, &delivery.attempts[..]), (NOW, 0, &[][..]));
     assert_eq!(delivery.status, WebhookStatus::Pending { due_at: NOW });
-    assert_eq!((leases[0].client, &leases[0].url), (LIVE.client, &new_endpoint(LIVE).url));
+    assert_eq!((leases[0].party, &leases[0].url), (LIVE.party, &new_endpoint(LIVE).url));
     assert_eq!(leases[0].secrets.current, new_endpoint(LIVE).secret);
     assert_eq!((&leases[0].secrets.previous, leases[0].is_proven), (&None, false));
 }
@@ -194,11 +195,11 @@ pub async fn client_gets_no_more_than_its_slots(storage: &Storage) {
     }
     let other = storage.webhooks.add(&new_endpoint(OTHER), 100).await.unwrap().unwrap();
     storage.webhook_queue.add_test(OTHER, other, "key", NOW).await.unwrap().unwrap();
-    let (live, limit) = (LIVE.client, 1);
+    let (live, limit) = (LIVE.party, 1);
     for (slots, of_client, of_other) in [
-        (WebhookSlots { limit, busy_clients: vec![(live, 0)], ..WEBHOOK_SLOTS }, 0, 1),
-        (WebhookSlots { per_client: 5, ..WEBHOOK_SLOTS }, 5, 0),
-        (WebhookSlots { per_client: 5, busy_clients: vec![(live, 2)], ..WEBHOOK_SLOTS }, 2, 0),
+        (WebhookSlots { limit, busy_parties: vec![(live, 0)], ..WEBHOOK_SLOTS }, 0, 1),
+        (WebhookSlots { per_party: 5, ..WEBHOOK_SLOTS }, 5, 0),
+        (WebhookSlots { per_party: 5, busy_parties: vec![(live, 2)], ..WEBHOOK_SLOTS }, 2, 0),
         (WEBHOOK_SLOTS, 5, 0),
     ] {
         let leases = lease(storage, &slots).await;

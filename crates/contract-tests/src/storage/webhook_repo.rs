@@ -1,7 +1,7 @@
 //! The contract of `WebhookRepo`.
 
 use domain::{
-    api_key::ClientId,
+    api_key::{ClientId, Party},
     ports::NewEndpoint,
     webhook::{
         DisabledBy, Endpoint, EndpointId, EndpointOwner, EventType,
@@ -163,18 +163,22 @@ pub async fn removed_endpoint_gives_its_identifier_to_no_other(storage: &Storage
 }
 
 /// Those of test keys too.
-pub async fn endpoints_of_clients_are_found_whatever_their_state(storage: &Storage) {
+pub async fn endpoints_of_parties_are_found_whatever_their_state(storage: &Storage) {
     let mut expected = Vec::new();
     for owner in [LIVE, TEST] {
         expected.push(add(storage, &new_endpoint(owner)).await);
     }
     change(storage, expected[0], enabled(false)).await;
     add(storage, &new_endpoint(OTHER)).await;
-    let found = storage.webhooks.of_clients(&[CLIENT, ClientId(98)]).await.unwrap();
+    let found = storage
+        .webhooks
+        .of_parties(&[Party::Client(CLIENT), Party::Client(ClientId(98))])
+        .await
+        .unwrap();
     let mut found: Vec<_> = found.into_iter().map(|endpoint| endpoint.id).collect();
     found.sort_unstable();
     assert_eq!(found, expected);
-    assert_eq!(storage.webhooks.of_clients(&[]).await.unwrap(), []);
+    assert_eq!(storage.webhooks.of_parties(&[]).await.unwrap(), []);
 }
 
 /// One that has never failed, or works again, or is disabled already, is left alone.

@@ -19,8 +19,8 @@ use crate::{
     },
     order::{EmailAddress, OrderId, StoredOrder},
     ports::{
-        Clock, DeliveryQueue, Dispatch, Entropy, Event, NewWebhookDelivery, Outbox,
-        ServiceRepo, StoreError, WebhookRepo,
+        Clock, DeliveryQueue, Dispatch, Entropy, Event, NewWebhookDelivery, Outbox, ServiceRepo,
+        StoreError, WebhookRepo,
     },
     signing_service::SigningService,
     webhook::{self, ChangedOrder, Endpoint, EventType},

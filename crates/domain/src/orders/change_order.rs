@@ -106,8 +106,7 @@ impl ChangeOrder {
                 return Ok(order);
             }
             let (status, notary_id) = (OrderStatus::CANCELLED, order.notary_id);
-            let change =
-                self.next(changer, &order, status, notary_id, request.reason.clone())?;
+            let change = self.next(changer, &order, status, notary_id, request.reason.clone())?;
             if let Some(changed) = self.store(changer, order, change).await? {
                 return Ok(changed);
             }

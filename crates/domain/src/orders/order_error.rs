@@ -83,7 +83,8 @@ pub enum OrderError {
 }
 
 impl OrderError {
-    pub(crate) fn rejected(violations: Vec<Violation>) -> Self {
+    /// Returns the error of a request with violations.
+    pub fn rejected(violations: Vec<Violation>) -> Self {
         Self::Rejected(Rejection { violations, ..Rejection::default() })
     }
 

@@ -334,7 +334,8 @@ fn message(
         None => (test_body(delivery.created_at, delivery.endpoint), None),
         Some(Some(Ok(order))) => {
             let is_created = delivery.event == EventType::OrderCreated;
-            let body = order_body(delivery.event, delivery.change.as_ref(), delivery.created_at, order);
+            let body =
+                order_body(delivery.event, delivery.change.as_ref(), delivery.created_at, order);
             (body, order.order.trace.clone().filter(|_| is_created))
         }
         Some(Some(Err(unreadable))) => {

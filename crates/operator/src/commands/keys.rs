@@ -114,6 +114,7 @@ async fn issue(keys: &ManageKeys, issue: Issue) -> Result<()> {
     let terms = KeyTerms {
         name: issue.name,
         signing_service: issue.signing_service.map(SigningServiceId),
+        for_service: None,
         scopes: scopes.map_or_else(Scopes::default, Scopes::from_iter),
         client: issue.client.map(ClientId),
         lifetime: issue.expires_in_days.map(|days| Duration::days(days.into())),

@@ -31,6 +31,9 @@ problem_codes! {
     MalformedRequest = BAD_REQUEST, "malformed_request", "The request cannot be read";
     /// Fields are missing or invalid.
     ValidationFailed = BAD_REQUEST, "validation_failed", "Fields are missing or invalid";
+    /// The operator has no record of the signing service.
+    UnknownSigningService = BAD_REQUEST, "unknown_signing_service",
+        "The signing service is not known";
     /// A document has no accepted format, or its content does not match its extension.
     UnsupportedDocument = BAD_REQUEST, "unsupported_document", "A document is not supported";
     /// A Word document needs a password.
@@ -53,6 +56,12 @@ problem_codes! {
     Erased = GONE, "erased", "The order was erased";
     /// The duplicate window of the file number is not over.
     DuplicateOrder = CONFLICT, "duplicate_order", "The file number was used recently";
+    /// The order is cancelled, and does not change any more.
+    OrderCancelled = CONFLICT, "order_cancelled", "The order is cancelled";
+    /// The order is signed or completed, and cannot be cancelled.
+    OrderClosed = CONFLICT, "order_closed", "The order is signed or completed";
+    /// The order is not the version that the client expects.
+    PreconditionFailed = PRECONDITION_FAILED, "precondition_failed", "The order has changed";
     /// Another request with the idempotency key is in progress.
     IdempotencyInFlight = CONFLICT, "idempotency_in_flight",
         "A request with the same idempotency key is in progress";

@@ -2,7 +2,11 @@ use async_trait::async_trait;
 use time::OffsetDateTime;
 
 use crate::ports::{NewWebhookDelivery, StoreError};
-use crate::{delivery::NewDelivery, order::OrderId, webhook::{ChangedOrder, EventType}};
+use crate::{
+    delivery::NewDelivery,
+    order::OrderId,
+    webhook::{ChangedOrder, EventType},
+};
 
 /// Identifier of an event, assigned by the store; positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

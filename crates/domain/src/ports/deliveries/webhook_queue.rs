@@ -5,7 +5,8 @@ use crate::ports::{Cursor, Page, Settlement, StoreError};
 use crate::{
     api_key::Party,
     webhook::{
-        AttemptRecord, ChangedOrder, EndpointId, EndpointOwner, EventType, WebhookDelivery, WebhookDeliveryId,
+        AttemptRecord, ChangedOrder, EndpointId, EndpointOwner, EventType, WebhookDelivery,
+        WebhookDeliveryId,
     },
 };
 

@@ -1,0 +1,79 @@
+//! `PATCH /api/order/{order_id}` and `POST /api/order/{order_id}/cancel`: a signing service changes an
+//! order, and either side cancels it.
+
+use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use domain::{
+    api_key::{ApiKey, Party, Scope},
+    order::{
+        StoredOrder,
+        change_request::{CancelRequest, ChangeRequest},
+    },
+    orders::{change_order::Changer, order_error::OrderError},
+};
+use serde_json::Map;
+
+use crate::{
+    access::{
+        authentication::{admit, admit_for},
+        rate_limit::Policy,
+    },
+    body::json,
+    observe::request_notes::note,
+    orders::{
+        path,
+        record::{OrderRecord, whole_order},
+    },
+    respond::{answer::Answer, conditional},
+    state::{Api, State},
+};
+
+pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
+    let key = admit(&request, &api, Policy::Changes).await?;
+    let id = path::order_id(&request)?;
+    note(&request, |notes| notes.order = Some(id));
+    let body = json::read_object(&request, payload, &api.json_bodies, &key).await?;
+    let change = ChangeRequest::parse(&body).map_err(OrderError::rejected)?;
+    let is_expected = |order: &StoredOrder| {
+        conditional::is_expected(&request, || {
+            conditional::tag_of(&whole_order(order, &api.base_path)).ok()
+        })
+    };
+    let changer = Changer::Owner(key.owner());
+    let changed = api.change_order.change(changer, id, &change, is_expected).await?;
+    answer(&request, &api, &changed, "order changed")
+}
+
+pub(crate) async fn cancel(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
+    // The client that creates orders cancels them, and so does the service that carries them out.
+    let scope = |key: &ApiKey| match key.party() {
+        Party::Client(_) => Scope::OrdersCreate,
+        Party::Service(_) => Scope::OrdersUpdate,
+    };
+    let key = admit_for(&request, &api, Policy::Changes, scope).await?;
+    let id = path::order_id(&request)?;
+    note(&request, |notes| notes.order = Some(id));
+    let body = if has_body(&request) {
+        json::read_object(&request, payload, &api.json_bodies, &key).await?
+    } else {
+        Map::new()
+    };
+    let cancel = CancelRequest::parse(&body).map_err(OrderError::rejected)?;
+    let cancelled = api.change_order.cancel(Changer::Owner(key.owner()), id, &cancel).await?;
+    answer(&request, &api, &cancelled, "order cancelled")
+}
+
+/// Answers with the record. The validator is that of the whole order, so that the client can change
+/// it again.
+fn answer(request: &HttpRequest, api: &Api, order: &StoredOrder, message: &'static str) -> Answer {
+    note(request, |notes| notes.message = Some(message));
+    let tag = conditional::tag_of(&whole_order(order, &api.base_path))?;
+    let mut answer = HttpResponse::Ok();
+    answer.insert_header(header::ETag(tag));
+    Ok(answer.json(OrderRecord::new(order, Some(order.documents.len()))))
+}
+
+fn has_body(request: &HttpRequest) -> bool {
+    let length = request.headers().get(header::CONTENT_LENGTH);
+    length.is_some_and(|length| length != "0")
+        || request.headers().contains_key(header::TRANSFER_ENCODING)
+}
