@@ -16,7 +16,9 @@ const PAGE: usize = 500;
 
 /// The tables, as the output names their rows.
 const ROWS: [(&str, &str); EXPORTED_TABLES.len()] = [
+    ("signing_services", "signing services"),
     ("orders", "orders"),
+    ("order_changes", "changes of orders"),
     ("documents", "documents"),
     ("uploads", "unfinished uploads"),
     ("events", "events"),

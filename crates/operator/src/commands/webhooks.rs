@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
-    api_key::ClientId,
+    api_key::{ClientId, Party},
     order::Violation,
     ports::{Cursor, DeliveryPageQuery},
     webhook::{
@@ -141,7 +141,9 @@ async fn execute(command: WebhooksCommand, webhooks: &ManageWebhooks) -> Result<
     match command {
         Command::List { client, format } => {
             let mut all = webhooks.endpoints.all().await?;
-            all.retain(|one| client.is_none_or(|client| one.owner.client.0 == client));
+            all.retain(|one| {
+                client.is_none_or(|client| one.owner.party == Party::Client(ClientId(client)))
+            });
             list(&all, format)
         }
         Command::Create { client, test, url, details } => {
@@ -212,7 +214,7 @@ fn list(endpoints: &[Endpoint], format: Format) -> Result<()> {
     };
     let columns: [Column<'_, Endpoint>; 7] = [
         ("ID", "", &|endpoint| json!(endpoint.id.0)),
-        ("CLIENT", "", &|endpoint| json!(endpoint.owner.client.0)),
+        ("OWNER", "", &|endpoint| json!(endpoint.owner.party.to_string())),
         ("MODE", "", &|endpoint| mode(endpoint.owner.is_test)),
         ("CREATED", "", &|endpoint| at(endpoint.created_at)),
         ("STATUS", "", &|endpoint| json!(status(endpoint))),
