@@ -366,8 +366,8 @@ fn problems_are_those_of_the_service() {
 fn events_have_their_bodies() {
     let order = stored(OrderId(7), &new_order("REFI-1", NOW));
     let events = [
-        (EventType::OrderCreated, order_body(EventType::OrderCreated, NOW, &order)),
-        (EventType::DocumentsAdded, order_body(EventType::DocumentsAdded, NOW, &order)),
+        (EventType::OrderCreated, order_body(EventType::OrderCreated, None, NOW, &order)),
+        (EventType::DocumentsAdded, order_body(EventType::DocumentsAdded, None, NOW, &order)),
         (EventType::Test, test_body(NOW, EndpointId(3))),
     ];
     assert_eq!(at("/webhooks").as_object().unwrap().len(), events.len());

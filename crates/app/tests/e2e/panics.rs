@@ -38,6 +38,10 @@ impl OrderRepo for Panicking {
         Err(WriteError::NoSuchOrder)
     }
 
+    async fn update(&self, _: &OrderUpdate) -> Result<bool, StoreError> {
+        panic!("{PANIC}");
+    }
+
     async fn check(&self) -> Result<(), StoreError> {
         Ok(())
     }
