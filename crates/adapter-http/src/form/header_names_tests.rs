@@ -93,7 +93,9 @@ fn boundary_is_read_as_other_readers_do() {
         ("boundary=", Ok("")),
         ("charset=utf-8", Err("has no boundary")),
         ("boundary=a; boundary=b", Err("has more than one boundary")),
-        ("boundary=----=_Part_1", Err("has a value that needs quotes around it")),
+        ("boundary=----=_Part_1:2/3?; charset=utf-8", Ok("----=_Part_1:2/3?")),
+        ("boundary=a@b", Err("has a value that needs quotes around it")),
+        ("charset=a=b; boundary=b", Err("has a value that needs quotes around it")),
         ("boundary=\"b \"", Err("has a boundary with a blank at its end")),
         (r#"boundary="b\"""#, Err("has a boundary with a backslash or a quote")),
     ] {

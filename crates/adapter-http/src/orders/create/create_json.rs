@@ -14,7 +14,7 @@ use crate::{
     access::{authentication::admit, fingerprint::attempt, idempotency_key, rate_limit::Policy},
     body::json,
     observe::trace::STEPS,
-    orders::create::created::{self, Operation},
+    orders::create::created::{self, JSON},
     respond::{answer::Answer, problem::Problem},
     state::{Api, State},
 };
@@ -40,7 +40,7 @@ pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: Sta
         create_order(&task_api, &key, body, claim).await
     };
     let created = api.detached.run_to_end(task, log_unanswered).await?;
-    Ok(created::response(&request, Operation::Json, &created))
+    Ok(created::response(&request, JSON, &created))
 }
 
 async fn create_order(
@@ -49,11 +49,11 @@ async fn create_order(
     body: Bytes,
     claim: Option<Claim>,
 ) -> Result<CreatedOrder, Problem> {
-    let order = parse(&body)?;
-    let attempt =
-        claim.map(|claim| attempt(claim, Operation::Json.as_str(), &order, &[])).transpose()?;
+    let order: OrderRequest =
+        json::parse(&body)?.ok_or_else(|| Problem::malformed("The body must be a JSON object."))?;
+    let attempt = claim.map(|claim| attempt(claim, JSON, &order, &[])).transpose()?;
     let created = api.create_order.create(key, order, attempt.as_ref()).await?;
-    created::count(&api.metrics, Operation::Json, &created);
+    created::count(&api.metrics, JSON, &created);
     Ok(created)
 }
 
@@ -73,10 +73,6 @@ fn log_unanswered(outcome: Result<CreatedOrder, Problem>) {
 
 /// A request with the key is usually answered within a second.
 const IN_PROGRESS: OrderError = OrderError::InProgress { retry_after: 1 };
-
-fn parse(body: &[u8]) -> Result<OrderRequest, Problem> {
-    json::parse(body)?.ok_or_else(|| Problem::malformed("The body must be a JSON object."))
-}
 
 #[cfg(test)]
 #[path = "create_json_tests.rs"]
