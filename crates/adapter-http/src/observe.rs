@@ -96,11 +96,8 @@ fn begin_span<'a>(
         return (id, span, None);
     };
     let trace = traces.begin(&id.id, request.method(), request.headers());
-    (
-        RequestId { trace: trace.id.map(Rc::from), ..id },
-        trace.span,
-        trace.is_exported.then_some(traces),
-    )
+    let id = RequestId { trace: trace.id.map(Rc::from), ..id };
+    (id, trace.span, trace.is_exported.then_some(traces))
 }
 
 fn count(api: &Api, request: &HttpRequest, status: u16, duration: Duration, route: &str) {

@@ -58,6 +58,12 @@ pub(crate) fn configure(config: &mut ServiceConfig, base_path: &str) {
     let at = |path: &str| format!("{base_path}{path}");
     let to_documentation = async || Redirect::to("docs").using_status_code(StatusCode::FOUND);
     let without_slash = async || Redirect::to("../docs").permanent();
+    if let Some((_, last)) = base_path.rsplit_once('/') {
+        let location = format!("{last}/docs");
+        let found =
+            move || ready(Redirect::to(location.clone()).using_status_code(StatusCode::FOUND));
+        config.service(resource(base_path, vec![plain(GET, &found)]));
+    }
     for (path, routes) in operations() {
         config.service(resource(&at(path), routes));
     }
@@ -131,12 +137,19 @@ mod tests {
     };
 
     use super::*;
-    use crate::test_support::Ports;
 
     #[actix_web::test]
-    async fn root_leads_to_the_documentation() {
-        let found = Ports::without_key().api().send(TestRequest::get().uri("/")).await;
-        assert_eq!((found.status.as_u16(), found.header("location")), (302, "docs"));
+    async fn base_path_leads_to_the_documentation() {
+        for (base, path, location) in [
+            ("", "/", "docs"),
+            ("/a/notary", "/a/notary/", "docs"),
+            ("/a/notary", "/a/notary", "notary/docs"),
+        ] {
+            let service = init_service(App::new().configure(|it| configure(it, base))).await;
+            let found = service.call(TestRequest::with_uri(path).to_request()).await.unwrap();
+            let sent = found.headers().get("location").and_then(|location| location.to_str().ok());
+            assert_eq!((found.status().as_u16(), sent), (302, Some(location)), "{path}");
+        }
     }
 
     #[actix_web::test]

@@ -3,6 +3,7 @@
 
 use actix_web::http::header::HeaderValue;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
+use encoding_rs::{Encoding, UTF_8};
 use percent_encoding::percent_decode_str;
 
 /// What is wrong with a value, as the end of a sentence.
@@ -183,13 +184,15 @@ fn encoded_word(text: &str) -> Option<(Vec<u8>, &str)> {
     Some((in_utf8(charset.split('*').next()?, bytes)?, after))
 }
 
-/// Returns a text in UTF-8, unless its bytes are not valid in their charset.
+/// Returns a text in UTF-8, unless its charset is unknown or its bytes are not valid in it.
 fn in_utf8(charset: &str, bytes: Vec<u8>) -> Option<Vec<u8>> {
-    match charset.to_ascii_lowercase().as_str() {
-        "utf-8" | "us-ascii" => Some(bytes),
-        "iso-8859-1" => Some(bytes.into_iter().map(char::from).collect::<String>().into_bytes()),
-        _ => None,
+    let encoding = Encoding::for_label(charset.as_bytes())?;
+    if encoding == UTF_8 {
+        // A character may be split between two words.
+        return Some(bytes);
     }
+    let text = encoding.decode_without_bom_handling_and_without_replacement(&bytes)?;
+    Some(text.into_owned().into_bytes())
 }
 
 fn is_name(text: &str) -> bool {

@@ -105,19 +105,11 @@ mod tests {
     }
 
     #[test]
-    fn folder_is_private() {
-        let directory = tempfile::tempdir().unwrap();
-        fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).unwrap();
-        let folder = open(directory.path()).unwrap().0;
-        assert_eq!(fs::metadata(folder.path()).unwrap().permissions().mode() & 0o777, 0o700);
-    }
-
-    #[test]
-    fn created_directories_are_private() {
+    fn folder_and_created_directories_are_private() {
         let directory = tempfile::tempdir().unwrap();
         let spool = directory.path().join("data/spool");
-        drop(open(&spool).unwrap());
-        for made in [&spool, spool.parent().unwrap()] {
+        let (folder, _lock) = open(&spool).unwrap();
+        for made in [folder.path(), &spool, spool.parent().unwrap()] {
             assert_eq!(fs::metadata(made).unwrap().permissions().mode() & 0o777, 0o700);
         }
     }

@@ -35,8 +35,7 @@ pub(crate) fn json(
     links: Option<String>,
 ) -> Result<HttpResponse, Problem> {
     let body = serde_json::to_vec(body).map_err(|error| Problem::internal().log(&error))?;
-    let hash: [u8; 32] = Sha256::digest(&body).into();
-    let half = hash.first_chunk().copied().map_or(0, u128::from_be_bytes);
+    let half = Sha256::digest(&body).first_chunk().copied().map_or(0, u128::from_be_bytes);
     let tag = EntityTag::new_strong(format!("{half:032x}"));
     if let Some(not_modified) = not_modified(request, &tag) {
         return Ok(not_modified);

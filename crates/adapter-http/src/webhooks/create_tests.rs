@@ -82,14 +82,6 @@ async fn url_that_may_not_be_called_is_rejected_with_the_reason() {
 }
 
 #[actix_web::test]
-async fn body_that_is_no_object_is_rejected() {
-    for body in [json!([]), json!("url"), json!(null), json!(1)] {
-        let answer = Ports::new().api().send(post(&body)).await;
-        assert_eq!(answer.errors(), [("", "wrong_type")], "{body}");
-    }
-}
-
-#[actix_web::test]
 async fn byte_order_mark_before_json_is_ignored() {
     let request = TestApi::post(WEBHOOKS)
         .insert_header(("content-type", "application/json"))

@@ -25,6 +25,7 @@ use futures_util::{
     Stream, StreamExt as _,
     stream::{self, try_unfold},
 };
+use percent_encoding::percent_encode_byte;
 use tracing::Span;
 
 use crate::{
@@ -97,7 +98,7 @@ fn disposition(StoredDocument { name, name_as_sent, .. }: &StoredDocument) -> St
         if byte.is_ascii_alphanumeric() || PLAIN.contains(&byte) {
             value.push(byte.into());
         } else {
-            value += &format!("%{byte:02X}");
+            value.push_str(percent_encode_byte(byte));
         }
     }
     value
