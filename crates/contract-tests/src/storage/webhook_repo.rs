@@ -20,7 +20,9 @@ const OTHER: EndpointOwner = EndpointOwner { client: ClientId(99), is_test: fals
 const MAX: usize = 3;
 
 async fn add(storage: &Storage, new: &NewEndpoint) -> EndpointId {
-    storage.webhooks.add(new, 100).await.unwrap().unwrap()
+    let added = storage.webhooks.add(new, 100).await.unwrap().unwrap();
+    assert_eq!(added, read_endpoint(storage, added.id).await);
+    added.id
 }
 
 async fn change(storage: &Storage, id: EndpointId, change: EndpointChange) -> Endpoint {

@@ -3,6 +3,7 @@ use time::{OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
+    order::StoredOrder,
     ports::{MockDeliveryQueue, MockNotifier},
     test_support::{CountingEntropy, clock, delivery, stored_order},
 };

@@ -52,7 +52,7 @@ async fn create_order(
     let order = parse(&body)?;
     let attempt =
         claim.map(|claim| attempt(claim, Operation::Json.as_str(), &order, &[])).transpose()?;
-    let created = api.create_order.create(key, order, attempt.as_ref()).await?;
+    let created = api.create_order.create(key, order, None, attempt.as_ref()).await?;
     created::count(&api.metrics, Operation::Json, &created);
     Ok(created)
 }
