@@ -30,7 +30,7 @@ pub struct EndpointChange {
 
 impl EndpointChange {
     /// Reads the members of a JSON object. `null` leaves a member as it is, but removes a
-    /// description. A new endpoint has an URL, and no status. Unknown members are ignored.
+    /// description. A new endpoint has a URL, and no status. Unknown members are ignored.
     ///
     /// # Errors
     /// All violations.
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn new_endpoint_needs_only_an_url() {
+    fn new_endpoint_needs_only_a_url() {
         for events in [json!(null), json!(["order.documents_added", "order.created"])] {
             let body = json!({ "url": " https://a.example/hook ", "events": events, "more": 1 });
             let request = EndpointChange::parse(&object(&body), true).unwrap();
