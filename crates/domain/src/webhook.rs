@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use time::{
     Duration, OffsetDateTime, format_description::StaticFormatDescription,
     macros::format_description,
@@ -13,7 +14,7 @@ use time::{
 use crate::{
     api_key::{ApiKey, ClientId},
     hex,
-    order::{EmailAddress, OrderId, StoredOrder},
+    order::{EmailAddress, OrderId, OrderStatus, StoredOrder},
     ports::Entropy,
 };
 
@@ -325,13 +326,6 @@ pub struct OrderEventData {
     created_at: String,
 }
 
-/// The data of a test event.
-#[derive(Debug, Serialize)]
-pub struct TestEventData {
-    /// The endpoint that the test was asked for.
-    webhook_id: i64,
-}
-
 impl<T: Serialize> WebhookPayload<T> {
     fn body(event: EventType, at: OffsetDateTime, data: T) -> Result<String, serde_json::Error> {
         serde_json::to_string(&Self { event: event.as_str(), timestamp: timestamp(at), data })
@@ -347,7 +341,7 @@ pub fn order_body(
     order: &StoredOrder,
 ) -> Result<String, serde_json::Error> {
     let is_created = event == EventType::OrderCreated;
-    let status = if is_created { crate::order::OrderStatus::NEW } else { order.status.clone() };
+    let status = if is_created { OrderStatus::NEW } else { order.status.clone() };
     // Clocks of instances differ: a document that was added soon after may have an earlier instant.
     let documents = order.documents.iter().filter(|document| {
         document.created_at == order.created_at || !is_created && document.created_at <= at
@@ -367,7 +361,7 @@ pub fn order_body(
 
 /// Returns the body of a test event of an endpoint.
 pub fn test_body(at: OffsetDateTime, endpoint: EndpointId) -> Result<String, serde_json::Error> {
-    WebhookPayload::body(EventType::Test, at, TestEventData { webhook_id: endpoint.0 })
+    WebhookPayload::body(EventType::Test, at, json!({ "webhook_id": endpoint.0 }))
 }
 
 fn timestamp(at: OffsetDateTime) -> String {

@@ -8,7 +8,7 @@ use diesel::{
 };
 use domain::{
     idempotency::{Claim, IdempotencyKey},
-    ports::{IdempotencyLedger, StoreError, Walked, WriteError},
+    ports::{IdempotencyLedger, StoreError, WriteError},
 };
 use sql_rows::{Utc, WalkedKeyRow, row_limit, schema::idempotency_keys};
 use time::OffsetDateTime;
@@ -44,7 +44,7 @@ impl IdempotencyLedger for Store {
         after: Option<IdempotencyKey>,
         now: OffsetDateTime,
         limit: usize,
-    ) -> Result<Option<Walked>, StoreError> {
+    ) -> Result<Option<IdempotencyKey>, StoreError> {
         // The databases look up a comparison of rows in the primary key; diesel has none.
         let beyond = |condition: &str, row: WalkedKeyRow| {
             let key = sql::<Bool>(condition).bind::<BigInt, _>(row.client_id).sql(", ");
@@ -65,15 +65,14 @@ impl IdempotencyLedger for Store {
         let mut keys = self.read(walk).await?;
         let has_free = keys.iter().any(|(_, is_kept)| !is_kept);
         let Some((last, _)) = keys.pop() else { return Ok(None) };
-        let mut forgotten = 0;
         if has_free {
             // A request may have taken a key again meanwhile.
             let free = idempotency_keys::table
                 .filter(idempotency_keys::kept_until.le(Utc(now)))
                 .filter(beyond("(client_id, is_test, digest) > (", first))
                 .filter(beyond("(client_id, is_test, digest) <= (", last.clone()));
-            forgotten = self.execute(diesel::delete(free)).await?;
+            self.execute(diesel::delete(free)).await?;
         }
-        Ok(Some(Walked { last: last.into_key().map_err(Failure::from)?, forgotten }))
+        Ok(Some(last.into_key().map_err(Failure::from)?))
     }
 }

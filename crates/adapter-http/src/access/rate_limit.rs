@@ -5,12 +5,18 @@ use std::{
     collections::HashMap,
     hash::Hash,
     net::IpAddr,
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
+    num::NonZeroU32,
+    sync::{Arc, PoisonError, RwLock},
 };
 
 use actix_web::http::header::HeaderName;
 use domain::api_key::{ApiKey, ApiKeyId, Rate, Scope};
+use governor::{
+    NotUntil, Quota, RateLimiter,
+    clock::{Clock as _, DefaultClock},
+    middleware::StateInformationMiddleware,
+    state::keyed::DefaultKeyedStateStore,
+};
 
 use crate::access::peer::network;
 
@@ -56,17 +62,18 @@ impl Policy {
 
 /// The buckets of all keys and peers. They belong to this process: several instances each allow the
 /// rate.
-#[derive(Default)]
 pub struct RateLimits {
     orders: Rate,
     orders_with_documents: Rate,
     reads: Rate,
-    keys: Buckets<(Policy, ApiKeyId)>,
+    keys: RwLock<KeyBuckets>,
     failures: Buckets<IpAddr>,
     look_ups: Buckets<IpAddr>,
     log_lines: Buckets<IpAddr>,
     all_log_lines: Buckets<()>,
 }
+
+type KeyBuckets = HashMap<(Policy, Rate), Arc<Buckets<ApiKeyId>>>;
 
 /// Log lines of cheap rejections for each address. The rest is logged at the level `debug`.
 const LOG_LINES: Rate = Rate { per_second: 5, burst: 5 };
@@ -78,7 +85,16 @@ impl RateLimits {
     /// documents, and for reads. Requests about webhooks, failed authentications and look-ups of a
     /// peer have the rate of the first. A rate with a 0 means no limit.
     pub fn new(orders: Rate, orders_with_documents: Rate, reads: Rate) -> Self {
-        Self { orders, orders_with_documents, reads, ..Self::default() }
+        Self {
+            orders,
+            orders_with_documents,
+            reads,
+            keys: RwLock::default(),
+            failures: Buckets::new(orders),
+            look_ups: Buckets::new(orders),
+            log_lines: Buckets::new(LOG_LINES),
+            all_log_lines: Buckets::new(ALL_LOG_LINES),
+        }
     }
 
     /// Counts a request of a key. Returns `None` if the key has no limit.
@@ -91,32 +107,45 @@ impl RateLimits {
             Policy::Reads => self.reads,
             Policy::Webhooks => self.orders,
         };
-        let remaining = take(&self.keys, (policy, key.id), rate)?;
+        let remaining = self.buckets(policy, rate).take(&key.id)?;
         Some(Allowance { policy, rate, remaining })
+    }
+
+    /// Returns the buckets of a policy for the keys of a rate, the default one or a key's own.
+    fn buckets(&self, policy: Policy, rate: Rate) -> Arc<Buckets<ApiKeyId>> {
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(buckets) = keys.get(&(policy, rate)) {
+            return Arc::clone(buckets);
+        }
+        drop(keys);
+        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(keys.entry((policy, rate)).or_insert_with(|| Arc::new(Buckets::new(rate))))
     }
 
     /// Counts a failed authentication of a peer. The error is the number of seconds to wait, at
     /// least one.
     pub(crate) fn failure(&self, peer: IpAddr) -> Result<(), u64> {
-        take(&self.failures, network(peer), self.orders).map_or(Ok(()), |taken| taken.map(drop))
+        self.failures.take(&network(peer)).map_or(Ok(()), |taken| taken.map(drop))
     }
 
     /// Counts a look-up of a key that is not cached. Returns whether the peer may cause it. A valid
     /// key needs one in five seconds, so the count is separate from that of failures.
     pub(crate) fn may_look_up(&self, peer: IpAddr) -> bool {
-        allows(&self.look_ups, network(peer), self.orders)
+        self.look_ups.allows(&network(peer))
     }
 
     /// Counts a log line of a cheap rejection. Returns whether to write it.
     pub(crate) fn may_log(&self, peer: IpAddr) -> bool {
-        allows(&self.log_lines, network(peer), LOG_LINES)
-            && allows(&self.all_log_lines, (), ALL_LOG_LINES)
+        self.log_lines.allows(&network(peer)) && self.all_log_lines.allows(&())
     }
 
     /// Removes full buckets, so that memory does not grow with the number of keys and peers.
     pub fn forget_idle(&self) {
-        forget_full(&self.keys);
-        [&self.failures, &self.look_ups, &self.log_lines].into_iter().for_each(forget_full);
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        keys.values().for_each(|buckets| buckets.forget_idle());
+        [&self.failures, &self.look_ups, &self.log_lines]
+            .into_iter()
+            .for_each(Buckets::forget_idle);
     }
 }
 
@@ -145,39 +174,37 @@ impl Allowance {
     }
 }
 
-/// Token buckets. Each is known by the instant at which it is full again.
-type Buckets<K> = Mutex<HashMap<K, Instant>>;
+/// Buckets of one rate; `None` if it is no limit.
+struct Buckets<K: Hash + Eq + Clone>(
+    Option<RateLimiter<K, DefaultKeyedStateStore<K>, DefaultClock, StateInformationMiddleware>>,
+);
 
-/// Takes one request. Returns the remaining requests, or the number of seconds to wait; `None` if the
-/// rate is no limit.
-fn take<K: Hash + Eq>(
-    buckets: &Buckets<K>,
-    key: K,
-    Rate { per_second, burst }: Rate,
-) -> Option<Result<u32, u64>> {
-    let interval = Duration::from_secs(1).checked_div(per_second).filter(|_| burst > 0)?;
-    let interval = interval.max(Duration::from_nanos(1));
-    let now = Instant::now();
-    let mut buckets = buckets.lock().unwrap_or_else(PoisonError::into_inner);
-    let full_at = buckets.entry(key).or_insert(now);
-    let taken = (*full_at).max(now) + interval;
-    let (missing, capacity) = (taken - now, interval * burst);
-    let Some(left) = capacity.checked_sub(missing) else {
-        return Some(Err(missing.saturating_sub(capacity).as_secs() + 1));
-    };
-    *full_at = taken;
-    Some(Ok(u32::try_from(left.as_nanos() / interval.as_nanos()).unwrap_or(burst)))
-}
+impl<K: Hash + Eq + Clone> Buckets<K> {
+    fn new(rate: Rate) -> Self {
+        let limit = NonZeroU32::new(rate.per_second).zip(NonZeroU32::new(rate.burst));
+        Self(limit.map(|(per_second, burst)| {
+            RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst)).with_middleware()
+        }))
+    }
 
-fn allows<K: Hash + Eq>(buckets: &Buckets<K>, key: K, rate: Rate) -> bool {
-    take(buckets, key, rate).is_none_or(|taken| taken.is_ok())
-}
+    /// Takes one request. Returns the remaining requests, or the number of seconds to wait.
+    fn take(&self, key: &K) -> Option<Result<u32, u64>> {
+        let taken = self.0.as_ref()?.check_key(key);
+        let seconds =
+            |until: NotUntil<_>| until.wait_time_from(DefaultClock::default().now()).as_secs() + 1;
+        Some(taken.map(|state| state.remaining_burst_capacity()).map_err(seconds))
+    }
 
-fn forget_full<K: Hash + Eq>(buckets: &Buckets<K>) {
-    let now = Instant::now();
-    let mut buckets = buckets.lock().unwrap_or_else(PoisonError::into_inner);
-    buckets.retain(|_, full_at| *full_at > now);
-    buckets.shrink_to_fit();
+    fn allows(&self, key: &K) -> bool {
+        self.take(key).is_none_or(|taken| taken.is_ok())
+    }
+
+    fn forget_idle(&self) {
+        if let Some(limiter) = &self.0 {
+            limiter.retain_recent();
+            limiter.shrink_to_fit();
+        }
+    }
 }
 
 #[cfg(test)]
@@ -253,10 +280,12 @@ mod tests {
     #[test]
     fn zero_disables_limit() {
         for (per_second, burst) in [(0, 1), (1, 0)] {
-            let limits = limits(per_second, burst);
-            assert_eq!(limits.request(Policy::Orders, &key(1, None)), None);
-            let failures = [(); 3].map(|()| limits.failure("192.0.2.1".parse().unwrap()));
-            assert_eq!(failures, [Ok(()); 3]);
+            assert_eq!(limits(per_second, burst).request(Policy::Orders, &key(1, None)), None);
+            assert!(
+                (0..1_000).all(|_| limits(per_second, burst)
+                    .failure("192.0.2.1".parse().unwrap())
+                    .is_ok())
+            );
         }
     }
 

@@ -1,7 +1,7 @@
 use actix_web::test::TestRequest;
 use domain::{
     ports::UrlRefused,
-    webhook::{EndpointId, MAX_ENDPOINTS},
+    webhook::{Endpoint, MAX_ENDPOINTS},
 };
 use serde_json::{Value, json};
 
@@ -31,7 +31,9 @@ async fn webhook_is_created_and_its_secret_shown() {
     let mut ports = ports();
     ports.endpoints.expect_add().once().returning(|new, max| {
         assert_eq!((new.owner, new.created_at, max), (OWNER, NOW, MAX_ENDPOINTS));
-        Ok(Some(EndpointId(3)))
+        let (url, events) = (new.url.clone(), new.events.clone());
+        let description = new.description.clone();
+        Ok(Some(Endpoint { url, events, description, ..endpoint(3) }))
     });
     let body = json!({ "url": "https://hooks.example.com/orders", "description": "Escrow desk" });
 

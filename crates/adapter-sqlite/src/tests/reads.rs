@@ -178,7 +178,7 @@ async fn slow_reads_of_clients_hold_up_no_other_port() {
 async fn batches_of_webhooks_are_not_sorted() {
     let directory = tempdir().unwrap();
     let store = open(&directory).await;
-    let endpoint = WebhookRepo::add(&store, &new_endpoint(LIVE), 1).await.unwrap().unwrap();
+    let endpoint = WebhookRepo::add(&store, &new_endpoint(LIVE), 1).await.unwrap().unwrap().id;
     let mut connection = outsider(&path(&directory));
     let statements = statements(&mut connection, |connection| {
         for before in [None, Some(WebhookDeliveryId(1))] {
@@ -204,7 +204,7 @@ async fn batches_of_webhooks_are_not_sorted() {
 async fn lease_of_webhooks_does_not_read_endpoints_that_wait() {
     let directory = tempdir().unwrap();
     let store = open(&directory).await;
-    let endpoint = WebhookRepo::add(&store, &new_endpoint(LIVE), 1).await.unwrap().unwrap();
+    let endpoint = WebhookRepo::add(&store, &new_endpoint(LIVE), 1).await.unwrap().unwrap().id;
     on_writer(
         &store,
         "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT 10000)

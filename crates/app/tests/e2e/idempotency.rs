@@ -180,7 +180,7 @@ async fn rotated_api_key_replays_requests_of_the_old_key() {
     let body = first(app.create_under(KEY, &order("F-1")).await).await;
     let keys = app.storage().manage_keys(app.machine());
     let id = keys.keys.list().await.unwrap()[0].id;
-    let new = keys.rotate(id, time::Duration::ZERO, "tests").await.unwrap().presented;
+    let new = keys.rotate(id, time::Duration::ZERO, "tests").await.unwrap().1;
     // The service caches a key for this time.
     app.clock.advance(time::Duration::seconds(5));
     problem(app.create_under(KEY, &order("F-1")).await, 401, "unauthorized").await;

@@ -22,7 +22,7 @@ const LEASE: Duration = Duration::minutes(2);
 const OTHER: EndpointOwner = EndpointOwner { client: ClientId(99), is_test: false };
 
 async fn endpoint(storage: &Storage) -> EndpointId {
-    storage.webhooks.add(&new_endpoint(LIVE), 100).await.unwrap().unwrap()
+    storage.webhooks.add(&new_endpoint(LIVE), 100).await.unwrap().unwrap().id
 }
 
 /// Returns endpoints whose last attempt succeeded.
@@ -192,7 +192,7 @@ pub async fn client_gets_no_more_than_its_slots(storage: &Storage) {
     for endpoint in proven(storage, 3).await {
         add_many(storage, endpoint, 4).await;
     }
-    let other = storage.webhooks.add(&new_endpoint(OTHER), 100).await.unwrap().unwrap();
+    let other = storage.webhooks.add(&new_endpoint(OTHER), 100).await.unwrap().unwrap().id;
     storage.webhook_queue.add_test(OTHER, other, "key", NOW).await.unwrap().unwrap();
     let (live, limit) = (LIVE.client, 1);
     for (slots, of_client, of_other) in [

@@ -65,7 +65,7 @@ impl ClaimGuard {
         Some(self.api.detached.spawn(async move {
             // An extension that is still running would claim the key again.
             let _ = extending.await;
-            if let Err(error) = create_order.intake.release(&claim).await {
+            if let Err(error) = create_order.intake.idempotency.release(&claim).await {
                 tracing::warn!(
                     error = error_chain(&error),
                     "could not release an idempotency key; its claim ends by itself soon"

@@ -28,9 +28,8 @@ pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: Sta
     } else {
         let OrderForm { request: order, documents, held } = form;
         let (create, metrics) = (api.create_order.clone(), api.metrics.clone());
-        let work = async move {
-            create.create_with_documents(&key, order, documents, attempt.as_ref()).await
-        };
+        let work =
+            async move { create.create(&key, order, Some(documents), attempt.as_ref()).await };
         let note = move |created: &CreatedOrder| {
             let CreatedOrder { stored, replayed, .. } = created;
             // Here, because the client may have disconnected before the answer.

@@ -36,7 +36,7 @@ pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: Sta
         let order: OrderRequest = json::parse(&body)?
             .ok_or_else(|| Problem::malformed("The body must be a JSON object."))?;
         let attempt = claim.map(|claim| attempt(claim, JSON, &order, &[])).transpose()?;
-        let created = task_api.create_order.create(&key, order, attempt.as_ref()).await?;
+        let created = task_api.create_order.create(&key, order, None, attempt.as_ref()).await?;
         created::count(&task_api.metrics, JSON, &created);
         Ok(created)
     };
