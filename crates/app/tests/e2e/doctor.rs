@@ -139,7 +139,9 @@ fn collector_of_traces_is_probed() {
     let silent = format!("http://{}", silent.local_addr().unwrap());
     let with = |variable: &str, value: &str| {
         let mut command = notary_orders(&wiring, &["doctor", "--json"]);
-        command.env(ENDPOINT, CLOSED).env("OTEL_EXPORTER_OTLP_TIMEOUT", "300");
+        // The others answer at once, if the machine is not busy.
+        let limit = if value == silent { "300" } else { "10000" };
+        command.env(ENDPOINT, CLOSED).env("OTEL_EXPORTER_OTLP_TIMEOUT", limit);
         command.env(variable, value);
         let report = Report::of(command);
         assert!(!report.text.contains("passw0rd"), "{}", report.text);
