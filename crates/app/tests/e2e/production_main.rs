@@ -14,6 +14,7 @@ mod wiring;
 mod abuse_connections;
 mod abuse_keys;
 mod abuse_memory;
+mod api;
 mod concurrency;
 mod copy;
 mod crash;
@@ -53,6 +54,7 @@ mod random_bytes;
 mod raw;
 mod read_documents;
 mod read_orders;
+mod requests;
 mod response_headers;
 mod restart;
 #[expect(
