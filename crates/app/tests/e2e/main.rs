@@ -49,7 +49,6 @@ mod manual;
 mod markers;
 mod money_digits;
 mod monitoring;
-mod openapi;
 mod operators;
 mod orders;
 mod orders_command;

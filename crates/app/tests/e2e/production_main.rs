@@ -40,7 +40,6 @@ mod limits;
 mod mails;
 mod markers;
 mod money_digits;
-mod openapi;
 mod operators;
 mod orders;
 mod orders_command;
