@@ -143,7 +143,17 @@ fn only_application_and_commands_use_anyhow() {
 #[test]
 fn modules_have_no_circular_uses() {
     let application = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for name in ["app", "domain", "operator", "telemetry"] {
+    for name in [
+        "adapter-http",
+        "adapter-mail",
+        "adapter-postgres",
+        "adapter-sqlite",
+        "adapter-webhook",
+        "app",
+        "domain",
+        "operator",
+        "telemetry",
+    ] {
         contract_tests::modules::assert_no_circular_uses(&application.with_file_name(name));
     }
 }
