@@ -31,8 +31,9 @@ pub struct MailDrop {
 impl MailDrop {
     /// Opens a folder and creates it if it is missing.
     pub fn in_folder(path: &Path, sender: Sender) -> Result<Self, OpenError> {
-        let folder = create_folder(path)
-            .map_err(|source| OpenError::Folder { path: path.to_owned(), source })?;
+        let folder = create_folder(path).map_err(|error| {
+            OpenError::new(format!("the folder {} cannot be used", path.display()), error)
+        })?;
         Ok(Self { folder: folder.into(), sender })
     }
 }

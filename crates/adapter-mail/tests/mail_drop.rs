@@ -140,7 +140,8 @@ fn file_instead_of_folder_is_rejected() {
     let parent = TempDir::new().unwrap();
     let file = parent.path().join("file");
     fs::write(&file, "").unwrap();
-    assert!(matches!(open(&file), Err(OpenError::Folder { path, .. }) if path == file));
+    let error = open(&file).err().unwrap();
+    assert_eq!(error.to_string(), format!("the folder {} cannot be used", file.display()));
 }
 
 #[tokio::test]

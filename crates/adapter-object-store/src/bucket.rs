@@ -10,9 +10,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use async_trait::async_trait;
 use domain::{
-    document::SpooledFile,
-    ports::{BlobStream, StoreError},
+    document::{ObjectKey, SpooledFile},
+    ports::{BlobStore, BlobStream, StoreError},
 };
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::{GetOptions, ObjectStore, ObjectStoreExt as _, path::Path};
@@ -22,9 +23,9 @@ use tokio::{
 };
 
 use crate::{
-    PROBE,
     failure::{Failure, is_absent, is_beyond_end, store_error, within},
     spool::{SpoolReader, blocking},
+    store::{CHECK_TIMEOUT, DocumentStore, PROBE, compare, location},
     stream::{check_size, exactly},
 };
 
@@ -88,26 +89,6 @@ impl Bucket {
         permit.map_err(|closed| StoreError::Internal(closed.into()))
     }
 
-    /// Puts a file, in parts if it is large.
-    pub(crate) async fn put(&self, location: &Path, file: &SpooledFile) -> Result<(), StoreError> {
-        let mebibytes = u32::try_from(file.size.div_ceil(MIB as u64)).unwrap_or(PART_MIB);
-        let _permit = self.permit(mebibytes.clamp(1, PART_MIB)).await?;
-        let spooled = file.clone();
-        let (reader, first) = read(blocking(move || SpoolReader::open(&spooled)).await?).await?;
-        if reader.left == 0 {
-            self.request(first.len(), self.objects.put(location, first.into())).await?;
-        } else {
-            self.put_in_parts(location, file.size, reader, first).await?;
-        }
-        // A proxy may report success for a put that never reached the store.
-        let (sent, stored) = (file.size, self.request(0, self.objects.head(location)).await?.size);
-        if stored == sent {
-            return Ok(());
-        }
-        let cause = format!("{sent} bytes were sent, but the store has {stored}");
-        Err(StoreError::Unavailable(cause.into()))
-    }
-
     /// Puts a file in parts, one at a time. The object appears when the upload is completed, which
     /// needs all parts.
     async fn put_in_parts(
@@ -138,15 +119,50 @@ impl Bucket {
         sent.map(drop)
     }
 
+    async fn remove(&self, location: &Path) -> Result<(), StoreError> {
+        let delete = async {
+            match self.objects.delete(location).await {
+                Err(error) if is_absent(&error) => Ok(()),
+                deleted => deleted,
+            }
+        };
+        self.request(0, delete).await
+    }
+}
+
+#[async_trait]
+impl BlobStore for Bucket {
+    /// Puts a file, in parts if it is large.
+    async fn put(&self, key: &ObjectKey, file: &SpooledFile) -> Result<(), StoreError> {
+        let location = &location(key)?;
+        let mebibytes = u32::try_from(file.size.div_ceil(MIB as u64)).unwrap_or(PART_MIB);
+        let _permit = self.permit(mebibytes.clamp(1, PART_MIB)).await?;
+        let spooled = file.clone();
+        let (reader, first) = read(blocking(move || SpoolReader::open(&spooled)).await?).await?;
+        if reader.left == 0 {
+            self.request(first.len(), self.objects.put(location, first.into())).await?;
+        } else {
+            self.put_in_parts(location, file.size, reader, first).await?;
+        }
+        // A proxy may report success for a put that never reached the store.
+        let (sent, stored) = (file.size, self.request(0, self.objects.head(location)).await?.size);
+        if stored == sent {
+            return Ok(());
+        }
+        let cause = format!("{sent} bytes were sent, but the store has {stored}");
+        Err(StoreError::Unavailable(cause.into()))
+    }
+
     /// Opens an object. If its body breaks off, `object_store` requests the rest.
-    pub(crate) async fn get(
+    async fn get(
         &self,
-        location: &Path,
+        key: &ObjectKey,
         range: Range<u64>,
     ) -> Result<Option<BlobStream>, StoreError> {
+        let location = location(key)?;
         let options = GetOptions::new().with_range(Some(range.clone()));
         let request = async {
-            match self.objects.get_opts(location, options).await {
+            match self.objects.get_opts(&location, options).await {
                 Err(error) if is_absent(&error) => Ok(Ok(None)),
                 Err(error) if is_beyond_end(&error) => {
                     Ok(Err(StoreError::Internal(Failure::of(&error, "").into())))
@@ -161,29 +177,24 @@ impl Bucket {
         Ok(Some(exactly(range.end - range.start, body.boxed())))
     }
 
-    pub(crate) async fn delete(&self, location: &Path) -> Result<(), StoreError> {
-        let delete = async {
-            match self.objects.delete(location).await {
-                Err(error) if is_absent(&error) => Ok(()),
-                deleted => deleted,
-            }
-        };
-        self.request(0, delete).await
+    async fn delete(&self, key: &ObjectKey) -> Result<(), StoreError> {
+        self.remove(&location(key)?).await
     }
 
     /// Puts a small object, and removes it.
-    pub(crate) async fn check(&self, limit: Duration) -> Result<(), StoreError> {
+    async fn check(&self) -> Result<(), StoreError> {
         let object = Path::from(PROBE);
         let check = async {
             self.request(0, self.objects.put(&object, PROBE.into())).await?;
-            self.delete(&object).await
+            self.remove(&object).await
         };
-        within(limit, self.hint, check).await
+        within(CHECK_TIMEOUT, self.hint, check).await
     }
+}
 
-    /// Puts a small object, reads and removes it. Returns its bytes, and when it was put by the
-    /// clock of the store.
-    pub(crate) async fn probe(&self) -> Result<(Vec<u8>, SystemTime), StoreError> {
+#[async_trait]
+impl DocumentStore for Bucket {
+    async fn probe(&self) -> Result<SystemTime, StoreError> {
         // Not the object of a check: a running service would remove it. Rules for versions of that
         // one select this one too, by their prefix.
         let object = Path::from(format!("{PROBE}-{}", std::process::id()));
@@ -191,11 +202,12 @@ impl Bucket {
         let read = async {
             let found = self.objects.get(&object).await?;
             let put_at = found.meta.last_modified;
-            Ok((found.bytes().await?.into(), put_at.into()))
+            Ok((found.bytes().await?, put_at.into()))
         };
         let read = self.request(0, read).await;
-        self.delete(&object).await?;
-        read
+        self.remove(&object).await?;
+        let (bytes, put_at) = read?;
+        compare(&bytes).map(|()| put_at)
     }
 }
 

@@ -49,8 +49,5 @@ mod store;
 mod stream;
 
 pub use failure::is_refusal;
-pub use open::OpenError;
-pub use store::ObjectBlobStore;
-
-/// The key of the object that a check puts and deletes.
-const PROBE: &str = "readiness-probe";
+pub use open::{OpenError, folder, in_folder, open};
+pub use store::DocumentStore;

@@ -2,18 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, sync::Arc};
 
-use adapter_object_store::{ObjectBlobStore, OpenError};
+use adapter_object_store::{DocumentStore, OpenError};
 use contract_tests::{blob_store::spooled, fakes::CountingEntropy};
 use domain::{
     document::ObjectKey,
-    ports::{BlobStore as _, StoreError},
+    ports::StoreError,
 };
 use tempfile::TempDir;
 
-fn open(path: &Path) -> Result<ObjectBlobStore, OpenError> {
-    ObjectBlobStore::open(&format!("file://{}", path.display()), [])
+fn open(path: &Path) -> Result<Arc<dyn DocumentStore>, OpenError> {
+    adapter_object_store::open(&format!("file://{}", path.display()), [])
 }
 
 fn mode(path: &Path) -> u32 {

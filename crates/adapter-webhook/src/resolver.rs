@@ -68,8 +68,9 @@ impl Lookups {
 }
 
 tokio::task_local! {
-    /// The client whose webhook a task sends. `reqwest` passes only the name to a resolver.
-    pub(crate) static CLIENT: ClientId;
+    /// The client whose webhook a task sends, and the scheme of its URL. `reqwest` passes only the
+    /// name to a resolver.
+    pub(crate) static ATTEMPT: (ClientId, Scheme);
 }
 
 /// The name has no address now.
@@ -81,19 +82,20 @@ pub(crate) struct NoAddress;
 pub(crate) struct Resolver {
     pub lookups: Arc<Lookups>,
     /// What admits addresses. `None` admits all.
-    pub admits: Option<(Arc<Guard>, Scheme)>,
+    pub admits: Option<Arc<Guard>>,
 }
 
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let (lookups, admits, client) =
-            (Arc::clone(&self.lookups), self.admits.clone(), CLIENT.try_get());
+        let (lookups, admits) = (Arc::clone(&self.lookups), self.admits.clone());
+        let attempt = ATTEMPT.try_get();
         Box::pin(async move {
-            let addresses = lookups.lookup(client?, name.as_str()).await.unwrap_or_default();
+            let (client, scheme) = attempt?;
+            let addresses = lookups.lookup(client, name.as_str()).await.unwrap_or_default();
             if addresses.is_empty() {
                 return Err(NoAddress.into());
             }
-            if let Some((guard, scheme)) = admits {
+            if let Some(guard) = admits {
                 guard.admit(scheme, &addresses)?;
             }
             // `reqwest` replaces the port by that of the URL.

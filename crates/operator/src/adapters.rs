@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use adapter_clamd::Clamd;
 use adapter_mail::{MailDrop, Sender};
-use adapter_object_store::ObjectBlobStore;
+use adapter_object_store::DocumentStore;
 use adapter_postgres::PostgresStore;
 use adapter_sqlite::SqliteStore;
 use anyhow::{Context as _, Result};
@@ -206,10 +206,10 @@ pub(crate) async fn open_postgres(
 }
 
 /// Returns the document store of the settings. Makes a missing folder, and does not connect.
-pub(crate) fn document_store(settings: &Settings) -> Result<ObjectBlobStore> {
+pub(crate) fn document_store(settings: &Settings) -> Result<Arc<dyn DocumentStore>> {
     let opened = match &settings.documents_url {
-        Some(url) => ObjectBlobStore::open(url, settings.environment.clone()),
-        None => ObjectBlobStore::in_folder(&settings.in_data_dir("documents")),
+        Some(url) => adapter_object_store::open(url, settings.environment.clone()),
+        None => adapter_object_store::in_folder(&settings.in_data_dir("documents")),
     };
     checked(opened, DOCUMENTS)
 }
@@ -231,7 +231,7 @@ pub async fn open_blobs(settings: &Settings) -> Result<Arc<dyn BlobStore>> {
             "the document store is unavailable; orders with documents get 503 until it answers"
         );
     }
-    Ok(Arc::new(blobs))
+    Ok(blobs)
 }
 
 /// Returns the malware scanner of the settings, if they name one. Does not connect.

@@ -11,8 +11,6 @@ use std::{
     path::PathBuf,
 };
 
-use adapter_mail::RemoveOldMails;
-use adapter_object_store::ObjectBlobStore;
 use adapter_webhook::Networks;
 use anyhow::Context as _;
 use clap::{ArgAction, Args, ValueEnum, builder::RangedI64ValueParser, value_parser};
@@ -183,7 +181,7 @@ pub struct Settings {
     pub spool_mb: u64,
 
     /// Days after which mails in a mail drop are removed; 0 to keep them
-    #[arg(long, value_name = "DAYS", default_value_t = RemoveOldMails::DAYS)]
+    #[arg(long, value_name = "DAYS", default_value_t = 30)]
     pub mail_drop_days: u32,
 
     /// Greatest number of mails to a recipient in an hour; further ones fail for good; 0 for no limit
@@ -303,7 +301,7 @@ impl Settings {
     /// Returns the folder of documents, unless they are in a bucket.
     pub fn documents(&self) -> Option<PathBuf> {
         let default = || Some(self.in_data_dir("documents"));
-        self.documents_url.as_deref().map_or_else(default, ObjectBlobStore::folder)
+        self.documents_url.as_deref().map_or_else(default, adapter_object_store::folder)
     }
 
     /// Returns the database.

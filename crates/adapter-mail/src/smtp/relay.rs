@@ -318,17 +318,21 @@ async fn connect_tcp(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
 fn tls_parameters(url: &RelayUrl) -> Result<TlsParameters, OpenError> {
     let builder = TlsParameters::builder(url.host.clone());
     let Some(path) = &url.root else {
-        return builder.build_rustls().map_err(|error| OpenError::Tls(error.to_string().into()));
+        return builder.build_rustls().map_err(|error| {
+            OpenError::new("TLS cannot be configured".to_owned(), error.to_string())
+        });
     };
-    let unusable = |source: Cause| OpenError::RootCertificate { path: path.clone(), source };
+    let unusable = |cause: Cause| {
+        OpenError::new(format!("the root certificate {} cannot be used", path.display()), cause)
+    };
     let pem = std::fs::read_to_string(path).map_err(|error| unusable(error.into()))?;
     // Lettre accepts a file without any certificate.
     if !pem.contains("-----BEGIN CERTIFICATE-----") {
         return Err(unusable("it contains no certificate in PEM format".into()));
     }
-    let certificate = Certificate::from_pem(pem.as_bytes())
-        .map_err(|error| unusable(error.to_string().into()))?;
-    let builder =
-        builder.certificate_store(CertificateStore::None).add_root_certificate(certificate);
-    builder.build_rustls().map_err(|error| unusable(error.to_string().into()))
+    let trusted = Certificate::from_pem(pem.as_bytes()).and_then(|certificate| {
+        let builder = builder.certificate_store(CertificateStore::None);
+        builder.add_root_certificate(certificate).build_rustls()
+    });
+    trusted.map_err(|error| unusable(error.to_string().into()))
 }
