@@ -1,9 +1,9 @@
-use std::{borrow::Cow, path::PathBuf, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
 use domain::ports::{Cause, Notifier};
 use url::Url;
 
-use crate::{MailDrop, Sender, smtp::Smtp};
+use crate::{Sender, smtp::Smtp};
 
 /// The reason why mails cannot be sent to a URL, or what must be written instead. The text never
 /// repeats the URL, which may contain credentials.
@@ -25,30 +25,18 @@ impl OpenError {
     }
 }
 
-/// Opens the destination of mails that a URL names; the crate's documentation lists the schemes.
-/// Creates a missing folder. Does not connect to a relay.
+/// Opens the relay that a URL names; the crate's documentation lists the schemes. Does not connect.
 pub fn open(url: &str, sender: Sender) -> Result<Arc<dyn Notifier>, OpenError> {
     let url = Url::parse(url).map_err(|_| {
         OpenError::url("is not a URL; write file:///absolute/path, smtp://host or smtps://host")
     })?;
     match url.scheme() {
-        "file" => {
-            let path = url.to_file_path().ok();
-            let path = path.filter(|_| url.query().is_none() && url.fragment().is_none());
-            let not_a_path = OpenError::url("must be of the form file:///absolute/path");
-            Ok(Arc::new(MailDrop::in_folder(&path.ok_or(not_a_path)?, sender)?))
-        }
+        "file" => Err(OpenError::url("must be of the form file:///absolute/path")),
         "smtp" | "smtps" => Ok(Arc::new(Smtp::open(&url, sender)?)),
         _ => Err(OpenError::url(
             "has an unknown scheme; write file:///absolute/path, smtp://host or smtps://host",
         )),
     }
-}
-
-/// Returns the folder of a URL that names a mail drop.
-pub fn folder(url: &str) -> Option<PathBuf> {
-    let url = Url::parse(url).ok().filter(|url| url.scheme() == "file")?;
-    url.to_file_path().ok()
 }
 
 #[cfg(test)]

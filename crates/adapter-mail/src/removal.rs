@@ -159,7 +159,7 @@ mod tests {
     #[tokio::test]
     async fn only_mails_of_erased_orders_are_removed() {
         let folder = TempDir::new().unwrap();
-        let drop = MailDrop::in_folder(folder.path(), "o@localhost".parse().unwrap()).unwrap();
+        let drop = MailDrop::in_folder(folder.path(), "o@localhost".parse().unwrap());
         deliver(&drop, 1, "F-1", 0).await;
         // A file number in other letters encodes the whole subject.
         deliver(&drop, 12, "Ärger 1 über Ö", 1).await;

@@ -49,7 +49,7 @@ async fn event(details: &Value) -> Value {
         request["signingDetailsFormData"][name] = value.clone();
     }
     let folder = TempDir::new().unwrap();
-    let drop = MailDrop::in_folder(folder.path(), "orders@example.com".parse().unwrap()).unwrap();
+    let drop = MailDrop::in_folder(folder.path(), "orders@example.com".parse().unwrap());
     let mail = notification_of(request, "escrow@example.com", &CountingEntropy::default());
     drop.notify(&mail).await.unwrap();
     let output = Command::new(python()).args(["-c", READ]).arg(folder.path()).output().unwrap();

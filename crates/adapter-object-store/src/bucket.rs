@@ -21,11 +21,12 @@ use tokio::{
     sync::{Semaphore, SemaphorePermit},
     time::timeout,
 };
+use tracing::Instrument as _;
 
 use crate::{
     failure::{Failure, is_absent, is_beyond_end, store_error, within},
     spool::{SpoolReader, blocking},
-    store::{CHECK_TIMEOUT, DocumentStore, PROBE, compare, location},
+    store::{CHECK_TIMEOUT, DocumentStore, PROBE, compare, location, step},
     stream::{check_size, exactly},
 };
 
@@ -89,6 +90,26 @@ impl Bucket {
         permit.map_err(|closed| StoreError::Internal(closed.into()))
     }
 
+    /// Puts a file, in parts if it is large.
+    async fn put_file(&self, location: &Path, file: &SpooledFile) -> Result<(), StoreError> {
+        let mebibytes = u32::try_from(file.size.div_ceil(MIB as u64)).unwrap_or(PART_MIB);
+        let _permit = self.permit(mebibytes.clamp(1, PART_MIB)).await?;
+        let spooled = file.clone();
+        let (reader, first) = read(blocking(move || SpoolReader::open(&spooled)).await?).await?;
+        if reader.left == 0 {
+            self.request(first.len(), self.objects.put(location, first.into())).await?;
+        } else {
+            self.put_in_parts(location, file.size, reader, first).await?;
+        }
+        // A proxy may report success for a put that never reached the store.
+        let (sent, stored) = (file.size, self.request(0, self.objects.head(location)).await?.size);
+        if stored == sent {
+            return Ok(());
+        }
+        let cause = format!("{sent} bytes were sent, but the store has {stored}");
+        Err(StoreError::Unavailable(cause.into()))
+    }
+
     /// Puts a file in parts, one at a time. The object appears when the upload is completed, which
     /// needs all parts.
     async fn put_in_parts(
@@ -132,25 +153,8 @@ impl Bucket {
 
 #[async_trait]
 impl BlobStore for Bucket {
-    /// Puts a file, in parts if it is large.
     async fn put(&self, key: &ObjectKey, file: &SpooledFile) -> Result<(), StoreError> {
-        let location = &location(key)?;
-        let mebibytes = u32::try_from(file.size.div_ceil(MIB as u64)).unwrap_or(PART_MIB);
-        let _permit = self.permit(mebibytes.clamp(1, PART_MIB)).await?;
-        let spooled = file.clone();
-        let (reader, first) = read(blocking(move || SpoolReader::open(&spooled)).await?).await?;
-        if reader.left == 0 {
-            self.request(first.len(), self.objects.put(location, first.into())).await?;
-        } else {
-            self.put_in_parts(location, file.size, reader, first).await?;
-        }
-        // A proxy may report success for a put that never reached the store.
-        let (sent, stored) = (file.size, self.request(0, self.objects.head(location)).await?.size);
-        if stored == sent {
-            return Ok(());
-        }
-        let cause = format!("{sent} bytes were sent, but the store has {stored}");
-        Err(StoreError::Unavailable(cause.into()))
+        self.put_file(&location(key)?, file).instrument(step(file)).await
     }
 
     /// Opens an object. If its body breaks off, `object_store` requests the rest.

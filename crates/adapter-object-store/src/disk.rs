@@ -2,10 +2,10 @@
 
 use std::{
     collections::HashSet,
-    fs::{self, DirBuilder, File},
+    fs::{self, File},
     io::{self, Seek as _, SeekFrom, Write as _},
     ops::Range,
-    os::unix::fs::{DirBuilderExt as _, FileExt as _},
+    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::SystemTime,
@@ -19,11 +19,12 @@ use domain::{
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use tokio::io::AsyncReadExt as _;
 use tokio_util::io::ReaderStream;
+use tracing::Instrument as _;
 
 use crate::{
     failure::within,
     spool::{SpoolReader, blocking, unavailable},
-    store::{CHECK_TIMEOUT, DocumentStore, PROBE, compare, location},
+    store::{CHECK_TIMEOUT, DocumentStore, PROBE, compare, location, step},
     stream::{BLOCK, check_size, exactly},
 };
 
@@ -36,15 +37,8 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// Opens a folder. Creates a missing one durably, accessible to its owner only.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let path = std::path::absolute(path)?;
-        let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
-        DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
-        for parent in missing.into_iter().filter_map(Path::parent) {
-            sync(parent)?;
-        }
-        Ok(Self { root: fs::canonicalize(path)?, durable: Arc::default() })
+    pub(crate) fn new(folder: &Path) -> Self {
+        Self { root: folder.to_owned(), durable: Arc::default() }
     }
 
     /// Runs work on a thread for blocking work.
@@ -102,11 +96,7 @@ impl Disk {
     }
 
     /// Opens an object that has all bytes of a range, at its first byte; `None` if there is none.
-    fn open_object(
-        &self,
-        object: &Path,
-        range: &Range<u64>,
-    ) -> Result<Option<File>, StoreError> {
+    fn open_object(&self, object: &Path, range: &Range<u64>) -> Result<Option<File>, StoreError> {
         let opened = File::open(object);
         let (size, mut file) = match opened.and_then(|file| Ok((file.metadata()?.len(), file))) {
             // Without the folder, nothing is known of its objects.
@@ -143,8 +133,8 @@ impl Disk {
 #[async_trait]
 impl BlobStore for Disk {
     async fn put(&self, key: &ObjectKey, file: &SpooledFile) -> Result<(), StoreError> {
-        let (object, file) = (self.path(key)?, file.clone());
-        self.run(move |disk| disk.link(&object, &file)).await
+        let (object, step, file) = (self.path(key)?, step(file), file.clone());
+        self.run(move |disk| disk.link(&object, &file)).instrument(step).await
     }
 
     async fn get(
@@ -174,8 +164,7 @@ impl BlobStore for Disk {
 #[async_trait]
 impl DocumentStore for Disk {
     async fn probe(&self) -> Result<SystemTime, StoreError> {
-        let (bytes, put_at) =
-            self.run(|disk| disk.write_and_read().map_err(unavailable)).await?;
+        let (bytes, put_at) = self.run(|disk| disk.write_and_read().map_err(unavailable)).await?;
         compare(&bytes).map(|()| put_at)
     }
 }

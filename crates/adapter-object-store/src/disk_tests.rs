@@ -23,7 +23,7 @@ impl Folders {
     fn new() -> Self {
         let folder = TempDir::new().unwrap();
         Self {
-            store: Disk::open(folder.path()).unwrap(),
+            store: Disk::new(folder.path()),
             folder,
             spool: TempDir::new().unwrap(),
             entropy: CountingEntropy::default(),

@@ -1,49 +1,28 @@
-use std::{
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::Path, sync::Arc};
 
 use rustls::crypto::ring;
 use url::Url;
 
 use crate::{DocumentStore, bucket::Bucket, disk::Disk, remote};
 
-/// The settings name no usable store. The text never repeats the URL or a variable, which may
-/// contain credentials.
+/// The URL or a variable is wrong. The text says what must be written. It never repeats the URL or a
+/// variable, which may contain credentials.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The URL or a variable is wrong. The text says what must be written.
-    #[error("{0}")]
-    Settings(String),
-    /// The folder cannot be created or used.
-    #[error("the folder {} cannot be used", path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-}
+#[error("{0}")]
+pub struct OpenError(pub(crate) String);
 
 pub(crate) fn wrong(text: &str) -> OpenError {
-    OpenError::Settings(text.to_owned())
+    OpenError(text.to_owned())
 }
 
-/// Opens the store that a URL names, with credentials and other settings from environment variables.
-/// Creates a missing folder. Does not connect to a remote store.
+/// Opens the remote store that a URL names, with credentials and other settings from environment
+/// variables. Does not connect.
 pub fn open(
     url: &str,
     variables: impl IntoIterator<Item = (String, String)>,
 ) -> Result<Arc<dyn DocumentStore>, OpenError> {
     let url = Url::parse(url)
         .map_err(|_| wrong("is not a URL; write file:///absolute/path for a folder"))?;
-    if url.scheme() == "file" {
-        let path = url.to_file_path().ok();
-        let path = path.filter(|_| url.query().is_none() && url.fragment().is_none());
-        let not_a_path = || wrong("must be of the form file:///absolute/path");
-        return in_folder(&path.ok_or_else(not_a_path)?);
-    }
     // TLS uses the provider of the process. An error means that one is installed already; it is the
     // same one, because no other is linked.
     let _ = ring::default_provider().install_default();
@@ -51,17 +30,9 @@ pub fn open(
     Ok(Arc::new(Bucket::new(objects, hint)))
 }
 
-/// Opens a folder on local disk and creates it if it is missing.
-pub fn in_folder(path: &Path) -> Result<Arc<dyn DocumentStore>, OpenError> {
-    let opened = Disk::open(path);
-    let disk = opened.map_err(|source| OpenError::Folder { path: path.to_owned(), source })?;
-    Ok(Arc::new(disk))
-}
-
-/// Returns the folder that a URL names; `None` if it names a remote store or no store.
-pub fn folder(url: &str) -> Option<PathBuf> {
-    let url = Url::parse(url).ok().filter(|url| url.scheme() == "file")?;
-    url.to_file_path().ok()
+/// Returns the store in a folder on local disk.
+pub fn in_folder(path: &Path) -> Arc<dyn DocumentStore> {
+    Arc::new(Disk::new(path))
 }
 
 #[cfg(test)]

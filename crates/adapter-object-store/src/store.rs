@@ -2,10 +2,12 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use domain::{
-    document::ObjectKey,
+    document::{ObjectKey, SpooledFile},
     ports::{BlobStore, StoreError},
+    trace_context::STEPS,
 };
 use object_store::path::Path;
+use tracing::Span;
 
 /// Time limit for a check. The readiness endpoint allows two seconds.
 pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_millis(1_500);
@@ -22,6 +24,12 @@ pub trait DocumentStore: BlobStore {
     /// # Errors
     /// The store rejects one of the requests, does not answer in time, or returns other bytes.
     async fn probe(&self) -> Result<SystemTime, StoreError>;
+}
+
+/// Returns the span of a put, for the trace of its request.
+pub(crate) fn step(file: &SpooledFile) -> Span {
+    // An unsigned number would become a text.
+    tracing::info_span!(target: STEPS, "store document", size = file.size.cast_signed())
 }
 
 /// Checks the bytes of a probe.

@@ -19,7 +19,7 @@ struct Folder {
 impl Folder {
     fn below(parent: &Path) -> Self {
         let folder = TempDir::new_in(parent).unwrap();
-        Self { store: adapter_object_store::in_folder(folder.path()).unwrap(), folder }
+        Self { store: adapter_object_store::in_folder(folder.path()), folder }
     }
 }
 

@@ -25,7 +25,7 @@ use operator::{
 use prometheus::Registry;
 use telemetry::{
     ObservedScanner, gauges, logging,
-    traced_ports::{TracedBlobs, TracedNotifier, TracedOrders, TracedWebhooks},
+    traced_ports::{TracedNotifier, TracedOrders, TracedWebhooks},
 };
 use tokio::runtime::Handle;
 
@@ -52,7 +52,7 @@ impl Parts {
         registry: &Registry,
     ) -> Result<Self> {
         create_data_dir(settings)?;
-        let mut blobs = open_blobs(settings).await?;
+        let blobs = open_blobs(settings).await?;
         let scan = open_scan(settings, registry).await?;
         let (mut notifier, mail_is_available) = open_notifier(settings).await?;
         let mut webhooks = storage.manage_webhooks(settings, machine)?;
@@ -66,7 +66,6 @@ impl Parts {
         if let Some(traces) = &machine.traces {
             traces.register(registry)?;
             storage.orders = Arc::new(TracedOrders(storage.orders));
-            blobs = Arc::new(TracedBlobs(blobs));
             notifier = Arc::new(TracedNotifier(notifier));
             webhooks.sender = Arc::new(TracedWebhooks(webhooks.sender));
         }

@@ -207,11 +207,12 @@ pub(crate) async fn open_postgres(
 
 /// Returns the document store of the settings. Makes a missing folder, and does not connect.
 pub(crate) fn document_store(settings: &Settings) -> Result<Arc<dyn DocumentStore>> {
-    let opened = match &settings.documents_url {
-        Some(url) => adapter_object_store::open(url, settings.environment.clone()),
-        None => adapter_object_store::in_folder(&settings.in_data_dir("documents")),
-    };
-    checked(opened, DOCUMENTS)
+    if let Some(folder) = settings.documents() {
+        checked(create_folder(&folder), DOCUMENTS)?;
+        return Ok(adapter_object_store::in_folder(&folder));
+    }
+    let url = settings.documents_url.as_deref().unwrap_or_default();
+    checked(adapter_object_store::open(url, settings.environment.clone()), DOCUMENTS)
 }
 
 /// Opens the document store of the settings. One that does not answer is a warning: orders without
@@ -263,12 +264,11 @@ pub(crate) fn sender(settings: &Settings) -> Result<Sender> {
 /// Returns the mail relay or folder of the settings. Makes a missing folder, and does not connect.
 pub(crate) fn notifier(settings: &Settings) -> Result<Arc<dyn Notifier>> {
     let sender = sender(settings)?;
-    let opened = match &settings.mail_url {
-        Some(url) => adapter_mail::open(url, sender),
-        None => MailDrop::in_folder(&settings.in_data_dir("mail"), sender)
-            .map(|drop| Arc::new(drop) as _),
-    };
-    checked(opened, MAIL)
+    if let Some(folder) = settings.mail_drop() {
+        checked(create_folder(&folder), MAIL)?;
+        return Ok(Arc::new(MailDrop::in_folder(&folder, sender)));
+    }
+    checked(adapter_mail::open(settings.mail_url.as_deref().unwrap_or_default(), sender), MAIL)
 }
 
 /// Opens the mail relay or folder of the settings, and returns whether it accepts mails. One that

@@ -25,6 +25,7 @@ use domain::{
 use ipnet::IpNet;
 use time::Duration;
 use tracing::level_filters::LevelFilter;
+use url::Url;
 
 pub use self::values::{Database, UnknownDatabase};
 use self::{
@@ -294,14 +295,22 @@ impl Settings {
 
     /// Returns the mail drop, unless mails go to a relay.
     pub fn mail_drop(&self) -> Option<PathBuf> {
-        let default = || Some(self.in_data_dir("mail"));
-        self.mail_url.as_deref().map_or_else(default, adapter_mail::folder)
+        self.folder(self.mail_url.as_deref(), "mail")
     }
 
     /// Returns the folder of documents, unless they are in a bucket.
     pub fn documents(&self) -> Option<PathBuf> {
-        let default = || Some(self.in_data_dir("documents"));
-        self.documents_url.as_deref().map_or_else(default, adapter_object_store::folder)
+        self.folder(self.documents_url.as_deref(), "documents")
+    }
+
+    /// Returns the folder that a URL names; without a URL the one with this name in the data
+    /// directory.
+    fn folder(&self, url: Option<&str>, name: &str) -> Option<PathBuf> {
+        let Some(url) = url else { return Some(self.in_data_dir(name)) };
+        let url = Url::parse(url).ok().filter(|url| {
+            url.scheme() == "file" && url.query().is_none() && url.fragment().is_none()
+        });
+        url?.to_file_path().ok()
     }
 
     /// Returns the database.

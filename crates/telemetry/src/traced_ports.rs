@@ -1,23 +1,20 @@
 //! Ports whose calls are steps of a trace. They stand before the adapters only if traces are
 //! exported.
 
-use std::{ops::Range, sync::Arc};
+use std::sync::Arc;
 
-use adapter_http::STEPS;
 use async_trait::async_trait;
 use domain::{
     api_key::ClientId,
     delivery::Notification,
-    document::{ObjectKey, SpooledFile},
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::OrderId,
     ports::{
-        BlobStore, BlobStream, NewDocuments, NewOrder, Notifier, NotifyError, OrderRepo,
-        StoreError, UrlRefused, WebhookAnswer, WebhookError, WebhookRequest, WebhookSender,
-        WriteError,
+        NewDocuments, NewOrder, Notifier, NotifyError, OrderRepo, StoreError, UrlRefused,
+        WebhookAnswer, WebhookError, WebhookRequest, WebhookSender, WriteError,
     },
-    trace_context::TraceContext,
+    trace_context::{STEPS, TraceContext},
     webhook::EndpointNotice,
 };
 use tracing::{Instrument as _, Span, field::Empty};
@@ -52,35 +49,6 @@ impl OrderRepo for TracedOrders {
     async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, WriteError> {
         let span = tracing::info_span!(target: STEPS, "commit");
         self.0.add_documents(new).instrument(span).await
-    }
-
-    async fn check(&self) -> Result<(), StoreError> {
-        self.0.check().await
-    }
-}
-
-/// Stores each document in a step.
-pub struct TracedBlobs(pub Arc<dyn BlobStore>);
-
-#[async_trait]
-impl BlobStore for TracedBlobs {
-    async fn put(&self, key: &ObjectKey, file: &SpooledFile) -> Result<(), StoreError> {
-        // An unsigned number would become a text.
-        let size = file.size.cast_signed();
-        let span = tracing::info_span!(target: STEPS, "store document", size);
-        self.0.put(key, file).instrument(span).await
-    }
-
-    async fn get(
-        &self,
-        key: &ObjectKey,
-        range: Range<u64>,
-    ) -> Result<Option<BlobStream>, StoreError> {
-        self.0.get(key, range).await
-    }
-
-    async fn delete(&self, key: &ObjectKey) -> Result<(), StoreError> {
-        self.0.delete(key).await
     }
 
     async fn check(&self) -> Result<(), StoreError> {
@@ -146,17 +114,12 @@ impl WebhookSender for TracedWebhooks {
         let request = WebhookRequest { trace: trace_context::of_span(&span), ..request.clone() };
         let answer = self.0.send(&request).instrument(span.clone()).await;
         match &answer {
-            Ok(WebhookAnswer { status, .. }) => {
-                // An unsigned number would become a text.
-                span.record("http.response.status_code", i64::from(*status));
-                if !(200..300).contains(status) {
-                    fail(&span);
-                }
-            }
-            Err(error) => {
-                span.record("error.type", error.to_string());
-                fail(&span);
-            }
+            // An unsigned number would become a text.
+            Ok(answer) => span.record("http.response.status_code", i64::from(answer.status)),
+            Err(error) => span.record("error.type", error.to_string()),
+        };
+        if !answer.as_ref().is_ok_and(|answer| (200..300).contains(&answer.status)) {
+            fail(&span);
         }
         answer
     }

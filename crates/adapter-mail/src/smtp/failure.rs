@@ -1,6 +1,6 @@
 //! Failures of the dialogue with a relay.
 
-use std::error::Error as _;
+use std::{error::Error as _, iter};
 
 use domain::ports::Cause;
 use lettre::{Address, transport::smtp::Error};
@@ -83,6 +83,14 @@ impl Failure {
         }
     }
 
+    /// Returns what converts an error of a step that does not concern a recipient.
+    pub(super) fn at(
+        step: Step,
+        otherwise: impl FnOnce(Cause) -> Self,
+    ) -> impl FnOnce(Error) -> Self {
+        move |error| Self::new(&error, step, None, otherwise)
+    }
+
     /// Classifies a failure after the relay has accepted the sender. Everything up to there is the
     /// same for all mails.
     pub(super) fn fault(&self) -> Fault {
@@ -120,11 +128,8 @@ fn names(word: &str, part: &str) -> bool {
 
 /// Returns the last error of the chain; each error above it repeats its text.
 fn root_cause(error: &Error) -> Cause {
-    let mut deepest: &dyn std::error::Error = error;
-    while let Some(deeper) = deepest.source() {
-        deepest = deeper;
-    }
-    deepest.to_string().into()
+    let chain = iter::successors(error.source(), |cause| cause.source());
+    chain.last().map_or_else(|| error.to_string(), ToString::to_string).into()
 }
 
 /// Returns the enhanced status code (RFC 3463) at the start of a reply. Some relays repeat the

@@ -64,18 +64,13 @@ pub(super) struct Relay {
 }
 
 /// A connection that the relay has accepted.
-struct Connection {
+pub(super) struct Connection {
     smtp: AsyncSmtpConnection,
     _open: Arc<()>,
 }
 
-/// A connection on which the relay has accepted the sender of a mail.
-pub(super) struct Transaction<'a> {
-    relay: &'a Relay,
-    connection: Connection,
-    /// The semaphore is never closed.
-    _permit: Result<OwnedSemaphorePermit, AcquireError>,
-}
+/// A permit for a connection. The semaphore is never closed.
+type Permit = Result<OwnedSemaphorePermit, AcquireError>;
 
 impl Relay {
     pub(super) fn new(url: RelayUrl, sender: Address) -> Result<Self, OpenError> {
@@ -102,14 +97,12 @@ impl Relay {
         })
     }
 
-    /// Starts a mail transaction on an idle or a new connection.
-    pub(super) async fn begin(&self) -> Result<Transaction<'_>, Failure> {
+    /// Returns an idle or a new connection on which the relay has accepted the sender of a mail.
+    pub(super) async fn begin(&self) -> Result<(Connection, Permit), Failure> {
         loop {
             let permit = Arc::clone(&self.permits).acquire_owned().await;
             match self.begin_on_any_connection().await {
-                Ok(connection) => {
-                    return Ok(Transaction { relay: self, connection, _permit: permit });
-                }
+                Ok(connection) => return Ok((connection, permit)),
                 // The relay works, but takes no further connection: waits for one of the others.
                 Err(failure) if failure.may_be_connection_limit() && self.has_connections() => {
                     tokio::spawn(async move {
@@ -133,17 +126,18 @@ impl Relay {
         self.begin_on_new_connection().await
     }
 
-    /// Checks that a new connection gets as far as an accepted sender.
-    pub(super) async fn check(&self) -> Result<(), Failure> {
+    /// Waits for a permit, and checks the relay.
+    pub(super) async fn check_with_permit(&self) -> Result<(), Failure> {
         let _permit = self.permits.acquire().await;
-        self.check_new_connection().await
+        self.check().await
     }
 
     fn has_connections(&self) -> bool {
         Arc::strong_count(&self.open) > 1
     }
 
-    async fn check_new_connection(&self) -> Result<(), Failure> {
+    /// Checks that a new connection gets as far as an accepted sender.
+    pub(super) async fn check(&self) -> Result<(), Failure> {
         match self.begin_on_new_connection().await {
             Ok(connection) => {
                 quit(connection);
@@ -176,18 +170,14 @@ impl Relay {
                 self.tls.clone(),
                 None,
             );
-            return connected
-                .await
-                .map_err(|error| Failure::new(&error, Step::Connection, None, no_connection));
+            return connected.await.map_err(Failure::at(Step::Connection, no_connection));
         }
         let tcp = connect_tcp(&addresses).await.map_err(|error| no_connection(error.into()))?;
         let connected = AsyncSmtpConnection::connect_with_transport(
             Box::new(Unencrypted::new(tcp)),
             &self.hello,
         );
-        connected
-            .await
-            .map_err(|error| Failure::new(&error, Step::Connection, None, Failure::Broken))
+        connected.await.map_err(Failure::at(Step::Connection, Failure::Broken))
     }
 
     /// Finds the addresses of the relay on a thread of its own: without a name server the system
@@ -209,7 +199,7 @@ impl Relay {
         match &self.tls {
             Some(parameters) if connection.can_starttls() => {
                 let encrypted = connection.starttls(parameters.clone(), &self.hello).await;
-                encrypted.map_err(|error| Failure::new(&error, Step::StartTls, None, Failure::Tls))
+                encrypted.map_err(Failure::at(Step::StartTls, Failure::Tls))
             }
             _ if self.url.encryption == Encryption::Required => Err(Failure::NoTls),
             _ => Ok(()),
@@ -225,9 +215,7 @@ impl Relay {
             return Err(Failure::NoAuth);
         }
         let logged_in = connection.auth(DEFAULT_MECHANISMS, credentials).await;
-        logged_in
-            .map(drop)
-            .map_err(|error| Failure::new(&error, Step::Credentials, None, Failure::Broken))
+        logged_in.map(drop).map_err(Failure::at(Step::Credentials, Failure::Broken))
     }
 
     async fn mail_from(&self, connection: &mut Connection) -> Result<(), Failure> {
@@ -243,43 +231,34 @@ impl Relay {
         idle.pop().map(|(connection, _)| connection)
     }
 
+    /// Returns a connection to the pool.
+    pub(super) fn keep(&self, connection: Connection) {
+        self.idle().push((connection, Instant::now()));
+    }
+
     fn idle(&self) -> MutexGuard<'_, Vec<(Connection, Instant)>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Transaction<'_> {
+impl Connection {
     /// Sends the mail, whose lines all end in CRLF.
     pub(super) async fn send(&mut self, recipient: &Address, mail: &str) -> Result<(), Failure> {
-        let reply = self.connection.smtp.command(Rcpt::new(recipient.clone(), Vec::new())).await;
+        let reply = self.smtp.command(Rcpt::new(recipient.clone(), Vec::new())).await;
         expect(Severity::PositiveCompletion, reply, Step::Recipient, Some(recipient))?;
-        let reply = self.connection.smtp.command(Data).await;
+        let reply = self.smtp.command(Data).await;
         expect(Severity::PositiveIntermediate, reply, Step::Mail, Some(recipient))?;
         // Sends the message and its terminator in one write (RFC 5321 section 4.5.2). Lettre uses
         // two, which Nagle's algorithm delays by 40 ms.
         let content = mail.replace("\r\n.", "\r\n..") + ".\r\n";
-        let reply = self.connection.smtp.command(content).await;
+        let reply = self.smtp.command(content).await;
         expect(Severity::PositiveCompletion, reply, Step::Content, None)
     }
 
-    /// Returns the connection to the pool after the relay has accepted the mail.
-    pub(super) fn finish(self) {
-        self.relay.idle().push((self.connection, Instant::now()));
-    }
-
-    /// Resets the connection after the relay has rejected the mail, and returns it to the pool.
-    pub(super) async fn reset(mut self) -> Result<(), Failure> {
-        let reply = self.connection.smtp.command(Rset).await;
-        expect(Severity::PositiveCompletion, reply, Step::Sender, None)?;
-        self.relay.idle().push((self.connection, Instant::now()));
-        Ok(())
-    }
-
-    /// Drops the connection, and checks on a new one whether the relay works.
-    pub(super) async fn check_relay(self) -> Result<(), Failure> {
-        let Self { relay, connection, _permit } = self;
-        drop(connection);
-        relay.check_new_connection().await
+    /// Resets the connection after the relay has rejected the mail.
+    pub(super) async fn reset(&mut self) -> Result<(), Failure> {
+        let reply = self.smtp.command(Rset).await;
+        expect(Severity::PositiveCompletion, reply, Step::Sender, None)
     }
 }
 

@@ -29,9 +29,11 @@ async fn first_request(url: &str, variables: &[(&str, &str)]) -> (String, String
     let proxy = format!("http://{}", server.address());
     let proxies =
         ["AWS_PROXY_URL", "GOOGLE_PROXY_URL", "AZURE_PROXY_URL"].map(|name| (name, &*proxy));
-    let store =
-        adapter_object_store::open(url, owned(variables.iter().copied().chain(SECRETS).chain(proxies)))
-            .unwrap();
+    let store = adapter_object_store::open(
+        url,
+        owned(variables.iter().copied().chain(SECRETS).chain(proxies)),
+    )
+    .unwrap();
     store.check().await.unwrap_err();
     let requests = log.lock().unwrap();
     requests[0].clone()

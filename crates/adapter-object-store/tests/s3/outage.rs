@@ -5,10 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use domain::{
-    document::ObjectKey,
-    ports::StoreError,
-};
+use domain::{document::ObjectKey, ports::StoreError};
 use futures_util::{TryStreamExt as _, future::join_all};
 use test_servers::s3::{S3Server, Treatment};
 
