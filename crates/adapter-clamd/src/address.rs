@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, str::FromStr};
 
+use names::Lookups;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, UnixStream},
@@ -54,13 +55,15 @@ pub(crate) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
 impl Address {
-    pub(crate) async fn connect(&self) -> Result<Box<dyn Connection>, Failure> {
+    pub(crate) async fn connect(&self, lookups: &Lookups) -> Result<Box<dyn Connection>, Failure> {
         Ok(match self {
             Self::Socket(path) => {
                 Box::new(UnixStream::connect(path).await.map_err(Failure::Connect)?)
             }
             Self::Tcp(address) => {
-                let connection = TcpStream::connect(address).await.map_err(Failure::Connect)?;
+                let addresses = lookups.addresses(address.clone()).await;
+                let addresses = addresses.map_err(Failure::Connect)?;
+                let connection = TcpStream::connect(&*addresses).await.map_err(Failure::Connect)?;
                 // The last block of a document would wait for a delayed acknowledgement.
                 connection.set_nodelay(true).map_err(Failure::Connect)?;
                 Box::new(connection)

@@ -1,6 +1,6 @@
 use std::{borrow::Cow, sync::Arc};
 
-use domain::ports::{Cause, Notifier};
+use domain::ports::Notifier;
 use url::Url;
 
 use crate::{Sender, smtp::Smtp};
@@ -8,20 +8,12 @@ use crate::{Sender, smtp::Smtp};
 /// The reason why mails cannot be sent to a URL, or what must be written instead. The text never
 /// repeats the URL, which may contain credentials.
 #[derive(Debug, thiserror::Error)]
-#[error("{text}")]
-pub struct OpenError {
-    text: Cow<'static, str>,
-    source: Option<Cause>,
-}
+#[error("{0}")]
+pub struct OpenError(pub(crate) Cow<'static, str>);
 
 impl OpenError {
-    /// The URL is wrong. The text says what must be written.
     pub(crate) const fn url(text: &'static str) -> Self {
-        Self { text: Cow::Borrowed(text), source: None }
-    }
-
-    pub(crate) fn new(text: String, source: impl Into<Cause>) -> Self {
-        Self { text: text.into(), source: Some(source.into()) }
+        Self(Cow::Borrowed(text))
     }
 }
 

@@ -37,7 +37,7 @@ for path in pathlib.Path(sys.argv[1]).glob("*.eml"):
         "uid": event.uid, "sequence": event.sequence, "summary": event.summary,
         "location": event.location, "description": event.description,
         "stamp": event.stamp.isoformat(), "start": event.start.isoformat(),
-        "end": event.end.isoformat(),
+        "end": event.end.isoformat(), "transparency": event.get("TRANSP"),
     })
 print(json.dumps(events))
 "#;
@@ -75,6 +75,10 @@ async fn python_opens_every_kind_of_appointment() {
 
     let anytime = event(&json!({ "signingTimeType": "anytime" })).await;
     assert_eq!((&anytime["start"], &anytime["end"]), (&json!("2026-12-01"), &json!("2026-12-02")));
+    assert_eq!(
+        (&anytime["transparency"], &at["transparency"]),
+        (&json!("TRANSPARENT"), &json!(null))
+    );
 }
 
 #[tokio::test]

@@ -1,20 +1,16 @@
-//! Names: resolved by threads of their own, and every address is checked before a connection goes
-//! there.
-//!
-//! The resolver of the system blocks, for half a minute if no name server answers. On the threads
-//! that uploads and mails use it would hold them up.
+//! Names: each client has its share of the lookups, and every address is checked before a connection
+//! goes there.
 
 use std::{
     collections::HashMap,
     io,
     net::{IpAddr, SocketAddr, ToSocketAddrs as _},
     sync::{Arc, Mutex, PoisonError},
-    thread,
 };
 
 use domain::api_key::ClientId;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 
 use crate::guard::{Guard, Scheme};
 
@@ -55,15 +51,12 @@ impl Lookups {
         };
         // The semaphores are never closed.
         let permits = (of_client.acquire_owned().await, self.all.clone().acquire_owned().await);
-        let (answer, answered) = oneshot::channel();
         let (find, name) = (Arc::clone(&self.find), name.to_owned());
-        thread::Builder::new().name("resolver".to_owned()).spawn(move || {
-            let found = find(&name);
-            drop(permits);
-            // An error means that the call was dropped.
-            let _ = answer.send(found);
-        })?;
-        answered.await.map_err(io::Error::other)?
+        names::on_thread(move || {
+            let _permits = permits;
+            find(&name)
+        })
+        .await
     }
 }
 

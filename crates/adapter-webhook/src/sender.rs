@@ -10,6 +10,7 @@ use domain::{
     },
     trace_context::TraceContext,
 };
+use ipnet::IpNet;
 use reqwest::{Client, Response, header, redirect, retry};
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 use time::OffsetDateTime;
@@ -18,7 +19,7 @@ use url::Url;
 
 use crate::{
     failure,
-    guard::{Guard, Networks},
+    guard::Guard,
     resolver::{ATTEMPT, Find, Lookups, Resolver, ask_system},
     signature::sign,
 };
@@ -55,7 +56,7 @@ impl Sender {
     /// Returns a sender that may also call the networks, and that sends everything through the
     /// proxy, if there is one: `http://` or `https://`, with or without `user:password@`. It trusts
     /// the root certificates of the system.
-    pub fn new(open: Networks, proxy: Option<&str>) -> Result<Self, InvalidProxy> {
+    pub fn new(open: Vec<IpNet>, proxy: Option<&str>) -> Result<Self, InvalidProxy> {
         let mut roots = RootCertStore::empty();
         // Without any root, each attempt fails for TLS.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -64,7 +65,7 @@ impl Sender {
     }
 
     fn with(
-        open: Networks,
+        open: Vec<IpNet>,
         proxy: Option<&str>,
         roots: RootCertStore,
         find: Arc<Find>,

@@ -176,8 +176,8 @@ impl Storage {
 
 /// Returns what sends webhooks by the settings.
 pub(crate) fn webhook_sender(settings: &Settings) -> Result<Arc<dyn WebhookSender>> {
-    let open = settings.webhook_allow.clone().unwrap_or_default();
-    let sender = adapter_webhook::Sender::new(open, settings.webhook_proxy.as_deref());
+    let (open, proxy) = (settings.webhook_allow.clone(), settings.webhook_proxy.as_deref());
+    let sender = adapter_webhook::Sender::new(open, proxy);
     Ok(Arc::new(checked(sender, "--webhook-proxy (NOTARY_ORDERS_WEBHOOK_PROXY)")?))
 }
 

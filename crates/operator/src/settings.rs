@@ -11,7 +11,6 @@ use std::{
     path::PathBuf,
 };
 
-use adapter_webhook::Networks;
 use anyhow::Context as _;
 use clap::{ArgAction, Args, ValueEnum, builder::RangedI64ValueParser, value_parser};
 use domain::{
@@ -207,8 +206,8 @@ pub struct Settings {
 
     /// Networks or addresses, separated by commas, that webhooks may be sent to although they are
     /// not public; http is permitted there
-    #[arg(long, value_name = "NETWORKS")]
-    pub webhook_allow: Option<Networks>,
+    #[arg(long, value_name = "NETWORKS", value_delimiter = ',', value_parser = network)]
+    pub webhook_allow: Vec<IpNet>,
 
     /// Proxy through which all webhooks are sent: http://USER:PASSWORD@HOST:PORT or https://…
     #[arg(long, value_name = "URL")]

@@ -128,7 +128,7 @@ fn names(word: &str, part: &str) -> bool {
 
 /// Returns the last error of the chain; each error above it repeats its text.
 fn root_cause(error: &Error) -> Cause {
-    let chain = iter::successors(error.source(), |cause| cause.source());
+    let chain = iter::successors(error.source(), |&cause| cause.source());
     chain.last().map_or_else(|| error.to_string(), ToString::to_string).into()
 }
 

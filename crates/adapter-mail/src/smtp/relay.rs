@@ -1,14 +1,13 @@
 //! Connections to a relay, and the dialogue on them.
 
 use std::{
+    fmt::Display,
     io,
-    net::{SocketAddr, ToSocketAddrs as _},
+    net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    thread,
     time::Duration,
 };
 
-use domain::ports::Cause;
 use lettre::{
     Address,
     transport::smtp::{
@@ -19,9 +18,10 @@ use lettre::{
         response::{Response, Severity},
     },
 };
+use names::Lookups;
 use tokio::{
     net::TcpStream,
-    sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot},
+    sync::{AcquireError, OwnedSemaphorePermit, Semaphore},
     time::{Instant, sleep, timeout},
 };
 
@@ -56,7 +56,7 @@ pub(super) struct Relay {
     sender: Address,
     hello: ClientId,
     permits: Arc<Semaphore>,
-    lookups: Arc<Semaphore>,
+    lookups: Lookups,
     /// Idle connections, and since when they are idle.
     idle: Mutex<Vec<(Connection, Instant)>>,
     /// Has a clone in each open connection, which counts them.
@@ -91,7 +91,7 @@ impl Relay {
             sender,
             hello,
             permits: Arc::new(Semaphore::new(MAX_CONNECTIONS.into())),
-            lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)),
+            lookups: Lookups::new(MAX_LOOKUPS),
             idle: Mutex::default(),
             open: Arc::default(),
         })
@@ -161,7 +161,8 @@ impl Relay {
     async fn connect(&self) -> Result<AsyncSmtpConnection, Failure> {
         let (host, port) = (self.url.host.as_str(), self.url.port);
         let no_connection = |source| Failure::NoConnection { host: host.to_owned(), port, source };
-        let addresses = self.addresses().await.map_err(|error| no_connection(error.into()))?;
+        let addresses = self.lookups.addresses(format!("{host}:{port}")).await;
+        let addresses = addresses.map_err(|error| no_connection(error.into()))?;
         if self.url.encryption == Encryption::Implicit {
             let connected = AsyncSmtpConnection::connect_tokio1(
                 &*addresses,
@@ -173,26 +174,9 @@ impl Relay {
             return connected.await.map_err(Failure::at(Step::Connection, no_connection));
         }
         let tcp = connect_tcp(&addresses).await.map_err(|error| no_connection(error.into()))?;
-        let connected = AsyncSmtpConnection::connect_with_transport(
-            Box::new(Unencrypted::new(tcp)),
-            &self.hello,
-        );
+        let connected =
+            AsyncSmtpConnection::connect_with_transport(Box::new(Unencrypted(tcp)), &self.hello);
         connected.await.map_err(Failure::at(Step::Connection, Failure::Broken))
-    }
-
-    /// Finds the addresses of the relay on a thread of its own: without a name server the system
-    /// blocks for half a minute, and the threads for blocking work are few.
-    async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        // The semaphore is never closed. The thread keeps its permit when this call is dropped.
-        let permit = Arc::clone(&self.lookups).acquire_owned().await;
-        let (answer, answered) = oneshot::channel();
-        let (host, port) = (self.url.host.clone(), self.url.port);
-        thread::Builder::new().name("resolver".to_owned()).spawn(move || {
-            let found = (host.as_str(), port).to_socket_addrs().map(Vec::from_iter);
-            drop(permit);
-            let _ = answer.send(found);
-        })?;
-        answered.await.map_err(io::Error::other)?
     }
 
     async fn encrypt(&self, connection: &mut AsyncSmtpConnection) -> Result<(), Failure> {
@@ -297,21 +281,21 @@ async fn connect_tcp(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
 fn tls_parameters(url: &RelayUrl) -> Result<TlsParameters, OpenError> {
     let builder = TlsParameters::builder(url.host.clone());
     let Some(path) = &url.root else {
-        return builder.build_rustls().map_err(|error| {
-            OpenError::new("TLS cannot be configured".to_owned(), error.to_string())
-        });
+        let failed = |error| OpenError(format!("TLS cannot be configured: {error}").into());
+        return builder.build_rustls().map_err(failed);
     };
-    let unusable = |cause: Cause| {
-        OpenError::new(format!("the root certificate {} cannot be used", path.display()), cause)
+    let unusable = |cause: &dyn Display| {
+        let path = path.display();
+        OpenError(format!("the root certificate {path} cannot be used: {cause}").into())
     };
-    let pem = std::fs::read_to_string(path).map_err(|error| unusable(error.into()))?;
+    let pem = std::fs::read_to_string(path).map_err(|error| unusable(&error))?;
     // Lettre accepts a file without any certificate.
     if !pem.contains("-----BEGIN CERTIFICATE-----") {
-        return Err(unusable("it contains no certificate in PEM format".into()));
+        return Err(unusable(&"it contains no certificate in PEM format"));
     }
     let trusted = Certificate::from_pem(pem.as_bytes()).and_then(|certificate| {
         let builder = builder.certificate_store(CertificateStore::None);
         builder.add_root_certificate(certificate).build_rustls()
     });
-    trusted.map_err(|error| unusable(error.to_string().into()))
+    trusted.map_err(|error| unusable(&error))
 }
