@@ -1,13 +1,12 @@
 //! One scan: its connection and its time limit.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use domain::{
     document::SpooledFile,
     ports::{DocumentScanner, SCAN_TIME_LIMIT, ScanError, Verdict},
 };
-use names::Lookups;
 use tokio::{sync::Semaphore, time::timeout};
 
 use crate::{
@@ -27,7 +26,7 @@ const CHECK_TIME_LIMIT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Clamd {
     address: Address,
-    lookups: Lookups,
+    lookups: Arc<Semaphore>,
     connections: Semaphore,
     time_limit: Duration,
 }
@@ -37,7 +36,7 @@ impl Clamd {
     pub fn open(url: &str) -> Result<Self, InvalidUrl> {
         Ok(Self {
             address: url.parse()?,
-            lookups: Lookups::new(MAX_CONNECTIONS),
+            lookups: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             connections: Semaphore::new(MAX_CONNECTIONS),
             time_limit: SCAN_TIME_LIMIT.unsigned_abs(),
         })

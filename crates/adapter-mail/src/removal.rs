@@ -68,8 +68,13 @@ pub fn remove_mails(folder: &Path, of: MailsOf) -> io::Result<usize> {
     };
     let mut removed = 0;
     for entry in entries {
-        // A mail that is gone was finished, or removed by another process, in this moment.
-        match remove(&entry?, of) {
+        let entry = entry?;
+        let is_removed = || {
+            let is_mail = is_mail(&entry) && entry.file_type()?.is_file() && of.include(&entry)?;
+            if is_mail { fs::remove_file(entry.path()).map(|()| true) } else { Ok(false) }
+        };
+        match is_removed() {
+            // It was finished, or removed by another process, in this moment.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             done => removed += usize::from(done?),
         }
@@ -78,14 +83,6 @@ pub fn remove_mails(folder: &Path, of: MailsOf) -> io::Result<usize> {
         File::open(folder)?.sync_all()?;
     }
     Ok(removed)
-}
-
-fn remove(entry: &DirEntry, of: MailsOf) -> io::Result<bool> {
-    let removes = is_mail(entry) && entry.file_type()?.is_file() && of.include(entry)?;
-    if removes {
-        fs::remove_file(entry.path())?;
-    }
-    Ok(removes)
 }
 
 /// Returns whether the mail drop gives such a name, to a mail or to an unfinished one.

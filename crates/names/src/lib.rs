@@ -25,29 +25,18 @@ pub async fn on_thread<T: Send + 'static>(
     answered.await.map_err(io::Error::other)?
 }
 
-/// Finds the addresses of a server, with a limit on lookups at a time.
-#[derive(Debug)]
-pub struct Lookups(Arc<Semaphore>);
-
-impl Lookups {
-    /// Returns lookups with that limit.
-    pub fn new(limit: usize) -> Self {
-        Self(Arc::new(Semaphore::new(limit)))
-    }
-
-    /// Finds the addresses of `HOST:PORT`.
-    ///
-    /// # Errors
-    /// The name has no address now, or no thread can be started.
-    pub async fn addresses(&self, server: String) -> io::Result<Vec<SocketAddr>> {
-        // The semaphore is never closed.
-        let permit = Arc::clone(&self.0).acquire_owned().await;
-        on_thread(move || {
-            let _permit = permit;
-            Ok(server.to_socket_addrs()?.collect())
-        })
-        .await
-    }
+/// Finds the addresses of `HOST:PORT`. Takes a permit, which is kept until the system answers.
+///
+/// # Errors
+/// The name has no address now, or no thread can be started.
+pub async fn addresses(permits: &Arc<Semaphore>, server: String) -> io::Result<Vec<SocketAddr>> {
+    // The semaphore is never closed.
+    let permit = Arc::clone(permits).acquire_owned().await;
+    on_thread(move || {
+        let _permit = permit;
+        Ok(server.to_socket_addrs()?.collect())
+    })
+    .await
 }
 
 #[cfg(test)]

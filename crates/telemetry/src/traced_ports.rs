@@ -14,11 +14,10 @@ use domain::{
         NewDocuments, NewOrder, Notifier, NotifyError, OrderRepo, StoreError, UrlRefused,
         WebhookAnswer, WebhookError, WebhookRequest, WebhookSender, WriteError,
     },
-    trace_context::{STEPS, TraceContext},
+    trace_context::STEPS,
     webhook::EndpointNotice,
 };
 use tracing::{Instrument as _, Span, field::Empty};
-use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use crate::{trace_context, traces::DELIVERIES};
 
@@ -56,14 +55,6 @@ impl OrderRepo for TracedOrders {
     }
 }
 
-/// Continues a stored trace with a span.
-fn continue_trace(span: &Span, trace: &TraceContext) {
-    if let Some(parent) = trace_context::of_order(trace) {
-        // The span is new, and the layer is there.
-        let _ = span.set_parent(parent);
-    }
-}
-
 /// Sends mails of traced orders in a step of their trace.
 pub struct TracedNotifier(pub Arc<dyn Notifier>);
 
@@ -77,7 +68,7 @@ impl Notifier for TracedNotifier {
             target: DELIVERIES, parent: None, "deliver mail", otel.kind = "client",
             otel.status_code = Empty
         );
-        continue_trace(&span, trace);
+        trace_context::continue_with(&span, trace);
         let sent = self.0.notify(notification).instrument(span.clone()).await;
         if sent.is_err() {
             fail(&span);
@@ -110,7 +101,7 @@ impl WebhookSender for TracedWebhooks {
             otel.status_code = Empty, http.request.method = "POST",
             http.response.status_code = Empty, error.type = Empty
         );
-        continue_trace(&span, trace);
+        trace_context::continue_with(&span, trace);
         let request = WebhookRequest { trace: trace_context::of_span(&span), ..request.clone() };
         let answer = self.0.send(&request).instrument(span.clone()).await;
         match &answer {

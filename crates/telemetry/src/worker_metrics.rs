@@ -116,10 +116,10 @@ impl WorkerMetrics {
 }
 
 /// Returns the name of an outcome and its error. `failed` names a failure for good.
-fn named<'a>(
-    outcome: &'a DeliveryOutcome,
+fn named(
+    outcome: &DeliveryOutcome,
     failed: impl FnOnce(&str) -> &'static str,
-) -> (&'static str, Option<&'a String>) {
+) -> (&'static str, Option<&String>) {
     match outcome {
         Settled(Done) => ("delivered", None),
         Settled(RetryAt { error, .. }) => ("retried", Some(error)),

@@ -115,17 +115,6 @@ impl Failure {
     }
 }
 
-/// Returns whether a word names a part of an address. Parts of one or two letters occur in many
-/// words, so they must match exactly.
-fn names(word: &str, part: &str) -> bool {
-    let (word, part) = (word.to_ascii_lowercase(), part.to_ascii_lowercase());
-    if part.len() < 3 {
-        word.trim_matches(|character: char| !character.is_alphanumeric()) == part
-    } else {
-        word.contains(&part)
-    }
-}
-
 /// Returns the last error of the chain; each error above it repeats its text.
 fn root_cause(error: &Error) -> Cause {
     let chain = iter::successors(error.source(), |&cause| cause.source());
@@ -145,8 +134,9 @@ fn enhanced_status(text: &str) -> &str {
 /// Shortens a reply to one line, without words that may be addresses or name the recipient.
 fn without_addresses(text: &str, recipient: Option<&Address>) -> String {
     let is_address = |word: &str| {
+        let word = word.to_ascii_lowercase();
         let mut parts = recipient.into_iter().flat_map(|it| [it.user(), it.domain()]);
-        word.contains('@') || parts.any(|part| names(word, part))
+        word.contains('@') || parts.any(|part| word.contains(&part.to_ascii_lowercase()))
     };
     let words = text
         .split(|character: char| character.is_whitespace() || character.is_control())

@@ -18,7 +18,6 @@ use lettre::{
         response::{Response, Severity},
     },
 };
-use names::Lookups;
 use tokio::{
     net::TcpStream,
     sync::{AcquireError, OwnedSemaphorePermit, Semaphore},
@@ -56,7 +55,7 @@ pub(super) struct Relay {
     sender: Address,
     hello: ClientId,
     permits: Arc<Semaphore>,
-    lookups: Lookups,
+    lookups: Arc<Semaphore>,
     /// Idle connections, and since when they are idle.
     idle: Mutex<Vec<(Connection, Instant)>>,
     /// Has a clone in each open connection, which counts them.
@@ -91,7 +90,7 @@ impl Relay {
             sender,
             hello,
             permits: Arc::new(Semaphore::new(MAX_CONNECTIONS.into())),
-            lookups: Lookups::new(MAX_LOOKUPS),
+            lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)),
             idle: Mutex::default(),
             open: Arc::default(),
         })
@@ -161,7 +160,7 @@ impl Relay {
     async fn connect(&self) -> Result<AsyncSmtpConnection, Failure> {
         let (host, port) = (self.url.host.as_str(), self.url.port);
         let no_connection = |source| Failure::NoConnection { host: host.to_owned(), port, source };
-        let addresses = self.lookups.addresses(format!("{host}:{port}")).await;
+        let addresses = names::addresses(&self.lookups, format!("{host}:{port}")).await;
         let addresses = addresses.map_err(|error| no_connection(error.into()))?;
         if self.url.encryption == Encryption::Implicit {
             let connected = AsyncSmtpConnection::connect_tokio1(
