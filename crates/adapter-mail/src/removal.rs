@@ -37,6 +37,7 @@ impl MailsOf {
             Self::Order(id) => order_and_date(file)?.is_some_and(|(order, _)| order == id),
             // The date of a mail is that of its order.
             Self::CreatedBefore(instant) => {
+                let instant = instant.truncate_to_second();
                 order_and_date(file)?.is_some_and(|(_, date)| date < instant)
             }
             Self::WrittenBefore(instant) => {
