@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use diesel::{
+    connection::SimpleConnection as _,
     dsl::sql,
     prelude::*,
     sql_types::{Bool, Text},
@@ -17,6 +18,7 @@ use time::OffsetDateTime;
 
 use super::pages;
 use crate::{
+    database::MARK_ERASURE,
     failure::Failure,
     ports::{erase, read},
     store::SqliteStore,
@@ -65,7 +67,11 @@ impl OrderAdmin for SqliteStore {
         id: OrderId,
         at: OffsetDateTime,
     ) -> Result<Option<Vec<ObjectKey>>, StoreError> {
-        self.maintain(async move |connection| erase::erase(connection, id, Utc(at)).await).await
+        self.maintain(async move |connection| {
+            connection.batch_execute(MARK_ERASURE)?;
+            erase::erase(connection, id, Utc(at)).await
+        })
+        .await
     }
 
     async fn remove_mails(&self, at: OffsetDateTime) -> Result<usize, StoreError> {
