@@ -2,8 +2,10 @@
 //! statements that differ.
 
 use diesel::{
-    QueryResult, sql_query,
-    sql_types::{Array, BigInt, Text, Timestamptz},
+    QueryResult,
+    dsl::sql,
+    sql_query,
+    sql_types::{Array, BigInt, Nullable, Text, Timestamptz},
 };
 use diesel_async::SimpleAsyncConnection as _;
 use domain::{
@@ -13,10 +15,33 @@ use domain::{
 use sql_rows::{DocumentRow, schema::documents};
 use time::OffsetDateTime;
 
+pub(crate) use diesel::pg::Pg as Backend;
 pub(crate) use diesel_async::{AsyncPgConnection as Connection, RunQueryDsl};
 
 use crate::statement::{DURABLE, IdRow, Prepared, column};
 pub(crate) use crate::store::PostgresStore as Store;
+
+/// The last identifier before which no order can appear any more: the newest order, or the smallest
+/// identifier that a transaction has announced, which draws only larger ones. Other programs have
+/// locks with other upper 16 bits.
+const HORIZON: &str = "least((SELECT max(id) FROM orders), (\
+    SELECT min(((classid::bigint & 65535) << 32) | objid::bigint) FROM pg_locks \
+    WHERE locktype = 'advisory' AND objsubid = 1 AND classid::bigint >> 16 = 28530 \
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())))";
+
+/// Returns the horizon of pages. A transaction that has drawn an identifier up to the newest order of
+/// this statement's snapshot had announced itself before that. So it stands in `pg_locks`, which is
+/// read after the snapshot was taken, or it has ended, and the next statement sees its orders.
+pub(crate) async fn horizon(connection: &mut Connection) -> QueryResult<i64> {
+    let horizon: Option<i64> =
+        Prepared(diesel::select(sql::<Nullable<BigInt>>(HORIZON))).get_result(connection).await?;
+    Ok(horizon.unwrap_or(i64::MAX))
+}
+
+/// Returns the SQL of a text in the details of an order.
+pub(crate) fn member(path: &[&str]) -> String {
+    format!("details #>> '{{{}}}'", path.join(","))
+}
 
 /// Locks rows by identifier, so that two calls never deadlock. Makes the commit durable.
 pub(crate) async fn lock(connection: &mut Connection, table: &str, ids: &[i64]) -> QueryResult<()> {

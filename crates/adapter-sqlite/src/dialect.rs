@@ -22,6 +22,7 @@ use time::OffsetDateTime;
 use crate::failure::Failure;
 pub(crate) use crate::store::SqliteStore as Store;
 
+pub(crate) use diesel::sqlite::Sqlite as Backend;
 pub(crate) type Connection = SqliteConnection;
 
 /// Runs statements like the trait of `diesel-async`. The futures are ready.
@@ -49,6 +50,17 @@ pub(crate) trait RunQueryDsl: Sized {
 }
 
 impl<Q> RunQueryDsl for Q {}
+
+/// Returns the horizon of pages: there is none, because orders are committed in the order of their
+/// identifiers.
+pub(crate) fn horizon(_: &mut Connection) -> Ready<QueryResult<i64>> {
+    ready(Ok(i64::MAX))
+}
+
+/// Returns the SQL of a text in the details of an order.
+pub(crate) fn member(path: &[&str]) -> String {
+    format!("details ->> '$.{}'", path.join("."))
+}
 
 /// Locks nothing: a transaction that writes is alone.
 pub(crate) fn lock(_: &mut Connection, _table: &str, _ids: &[i64]) -> Ready<QueryResult<()>> {

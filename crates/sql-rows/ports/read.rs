@@ -13,10 +13,10 @@ use sql_rows::{
     schema::{documents, orders},
 };
 
+use super::pages;
 use crate::{
     dialect::{Connection, RunQueryDsl, Store},
     failure::Failure,
-    orders::pages,
 };
 
 /// The owner stands in each condition, so that the order of another owner is not even read.

@@ -23,7 +23,7 @@ pub use idempotency::{KeyRow, KeyUseRow, WalkedKeyRow, key_in_use};
 pub use instant::{Instant, Utc};
 pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
 pub use migrations::{VersionError, count_missing};
-pub use order::{DocumentRow, KeptOrderRow, OrderRow, PendingOrder, is_order_of};
+pub use order::{DocumentRow, KeptOrderRow, ListedRow, OrderRow, PendingOrder, is_order_of};
 pub use queue::{
     DeliveryRow, EventRow, NewEventRow, REMOVED_COUNTS, RetriedDelivery, UnsuccessfulAttempt,
     counted_hours, due_events, hashed_recipient,
