@@ -67,12 +67,19 @@ impl SqliteStore {
     }
 
     /// Brings the schema up to the version of the program and returns how many migrations that
-    /// took. Must run before the ports are used. Any number of processes may do so at once.
+    /// took. Must run before the ports are used. Any number of processes may do so at once: one
+    /// migrates, however long that takes, and the others wait.
     ///
     /// # Errors
     /// See [`MigrateError`]. The database is unchanged then.
     pub async fn migrate(&self) -> Result<usize, MigrateError> {
-        self.writer.maintain(migrations::migrate).await
+        while self.readers.maintain(migrations::missing).await? > 0 {
+            match self.writer.maintain(migrations::migrate).await {
+                Err(MigrateError::Locked) => {}
+                migrated => return migrated,
+            }
+        }
+        Ok(0)
     }
 
     /// Runs a call that reads. All it reads is of one instant.
