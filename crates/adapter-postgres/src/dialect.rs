@@ -5,20 +5,14 @@ use diesel::{
     QueryResult,
     dsl::sql,
     sql_query,
-    sql_types::{Array, BigInt, Nullable, Text, Timestamptz},
-};
-use diesel_async::SimpleAsyncConnection as _;
-use domain::{
-    api_key::{ApiKeyId, ClientId},
-    ports::StoreError,
+    sql_types::{Array, BigInt, Nullable, Text},
 };
 use sql_rows::{DocumentRow, schema::documents};
-use time::OffsetDateTime;
 
 pub(crate) use diesel::pg::Pg as Backend;
 pub(crate) use diesel_async::{AsyncPgConnection as Connection, RunQueryDsl};
 
-use crate::statement::{DURABLE, IdRow, Prepared, column};
+use crate::statement::{DURABLE, IdRow, Prepared};
 pub(crate) use crate::store::PostgresStore as Store;
 
 /// The last identifier before which no order can appear any more: the newest order, or the smallest
@@ -83,33 +77,9 @@ pub(crate) async fn store_documents(
     diesel::insert_into(documents::table).values(rows).execute(connection).await.map(drop)
 }
 
-/// Makes additions of keys wait for each other.
-pub(crate) async fn lock_keys(connection: &mut Connection) -> QueryResult<()> {
-    connection.batch_execute("LOCK TABLE api_keys IN SHARE ROW EXCLUSIVE MODE").await
-}
-
-/// Makes the additions of endpoints of a client wait for each other. The number is `hook` in ASCII.
-pub(crate) async fn lock_endpoints(
-    connection: &mut Connection,
-    client: ClientId,
-) -> QueryResult<()> {
-    let lock = sql_query("SELECT pg_advisory_xact_lock(1752133483, hashint8($1))");
-    Prepared(lock.bind::<BigInt, _>(client.0)).execute(connection).await.map(drop)
-}
-
-/// Locks the keys by identifier, so that two instances never deadlock.
-const NOTE_USES: &str = "WITH locked AS (\
-        SELECT id FROM api_keys WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE\
-    ) UPDATE api_keys SET last_used_at = used.at \
-    FROM locked JOIN unnest($1, $2) AS used (id, at) USING (id) \
-    WHERE api_keys.id = locked.id AND (last_used_at IS NULL OR last_used_at < used.at)";
-
-pub(crate) async fn note_uses(
-    store: &Store,
-    uses: &[(ApiKeyId, OffsetDateTime)],
-) -> Result<(), StoreError> {
-    let note = sql_query(NOTE_USES)
-        .bind::<Array<BigInt>, _>(column(uses, |(id, _)| id.0))
-        .bind::<Array<Timestamptz>, _>(column(uses, |(_, at)| *at));
-    store.execute(note).await.map(drop)
+/// Makes the transactions that take a lock of this name wait for each other. The number is `hook` in
+/// ASCII.
+pub(crate) async fn lock_name(connection: &mut Connection, name: &str) -> QueryResult<()> {
+    let lock = sql_query("SELECT pg_advisory_xact_lock(1752133483, hashtext($1))");
+    Prepared(lock.bind::<Text, _>(name)).execute(connection).await.map(drop)
 }

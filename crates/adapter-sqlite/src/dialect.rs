@@ -9,15 +9,10 @@ use diesel::{
     query_dsl::methods::{ExecuteDsl, LoadQuery},
     sqlite::SqliteConnection,
 };
-use domain::{
-    api_key::{ApiKeyId, ClientId},
-    ports::StoreError,
-};
 use sql_rows::{
-    DocumentRow, Utc,
-    schema::{api_keys, documents, uploads},
+    DocumentRow,
+    schema::{documents, uploads},
 };
-use time::OffsetDateTime;
 
 use crate::failure::Failure;
 pub(crate) use crate::store::SqliteStore as Store;
@@ -82,12 +77,7 @@ pub(crate) fn lock_uploads(_: &mut Connection, _keys: &[String]) -> Ready<QueryR
 }
 
 /// Like [`lock`].
-pub(crate) fn lock_keys(_: &mut Connection) -> Ready<QueryResult<()>> {
-    ready(Ok(()))
-}
-
-/// Like [`lock`].
-pub(crate) fn lock_endpoints(_: &mut Connection, _client: ClientId) -> Ready<QueryResult<()>> {
+pub(crate) fn lock_name(_: &mut Connection, _name: &str) -> Ready<QueryResult<()>> {
     ready(Ok(()))
 }
 
@@ -105,21 +95,4 @@ pub(crate) async fn store_documents(
         diesel::insert_into(documents::table).values(row).execute(connection).await?;
     }
     Ok(())
-}
-
-pub(crate) async fn note_uses(
-    store: &Store,
-    uses: &[(ApiKeyId, OffsetDateTime)],
-) -> Result<(), StoreError> {
-    let uses = uses.to_vec();
-    let note = async move |connection: &mut Connection| {
-        for (id, at) in uses {
-            let at = Utc(at);
-            let earlier = api_keys::last_used_at.is_null().or(api_keys::last_used_at.lt(at));
-            let key = diesel::update(api_keys::table.find(id.0).filter(earlier));
-            ExecuteDsl::execute(key.set(api_keys::last_used_at.eq(at)), connection)?;
-        }
-        Ok(())
-    };
-    store.transaction(note).await
 }

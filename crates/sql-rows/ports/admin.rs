@@ -36,9 +36,7 @@ impl OrderAdmin for Store {
         limit: usize,
     ) -> Result<Vec<ListedOrder>, StoreError> {
         let filter = filter.clone();
-        let list =
-            async move |connection: &mut Connection| list(connection, &filter, before, limit).await;
-        self.survey(list).await
+        self.survey(async move |connection| list(connection, &filter, before, limit).await).await
     }
 
     async fn order(&self, id: OrderId) -> Result<Option<Kept<StoredOrder>>, StoreError> {
@@ -50,10 +48,8 @@ impl OrderAdmin for Store {
         instant: OffsetDateTime,
         limit: usize,
     ) -> Result<Vec<OrderId>, StoreError> {
-        let oldest = async move |connection: &mut Connection| {
-            created_before(connection, Utc(instant), limit).await
-        };
-        self.survey(oldest).await
+        self.survey(async move |connection| created_before(connection, Utc(instant), limit).await)
+            .await
     }
 
     async fn erase(
@@ -65,8 +61,7 @@ impl OrderAdmin for Store {
     }
 
     async fn remove_mails(&self, at: OffsetDateTime) -> Result<usize, StoreError> {
-        let remove = async move |connection: &mut _| erase::remove_mails(connection, Utc(at)).await;
-        self.maintain(remove).await
+        self.maintain(async move |connection| erase::remove_mails(connection, Utc(at)).await).await
     }
 }
 

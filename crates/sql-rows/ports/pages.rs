@@ -64,14 +64,13 @@ impl<'a> List<'a> {
         }
     }
 
-    fn order(self, newest_first: bool) -> String {
-        let columns = match (self.owner, self.file_number) {
-            (Some(_), Some(_)) => &["file_number", "client_id", "is_test", "id"][..],
-            (Some(_), None) => &["client_id", "is_test", "id"],
-            (None, _) => &["id"],
-        };
-        let way = if newest_first { " DESC" } else { "" };
-        columns.iter().map(|column| format!("{column}{way}")).collect::<Vec<_>>().join(", ")
+    /// Returns the columns of the index.
+    fn columns(self) -> &'static str {
+        match (self.owner, self.file_number) {
+            (Some(_), Some(_)) => "file_number, client_id, is_test, id",
+            (Some(_), None) => "client_id, is_test, id",
+            (None, _) => "id",
+        }
     }
 
     /// Reads up to `limit` of the orders in a range that match, in the order of their identifiers.
@@ -94,9 +93,11 @@ impl<'a> List<'a> {
             }
             None => vec![all()],
         };
+        let way = if newest_first { " DESC" } else { "" };
+        let order = self.columns().replace(", ", &format!("{way}, ")) + way;
         let mut listed = Vec::new();
         for part in parts {
-            let part = part.order(sql::<BigInt>(&self.order(newest_first)));
+            let part = part.order(sql::<BigInt>(&order));
             let part = part.limit(row_limit(limit)).select(ListedRow::as_select());
             let rows: QueryResult<Vec<ListedRow>> = Prepared(part).get_results(connection).await;
             for row in rows.map_err(|error| unreadable(error, &"of a list"))? {

@@ -19,7 +19,7 @@ mod statement;
 mod webhook;
 mod webhook_queries;
 
-pub use idempotency::{KeyRow, KeyUseRow, WalkedKeyRow, key_in_use};
+pub use idempotency::{KeyRow, KeyUseRow, key_in_use, key_of};
 pub use instant::{Instant, Utc};
 pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
 pub use migrations::{VersionError, count_missing};

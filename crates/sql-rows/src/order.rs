@@ -111,18 +111,14 @@ impl OrderRow {
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = orders)]
 pub struct KeptOrderRow {
-    id: i64,
+    /// The identifier.
+    pub id: i64,
     erased_at: Option<Utc>,
     #[diesel(embed)]
     order: OrderRow,
 }
 
 impl KeptOrderRow {
-    /// Returns the identifier.
-    pub fn id(&self) -> i64 {
-        self.id
-    }
-
     /// Returns the order, unless it is erased.
     pub fn into_kept(self, documents: Vec<DocumentRow>) -> Result<Kept<StoredOrder>, Unreadable> {
         if self.erased_at.is_some() {
