@@ -197,15 +197,12 @@ async fn orders_are_listed_by_address_beyond_the_limit_of_statements() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn request_that_added_documents_is_forgotten_by_the_next_use_of_its_key() {
-    use contract_tests::samples::{attempt, idempotency_key};
-    use domain::{
-        idempotency::{IdempotentRequest, KeyUse},
-        ports::{IdempotencyLedger as _, WriteError},
-    };
+    use contract_tests::samples::{attempt, idempotency_key, idempotent_request, with_key};
+    use domain::idempotency::KeyUse;
+    use domain::ports::{IdempotencyLedger as _, WriteError};
     let (store, _database) = store().await;
     let id = create(&store, "F-1").await.unwrap();
-    let key = idempotency_key(CLIENT.0, "key");
-    let request = |kept_until| Some(IdempotentRequest { attempt: attempt(&key, 7), kept_until });
+    let attempt = attempt(&idempotency_key(CLIENT.0, "key"), 7);
     let document = document();
     store.record(from_ref(&document.key), NOW).await.unwrap();
     let addition = NewDocuments {
@@ -214,16 +211,15 @@ async fn request_that_added_documents_is_forgotten_by_the_next_use_of_its_key() 
         documents: vec![document],
         at: NOW,
         max_documents: 100,
-        idempotent_request: request(NOW + Duration::HOUR),
+        idempotent_request: idempotent_request(&attempt, NOW),
     };
     store.add_documents(&addition).await.unwrap();
-    let at = NOW + Duration::DAY;
-    let order =
-        NewOrder { idempotent_request: request(at + Duration::HOUR), ..new_order("F-2", at) };
+    let at = NOW + Duration::WEEK;
+    let order = with_key(new_order("F-2", at), &attempt);
     let created = store.create(&order, WINDOW).await.unwrap();
     let again = store.create(&order, WINDOW).await;
     let Err(WriteError::KeyInUse(KeyUse::Answered(answered))) = again else { panic!("{again:?}") };
     assert_eq!((answered.order_id, answered.added), (created, None));
-    let claimed = store.claim(&attempt(&key, 7).claim, at, at + Duration::MINUTE).await;
+    let claimed = store.claim(&attempt.claim, at, at + Duration::MINUTE).await;
     assert!(matches!(claimed, Err(WriteError::KeyInUse(KeyUse::Answered(_)))), "{claimed:?}");
 }
