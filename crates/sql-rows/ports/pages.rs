@@ -84,14 +84,11 @@ impl<'a> List<'a> {
         limit: usize,
     ) -> Result<Vec<ListedOrder>, Failure> {
         let all = || matching(self.within(ids));
-        let parts = match self.file_number {
-            Some(_) => {
-                vec![
-                    all().filter(orders::holds_file_number),
-                    all().filter(not(orders::holds_file_number)),
-                ]
-            }
-            None => vec![all()],
+        let parts = if self.file_number.is_some() {
+            let (holding, others) = (orders::holds_file_number, not(orders::holds_file_number));
+            vec![all().filter(holding), all().filter(others)]
+        } else {
+            vec![all()]
         };
         let way = if newest_first { " DESC" } else { "" };
         let order = self.columns().replace(", ", &format!("{way}, ")) + way;
@@ -105,6 +102,8 @@ impl<'a> List<'a> {
             }
         }
         listed.sort_unstable_by_key(|order| order.stored.id.0);
+        // An order may have lost its file number between the two queries.
+        listed.dedup_by_key(|order| order.stored.id);
         if newest_first {
             listed.reverse();
         }
