@@ -28,4 +28,5 @@ pub use connect::{ConnectError, url::OpenError};
 pub use import::Import;
 pub use inspect::{Facts, Inspection};
 pub use migrations::MigrateError;
+pub use sql_rows::ObservedDatabase;
 pub use store::PostgresStore;

@@ -9,7 +9,7 @@ use diesel_async::{
     methods::{ExecuteDsl, LoadQuery},
 };
 use domain::ports::{Clock, StoreError};
-use sql_rows::{BatchObserver, Unreadable};
+use sql_rows::{BatchObserver, ObservedDatabase, Unreadable};
 
 use crate::{
     Inspection, MigrateError, OpenError, connect::Server, failure::Failure, inspect, migrations,
@@ -38,21 +38,6 @@ impl PostgresStore {
         let server = Server::from_url(url)?;
         let pool = Pool::new(server.clone(), connections)?;
         Ok(Self { server, orders: Orders::new(&pool), pool })
-    }
-
-    /// Reports how many orders share each statement.
-    pub fn observe_batches(&self, observer: &BatchObserver) {
-        self.orders.observe(observer.clone());
-    }
-
-    /// Returns the number of open connections.
-    pub fn open_connections(&self) -> usize {
-        self.pool.open()
-    }
-
-    /// Returns the number of calls that wait for a connection.
-    pub fn waiting_calls(&self) -> usize {
-        self.pool.waiting()
     }
 
     /// Applies the missing migrations and returns their number. Must be called before the ports are
@@ -145,5 +130,19 @@ impl PostgresStore {
         Prepared<Q>: ExecuteDsl<AsyncPgConnection>,
     {
         Ok(self.pool.write(statement).await?)
+    }
+}
+
+impl ObservedDatabase for PostgresStore {
+    fn observe_batches(&self, observer: BatchObserver) {
+        self.orders.observe(observer);
+    }
+
+    fn open_connections(&self) -> usize {
+        self.pool.open()
+    }
+
+    fn waiting_calls(&self) -> usize {
+        self.pool.waiting()
     }
 }

@@ -4,6 +4,7 @@
 use std::future::{Ready, ready};
 
 use diesel::{
+    connection::SimpleConnection as _,
     dsl::not,
     prelude::*,
     query_dsl::methods::{ExecuteDsl, LoadQuery},
@@ -14,8 +15,8 @@ use sql_rows::{
     schema::{documents, uploads},
 };
 
-use crate::failure::Failure;
 pub(crate) use crate::store::SqliteStore as Store;
+use crate::{database::MARK_ERASURE, failure::Failure};
 
 pub(crate) use diesel::sqlite::Sqlite as Backend;
 pub(crate) type Connection = SqliteConnection;
@@ -55,6 +56,11 @@ pub(crate) fn horizon(_: &mut Connection) -> Ready<QueryResult<i64>> {
 /// Returns the SQL of a text in the details of an order.
 pub(crate) fn member(path: &[&str]) -> String {
     format!("details ->> '$.{}'", path.join("."))
+}
+
+/// Marks the file, so that it is rewritten.
+pub(crate) fn mark_erasure(connection: &mut Connection) -> Ready<QueryResult<()>> {
+    ready(connection.batch_execute(MARK_ERASURE))
 }
 
 /// Locks nothing: a transaction that writes is alone.

@@ -13,7 +13,7 @@ use diesel::{
     sqlite::{Sqlite, SqliteConnection},
 };
 use domain::ports::StoreError;
-use sql_rows::{BatchObserver, Unreadable};
+use sql_rows::{BatchObserver, ObservedDatabase, Unreadable};
 
 use crate::{
     database::{Access, Database, OpenError},
@@ -49,21 +49,6 @@ impl SqliteStore {
             order_readers: Worker::start(&database, Access::Read, READERS)?,
             readers: Worker::start(&database, Access::Read, READERS)?,
         })
-    }
-
-    /// Reports how many writing calls share each transaction.
-    pub fn observe_batches(&self, observer: &BatchObserver) {
-        self.writer.observe(observer.clone());
-    }
-
-    /// Returns the number of open connections: one writes, and the others read.
-    pub fn open_connections(&self) -> usize {
-        [&self.writer, &self.order_readers, &self.readers].map(Worker::connections).iter().sum()
-    }
-
-    /// Returns the number of calls that wait for a connection.
-    pub fn waiting_calls(&self) -> usize {
-        [&self.writer, &self.order_readers, &self.readers].map(Worker::waiting).iter().sum()
     }
 
     /// Brings the schema up to the version of the program and returns how many migrations that
@@ -158,6 +143,20 @@ impl SqliteStore {
     {
         self.transaction(async move |connection| Ok(ExecuteDsl::execute(statement, connection)?))
             .await
+    }
+}
+
+impl ObservedDatabase for SqliteStore {
+    fn observe_batches(&self, observer: BatchObserver) {
+        self.writer.observe(observer);
+    }
+
+    fn open_connections(&self) -> usize {
+        [&self.writer, &self.order_readers, &self.readers].map(Worker::connections).iter().sum()
+    }
+
+    fn waiting_calls(&self) -> usize {
+        [&self.writer, &self.order_readers, &self.readers].map(Worker::waiting).iter().sum()
     }
 }
 

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use adapter_clamd::Clamd;
 use adapter_mail::{MailDrop, Sender};
 use adapter_object_store::ObjectBlobStore;
-use adapter_postgres::PostgresStore;
+use adapter_postgres::{ObservedDatabase, PostgresStore};
 use adapter_sqlite::SqliteStore;
 use anyhow::{Context as _, Result};
 use domain::{
@@ -25,39 +25,6 @@ use crate::{
     settings::{Database, Settings, checked},
     system::Machine,
 };
-
-/// Gets the size of each batch.
-type BatchObserver = Arc<dyn Fn(usize) + Send + Sync>;
-
-/// What metrics report of a database.
-pub trait ObservedDatabase: Send + Sync {
-    /// Reports how many writing calls are committed together.
-    fn observe_batches(&self, observer: BatchObserver);
-
-    /// Returns the number of open connections.
-    fn open_connections(&self) -> usize;
-
-    /// Returns the number of calls that wait for a connection.
-    fn waiting_calls(&self) -> usize;
-}
-
-/// Implements the trait by the methods that a store has under the same names.
-macro_rules! observed {
-    ($($store:ident),*) => {$(
-        impl ObservedDatabase for $store {
-            fn observe_batches(&self, observer: BatchObserver) {
-                self.observe_batches(&observer);
-            }
-            fn open_connections(&self) -> usize {
-                self.open_connections()
-            }
-            fn waiting_calls(&self) -> usize {
-                self.waiting_calls()
-            }
-        }
-    )*};
-}
-observed!(PostgresStore, SqliteStore);
 
 /// The ports of the database.
 #[derive(Clone)]

@@ -48,16 +48,11 @@ pub(crate) fn create_empty_folder(folder: &Path) -> Result<()> {
 
 /// Returns whether a folder is missing, or has nothing but what a new file system has.
 pub(crate) fn is_empty(folder: &Path) -> Result<bool> {
-    let entries = match fs::read_dir(folder) {
+    let mut entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
         entries => entries.with_context(|| folder.display().to_string())?,
     };
-    for entry in entries {
-        if entry?.file_name() != "lost+found" {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    entries.try_fold(true, |is_empty, entry| Ok(is_empty && entry?.file_name() == "lost+found"))
 }
 
 /// Makes the entries of a folder durable.

@@ -57,7 +57,11 @@ impl OrderAdmin for Store {
         id: OrderId,
         at: OffsetDateTime,
     ) -> Result<Option<Vec<ObjectKey>>, StoreError> {
-        self.maintain(async move |connection| erase::erase(connection, id, Utc(at)).await).await
+        let erase = async move |connection: &mut Connection| {
+            dialect::mark_erasure(connection).await?;
+            erase::erase(connection, id, Utc(at)).await
+        };
+        self.maintain(erase).await
     }
 
     async fn remove_mails(&self, at: OffsetDateTime) -> Result<usize, StoreError> {

@@ -57,6 +57,18 @@ impl Unreadable {
 /// Gets the number of calls of each transaction or statement.
 pub type BatchObserver = Arc<dyn Fn(usize) + Send + Sync>;
 
+/// What metrics report of a database.
+pub trait ObservedDatabase: Send + Sync {
+    /// Reports how many writing calls share each transaction or statement.
+    fn observe_batches(&self, observer: BatchObserver);
+
+    /// Returns the number of open connections.
+    fn open_connections(&self) -> usize;
+
+    /// Returns the number of calls that wait for a connection.
+    fn waiting_calls(&self) -> usize;
+}
+
 /// Returns a limit for SQL. More than `i64::MAX` rows never exist.
 pub fn row_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)

@@ -16,7 +16,7 @@ use tracing::{Span, Subscriber, field::Empty};
 use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt as _};
 use tracing_subscriber::{Layer, filter::filter_fn, registry::LookupSpan};
 
-pub use self::{environment::WrongVariable, export::probe};
+pub use self::environment::WrongVariable;
 use crate::trace_context;
 
 mod environment;

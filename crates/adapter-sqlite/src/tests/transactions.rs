@@ -5,7 +5,7 @@ use std::pin::pin;
 use domain::ports::OrderAdmin;
 
 use super::*;
-use crate::rewrite;
+use crate::{database::MARK_ERASURE, rewrite};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_two_processes_creates_an_order() {
@@ -288,6 +288,7 @@ async fn log_is_emptied_beside_copies() {
     });
     for number in 0..20 {
         store.create(&new_order(&format!("F-{number}"), NOW), WINDOW).await.unwrap();
+        on_writer(&store, MARK_ERASURE).await;
         assert!(rewrite(&path(&directory)).unwrap());
     }
     stop.send(()).unwrap();
