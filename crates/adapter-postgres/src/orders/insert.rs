@@ -13,8 +13,8 @@ use sql_rows::{Instant, PendingOrder, Utc, schema::orders};
 use crate::statement::{DURABLE, Prepared, column};
 
 /// Announces that the transaction will draw larger identifiers than the last one drawn. A shared
-/// lock names the last one until the transaction ends. [`horizon`](crate::dialect::horizon) looks for
-/// such locks.
+/// lock names the last one until the transaction ends. The horizon of pages looks for such
+/// locks.
 const ANNOUNCE: &str = "(SELECT pg_advisory_xact_lock_shared((28530::bigint << 48) \
     | coalesce(pg_sequence_last_value('orders_id_seq'), 0)) IS NOT NULL)";
 
