@@ -34,7 +34,8 @@ pub(crate) enum Failure {
     TimedOut,
 }
 
-const LOCKED: &str = "database is locked";
+/// SQLite's text when another process held the write lock for longer than it waits.
+pub(crate) const LOCKED: &str = "database is locked";
 
 /// SQLite's texts for the codes `SQLITE_BUSY`, `SQLITE_LOCKED`, `SQLITE_IOERR`, `SQLITE_FULL`,
 /// `SQLITE_CANTOPEN` and `SQLITE_READONLY`. Diesel does not pass the codes on. The texts are
@@ -49,17 +50,6 @@ const TEMPORARY: [&str; 6] = [
 ];
 
 impl Failure {
-    /// Returns whether another process held the write lock for longer than SQLite waits.
-    pub(crate) fn is_locked(&self) -> bool {
-        match self {
-            Self::Shared(failure) => failure.is_locked(),
-            Self::Database(DatabaseError::DatabaseError(_, information)) => {
-                information.message().starts_with(LOCKED)
-            }
-            _ => false,
-        }
-    }
-
     /// Returns whether the same call may succeed later.
     fn is_temporary(&self) -> bool {
         match self {

@@ -26,9 +26,6 @@ pub enum MigrateError {
          empty data directory"
     )]
     OtherProgram(String),
-    /// Another process holds the write lock.
-    #[error("another process holds the write lock of the database")]
-    Locked,
     /// The database is unavailable, or a migration failed.
     #[error("the database could not be migrated")]
     Failed(#[source] Cause),
@@ -36,7 +33,7 @@ pub enum MigrateError {
 
 impl From<Failure> for MigrateError {
     fn from(failure: Failure) -> Self {
-        if failure.is_locked() { Self::Locked } else { Self::Failed(failure.into()) }
+        Self::Failed(failure.into())
     }
 }
 

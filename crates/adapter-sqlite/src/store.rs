@@ -17,7 +17,7 @@ use sql_rows::{BatchObserver, ObservedDatabase, Unreadable};
 
 use crate::{
     database::{Access, Database, OpenError},
-    failure::Failure,
+    failure::{Failure, LOCKED},
     migrations::{self, MigrateError},
     worker::Worker,
 };
@@ -60,7 +60,8 @@ impl SqliteStore {
     pub async fn migrate(&self) -> Result<usize, MigrateError> {
         while self.readers.maintain(migrations::missing).await? > 0 {
             match self.writer.maintain(migrations::migrate).await {
-                Err(MigrateError::Locked) => {}
+                // Another process migrates.
+                Err(MigrateError::Failed(cause)) if cause.to_string() == LOCKED => {}
                 migrated => return migrated,
             }
         }
