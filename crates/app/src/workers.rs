@@ -14,7 +14,7 @@ use domain::{
     api_key::{manage_keys::ManageKeys, note_key_uses::NoteKeyUses},
     background::Step,
     delivery::{
-        dispatch_events::{DispatchEvents, UnreadableOrders},
+        dispatch_events::{DispatchEvents, Dispatched},
         run_deliveries::{MailDeliveries, MailReport, RunDeliveries},
         slots::DeliverySlots,
         worker::{Deliveries, DeliveryFailure, DeliveryStep, DeliveryWorker, Sleep},
@@ -114,7 +114,14 @@ pub(crate) fn spawn_deliveries(
         clock: clock.clone(),
         entropy: entropy.clone(),
     };
-    tasks.spawn(repeat(stop.clone(), async move || dispatch.step().await, log_dispatched));
+    let dispatch_metrics = metrics.clone();
+    tasks.spawn(repeat(
+        stop.clone(),
+        async move || dispatch.step().await,
+        move |step| {
+            log_dispatched(step, &dispatch_metrics);
+        },
+    ));
     let mail = parts.mail_is_available.clone();
     tasks.spawn(check_mail(notifier.clone(), mail.clone(), stop.clone()));
     let run_webhooks = RunWebhooks {
@@ -230,9 +237,11 @@ fn log_mail(report: MailReport, metrics: &WorkerMetrics, mail_is_available: &Ato
     }
 }
 
-fn log_dispatched(result: Result<UnreadableOrders, StoreError>) {
+fn log_dispatched(result: Result<Dispatched, StoreError>, metrics: &WorkerMetrics) {
     let failure = "new orders could not be followed; they are read again in a second";
-    for (order_id, error) in or_log(result, failure).into_iter().flatten() {
+    let Dispatched { events, unreadable } = or_log(result, failure).unwrap_or_default();
+    events.iter().for_each(|event| metrics.order_event(event));
+    for (order_id, error) in unreadable {
         tracing::error!(
             order_id = order_id.0,
             error = error_chain(&error),

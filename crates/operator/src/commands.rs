@@ -15,6 +15,7 @@ use self::{
     keys::KeysCommand,
     orders::{Operator, OrdersCommand},
     output::print,
+    services::ServicesCommand,
     webhooks::WebhooksCommand,
 };
 use crate::{
@@ -28,6 +29,7 @@ mod keys;
 mod manual;
 mod orders;
 pub mod output;
+mod services;
 mod webhooks;
 
 /// A command of an operator.
@@ -40,7 +42,10 @@ pub enum Command {
     /// Issue, list, rotate and revoke API keys
     #[command(subcommand)]
     Keys(KeysCommand),
-    /// List, show, export and erase orders
+    /// Add, list, change and remove the records of signing services
+    #[command(subcommand)]
+    Services(ServicesCommand),
+    /// List, show, export, change, cancel and erase orders
     #[command(subcommand)]
     Orders(OrdersCommand),
     /// List deliveries that wait or failed for good, and retry them
@@ -99,6 +104,10 @@ impl Command {
             Self::Keys(command) => {
                 let keys = Storage::open(&settings).await?.manage_keys(&machine);
                 keys::run(command, &keys, now).await
+            }
+            Self::Services(command) => {
+                let storage = Storage::open(&settings).await?;
+                services::run(command, &*storage.services).await
             }
             Self::Orders(command) => {
                 let storage = Storage::open(&settings).await?;

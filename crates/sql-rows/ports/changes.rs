@@ -40,6 +40,9 @@ pub(crate) async fn load_changes(
     connection: &mut Connection,
     found: &mut [&mut StoredOrder],
 ) -> Result<(), Failure> {
+    if found.is_empty() {
+        return Ok(());
+    }
     let ids: Vec<i64> = found.iter().map(|order| order.id.0).collect();
     let changes = order_changes::table
         .filter(order_changes::order_id.eq_any(ids))

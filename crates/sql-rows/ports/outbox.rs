@@ -26,7 +26,7 @@ impl Outbox for Store {
         self.select(due_events(now).limit(row_limit(limit)), EventRow::into_event).await
     }
 
-    async fn dispatch(&self, dispatches: &[Dispatch]) -> Result<usize, StoreError> {
+    async fn dispatch(&self, dispatches: &[Dispatch]) -> Result<Vec<EventId>, StoreError> {
         let dispatches = dispatches.to_vec();
         self.transaction(async move |connection| dispatch(connection, dispatches).await).await
     }
@@ -43,7 +43,7 @@ impl Outbox for Store {
 async fn dispatch(
     connection: &mut Connection,
     dispatches: Vec<Dispatch>,
-) -> Result<usize, Failure> {
+) -> Result<Vec<EventId>, Failure> {
     let ids: Vec<i64> = dispatches.iter().map(|one| one.event.0).collect();
     dialect::lock(connection, "events", &ids).await?;
     let removed = diesel::delete(events::table.filter(events::id.eq_any(ids)))
@@ -74,5 +74,5 @@ async fn dispatch(
         webhook_lease::wake(connection, endpoints, earliest).await?;
     }
     diesel::insert_into(webhook_deliveries::table).values(webhooks).execute(connection).await?;
-    Ok(removed.len())
+    Ok(removed.into_keys().map(EventId).collect())
 }

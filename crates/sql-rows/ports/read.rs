@@ -5,7 +5,7 @@ use diesel::{prelude::*, result::Error};
 use domain::{
     api_key::Owner,
     document::StoredDocument,
-    order::{OrderId, StoredOrder},
+    order::{OrderId, OrderStatus, StoredOrder},
     ports::{FoundOrder, Kept, OrderReader, Page, PageQuery, StoreError},
 };
 use sql_rows::{
@@ -95,8 +95,8 @@ pub(crate) async fn find(
     Ok(Some(kept))
 }
 
-/// Returns the orders of any owner that exist and are not erased. One that cannot be read does not
-/// fail the others.
+/// Returns the orders of any owner that exist and are not erased, the cancelled ones with their
+/// changes. One that cannot be read does not fail the others.
 pub(crate) async fn find_each(
     store: &Store,
     ids: &[OrderId],
@@ -113,7 +113,14 @@ pub(crate) async fn find_each(
             let order = order.into_kept(documents).map_err(Failure::from);
             Some((id, order.map_err(StoreError::from).map(Kept::whole).transpose()?))
         });
-        Ok(found.collect())
+        let mut found: Vec<FoundOrder> = found.collect();
+        let whole = found.iter_mut().filter_map(|(_, order)| order.as_mut().ok());
+        let mut cancelled: Vec<_> =
+            whole.filter(|order| order.status == OrderStatus::CANCELLED).collect();
+        match load_changes(connection, &mut cancelled).await {
+            Err(Failure::Unreadable(_)) => find_alone(connection, &ids).await,
+            loaded => loaded.map(|()| found),
+        }
     };
     store.read(find).await
 }

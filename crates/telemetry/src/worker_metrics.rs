@@ -5,8 +5,12 @@ use domain::{
         DeliveryOutcome::{self, LeaseLost, Settled},
         DeliveryReport, OVER_LIMIT,
     },
-    ports::Settlement::{Done, Fail, Postpone, RetryAt},
-    webhook::{DisabledBy, EndpointId, run_webhooks::WebhookReport},
+    order::{Actor, OrderStatus},
+    ports::{
+        Event,
+        Settlement::{Done, Fail, Postpone, RetryAt},
+    },
+    webhook::{DisabledBy, EndpointId, EventType, run_webhooks::WebhookReport},
 };
 use prometheus::{
     IntCounter, IntCounterVec, Registry, register_int_counter_vec_with_registry,
@@ -36,12 +40,17 @@ const WEBHOOKS: [Outcome; 5] = [
     ("lease_lost", Level::WARN, "webhook took longer than its lease, or its endpoint was removed"),
 ];
 
+/// The name of all other statuses in metrics: a label for each text would be without end.
+const OTHER_STATUS: &str = "other";
+
 /// The counters of the workers.
 #[derive(Clone)]
 pub struct WorkerMetrics {
     mails: IntCounterVec,
     webhooks: IntCounterVec,
     disabled: IntCounterVec,
+    changes: IntCounterVec,
+    entered: IntCounterVec,
     swept: IntCounter,
 }
 
@@ -74,6 +83,23 @@ impl WorkerMetrics {
                 "reason",
                 &[DisabledBy::Gone, DisabledBy::Failures].map(DisabledBy::as_str),
             )?,
+            changes: counters(
+                "notary_orders_order_changes_total",
+                "Changes of the status or the notary of an order, by actor.",
+                "actor",
+                &[Actor::Client, Actor::Service, Actor::Operator, Actor::Database]
+                    .map(Actor::as_str),
+            )?,
+            entered: counters(
+                "notary_orders_order_status_entered_total",
+                "Orders that entered a status, by status.",
+                "status",
+                &[
+                    OrderStatus::USUAL.each_ref().map(OrderStatus::as_str).as_slice(),
+                    &[OTHER_STATUS],
+                ]
+                .concat(),
+            )?,
             swept: register_int_counter_with_registry!(
                 "notary_orders_uploads_swept_total",
                 "Abandoned uploads that were removed.",
@@ -104,6 +130,22 @@ impl WorkerMetrics {
         let (endpoint, reason) = (endpoint.0, reason.as_str());
         tracing::warn!(endpoint, reason, "webhook endpoint disabled; its deliveries wait");
         self.disabled.with_label_values(&[reason]).inc();
+    }
+
+    /// Counts what an event tells of an order. The dispatcher of one process gets each event.
+    pub fn order_event(&self, event: &Event) {
+        let status = match &event.change {
+            Some(change) => {
+                self.changes.with_label_values(&[change.actor.as_str()]).inc();
+                (change.order_status != change.previous_status).then_some(&*change.order_status)
+            }
+            None => (event.event == EventType::OrderCreated).then_some(OrderStatus::NEW.as_str()),
+        };
+        if let Some(status) = status {
+            let is_usual = OrderStatus::USUAL.iter().any(|usual| usual.as_str() == status);
+            let name = if is_usual { status } else { OTHER_STATUS };
+            self.entered.with_label_values(&[name]).inc();
+        }
     }
 
     /// Counts and logs swept uploads.

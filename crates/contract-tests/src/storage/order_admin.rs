@@ -229,7 +229,7 @@ pub async fn erasure_removes_the_event_and_the_deliveries(storage: &Storage) {
     erase(storage, id).await;
     erase(storage, noted).await;
     let late = mails(event.id, vec![delivery(0)]);
-    assert_eq!(storage.outbox.dispatch(&[late]).await.unwrap(), 0);
+    assert_eq!(storage.outbox.dispatch(&[late]).await.unwrap(), []);
     let left = storage.queue.lease(NOW, Duration::MINUTE, 10).await.unwrap();
     let left: Vec<_> = left.iter().map(|lease| lease.delivery.order_id).collect();
     assert_eq!(left, [other]);

@@ -36,6 +36,15 @@ const UNREADABLE_DELAY: Duration = Duration::MINUTE;
 /// Orders that cannot be read, with the reasons. Their events wait for a minute, and others pass them.
 pub type UnreadableOrders = Vec<(OrderId, StoreError)>;
 
+/// What a step has done.
+#[derive(Debug, Default)]
+pub struct Dispatched {
+    /// The events that have their deliveries now. No other step of any process has any of them.
+    pub events: Vec<Event>,
+    /// The orders that cannot be read.
+    pub unreadable: UnreadableOrders,
+}
+
 /// Turns events into deliveries. Any number of processes may do so at the same time.
 pub struct DispatchEvents {
     /// Stores events.
@@ -54,21 +63,21 @@ pub struct DispatchEvents {
 
 impl DispatchEvents {
     /// Dispatches a batch of events, the oldest first.
-    pub async fn step(&self) -> Step<UnreadableOrders> {
+    pub async fn step(&self) -> Step<Dispatched> {
         match self.dispatch().await {
-            Ok((unreadable, has_more)) => {
-                Step { result: Ok(unreadable), pause: if has_more { PAUSE } else { POLL } }
+            Ok((dispatched, has_more)) => {
+                Step { result: Ok(dispatched), pause: if has_more { PAUSE } else { POLL } }
             }
             Err(error) => Step { result: Err(error), pause: OUTAGE_PAUSE },
         }
     }
 
-    /// Returns the orders that cannot be read, and whether there may be more events.
-    async fn dispatch(&self) -> Result<(UnreadableOrders, bool), StoreError> {
+    /// Returns also whether there may be more events.
+    async fn dispatch(&self) -> Result<(Dispatched, bool), StoreError> {
         let now = self.clock.now();
-        let events = self.outbox.events(now, BATCH).await?;
+        let mut events = self.outbox.events(now, BATCH).await?;
         if events.is_empty() {
-            return Ok((Vec::new(), false));
+            return Ok((Dispatched::default(), false));
         }
         let orders = self.queue.orders_of(events.iter().map(|event| event.order_id)).await?;
         let found = || orders.values().flatten();
@@ -81,7 +90,7 @@ impl DispatchEvents {
         let services = self.services.find(&services).await?;
         let is_full = events.len() == BATCH;
         let (mut dispatches, mut put_off) = (Vec::new(), Vec::new());
-        for Event { id, order_id, event, change } in events {
+        for &Event { id, order_id, event, ref change } in &events {
             match orders.get(&order_id) {
                 Some(Err(_unreadable)) => put_off.push(id),
                 Some(Ok(order)) => dispatches.push(Dispatch {
@@ -97,13 +106,15 @@ impl DispatchEvents {
             self.outbox.put_off(&put_off, now.saturating_add(UNREADABLE_DELAY)).await?;
         }
         let removed = match &dispatches[..] {
-            [] => 0,
+            [] => Vec::new(),
             some => self.outbox.dispatch(some).await?,
         };
         // Events that another instance holds would be read again at once, and so without end.
-        let has_more = is_full && removed + put_off.len() > 0;
+        let has_more = is_full && removed.len() + put_off.len() > 0;
+        events.retain(|event| removed.contains(&event.id));
         let unreadable = |(id, order): (OrderId, Result<_, _>)| Some((id, order.err()?));
-        Ok((orders.into_iter().filter_map(unreadable).collect(), has_more))
+        let unreadable = orders.into_iter().filter_map(unreadable).collect();
+        Ok((Dispatched { events, unreadable }, has_more))
     }
 
     /// Returns a mail for each address of the signing service, and for each contact of a new or

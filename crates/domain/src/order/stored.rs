@@ -29,6 +29,16 @@ impl OrderStatus {
     /// Nothing is left to do. Such an order cannot be cancelled.
     pub const COMPLETED: Self = Self(Cow::Borrowed("COMPLETED"));
 
+    /// The usual states. The service knows the rules of some; all others are free texts.
+    pub const USUAL: [Self; 6] = [
+        Self::NEW,
+        Self(Cow::Borrowed("ASSIGNED")),
+        Self(Cow::Borrowed("CONFIRMED")),
+        Self::SIGNED,
+        Self::COMPLETED,
+        Self::CANCELLED,
+    ];
+
     /// Returns a state that was read from storage; `None` unless it has 1 to 50 characters.
     pub fn from_stored(text: String) -> Option<Self> {
         (1..=MAX_STATUS).contains(&text.chars().count()).then_some(Self(text.into()))

@@ -6,15 +6,16 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
     api_key::{
-        ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, PresentedKey, Rate, Scope, Scopes,
+        ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, Party, PresentedKey, Rate, Scope, Scopes,
         manage_keys::{KeyError, KeyTerms, ManageKeys},
     },
-    order::{EmailAddress, InvalidEmail, SigningServiceId},
+    order::{EmailAddress, SigningServiceId},
 };
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
 
-use super::output::{Column, Format, at, mode, print, second};
+use super::output::{Column, Format, address, at, is_plain, mode, print, second};
+use crate::settings::WrongSetting;
 
 /// Maximum length of the name of a key or an operator, in characters.
 const MAX_CHARS: usize = 100;
@@ -57,8 +58,18 @@ pub struct Issue {
     /// The only signing service for which the key may create orders
     #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
     signing_service: Option<i64>,
-    /// What the key may do: orders:create, orders:read or webhooks:manage. Repeat it for
-    /// several. The default is orders:create and orders:read
+    /// Issue a key of the signing service of this number. It reads and changes the orders of the
+    /// service, of all clients, and creates none
+    #[arg(
+        long,
+        value_name = "ID",
+        value_parser = value_parser!(i64).range(1..),
+        conflicts_with_all = ["signing_service", "client"]
+    )]
+    for_service: Option<i64>,
+    /// What the key may do: orders:create, orders:read or webhooks:manage; a key of a signing
+    /// service orders:read, orders:update or webhooks:manage. Repeat it for several. The default is
+    /// orders:create and orders:read; for a signing service orders:read and orders:update
     #[arg(long = "scope", value_name = "SCOPE", value_parser = scope)]
     scopes: Vec<Scope>,
     /// Issue one more key for the client of this identifier, as listed. It sees the same orders
@@ -67,7 +78,7 @@ pub struct Issue {
     /// Days until the key expires
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=36_500))]
     expires_in_days: Option<u32>,
-    /// Address of the client that is told of webhook endpoints that fail
+    /// Address of the client or service that is told of webhook endpoints that fail
     #[arg(long, value_name = "EMAIL", value_parser = address)]
     contact: Option<EmailAddress>,
     /// Issue a test key: its orders are answered like all others, and no mail is sent
@@ -107,15 +118,15 @@ pub(super) async fn run(
 
 async fn issue(keys: &ManageKeys, issue: Issue) -> Result<()> {
     ensure!(
-        is_plain(&issue.name),
+        is_plain(&issue.name, MAX_CHARS),
         "--name must be one line of at most {MAX_CHARS} visible characters, and not blank"
     );
-    let scopes = Some(issue.scopes).filter(|scopes| !scopes.is_empty());
+    let scopes = scopes(issue.scopes, issue.for_service.is_some())?;
     let terms = KeyTerms {
         name: issue.name,
         signing_service: issue.signing_service.map(SigningServiceId),
-        for_service: None,
-        scopes: scopes.map_or_else(Scopes::default, Scopes::from_iter),
+        for_service: issue.for_service.map(SigningServiceId),
+        scopes,
         client: issue.client.map(ClientId),
         lifetime: issue.expires_in_days.map(|days| Duration::days(days.into())),
         is_test: issue.test,
@@ -153,13 +164,26 @@ async fn rotate(keys: &ManageKeys, id: i64, grace_hours: u32) -> Result<()> {
     }
 }
 
-fn address(text: &str) -> Result<EmailAddress, InvalidEmail> {
-    EmailAddress::try_from(text.trim().to_owned())
-}
-
 fn scope(name: &str) -> Result<Scope, String> {
     Scope::from_name(name)
         .ok_or_else(|| format!("the scopes are {}", Scope::ALL.map(Scope::as_str).join(", ")))
+}
+
+/// Returns the scopes of a new key; the default if none are named.
+fn scopes(named: Vec<Scope>, of_service: bool) -> Result<Scopes, WrongSetting> {
+    let (kind, possible, default) = if of_service {
+        ("a signing service", Scope::OF_SERVICES, Scope::DEFAULT_OF_SERVICES)
+    } else {
+        ("a client", Scope::OF_CLIENTS, Scope::DEFAULT)
+    };
+    match named.iter().find(|scope| !possible.contains(scope)) {
+        Some(scope) => {
+            let scope = scope.as_str();
+            Err(anyhow!("--scope {scope}: a key of {kind} cannot have it").into())
+        }
+        None if named.is_empty() => Ok(Scopes::from_iter(default)),
+        None => Ok(Scopes::from_iter(named)),
+    }
 }
 
 fn rate(per_second: Option<NonZeroU32>, burst: Option<NonZeroU32>) -> Option<Rate> {
@@ -176,23 +200,6 @@ fn show(id: ApiKeyId, key: &PresentedKey) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     let shown = writeln!(stdout, "{}", key.expose()).and_then(|()| stdout.flush());
     shown.with_context(|| format!("key {} was issued and could not be shown; revoke it", id.0))
-}
-
-/// Checks that a table shows the text as it is: no control, invisible or direction-changing
-/// characters.
-fn is_plain(text: &str) -> bool {
-    let hidden = |character: char| {
-        character.is_control()
-            || matches!(
-                character,
-                '\u{ad}'
-                    | '\u{200b}'..='\u{200f}'
-                    | '\u{2028}'..='\u{202e}'
-                    | '\u{2060}'..='\u{206f}'
-                    | '\u{feff}'
-            )
-    };
-    !text.trim().is_empty() && text.chars().count() <= MAX_CHARS && !text.chars().any(hidden)
 }
 
 /// Returns the name of the operator. An operator can forge it.
@@ -226,12 +233,16 @@ fn list(keys: &[ApiKey], format: Format, now: OffsetDateTime) -> Result<()> {
         (None, Some(end)) if end <= now => "expired",
         _ => "valid",
     };
+    let client = |listed: &ApiKey| match listed.party() {
+        Party::Client(client) => Some(client.0),
+        Party::Service(_) => None,
+    };
     let limit = |rate: Option<Rate>| {
         json!(rate.map(|Rate { per_second, burst }| {
             json!({ "per_second": per_second, "burst": burst })
         }))
     };
-    let columns: [Column<'_, ApiKey>; 12] = [
+    let columns: [Column<'_, ApiKey>; 13] = [
         ("ID", "", &|listed| json!(listed.id.0)),
         ("STATE", "", &|listed| json!(state(listed))),
         ("MODE", "", &|listed| mode(listed.key.is_test)),
@@ -241,7 +252,8 @@ fn list(keys: &[ApiKey], format: Format, now: OffsetDateTime) -> Result<()> {
         ("SIGNING SERVICE", "any", &|listed| json!(listed.key.signing_service.map(|id| id.0))),
         ("LIMIT", "default", &|listed| limit(listed.key.rate)),
         ("WITH DOCUMENTS", "default", &|listed| limit(listed.key.documents_rate)),
-        ("CLIENT", "", &|listed| json!(listed.client().0)),
+        ("CLIENT", "-", &|listed| json!(client(listed))),
+        ("FOR SERVICE", "-", &|listed| json!(listed.key.for_service.map(|id| id.0))),
         ("SCOPES", "", &|listed| {
             json!(listed.key.scopes.to_string().split(' ').collect::<Vec<_>>())
         }),

@@ -9,14 +9,18 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
-    api_key::ClientId,
+    api_key::{ClientId, Owner},
     document::{Sha256Digest, StoredDocument},
-    order::{OrderId, StoredOrder},
+    order::{
+        Actor, OrderId, OrderStatus, StoredOrder, Violation,
+        change_request::{CancelRequest, ChangeRequest, read_status},
+    },
+    orders::change_order::{ChangeOrder, Changer},
     ports::{BlobStore, Clock, Kept, ListedOrder, OrderFilter},
 };
 use futures_util::TryStreamExt as _;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Map, json};
 use sha2::{Digest as _, Sha256};
 
 use super::output::{Column, Format, at, mode, print};
@@ -58,6 +62,25 @@ pub enum OrdersCommand {
         #[arg(long, value_name = "FOLDER")]
         to: PathBuf,
     },
+    /// Set the status or the notary of an order
+    Change {
+        /// Its identifier
+        id: i64,
+        /// Its status, such as ASSIGNED
+        #[arg(long, value_name = "STATUS", value_parser = status, required_unless_present = "notary")]
+        status: Option<OrderStatus>,
+        /// Its notary, or none
+        #[arg(long, value_name = "ID|none", value_parser = notary)]
+        notary: Option<Notary>,
+    },
+    /// Cancel an order
+    Cancel {
+        /// Its identifier
+        id: i64,
+        /// The reason, for the history and the mails
+        #[arg(long, value_name = "TEXT", value_parser = cancellation)]
+        reason: Option<CancelRequest>,
+    },
     /// Erase the personal data of orders for good: details, file number, documents, pending mails
     /// and the mails in the mail drop. Asks before
     Erase {
@@ -68,6 +91,10 @@ pub enum OrdersCommand {
         yes: bool,
     },
 }
+
+/// A notary, or none.
+#[derive(Debug, Clone, Copy)]
+pub struct Notary(Option<i64>);
 
 #[derive(Debug, Args)]
 pub struct Filter {
@@ -92,6 +119,26 @@ pub struct Erased {
     pub(super) older_than: Option<u32>,
 }
 
+fn status(text: &str) -> Result<OrderStatus, String> {
+    read_status(&json!(text)).map_err(|(_, detail)| detail)
+}
+
+fn notary(text: &str) -> Result<Notary, &'static str> {
+    if text == "none" {
+        return Ok(Notary(None));
+    }
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.map(|number| Notary(Some(number))).ok_or("must be a positive number or none")
+}
+
+fn cancellation(reason: &str) -> Result<CancelRequest, String> {
+    let body = Map::from_iter([("reason".to_owned(), json!(reason))]);
+    let details = |violations: Vec<Violation>| {
+        violations.into_iter().map(|violation| violation.detail).collect::<String>()
+    };
+    CancelRequest::parse(&body).map_err(details)
+}
+
 pub(super) async fn run(command: OrdersCommand, operator: &Operator) -> Result<()> {
     match command {
         OrdersCommand::List { filter, before, format } => {
@@ -101,6 +148,13 @@ pub(super) async fn run(command: OrdersCommand, operator: &Operator) -> Result<(
         OrdersCommand::Export { id, to } => {
             let progress = Progress::new("exporting");
             progress.of(operator.export(OrderId(id), &to, &progress)).await
+        }
+        OrdersCommand::Change { id, status, notary } => {
+            let notary_id = notary.map(|Notary(notary)| notary);
+            operator.change(OrderId(id), &ChangeRequest { status, notary_id }).await
+        }
+        OrdersCommand::Cancel { id, reason } => {
+            operator.cancel(OrderId(id), &reason.unwrap_or_default()).await
         }
         OrdersCommand::Erase { which, yes } => operator.erase(which, yes).await,
     }
@@ -147,6 +201,30 @@ impl Operator {
         }
     }
 
+    async fn change(&self, id: OrderId, request: &ChangeRequest) -> Result<()> {
+        let (changer, orders) = self.changer(id).await?;
+        let changed = orders.change(changer, id, request, |_| true).await;
+        report(&changed.with_context(|| format!("order {} was not changed", id.0))?)
+    }
+
+    async fn cancel(&self, id: OrderId, request: &CancelRequest) -> Result<()> {
+        let (changer, orders) = self.changer(id).await?;
+        let cancelled = orders.cancel(changer, id, request).await;
+        report(&cancelled.with_context(|| format!("order {} was not cancelled", id.0))?)
+    }
+
+    /// Returns what changes an order in the name of the operator.
+    async fn changer(&self, id: OrderId) -> Result<(Changer, ChangeOrder)> {
+        let StoredOrder { client, is_test, .. } = self.order(id).await?;
+        let changer = Changer { owner: Owner::client(client, is_test), actor: Actor::Operator };
+        let orders = ChangeOrder {
+            orders: self.storage.orders.clone(),
+            reader: self.storage.reader.clone(),
+            clock: self.clock.clone(),
+        };
+        Ok((changer, orders))
+    }
+
     /// Returns an order as a client reads it, with what only operators see.
     fn json(&self, order: &StoredOrder) -> Result<String> {
         #[derive(Serialize)]
@@ -184,6 +262,12 @@ impl Operator {
             .with_context(|| file.display().to_string())?;
         print(&format!("order {} and {} documents are exported\n", id.0, order.documents.len()))
     }
+}
+
+fn report(order: &StoredOrder) -> Result<()> {
+    let notary = order.notary_id.map_or_else(|| "none".to_owned(), |id| id.to_string());
+    let (id, status) = (order.id.0, order.status.as_str());
+    print(&format!("order {id} has the status {status} and the notary {notary}\n"))
 }
 
 /// Writes a document in blocks, durably, and compares it with its record.

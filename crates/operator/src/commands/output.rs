@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Write as _};
 
 use anyhow::Result;
 use clap::Args;
+use domain::order::{EmailAddress, InvalidEmail};
 use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
@@ -91,6 +92,28 @@ pub(super) fn at(instant: impl Into<Option<OffsetDateTime>>) -> Value {
 /// Returns the mode of what is for tests or for live orders.
 pub(super) fn mode(is_test: bool) -> Value {
     json!(if is_test { "test" } else { "live" })
+}
+
+/// Reads an e-mail address of an argument.
+pub(super) fn address(text: &str) -> Result<EmailAddress, InvalidEmail> {
+    EmailAddress::try_from(text.trim().to_owned())
+}
+
+/// Checks that a table shows the text as it is: no control, invisible or direction-changing
+/// characters.
+pub(super) fn is_plain(text: &str, max_chars: usize) -> bool {
+    let hidden = |character: char| {
+        character.is_control()
+            || matches!(
+                character,
+                '\u{ad}'
+                    | '\u{200b}'..='\u{200f}'
+                    | '\u{2028}'..='\u{202e}'
+                    | '\u{2060}'..='\u{206f}'
+                    | '\u{feff}'
+            )
+    };
+    !text.trim().is_empty() && text.chars().count() <= max_chars && !text.chars().any(hidden)
 }
 
 /// Removes user, password and query from every URL in a message. The message may quote a mistyped

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
     api_key::{ClientId, Party},
-    order::Violation,
+    order::{SigningServiceId, Violation},
     ports::{Cursor, DeliveryPageQuery},
     webhook::{
         AttemptOutcome, Endpoint, EndpointId, EndpointOwner, WebhookDelivery, WebhookDeliveryId,
@@ -23,18 +23,16 @@ const MAX_LISTED: usize = 1_000;
 pub enum WebhooksCommand {
     /// List webhook endpoints
     List {
-        /// List those of the client of this identifier only
-        #[arg(long, value_name = "ID")]
-        client: Option<i64>,
+        #[command(flatten)]
+        of: Of,
         #[command(flatten)]
         format: Format,
     },
     /// Create an endpoint. Prints only its secret to standard output, and only this once
     Create {
-        /// The client that owns the endpoint, as keys list shows it
-        #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
-        client: i64,
-        /// Create it for the test keys of the client: it gets the events of test orders
+        #[command(flatten)]
+        of: Owning,
+        /// Create it for test keys: it gets the events of test orders
         #[arg(long)]
         test: bool,
         /// Where to send events
@@ -92,6 +90,34 @@ pub enum WebhooksCommand {
 }
 
 #[derive(Debug, Args)]
+#[group(multiple = false)]
+pub struct Of {
+    /// List those of the client of this identifier only
+    #[arg(long, value_name = "ID")]
+    client: Option<i64>,
+    /// List those of the signing service of this number only
+    #[arg(long, value_name = "ID")]
+    service: Option<i64>,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct Owning {
+    /// The client that owns the endpoint, as keys list shows it
+    #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
+    client: Option<i64>,
+    /// The signing service that owns the endpoint
+    #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
+    service: Option<i64>,
+}
+
+/// Returns the party that a command names by one of two options.
+fn party(client: Option<i64>, service: Option<i64>) -> Option<Party> {
+    let client = client.map(|client| Party::Client(ClientId(client)));
+    client.or_else(|| service.map(|service| Party::Service(SigningServiceId(service))))
+}
+
+#[derive(Debug, Args)]
 pub struct Listed {
     /// Its identifier, as listed
     id: i64,
@@ -99,8 +125,8 @@ pub struct Listed {
 
 #[derive(Debug, Args)]
 pub struct Details {
-    /// An event that the endpoint gets: order.created or order.documents_added. Repeat it for
-    /// several. A new endpoint gets all of them by default
+    /// An event that the endpoint gets: order.created, order.documents_added, order.updated or
+    /// order.cancelled. Repeat it for several. A new endpoint gets all of them by default
     #[arg(long = "event", value_name = "EVENT")]
     events: Vec<String>,
     /// What to note about the endpoint
@@ -139,15 +165,15 @@ async fn execute(command: WebhooksCommand, webhooks: &ManageWebhooks) -> Result<
         change(webhooks, id, &Map::from_iter([("status".to_owned(), json!(status))])).await
     };
     match command {
-        Command::List { client, format } => {
+        Command::List { of: Of { client, service }, format } => {
             let mut all = webhooks.endpoints.all().await?;
-            all.retain(|one| {
-                client.is_none_or(|client| one.owner.party == Party::Client(ClientId(client)))
-            });
+            let party = party(client, service);
+            all.retain(|one| party.is_none_or(|party| one.owner.party == party));
             list(&all, format)
         }
-        Command::Create { client, test, url, details } => {
-            let owner = EndpointOwner::client(ClientId(client), test);
+        Command::Create { of: Owning { client, service }, test, url, details } => {
+            let party = party(client, service).context("--client or --service is missing")?;
+            let owner = EndpointOwner { party, is_test: test };
             let body = details.into_body(Some(url));
             let (endpoint, secret) = webhooks.create(owner, &body).await?;
             eprintln!("webhook endpoint {}; this is its secret:", endpoint.id.0);
@@ -212,9 +238,18 @@ fn list(endpoints: &[Endpoint], format: Format) -> Result<()> {
         (None, Some(since)) => format!("failing {}", second(since)),
         (None, None) => "enabled".to_owned(),
     };
-    let columns: [Column<'_, Endpoint>; 7] = [
+    let client = |endpoint: &Endpoint| match endpoint.owner.party {
+        Party::Client(client) => json!(client.0),
+        Party::Service(_) => Value::Null,
+    };
+    let service = |endpoint: &Endpoint| match endpoint.owner.party {
+        Party::Client(_) => Value::Null,
+        Party::Service(service) => json!(service.0),
+    };
+    let columns: [Column<'_, Endpoint>; 8] = [
         ("ID", "", &|endpoint| json!(endpoint.id.0)),
-        ("OWNER", "", &|endpoint| json!(endpoint.owner.party.to_string())),
+        ("CLIENT", "-", &client),
+        ("SERVICE", "-", &service),
         ("MODE", "", &|endpoint| mode(endpoint.owner.is_test)),
         ("CREATED", "", &|endpoint| at(endpoint.created_at)),
         ("STATUS", "", &|endpoint| json!(status(endpoint))),

@@ -51,6 +51,9 @@ pub async fn change_is_found_as_stored(storage: &Storage) {
     assert_eq!((&order.status, order.notary_id), (&OrderStatus::CANCELLED, Some(7)));
     assert_eq!(order.updated_at, second.change.at);
     assert_eq!(order.changes, [first.change, second.change]);
+    // The mails about a cancellation name its reason.
+    let [(_, mailed)] = &storage.queue.orders(&[id]).await.unwrap()[..] else { panic!() };
+    assert_eq!(mailed.as_ref().unwrap(), &order);
     let expected = [
         (EventType::OrderUpdated, "NEW", "ASSIGNED"),
         (EventType::OrderCancelled, "ASSIGNED", "CANCELLED"),

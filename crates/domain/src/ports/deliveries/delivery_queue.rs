@@ -104,7 +104,8 @@ pub trait DeliveryQueue: Send + Sync {
     ) -> Result<Vec<Lease>, StoreError>;
 
     /// Returns those of the orders that exist and are not erased, whatever their clients, in no
-    /// particular order. An order whose row cannot be read is an error of its own, which names it.
+    /// particular order. Cancelled ones have their changes. An order whose row cannot be read is an
+    /// error of its own, which names it.
     async fn orders(&self, ids: &[OrderId]) -> Result<Vec<FoundOrder>, StoreError>;
 
     /// Settles leased deliveries in one atomic, durable step. A failure counts as one attempt,
