@@ -11,13 +11,14 @@ const LENGTH: Duration = Duration::HOUR;
 /// Greatest length of a line in bytes, without its end (section 3.1).
 const MAX_LINE: usize = 75;
 
-/// Returns a file with the appointment of an order. Deterministic, and equal for all recipients.
-pub(crate) fn calendar(stored: &StoredOrder) -> Result<String, Format> {
+/// Returns a file with the appointment of an order, or one that removes it (RFC 5546, section 3.2.5).
+/// Deterministic, and equal for all recipients.
+pub(crate) fn calendar(stored: &StoredOrder, is_cancelled: bool) -> Result<String, Format> {
     let order = &stored.order;
     let signing = &order.signing;
     let (id, file_number) = (stored.id.0, order.file_number.as_str());
     let kind = if signing.ron_signing { "Remote online notarization (RON)" } else { "Signing" };
-    let created_at = instant(stored.created_at)?;
+    let stamp = instant(if is_cancelled { stored.updated_at } else { stored.created_at })?;
     // The instant makes it unique among services; it has no address or host name (RFC 7986).
     let microseconds = stored.created_at.unix_timestamp_nanos() / 1_000;
     let mut file = File::default();
@@ -25,11 +26,14 @@ pub(crate) fn calendar(stored: &StoredOrder) -> Result<String, Format> {
     file.line("VERSION:2.0");
     file.line("PRODID:-//notary-orders//notary-orders//EN");
     file.line("CALSCALE:GREGORIAN");
-    file.line("METHOD:PUBLISH");
+    file.line(if is_cancelled { "METHOD:CANCEL" } else { "METHOD:PUBLISH" });
     file.line("BEGIN:VEVENT");
     file.line(&format!("UID:order-{id}-{microseconds}@notary-orders"));
-    file.line(&format!("DTSTAMP:{created_at}"));
-    file.line("SEQUENCE:0");
+    file.line(&format!("DTSTAMP:{stamp}"));
+    file.line(if is_cancelled { "SEQUENCE:1" } else { "SEQUENCE:0" });
+    if is_cancelled {
+        file.line("STATUS:CANCELLED");
+    }
     file.text("SUMMARY", &format!("{kind}: {}, file {file_number}", signing.signing_type));
     file.text("LOCATION", &address_line(signing.signing_location()));
     file.text("DESCRIPTION", &format!("Order {id}\n{}", appointment(&order.appointment)?));

@@ -43,7 +43,7 @@ fn unescaped(value: &str) -> String {
 }
 
 fn calendar_with(details: &serde_json::Value) -> String {
-    calendar(&notification_with(details).order).unwrap()
+    calendar(&notification_with(details).order, false).unwrap()
 }
 
 #[test]
@@ -90,9 +90,9 @@ fn last_day_of_the_calendar_has_an_appointment() {
     if let AppointmentTime::At(at) = &mut order.order.appointment.time {
         at.utc = datetime!(9999-12-31 23:30 UTC);
     }
-    assert_eq!(value(&calendar(&order).unwrap(), "DTEND"), "99991231T235959Z");
+    assert_eq!(value(&calendar(&order, false).unwrap(), "DTEND"), "99991231T235959Z");
     order.order.appointment.time = AppointmentTime::Anytime;
-    assert_eq!(value(&calendar(&order).unwrap(), "DTEND;VALUE=DATE"), "99991231");
+    assert_eq!(value(&calendar(&order, false).unwrap(), "DTEND;VALUE=DATE"), "99991231");
 }
 
 #[test]
@@ -106,15 +106,15 @@ fn remote_signing_is_named_in_the_summary() {
 fn uid_belongs_to_the_order() {
     let (first, mut second) = (notification(), notification());
     second.message_key = "other".to_owned();
-    assert_eq!(calendar(&first.order).unwrap(), calendar(&second.order).unwrap());
+    assert_eq!(calendar(&first.order, false).unwrap(), calendar(&second.order, false).unwrap());
     second.order.created_at += Duration::MICROSECOND;
-    let uid = |order| value(&calendar(order).unwrap(), "UID");
+    let uid = |order| value(&calendar(order, false).unwrap(), "UID");
     assert_ne!(uid(&first.order), uid(&second.order));
 }
 
 #[test]
 fn names_and_contact_data_are_left_out() {
-    let file = calendar(&notification().order).unwrap();
+    let file = calendar(&notification().order, false).unwrap();
     for private in ["Jane Doe", "John Roe", "555 010 0199", "example.com", "4711"] {
         assert!(!file.contains(private), "{private}");
     }
@@ -146,7 +146,7 @@ proptest! {
         }
         let number = FileNumber::new(file_number.clone());
         order.order.file_number = number.unwrap_or(order.order.file_number);
-        let file = calendar(&order).unwrap();
+        let file = calendar(&order, false).unwrap();
         let names: Vec<_> = properties(&file).into_iter().map(|(name, _)| name).collect();
         let event = ["UID", "DTSTAMP", "SEQUENCE", "SUMMARY", "LOCATION", "DESCRIPTION", "DTSTART"];
         prop_assert_eq!(&names[6..13], event.as_slice());

@@ -1,16 +1,21 @@
-//! The content of the mail that confirms an order.
+//! The content of the mails about an order.
 
 use askama::Template;
 use domain::{
     appointment::{Appointment, AppointmentTime},
-    order::{SigningLocation, StoredOrder},
+    delivery::{Audience, MailSubject, Notification},
+    order::{Money, SigningLocation, StoredOrder},
 };
 use time::{OffsetDateTime, Time, macros::format_description};
 
 use crate::language::language_name;
 
-/// The confirmation of an order, rendered as text and as HTML.
+/// The content of a mail, rendered as text and as HTML.
 pub(crate) struct Confirmation {
+    heading: &'static str,
+    introduction: &'static str,
+    /// Why the recipient gets the mail.
+    closing: &'static str,
     /// Lines of the mail: a label and its value.
     facts: Vec<(&'static str, String)>,
     instructions: Vec<String>,
@@ -25,16 +30,22 @@ pub(crate) struct Text<'a>(pub(crate) &'a Confirmation);
 pub(crate) struct Html<'a>(pub(crate) &'a Confirmation);
 
 impl Confirmation {
-    pub(crate) fn new(stored: &StoredOrder) -> Result<Self, time::error::Format> {
+    pub(crate) fn new(notification: &Notification) -> Result<Self, time::error::Format> {
+        let Notification { order: stored, subject, audience, .. } = notification;
         let order = &stored.order;
         let signing = &order.signing;
-        let location = if signing.is_property_address_same {
+        let is_for_service = *audience == Audience::Service;
+        let location = if signing.is_property_address_same && !is_for_service {
             "At the property".to_owned()
         } else {
             address_line(signing.signing_location())
         };
+        let reason = stored.changes.last().and_then(|change| change.reason.clone());
+        let of_service = |value: Option<String>| value.filter(|_| is_for_service);
+        let (invoice, co_signer) = (&signing.invoice, &signing.co_signer);
         let scanbacks = if signing.scanbacks_required { "required" } else { "not required" };
         let facts = [
+            ("Reason", reason.filter(|_| *subject == MailSubject::Cancelled)),
             ("Order", Some(stored.id.0.to_string())),
             ("File number", Some(order.file_number.as_str().to_owned())),
             ("Signing service", Some(order.signing_service_id.0.to_string())),
@@ -43,15 +54,21 @@ impl Confirmation {
             ("Property", Some(address_line(signing.property.clone().into()))),
             ("Signing location", Some(location)),
             ("Signer", Some(signing.signer.name.clone())),
-            ("Co-signer", signing.co_signer.name.clone()),
+            ("Signer's phone", of_service(Some(signing.signer.phone.clone()))),
+            ("Co-signer", co_signer.name.clone()),
+            ("Co-signer's phone", of_service(co_signer.phone.clone())),
             ("Language", Some(language_name(&signing.language))),
             (
                 "Remote online notarization (RON)",
                 Some(if signing.ron_signing { "yes" } else { "no" }.to_owned()),
             ),
             ("Scanbacks", Some(scanbacks.to_owned())),
+            ("E-signing platform", of_service(signing.esigning_platform.clone())),
+            ("Document delivery", of_service(signing.document_delivery.clone())),
             ("Lender", signing.lender.clone()),
             ("Documents", Some(documents(stored))),
+            ("Invoice fee", of_service(invoice.fee.map(dollars))),
+            ("Notary pay", of_service(invoice.notary_pay.map(dollars))),
             ("Received", Some(instant(stored.created_at)?)),
         ];
         let facts = facts.into_iter().filter_map(|(label, value)| Some((label, value?))).collect();
@@ -62,8 +79,44 @@ impl Confirmation {
             .unwrap_or_default()
             .replace("\r\n", "\n")
             .replace('\r', "\n");
-        Ok(Self { facts, instructions: instructions.lines().map(str::to_owned).collect() })
+        let (heading, introduction) = opening(*subject, *audience);
+        let closing = match audience {
+            Audience::Client => {
+                "You receive this automatic message because the order names you as a contact."
+            }
+            Audience::Service => {
+                "You receive this automatic message because the order names your signing service."
+            }
+        };
+        let instructions = instructions.lines().map(str::to_owned).collect();
+        Ok(Self { heading, introduction, closing, facts, instructions })
     }
+}
+
+/// Returns the heading and the first sentences of a mail.
+fn opening(subject: MailSubject, audience: Audience) -> (&'static str, &'static str) {
+    match (subject, audience) {
+        (MailSubject::Created, Audience::Client) => (
+            "We have received your signing order",
+            "Thank you for your order. Please check the details below, and tell your signing \
+            service if anything needs to be corrected.",
+        ),
+        (MailSubject::Created, Audience::Service) => (
+            "A new signing order",
+            "A client has created this order for your signing service. Please assign a notary.",
+        ),
+        (MailSubject::DocumentsAdded, _) => {
+            ("A signing order has new documents", "The client has added documents to this order.")
+        }
+        (MailSubject::Cancelled, _) => (
+            "A signing order is cancelled",
+            "The signing does not take place. The attached calendar file removes the appointment.",
+        ),
+    }
+}
+
+fn dollars(amount: Money) -> String {
+    format!("{amount} USD")
 }
 
 pub(crate) fn appointment(appointment: &Appointment) -> Result<String, time::error::Format> {

@@ -7,7 +7,7 @@ use std::{
 
 use askama::Template as _;
 use domain::{
-    delivery::Notification,
+    delivery::{MailSubject, Notification},
     order::{EmailAddress, OrderId},
     ports::{Cause, NotifyError},
 };
@@ -62,23 +62,31 @@ pub(crate) fn head(
         )))
 }
 
-/// Builds the confirmation mail. Deterministic: equal notifications give equal bytes.
+/// Builds a mail about an order. Deterministic: equal notifications give equal bytes.
 pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Message, NotifyError> {
     let Notification { order, recipient, message_key: key, .. } = notification;
     let (id, file_number) = (order.id.0, order.order.file_number.as_str());
-    let subject = format!("{SUBJECT_START}{id} received: file {file_number}");
-    let head = head(sender, key, recipient, subject, order.created_at)?;
-    let confirmation = Confirmation::new(order).map_err(permanent)?;
+    let (event, date) = match notification.subject {
+        MailSubject::Created => ("received", order.created_at),
+        MailSubject::DocumentsAdded => ("has new documents", order.updated_at),
+        MailSubject::Cancelled => ("cancelled", order.updated_at),
+    };
+    let subject = format!("{SUBJECT_START}{id} {event}: file {file_number}");
+    let head = head(sender, key, recipient, subject, date)?;
+    let confirmation = Confirmation::new(notification).map_err(permanent)?;
 
     // Clients cannot put these boundaries into a part: they do not know the random key.
     let alternatives = MultiPart::alternative()
         .boundary(format!("{key}-alternative"))
         .singlepart(SinglePart::plain(Text(&confirmation).render().map_err(permanent)?))
         .singlepart(SinglePart::html(Html(&confirmation).render().map_err(permanent)?));
+    let is_cancelled = notification.subject == MailSubject::Cancelled;
+    let method = if is_cancelled { "CANCEL" } else { "PUBLISH" };
     // Exchange shows a mail whose calendar is an alternative as an appointment, without its text.
     let calendar = Attachment::new("appointment.ics".to_owned()).body(
-        calendar(order).map_err(permanent)?,
-        ContentType::parse("text/calendar; charset=utf-8; method=PUBLISH").map_err(permanent)?,
+        calendar(order, is_cancelled).map_err(permanent)?,
+        ContentType::parse(&format!("text/calendar; charset=utf-8; method={method}"))
+            .map_err(permanent)?,
     );
     let parts = MultiPart::mixed()
         .boundary(format!("{key}-mixed"))

@@ -4,7 +4,10 @@ use contract_tests::{
     fakes::CountingEntropy,
     notifier::{ReceivedMail, notification_of},
 };
-use domain::order::EmailAddress;
+use domain::{
+    delivery::Audience,
+    order::{Actor, EmailAddress, OrderChange, OrderStatus},
+};
 use mail_parser::{MessageParser, MimeHeaders as _, PartType};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -129,8 +132,8 @@ fn text_shows_the_order() {
     let (text, _) = bodies(&raw(&notification()));
     let expected = "Hello,
 
-Thank you: we have received your signing order. Please check the details
-below, and tell your signing service if anything needs to be corrected.
+Thank you for your order. Please check the details below, and tell your signing service if \
+anything needs to be corrected.
 
 Order: 170017
 File number: REFI-2026-001
@@ -153,6 +156,71 @@ Special instructions:
 
 You receive this automatic message because the order names you as a contact.";
     assert_eq!(text.trim_end(), expected);
+}
+
+#[test]
+fn service_gets_what_dispatch_needs() {
+    let details = json!({
+        "isPropertyAddressSame": true,
+        "coSignerPhone": "+1 555 010 0111",
+        "invoiceFee": 150.5,
+        "notaryPay": 95,
+    });
+    let client = notification_with(&details);
+    let service = Notification { audience: Audience::Service, ..client.clone() };
+    let lines = [
+        "A client has created this order for your signing service. Please assign a notary.",
+        "Signing location: 123 Main St, Dallas, TX 75201",
+        "Signer's phone: +1 555 010 0199",
+        "Co-signer's phone: +1 555 010 0111",
+        "Invoice fee: 150.50 USD",
+        "Notary pay: 95.00 USD",
+    ];
+    let (to_client, to_service) = (bodies(&raw(&client)).0, bodies(&raw(&service)).0);
+    for line in lines {
+        assert!(to_service.contains(&format!("{line}\n")), "{line}: {to_service}");
+        assert!(!to_client.contains(line), "{line}");
+    }
+}
+
+#[test]
+fn cancellation_names_the_reason_and_removes_the_appointment() {
+    let created = notification();
+    let mut cancelled = Notification { subject: MailSubject::Cancelled, ..created.clone() };
+    let at = created.order.created_at + time::Duration::HOUR;
+    cancelled.order.updated_at = at;
+    cancelled.order.changes.push(OrderChange {
+        at,
+        status: OrderStatus::CANCELLED,
+        notary_id: None,
+        actor: Actor::Client,
+        reason: Some("The borrower is ill.".to_owned()),
+    });
+    let raw = raw(&cancelled);
+    assert!(bodies(&raw).0.contains("\nReason: The borrower is ill.\n"));
+    let mail = parsed(&raw);
+    assert_eq!(mail.subject(), Some("Signing order 170017 cancelled: file REFI-2026-001"));
+    let calendar = mail.attachments().next().unwrap();
+    assert_eq!(calendar.content_type().unwrap().attribute("method"), Some("CANCEL"));
+    let before = super::calendar(&created.order, false).unwrap();
+    let uid = before.lines().find(|line| line.starts_with("UID:")).unwrap();
+    let after = calendar.text_contents().unwrap();
+    for line in ["METHOD:CANCEL", "SEQUENCE:1", "STATUS:CANCELLED", uid] {
+        assert!(after.lines().any(|found| found == line), "{line}: {after}");
+    }
+}
+
+#[test]
+fn added_documents_have_a_mail_of_their_own() {
+    let added = Notification {
+        subject: MailSubject::DocumentsAdded,
+        audience: Audience::Service,
+        ..notification()
+    };
+    let raw = raw(&added);
+    let subject = "Signing order 170017 has new documents: file REFI-2026-001";
+    assert_eq!(parsed(&raw).subject(), Some(subject));
+    assert!(bodies(&raw).0.contains("The client has added documents to this order."));
 }
 
 #[test]
@@ -342,7 +410,7 @@ fn appointment_is_an_attached_calendar() {
         assert_eq!(content_type.attribute("method"), Some("PUBLISH"));
         assert_eq!(content_type.attribute("charset"), Some("utf-8"));
         let PartType::Text(content) = &calendar.body else { panic!("{:?}", calendar.body) };
-        assert_eq!(**content, *super::calendar(&notification.order).unwrap());
+        assert_eq!(**content, *super::calendar(&notification.order, false).unwrap());
     }
 }
 

@@ -95,11 +95,11 @@ fn key_is_valid_until_it_expires_or_is_revoked() {
 fn key_may_do_what_its_scopes_say() {
     let mut key = issued(&PresentedKey::random(false, &CountingEntropy::default()));
     let may = |key: &ApiKey| Scope::ALL.map(|scope| key.may(scope));
-    assert_eq!(may(&key), [true, true, false]);
+    assert_eq!(may(&key), [true, true, false, false]);
     key.key.scopes = [Scope::WebhooksManage].into_iter().collect();
-    assert_eq!(may(&key), [false, false, true]);
+    assert_eq!(may(&key), [false, false, false, true]);
     key.key.scopes = Scopes::from_iter([]);
-    assert_eq!(may(&key), [false; 3]);
+    assert_eq!(may(&key), [false; 4]);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn stored_scopes_are_read_back() {
     let all: Scopes = Scope::ALL.into_iter().rev().collect();
     for (scopes, stored) in [
         (Scopes::default(), "orders:create orders:read"),
-        (all, "orders:create orders:read webhooks:manage"),
+        (all, "orders:create orders:read orders:update webhooks:manage"),
         (Scopes::from_iter([]), ""),
     ] {
         assert_eq!(scopes.to_string(), stored);

@@ -33,14 +33,14 @@ fn body_is_the_order_as_the_event_left_it() {
     order.documents = vec![document("a", START), document("b", later), document("c", later)];
     order.status = crate::order::OrderStatus::from_stored("ASSIGNED".to_owned()).unwrap();
     assert_eq!(
-        order_body(EventType::OrderCreated, START, &order).unwrap(),
+        order_body(EventType::OrderCreated, None, START, &order).unwrap(),
         r#"{"type":"order.created","timestamp":"2026-12-01T20:30:00.000000Z","data":{"order_id":1,"#
             .to_owned()
             + r#""file_number":"REFI-1","order_status":"NEW","signing_service_id":42,"#
             + r#""client_company_id":null,"documents_uploaded":1,"is_test":false,"#
             + r#""created_at":"2026-12-01T20:30:00.000000Z"}}"#
     );
-    let added = order_body(EventType::DocumentsAdded, later, &order).unwrap();
+    let added = order_body(EventType::DocumentsAdded, None, later, &order).unwrap();
     let added: serde_json::Value = serde_json::from_str(&added).unwrap();
     assert_eq!(added["timestamp"], "2026-12-01T21:30:00.000000Z");
     assert_eq!(added["data"]["documents_uploaded"], 3);
@@ -55,13 +55,13 @@ fn body_is_the_order_as_the_event_left_it() {
 fn document_that_a_slower_clock_added_is_not_of_the_creation() {
     let mut order = stored_order(START);
     order.documents = vec![document("a", START), document("b", START - Duration::SECOND)];
-    let body = order_body(EventType::OrderCreated, START, &order).unwrap();
+    let body = order_body(EventType::OrderCreated, None, START, &order).unwrap();
     assert!(body.contains(r#""documents_uploaded":1,"#), "{body}");
 }
 
 #[test]
 fn body_has_no_personal_data() {
-    let body = order_body(EventType::OrderCreated, START, &stored_order(START)).unwrap();
+    let body = order_body(EventType::OrderCreated, None, START, &stored_order(START)).unwrap();
     for text in ["Jane", "555", "example.com", "Main St", "Dallas"] {
         assert!(!body.contains(text), "{text}");
     }
@@ -75,7 +75,7 @@ fn endpoint_gets_chosen_events_of_its_client_and_mode() {
     assert!(!endpoint.gets(EventType::DocumentsAdded, &order));
     let test = StoredOrder { is_test: true, ..order.clone() };
     assert!(!endpoint.gets(EventType::OrderCreated, &test));
-    let foreign = StoredOrder { client: ClientId(2), ..order };
+    let foreign = StoredOrder { client: crate::api_key::ClientId(2), ..order };
     assert!(!endpoint.gets(EventType::OrderCreated, &foreign));
 }
 

@@ -31,6 +31,7 @@ fn terms() -> KeyTerms {
 
 fn issued(hash: KeyHash) -> ApiKey {
     let key = NewApiKey {
+        for_service: None,
         name: "title company".to_owned(),
         lookup: "0001020304050607".to_owned(),
         hash,

@@ -110,8 +110,9 @@ impl DispatchEvents {
         Ok((orders.into_iter().filter_map(unreadable).collect(), has_more))
     }
 
-    /// Returns a mail for each contact of a new or cancelled order, and for each address of its
-    /// signing service. An address gets one. A test order is no real signing, so it has none.
+    /// Returns a mail for each address of the signing service, and for each contact of a new or
+    /// cancelled order. An address of both gets one, that of the service, which has more. A test order
+    /// is no real signing, so it has none.
     fn mails(
         &self,
         event: EventType,
@@ -121,20 +122,18 @@ impl DispatchEvents {
         let Some(subject) = MailSubject::of(event).filter(|_| !order.is_test) else {
             return Vec::new();
         };
-        let contacts = order.order.contacts.recipients();
-        let is_contact = |email: &EmailAddress| {
-            contacts.iter().any(|contact| contact.as_str().eq_ignore_ascii_case(email.as_str()))
+        let own = services.iter().filter(|one| one.id == order.order.signing_service_id);
+        let dispatchers: Vec<_> = own.flat_map(|service| &service.emails).collect();
+        let is_dispatcher = |contact: &EmailAddress| {
+            let contact = contact.as_str();
+            dispatchers.iter().any(|email| email.as_str().eq_ignore_ascii_case(contact))
         };
-        let dispatchers = services
-            .iter()
-            .filter(|service| service.id == order.order.signing_service_id)
-            .flat_map(|service| &service.emails)
-            .filter(|email| subject == MailSubject::DocumentsAdded || !is_contact(email))
-            .map(|email| (email, Audience::Service));
-        let clients = contacts.iter().map(|email| (email, Audience::Client));
+        let contacts = order.order.contacts.recipients();
+        let clients = contacts.iter().filter(|contact| !is_dispatcher(contact));
+        let clients = clients.map(|email| (email, Audience::Client));
         clients
             .filter(|_| subject != MailSubject::DocumentsAdded)
-            .chain(dispatchers)
+            .chain(dispatchers.iter().map(|email| (*email, Audience::Service)))
             .map(|(recipient, audience)| NewDelivery {
                 message_key: webhook::message_key(&*self.entropy),
                 recipient: recipient.clone(),

@@ -3,8 +3,8 @@ use time::{OffsetDateTime, macros::datetime};
 use super::*;
 use crate::{
     api_key::ClientId,
-    order::OrderId,
-    ports::{EventId, MockDeliveryQueue, MockOutbox, MockWebhookRepo},
+    order::{Actor, OrderId, SigningServiceId},
+    ports::{EventId, MockDeliveryQueue, MockOutbox, MockServiceRepo, MockWebhookRepo},
     test_support::{CountingEntropy, clock, endpoint, stored_order},
     webhook::{DisabledBy, EndpointId, EndpointOwner},
 };
@@ -13,7 +13,7 @@ const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
 fn event(number: i64) -> Event {
     let event = EventType::OrderCreated;
-    Event { id: EventId(number), order_id: OrderId(number), event }
+    Event { id: EventId(number), order_id: OrderId(number), event, change: None }
 }
 
 /// Returns an outbox with these events.
@@ -38,17 +38,35 @@ fn whole_orders() -> MockDeliveryQueue {
 /// Returns the endpoints of client 1.
 fn endpoints_of(endpoints: Vec<Endpoint>) -> MockWebhookRepo {
     let mut repo = MockWebhookRepo::new();
-    repo.expect_of_clients().returning(move |clients| {
-        assert!(clients.is_empty() || clients == [ClientId(1)]);
+    repo.expect_of_parties().returning(move |parties| {
+        let both = [Party::Client(ClientId(1)), Party::Service(SigningServiceId(42))];
+        assert!(parties.is_empty() || parties == both);
         Ok(endpoints.clone())
     });
     repo
+}
+
+/// Returns the record of the service of every order. One of its addresses is a contact of the orders.
+fn services() -> MockServiceRepo {
+    let mut services = MockServiceRepo::new();
+    services.expect_find().returning(|ids| {
+        let emails = ["Escrow@title.example.com", "dispatch@service.example.com"];
+        let emails = emails.map(|email| email.to_owned().try_into().unwrap()).into();
+        let service = |id| SigningService {
+            id,
+            name: "Best Signings".to_owned(),
+            emails: Vec::clone(&emails),
+        };
+        Ok(ids.iter().copied().map(service).collect())
+    });
+    services
 }
 
 fn use_case(outbox: MockOutbox, queue: MockDeliveryQueue) -> DispatchEvents {
     DispatchEvents {
         outbox: Arc::new(outbox),
         queue: Arc::new(queue),
+        services: Arc::new(services()),
         endpoints: Arc::new(endpoints_of(Vec::new())),
         clock: clock(NOW),
         entropy: Arc::new(CountingEntropy::default()),
@@ -74,8 +92,10 @@ async fn each_recipient_gets_a_mail_of_its_own() {
             .iter()
             .map(|dispatch| dispatch.mails.iter().map(|mail| mail.recipient.as_str()).collect())
             .collect();
-        let both = vec!["escrow@title.example.com", "observer@example.com"];
-        assert_eq!(recipients, [both, vec![], vec![]]);
+        // The service has the address of a contact, in other letter case.
+        let service = ["Escrow@title.example.com", "dispatch@service.example.com"];
+        let all = [&["observer@example.com"][..], &service].concat();
+        assert_eq!(recipients, [all, vec![], vec![]]);
         let mails = &dispatches[0].mails;
         assert_ne!(mails[0].message_key, mails[1].message_key);
         assert_eq!(dispatches.iter().map(|d| d.event.0).collect::<Vec<_>>(), [1, 2, 3]);
@@ -109,7 +129,7 @@ async fn each_endpoint_that_gets_the_event_has_a_webhook_of_its_own() {
         let all = dispatches.iter().flat_map(|dispatch| &dispatch.webhooks);
         let keys: BTreeSet<_> = all.map(|webhook| &webhook.message_key).collect();
         assert_eq!(keys.len(), 5, "each message has an identifier of its own");
-        assert_eq!((dispatches[0].mails.len(), dispatches[1].mails.len()), (1, 0));
+        assert_eq!((dispatches[0].mails.len(), dispatches[1].mails.len()), (2, 2));
         Ok(2)
     });
     let dispatch = use_case(outbox, whole_orders());
@@ -163,4 +183,42 @@ async fn full_batch_is_followed_after_a_short_pause() {
         let step = use_case(outbox, whole_orders()).step().await;
         assert_eq!((step.result.unwrap().len(), step.pause), (0, expected), "{events}");
     }
+}
+
+#[tokio::test]
+async fn change_of_an_order_reaches_both_parties() {
+    let service = EndpointOwner { party: Party::Service(SigningServiceId(42)), is_test: false };
+    let foreign = EndpointOwner { party: Party::Service(SigningServiceId(43)), is_test: false };
+    let endpoints = vec![
+        endpoint(EndpointId(1)),
+        Endpoint { owner: service, ..endpoint(EndpointId(2)) },
+        Endpoint { owner: foreign, ..endpoint(EndpointId(3)) },
+    ];
+    let change = ChangedOrder {
+        order_status: "CANCELLED".to_owned(),
+        previous_status: "NEW".to_owned(),
+        notary_id: None,
+        actor: Actor::Service,
+    };
+    let events = [EventType::OrderUpdated, EventType::OrderCancelled];
+    let found = events.map(|kind| Event { event: kind, change: Some(change.clone()), ..event(1) });
+    let mut outbox = MockOutbox::new();
+    outbox.expect_events().returning(move |_, _| Ok(found.to_vec()));
+    outbox.expect_dispatch().once().returning(move |dispatches| {
+        for dispatch in dispatches {
+            let webhooks = dispatch.webhooks.iter();
+            let told: Vec<_> = webhooks.map(|one| (one.endpoint.0, one.change.clone())).collect();
+            assert_eq!(told, [(1, Some(change.clone())), (2, Some(change.clone()))]);
+        }
+        let subjects = |number: usize| -> Vec<_> {
+            let mails = dispatches[number].mails.iter();
+            mails.map(|mail| (mail.subject, mail.audience)).collect()
+        };
+        assert_eq!(subjects(0), []);
+        assert_eq!(subjects(1), [(MailSubject::Cancelled, Audience::Service); 2]);
+        Ok(2)
+    });
+    let dispatch = use_case(outbox, whole_orders());
+    let dispatch = DispatchEvents { endpoints: Arc::new(endpoints_of(endpoints)), ..dispatch };
+    dispatch.step().await.result.unwrap();
 }

@@ -121,3 +121,87 @@ fn reject_unknown(object: &Map<String, Value>, known: &[&str], violations: &mut 
         detail: "is not a member of this request".into(),
     }));
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn faults<T>(parsed: Result<T, Vec<Violation>>) -> Vec<(String, &'static str)> {
+        let violations = parsed.err().unwrap_or_default().into_iter();
+        violations.map(|fault| (fault.pointer.into_owned(), fault.code.as_str())).collect()
+    }
+
+    fn object(json: &Value) -> Map<String, Value> {
+        json.as_object().cloned().unwrap()
+    }
+
+    #[test]
+    fn every_member_is_read() {
+        let status = OrderStatus::from_stored("EN ROUTE".to_owned());
+        for (body, status, notary_id) in [
+            (json!({}), None, None),
+            (json!({ "order_status": " EN ROUTE ", "notary_id": 7 }), status, Some(Some(7))),
+            (json!({ "notary_id": 7.0 }), None, Some(Some(7))),
+            (json!({ "notary_id": null }), None, Some(None)),
+        ] {
+            let change = ChangeRequest::parse(&object(&body));
+            assert_eq!(change, Ok(ChangeRequest { status, notary_id }), "{body}");
+        }
+        for (body, reason) in [
+            (json!({}), None),
+            (json!({ "reason": null }), None),
+            (json!({ "reason": " " }), None),
+            (json!({ "reason": " ill " }), Some("ill".to_owned())),
+        ] {
+            assert_eq!(
+                CancelRequest::parse(&object(&body)),
+                Ok(CancelRequest { reason }),
+                "{body}"
+            );
+        }
+    }
+
+    #[test]
+    fn all_violations_are_reported_at_once() {
+        let body = json!({ "order_status": "", "notary_id": 0, "status": "NEW", "a/b~": 1 });
+        let expected = [
+            ("/order_status", "blank"),
+            ("/notary_id", "out_of_range"),
+            ("/a~1b~0", "unknown_member"),
+            ("/status", "unknown_member"),
+        ];
+        let expected = expected.map(|(pointer, code)| (pointer.to_owned(), code));
+        assert_eq!(faults(ChangeRequest::parse(&object(&body))), expected);
+        let body = json!({ "reason": 1, "notary_id": 5 });
+        let expected = [("/reason", "wrong_type"), ("/notary_id", "unknown_member")];
+        let expected = expected.map(|(pointer, code)| (pointer.to_owned(), code));
+        assert_eq!(faults(CancelRequest::parse(&object(&body))), expected);
+    }
+
+    #[test]
+    fn status_and_notary_follow_their_rules() {
+        for (status, code) in [
+            (json!(null), "wrong_type"),
+            (json!(1), "wrong_type"),
+            (json!(" "), "blank"),
+            (json!("é".repeat(51)), "too_long"),
+            (json!("SIGNED\n"), "invalid_characters"),
+            (json!("A\u{0}B"), "invalid_characters"),
+        ] {
+            let body = object(&json!({ "order_status": status }));
+            assert_eq!(faults(ChangeRequest::parse(&body)), [("/order_status".to_owned(), code)]);
+        }
+        for (notary, code) in [
+            (json!(-1), "out_of_range"),
+            (json!(1.5), "out_of_range"),
+            (json!(9_223_372_036_854_775_808_u64), "out_of_range"),
+            (json!("7"), "wrong_type"),
+            (json!([7]), "wrong_type"),
+        ] {
+            let body = object(&json!({ "notary_id": notary }));
+            assert_eq!(faults(ChangeRequest::parse(&body)), [("/notary_id".to_owned(), code)]);
+        }
+    }
+}

@@ -29,7 +29,7 @@ const OWNER: Owner = Owner::client(ClientId(1), false);
 fn mocks(documents: usize) -> Mocks {
     let mut mocks = Mocks::default();
     mocks.reader.expect_order().returning(move |owner, id| {
-        assert_eq!((owner.client, id), (OWNER.client, ID));
+        assert_eq!((owner.party, id), (OWNER.party, ID));
         Ok((owner == OWNER).then(|| Kept::Whole(order(documents))))
     });
     mocks

@@ -163,3 +163,7 @@ impl ChangeOrder {
         Ok(Some(order))
     }
 }
+
+#[cfg(test)]
+#[path = "change_order_tests.rs"]
+mod tests;

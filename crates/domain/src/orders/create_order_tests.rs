@@ -26,7 +26,11 @@ const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
 impl Mocks {
     fn use_case(self) -> CreateOrder {
-        CreateOrder { intake: self.intake(NOW), window: DuplicateWindow::default() }
+        CreateOrder {
+            intake: self.intake(NOW),
+            window: DuplicateWindow::default(),
+            known_services: None,
+        }
     }
 
     /// Creates a minimal order without documents.

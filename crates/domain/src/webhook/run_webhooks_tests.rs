@@ -2,7 +2,7 @@ use time::macros::datetime;
 
 use super::*;
 use crate::{
-    api_key::ClientId,
+    api_key::{ClientId, Party},
     ports::{
         MockDeliveryQueue, MockSecretBox, MockWebhookQueue, MockWebhookSender, SealedSecrets,
         Unreadable, UrlRefused,
@@ -18,7 +18,7 @@ fn lease() -> WebhookLease {
     WebhookLease {
         delivery: webhook_delivery(CREATED),
         token: 3,
-        client: ClientId(1),
+        party: Party::Client(ClientId(1)),
         url: "https://a.example/hook".to_owned(),
         secrets: SealedSecrets { current: vec![1], previous: None },
         is_proven: true,
@@ -100,7 +100,8 @@ async fn request_has_a_stable_identifier_and_both_secrets_of_a_rotation() {
                 let signing: Vec<u8> =
                     request.secrets.iter().map(|secret| secret.expose()[0]).collect();
                 let body =
-                    order_body(EventType::OrderCreated, CREATED, &stored_order(CREATED)).unwrap();
+                    order_body(EventType::OrderCreated, None, CREATED, &stored_order(CREATED))
+                        .unwrap();
                 signing == secrets
                     && (&*request.url, &*request.id, request.timestamp, &request.body)
                         == ("https://a.example/hook", "msg_k", NOW, &body)

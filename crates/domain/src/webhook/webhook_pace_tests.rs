@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::{
-    api_key::ClientId,
+    api_key::{ClientId, Party},
     delivery::{slots::DeliverySlots, worker::DeliveryWorker},
     ports::{
         MockClock, MockDeliveryQueue, MockSecretBox, MockWebhookQueue, SealedSecrets, UrlRefused,
@@ -33,7 +33,7 @@ struct Receivers {
 
 #[async_trait]
 impl WebhookSender for Receivers {
-    async fn check(&self, _: ClientId, _: &str) -> Result<(), UrlRefused> {
+    async fn check(&self, _: Party, _: &str) -> Result<(), UrlRefused> {
         Ok(())
     }
 
@@ -60,7 +60,7 @@ impl Queue {
         self.asked.lock().unwrap().push(slots.clone());
         let proven = self.proven.lock().unwrap();
         let mut taken: HashMap<EndpointId, usize> = HashMap::new();
-        let mut clients: HashMap<ClientId, usize> = HashMap::new();
+        let mut clients: HashMap<Party, usize> = HashMap::new();
         let (mut leases, mut unproven) = (Vec::new(), 0);
         self.waiting.lock().unwrap().retain(|&(number, endpoint)| {
             let is_proven = proven.contains(&endpoint);
@@ -71,8 +71,8 @@ impl Queue {
                 (false, None) => 1,
             };
             let client = client(endpoint);
-            let busy = slots.busy_clients.iter().find(|(id, _)| *id == client);
-            let of_client = busy.map_or(slots.per_client, |(_, free)| *free);
+            let busy = slots.busy_parties.iter().find(|(id, _)| *id == client);
+            let of_client = busy.map_or(slots.per_party, |(_, free)| *free);
             let taken = taken.entry(endpoint).or_default();
             let taken_of_client = clients.entry(client).or_default();
             let is_open = is_proven || unproven < slots.unproven;
@@ -91,8 +91,8 @@ impl Queue {
 }
 
 /// Each client has ten endpoints.
-fn client(endpoint: EndpointId) -> ClientId {
-    ClientId(endpoint.0 / 10)
+fn client(endpoint: EndpointId) -> Party {
+    Party::Client(ClientId(endpoint.0 / 10))
 }
 
 /// Endpoints from 100 are slow or hang, and the first three webhooks of the endpoint 60.
@@ -104,7 +104,7 @@ fn lease(number: i64, endpoint: EndpointId, is_proven: bool) -> WebhookLease {
     WebhookLease {
         delivery: WebhookDelivery { id, endpoint, event, order_id, ..webhook_delivery(NOW) },
         token: 3,
-        client: client(endpoint),
+        party: client(endpoint),
         url: if is_fast { "fast".to_owned() } else { "slow".to_owned() },
         secrets: SealedSecrets { current: vec![1], previous: None },
         is_proven,
@@ -210,7 +210,7 @@ async fn slow_endpoints_hold_up_no_other_client() {
     deliver(&mut worker, 150).await;
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     let asked = queue.asked.lock().unwrap();
-    assert!(asked.iter().all(|slots| slots.per_client == 12));
+    assert!(asked.iter().all(|slots| slots.per_party == 12));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,158 @@
+use std::sync::Mutex;
+
+use time::{OffsetDateTime, macros::datetime};
+
+use super::*;
+use crate::{
+    api_key::ClientId,
+    order::SigningServiceId,
+    ports::{Kept, MockOrderAdmin, MockOrderReader, MockOrderRepo},
+    test_support::{clock, stored_order},
+};
+
+const NOW: OffsetDateTime = datetime!(2026-12-01 12:00 UTC);
+const ID: OrderId = OrderId(1);
+const SERVICE: Changer =
+    Changer::Owner(Owner { party: Party::Service(SigningServiceId(42)), is_test: false });
+const CLIENT: Changer = Changer::Owner(Owner::client(ClientId(1), false));
+
+fn status(text: &str) -> OrderStatus {
+    OrderStatus::from_stored(text.to_owned()).unwrap()
+}
+
+fn order(text: &str) -> StoredOrder {
+    StoredOrder { status: status(text), ..stored_order(NOW - Duration::HOUR) }
+}
+
+fn assign(text: &str, notary: i64) -> ChangeRequest {
+    ChangeRequest { status: Some(status(text)), notary_id: Some(Some(notary)) }
+}
+
+/// The use case on an order. The store takes a change after it has refused some.
+fn use_case(order: StoredOrder, refused: usize) -> (ChangeOrder, Arc<Mutex<Vec<OrderUpdate>>>) {
+    let (mut reader, mut admin, mut orders) =
+        (MockOrderReader::new(), MockOrderAdmin::new(), MockOrderRepo::new());
+    let found = order.clone();
+    reader.expect_order().returning(move |_, _| Ok(Some(Kept::Whole(found.clone()))));
+    admin.expect_order().returning(move |_| Ok(Some(Kept::Whole(order.clone()))));
+    let updates = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&updates);
+    orders.expect_update().returning(move |update| {
+        let mut seen = seen.lock().unwrap();
+        seen.push(update.clone());
+        Ok(seen.len() > refused)
+    });
+    let (orders, reader, admin) = (Arc::new(orders), Arc::new(reader), Arc::new(admin));
+    (ChangeOrder { orders, reader, admin, clock: clock(NOW) }, updates)
+}
+
+#[tokio::test]
+async fn change_is_stored_with_its_actor_and_returned_with_its_history() {
+    for (changer, actor) in [(SERVICE, Actor::Service), (Changer::Operator, Actor::Operator)] {
+        let (use_case, updates) = use_case(order("NEW"), 0);
+        let changed = use_case.change(changer, ID, &assign("ASSIGNED", 5), |_| true).await.unwrap();
+
+        let change = OrderChange {
+            at: NOW,
+            status: status("ASSIGNED"),
+            notary_id: Some(5),
+            actor,
+            reason: None,
+        };
+        let owner = changer.owner().unwrap_or(Owner::client(ClientId(1), false));
+        let seen = NOW - Duration::HOUR;
+        let update = OrderUpdate { owner, id: ID, seen, change: change.clone() };
+        assert_eq!(*updates.lock().unwrap(), [update]);
+        assert_eq!((&changed.status, changed.notary_id), (&status("ASSIGNED"), Some(5)));
+        assert_eq!(changed.updated_at, NOW);
+        let history: Vec<_> = changed.history().map(|entry| entry.actor).collect();
+        assert_eq!(history, [Actor::Client, actor]);
+        assert_eq!(changed.history().last(), Some(change));
+    }
+}
+
+#[tokio::test]
+async fn absent_member_stays_and_null_unassigns() {
+    let before = StoredOrder { notary_id: Some(5), ..order("ASSIGNED") };
+    for (request, expected) in [
+        (ChangeRequest { status: Some(status("SIGNED")), notary_id: None }, ("SIGNED", Some(5))),
+        (ChangeRequest { status: None, notary_id: Some(None) }, ("ASSIGNED", None)),
+    ] {
+        let (use_case, _) = use_case(before.clone(), 0);
+        let changed = use_case.change(SERVICE, ID, &request, |_| true).await.unwrap();
+        assert_eq!((changed.status.as_str(), changed.notary_id), expected);
+    }
+}
+
+#[tokio::test]
+async fn change_that_changes_nothing_is_not_stored() {
+    let before = StoredOrder { notary_id: Some(5), ..order("ASSIGNED") };
+    for request in [ChangeRequest::default(), assign("ASSIGNED", 5)] {
+        let (use_case, updates) = use_case(before.clone(), 0);
+        let changed = use_case.change(SERVICE, ID, &request, |_| true).await.unwrap();
+        assert_eq!(changed, before);
+        assert!(updates.lock().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn concurrent_change_is_read_again() {
+    let (use_case, updates) = use_case(order("NEW"), 2);
+    use_case.change(SERVICE, ID, &assign("ASSIGNED", 5), |_| true).await.unwrap();
+    assert_eq!(updates.lock().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn unexpected_version_is_not_changed() {
+    let (use_case, updates) = use_case(order("NEW"), 0);
+    let changed = use_case.change(SERVICE, ID, &assign("ASSIGNED", 5), |_| false).await;
+    assert!(matches!(changed, Err(OrderError::Changed)));
+    assert!(updates.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn instants_of_an_order_increase() {
+    let later = NOW + Duration::SECOND;
+    let (use_case, _) = use_case(StoredOrder { updated_at: later, ..order("NEW") }, 0);
+    let changed = use_case.change(SERVICE, ID, &assign("ASSIGNED", 5), |_| true).await.unwrap();
+    assert_eq!(changed.updated_at, later + Duration::MICROSECOND);
+}
+
+#[tokio::test]
+async fn cancelled_order_does_not_change() {
+    let (use_case, updates) = use_case(order("CANCELLED"), 0);
+    for request in [ChangeRequest::default(), assign("NEW", 5), assign("CANCELLED", 5)] {
+        let changed = use_case.change(SERVICE, ID, &request, |_| true).await;
+        assert!(matches!(changed, Err(OrderError::Cancelled)));
+    }
+    assert!(updates.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn either_side_cancels_once() {
+    let request = CancelRequest { reason: Some("the borrower is ill".to_owned()) };
+    for (changer, actor) in [(CLIENT, Actor::Client), (SERVICE, Actor::Service)] {
+        let (use_case, updates) = use_case(order("ASSIGNED"), 0);
+        let cancelled = use_case.cancel(changer, ID, &request).await.unwrap();
+        assert_eq!(cancelled.status, OrderStatus::CANCELLED);
+        let last = cancelled.history().last().unwrap();
+        assert_eq!((last.actor, &last.reason), (actor, &request.reason));
+        assert_eq!(updates.lock().unwrap().len(), 1);
+    }
+    let (use_case, updates) = use_case(order("CANCELLED"), 0);
+    assert_eq!(use_case.cancel(CLIENT, ID, &request).await.unwrap(), order("CANCELLED"));
+    assert!(updates.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn signed_or_completed_order_is_not_cancelled() {
+    for closed in ["SIGNED", "COMPLETED"] {
+        let (use_case, updates) = use_case(order(closed), 0);
+        let by_cancel = use_case.cancel(CLIENT, ID, &CancelRequest::default()).await;
+        assert!(matches!(by_cancel, Err(OrderError::Closed)));
+        let by_change = use_case.change(SERVICE, ID, &assign("CANCELLED", 5), |_| true).await;
+        assert!(matches!(by_change, Err(OrderError::Closed)));
+        assert!(updates.lock().unwrap().is_empty());
+        assert!(use_case.change(SERVICE, ID, &assign("NEW", 5), |_| true).await.is_ok());
+    }
+}
