@@ -21,13 +21,13 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::DEFAULT_RETENTION,
     orders::{
-        add_documents::AddDocuments, create_order::CreateOrder, intake::Intake,
-        read_order::ReadOrder, scan_documents::ScanDocuments,
+        add_documents::AddDocuments, change_order::ChangeOrder, create_order::CreateOrder,
+        intake::Intake, read_order::ReadOrder, scan_documents::ScanDocuments,
     },
     ports::{
         MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockIdempotencyLedger,
-        MockOrderReader, MockOrderRepo, MockSecretBox, MockUploadLedger, MockWebhookQueue,
-        MockWebhookRepo, MockWebhookSender,
+        MockOrderAdmin, MockOrderReader, MockOrderRepo, MockSecretBox, MockUploadLedger,
+        MockWebhookQueue, MockWebhookRepo, MockWebhookSender,
     },
     webhook::manage_webhooks::ManageWebhooks,
 };
@@ -148,6 +148,13 @@ impl Ports {
             create_order: CreateOrder {
                 intake: intake.clone(),
                 window: DuplicateWindow::default(),
+                known_services: None,
+            },
+            change_order: ChangeOrder {
+                orders: intake.orders.clone(),
+                reader: intake.reader.clone(),
+                admin: Arc::new(MockOrderAdmin::new()),
+                clock: clock.clone(),
             },
             read_order: ReadOrder { reader: intake.reader.clone(), blobs: intake.blobs.clone() },
             add_documents: AddDocuments { intake },
