@@ -53,7 +53,11 @@ macro_rules! contract {
             duplicate_writes_nothing, one_of_concurrent_orders_is_created,
             creating_an_order_adopts_its_uploads, order_with_swept_upload_is_rejected,
             test_and_real_orders_do_not_share_file_numbers,
-            status_and_notary_of_another_system_are_found,
+            change_is_found_as_stored, order_of_another_owner_or_version_is_not_changed,
+            one_of_concurrent_changes_of_a_version_is_stored,
+            change_by_sql_has_the_same_history_and_event,
+            change_by_sql_after_one_of_the_service_is_of_the_database,
+            erasure_leaves_statuses_and_instants_without_reasons,
             failed_order_after_window_releases_no_file_number, check_of_working_store_succeeds,
             concurrent_orders_have_their_own_outcomes,
             concurrent_orders_have_their_own_kinds_and_windows, added_documents_follow_the_others,
@@ -61,6 +65,11 @@ macro_rules! contract {
             documents_are_added_to_own_orders_only, addition_with_swept_upload_is_rejected,
             addition_is_stored_under_its_key, one_of_concurrent_additions_with_one_key_is_stored,
             failed_addition_leaves_its_key_free,
+        );
+    };
+    (service_repo, $fixture:expr) => {
+        $crate::obligations!(service_repo, $fixture;
+            record_is_read_as_it_was_added, number_has_one_record, record_is_changed_and_removed,
         );
     };
     (upload_ledger, $fixture:expr) => {
@@ -219,7 +228,7 @@ macro_rules! contract {
 macro_rules! storage_contracts {
     ($storage:ident) => {
         $crate::storage_contracts!($storage; order_repo, upload_ledger, idempotency_ledger,
-            api_key_repo, outbox, delivery_queue, webhook_repo, webhook_queue, order_reader,
+            api_key_repo, service_repo, outbox, delivery_queue, webhook_repo, webhook_queue, order_reader,
             order_admin);
     };
     ($storage:ident; $($port:ident),+) => {$(

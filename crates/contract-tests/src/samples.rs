@@ -16,8 +16,8 @@ use domain::{
     order::{EmailAddress, FileNumber, OrderId, OrderStatus, SigningServiceId, StoredOrder},
     ports::{
         ApiKeyRepo, Attempted, DeliveryQueue, Dispatch, EventId, IdempotencyLedger, Lease,
-        NewOrder, OrderAdmin, OrderReader, OrderRepo, Outbox, QueueStats, Settlement, StoreError,
-        UploadLedger, WebhookQueue, WebhookRepo, WriteError,
+        NewOrder, OrderAdmin, OrderReader, OrderRepo, Outbox, QueueStats, ServiceRepo, Settlement,
+        StoreError, UploadLedger, WebhookQueue, WebhookRepo, WriteError,
     },
 };
 use futures_util::future::join_all;
@@ -43,6 +43,8 @@ pub struct Storage {
     pub idempotency: Arc<dyn IdempotencyLedger>,
     /// API keys.
     pub keys: Arc<dyn ApiKeyRepo>,
+    /// Records of signing services.
+    pub services: Arc<dyn ServiceRepo>,
     /// Events.
     pub outbox: Arc<dyn Outbox>,
     /// Deliveries.
@@ -66,6 +68,7 @@ impl Storage {
             + UploadLedger
             + IdempotencyLedger
             + ApiKeyRepo
+            + ServiceRepo
             + Outbox
             + DeliveryQueue
             + WebhookRepo
@@ -79,6 +82,7 @@ impl Storage {
             uploads: store.clone(),
             idempotency: store.clone(),
             keys: store.clone(),
+            services: store.clone(),
             outbox: store.clone(),
             queue: store.clone(),
             webhooks: store.clone(),

@@ -5,7 +5,7 @@ use std::slice::from_ref;
 use domain::{
     api_key::{ApiKeyId, ClientId, Owner},
     duplicate_window::DuplicateWindow,
-    order::{FileNumber, OrderId, OrderStatus, StoredOrder},
+    order::{FileNumber, OrderId, StoredOrder},
     ports::{Kept, NewOrder, QueueStats, WriteError},
 };
 use futures_util::future::join_all;
@@ -17,10 +17,12 @@ use crate::samples::{
 };
 
 mod adding;
+mod changing;
 mod together;
 
 pub(crate) use adding::addition;
 pub use adding::*;
+pub use changing::*;
 pub use together::*;
 
 /// Creates a duplicate, and returns the instant of the order before.
@@ -180,25 +182,6 @@ pub async fn order_with_swept_upload_is_rejected(storage: &Storage) {
     let next = storage.create(&NewOrder { documents: vec![], ..order }).await;
     assert_eq!(found(storage, LIVE, next).await.unwrap().documents, []);
     assert_eq!(storage.condemn(from_ref(&live.key)).await, [live.key], "it is in the ledger");
-}
-
-/// Any status of 1 to 50 characters is returned as it is.
-pub async fn status_and_notary_of_another_system_are_found(storage: &Storage) {
-    let new = new_order("F-1", NOW);
-    let id = storage.create(&new).await;
-    storage.create(&new_order("F-2", NOW)).await;
-    for status in ["A".to_owned(), "assigned, é".to_owned(), "中".repeat(50)] {
-        (storage.sql)(&format!(
-            "UPDATE orders SET status = '{status}', notary_id = 7 WHERE id = {}",
-            id.0
-        ));
-        let expected = StoredOrder {
-            status: OrderStatus::from_stored(status).unwrap(),
-            notary_id: Some(7),
-            ..stored(id, &new)
-        };
-        assert_eq!(found(storage, LIVE, id).await, Some(expected));
-    }
 }
 
 /// The order that held the file number before still holds it.
