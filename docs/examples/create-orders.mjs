@@ -17,7 +17,7 @@ const [FIRST_BACKOFF, LONGEST_BACKOFF, TIMEOUT, UPLOAD_TIMEOUT] = [500, 30_000, 
 
 const ADVICE = {
   unauthorized: "check API_KEY, or ask the operator for a new key",
-  forbidden: "the key is limited to another signing service: ask the operator",
+  forbidden: "the key lacks a scope or is limited to another signing service: ask the operator",
   not_found: "check BASE_URL",
   method_not_allowed: "check BASE_URL",
   duplicate_order: "another order has just used this file number: find it before you send this one",

@@ -91,7 +91,7 @@ described() {
     local advice
     case $1,$2 in
         *,unauthorized) advice='check API_KEY, or ask the operator for a new key' ;;
-        *,forbidden) advice='the key is limited to another signing service: ask the operator' ;;
+        *,forbidden) advice='the key lacks a scope or is limited to another signing service: ask the operator' ;;
         *,not_found | *,method_not_allowed) advice='check BASE_URL' ;;
         *,duplicate_order) advice='another order has just used this file number: find it before you send this one' ;;
         *,idempotency_key_reused) advice='the stored key was used for another payload: send that payload, or use a new key' ;;

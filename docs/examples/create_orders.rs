@@ -95,7 +95,9 @@ impl fmt::Display for ProblemAnswer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let advice = match self.problem.code.as_str() {
             "unauthorized" => "check API_KEY, or ask the operator for a new key",
-            "forbidden" => "the key is limited to another signing service: ask the operator",
+            "forbidden" => {
+                "the key lacks a scope or is limited to another signing service: ask the operator"
+            }
             "not_found" | "method_not_allowed" => "check BASE_URL",
             "duplicate_order" => {
                 "another order has just used this file number: find it before you send this one"
