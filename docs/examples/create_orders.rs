@@ -17,12 +17,12 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-pub type Failure = Box<dyn Error>;
+pub(crate) type Failure = Box<dyn Error>;
 
 const ATTEMPTS: u32 = 5;
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
-pub const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(600);
 
 fn order(file_number: &str) -> Value {
@@ -58,17 +58,17 @@ fn idempotency_key(file_number: &str) -> io::Result<String> {
 
 /// An answer with another status than the expected one.
 #[derive(Debug)]
-pub struct ProblemAnswer {
+pub(crate) struct ProblemAnswer {
     status: StatusCode,
-    pub problem: Problem,
+    pub(crate) problem: Problem,
     retry_after: Duration,
 }
 
 /// The problem; empty if a proxy answered instead of the service.
 #[derive(Debug, Deserialize, Default)]
 #[serde(default)]
-pub struct Problem {
-    pub code: String,
+pub(crate) struct Problem {
+    pub(crate) code: String,
     detail: String,
     request_id: String,
     errors: Vec<FieldProblem>,
@@ -121,7 +121,7 @@ impl fmt::Display for ProblemAnswer {
 
 /// Sends until there is a final answer, and returns it if its status is the expected one. A repeat
 /// must be safe.
-pub async fn send<T: DeserializeOwned>(
+pub(crate) async fn send<T: DeserializeOwned>(
     expected: StatusCode,
     request: impl Fn() -> RequestBuilder,
 ) -> Result<(HeaderMap, T), Failure> {
@@ -176,7 +176,7 @@ async fn problem_of(response: Response) -> ProblemAnswer {
     ProblemAnswer { status, problem, retry_after }
 }
 
-pub struct Orders {
+pub(crate) struct Orders {
     client: Client,
     base_url: String,
     api_key: String,
@@ -184,7 +184,7 @@ pub struct Orders {
 
 impl Orders {
     /// Reads the settings.
-    pub fn from_env() -> Result<Self, Failure> {
+    pub(crate) fn from_env() -> Result<Self, Failure> {
         // Only this workspace needs this line: it builds no cryptography but `ring`. Your program
         // has reqwest's default.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -193,7 +193,7 @@ impl Orders {
         Ok(Self { client, base_url: variable("BASE_URL")?, api_key: variable("API_KEY")? })
     }
 
-    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let url = format!("{}{path}", self.base_url.trim_end_matches('/'));
         self.client.request(method, url).bearer_auth(&self.api_key).timeout(TIMEOUT)
     }
@@ -244,7 +244,10 @@ impl Orders {
 
 impl Orders {
     /// Reads a path. A read changes nothing, so it can be repeated without a key.
-    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<(HeaderMap, T), Failure> {
+    pub(crate) async fn get<T: DeserializeOwned>(
+        &self,
+        path: &str,
+    ) -> Result<(HeaderMap, T), Failure> {
         send(StatusCode::OK, || self.request(Method::GET, path)).await
     }
 
@@ -295,7 +298,7 @@ async fn run() -> Result<(), Failure> {
     orders.read_back(order_id).await
 }
 
-pub fn exit_code(result: Result<(), Failure>) -> ExitCode {
+pub(crate) fn exit_code(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -26,8 +26,8 @@ use domain::{
     },
     ports::{
         MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockIdempotencyLedger,
-        MockOrderAdmin, MockOrderReader, MockOrderRepo, MockSecretBox, MockUploadLedger,
-        MockWebhookQueue, MockWebhookRepo, MockWebhookSender,
+        MockOrderReader, MockOrderRepo, MockSecretBox, MockUploadLedger, MockWebhookQueue,
+        MockWebhookRepo, MockWebhookSender,
     },
     webhook::manage_webhooks::ManageWebhooks,
 };
@@ -153,7 +153,6 @@ impl Ports {
             change_order: ChangeOrder {
                 orders: intake.orders.clone(),
                 reader: intake.reader.clone(),
-                admin: Arc::new(MockOrderAdmin::new()),
                 clock: clock.clone(),
             },
             read_order: ReadOrder { reader: intake.reader.clone(), blobs: intake.blobs.clone() },

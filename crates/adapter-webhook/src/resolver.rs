@@ -105,6 +105,9 @@ impl Resolve for Resolver {
 
 #[cfg(test)]
 mod tests {
+    fn client(id: i64) -> Party {
+        Party::Client(domain::api_key::ClientId(id))
+    }
     use std::{
         sync::{
             Condvar,

@@ -9,6 +9,8 @@ use contract_tests::webhook_sender::{Reaction, ReceivedWebhook, WebhookSenderFix
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use test_servers::certificates::Certificates;
 
+use domain::api_key::ClientId;
+
 use super::*;
 use crate::test_receiver::{HUGE, Receiver, closed_address, tunnel_to};
 
@@ -109,7 +111,7 @@ async fn name_that_changes_after_its_check_is_refused() {
     let receiver = Receiver::start().await;
     let sender = sender(&Script::of(&[&["127.0.0.1"], &["127.0.0.2"]]));
     let url = receiver.url("rebinding.example");
-    sender.check(ClientId(1), &url).await.unwrap();
+    sender.check(Party::Client(ClientId(1)), &url).await.unwrap();
     assert!(is_refused(&sender.send(&request(url)).await));
     assert_eq!(receiver.connections(), 0);
 }
@@ -129,7 +131,7 @@ async fn one_refused_address_of_a_name_refuses_the_attempt() {
     let receiver = Receiver::start().await;
     let script = Script::of(&[&["127.0.0.1", "127.0.0.2"]]);
     let (sender, url) = (sender(&script), receiver.url("mixed.example"));
-    assert!(sender.check(ClientId(1), &url).await.is_err());
+    assert!(sender.check(Party::Client(ClientId(1)), &url).await.is_err());
     assert!(is_refused(&sender.send(&request(url)).await));
     assert_eq!(receiver.connections(), 0);
 }
@@ -138,16 +140,16 @@ async fn one_refused_address_of_a_name_refuses_the_attempt() {
 async fn public_name_needs_https() {
     let sender = sender(&Script::of(&[&["93.184.216.34"]]));
     let http = "http://public.example:8080/".to_owned();
-    assert!(sender.check(ClientId(1), &http).await.is_err());
+    assert!(sender.check(Party::Client(ClientId(1)), &http).await.is_err());
     assert!(is_refused(&sender.send(&request(http)).await));
-    sender.check(ClientId(1), "https://public.example:8080/").await.unwrap();
+    sender.check(Party::Client(ClientId(1)), "https://public.example:8080/").await.unwrap();
 }
 
 #[tokio::test]
 async fn names_of_this_machine_are_refused() {
     let sender = Sender::new(Networks::default(), None).unwrap();
     for url in ["https://localhost/", "https://LOCALHOST:8443/"] {
-        assert!(sender.check(ClientId(1), url).await.is_err(), "{url}");
+        assert!(sender.check(Party::Client(ClientId(1)), url).await.is_err(), "{url}");
         assert!(is_refused(&sender.send(&request(url.to_owned())).await), "{url}");
     }
 }
@@ -156,7 +158,7 @@ async fn names_of_this_machine_are_refused() {
 async fn name_without_address_is_accepted_and_fails_later() {
     for script in [Script::of(&[]), Script::of(&[&[]])] {
         let (sender, url) = (sender(&script), "https://gone.example/");
-        sender.check(ClientId(1), url).await.unwrap();
+        sender.check(Party::Client(ClientId(1)), url).await.unwrap();
         let answer = sender.send(&request(url.to_owned())).await;
         assert_eq!(answer, Err(WebhookError::Unresolved));
     }
@@ -171,7 +173,7 @@ async fn slow_name_server_does_not_hold_a_client_or_an_attempt() {
     });
     let sender = sender_within(TIME_LIMIT, RootCertStore::empty(), find);
     let url = "https://slow.example/";
-    sender.check(ClientId(1), url).await.unwrap();
+    sender.check(Party::Client(ClientId(1)), url).await.unwrap();
     let answer = sender.send(&request(url.to_owned())).await;
     assert_eq!(answer, Err(WebhookError::TimedOut));
 }
@@ -275,7 +277,7 @@ async fn proxy_gets_every_webhook_and_resolves_names() {
     let sender = Sender::with(open, Some(&proxy), roots, script.find(), TIME_LIMIT).unwrap();
 
     let url = "https://hooks.example/orders";
-    sender.check(ClientId(1), url).await.unwrap();
+    sender.check(Party::Client(ClientId(1)), url).await.unwrap();
     assert_eq!(sender.send(&request(url.to_owned())).await, Err(WebhookError::Connect));
     receiver.react(Reaction::Answer(200, ""));
     let answer = sender.send(&request("http://10.1.2.3:8080/orders".to_owned())).await;

@@ -1,4 +1,4 @@
-use domain::api_key::ClientId;
+use domain::api_key::{ClientId, Party};
 use reqwest::header::{HeaderMap, HeaderValue};
 use standardwebhooks::Webhook;
 use time::{OffsetDateTime, macros::datetime};
@@ -12,7 +12,7 @@ fn secret(byte: u8) -> WebhookSecret {
 fn request(timestamp: OffsetDateTime, body: &str, secrets: Vec<WebhookSecret>) -> WebhookRequest {
     let (url, id, body) = (String::new(), "msg_2mKq".to_owned(), body.to_owned());
     let client = ClientId(1);
-    WebhookRequest { client, url, id, timestamp, body, secrets, trace: None }
+    WebhookRequest { party: Party::Client(client), url, id, timestamp, body, secrets, trace: None }
 }
 
 /// Returns whether the library of the standard accepts a webhook.

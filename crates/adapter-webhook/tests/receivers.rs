@@ -12,7 +12,7 @@ use std::{
 
 use adapter_webhook::{Networks, Sender};
 use domain::{
-    api_key::ClientId,
+    api_key::{ClientId, Party},
     ports::{WebhookRequest, WebhookSender as _},
     webhook::secret::WebhookSecret,
 };
@@ -93,7 +93,7 @@ impl Receiver {
     /// Sends a webhook as the service does, and returns the status.
     async fn send(&self, id: &str, body: &str, secrets: &[u8], at: OffsetDateTime) -> u16 {
         let request = WebhookRequest {
-            client: ClientId(1),
+            party: Party::Client(ClientId(1)),
             url: self.url.clone(),
             id: id.to_owned(),
             timestamp: at,

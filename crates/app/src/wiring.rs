@@ -127,7 +127,6 @@ impl Parts {
             change_order: ChangeOrder {
                 orders: storage.orders.clone(),
                 reader: storage.reader.clone(),
-                admin: storage.admin.clone(),
                 clock: clock.clone(),
             },
             keys: self.keys.clone(),

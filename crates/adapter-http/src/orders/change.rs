@@ -38,7 +38,7 @@ pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: Sta
             conditional::tag_of(&whole_order(order, &api.base_path)).ok()
         })
     };
-    let changer = Changer::Owner(key.owner());
+    let changer = Changer::of(key.owner());
     let changed = api.change_order.change(changer, id, &change, is_expected).await?;
     answer(&request, &api, &changed, "order changed")
 }
@@ -58,7 +58,7 @@ pub(crate) async fn cancel(request: HttpRequest, payload: web::Payload, api: Sta
         Map::new()
     };
     let cancel = CancelRequest::parse(&body).map_err(OrderError::rejected)?;
-    let cancelled = api.change_order.cancel(Changer::Owner(key.owner()), id, &cancel).await?;
+    let cancelled = api.change_order.cancel(Changer::of(key.owner()), id, &cancel).await?;
     answer(&request, &api, &cancelled, "order cancelled")
 }
 
@@ -77,3 +77,7 @@ fn has_body(request: &HttpRequest) -> bool {
     length.is_some_and(|length| length != "0")
         || request.headers().contains_key(header::TRANSFER_ENCODING)
 }
+
+#[cfg(test)]
+#[path = "change_tests.rs"]
+mod tests;

@@ -39,6 +39,7 @@ pub(super) fn disabled(id: i64) -> Endpoint {
 pub(super) fn delivery(id: i64) -> WebhookDelivery {
     let outcomes = [AttemptOutcome::Status(502), AttemptOutcome::Error("timed_out".to_owned())];
     WebhookDelivery {
+        change: None,
         id: WebhookDeliveryId(id),
         endpoint: EndpointId(3),
         event: EventType::OrderCreated,

@@ -10,7 +10,7 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::OrderId,
-    ports::{NewDocuments, NewOrder, OrderRepo, StoreError, WriteError},
+    ports::{NewDocuments, NewOrder, OrderRepo, OrderUpdate, StoreError, WriteError},
 };
 use operator::{Machine, adapters::Storage};
 use serde_json::Value;
@@ -36,6 +36,10 @@ impl OrderRepo for Panicking {
 
     async fn add_documents(&self, _: &NewDocuments) -> Result<AddedRange, WriteError> {
         Err(WriteError::NoSuchOrder)
+    }
+
+    async fn update(&self, _: &OrderUpdate) -> Result<bool, StoreError> {
+        Ok(false)
     }
 
     async fn check(&self) -> Result<(), StoreError> {

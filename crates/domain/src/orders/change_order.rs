@@ -11,7 +11,7 @@ use crate::{
         change_request::{CancelRequest, ChangeRequest},
     },
     orders::order_error::OrderError,
-    ports::{Clock, OrderAdmin, OrderReader, OrderRepo, OrderUpdate},
+    ports::{Clock, OrderReader, OrderRepo, OrderUpdate},
 };
 
 /// Attempts at an order that others change at the same time.
@@ -22,37 +22,29 @@ const ATTEMPTS: usize = 20;
 pub struct ChangeOrder {
     /// Stores orders.
     pub orders: Arc<dyn OrderRepo>,
-    /// Reads the orders of a party.
+    /// Reads orders.
     pub reader: Arc<dyn OrderReader>,
-    /// Reads the orders of every party, for operators.
-    pub admin: Arc<dyn OrderAdmin>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
 }
 
-/// The side that asks for a change; an operator has no owner.
+/// The side that asks for a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Changer {
-    /// A key of a client or of a signing service.
-    Owner(Owner),
-    /// An operator.
-    Operator,
+pub struct Changer {
+    /// An owner of the order.
+    pub owner: Owner,
+    /// The side.
+    pub actor: Actor,
 }
 
 impl Changer {
-    fn actor(self) -> Actor {
-        match self {
-            Self::Owner(Owner { party: Party::Client(_), .. }) => Actor::Client,
-            Self::Owner(Owner { party: Party::Service(_), .. }) => Actor::Service,
-            Self::Operator => Actor::Operator,
-        }
-    }
-
-    fn owner(self) -> Option<Owner> {
-        match self {
-            Self::Owner(owner) => Some(owner),
-            Self::Operator => None,
-        }
+    /// Returns the side of an owner's key.
+    pub fn of(owner: Owner) -> Self {
+        let actor = match owner.party {
+            Party::Client(_) => Actor::Client,
+            Party::Service(_) => Actor::Service,
+        };
+        Self { owner, actor }
     }
 }
 
@@ -115,11 +107,7 @@ impl ChangeOrder {
     }
 
     async fn find(&self, changer: Changer, id: OrderId) -> Result<StoredOrder, OrderError> {
-        let found = match changer.owner() {
-            Some(owner) => self.reader.order(owner, id).await?,
-            None => self.admin.order(id).await?,
-        };
-        OrderError::unless_kept(found)
+        OrderError::unless_kept(self.reader.order(changer.owner, id).await?)
     }
 
     fn next(
@@ -136,7 +124,7 @@ impl ChangeOrder {
         }
         // Instants of one order increase, although clocks of instances differ.
         let at = max(self.clock.now(), order.updated_at.saturating_add(Duration::MICROSECOND));
-        Ok(OrderChange { at, status, notary_id, actor: changer.actor(), reason })
+        Ok(OrderChange { at, status, notary_id, actor: changer.actor, reason })
     }
 
     /// Returns the changed order; `None` if another request has changed it since it was read.
@@ -149,8 +137,7 @@ impl ChangeOrder {
         if (&order.status, order.notary_id) == (&change.status, change.notary_id) {
             return Ok(Some(order));
         }
-        let owner = changer.owner().unwrap_or(Owner::client(order.client, order.is_test));
-        let (id, seen) = (order.id, order.updated_at);
+        let (owner, id, seen) = (changer.owner, order.id, order.updated_at);
         let update = OrderUpdate { owner, id, seen, change };
         if !self.orders.update(&update).await? {
             return Ok(None);

@@ -6,15 +6,19 @@ use super::*;
 use crate::{
     api_key::ClientId,
     order::SigningServiceId,
-    ports::{Kept, MockOrderAdmin, MockOrderReader, MockOrderRepo},
+    ports::{Kept, MockOrderReader, MockOrderRepo},
     test_support::{clock, stored_order},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-12-01 12:00 UTC);
 const ID: OrderId = OrderId(1);
-const SERVICE: Changer =
-    Changer::Owner(Owner { party: Party::Service(SigningServiceId(42)), is_test: false });
-const CLIENT: Changer = Changer::Owner(Owner::client(ClientId(1), false));
+const OWNER: Owner = Owner::client(ClientId(1), false);
+const SERVICE: Changer = Changer {
+    owner: Owner { party: Party::Service(SigningServiceId(42)), is_test: false },
+    actor: Actor::Service,
+};
+const CLIENT: Changer = Changer { owner: OWNER, actor: Actor::Client };
+const OPERATOR: Changer = Changer { owner: OWNER, actor: Actor::Operator };
 
 fn status(text: &str) -> OrderStatus {
     OrderStatus::from_stored(text.to_owned()).unwrap()
@@ -30,11 +34,8 @@ fn assign(text: &str, notary: i64) -> ChangeRequest {
 
 /// The use case on an order. The store takes a change after it has refused some.
 fn use_case(order: StoredOrder, refused: usize) -> (ChangeOrder, Arc<Mutex<Vec<OrderUpdate>>>) {
-    let (mut reader, mut admin, mut orders) =
-        (MockOrderReader::new(), MockOrderAdmin::new(), MockOrderRepo::new());
-    let found = order.clone();
-    reader.expect_order().returning(move |_, _| Ok(Some(Kept::Whole(found.clone()))));
-    admin.expect_order().returning(move |_| Ok(Some(Kept::Whole(order.clone()))));
+    let (mut reader, mut orders) = (MockOrderReader::new(), MockOrderRepo::new());
+    reader.expect_order().returning(move |_, _| Ok(Some(Kept::Whole(order.clone()))));
     let updates = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&updates);
     orders.expect_update().returning(move |update| {
@@ -42,13 +43,13 @@ fn use_case(order: StoredOrder, refused: usize) -> (ChangeOrder, Arc<Mutex<Vec<O
         seen.push(update.clone());
         Ok(seen.len() > refused)
     });
-    let (orders, reader, admin) = (Arc::new(orders), Arc::new(reader), Arc::new(admin));
-    (ChangeOrder { orders, reader, admin, clock: clock(NOW) }, updates)
+    let (orders, reader) = (Arc::new(orders), Arc::new(reader));
+    (ChangeOrder { orders, reader, clock: clock(NOW) }, updates)
 }
 
 #[tokio::test]
 async fn change_is_stored_with_its_actor_and_returned_with_its_history() {
-    for (changer, actor) in [(SERVICE, Actor::Service), (Changer::Operator, Actor::Operator)] {
+    for changer in [SERVICE, OPERATOR] {
         let (use_case, updates) = use_case(order("NEW"), 0);
         let changed = use_case.change(changer, ID, &assign("ASSIGNED", 5), |_| true).await.unwrap();
 
@@ -56,17 +57,16 @@ async fn change_is_stored_with_its_actor_and_returned_with_its_history() {
             at: NOW,
             status: status("ASSIGNED"),
             notary_id: Some(5),
-            actor,
+            actor: changer.actor,
             reason: None,
         };
-        let owner = changer.owner().unwrap_or(Owner::client(ClientId(1), false));
         let seen = NOW - Duration::HOUR;
-        let update = OrderUpdate { owner, id: ID, seen, change: change.clone() };
+        let update = OrderUpdate { owner: changer.owner, id: ID, seen, change: change.clone() };
         assert_eq!(*updates.lock().unwrap(), [update]);
         assert_eq!((&changed.status, changed.notary_id), (&status("ASSIGNED"), Some(5)));
         assert_eq!(changed.updated_at, NOW);
         let history: Vec<_> = changed.history().map(|entry| entry.actor).collect();
-        assert_eq!(history, [Actor::Client, actor]);
+        assert_eq!(history, [Actor::Client, changer.actor]);
         assert_eq!(changed.history().last(), Some(change));
     }
 }
@@ -131,12 +131,13 @@ async fn cancelled_order_does_not_change() {
 #[tokio::test]
 async fn either_side_cancels_once() {
     let request = CancelRequest { reason: Some("the borrower is ill".to_owned()) };
-    for (changer, actor) in [(CLIENT, Actor::Client), (SERVICE, Actor::Service)] {
+    assert_eq!((Changer::of(OWNER), Changer::of(SERVICE.owner)), (CLIENT, SERVICE));
+    for changer in [CLIENT, SERVICE] {
         let (use_case, updates) = use_case(order("ASSIGNED"), 0);
         let cancelled = use_case.cancel(changer, ID, &request).await.unwrap();
         assert_eq!(cancelled.status, OrderStatus::CANCELLED);
         let last = cancelled.history().last().unwrap();
-        assert_eq!((last.actor, &last.reason), (actor, &request.reason));
+        assert_eq!((last.actor, &last.reason), (changer.actor, &request.reason));
         assert_eq!(updates.lock().unwrap().len(), 1);
     }
     let (use_case, updates) = use_case(order("CANCELLED"), 0);

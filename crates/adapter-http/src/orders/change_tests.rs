@@ -1,0 +1,151 @@
+use std::sync::{Arc, Mutex};
+
+use actix_web::{http::Method, test::TestRequest};
+use contract_tests::samples::{new_order, stored};
+use domain::{
+    api_key::{Owner, Party, Scope},
+    order::{Actor, OrderId, OrderStatus, SigningServiceId, StoredOrder},
+    ports::{Kept, OrderUpdate},
+};
+use serde_json::{Value, json};
+
+use crate::test_support::{NOW, Ports, TestApi};
+
+const SERVICE: Owner = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
+
+/// Returns mocks with a key of service 42, or of client 1, and order 7 in a status.
+fn ports(of_service: bool, status: &'static str) -> (Ports, Arc<Mutex<Vec<OrderUpdate>>>) {
+    let mut ports = if of_service {
+        Ports::with_key(|key| {
+            key.for_service = Some(SigningServiceId(42));
+            key.scopes = Scope::OF_SERVICES.into_iter().collect();
+        })
+    } else {
+        Ports::new()
+    };
+    ports.reader.expect_order().returning(move |_, id| {
+        let status = OrderStatus::from_stored(status.to_owned()).unwrap();
+        Ok((id == OrderId(7)).then(|| {
+            let order = stored(id, &new_order("REFI-1", NOW));
+            Kept::Whole(StoredOrder { status, ..order })
+        }))
+    });
+    let updates = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&updates);
+    ports.orders.expect_update().returning(move |update| {
+        seen.lock().unwrap().push(update.clone());
+        Ok(true)
+    });
+    (ports, updates)
+}
+
+fn patch(body: &Value) -> TestRequest {
+    TestApi::post("/api/order/7").method(Method::PATCH).set_json(body)
+}
+
+fn cancel() -> TestRequest {
+    TestApi::post("/api/order/7/cancel")
+}
+
+#[actix_web::test]
+async fn service_changes_an_order_and_gets_its_record() {
+    let (ports, updates) = ports(true, "NEW");
+    let api = ports.api();
+    let body = json!({ "order_status": "ASSIGNED", "notary_id": 5 });
+
+    let answer = api.send(patch(&body)).await;
+
+    assert_eq!(answer.status, 200);
+    assert_eq!(
+        (&answer.body["order_status"], &answer.body["notary_id"]),
+        (&json!("ASSIGNED"), &json!(5))
+    );
+    assert_eq!(
+        (&answer.body["order_id"], &answer.body["documents_uploaded"]),
+        (&json!(7), &json!(0))
+    );
+    assert!(answer.body.get("history").is_none() && answer.body.get("details").is_none());
+    assert!(answer.header("etag").starts_with('"'));
+    let updates = updates.lock().unwrap();
+    assert_eq!((updates[0].owner, updates[0].change.actor), (SERVICE, Actor::Service));
+}
+
+#[actix_web::test]
+async fn only_the_expected_version_is_changed() {
+    let (ports, updates) = ports(true, "NEW");
+    let api = ports.api();
+    let tag = api.send(TestApi::get("/api/order/7")).await.header("etag").to_owned();
+    let body = json!({ "order_status": "ASSIGNED" });
+    for stale in ["\"b2\"", &format!("W/{tag}"), "b2", ""] {
+        let request = patch(&body).insert_header(("if-match", stale));
+        api.send(request).await.problem(412, "precondition_failed");
+    }
+    assert!(updates.lock().unwrap().is_empty());
+    for current in [tag.clone(), "*".to_owned(), format!("\"b2\", {tag}")] {
+        let answer = api.send(patch(&body).insert_header(("if-match", current))).await;
+        assert_eq!(answer.status, 200);
+    }
+}
+
+#[actix_web::test]
+async fn violations_are_named_by_pointers() {
+    let (ports, _) = ports(true, "NEW");
+    let body = json!({ "order_status": "\n", "notary_id": "5", "status": "NEW" });
+    let answer = ports.api().send(patch(&body)).await;
+    let fields = answer.body["errors"].as_array().unwrap().iter();
+    let fields: Vec<_> = fields.map(|error| (&error["pointer"], &error["code"])).collect();
+    let expected = [
+        ("/order_status", "invalid_characters"),
+        ("/notary_id", "wrong_type"),
+        ("/status", "unknown_member"),
+    ]
+    .map(|(pointer, code)| (json!(pointer), json!(code)));
+    let expected: Vec<_> = expected.iter().map(|(pointer, code)| (pointer, code)).collect();
+    assert_eq!(fields, expected);
+}
+
+#[actix_web::test]
+async fn client_cancels_and_does_not_change() {
+    let (ports, updates) = ports(false, "ASSIGNED");
+    let api = ports.api();
+    api.send(patch(&json!({ "order_status": "SIGNED" }))).await.problem(403, "forbidden");
+    for request in [cancel(), cancel().set_json(json!({ "reason": "ill" }))] {
+        let answer = api.send(request).await;
+        assert_eq!(
+            (answer.status.as_u16(), &answer.body["order_status"]),
+            (200, &json!("CANCELLED"))
+        );
+    }
+    let updates = updates.lock().unwrap();
+    let reasons: Vec<_> = updates.iter().map(|update| update.change.reason.as_deref()).collect();
+    assert_eq!(reasons, [None, Some("ill")]);
+    assert!(updates.iter().all(|update| update.change.actor == Actor::Client));
+}
+
+#[actix_web::test]
+async fn closed_orders_are_conflicts() {
+    let (cancelled, _) = ports(true, "CANCELLED");
+    let api = cancelled.api();
+    api.send(patch(&json!({}))).await.problem(409, "order_cancelled");
+    assert_eq!(api.send(cancel()).await.status, 200);
+    for status in ["SIGNED", "COMPLETED"] {
+        let (ports, _) = ports(true, status);
+        let api = ports.api();
+        api.send(cancel()).await.problem(409, "order_closed");
+        let body = json!({ "order_status": "CANCELLED" });
+        api.send(patch(&body)).await.problem(409, "order_closed");
+    }
+}
+
+#[actix_web::test]
+async fn unknown_order_is_not_found() {
+    let (ports, _) = ports(true, "NEW");
+    let api = ports.api();
+    for request in [
+        TestApi::post("/api/order/8").method(Method::PATCH).set_json(json!({})),
+        TestApi::post("/api/order/8/cancel"),
+        TestApi::post("/api/order/x/cancel"),
+    ] {
+        api.send(request).await.problem(404, "not_found");
+    }
+}
