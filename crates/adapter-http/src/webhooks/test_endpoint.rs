@@ -44,7 +44,6 @@ pub(super) fn delivery(id: i64) -> WebhookDelivery {
         endpoint: EndpointId(3),
         event: EventType::OrderCreated,
         order_id: Some(OrderId(7)),
-        change: None,
         message_key: "0a1b".to_owned(),
         created_at: NOW,
         status: WebhookStatus::Pending { due_at: NOW + Duration::minutes(5) },
