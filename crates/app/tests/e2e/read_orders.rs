@@ -30,12 +30,19 @@ async fn order_reads_back_as_it_was_created() {
 
     let members: BTreeSet<_> = read.as_object().unwrap().keys().cloned().collect();
     let mut expected: BTreeSet<_> = record.as_object().unwrap().keys().cloned().collect();
-    expected.extend(["details", "documents", "documents_uploaded"].map(str::to_owned));
+    expected.extend(["details", "documents", "documents_uploaded", "history"].map(str::to_owned));
     assert_eq!(members, expected);
     let details = read["details"].take();
     record["documents_uploaded"] = json!(0);
     record["documents"] = json!([]);
     record["details"] = Value::Null;
+    record["history"] = json!([{
+        "at": record["created_at"],
+        "order_status": "NEW",
+        "notary_id": null,
+        "actor": "client",
+        "reason": null,
+    }]);
     assert_eq!(read, record);
     assert_eq!(details["signingContactsFormData"], maximal_request()["signingContactsFormData"],);
 }
@@ -144,7 +151,8 @@ async fn other_methods_are_not_allowed() {
     created(app.order_with_deed("F-1").await).await;
     for (path, allow) in [
         ("/api/order", "GET, HEAD"),
-        ("/api/order/1", "GET, HEAD"),
+        ("/api/order/1", "GET, HEAD, PATCH"),
+        ("/api/order/1/cancel", "POST"),
         ("/api/order/1/documents", "GET, HEAD, POST"),
         ("/api/order/1/documents/0", "GET, HEAD"),
     ] {
