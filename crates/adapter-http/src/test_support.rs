@@ -69,8 +69,6 @@ pub(crate) struct Ports {
     pub(crate) concurrency: usize,
     /// Maximum number of JSON bodies, and of forms, that are received at the same time.
     pub(crate) bodies: usize,
-    /// Disk for uploads in bytes.
-    pub(crate) spool_bytes: u64,
     /// Rate limit of keys and of failed authentications; none by default.
     pub(crate) rate: Rate,
     pub(crate) trusted_proxies: Vec<IpNet>,
@@ -110,7 +108,6 @@ impl Ports {
             secrets: MockSecretBox::new(),
             concurrency: 1,
             bodies: 1,
-            spool_bytes: u64::MAX,
             rate: Rate { per_second: 0, burst: 0 },
             trusted_proxies: Vec::new(),
             traces: None,
@@ -167,7 +164,7 @@ impl Ports {
             rates: Arc::new(RateLimits::new(self.rate, self.rate, self.rate)),
             trusted_proxies: self.trusted_proxies,
             limits: DocumentLimits::default(),
-            spool: Spool::open(folder.path(), self.spool_bytes).unwrap(),
+            spool: Spool::open(folder.path(), u64::MAX).unwrap(),
             metrics: ApiMetrics::register(&registry).unwrap(),
             entropy,
             base_path: String::new(),

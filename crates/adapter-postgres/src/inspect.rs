@@ -22,7 +22,7 @@ const FACTS: &str = "SELECT current_setting('server_version'), \
     current_setting('server_version_num')::integer, \
     current_setting('transaction_read_only')::boolean, \
     coalesce(has_schema_privilege(current_schema(), 'CREATE'), false), \
-    current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean, \
+    current_setting('fsync')::boolean, \
     current_setting('synchronous_commit'), current_setting('synchronous_standby_names') <> '', \
     (SELECT count(*) FROM pg_stat_replication), \
     least(current_setting('max_connections')::bigint \
@@ -44,8 +44,6 @@ pub struct Facts {
     pub may_create_tables: bool,
     /// Whether it waits for its disk.
     pub fsync: bool,
-    /// Whether it can repair pages that a crash left half written.
-    pub full_page_writes: bool,
     /// Its default for what a commit waits for. The service replaces `off`.
     pub synchronous_commit: String,
     /// Whether a commit waits for standbys.
@@ -81,7 +79,7 @@ pub(crate) async fn inspect(
     // Without the settings of a session, which would hide those of the server.
     let mut connection = server.connect_unlimited().await?;
     let (clock_ahead, round_trip) = compare_clocks(&mut connection, clock).await?;
-    let facts = sql::<(Text, Integer, Bool, Bool, Bool, Bool, Text, Bool, BigInt, BigInt)>(FACTS);
+    let facts = sql::<(Text, Integer, Bool, Bool, Bool, Text, Bool, BigInt, BigInt)>(FACTS);
     Ok(Inspection {
         facts: facts.get_result(&mut connection).await?,
         missing_migrations: migrations::check(&mut connection).await,

@@ -9,7 +9,7 @@ use diesel_async::{
     methods::{ExecuteDsl, LoadQuery},
 };
 use domain::ports::{Clock, StoreError};
-use sql_rows::{BatchObserver, Unreadable};
+use sql_rows::{BatchObserver, ObservedDatabase, Unreadable};
 
 use crate::{
     Inspection, MigrateError, OpenError, connect::Server, failure::Failure, inspect, migrations,
@@ -40,21 +40,6 @@ impl PostgresStore {
         Ok(Self { server, orders: Orders::new(&pool), pool })
     }
 
-    /// Reports how many orders share each statement.
-    pub fn observe_batches(&self, observer: &BatchObserver) {
-        self.orders.observe(observer.clone());
-    }
-
-    /// Returns the number of open connections.
-    pub fn open_connections(&self) -> usize {
-        self.pool.open()
-    }
-
-    /// Returns the number of calls that wait for a connection.
-    pub fn waiting_calls(&self) -> usize {
-        self.pool.waiting()
-    }
-
     /// Applies the missing migrations and returns their number. Must be called before the ports are
     /// used. Any number of processes may call it at once.
     ///
@@ -79,6 +64,16 @@ impl PostgresStore {
         call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
     ) -> Result<T, StoreError> {
         Ok(self.pool.run(call).await?)
+    }
+
+    /// Runs a call that reads and may take long, on a connection of its own without a time limit.
+    pub(crate) async fn survey<T>(
+        &self,
+        call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        let connection = self.server.connect_unlimited().await;
+        let mut connection = connection.map_err(|error| StoreError::Unavailable(error.into()))?;
+        Ok(call(&mut connection).await?)
     }
 
     /// Runs a call that reads what a client asks for. Such calls use at most half of the
@@ -135,5 +130,19 @@ impl PostgresStore {
         Prepared<Q>: ExecuteDsl<AsyncPgConnection>,
     {
         Ok(self.pool.write(statement).await?)
+    }
+}
+
+impl ObservedDatabase for PostgresStore {
+    fn observe_batches(&self, observer: BatchObserver) {
+        self.orders.observe(observer);
+    }
+
+    fn open_connections(&self) -> usize {
+        self.pool.open()
+    }
+
+    fn waiting_calls(&self) -> usize {
+        self.pool.waiting()
     }
 }

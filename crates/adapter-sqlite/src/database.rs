@@ -187,11 +187,15 @@ fn log_of(path: &Path) -> PathBuf {
 /// copies the log.
 const EMPTYING_TIME: Duration = Duration::from_secs(3);
 
+/// Marks a database that has not been rewritten since an order was erased.
+pub(crate) const MARK_ERASURE: &str = "PRAGMA user_version = 1";
+
 /// Rewrites the database at `path` and empties its write-ahead log, so that neither has anything of
 /// orders that were erased: pages keep bytes of rows that SQLite has moved to another page, and
-/// `secure_delete` does not overwrite them. Other processes may read meanwhile; their writes fail if
-/// the rewrite takes longer than they wait for a lock. Returns `false` if one of them kept the log in use for some seconds; nothing
-/// is lost then.
+/// `secure_delete` does not overwrite them. Does nothing if no order was erased since the last time.
+/// Other processes may read meanwhile; their writes fail if the rewrite takes longer than they wait
+/// for a lock. Returns `false` if one of them kept the log in use for some seconds; nothing is lost
+/// then.
 ///
 /// Blocks for as long as the disk needs.
 ///
@@ -200,12 +204,19 @@ const EMPTYING_TIME: Duration = Duration::from_secs(3);
 pub fn rewrite(path: &Path) -> Result<bool, OpenError> {
     let failed = diesel::ConnectionError::CouldntSetupConfiguration;
     let mut connection = Database::at(path)?.connect(Access::Write)?;
+    let mark = sql::<Integer>("PRAGMA user_version").get_result::<i32>(&mut connection);
+    if mark.map_err(failed)? == 0 {
+        return Ok(true);
+    }
     connection.batch_execute("VACUUM").map_err(failed)?;
     let end = Instant::now() + EMPTYING_TIME;
     loop {
         let checkpoint = sql::<(Integer, Integer, Integer)>("PRAGMA wal_checkpoint(TRUNCATE)");
         let (busy, ..): (i32, i32, i32) = checkpoint.get_result(&mut connection).map_err(failed)?;
         let is_empty = busy == 0;
+        if is_empty {
+            connection.batch_execute("PRAGMA user_version = 0").map_err(failed)?;
+        }
         if is_empty || Instant::now() >= end {
             return Ok(is_empty);
         }

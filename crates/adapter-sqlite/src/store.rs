@@ -13,11 +13,11 @@ use diesel::{
     sqlite::{Sqlite, SqliteConnection},
 };
 use domain::ports::StoreError;
-use sql_rows::{BatchObserver, Unreadable};
+use sql_rows::{BatchObserver, ObservedDatabase, Unreadable};
 
 use crate::{
     database::{Access, Database, OpenError},
-    failure::Failure,
+    failure::{Failure, LOCKED},
     migrations::{self, MigrateError},
     worker::Worker,
 };
@@ -51,28 +51,21 @@ impl SqliteStore {
         })
     }
 
-    /// Reports how many writing calls share each transaction.
-    pub fn observe_batches(&self, observer: &BatchObserver) {
-        self.writer.observe(observer.clone());
-    }
-
-    /// Returns the number of open connections: one writes, and the others read.
-    pub fn open_connections(&self) -> usize {
-        [&self.writer, &self.order_readers, &self.readers].map(Worker::connections).iter().sum()
-    }
-
-    /// Returns the number of calls that wait for a connection.
-    pub fn waiting_calls(&self) -> usize {
-        [&self.writer, &self.order_readers, &self.readers].map(Worker::waiting).iter().sum()
-    }
-
     /// Brings the schema up to the version of the program and returns how many migrations that
-    /// took. Must run before the ports are used. Any number of processes may do so at once.
+    /// took. Must run before the ports are used. Any number of processes may do so at once: one
+    /// migrates, however long that takes, and the others wait.
     ///
     /// # Errors
     /// See [`MigrateError`]. The database is unchanged then.
     pub async fn migrate(&self) -> Result<usize, MigrateError> {
-        self.writer.maintain(migrations::migrate).await
+        while self.readers.maintain(migrations::missing).await? > 0 {
+            match self.writer.maintain(migrations::migrate).await {
+                // Another process migrates.
+                Err(MigrateError::Failed(cause)) if cause.to_string() == LOCKED => {}
+                migrated => return migrated,
+            }
+        }
+        Ok(0)
     }
 
     /// Runs a call that reads. All it reads is of one instant.
@@ -151,6 +144,20 @@ impl SqliteStore {
     {
         self.transaction(async move |connection| Ok(ExecuteDsl::execute(statement, connection)?))
             .await
+    }
+}
+
+impl ObservedDatabase for SqliteStore {
+    fn observe_batches(&self, observer: BatchObserver) {
+        self.writer.observe(observer);
+    }
+
+    fn open_connections(&self) -> usize {
+        [&self.writer, &self.order_readers, &self.readers].map(Worker::connections).iter().sum()
+    }
+
+    fn waiting_calls(&self) -> usize {
+        [&self.writer, &self.order_readers, &self.readers].map(Worker::waiting).iter().sum()
     }
 }
 

@@ -98,31 +98,23 @@ pub fn run() -> ExitCode {
 /// Parses arguments and variables. The doctor reports variables with invalid values, and checks the
 /// rest without them.
 fn parse() -> Result<CommandLine, clap::Error> {
-    let (mut parser, mut wrong) = (CommandLine::command(), Vec::new());
+    let (mut parser, mut wrong) = (CommandLine::command(), Vec::<(String, clap::Error)>::new());
     loop {
-        let settings: Vec<_> =
-            parser.get_arguments().map(|setting| setting.clone().hide(true)).collect();
-        let matches = hide(parser.clone(), &settings).try_get_matches_from(std::env::args_os());
-        let parsed = matches.and_then(|matches| {
-            let line = CommandLine::from_arg_matches(&matches);
-            line.map_err(|error| error.format(&mut parser.clone()))
-        });
-        let mut first = || wrong.drain(..).next().map(|(_, error): (String, _)| error);
-        let error = match parsed {
+        let matches = hide_settings(parser.clone()).try_get_matches_from(std::env::args_os());
+        let error = match matches.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
             Ok(mut line) => {
-                let Some(Command::Operator(commands::Command::Doctor(doctor))) = &mut line.command
-                else {
-                    return first().map_or(Ok(line), Err);
-                };
-                for (name, error) in &wrong {
-                    doctor.note_wrong(name, error);
+                if let Some(Command::Operator(commands::Command::Doctor(it))) = &mut line.command {
+                    for (variable, error) in &wrong {
+                        it.note_wrong(variable, error);
+                    }
+                    return Ok(line);
                 }
-                return Ok(line);
+                return wrong.into_iter().next().map_or(Ok(line), |(_, error)| Err(error));
             }
             Err(error) => error,
         };
         let Some((setting, variable)) = setting_of(&parser, &error) else {
-            return Err(first().unwrap_or(error));
+            return Err(wrong.into_iter().next().map_or(error, |(_, error)| error));
         };
         parser = parser.mut_arg(setting, |setting| setting.env(Resettable::Reset));
         wrong.push((variable, error));
@@ -130,12 +122,13 @@ fn parse() -> Result<CommandLine, clap::Error> {
 }
 
 /// Hides the settings in the help of commands, which shows their own options.
-fn hide(program: clap::Command, settings: &[Arg]) -> clap::Command {
+fn hide_settings(program: clap::Command) -> clap::Command {
+    let settings: Vec<_> =
+        program.get_arguments().map(|setting| setting.clone().hide(true)).collect();
     program.mut_subcommands(|command| {
-        let command = command
-            .args(settings)
-            .after_help("All settings apply, too; `notary-orders --help` shows them");
-        hide(command, settings)
+        let command = command.args(&settings);
+        let note = "All settings apply, too; `notary-orders --help` shows them";
+        hide_settings(command.after_help(note))
     })
 }
 
@@ -207,14 +200,14 @@ fn environment() -> BTreeMap<String, String> {
 }
 
 /// Runs work that may block for ever, such as printing to a pipe that nobody reads. Waits for its
-/// end, but no longer than a time limit. Returns whether it ended.
-fn within(limit: Duration, work: impl FnOnce() + Send + 'static) -> bool {
+/// end, but no longer than a time limit.
+fn within(limit: Duration, work: impl FnOnce() + Send + 'static) {
     let (done, ended) = channel();
     thread::spawn(move || {
         work();
         let _ = done.send(());
     });
-    ended.recv_timeout(limit).is_ok()
+    let _ = ended.recv_timeout(limit);
 }
 
 async fn serve(settings: &Settings, machine: &Machine) -> Result<()> {
@@ -251,22 +244,15 @@ async fn start_service(settings: &Settings, machine: &Machine) -> Result<Service
     let names = starting.certificate_names();
     let service = starting.start(settings, machine, storage).await?;
     let (api, ops) = (service.api_address, service.ops_address);
-    if matches!(settings.database()?, Database::Sqlite(_))
-        && let Some(welcome) = first_key::welcome(&keys, settings, &names, api, ops).await?
+    if let Database::Sqlite(file) = settings.database()?
+        && let Some(welcome) = first_key::welcome(&keys, settings, &file, &names, api, ops).await?
     {
-        welcome_operator(welcome);
+        within(PRINT_TIMEOUT, move || {
+            if let Err(error) = print(&welcome) {
+                let error = error_chain(error.as_ref());
+                tracing::error!(error, "the first key was not printed");
+            }
+        });
     }
     Ok(service)
-}
-
-/// Prints the text of the first start, without waiting for a reader of the output.
-fn welcome_operator(text: String) {
-    let printed = within(PRINT_TIMEOUT, move || {
-        if let Err(error) = print(&text) {
-            tracing::error!(error = error_chain(error.as_ref()), "the first key was not printed");
-        }
-    });
-    if !printed {
-        tracing::warn!("the first key is not printed yet: standard output is not read");
-    }
 }

@@ -9,11 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use domain::api_key::manage_keys::{KeyTerms, ManageKeys};
-use operator::{
-    listen::local_address,
-    private_files::replace_file,
-    settings::{Database, Settings},
-};
+use operator::{listen::local_address, private_files::replace_file, settings::Settings};
 use rustls::pki_types::{IpAddr::V6, ServerName};
 
 /// The file of the first key in the data directory.
@@ -25,6 +21,7 @@ const FILE: &str = "first-key";
 pub(crate) async fn welcome(
     keys: &ManageKeys,
     settings: &Settings,
+    database: &Path,
     names: &[String],
     api: SocketAddr,
     ops: SocketAddr,
@@ -32,7 +29,7 @@ pub(crate) async fn welcome(
     let api = local_address(api);
     let scheme = if settings.tls_cert.is_some() { "https" } else { "http" };
     let base_url = format!("{scheme}://{api}{}", settings.base_path);
-    let places = places(settings, &base_url, ops)?;
+    let places = places(settings, database, &base_url, ops)?;
     let target = match &settings.tls_cert {
         Some(cert) => https_target(&absolute(cert)?, names, api) + &settings.base_path,
         None => base_url,
@@ -75,11 +72,7 @@ fn https_target(cert: &Path, names: &[String], api: SocketAddr) -> String {
 
 /// Returns lines that say where everything is. URLs of other servers are left out: they may contain
 /// passwords.
-fn places(settings: &Settings, base_url: &str, ops: SocketAddr) -> Result<String> {
-    let database = match settings.database()? {
-        Database::Sqlite(path) => absolute(path)?.display().to_string(),
-        Database::Postgres(_) => "PostgreSQL".to_owned(),
-    };
+fn places(settings: &Settings, database: &Path, base_url: &str, ops: SocketAddr) -> Result<String> {
     let documents = match settings.documents() {
         Some(folder) => absolute(folder)?.display().to_string(),
         None => "in the bucket of --documents-url".to_owned(),
@@ -92,9 +85,10 @@ fn places(settings: &Settings, base_url: &str, ops: SocketAddr) -> Result<String
     Ok(format!(
         "API        {base_url}/api, with its guide at {base_url}/docs
 health     http://{ops}/readyz, metrics at http://{ops}/metrics
-database   {database}
+database   {}
 documents  {documents}
-mails      {mails}"
+mails      {mails}",
+        absolute(database)?.display()
     ))
 }
 

@@ -3,6 +3,7 @@
 use std::{
     io::ErrorKind::PermissionDenied,
     net::{SocketAddr, TcpListener},
+    thread::available_parallelism,
     time::Duration,
 };
 
@@ -112,12 +113,14 @@ impl Starting {
         let api_address = listener.local_addr()?;
         let grace = Grace::new(Duration::from_secs(settings.shutdown_grace_secs));
         let parts = Parts::open(settings, machine, storage, &registry).await?;
+        let workers = available_parallelism().map_or(2, usize::from);
+        let connections = listen::max_connections(settings.database_connections);
         let api = parts.api(&registry)?;
         let api_server = adapter_http::serve_api(
             listener,
             api.clone(),
             self.tls.as_ref().map(|files| files.tls.clone()),
-            capacity(settings),
+            Capacity { workers, connections_per_worker: (connections / workers).max(1) },
             grace.requests.saturating_sub(grace.close),
         )?;
         let api_handle = api_server.handle();
@@ -205,12 +208,6 @@ fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener> {
         // Another process may still use the address, or an interface may come up later.
         bound => bound.context(setting),
     }
-}
-
-fn capacity(settings: &Settings) -> Capacity {
-    let workers = listen::http_workers();
-    let connections = listen::max_connections(settings.database_connections);
-    Capacity { workers, connections_per_worker: (connections / workers).max(1) }
 }
 
 async fn run(server: Server) -> Result<()> {

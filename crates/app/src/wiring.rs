@@ -25,7 +25,7 @@ use operator::{
 use prometheus::Registry;
 use telemetry::{
     ObservedScanner, gauges, logging,
-    traced_ports::{TracedBlobs, TracedNotifier, TracedOrders, TracedWebhooks},
+    traced_ports::{TracedNotifier, TracedOrders, TracedWebhooks},
 };
 use tokio::runtime::Handle;
 
@@ -52,8 +52,14 @@ impl Parts {
         registry: &Registry,
     ) -> Result<Self> {
         create_data_dir(settings)?;
-        let mut blobs = open_blobs(settings).await?;
-        let scan = open_scan(settings, registry).await?;
+        let blobs = open_blobs(settings).await?;
+        let scan = match open_scanner(settings).await? {
+            Some(scanner) => Some(ScanDocuments {
+                scanner: Arc::new(ObservedScanner::register(scanner, registry)?),
+                required: settings.scan_required,
+            }),
+            None => None,
+        };
         let (mut notifier, mail_is_available) = open_notifier(settings).await?;
         let mut webhooks = storage.manage_webhooks(settings, machine)?;
         if webhooks.secrets.is_none() {
@@ -66,7 +72,6 @@ impl Parts {
         if let Some(traces) = &machine.traces {
             traces.register(registry)?;
             storage.orders = Arc::new(TracedOrders(storage.orders));
-            blobs = Arc::new(TracedBlobs(blobs));
             notifier = Arc::new(TracedNotifier(notifier));
             webhooks.sender = Arc::new(TracedWebhooks(webhooks.sender));
         }
@@ -164,11 +169,4 @@ fn register_gauges(settings: &Settings, registry: &Registry, storage: &Storage) 
     storage.observed.observe_batches(Arc::new(observe));
     gauges::register_disk(registry, &settings.data_dir)?;
     Ok(logging::register(registry)?)
-}
-
-/// Opens the scan of documents, if the settings name a scanner.
-async fn open_scan(settings: &Settings, registry: &Registry) -> Result<Option<ScanDocuments>> {
-    let Some(scanner) = open_scanner(settings).await? else { return Ok(None) };
-    let scanner = Arc::new(ObservedScanner::register(scanner, registry)?);
-    Ok(Some(ScanDocuments { scanner, required: settings.scan_required }))
 }

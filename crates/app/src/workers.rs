@@ -8,10 +8,10 @@ use std::{
     time::Duration,
 };
 
-use adapter_mail::RemoveOldMails;
+use adapter_mail::remove_old_mails;
 use anyhow::Result;
 use domain::{
-    api_key::note_key_uses::NoteKeyUses,
+    api_key::{manage_keys::ManageKeys, note_key_uses::NoteKeyUses},
     background::Step,
     delivery::{
         dispatch_events::{DispatchEvents, UnreadableOrders},
@@ -53,39 +53,30 @@ pub(crate) fn spawn_upkeep(
 ) {
     let Parts { settings, storage, webhooks, .. } = parts;
     let Machine { clock, .. } = &parts.machine;
-    let note = NoteKeyUses::new(parts.keys.clone());
-    tasks.spawn(note_key_uses(note, stop.clone()));
+    tasks.spawn(note_key_uses(parts.keys.clone(), stop.clone()));
     let mut forget = ForgetKeys::new(storage.idempotency.clone(), clock.clone());
-    tasks.spawn(repeat(
-        stop.clone(),
-        async move || forget.step().await,
-        |forgotten| {
-            or_log(forgotten, "expired idempotency keys could not be removed");
-        },
-    ));
+    let forget_keys = async move || forget.step().await;
+    tasks.spawn(repeat(stop.clone(), forget_keys, |forgotten| {
+        or_log(forgotten, "expired idempotency keys could not be removed");
+    }));
     let (uploads, blobs) = (storage.uploads.clone(), parts.blobs.clone());
     let sweep = SweepUploads { uploads, blobs, clock: clock.clone() };
+    let sweep = async move || sweep.step().await;
     let swept = metrics.clone();
-    tasks.spawn(repeat(
-        stop.clone(),
-        async move || sweep.step().await,
-        move |uploads| {
-            let count = or_log(uploads, "abandoned uploads could not be removed");
-            swept.swept(count.unwrap_or_default());
-        },
-    ));
+    tasks.spawn(repeat(stop.clone(), sweep, move |uploads| {
+        let count = or_log(uploads, "abandoned uploads could not be removed");
+        swept.swept(count.unwrap_or_default());
+    }));
     if let Some(folder) = settings.mail_drop().filter(|_| settings.mail_drop_days > 0) {
-        let remove = RemoveOldMails::new(folder, settings.mail_drop_days, clock.clone());
-        tasks.spawn(repeat(
-            stop.clone(),
-            async move || remove.step().await,
-            |removed| {
-                let removed = or_log(removed, "old mails could not be removed from the mail drop");
-                if let Some(removed) = removed.filter(|removed| *removed > 0) {
-                    tracing::info!(removed, "old mails removed from the mail drop");
-                }
-            },
-        ));
+        let age = Duration::from_secs(24 * 60 * 60 * u64::from(settings.mail_drop_days));
+        let clock = clock.clone();
+        let remove = async move || remove_old_mails(folder.clone(), clock.now() - age).await;
+        tasks.spawn(repeat(stop.clone(), remove, |removed| {
+            let removed = or_log(removed, "old mails could not be removed from the mail drop");
+            if let Some(removed @ 1..) = removed {
+                tracing::info!(removed, "old mails removed from the mail drop");
+            }
+        }));
     }
     let rates = parts.rates.clone();
     let forget_rates = async move || {
@@ -100,14 +91,8 @@ pub(crate) fn spawn_upkeep(
         notifier: parts.notifier.clone(),
         clock: clock.clone(),
     };
-    let watched = metrics.clone();
-    tasks.spawn(repeat(
-        stop.clone(),
-        async move || watch.step().await,
-        move |step| {
-            log_watched(step, &watched);
-        },
-    ));
+    let (watch, watched) = (async move || watch.step().await, metrics.clone());
+    tasks.spawn(repeat(stop.clone(), watch, move |step| log_watched(step, &watched)));
 }
 
 /// Starts the workers that turn events into deliveries, and send them. `stop_deliveries` is
@@ -262,32 +247,27 @@ fn log_watched(result: Result<WatchStep, StoreError>, metrics: &WorkerMetrics) {
     for id in disabled {
         metrics.disabled(id, DisabledBy::Failures);
     }
-    for (id, outcome) in &notices {
-        log_notice(*id, outcome);
-    }
-}
-
-fn log_notice(endpoint: EndpointId, outcome: &NoticeOutcome) {
-    let endpoint = endpoint.0;
-    match outcome {
-        NoticeOutcome::Told => {
-            tracing::info!(endpoint, "the client was told of a webhook endpoint that fails");
+    for (EndpointId(endpoint), outcome) in notices {
+        match outcome {
+            NoticeOutcome::Told => {
+                tracing::info!(endpoint, "the client was told of a webhook endpoint that fails");
+            }
+            NoticeOutcome::NoContact => tracing::warn!(
+                endpoint,
+                "a webhook endpoint fails, and no valid key of its client has a contact; tell the \
+                 client, and issue a key with --client and --contact"
+            ),
+            NoticeOutcome::Failed(error) => tracing::error!(
+                endpoint,
+                error,
+                "the client could not be told of a webhook endpoint that fails"
+            ),
+            NoticeOutcome::Later(error) => tracing::warn!(
+                endpoint,
+                error,
+                "the mail about a webhook endpoint that fails is sent again in a minute"
+            ),
         }
-        NoticeOutcome::NoContact => tracing::warn!(
-            endpoint,
-            "a webhook endpoint fails, and no valid key of its client has a contact; tell the \
-             client, and issue a key with --client and --contact"
-        ),
-        NoticeOutcome::Failed(error) => tracing::error!(
-            endpoint,
-            error,
-            "the client could not be told of a webhook endpoint that fails"
-        ),
-        NoticeOutcome::Later(error) => tracing::warn!(
-            endpoint,
-            error,
-            "the mail about a webhook endpoint that fails is sent again in a minute"
-        ),
     }
 }
 
@@ -310,22 +290,20 @@ async fn check_mail(
     Ok(())
 }
 
-async fn note_key_uses(mut worker: NoteKeyUses, stop: CancellationToken) -> Result<()> {
-    loop {
-        // Read before the step, so that the last step stores every use.
-        let is_last = stop.is_cancelled();
-        let Step { result, pause } = worker.step().await;
+async fn note_key_uses(keys: ManageKeys, stop: CancellationToken) -> Result<()> {
+    let log = |result: Result<(), StoreError>| {
         if let Err(error) = result {
             tracing::warn!(
                 error = error_chain(&error),
                 "the last use of API keys is not stored until the database answers"
             );
         }
-        if is_last {
-            return Ok(());
-        }
-        sleep_unless_stopped(pause, &stop).await;
-    }
+    };
+    let mut worker = NoteKeyUses::new(keys.clone());
+    repeat(stop, async move || worker.step().await, log).await?;
+    // Stores the uses since the last step.
+    log(NoteKeyUses::new(keys).step().await.result);
+    Ok(())
 }
 
 async fn sleep_unless_stopped(pause: Duration, stop: &CancellationToken) {

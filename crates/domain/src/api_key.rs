@@ -70,13 +70,6 @@ impl PresentedKey {
     }
 }
 
-/// `Debug` shows the lookup part only.
-impl fmt::Debug for PresentedKey {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "PresentedKey({PREFIX}{}_…)", self.lookup())
-    }
-}
-
 /// SHA-256 of a key, compared in constant time.
 #[derive(Clone, Copy)]
 pub struct KeyHash(pub [u8; 32]);
@@ -89,7 +82,7 @@ impl PartialEq for KeyHash {
 
 impl Eq for KeyHash {}
 
-conceal!(KeyHash);
+conceal!(PresentedKey, KeyHash);
 
 /// Identifier of an issued key, assigned by the repository; positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

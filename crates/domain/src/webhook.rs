@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 pub use crate::api_key::Owner as EndpointOwner;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use time::{
     Duration, OffsetDateTime, format_description::StaticFormatDescription,
     macros::format_description,
@@ -336,13 +337,6 @@ pub struct OrderEventData {
     created_at: String,
 }
 
-/// The data of a test event.
-#[derive(Debug, Serialize)]
-pub struct TestEventData {
-    /// The endpoint that the test was asked for.
-    webhook_id: i64,
-}
-
 /// What an event tells of a change, besides the status.
 #[derive(Debug, Serialize)]
 struct ChangeEventData {
@@ -367,10 +361,10 @@ pub fn order_body(
     order: &StoredOrder,
 ) -> Result<String, serde_json::Error> {
     let is_created = event == EventType::OrderCreated;
-    const NEW: OrderStatus = OrderStatus::NEW;
+    let new = OrderStatus::NEW;
     let status = match change {
         Some(change) => &*change.order_status,
-        None if is_created => NEW.as_str(),
+        None if is_created => new.as_str(),
         None => order.status.as_str(),
     };
     // Clocks of instances differ: a document that was added soon after may have an earlier instant.
@@ -396,7 +390,7 @@ pub fn order_body(
 
 /// Returns the body of a test event of an endpoint.
 pub fn test_body(at: OffsetDateTime, endpoint: EndpointId) -> Result<String, serde_json::Error> {
-    WebhookPayload::body(EventType::Test, at, TestEventData { webhook_id: endpoint.0 })
+    WebhookPayload::body(EventType::Test, at, json!({ "webhook_id": endpoint.0 }))
 }
 
 fn timestamp(at: OffsetDateTime) -> String {

@@ -3,6 +3,7 @@ use time::macros::datetime;
 
 use super::*;
 use crate::{
+    api_key::ClientId,
     ports::MockEntropy,
     test_support::{document, endpoint, stored_order, webhook_delivery},
 };
@@ -75,7 +76,7 @@ fn endpoint_gets_chosen_events_of_its_client_and_mode() {
     assert!(!endpoint.gets(EventType::DocumentsAdded, &order));
     let test = StoredOrder { is_test: true, ..order.clone() };
     assert!(!endpoint.gets(EventType::OrderCreated, &test));
-    let foreign = StoredOrder { client: crate::api_key::ClientId(2), ..order };
+    let foreign = StoredOrder { client: ClientId(2), ..order };
     assert!(!endpoint.gets(EventType::OrderCreated, &foreign));
 }
 

@@ -61,12 +61,6 @@ struct FileFacts {
     sha256: String,
 }
 
-impl FileFacts {
-    fn new(bytes: u64, sha256: Sha256Digest) -> Self {
-        Self { bytes, sha256: sha256.to_string() }
-    }
-}
-
 /// Copies the database and its documents into an empty folder. A service may run on them.
 pub(crate) fn back_up(
     settings: &Settings,
@@ -96,7 +90,9 @@ pub(crate) fn back_up(
         documents: totals.documents,
         document_bytes: totals.document_bytes,
     };
-    write_manifest(folder, &manifest).with_context(|| folder.display().to_string())?;
+    let text = serde_json::to_string_pretty(&manifest)? + "\n";
+    replace_file(&folder.join(MANIFEST), text.as_bytes())
+        .with_context(|| folder.display().to_string())?;
     print(&format!("the backup is complete: {}\n", describe(totals)))
 }
 
@@ -200,7 +196,7 @@ fn copy_document(
         format!("the document {key}; if its order was erased meanwhile, repeat the backup")
     })?;
     ensure!(
-        copied == FileFacts::new(document.size, document.sha256),
+        copied == FileFacts { bytes: document.size, sha256: document.sha256.to_string() },
         "the document {key} is damaged: its size or its SHA-256 is not that of the upload"
     );
     Ok(())
@@ -220,7 +216,8 @@ fn copy_bytes(from: &Path, to: &mut impl Write) -> io::Result<FileFacts> {
     loop {
         let count = file.read(&mut block)?;
         if count == 0 {
-            return Ok(FileFacts::new(bytes, Sha256Digest(hash.finalize().into())));
+            let sha256 = Sha256Digest(hash.finalize().into()).to_string();
+            return Ok(FileFacts { bytes, sha256 });
         }
         hash.update(&block[..count]);
         to.write_all(&block[..count])?;
@@ -228,18 +225,12 @@ fn copy_bytes(from: &Path, to: &mut impl Write) -> io::Result<FileFacts> {
     }
 }
 
-fn write_manifest(folder: &Path, manifest: &Manifest) -> Result<()> {
-    let mut text = serde_json::to_vec_pretty(manifest)?;
-    text.push(b'\n');
-    Ok(replace_file(&folder.join(MANIFEST), &text)?)
-}
-
 fn read_manifest(folder: &Path) -> Result<Manifest> {
     let path = folder.join(MANIFEST);
     let text = fs::read_to_string(&path)
         .with_context(|| format!("{} is no complete backup: {MANIFEST}", folder.display()))?;
-    let manifest: Manifest =
-        serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+    let manifest = serde_json::from_str::<Manifest>(&text);
+    let manifest = manifest.with_context(|| path.display().to_string())?;
     ensure!(manifest.format == FORMAT, "the backup has the unknown format {}", manifest.format);
     Ok(manifest)
 }

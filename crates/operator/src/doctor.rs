@@ -9,7 +9,7 @@ mod certificate;
 mod database;
 mod disk;
 mod finding;
-mod network;
+mod proxies;
 mod stores;
 mod time_zones;
 
@@ -23,7 +23,7 @@ use tokio::{
 };
 
 pub(crate) use self::finding::Findings;
-use self::finding::Subject;
+use self::finding::{Failure, Subject};
 pub use self::finding::{Finding, Level};
 use crate::{settings::Settings, system::Machine};
 
@@ -36,13 +36,15 @@ type Running = (&'static str, oneshot::Receiver<Vec<Finding>>);
 /// Runs a check on a thread of its own, because a disk may not answer.
 fn begin<C>(subject: &Arc<Subject>, name: &'static str, check: C) -> Running
 where
-    C: AsyncFnOnce(&Subject, &mut Findings) + Send + 'static,
+    C: AsyncFnOnce(&Subject, &mut Findings) -> Result<(), Failure> + Send + 'static,
 {
     let (report, running) = oneshot::channel();
     let (runtime, subject) = (Handle::current(), Arc::clone(subject));
     thread::spawn(move || {
         let mut found = Findings::of(name);
-        runtime.block_on(check(&subject, &mut found));
+        if let Err(Failure(text, advice)) = runtime.block_on(check(&subject, &mut found)) {
+            found.fail(text, advice);
+        }
         report.send(found.list)
     });
     (name, running)
@@ -65,27 +67,20 @@ pub async fn examine(
         begin(of, "mail", stores::mail),
         begin(of, "scanner", stores::scanner),
         begin(of, "webhooks", stores::webhooks),
-        begin(of, "traces", stores::traces),
-        begin(of, "clock", database::clock),
         begin(of, "tzdata", time_zones::check),
         begin(of, "disk", disk::check),
-        begin(of, "files", network::open_files),
-        begin(of, "ports", network::ports),
         begin(of, "certificate", certificate::check),
-        begin(of, "proxies", network::proxies),
+        begin(of, "proxies", proxies::check),
     ];
     for (name, running) in checks {
         let mut found = Findings::of(name);
         match timeout_at(end, running).await {
             Ok(Ok(findings)) => found.list = findings,
-            Err(_) => found.fail(
-                format!("no answer within {} seconds", LIMIT.as_secs()),
+            // If it panicked, the log has the location.
+            _ => found.fail(
+                format!("the check did not end within {} seconds", LIMIT.as_secs()),
                 "Look at the disk, the network and the other end",
             ),
-            // It panicked. The log has the location.
-            Ok(Err(_)) => {
-                found.fail("the check did not end", "This is a fault of the program: report it");
-            }
         }
         found.list.into_iter().try_for_each(&mut report)?;
     }

@@ -3,7 +3,6 @@
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
-    thread,
     time::Duration,
 };
 
@@ -56,11 +55,6 @@ pub fn local_address(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Returns how many threads serve requests.
-pub fn http_workers() -> usize {
-    thread::available_parallelism().map_or(2, usize::from)
-}
-
 /// Returns the maximum number of client connections, and raises the limit of open files.
 ///
 /// Shells and systemd start a process with 1,024 open files, which the process may raise up to the
@@ -71,10 +65,6 @@ pub fn max_connections(database_connections: usize) -> usize {
     // Fails on a system whose real limit is below the hard limit. The old limit then stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    connections_within(usize::try_from(files).unwrap_or(usize::MAX), database_connections)
-}
-
-/// Returns the maximum number of client connections with this limit of open files.
-pub fn connections_within(files: usize, database_connections: usize) -> usize {
+    let files = usize::try_from(files).unwrap_or(usize::MAX);
     (files.saturating_sub(OWN_FILES + database_connections) / 3).min(MAX_CONNECTIONS)
 }

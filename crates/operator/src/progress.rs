@@ -29,10 +29,6 @@ impl Progress {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = step;
     }
 
-    fn get(&self) -> String {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// Waits for work, and reports its progress meanwhile.
     pub(crate) async fn of<T>(&self, work: impl Future<Output = T>) -> T {
         if !io::stderr().is_terminal() {
@@ -60,10 +56,11 @@ impl Progress {
     ) -> T {
         let (began, mut work) = (Instant::now(), pin!(work));
         loop {
-            match timeout(pause, &mut work).await {
-                Ok(done) => return done,
-                Err(_) => report(self.get(), began.elapsed().as_secs()),
+            if let Ok(done) = timeout(pause, &mut work).await {
+                return done;
             }
+            let step = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            report(step, began.elapsed().as_secs());
         }
     }
 }

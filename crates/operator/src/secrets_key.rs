@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{self, Write as _},
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
 };
 
@@ -30,34 +30,27 @@ pub(crate) fn secret_box(
     settings: &Settings,
     entropy: &Arc<dyn Entropy>,
 ) -> Result<Option<Arc<dyn SecretBox>>> {
-    let key = match find(settings)? {
-        Key::Set(key) => key,
-        Key::Unmade(path) => make(&path, &**entropy).with_context(|| path.display().to_string())?,
-        Key::Missing => return Ok(None),
+    let path = settings.in_data_dir(FILE);
+    let key = match (find(settings)?, settings.database()?) {
+        (Some(key), _) => key,
+        (None, Database::Postgres(_)) => return Ok(None),
+        (None, Database::Sqlite(_)) => {
+            make(&path, &**entropy).with_context(|| path.display().to_string())?
+        }
     };
     Ok(Some(Arc::new(SealedSecrets::new(&key, Arc::clone(entropy)))))
 }
 
-/// The key of the settings.
-pub(crate) enum Key {
-    Set(SecretsKey),
-    /// An embedded service will make it in this file.
-    Unmade(PathBuf),
-    /// There is none on PostgreSQL.
-    Missing,
-}
-
-/// Finds the key of the settings. Makes none.
-pub(crate) fn find(settings: &Settings) -> Result<Key> {
+/// Finds the key of the settings, or in the file of an embedded service. Makes none.
+pub(crate) fn find(settings: &Settings) -> Result<Option<SecretsKey>> {
     if let Some(text) = &settings.secrets_key {
-        return Ok(Key::Set(checked(text.parse(), SETTING)?));
+        return Ok(Some(checked(text.parse(), SETTING)?));
     }
     if let Database::Postgres(_) = settings.database()? {
-        return Ok(Key::Missing);
+        return Ok(None);
     }
     let path = settings.in_data_dir(FILE);
-    let key = read(&path).with_context(|| path.display().to_string())?;
-    Ok(key.map_or(Key::Unmade(path), Key::Set))
+    read(&path).with_context(|| path.display().to_string())
 }
 
 /// Reads the key of a file, if it is there.

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read as _},
+    io::Read as _,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -23,7 +23,7 @@ use crate::{
 /// Pause between two looks at the files. Their content is compared, so every way to replace a file
 /// or a symbolic link is noticed.
 const PAUSE: Duration = Duration::from_secs(5);
-/// Largest file. Stops a setting that names an endless one, such as `/dev/zero`.
+/// Most bytes that are read of a file. A setting may name an endless one, such as `/dev/zero`.
 const MAX_BYTES: u64 = 1024 * 1024;
 
 pub(crate) const CERT_SETTING: &str = "--tls-cert (NOTARY_ORDERS_TLS_CERT)";
@@ -46,19 +46,22 @@ pub struct TlsFiles {
     logged: Option<String>,
 }
 
+/// The files of the certificate and of the key.
+type Files = [PathBuf; 2];
+
 /// The content of the certificate's file, and of the key's.
 type Content = [Vec<u8>; 2];
 
 /// Reads the certificate and the key of the settings; `None` if they name none.
-pub(crate) fn read_pair(settings: &Settings) -> Result<Option<TlsPair>> {
-    Ok(open(settings)?.map(|(_, _, pair)| pair))
-}
-
-/// Reads the files of the settings and their content.
-fn open(settings: &Settings) -> Result<Option<(Files, Content, TlsPair)>> {
-    let Some(files) = Files::of(settings)? else { return Ok(None) };
-    let content = files.read()?;
-    let pair = files.parse(&content)?;
+pub(crate) fn read_pair(settings: &Settings) -> Result<Option<(Files, Content, TlsPair)>> {
+    let files = match (settings.tls_cert.clone(), settings.tls_key.clone()) {
+        (None, None) => return Ok(None),
+        (Some(cert), Some(key)) => [cert, key],
+        (Some(_), None) => bail!("{CERT_SETTING} needs {KEY_SETTING}"),
+        (None, Some(_)) => bail!("{KEY_SETTING} needs {CERT_SETTING}"),
+    };
+    let content = read(&files)?;
+    let pair = parse(&files, &content)?;
     Ok(Some((files, content, pair)))
 }
 
@@ -69,7 +72,7 @@ impl TlsFiles {
         machine: &Machine,
         registry: &Registry,
     ) -> Result<Option<Self>> {
-        let Some((files, in_use, pair)) = open(settings).map_err(WrongSetting::from)? else {
+        let Some((files, in_use, pair)) = read_pair(settings).map_err(WrongSetting::from)? else {
             return Ok(None);
         };
         let clock = machine.clock.clone();
@@ -127,11 +130,11 @@ impl TlsFiles {
     }
 
     fn reload(&mut self) -> Result<()> {
-        let content = self.files.read()?;
+        let content = read(&self.files)?;
         if content == self.in_use {
             return Ok(());
         }
-        let pair = self.files.parse(&content)?;
+        let pair = parse(&self.files, &content)?;
         let (begins_at, expires_at, now) = (pair.begins_at, pair.expires_at, self.clock.now());
         ensure!(expires_at > now, "{CERT_SETTING}: expired at {expires_at}");
         // A later look uses it when it is valid.
@@ -143,49 +146,30 @@ impl TlsFiles {
     }
 }
 
-/// The paths of the certificate and of the key, each with its setting.
-struct Files([(&'static str, PathBuf); 2]);
-
-impl Files {
-    fn of(settings: &Settings) -> Result<Option<Self>> {
-        match (settings.tls_cert.clone(), settings.tls_key.clone()) {
-            (None, None) => Ok(None),
-            (Some(cert), Some(key)) => Ok(Some(Self([(CERT_SETTING, cert), (KEY_SETTING, key)]))),
-            (Some(_), None) => bail!("{CERT_SETTING} needs {KEY_SETTING}"),
-            (None, Some(_)) => bail!("{KEY_SETTING} needs {CERT_SETTING}"),
-        }
-    }
-
-    /// Names a setting and its file.
-    fn named(&self, index: usize) -> String {
-        let (setting, file) = &self.0[index];
-        format!("{setting}: {}", file.display())
-    }
-
-    fn read(&self) -> Result<Content> {
-        let read = |index: usize| read(&self.0[index].1).with_context(|| self.named(index));
-        Ok([read(0)?, read(1)?])
-    }
-
-    fn parse(&self, [cert, key]: &Content) -> Result<TlsPair> {
-        TlsPair::from_pem(cert, key).map_err(|error| {
-            let setting = match error {
-                TlsPairError::Certificate(_) => self.named(0),
-                TlsPairError::Key(_) => self.named(1),
-                TlsPairError::Mismatch => format!("{CERT_SETTING} and {KEY_SETTING}"),
-            };
-            anyhow::Error::new(error).context(setting)
-        })
-    }
+/// Names a file with its setting.
+fn named(setting: &str, file: &Path) -> String {
+    format!("{setting}: {}", file.display())
 }
 
-fn read(file: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(file)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(io::ErrorKind::FileTooLarge.into());
-    }
-    Ok(bytes)
+fn read([cert, key]: &Files) -> Result<Content> {
+    let read = |setting, file: &Path| {
+        let mut bytes = Vec::new();
+        let opened = File::open(file).map(|file| file.take(MAX_BYTES));
+        let read = opened.and_then(|mut file| file.read_to_end(&mut bytes));
+        read.map(|_| bytes).with_context(|| named(setting, file))
+    };
+    Ok([read(CERT_SETTING, cert)?, read(KEY_SETTING, key)?])
+}
+
+fn parse([cert_file, key_file]: &Files, [cert, key]: &Content) -> Result<TlsPair> {
+    TlsPair::from_pem(cert, key).map_err(|error| {
+        let setting = match error {
+            TlsPairError::Certificate(_) => named(CERT_SETTING, cert_file),
+            TlsPairError::Key(_) => named(KEY_SETTING, key_file),
+            TlsPairError::Mismatch => format!("{CERT_SETTING} and {KEY_SETTING}"),
+        };
+        anyhow::Error::new(error).context(setting)
+    })
 }
 
 #[cfg(test)]

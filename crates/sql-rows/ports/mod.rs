@@ -1,6 +1,7 @@
 //! Ports and calls whose statements are the same on both databases.
 
 pub(crate) mod add_documents;
+pub(crate) mod admin;
 pub(crate) mod changes;
 mod endpoints;
 pub(crate) mod erase;
@@ -9,6 +10,7 @@ pub(crate) mod key_use;
 mod keys;
 mod mails;
 mod outbox;
+pub(crate) mod pages;
 pub(crate) mod read;
 mod services;
 mod uploads;

@@ -13,10 +13,10 @@ use sql_rows::{
     schema::{documents, orders},
 };
 
+use super::pages;
 use crate::{
     dialect::{Connection, RunQueryDsl, Store},
     failure::Failure,
-    orders::pages,
     ports::changes::load_changes,
 };
 
@@ -109,7 +109,7 @@ pub(crate) async fn find_each(
             Err(error) => return Err(error.into()),
         };
         let found = rows.into_iter().filter_map(|(order, documents)| {
-            let id = OrderId(order.id());
+            let id = OrderId(order.id);
             let order = order.into_kept(documents).map_err(Failure::from);
             Some((id, order.map_err(StoreError::from).map(Kept::whole).transpose()?))
         });
@@ -153,7 +153,7 @@ async fn load(
     let mut orders: Vec<(KeptOrderRow, Vec<DocumentRow>)> = Vec::new();
     for (order, document) in rows {
         match orders.last_mut() {
-            Some((last, documents)) if last.id() == order.id() => documents.extend(document),
+            Some((last, documents)) if last.id == order.id => documents.extend(document),
             _ => orders.push((order, document.into_iter().collect())),
         }
     }

@@ -20,12 +20,13 @@ mod statement;
 mod webhook;
 mod webhook_queries;
 
-pub use idempotency::{KeyRow, KeyUseRow, WalkedKeyRow, key_in_use};
+pub use idempotency::{KeyRow, KeyUseRow, key_in_use, key_of};
 pub use instant::{Instant, Utc};
 pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
 pub use migrations::{VersionError, count_missing};
 pub use order::{
-    DocumentRow, KeptOrderRow, OrderChangeRow, OrderRow, PendingOrder, is_order_of, party_column,
+    DocumentRow, KeptOrderRow, ListedRow, OrderChangeRow, OrderRow, PendingOrder, is_order_of,
+    party_column,
 };
 pub use queue::{
     DeliveryRow, EventRow, NewEventRow, REMOVED_COUNTS, RetriedDelivery, UnsuccessfulAttempt,
@@ -60,6 +61,18 @@ impl Unreadable {
 
 /// Gets the number of calls of each transaction or statement.
 pub type BatchObserver = Arc<dyn Fn(usize) + Send + Sync>;
+
+/// What metrics report of a database.
+pub trait ObservedDatabase: Send + Sync {
+    /// Reports how many writing calls share each transaction or statement.
+    fn observe_batches(&self, observer: BatchObserver);
+
+    /// Returns the number of open connections.
+    fn open_connections(&self) -> usize;
+
+    /// Returns the number of calls that wait for a connection.
+    fn waiting_calls(&self) -> usize;
+}
 
 /// Returns a limit for SQL. More than `i64::MAX` rows never exist.
 pub fn row_limit(limit: usize) -> i64 {

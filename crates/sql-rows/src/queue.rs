@@ -76,7 +76,8 @@ pub struct DeliveryRow {
     id: i64,
     order_id: i64,
     message_key: String,
-    recipient: String,
+    /// The address that receives the mail.
+    pub recipient: String,
     subject: String,
     to_service: bool,
     attempts: i32,
@@ -87,11 +88,6 @@ pub struct DeliveryRow {
 }
 
 impl DeliveryRow {
-    /// Returns the address that receives the mail.
-    pub fn recipient(&self) -> &str {
-        &self.recipient
-    }
-
     /// Returns the delivery.
     pub fn into_delivery(self) -> Result<Delivery, Unreadable> {
         let unreadable = |column: &str| Unreadable::new("deliveries", &self.id, &column);

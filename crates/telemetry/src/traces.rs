@@ -5,7 +5,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use actix_web::http::{Method, header::HeaderMap};
-use adapter_http::{RequestTrace, STEPS, TraceRequests, TracedAnswer};
+use adapter_http::{RequestTrace, TraceRequests, TracedAnswer};
+use domain::trace_context::STEPS;
 use opentelemetry::{
     KeyValue,
     trace::{Status, TraceContextExt as _, TracerProvider as _},
@@ -16,7 +17,7 @@ use tracing::{Span, Subscriber, field::Empty};
 use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt as _};
 use tracing_subscriber::{Layer, filter::filter_fn, registry::LookupSpan};
 
-pub use self::{environment::WrongVariable, export::probe};
+pub use self::environment::WrongVariable;
 use crate::trace_context;
 
 mod environment;

@@ -48,11 +48,13 @@ CREATE INDEX orders_client ON orders (client_id, is_test, id) WHERE erased_at IS
 CREATE INDEX orders_client_created ON orders (client_id, is_test, created_at, id)
     WHERE erased_at IS NULL;
 
--- Serves: pages of an owner with a file number (WHERE file_number = ? AND client_id = ? AND is_test
--- = ? AND erased_at IS NULL AND id < ? ORDER BY id), and the orders of any owner with a file number
--- (WHERE file_number = ? AND erased_at IS NULL).
+-- A new order holds its file number, so it is not in this index and does not pay for it.
+-- Serves, together with orders_file_number: pages of an owner with a file number (WHERE file_number
+-- = ? AND client_id = ? AND is_test = ? AND NOT holds_file_number AND erased_at IS NULL AND id < ?
+-- ORDER BY id), and the orders of any owner with a file number (WHERE file_number = ? AND NOT
+-- holds_file_number AND erased_at IS NULL).
 CREATE INDEX orders_client_file_number ON orders (file_number, client_id, is_test, id)
-    WHERE erased_at IS NULL;
+    WHERE NOT holds_file_number AND erased_at IS NULL;
 
 -- Serves: pages of a signing service (WHERE signing_service_id = ? AND is_test = ? AND erased_at IS
 -- NULL AND id < ? ORDER BY id), with a file number, too.

@@ -2,7 +2,7 @@
 //! client.
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
-use domain::webhook::{EndpointId, EndpointOwner};
+use domain::{api_key::Owner, webhook::EndpointId};
 use serde_json::json;
 
 use crate::{
@@ -63,10 +63,7 @@ pub(crate) async fn rotate_secret(request: HttpRequest, api: State) -> Answer {
 }
 
 /// Returns the owner and the identifier of the webhook that a request names.
-pub(super) async fn find(
-    request: &HttpRequest,
-    api: &Api,
-) -> Result<(EndpointOwner, EndpointId), Problem> {
+pub(super) async fn find(request: &HttpRequest, api: &Api) -> Result<(Owner, EndpointId), Problem> {
     let key = admit(request, api, Policy::Webhooks).await?;
     Ok((key.owner(), path::webhook_id(request)?))
 }

@@ -99,7 +99,7 @@ async fn lease_does_not_read_the_whole_queue() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lease_of_webhooks_does_not_read_endpoints_that_wait() {
     let (store, database) = store().await;
-    let endpoint = WebhookRepo::add(&store, &new_endpoint(LIVE), 1).await.unwrap().unwrap();
+    let endpoint = WebhookRepo::add(&store, &new_endpoint(LIVE), 1).await.unwrap().unwrap().id;
     let outsider = outsider(&database).await;
     let many = "INSERT INTO webhook_endpoints (client_id, is_test, url, events, secret, created_at, \
             succeeded_at, due_at) SELECT n, false, 'https://a.example', 'order.created', '', now(), now(), \

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use time::Duration;
 
 use super::*;
-use crate::rewrite;
+use crate::{database::MARK_ERASURE, rewrite};
 
 /// A text that is in no other data.
 const MARKER: &str = "mkerasedzq";
@@ -118,12 +118,34 @@ async fn erased_order_leaves_no_byte() {
 async fn log_in_use_is_not_emptied_and_loses_nothing() {
     let directory = tempdir().unwrap();
     let store = open(&directory).await;
+    on_writer(&store, MARK_ERASURE).await;
     let mut reader = outsider(&path(&directory));
     reader.batch_execute("BEGIN; SELECT count(*) FROM orders").unwrap();
     store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
     assert!(!rewrite(&path(&directory)).unwrap());
     reader.batch_execute("COMMIT").unwrap();
     assert!(rewrite(&path(&directory)).unwrap());
-    assert_eq!(std::fs::metadata(directory.path().join("orders.db-wal")).unwrap().len(), 0);
+    // The page with the mark alone.
+    let log = std::fs::metadata(directory.path().join("orders.db-wal")).unwrap();
+    assert!(log.len() < 2 * 4_096, "{log:?}");
     assert_eq!(store.stats().await.unwrap().events, 1);
+}
+
+#[tokio::test]
+async fn database_is_rewritten_once_after_an_erasure() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    let id = store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    let is_rewritten = || {
+        // SQLite changes the counter in the head of the file.
+        let file = || std::fs::read(path(&directory)).unwrap();
+        outsider(&path(&directory)).batch_execute("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+        let before = file();
+        assert!(rewrite(&path(&directory)).unwrap());
+        before != file()
+    };
+    assert!(!is_rewritten());
+    store.erase(id, NOW).await.unwrap().unwrap();
+    assert!(is_rewritten());
+    assert!(!is_rewritten());
 }

@@ -3,10 +3,7 @@
 //! An event is one row, whatever follows it, so that creating an order costs the same with none and
 //! with ten recipients.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use time::Duration;
 
@@ -73,8 +70,7 @@ impl DispatchEvents {
         if events.is_empty() {
             return Ok((Vec::new(), false));
         }
-        let ids: Vec<OrderId> = events.iter().map(|event| event.order_id).collect();
-        let orders: HashMap<_, _> = self.queue.orders(&ids).await?.into_iter().collect();
+        let orders = self.queue.orders_of(events.iter().map(|event| event.order_id)).await?;
         let found = || orders.values().flatten();
         let services: BTreeSet<_> = found().map(|order| order.order.signing_service_id).collect();
         let services: Vec<_> = services.into_iter().collect();

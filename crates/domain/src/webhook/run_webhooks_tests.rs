@@ -3,11 +3,13 @@ use time::macros::datetime;
 use super::*;
 use crate::{
     api_key::{ClientId, Party},
+    order::StoredOrder,
     ports::{
         MockDeliveryQueue, MockSecretBox, MockWebhookQueue, MockWebhookSender, SealedSecrets,
         Unreadable, UrlRefused,
     },
     test_support::{CountingEntropy, clock, stored_order, webhook_delivery},
+    trace_context::TraceContext,
     webhook::secret::WebhookSecret,
 };
 

@@ -128,7 +128,7 @@ impl Operator {
         Progress::new("removing mails from the mail drop").of(removal).await?.context(context)
     }
 
-    /// Removes bytes of the orders that SQLite keeps in its files.
+    /// Removes bytes of erased orders that SQLite keeps in its files.
     async fn rewrite_database(&self) -> Result<()> {
         let Database::Sqlite(path) = self.settings.database()? else { return Ok(()) };
         let rewriting = tokio::task::spawn_blocking(move || adapter_sqlite::rewrite(&path));

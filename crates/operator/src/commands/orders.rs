@@ -22,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 use super::output::{Column, Format, at, mode, print};
 use crate::{
     adapters::{Storage, open_blobs},
-    private_files::{create_empty_folder, create_file, sync},
+    private_files::{create_empty_folder, create_file, replace_file},
     progress::Progress,
     settings::Settings,
 };
@@ -121,7 +121,16 @@ impl Operator {
             email: filter.email.map(|email| email.trim().to_owned()),
         };
         let orders = self.storage.admin.list(&filter, before.map(OrderId), MAX_LISTED).await?;
-        print_list(&orders, format)?;
+        let columns: [Column<'_, ListedOrder>; 7] = [
+            ("ID", "", &|order| json!(order.stored.id.0)),
+            ("CLIENT", "", &|order| json!(order.stored.client.0)),
+            ("MODE", "", &|order| mode(order.stored.is_test)),
+            ("CREATED", "", &|order| at(order.stored.created_at)),
+            ("DOCUMENTS", "", &|order| json!(order.documents)),
+            ("STATUS", "", &|order| json!(order.stored.status.as_str())),
+            ("FILE NUMBER", "", &|order| json!(order.stored.order.file_number.as_str())),
+        ];
+        format.print(&columns, &orders)?;
         if let (MAX_LISTED, Some(last)) = (orders.len(), orders.last()) {
             let last = last.stored.id.0;
             eprintln!("only {MAX_LISTED} are listed; --before {last} lists older ones");
@@ -171,29 +180,10 @@ impl Operator {
             })?;
         }
         let file = folder.join(ORDER);
-        let json = self.json(&order)?;
-        create_file(&file)
-            .and_then(|mut created| {
-                created.write_all(json.as_bytes())?;
-                created.sync_all()
-            })
+        replace_file(&file, self.json(&order)?.as_bytes())
             .with_context(|| file.display().to_string())?;
-        sync(folder)?;
         print(&format!("order {} and {} documents are exported\n", id.0, order.documents.len()))
     }
-}
-
-fn print_list(orders: &[ListedOrder], format: Format) -> Result<()> {
-    let columns: [Column<'_, ListedOrder>; 7] = [
-        ("ID", "", &|order| json!(order.stored.id.0)),
-        ("CLIENT", "", &|order| json!(order.stored.client.0)),
-        ("MODE", "", &|order| mode(order.stored.is_test)),
-        ("CREATED", "", &|order| at(order.stored.created_at)),
-        ("DOCUMENTS", "", &|order| json!(order.documents)),
-        ("STATUS", "", &|order| json!(order.stored.status.as_str())),
-        ("FILE NUMBER", "", &|order| json!(order.stored.order.file_number.as_str())),
-    ];
-    format.print(&columns, orders)
 }
 
 /// Writes a document in blocks, durably, and compares it with its record.

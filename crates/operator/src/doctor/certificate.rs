@@ -3,10 +3,9 @@
 use std::{fs, os::unix::fs::MetadataExt as _};
 
 use adapter_http::TlsPair;
-use domain::ports::error_chain;
 use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 
-use super::finding::{Findings, Subject};
+use super::finding::{Failure, Findings, Subject, advise};
 use crate::{
     settings::Settings,
     tls_files::{CERT_SETTING, KEY_SETTING, read_pair},
@@ -17,28 +16,15 @@ const RENEWAL: Duration = Duration::days(14);
 
 const RENEW: &str = "Renew it; a running service uses changed files within seconds";
 
-pub(super) async fn check(of: &Subject, found: &mut Findings) {
-    examine(&of.settings, of.clock.now(), found);
+pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
+    examine(&of.settings, of.clock.now(), found)
 }
 
-fn examine(settings: &Settings, now: OffsetDateTime, found: &mut Findings) {
-    let pair = match read_pair(settings) {
-        Ok(Some(pair)) => pair,
-        Ok(None) => return,
-        Err(error) => {
-            let advice = format!(
-                "Correct {CERT_SETTING} and {KEY_SETTING}; the service does not start with them"
-            );
-            return found.fail(error_chain(error.as_ref()), advice);
-        }
-    };
+fn examine(settings: &Settings, now: OffsetDateTime, found: &mut Findings) -> Result<(), Failure> {
+    let advice =
+        format!("Correct {CERT_SETTING} and {KEY_SETTING}; the service does not start with them");
+    let Some((.., pair)) = advise(read_pair(settings), advice)? else { return Ok(()) };
     judge_time(&pair, now, found);
-    if pair.names.is_empty() {
-        found.warn(
-            "it has no name in subjectAltName, so clients reject it",
-            "Issue it with the name by which clients reach the API",
-        );
-    }
     if let Some(key) = &settings.tls_key
         && fs::metadata(key).is_ok_and(|file| file.mode() & 0o004 != 0)
     {
@@ -48,6 +34,7 @@ fn examine(settings: &Settings, now: OffsetDateTime, found: &mut Findings) {
             format!("Run `chmod o= {key}`"),
         );
     }
+    Ok(())
 }
 
 /// Judges the time in which a certificate is valid.
@@ -84,7 +71,9 @@ mod tests {
 
     fn findings_of(settings: &Settings, now: OffsetDateTime) -> Vec<Finding> {
         let mut found = Findings::of("certificate");
-        examine(settings, now, &mut found);
+        if let Err(Failure(text, advice)) = examine(settings, now, &mut found) {
+            found.fail(text, advice);
+        }
         found.list
     }
 
@@ -151,9 +140,6 @@ mod tests {
         let found = examined(&good, &good.key_pem(), 0o604, now);
         assert_eq!([found[0].level, found[1].level], [Level::Ok, Level::Warn]);
         assert!(found[1].text.contains("every user"), "{found:?}");
-        let nameless = certificates(&[]);
-        let found = examined(&nameless, &nameless.key_pem(), 0o600, now);
-        assert!(found[1].level == Level::Warn && found[1].text.contains("subjectAltName"));
         let refused = findings_of(&settings(&["--tls-key=/no/key"]), now);
         assert!(refused[0].level == Level::Fail && refused[0].text.contains("needs --tls-cert"));
         assert_eq!(findings_of(&settings(&[]), now), []);

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use adapter_postgres::{Facts, Inspection, MigrateError, PostgresStore};
-use domain::ports::error_chain;
-use time::{Duration, format_description::well_known::Rfc3339};
+use adapter_postgres::{Facts, Inspection, PostgresStore};
+use anyhow::Context as _;
+use time::Duration;
 
-use super::finding::{Findings, Subject};
+use super::finding::{Failure, Findings, Subject, advise};
 use crate::{adapters::DATABASE, settings::Database};
 
 /// Greatest difference between the clocks of instances (docs/topologies.md).
@@ -22,34 +22,16 @@ const MIN_VERSION: i32 = 130_000;
 /// Connections of a start, beside the pool.
 const START_CONNECTIONS: usize = 2;
 
-/// Time of a statement above which the database is far away.
-const FAR: Duration = Duration::milliseconds(20);
-
 const MIGRATE: &str = "The next start applies them, or `notary-orders migrate`";
 
-pub(super) async fn check(of: &Subject, found: &mut Findings) {
-    let url = match of.settings.database() {
-        Ok(Database::Sqlite(path)) => return sqlite(&path, found),
-        Ok(Database::Postgres(url)) => url,
-        Err(error) => return unusable(&format!("{DATABASE}: {error}"), found),
+pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
+    let url = match usable(of.settings.database().context(DATABASE))? {
+        Database::Sqlite(path) => return sqlite(&path, found),
+        Database::Postgres(url) => url,
     };
-    let store = match PostgresStore::open(&url, 1) {
-        Ok(store) => store,
-        Err(error) => return unusable(&format!("{DATABASE}: {}", error_chain(&error)), found),
-    };
-    match store.inspect(&*of.clock).await {
-        Ok(inspection) => postgres(&inspection, of.settings.database_connections, found),
-        Err(error) => unusable(&error_chain(&error), found),
-    }
-}
-
-/// Says so if there is no other clock. The checks of the database and of the bucket compare theirs.
-pub(super) async fn clock(of: &Subject, found: &mut Findings) {
-    if let (Ok(Database::Sqlite(_)), Some(_)) = (of.settings.database(), of.settings.documents())
-        && let Ok(now) = of.clock.now().truncate_to_second().format(&Rfc3339)
-    {
-        found.ok(format!("{now}; there is no other clock to compare it with"));
-    }
+    let store = usable(PostgresStore::open(&url, 1).context(DATABASE))?;
+    let inspection = usable(store.inspect(&*of.clock).await)?;
+    postgres(inspection, of.settings.database_connections, found)
 }
 
 /// Compares the clock of this machine with another, which is ahead by so much. The measurement may
@@ -72,30 +54,33 @@ pub(super) fn compare_clock(
     if difference <= HARMFUL { found.warn(text, advice) } else { found.fail(text, advice) }
 }
 
-fn unusable(cause: &str, found: &mut Findings) {
-    let advice = format!("Start or repair the database, or correct {DATABASE}");
-    found.fail(format!("it cannot be used: {cause}"), advice);
+fn usable<T>(result: Result<T, impl Into<anyhow::Error>>) -> Result<T, Failure> {
+    let result = result.map_err(Into::<anyhow::Error>::into).context("it cannot be used");
+    advise(result, format!("Start or repair the database, or correct {DATABASE}"))
 }
 
-fn sqlite(path: &Path, found: &mut Findings) {
+fn sqlite(path: &Path, found: &mut Findings) -> Result<(), Failure> {
     let shown = path.display();
-    match adapter_sqlite::inspect(path) {
-        Ok(None) => found.ok(format!("there is none yet; the first start makes SQLite at {shown}")),
-        Ok(Some(0)) => {
-            found.ok(format!("SQLite at {shown} accepts writes, and has every migration"));
-        }
-        Ok(Some(missing)) => found.warn(
+    let missing = adapter_sqlite::inspect(path).with_context(|| shown.to_string());
+    match usable(missing)? {
+        None => found.ok(format!("there is none yet; the first start makes SQLite at {shown}")),
+        Some(0) => found.ok(format!("SQLite at {shown} accepts writes, and has every migration")),
+        Some(missing) => found.warn(
             format!("SQLite at {shown} accepts writes, and lacks {missing} migrations"),
             MIGRATE,
         ),
-        Err(error) => unusable(&format!("{shown}: {}", error_chain(&error)), found),
     }
+    Ok(())
 }
 
-fn postgres(inspection: &Inspection, connections: usize, found: &mut Findings) {
+fn postgres(
+    inspection: Inspection,
+    connections: usize,
+    found: &mut Findings,
+) -> Result<(), Failure> {
     let Inspection { facts, missing_migrations, clock_ahead, round_trip, .. } = inspection;
-    judge_state(facts, missing_migrations, found);
-    judge_durability(facts, found);
+    let state = judge_state(&facts, usable(missing_migrations), found);
+    judge_durability(&facts, found);
     judge_connections(facts.connections, connections, found);
     if inspection.may_be_unencrypted {
         found.warn(
@@ -103,38 +88,32 @@ fn postgres(inspection: &Inspection, connections: usize, found: &mut Findings) {
             format!("Add sslmode=verify-full to {DATABASE}"),
         );
     }
-    if *round_trip > FAR {
-        let milliseconds = round_trip.whole_milliseconds();
-        found.warn(
-            format!("a statement takes {milliseconds} ms; an order waits for several"),
-            "Run the service near its database",
-        );
-    }
-    compare_clock("database", *clock_ahead, *round_trip / 2, found);
+    compare_clock("database", clock_ahead, round_trip / 2, found);
+    state
 }
 
 /// Judges whether a service can start on it, and write.
 fn judge_state(
     facts: &Facts,
-    missing_migrations: &Result<usize, MigrateError>,
+    missing_migrations: Result<usize, Failure>,
     found: &mut Findings,
-) {
+) -> Result<(), Failure> {
     let version = format!("PostgreSQL {}", facts.version);
     if facts.version_number < MIN_VERSION {
-        return found.fail(format!("{version} is too old"), "Use version 13 or newer");
+        found.fail(format!("{version} is too old"), "Use version 13 or newer");
+        return Ok(());
     }
-    match missing_migrations {
-        Err(error) => unusable(&error_chain(error), found),
-        Ok(_) if facts.is_read_only => found.fail(
+    match missing_migrations? {
+        _ if facts.is_read_only => found.fail(
             format!("{version} is read-only, or a standby"),
             format!("Name the primary in {DATABASE}, or every host with a comma between them"),
         ),
-        Ok(0) => found.ok(format!("{version} accepts writes, and has every migration")),
-        Ok(missing) if facts.may_create_tables => {
+        0 => found.ok(format!("{version} accepts writes, and has every migration")),
+        missing if facts.may_create_tables => {
             found
                 .warn(format!("{version} accepts writes, and lacks {missing} migrations"), MIGRATE);
         }
-        Ok(missing) => found.fail(
+        missing => found.fail(
             format!(
                 "{version} lacks {missing} migrations, and the user may not create tables in \
                  the schema"
@@ -142,6 +121,7 @@ fn judge_state(
             "Run `notary-orders migrate` as the owner of the schema",
         ),
     }
+    Ok(())
 }
 
 /// Names what may lose acknowledged orders.
@@ -151,12 +131,6 @@ fn judge_durability(facts: &Facts, found: &mut Findings) {
         found.fail(
             "fsync is off: a crash of the server loses or damages acknowledged orders",
             "Set fsync = on in postgresql.conf",
-        );
-    }
-    if !facts.full_page_writes {
-        found.warn(
-            "full_page_writes is off: a crash of the server may damage the database",
-            "Set it to on, unless the file system never writes half a page, such as ZFS",
         );
     }
     let set = &facts.synchronous_commit;
@@ -199,7 +173,6 @@ mod tests {
             is_read_only: false,
             may_create_tables: true,
             fsync: true,
-            full_page_writes: true,
             synchronous_commit: "on".to_owned(),
             waits_for_standbys: true,
             standbys: 1,
@@ -218,7 +191,6 @@ mod tests {
         let levels = |facts| levels(|found| judge_durability(&facts, found));
         assert_eq!(levels(facts()), [Level::Ok]);
         assert_eq!(levels(Facts { fsync: false, ..facts() }), [Level::Fail]);
-        assert_eq!(levels(Facts { full_page_writes: false, ..facts() }), [Level::Warn]);
         assert_eq!(levels(Facts { waits_for_standbys: false, ..facts() }), [Level::Warn]);
         let local = Facts { synchronous_commit: "local".to_owned(), ..facts() };
         assert_eq!(levels(local), [Level::Warn]);
@@ -229,7 +201,11 @@ mod tests {
 
     #[test]
     fn unusable_state_is_a_failure() {
-        let level = |facts, missing| levels(|found| judge_state(&facts, &Ok(missing), found))[0];
+        let level = |facts, missing| {
+            levels(|found| {
+                assert!(judge_state(&facts, Ok(missing), found).is_ok());
+            })[0]
+        };
         assert_eq!(level(facts(), 0), Level::Ok);
         assert_eq!(level(facts(), 1), Level::Warn);
         assert_eq!(level(Facts { may_create_tables: false, ..facts() }, 0), Level::Ok);

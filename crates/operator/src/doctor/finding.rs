@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use domain::ports::Clock;
+use domain::ports::{Clock, error_chain};
 use serde::Serialize;
 
 use crate::settings::Settings;
@@ -39,6 +39,18 @@ impl fmt::Display for Finding {
         write!(formatter, "{level:<4}  {check:<11}  {text}")?;
         advice.iter().try_for_each(|advice| write!(formatter, ". {advice}."))
     }
+}
+
+/// The text and the advice of a finding that ends its check as a failure.
+pub(super) struct Failure(pub(super) String, pub(super) String);
+
+/// Adds the advice to an error.
+pub(super) fn advise<T>(
+    result: Result<T, impl Into<anyhow::Error>>,
+    advice: impl Into<String>,
+) -> Result<T, Failure> {
+    let result = result.map_err(Into::<anyhow::Error>::into);
+    result.map_err(|error| Failure(error_chain(error.as_ref()), advice.into()))
 }
 
 /// Collects the findings of a check.

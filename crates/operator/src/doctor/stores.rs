@@ -1,75 +1,64 @@
-//! The document store, mails, the malware scanner, webhooks and traces.
+//! The document store, mails, the malware scanner and webhooks.
 
+use anyhow::Context as _;
 use domain::ports::{DocumentScanner as _, error_chain};
 use time::{Duration, OffsetDateTime};
 
 use super::{
     database::compare_clock,
-    finding::{Findings, Subject},
+    finding::{Failure, Findings, Subject, advise},
 };
 use crate::{
     adapters::{self, DOCUMENTS, MAIL, MAIL_FROM, SCANNER},
-    secrets_key::{self, Key},
+    secrets_key,
+    settings::Database,
 };
 
 /// A store reports the instants of objects in whole seconds.
 const HALF_SECOND: Duration = Duration::milliseconds(500);
 
-pub(super) async fn documents(of: &Subject, found: &mut Findings) {
+pub(super) async fn documents(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
     let folder = of.settings.documents();
     // Opening a folder makes it.
     if let Some(folder) = folder.as_ref().filter(|folder| !folder.exists()) {
         let shown = folder.display();
-        return found.ok(format!("there are none yet; the first start makes {shown}"));
+        found.ok(format!("there are none yet; the first start makes {shown}"));
+        return Ok(());
     }
-    let store = match adapters::document_store(&of.settings) {
-        Ok(store) => store,
-        Err(error) => {
-            return found.fail(error_chain(error.as_ref()), format!("Correct {DOCUMENTS}"));
-        }
-    };
+    let opened = adapters::document_store(&of.settings);
+    let store = advise(opened, format!("Correct {DOCUMENTS}"))?;
     let before = of.clock.now();
-    let probed = store.probe().await;
+    let probed = store.probe().await.context("no object can be put, read and removed");
     let took = of.clock.now() - before;
-    match (probed, folder) {
-        (Err(error), _) => found.fail(
-            format!("no object can be put, read and removed: {}", error_chain(&error)),
-            format!("Repair the store, or correct {DOCUMENTS} or its credentials and rights"),
-        ),
-        (Ok(_), Some(folder)) => {
-            found.ok(format!("a file was written, read and removed in {}", folder.display()));
-        }
-        (Ok(put_at), None) => {
-            found.ok("an object was put, read and removed in the bucket");
-            let ahead = OffsetDateTime::from(put_at) + HALF_SECOND - (before + took / 2);
-            compare_clock("document store", ahead, HALF_SECOND + took / 2, found);
-        }
+    let put_at = advise(
+        probed,
+        format!("Repair the store, or correct {DOCUMENTS} or its credentials and rights"),
+    )?;
+    if let Some(folder) = folder {
+        found.ok(format!("a file was written, read and removed in {}", folder.display()));
+    } else {
+        found.ok("an object was put, read and removed in the bucket");
+        let ahead = OffsetDateTime::from(put_at) + HALF_SECOND - (before + took / 2);
+        compare_clock("document store", ahead, HALF_SECOND + took / 2, found);
     }
+    Ok(())
 }
 
-pub(super) async fn mail(of: &Subject, found: &mut Findings) {
+pub(super) async fn mail(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
     let folder = of.settings.mail_drop();
     let opened = match &folder {
         // Opening a folder makes it.
         Some(folder) if !folder.exists() => adapters::sender(&of.settings).map(|_| None),
         _ => adapters::notifier(&of.settings).map(Some),
     };
-    let notifier = match opened {
-        Ok(notifier) => notifier,
-        Err(error) => {
-            let advice = format!("Correct {MAIL} or {MAIL_FROM}");
-            return found.fail(error_chain(error.as_ref()), advice);
-        }
-    };
-    if let Some(notifier) = notifier
-        && let Err(error) = notifier.check().await
-    {
+    if let Some(notifier) = advise(opened, format!("Correct {MAIL} or {MAIL_FROM}"))? {
         let advice = format!("Repair the relay, or correct {MAIL} or {MAIL_FROM}");
-        return found.fail(error_chain(&error), advice);
+        advise(notifier.check().await, advice)?;
     }
     if let Some(folder) = folder {
         let shown = folder.display();
-        return found.ok(format!("mails become files in {shown}, and are not sent"));
+        found.ok(format!("mails become files in {shown}, and are not sent"));
+        return Ok(());
     }
     found.ok("the relay accepts mails of the sender");
     if of.settings.mail_from.trim_end_matches('>').ends_with("@localhost") {
@@ -78,32 +67,28 @@ pub(super) async fn mail(of: &Subject, found: &mut Findings) {
             format!("Set {MAIL_FROM} to an address of yours"),
         );
     }
+    Ok(())
 }
 
-pub(super) async fn scanner(of: &Subject, found: &mut Findings) {
-    match adapters::scanner(&of.settings) {
-        Ok(None) => {}
-        Ok(Some(scanner)) => match scanner.check().await {
-            Ok(()) => found.ok("it answers"),
-            Err(error) => {
-                found.fail(error_chain(&error), format!("Start it, or correct {SCANNER}"));
-            }
-        },
-        Err(error) => found.fail(error_chain(error.as_ref()), format!("Correct {SCANNER}")),
+pub(super) async fn scanner(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
+    let opened = adapters::scanner(&of.settings);
+    if let Some(scanner) = advise(opened, format!("Correct {SCANNER}"))? {
+        advise(scanner.check().await, format!("Start it, or correct {SCANNER}"))?;
+        found.ok("it answers");
     }
+    Ok(())
 }
 
 /// Checks the key of the secrets of webhooks, and the proxy.
-pub(super) async fn webhooks(of: &Subject, found: &mut Findings) {
+pub(super) async fn webhooks(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
     // The check of the database reports a wrong URL.
-    if of.settings.database().is_ok() {
+    if let Ok(database) = of.settings.database() {
         match secrets_key::find(&of.settings) {
-            Ok(Key::Set(_)) => found.ok("the key of their secrets can be read"),
-            Ok(Key::Unmade(path)) => {
-                let shown = path.display();
-                found.ok(format!("their key is missing yet; the first start makes {shown}"));
+            Ok(Some(_)) => found.ok("the key of their secrets can be read"),
+            Ok(None) if matches!(database, Database::Sqlite(_)) => {
+                found.ok("the key of their secrets is missing yet; the first start makes it");
             }
-            Ok(Key::Missing) => found.warn(
+            Ok(None) => found.warn(
                 "there is no key of their secrets, so no webhook can be created or sent",
                 format!(
                     "Set {} to the output of `openssl rand -base64 32`, the same for all \
@@ -118,27 +103,5 @@ pub(super) async fn webhooks(of: &Subject, found: &mut Findings) {
             ),
         }
     }
-    if let Err(error) = adapters::webhook_sender(&of.settings) {
-        found.fail(error_chain(error.as_ref()), "Correct the setting");
-    }
-}
-
-/// Checks the collector of traces, if the environment names one.
-pub(super) async fn traces(of: &Subject, found: &mut Findings) {
-    let environment = of.settings.environment.clone();
-    let probe = move || telemetry::traces::probe(&environment);
-    let Ok(probed) = tokio::task::spawn_blocking(probe).await else { return };
-    match probed {
-        Ok(None) => {}
-        Ok(Some(Ok(()))) => found.ok("the collector accepts spans"),
-        // No order needs it.
-        Ok(Some(Err(cause))) => found.warn(
-            format!("the collector accepts no spans, so there are no traces: {cause}"),
-            "Start it, or correct OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_HEADERS",
-        ),
-        Err(error) => {
-            let advice = "Correct this variable; the service does not start with it";
-            found.fail(error_chain(&error), advice);
-        }
-    }
+    advise(adapters::webhook_sender(&of.settings), "Correct the setting").map(drop)
 }

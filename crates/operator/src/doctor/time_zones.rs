@@ -3,11 +3,12 @@
 use domain::appointment::ZoneDatabase;
 use time::{Date, Month};
 
-use super::finding::{Findings, Subject};
+use super::finding::{Failure, Findings, Subject};
 
 /// Warns of data that is over a year old.
-pub(super) async fn check(of: &Subject, found: &mut Findings) {
+pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
     examine(ZoneDatabase::current().version(), of.clock.now().date(), found);
+    Ok(())
 }
 
 fn examine(version: &str, today: Date, found: &mut Findings) {

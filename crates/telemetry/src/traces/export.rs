@@ -2,13 +2,11 @@
 //! collector that is slow or gone costs spans, and never holds up a request.
 
 use std::{
-    collections::BTreeMap,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
 use domain::ports::error_chain;
-use futures_util::FutureExt as _;
 use opentelemetry::Context;
 use opentelemetry_otlp::{RetryPolicy, SpanExporter as Otlp, WithHttpConfig as _};
 use opentelemetry_sdk::{
@@ -19,31 +17,15 @@ use opentelemetry_sdk::{
 use prometheus::{IntCounter, IntCounterVec};
 use rustls::crypto::ring;
 
-use super::environment::{self, WrongVariable};
+use super::environment::WrongVariable;
 
-fn otlp(retry: RetryPolicy) -> Result<Otlp, WrongVariable> {
+fn otlp() -> Result<Otlp, WrongVariable> {
     // The client of the exporter takes the default of the process. Another part may have set it.
     let _ = ring::default_provider().install_default();
-    Otlp::builder().with_http().with_retry_policy(retry).build().map_err(|error| {
+    Otlp::builder().with_http().with_retry_policy(RetryPolicy::default()).build().map_err(|error| {
         let cause = error_chain(&error);
         WrongVariable(format!("traces cannot be exported with these settings: {cause}"))
     })
-}
-
-/// Exports no span, to find out whether the collector accepts any; `None` if the environment names
-/// none. Blocks. Returns why the collector accepts no spans. Fails if a variable is wrong.
-pub fn probe(
-    variables: &BTreeMap<String, String>,
-) -> Result<Option<Result<(), String>>, WrongVariable> {
-    if !environment::names_collector(variables)? {
-        return Ok(None);
-    }
-    // The client blocks, so the export ends at once.
-    let exported = otlp(RetryPolicy::disabled())?.export(Vec::new()).now_or_never();
-    Ok(Some(match exported {
-        Some(exported) => exported.map_err(|error| error_chain(&error)),
-        None => Err("no answer".to_owned()),
-    }))
 }
 
 /// Counts ended spans.
@@ -76,7 +58,7 @@ pub(super) struct Exporter {
 
 impl Exporter {
     pub(super) fn new(spans: &IntCounterVec) -> Result<Self, WrongVariable> {
-        let (otlp, spans) = (otlp(RetryPolicy::default())?, spans.clone());
+        let (otlp, spans) = (otlp()?, spans.clone());
         for outcome in ["exported", "failed"] {
             spans.with_label_values(&[outcome]);
         }

@@ -1,7 +1,7 @@
 use contract_tests::samples::{new_order, stored};
 use domain::{
     order::OrderId,
-    ports::{Cursor, ListedOrder, Page, StoreError},
+    ports::{Cursor, ListedOrder, Page},
 };
 use serde_json::json;
 
@@ -74,14 +74,6 @@ async fn cursor_of_no_order_of_the_client_is_rejected() {
         let answer = api.send(TestApi::get(&format!("/api/order?{parameter}=9"))).await;
         assert_eq!(answer.errors(), [(parameter, "unknown_order")]);
     }
-}
-
-#[actix_web::test]
-async fn unresponsive_store_is_unavailable() {
-    let mut ports = Ports::new();
-    ports.reader.expect_page().returning(|_, _| Err(StoreError::Unavailable("down".into())));
-
-    ports.api().send(TestApi::get("/api/order")).await.problem(503, "unavailable");
 }
 
 #[actix_web::test]

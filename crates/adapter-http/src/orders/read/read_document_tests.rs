@@ -81,15 +81,6 @@ async fn document_is_sent_with_its_headers() {
 }
 
 #[actix_web::test]
-async fn range_outside_is_rejected() {
-    let request = TestApi::get(PATH).insert_header(("range", "bytes=10-"));
-    let answer = send(without_blobs(), request).await;
-
-    answer.problem(416, "range_not_satisfiable");
-    assert_eq!(answer.header("content-range"), "bytes */10");
-}
-
-#[actix_web::test]
 async fn current_version_is_not_sent_again() {
     let request = TestApi::get(PATH)
         .insert_header(("if-none-match", tag()))
@@ -126,18 +117,6 @@ async fn store_that_fails_in_mid_stream_breaks_the_body() {
     assert_eq!((answer.status.as_u16(), answer.bytes), (200, None));
     assert!(api.has_metric("notary_orders_downloads_cut_total 1"));
     assert!(api.has_metric("notary_orders_document_bytes_read_total 5"));
-}
-
-#[actix_web::test]
-async fn failing_blob_store_is_unavailable_or_internal() {
-    for (error, status, code) in [
-        (StoreError::Unavailable("down".into()), 503, "unavailable"),
-        (StoreError::Internal("bug".into()), 500, "internal"),
-    ] {
-        let mut ports = without_blobs();
-        ports.blobs.expect_get().return_once(move |_, _| Err(error));
-        send(ports, TestApi::get(PATH)).await.problem(status, code);
-    }
 }
 
 #[actix_web::test]
