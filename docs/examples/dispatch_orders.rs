@@ -19,7 +19,7 @@ mod create_orders;
 use create_orders::{Failure, Orders, ProblemAnswer, exit_code, send};
 
 #[derive(Deserialize)]
-struct Order {
+struct Found {
     order_id: i64,
     order_status: String,
     notary_id: Option<i64>,
@@ -27,7 +27,7 @@ struct Order {
 
 #[derive(Deserialize)]
 struct Page {
-    data: Vec<Order>,
+    data: Vec<Found>,
 }
 
 #[derive(Serialize)]
@@ -37,7 +37,7 @@ struct Change {
 }
 
 /// Decides by the state of an order. Your product asks its notaries here.
-fn next_change(order: &Order, notary: i64) -> Option<Change> {
+fn next_change(order: &Found, notary: i64) -> Option<Change> {
     let order_status = match (order.order_status.as_str(), order.notary_id) {
         ("NEW", _) => "ASSIGNED",
         ("ASSIGNED", Some(assigned)) if assigned == notary => "CONFIRMED",
@@ -49,7 +49,7 @@ fn next_change(order: &Order, notary: i64) -> Option<Change> {
 async fn dispatch(orders: &Orders, order_id: i64, notary: i64) -> Result<(), Failure> {
     let path = format!("/api/order/{order_id}");
     loop {
-        let (headers, order) = orders.get::<Order>(&path).await?;
+        let (headers, order) = orders.get::<Found>(&path).await?;
         let Some(change) = next_change(&order, notary) else { return Ok(()) };
         let tag = headers.get(ETAG).ok_or("the order has no ETag")?;
         // Changes only the version that was read, so a repeat is safe, too.
