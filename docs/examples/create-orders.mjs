@@ -5,10 +5,11 @@
 // file numbers), STATE_DIR (folder of the idempotency keys).
 
 import { createHash, randomUUID } from "node:crypto";
-import { existsSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 
 const { BASE_URL, API_KEY, FILE_NUMBER = "REFI-2026-100", STATE_DIR = "." } = process.env;
 const ATTEMPTS = 5;
@@ -16,14 +17,19 @@ const [FIRST_BACKOFF, LONGEST_BACKOFF, TIMEOUT, UPLOAD_TIMEOUT] = [500, 30_000, 
 
 const ADVICE = {
   unauthorized: "check API_KEY, or ask the operator for a new key",
-  forbidden: "the key is limited to another signing service: ask the operator",
+  forbidden: "the key lacks a scope or is limited to another signing service: ask the operator",
   not_found: "check BASE_URL",
   method_not_allowed: "check BASE_URL",
   duplicate_order: "another order has just used this file number: find it before you send this one",
   idempotency_key_reused: "the stored key was used for another payload: send that payload, or use a new key",
 };
 
-class OrderFailed extends Error {}
+export class OrderFailed extends Error {
+  constructor(message, code) {
+    super(message);
+    this.code = code;
+  }
+}
 
 const order = (fileNumber) => ({
   signingContactsFormData: { orderContactEmail: "escrow@title.example.com" },
@@ -50,21 +56,22 @@ async function idempotencyKey(fileNumber) {
   return readFile(path, "utf8");
 }
 
-// Sends until there is a final answer, and returns the order's id.
-async function send(path, key, body, timeout, contentType = {}) {
-  const headers = { Authorization: `Bearer ${API_KEY}`, "Idempotency-Key": `"${key}"`, ...contentType };
+// Sends until there is a final answer, and returns it if its status is the expected one. A repeat must
+// be safe.
+export async function send(method, path, expected, { headers = {}, body, timeout = TIMEOUT } = {}) {
+  const request = { method, headers: { Authorization: `Bearer ${API_KEY}`, ...headers }, body };
   let failure;
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     let retryAfter = 0;
-    const { response, answer, error } = await post(path, timeout, { headers, body });
+    const { response, answer, error } = await attemptOnce(path, timeout, request);
     if (error) {
-      // The order may have been created or not. The key makes the repeat safe.
+      // The service may have done it or not.
       failure = `no answer: ${error.cause?.message ?? error.message}`;
     } else {
-      if (response.status === 201) return JSON.parse(answer).order_id;
+      if (response.status === expected) return { headers: response.headers, answer };
       const problem = problemOf(response, answer);
       failure = described(response.status, problem);
-      if (!worthRepeating(response.status, problem.code)) throw new OrderFailed(failure);
+      if (!worthRepeating(response.status, problem.code)) throw new OrderFailed(failure, problem.code);
       const seconds = response.headers.get("Retry-After") ?? "";
       retryAfter = /^\d+$/.test(seconds) ? seconds * 1000 : 0;
     }
@@ -74,16 +81,16 @@ async function send(path, key, body, timeout, contentType = {}) {
       await sleep(retryAfter + Math.random() * backoff);
     }
   }
-  throw new OrderFailed(`gave up after ${ATTEMPTS} attempts, try later with the same key: ${failure}`);
+  throw new OrderFailed(`gave up after ${ATTEMPTS} attempts, try later again: ${failure}`);
 }
 
 // Makes one attempt: returns a complete answer, or the error.
-async function post(path, timeout, request) {
+async function attemptOnce(path, timeout, request) {
   try {
     const signal = AbortSignal.timeout(timeout);
     const url = BASE_URL.replace(/\/+$/, "") + path;
-    const response = await fetch(url, { method: "POST", redirect: "manual", signal, ...request });
-    return { response, answer: await response.text() };
+    const response = await fetch(url, { redirect: "manual", signal, ...request });
+    return { response, answer: Buffer.from(await response.arrayBuffer()) };
   } catch (error) {
     return { error };
   }
@@ -108,9 +115,16 @@ function described(status, { code = "no code", detail = "no detail", request_id 
   return [`${status} ${code}: ${detail} (${advice}; request ${request_id})`, ...lines].join("\n");
 }
 
+// Creates an order, and returns its id. The key makes repeats safe.
+async function post(path, fileNumber, { headers = {}, ...request }) {
+  const key = { "Idempotency-Key": `"${await idempotencyKey(fileNumber)}"` };
+  const { answer } = await send("POST", path, 201, { ...request, headers: { ...key, ...headers } });
+  return JSON.parse(answer).order_id;
+}
+
 async function create(fileNumber) {
-  const json = { "Content-Type": "application/json" };
-  return send("/api/order/create", await idempotencyKey(fileNumber), JSON.stringify(order(fileNumber)), TIMEOUT, json);
+  const headers = { "Content-Type": "application/json" };
+  return post("/api/order/create", fileNumber, { headers, body: JSON.stringify(order(fileNumber)) });
 }
 
 async function createWithDocuments(fileNumber, documents) {
@@ -122,44 +136,41 @@ async function createWithDocuments(fileNumber, documents) {
   for (const document of documents) {
     form.append("documents", new Blob([await readFile(document)]), basename(document.pathname));
   }
-  return send("/api/order/create-with-documents", await idempotencyKey(fileNumber), form, UPLOAD_TIMEOUT);
+  return post("/api/order/create-with-documents", fileNumber, { body: form, timeout: UPLOAD_TIMEOUT });
 }
 
 // Reads a path. A read changes nothing, so it can be repeated without a key.
-async function get(path) {
-  const headers = { Authorization: `Bearer ${API_KEY}` };
-  try {
-    const signal = AbortSignal.timeout(TIMEOUT);
-    const response = await fetch(BASE_URL.replace(/\/+$/, "") + path, { headers, redirect: "manual", signal });
-    const answer = Buffer.from(await response.arrayBuffer());
-    if (response.status === 200) return answer;
-    throw new OrderFailed(described(response.status, problemOf(response, answer)));
-  } catch (error) {
-    if (error instanceof OrderFailed) throw error;
-    throw new OrderFailed(`no answer: ${error.cause?.message ?? error.message}`);
-  }
-}
+export const get = (path) => send("GET", path, 200);
 
 // Reads an order back, and downloads its documents.
 async function readBack(orderId) {
-  const { documents } = JSON.parse(await get(`/api/order/${orderId}`));
+  const { documents } = JSON.parse((await get(`/api/order/${orderId}`)).answer);
   for (const { position, name, sha256 } of documents) {
-    const content = await get(`/api/order/${orderId}/documents/${position}`);
+    const { answer: content } = await get(`/api/order/${orderId}/documents/${position}`);
     if (createHash("sha256").update(content).digest("hex") !== sha256) throw new OrderFailed(`${name} is damaged`);
     console.log("document", name);
   }
 }
 
-const missing = Object.entries({ BASE_URL, API_KEY }).flatMap(([name, value]) => (value ? [] : [name]));
-try {
-  if (missing.length > 0) throw new OrderFailed(`set ${missing.join(" and ")}`);
+async function main() {
   console.log("order_id", await create(`${FILE_NUMBER}-1`));
   const documents = ["deed-of-trust.pdf", "signing-instructions.docx"].map((name) => new URL(name, import.meta.url));
   const orderId = await createWithDocuments(`${FILE_NUMBER}-2`, documents);
   console.log("order_id", orderId);
   await readBack(orderId);
-} catch (error) {
-  if (!(error instanceof OrderFailed)) throw error;
-  console.error(error.message);
-  process.exitCode = 1;
 }
+
+export async function run(program) {
+  const missing = Object.entries({ BASE_URL, API_KEY }).flatMap(([name, value]) => (value ? [] : [name]));
+  try {
+    if (missing.length > 0) throw new OrderFailed(`set ${missing.join(" and ")}`);
+    await program();
+  } catch (error) {
+    if (!(error instanceof OrderFailed)) throw error;
+    console.error(error.message);
+    process.exitCode = 1;
+  }
+}
+
+// Not when another program imports this one.
+if (realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) await run(main);

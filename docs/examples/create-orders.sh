@@ -11,7 +11,7 @@ for tool in curl jq; do
 done
 : "${BASE_URL:?set BASE_URL}" "${API_KEY:?set API_KEY}"
 file_number=${FILE_NUMBER:-REFI-2026-100}
-folder=$(dirname "$0")
+folder=$(dirname "${BASH_SOURCE[0]}")
 attempts=5 first_backoff=500 longest_backoff=30000 # milliseconds
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -43,28 +43,28 @@ idempotency_key() {
 
 # Makes one attempt and prints the status, or 000 without an answer. The API key and the order are
 # in files, because all users of a machine can see arguments.
-post() {
-    local path=$1 key=$2
+attempt_once() {
+    local method=$1 path=$2
     shift 2
     curl --silent --show-error --connect-timeout 10 --speed-limit 1 --speed-time 60 \
         --output "$work/answer.body" --dump-header "$work/answer.head" --write-out '%{http_code}' \
-        --header @<(printf 'Authorization: Bearer %s\n' "$API_KEY") \
-        --header "Idempotency-Key: \"$key\"" "$@" \
+        --header @<(printf 'Authorization: Bearer %s\n' "$API_KEY") --request "$method" "$@" \
         "${BASE_URL%/}$path" 2>"$work/answer.error" || printf 000
 }
 
-# Sends until there is a final answer, and prints the order's id.
+# Sends METHOD PATH EXPECTED until there is a final answer, and fails unless its status is the expected
+# one. The answer is in $work. A repeat must be safe.
 send() {
-    local attempt status code failure retry_after backoff
+    local method=$1 path=$2 expected=$3 attempt status code failure retry_after backoff
+    shift 3
     for ((attempt = 0; attempt < attempts; attempt++)); do
         rm -f "$work"/answer.*
         # Ignores the status of an answer that broke off.
-        status=$(post "$@" | tail -c 3) code='' retry_after=0
-        if [ "$status" = 201 ]; then
-            jq -r .order_id "$work/answer.body"
+        status=$(attempt_once "$method" "$path" "$@" | tail -c 3) code='' retry_after=0
+        if [ "$status" = "$expected" ]; then
             return
         elif [ "$status" = 000 ]; then
-            # The order may have been created or not. The key makes the repeat safe.
+            # The service may have done it or not.
             failure="no answer: $(cat "$work/answer.error")"
         else
             code=$(problem '.code // ""')
@@ -80,7 +80,7 @@ send() {
             sleep "$(printf '%d.%03d' $((retry_after + backoff / 1000)) $((backoff % 1000)))"
         fi
     done
-    echo "gave up after $attempts attempts, try later with the same key: $failure" >&2
+    echo "gave up after $attempts attempts, try later again: $failure" >&2
     return 1
 }
 
@@ -91,7 +91,7 @@ described() {
     local advice
     case $1,$2 in
         *,unauthorized) advice='check API_KEY, or ask the operator for a new key' ;;
-        *,forbidden) advice='the key is limited to another signing service: ask the operator' ;;
+        *,forbidden) advice='the key lacks a scope or is limited to another signing service: ask the operator' ;;
         *,not_found | *,method_not_allowed) advice='check BASE_URL' ;;
         *,duplicate_order) advice='another order has just used this file number: find it before you send this one' ;;
         *,idempotency_key_reused) advice='the stored key was used for another payload: send that payload, or use a new key' ;;
@@ -104,9 +104,18 @@ described() {
     problem '.errors // [] | .[] | "  \(.pointer) \(.code): \(.detail)"'
 }
 
+# Creates an order, and prints its id. The key makes repeats safe.
+post() {
+    local path=$1 key
+    key=$(idempotency_key "$2") || return
+    shift 2
+    send POST "$path" 201 --header "Idempotency-Key: \"$key\"" "$@" || return
+    jq -r .order_id "$work/answer.body"
+}
+
 create() {
     order "$1" >"$work/order"
-    send /api/order/create "$(idempotency_key "$1")" \
+    post /api/order/create "$1" \
         --header 'Content-Type: application/json' --data-binary "@$work/order"
 }
 
@@ -119,14 +128,13 @@ create_with_documents() {
         parts+=(--form "$name=<$work/$name")
     done
     for name in "${@:2}"; do parts+=(--form "documents=@\"$name\""); done
-    send /api/order/create-with-documents "$(idempotency_key "$file_number")" "${parts[@]}"
+    post /api/order/create-with-documents "$file_number" "${parts[@]}"
 }
 
 # Gets a path into a file. A read changes nothing, so it can be repeated without a key.
 get() {
-    curl --silent --show-error --fail --connect-timeout 10 --speed-limit 1 --speed-time 60 \
-        --retry 4 --header @<(printf 'Authorization: Bearer %s\n' "$API_KEY") \
-        --output "$2" "${BASE_URL%/}$1"
+    send GET "$1" 200 || return
+    mv "$work/answer.body" "$2"
 }
 
 # Reads an order back, and downloads its documents.
@@ -140,6 +148,9 @@ read_back() {
         echo "document $name"
     done < <(jq -r '.documents[] | [.position, .name, .sha256] | @tsv' "$work/found")
 }
+
+# Not when another program reads this one.
+[ "${BASH_SOURCE[0]}" = "$0" ] || return 0
 
 order_id=$(create "$file_number-1")
 echo "order_id $order_id"

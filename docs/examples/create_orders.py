@@ -22,7 +22,7 @@ TIMEOUT = 60  # seconds without progress
 
 ADVICE = {
     "unauthorized": "check API_KEY, or ask the operator for a new key",
-    "forbidden": "the key is limited to another signing service: ask the operator",
+    "forbidden": "the key lacks a scope or is limited to another signing service: ask the operator",
     "not_found": "check BASE_URL",
     "method_not_allowed": "check BASE_URL",
     "duplicate_order": "another order has just used this file number: find it before you send this one",
@@ -31,7 +31,9 @@ ADVICE = {
 
 
 class OrderFailed(Exception):
-    pass
+    def __init__(self, message: str, code: str | None = None):
+        super().__init__(message)
+        self.code = code
 
 
 def order(file_number: str) -> dict:
@@ -63,30 +65,31 @@ def idempotency_key(file_number: str) -> str:
     return stored.read_text()
 
 
-def send(path: str, key: str, **body) -> int:
-    """Sends until there is a final answer, and returns the order's id."""
+def send(method: str, path: str, expected: int, headers: dict | None = None, **body) -> requests.Response:
+    """Sends until there is a final answer, and returns it if its status is the expected one. A
+    repeat must be safe."""
     url = os.environ["BASE_URL"].rstrip("/") + path
-    headers = {"Authorization": f"Bearer {os.environ['API_KEY']}", "Idempotency-Key": f'"{key}"'}
+    headers = {"Authorization": f"Bearer {os.environ['API_KEY']}", **(headers or {})}
     failure = ""
     for attempt in range(ATTEMPTS):
         try:
-            response = requests.post(url, headers=headers, timeout=TIMEOUT, allow_redirects=False, **body)
+            response = requests.request(method, url, headers=headers, timeout=TIMEOUT, allow_redirects=False, **body)
         except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
-            # The order may have been created or not. The key makes the repeat safe.
+            # The service may have done it or not.
             failure, retry_after = f"no answer: {error}", 0
         else:
-            if response.status_code == 201:
-                return response.json()["order_id"]
+            if response.status_code == expected:
+                return response
             problem = problem_of(response)
             failure = described(response.status_code, problem)
             if not worth_repeating(response.status_code, problem.get("code")):
-                raise OrderFailed(failure)
+                raise OrderFailed(failure, problem.get("code"))
             seconds = response.headers.get("Retry-After", "")
             retry_after = int(seconds) if seconds.isdecimal() else 0
         if attempt + 1 < ATTEMPTS:
             # Never earlier than Retry-After. The jitter spreads clients that got the same value.
             time.sleep(retry_after + random.uniform(0, min(LONGEST_BACKOFF, FIRST_BACKOFF * 2**attempt)))
-    raise OrderFailed(f"gave up after {ATTEMPTS} attempts, try later with the same key: {failure}")
+    raise OrderFailed(f"gave up after {ATTEMPTS} attempts, try later again: {failure}")
 
 
 def worth_repeating(status: int, code: str | None) -> bool:
@@ -114,8 +117,14 @@ def described(status: int, problem: dict) -> str:
     return "\n".join(lines)
 
 
+def post(path: str, file_number: str, **body) -> int:
+    """Creates an order, and returns its id. The key makes repeats safe."""
+    headers = {"Idempotency-Key": f'"{idempotency_key(file_number)}"'}
+    return send("POST", path, 201, headers, **body).json()["order_id"]
+
+
 def create(file_number: str) -> int:
-    return send("/api/order/create", idempotency_key(file_number), json=order(file_number))
+    return post("/api/order/create", file_number, json=order(file_number))
 
 
 def create_with_documents(file_number: str, documents: list[Path]) -> int:
@@ -123,17 +132,12 @@ def create_with_documents(file_number: str, documents: list[Path]) -> int:
     texts = {name: json.dumps(value) for name, value in order(file_number).items()}
     # Bytes, not open files: every attempt sends all of them.
     files = [("documents", (document.name, document.read_bytes())) for document in documents]
-    return send("/api/order/create-with-documents", idempotency_key(file_number), data=texts, files=files)
+    return post("/api/order/create-with-documents", file_number, data=texts, files=files)
 
 
 def get(path: str) -> requests.Response:
     """Reads a path. A read changes nothing, so it can be repeated without a key."""
-    url = os.environ["BASE_URL"].rstrip("/") + path
-    headers = {"Authorization": f"Bearer {os.environ['API_KEY']}"}
-    response = requests.get(url, headers=headers, timeout=TIMEOUT, allow_redirects=False)
-    if response.status_code != 200:
-        raise OrderFailed(described(response.status_code, problem_of(response)))
-    return response
+    return send("GET", path, 200)
 
 
 def read_back(order_id: int) -> None:
@@ -146,20 +150,24 @@ def read_back(order_id: int) -> None:
 
 
 def main() -> None:
+    file_number = os.environ.get("FILE_NUMBER", "REFI-2026-100")
+    folder = Path(__file__).parent
+    print("order_id", create(f"{file_number}-1"))
+    documents = [folder / "deed-of-trust.pdf", folder / "signing-instructions.docx"]
+    order_id = create_with_documents(f"{file_number}-2", documents)
+    print("order_id", order_id)
+    read_back(order_id)
+
+
+def run(program) -> None:
     missing = [name for name in ("BASE_URL", "API_KEY") if not os.environ.get(name)]
     if missing:
         sys.exit(f"set {' and '.join(missing)}")
-    file_number = os.environ.get("FILE_NUMBER", "REFI-2026-100")
-    folder = Path(__file__).parent
     try:
-        print("order_id", create(f"{file_number}-1"))
-        documents = [folder / "deed-of-trust.pdf", folder / "signing-instructions.docx"]
-        order_id = create_with_documents(f"{file_number}-2", documents)
-        print("order_id", order_id)
-        read_back(order_id)
+        program()
     except (OrderFailed, requests.RequestException) as failure:
         sys.exit(str(failure))
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -3,25 +3,26 @@
 //!
 //! Settings: `BASE_URL`, `API_KEY`, `FILE_NUMBER` (prefix of the file numbers), `STATE_DIR` (folder
 //! of the idempotency keys). Needs reqwest (features `json`, `multipart`), tokio, serde,
-//! `serde_json`, sha2, uuid (feature `v4`) and fastrand.
+//! `serde_json`, bytes, sha2, uuid (feature `v4`) and fastrand.
 
-use std::{env, error::Error, fs, io, path::Path, process::ExitCode, time::Duration};
+use std::{env, error::Error, fmt, fs, io, path::Path, process::ExitCode, time::Duration};
 
+use bytes::Bytes;
 use reqwest::{
-    Client, RequestBuilder, Response, StatusCode,
-    header::{CONTENT_TYPE, RETRY_AFTER},
+    Client, Method, RequestBuilder, Response, StatusCode,
+    header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER},
     multipart::{Form, Part},
 };
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-type Failure = Box<dyn Error>;
+pub(crate) type Failure = Box<dyn Error>;
 
 const ATTEMPTS: u32 = 5;
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(600);
 
 fn order(file_number: &str) -> Value {
@@ -55,24 +56,25 @@ fn idempotency_key(file_number: &str) -> io::Result<String> {
     fs::read_to_string(stored)
 }
 
-/// An answer other than 201.
-struct ProblemAnswer {
+/// An answer with another status than the expected one.
+#[derive(Debug)]
+pub(crate) struct ProblemAnswer {
     status: StatusCode,
-    problem: Problem,
+    pub(crate) problem: Problem,
     retry_after: Duration,
 }
 
 /// The problem; empty if a proxy answered instead of the service.
-#[derive(Deserialize, Default)]
+#[derive(Debug, Deserialize, Default)]
 #[serde(default)]
-struct Problem {
-    code: String,
+pub(crate) struct Problem {
+    pub(crate) code: String,
     detail: String,
     request_id: String,
     errors: Vec<FieldProblem>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct FieldProblem {
     pointer: String,
     code: String,
@@ -85,11 +87,17 @@ impl ProblemAnswer {
             || self.status.is_server_error() && self.status.as_u16() != 501
             || self.problem.code == "idempotency_in_flight"
     }
+}
 
-    fn described(&self) -> String {
+impl Error for ProblemAnswer {}
+
+impl fmt::Display for ProblemAnswer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let advice = match self.problem.code.as_str() {
             "unauthorized" => "check API_KEY, or ask the operator for a new key",
-            "forbidden" => "the key is limited to another signing service: ask the operator",
+            "forbidden" => {
+                "the key lacks a scope or is limited to another signing service: ask the operator"
+            }
             "not_found" | "method_not_allowed" => "check BASE_URL",
             "duplicate_order" => {
                 "another order has just used this file number: find it before you send this one"
@@ -102,29 +110,31 @@ impl ProblemAnswer {
             _ => "check BASE_URL",
         };
         let Problem { code, detail, request_id, errors } = &self.problem;
-        let first =
-            format!("{} {code}: {detail} ({advice}; request {request_id})", self.status.as_u16());
-        let rest = errors
-            .iter()
-            .map(|error| format!("\n  {} {}: {}", error.pointer, error.code, error.detail));
-        first + &rest.collect::<String>()
+        let status = self.status.as_u16();
+        write!(formatter, "{status} {code}: {detail} ({advice}; request {request_id})")?;
+        for FieldProblem { pointer, code, detail } in errors {
+            write!(formatter, "\n  {pointer} {code}: {detail}")?;
+        }
+        Ok(())
     }
 }
 
-/// Sends until there is a final answer, and returns the order's id.
-async fn send(request: impl Fn() -> RequestBuilder) -> Result<i64, Failure> {
+/// Sends until there is a final answer, and returns it if its status is the expected one. A repeat
+/// must be safe.
+pub(crate) async fn send<T: DeserializeOwned>(
+    expected: StatusCode,
+    request: impl Fn() -> RequestBuilder,
+) -> Result<(HeaderMap, T), Failure> {
     let mut failure = String::new();
     for attempt in 0..ATTEMPTS {
-        let retry_after = match attempt_once(request()).await {
-            Ok(Ok(order_id)) => return Ok(order_id),
-            Ok(Err(answer)) if !answer.is_worth_repeating() => {
-                return Err(answer.described().into());
-            }
+        let retry_after = match attempt_once(expected, request()).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(answer)) if !answer.is_worth_repeating() => return Err(answer.into()),
             Ok(Err(answer)) => {
-                failure = answer.described();
+                failure = answer.to_string();
                 answer.retry_after
             }
-            // The order may have been created or not. The key makes the repeat safe.
+            // The service may have done it or not.
             Err(error) => {
                 failure = format!("no answer: {error:?}");
                 Duration::ZERO
@@ -137,17 +147,17 @@ async fn send(request: impl Fn() -> RequestBuilder) -> Result<i64, Failure> {
             tokio::time::sleep(retry_after + backoff.mul_f64(fastrand::f64())).await;
         }
     }
-    Err(format!("gave up after {ATTEMPTS} attempts, try later with the same key: {failure}").into())
+    Err(format!("gave up after {ATTEMPTS} attempts, try later again: {failure}").into())
 }
 
-async fn attempt_once(request: RequestBuilder) -> reqwest::Result<Result<i64, ProblemAnswer>> {
-    #[derive(Deserialize)]
-    struct Order {
-        order_id: i64,
-    }
+async fn attempt_once<T: DeserializeOwned>(
+    expected: StatusCode,
+    request: RequestBuilder,
+) -> reqwest::Result<Result<(HeaderMap, T), ProblemAnswer>> {
     let response = request.send().await?;
-    if response.status() == StatusCode::CREATED {
-        return Ok(Ok(response.json::<Order>().await?.order_id));
+    if response.status() == expected {
+        let headers = response.headers().clone();
+        return Ok(Ok((headers, response.json().await?)));
     }
     Ok(Err(problem_of(response).await))
 }
@@ -166,27 +176,49 @@ async fn problem_of(response: Response) -> ProblemAnswer {
     ProblemAnswer { status, problem, retry_after }
 }
 
-struct Orders {
+pub(crate) struct Orders {
     client: Client,
     base_url: String,
     api_key: String,
 }
 
 impl Orders {
-    fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.base_url.trim_end_matches('/'))
+    /// Reads the settings.
+    pub(crate) fn from_env() -> Result<Self, Failure> {
+        // Only this workspace needs this line: it builds no cryptography but `ring`. Your program
+        // has reqwest's default.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let variable = |name: &str| env::var(name).map_err(|_| format!("set {name}"));
+        let client = Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
+        Ok(Self { client, base_url: variable("BASE_URL")?, api_key: variable("API_KEY")? })
     }
 
-    fn post(&self, path: &str, key: &str) -> RequestBuilder {
-        self.client
-            .post(self.url(path))
-            .bearer_auth(&self.api_key)
-            .header("Idempotency-Key", format!("\"{key}\""))
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let url = format!("{}{path}", self.base_url.trim_end_matches('/'));
+        self.client.request(method, url).bearer_auth(&self.api_key).timeout(TIMEOUT)
+    }
+
+    /// Creates an order, and returns its id. The key makes repeats safe.
+    async fn post(
+        &self,
+        path: &str,
+        file_number: &str,
+        fill: impl Fn(RequestBuilder) -> RequestBuilder,
+    ) -> Result<i64, Failure> {
+        #[derive(Deserialize)]
+        struct Order {
+            order_id: i64,
+        }
+        let key = format!("\"{}\"", idempotency_key(file_number)?);
+        let request =
+            || fill(self.request(Method::POST, path).header("Idempotency-Key", key.as_str()));
+        let (_, order): (_, Order) = send(StatusCode::CREATED, request).await?;
+        Ok(order.order_id)
     }
 
     async fn create(&self, file_number: &str) -> Result<i64, Failure> {
-        let (key, order) = (idempotency_key(file_number)?, order(file_number));
-        send(|| self.post("/api/order/create", &key).timeout(TIMEOUT).json(&order)).await
+        let order = order(file_number);
+        self.post("/api/order/create", file_number, |request| request.json(&order)).await
     }
 
     async fn create_with_documents(
@@ -194,8 +226,8 @@ impl Orders {
         file_number: &str,
         documents: &[(&'static str, Vec<u8>)],
     ) -> Result<i64, Failure> {
-        let (key, order) = (idempotency_key(file_number)?, order(file_number));
-        send(|| {
+        let order = order(file_number);
+        self.post("/api/order/create-with-documents", file_number, |request| {
             let mut form = Form::new();
             // In the form, every part but the files is a text: objects as JSON, the id in digits.
             for (name, value) in order.as_object().into_iter().flatten() {
@@ -204,9 +236,7 @@ impl Orders {
             for (name, content) in documents {
                 form = form.part("documents", Part::bytes(content.clone()).file_name(*name));
             }
-            self.post("/api/order/create-with-documents", &key)
-                .timeout(UPLOAD_TIMEOUT)
-                .multipart(form)
+            request.timeout(UPLOAD_TIMEOUT).multipart(form)
         })
         .await
     }
@@ -214,13 +244,19 @@ impl Orders {
 
 impl Orders {
     /// Reads a path. A read changes nothing, so it can be repeated without a key.
-    async fn get(&self, path: &str) -> Result<Response, Failure> {
-        let request = self.client.get(self.url(path)).bearer_auth(&self.api_key).timeout(TIMEOUT);
-        let response = request.send().await?;
-        if response.status() == StatusCode::OK {
-            return Ok(response);
+    pub(crate) async fn get<T: DeserializeOwned>(
+        &self,
+        path: &str,
+    ) -> Result<(HeaderMap, T), Failure> {
+        send(StatusCode::OK, || self.request(Method::GET, path)).await
+    }
+
+    async fn download(&self, path: &str) -> Result<Bytes, Failure> {
+        let response = self.request(Method::GET, path).send().await?;
+        if response.status() != StatusCode::OK {
+            return Err(problem_of(response).await.into());
         }
-        Err(problem_of(response).await.described().into())
+        Ok(response.bytes().await?)
     }
 
     /// Reads an order back, and downloads its documents.
@@ -235,10 +271,10 @@ impl Orders {
             name: String,
             sha256: String,
         }
-        let order: Order = self.get(&format!("/api/order/{order_id}")).await?.json().await?;
+        let (_, order): (_, Order) = self.get(&format!("/api/order/{order_id}")).await?;
         for Document { position, name, sha256 } in order.documents {
             let path = format!("/api/order/{order_id}/documents/{position}");
-            let content = self.get(&path).await?.bytes().await?;
+            let content = self.download(&path).await?;
             let digest: Vec<_> =
                 Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
             if digest.concat() != sha256 {
@@ -251,13 +287,8 @@ impl Orders {
 }
 
 async fn run() -> Result<(), Failure> {
-    // Only this workspace needs this line: it builds no cryptography but `ring`. Your program has
-    // reqwest's default.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let variable = |name: &str| env::var(name).map_err(|_| format!("set {name}"));
-    let client = Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
-    let orders = Orders { client, base_url: variable("BASE_URL")?, api_key: variable("API_KEY")? };
-    let file_number = variable("FILE_NUMBER").unwrap_or_else(|_| "REFI-2026-100".to_owned());
+    let orders = Orders::from_env()?;
+    let file_number = env::var("FILE_NUMBER").unwrap_or_else(|_| "REFI-2026-100".to_owned());
     println!("order_id {}", orders.create(&format!("{file_number}-1")).await?);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples");
     let read = |name: &'static str| fs::read(folder.join(name)).map(|content| (name, content));
@@ -267,13 +298,17 @@ async fn run() -> Result<(), Failure> {
     orders.read_back(order_id).await
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    match run().await {
+pub(crate) fn exit_code(result: Result<(), Failure>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");
             ExitCode::FAILURE
         }
     }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    exit_code(run().await)
 }

@@ -41,7 +41,7 @@ async function handleOnce(id, body) {
 // Takes little time: the service waits 15 seconds. Queue what takes longer. Ignore types that you
 // do not know: there may be more of them one day.
 function handle(event) {
-  if (event.type.startsWith("order.")) console.log(event.type, event.data.order_id);
+  if (event.type.startsWith("order.")) console.log(event.type, event.data.order_id, event.data.order_status);
   else console.log(event.type);
 }
 

@@ -51,7 +51,7 @@ function handle(array $event): void
 {
     $line = $event['type'];
     if (str_starts_with($line, 'order.')) {
-        $line .= ' ' . $event['data']['order_id'];
+        $line .= " {$event['data']['order_id']} {$event['data']['order_status']}";
     }
     file_put_contents('php://stdout', "$line\n");
 }

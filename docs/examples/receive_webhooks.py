@@ -44,7 +44,7 @@ def handle(event: dict) -> None:
     """Takes little time: the service waits 15 seconds. Queue what takes longer. Ignore types that
     you do not know: there may be more of them one day."""
     if event["type"].startswith("order."):
-        print(event["type"], event["data"]["order_id"], flush=True)
+        print(event["type"], event["data"]["order_id"], event["data"]["order_status"], flush=True)
     else:
         print(event["type"], flush=True)
 

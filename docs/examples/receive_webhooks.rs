@@ -59,7 +59,8 @@ fn handle_once(id: &str, body: &[u8]) -> Result<(), Box<dyn Error + Send + Sync>
 fn handle(event: &Value) {
     match event["type"].as_str() {
         Some(kind) if kind.starts_with("order.") => {
-            println!("{kind} {}", event["data"]["order_id"]);
+            let (order, status) = (&event["data"]["order_id"], &event["data"]["order_status"]);
+            println!("{kind} {order} {}", status.as_str().unwrap_or_default());
         }
         Some(kind) => println!("{kind}"),
         None => {}

@@ -309,7 +309,7 @@ pub(crate) fn api_key() -> ApiKey {
         lookup: presented.lookup().to_owned(),
         hash: presented.hash(),
         signing_service: None,
-        scopes: Scope::ALL.into_iter().collect(),
+        scopes: Scope::OF_CLIENTS.into_iter().collect(),
         is_test: false,
         rate: None,
         documents_rate: None,

@@ -24,7 +24,8 @@ use time::OffsetDateTime;
 const RECEIVERS: [&str; 4] =
     ["receive_webhooks.py", "receive-webhooks.mjs", "receive-webhooks.php", "receive_webhooks.rs"];
 
-const CREATED: &str = r#"{"type":"order.created","timestamp":"2026-12-01T20:30:00Z","data":{"order_id":170017,"file_number":"REFI-Ä"}}"#;
+const CREATED: &str = r#"{"type":"order.created","timestamp":"2026-12-01T20:30:00Z","data":{"order_id":170017,"file_number":"REFI-Ä","order_status":"NEW"}}"#;
+const UPDATED: &str = r#"{"type":"order.updated","timestamp":"2026-12-01T21:05:00Z","data":{"order_id":170017,"file_number":"REFI-Ä","order_status":"ASSIGNED","previous_status":"NEW","notary_id":7001}}"#;
 const TEST: &str = r#"{"type":"webhook.test","timestamp":"2026-12-01T20:30:00Z","data":{}}"#;
 
 fn secret(byte: u8) -> WebhookSecret {
@@ -144,11 +145,17 @@ async fn genuine_events_are_handled_once() {
             ("msg_2", TEST, &[1, 2]),
             ("msg_1", CREATED, &[1]),
             ("msg_3", TEST, &[2, 1]),
+            ("msg_4", UPDATED, &[1]),
         ] {
             assert_eq!(receiver.send(id, body, secrets, now()).await, 204, "{name} {id}");
         }
-        let expected = "order.created 170017\nwebhook.test\nwebhook.test\n";
-        assert_eq!(receiver.printed(), expected, "{name}");
+        let expected = [
+            "order.created 170017 NEW",
+            "webhook.test",
+            "webhook.test",
+            "order.updated 170017 ASSIGNED\n",
+        ];
+        assert_eq!(receiver.printed(), expected.join("\n"), "{name}");
     }
 }
 

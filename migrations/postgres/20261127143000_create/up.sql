@@ -146,8 +146,11 @@ CREATE TABLE order_changes (
 -- Serves: the history of orders (WHERE order_id = ANY (?) ORDER BY order_id, at).
 CREATE INDEX order_changes_order ON order_changes (order_id, at);
 
--- Records a change of status or notary, and adds its event. Instants of one order increase.
-CREATE FUNCTION record_order_change() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Records a change of status or notary, and adds its event. Instants of one order increase. Has the
+-- rights and the search path of the owner, so that another system needs only the right to update
+-- these two columns.
+CREATE FUNCTION record_order_change() RETURNS trigger LANGUAGE plpgsql
+SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     actor text := coalesce(NEW.change_actor, 'database');
 BEGIN

@@ -8,10 +8,14 @@ use domain::{
     document::{DocumentFault, DocumentLimits, MAX_DOCUMENTS_PER_ORDER},
     duplicate_window::DuplicateWindow,
     idempotency::MAX_KEY_CHARS,
-    order::{Money, OrderId, OrderRequest, Violation, ViolationCode, default_language, text_rule},
+    order::{
+        Actor, MAX_STATUS, Money, OrderId, OrderRequest, Violation, ViolationCode,
+        change_request::{CancelRequest, ChangeRequest, MAX_REASON},
+        default_language, text_rule,
+    },
     orders::order_error::{OrderError, Rejection},
     webhook::{
-        DisabledBy, EndpointId, EventType, KEPT_ATTEMPTS, MAX_ENDPOINTS,
+        ChangedOrder, DisabledBy, EndpointId, EventType, KEPT_ATTEMPTS, MAX_ENDPOINTS,
         endpoint_request::{MAX_DESCRIPTION, MAX_URL},
         manage_webhooks::WebhooksError,
         order_body, test_body,
@@ -181,6 +185,27 @@ fn texts_are_valid_if_and_only_if_the_service_accepts_them() {
 }
 
 #[test]
+fn changes_are_valid_if_and_only_if_the_service_accepts_them() {
+    let schema = |name: &str| validator(&json!({ "$ref": format!("#/components/schemas/{name}") }));
+    let (change, cancellation) = (schema("OrderChange"), schema("OrderCancellation"));
+    let lengths = [MAX_STATUS, MAX_STATUS + 1, MAX_REASON, MAX_REASON + 1];
+    let lengths = lengths.map(|length| json!("x".repeat(length)));
+    let others = [json!(null), json!(0), json!(-1), json!(7), json!(7.0), json!(7.5), json!(true)];
+    let texts = TEXTS.split('|').map(Value::from);
+    for value in texts.chain(lengths).chain(others).chain([json!(i64::MAX), json!(1e19)]) {
+        for name in ["order_status", "notary_id", "reason"] {
+            let body = json!({ name: value });
+            let object = body.as_object().unwrap();
+            let accepted =
+                (ChangeRequest::parse(object).is_ok(), CancelRequest::parse(object).is_ok());
+            assert_eq!((change.is_valid(&body), cancellation.is_valid(&body)), accepted, "{body}");
+        }
+    }
+    assert!(change.is_valid(&json!({})) && ChangeRequest::parse(&Map::new()).is_ok());
+    assert!(cancellation.is_valid(&json!({})) && CancelRequest::parse(&Map::new()).is_ok());
+}
+
+#[test]
 fn composed_schemas_have_the_properties_of_their_parts() {
     let plain = |schema: &str, except: &[&str]| -> Map<String, Value> {
         let mut properties = properties(schema).clone();
@@ -198,13 +223,17 @@ fn composed_schemas_have_the_properties_of_their_parts() {
         properties
     };
     for (whole, own, part, left_out) in [
-        ("Order", &["details", "documents"][..], "OrderRecord", &[][..]),
+        ("Order", &["details", "documents", "history"][..], "OrderRecord", &[][..]),
         ("OrderDetails", &[], "OrderRequest", &["signingServiceId"]),
         ("OrderForm", &["documents"], "OrderRequest", &[]),
         ("NewWebhook", &["secret"], "Webhook", &[]),
     ] {
         assert_eq!(plain(whole, own), plain(part, left_out), "{whole}");
     }
+    let names = |schema: &str| properties(schema).keys().cloned().collect::<BTreeSet<_>>();
+    let mut of_change = names("OrderChangeEventData");
+    assert!(of_change.remove("previous_status") && of_change.remove("notary_id"));
+    assert_eq!(of_change, names("OrderEventData"));
     assert_eq!(properties("DocumentsForm")["documents"], properties("OrderForm")["documents"]);
     for name in ["order_id", "documents_uploaded"] {
         assert_eq!(properties("AddedDocuments")[name], properties("OrderRecord")[name]);
@@ -214,8 +243,9 @@ fn composed_schemas_have_the_properties_of_their_parts() {
 #[test]
 fn limits_names_and_defaults_are_those_of_the_code() {
     let in_request = DocumentLimits::default().max_count;
-    let of_orders = json!(EventType::OF_ORDERS.map(EventType::as_str));
-    let events = [EventType::OrderCreated, EventType::DocumentsAdded, EventType::Test];
+    let of_orders = EventType::OF_ORDERS.map(EventType::as_str);
+    let events = [&of_orders[..], &[EventType::Test.as_str()]].concat();
+    let actors = [Actor::Client, Actor::Service, Actor::Operator, Actor::Database];
     let reasons = [DisabledBy::Request, DisabledBy::Gone, DisabledBy::Failures];
     let [request, gone, failures] = reasons.map(DisabledBy::as_str);
     for (schemas, pointer, expected) in [
@@ -233,11 +263,20 @@ fn limits_names_and_defaults_are_those_of_the_code() {
         ("WebhookDelivery", "attempts/maxItems", json!(KEPT_ATTEMPTS)),
         ("Webhook WebhookRequest WebhookChange", "url/maxLength", json!(MAX_URL)),
         ("Webhook WebhookRequest WebhookChange", "description/maxLength", json!(MAX_DESCRIPTION)),
-        ("Webhook WebhookRequest WebhookChange", "events/items/enum", of_orders),
+        ("Webhook WebhookRequest WebhookChange", "events/items/enum", json!(of_orders)),
+        ("Webhook WebhookRequest WebhookChange", "events/maxItems", json!(of_orders.len())),
         ("Webhook", "status/enum", json!([ENABLED, DISABLED])),
         ("WebhookChange", "status/enum", json!([ENABLED, DISABLED, null])),
         ("Webhook", "disabled_by/enum", json!([request, gone, failures, null])),
-        ("WebhookDelivery", "event/enum", json!(events.map(EventType::as_str))),
+        ("WebhookDelivery", "event/enum", json!(events)),
+        (
+            "OrderRecord OrderHistoryEntry OrderChange OrderEventData OrderChangeEventData",
+            "order_status/maxLength",
+            json!(MAX_STATUS),
+        ),
+        ("OrderChangeEventData", "previous_status/maxLength", json!(MAX_STATUS)),
+        ("OrderHistoryEntry OrderCancellation", "reason/maxLength", json!(MAX_REASON)),
+        ("OrderHistoryEntry", "actor/enum", json!(actors.map(Actor::as_str))),
         ("SigningDetailsRequest", "language/default", default_language().into()),
     ] {
         for schema in schemas.split(' ') {
@@ -318,6 +357,21 @@ fn problems_are_those_of_the_service() {
             ),
             violation("/requestedBy/userId", ViolationCode::Required, "is required"),
         ]),
+        invalid(vec![violation(
+            "/status",
+            ViolationCode::UnknownMember,
+            "is not a member of this request",
+        )]),
+        invalid(vec![violation(
+            "/reason",
+            ViolationCode::TooLong,
+            "must have at most 500 characters",
+        )]),
+        invalid(vec![violation(
+            "/signingServiceId",
+            ViolationCode::UnknownSigningService,
+            "must be a signing service that the operator knows",
+        )]),
         invalid_webhook(violation("/url", ViolationCode::NotAllowed, not_public)),
         invalid_webhook(violation("/since", ViolationCode::Required, "is required")),
         Problem::invalid(ProblemCode::ValidationFailed, vec![invalid_limit]),
@@ -331,6 +385,9 @@ fn problems_are_those_of_the_service() {
         Problem::no_such_order(),
         OrderError::Erased.into(),
         OrderError::Duplicate { retry_after: 43 }.into(),
+        OrderError::Cancelled.into(),
+        OrderError::Closed.into(),
+        OrderError::Changed.into(),
         OrderError::InProgress { retry_after: 5 }.into(),
         WebhooksError::Disabled.into(),
         WebhooksError::NotConfigured.into(),
@@ -365,11 +422,18 @@ fn problems_are_those_of_the_service() {
 #[test]
 fn events_have_their_bodies() {
     let order = stored(OrderId(7), &new_order("REFI-1", NOW));
-    let events = [
-        (EventType::OrderCreated, order_body(EventType::OrderCreated, None, NOW, &order)),
-        (EventType::DocumentsAdded, order_body(EventType::DocumentsAdded, None, NOW, &order)),
-        (EventType::Test, test_body(NOW, EndpointId(3))),
-    ];
+    let change = ChangedOrder {
+        order_status: "ASSIGNED".to_owned(),
+        previous_status: "NEW".to_owned(),
+        notary_id: Some(7001),
+        actor: Actor::Service,
+    };
+    let of_orders = EventType::OF_ORDERS.map(|event| {
+        let is_change = matches!(event, EventType::OrderUpdated | EventType::OrderCancelled);
+        (event, order_body(event, is_change.then_some(&change), NOW, &order))
+    });
+    let test = (EventType::Test, test_body(NOW, EndpointId(3)));
+    let events: Vec<_> = of_orders.into_iter().chain([test]).collect();
     assert_eq!(at("/webhooks").as_object().unwrap().len(), events.len());
     for (event, body) in events {
         let post = &at("/webhooks")[event.as_str()]["post"];

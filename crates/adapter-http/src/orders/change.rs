@@ -39,8 +39,8 @@ pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: Sta
         })
     };
     let changer = Changer::of(key.owner());
-    let changed = api.change_order.change(changer, id, &change, is_expected).await?;
-    answer(&request, &api, &changed, "order changed")
+    let order = api.change_order.change(changer, id, &change, is_expected).await?;
+    answer(&request, &api, &order, "order changed")
 }
 
 pub(crate) async fn cancel(request: HttpRequest, payload: web::Payload, api: State) -> Answer {

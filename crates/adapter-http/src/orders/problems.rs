@@ -70,7 +70,8 @@ impl From<OrderError> for Problem {
 
 fn rejected(Rejection { violations, documents, no_documents }: Rejection) -> Problem {
     let is_unknown = |violation: &Violation| violation.code == ViolationCode::UnknownSigningService;
-    let code = if !violations.is_empty() && violations.iter().all(is_unknown) {
+    let is_alone = documents.is_empty() && !no_documents;
+    let code = if matches!(&violations[..], [violation] if is_alone && is_unknown(violation)) {
         ProblemCode::UnknownSigningService
     } else if !violations.is_empty() {
         ProblemCode::ValidationFailed

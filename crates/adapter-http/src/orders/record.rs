@@ -83,12 +83,12 @@ pub fn whole_order<'a>(stored: &'a StoredOrder, base_path: &str) -> impl Seriali
         record: OrderRecord::new(stored, Some(stored.documents.len())),
         details: OrderRequest::of(&stored.order),
         documents: document_records(&stored.documents, 0, &documents_url).collect(),
-        history: stored.history().map(change_record).collect(),
+        history: stored.history().map(|change| change_record(&change)).collect(),
     }
 }
 
 /// Returns an entry of the history of an order.
-fn change_record(change: OrderChange) -> Value {
+fn change_record(change: &OrderChange) -> Value {
     json!({
         "at": timestamp(change.at),
         "order_status": change.status.as_str(),

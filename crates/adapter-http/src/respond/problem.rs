@@ -152,19 +152,17 @@ impl Problem {
         Self::new(code, detail).with_header(header::WWW_AUTHENTICATE, challenge)
     }
 
-    /// Reports an order or a document that the client does not have. The same for those of other
-    /// clients and those that do not exist.
+    /// Reports an order or a document that the owner of the key does not have. The same for those of
+    /// other owners and those that do not exist.
     pub(crate) fn no_such_order() -> Self {
-        Self::new(
-            ProblemCode::NotFound,
-            "The client of this API key has no such order or document.",
-        )
+        let detail = "There is no such order or document for this API key.";
+        Self::new(ProblemCode::NotFound, detail)
     }
 
-    /// Reports a webhook or a delivery that the client does not have. The same for those of other
-    /// clients and those that do not exist.
+    /// Reports a webhook or a delivery that the owner of the key does not have. The same for those of
+    /// other owners and those that do not exist.
     pub(crate) fn no_such_webhook() -> Self {
-        let detail = "The client of this API key has no such webhook or delivery.";
+        let detail = "There is no such webhook or delivery for this API key.";
         Self::new(ProblemCode::NotFound, detail)
     }
 

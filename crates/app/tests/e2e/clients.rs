@@ -1,4 +1,4 @@
-//! Runs the example clients of the API guide, `docs/examples/create…`, as processes.
+//! Runs the example programs of the API guide, `docs/examples/create…` and `dispatch…`, as processes.
 
 use std::{
     fs,
@@ -7,17 +7,25 @@ use std::{
     time::Duration,
 };
 
-use serde_json::json;
+use domain::{
+    api_key::{Scope, manage_keys::KeyTerms},
+    order::SigningServiceId,
+};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use test_servers::tools::{built, python};
 
 use crate::{
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp},
+    harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, created},
     scripted_server::{Reply, Request, ScriptedServer},
 };
 
 const CLIENTS: [&str; 4] =
     ["create-orders.sh", "create_orders.py", "create-orders.mjs", "create_orders.rs"];
+
+/// The side of the signing service.
+const DISPATCHERS: [&str; 4] =
+    ["dispatch-orders.sh", "dispatch_orders.py", "dispatch-orders.mjs", "dispatch_orders.rs"];
 
 /// `receivers.rs` in `crates/adapter-webhook/tests` runs them.
 const RECEIVERS: [&str; 4] =
@@ -27,8 +35,9 @@ const RECEIVERS: [&str; 4] =
 const RETRIED: [&str; 4] = ["idempotency_in_flight", "rate_limited", "internal", "unavailable"];
 
 /// The problem codes that come with `errors`.
-const WITH_ERRORS: [&str; 5] = [
+const WITH_ERRORS: [&str; 6] = [
     "validation_failed",
+    "unknown_signing_service",
     "unsupported_document",
     "encrypted_document",
     "infected_document",
@@ -49,9 +58,13 @@ fn command(client: &str, settings: &[(&str, &str)]) -> Command {
         "sh" => Command::new("bash"),
         "py" => Command::new(python()),
         "mjs" => Command::new("node"),
-        _ => Command::new(built("examples/create_orders", "cargo build --example create_orders")),
+        _ => {
+            let name = client.trim_end_matches(".rs");
+            let how = format!("cargo build --example {name}");
+            Command::new(built(&format!("examples/{name}"), &how))
+        }
     };
-    if client != "create_orders.rs" {
+    if source.extension().unwrap() != "rs" {
         command.arg(source);
     }
     command
@@ -135,7 +148,8 @@ fn for_each_client(test: impl Fn(&str) + Sync) {
 
 #[test]
 fn guides_link_the_examples() {
-    for (guide, examples) in [("api.md", CLIENTS), ("webhooks.md", RECEIVERS)] {
+    let of_guides = [("api.md", CLIENTS), ("api.md", DISPATCHERS), ("webhooks.md", RECEIVERS)];
+    for (guide, examples) in of_guides {
         let guide = fs::read_to_string(docs().join(guide)).unwrap();
         for name in examples {
             assert!(guide.contains(&format!("[{name}](examples/{name})")), "{name}");
@@ -153,6 +167,51 @@ async fn clients_create_each_order_once_over_two_runs() {
         assert_eq!(first.orders, second.orders);
     }
     assert_eq!((app.rows("orders"), app.rows("documents"), app.documents().len()), (8, 8, 8));
+}
+
+/// Runs a program of the signing service, and returns the lines that it prints.
+async fn dispatch(app: &TestApp, key: &str, state: &TempDir, dispatcher: &str) -> Vec<String> {
+    let mut command = configured(dispatcher, &app.url(""), key, state);
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    assert!(output.status.success(), "{dispatcher}: {output:?}");
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dispatchers_assign_and_confirm_each_new_order_once() {
+    let app = TestApp::start().await;
+    let terms = KeyTerms {
+        for_service: Some(SigningServiceId(42)),
+        scopes: Scope::DEFAULT_OF_SERVICES.into_iter().collect(),
+        ..KeyTerms::default()
+    };
+    let key = app.issue_key_on(terms).await;
+    for dispatcher in DISPATCHERS {
+        let state = tempfile::tempdir().unwrap();
+        let mut ids = Vec::new();
+        for number in 1..=2 {
+            let file_number = format!("{dispatcher}-{number}");
+            let record = created(app.order(&file_number).await).await;
+            ids.push(record["order_id"].clone());
+        }
+        let steps = |id: &Value| [format!("ASSIGNED {id}"), format!("CONFIRMED {id}")];
+        let expected: Vec<_> = ids.iter().flat_map(steps).collect();
+        assert_eq!(dispatch(&app, &key, &state, dispatcher).await, expected, "{dispatcher}");
+        let late = created(app.order(&format!("{dispatcher}-3")).await).await["order_id"].clone();
+        assert_eq!(dispatch(&app, &key, &state, dispatcher).await, steps(&late), "{dispatcher}");
+        assert_eq!(dispatch(&app, &key, &state, dispatcher).await, [""; 0], "{dispatcher}");
+
+        // What the client learns by reading.
+        let order = app.read(&format!("/api/order/{late}")).await;
+        assert_eq!(
+            (&order["order_status"], &order["notary_id"]),
+            (&json!("CONFIRMED"), &json!(7001))
+        );
+        let of = |entry: &Value| (entry["order_status"].clone(), entry["actor"].clone());
+        let history: Vec<_> = order["history"].as_array().unwrap().iter().map(of).collect();
+        let expected = [("NEW", "client"), ("ASSIGNED", "service"), ("CONFIRMED", "service")];
+        assert_eq!(history, expected.map(|(status, actor)| (json!(status), json!(actor))));
+    }
 }
 
 #[test]

@@ -88,6 +88,10 @@ impl Operation {
             }
             Some("multipart/form-data") => request.multipart(form_with_deed("FORM")),
             Some(_) if self.is_of_webhooks() => request.json(&webhook("foreign")),
+            Some(kind) if self.has_path_parameters() => {
+                let body = &self.description["requestBody"]["content"][kind];
+                request.json(&body["examples"]["request"]["value"])
+            }
             Some(_) => request.json(&order("JSON")),
         }
     }

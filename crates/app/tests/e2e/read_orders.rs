@@ -29,12 +29,19 @@ async fn order_reads_back_as_it_was_created() {
 
     let members: BTreeSet<_> = read.as_object().unwrap().keys().cloned().collect();
     let mut expected: BTreeSet<_> = record.as_object().unwrap().keys().cloned().collect();
-    expected.extend(["details", "documents", "documents_uploaded"].map(str::to_owned));
+    expected.extend(["details", "documents", "documents_uploaded", "history"].map(str::to_owned));
     assert_eq!(members, expected);
     let details = read["details"].take();
     record["documents_uploaded"] = json!(0);
     record["documents"] = json!([]);
     record["details"] = Value::Null;
+    record["history"] = json!([{
+        "at": record["created_at"],
+        "order_status": "NEW",
+        "notary_id": null,
+        "actor": "client",
+        "reason": null,
+    }]);
     assert_eq!(read, record);
     assert_eq!(details["signingContactsFormData"], maximal_request()["signingContactsFormData"],);
 }

@@ -48,9 +48,16 @@ async fn service_matches_its_openapi_document() {
     // Valid requests were among them, and reads of what they created.
     assert!(app.rows("orders") > 100 && app.rows("documents") > 100, "{report}");
     let (_, metrics) = app.ops("/metrics").await;
-    for route in ["", "/{order_id}", "/{order_id}/documents", "/{order_id}/documents/{position}"] {
-        let read = format!("method=\"GET\",route=\"/api/order{route}\",status=\"200\"");
-        assert!(metrics.contains(&read), "no successful {read}\n{report}");
+    for (method, route) in [
+        ("GET", ""),
+        ("GET", "/{order_id}"),
+        ("GET", "/{order_id}/documents"),
+        ("GET", "/{order_id}/documents/{position}"),
+        ("PATCH", "/{order_id}"),
+        ("POST", "/{order_id}/cancel"),
+    ] {
+        let call = format!("method=\"{method}\",route=\"/api/order{route}\",status=\"200\"");
+        assert!(metrics.contains(&call), "no successful {call}\n{report}");
     }
     for (method, route, status) in [
         ("POST", "", 201),

@@ -24,7 +24,7 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     let (query, paging) = parse(request.query_string())?;
     let page = match api.read_order.page(key.owner(), &query).await {
         Err(OrderError::UnknownCursor) => {
-            let detail = "must be the identifier of an order of this client";
+            let detail = "must be the identifier of an order of this API key";
             return Err(paging.unknown_cursor("unknown_order", detail));
         }
         page => page?,

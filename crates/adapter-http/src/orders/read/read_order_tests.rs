@@ -44,8 +44,16 @@ async fn order_is_answered_with_its_details_and_documents() {
     let paths: Vec<_> = documents.iter().map(|it| (&it["position"], &it["url"])).collect();
     let path = |position| json!(format!("/api/order/7/documents/{position}"));
     assert_eq!(paths, [(&json!(0), &path(0)), (&json!(1), &path(1))]);
+    let created = json!([{
+        "at": "2026-11-21T12:00:00.000000Z",
+        "order_status": "NEW",
+        "notary_id": null,
+        "actor": "client",
+        "reason": null,
+    }]);
+    assert_eq!(answer.body["history"], created);
     for private in ["client", "api_key", "key", "is_test"] {
-        assert!(!answer.body.to_string().contains(&format!("\"{private}\"")), "{private}");
+        assert!(!answer.body.to_string().contains(&format!("\"{private}\":")), "{private}");
     }
 }
 

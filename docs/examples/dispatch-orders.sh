@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# The side of the signing service: finds its new orders, assigns a notary to each, and confirms it. Run
+# it again and again: it goes on after the last order that it has seen.
+#
+# Needs create-orders.sh beside it. Settings: BASE_URL, API_KEY (a key of the signing service),
+# NOTARY_ID, STATE_DIR (folder of the position in the list).
+set -euo pipefail
+
+. "$(dirname "$0")/create-orders.sh"
+notary_id=${NOTARY_ID:-7001}
+stored=${STATE_DIR:-.}/newest-order
+
+# Decides by the state of an order; prints nothing if there is nothing to do. Your product asks its
+# notaries here.
+next_change() {
+    jq --argjson notary "$notary_id" '
+        if .order_status == "NEW" then { order_status: "ASSIGNED", notary_id: $notary }
+        elif .order_status == "ASSIGNED" and .notary_id == $notary then { order_status: "CONFIRMED" }
+        else empty end' "$work/found"
+}
+
+dispatch() {
+    local path=/api/order/$1 tag
+    while true; do
+        get "$path" "$work/found"
+        tag=$(sed -nE 's/^etag: *(.*)\r$/\1/Ip' "$work/answer.head")
+        next_change >"$work/change"
+        [ -s "$work/change" ] || return 0
+        # Changes only the version that was read, so a repeat is safe, too.
+        if send PATCH "$path" 200 --header "If-Match: $tag" \
+            --header 'Content-Type: application/json' --data-binary "@$work/change" 2>"$work/failure"; then
+            echo "$(jq -r .order_status "$work/change") $1"
+        elif [ "$(problem .code)" != precondition_failed ]; then
+            cat "$work/failure" >&2
+            return 1
+        fi # Otherwise another dispatcher or the client was quicker: reads again, and decides anew.
+    done
+}
+
+# Follows the list of orders from its stored position, which your product has in its database. Begins
+# with the newest 100.
+while true; do
+    since=
+    [ ! -s "$stored" ] || since="&ending_before=$(cat "$stored")"
+    get "/api/order?limit=100$since" "$work/page"
+    [ "$(jq '.data | length' "$work/page")" -gt 0 ] || break
+    for order_id in $(jq '.data | reverse | .[].order_id' "$work/page"); do
+        dispatch "$order_id"
+    done
+    jq '.data[0].order_id' "$work/page" >"$stored"
+done

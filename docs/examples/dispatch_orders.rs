@@ -1,0 +1,96 @@
+//! The side of the signing service: finds its new orders, assigns a notary to each, and confirms it.
+//! Run it again and again: it goes on after the last order that it has seen.
+//!
+//! Needs `create_orders.rs` beside it. Settings: `BASE_URL`, `API_KEY` (a key of the signing
+//! service), `NOTARY_ID`, `STATE_DIR` (folder of the position in the list).
+
+use std::{env, fs, path::Path, process::ExitCode};
+
+use reqwest::{
+    Method, StatusCode,
+    header::{ETAG, IF_MATCH},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+#[expect(dead_code, reason = "what only the client's side uses")]
+mod create_orders;
+
+use create_orders::{Failure, Orders, ProblemAnswer, exit_code, send};
+
+#[derive(Deserialize)]
+struct Found {
+    order_id: i64,
+    order_status: String,
+    notary_id: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    data: Vec<Found>,
+}
+
+#[derive(Serialize)]
+struct Change {
+    order_status: &'static str,
+    notary_id: i64,
+}
+
+/// Decides by the state of an order. Your product asks its notaries here.
+fn next_change(order: &Found, notary: i64) -> Option<Change> {
+    let order_status = match (order.order_status.as_str(), order.notary_id) {
+        ("NEW", _) => "ASSIGNED",
+        ("ASSIGNED", Some(assigned)) if assigned == notary => "CONFIRMED",
+        _ => return None,
+    };
+    Some(Change { order_status, notary_id: notary })
+}
+
+async fn dispatch(orders: &Orders, order_id: i64, notary: i64) -> Result<(), Failure> {
+    let path = format!("/api/order/{order_id}");
+    loop {
+        let (headers, order) = orders.get::<Found>(&path).await?;
+        let Some(change) = next_change(&order, notary) else { return Ok(()) };
+        let tag = headers.get(ETAG).ok_or("the order has no ETag")?;
+        // Changes only the version that was read, so a repeat is safe, too.
+        let request = || orders.request(Method::PATCH, &path).header(IF_MATCH, tag).json(&change);
+        match send::<Value>(StatusCode::OK, request).await {
+            Ok(_) => println!("{} {order_id}", change.order_status),
+            // Another dispatcher or the client was quicker: reads again, and decides anew.
+            Err(failure) if is_precondition(&failure) => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+fn is_precondition(failure: &Failure) -> bool {
+    let answer = failure.downcast_ref::<ProblemAnswer>();
+    answer.is_some_and(|answer| answer.problem.code == "precondition_failed")
+}
+
+/// Follows the list of orders from its stored position, which your product has in its database.
+/// Begins with the newest 100.
+async fn run() -> Result<(), Failure> {
+    let orders = Orders::from_env()?;
+    let notary = env::var("NOTARY_ID").map_or(Ok(7001), |number| number.parse())?;
+    let folder = env::var("STATE_DIR").unwrap_or_else(|_| ".".to_owned());
+    let stored = Path::new(&folder).join("newest-order");
+    loop {
+        let since = if stored.exists() {
+            format!("&ending_before={}", fs::read_to_string(&stored)?)
+        } else {
+            String::new()
+        };
+        let (_, Page { data }) = orders.get(&format!("/api/order?limit=100{since}")).await?;
+        let Some(newest) = data.first() else { return Ok(()) };
+        for order in data.iter().rev() {
+            dispatch(&orders, order.order_id, notary).await?;
+        }
+        fs::write(&stored, newest.order_id.to_string())?;
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    exit_code(run().await)
+}
