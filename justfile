@@ -41,6 +41,11 @@ crash rounds="300":
     CRASH_ROUNDS={{rounds}} cargo test --package notary-orders --test e2e --test e2e-production \
         crash:: -- --nocapture
 
+# Changes orders by SQL while services run, on both wirings, and counts history and events.
+changes-by-sql count="1000":
+    SQL_CHANGES={{count}} cargo test --package notary-orders --test e2e --test e2e-production \
+        changes::each_change_by_sql
+
 # Stops the service again and again under full load, on both wirings.
 stops count="50":
     STOPS={{count}} cargo test --package notary-orders --test e2e --test e2e-production \

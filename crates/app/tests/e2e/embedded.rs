@@ -32,6 +32,9 @@ pub struct Wiring {
 }
 
 impl Wiring {
+    /// Number of services that tests start on these stores at once. The embedded database has one process.
+    pub const INSTANCES: usize = 1;
+
     pub fn new() -> Self {
         Self { data: tempfile::tempdir().unwrap() }
     }

@@ -17,6 +17,7 @@ mod abuse_memory;
 mod abuse_uploads;
 mod api;
 mod backup;
+mod changes;
 mod clients;
 mod concurrency;
 mod crash;

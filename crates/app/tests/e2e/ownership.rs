@@ -2,12 +2,15 @@
 //! of the client with its live keys, or the reverse. The operations come from the OpenAPI document,
 //! so a new one is covered without being named here.
 
-use domain::api_key::{ClientId, Scope, manage_keys::KeyTerms};
+use domain::{
+    api_key::{ClientId, Scope, manage_keys::KeyTerms},
+    order::SigningServiceId,
+};
 use reqwest::{Method, RequestBuilder, Response, multipart::Form};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Api, TestApp, WEBHOOKS, created, deed, form, form_with_deed, order, with_documents,
+    Api, CREATE, TestApp, WEBHOOKS, created, deed, form, form_with_deed, order, with_documents,
 };
 
 /// A text in the order and the webhook of the first client, which no answer to another client may
@@ -47,6 +50,12 @@ async fn operations(app: &TestApp) -> Vec<Operation> {
 impl Operation {
     fn has_path_parameters(&self) -> bool {
         self.path.contains('{')
+    }
+
+    /// Returns whether it creates an order or adds documents, which only clients do.
+    fn creates(&self) -> bool {
+        let is_form = self.description["requestBody"]["content"]["multipart/form-data"].is_object();
+        is_form || self.path == CREATE
     }
 
     fn is_of_webhooks(&self) -> bool {
@@ -179,6 +188,12 @@ fn key(is_test: bool) -> KeyTerms {
     KeyTerms { client: Some(ClientId(1)), is_test, ..KeyTerms::default() }
 }
 
+/// The terms of a key of a signing service. The orders of tests name 42.
+fn of_service(number: i64, is_test: bool) -> KeyTerms {
+    let for_service = Some(SigningServiceId(number));
+    KeyTerms { for_service, is_test, ..KeyTerms::default() }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn no_operation_shows_an_order_or_webhook_of_another_client() {
     assert_invisible(key(false), KeyTerms::default()).await;
@@ -194,12 +209,46 @@ async fn no_operation_of_a_live_key_shows_a_test_order_or_webhook() {
     assert_invisible(key(true), key(false)).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn no_operation_shows_an_order_of_another_signing_service() {
+    assert_invisible(key(false), of_service(43, false)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_operation_of_a_test_key_of_the_signing_service_shows_a_live_order() {
+    assert_invisible(key(false), of_service(42, true)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signing_service_reaches_its_orders_and_no_webhook_of_their_client() {
+    let app = start().await;
+    let ids = Ids::marked(&with(&app, &Scope::ALL, key(false)).await).await;
+    let service = with(&app, &Scope::OF_SERVICES, of_service(42, false)).await;
+    for operation in operations(&app).await {
+        let seen = Seen::of(operation.request(&service, ids).send().await.unwrap()).await;
+        let name = format!("{} {}", operation.method, operation.path);
+        if operation.creates() {
+            assert_eq!(seen.status, 403, "{name}");
+        } else if operation.is_of_webhooks() {
+            assert!(!seen.body.contains(MARKER), "{name}: {seen:?}");
+            assert_eq!(seen.status == 404, operation.has_path_parameters(), "{name}: {seen:?}");
+        } else {
+            assert_eq!(seen.status, 200, "{name}: {seen:?}");
+        }
+    }
+    assert_eq!((app.rows("orders"), app.rows("documents")), (1, 1));
+}
+
 /// Tries every operation on an order and a webhook of a key with another key.
 async fn assert_invisible(owner: KeyTerms, foreign: KeyTerms) {
     let app = start().await;
     let owner = with(&app, &Scope::ALL, owner).await;
     let ids = Ids::marked(&owner).await;
-    let foreign = with(&app, &Scope::ALL, foreign).await;
+    let (scopes, may_create) = match foreign.for_service {
+        Some(_) => (&Scope::OF_SERVICES[..], false),
+        None => (&Scope::ALL[..], true),
+    };
+    let foreign = with(&app, scopes, foreign).await;
     let (rows, objects) = (app.rows("documents"), app.wiring.objects());
     let read_webhook = async || {
         let mut webhook = owner.read(&format!("/api/webhooks/{}", ids.webhook)).await;
@@ -228,14 +277,18 @@ async fn assert_invisible(owner: KeyTerms, foreign: KeyTerms) {
         assert!(!theirs.body.contains(MARKER), "{name} shows the marker: {theirs:?}");
         if takes_identifier {
             assert_eq!(theirs, missing, "{name} differs for a foreign and a missing item");
-            let expected = if operation.has_path_parameters() { 404 } else { 400 };
+            let expected = match operation.has_path_parameters() {
+                true if operation.creates() && !may_create => 403,
+                true => 404,
+                false => 400,
+            };
             assert_eq!(theirs.status, expected, "{name}");
             refused += 1;
         }
     }
     assert!(refused >= 19, "{refused}");
     // Of the documents, only those of the foreign client's own order are new.
-    assert_eq!(app.rows("documents"), rows + 2);
+    assert_eq!(app.rows("documents"), rows + if may_create { 2 } else { 0 });
     assert!(objects.keys().all(|key| app.wiring.objects().contains_key(key)));
     assert_eq!(read_webhook().await, before);
     // The same requests reach the order and the webhook with a key of their client.

@@ -61,6 +61,9 @@ pub struct Wiring {
 const OWN: &str = "orders_alone";
 
 impl Wiring {
+    /// Number of services that tests start on these stores at once. Processes share the database server.
+    pub const INSTANCES: usize = 2;
+
     pub fn new() -> Self {
         Self::on_shared(Cluster::shared().database())
     }

@@ -15,6 +15,7 @@ mod abuse_connections;
 mod abuse_keys;
 mod abuse_memory;
 mod api;
+mod changes;
 mod concurrency;
 mod copy;
 mod crash;

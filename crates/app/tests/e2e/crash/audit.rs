@@ -15,6 +15,8 @@ pub struct Audit {
     orders: usize,
     documents: usize,
     mails: usize,
+    /// Changes that were acknowledged.
+    changes: usize,
     /// Mails that were delivered more than once, which is allowed.
     repeated_mails: usize,
     /// Orders that were acknowledged and are missing.
@@ -28,6 +30,8 @@ pub struct Audit {
     /// Objects without an order.
     orphans: Vec<String>,
     without_mail: Vec<usize>,
+    /// Orders whose status, history and event do not tell of the same change, or not once.
+    inconsistent: Vec<String>,
 }
 
 /// A row of the table `documents`.
@@ -43,6 +47,7 @@ impl Audit {
         let orders = audit.orders(wiring, responses);
         audit.documents(wiring, &orders);
         audit.mails(wiring, &orders);
+        audit.changes(wiring, responses);
         audit
     }
 
@@ -131,6 +136,27 @@ impl Audit {
             .collect();
     }
 
+    /// Checks that each acknowledged change is stored, and that each stored one has one entry of the
+    /// history and one event.
+    fn changes(&mut self, wiring: &Wiring, responses: &Responses) {
+        let changed = responses.changed();
+        let query = "SELECT id || '|' || status || '|' || coalesce(notary_id, 0) || '|' || \
+            (SELECT count(*) FROM order_changes WHERE order_id = orders.id) || '|' || \
+            (SELECT count(*) FROM webhook_deliveries WHERE order_id = orders.id) || '|' || \
+            file_number FROM orders";
+        for line in wiring.lines(query) {
+            let number = line.rsplit_once("|F-").and_then(|(_, number)| number.parse().ok());
+            let Some(number) = number else { continue };
+            let id = line.split('|').next().unwrap();
+            let assigned = format!("{id}|ASSIGNED|{}|1|1|F-{number}", TestOrder(number).notary());
+            let is_new = line == format!("{id}|NEW|0|0|0|F-{number}");
+            if line != assigned && !(is_new && !changed.contains_key(&number)) {
+                self.inconsistent.push(line);
+            }
+        }
+        self.changes = changed.len();
+    }
+
     /// Returns the number of objects without an order.
     pub fn orphans(&self) -> usize {
         self.orphans.len()
@@ -142,6 +168,7 @@ impl Audit {
             lost.is_empty() && incomplete.is_empty() && without_mail.is_empty(),
             "lost {lost:?}, incomplete {incomplete:?}, without mail {without_mail:?}"
         );
+        assert!(self.inconsistent.is_empty(), "changes {:?}", self.inconsistent);
         assert!(
             duplicates.is_empty() && unexpected.is_empty() && orphans.is_empty(),
             "duplicates {duplicates:?}, unexpected {unexpected:?}, orphans {orphans:?}"
@@ -158,13 +185,16 @@ impl fmt::Display for Audit {
         )?;
         writeln!(
             formatter,
-            "{} lost, {} duplicates, {} incomplete, {} orphans, {} unexpected, {} without a mail",
+            "{} lost, {} duplicates, {} incomplete, {} orphans, {} unexpected, {} without a mail, \
+             {} changes, {} of them inconsistent",
             self.lost.len(),
             self.duplicates.len(),
             self.incomplete.len(),
             self.orphans.len(),
             self.unexpected.len(),
-            self.without_mail.len()
+            self.without_mail.len(),
+            self.changes,
+            self.inconsistent.len()
         )
     }
 }

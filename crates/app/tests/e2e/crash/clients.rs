@@ -4,15 +4,15 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{
-        Arc, Mutex, RwLock,
+        Arc, Mutex, OnceLock, RwLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use fastrand::Rng;
-use reqwest::{Client, RequestBuilder, StatusCode, multipart::Form};
-use serde_json::Value;
+use reqwest::{Client, Method, RequestBuilder, StatusCode, multipart::Form};
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::harness::{Api, CREATE, CREATE_WITH_DOCUMENTS, client, file, form, order};
@@ -45,6 +45,16 @@ impl TestOrder {
         content
     }
 
+    /// Returns whether the signing service assigns a notary.
+    fn is_assigned(self) -> bool {
+        !self.0.is_multiple_of(4)
+    }
+
+    /// Returns the notary that the signing service assigns.
+    pub fn notary(self) -> usize {
+        self.0 + 1
+    }
+
     /// Returns an idempotency key for two of three orders.
     fn idempotency_key(self) -> Option<String> {
         (!self.0.is_multiple_of(3)).then(|| format!("crash-{:020}", self.0))
@@ -75,6 +85,8 @@ impl TestOrder {
 #[derive(Default)]
 pub struct Responses {
     service: RwLock<Option<Api>>,
+    /// With the key of the signing service, clients also change orders.
+    pub service_key: OnceLock<String>,
     next: AtomicUsize,
     stopped: AtomicBool,
     acknowledged: Mutex<BTreeMap<usize, i64>>,
@@ -82,6 +94,8 @@ pub struct Responses {
     duplicates: Mutex<BTreeSet<usize>>,
     /// Orders of which no response tells whether they were created.
     unknown: Mutex<BTreeSet<usize>>,
+    /// Identifiers of orders whose change was acknowledged, by their numbers.
+    changed: Mutex<BTreeMap<usize, i64>>,
     without_response: AtomicUsize,
     unavailable: AtomicUsize,
 }
@@ -105,6 +119,11 @@ impl Responses {
         self.acknowledged.lock().unwrap().clone()
     }
 
+    /// Returns the identifier of each order whose change was acknowledged, by its number.
+    pub fn changed(&self) -> BTreeMap<usize, i64> {
+        self.changed.lock().unwrap().clone()
+    }
+
     /// Returns the number of orders that the clients requested.
     pub fn requested(&self) -> usize {
         self.next.load(Ordering::Relaxed)
@@ -124,6 +143,37 @@ impl Responses {
             while self.send(&client, TestOrder(number), false).await != Outcome::Created {
                 assert!(Instant::now() < deadline, "order {number} gets no response");
             }
+        }
+        for number in self.acknowledged().into_keys() {
+            let deadline = Instant::now() + Duration::from_secs(30);
+            while !self.change(&client, TestOrder(number)).await {
+                assert!(Instant::now() < deadline, "change of {number} gets no response");
+            }
+        }
+    }
+
+    /// Assigns a notary to an acknowledged order. Returns whether nothing is left to change. A
+    /// repeat changes nothing.
+    async fn change(&self, client: &Client, order: TestOrder) -> bool {
+        let Some(key) = self.service_key.get().filter(|_| order.is_assigned()) else { return true };
+        let Some(id) = self.acknowledged().get(&order.0).copied() else { return true };
+        if self.changed.lock().unwrap().contains_key(&order.0) {
+            return true;
+        }
+        let service = Api { client: client.clone(), ..self.service().as_key(key) };
+        let body = json!({ "order_status": "ASSIGNED", "notary_id": order.notary() });
+        let request = service.request(Method::PATCH, &format!("/api/order/{id}")).json(&body);
+        match request.timeout(Duration::from_secs(60)).send().await {
+            Ok(response) if response.status() == StatusCode::OK => {
+                self.changed.lock().unwrap().insert(order.0, id);
+                true
+            }
+            Ok(response) => {
+                let status = response.status();
+                assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "change of {order:?}");
+                false
+            }
+            Err(_no_response) => false,
         }
     }
 
@@ -176,12 +226,13 @@ enum Outcome {
 impl fmt::Display for Responses {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [without_response, unavailable] = self.failures();
+        let changed = self.changed.lock().unwrap().len();
         let (acknowledged, duplicates) =
             (self.acknowledged.lock().unwrap().len(), self.duplicates.lock().unwrap().len());
         write!(
             formatter,
-            "{} orders requested: {acknowledged} acknowledged, {duplicates} found as duplicates; \
-             {without_response} requests without a response, {unavailable} with 503",
+            "{} orders requested: {acknowledged} acknowledged, {duplicates} found as duplicates, \
+             {changed} changed; {without_response} requests without a response, {unavailable} with 503",
             self.requested()
         )
     }
@@ -207,6 +258,8 @@ async fn create_orders(responses: Arc<Responses>) {
         loop {
             let outcome = responses.send(&client, order, is_first).await;
             if outcome == Outcome::Created {
+                // The restarted service changes it when the requests settle.
+                let _ = responses.change(&client, order).await;
                 break;
             }
             if outcome == Outcome::InProgress || responses.stopped.load(Ordering::Relaxed) {

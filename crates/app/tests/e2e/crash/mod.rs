@@ -1,5 +1,5 @@
 //! Kills the service at random moments under load. Each acknowledged order must then exist once and
-//! complete, and nothing else may be left.
+//! complete, with each acknowledged change once, and nothing else may be left.
 //!
 //! `CRASH_ROUNDS` is the number of kills, `CRASH_SEED` repeats the moments of an earlier run.
 //! `just crash` runs hundreds of rounds.
@@ -25,8 +25,8 @@ use crate::{
         audit::Audit,
         clients::{Responses, start_clients, stop_clients},
     },
-    harness::{TestApp, setting},
-    service_process::{ServiceProcess, issue_key, notary_orders},
+    harness::{TestApp, WEBHOOKS, setting},
+    service_process::{ServiceProcess, issue_key, notary_orders, run},
     wiring::Wiring,
 };
 
@@ -34,7 +34,8 @@ use crate::{
 const ROUNDS: u32 = 5;
 const CLIENTS: usize = 8;
 /// The long duplicate window makes a repeat find its order even after a slow restart.
-pub const FLAGS: &[&str] = &["--rate-per-second=0", "--duplicate-window-secs=86400"];
+pub const FLAGS: &[&str] =
+    &["--rate-per-second=0", "--duplicate-window-secs=86400", WEBHOOKS[0], WEBHOOKS[1]];
 /// Time limit for the load to start again.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit for the delivery of all remaining mails.
@@ -108,12 +109,17 @@ async fn acknowledged_orders_survive_every_kill() {
     println!("CRASH_ROUNDS={rounds} CRASH_SEED={seed}");
     let wiring = Wiring::with_a_database_server();
     let responses = Arc::new(Responses::default());
+    // Nothing listens at its URL, so that the database keeps one webhook for each event.
+    let endpoint = ["--service=42", "--event=order.updated", "--url=http://127.0.0.1:1024/"];
+    run(&wiring, &[&["webhooks", "create"], &endpoint[..], &WEBHOOKS].concat());
     let mut killer = Killer {
         wiring: &wiring,
         key: issue_key(&wiring),
         responses: Arc::clone(&responses),
         random: Rng::with_seed(seed),
     };
+    let key = run(&wiring, &["keys", "issue", "--name=service", "--for-service=42"]);
+    responses.service_key.set(key.trim().to_owned()).unwrap();
     let mut service = block_in_place(|| killer.start());
     let clients = start_clients(&responses, CLIENTS);
     for at in 0..rounds {
