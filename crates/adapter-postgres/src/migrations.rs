@@ -28,8 +28,10 @@ const LOCK: &str = "SET LOCAL lock_timeout = '60s'; \
     SELECT pg_advisory_xact_lock(7957707180310490994); SET LOCAL lock_timeout = '1s'";
 
 /// The tables that the migrations create, and the rights on them that the service needs.
-const TABLES: [(&str, &str); 11] = [
+const TABLES: [(&str, &str); 13] = [
     ("orders", "SELECT INSERT UPDATE"),
+    ("order_changes", "SELECT UPDATE"),
+    ("signing_services", "SELECT INSERT UPDATE DELETE"),
     ("documents", "SELECT INSERT DELETE"),
     ("uploads", "SELECT INSERT UPDATE DELETE"),
     ("events", "SELECT INSERT UPDATE DELETE"),

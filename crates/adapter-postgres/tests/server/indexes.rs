@@ -24,8 +24,9 @@ const MANY: &str = "
     INSERT INTO documents SELECT id, 0, 'm/' || id, 'x.pdf', 'x.pdf', 'application/pdf', 1,
         sha256('x') FROM orders;
     INSERT INTO uploads SELECT 'u/' || id, now() FROM orders;
-    INSERT INTO deliveries (order_id, message_key, recipient, created_at, due_at)
-        SELECT id, 'm' || id, 'a@b', now(), '2999-01-01' FROM orders;
+    INSERT INTO deliveries (order_id, message_key, recipient, subject, to_service, created_at,
+            due_at)
+        SELECT id, 'm' || id, 'a@b', 'created', false, now(), '2999-01-01' FROM orders;
     INSERT INTO events (type, order_id, created_at) SELECT 'order.created', id, '2020-01-01'
         FROM orders;
     INSERT INTO webhook_deliveries (endpoint_id, event, message_key, created_at, due_at,
@@ -73,8 +74,9 @@ async fn lease_does_not_read_the_whole_queue() {
     let (store, database) = store().await;
     let queue = |from: i32, to: i32| {
         format!(
-            "INSERT INTO deliveries (order_id, message_key, recipient, created_at, due_at) \
-            SELECT 1, 'm' || n, 'a@b', '2020-01-01Z', '2020-01-01Z' \
+            "INSERT INTO deliveries (order_id, message_key, recipient, subject, to_service, \
+                created_at, due_at) \
+            SELECT 1, 'm' || n, 'a@b', 'created', false, '2020-01-01Z', '2020-01-01Z' \
             FROM generate_series({from}, {to}) n;"
         )
     };
@@ -101,7 +103,7 @@ async fn lease_of_webhooks_does_not_read_endpoints_that_wait() {
     let (store, database) = store().await;
     let endpoint = WebhookRepo::add(&store, &new_endpoint(LIVE), 1).await.unwrap().unwrap().id;
     let outsider = outsider(&database).await;
-    let many = "INSERT INTO webhook_endpoints (client_id, is_test, url, events, secret, created_at, \
+    let many = "INSERT INTO webhook_endpoints (party, is_test, url, events, secret, created_at, \
             succeeded_at, due_at) SELECT n, false, 'https://a.example', 'order.created', '', now(), now(), \
             '2999-01-01' \
             FROM generate_series(1, 10000) n; \

@@ -103,7 +103,9 @@ async fn every_read_uses_an_index() {
         let uses = |part: &str| details.iter().any(|detail| detail.contains(part));
         // Otherwise a client with many orders waits long for a few of them.
         let has = |part: &str| statement.contains(part);
-        let index = if has("`id` = ?") || has("`id` IN (") {
+        let index = if has("FROM `order_changes`") {
+            "INDEX order_changes_order "
+        } else if has("`id` = ?") || has("`id` IN (") {
             "PRIMARY KEY"
         } else if has("NOT (`orders`.`holds_file_number`)") {
             "INDEX orders_client_file_number "
@@ -211,7 +213,7 @@ async fn lease_of_webhooks_does_not_read_endpoints_that_wait() {
     on_writer(
         &store,
         "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT 10000)
-        INSERT INTO webhook_endpoints (client_id, is_test, url, events, secret, created_at,
+        INSERT INTO webhook_endpoints (party, is_test, url, events, secret, created_at,
             succeeded_at, due_at) SELECT n, 0, 'https://a.example', '', x'', 0, 0, 1 << 62
             FROM numbers;
         INSERT INTO webhook_deliveries (endpoint_id, event, message_key, created_at, due_at)
@@ -258,7 +260,7 @@ async fn pages_by_instant_are_alike_for_few_and_many_orders() {
             (SELECT 1 UNION ALL SELECT value + 1 FROM numbers LIMIT 1499)
         INSERT INTO orders SELECT NULL, client_id, api_key_id, signing_service_id, notary_id,
             starts_at, ends_at, created_at + value * 1000000, updated_at, is_test, 0, file_number,
-            status, details, NULL FROM orders, numbers",
+            status, details, NULL, NULL, NULL FROM orders, numbers",
     )
     .await;
     for after in [0, 200, 400, 600, 1_497] {
