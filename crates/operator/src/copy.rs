@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use adapter_sqlite::EXPORTED_TABLES;
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::{
     adapters::{open_postgres, open_sqlite},
     progress::Progress,
+    secrets_key,
     settings::{Database, Settings, WrongSetting, checked},
 };
 
@@ -45,10 +46,11 @@ pub(crate) async fn everything(
     let (Database::Sqlite(from), Database::Postgres(to)) = (from, to) else {
         let rule =
             "--from must be sqlite://PATH and --to must be postgres://USER:PASSWORD@HOST/DATABASE";
-        return Err(WrongSetting::from(anyhow!(rule)).into());
+        bail!(WrongSetting::new(rule));
     };
     // Opening a database creates it.
-    ensure!(from.is_file(), "--from: there is no database at {}", from.display());
+    let missing = || format!("--from: there is no database at {}", from.display());
+    ensure!(from.is_file(), WrongSetting::new(missing()));
     let source = open_sqlite(&from, "--from").await?;
     let target = open_postgres(&to, settings, "--to").await?;
     let mut import = target.begin_import().await.context("--to")?;
@@ -74,6 +76,14 @@ pub(crate) async fn everything(
         "the source changed during the copy: stop every service on it, then copy again"
     );
     import.commit().await.context("--to")?;
+    let key = match counts.get("webhook_endpoints") {
+        None | Some(0) => String::new(),
+        Some(_) => format!(
+            "The secrets of the webhooks need the same key: set NOTARY_ORDERS_SECRETS_KEY of the \
+             new service to that of the old one, by default the content of {}\n",
+            settings.in_data_dir(secrets_key::FILE).display()
+        ),
+    };
     let copied = describe(&counts);
-    Ok(format!("copied {copied}; the documents themselves stay where they are\n"))
+    Ok(format!("copied {copied}; the documents themselves stay where they are\n{key}"))
 }

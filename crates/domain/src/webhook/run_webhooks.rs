@@ -36,6 +36,9 @@ use crate::{
 /// The outcome of an attempt whose order was erased.
 const ORDER_ERASED: &str = "order_erased";
 
+/// The outcome of an attempt whose secret the key of the service does not decrypt.
+const SECRET_UNREADABLE: &str = "secret_unreadable";
+
 /// Maximum number of attempts in progress at an endpoint.
 pub const PER_ENDPOINT: usize = 4;
 
@@ -87,6 +90,8 @@ enum Unready {
     Erased,
     /// It may be possible later.
     For(Duration, String),
+    /// It is possible when an operator has set the key of the secret.
+    Sealed(String),
 }
 
 /// The outcome of an attempt that is not stored yet.
@@ -245,12 +250,26 @@ impl RunWebhooks {
                 let failed = Settlement::Fail { at, error: ORDER_ERASED.to_owned() };
                 Self::outcome(lease, at, failed, Some(outcome), EndpointEffect::None)
             }
-            Err(Unready::For(delay, error)) => {
-                let at = self.clock.now();
-                let postponed = Settlement::Postpone { due_at: at.saturating_add(delay), error };
-                Self::outcome(lease, at, postponed, None, EndpointEffect::None)
+            Err(Unready::For(delay, error)) => self.postponed(lease, delay, error, None),
+            Err(Unready::Sealed(error)) => {
+                let outcome = AttemptOutcome::Error(SECRET_UNREADABLE.to_owned());
+                let last = lease.delivery.attempts.last();
+                let is_noted = last.is_some_and(|last| last.outcome == outcome);
+                self.postponed(lease, UNREADABLE_DELAY, error, (!is_noted).then_some(outcome))
             }
         }
+    }
+
+    fn postponed(
+        &self,
+        lease: WebhookLease,
+        delay: Duration,
+        error: String,
+        outcome: Option<AttemptOutcome>,
+    ) -> WebhookOutcome {
+        let at = self.clock.now();
+        let postponed = Settlement::Postpone { due_at: at.saturating_add(delay), error };
+        Self::outcome(lease, at, postponed, outcome, EndpointEffect::None)
     }
 
     fn request(
@@ -259,20 +278,20 @@ impl RunWebhooks {
         Message { body, trace }: Message,
     ) -> Result<WebhookRequest, Unready> {
         let timestamp = self.clock.now();
-        let no_key = || Unready::For(UNREADABLE_DELAY, NO_KEY.to_owned());
-        let key = self.secrets.as_ref().ok_or_else(no_key)?;
-        let context = secret_context(lease.client);
+        let key = self.secrets.as_ref().ok_or_else(|| Unready::Sealed(NO_KEY.to_owned()))?;
+        let open = |sealed: &Vec<u8>| key.open(sealed, &secret_context(lease.client));
+        let current = open(&lease.secrets.current);
+        let current = current.map_err(|unreadable| Unready::Sealed(error_chain(&unreadable)))?;
+        // The key of the previous one may be lost, and the reason for the rotation.
         let previous = lease.secrets.previous.as_ref().filter(|(_, until)| timestamp < *until);
-        let secrets = std::iter::once(&lease.secrets.current).chain(previous.map(|(old, _)| old));
-        let secrets: Result<_, _> = secrets.map(|sealed| key.open(sealed, &context)).collect();
+        let previous = previous.and_then(|(sealed, _)| open(sealed).ok());
         Ok(WebhookRequest {
             client: lease.client,
             url: lease.url.clone(),
             id: lease.delivery.message_id(),
             timestamp,
             body,
-            secrets: secrets
-                .map_err(|unreadable| Unready::For(UNREADABLE_DELAY, error_chain(&unreadable)))?,
+            secrets: std::iter::once(current).chain(previous).collect(),
             trace,
         })
     }
