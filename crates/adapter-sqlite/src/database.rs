@@ -19,11 +19,10 @@ use crate::failure::Failure;
 /// A commit copies the log into the database when the log has 4,000 pages (16 MiB), and the next one
 /// begins the log anew. Neither waits for reads: behind a long read, or ever new ones, the log grows
 /// until [`Database::begin_log_anew`] waits for them. `journal_size_limit` then shrinks it to
-/// [`LARGE_LOG`]. `busy_timeout` is first because the switch to WAL waits for other processes.
+/// [`LARGE_LOG`].
 /// The cache of each connection has 8 MB: the default of 2 MB does not hold the indexes of a busy day.
 /// `secure_delete` overwrites deleted rows with zeros. See [`rewrite`] for what it leaves.
-const SETTINGS: &str = "PRAGMA busy_timeout = 3000;
-    PRAGMA journal_mode = WAL;
+const SETTINGS: &str = "PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
     PRAGMA fullfsync = ON;
     PRAGMA checkpoint_fullfsync = ON;
@@ -81,6 +80,8 @@ impl Access {
 pub(crate) struct Database {
     path: PathBuf,
     file: (u64, u64),
+    /// See [`Self::patient`].
+    pub(crate) is_patient: bool,
 }
 
 impl Database {
@@ -93,17 +94,34 @@ impl Database {
             create(&path)?;
         }
         let file = identity(&path).map_err(OpenError::File)?;
-        Ok(Self { path, file })
+        Ok(Self { path, file, is_patient: false })
+    }
+
+    /// Waits without a limit for locks of other processes: a migration or a rewrite may take long.
+    pub(crate) fn patient(self) -> Self {
+        Self { is_patient: true, ..self }
     }
 
     pub(crate) fn connect(&self, access: Access) -> ConnectionResult<SqliteConnection> {
         let mut connection = establish(&self.path)?;
-        let set = connection.batch_execute(SETTINGS).and_then(|()| match access {
-            Access::Read => connection.batch_execute("PRAGMA query_only = ON"),
-            Access::Write => Ok(()),
-        });
+        // First, because the switch to WAL waits for other processes.
+        let wait = connection.batch_execute(self.busy_timeout());
+        let set =
+            wait.and_then(|()| connection.batch_execute(SETTINGS)).and_then(|()| match access {
+                Access::Read => connection.batch_execute("PRAGMA query_only = ON"),
+                Access::Write => Ok(()),
+            });
         set.map_err(ConnectionError::CouldntSetupConfiguration)?;
         Ok(connection)
+    }
+
+    /// Returns the statement that sets the time in which locks are waited for: at most a day.
+    fn busy_timeout(&self) -> &'static str {
+        if self.is_patient {
+            "PRAGMA busy_timeout = 86400000"
+        } else {
+            "PRAGMA busy_timeout = 3000"
+        }
     }
 
     /// Connects again. Fails if the file is another one or missing: SQLite would create an empty
@@ -125,7 +143,7 @@ impl Database {
             // A failure loses nothing: the log stays as it is.
             let _ = connection
                 .batch_execute("PRAGMA busy_timeout = 1000; PRAGMA wal_checkpoint(RESTART)");
-            let _ = connection.batch_execute("PRAGMA busy_timeout = 3000");
+            let _ = connection.batch_execute(self.busy_timeout());
         }
     }
 
@@ -197,18 +215,18 @@ pub(crate) const MARK_ERASURE: &str = "PRAGMA user_version = 1";
 /// for a lock. Returns `false` if one of them kept the log in use for some seconds; nothing is lost
 /// then.
 ///
-/// Blocks for as long as the disk needs.
+/// Blocks for as long as other processes hold the lock and the disk needs.
 ///
 /// # Errors
-/// The database cannot be opened, or is locked, or the disk has no space for a second copy of it.
+/// The database cannot be opened, or the disk has no space for a second copy of it.
 pub fn rewrite(path: &Path) -> Result<bool, OpenError> {
     let failed = diesel::ConnectionError::CouldntSetupConfiguration;
-    let mut connection = Database::at(path)?.connect(Access::Write)?;
+    let mut connection = Database::at(path)?.patient().connect(Access::Write)?;
     let mark = sql::<Integer>("PRAGMA user_version").get_result::<i32>(&mut connection);
     if mark.map_err(failed)? == 0 {
         return Ok(true);
     }
-    connection.batch_execute("VACUUM").map_err(failed)?;
+    connection.batch_execute("VACUUM; PRAGMA busy_timeout = 3000").map_err(failed)?;
     let end = Instant::now() + EMPTYING_TIME;
     loop {
         let checkpoint = sql::<(Integer, Integer, Integer)>("PRAGMA wal_checkpoint(TRUNCATE)");
