@@ -4,12 +4,13 @@
 use std::{
     io::{self, IsTerminal as _},
     net::SocketAddr,
+    os::unix::process,
     path::{Path, absolute},
 };
 
 use anyhow::{Context as _, Result};
 use domain::api_key::manage_keys::{KeyTerms, ManageKeys};
-use operator::{listen::local_address, private_files::replace_file, settings::Settings};
+use operator::{listen::local_address, private_files::NewFile, settings::Settings};
 use rustls::pki_types::{IpAddr::V6, ServerName};
 
 /// The file of the first key in the data directory.
@@ -35,13 +36,19 @@ pub(crate) async fn welcome(
         None => base_url,
     };
     let file = absolute(settings.in_data_dir(FILE))?;
+    // In a container the terminal is its log, and its first process has no parent.
+    let is_shown =
+        io::stdin().is_terminal() && io::stdout().is_terminal() && process::parent_id() > 1;
+    // Before a key is issued that could not be written.
+    let new = (!is_shown).then(|| NewFile::prepare(&file)).transpose();
+    let new = new.with_context(|| file.display().to_string())?;
     let terms = KeyTerms { name: "first start".to_owned(), ..KeyTerms::default() };
     let Some((id, key)) = keys.issue_first(terms, "first start").await? else { return Ok(None) };
-    if io::stdout().is_terminal() {
+    let Some(new) = new else {
         let note = "It is shown only now; keep it";
         return Ok(Some(text(note, key.expose(), &places, &target)));
-    }
-    replace_file(&file, format!("{}\n", key.expose()).as_bytes()).with_context(|| {
+    };
+    new.write(format!("{}\n", key.expose()).as_bytes()).with_context(|| {
         format!("{}: key {} was issued and not written; revoke it", file.display(), id.0)
     })?;
     tracing::info!(file = %file.display(), "the first API key is in this file");
