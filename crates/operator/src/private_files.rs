@@ -10,22 +10,46 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use tempfile::NamedTempFile;
 
+use crate::settings::{WrongSetting, checked};
+
 /// Creates a file. Fails if it exists.
 pub(crate) fn create_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// Writes a file durably: it is complete, or as it was before.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn replace_file(file: &Path, content: &[u8]) -> io::Result<()> {
-    let folder = file.parent().unwrap_or(file);
-    let mut new = NamedTempFile::new_in(folder)?;
-    new.write_all(content)?;
-    new.as_file().sync_all()?;
-    new.persist(file)?;
-    sync(folder)
+pub(crate) fn replace_file(file: &Path, content: &[u8]) -> io::Result<()> {
+    NewFile::prepare(file)?.write(content)
+}
+
+/// A file that gets its name when it is complete.
+pub struct NewFile<'a> {
+    file: &'a Path,
+    new: NamedTempFile,
+}
+
+impl<'a> NewFile<'a> {
+    /// Creates the file under another name.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn prepare(file: &'a Path) -> io::Result<Self> {
+        if file.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        Ok(Self { file, new: NamedTempFile::new_in(file.parent().unwrap_or(file))? })
+    }
+
+    /// Writes the file durably.
+    ///
+    /// # Errors
+    /// The file cannot be written. It is as it was before.
+    pub fn write(mut self, content: &[u8]) -> io::Result<()> {
+        self.new.write_all(content)?;
+        self.new.as_file().sync_all()?;
+        self.new.persist(self.file)?;
+        sync(self.file.parent().unwrap_or(self.file))
+    }
 }
 
 /// Creates a folder and its parents, unless they exist. Their entries are durable.
@@ -42,12 +66,19 @@ pub(crate) fn create_folder(folder: &Path) -> Result<()> {
 
 /// Creates a folder durably, unless it exists and is empty.
 pub(crate) fn create_empty_folder(folder: &Path) -> Result<()> {
-    ensure!(is_empty(folder)?, "{} is not empty", folder.display());
-    create_folder(folder)
+    check_empty(folder)?;
+    checked(create_folder(folder), "the folder cannot be made")
+}
+
+/// Checks that a folder is empty or missing.
+pub(crate) fn check_empty(folder: &Path) -> Result<()> {
+    let text = || WrongSetting::new(format!("{} is not empty", folder.display()));
+    ensure!(is_empty(folder)?, text());
+    Ok(())
 }
 
 /// Returns whether a folder is missing, or has nothing but what a new file system has.
-pub(crate) fn is_empty(folder: &Path) -> Result<bool> {
+fn is_empty(folder: &Path) -> Result<bool> {
     let mut entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
         entries => entries.with_context(|| folder.display().to_string())?,

@@ -25,7 +25,7 @@ const START_CONNECTIONS: usize = 2;
 const MIGRATE: &str = "The next start applies them, or `notary-orders migrate`";
 
 pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
-    let url = match usable(of.settings.database().context(DATABASE))? {
+    let url = match usable(of.settings.database())? {
         Database::Sqlite(path) => return sqlite(&path, found),
         Database::Postgres(url) => url,
     };

@@ -1,6 +1,7 @@
 //! Parsers of single settings.
 
 use std::{
+    io,
     net::{IpAddr, SocketAddr, ToSocketAddrs as _},
     path::PathBuf,
     str::FromStr,
@@ -8,6 +9,7 @@ use std::{
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ipnet::IpNet;
+use tokio::task::spawn_blocking;
 use tracing::level_filters::LevelFilter;
 
 /// A database.
@@ -36,15 +38,39 @@ impl FromStr for Database {
     }
 }
 
-/// Reads an address with its port. Without a host it is every IPv4 address of this machine.
-pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
-    let text = text.trim();
-    let text = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
-    let found: Vec<_> = text.to_socket_addrs().into_iter().flatten().collect();
-    // `localhost` may have an IPv6 address, too.
-    found.iter().find(|address| address.is_ipv4()).or(found.first()).copied().ok_or_else(|| {
-        "must be an address and a port, such as 127.0.0.1:8080, localhost:8080 or :8080".to_owned()
-    })
+/// An address or a name, with a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address(String);
+
+impl Address {
+    /// Resolves a name. That may take long, or fail until the network is up.
+    pub async fn resolve(&self) -> io::Result<SocketAddr> {
+        let text = self.0.clone();
+        let found = spawn_blocking(move || text.to_socket_addrs()).await??;
+        let found: Vec<_> = found.collect();
+        // `localhost` may have an IPv6 address, too.
+        let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
+        first.copied().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    }
+}
+
+impl FromStr for Address {
+    type Err = &'static str;
+
+    /// Without a host it is every IPv4 address of this machine.
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let text = text.trim();
+        let text = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+        let is_name = |host: &str| {
+            host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+                && host.bytes().any(|byte| byte.is_ascii_alphabetic())
+        };
+        let is_named = |(host, port): (&str, &str)| is_name(host) && port.parse::<u16>().is_ok();
+        if text.parse::<SocketAddr>().is_ok() || text.rsplit_once(':').is_some_and(is_named) {
+            return Ok(Self(text));
+        }
+        Err("must be an address and a port, such as 127.0.0.1:8080, localhost:8080 or :8080")
+    }
 }
 
 pub(super) fn base_path(text: &str) -> Result<String, String> {
@@ -78,8 +104,8 @@ pub(super) fn network(text: &str) -> Result<IpNet, String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn address_may_be_a_name_or_a_port_alone() {
+    #[tokio::test]
+    async fn address_may_be_a_name_or_a_port_alone() {
         for (text, expected) in [
             ("127.0.0.1:8080", "127.0.0.1:8080"),
             ("localhost:8080", "127.0.0.1:8080"),
@@ -87,10 +113,26 @@ mod tests {
             ("[::1]:8080", "[::1]:8080"),
             (":0", "0.0.0.0:0"),
         ] {
-            assert_eq!(address(text), Ok(expected.parse().unwrap()), "{text}");
+            let resolved = text.parse::<Address>().unwrap().resolve().await.unwrap();
+            assert_eq!(resolved, expected.parse().unwrap(), "{text}");
         }
-        for text in ["", "8080", "localhost", "127.0.0.1", ":", ":http", ":65536", "::1", "[::1]"] {
-            assert!(address(text).unwrap_err().contains("localhost:8080"), "{text}");
+        // A resolver that does not answer delays no other command.
+        "orders.example.invalid:8080".parse::<Address>().unwrap();
+        for text in [
+            "",
+            "8080",
+            "localhost",
+            "127.0.0.1",
+            ":",
+            ":http",
+            ":65536",
+            "::1",
+            "[::1]",
+            "1.2.3:80",
+            "a b:80",
+            "http://a:80",
+        ] {
+            assert!(text.parse::<Address>().unwrap_err().contains("localhost:8080"), "{text}");
         }
     }
 
