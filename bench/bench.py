@@ -9,6 +9,7 @@ import sys
 
 from machine import TARGET, folder
 from measurements import ALL, Bench
+from rows import table
 from servers import Postgres
 
 
@@ -19,11 +20,6 @@ def described(program):
             .splitlines() if line.startswith("model name")]
     memory = int(pathlib.Path("/proc/meminfo").read_text().split()[1]) >> 20
     return f"{version.stdout.splitlines()[0]}; {len(cpus)} × {cpus[0]}, {memory} GiB of memory"
-
-
-def table(rows):
-    cells = [("figure", "median (range)", "target", "met"), ("---",) * 4]
-    return "\n".join(f"| {' | '.join(row)} |" for row in cells + [row.cells() for row in rows])
 
 
 def end(*_):

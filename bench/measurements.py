@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 import pathlib
-import statistics
 import threading
 import time
 from dataclasses import dataclass, field
@@ -13,35 +12,10 @@ from dataclasses import dataclass, field
 import clients
 from clients import Sample
 from machine import folder
+from rows import Row
 from servers import HERE, Fastify, Nginx, Service
 
 WIRINGS = ("PostgreSQL", "SQLite")
-
-
-@dataclass
-class Row:
-    """A figure of one or more rounds, and its target: a median of at least or at most this."""
-
-    what: str
-    values: list
-    least: float = None
-    most: float = None
-    unit: str = ""
-
-    def cells(self):
-        middle = statistics.median(self.values)
-        shown = short(middle) + self.unit
-        if len(self.values) > 1:
-            shown += f" ({short(min(self.values))} to {short(max(self.values))})"
-        if self.least is not None:
-            return self.what, shown, f"≥ {self.least:g}", "yes" if middle >= self.least else "NO"
-        if self.most is not None:
-            return self.what, shown, f"≤ {self.most:g}", "yes" if middle <= self.most else "NO"
-        return self.what, shown, "", ""
-
-
-def short(number):
-    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 @dataclass

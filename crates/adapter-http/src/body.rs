@@ -1,13 +1,6 @@
 //! Reads the body of a request within limits of size and time.
 
-use std::{
-    cell::RefCell,
-    io::ErrorKind,
-    pin::Pin,
-    rc::Rc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{io::ErrorKind, time::Duration};
 
 use actix_web::{
     HttpRequest,
@@ -17,7 +10,7 @@ use actix_web::{
 };
 use bytes::Bytes;
 use futures_util::{
-    Stream, StreamExt as _,
+    StreamExt as _,
     stream::{LocalBoxStream, try_unfold},
 };
 use tokio::time::{Instant, timeout};
@@ -86,64 +79,38 @@ pub(crate) async fn read_all(
     payload: web::Payload,
     cap: u64,
 ) -> Result<Bytes, Problem> {
-    let mut body = Body::new(request, payload, cap);
+    let mut body = limited(request, payload, cap);
     let collect = async {
         let mut collected = Vec::new();
         while let Some(chunk) = body.next().await {
-            collected.extend_from_slice(&chunk.map_err(|error| body.explain(&error))?);
+            collected.extend_from_slice(&chunk.map_err(|error| explain(&error, cap))?);
         }
         Ok(collected.into())
     };
     timeout(JSON_TIMEOUT, collect).await.map_err(|_| too_slow())?
 }
 
-/// A body that fails when it exceeds its cap, or stays below the minimum rate. Clones read the same
-/// body.
-#[derive(Clone)]
-pub(crate) struct Body {
-    chunks: Rc<RefCell<LocalBoxStream<'static, Result<Bytes, PayloadError>>>>,
+/// Returns a body that fails when it exceeds its cap, or stays below the minimum rate.
+pub(crate) fn limited(
+    request: &HttpRequest,
+    payload: web::Payload,
     cap: u64,
+) -> LocalBoxStream<'static, Result<Bytes, PayloadError>> {
+    let length = content_length(request.headers());
+    let reading = Reading { payload, cap, length, received: 0, waited: Duration::ZERO, recent: 0 };
+    let chunks = try_unfold(reading, |mut reading| async {
+        Ok(reading.next().await?.map(|chunk| (chunk, reading)))
+    });
+    chunks.boxed_local()
 }
 
-impl Body {
-    pub(crate) fn new(request: &HttpRequest, payload: web::Payload, cap: u64) -> Self {
-        let length = content_length(request.headers());
-        let reading =
-            Reading { payload, cap, length, received: 0, waited: Duration::ZERO, recent: 0 };
-        let chunks = try_unfold(reading, |mut reading| async {
-            Ok(reading.next().await?.map(|chunk| (chunk, reading)))
-        });
-        Self { chunks: Rc::new(RefCell::new(chunks.boxed_local())), cap }
-    }
-
-    /// Returns the problem of a body that failed with this error of its reader.
-    pub(crate) fn explain(&self, error: &PayloadError) -> Problem {
-        match error {
-            PayloadError::Io(io) if io.kind() == ErrorKind::FileTooLarge => {
-                payload_too_large(self.cap)
-            }
-            PayloadError::Io(io) if io.kind() == ErrorKind::TimedOut => too_slow(),
-            PayloadError::EncodingCorrupted => {
-                Problem::malformed("The chunks of the body are broken.")
-            }
-            _ => Problem::malformed("The body ended before it was complete."),
-        }
-    }
-
-    /// Reads the rest of the body, so that the next request on the connection can be read.
-    pub(crate) async fn finish(mut self) -> Result<(), Problem> {
-        while let Some(chunk) = self.next().await {
-            chunk.map_err(|error| self.explain(&error))?;
-        }
-        Ok(())
-    }
-}
-
-impl Stream for Body {
-    type Item = Result<Bytes, PayloadError>;
-
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.chunks.borrow_mut().poll_next_unpin(context)
+/// Returns the problem of a body with this cap that failed with this error.
+pub(crate) fn explain(error: &PayloadError, cap: u64) -> Problem {
+    match error {
+        PayloadError::Io(io) if io.kind() == ErrorKind::FileTooLarge => payload_too_large(cap),
+        PayloadError::Io(io) if io.kind() == ErrorKind::TimedOut => too_slow(),
+        PayloadError::EncodingCorrupted => Problem::malformed("The chunks of the body are broken."),
+        _ => Problem::malformed("The body ended before it was complete."),
     }
 }
 

@@ -34,13 +34,12 @@ pub use self::{
 };
 use self::{
     header_names::{kind, names},
-    spool::{SpoolError, Spooled},
     strict::StrictForm,
-    text_parts::{TextParts, is_text_part, max_bytes as max_text_bytes},
+    text_parts::{max_bytes as max_text_bytes, text_part},
 };
 use crate::{
     access::limits::used_up,
-    body::{self, Body},
+    body,
     respond::problem::{Problem, ProblemCode},
 };
 
@@ -53,6 +52,7 @@ const CONTENT_TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-t
 const MAX_BOUNDARY: usize = 70;
 
 /// A form that was read to its end.
+#[derive(Default)]
 pub struct OrderForm {
     /// The text parts as a request.
     pub request: OrderRequest,
@@ -88,12 +88,12 @@ pub async fn read(
     space: FormSpace<'_>,
 ) -> Result<OrderForm, Problem> {
     let boundary = boundary(request)?;
-    let body = Body::new(request, payload, max_bytes(space.limits));
-    let strict = StrictForm::new(body.clone(), &boundary);
-    let mut form = Multipart::new(&multipart_headers(&boundary)?, strict);
-    let (texts, documents, held) = (TextParts::default(), Vec::new(), Vec::new());
-    let mut reader = FormReader { request, space, body, texts, documents, held, number: 1 };
-    while let Some(part) = form.next().await {
+    let body = body::limited(request, payload, max_bytes(space.limits));
+    let strict = StrictForm::new(body, &boundary);
+    let mut parts = Multipart::new(&multipart_headers(&boundary)?, strict);
+    let mut reader =
+        FormReader { request, space, form: OrderForm::default(), texts: Vec::new(), number: 1 };
+    while let Some(part) = parts.next().await {
         let part = part.map_err(|error| reader.unreadable(&error))?;
         if reader.number > MAX_PARTS {
             return Err(Problem::malformed(format!("The form has more than {MAX_PARTS} parts.")));
@@ -101,9 +101,7 @@ pub async fn read(
         reader.part(part).await?;
         reader.number += 1;
     }
-    let FormReader { body, texts, documents, held, .. } = reader;
-    body.finish().await?;
-    Ok(OrderForm { request: texts.into_request()?, documents, held })
+    Ok(reader.form)
 }
 
 /// Returns the boundary of the `multipart/form-data` content type.
@@ -142,10 +140,9 @@ fn multipart_headers(boundary: &str) -> Result<HeaderMap, Problem> {
 struct FormReader<'a> {
     request: &'a HttpRequest,
     space: FormSpace<'a>,
-    body: Body,
-    texts: TextParts,
-    documents: Vec<ReceivedDocument>,
-    held: Vec<SpoolGuard>,
+    form: OrderForm,
+    /// The names of the text parts that have arrived.
+    texts: Vec<&'static str>,
     /// The number of the part that is read, from 1.
     number: usize,
 }
@@ -160,7 +157,7 @@ impl FormReader<'_> {
                 "A part named documents must be a file: it has no filename.",
             )),
             // Browsers give a typed text that a script appends the file name `blob`.
-            (name, Some(file_name)) if !(file_name == "blob" && is_text_part(name)) => {
+            (name, Some(file_name)) if !(file_name == "blob" && text_part(name).is_some()) => {
                 let detail = format!("{label} is a file. Files must be parts named documents.");
                 Err(Problem::malformed(detail))
             }
@@ -169,9 +166,21 @@ impl FormReader<'_> {
             ))),
             (name, _) => {
                 let text = self.text(part, &label, max_text_bytes(name)).await?;
-                self.texts.add(name, text)
+                self.add_text(name, text)
             }
         }
+    }
+
+    /// Adds a text part to the request. Ignores parts of other names.
+    fn add_text(&mut self, name: &str, text: String) -> Result<(), Problem> {
+        let Some(name) = text_part(name) else { return Ok(()) };
+        if self.texts.contains(&name) {
+            return Err(Problem::malformed(format!("The form has two parts {name}.")));
+        }
+        self.texts.push(name);
+        self.form.request.add_part(name, text).map_err(|error| {
+            Problem::malformed(format!("The part {name} is not valid JSON: {error}."))
+        })
     }
 
     async fn text(&self, mut part: Field, label: &str, max: usize) -> Result<String, Problem> {
@@ -192,14 +201,19 @@ impl FormReader<'_> {
         // Browsers send an empty part without a name for an empty file input.
         let nothing_chosen = name_as_sent.is_empty();
         let limits = self.space.limits;
-        let is_full = self.documents.len() == limits.max_count;
+        let is_full = self.form.documents.len() == limits.max_count;
         if is_full && !nothing_chosen {
             return Err(too_many_documents(limits));
         }
+        // The disk is full or broken, or the process has no file descriptors left.
+        let not_spooled = |error: io::Error| Problem::unavailable().log(&error);
         let mut writer = self.space.spool.create(self.space.client);
         while let Some(chunk) = part.next().await {
             let chunk = chunk.map_err(|error| self.unreadable(&error))?;
-            writer.write(chunk).await.map_err(|error| self.not_spooled(error))?;
+            if !writer.reserve(chunk.len()) {
+                return Err(used_up(self.request));
+            }
+            writer = writer.write(chunk).await.map_err(not_spooled)?;
             if is_full && writer.size() > 0 {
                 return Err(too_many_documents(limits));
             }
@@ -210,12 +224,9 @@ impl FormReader<'_> {
         if nothing_chosen && writer.size() == 0 {
             return Ok(());
         }
-        let format = DocumentFormat::of_file_name(&name_as_sent);
-        let check = move |path: &Path| recognize(format, path);
-        let Spooled { file, content, guard } =
-            writer.finish(check).await.map_err(|error| self.not_spooled(error))?;
-        self.documents.push(ReceivedDocument { name_as_sent, file, content });
-        self.held.push(guard);
+        let (document, held) = writer.finish(name_as_sent, recognize).await.map_err(not_spooled)?;
+        self.form.documents.push(document);
+        self.form.held.push(held);
         Ok(())
     }
 
@@ -234,21 +245,13 @@ impl FormReader<'_> {
             MultipartError::Payload(PayloadError::Overflow) => {
                 self.malformed("has a line that is too long")
             }
-            MultipartError::Payload(error) => self.body.explain(error),
+            MultipartError::Payload(error) => body::explain(error, max_bytes(self.space.limits)),
             MultipartError::Incomplete => {
                 Problem::malformed("The form ends before its last boundary.")
             }
             MultipartError::Nested => self.malformed("has parts itself"),
             MultipartError::Parse(_) => self.malformed("has headers that cannot be read"),
             _ => self.malformed("does not begin and end with the boundary"),
-        }
-    }
-
-    fn not_spooled(&self, error: SpoolError) -> Problem {
-        match error {
-            SpoolError::Full => used_up(self.request),
-            // The disk is full or broken, or the process has no file descriptors left.
-            SpoolError::Io(error) => Problem::unavailable().log(&error),
         }
     }
 }
@@ -271,9 +274,9 @@ fn part_names(part: &Field) -> Result<(String, Option<String>), &'static str> {
     }
 }
 
-/// Checks the content against the format that the extension names.
-fn recognize(format: Option<DocumentFormat>, path: &Path) -> io::Result<Content> {
-    let Some(format) = format else { return Ok(Content::Other(None)) };
+/// Checks the content of a document against the format that its name announces.
+fn recognize(name: &str, path: &Path) -> io::Result<Content> {
+    let Some(format) = DocumentFormat::of_file_name(name) else { return Ok(Content::Other(None)) };
     catch_unwind(AssertUnwindSafe(|| check_content(format, path))).unwrap_or_else(|_| {
         // A file that makes a container parser panic is not a valid document. The panic hook has
         // logged the panic without its message, which may quote the file.
@@ -302,7 +305,7 @@ pub(crate) fn document_too_large(name: &str, limits: DocumentLimits) -> Problem 
 /// Returns the label of a part in an answer. Names that an order does not have may be anything, so
 /// they are not repeated.
 fn label(name: &str, number: usize) -> String {
-    if is_text_part(name) {
+    if text_part(name).is_some() {
         format!("The part {name}")
     } else {
         format!("Part {number} of the form")

@@ -1,6 +1,8 @@
 //! The outermost middleware: request id, log line, metrics and the headers of every response.
 
 use std::{
+    net::SocketAddr,
+    rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -15,6 +17,7 @@ use actix_web::{
     },
     middleware::Next,
 };
+use bytes::Bytes;
 use tracing::{Instrument as _, Span};
 
 use crate::{
@@ -25,7 +28,10 @@ use crate::{
         request_notes::{Notes, RequestId, X_REQUEST_ID},
         trace::{TraceRequests, TracedAnswer},
     },
-    respond::problem::{Problem, ProblemCode},
+    respond::{
+        answer::reject,
+        problem::{Problem, ProblemCode},
+    },
     serve::guard::Connection,
     state::{Api, State},
 };
@@ -48,7 +54,8 @@ pub(crate) async fn observe(
     api.closing.request_started();
     let in_progress = connection.as_ref().map(|connection| connection.begin(request.head()));
     let mut response = if let Some(None) = in_progress {
-        request.into_response(Problem::malformed(AFTER_DOUBTFUL_END).response(&id))
+        let answer = reject(request.request(), &Problem::malformed(AFTER_DOUBTFUL_END));
+        request.into_response(answer)
     } else {
         next.call(request).instrument(span.clone()).await?.map_into_boxed_body()
     };
@@ -69,7 +76,8 @@ pub(crate) async fn observe(
         response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
     let request = (body, in_progress.flatten());
-    let keep = |_: &mut _, content| Answer { content, is_head, _request: request };
+    let keep =
+        |_: &mut _, content| Answer { content, rest: Bytes::new(), is_head, _request: request };
     Ok(response.map_body(keep).map_into_boxed_body())
 }
 
@@ -78,16 +86,18 @@ fn begin_span<'a>(
     api: &'a Api,
     request: &HttpRequest,
 ) -> (RequestId, Span, Option<&'a dyn TraceRequests>) {
-    let is_from_proxy = peer::is_trusted_proxy(request, &api.trusted_proxies);
+    let is_proxy = |peer: SocketAddr| peer::is_proxy(peer.ip(), &api.trusted_proxies);
+    let is_from_proxy = request.peer_addr().is_some_and(is_proxy);
     let given = is_from_proxy.then(|| RequestId::given(request)).flatten();
     let id = given.unwrap_or_else(|| RequestId::random(&*api.entropy));
     let Some(traces) = api.traces.as_deref() else {
         // A span of the highest level, so that every line of the request has its id.
-        let span = tracing::error_span!("request", request_id = id.as_str());
+        let span = tracing::error_span!("request", request_id = &*id.id);
         return (id, span, None);
     };
-    let trace = traces.begin(id.as_str(), request.method(), request.headers());
-    (id.in_trace(trace.id), trace.span, trace.is_exported.then_some(traces))
+    let trace = traces.begin(&id.id, request.method(), request.headers());
+    let id = RequestId { trace: trace.id.map(Rc::from), ..id };
+    (id, trace.span, trace.is_exported.then_some(traces))
 }
 
 fn count(api: &Api, request: &HttpRequest, status: u16, duration: Duration, route: &str) {
@@ -150,7 +160,7 @@ fn add_headers(response: &mut ServiceResponse, id: &RequestId) {
         response.request().extensions().get::<Notes>().and_then(|notes| notes.allowance);
     let headers = response.headers_mut();
     let quota = allowance.into_iter().flat_map(Allowance::headers);
-    for (name, value) in quota.chain([(X_REQUEST_ID, id.as_str().to_owned())]) {
+    for (name, value) in quota.chain([(X_REQUEST_ID, id.id.to_string())]) {
         // Names, digits and identifiers are always valid values.
         if let Ok(value) = HeaderValue::try_from(value) {
             headers.insert(name, value);

@@ -1,13 +1,23 @@
-use std::sync::{Arc, Mutex};
+use std::{
+    convert::Infallible,
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    pin::Pin,
+    sync::{Arc, Mutex},
+};
 
 use actix_web::{
+    body::SizedStream,
     http::{Method, header::HeaderMap},
+    rt::{spawn, task::spawn_blocking},
     test::TestRequest,
 };
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 
 use super::*;
-use crate::{observe::trace::RequestTrace, test_support::Ports};
+use crate::{
+    Capacity, body::kept::SLICE, observe::trace::RequestTrace, serve_api, test_support::Ports,
+};
 
 /// Sends a request with these ids from an address. Returns the id of the answer.
 async fn answered_id(peer: &str, ids: &[&str]) -> String {
@@ -49,6 +59,43 @@ async fn duration_begins_with_the_last_byte() {
     let mut body = request.take_payload();
     while body.next().await.is_some() {}
     assert!(kept.arrived().duration_since(started) >= HOUR);
+}
+
+#[test]
+fn answer_is_sent_in_small_slices() {
+    let mut request = TestRequest::get().to_srv_request();
+    let request = (KeptBody::share(&mut request, Instant::now()), None);
+    let blocks = [vec![1; 2 * SLICE + 7], Vec::new(), vec![2; 3]];
+    let blocks = stream::iter(blocks.map(|block| Ok::<_, Infallible>(Bytes::from(block))));
+    let content = BoxBody::new(SizedStream::new(2 * SLICE as u64 + 10, blocks));
+    let mut answer = Answer { content, rest: Bytes::new(), is_head: false, _request: request };
+    let slices = stream::poll_fn(|context| Pin::new(&mut answer).poll_next(context));
+    let sizes = slices.map(|slice| slice.unwrap().len()).collect::<Vec<_>>();
+    assert_eq!(sizes.now_or_never().unwrap(), [SLICE, SLICE, 7, 3]);
+}
+
+#[actix_web::test]
+async fn request_behind_a_doubtful_end_is_counted_as_a_problem() {
+    let api = Ports::without_key().api();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let capacity = Capacity { workers: 1, connections_per_worker: 1 };
+    let server = serve_api(listener, api.api.clone(), None, capacity, Duration::ZERO).unwrap();
+    let handle = server.handle();
+    spawn(server);
+    let get = |header| format!("GET /none HTTP/1.1\r\nHost: a\r\n{header}\r\n");
+    client.write_all((get("Upgrade: h2c\r\n") + &get("")).as_bytes()).unwrap();
+    let answers = spawn_blocking(move || {
+        let mut answers = String::new();
+        client.read_to_string(&mut answers).map(|_| answers)
+    });
+    let answers = answers.await.unwrap().unwrap();
+    handle.stop(false).await;
+    assert!(answers.contains("404") && answers.contains("malformed_request"), "{answers}");
+    for code in ["not_found", "malformed_request"] {
+        let line = format!("notary_orders_http_problems_total{{code=\"{code}\"}} 1");
+        assert!(api.has_metric(&line), "{code}");
+    }
 }
 
 /// Exports every trace.

@@ -4,8 +4,8 @@ use std::future::ready;
 
 use actix_web::{
     FromRequest, Handler, HttpRequest, Resource, Responder, Route,
-    http::Method,
-    web::{self, ServiceConfig},
+    http::{Method, StatusCode, header},
+    web::{self, Redirect, ServiceConfig},
 };
 
 use crate::{
@@ -56,13 +56,21 @@ pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 13] {
 /// Adds every path to an application.
 pub(crate) fn configure(config: &mut ServiceConfig, base_path: &str) {
     let at = |path: &str| format!("{base_path}{path}");
+    let to_documentation = async || Redirect::to("docs").using_status_code(StatusCode::FOUND);
+    let without_slash = async || Redirect::to("../docs").permanent();
+    if let Some((_, last)) = base_path.rsplit_once('/') {
+        let location = format!("{last}/docs");
+        let found =
+            move || ready(Redirect::to(location.clone()).using_status_code(StatusCode::FOUND));
+        config.service(resource(base_path, vec![plain(GET, &found)]));
+    }
     for (path, routes) in operations() {
         config.service(resource(&at(path), routes));
     }
     config
         .service(resource(&at(openapi::PATH), vec![plain(GET, &openapi::serve)]))
-        .service(resource(&at("/"), vec![plain(GET, &docs_page::redirect_root)]))
-        .service(resource(&at(docs_page::TRAILING_SLASH), vec![plain(GET, &docs_page::redirect)]));
+        .service(resource(&at("/"), vec![plain(GET, &to_documentation)]))
+        .service(resource(&at(docs_page::TRAILING_SLASH), vec![plain(GET, &without_slash)]));
     for file in &docs_page::FILES {
         let send = move |request: HttpRequest| ready(file.response(&request));
         config.service(resource(&at(&file.path()), vec![plain(GET, &send)]));
@@ -110,8 +118,10 @@ where
 fn resource(path: &str, routes: Vec<MethodRoutes>) -> Resource {
     let (methods, routes): (Vec<Method>, Vec<Route>) = routes.into_iter().flatten().unzip();
     let allow = methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
-    let not_allowed =
-        move |request: HttpRequest| ready(reject(&request, &Problem::method_not_allowed(&allow)));
+    let problem =
+        Problem::new(ProblemCode::MethodNotAllowed, format!("This path supports {allow}."))
+            .with_header(header::ALLOW, allow);
+    let not_allowed = move |request: HttpRequest| ready(reject(&request, &problem));
     routes
         .into_iter()
         .fold(web::resource(path), Resource::route)
@@ -127,19 +137,19 @@ mod tests {
     };
 
     use super::*;
-    use crate::test_support::Ports;
 
     #[actix_web::test]
-    async fn unknown_path_is_not_found() {
-        let request = TestRequest::get().uri("/api/unknown");
-
-        Ports::without_key().api().send(request).await.problem(404, "not_found");
-    }
-
-    #[actix_web::test]
-    async fn root_leads_to_the_documentation() {
-        let found = Ports::without_key().api().send(TestRequest::get().uri("/")).await;
-        assert_eq!((found.status.as_u16(), found.header("location")), (302, "docs"));
+    async fn base_path_leads_to_the_documentation() {
+        for (base, path, location) in [
+            ("", "/", "docs"),
+            ("/a/notary", "/a/notary/", "docs"),
+            ("/a/notary", "/a/notary", "notary/docs"),
+        ] {
+            let service = init_service(App::new().configure(|it| configure(it, base))).await;
+            let found = service.call(TestRequest::with_uri(path).to_request()).await.unwrap();
+            let sent = found.headers().get("location").and_then(|location| location.to_str().ok());
+            assert_eq!((found.status().as_u16(), sent), (302, Some(location)), "{path}");
+        }
     }
 
     #[actix_web::test]

@@ -13,7 +13,10 @@ use actix_web::{
 };
 use bytes::Bytes;
 use domain::{
-    api_key::{ApiKey, ApiKeyId, NewApiKey, PresentedKey, Rate, Scope, manage_keys::ManageKeys},
+    api_key::{
+        ApiKey, ApiKeyId, ClientId, NewApiKey, Owner, PresentedKey, Rate, Scope,
+        manage_keys::ManageKeys,
+    },
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
     idempotency::DEFAULT_RETENTION,
@@ -66,8 +69,6 @@ pub(crate) struct Ports {
     pub(crate) concurrency: usize,
     /// Maximum number of JSON bodies, and of forms, that are received at the same time.
     pub(crate) bodies: usize,
-    /// Disk for uploads in bytes.
-    pub(crate) spool_bytes: u64,
     /// Rate limit of keys and of failed authentications; none by default.
     pub(crate) rate: Rate,
     pub(crate) trusted_proxies: Vec<IpNet>,
@@ -107,7 +108,6 @@ impl Ports {
             secrets: MockSecretBox::new(),
             concurrency: 1,
             bodies: 1,
-            spool_bytes: u64::MAX,
             rate: Rate { per_second: 0, burst: 0 },
             trusted_proxies: Vec::new(),
             traces: None,
@@ -158,7 +158,7 @@ impl Ports {
             rates: Arc::new(RateLimits::new(self.rate, self.rate, self.rate)),
             trusted_proxies: self.trusted_proxies,
             limits: DocumentLimits::default(),
-            spool: Spool::open(folder.path(), self.spool_bytes).unwrap(),
+            spool: Spool::open(folder.path(), u64::MAX).unwrap(),
             metrics: ApiMetrics::register(&registry).unwrap(),
             entropy,
             base_path: String::new(),
@@ -292,6 +292,9 @@ fn entropy() -> MockEntropy {
 pub(crate) fn presented_key() -> PresentedKey {
     PresentedKey::random(false, &entropy())
 }
+
+/// The owner of what [`api_key`] creates and reads.
+pub(crate) const OWNER: Owner = Owner { client: ClientId(1), is_test: false };
 
 /// Returns the API key of the tests: unlimited, with every scope, and for every signing service.
 pub(crate) fn api_key() -> ApiKey {

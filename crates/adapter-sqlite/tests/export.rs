@@ -57,7 +57,7 @@ async fn every_row_is_exported_once_in_pages() {
             .await
             .unwrap()
             .unwrap();
-        store.add_test(LIVE, endpoint, "key", NOW).await.unwrap().unwrap();
+        store.add_test(LIVE, endpoint.id, "key", NOW).await.unwrap().unwrap();
     }
     let counts = [1, 1, 5, 10, 1, 1, 8, 3, 3, 5];
     assert_eq!(counts.len(), EXPORTED_TABLES.len());

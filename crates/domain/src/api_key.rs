@@ -70,13 +70,6 @@ impl PresentedKey {
     }
 }
 
-/// `Debug` shows the lookup part only.
-impl fmt::Debug for PresentedKey {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "PresentedKey({PREFIX}{}_…)", self.lookup())
-    }
-}
-
 /// SHA-256 of a key, compared in constant time.
 #[derive(Clone, Copy)]
 pub struct KeyHash(pub [u8; 32]);
@@ -89,7 +82,7 @@ impl PartialEq for KeyHash {
 
 impl Eq for KeyHash {}
 
-conceal!(KeyHash);
+conceal!(PresentedKey, KeyHash);
 
 /// Identifier of an issued key, assigned by the repository; positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -232,6 +225,16 @@ pub struct ApiKey {
     pub last_used_at: Option<OffsetDateTime>,
 }
 
+/// The owner of orders, webhook endpoints and idempotency keys. What belongs to the test keys of a
+/// client does not exist for its live keys, and the reverse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Owner {
+    /// The client.
+    pub client: ClientId,
+    /// Whether it belongs to its test keys.
+    pub is_test: bool,
+}
+
 /// A change of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyChange {
@@ -292,6 +295,11 @@ impl ApiKey {
     /// Returns the client that this key belongs to.
     pub fn client(&self) -> ClientId {
         self.key.client.unwrap_or(ClientId(self.id.0))
+    }
+
+    /// Returns the owner of what this key creates and reads.
+    pub fn owner(&self) -> Owner {
+        Owner { client: self.client(), is_test: self.key.is_test }
     }
 
     /// Checks whether `presented` is this key, and valid at `now`.

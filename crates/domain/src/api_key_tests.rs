@@ -25,8 +25,7 @@ fn a_key_has_a_prefix_and_192_random_bits() {
 #[test]
 fn debug_hides_the_secret() {
     let key = PresentedKey::random(false, &CountingEntropy::default());
-    assert_eq!(format!("{key:?}"), format!("PresentedKey({PREFIX}{}_…)", key.lookup()));
-    assert!(!format!("{key:?}").contains(&key.expose()[key.expose().len() - 8..]));
+    assert_eq!(format!("{key:?}"), "PresentedKey(…)");
     assert!(format!("{:?}", issued(&key)).contains("hash: KeyHash(…)"));
 }
 

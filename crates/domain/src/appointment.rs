@@ -2,7 +2,7 @@
 
 mod zones;
 
-use time::{Date, Duration, OffsetDateTime, PrimitiveDateTime, Time, macros::format_description};
+use time::{Date, Duration, OffsetDateTime, Time, macros::format_description};
 use tz::{TimeZoneRef, datetime::DateTime, datetime::FoundDateTimeKind};
 
 pub use self::zones::ZoneDatabase;
@@ -32,6 +32,17 @@ pub enum AppointmentTime {
     },
     /// At any time of the day.
     Anytime,
+}
+
+impl AppointmentTime {
+    /// Returns the specific moment, and the first and the last one of a range.
+    pub(crate) fn moments(self) -> [Option<Moment>; 3] {
+        match self {
+            Self::At(at) => [Some(at), None, None],
+            Self::Between { start, end } => [None, Some(start), Some(end)],
+            Self::Anytime => [None; 3],
+        }
+    }
 }
 
 /// A local time and its instant.
@@ -99,39 +110,22 @@ impl Zone {
             time.minute(),
             time.second(),
             0,
-            self.rules_around(PrimitiveDateTime::new(date, time).assume_utc()),
+            self.rules,
         )
         .map_err(|_| ConversionError::OutOfRange)?
         .into_inner();
-        let mut instants = Vec::with_capacity(found.len());
-        for kind in found {
-            if let FoundDateTimeKind::Normal(instant) = kind {
-                instants.push(
-                    OffsetDateTime::from_unix_timestamp(instant.unix_time())
-                        .map_err(|_| ConversionError::OutOfRange)?,
-                );
+        let instants = found.into_iter().filter_map(|kind| match kind {
+            FoundDateTimeKind::Normal(instant) => {
+                Some(OffsetDateTime::from_unix_timestamp(instant.unix_time()))
             }
-        }
+            FoundDateTimeKind::Skipped { .. } => None,
+        });
+        let instants: Result<Vec<_>, _> = instants.collect();
+        let instants = instants.map_err(|_| ConversionError::OutOfRange)?;
         let earliest = instants.iter().min().copied().ok_or(ConversionError::Skipped)?;
         Ok(hint
             .and_then(|hint| instants.into_iter().find(|instant| agrees(hint, *instant)))
             .unwrap_or(earliest))
-    }
-
-    /// Returns the rules without the clock changes long before a local time. The search for its
-    /// instants goes through all of them, and a zone has up to 236.
-    fn rules_around(&self, local: OffsetDateTime) -> TimeZoneRef<'static> {
-        // Longer than the offset of any zone.
-        let before = (local - Duration::days(2)).unix_timestamp();
-        let changes = self.rules.transitions();
-        let later = changes.partition_point(|change| change.unix_leap_time() < before);
-        TimeZoneRef::new(
-            changes.get(later.saturating_sub(1)..).unwrap_or_default(),
-            self.rules.local_time_types(),
-            self.rules.leap_seconds(),
-            self.rules.extra_rule(),
-        )
-        .unwrap_or(self.rules)
     }
 }
 

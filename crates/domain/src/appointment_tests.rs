@@ -25,29 +25,6 @@ fn conversion_follows_zone_and_season() {
 }
 
 #[test]
-fn earlier_clock_changes_do_not_matter() {
-    let instants = |rules, at: OffsetDateTime| {
-        DateTime::find(at.year(), at.month().into(), at.day(), at.hour(), 0, 0, 0, rules)
-            .unwrap()
-            .into_inner()
-    };
-    for id in ZoneDatabase::current().ids() {
-        let zone = zone(id);
-        let changes = zone.rules.transitions().iter();
-        let changes = changes
-            .filter_map(|change| OffsetDateTime::from_unix_timestamp(change.unix_leap_time()).ok());
-        let dates = [datetime!(0001-01-03 0:00 UTC), datetime!(2026-03-08 2:00 UTC)];
-        for at in changes.filter(|at| at.year() > 0).chain(dates) {
-            for hours in [-30, -14, -5, -1, 0, 1, 2, 13, 30, 1_000] {
-                let local = at + Duration::hours(hours);
-                let around = instants(zone.rules_around(local), local);
-                assert_eq!(around, instants(zone.rules, local), "{id} {local}");
-            }
-        }
-    }
-}
-
-#[test]
 fn every_zone_is_found_by_its_name() {
     for id in ZoneDatabase::current().ids() {
         assert_eq!(zone(&id.to_ascii_uppercase()).id(), id);

@@ -72,39 +72,23 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// Returns when to retry after an attempt that failed at `now`. Returns `None` if the delivery
-    /// fails for good. `self.attempts` does not include this attempt.
+    /// Returns when to retry after an attempt that failed at `now`, in an outage or not. Returns
+    /// `None` if the delivery fails for good. `self.attempts` does not include this attempt.
+    ///
+    /// The delay has a random part, at most half of it, so that deliveries that failed together are
+    /// not retried together.
     pub fn next_attempt(
         &self,
         now: OffsetDateTime,
-        entropy: &dyn Entropy,
-    ) -> Option<OffsetDateTime> {
-        // 2^20 times the first delay exceeds the longest delay.
-        let delay = FIRST_DELAY * (1_i32 << self.attempts.min(20));
-        self.retry_after(delay.min(MAX_DELAY), now, entropy)
-    }
-
-    /// Returns when to retry after an attempt at `now` found that no mail can be delivered. Returns
-    /// `None` if the delivery fails for good.
-    pub fn next_attempt_in_outage(
-        &self,
-        now: OffsetDateTime,
-        entropy: &dyn Entropy,
-    ) -> Option<OffsetDateTime> {
-        self.retry_after(OUTAGE_DELAY, now, entropy)
-    }
-
-    /// Adds a random part of the delay, at least half of it, so that deliveries that failed
-    /// together are not retried together.
-    fn retry_after(
-        &self,
-        delay: Duration,
-        now: OffsetDateTime,
+        is_outage: bool,
         entropy: &dyn Entropy,
     ) -> Option<OffsetDateTime> {
         if now - self.created_at >= MAX_AGE {
             return None;
         }
+        // 2^20 times the first delay exceeds the longest delay.
+        let growing = FIRST_DELAY * (1_i32 << self.attempts.min(20));
+        let delay = if is_outage { OUTAGE_DELAY } else { growing.min(MAX_DELAY) };
         Some(now + delay * (0.5 + entropy.fraction() / 2.0))
     }
 }
@@ -140,10 +124,10 @@ mod tests {
         for attempts in [0, 98] {
             let delivery = Delivery { attempts, ..delivery(START) };
             let last = end - Duration::SECOND;
-            assert!(delivery.next_attempt(last, &entropy).is_some());
-            assert!(delivery.next_attempt_in_outage(last, &entropy).is_some());
-            assert_eq!(delivery.next_attempt(end, &entropy), None);
-            assert_eq!(delivery.next_attempt_in_outage(end, &entropy), None);
+            for is_outage in [false, true] {
+                assert!(delivery.next_attempt(last, is_outage, &entropy).is_some());
+                assert_eq!(delivery.next_attempt(end, is_outage, &entropy), None);
+            }
         }
     }
 
@@ -157,7 +141,7 @@ mod tests {
         #[test]
         fn outage_delay_is_two_to_four_seconds(age in 0_i64..432_000, random: [u8; 4]) {
             let now = START + Duration::seconds(age);
-            let retry = delivery(START).next_attempt_in_outage(now, &entropy_of(random)).unwrap();
+            let retry = delivery(START).next_attempt(now, true, &entropy_of(random)).unwrap();
             let delay = retry - now;
             prop_assert!(delay >= Duration::seconds(2), "{delay}");
             prop_assert!(delay <= Duration::seconds(4), "{delay}");
@@ -166,7 +150,7 @@ mod tests {
         #[test]
         fn delay_doubles_up_to_an_hour(attempts in 0_u32..1000, random: [u8; 4]) {
             let delivery = Delivery { attempts, ..delivery(START) };
-            let delay = delivery.next_attempt(START, &entropy_of(random)).unwrap() - START;
+            let delay = delivery.next_attempt(START, false, &entropy_of(random)).unwrap() - START;
             let longest = (5.0 * 2_f64.powi(attempts.cast_signed())).min(3_600.0);
             let longest = Duration::seconds_f64(longest);
             prop_assert!(delay >= longest / 2 && delay <= longest, "{delay} after {attempts}");

@@ -4,16 +4,18 @@
 
 use std::collections::BTreeSet;
 
+pub use crate::api_key::Owner as EndpointOwner;
+
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use time::{
     Duration, OffsetDateTime, format_description::StaticFormatDescription,
     macros::format_description,
 };
 
 use crate::{
-    api_key::{ApiKey, ClientId},
     hex,
-    order::{EmailAddress, OrderId, StoredOrder},
+    order::{EmailAddress, OrderId, OrderStatus, StoredOrder},
     ports::Entropy,
 };
 
@@ -56,23 +58,6 @@ pub struct EndpointId(pub i64);
 /// Identifier of a webhook delivery, assigned by the store; positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WebhookDeliveryId(pub i64);
-
-/// The owner of an endpoint. Test keys of a client manage other endpoints than its live keys, and
-/// these get the events of test orders.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct EndpointOwner {
-    /// The client.
-    pub client: ClientId,
-    /// Whether the endpoint belongs to its test keys.
-    pub is_test: bool,
-}
-
-impl EndpointOwner {
-    /// Returns the owner of the endpoints that a key manages.
-    pub fn of(key: &ApiKey) -> Self {
-        Self { client: key.client(), is_test: key.key.is_test }
-    }
-}
 
 /// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -325,13 +310,6 @@ pub struct OrderEventData {
     created_at: String,
 }
 
-/// The data of a test event.
-#[derive(Debug, Serialize)]
-pub struct TestEventData {
-    /// The endpoint that the test was asked for.
-    webhook_id: i64,
-}
-
 impl<T: Serialize> WebhookPayload<T> {
     fn body(event: EventType, at: OffsetDateTime, data: T) -> Result<String, serde_json::Error> {
         serde_json::to_string(&Self { event: event.as_str(), timestamp: timestamp(at), data })
@@ -347,7 +325,7 @@ pub fn order_body(
     order: &StoredOrder,
 ) -> Result<String, serde_json::Error> {
     let is_created = event == EventType::OrderCreated;
-    let status = if is_created { crate::order::OrderStatus::NEW } else { order.status.clone() };
+    let status = if is_created { OrderStatus::NEW } else { order.status.clone() };
     // Clocks of instances differ: a document that was added soon after may have an earlier instant.
     let documents = order.documents.iter().filter(|document| {
         document.created_at == order.created_at || !is_created && document.created_at <= at
@@ -367,7 +345,7 @@ pub fn order_body(
 
 /// Returns the body of a test event of an endpoint.
 pub fn test_body(at: OffsetDateTime, endpoint: EndpointId) -> Result<String, serde_json::Error> {
-    WebhookPayload::body(EventType::Test, at, TestEventData { webhook_id: endpoint.0 })
+    WebhookPayload::body(EventType::Test, at, json!({ "webhook_id": endpoint.0 }))
 }
 
 fn timestamp(at: OffsetDateTime) -> String {

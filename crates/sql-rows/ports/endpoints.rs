@@ -17,18 +17,18 @@ use crate::dialect::{self, Connection, RunQueryDsl, Store};
 
 #[async_trait]
 impl WebhookRepo for Store {
-    async fn add(&self, new: &NewEndpoint, max: usize) -> Result<Option<EndpointId>, StoreError> {
+    async fn add(&self, new: &NewEndpoint, max: usize) -> Result<Option<Endpoint>, StoreError> {
         let (row, owner) = (NewEndpointRow::from(new), new.owner);
         let add = async move |connection: &mut Connection| {
-            dialect::lock_endpoints(connection, owner.client).await?;
+            dialect::lock_name(connection, &format!("endpoints of {}", owner.client.0)).await?;
             let count: i64 = endpoints_of(owner).count().get_result(connection).await?;
             if count >= row_limit(max) {
                 return Ok(None);
             }
             let added = diesel::insert_into(webhook_endpoints::table)
                 .values(row)
-                .returning(webhook_endpoints::id);
-            Ok(Some(EndpointId(added.get_result(connection).await?)))
+                .returning(EndpointRow::as_select());
+            Ok(Some(EndpointRow::into_endpoint(added.get_result(connection).await?)?))
         };
         self.transaction(add).await
     }

@@ -6,6 +6,7 @@ use std::{
     net::{Ipv4Addr, TcpListener},
     os::unix::process::CommandExt as _,
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU16, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -47,9 +48,17 @@ impl Drop for Janitor {
     }
 }
 
-/// Returns a port of 127.0.0.1 that is free now.
+/// Returns a port of 127.0.0.1 that is free, each only once. It is below those that the kernel gives
+/// to other servers and clients of the tests, so none of them takes it before its server listens.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = u16::try_from(std::process::id() % 10_000).unwrap();
+    loop {
+        let port = 12_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// Waits until a server accepts a connection.

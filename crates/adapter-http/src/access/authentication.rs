@@ -42,7 +42,13 @@ pub(crate) async fn admit(
                 Err(Problem::missing_scope(policy.scope()))
             }
         }
-        Err(problem) => Err(check_failures(request, api).err().unwrap_or(problem)),
+        Err(problem) => {
+            let peer = peer::address(request, &api.trusted_proxies);
+            note(request, |notes| notes.rejected_peer = peer);
+            let counted = peer.map_or(Ok(()), |peer| api.rates.failure(peer));
+            counted.map_err(|seconds| Problem::rate_limited(FAILED_AUTHENTICATIONS, seconds))?;
+            Err(problem)
+        }
     }
 }
 
@@ -55,15 +61,6 @@ async fn authenticate(request: &HttpRequest, api: &Api) -> Result<Arc<ApiKey>, P
     };
     let key = api.keys.authenticate(&presented, may_look_up).await?;
     key.ok_or_else(Problem::invalid_token)
-}
-
-/// Counts a failed authentication of the peer.
-fn check_failures(request: &HttpRequest, api: &Api) -> Result<(), Problem> {
-    let Some(peer) = peer::address(request, &api.trusted_proxies) else { return Ok(()) };
-    note(request, |notes| notes.rejected_peer = Some(peer));
-    api.rates
-        .failure(peer)
-        .map_err(|seconds| Problem::rate_limited(FAILED_AUTHENTICATIONS, seconds))
 }
 
 /// Returns the token of `Authorization: Bearer <token>` (RFC 6750, section 2.1). The scheme is

@@ -42,16 +42,14 @@ fn hash_text(hash: &mut Sha256, text: &str) {
 fn normalized(value: Value) -> Value {
     match value {
         Value::Object(members) => {
+            let is_blank =
+                |member: &Value| member.as_str().is_some_and(|text| text.trim().is_empty());
             let present = members.into_iter().filter(|(_, member)| !is_blank(member));
             present.map(|(name, member)| (name, normalized(member))).collect()
         }
         Value::String(text) => text.trim().into(),
         scalar => scalar,
     }
-}
-
-fn is_blank(value: &Value) -> bool {
-    value.as_str().is_some_and(|text| text.trim().is_empty())
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 use std::{
     collections::HashSet,
     hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use domain::idempotency::IdempotencyKey;
+use scopeguard::guard;
 
 /// Rejects a second request under a key while this process works on the first.
 ///
@@ -15,7 +16,6 @@ use domain::idempotency::IdempotencyKey;
 pub type KeysInProgress = InProgress<IdempotencyKey>;
 
 /// A set of names, each of which is marked by one guard at a time.
-#[derive(Clone)]
 pub struct InProgress<K>(Arc<Mutex<HashSet<K>>>);
 
 impl<K> Default for InProgress<K> {
@@ -26,23 +26,13 @@ impl<K> Default for InProgress<K> {
 
 impl<K: Clone + Eq + Hash> InProgress<K> {
     /// Marks the name as in progress until the guard is dropped; `None` if it already is.
-    pub(crate) fn begin(&self, name: &K) -> Option<Guard<K>> {
-        self.names().insert(name.clone()).then(|| Guard { names: self.clone(), name: name.clone() })
-    }
-
-    fn names(&self) -> MutexGuard<'_, HashSet<K>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Marks a name as in progress.
-pub(crate) struct Guard<K: Clone + Eq + Hash> {
-    names: InProgress<K>,
-    name: K,
-}
-
-impl<K: Clone + Eq + Hash> Drop for Guard<K> {
-    fn drop(&mut self) {
-        self.names.names().remove(&self.name);
+    pub(crate) fn begin(&self, name: &K) -> Option<impl Drop + use<K>> {
+        let names = Arc::clone(&self.0);
+        let is_new = names.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+        is_new.then(|| {
+            guard(name.clone(), move |name| {
+                names.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+            })
+        })
     }
 }

@@ -23,6 +23,8 @@ const WAIT: Duration = Duration::from_secs(5);
 /// Retry delay for a client when permits or disk are used up. Slow requests end within half a
 /// minute.
 const RETRY_SECONDS: u64 = 5;
+/// Retry delay at the concurrency limit. A permit becomes free within milliseconds.
+const OVERLOADED_SECONDS: u64 = 1;
 
 /// Permits to receive bodies. A client has at most a quarter of them.
 #[derive(Debug)]
@@ -60,13 +62,18 @@ impl BodyLimit {
     }
 }
 
-/// Returns the problem of a request that there is no permit or disk for. It is counted and not
-/// logged, like a request above the concurrency limit.
+/// Returns the problem of a request that there is no permit or disk for.
 pub(crate) fn used_up(request: &HttpRequest) -> Problem {
+    let detail = "The service holds as many unfinished requests as it can. This one was not carried \
+        out; retry after the given delay.";
+    over_limit(request, detail, RETRY_SECONDS)
+}
+
+/// Reports a request above a limit. It is counted and not logged, because logging would increase the
+/// overload.
+fn over_limit(request: &HttpRequest, detail: &'static str, retry_seconds: u64) -> Problem {
     note(request, |notes| notes.is_over_limit = true);
-    let detail = "The service holds as many unfinished requests as it can. The order was not \
-        created; retry after the given delay.";
-    Problem::new(ProblemCode::Unavailable, detail).retry_after(RETRY_SECONDS)
+    Problem::new(ProblemCode::Unavailable, detail).retry_after(retry_seconds)
 }
 
 /// Limits how many orders are created at the same time.
@@ -91,10 +98,10 @@ impl ConcurrencyLimit {
     /// rejected at once instead of queueing, so that accepted requests are answered quickly under
     /// any load.
     pub(crate) fn acquire(&self, request: &HttpRequest) -> Result<OwnedSemaphorePermit, Problem> {
-        Arc::clone(&self.permits).try_acquire_owned().map_err(|_| {
-            note(request, |notes| notes.is_over_limit = true);
-            Problem::overloaded()
-        })
+        let detail = "The service is at its concurrency limit. The order was not created; \
+            retry after the given delay.";
+        let permit = Arc::clone(&self.permits).try_acquire_owned();
+        permit.map_err(|_| over_limit(request, detail, OVERLOADED_SECONDS))
     }
 }
 

@@ -11,11 +11,6 @@ use ipnet::IpNet;
 /// An address that a header names; `None` if it is hidden, unknown or malformed.
 type Hop = Option<IpAddr>;
 
-/// Returns whether the peer of the connection is a trusted proxy.
-pub(crate) fn is_trusted_proxy(request: &HttpRequest, trusted_proxies: &[IpNet]) -> bool {
-    request.peer_addr().is_some_and(|peer| is_proxy(peer.ip(), trusted_proxies))
-}
-
 /// Returns whether an address is that of a trusted proxy.
 pub(crate) fn is_proxy(peer: IpAddr, trusted_proxies: &[IpNet]) -> bool {
     trusted_proxies.iter().any(|network| network.contains(&peer.to_canonical()))
@@ -35,7 +30,10 @@ pub(crate) fn address(request: &HttpRequest, trusted_proxies: &[IpNet]) -> Optio
             values.flat_map(|value| value.to_str().map_or_else(|_| vec![None], read)).collect();
         (!hops.is_empty()).then(|| nearest_untrusted(peer, hops, trusted_proxies))
     };
-    match (client(header::X_FORWARDED_FOR, x_forwarded_for), client(header::FORWARDED, forwarded)) {
+    match (
+        client(header::X_FORWARDED_FOR, |value| value.split(',').map(node).collect()),
+        client(header::FORWARDED, forwarded),
+    ) {
         (None, None) => Some(peer),
         (Some(client), None) | (None, Some(client)) => Some(client),
         (Some(one), Some(other)) => Some(if one == other { one } else { peer }),
@@ -59,10 +57,6 @@ fn nearest_untrusted(peer: IpAddr, hops: Vec<Hop>, trusted_proxies: &[IpNet]) ->
         }
     }
     address
-}
-
-fn x_forwarded_for(value: &str) -> Vec<Hop> {
-    value.split(',').map(node).collect()
 }
 
 /// Reads a value of `Forwarded`. A quote without its end could hide what a proxy has added, so then

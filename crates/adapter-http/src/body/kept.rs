@@ -51,19 +51,15 @@ impl KeptBody {
 
     /// Skips what has arrived of an unread body. If that is the rest, the connection stays open.
     pub(crate) async fn skip_arrived(&mut self) {
-        if !self.skip() {
-            // actix decodes the bytes that arrived with the head.
-            yield_now().await;
-            self.skip();
-        }
-    }
-
-    /// Returns whether nothing follows.
-    fn skip(&mut self) -> bool {
-        loop {
-            match self.next().now_or_never() {
-                Some(Some(Ok(_))) => {}
-                end => return end.is_some(),
+        for is_last in [false, true] {
+            while let Some(chunk) = self.next().now_or_never() {
+                if !matches!(chunk, Some(Ok(_))) {
+                    return;
+                }
+            }
+            if !is_last {
+                // actix decodes the bytes that arrived with the head.
+                yield_now().await;
             }
         }
     }
@@ -83,9 +79,14 @@ impl Stream for KeptBody {
     }
 }
 
+/// Bytes that actix gets at once. It copies them, and a slow client holds the copy.
+pub(crate) const SLICE: usize = 16 * 1024;
+
 /// An answer that keeps its request.
 pub(crate) struct Answer {
     pub(crate) content: BoxBody,
+    /// Bytes of the content that actix has not got yet.
+    pub(crate) rest: Bytes,
     pub(crate) is_head: bool,
     pub(crate) _request: (KeptBody, Option<InProgress>),
 }
@@ -106,6 +107,13 @@ impl MessageBody for Answer {
             // that this is too short, and ends the connection.
             return Poll::Ready(None);
         }
-        Pin::new(&mut self.content).poll_next(context)
+        while self.rest.is_empty() {
+            match ready!(Pin::new(&mut self.content).poll_next(context)) {
+                Some(Ok(bytes)) => self.rest = bytes,
+                end => return Poll::Ready(end),
+            }
+        }
+        let length = SLICE.min(self.rest.len());
+        Poll::Ready(Some(Ok(self.rest.split_to(length))))
     }
 }

@@ -90,8 +90,8 @@ fn compound_content<R: Read + Seek>(file: R) -> io::Result<Content> {
     const WORD_6_AND_95: u16 = 0xA5DC;
     const WORD_97_AND_LATER: u16 = 0xA5EC;
     const ENCRYPTED: u16 = 0x0100;
-    let (reader, _) = Budgeted::new(file, COMPOUND_BUDGET);
-    let mut compound = Compound::open(reader)?;
+    let left = Rc::new(Cell::new(COMPOUND_BUDGET));
+    let mut compound = Compound::open(Budgeted { file, left })?;
     if ["EncryptionInfo", "EncryptedPackage"].iter().all(|name| compound.find(name).is_some()) {
         return Ok(Content::Encrypted);
     }
@@ -111,12 +111,6 @@ fn compound_content<R: Read + Seek>(file: R) -> io::Result<Content> {
 struct Budgeted<R> {
     file: R,
     left: Rc<Cell<u64>>,
-}
-impl<R> Budgeted<R> {
-    fn new(file: R, budget: u64) -> (Self, Rc<Cell<u64>>) {
-        let left = Rc::new(Cell::new(budget));
-        (Self { file, left: Rc::clone(&left) }, left)
-    }
 }
 
 impl<R: Read> Read for Budgeted<R> {

@@ -47,13 +47,6 @@ fn genuine_documents_have_exactly_one_format() {
 }
 
 #[test]
-fn other_containers_are_not_word_documents() {
-    for name in ["fee-sheet.xls", "fee-sheet.xlsx", "plain.zip"] {
-        assert_eq!(formats_of(&documents::bytes(name)), [], "{name}");
-    }
-}
-
-#[test]
 fn truncated_and_disguised_files_have_no_format() {
     let cut = |name: &str, length: usize| documents::bytes(name)[..length].to_vec();
     for bytes in [
@@ -132,20 +125,6 @@ fn rejected_file_is_named_with_what_to_do() {
         assert_eq!(kind_of(format, &bytes), Some(kind), "{format:?}");
     }
     assert_eq!(kind_of(Pdf, b"Jane Doe, 555-010-0199"), None);
-}
-
-#[test]
-fn later_signatures_of_other_formats_are_ignored() {
-    for (start, format) in [
-        (&b"%PDF-1.7\n%\xE2\xE3\xCF\xD3\n"[..], DocumentFormat::Pdf),
-        (b"\xFF\xD8\xFF\xE0\0\x10JFIF\0\x01\x01\0\0", DocumentFormat::Jpeg),
-    ] {
-        let mut bytes = vec![b' '; 512];
-        bytes[..start.len()].copy_from_slice(start);
-        bytes[16..23].copy_from_slice(b"ftypjp2");
-        bytes[257..262].copy_from_slice(b"ustar");
-        assert_eq!(formats_of(&bytes), [format]);
-    }
 }
 
 const CONTENT_TYPES: &[u8] = b"<Types><Override PartName=\"/word/document.xml\" ContentType=\

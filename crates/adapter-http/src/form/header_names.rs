@@ -3,6 +3,7 @@
 
 use actix_web::http::header::HeaderValue;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
+use encoding_rs::{Encoding, UTF_8};
 use percent_encoding::percent_decode_str;
 
 /// What is wrong with a value, as the end of a sentence.
@@ -98,7 +99,9 @@ fn parameters(value: &HeaderValue) -> Result<Vec<Parameter>, Fault> {
             quoted_text(quoted).ok_or("has a quote without its end")?
         } else {
             let (text, after) = value.split_at(value.find([';', ' ', '\t']).unwrap_or(value.len()));
-            if !text.bytes().all(|byte| is_token(byte) || !byte.is_ascii()) {
+            // Some clients leave out the quotes that these characters of a boundary need.
+            let may_have = |byte| name == "boundary" && b"(),/:=?".contains(&byte);
+            if !text.bytes().all(|byte| is_token(byte) || !byte.is_ascii() || may_have(byte)) {
                 return Err("has a value that needs quotes around it");
             }
             (text.to_owned(), false, after)
@@ -141,8 +144,8 @@ fn extended_text(value: &str) -> Option<String> {
         escape.len() >= 2 && escape.bytes().take(2).all(|byte| byte.is_ascii_hexdigit())
     };
     let is_valid = encoded.split('%').skip(1).all(is_escape);
-    let bytes = percent_decode_str(encoded).collect();
-    in_charset(charset, bytes).filter(|name| is_valid && is_name(name))
+    let name = in_utf8(charset, percent_decode_str(encoded).collect())?;
+    String::from_utf8(name).ok().filter(|name| is_valid && is_name(name))
 }
 
 /// Decodes the encoded words of a text (RFC 2047), if that gives a name.
@@ -178,18 +181,18 @@ fn encoded_word(text: &str) -> Option<(Vec<u8>, &str)> {
         _ => return None,
     };
     // A language may stand behind the charset (RFC 2231).
-    match charset.split('*').next()? {
-        utf8 if utf8.eq_ignore_ascii_case("utf-8") => Some((bytes, after)),
-        other => Some((in_charset(other, bytes)?.into_bytes(), after)),
-    }
+    Some((in_utf8(charset.split('*').next()?, bytes)?, after))
 }
 
-fn in_charset(charset: &str, bytes: Vec<u8>) -> Option<String> {
-    match charset.to_ascii_lowercase().as_str() {
-        "utf-8" | "us-ascii" => String::from_utf8(bytes).ok(),
-        "iso-8859-1" => Some(bytes.into_iter().map(char::from).collect()),
-        _ => None,
+/// Returns a text in UTF-8, unless its charset is unknown or its bytes are not valid in it.
+fn in_utf8(charset: &str, bytes: Vec<u8>) -> Option<Vec<u8>> {
+    let encoding = Encoding::for_label(charset.as_bytes())?;
+    if encoding == UTF_8 {
+        // A character may be split between two words.
+        return Some(bytes);
     }
+    let text = encoding.decode_without_bom_handling_and_without_replacement(&bytes)?;
+    Some(text.into_owned().into_bytes())
 }
 
 fn is_name(text: &str) -> bool {

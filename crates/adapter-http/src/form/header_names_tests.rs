@@ -37,7 +37,9 @@ fn file_name_is_the_one_that_the_client_means() {
         ("filename=\"=?utf-8?q?Gr=C3?= \t=?utf-8?q?=BC=C3=9Fe?= 2.pdf\"", "Grüße 2.pdf"),
         ("filename=\"=?utf-8?B?R3LDvMOfZS5wZGY=?=\"; filename*=utf-8''b.pdf", "b.pdf"),
         ("filename=\"=?utf-8?Q?=FF?=.pdf\"", "=?utf-8?Q?=FF?=.pdf"),
-        ("filename=\"=?koi8-r?Q?=F0?=.pdf\"", "=?koi8-r?Q?=F0?=.pdf"),
+        ("filename=\"=?windows-1252?Q?M=FCller_=96_Deed.pdf?=\"", "Müller – Deed.pdf"),
+        ("filename=\"=?koi8-r?Q?=F0?=.pdf\"", "П.pdf"),
+        ("filename=\"=?x-other?Q?=F0?=.pdf\"", "=?x-other?Q?=F0?=.pdf"),
         ("filename=\"=?utf-8?Q?=00?=.pdf\"", "=?utf-8?Q?=00?=.pdf"),
         ("filename=\"=?utf-8?B?!?=.pdf\"", "=?utf-8?B?!?=.pdf"),
     ] {
@@ -93,7 +95,9 @@ fn boundary_is_read_as_other_readers_do() {
         ("boundary=", Ok("")),
         ("charset=utf-8", Err("has no boundary")),
         ("boundary=a; boundary=b", Err("has more than one boundary")),
-        ("boundary=----=_Part_1", Err("has a value that needs quotes around it")),
+        ("boundary=----=_Part_1:2/3?; charset=utf-8", Ok("----=_Part_1:2/3?")),
+        ("boundary=a@b", Err("has a value that needs quotes around it")),
+        ("charset=a=b; boundary=b", Err("has a value that needs quotes around it")),
         ("boundary=\"b \"", Err("has a boundary with a blank at its end")),
         (r#"boundary="b\"""#, Err("has a boundary with a backslash or a quote")),
     ] {

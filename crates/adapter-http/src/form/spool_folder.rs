@@ -22,42 +22,29 @@ const FOLDER: &str = "uploads-";
 /// Prefix of the file of an upload.
 pub(super) const UPLOAD: &str = "upload-";
 
-/// The folder of this process. Dropping it removes the folder.
-#[derive(Debug)]
-pub(super) struct SpoolFolder {
-    folder: TempDir,
-    _lock: File,
-}
-
-impl SpoolFolder {
-    /// Makes a folder under `directory`, creating that if necessary, and removes the folders of dead
-    /// processes. Entries that no process of the service made stay, and one warning names them.
-    pub(super) fn open(directory: &Path) -> io::Result<Self> {
-        create_private(directory)?;
-        // One process at a time, so that none removes a folder that another is about to lock.
-        let directory_lock = File::create(directory.join(LOCK))?;
-        directory_lock.lock()?;
-        let foreign = remove_leftovers(directory)?;
-        if !foreign.is_empty() {
-            tracing::warn!(
-                directory = %directory.display(),
-                count = foreign.len(),
-                some = ?&foreign[..foreign.len().min(MAX_NAMED)],
-                "the spool directory has entries that the service did not make; they stay there"
-            );
-        }
-        let folder = tempfile::Builder::new()
-            .prefix(FOLDER)
-            .permissions(Permissions::from_mode(0o700))
-            .tempdir_in(directory)?;
-        let lock = File::create(folder.path().join(LOCK))?;
-        lock.lock()?;
-        Ok(Self { folder, _lock: lock })
+/// Makes a folder for this process under `directory`, creating that if necessary, and removes the
+/// folders of dead processes. Entries that no process of the service made stay, and one warning names
+/// them. Returns the folder, and the lock in it.
+pub(super) fn open(directory: &Path) -> io::Result<(TempDir, File)> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    // One process at a time, so that none removes a folder that another is about to lock.
+    let directory_lock = File::create(directory.join(LOCK))?;
+    directory_lock.lock()?;
+    let foreign = remove_leftovers(directory)?;
+    if !foreign.is_empty() {
+        tracing::warn!(
+            directory = %directory.display(),
+            count = foreign.len(),
+            some = ?&foreign[..foreign.len().min(MAX_NAMED)],
+            "the spool directory has entries that the service did not make; they stay there"
+        );
     }
-
-    pub(super) fn path(&self) -> &Path {
-        self.folder.path()
-    }
+    let permissions = Permissions::from_mode(0o700);
+    let folder =
+        tempfile::Builder::new().prefix(FOLDER).permissions(permissions).tempdir_in(directory)?;
+    let lock = File::create(folder.path().join(LOCK))?;
+    lock.lock()?;
+    Ok((folder, lock))
 }
 
 /// Removes what dead processes left. Returns the entries that the service did not make.
@@ -102,10 +89,6 @@ fn has_prefix(name: &OsStr, prefix: &str) -> bool {
     name.as_encoded_bytes().starts_with(prefix.as_bytes())
 }
 
-fn create_private(directory: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,19 +105,11 @@ mod tests {
     }
 
     #[test]
-    fn folder_is_private() {
-        let directory = tempfile::tempdir().unwrap();
-        fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).unwrap();
-        let folder = SpoolFolder::open(directory.path()).unwrap();
-        assert_eq!(fs::metadata(folder.path()).unwrap().permissions().mode() & 0o777, 0o700);
-    }
-
-    #[test]
-    fn created_directories_are_private() {
+    fn folder_and_created_directories_are_private() {
         let directory = tempfile::tempdir().unwrap();
         let spool = directory.path().join("data/spool");
-        drop(SpoolFolder::open(&spool).unwrap());
-        for made in [&spool, spool.parent().unwrap()] {
+        let (folder, _lock) = open(&spool).unwrap();
+        for made in [folder.path(), &spool, spool.parent().unwrap()] {
             assert_eq!(fs::metadata(made).unwrap().permissions().mode() & 0o777, 0o700);
         }
     }
@@ -142,14 +117,14 @@ mod tests {
     #[test]
     fn only_folders_of_dead_processes_are_removed() {
         let directory = tempfile::tempdir().unwrap();
-        let living = SpoolFolder::open(directory.path()).unwrap();
+        let living = open(directory.path()).unwrap();
         let dead = directory.path().join("uploads-dead");
         fs::create_dir(&dead).unwrap();
         fs::write(dead.join(LOCK), "").unwrap();
         fs::write(dead.join("upload-1"), "papers").unwrap();
         // Killed before it made its lock.
         fs::create_dir(directory.path().join("uploads-early")).unwrap();
-        let second = SpoolFolder::open(directory.path()).unwrap();
+        let second = open(directory.path()).unwrap();
         assert!(!dead.exists());
         assert_eq!(entries(directory.path()).len(), 2);
         drop((living, second));
@@ -168,7 +143,7 @@ mod tests {
         }
         fs::write(directory.path().join("uploads-dead/lock"), "").unwrap();
         std::os::unix::fs::symlink("precious", directory.path().join("uploads-link")).unwrap();
-        drop(SpoolFolder::open(directory.path()).unwrap());
+        drop(open(directory.path()).unwrap());
         for name in foreign {
             assert_eq!(fs::read(directory.path().join(name)).unwrap(), b"papers", "{name}");
         }

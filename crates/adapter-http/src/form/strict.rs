@@ -51,16 +51,9 @@ enum State {
     Headers,
     /// In the content of a part.
     Content,
-    /// After the last boundary, or where actix-multipart fails.
+    /// After the last boundary, whose end is passed on when the form has ended. So the whole body is
+    /// read, and the next request on the connection can be.
     Rest,
-}
-
-/// A boundary in the bytes that are held.
-enum Found {
-    /// From the first two dashes to the end of the line, and what it means.
-    Delimiter { start: usize, end: usize, is_last: bool },
-    /// None yet. So many bytes belong to none.
-    None(usize),
 }
 
 impl<S> StrictForm<S> {
@@ -79,33 +72,34 @@ impl<S> StrictForm<S> {
 
     /// Returns the next bytes to pass on; none if that needs more bytes.
     fn examined(&mut self) -> Result<Bytes, PayloadError> {
-        if !self.queued.is_empty() {
+        if !self.queued.is_empty() && (self.state != State::Rest || self.ended) {
             return Ok(Bytes::from_static(mem::take(&mut self.queued)));
         }
         let in_preamble = self.state == State::Preamble;
         match self.state {
-            State::Preamble | State::Content => match self.delimiter()? {
-                Found::Delimiter { start, end, is_last } => {
-                    // The blanks behind the boundary, and the preamble, are left out.
-                    let boundary_end = start + self.boundary.needle().len();
-                    let mut passed = self.held.split_to(end);
-                    passed.truncate(boundary_end);
-                    if in_preamble {
-                        passed.advance(start);
-                    }
-                    self.state = if is_last { State::Rest } else { State::Headers };
-                    self.part += 1;
-                    self.queued = if is_last { b"--\r\n" } else { b"\r\n" };
-                    Ok(passed.freeze())
-                }
-                Found::None(length) => {
+            State::Preamble | State::Content => {
+                let (length, delimiter) = self.delimiter()?;
+                let Some((end, is_last)) = delimiter else {
                     self.at_start &= length == 0;
                     let passed = self.held.split_to(length).freeze();
-                    Ok(if in_preamble { Bytes::new() } else { passed })
+                    return Ok(if in_preamble { Bytes::new() } else { passed });
+                };
+                // The blanks behind the boundary, and the preamble, are left out.
+                let mut passed = self.held.split_to(end);
+                passed.truncate(length + self.boundary.needle().len());
+                if in_preamble {
+                    passed.advance(length);
                 }
-            },
+                self.state = if is_last { State::Rest } else { State::Headers };
+                self.part += 1;
+                self.queued = if is_last { b"--\r\n" } else { b"\r\n" };
+                Ok(passed.freeze())
+            }
             State::Headers => self.headers(),
-            State::Rest => Ok(self.held.split().freeze()),
+            State::Rest => {
+                self.held.clear();
+                Ok(Bytes::new())
+            }
         }
     }
 
@@ -114,8 +108,9 @@ impl<S> StrictForm<S> {
         PayloadError::Io(io::Error::new(io::ErrorKind::InvalidData, detail))
     }
 
-    /// Searches the next delimiter.
-    fn delimiter(&self) -> Result<Found, PayloadError> {
+    /// Searches the next delimiter. Returns how many bytes before it belong to none; and the end of its
+    /// line and whether it is the last, if it has arrived.
+    fn delimiter(&self) -> Result<(usize, Option<(usize, bool)>), PayloadError> {
         let (in_content, length) = (self.state == State::Content, self.boundary.needle().len());
         for start in self.boundary.find_iter(&self.held) {
             let begins_line = match &self.held[..start] {
@@ -142,14 +137,14 @@ impl<S> StrictForm<S> {
             let end = self.held.len() - line.len();
             match line {
                 [b'\r', b'\n', ..] => {
-                    return Ok(Found::Delimiter { start, end: end + 2, is_last });
+                    return Ok((start, Some((end + 2, is_last))));
                 }
-                [] if is_last && self.ended => return Ok(Found::Delimiter { start, end, is_last }),
+                [] if is_last && self.ended => return Ok((start, Some((end, is_last)))),
                 [] | [b'\r' | b'-'] if end - start > length + MAX_HEADERS => {
                     return Err(self.malformed("too many blanks follow a boundary"));
                 }
                 [] | [b'\r' | b'-'] if !self.ended => {
-                    return Ok(Found::None(start.saturating_sub(2)));
+                    return Ok((start.saturating_sub(2), None));
                 }
                 _ if in_content => {
                     return Err(self.malformed("a line of it begins like a boundary"));
@@ -159,7 +154,7 @@ impl<S> StrictForm<S> {
         }
         // The others may belong to a delimiter.
         let possible = if self.ended { 0 } else { length + 2 };
-        Ok(Found::None(self.held.len().saturating_sub(possible)))
+        Ok((self.held.len().saturating_sub(possible), None))
     }
 
     /// Returns the headers of a part, without line breaks in them and without its length.

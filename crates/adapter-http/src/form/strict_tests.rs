@@ -175,23 +175,6 @@ fn boundary_after_a_lone_line_feed_is_content() {
 }
 
 #[test]
-fn part_has_a_disposition_of_form_data_and_no_parts() {
-    let disposition = "Content-Disposition: form-data; name=a\r\n";
-    for headers in [
-        "",
-        "A: 1\r\n",
-        "Content-Disposition: attachment; name=a\r\n",
-        "Content-Disposition\r\n",
-        &(disposition.to_owned() + "Content-Type: multipart/mixed; boundary=c\r\n"),
-        &(disposition.to_owned() + &"A: 1\r\n".repeat(32)),
-    ] {
-        assert_eq!(read(&format!("--b\r\n{headers}\r\ndeed\r\n--b--\r\n")), None, "{headers:?}");
-    }
-    let most = disposition.to_owned() + &"A: 1\r\n".repeat(31);
-    assert!(try_read(format!("--b\r\n{most}\r\ndeed\r\n--b--\r\n").as_bytes(), 100).is_ok());
-}
-
-#[test]
 fn headers_of_a_part_are_limited() {
     let rest = "\r\nContent-Disposition: form-data; name=a\r\n\r\nx\r\n--b--";
     let padding = MAX_HEADERS - "A: \r\nContent-Disposition: form-data; name=a".len();

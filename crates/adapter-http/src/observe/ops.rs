@@ -2,7 +2,6 @@
 //! must be private.
 
 use std::{
-    future::Future,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicI64, Ordering},
@@ -10,14 +9,14 @@ use std::{
     time::Duration,
 };
 
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpResponse, error::ErrorInternalServerError, web};
 use domain::{
     orders::scan_documents::ScanDocuments,
     ports::{BlobStore, Clock, DeliveryQueue, OrderRepo, StoreError, WebhookQueue, error_chain},
 };
 use futures_util::future::OptionFuture;
 use prometheus::{
-    Encoder as _, Gauge, GaugeVec, Registry, TextEncoder, register_gauge_vec_with_registry,
+    Gauge, GaugeVec, Registry, TEXT_FORMAT, TextEncoder, register_gauge_vec_with_registry,
     register_gauge_with_registry,
 };
 use serde::Serialize;
@@ -182,15 +181,10 @@ pub(crate) async fn readyz(ops: web::Data<Ops>) -> HttpResponse {
     };
     let scan = dependencies.scan.as_ref();
     let (database, documents, scanner) = futures_util::join!(
-        check("database", dependencies.orders.check()),
-        check("documents", dependencies.blobs.check()),
-        OptionFuture::from(scan.map(|scan| check("scanner", scan.scanner.check())))
+        check(&ops, "database", dependencies.orders.check()),
+        check(&ops, "documents", dependencies.blobs.check()),
+        OptionFuture::from(scan.map(|scan| check(&ops, "scanner", scan.scanner.check())))
     );
-    ops.set_available("database", database == "ok");
-    ops.set_available("documents", documents == "ok");
-    if let Some(scanner) = scanner {
-        ops.set_available("scanner", scanner == "ok");
-    }
     ops.checked_at.store(ops.clock.now().unix_timestamp(), Ordering::Relaxed);
     // Without a scanner that must scan, orders with documents get 503, as without a bucket.
     let may_scan = scanner == Some("ok") || !scan.is_some_and(|scan| scan.required);
@@ -207,10 +201,11 @@ pub(crate) async fn readyz(ops: web::Data<Ops>) -> HttpResponse {
 }
 
 async fn check<E: std::error::Error>(
+    ops: &Ops,
     dependency: &'static str,
     check: impl Future<Output = Result<(), E>>,
 ) -> &'static str {
-    match timeout(TIMEOUT, check).await {
+    let found = match timeout(TIMEOUT, check).await {
         Ok(Ok(())) => "ok",
         Ok(Err(error)) => {
             tracing::warn!(dependency, error = error_chain(&error), "not ready");
@@ -220,10 +215,12 @@ async fn check<E: std::error::Error>(
             tracing::warn!(dependency, "not ready: the check timed out");
             "timeout"
         }
-    }
+    };
+    ops.set_available(dependency, found == "ok");
+    found
 }
 
-pub(crate) async fn metrics(ops: web::Data<Ops>) -> HttpResponse {
+pub(crate) async fn metrics(ops: web::Data<Ops>) -> Result<HttpResponse, actix_web::Error> {
     if let Some(dependencies) = ops.dependencies.get() {
         let checked_at = ops.checked_at.load(Ordering::Relaxed);
         if ops.clock.now().unix_timestamp() - checked_at > READINESS_AGE {
@@ -240,15 +237,7 @@ pub(crate) async fn metrics(ops: web::Data<Ops>) -> HttpResponse {
             Err(_) => tracing::warn!("queue metrics not updated: the query timed out"),
         }
     }
-    let mut text = Vec::new();
-    let encoder = TextEncoder::new();
-    match encoder.encode(&ops.registry.gather(), &mut text) {
-        Ok(()) => HttpResponse::Ok()
-            .content_type(format!("{}; charset=utf-8", encoder.format_type()))
-            .body(text),
-        Err(error) => {
-            tracing::error!(error = error_chain(&error), "metrics could not be encoded");
-            HttpResponse::InternalServerError().finish()
-        }
-    }
+    let text = TextEncoder::new().encode_to_string(&ops.registry.gather());
+    let text = text.map_err(ErrorInternalServerError)?;
+    Ok(HttpResponse::Ok().content_type(format!("{TEXT_FORMAT}; charset=utf-8")).body(text))
 }

@@ -14,8 +14,9 @@ const MAX_REQUEST_ID: usize = 128;
 /// Identifies a request in its answer and in the log.
 #[derive(Clone)]
 pub(crate) struct RequestId {
-    id: Rc<str>,
-    trace: Option<Rc<str>>,
+    pub(crate) id: Rc<str>,
+    /// The identifier of the trace that the request is a part of.
+    pub(crate) trace: Option<Rc<str>>,
 }
 
 impl RequestId {
@@ -38,20 +39,6 @@ impl RequestId {
 
     pub(crate) fn of(request: &HttpRequest) -> Self {
         request.extensions().get::<Self>().cloned().unwrap_or_else(|| Self::from("unknown"))
-    }
-
-    /// Adds the identifier of the trace.
-    pub(crate) fn in_trace(self, trace: Option<String>) -> Self {
-        Self { trace: trace.map(Rc::from), ..self }
-    }
-
-    pub(crate) fn as_str(&self) -> &str {
-        &self.id
-    }
-
-    /// Returns the identifier of the trace that the request is a part of.
-    pub(crate) fn trace(&self) -> Option<&str> {
-        self.trace.as_deref()
     }
 }
 

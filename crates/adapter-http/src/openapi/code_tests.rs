@@ -329,7 +329,7 @@ fn problems_are_those_of_the_service() {
         Problem::invalid_token(),
         OrderError::Forbidden.into(),
         Problem::no_such_order(),
-        Problem::erased(),
+        OrderError::Erased.into(),
         OrderError::Duplicate { retry_after: 43 }.into(),
         OrderError::InProgress { retry_after: 5 }.into(),
         WebhooksError::Disabled.into(),

@@ -1,22 +1,16 @@
 //! The documentation page: Swagger UI, served by this program alone.
 
-use std::{convert::Infallible, io::Read as _, sync::OnceLock};
+use std::{io::Read as _, sync::OnceLock};
 
 use actix_web::{
     HttpMessage as _, HttpRequest, HttpResponse,
-    body::SizedStream,
     http::header::{self, AcceptEncoding, ContentEncoding, Encoding, HeaderName},
 };
 use bytes::Bytes;
 use flate2::bufread::GzDecoder;
-use futures_util::stream;
 
 /// Path of the page, below the base path.
 const DOCS: &str = "/docs";
-
-/// Size of the pieces in which files are sent. A client that stops reading costs the service this
-/// much memory, not a megabyte. These files need no key, so every client may request them.
-const PIECE: usize = 16 * 1024;
 
 /// Allows only files of this service, and no inline script or style. Swagger UI has its icons as
 /// `data:`.
@@ -59,15 +53,6 @@ const fn file(path: &'static str, content_type: &'static str, content: &'static 
 /// are relative to the path without a slash.
 pub(crate) const TRAILING_SLASH: &str = "/docs/";
 
-pub(crate) async fn redirect() -> HttpResponse {
-    HttpResponse::PermanentRedirect().insert_header((header::LOCATION, "../docs")).finish()
-}
-
-/// Leads from the base path with a slash to the page.
-pub(crate) async fn redirect_root() -> HttpResponse {
-    HttpResponse::Found().insert_header((header::LOCATION, "docs")).finish()
-}
-
 impl Asset {
     /// Returns the path below the base path.
     pub(crate) fn path(&self) -> String {
@@ -86,17 +71,12 @@ impl Asset {
             .insert_header((header::REFERRER_POLICY, "no-referrer"))
             .insert_header((HeaderName::from_static("cross-origin-opener-policy"), "same-origin"))
             .insert_header((header::VARY, "accept-encoding"));
-        let content = if self.is_vendored() && accepts_gzip(request) {
+        if self.is_vendored() && accepts_gzip(request) {
             response.insert_header(ContentEncoding::Gzip);
-            Bytes::from_static(self.content)
+            response.body(self.content)
         } else {
-            self.plain()
-        };
-        let size = content.len();
-        let pieces = (0..size)
-            .step_by(PIECE)
-            .map(move |at| Ok::<_, Infallible>(content.slice(at..size.min(at + PIECE))));
-        response.body(SizedStream::new(size as u64, stream::iter(pieces)))
+            response.body(self.plain())
+        }
     }
 
     fn is_vendored(&self) -> bool {

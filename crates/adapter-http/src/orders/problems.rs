@@ -13,8 +13,10 @@ impl From<OrderError> for Problem {
     fn from(error: OrderError) -> Self {
         match error {
             OrderError::Rejected(rejection) => rejected(rejection),
-            OrderError::Forbidden => Self::insufficient_scope(
+            OrderError::Forbidden => Self::challenge(
+                ProblemCode::Forbidden,
                 "The API key may not create orders of this signing service, or add documents to them.",
+                r#", error="insufficient_scope""#,
             ),
             OrderError::Duplicate { retry_after } => {
                 let detail = format!(
@@ -24,7 +26,9 @@ impl From<OrderError> for Problem {
                 Self::new(ProblemCode::DuplicateOrder, detail).retry_after(retry_after)
             }
             OrderError::NoSuchOrder | OrderError::UnknownCursor => Self::no_such_order(),
-            OrderError::Erased => Self::erased(),
+            OrderError::Erased => {
+                Self::new(ProblemCode::Erased, "The operator has erased this order.")
+            }
             OrderError::TooMany { stored } => {
                 let detail = format!(
                     "An order can have at most {MAX_DOCUMENTS_PER_ORDER} documents. \

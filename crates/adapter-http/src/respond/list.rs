@@ -1,6 +1,6 @@
 //! Lists: the query that asks for a page, and the answer with links to the other pages.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, str::FromStr};
 
 use actix_web::{HttpRequest, HttpResponse};
 use domain::{order::ViolationCode, ports::Cursor};
@@ -154,21 +154,20 @@ pub(crate) fn fault(code: ViolationCode, detail: &'static str) -> Fault {
 }
 
 fn limit(text: &str) -> Result<usize, Fault> {
-    let limit = digits(text).and_then(|digits| digits.parse().ok());
-    limit.filter(|limit| (1..=MAX_LIMIT).contains(limit)).ok_or_else(|| {
+    digits(text).filter(|limit| (1..=MAX_LIMIT).contains(limit)).ok_or_else(|| {
         let detail = format!("must be an integer from 1 to {MAX_LIMIT}");
         (ViolationCode::OutOfRange.as_str(), detail.into())
     })
 }
 
 fn identifier(text: &str) -> Result<i64, Fault> {
-    let id = digits(text).and_then(|digits| digits.parse().ok()).filter(|id| *id > 0);
-    id.ok_or_else(|| fault(ViolationCode::InvalidFormat, "must be the identifier of an item"))
+    let detail = "must be the identifier of an item";
+    digits(text).filter(|id| *id > 0).ok_or_else(|| fault(ViolationCode::InvalidFormat, detail))
 }
 
-/// Returns the text if it has decimal digits only. `parse` alone accepts a sign.
-fn digits(text: &str) -> Option<&str> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then_some(text)
+/// Reads a number of decimal digits. `parse` alone accepts a sign.
+fn digits<T: FromStr>(text: &str) -> Option<T> {
+    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 #[derive(Serialize)]

@@ -21,8 +21,6 @@ use crate::observe::request_notes::RequestId;
 
 /// Retry delay when a dependency does not respond.
 const RETRY_UNAVAILABLE_SECONDS: u64 = 5;
-/// Retry delay at the concurrency limit. A permit becomes free within milliseconds.
-const RETRY_OVERLOADED_SECONDS: u64 = 1;
 
 /// What the client learns about a failure. What only the operator may know is logged separately.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,13 +115,6 @@ impl Problem {
         Self::new(ProblemCode::Unavailable, detail).retry_after(RETRY_UNAVAILABLE_SECONDS)
     }
 
-    /// Reports that the service is at its concurrency limit.
-    pub(crate) fn overloaded() -> Self {
-        let detail = "The service is at its concurrency limit. The order was not created; \
-            retry after the given delay.";
-        Self::new(ProblemCode::Unavailable, detail).retry_after(RETRY_OVERLOADED_SECONDS)
-    }
-
     /// Reports an exceeded quota. The policy allows another request in `seconds`.
     pub(crate) fn rate_limited(policy: &'static str, seconds: u64) -> Self {
         let detail = format!("Too many requests. Retry after {seconds} s.");
@@ -142,11 +133,6 @@ impl Problem {
         Self::challenge(ProblemCode::Unauthorized, detail, r#", error="invalid_token""#)
     }
 
-    /// Reports a request that the key does not permit (RFC 6750, section 3.1).
-    pub(crate) fn insufficient_scope(detail: &'static str) -> Self {
-        Self::challenge(ProblemCode::Forbidden, detail, r#", error="insufficient_scope""#)
-    }
-
     /// Reports a request for which the key lacks a scope (RFC 6750, section 3.1).
     pub(crate) fn missing_scope(scope: Scope) -> Self {
         let scope = scope.as_str();
@@ -155,7 +141,13 @@ impl Problem {
         Self::challenge(ProblemCode::Forbidden, detail, &error)
     }
 
-    fn challenge(code: ProblemCode, detail: impl Into<Cow<'static, str>>, error: &str) -> Self {
+    /// Reports a key that does not permit the request. `error` says so to programs (RFC 6750, section
+    /// 3.1).
+    pub(crate) fn challenge(
+        code: ProblemCode,
+        detail: impl Into<Cow<'static, str>>,
+        error: &str,
+    ) -> Self {
         let challenge = format!(r#"Bearer realm="notary-orders"{error}"#);
         Self::new(code, detail).with_header(header::WWW_AUTHENTICATE, challenge)
     }
@@ -176,11 +168,6 @@ impl Problem {
         Self::new(ProblemCode::NotFound, detail)
     }
 
-    /// Reports an order that an operator has erased.
-    pub(crate) fn erased() -> Self {
-        Self::new(ProblemCode::Erased, "The operator has erased this order.")
-    }
-
     /// Reports a range that a document of `size` bytes does not have.
     pub(crate) fn range_not_satisfiable(size: u64) -> Self {
         Self::new(
@@ -188,12 +175,6 @@ impl Problem {
             format!("The document has {size} bytes, none of them in the range."),
         )
         .with_header(header::CONTENT_RANGE, format!("bytes */{size}"))
-    }
-
-    /// Reports a method that the path does not support. `allow` lists those it does: `GET, HEAD`.
-    pub(crate) fn method_not_allowed(allow: &str) -> Self {
-        Self::new(ProblemCode::MethodNotAllowed, format!("This path supports {allow}."))
-            .with_header(header::ALLOW, allow.to_owned())
     }
 
     /// Logs the error that led to the problem, with its causes.
@@ -219,8 +200,8 @@ impl Problem {
             status: self.code.status().as_u16(),
             detail: &self.detail,
             code: self.code.as_str(),
-            request_id: request.as_str(),
-            trace_id: request.trace(),
+            request_id: &request.id,
+            trace_id: request.trace.as_deref(),
             errors: self.errors.as_deref(),
             violated_policies: self.violated_policy.map(|policy| [policy]),
         })

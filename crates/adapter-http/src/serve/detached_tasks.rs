@@ -1,11 +1,9 @@
 //! Work that goes on when its request is dropped, because the client has disconnected.
 
-use std::{
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::{future::poll_fn, task::Poll};
 
-use futures_util::{FutureExt as _, future::BoxFuture};
+use futures_util::FutureExt as _;
+use scopeguard::guard;
 use tokio::{runtime::Handle, task::JoinHandle};
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
@@ -33,50 +31,32 @@ impl DetachedTasks {
 
     /// Runs work within the request, which costs less than a task of its own. Only if this is
     /// dropped before the work has ended, a task does the rest, and `unused` gets the result.
-    pub(crate) fn run_to_end<T: Send + 'static>(
+    pub(crate) async fn run_to_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
         unused: fn(T),
-    ) -> RunToEnd<T> {
-        RunToEnd { work: Some(work.boxed()), tasks: self.clone(), unused }
+    ) -> T {
+        // `None` when the work has ended or panicked.
+        let mut work = guard(Some(work.boxed()), |work| {
+            work.map(|work| self.spawn(work.map(unused)));
+        });
+        poll_fn(|context| {
+            let Some(mut running) = work.take() else { return Poll::Pending };
+            // The work may outlive the worker of actix, and then must not have its timers.
+            let _entered = self.runtime.enter();
+            let polled = running.poll_unpin(context);
+            if polled.is_pending() {
+                *work = Some(running);
+            }
+            polled
+        })
+        .await
     }
 
     /// Waits until all tasks have ended. Call it when no more requests are served.
     pub async fn finish(&self) {
         self.tasks.close();
         self.tasks.wait().await;
-    }
-}
-
-/// Work that a request waits for.
-pub(crate) struct RunToEnd<T: Send + 'static> {
-    /// `None` when the work has ended or panicked.
-    work: Option<BoxFuture<'static, T>>,
-    tasks: DetachedTasks,
-    unused: fn(T),
-}
-
-impl<T: Send + 'static> Future for RunToEnd<T> {
-    type Output = T;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let Some(mut work) = self.work.take() else { return Poll::Pending };
-        // The work may outlive the worker of actix, and then must not have its timers.
-        let runtime = self.tasks.runtime.clone();
-        let _entered = runtime.enter();
-        let polled = work.poll_unpin(context);
-        if polled.is_pending() {
-            self.work = Some(work);
-        }
-        polled
-    }
-}
-
-impl<T: Send + 'static> Drop for RunToEnd<T> {
-    fn drop(&mut self) {
-        if let Some(work) = self.work.take() {
-            self.tasks.spawn(work.map(self.unused));
-        }
     }
 }
 
@@ -94,7 +74,8 @@ mod tests {
         let tasks = DetachedTasks::new(Handle::current());
         let (sender, receiver) = oneshot::channel();
         let work = async { receiver.await.unwrap() };
-        let mut running = tasks.run_to_end(work, |result| UNUSED.store(result, Ordering::Relaxed));
+        let unused = |result| UNUSED.store(result, Ordering::Relaxed);
+        let mut running = Box::pin(tasks.run_to_end(work, unused));
         assert!((&mut running).now_or_never().is_none());
 
         drop(running);

@@ -4,7 +4,7 @@
 //! whose recordings a stolen key does not open.
 
 use std::{
-    fmt, io,
+    io,
     net::IpAddr,
     sync::{Arc, PoisonError, RwLock},
 };
@@ -13,7 +13,7 @@ use prometheus::{
     Gauge, IntCounter, Registry, register_gauge_with_registry, register_int_counter_with_registry,
 };
 use rustls::{
-    InconsistentKeys, ServerConfig,
+    ServerConfig,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject as _},
     server::{ClientHello, ResolvesServerCert},
@@ -73,8 +73,14 @@ impl TlsPair {
             pem::Error::NoItemsFound => TlsPairError::Key(None),
             error => TlsPairError::Key(Some(fault(&error).into())),
         })?;
+        let certified = CertifiedKey::from_der(chain, key, &ring::default_provider());
+        let certified = certified.map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => TlsPairError::Mismatch,
+            rustls::Error::InvalidCertificate(_) => TlsPairError::Certificate(Some(error.into())),
+            error => TlsPairError::Key(Some(error.into())),
+        })?;
         Ok(Self {
-            certified: Arc::new(certified(chain, key)?),
+            certified: Arc::new(certified),
             begins_at: instant(first.validity.not_before),
             expires_at: instant(first.validity.not_after),
             names: names(&first),
@@ -115,35 +121,13 @@ fn ip_address(bytes: &[u8]) -> Option<String> {
     v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok().map(|ip| ip.to_string())
 }
 
-fn certified(
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-) -> Result<CertifiedKey, TlsPairError> {
-    let key = ring::default_provider()
-        .key_provider
-        .load_private_key(key)
-        .map_err(|error| TlsPairError::Key(Some(error.into())))?;
-    let certified = CertifiedKey::new(chain, key);
-    certified.keys_match().map_err(|error| match error {
-        rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => TlsPairError::Mismatch,
-        error => TlsPairError::Certificate(Some(error.into())),
-    })?;
-    Ok(certified)
-}
-
-/// The certificate and key in use.
+/// The certificate and key in use. Their `Debug` leaves out the key.
+#[derive(Debug)]
 pub struct Tls {
     current: RwLock<Arc<CertifiedKey>>,
     expiry: Gauge,
     begun: IntCounter,
     pub(crate) completed: IntCounter,
-}
-
-/// `Debug` leaves out the key.
-impl fmt::Debug for Tls {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Tls").finish_non_exhaustive()
-    }
 }
 
 impl Tls {

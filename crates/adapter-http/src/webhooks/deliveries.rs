@@ -5,12 +5,10 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use domain::{
     order::{Violation, ViolationCode},
     ports::{DeliveryPageQuery, error_chain},
-    webhook::{
-        EndpointOwner, WebhookDeliveryId,
-        manage_webhooks::{ReplayRange, WebhooksError},
-    },
+    webhook::{WebhookDeliveryId, manage_webhooks::WebhooksError},
 };
 use serde_json::{Map, Value, json};
+use time::OffsetDateTime;
 
 use crate::{
     access::{authentication::admit, rate_limit::Policy},
@@ -65,8 +63,8 @@ pub(crate) async fn replay(request: HttpRequest, payload: web::Payload, api: Sta
     let key = admit(&request, &api, Policy::Webhooks).await?;
     let id = path::webhook_id(&request)?;
     let body = read_object(&request, payload, &api.json_bodies, &key).await?;
-    let range = parse(&body).map_err(invalid)?;
-    let owner = EndpointOwner::of(&key);
+    let (since, until) = parse(&body).map_err(invalid)?;
+    let owner = key.owner();
     // Before the mark, which would show whether others have such a webhook.
     api.webhooks.read(owner, id).await?;
     // A replay may change many rows, so a client must not cause any number of them at a time.
@@ -74,7 +72,7 @@ pub(crate) async fn replay(request: HttpRequest, payload: web::Payload, api: Sta
     let task_api = api.clone();
     let task = async move {
         let _held = in_progress;
-        task_api.webhooks.replay(owner, id, range).await
+        task_api.webhooks.replay(owner, id, since, until).await
     };
     // A client that goes away must not leave a replay half done.
     api.detached.run_to_end(task, log_unanswered).await?;
@@ -90,7 +88,9 @@ fn log_unanswered(outcome: Result<(), WebhooksError>) {
 }
 
 /// Reads the time of a replay. Unknown members are ignored.
-fn parse(body: &Map<String, Value>) -> Result<ReplayRange, Vec<Violation>> {
+fn parse(
+    body: &Map<String, Value>,
+) -> Result<(OffsetDateTime, Option<OffsetDateTime>), Vec<Violation>> {
     let mut violations = Vec::new();
     let mut report = |pointer: &'static str, code, detail: &'static str| {
         violations.push(Violation { pointer: pointer.into(), code, detail: detail.into() });
@@ -117,7 +117,7 @@ fn parse(body: &Map<String, Value>) -> Result<ReplayRange, Vec<Violation>> {
         report("/until", ViolationCode::EndNotAfterStart, "must be after since");
     }
     match since {
-        Some(since) if violations.is_empty() => Ok(ReplayRange { since, until }),
+        Some(since) if violations.is_empty() => Ok((since, until)),
         _ => Err(violations),
     }
 }

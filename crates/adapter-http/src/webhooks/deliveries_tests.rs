@@ -82,13 +82,6 @@ async fn deliveries_of_a_disabled_webhook_have_no_next_attempt() {
 }
 
 #[actix_web::test]
-async fn bad_parameters_are_named() {
-    let answer = Ports::new().api().send(TestApi::get(&format!("{PATH}?limit=0&event=x"))).await;
-
-    assert_eq!(answer.errors(), [("limit", "out_of_range"), ("event", "unknown_parameter")]);
-}
-
-#[actix_web::test]
 async fn cursor_of_no_delivery_is_rejected() {
     let mut ports = Ports::new();
     ports.endpoints.expect_endpoint().returning(|_, _| Ok(Some(endpoint(3))));

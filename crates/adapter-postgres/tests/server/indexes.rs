@@ -2,7 +2,7 @@
 
 use contract_tests::samples::{LIVE, NOW, WEBHOOK_SLOTS, new_endpoint};
 use domain::{
-    api_key::ClientId,
+    api_key::{ClientId, Owner},
     order::OrderId,
     ports::{Cursor, DeliveryQueue, OrderReader, PageQuery, WebhookQueue, WebhookRepo},
 };
@@ -52,7 +52,10 @@ async fn calls_use_indexes() {
     for file_number in [None, Some("M-1".to_owned())] {
         let (created_after, created_before, cursor) = (None, None, Cursor::Newest);
         let query = PageQuery { file_number, created_after, created_before, limit: 20, cursor };
-        OrderReader::page(&store, ClientId(1), &query).await.unwrap().unwrap();
+        OrderReader::page(&store, Owner { client: ClientId(1), is_test: true }, &query)
+            .await
+            .unwrap()
+            .unwrap();
     }
 
     drop(store);
@@ -99,7 +102,7 @@ async fn lease_does_not_read_the_whole_queue() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lease_of_webhooks_does_not_read_endpoints_that_wait() {
     let (store, database) = store().await;
-    let endpoint = WebhookRepo::add(&store, &new_endpoint(LIVE), 1).await.unwrap().unwrap();
+    let endpoint = WebhookRepo::add(&store, &new_endpoint(LIVE), 1).await.unwrap().unwrap().id;
     let outsider = outsider(&database).await;
     let many = "INSERT INTO webhook_endpoints (client_id, is_test, url, events, secret, created_at, \
             succeeded_at, due_at) SELECT n, false, 'https://a.example', 'order.created', '', now(), now(), \

@@ -16,7 +16,7 @@ use super::{outsider, sessions, store, until};
 async fn webhook_that_is_added_beside_a_lease_is_due() {
     let (store, database) = store().await;
     let store = Arc::new(store);
-    let endpoint = WebhookRepo::add(&*store, &new_endpoint(LIVE), 1).await.unwrap().unwrap();
+    let endpoint = WebhookRepo::add(&*store, &new_endpoint(LIVE), 1).await.unwrap().unwrap().id;
     store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
     let event = store.events(NOW, 1).await.unwrap().remove(0).id;
     let message_key = "m".to_owned();

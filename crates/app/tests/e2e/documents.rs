@@ -1,13 +1,9 @@
 //! Creates orders with documents.
 
-use contract_tests::documents;
-use reqwest::multipart::{Form, Part};
-use serde_json::{Value, json};
-
 use crate::{
     harness::{
-        CREATE_WITH_DOCUMENTS, FORM, TestApp, created, deed, errors, file, form, form_with_deed,
-        order, problem, raw_order_parts, with_documents,
+        CREATE_WITH_DOCUMENTS, FORM, TestApp, created, deed, file, form, order, problem,
+        raw_order_parts, with_documents,
     },
     raw::{exchange, statuses},
 };
@@ -88,82 +84,6 @@ async fn uploads_are_served_at_no_path() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_are_sanitized_and_stored_as_sent() {
-    let app = TestApp::start().await;
-    let long = format!("{}.pdf", "x".repeat(500));
-    let sent = [
-        "../../Deed of \"Trust\".pdf",
-        "договор №5.PDF",
-        "..\\..\\boot.ini.pdf",
-        "a;name=evil.pdf",
-        &long,
-    ];
-    let mut form = form(&order("F-1"));
-    for name in sent {
-        form = form.part("documents", file(name, deed()));
-    }
-    created(app.create_with(form).await).await;
-    let stored = app.stored_order(domain::order::OrderId(1)).await.unwrap();
-    let names: Vec<_> = stored.documents.iter().map(|document| document.name.clone()).collect();
-    assert_eq!(
-        names[..4],
-        ["Deed_of__Trust_.pdf", "_________5.PDF", "boot.ini.pdf", "a_name_evil.pdf"]
-    );
-    assert_eq!(names[4], format!("{}.pdf", "x".repeat(116)));
-    let as_sent: Vec<_> =
-        stored.documents.iter().map(|document| document.name_as_sent.as_str()).collect();
-    assert_eq!(as_sent, sent);
-    assert!(app.wiring.objects().keys().all(|key| key.rsplit('/').next().unwrap().len() == 32));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn extension_and_content_must_agree() {
-    let app = TestApp::start().await;
-    let png = documents::bytes("signature-page.png");
-    for (name, content) in [
-        ("program.exe", deed()),
-        ("noextension", deed()),
-        ("deed.pdf.exe", deed()),
-        ("deed.pdf", png.clone()),
-        ("page.png", deed()),
-        ("scan.jpg", png),
-        ("sheet.doc", documents::bytes("fee-sheet.xls")),
-        ("sheet.docx", documents::bytes("fee-sheet.xlsx")),
-        ("plain.docx", documents::bytes("plain.zip")),
-        ("letter.doc", documents::bytes("signing-instructions.docx")),
-        ("empty.pdf", Vec::new()),
-        ("text.pdf", b"just text".to_vec()),
-    ] {
-        let part = file(name, content).mime_str("application/pdf").unwrap();
-        let response = app.create_with(form_with_deed("F-1").part("documents", part)).await;
-        let body = problem(response, 400, "unsupported_document").await;
-        assert_eq!(body["errors"][0]["pointer"], "/documents/1", "{name}");
-    }
-    app.assert_untouched();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn invalid_fields_and_documents_are_reported_together() {
-    let app = TestApp::start().await;
-    let mut order = order("F-1");
-    order["signingDetailsFormData"]["state"] = json!("Texas");
-    order["signingServiceId"] = json!("");
-    let form = form(&order)
-        .part("documents", file("a.exe", "MZ"))
-        .part("documents", file("b.pdf", ""))
-        .part("documents", file("c.pdf", deed()));
-    let body = problem(app.create_with(form).await, 400, "validation_failed").await;
-    let expected = [
-        ("/signingDetailsFormData/state", "invalid_format"),
-        ("/signingServiceId", "required"),
-        ("/documents/0", "unsupported_extension"),
-        ("/documents/1", "empty_document"),
-    ];
-    assert_eq!(errors(&body), expected);
-    app.assert_untouched();
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn one_to_twenty_documents_are_accepted() {
     let app = TestApp::start().await;
     problem(app.create_with(form(&order("F-0"))).await, 400, "no_documents").await;
@@ -173,52 +93,4 @@ async fn one_to_twenty_documents_are_accepted() {
     let with_empty_input = with(20).part("documents", file("", ""));
     assert_eq!(created(app.create_with(with_empty_input).await).await["documents_uploaded"], 20);
     assert_eq!(app.documents().len(), 20);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn document_over_ten_mebibytes_is_rejected() {
-    let app = TestApp::start().await;
-    let sized = |size: usize| {
-        let mut content = deed();
-        content.resize(size, b' ');
-        content
-    };
-    let limit = 10 * 1024 * 1024;
-    let too_large = form(&order("F-1")).part("documents", file("large one.pdf", sized(limit + 1)));
-    let body = problem(app.create_with(too_large).await, 413, "document_too_large").await;
-    assert!(body["detail"].as_str().unwrap().contains("large one.pdf"));
-    app.assert_untouched();
-    let largest = form(&order("F-1")).part("documents", file("largest.pdf", sized(limit)));
-    created(app.create_with(largest).await).await;
-    assert_eq!(app.documents()[0].len(), limit);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn duplicate_order_leaves_no_object() {
-    let app = TestApp::start().await;
-    created(app.order("F-1").await).await;
-    let rejected = app.order_with_deed("F-1").await;
-    assert_eq!(rejected.headers()["retry-after"], "60");
-    problem(rejected, 409, "duplicate_order").await;
-    assert_eq!((app.documents().len(), app.rows("uploads"), app.rows("documents")), (0, 0, 0));
-    app.assert_spool_empty();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn text_parts_may_be_browser_blobs() {
-    let app = TestApp::start().await;
-    let blob = |value: &Value| {
-        Part::text(value.to_string()).file_name("blob").mime_str("application/json").unwrap()
-    };
-    let blobs = || {
-        let order = order("F-1");
-        let members = order.as_object().unwrap().iter();
-        let add =
-            |form: Form, (name, value): (&String, &Value)| form.part(name.clone(), blob(value));
-        with_documents(members.fold(Form::new(), add), 1, &deed())
-    };
-    // An unknown part with a file name may be an upload, so it is rejected.
-    let unknown = blobs().part("notes", blob(&json!({})));
-    problem(app.create_with(unknown).await, 400, "malformed_request").await;
-    created(app.create_with(blobs()).await).await;
 }

@@ -17,7 +17,10 @@ use tokio::{
 };
 
 use crate::{
-    harness::{TestApp, eventually, eventually_async, form_with_deed, order, problem},
+    harness::{
+        CREATE, CREATE_WITH_DOCUMENTS, TestApp, eventually, eventually_async, form_with_deed,
+        order, problem,
+    },
     idempotency::{KEY, assert_stored, first, replayed},
 };
 
@@ -41,21 +44,14 @@ async fn one_order(responses: Vec<Response>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_repeats_with_documents_create_one_order() {
+async fn concurrent_repeats_create_one_order() {
     let app = TestApp::start().await;
-    let repeats = (0..50).map(|_| app.create_with_under(KEY, form_with_deed("F-1")));
-    let body = one_order(join_all(repeats).await).await;
-    assert_stored(&app, 1, 1);
-    assert_eq!(replayed(app.create_with_under(KEY, form_with_deed("F-1")).await).await, body);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn concurrent_repeats_without_documents_create_one_order() {
-    let app = TestApp::start().await;
-    let order = order("F-1");
-    let body = one_order(join_all((0..50).map(|_| app.create_under(KEY, &order))).await).await;
-    assert_eq!(app.rows("orders"), 1);
-    assert_eq!(replayed(app.create_under(KEY, &order).await).await, body);
+    for path in [CREATE, CREATE_WITH_DOCUMENTS] {
+        let repeats = (0..50).map(|_| app.send_with_key(path, path));
+        let body = one_order(join_all(repeats).await).await;
+        assert_eq!(replayed(app.send_with_key(path, path).await).await, body);
+    }
+    assert_stored(&app, 2, 1);
 }
 
 /// Sends a head and waits until its request holds the key. The body is still missing.
@@ -108,16 +104,12 @@ async fn begin_upload(app: &TestApp) -> (TcpStream, Vec<u8>) {
     (stream, rest)
 }
 
-/// Returns a claim of the key by another request.
-async fn other_claim(app: &TestApp) -> Claim {
-    let client = app.storage().keys.list().await.unwrap()[0].client();
-    Claim { key: IdempotencyKey::new(client, false, KEY).unwrap(), token: ClaimToken([9; 16]) }
-}
-
-/// Returns the end of the current claim of the key.
+/// Returns the end of the current claim of the key, which another request cannot claim.
 async fn claimed_until(app: &TestApp) -> OffsetDateTime {
-    let now = app.clock.now();
-    match app.storage().idempotency.claim(&other_claim(app).await, now, now).await {
+    let (client, now) = (app.storage().keys.list().await.unwrap()[0].client(), app.clock.now());
+    let key = IdempotencyKey::new(client, false, KEY).unwrap();
+    let other = Claim { key, token: ClaimToken([9; 16]) };
+    match app.storage().idempotency.claim(&other, now, now).await {
         Err(WriteError::KeyInUse(KeyUse::InProgress { until })) => until,
         other => panic!("{other:?}"),
     }
@@ -150,17 +142,6 @@ async fn aborted_upload_frees_its_key() {
     let (stream, _) = begin_upload(&app).await;
     drop(stream);
     eventually(|| app.rows("idempotency_keys") == 0).await;
-    first(app.create_with_under(KEY, form_with_deed("F-1")).await).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn claim_of_a_killed_instance_expires() {
-    let app = TestApp::start().await;
-    let (claim, now) = (other_claim(&app).await, app.clock.now());
-    app.storage().idempotency.claim(&claim, now, now + Intake::CLAIM).await.unwrap();
-    problem(app.create_with_under(KEY, form_with_deed("F-1")).await, 409, "idempotency_in_flight")
-        .await;
-    app.clock.advance(Intake::CLAIM);
     first(app.create_with_under(KEY, form_with_deed("F-1")).await).await;
 }
 

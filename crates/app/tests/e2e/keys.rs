@@ -44,7 +44,10 @@ async fn rotated_key_is_valid_for_grace_period() {
     assert_eq!(limited.headers()["ratelimit-policy"], r#""orders";q=9;w=2"#);
     let mut of_other_service = order("F-3");
     of_other_service["signingServiceId"] = 43.into();
-    problem(new.create(&of_other_service).await, 403, "forbidden").await;
+    let forbidden = new.create(&of_other_service).await;
+    let challenge = r#"Bearer realm="notary-orders", error="insufficient_scope""#;
+    assert_eq!(forbidden.headers()["www-authenticate"], challenge);
+    problem(forbidden, 403, "forbidden").await;
 
     let last = key(&run(&wiring, &["keys", "rotate", &id, "--grace-hours", "0"]));
     service.rejects_within_ten_seconds(&old).await;

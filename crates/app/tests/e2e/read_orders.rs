@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use contract_tests::samples::maximal_request;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
-use time::Duration;
 
-use crate::harness::{TestApp, created, problem};
+use crate::harness::{TestApp, created};
 
 fn ids(list: &Value) -> Vec<i64> {
     list["data"].as_array().unwrap().iter().map(|it| it["order_id"].as_i64().unwrap()).collect()
@@ -100,56 +99,4 @@ async fn links_lead_through_all_orders() {
     assert_eq!(ids(&app.read(&previous).await), [7, 6, 5]);
     let newer = app.read("/api/order?limit=2&ending_before=3").await;
     assert_eq!((ids(&newer), &newer["has_more"]), (vec![5, 4], &json!(true)));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn lists_are_filtered() {
-    let app = TestApp::start().await;
-    for number in ["F-1", "F & 2", "F-1"] {
-        created(app.order_with_deed(number).await).await;
-        app.clock.advance(Duration::minutes(10));
-    }
-    let listed = async |query: &str| ids(&app.read(&format!("/api/order?{query}")).await);
-    assert_eq!(listed("file_number=F-1").await, [3, 1]);
-    assert_eq!(listed("file_number=+F+%26+2").await, [2]);
-    assert_eq!(listed("file_number=f-1").await, [0; 0]);
-    assert_eq!(listed("created_after=2026-11-21T12:10:00Z").await, [3, 2]);
-    assert_eq!(listed("created_before=2026-11-21T12:10:00Z").await, [1]);
-    assert_eq!(listed("created_after=2026-11-21T13:10:00%2B01:00&limit=1").await, [3]);
-    let records = app.read("/api/order?limit=1").await;
-    assert_eq!(records["data"][0]["documents_uploaded"], 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn bad_queries_name_their_parameters() {
-    let app = TestApp::start().await;
-    created(app.order("F-1").await).await;
-    for (query, parameters) in [
-        ("limit=0&page=1", vec!["limit", "page"]),
-        ("starting_after=2", vec!["starting_after"]),
-        ("ending_before=2", vec!["ending_before"]),
-        ("starting_after=1&ending_before=1", vec!["ending_before"]),
-    ] {
-        let response = app.get(&format!("/api/order?{query}")).await;
-        let problem = problem(response, 400, "validation_failed").await;
-        let errors = problem["errors"].as_array().unwrap();
-        let named: Vec<_> = errors.iter().map(|it| it["parameter"].as_str().unwrap()).collect();
-        assert_eq!(named, parameters, "{query}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn other_methods_are_not_allowed() {
-    let app = TestApp::start().await;
-    created(app.order_with_deed("F-1").await).await;
-    for (path, allow) in [
-        ("/api/order", "GET, HEAD"),
-        ("/api/order/1", "GET, HEAD"),
-        ("/api/order/1/documents", "GET, HEAD, POST"),
-        ("/api/order/1/documents/0", "GET, HEAD"),
-    ] {
-        let response = app.request(Method::DELETE, path).send().await.unwrap();
-        assert_eq!(response.headers()["allow"], allow, "{path}");
-        problem(response, 405, "method_not_allowed").await;
-    }
 }

@@ -4,8 +4,14 @@ use std::{fs, io::BufRead as _, os::unix::fs::symlink, path::Path, process::Comm
 
 use crate::{service_process::ServiceProcess, wiring::Wiring};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn commands_of_readme_work_after_the_one_of_the_terminal() {
+#[test]
+fn commands_of_readme_work_in_any_order_after_the_one_of_the_terminal() {
+    for documents_first in [false, true] {
+        run_commands(documents_first);
+    }
+}
+
+fn run_commands(documents_first: bool) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
     let wiring = Wiring::new();
     let mut server = ServiceProcess::start(&wiring, &[]);
@@ -30,13 +36,17 @@ async fn commands_of_readme_work_after_the_one_of_the_terminal() {
     let run = |command: &str| {
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("{key}\n{command}")]).current_dir(folder.path());
-        let output = tokio::task::block_in_place(|| shell.output()).unwrap();
+        let output = shell.output().unwrap();
         (output.status.success(), String::from_utf8(output.stdout).unwrap())
     };
     assert!(run(printed.lines().last().unwrap()).1.starts_with("HTTP/1.1 201"));
     assert_eq!(run(read), (false, String::new()), "there is no such order yet");
     assert!(saved().is_empty(), "a problem is no document: {:?}", saved());
-    for command in [create, create_with_documents] {
+    let mut creating = [create, create_with_documents];
+    if documents_first {
+        creating.reverse();
+    }
+    for command in creating {
         let (_, answer) = run(command);
         assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
     }

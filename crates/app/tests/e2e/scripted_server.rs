@@ -22,8 +22,6 @@ pub enum Reply {
     },
     /// Closes the connection without a response.
     Hangup,
-    /// Keeps the connection without a response.
-    Silence,
     /// Closes the connection in the middle of a 201.
     TornCreated,
 }
@@ -76,7 +74,7 @@ impl Reply {
                 }
                 text + "\r\n" + body
             }
-            Self::Hangup | Self::Silence => String::new(),
+            Self::Hangup => String::new(),
             Self::TornCreated => "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\n\
                 Content-Length: 400\r\n\r\n{\"order_id\":7"
                 .to_owned(),
@@ -152,7 +150,7 @@ impl ScriptedServer {
         let record = Arc::clone(&requests);
         let thread = std::thread::spawn(move || {
             let mut script = VecDeque::from(script);
-            let (mut order_id, mut silent) = (0, Vec::new());
+            let mut order_id = 0;
             loop {
                 let mut stream = listener.accept().unwrap().0;
                 // `end` connects and sends nothing.
@@ -165,9 +163,6 @@ impl ScriptedServer {
                 record.lock().unwrap().push(request);
                 let reply = script.pop_front().unwrap_or_else(|| Reply::created(order_id));
                 reply.write_to(&mut stream);
-                if matches!(reply, Reply::Silence) {
-                    silent.push(stream);
-                }
             }
         });
         Self { address, requests, thread: Some(thread) }

@@ -13,7 +13,7 @@ use reqwest::StatusCode;
 
 use crate::{
     harness::{Api, CREATE, CREATE_WITH_DOCUMENTS, TestApp, client, created, eventually, problem},
-    service_process::{ServiceProcess, issue_key, run},
+    service_process::{ServiceProcess, issue_key},
     wiring::Wiring,
 };
 
@@ -23,21 +23,6 @@ const UNLIMITED: &[&str] = &["--rate-per-second=0"];
 fn two_instances(wiring: &Wiring) -> [ServiceProcess; 2] {
     let key = issue_key(wiring);
     [0, 1].map(|_| ServiceProcess::start(wiring, UNLIMITED).with_key(key.clone()))
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn concurrent_starts_migrate_empty_database_once() {
-    let wiring = Wiring::new();
-    let one = tokio::task::block_in_place(|| {
-        std::thread::scope(|scope| {
-            let starts = [0, 1].map(|_| scope.spawn(|| ServiceProcess::start(&wiring, &[])));
-            let [one, _] = starts.map(|start| start.join().unwrap());
-            one
-        })
-    });
-    let migrations = std::fs::read_dir("../../migrations/postgres").unwrap().count();
-    assert_eq!(wiring.rows("__diesel_schema_migrations"), migrations);
-    created(one.with_key(issue_key(&wiring)).order("F-1").await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -135,17 +120,4 @@ async fn expired_lease_of_killed_worker_is_delivered() {
     clock.advance(time::Duration::minutes(2));
     other.mails(2).await;
     eventually(|| other.pending_mails() == 0).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn revoked_key_is_rejected_by_every_instance() {
-    let wiring = Wiring::new();
-    let instances = two_instances(&wiring);
-    for (at, instance) in instances.iter().enumerate() {
-        created(instance.order(&format!("F-{at}")).await).await;
-    }
-    run(&wiring, &["keys", "revoke", "1"]);
-    for instance in &instances {
-        instance.rejects_within_ten_seconds(&instance.key).await;
-    }
 }

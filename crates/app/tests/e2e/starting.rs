@@ -2,6 +2,7 @@
 
 use reqwest::StatusCode;
 use serde_json::Value;
+use tokio::net::TcpSocket;
 
 use crate::{
     harness::{client, eventually_async},
@@ -13,8 +14,11 @@ use crate::{
 async fn operators_endpoints_answer_before_the_database_is_open() {
     let wiring = Wiring::new();
     let lock = wiring.lock_start();
-    // Finds a free port.
-    let ops = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Keeps a port from others: the service may listen there, because this socket does not.
+    let port = TcpSocket::new_v4().unwrap();
+    port.set_reuseaddr(true).unwrap();
+    port.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let ops = port.local_addr().unwrap();
     let starting = std::thread::spawn(move || {
         let server = ServiceProcess::start(&wiring, &[&format!("--ops-listen={ops}")]);
         (server, wiring)

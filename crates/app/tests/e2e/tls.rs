@@ -26,10 +26,7 @@ use test_servers::certificates::Certificates;
 use tokio::task::block_in_place;
 
 use crate::{
-    harness::{
-        Api, CREATE, JSON, client_builder, created, eventually, eventually_async, form, order,
-        with_documents,
-    },
+    harness::{Api, CREATE, client_builder, created, eventually, eventually_async},
     service_process::ServiceProcess,
     wiring::Wiring,
 };
@@ -193,24 +190,6 @@ async fn orders_are_created_over_tls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_documents_are_whole_over_tls() {
-    let service = Service::start();
-    let client = service.pooled();
-    let mut sent = Vec::new();
-    for length in [3_000_000, 1_500_001] {
-        let mut content: Vec<u8> = (0..=250).cycle().take(length).collect();
-        content[..9].copy_from_slice(b"%PDF-1.7\n");
-        let form = form(&order(&format!("F-{length}")));
-        created(client.create_with(with_documents(form, 1, &content)).await).await;
-        sent.push(content);
-    }
-    let mut stored: Vec<_> = service.wiring.objects().into_values().collect();
-    stored.sort();
-    sent.sort();
-    assert!(stored == sent);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn first_start_prints_line_that_verifies_the_certificate() {
     for names in [NAMES, &["*.example.com"]] {
         let certificates = Certificates::issue("Root", names);
@@ -293,43 +272,6 @@ async fn client_without_tls_gets_no_answer() {
     let request = service.process.order_on(CREATE, "F-1");
     assert!(request.send().await.is_err());
     assert_eq!(service.wiring.rows("orders"), 0);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn garbage_is_closed_and_hinders_no_order() {
-    let service = Service::start();
-    let client = service.pooled();
-    let mut hello = Vec::new();
-    service.session().write_tls(&mut hello).unwrap();
-    let mut changed = hello.clone();
-    changed[9] ^= 0xff;
-    let garbage: &[&[u8]] = &[
-        &[22; 4_000],
-        &[22, 3, 1, 255, 255, 1, 0, 0],
-        &[22, 3, 1, 0, 0, 22, 3, 1, 0, 0],
-        &[23, 3, 3, 0, 5, 1, 2, 3, 4, 5],
-        &[128, 46, 1, 0, 2, 0, 21, 0, 0],
-        &[0; 100],
-        &changed,
-        &[&hello[..], b"GET / HTTP/1.1\r\n\r\n"].concat(),
-        &[&hello[..], &hello[..]].concat(),
-    ];
-    for (at, bytes) in garbage.iter().enumerate() {
-        let mut connection = service.tcp();
-        connection.write_all(bytes).unwrap();
-        connection.shutdown(std::net::Shutdown::Write).unwrap();
-        // The service may reset it.
-        let _ = connection.read_to_end(&mut Vec::new());
-        created(client.order(&format!("F-{at}")).await).await;
-    }
-    // Three of them begin with a whole greeting.
-    let [begun, completed] =
-        ["begun", "completed"].map(|it| format!("notary_orders_tls_handshakes_{it}_total"));
-    eventually_async(async || {
-        let begun = service.process.metric(&begun).await;
-        (1..=3).contains(&begun.saturating_sub(service.process.metric(&completed).await))
-    })
-    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -435,45 +377,6 @@ async fn stop_finishes_requests_and_announces_the_end() {
         busy.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
     });
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn early_rejection_is_readable() {
-    let service = Service::start();
-    let mut connection = service.connect();
-    let head = service.process.head(CREATE, &format!("{JSON}Content-Length: 3000000\r\n"));
-    block_in_place(|| {
-        connection.write_all(head.as_bytes()).unwrap();
-        connection.write_all(&vec![b' '; 3_000_000]).unwrap();
-        let mut answer = String::new();
-        connection.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
-        assert!(answer.ends_with('}'), "{answer}");
-    });
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn slow_head_over_tls_gets_408() {
-    let service = Service::start();
-    let mut connection = service.connect();
-    connection.write_all(b"GET / HTTP/1.1\r\n").unwrap();
-    let mut answer = String::new();
-    block_in_place(|| connection.read_to_string(&mut answer)).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn address_of_a_client_is_limited_over_tls() {
-    let service = Service::start_with(&["--rate-per-second=1", "--rate-burst=2"]);
-    let client = service.pooled().as_key("wrong");
-    let mut statuses = Vec::new();
-    for forged in 0..5 {
-        // No proxy is trusted, so the header counts for nothing.
-        let request = client.order_on(CREATE, "F-1");
-        let request = request.header("X-Forwarded-For", format!("192.0.2.{forged}"));
-        statuses.push(request.send().await.unwrap().status().as_u16());
-    }
-    assert!(statuses.starts_with(&[401, 401]) && statuses.contains(&429), "{statuses:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

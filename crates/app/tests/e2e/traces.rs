@@ -140,11 +140,10 @@ async fn unsampled_trace_is_not_exported() {
 #[tokio::test(flavor = "multi_thread")]
 async fn collector_that_fails_costs_no_order() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let hangs_up = ScriptedServer::start((0..1_000).map(|_| Reply::Hangup).collect());
     for url in [
         format!("http://{}", silent.local_addr().unwrap()),
-        format!("http://{closed}"),
+        "http://127.0.0.1:1".to_owned(),
         hangs_up.url(),
     ] {
         let wiring = Wiring::new();

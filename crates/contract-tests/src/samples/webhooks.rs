@@ -84,7 +84,7 @@ pub async fn settle_webhook(
 
 /// Calls every method of both ports of webhooks, on an endpoint of its own.
 pub async fn call_webhooks<S: WebhookRepo + WebhookQueue>(store: &S) {
-    let id = store.add(&new_endpoint(LIVE), 100).await.unwrap().unwrap();
+    let id = store.add(&new_endpoint(LIVE), 100).await.unwrap().unwrap().id;
     let change = EndpointChange { is_enabled: Some(true), ..EndpointChange::default() };
     store.change(LIVE, id, &change, NOW).await.unwrap().unwrap();
     assert!(store.rotate_secret(LIVE, id, &[1], NOW).await.unwrap());

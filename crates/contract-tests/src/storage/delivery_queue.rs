@@ -39,9 +39,8 @@ async fn lease(storage: &Storage, now: OffsetDateTime, limit: usize) -> Vec<Leas
 
 /// Leases the only delivery that is due.
 async fn lease_one(storage: &Storage, now: OffsetDateTime) -> Lease {
-    let leases = lease(storage, now, 10).await;
-    assert_eq!(leases.len(), 1);
-    leases.into_iter().next().unwrap()
+    let [only] = <[_; 1]>::try_from(lease(storage, now, 10).await).unwrap();
+    only
 }
 
 async fn settle(storage: &Storage, lease: &Lease, settlement: Settlement) -> bool {
@@ -73,13 +72,11 @@ pub async fn longest_due_deliveries_are_leased_first(storage: &Storage) {
     for (number, age) in [(1, 10), (2, 30), (3, 20), (4, 0)] {
         enqueue(storage, number, NOW - Duration::seconds(age)).await;
     }
-    let batches =
-        [lease(storage, NOW, 0).await, lease(storage, NOW, 3).await, lease(storage, NOW, 3).await];
-    let batches = batches.map(|leases| recipients(leases.iter().map(|lease| &lease.delivery)));
-    assert_eq!(
-        batches,
-        [vec![], vec![recipient(2), recipient(3), recipient(1)], vec![recipient(4)]]
-    );
+    for (limit, numbers) in [(0, &[][..]), (3, &[2, 3, 1]), (3, &[4])] {
+        let leases = lease(storage, NOW, limit).await;
+        let expected: Vec<_> = numbers.iter().copied().map(recipient).collect();
+        assert_eq!(recipients(leases.iter().map(|lease| &lease.delivery)), expected);
+    }
 }
 
 /// A microsecond earlier it is not.
@@ -115,9 +112,8 @@ pub async fn concurrent_workers_never_share_a_delivery(storage: &Storage) {
             }
         }
     });
-    let leased: Vec<_> = at_once(workers).await.concat();
-    let different: HashSet<_> = leased.iter().collect();
-    assert_eq!((leased.len(), different.len()), (60, 60));
+    let leased = at_once(workers).await.concat();
+    assert_eq!((leased.len(), HashSet::<_>::from_iter(&leased).len()), (60, 60));
 }
 
 /// Counts the attempt, unless it is postponed, and keeps the error.
@@ -393,8 +389,8 @@ pub async fn concurrent_leases_count_every_mail(storage: &Storage) {
         enqueue_to(storage, "anna@example.com", number, NOW).await;
     }
     let leases = join_all((0..4).map(|_| lease(storage, NOW, 3))).await;
-    let mut numbers: Vec<_> =
-        leases.into_iter().flatten().filter_map(|lease| lease.mail_of_hour).collect();
+    let leases = leases.into_iter().flatten();
+    let mut numbers: Vec<_> = leases.filter_map(|lease| lease.mail_of_hour).collect();
     // A worker skips deliveries that another one locks at the same time.
     while let [first, rest @ ..] = &lease(storage, NOW, 3).await[..] {
         numbers.extend(rest.iter().chain([first]).filter_map(|lease| lease.mail_of_hour));

@@ -91,8 +91,8 @@ pub async fn clients_do_not_share_keys(storage: &Storage) {
     }
     // The walk meets each of them.
     let (mut keys, mut after) = (0, None);
-    while let Some(walked) = storage.idempotency.forget_free(after, NOW, 1).await.unwrap() {
-        (keys, after) = (keys + 1, Some(walked.last));
+    while let Some(last) = storage.idempotency.forget_free(after, NOW, 1).await.unwrap() {
+        (keys, after) = (keys + 1, Some(last));
     }
     assert_eq!(keys, 6);
     for (number, client) in [("F-1", 1), ("F-2", 2)] {
@@ -201,10 +201,10 @@ pub async fn only_free_keys_are_forgotten(storage: &Storage) {
         let end = NOW + KEPT + Duration::minutes(3);
         storage.idempotency.claim(&in_progress, NOW, end).await.unwrap();
         let total = count(storage).await;
-        assert_eq!(walk(storage, NOW + KEPT - MICROSECOND, limit).await.1, 0);
+        walk(storage, NOW + KEPT - MICROSECOND, limit).await;
         assert_eq!(count(storage).await, total);
         let then = NOW + KEPT + Duration::minutes(2);
-        assert_eq!(walk(storage, then, limit).await.1, 3);
+        walk(storage, then, limit).await;
         assert_eq!(count(storage).await, total - 3);
         for name in ["3", "4", "in progress"] {
             in_use(storage, &key(name), then).await;
@@ -212,18 +212,18 @@ pub async fn only_free_keys_are_forgotten(storage: &Storage) {
     }
 }
 
-/// Forgets all free keys, and returns the numbers of steps and of forgotten keys.
-async fn walk(storage: &Storage, now: OffsetDateTime, limit: usize) -> (usize, usize) {
-    let (mut last, mut steps, mut forgotten) = (None, 0, 0);
-    while let Some(walked) = storage.idempotency.forget_free(last, now, limit).await.unwrap() {
-        (last, steps, forgotten) = (Some(walked.last), steps + 1, forgotten + walked.forgotten);
+/// Forgets all free keys, and returns the number of steps.
+async fn walk(storage: &Storage, now: OffsetDateTime, limit: usize) -> usize {
+    let (mut after, mut steps) = (None, 0);
+    while let Some(last) = storage.idempotency.forget_free(after, now, limit).await.unwrap() {
+        (after, steps) = (Some(last), steps + 1);
     }
-    (steps, forgotten)
+    steps
 }
 
 /// Returns the number of keys: long ago, none was free.
 async fn count(storage: &Storage) -> usize {
-    walk(storage, NOW - Duration::WEEK, 1).await.0
+    walk(storage, NOW - Duration::WEEK, 1).await
 }
 
 /// The claims may come from different processes.

@@ -20,7 +20,10 @@ const OTHER: EndpointOwner = EndpointOwner { client: ClientId(99), is_test: fals
 const MAX: usize = 3;
 
 async fn add(storage: &Storage, new: &NewEndpoint) -> EndpointId {
-    storage.webhooks.add(new, 100).await.unwrap().unwrap()
+    let added = storage.webhooks.add(new, 100).await.unwrap().unwrap();
+    let read = storage.webhooks.endpoint(new.owner, added.id).await.unwrap();
+    assert_eq!(read.as_ref(), Some(&added));
+    added.id
 }
 
 async fn change(storage: &Storage, id: EndpointId, change: EndpointChange) -> Endpoint {

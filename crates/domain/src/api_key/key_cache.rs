@@ -1,7 +1,7 @@
 //! Cache of API keys, so that not every request needs the store.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -17,23 +17,14 @@ use crate::{
 /// this is half of it. A new key works within this time wherever its client is.
 const MAX_AGE: Duration = Duration::seconds(5);
 
-/// Maximum number of cached keys.
-const MAX_KEYS: usize = 1_024;
-
 /// Cached keys by their lookup part. A guess is not cached: the limit of failed authentications bounds
-/// how often the store is asked.
+/// how often the store is asked. So the cache has no more keys than the operator has issued.
 #[derive(Debug, Default)]
 pub struct KeyCache {
     /// The keys, each with the instant when it was read.
     known: Mutex<HashMap<String, (Arc<ApiKey>, OffsetDateTime)>>,
-    listed: lock::Mutex<Listed>,
-}
-
-/// Lookup parts of all keys, for requests that may not ask the store for their key.
-#[derive(Debug, Default)]
-struct Listed {
-    lookups: HashSet<String>,
-    since: Option<OffsetDateTime>,
+    /// The instant when all keys were read.
+    listed: lock::Mutex<Option<OffsetDateTime>>,
 }
 
 impl KeyCache {
@@ -50,32 +41,24 @@ impl KeyCache {
 
     /// Caches a key that was read at `since`.
     pub(crate) fn put(&self, lookup: &str, key: Arc<ApiKey>, since: OffsetDateTime) {
-        let mut known = self.known();
-        if known.len() >= MAX_KEYS {
-            known.retain(|_, (_, earlier)| is_fresh(*earlier, since));
-        }
-        // With more keys than this in five seconds, the rest is read from the store each time.
-        if known.len() < MAX_KEYS || known.contains_key(lookup) {
-            known.insert(lookup.to_owned(), (key, since));
-        }
+        self.known().insert(lookup.to_owned(), (key, since));
     }
 
-    /// Returns whether the key is in a list of all keys that is less than five seconds old. However
-    /// many requests ask, the store is read once in five seconds.
-    pub(crate) async fn is_listed(
+    /// Caches all keys. However many requests ask, the store is read once in five seconds.
+    pub(crate) async fn list(
         &self,
-        lookup: &str,
         now: OffsetDateTime,
         keys: &dyn ApiKeyRepo,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<(), StoreError> {
         let mut listed = self.listed.lock().await;
-        if !listed.since.is_some_and(|since| is_fresh(since, now)) {
-            let read = keys.list().await;
+        if !listed.is_some_and(|since| is_fresh(since, now)) {
             // A store that fails is not asked again by every request, either.
-            listed.since = Some(now);
-            listed.lookups = read?.into_iter().map(|key| key.key.lookup).collect();
+            *listed = Some(now);
+            for key in keys.list().await? {
+                self.put(&key.key.lookup.clone(), Arc::new(key), now);
+            }
         }
-        Ok(listed.lookups.contains(lookup))
+        Ok(())
     }
 }
 
@@ -120,18 +103,6 @@ mod tests {
         assert_eq!(cache.get(&lookup(3), NOW), None);
     }
 
-    #[test]
-    fn number_of_cached_keys_is_bounded() {
-        let cache = KeyCache::default();
-        (0..=MAX_KEYS).for_each(|number| cache.put(&lookup(number), key(number), NOW));
-        assert_eq!(cache.get(&lookup(MAX_KEYS), NOW), None);
-        assert!(cache.get(&lookup(0), NOW).is_some());
-        // Entries that are no longer fresh are dropped.
-        cache.put(&lookup(MAX_KEYS), key(MAX_KEYS), NOW + MAX_AGE);
-        assert!(cache.get(&lookup(MAX_KEYS), NOW + MAX_AGE).is_some());
-        assert_eq!(cache.known().len(), 1);
-    }
-
     #[tokio::test]
     async fn keys_are_listed_once_in_five_seconds() {
         let (cache, mut keys) = (KeyCache::default(), MockApiKeyRepo::new());
@@ -143,7 +114,8 @@ mod tests {
         let mut answers = Vec::new();
         for (at, number) in [(0, 0), (1, 1), (4, 7), (5, 1)] {
             let at = NOW + Duration::seconds(at);
-            answers.push(cache.is_listed(&lookup(number), at, &keys).await.unwrap());
+            cache.list(at, &keys).await.unwrap();
+            answers.push(cache.get(&lookup(number), at).is_some());
         }
         assert_eq!(answers, [true, false, false, true]);
     }

@@ -2,8 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use time::{Duration, OffsetDateTime};
@@ -57,46 +56,14 @@ pub struct KeyTerms {
 
 /// Last uses of keys that are not stored yet. Storing each use at once would cost more than the
 /// request.
-#[derive(Debug, Default)]
-pub struct KeyUses(Mutex<BTreeMap<ApiKeyId, OffsetDateTime>>);
+pub type KeyUses = Mutex<BTreeMap<ApiKeyId, OffsetDateTime>>;
 
-impl KeyUses {
-    fn last(&self) -> MutexGuard<'_, BTreeMap<ApiKeyId, OffsetDateTime>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add(&self, id: ApiKeyId, at: OffsetDateTime) {
-        let mut uses = self.last();
-        let last = uses.entry(id).or_insert(at);
-        *last = at.max(*last);
-    }
-}
-
-/// The outcome of a rotation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rotation {
-    /// Identifier of the new key.
-    pub id: ApiKeyId,
-    /// The new key. Its secret is not available later.
-    pub presented: PresentedKey,
-    /// Instant from which the old key is invalid.
-    pub old_until: OffsetDateTime,
-}
-
-/// The reason why a key was not issued.
+/// The reason why a key was not issued or rotated.
 #[derive(Debug, thiserror::Error)]
-pub enum IssueError {
+pub enum KeyError {
     /// There is no such client.
     #[error("there is no such client")]
     UnknownClient,
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// The reason why a key was not rotated.
-#[derive(Debug, thiserror::Error)]
-pub enum RotateError {
     /// There is no such key.
     #[error("there is no such key")]
     Unknown,
@@ -114,11 +81,11 @@ impl ManageKeys {
         &self,
         terms: KeyTerms,
         by: &str,
-    ) -> Result<(ApiKeyId, PresentedKey), IssueError> {
+    ) -> Result<(ApiKeyId, PresentedKey), KeyError> {
         if let Some(client) = terms.client
             && !self.keys.list().await?.iter().any(|key| key.client() == client)
         {
-            return Err(IssueError::UnknownClient);
+            return Err(KeyError::UnknownClient);
         }
         let (presented, key) = self.new_key(terms);
         Ok((self.keys.add(&key, by).await?, presented))
@@ -156,14 +123,15 @@ impl ManageKeys {
 
     /// Issues a successor on the terms of a key, with the lifetime that the key was issued for. The
     /// successor is valid at once. The old key stays valid for `grace`, unless it expires earlier.
+    /// Returns the new key, whose secret is not available later, and until when the old one is valid.
     pub async fn rotate(
         &self,
         id: ApiKeyId,
         grace: Duration,
         by: &str,
-    ) -> Result<Rotation, RotateError> {
+    ) -> Result<(ApiKeyId, PresentedKey, OffsetDateTime), KeyError> {
         let keys = self.keys.list().await?;
-        let old = keys.iter().find(|key| key.id == id).ok_or(RotateError::Unknown)?;
+        let old = keys.iter().find(|key| key.id == id).ok_or(KeyError::Unknown)?;
         let presented = PresentedKey::random(old.key.is_test, &*self.entropy);
         let issued_at = self.clock.now();
         let lifetime = lifetime(&keys, &self.keys.trail().await?, old);
@@ -177,16 +145,16 @@ impl ManageKeys {
         };
         let until = issued_at.saturating_add(grace);
         let old_until = old.key.expires_at.map_or(until, |end| end.min(until));
-        let id = self.keys.rotate(id, &successor, until, by).await?.ok_or(RotateError::Invalid)?;
-        Ok(Rotation { id, presented, old_until })
+        let id = self.keys.rotate(id, &successor, until, by).await?.ok_or(KeyError::Invalid)?;
+        Ok((id, presented, old_until))
     }
 
     /// Returns the presented key if it is valid now. A change on another instance takes effect
     /// within five seconds.
     ///
     /// `may_look_up` is called before the store is asked for a key that is not cached. If it
-    /// returns false, the store is asked only if a list of all keys, read at most once in five
-    /// seconds, has the key. So guesses do not load the store, and valid keys still work.
+    /// returns false, all keys are read instead, at most once in five seconds. So guesses do not
+    /// load the store, and valid keys still work.
     pub async fn authenticate(
         &self,
         presented: &PresentedKey,
@@ -194,35 +162,21 @@ impl ManageKeys {
     ) -> Result<Option<Arc<ApiKey>>, StoreError> {
         let (lookup, began) = (presented.lookup(), self.clock.now());
         let mut key = self.cache.get(lookup, began);
-        if key.is_none()
-            && (may_look_up() || self.cache.is_listed(lookup, began, &*self.keys).await?)
-        {
+        if key.is_none() && may_look_up() {
             key = self.keys.find(lookup).await?.map(Arc::new);
             if let Some(key) = &key {
                 self.cache.put(lookup, Arc::clone(key), began);
             }
+        } else if key.is_none() {
+            self.cache.list(began, &*self.keys).await?;
+            key = self.cache.get(lookup, began);
         }
         let now = self.clock.now();
         let key = key.filter(|key| key.admits(presented, now));
         if let Some(key) = &key {
-            self.uses.add(key.id, now);
+            self.uses.lock().unwrap_or_else(PoisonError::into_inner).insert(key.id, now);
         }
         Ok(key)
-    }
-
-    /// Stores the uses since the last call. After a failure the next call stores them.
-    pub async fn note_uses(&self) -> Result<(), StoreError> {
-        let uses: Vec<_> = mem::take(&mut *self.uses.last()).into_iter().collect();
-        if uses.is_empty() {
-            return Ok(());
-        }
-        let noted = self.keys.note_uses(&uses).await;
-        if noted.is_err() {
-            for (id, at) in uses {
-                self.uses.add(id, at);
-            }
-        }
-        noted
     }
 
     /// Revokes a key. Returns `None` if there is no such key.

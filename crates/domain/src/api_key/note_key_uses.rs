@@ -1,6 +1,6 @@
 //! Use case: store when API keys were last used.
 
-use std::time::Duration;
+use std::{mem, sync::PoisonError, time::Duration};
 
 use crate::{api_key::manage_keys::ManageKeys, background::Step};
 
@@ -22,7 +22,16 @@ impl NoteKeyUses {
     /// Stores the uses since the last step. After a failure, the next step stores them. Only the
     /// first of several failures in a row is an error.
     pub async fn step(&mut self) -> Step<()> {
-        let noted = self.keys.note_uses().await;
+        let ManageKeys { keys, uses, .. } = &self.keys;
+        let last = || uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken: Vec<_> = mem::take(&mut *last()).into_iter().collect();
+        let noted = if taken.is_empty() { Ok(()) } else { keys.note_uses(&taken).await };
+        if noted.is_err() {
+            let mut last = last();
+            for (id, at) in taken {
+                last.entry(id).or_insert(at);
+            }
+        }
         let is_repeated = self.is_failing && noted.is_err();
         self.is_failing = noted.is_err();
         Step { result: if is_repeated { Ok(()) } else { noted }, pause: PAUSE }
@@ -43,7 +52,7 @@ mod tests {
     };
 
     #[tokio::test]
-    async fn failure_is_reported_once_until_success() {
+    async fn failed_uses_are_stored_later_and_reported_once() {
         let now = datetime!(2026-11-21 12:00 UTC);
         let entropy = CountingEntropy::default();
         let presented = PresentedKey::random(false, &entropy);
@@ -67,8 +76,10 @@ mod tests {
             cache: Arc::default(),
         };
         let mut worker = NoteKeyUses::new(keys.clone());
-        for is_reported in [true, false, false, true] {
-            keys.authenticate(&presented, || true).await.unwrap().unwrap();
+        for (is_used, is_reported) in [(true, true), (false, false), (false, false), (true, true)] {
+            if is_used {
+                keys.authenticate(&presented, || true).await.unwrap().unwrap();
+            }
             let step = worker.step().await;
             assert_eq!((step.result.is_err(), step.pause), (is_reported, PAUSE));
         }

@@ -3,10 +3,7 @@
 //! An event is one row, whatever follows it, so that creating an order costs the same with none and
 //! with ten recipients.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use time::Duration;
 
@@ -69,8 +66,7 @@ impl DispatchEvents {
         if events.is_empty() {
             return Ok((Vec::new(), false));
         }
-        let ids: Vec<OrderId> = events.iter().map(|event| event.order_id).collect();
-        let orders: HashMap<_, _> = self.queue.orders(&ids).await?.into_iter().collect();
+        let orders = self.queue.orders_of(events.iter().map(|event| event.order_id)).await?;
         let clients: BTreeSet<_> = orders.values().flatten().map(|order| order.client).collect();
         let clients: Vec<_> = clients.into_iter().collect();
         let endpoints = self.endpoints.of_clients(&clients).await?;

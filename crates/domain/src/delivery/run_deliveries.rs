@@ -2,17 +2,17 @@
 //!
 //! The module `delivery` defines the retry schedule, and `delivery::worker` the pace.
 
-use std::{collections::HashMap, mem, panic::AssertUnwindSafe, sync::Arc};
+use std::{mem, panic::AssertUnwindSafe, sync::Arc};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use time::Duration;
 
 use crate::{
     delivery::{Delivery, DeliveryId, Notification, worker::Deliveries},
-    order::{OrderId, StoredOrder},
+    order::OrderId,
     ports::{
-        Attempted, Clock, DeliveryQueue, Entropy, Lease, Notifier, NotifyError, Settlement,
-        StoreError, error_chain,
+        Attempted, Clock, DeliveryQueue, Entropy, FoundOrders, Lease, Notifier, NotifyError,
+        Settlement, StoreError, error_chain,
     },
 };
 
@@ -57,10 +57,10 @@ pub enum DeliveryOutcome {
     LeaseLost,
 }
 
-/// A leased delivery with the order that the mail is about, or the reason why there is none.
+/// A leased delivery with its mail, or the reason why there is none.
 pub struct Ready {
     lease: Lease,
-    order: Result<Arc<StoredOrder>, NotifyError>,
+    mail: Result<Notification, NotifyError>,
 }
 
 /// The outcome of an attempt that is not stored yet.
@@ -176,46 +176,23 @@ impl RunDeliveries {
     /// Leases up to `limit` due deliveries and reads their orders.
     async fn lease(&self, limit: usize) -> Result<Vec<Ready>, StoreError> {
         let leases = self.queue.lease(self.clock.now(), LEASE, limit).await?;
-        if leases.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut ids: Vec<OrderId> = leases.iter().map(|lease| lease.delivery.order_id).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let found = self.queue.orders(&ids).await.map(|orders| {
-            let shared = |(id, order): (_, Result<_, _>)| (id, order.map(Arc::new));
-            orders.into_iter().map(shared).collect::<HashMap<_, _>>()
-        });
-        let ready = |lease: Lease| {
-            let order = match &found {
-                Ok(orders) => match orders.get(&lease.delivery.order_id) {
-                    Some(Ok(order)) => Ok(Arc::clone(order)),
-                    Some(Err(unreadable)) => {
-                        Err(NotifyError::Transient(error_chain(unreadable).into()))
-                    }
-                    None => Err(NotifyError::Permanent("the order does not exist".into())),
-                },
-                Err(error) => Err(match error {
-                    StoreError::Unavailable(_) => {
-                        NotifyError::Unavailable(error_chain(error).into())
-                    }
-                    StoreError::Internal(_) => NotifyError::Transient(error_chain(error).into()),
-                }),
-            };
-            Ready { lease, order }
-        };
+        let ids = leases.iter().map(|lease| lease.delivery.order_id);
+        let orders = self.queue.orders_of(ids).await;
+        let ready = |lease: Lease| Ready { mail: mail(&lease.delivery, &orders), lease };
         Ok(leases.into_iter().map(ready).collect())
     }
 
     /// Attempts a delivery.
-    async fn attempt(&self, Ready { lease, order }: Ready) -> Outcome {
+    async fn attempt(&self, Ready { lease, mail }: Ready) -> Outcome {
         let delivery = &lease.delivery;
-        let (settlement, relay) = if self.is_over_limit(&lease) {
+        let limit = u64::from(self.mails_per_recipient_hour);
+        let is_over_limit = limit > 0 && lease.mail_of_hour.is_some_and(|mail| mail > limit);
+        let (settlement, relay) = if is_over_limit {
             (Settlement::Fail { at: self.clock.now(), error: OVER_LIMIT.to_owned() }, None)
         } else {
-            match order {
+            match mail {
                 Err(error) => (self.after_failure(delivery, &error), unavailable(&error).map(Err)),
-                Ok(order) => match self.deliver(delivery, &order).await {
+                Ok(mail) => match self.notify(&mail).await {
                     Ok(()) => (Settlement::Done, Some(Ok(()))),
                     Err(error) => {
                         let relay = unavailable(&error).map_or(Ok(()), Err);
@@ -228,39 +205,40 @@ impl RunDeliveries {
         Outcome { order_id: delivery.order_id, attempted, relay, available_before: 0 }
     }
 
-    fn is_over_limit(&self, lease: &Lease) -> bool {
-        let limit = u64::from(self.mails_per_recipient_hour);
-        limit > 0 && lease.mail_of_hour.is_some_and(|mail| mail > limit)
-    }
-
-    async fn deliver(
-        &self,
-        delivery: &Delivery,
-        order: &Arc<StoredOrder>,
-    ) -> Result<(), NotifyError> {
-        let notification = Notification {
-            message_key: delivery.task.message_key.clone(),
-            recipient: delivery.task.recipient.clone(),
-            order: StoredOrder::clone(order),
-        };
-        // A panic fails this mail only, not the other mails in progress.
-        let notified = AssertUnwindSafe(self.notifier.notify(&notification)).catch_unwind().await;
+    /// Hands a mail over. A panic fails this mail only, not the other mails in progress.
+    async fn notify(&self, mail: &Notification) -> Result<(), NotifyError> {
+        let notified = AssertUnwindSafe(self.notifier.notify(mail)).catch_unwind().await;
         notified.unwrap_or_else(|_| Err(NotifyError::Permanent("the notifier panicked".into())))
     }
 
     fn after_failure(&self, delivery: &Delivery, failure: &NotifyError) -> Settlement {
         let (now, error) = (self.clock.now(), error_chain(failure));
-        let retry = match failure {
-            NotifyError::Unavailable(_) => delivery
-                .next_attempt_in_outage(now, &*self.entropy)
-                .map(|due_at| Settlement::Postpone { due_at, error: error.clone() }),
-            NotifyError::Transient(_) => delivery
-                .next_attempt(now, &*self.entropy)
-                .map(|due_at| Settlement::RetryAt { due_at, error: error.clone() }),
-            NotifyError::Permanent(_) => None,
-        };
-        retry.unwrap_or(Settlement::Fail { at: now, error })
+        let is_outage = matches!(failure, NotifyError::Unavailable(_));
+        let is_final = matches!(failure, NotifyError::Permanent(_));
+        match delivery.next_attempt(now, is_outage, &*self.entropy) {
+            Some(due_at) if is_outage => Settlement::Postpone { due_at, error },
+            Some(due_at) if !is_final => Settlement::RetryAt { due_at, error },
+            _ => Settlement::Fail { at: now, error },
+        }
     }
+}
+
+fn mail(
+    Delivery { order_id, task, .. }: &Delivery,
+    orders: &Result<FoundOrders, StoreError>,
+) -> Result<Notification, NotifyError> {
+    let order = match orders.as_ref().map(|orders| orders.get(order_id)) {
+        Ok(Some(Ok(order))) => order.clone(),
+        Ok(None) => return Err(NotifyError::Permanent("the order does not exist".into())),
+        Err(error @ StoreError::Unavailable(_)) => {
+            return Err(NotifyError::Unavailable(error_chain(error).into()));
+        }
+        Err(error) | Ok(Some(Err(error))) => {
+            return Err(NotifyError::Transient(error_chain(error).into()));
+        }
+    };
+    let (message_key, recipient) = (task.message_key.clone(), task.recipient.clone());
+    Ok(Notification { message_key, recipient, order })
 }
 
 /// Returns why no mail can be delivered.

@@ -3,6 +3,7 @@ use time::{OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
+    order::StoredOrder,
     ports::{MockDeliveryQueue, MockNotifier},
     test_support::{CountingEntropy, clock, delivery, stored_order},
 };
@@ -135,16 +136,12 @@ fn assert_postponed(settled: Settlement, cause: &NotifyError) {
 }
 
 #[tokio::test]
-async fn outage_of_the_relay_postpones_delivery() {
+async fn outage_of_the_relay_or_the_store_postpones_delivery() {
     for (attempts, age) in [(0, Duration::ZERO), (100_000, Duration::days(5) - Duration::SECOND)] {
         let delivery = Delivery { attempts, ..delivery(NOW - age) };
         let settled = settlement(delivery, notifier(|| Err(unavailable())), found).await;
         assert_postponed(settled, &unavailable());
     }
-}
-
-#[tokio::test]
-async fn outage_of_the_store_postpones_delivery() {
     let down = || Err(StoreError::Unavailable("no database".into()));
     let settled = settlement(delivery(NOW), MockNotifier::new(), down).await;
     let cause = StoreError::Unavailable("no database".into());

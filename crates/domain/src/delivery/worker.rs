@@ -36,18 +36,15 @@ pub struct DeliveryStep<R> {
 }
 
 /// A failure of the queue.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum DeliveryFailure {
     /// Deliveries could not be leased.
-    #[error("due deliveries could not be read")]
-    Lease(#[source] StoreError),
+    Lease(StoreError),
     /// Outcomes could not be stored. The deliveries would be sent again if the worker ended now.
-    #[error("the outcomes of {deliveries} deliveries could not be stored")]
     Settle {
         /// Number of outcomes.
         deliveries: usize,
         /// The reason.
-        #[source]
         error: StoreError,
     },
 }

@@ -9,7 +9,7 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{
-    money::Decimal,
+    money::scaled,
     text::{Kind, kind},
 };
 
@@ -122,10 +122,7 @@ impl Json {
 
 /// Reads a JSON number with a zero fraction.
 fn integer(number: &str) -> Option<i64> {
-    let Decimal { is_negative, digits, exponent } = Decimal::read(number)?;
-    let power = 10_i64.checked_pow(u32::try_from(exponent).ok()?)?;
-    let sign = if is_negative { "-" } else { "" };
-    format!("{sign}0{digits}").parse::<i64>().ok()?.checked_mul(power)
+    scaled(number, 0).filter(|(_, is_cut)| !is_cut).map(|(integer, _)| integer)
 }
 
 impl<'de> Deserialize<'de> for OrderRequest {

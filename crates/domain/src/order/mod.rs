@@ -75,7 +75,6 @@ pub struct Order {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SigningDetails {
     /// The property that the documents are about.
-    #[serde(rename = "property")]
     pub property: Address,
     /// Whether the client said that the signing location is the property (the default).
     #[serde(rename = "same", default = "default_same", skip_serializing_if = "is_default_same")]
@@ -87,7 +86,6 @@ pub struct SigningDetails {
     #[serde(rename = "type")]
     pub signing_type: String,
     /// Primary signer.
-    #[serde(rename = "signer")]
     pub signer: Signer,
     /// Second signer, if any.
     #[serde(rename = "co_signer", default, skip_serializing_if = "is_default")]
@@ -218,13 +216,10 @@ pub struct Contact {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
     /// Full address.
-    #[serde(rename = "address")]
     pub address: String,
     /// City.
-    #[serde(rename = "city")]
     pub city: String,
     /// Two upper-case letters.
-    #[serde(rename = "state")]
     pub state: String,
     /// Five digits.
     #[serde(rename = "zip")]
@@ -235,7 +230,6 @@ pub struct Address {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SigningLocation {
     /// Address.
-    #[serde(rename = "address")]
     pub address: String,
     /// City.
     #[serde(rename = "city", skip_serializing_if = "Option::is_none")]
@@ -252,13 +246,10 @@ pub struct SigningLocation {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signer {
     /// Full name.
-    #[serde(rename = "name")]
     pub name: String,
     /// Phone number.
-    #[serde(rename = "phone")]
     pub phone: String,
     /// E-mail address.
-    #[serde(rename = "email")]
     pub email: EmailAddress,
     /// Spouse's full name.
     #[serde(rename = "spouse", skip_serializing_if = "Option::is_none")]

@@ -53,26 +53,17 @@ impl Money {
     /// The number is negative, above [`Money::MAX`], more precise, or longer than any amount.
     pub(super) fn from_number(text: &str) -> Result<Self, MoneyError> {
         let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, ""));
-        let is_fine = mantissa.contains('.') || exponent.starts_with('-');
         let is_negative = text.starts_with('-');
-        let too_long =
-            if is_fine && !is_negative { MoneyError::TooFine } else { MoneyError::OutOfRange };
         let exponent_digits = exponent.bytes().filter(u8::is_ascii_digit).count();
         if text.len() > MAX_NUMBER_CHARS || exponent_digits > MAX_EXPONENT_DIGITS {
-            return Err(too_long);
+            let is_fine = mantissa.contains('.') || exponent.starts_with('-');
+            let is_too_fine = is_fine && !is_negative;
+            return Err(if is_too_fine { MoneyError::TooFine } else { MoneyError::OutOfRange });
         }
-        let Decimal { digits, exponent, .. } = Decimal::read(text).ok_or(too_long)?;
-        // Whole millionths, and whether there is more behind them.
-        let zeros = exponent + 6;
-        let cut = usize::try_from(-zeros).unwrap_or(0).min(digits.len());
-        let millionths = format!("0{}", &digits[..digits.len() - cut]).parse().ok();
-        let power = 10_u64.checked_pow(u32::try_from(zeros).unwrap_or(0));
-        let millionths = millionths.zip(power).and_then(|(digits, power): (u64, _)| {
-            digits.checked_mul(power)?.checked_add(TOLERANCE)
-        });
-        let millionths = millionths.ok_or(MoneyError::OutOfRange)?;
+        let (millionths, is_cut) = scaled(text, 6).ok_or(MoneyError::OutOfRange)?;
+        let millionths = millionths.unsigned_abs().saturating_add(TOLERANCE);
         let (cents, rest) = (millionths / 10_000, millionths % 10_000);
-        let is_near = rest < 2 * TOLERANCE || rest == 2 * TOLERANCE && cut == 0;
+        let is_near = rest < 2 * TOLERANCE || rest == 2 * TOLERANCE && !is_cut;
         let money = i64::try_from(cents).ok().and_then(Self::from_cents);
         match money.ok_or(MoneyError::OutOfRange)? {
             money if is_near && (cents == 0 || !is_negative) => Ok(money),
@@ -89,33 +80,23 @@ const MAX_EXPONENT_DIGITS: usize = 2;
 /// Maximum distance of a number to its amount in millionths of a US dollar.
 const TOLERANCE: u64 = 1;
 
-/// A JSON number: digits without leading and trailing zeros, times a power of ten. A float would
-/// round it.
-pub(super) struct Decimal {
-    pub(super) is_negative: bool,
-    pub(super) digits: String,
-    pub(super) exponent: i32,
-}
-
-impl Decimal {
-    /// Reads a JSON number. Returns `None` if its exponent is beyond every use.
-    pub(super) fn read(number: &str) -> Option<Self> {
-        let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
-        let unsigned = mantissa.trim_start_matches('-');
-        let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
-        let all = format!("{whole}{fraction}");
-        let significant = all.trim_end_matches('0');
-        let shift = i32::try_from(all.len() - significant.len()).ok()?
-            - i32::try_from(fraction.len()).ok()?;
-        let digits = significant.trim_start_matches('0').to_owned();
-        let exponent = if digits.is_empty() { 0 } else { exponent.parse::<i32>().ok()? };
-        let shift = if digits.is_empty() { 0 } else { shift };
-        Some(Self {
-            is_negative: unsigned.len() < mantissa.len(),
-            digits,
-            exponent: exponent.checked_add(shift)?,
-        })
+/// Returns a JSON number times ten to the power of `places`, without its fraction, and whether it has
+/// one. `None` if it is too large. A float would round it.
+pub(super) fn scaled(number: &str, places: i32) -> Option<(i64, bool)> {
+    let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    let is_zero = |digits: &str| digits.bytes().all(|digit| matches!(digit, b'0' | b'-'));
+    if is_zero(&digits) {
+        return Some((0, false));
     }
+    let shift = i64::from(exponent.parse::<i32>().ok()?) + i64::from(places)
+        - i64::try_from(fraction.len()).ok()?;
+    let cut = usize::try_from(-shift).unwrap_or(0).min(digits.len());
+    let (kept, rest) = digits.split_at(digits.len() - cut);
+    let kept: i64 = if is_zero(kept) { 0 } else { kept.parse().ok()? };
+    let power = u32::try_from(shift.max(0)).ok()?;
+    Some((kept.checked_mul(10_i64.checked_pow(power)?)?, !is_zero(rest)))
 }
 
 /// Writes a number as an amount, so that equal amounts are equal in any notation.

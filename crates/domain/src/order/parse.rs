@@ -32,11 +32,11 @@ impl OrderRequest {
         let mut violations = Vec::new();
         let mut root = Object::root(self.0, &mut violations);
         let contacts = root.required("signingContactsFormData");
-        let mut utc = ["utcTimeDate", "utcStartTimeDate", "utcEndTimeDate"]
-            .map(|name| SuppliedUtc { name, instant: root.optional(name), disagrees: false });
+        let names = ["utcTimeDate", "utcStartTimeDate", "utcEndTimeDate"];
+        let utc = names.map(|name| root.optional(name));
         let details = root
             .required("signingDetailsFormData")
-            .and_then(|json| details(root.member("signingDetailsFormData", json)?, &mut utc));
+            .and_then(|json| details(root.member("signingDetailsFormData", json)?, utc));
         let service = root.required("signingServiceId").map(SigningServiceId);
         let requested_by = root.required("requestedBy");
 
@@ -45,6 +45,13 @@ impl OrderRequest {
                 if violations.is_empty() =>
             {
                 let (file_number, appointment, signing) = details;
+                let moments = appointment.time.moments();
+                let disagrees = |field: &usize| {
+                    let both = utc[*field].zip(moments[*field]);
+                    both.is_some_and(|(sent, moment)| !appointment::agrees(sent, moment.utc))
+                };
+                let utc_disagreements =
+                    (0..names.len()).filter(disagrees).map(|field| names[field]).collect();
                 let order = Box::new(Order {
                     signing_service_id,
                     file_number,
@@ -54,21 +61,11 @@ impl OrderRequest {
                     requested_by,
                     trace: None,
                 });
-                let disagrees = utc.iter().filter(|utc| utc.disagrees);
-                let utc_disagreements = disagrees.map(|utc| utc.name).collect();
                 Ok(ParsedOrder { order, utc_disagreements })
             }
             _ => Err(violations),
         }
     }
-}
-
-/// A UTC value of the request.
-struct SuppliedUtc {
-    name: &'static str,
-    instant: Option<OffsetDateTime>,
-    /// Whether the service's own conversion gives another instant.
-    disagrees: bool,
 }
 
 impl Read for SigningContacts {
@@ -131,7 +128,7 @@ optional_objects! {
 
 fn details(
     mut details: Object<'_>,
-    utc: &mut [SuppliedUtc; 3],
+    utc: [Option<OffsetDateTime>; 3],
 ) -> Option<(FileNumber, Appointment, SigningDetails)> {
     let file_number = details.required("fileNumber").and_then(FileNumber::new);
     let appointment = appointment(&mut details, utc);
@@ -222,7 +219,7 @@ fn location(details: &mut Object<'_>, property: Option<&String>) -> Option<Signi
 
 fn appointment(
     details: &mut Object<'_>,
-    [at, start, end]: &mut [SuppliedUtc; 3],
+    [at, start, end]: [Option<OffsetDateTime>; 3],
 ) -> Option<Appointment> {
     let date = details.required("signingDate");
     let kind: Option<String> = details.required("signingTimeType");
@@ -236,22 +233,21 @@ fn appointment(
         "between" => {
             let from = details.required("startTime");
             let to = details.required("endTime");
-            let after = from.zip(to).is_none_or(|(from, to)| from < to);
-            let not_after = |details: &mut Object<'_>, detail: &'static str| {
-                details.report("endTime", ViolationCode::EndNotAfterStart, detail);
-            };
-            if !after {
-                not_after(details, "must be after startTime");
+            let is_after = from.zip(to).is_none_or(|(from, to)| from < to);
+            if !is_after {
+                details.report(
+                    "endTime",
+                    ViolationCode::EndNotAfterStart,
+                    "must be after startTime",
+                );
             }
             let start = moment(details, "startTime", from, day, start);
             let end = moment(details, "endTime", to, day, end);
             let (start, end) = start.zip(end)?;
-            if after && end.utc <= start.utc {
-                not_after(
-                    details,
-                    "occurs twice on this date: name the later by utcEndTimeDate to be after \
-                     startTime",
-                );
+            if is_after && end.utc <= start.utc {
+                let detail = "occurs twice on this date: name the later by utcEndTimeDate to be \
+                              after startTime";
+                details.report("endTime", ViolationCode::EndNotAfterStart, detail);
             }
             Some(AppointmentTime::Between { start, end })
         }
@@ -265,25 +261,23 @@ fn appointment(
     Some(Appointment { date, zone, time: time? })
 }
 
-/// Converts a local time, and notes whether the client's UTC value disagrees.
+/// Converts a local time. The client's UTC value decides which, if it occurs twice.
 fn moment(
     details: &mut Object<'_>,
     name: &str,
     local: Option<Time>,
     day: Option<(Date, Zone)>,
-    supplied: &mut SuppliedUtc,
+    sent: Option<OffsetDateTime>,
 ) -> Option<Moment> {
     let (local, (date, zone)) = local.zip(day)?;
-    let converted = zone.to_utc(date, local, supplied.instant).map_err(|error| {
+    let converted = zone.to_utc(date, local, sent).map_err(|error| {
         let code = match error {
             ConversionError::Skipped => ViolationCode::NonexistentLocalTime,
             ConversionError::OutOfRange => ViolationCode::OutOfRange,
         };
         (code, error.to_string())
     });
-    let utc = details.check(name, converted)?;
-    supplied.disagrees = supplied.instant.is_some_and(|instant| !appointment::agrees(instant, utc));
-    Some(Moment { local, utc })
+    Some(Moment { local, utc: details.check(name, converted)? })
 }
 
 #[cfg(test)]

@@ -7,15 +7,15 @@ use super::{
     json::{Fields, Json},
     record::hh_mm,
 };
-use crate::appointment::{AppointmentTime, Moment};
+use crate::appointment::AppointmentTime;
 
 impl OrderRequest {
     /// Returns an order in the names of the request: trimmed, with its defaults, and with the
     /// instants of the service's own conversion. The signing service is left out. Sent again with
     /// one, and with another file number, it creates an equal order.
     pub fn of(order: &Order) -> Self {
-        let (_, moments) = times(order.appointment.time);
-        let [at, start, end] = moments.map(|moment| instant(moment.map(|moment| moment.utc)));
+        let [at, start, end] =
+            order.appointment.time.moments().map(|moment| instant(moment.map(|moment| moment.utc)));
         Self(Fields::from([
             ("signingContactsFormData", contacts(&order.contacts)),
             ("signingDetailsFormData", details(order)),
@@ -81,7 +81,12 @@ fn details(order: &Order) -> Json {
         // Only the address has a default.
         (location.city, location.state, location.zipcode) = (None, None, None);
     }
-    let (kind, moments) = times(appointment.time);
+    let kind = match appointment.time {
+        AppointmentTime::At(_) => "at",
+        AppointmentTime::Between { .. } => "between",
+        AppointmentTime::Anytime => "anytime",
+    };
+    let moments = appointment.time.moments();
     let [at, start, end] = moments.map(|moment| moment.map(|moment| hh_mm(moment.local)));
     Json::from([
         ("fileNumber", Json::Text(file_number.as_str().to_owned())),
@@ -124,15 +129,6 @@ fn details(order: &Order) -> Json {
         ("invoiceFee", invoice.fee.into()),
         ("notaryPay", invoice.notary_pay.into()),
     ])
-}
-
-/// Returns the `signingTimeType`, and the specific, first and last moment.
-fn times(time: AppointmentTime) -> (&'static str, [Option<Moment>; 3]) {
-    match time {
-        AppointmentTime::At(at) => ("at", [Some(at), None, None]),
-        AppointmentTime::Between { start, end } => ("between", [None, Some(start), Some(end)]),
-        AppointmentTime::Anytime => ("anytime", [None; 3]),
-    }
 }
 
 fn requested_by(requested_by: &RequestedBy) -> Json {

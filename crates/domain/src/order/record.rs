@@ -83,13 +83,11 @@ struct Details<'a> {
 
 /// The version, the appointment on the wall clock with times as `HH:MM`, and the trace of the
 /// request. Exactly one of `at`, `from` with `to`, and `anytime` is there.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Head {
     #[serde(rename = "v")]
     version: u8,
-    #[serde(rename = "date")]
     date: String,
-    #[serde(rename = "zone")]
     zone: String,
     #[serde(rename = "at", skip_serializing_if = "Option::is_none")]
     at: Option<String>,
@@ -109,26 +107,18 @@ impl OrderRecord {
     /// # Errors
     /// `serde_json` cannot write a value. The types of this version have no such value.
     pub fn of(order: &Order) -> Result<Self, serde_json::Error> {
-        let mut head = Head {
+        let Appointment { date, zone, time } = &order.appointment;
+        let [at, from, to] = time.moments();
+        let local = |moment: Option<Moment>| moment.map(|moment| hh_mm(moment.local));
+        let head = Head {
             version: VERSION,
-            date: order.appointment.date.to_string(),
-            zone: order.appointment.zone.id().to_owned(),
+            date: date.to_string(),
+            zone: zone.id().to_owned(),
+            at: local(at),
+            from: local(from),
+            to: local(to),
+            anytime: (*time == AppointmentTime::Anytime).then_some(true),
             trace: order.trace.clone(),
-            ..Head::default()
-        };
-        let (starts_at, ends_at) = match order.appointment.time {
-            AppointmentTime::At(moment) => {
-                head.at = Some(hh_mm(moment.local));
-                (Some(moment.utc), None)
-            }
-            AppointmentTime::Between { start, end } => {
-                (head.from, head.to) = (Some(hh_mm(start.local)), Some(hh_mm(end.local)));
-                (Some(start.utc), Some(end.utc))
-            }
-            AppointmentTime::Anytime => {
-                head.anytime = Some(true);
-                (None, None)
-            }
         };
         let details = serde_json::to_string(&Details {
             head,
@@ -139,8 +129,8 @@ impl OrderRecord {
         Ok(Self {
             signing_service_id: order.signing_service_id.0,
             file_number: order.file_number.as_str().to_owned(),
-            starts_at,
-            ends_at,
+            starts_at: at.or(from).map(|moment| moment.utc),
+            ends_at: to.map(|moment| moment.utc),
             details,
         })
     }

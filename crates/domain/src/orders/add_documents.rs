@@ -1,7 +1,7 @@
 //! Use case: add documents to an order.
 
 use crate::{
-    api_key::{ApiKey, ClientId},
+    api_key::{ApiKey, Owner},
     document::{MAX_DOCUMENTS_PER_ORDER, ReceivedDocument, StoredDocument},
     idempotency::{AddedRange, Answered, Attempt},
     order::{OrderId, StoredOrder},
@@ -35,11 +35,6 @@ pub struct AddDocuments {
 }
 
 impl AddDocuments {
-    /// Checks that the key may add to the order, before the documents are received.
-    pub async fn check(&self, key: &ApiKey, id: OrderId) -> Result<(), OrderError> {
-        self.find_for(key, id).await.map(drop)
-    }
-
     /// Adds documents. The caller must run this to its end, even if the client has gone: dropped
     /// early, it leaves its objects to the sweeper.
     pub async fn add(
@@ -61,15 +56,33 @@ impl AddDocuments {
         {
             return self.repeat(id, answered, attempt).await;
         }
-        let stored = self.find_for(key, id).await?.documents.len();
-        if stored + accepted.documents.len() > MAX_DOCUMENTS_PER_ORDER {
+        let stored = self.check(key, id).await?.documents.len();
+        if stored + accepted.len() > MAX_DOCUMENTS_PER_ORDER {
             return Err(OrderError::TooMany { stored });
         }
         let unscanned = self.intake.scan(&accepted).await?;
-        let commit = async |documents| self.commit(key.client(), id, documents, attempt).await;
-        match self.intake.store(accepted, commit).await? {
-            Ok(added) => Ok(AddedDocuments { unscanned, ..added }),
-            Err(error) => self.replay_or_explain(id, error, attempt).await,
+        let (owner, max_documents) = (key.owner(), MAX_DOCUMENTS_PER_ORDER);
+        let commit = async |documents, at| {
+            let idempotent_request = self.intake.idempotent_request(attempt, at);
+            let new = NewDocuments {
+                owner,
+                order_id: id,
+                documents,
+                at,
+                max_documents,
+                idempotent_request,
+            };
+            let range = self.intake.orders.add_documents(&new).await?;
+            Ok((range, new.documents))
+        };
+        match (self.intake.store(accepted, commit).await?, attempt) {
+            (Ok((range, documents)), _) => {
+                Ok(AddedDocuments { order_id: id, range, documents, replayed: false, unscanned })
+            }
+            (Err(WriteError::KeyInUse(key_use)), Some(attempt)) => {
+                self.repeat(id, self.intake.answered(key_use)?, attempt).await
+            }
+            (Err(error), _) => Err(error.into()),
         }
     }
 
@@ -87,7 +100,7 @@ impl AddDocuments {
         ) else {
             return Err(OrderError::KeyReused);
         };
-        let order = self.find(attempt.claim.key.client, id).await?;
+        let order = self.find(attempt.claim.key.owner(), id).await?;
         let (first, count) = (range.first_position as usize, range.count as usize);
         let documents: Vec<_> = order.documents.into_iter().skip(first).take(count).collect();
         if documents.len() != count {
@@ -97,60 +110,18 @@ impl AddDocuments {
         Ok(AddedDocuments { order_id: id, range, documents, replayed: true, unscanned: 0 })
     }
 
-    /// The rules of creating hold: a test key adds to test orders only, a live key to live ones, and
-    /// a bound key to those of its signing service.
-    async fn find_for(&self, key: &ApiKey, id: OrderId) -> Result<StoredOrder, OrderError> {
-        let order = self.find(key.client(), id).await?;
-        if order.is_test != key.key.is_test {
-            return Err(OrderError::NoSuchOrder);
-        }
+    /// Returns the order, if the key may add to it. The rule of creating holds: a bound key adds to
+    /// orders of its signing service only.
+    pub async fn check(&self, key: &ApiKey, id: OrderId) -> Result<StoredOrder, OrderError> {
+        let order = self.find(key.owner(), id).await?;
         if !key.may_order_for(order.order.signing_service_id) {
             return Err(OrderError::Forbidden);
         }
         Ok(order)
     }
 
-    async fn find(&self, client: ClientId, id: OrderId) -> Result<StoredOrder, OrderError> {
-        OrderError::unless_kept(self.intake.reader.order(client, id).await?)
-    }
-
-    async fn commit(
-        &self,
-        client: ClientId,
-        order_id: OrderId,
-        mut documents: Vec<StoredDocument>,
-        attempt: Option<&Attempt>,
-    ) -> Result<AddedDocuments, WriteError> {
-        let at = self.intake.clock.now();
-        for document in &mut documents {
-            document.created_at = at;
-        }
-        let new = NewDocuments {
-            client,
-            order_id,
-            documents,
-            at,
-            max_documents: MAX_DOCUMENTS_PER_ORDER,
-            idempotent_request: self.intake.idempotent_request(attempt, at),
-        };
-        let range = self.intake.orders.add_documents(&new).await?;
-        let documents = new.documents;
-        Ok(AddedDocuments { order_id, range, documents, replayed: false, unscanned: 0 })
-    }
-
-    /// Returns the documents of an earlier attempt, or the reason why none were added.
-    async fn replay_or_explain(
-        &self,
-        id: OrderId,
-        error: WriteError,
-        attempt: Option<&Attempt>,
-    ) -> Result<AddedDocuments, OrderError> {
-        match (error, attempt) {
-            (WriteError::KeyInUse(key_use), Some(attempt)) => {
-                self.repeat(id, self.intake.answered(key_use)?, attempt).await
-            }
-            (error, _) => Err(error.into()),
-        }
+    async fn find(&self, owner: Owner, id: OrderId) -> Result<StoredOrder, OrderError> {
+        OrderError::unless_kept(self.intake.reader.order(owner, id).await?)
     }
 }
 

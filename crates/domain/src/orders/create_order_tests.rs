@@ -31,7 +31,7 @@ impl Mocks {
 
     /// Creates a minimal order without documents.
     async fn create(self, attempt: Option<&Attempt>) -> Result<CreatedOrder, OrderError> {
-        self.use_case().create(&key(), request(minimal_request()), attempt).await
+        self.use_case().create(&key(), request(minimal_request()), None, attempt).await
     }
 
     /// Creates a minimal order with documents of these names.
@@ -45,8 +45,8 @@ impl Mocks {
         names: &[&str],
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, OrderError> {
-        let documents = names.iter().map(|name| document(name)).collect();
-        self.use_case().create_with_documents(&key(), request(json), documents, attempt).await
+        let documents = Some(names.iter().map(|name| document(name)).collect());
+        self.use_case().create(&key(), request(json), documents, attempt).await
     }
 
     /// Expects uploads that succeed.
@@ -94,7 +94,7 @@ async fn invalid_request_stores_and_claims_nothing() {
     json["signingServiceId"] = Value::Null;
     let mocks = Mocks::default;
     for created in [
-        mocks().use_case().create(&key(), request(json.clone()), None).await,
+        mocks().use_case().create(&key(), request(json.clone()), None, None).await,
         mocks().create_from(json.clone(), &["a.pdf"], None).await,
         mocks().create_from(json, &["a.pdf"], Some(&attempt())).await,
     ] {
@@ -274,7 +274,7 @@ async fn failed_put_starts_no_other() {
     use_case.intake.blobs = Arc::clone(&blobs) as _;
     let documents = (0..20).map(|number| document(&format!("{number}.pdf"))).collect();
     let request = request(minimal_request());
-    assert_unavailable(&use_case.create_with_documents(&key(), request, documents, None).await);
+    assert_unavailable(&use_case.create(&key(), request, Some(documents), None).await);
     assert_eq!(
         (blobs.begun.load(Ordering::SeqCst), blobs.ended.load(Ordering::SeqCst)),
         (PARALLEL_PUTS, PARALLEL_PUTS)
@@ -305,8 +305,8 @@ async fn bound_key_is_checked_first() {
     let use_case = || Mocks::default().use_case();
     let request = || request(json!({ "signingServiceId": 42 }));
     for created in [
-        use_case().create(&key, request(), None).await,
-        use_case().create_with_documents(&key, request(), vec![], None).await,
+        use_case().create(&key, request(), None, None).await,
+        use_case().create(&key, request(), Some(vec![]), None).await,
     ] {
         assert!(matches!(created, Err(OrderError::Forbidden)), "{created:?}");
     }
@@ -455,18 +455,6 @@ async fn order_of_a_test_key_is_a_test_order() {
         assert!(new.is_test);
         Ok(OrderId(9))
     });
-    let created = mocks.use_case().create(&test_key, request(minimal_request()), None).await;
+    let created = mocks.use_case().create(&test_key, request(minimal_request()), None, None).await;
     assert!(created.unwrap().stored.is_test);
-}
-
-#[tokio::test]
-async fn key_is_released_by_its_claim() {
-    let mut mocks = Mocks::default();
-    mocks
-        .idempotency
-        .expect_release()
-        .once()
-        .withf(|claim| *claim == attempt().claim)
-        .returning(|_| Ok(()));
-    mocks.use_case().intake.release(&attempt().claim).await.unwrap();
 }

@@ -47,11 +47,8 @@ pub struct Intake {
     pub idempotency_retention: Duration,
 }
 
-/// Documents that may be stored, and their files in the same order.
-pub(crate) struct Accepted {
-    pub(crate) documents: Vec<StoredDocument>,
-    files: Vec<SpooledFile>,
-}
+/// Documents that may be stored, with their files.
+pub(crate) type Accepted = Vec<(StoredDocument, SpooledFile)>;
 
 impl Intake {
     /// Time after which a claim ends unless the attempt extends it.
@@ -81,11 +78,6 @@ impl Intake {
         }
     }
 
-    /// Releases the key of a request that stored nothing, so that the next attempt can use it.
-    pub async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
-        self.idempotency.release(claim).await
-    }
-
     /// Returns the request as it is stored at an instant.
     pub(crate) fn idempotent_request(
         &self,
@@ -101,50 +93,53 @@ impl Intake {
         &self,
         received: Vec<ReceivedDocument>,
     ) -> (Accepted, Vec<(usize, DocumentFault)>) {
-        let (mut documents, mut files, mut faults) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut accepted, mut faults) = (Vec::new(), Vec::new());
         for (position, document) in received.into_iter().enumerate() {
             match document.format() {
                 Ok(format) => {
-                    documents.push(StoredDocument {
+                    let stored = StoredDocument {
                         key: ObjectKey::random(&*self.entropy),
                         name: sanitize_file_name(&document.name_as_sent),
                         name_as_sent: document.name_as_sent,
                         media_type: format.media_type().to_owned(),
                         size: document.file.size,
                         sha256: document.file.sha256,
-                        // Set when an order gets the document.
+                        // Set again when an order gets the document.
                         created_at: self.clock.now(),
-                    });
-                    files.push(document.file);
+                    };
+                    accepted.push((stored, document.file));
                 }
                 Err(fault) => faults.push((position, fault)),
             }
         }
-        (Accepted { documents, files }, faults)
+        (accepted, faults)
     }
 
     /// Scans documents, and returns how many may be stored although they were not scanned: none
     /// without a scanner, where no scan is expected.
     pub(crate) async fn scan(&self, accepted: &Accepted) -> Result<usize, OrderError> {
         match &self.scan {
-            Some(scan) => scan.scan(&accepted.files).await,
+            Some(scan) => scan.scan(accepted.iter().map(|(_, file)| file)).await,
             None => Ok(0),
         }
     }
 
-    /// Stores documents, and runs `adopt` with them: the atomic step after which an order has them.
-    /// If it fails, removes the objects.
+    /// Stores documents, if there are any, and runs `adopt` with them at an instant: the atomic step
+    /// after which an order has them. If it fails, removes the objects.
     ///
     /// # Errors
     /// The documents were not stored, and `adopt` did not run.
     pub(crate) async fn store<T>(
         &self,
-        Accepted { documents, files }: Accepted,
-        adopt: impl AsyncFnOnce(Vec<StoredDocument>) -> Result<T, WriteError>,
+        accepted: Accepted,
+        adopt: impl AsyncFnOnce(Vec<StoredDocument>, OffsetDateTime) -> Result<T, WriteError>,
     ) -> Result<Result<T, WriteError>, StoreError> {
-        let keys: Vec<ObjectKey> = documents.iter().map(|document| document.key.clone()).collect();
+        if accepted.is_empty() {
+            return Ok(adopt(Vec::new(), self.clock.now()).await);
+        }
+        let keys: Vec<_> = accepted.iter().map(|(document, _)| document.key.clone()).collect();
         self.uploads.record(&keys, self.clock.now()).await?;
-        match self.put_all(&keys, &files).await {
+        match self.put_all(&accepted).await {
             Ok(()) => {}
             // Leaves the recorded objects to the sweeper. A put that timed out may still take
             // effect after a removal, and the client should not wait for another timeout.
@@ -154,7 +149,9 @@ impl Intake {
                 return Err(error);
             }
         }
-        let adopted = adopt(documents).await;
+        let at = self.clock.now();
+        let adopting = |(document, _)| StoredDocument { created_at: at, ..document };
+        let adopted = adopt(accepted.into_iter().map(adopting).collect(), at).await;
         if let Err(error) = &adopted {
             if matches!(error, WriteError::UploadSwept) {
                 self.record_again(&keys).await;
@@ -166,21 +163,20 @@ impl Intake {
 
     /// Puts every document. After a failure it starts no other put and finishes those in progress,
     /// so that no object appears after its removal.
-    async fn put_all(&self, keys: &[ObjectKey], files: &[SpooledFile]) -> Result<(), StoreError> {
+    async fn put_all(&self, accepted: &Accepted) -> Result<(), StoreError> {
         let failed = &AtomicBool::new(false);
-        let puts = keys.iter().zip(files).map(|(key, file)| async move {
+        let puts = accepted.iter().map(|(document, file)| async move {
             if failed.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let put = self.blobs.put(key, file).await;
+            let put = self.blobs.put(&document.key, file).await;
             failed.fetch_or(put.is_err(), Ordering::Relaxed);
             put
         });
         // Collected first: a lazy closure that borrows would make the whole future unfit for
         // `spawn`.
         let puts: Vec<_> = puts.collect();
-        let results: Vec<Result<(), StoreError>> =
-            stream::iter(puts).buffer_unordered(PARALLEL_PUTS).collect().await;
+        let results: Vec<_> = stream::iter(puts).buffer_unordered(PARALLEL_PUTS).collect().await;
         results.into_iter().collect()
     }
 

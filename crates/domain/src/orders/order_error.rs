@@ -74,10 +74,6 @@ pub enum OrderError {
 }
 
 impl OrderError {
-    pub(crate) fn rejected(violations: Vec<Violation>) -> Self {
-        Self::Rejected(Rejection { violations, ..Rejection::default() })
-    }
-
     /// Returns what was found of an order.
     pub(crate) fn unless_kept<T>(found: Option<Kept<T>>) -> Result<T, Self> {
         match found {

@@ -30,9 +30,12 @@ impl ScanDocuments {
     ///
     /// Begins no other scan after the scanner was unavailable. So a request waits for at most two time
     /// limits, however many documents it has.
-    pub(crate) async fn scan(&self, files: &[SpooledFile]) -> Result<usize, OrderError> {
+    pub(crate) async fn scan(
+        &self,
+        files: impl Iterator<Item = &SpooledFile>,
+    ) -> Result<usize, OrderError> {
         let unavailable = &AtomicBool::new(false);
-        let scans = files.iter().map(|file| async move {
+        let scans = files.map(|file| async move {
             if unavailable.load(Ordering::Relaxed) {
                 return None;
             }
@@ -45,16 +48,9 @@ impl ScanDocuments {
         // `spawn`.
         let scans: Vec<_> = scans.collect();
         let outcomes: Vec<_> = stream::iter(scans).buffered(PARALLEL_SCANS).collect().await;
-        self.judge(outcomes)
-    }
-
-    /// Decides by the outcome of each scan; `None` for one that did not begin.
-    fn judge(
-        &self,
-        outcomes: Vec<Option<Result<Verdict, ScanError>>>,
-    ) -> Result<usize, OrderError> {
         let (mut unscanned, mut faults, mut failure) = (0, Vec::new(), None);
         for (position, outcome) in outcomes.into_iter().enumerate() {
+            // `None` if the scan did not begin.
             match outcome {
                 Some(Ok(Verdict::Clean)) => {}
                 Some(Ok(Verdict::Infected { .. })) => {
@@ -102,7 +98,7 @@ mod tests {
         });
         let files: Vec<_> = names.iter().map(|name| received(name).file).collect();
         let scan = ScanDocuments { scanner: Arc::new(scanner), required };
-        (scan.scan(&files).await, count.load(Ordering::Relaxed))
+        (scan.scan(files.iter()).await, count.load(Ordering::Relaxed))
     }
 
     #[tokio::test]

@@ -15,18 +15,7 @@ pub const MAX_URL: usize = 2_000;
 /// Maximum length of a description in characters.
 pub const MAX_DESCRIPTION: usize = 200;
 
-/// The endpoint that a client asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EndpointRequest {
-    /// Where its events are sent.
-    pub url: String,
-    /// The events that it gets.
-    pub events: BTreeSet<EventType>,
-    /// What the client notes about it.
-    pub description: Option<String>,
-}
-
-/// The change that a client asks for. `None` leaves a member as it is.
+/// The endpoint, or the change of one, that a client asks for. `None` leaves a member as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EndpointChange {
     /// Where its events are sent.
@@ -39,39 +28,23 @@ pub struct EndpointChange {
     pub is_enabled: Option<bool>,
 }
 
-impl EndpointRequest {
-    /// Reads the members of a JSON object. Without `events`, the endpoint gets every event of
-    /// orders. Unknown members are ignored.
-    ///
-    /// # Errors
-    /// All violations.
-    pub fn parse(object: &Map<String, Value>) -> Result<Self, Vec<Violation>> {
-        let mut fields = Fields { object, violations: Vec::new() };
-        let url = fields.url();
-        if object.get("url").is_none_or(Value::is_null) {
-            fields.report("/url", (ViolationCode::Required, "is required".into()));
-        }
-        let events = fields.events().unwrap_or_else(|| EventType::OF_ORDERS.into());
-        let description = fields.description().flatten();
-        fields.finish(Self { url: url.unwrap_or_default(), events, description })
-    }
-}
-
 impl EndpointChange {
     /// Reads the members of a JSON object. `null` leaves a member as it is, but removes a
-    /// description. Unknown members are ignored.
+    /// description. A new endpoint has a URL, and no status. Unknown members are ignored.
     ///
     /// # Errors
     /// All violations.
-    pub fn parse(object: &Map<String, Value>) -> Result<Self, Vec<Violation>> {
+    pub fn parse(object: &Map<String, Value>, is_new: bool) -> Result<Self, Vec<Violation>> {
         let mut fields = Fields { object, violations: Vec::new() };
-        let change = Self {
-            url: fields.url(),
-            events: fields.events(),
-            description: fields.description(),
-            is_enabled: fields.member("status", status),
-        };
-        fields.finish(change)
+        let url = fields.url();
+        if is_new && object.get("url").is_none_or(Value::is_null) {
+            fields.report("/url", (ViolationCode::Required, "is required".into()));
+        }
+        let events = fields.events();
+        let description = fields.description();
+        let is_enabled = if is_new { None } else { fields.member("status", status) };
+        let change = Self { url, events, description, is_enabled };
+        if fields.violations.is_empty() { Ok(change) } else { Err(fields.violations) }
     }
 }
 
@@ -83,10 +56,6 @@ struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    fn finish<T>(self, parsed: T) -> Result<T, Vec<Violation>> {
-        if self.violations.is_empty() { Ok(parsed) } else { Err(self.violations) }
-    }
-
     fn report(&mut self, pointer: impl Into<Cow<'static, str>>, (code, detail): Fault) {
         self.violations.push(Violation { pointer: pointer.into(), code, detail });
     }
@@ -185,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn endpoint_gets_all_events_of_orders_by_default() {
+    fn new_endpoint_needs_only_a_url() {
         for events in [json!(null), json!(["order.documents_added", "order.created"])] {
             let body = json!({ "url": " https://a.example/hook ", "events": events, "more": 1 });
-            let request = EndpointRequest::parse(&object(&body)).unwrap();
-            assert_eq!(request.url, "https://a.example/hook");
-            assert_eq!(request.events, EventType::OF_ORDERS.into());
-            assert_eq!(request.description, None);
+            let request = EndpointChange::parse(&object(&body), true).unwrap();
+            assert_eq!(request.url.as_deref(), Some("https://a.example/hook"));
+            let chosen = events.is_array().then(|| EventType::OF_ORDERS.into());
+            assert_eq!((request.events, request.description), (chosen, None));
         }
     }
 
@@ -201,7 +170,7 @@ mod tests {
             "events": ["order.created", "order.deleted", 1, "webhook.test", "order.created"],
             "description": "two\nlines",
         });
-        let violations = EndpointRequest::parse(&object(&body)).unwrap_err();
+        let violations = EndpointChange::parse(&object(&body), true).unwrap_err();
         assert_eq!(
             faults(&violations),
             [
@@ -220,14 +189,14 @@ mod tests {
             (json!({ "url": "https://a.example", "events": [] }), ("/events", "blank")),
             (json!({ "url": "https://a.example", "events": "*" }), ("/events", "wrong_type")),
         ] {
-            assert_eq!(faults(&EndpointRequest::parse(&object(&body)).unwrap_err()), [fault]);
+            assert_eq!(faults(&EndpointChange::parse(&object(&body), true).unwrap_err()), [fault]);
         }
     }
 
     #[test]
     fn absent_members_of_a_change_stay_as_they_are() {
         for body in [json!({}), json!({ "url": null, "events": null, "status": null })] {
-            assert_eq!(EndpointChange::parse(&object(&body)), Ok(EndpointChange::default()));
+            assert_eq!(EndpointChange::parse(&object(&body), false), Ok(EndpointChange::default()));
         }
         let body = json!({ "description": null, "status": "disabled" });
         let change = EndpointChange {
@@ -235,9 +204,9 @@ mod tests {
             is_enabled: Some(false),
             ..EndpointChange::default()
         };
-        assert_eq!(EndpointChange::parse(&object(&body)), Ok(change));
+        assert_eq!(EndpointChange::parse(&object(&body), false), Ok(change));
         for status in [json!("paused"), json!(true)] {
-            let change = EndpointChange::parse(&object(&json!({ "status": status })));
+            let change = EndpointChange::parse(&object(&json!({ "status": status })), false);
             assert_eq!(change.unwrap_err()[0].pointer, "/status");
         }
     }

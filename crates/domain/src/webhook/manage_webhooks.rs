@@ -13,9 +13,8 @@ use crate::{
         WebhookQueue, WebhookRepo, WebhookSender,
     },
     webhook::{
-        self, Endpoint, EndpointId, EndpointOwner, MAX_ENDPOINTS, ROTATION_OVERLAP,
-        WebhookDelivery, WebhookDeliveryId,
-        endpoint_request::{EndpointChange, EndpointRequest},
+        self, Endpoint, EndpointId, EndpointOwner, EventType, MAX_ENDPOINTS, ROTATION_OVERLAP,
+        WebhookDelivery, WebhookDeliveryId, endpoint_request::EndpointChange,
         secret::WebhookSecret,
     },
 };
@@ -67,15 +66,6 @@ pub enum WebhooksError {
     Store(#[from] StoreError),
 }
 
-/// The deliveries to replay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReplayRange {
-    /// Only events from this instant on.
-    pub since: OffsetDateTime,
-    /// Only events before this instant; `None` means now.
-    pub until: Option<OffsetDateTime>,
-}
-
 impl ManageWebhooks {
     /// Creates an endpoint from the members of a JSON object. Its secret is not available later.
     pub async fn create(
@@ -83,32 +73,21 @@ impl ManageWebhooks {
         owner: EndpointOwner,
         object: &Map<String, Value>,
     ) -> Result<(Endpoint, WebhookSecret), WebhooksError> {
-        let request = EndpointRequest::parse(object);
-        let request = self.check_url(owner.client, object, request).await;
-        let request = request.map_err(WebhooksError::Invalid)?;
+        let request = EndpointChange::parse(object, true);
+        let request = self.check_url(owner.client, object, request).await?;
         let (secret, sealed) = self.new_secret(owner)?;
         let new = NewEndpoint {
             owner,
-            url: request.url,
-            events: request.events,
-            description: request.description,
+            url: request.url.unwrap_or_default(),
+            events: request.events.unwrap_or_else(|| EventType::OF_ORDERS.into()),
+            description: request.description.flatten(),
             secret: sealed,
             created_at: self.clock.now(),
         };
-        let id = self.endpoints.add(&new, MAX_ENDPOINTS).await?.ok_or_else(|| {
+        let endpoint = self.endpoints.add(&new, MAX_ENDPOINTS).await?.ok_or_else(|| {
             let detail = format!("a client has at most {MAX_ENDPOINTS} endpoints; delete one");
             WebhooksError::Invalid(vec![violation("", ViolationCode::OutOfRange, detail)])
         })?;
-        let endpoint = Endpoint {
-            id,
-            owner,
-            url: new.url,
-            events: new.events,
-            description: new.description,
-            created_at: new.created_at,
-            disabled: None,
-            failing_since: None,
-        };
         Ok((endpoint, secret))
     }
 
@@ -134,18 +113,15 @@ impl ManageWebhooks {
         id: EndpointId,
         object: &Map<String, Value>,
     ) -> Result<Endpoint, WebhooksError> {
-        let mut change = EndpointChange::parse(object);
-        if object.contains_key("url") {
-            // The URL of an unknown endpoint is not looked up.
-            match self.read(owner, id).await {
-                Err(WebhooksError::NotFound) if change.is_err() => {}
-                found => {
-                    found?;
-                    change = self.check_url(owner.client, object, change).await;
-                }
-            }
-        }
-        let change = change.map_err(WebhooksError::Invalid)?;
+        let change = EndpointChange::parse(object, false);
+        // The URL of an unknown endpoint is not looked up.
+        let has_url =
+            object.contains_key("url") && self.endpoints.endpoint(owner, id).await?.is_some();
+        let change = if has_url {
+            self.check_url(owner.client, object, change).await?
+        } else {
+            change.map_err(WebhooksError::Invalid)?
+        };
         let changed = self.endpoints.change(owner, id, &change, self.clock.now()).await?;
         changed.ok_or(WebhooksError::NotFound)
     }
@@ -207,17 +183,19 @@ impl ManageWebhooks {
         Ok(())
     }
 
-    /// Sends the events of a time again that were delivered or failed.
+    /// Sends the events from `since` on, and before `until` or now, again that were delivered or
+    /// failed.
     pub async fn replay(
         &self,
         owner: EndpointOwner,
         id: EndpointId,
-        range: ReplayRange,
+        since: OffsetDateTime,
+        until: Option<OffsetDateTime>,
     ) -> Result<(), WebhooksError> {
         self.read(owner, id).await?;
         let now = self.clock.now();
-        let until = range.until.unwrap_or(now.saturating_add(Duration::MICROSECOND));
-        let mut batch = ReplayBatch { since: range.since, until, before: None, limit: REPLAYED };
+        let until = until.unwrap_or(now.saturating_add(Duration::MICROSECOND));
+        let mut batch = ReplayBatch { since, until, before: None, limit: REPLAYED };
         loop {
             let next = self.deliveries.replay_batch(owner, id, &batch, now).await?;
             if next.is_none() {
@@ -235,12 +213,12 @@ impl ManageWebhooks {
     }
 
     /// Adds the fault of the URL, if there is one, to the other violations of a body.
-    async fn check_url<T>(
+    async fn check_url(
         &self,
         client: ClientId,
         object: &Map<String, Value>,
-        parsed: Result<T, Vec<Violation>>,
-    ) -> Result<T, Vec<Violation>> {
+        parsed: Result<EndpointChange, Vec<Violation>>,
+    ) -> Result<EndpointChange, WebhooksError> {
         let mut violations = parsed.as_ref().err().cloned().unwrap_or_default();
         if let Some(url) = object.get("url").and_then(Value::as_str)
             && !violations.iter().any(|violation| violation.pointer == "/url")
@@ -249,7 +227,7 @@ impl ManageWebhooks {
             let code = ViolationCode::NotAllowed;
             violations.insert(0, violation("/url", code, refused.to_string()));
         }
-        if violations.is_empty() { parsed } else { Err(violations) }
+        parsed.ok().filter(|_| violations.is_empty()).ok_or(WebhooksError::Invalid(violations))
     }
 }
 

@@ -102,7 +102,7 @@ async fn new_endpoint_shows_the_secret_that_is_stored_encrypted() {
             let stored = (new.owner, &new.secret[..], new.created_at, *max);
             stored == (OWNER, &[9], NOW, MAX_ENDPOINTS)
         })
-        .returning(|_, _| Ok(Some(ID)));
+        .returning(|_, _| Ok(Some(endpoint(ID))));
     let (endpoint, secret) =
         mocks.use_case().create(OWNER, &request("https://a.example")).await.unwrap();
     assert_eq!((endpoint.id, endpoint.disabled, secret.expose()[0]), (ID, None, 9));
@@ -128,7 +128,6 @@ async fn endpoint_of_another_owner_is_like_none() {
     mocks.deliveries.expect_replay().returning(|_, _, _, _| Ok(false));
     let webhooks = mocks.use_case();
     let query = DeliveryPageQuery { limit: 1, cursor: Cursor::Newest };
-    let range = ReplayRange { since: NOW, until: None };
     // Its URL is not even looked up.
     for result in [
         webhooks.read(OWNER, ID).await.map(drop),
@@ -139,7 +138,7 @@ async fn endpoint_of_another_owner_is_like_none() {
         webhooks.test(OWNER, ID).await.map(drop),
         webhooks.deliveries(OWNER, ID, &query).await.map(drop),
         webhooks.replay_delivery(OWNER, ID, WebhookDeliveryId(1)).await,
-        webhooks.replay(OWNER, ID, range).await,
+        webhooks.replay(OWNER, ID, NOW, None).await,
     ] {
         assert!(matches!(result, Err(WebhooksError::NotFound)), "{result:?}");
     }
@@ -173,6 +172,5 @@ async fn replay_goes_on_to_the_end_and_leaves_no_event_of_now_out() {
             other => panic!("{other:?}"),
         })
     });
-    let range = ReplayRange { since: NOW - Duration::HOUR, until: None };
-    mocks.use_case().replay(OWNER, ID, range).await.unwrap();
+    mocks.use_case().replay(OWNER, ID, NOW - Duration::HOUR, None).await.unwrap();
 }

@@ -6,7 +6,7 @@
 //! hold up none that works. The endpoints of a client have at most a quarter of all slots, so a client
 //! holds up no other.
 
-use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc};
+use std::{collections::HashMap, error::Error, panic::AssertUnwindSafe, sync::Arc};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use time::{Duration, OffsetDateTime};
@@ -18,13 +18,12 @@ use crate::{
         run_deliveries::{DeliveryOutcome, LEASE},
         worker::Deliveries,
     },
-    order::{OrderId, StoredOrder},
+    order::OrderId,
     ports::{
-        Clock, DeliveryQueue, EndpointEffect, Entropy, SecretBox, Settlement, StoreError,
-        WebhookAnswer, WebhookAttempted, WebhookError, WebhookLease, WebhookQueue, WebhookRequest,
-        WebhookSender, WebhookSlots, WebhooksSettled, error_chain,
+        Clock, DeliveryQueue, EndpointEffect, Entropy, FoundOrders, SecretBox, Settlement,
+        StoreError, WebhookAnswer, WebhookAttempted, WebhookError, WebhookLease, WebhookQueue,
+        WebhookRequest, WebhookSender, WebhookSlots, WebhooksSettled, error_chain,
     },
-    trace_context::TraceContext,
     webhook::{
         AttemptOutcome, AttemptRecord, EndpointId, EventType, KEPT_ATTEMPTS, WebhookDelivery,
         WebhookDeliveryId,
@@ -70,28 +69,20 @@ pub struct WebhookReport {
     pub outcome: DeliveryOutcome,
 }
 
-/// A leased delivery with its message, or the reason why it cannot be attempted.
+/// A leased delivery with its request, or the outcome of one that cannot be attempted. No endpoint is
+/// at fault then.
 pub struct ReadyWebhook {
     lease: WebhookLease,
-    message: Result<Message, Unready>,
+    request: Result<WebhookRequest, Unready>,
 }
 
-/// What an attempt sends.
-struct Message {
-    body: String,
-    /// The trace of the request that caused the event. Only that of a new order is stored.
-    trace: Option<TraceContext>,
-}
+/// The settlement of a delivery that cannot be attempted, and the error that its client sees.
+struct Unready(Settlement, Option<&'static str>);
 
-/// Why a delivery cannot be attempted. No endpoint is at fault.
-#[derive(Debug, Clone)]
-enum Unready {
-    /// The order was erased.
-    Erased,
-    /// It may be possible later.
-    For(Duration, String),
-    /// It is possible when an operator has set the key of the secret.
-    Sealed(String),
+impl From<Settlement> for Unready {
+    fn from(settlement: Settlement) -> Self {
+        Self(settlement, None)
+    }
 }
 
 /// The outcome of an attempt that is not stored yet.
@@ -212,31 +203,18 @@ pub struct RunWebhooks {
 }
 
 impl RunWebhooks {
-    /// Leases due deliveries and makes their messages.
+    /// Leases due deliveries and makes their requests.
     async fn lease(&self, slots: &WebhookSlots) -> Result<Vec<ReadyWebhook>, StoreError> {
         let leases = self.queue.lease(self.clock.now(), LEASE, slots).await?;
-        let mut ids: Vec<OrderId> =
-            leases.iter().filter_map(|lease| lease.delivery.order_id).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let found = if ids.is_empty() { Ok(Vec::new()) } else { self.orders.orders(&ids).await };
-        let found: Result<HashMap<_, _>, _> = found.map(|orders| orders.into_iter().collect());
-        let ready = |lease: WebhookLease| {
-            let message = match &found {
-                Ok(orders) => message(&lease.delivery, orders),
-                Err(error) => Err(Unready::For(OUTAGE_DELAY, error_chain(error))),
-            };
-            ReadyWebhook { lease, message }
-        };
+        let ids = leases.iter().filter_map(|lease| lease.delivery.order_id);
+        let orders = self.orders.orders_of(ids).await;
+        let ready =
+            |lease: WebhookLease| ReadyWebhook { request: self.request(&lease, &orders), lease };
         Ok(leases.into_iter().map(ready).collect())
     }
 
     /// Attempts a delivery.
-    async fn attempt(&self, ReadyWebhook { lease, message }: ReadyWebhook) -> WebhookOutcome {
-        let request = match message {
-            Ok(message) => self.request(&lease, message),
-            Err(unready) => Err(unready),
-        };
+    async fn attempt(&self, ReadyWebhook { lease, request }: ReadyWebhook) -> WebhookOutcome {
         match request {
             Ok(request) => {
                 // A panic fails this delivery only, not the others in progress.
@@ -244,44 +222,52 @@ impl RunWebhooks {
                 let answer = sent.unwrap_or(Err(WebhookError::Protocol));
                 self.after(lease, request.timestamp, &answer)
             }
-            Err(Unready::Erased) => {
-                let at = self.clock.now();
-                let outcome = AttemptOutcome::Error(ORDER_ERASED.to_owned());
-                let failed = Settlement::Fail { at, error: ORDER_ERASED.to_owned() };
-                Self::outcome(lease, at, failed, Some(outcome), EndpointEffect::None)
-            }
-            Err(Unready::For(delay, error)) => self.postponed(lease, delay, error, None),
-            Err(Unready::Sealed(error)) => {
-                let outcome = AttemptOutcome::Error(SECRET_UNREADABLE.to_owned());
-                let last = lease.delivery.attempts.last();
-                let is_noted = last.is_some_and(|last| last.outcome == outcome);
-                self.postponed(lease, UNREADABLE_DELAY, error, (!is_noted).then_some(outcome))
+            Err(Unready(settlement, error)) => {
+                let outcome = error.map(|error| AttemptOutcome::Error(error.to_owned()));
+                // What waits for an operator has the error once.
+                let last = lease.delivery.attempts.last().map(|last| &last.outcome);
+                let outcome = outcome.filter(|outcome| last != Some(outcome));
+                Self::outcome(lease, self.clock.now(), settlement, outcome, EndpointEffect::None)
             }
         }
     }
 
-    fn postponed(
-        &self,
-        lease: WebhookLease,
-        delay: Duration,
-        error: String,
-        outcome: Option<AttemptOutcome>,
-    ) -> WebhookOutcome {
-        let at = self.clock.now();
-        let postponed = Settlement::Postpone { due_at: at.saturating_add(delay), error };
-        Self::outcome(lease, at, postponed, outcome, EndpointEffect::None)
-    }
-
+    /// Returns the request of a delivery that is attempted now, or why there is none.
     fn request(
         &self,
         lease: &WebhookLease,
-        Message { body, trace }: Message,
+        orders: &Result<FoundOrders, StoreError>,
     ) -> Result<WebhookRequest, Unready> {
         let timestamp = self.clock.now();
-        let key = self.secrets.as_ref().ok_or_else(|| Unready::Sealed(NO_KEY.to_owned()))?;
+        let later = |delay: Duration, error: String| Settlement::Postpone {
+            due_at: timestamp.saturating_add(delay),
+            error,
+        };
+        let unreadable = |error: &dyn Error| later(UNREADABLE_DELAY, error_chain(error));
+        let WebhookDelivery { event, order_id, created_at, endpoint, .. } = lease.delivery;
+        let order = match (order_id, orders) {
+            (None, _) => None,
+            (Some(_), Err(error)) => return Err(later(OUTAGE_DELAY, error_chain(error)).into()),
+            (Some(id), Ok(orders)) => match orders.get(&id) {
+                Some(Ok(order)) => Some(order),
+                Some(Err(error)) => return Err(unreadable(error).into()),
+                None => {
+                    let error = ORDER_ERASED.to_owned();
+                    let failed = Settlement::Fail { at: timestamp, error };
+                    return Err(Unready(failed, Some(ORDER_ERASED)));
+                }
+            },
+        };
+        let body = match order {
+            Some(order) => order_body(event, created_at, order),
+            None => test_body(created_at, endpoint),
+        };
+        // Only the trace of the request that created the order is stored.
+        let created = order.filter(|_| event == EventType::OrderCreated);
+        let sealed = |error| Unready(later(UNREADABLE_DELAY, error), Some(SECRET_UNREADABLE));
+        let key = self.secrets.as_ref().ok_or_else(|| sealed(NO_KEY.to_owned()))?;
         let open = |sealed: &Vec<u8>| key.open(sealed, &secret_context(lease.client));
-        let current = open(&lease.secrets.current);
-        let current = current.map_err(|unreadable| Unready::Sealed(error_chain(&unreadable)))?;
+        let current = open(&lease.secrets.current).map_err(|error| sealed(error_chain(&error)))?;
         // The key of the previous one may be lost, and the reason for the rotation.
         let previous = lease.secrets.previous.as_ref().filter(|(_, until)| timestamp < *until);
         let previous = previous.and_then(|(sealed, _)| open(sealed).ok());
@@ -290,9 +276,9 @@ impl RunWebhooks {
             url: lease.url.clone(),
             id: lease.delivery.message_id(),
             timestamp,
-            body,
+            body: body.map_err(|error| unreadable(&error))?,
             secrets: std::iter::once(current).chain(previous).collect(),
-            trace,
+            trace: created.and_then(|order| order.order.trace.clone()),
         })
     }
 
@@ -343,26 +329,6 @@ impl RunWebhooks {
             WebhookAttempted { id, token, endpoint, url, at, settlement, attempts, effect };
         WebhookOutcome { order_id: delivery.order_id, attempted }
     }
-}
-
-fn message(
-    delivery: &WebhookDelivery,
-    orders: &HashMap<OrderId, Result<StoredOrder, StoreError>>,
-) -> Result<Message, Unready> {
-    let (body, trace) = match delivery.order_id.map(|id| orders.get(&id)) {
-        None => (test_body(delivery.created_at, delivery.endpoint), None),
-        Some(Some(Ok(order))) => {
-            let is_created = delivery.event == EventType::OrderCreated;
-            let body = order_body(delivery.event, delivery.created_at, order);
-            (body, order.order.trace.clone().filter(|_| is_created))
-        }
-        Some(Some(Err(unreadable))) => {
-            return Err(Unready::For(UNREADABLE_DELAY, error_chain(unreadable)));
-        }
-        Some(None) => return Err(Unready::Erased),
-    };
-    let body = body.map_err(|error| Unready::For(UNREADABLE_DELAY, error_chain(&error)))?;
-    Ok(Message { body, trace })
 }
 
 #[cfg(test)]

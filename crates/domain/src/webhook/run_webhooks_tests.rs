@@ -3,11 +3,13 @@ use time::macros::datetime;
 use super::*;
 use crate::{
     api_key::ClientId,
+    order::StoredOrder,
     ports::{
         MockDeliveryQueue, MockSecretBox, MockWebhookQueue, MockWebhookSender, SealedSecrets,
         Unreadable, UrlRefused,
     },
     test_support::{CountingEntropy, clock, stored_order, webhook_delivery},
+    trace_context::TraceContext,
     webhook::secret::WebhookSecret,
 };
 
@@ -61,10 +63,6 @@ fn answering(answer: Result<WebhookAnswer, WebhookError>) -> MockWebhookSender {
 #[expect(clippy::unnecessary_wraps, reason = "it is an answer of the sender")]
 fn status(status: u16) -> Result<WebhookAnswer, WebhookError> {
     Ok(WebhookAnswer { status, retry_after: None })
-}
-
-fn ready(lease: WebhookLease) -> ReadyWebhook {
-    ReadyWebhook { lease, message: Ok(Message { body: String::new(), trace: None }) }
 }
 
 async fn attempted(run: &RunWebhooks) -> WebhookAttempted {
@@ -205,9 +203,9 @@ async fn secret_of_another_key_is_noted_once() {
     sealed.secrets.current = vec![0];
     for attempts in [vec![], vec![AttemptRecord { at: NOW, outcome: outcome.clone() }]] {
         sealed.delivery.attempts = attempts;
-        let run = use_case(sealed.clone(), MockWebhookSender::new());
-        for run in [RunWebhooks { secrets: None, ..run.clone() }, run] {
-            let done = run.attempt(ready(sealed.clone())).await.attempted;
+        let run = || use_case(sealed.clone(), MockWebhookSender::new());
+        for run in [RunWebhooks { secrets: None, ..run() }, run()] {
+            let done = attempted(&run).await;
             assert!(matches!(done.settlement, Settlement::Postpone { .. }));
             let expected = [AttemptRecord { at: NOW, outcome: outcome.clone() }];
             assert_eq!((done.effect, &*done.attempts), (EndpointEffect::None, &expected[..]));

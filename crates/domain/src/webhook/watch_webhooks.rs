@@ -71,13 +71,6 @@ impl WatchWebhooks {
         let failed_before = now.saturating_sub(FAILING_LIMIT);
         let told_before = now.saturating_sub(WARNING_AHEAD);
         let disabled = self.endpoints.disable_failing(failed_before, told_before, now).await?;
-        let notices = self.tell().await?;
-        let forgotten = self.deliveries.forget(now.saturating_sub(RETENTION), BATCH).await?;
-        Ok(WatchStep { disabled, notices, forgotten })
-    }
-
-    async fn tell(&self) -> Result<Vec<(EndpointId, NoticeOutcome)>, StoreError> {
-        let now = self.clock.now();
         let warned_before = now.saturating_sub(FAILING_LIMIT - WARNING_AHEAD);
         let mut notices = Vec::new();
         for endpoint in self.endpoints.untold(warned_before).await? {
@@ -91,7 +84,8 @@ impl WatchWebhooks {
             }
             notices.push((id, outcome));
         }
-        Ok(notices)
+        let forgotten = self.deliveries.forget(now.saturating_sub(RETENTION), BATCH).await?;
+        Ok(WatchStep { disabled, notices, forgotten })
     }
 
     async fn send(&self, notice: EndpointNotice) -> NoticeOutcome {

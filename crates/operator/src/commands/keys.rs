@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, value_parser};
 use domain::{
     api_key::{
         ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, PresentedKey, Rate, Scope, Scopes,
-        manage_keys::{IssueError, KeyTerms, ManageKeys, RotateError},
+        manage_keys::{KeyError, KeyTerms, ManageKeys},
     },
     order::{EmailAddress, InvalidEmail, SigningServiceId},
 };
@@ -119,7 +119,7 @@ async fn issue(keys: &ManageKeys, issue: Issue) -> Result<()> {
         contact: issue.contact,
     };
     let (id, key) = match keys.issue(terms, &operator()).await {
-        Err(IssueError::UnknownClient) => bail!(
+        Err(KeyError::UnknownClient) => bail!(
             "there is no client {}; `keys list` shows the client of each key",
             issue.client.unwrap_or_default()
         ),
@@ -133,18 +133,18 @@ async fn issue(keys: &ManageKeys, issue: Issue) -> Result<()> {
 async fn rotate(keys: &ManageKeys, id: i64, grace_hours: u32) -> Result<()> {
     let grace = Duration::hours(grace_hours.into());
     match keys.rotate(ApiKeyId(id), grace, &operator()).await {
-        Ok(rotation) => {
-            show(rotation.id, &rotation.presented)?;
+        Ok((successor, presented, old_until)) => {
+            show(successor, &presented)?;
             eprintln!(
                 "issued as key {}, the successor of key {id}, which is valid until {}",
-                rotation.id.0,
-                second(rotation.old_until)
+                successor.0,
+                second(old_until)
             );
             Ok(())
         }
-        Err(RotateError::Unknown) => bail!("there is no key {id}"),
-        Err(RotateError::Invalid) => bail!("key {id} is revoked or expired; issue a new one"),
-        Err(error @ RotateError::Store(_)) => Err(anyhow!(error)),
+        Err(KeyError::Unknown) => bail!("there is no key {id}"),
+        Err(KeyError::Invalid) => bail!("key {id} is revoked or expired; issue a new one"),
+        Err(error) => Err(anyhow!(error)),
     }
 }
 

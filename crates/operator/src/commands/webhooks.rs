@@ -8,7 +8,7 @@ use domain::{
     ports::{Cursor, DeliveryPageQuery},
     webhook::{
         AttemptOutcome, Endpoint, EndpointId, EndpointOwner, WebhookDelivery, WebhookDeliveryId,
-        manage_webhooks::{ManageWebhooks, ReplayRange, WebhooksError},
+        manage_webhooks::{ManageWebhooks, WebhooksError},
     },
 };
 use serde_json::{Map, Value, json};
@@ -182,7 +182,7 @@ async fn execute(command: WebhooksCommand, webhooks: &ManageWebhooks) -> Result<
             if let Some(delivery) = delivery.map(WebhookDeliveryId) {
                 webhooks.replay_delivery(owner, id, delivery).await?;
             } else if let Some(since) = since {
-                webhooks.replay(owner, id, ReplayRange { since, until }).await?;
+                webhooks.replay(owner, id, since, until).await?;
             }
             print("the deliveries are due now\n")
         }

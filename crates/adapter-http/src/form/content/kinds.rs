@@ -5,11 +5,8 @@ use domain::document::DocumentFormat;
 pub(super) const ENCRYPTED: &str =
     "a Word document with a password; remove it, and save the document as .docx or PDF";
 
-const RTF: &str = "RTF; save it as .docx or PDF";
 const HTML: &str = "HTML; save it as .docx or PDF";
 const WORD_XML: &str = "a Word document in XML; save it as .docx or PDF";
-const MHTML: &str = "a web page (MHTML); save it as .docx or PDF";
-const WORD_PERFECT: &str = "a WordPerfect document; save it as .docx or PDF";
 pub(super) const MACROS: &str =
     "a Word document with macros or a template; save it as .docx or PDF";
 pub(super) const OPEN_DOCUMENT: &str = "OpenDocument; save it as .docx or PDF";
@@ -34,11 +31,11 @@ pub(super) fn of_format(found: DocumentFormat) -> &'static str {
 pub(super) fn of_start(start: &[u8]) -> Option<&'static str> {
     let text = decoded(start).trim_start().to_ascii_lowercase();
     let kinds_of_text = [
-        ("{\\rtf", RTF),
+        ("{\\rtf", "RTF; save it as .docx or PDF"),
         ("<!doctype html", HTML),
         ("<html", HTML),
         ("<head", HTML),
-        ("mime-version:", MHTML),
+        ("mime-version:", "a web page (MHTML); save it as .docx or PDF"),
         ("%!ps", "PostScript; save it as PDF"),
     ];
     if let Some((_, kind)) = kinds_of_text.iter().find(|(beginning, _)| text.starts_with(beginning))
@@ -67,7 +64,7 @@ pub(super) fn of_start(start: &[u8]) -> Option<&'static str> {
             Some("WebP; save it as JPEG, PNG or PDF")
         }
         [b'B', b'M', ..] => Some("BMP; save it as JPEG, PNG or PDF"),
-        [0xFF, b'W', b'P', b'C', ..] => Some(WORD_PERFECT),
+        [0xFF, b'W', b'P', b'C', ..] => Some("a WordPerfect document; save it as .docx or PDF"),
         _ => None,
     }
 }

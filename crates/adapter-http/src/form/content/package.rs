@@ -1,8 +1,10 @@
 //! Recognizes Word documents in ZIP files (ECMA-376, part 1, section 11.3.10, and part 2).
 
 use std::{
+    cell::Cell,
     collections::HashMap,
     io::{self, BufReader, Read, Seek},
+    rc::Rc,
 };
 
 use domain::document::{Content, DocumentFormat};
@@ -46,7 +48,8 @@ const OFFICE_DOCUMENT: &str = "/relationships/officeDocument";
 /// part, the part has the content type of Word documents, and it exists. Names are compared without
 /// their letter case, as Word does.
 pub(super) fn content<R: Read + Seek>(file: R) -> io::Result<Content> {
-    let (reader, budget) = Budgeted::new(file, ZIP_DIRECTORY_BUDGET);
+    let budget = Rc::new(Cell::new(ZIP_DIRECTORY_BUDGET));
+    let reader = Budgeted { file, left: Rc::clone(&budget) };
     let mut archive = ZipArchive::new(BufReader::new(reader))?;
     budget.set(CONTENT_BUDGET);
 

@@ -50,9 +50,9 @@ impl ClaimGuard {
         self.extending = None;
     }
 
-    /// Releases the key. When this returns, the next attempt can claim it.
-    pub(crate) async fn release(mut self) {
-        if let Some(releasing) = self.start_release() {
+    /// Releases the key, if there is one. When this returns, the next attempt can claim it.
+    pub(crate) async fn release(guard: Option<Self>) {
+        if let Some(releasing) = guard.and_then(|mut guard| guard.start_release()) {
             // The task logs its own failures.
             let _ = releasing.await;
         }
@@ -65,7 +65,7 @@ impl ClaimGuard {
         Some(self.api.detached.spawn(async move {
             // An extension that is still running would claim the key again.
             let _ = extending.await;
-            if let Err(error) = create_order.intake.release(&claim).await {
+            if let Err(error) = create_order.intake.idempotency.release(&claim).await {
                 tracing::warn!(
                     error = error_chain(&error),
                     "could not release an idempotency key; its claim ends by itself soon"

@@ -7,7 +7,7 @@ use crate::{
     access::{authentication::admit, rate_limit::Policy},
     form::OrderForm,
     orders::create::{
-        created::{self, Operation},
+        created::{self, FORM},
         upload::{self, Received},
     },
     respond::answer::Answer,
@@ -19,37 +19,32 @@ pub(crate) const PATH: &str = "/api/order/create-with-documents";
 
 pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
     let key = admit(&request, &api, Policy::OrdersWithDocuments).await?;
-    let operation = Operation::Form;
     let Received { form, attempt, storing, answered } =
-        upload::receive(&request, payload, &api, &key, operation.as_str(), true).await?;
+        upload::receive(&request, payload, &api, &key, FORM, true).await?;
     let created = if let (Some(answered), Some(attempt)) = (answered, &attempt) {
         let repeated = api.create_order.repeat(answered, attempt).await?;
-        created::count(&api.metrics, operation, &repeated);
+        created::count(&api.metrics, FORM, &repeated);
         repeated
     } else {
         let OrderForm { request: order, documents, held } = form;
         let (create, metrics) = (api.create_order.clone(), api.metrics.clone());
-        let work = async move {
-            create.create_with_documents(&key, order, documents, attempt.as_ref()).await
-        };
+        let work =
+            async move { create.create(&key, order, Some(documents), attempt.as_ref()).await };
         let note = move |created: &CreatedOrder| {
-            log(created);
-            created::count(&metrics, operation, created);
+            let CreatedOrder { stored, replayed, .. } = created;
+            // Here, because the client may have disconnected before the answer.
+            tracing::info!(
+                order_id = stored.id.0,
+                documents = stored.documents.len(),
+                test = stored.is_test,
+                replayed,
+                "order with documents stored"
+            );
+            created::count(&metrics, FORM, created);
         };
         upload::store(&api, storing, held, work, note).await?
     };
-    Ok(created::response(&request, operation, &created))
-}
-
-/// Logs the order here, because the client may have disconnected before the answer.
-fn log(CreatedOrder { stored, replayed, .. }: &CreatedOrder) {
-    tracing::info!(
-        order_id = stored.id.0,
-        documents = stored.documents.len(),
-        test = stored.is_test,
-        replayed,
-        "order with documents stored"
-    );
+    Ok(created::response(&request, FORM, &created))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use actix_web::test::TestRequest;
 use contract_tests::{documents, samples::minimal_request};
-use domain::ports::{StoreError, WriteError};
+use domain::ports::WriteError;
 
 use super::*;
 use crate::test_support::{Answer, Ports, form, part};
@@ -39,15 +39,6 @@ async fn document_at_fault_is_named() {
         assert_eq!((&error["pointer"], &error["code"]), (&"/documents/0".into(), &fault.into()));
         assert!(error["detail"].as_str().unwrap().contains(detail), "{error}");
     }
-}
-
-#[actix_web::test]
-async fn unresponsive_blob_store_is_unavailable() {
-    let mut ports = Ports::new();
-    ports.uploads.expect_record().returning(|_, _| Ok(()));
-    ports.blobs.expect_put().returning(|_, _| Err(StoreError::Unavailable("down".into())));
-
-    post(ports, deed()).await.problem(503, "unavailable");
 }
 
 #[actix_web::test]
@@ -91,12 +82,4 @@ async fn upload_waits_five_seconds_for_a_permit() {
 
     answer.problem(503, "unavailable");
     assert_eq!((answer.header("retry-after"), started.elapsed().as_secs()), ("5", 5));
-}
-
-#[actix_web::test]
-async fn upload_beyond_the_disk_is_unavailable() {
-    let answer = post(Ports { spool_bytes: 100, ..Ports::new() }, deed()).await;
-
-    answer.problem(503, "unavailable");
-    assert_eq!(answer.header("retry-after"), "5");
 }

@@ -1,9 +1,7 @@
 //! `POST /api/order/create`: creates an order from a JSON body.
 
 use actix_web::{HttpRequest, web};
-use bytes::Bytes;
 use domain::{
-    api_key::ApiKey,
     idempotency::Claim,
     order::OrderRequest,
     orders::{create_order::CreatedOrder, order_error::OrderError},
@@ -14,9 +12,9 @@ use crate::{
     access::{authentication::admit, fingerprint::attempt, idempotency_key, rate_limit::Policy},
     body::json,
     observe::trace::STEPS,
-    orders::create::created::{self, Operation},
+    orders::create::created::{self, JSON},
     respond::{answer::Answer, problem::Problem},
-    state::{Api, State},
+    state::State,
 };
 
 /// Path of the operation, below the base path.
@@ -25,10 +23,8 @@ pub(crate) const PATH: &str = "/api/order/create";
 pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
     let key = admit(&request, &api, Policy::Orders).await?;
     let claim = idempotency_key::claim(&request, &key, &*api.entropy)?;
-    let in_progress = match &claim {
-        Some(claim) => Some(api.keys_in_progress.begin(&claim.key).ok_or(IN_PROGRESS)?),
-        None => None,
-    };
+    let begin = |claim: &Claim| api.keys_in_progress.begin(&claim.key).ok_or(IN_PROGRESS);
+    let in_progress = claim.as_ref().map(begin).transpose()?;
     let step = tracing::info_span!(target: STEPS, "read");
     let body = json::read(&request, payload, &api.json_bodies, &key);
     let body = body.instrument(step).await?;
@@ -37,24 +33,15 @@ pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: Sta
     let task_api = api.clone();
     let task = async move {
         let _held = (in_progress, permit);
-        create_order(&task_api, &key, body, claim).await
+        let order: OrderRequest = json::parse(&body)?
+            .ok_or_else(|| Problem::malformed("The body must be a JSON object."))?;
+        let attempt = claim.map(|claim| attempt(claim, JSON, &order, &[])).transpose()?;
+        let created = task_api.create_order.create(&key, order, None, attempt.as_ref()).await?;
+        created::count(&task_api.metrics, JSON, &created);
+        Ok(created)
     };
     let created = api.detached.run_to_end(task, log_unanswered).await?;
-    Ok(created::response(&request, Operation::Json, &created))
-}
-
-async fn create_order(
-    api: &Api,
-    key: &ApiKey,
-    body: Bytes,
-    claim: Option<Claim>,
-) -> Result<CreatedOrder, Problem> {
-    let order = parse(&body)?;
-    let attempt =
-        claim.map(|claim| attempt(claim, Operation::Json.as_str(), &order, &[])).transpose()?;
-    let created = api.create_order.create(key, order, attempt.as_ref()).await?;
-    created::count(&api.metrics, Operation::Json, &created);
-    Ok(created)
+    Ok(created::response(&request, JSON, &created))
 }
 
 /// Logs the order of a client that has disconnected before the answer.
@@ -73,10 +60,6 @@ fn log_unanswered(outcome: Result<CreatedOrder, Problem>) {
 
 /// A request with the key is usually answered within a second.
 const IN_PROGRESS: OrderError = OrderError::InProgress { retry_after: 1 };
-
-fn parse(body: &[u8]) -> Result<OrderRequest, Problem> {
-    json::parse(body)?.ok_or_else(|| Problem::malformed("The body must be a JSON object."))
-}
 
 #[cfg(test)]
 #[path = "create_json_tests.rs"]

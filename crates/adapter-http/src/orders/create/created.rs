@@ -1,7 +1,7 @@
 //! The answer to a created order, and what is counted and logged about it.
 
-use actix_web::{HttpRequest, HttpResponse};
-use domain::orders::create_order::CreatedOrder;
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use domain::{order::OrderId, orders::create_order::CreatedOrder};
 
 use crate::{
     access::idempotency_key::IDEMPOTENCY_REPLAYED,
@@ -9,40 +9,26 @@ use crate::{
     orders::record::OrderRecord,
 };
 
-/// The two ways to create an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operation {
-    /// A JSON body without documents.
-    Json,
-    /// A multipart form with documents.
-    Form,
-}
-
-impl Operation {
-    /// Returns the name in metrics and fingerprints. It must not change: stored fingerprints
-    /// contain it.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Json => "json",
-            Self::Form => "multipart",
-        }
-    }
-}
+/// Name of the operation with a JSON body, in metrics and fingerprints. It must not change, as that of
+/// the form: stored fingerprints contain them.
+pub(crate) const JSON: &str = "json";
+/// Name of the operation with a multipart form.
+pub(crate) const FORM: &str = "multipart";
 
 /// Counts an order, and logs its disagreeing UTC datetimes. Works without the request, because the
 /// client may have disconnected.
 pub(crate) fn count(
     metrics: &ApiMetrics,
-    operation: Operation,
+    operation: &str,
     CreatedOrder { stored, utc_disagreements, replayed, unscanned }: &CreatedOrder,
 ) {
     if *replayed {
         return metrics.replays.inc();
     }
     if stored.is_test {
-        metrics.test_orders.with_label_values(&[operation.as_str()]).inc();
+        metrics.test_orders.with_label_values(&[operation]).inc();
     } else {
-        metrics.orders.with_label_values(&[operation.as_str()]).inc();
+        metrics.orders.with_label_values(&[operation]).inc();
         metrics.stored(stored.documents.iter().map(|document| document.size));
     }
     metrics.stored_unscanned(stored.id, *unscanned);
@@ -59,23 +45,34 @@ pub(crate) fn count(
 /// Builds the 201 response.
 pub(crate) fn response(
     request: &HttpRequest,
-    operation: Operation,
-    created: &CreatedOrder,
+    operation: &str,
+    CreatedOrder { stored, replayed, .. }: &CreatedOrder,
 ) -> HttpResponse {
+    let messages = ["order created", "order created before, answered again"];
+    let documents = stored.documents.len();
+    let mut response = begin(request, stored.id, documents, *replayed, messages);
+    note(request, |notes| notes.is_test = (!replayed).then_some(stored.is_test));
+    let documents = (operation == FORM).then_some(documents);
+    response.json(OrderRecord::new(stored, documents))
+}
+
+/// Begins the 201 response to a request that has stored documents of an order, or repeats one that
+/// has. The log gets the first message or the second.
+pub(super) fn begin(
+    request: &HttpRequest,
+    order: OrderId,
+    documents: usize,
+    replayed: bool,
+    [stored, repeated]: [&'static str; 2],
+) -> HttpResponseBuilder {
     note(request, |notes| {
-        notes.order = Some(created.stored.id);
-        if created.replayed {
-            notes.message = Some("order created before, answered again");
-        } else {
-            notes.message = Some("order created");
-            notes.documents = Some(created.stored.documents.len());
-            notes.is_test = Some(created.stored.is_test);
-        }
+        notes.order = Some(order);
+        notes.message = Some(if replayed { repeated } else { stored });
+        notes.documents = (!replayed).then_some(documents);
     });
     let mut response = HttpResponse::Created();
-    if created.replayed {
+    if replayed {
         response.insert_header((IDEMPOTENCY_REPLAYED, "true"));
     }
-    let documents = (operation == Operation::Form).then_some(created.stored.documents.len());
-    response.json(OrderRecord::new(&created.stored, documents))
+    response
 }

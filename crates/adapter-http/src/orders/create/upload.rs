@@ -28,11 +28,8 @@ pub(crate) struct Received {
     pub(crate) answered: Option<Answered>,
 }
 
-/// What a request holds until its documents are stored.
-pub(crate) struct Storing {
-    guard: Option<ClaimGuard>,
-    permit: Share,
-}
+/// What a request holds until its documents are stored: its key and its permit.
+type Storing = (Option<ClaimGuard>, Share);
 
 /// Receives the form of a request, when the limit of uploads permits it. `operation` is its name in
 /// fingerprints.
@@ -62,10 +59,10 @@ pub(crate) async fn receive(
     };
     match received.await {
         Ok((form, attempt, permit)) => {
-            Ok(Received { form, attempt, storing: Storing { guard, permit }, answered })
+            Ok(Received { form, attempt, storing: (guard, permit), answered })
         }
         Err(problem) => {
-            release(guard).await;
+            ClaimGuard::release(guard).await;
             Err(problem)
         }
     }
@@ -75,7 +72,7 @@ pub(crate) async fn receive(
 /// stays half stored. `note` logs and counts a success.
 pub(crate) async fn store<T: Send + 'static, E: Into<Problem> + 'static>(
     api: &State,
-    Storing { guard, permit }: Storing,
+    (guard, permit): Storing,
     held: Vec<SpoolGuard>,
     work: impl Future<Output = Result<T, E>> + Send + 'static,
     note: impl FnOnce(&T) + Send + 'static,
@@ -90,16 +87,10 @@ pub(crate) async fn store<T: Send + 'static, E: Into<Problem> + 'static>(
             }
             // Answers the client now. Releasing the key may take another timeout, so it runs later.
             Err(problem) if problem.code() == ProblemCode::Unavailable => drop(guard),
-            Err(_) => release(guard).await,
+            Err(_) => ClaimGuard::release(guard).await,
         }
         stored
     };
     // The panic hook has logged a panic. Its message may quote the order.
     api.detached.spawn(task).await.unwrap_or_else(|_| Err(Problem::internal()))
-}
-
-async fn release(guard: Option<ClaimGuard>) {
-    if let Some(guard) = guard {
-        guard.release().await;
-    }
 }

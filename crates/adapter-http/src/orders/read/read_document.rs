@@ -13,6 +13,7 @@ use actix_web::{
         },
     },
 };
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use domain::{
     document::StoredDocument,
@@ -24,8 +25,7 @@ use futures_util::{
     Stream, StreamExt as _,
     stream::{self, try_unfold},
 };
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use sfv::{DictSerializer, KeyRef};
+use percent_encoding::percent_encode_byte;
 use tracing::Span;
 
 use crate::{
@@ -38,31 +38,17 @@ use crate::{
 
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 
-/// Characters of `filename*` that are not escaped (RFC 8187, section 3.2.1).
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'!')
-    .remove(b'#')
-    .remove(b'$')
-    .remove(b'&')
-    .remove(b'+')
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'^')
-    .remove(b'_')
-    .remove(b'`')
-    .remove(b'|')
-    .remove(b'~');
+/// Characters of `filename*` that are not escaped, besides letters and digits (RFC 8187, section
+/// 3.2.1).
+const PLAIN: &[u8] = b"!#$&+-.^_`|~";
 
 /// Longest name in `filename*`, in characters. File systems and proxies take no much longer one.
 const LONGEST_NAME: usize = 200;
 
-/// Bytes that actix gets at once. It copies them, and a slow client holds the copy.
-const SLICE: usize = 16 * 1024;
-
 pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
     let key = admit(&request, &api, Policy::Reads).await?;
     let (id, position) = (path::order_id(&request)?, path::position(&request)?);
-    let document = api.read_order.document(key.client(), id, position).await?;
+    let document = api.read_order.document(key.owner(), id, position).await?;
     note(&request, |notes| (notes.order, notes.document) = (Some(id), Some(position)));
     let (tag, size) = (EntityTag::new_strong(document.sha256.to_string()), document.size);
     if let Some(not_modified) = conditional::not_modified(&request, &tag) {
@@ -75,7 +61,7 @@ pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
     }
     let range = part.map_or(0..size, |(first, last)| first..last.saturating_add(1));
     let length = range.end.saturating_sub(range.start);
-    let blocks = api.read_order.bytes(key.client(), id, position, &document, range).await;
+    let blocks = api.read_order.bytes(key.owner(), id, position, &document, range).await;
     if matches!(blocks, Err(OrderError::MissingObject { .. })) {
         // The log has its order.
         api.metrics.documents_missing.inc();
@@ -103,23 +89,24 @@ fn begin(part: Option<(u64, u64)>, document: &StoredDocument) -> HttpResponseBui
     response
 }
 
-/// Returns the value of `Content-Disposition` (RFC 6266): the sanitized name, and the name as sent.
-fn disposition(document: &StoredDocument) -> String {
-    let extended = utf8_percent_encode(shortened(&document.name_as_sent), ESCAPED);
-    format!("attachment; filename=\"{}\"; filename*=UTF-8''{extended}", document.name)
-}
-
-/// Returns the end of a name, with its extension.
-fn shortened(name: &str) -> &str {
-    let start = name.char_indices().rev().nth(LONGEST_NAME - 1).map_or(0, |(at, _)| at);
-    &name[start..]
+/// Returns the value of `Content-Disposition` (RFC 6266): the sanitized name, and the end of the name
+/// as sent, with its extension.
+fn disposition(StoredDocument { name, name_as_sent, .. }: &StoredDocument) -> String {
+    let start = name_as_sent.char_indices().rev().nth(LONGEST_NAME - 1).map_or(0, |(at, _)| at);
+    let mut value = format!("attachment; filename=\"{name}\"; filename*=UTF-8''");
+    for byte in name_as_sent[start..].bytes() {
+        if byte.is_ascii_alphanumeric() || PLAIN.contains(&byte) {
+            value.push(byte.into());
+        } else {
+            value.push_str(percent_encode_byte(byte));
+        }
+    }
+    value
 }
 
 /// Returns the value of `Repr-Digest` (RFC 9530).
 fn digest(document: &StoredDocument) -> String {
-    let mut digests = DictSerializer::new();
-    let _ = digests.bare_item(KeyRef::constant("sha-256"), &document.sha256.0[..]);
-    digests.finish().unwrap_or_default()
+    format!("sha-256=:{}:", BASE64_STANDARD.encode(document.sha256.0))
 }
 
 /// Returns the first and the last byte that a request asks for; `None` if it asks for the whole
@@ -171,24 +158,21 @@ fn body(
         cut.inc();
         io::ErrorKind::UnexpectedEof.into()
     };
-    let start = (blocks, Bytes::new(), length, sent, fail);
-    let slices = try_unfold(start, |(mut blocks, mut block, left, sent, fail)| async move {
-        if left == 0 {
-            return Ok(None);
-        }
-        while block.is_empty() {
-            match blocks.next().await {
-                Some(next) => block = next.map_err(|error| fail(&error_chain(&error)))?,
-                None => return Err(fail("the object is shorter than the document")),
+    let blocks =
+        try_unfold((blocks, length, sent, fail), |(mut blocks, left, sent, fail)| async move {
+            if left == 0 {
+                return Ok(None);
             }
-        }
-        let slice = block.split_to(block.len().min(SLICE));
-        let left = left.checked_sub(slice.len() as u64);
-        let left = left.ok_or_else(|| fail("the object is longer than the document"))?;
-        sent.inc_by(slice.len() as u64);
-        Ok(Some((slice, (blocks, block, left, sent, fail))))
-    });
-    SizedStream::new(length, slices)
+            let block = match blocks.next().await {
+                Some(block) => block.map_err(|error| fail(&error_chain(&error)))?,
+                None => return Err(fail("the object is shorter than the document")),
+            };
+            let left = left.checked_sub(block.len() as u64);
+            let left = left.ok_or_else(|| fail("the object is longer than the document"))?;
+            sent.inc_by(block.len() as u64);
+            Ok(Some((block, (blocks, left, sent, fail))))
+        });
+    SizedStream::new(length, blocks)
 }
 
 #[cfg(test)]

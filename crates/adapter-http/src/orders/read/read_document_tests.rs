@@ -2,14 +2,13 @@ use actix_web::test::TestRequest;
 use bytes::Bytes;
 use contract_tests::samples::document;
 use domain::{
-    api_key::ClientId,
     document::{Sha256Digest, StoredDocument},
     order::OrderId,
     ports::{Kept, StoreError},
 };
 use futures_util::{StreamExt as _, stream};
 
-use crate::test_support::{Answer, Ports, TestApi};
+use crate::test_support::{Answer, OWNER, Ports, TestApi};
 
 const PATH: &str = "/api/order/7/documents/1";
 const BYTES: &[u8] = b"0123456789";
@@ -42,8 +41,8 @@ fn ten_bytes_key() -> domain::document::ObjectKey {
 
 fn without_blobs() -> Ports {
     let mut ports = Ports::new();
-    ports.reader.expect_document().returning(|client, id, position| {
-        assert_eq!((client, id, position), (ClientId(1), OrderId(7), 1));
+    ports.reader.expect_document().returning(|owner, id, position| {
+        assert_eq!((owner, id, position), (OWNER, OrderId(7), 1));
         let document = StoredDocument { key: ten_bytes_key(), ..ten_bytes() };
         Ok(Some(Kept::Whole(document)))
     });
@@ -79,15 +78,6 @@ async fn document_is_sent_with_its_headers() {
     ] {
         assert_eq!(answer.header(name), value, "{name}");
     }
-}
-
-#[actix_web::test]
-async fn range_outside_is_rejected() {
-    let request = TestApi::get(PATH).insert_header(("range", "bytes=10-"));
-    let answer = send(without_blobs(), request).await;
-
-    answer.problem(416, "range_not_satisfiable");
-    assert_eq!(answer.header("content-range"), "bytes */10");
 }
 
 #[actix_web::test]
@@ -127,18 +117,6 @@ async fn store_that_fails_in_mid_stream_breaks_the_body() {
     assert_eq!((answer.status.as_u16(), answer.bytes), (200, None));
     assert!(api.has_metric("notary_orders_downloads_cut_total 1"));
     assert!(api.has_metric("notary_orders_document_bytes_read_total 5"));
-}
-
-#[actix_web::test]
-async fn failing_blob_store_is_unavailable_or_internal() {
-    for (error, status, code) in [
-        (StoreError::Unavailable("down".into()), 503, "unavailable"),
-        (StoreError::Internal("bug".into()), 500, "internal"),
-    ] {
-        let mut ports = without_blobs();
-        ports.blobs.expect_get().return_once(move |_, _| Err(error));
-        send(ports, TestApi::get(PATH)).await.problem(status, code);
-    }
 }
 
 #[actix_web::test]

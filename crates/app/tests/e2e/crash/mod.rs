@@ -40,21 +40,12 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit for the delivery of all remaining mails.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(600);
 
-#[derive(Debug, Default)]
-struct Kills {
-    service: u32,
-    while_starting: u32,
-    database: u32,
-    both: u32,
-}
-
 /// Kills and restarts the service, and the database server if it is a separate process.
 struct Killer<'a> {
     wiring: &'a Wiring,
     key: String,
     responses: Arc<Responses>,
     random: Rng,
-    kills: Kills,
 }
 
 impl Killer<'_> {
@@ -84,10 +75,8 @@ impl Killer<'_> {
             (server.filter(|_| at % 5 == 3), server.filter(|_| at % 5 == 4));
         if let Some(database) = together {
             database.stop(Stop::Kill);
-            self.kills.both += 1;
         }
         service.kill();
-        self.kills.service += 1;
         if let Some(database) = together {
             database.resume_after_stop();
         }
@@ -100,7 +89,6 @@ impl Killer<'_> {
             self.pause(0..150);
             starting.kill().unwrap();
             starting.wait().unwrap();
-            self.kills.while_starting += 1;
         }
         let service = self.start();
         if let Some(database) = afterwards {
@@ -108,7 +96,6 @@ impl Killer<'_> {
             database.stop(Stop::Kill);
             self.pause(0..500);
             database.resume_after_stop();
-            self.kills.database += 1;
         }
         service
     }
@@ -126,7 +113,6 @@ async fn acknowledged_orders_survive_every_kill() {
         key: issue_key(&wiring),
         responses: Arc::clone(&responses),
         random: Rng::with_seed(seed),
-        kills: Kills::default(),
     };
     let mut service = block_in_place(|| killer.start());
     let clients = start_clients(&responses, CLIENTS);
@@ -135,7 +121,6 @@ async fn acknowledged_orders_survive_every_kill() {
     }
     stop_clients(&responses, clients).await;
     service.kill();
-    println!("{:?}", killer.kills);
     assert_consistent(wiring, &responses).await;
 }
 

@@ -1,3 +1,5 @@
+use std::collections::{BTreeSet, HashMap};
+
 use async_trait::async_trait;
 use time::{Duration, OffsetDateTime};
 
@@ -62,6 +64,9 @@ pub enum Settlement {
 /// An order that an event or a delivery is about.
 pub type FoundOrder = (OrderId, Result<StoredOrder, StoreError>);
 
+/// Orders that were found, by their identifiers.
+pub(crate) type FoundOrders = HashMap<OrderId, Result<StoredOrder, StoreError>>;
+
 /// The size of the queue and the outbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueStats {
@@ -120,4 +125,16 @@ pub trait DeliveryQueue: Send + Sync {
 
     /// Returns the size of the queue and the outbox.
     async fn stats(&self) -> Result<QueueStats, StoreError>;
+}
+
+impl dyn DeliveryQueue + '_ {
+    /// Reads each of the orders once, and nothing if there are none.
+    pub(crate) async fn orders_of(
+        &self,
+        ids: impl Iterator<Item = OrderId>,
+    ) -> Result<FoundOrders, StoreError> {
+        let ids: Vec<_> = ids.collect::<BTreeSet<_>>().into_iter().collect();
+        let found = if ids.is_empty() { Vec::new() } else { self.orders(&ids).await? };
+        Ok(found.into_iter().collect())
+    }
 }

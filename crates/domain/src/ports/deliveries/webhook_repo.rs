@@ -39,9 +39,9 @@ pub struct NewEndpoint {
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait WebhookRepo: Send + Sync {
-    /// Stores an endpoint, enabled. Returns `None` if its owner has `max` of them. The check and
-    /// the change are one atomic step.
-    async fn add(&self, new: &NewEndpoint, max: usize) -> Result<Option<EndpointId>, StoreError>;
+    /// Stores an endpoint, enabled, and returns it. Returns `None` if its owner has `max` of them.
+    /// The check and the change are one atomic step.
+    async fn add(&self, new: &NewEndpoint, max: usize) -> Result<Option<Endpoint>, StoreError>;
 
     /// Returns the endpoints of an owner, the oldest first.
     async fn of_owner(&self, owner: EndpointOwner) -> Result<Vec<Endpoint>, StoreError>;

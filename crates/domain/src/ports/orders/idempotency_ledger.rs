@@ -4,15 +4,6 @@ use time::OffsetDateTime;
 use crate::idempotency::{Claim, IdempotencyKey};
 use crate::ports::{StoreError, WriteError};
 
-/// What a call of [`IdempotencyLedger::forget_free`] did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Walked {
-    /// The last key that it read.
-    pub last: IdempotencyKey,
-    /// The number of keys that it forgot.
-    pub forgotten: usize,
-}
-
 /// Stores which idempotency keys are in use, for all processes on the store.
 ///
 /// A long request *claims* its key while it is in progress. When its order is created or its
@@ -47,11 +38,11 @@ pub trait IdempotencyLedger: Send + Sync {
     async fn release(&self, claim: &Claim) -> Result<(), StoreError>;
 
     /// Reads up to `limit` keys after `after`, in an order of the store's own, and forgets those
-    /// that are free at `now`. Returns `None` when there are no more.
+    /// that are free at `now`. Returns the last key that it read, or `None` when there are no more.
     async fn forget_free(
         &self,
         after: Option<IdempotencyKey>,
         now: OffsetDateTime,
         limit: usize,
-    ) -> Result<Option<Walked>, StoreError>;
+    ) -> Result<Option<IdempotencyKey>, StoreError>;
 }
