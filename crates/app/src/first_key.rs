@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use domain::api_key::manage_keys::{KeyTerms, ManageKeys};
-use operator::{listen::local_address, private_files::NewFile, settings::Settings};
+use operator::{listen::local_address, private_files::replace_file, settings::Settings};
 use rustls::pki_types::{IpAddr::V6, ServerName};
 
 /// The file of the first key in the data directory.
@@ -39,16 +39,17 @@ pub(crate) async fn welcome(
     // In a container the terminal is its log, and its first process has no parent.
     let is_shown =
         io::stdin().is_terminal() && io::stdout().is_terminal() && process::parent_id() > 1;
-    // Before a key is issued that could not be written.
-    let new = (!is_shown).then(|| NewFile::prepare(&file)).transpose();
-    let new = new.with_context(|| file.display().to_string())?;
+    if !is_shown && keys.keys.list().await?.is_empty() {
+        // No key is issued that cannot be written.
+        replace_file(&file, b"\n").with_context(|| file.display().to_string())?;
+    }
     let terms = KeyTerms { name: "first start".to_owned(), ..KeyTerms::default() };
     let Some((id, key)) = keys.issue_first(terms, "first start").await? else { return Ok(None) };
-    let Some(new) = new else {
+    if is_shown {
         let note = "It is shown only now; keep it";
         return Ok(Some(text(note, key.expose(), &places, &target)));
-    };
-    new.write(format!("{}\n", key.expose()).as_bytes()).with_context(|| {
+    }
+    replace_file(&file, format!("{}\n", key.expose()).as_bytes()).with_context(|| {
         format!("{}: key {} was issued and not written; revoke it", file.display(), id.0)
     })?;
     tracing::info!(file = %file.display(), "the first API key is in this file");

@@ -11,7 +11,7 @@ use actix_web::{
     web,
 };
 use adapter_http::{Api, Capacity, Ops};
-use anyhow::{Context as _, Error, Result, anyhow, ensure};
+use anyhow::{Context as _, Error, Result, anyhow};
 use operator::{
     Machine,
     adapters::{LISTEN, OPS_LISTEN, Storage, check_settings},
@@ -88,8 +88,6 @@ impl Starting {
         let tls = TlsFiles::open(settings, machine, &registry)?;
         let api_address = settings.listen.resolve().await.context(LISTEN)?;
         let ops_address = settings.ops_listen.resolve().await.context(OPS_LISTEN)?;
-        let same = || format!("{LISTEN} and {OPS_LISTEN} are the same port: {ops_address}");
-        ensure!(!listen::overlap(api_address, ops_address), WrongSetting::new(same()));
         let listener = bind(ops_address, OPS_LISTEN)?;
         let ops_address = listener.local_addr()?;
         let ops = web::Data::new(Ops::new(machine.clock.clone(), registry.clone())?);
@@ -115,7 +113,10 @@ impl Starting {
     ) -> Result<Service> {
         let (registry, ops_address) = (self.registry.clone(), self.ops_address);
         self.ops.database_opened();
-        let listener = bind(self.api_address, LISTEN)?;
+        let listener = bind(self.api_address, LISTEN).map_err(|error| {
+            let is_own = self.api_address.port() == ops_address.port();
+            if is_own { WrongSetting(error.context(OPS_LISTEN)).into() } else { error }
+        })?;
         let api_address = listener.local_addr()?;
         let grace = Grace::new(Duration::from_secs(settings.shutdown_grace_secs));
         let parts = Parts::open(settings, machine, storage, &registry).await?;

@@ -1,6 +1,9 @@
 //! Chooses the adapters behind the ports by the settings.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, absolute},
+    sync::Arc,
+};
 
 use adapter_clamd::Clamd;
 use adapter_mail::{MailDrop, Sender};
@@ -67,9 +70,6 @@ pub(crate) const MAIL: &str = "--mail-url (NOTARY_ORDERS_MAIL_URL)";
 pub(crate) const SCANNER: &str = "--scan-url (NOTARY_ORDERS_SCAN_URL)";
 pub(crate) const MAIL_FROM: &str = "--mail-from (NOTARY_ORDERS_MAIL_FROM)";
 
-/// SQLite's text of the code `SQLITE_NOTADB`.
-const NOT_A_DATABASE: &str = "file is not a database";
-
 const MIGRATING: &str = "migrating the database";
 
 /// Reads every setting that names something to open, so that a wrong one is found whatever the other
@@ -109,18 +109,6 @@ impl Storage {
         Ok(match settings.database()? {
             Database::Sqlite(path) => Self::on(open_sqlite(&path, DATABASE).await?),
             Database::Postgres(url) => Self::on(open_postgres(&url, settings, DATABASE).await?),
-        })
-    }
-
-    /// Opens the database of the settings without a change; `None` if there is none, or it lacks
-    /// migrations.
-    pub(crate) fn open_existing(settings: &Settings) -> Result<Option<Self>> {
-        Ok(match settings.database()? {
-            Database::Sqlite(path) => match adapter_sqlite::inspect(&path) {
-                Ok(Some(0)) => Some(Self::on(SqliteStore::open(&path)?)),
-                _ => None,
-            },
-            Database::Postgres(url) => Some(Self::on(PostgresStore::open(&url, 1)?)),
         })
     }
 
@@ -192,17 +180,9 @@ pub(crate) fn webhook_sender(settings: &Settings) -> Result<Arc<dyn WebhookSende
 
 /// Opens an SQLite database and updates its schema. Errors name the setting.
 pub(crate) async fn open_sqlite(path: &Path, setting: &str) -> Result<SqliteStore> {
-    use adapter_sqlite::OpenError::{Connection, Thread};
-
     let setting = format!("{setting}: {}", path.display());
     checked(check_file(path), setting.clone())?;
-    let store = match SqliteStore::open_patiently(path) {
-        Err(error @ Connection(_)) if !error_chain(&error).contains(NOT_A_DATABASE) => {
-            Err(error).context(setting.clone())
-        }
-        Err(error @ Thread(_)) => Err(error).context(setting.clone()),
-        opened => checked(opened, setting.clone()),
-    }?;
+    let store = SqliteStore::open_patiently(path).context(setting.clone())?;
     match Progress::new(MIGRATING).of(Box::pin(store.migrate())).await {
         Err(error @ adapter_sqlite::MigrateError::OtherProgram(_)) => checked(Err(error), setting)?,
         migrated => migrated.context(setting)?,
@@ -212,10 +192,12 @@ pub(crate) async fn open_sqlite(path: &Path, setting: &str) -> Result<SqliteStor
 
 /// Checks that SQLite can use a file and its folder. Its own errors do not say why it cannot.
 fn check_file(path: &Path) -> Result<()> {
-    let Ok(file) = path.canonicalize() else { return Ok(()) };
-    ensure!(file.is_file(), "it is not a file");
-    access(&file, Access::READ_OK | Access::WRITE_OK)?;
-    Ok(access(file.parent().unwrap_or(&file), Access::WRITE_OK)?)
+    let path = path.canonicalize().or_else(|_| absolute(path))?;
+    if path.exists() {
+        ensure!(path.is_file(), "it is not a file");
+        access(&path, Access::READ_OK | Access::WRITE_OK)?;
+    }
+    Ok(access(path.parent().unwrap_or(&path), Access::WRITE_OK)?)
 }
 
 /// Opens a PostgreSQL database and updates its schema. Errors name the setting.

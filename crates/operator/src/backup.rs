@@ -13,7 +13,7 @@ use std::{
 };
 
 use adapter_sqlite::{CopiedDocument, DatabaseCopy, Totals};
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use domain::document::Sha256Digest;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -71,8 +71,7 @@ pub(crate) fn back_up(
     let (source_file, documents) = places(settings)?;
     let source = source_file.display();
     // Opening a database creates it.
-    let missing = || WrongSetting::new(format!("there is no database at {source}"));
-    ensure!(source_file.is_file(), missing());
+    ensure!(source_file.is_file(), WrongSetting(anyhow!("there is no database at {source}")));
     create_empty_folder(folder)?;
     print(&format!("copying the database {source}\n"))?;
     let file = folder.join(DATABASE);
@@ -103,8 +102,7 @@ pub(crate) fn restore(settings: &Settings, folder: &Path, progress: &Progress) -
     let manifest = read_manifest(folder)?;
     check_empty(&settings.data_dir)?;
     check_empty(&documents)?;
-    let exists = || WrongSetting::new(format!("there is a database at {}", database.display()));
-    ensure!(!database.exists(), exists());
+    ensure!(!database.exists(), "there is a database at {}", database.display());
     create_data_dir(settings)?;
     // The database gets its name last, so that no service starts on a part of a backup.
     let unfinished = database.with_extension("restoring");
@@ -140,19 +138,19 @@ fn describe(totals: Totals) -> String {
 /// document stores have tools of their own, which the error names.
 fn places(settings: &Settings) -> Result<(PathBuf, PathBuf)> {
     let Database::Sqlite(database) = settings.database()? else {
-        bail!(WrongSetting::new(
+        bail!(
             "the database is PostgreSQL: use pg_dump or pg_basebackup, then copy the documents; \
              docs/operations.md shows the commands"
-        ));
+        );
     };
-    let Some(documents) = settings.documents() else {
+    if settings.documents().is_none() {
+        // It may be wrong, too.
         document_store(settings)?;
-        bail!(WrongSetting::new(
-            "the documents are in a bucket: copy the database with sqlite3 and VACUUM INTO, then \
-             the bucket with rclone or the tool of its provider; docs/operations.md shows the \
-             commands"
-        ));
-    };
+    }
+    let documents = settings.documents().context(
+        "the documents are in a bucket: copy the database with sqlite3 and VACUUM INTO, then the \
+         bucket with rclone or the tool of its provider; docs/operations.md shows the commands",
+    )?;
     Ok((database, documents))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use adapter_sqlite::EXPORTED_TABLES;
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
 use crate::{
     adapters::{open_postgres, open_sqlite},
@@ -46,11 +46,11 @@ pub(crate) async fn everything(
     let (Database::Sqlite(from), Database::Postgres(to)) = (from, to) else {
         let rule =
             "--from must be sqlite://PATH and --to must be postgres://USER:PASSWORD@HOST/DATABASE";
-        bail!(WrongSetting::new(rule));
+        bail!(WrongSetting(anyhow!(rule)));
     };
     // Opening a database creates it.
-    let missing = || format!("--from: there is no database at {}", from.display());
-    ensure!(from.is_file(), WrongSetting::new(missing()));
+    let missing = || anyhow!("--from: there is no database at {}", from.display());
+    ensure!(from.is_file(), WrongSetting(missing()));
     let source = open_sqlite(&from, "--from").await?;
     let target = open_postgres(&to, settings, "--to").await?;
     let mut import = target.begin_import().await.context("--to")?;
@@ -76,14 +76,11 @@ pub(crate) async fn everything(
         "the source changed during the copy: stop every service on it, then copy again"
     );
     import.commit().await.context("--to")?;
-    let key = match counts.get("webhook_endpoints") {
-        None | Some(0) => String::new(),
-        Some(_) => format!(
-            "The secrets of the webhooks need the same key: set NOTARY_ORDERS_SECRETS_KEY of the \
-             new service to that of the old one, by default the content of {}\n",
-            settings.in_data_dir(secrets_key::FILE).display()
-        ),
-    };
+    let key = settings.in_data_dir(secrets_key::FILE);
     let copied = describe(&counts);
-    Ok(format!("copied {copied}; the documents themselves stay where they are\n{key}"))
+    Ok(format!(
+        "copied {copied}; the documents themselves stay where they are. For webhooks the new service \
+         needs the same NOTARY_ORDERS_SECRETS_KEY, by default the content of {}\n",
+        key.display()
+    ))
 }

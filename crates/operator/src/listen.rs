@@ -44,14 +44,6 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Returns whether two addresses cannot be listened on at once.
-pub fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
-    let has = |all: SocketAddr, one: SocketAddr| {
-        all.ip() == one.ip() || all.ip().is_unspecified() && (all.is_ipv6() || one.is_ipv4())
-    };
-    one.port() == other.port() && one.port() != 0 && (has(one, other) || has(other, one))
-}
-
 /// Returns an address that this machine can connect to: the loopback address instead of the
 /// unspecified one.
 pub fn local_address(address: SocketAddr) -> SocketAddr {
@@ -75,24 +67,4 @@ pub fn max_connections(database_connections: usize) -> usize {
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let files = usize::try_from(files).unwrap_or(usize::MAX);
     (files.saturating_sub(OWN_FILES + database_connections) / 3).min(MAX_CONNECTIONS)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_of_one_port_overlap() {
-        for (one, other, expected) in [
-            ("127.0.0.1:80", "127.0.0.1:80", true),
-            ("0.0.0.0:80", "127.0.0.1:80", true),
-            ("127.0.0.1:80", "[::]:80", true),
-            ("0.0.0.0:80", "[::1]:80", false),
-            ("127.0.0.1:80", "127.0.0.2:80", false),
-            ("127.0.0.1:80", "127.0.0.1:81", false),
-            ("127.0.0.1:0", "127.0.0.1:0", false),
-        ] {
-            assert_eq!(overlap(one.parse().unwrap(), other.parse().unwrap()), expected, "{one}");
-        }
-    }
 }

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use tempfile::NamedTempFile;
 
 use crate::settings::{WrongSetting, checked};
@@ -18,38 +18,16 @@ pub(crate) fn create_file(path: &Path) -> io::Result<File> {
 }
 
 /// Writes a file durably: it is complete, or as it was before.
-pub(crate) fn replace_file(file: &Path, content: &[u8]) -> io::Result<()> {
-    NewFile::prepare(file)?.write(content)
-}
-
-/// A file that gets its name when it is complete.
-pub struct NewFile<'a> {
-    file: &'a Path,
-    new: NamedTempFile,
-}
-
-impl<'a> NewFile<'a> {
-    /// Creates the file under another name.
-    ///
-    /// # Errors
-    /// The file cannot be created.
-    pub fn prepare(file: &'a Path) -> io::Result<Self> {
-        if file.is_dir() {
-            return Err(io::ErrorKind::IsADirectory.into());
-        }
-        Ok(Self { file, new: NamedTempFile::new_in(file.parent().unwrap_or(file))? })
-    }
-
-    /// Writes the file durably.
-    ///
-    /// # Errors
-    /// The file cannot be written. It is as it was before.
-    pub fn write(mut self, content: &[u8]) -> io::Result<()> {
-        self.new.write_all(content)?;
-        self.new.as_file().sync_all()?;
-        self.new.persist(self.file)?;
-        sync(self.file.parent().unwrap_or(self.file))
-    }
+///
+/// # Errors
+/// The file cannot be written.
+pub fn replace_file(file: &Path, content: &[u8]) -> io::Result<()> {
+    let folder = file.parent().unwrap_or(file);
+    let mut new = NamedTempFile::new_in(folder)?;
+    new.write_all(content)?;
+    new.as_file().sync_all()?;
+    new.persist(file)?;
+    sync(folder)
 }
 
 /// Creates a folder and its parents, unless they exist. Their entries are durable.
@@ -72,8 +50,7 @@ pub(crate) fn create_empty_folder(folder: &Path) -> Result<()> {
 
 /// Checks that a folder is empty or missing.
 pub(crate) fn check_empty(folder: &Path) -> Result<()> {
-    let text = || WrongSetting::new(format!("{} is not empty", folder.display()));
-    ensure!(is_empty(folder)?, text());
+    ensure!(is_empty(folder)?, WrongSetting(anyhow!("{} is not empty", folder.display())));
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use std::{
     path::PathBuf,
 };
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use clap::{ArgAction, Args, ValueEnum, builder::RangedI64ValueParser, value_parser};
 use domain::{
     api_key::Rate,
@@ -248,14 +248,7 @@ pub struct Settings {
 /// The error of a setting or an argument that cannot be used. Its text is that of the error.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub struct WrongSetting(#[from] anyhow::Error);
-
-impl WrongSetting {
-    /// Returns the error with a text.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(anyhow!(text.into()))
-    }
-}
+pub struct WrongSetting(#[from] pub anyhow::Error);
 
 /// Names the setting of an error, and marks it as wrong.
 pub fn checked<T, E>(result: Result<T, E>, setting: impl Into<String>) -> anyhow::Result<T>
@@ -266,7 +259,7 @@ where
 }
 
 /// Returns whether a setting or an argument is wrong, so that a restart does not help: it is marked
-/// so, unless a disk is full, or it names a file or folder that this user cannot use.
+/// so, unless a disk is full, or names a file or folder that this user cannot use.
 pub fn is_wrong_setting(error: &anyhow::Error) -> bool {
     use io::ErrorKind::{
         IsADirectory, NotADirectory, PermissionDenied, ReadOnlyFilesystem, StorageFull,
@@ -276,7 +269,9 @@ pub fn is_wrong_setting(error: &anyhow::Error) -> bool {
     let causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
     let kinds: Vec<_> = causes.map(io::Error::kind).collect();
     let is_marked = error.is::<WrongSetting>() && !kinds.contains(&StorageFull);
-    is_marked || kinds.into_iter().any(is_closed)
+    // SQLite has no other sign of it.
+    let is_no_database = error.root_cause().to_string() == "file is not a database";
+    is_marked || is_no_database || kinds.into_iter().any(is_closed)
 }
 
 /// Format of the log.

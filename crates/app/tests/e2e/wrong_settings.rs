@@ -118,7 +118,10 @@ fn every_wrong_setting_has_its_status() {
         (&[&*text], "file is not a database"),
         (&[&*damaged], "secrets.key: must be 32 bytes"),
         (&[&*closed], "secrets.key: Is a directory"),
-        (&["--listen=127.0.0.1:9", "--ops-listen=0.0.0.0:9"], "are the same port"),
+        (
+            &["--listen=127.0.0.1:9", "--ops-listen=0.0.0.0:9"],
+            "--ops-listen (NOTARY_ORDERS_OPS_LISTEN): --listen",
+        ),
         (&[away, "--mail-from=nobody at all"], "--mail-from"),
         (&[away, "--documents-url=ftp://host"], "--documents-url"),
         (&[away, "--secrets-key=short"], "--secrets-key"),

@@ -79,12 +79,6 @@ pub struct ReadyWebhook {
 /// The settlement of a delivery that cannot be attempted, and the error that its client sees.
 struct Unready(Settlement, Option<&'static str>);
 
-impl From<Settlement> for Unready {
-    fn from(settlement: Settlement) -> Self {
-        Self(settlement, None)
-    }
-}
-
 /// The outcome of an attempt that is not stored yet.
 #[derive(Debug, Clone)]
 pub struct WebhookOutcome {
@@ -239,18 +233,18 @@ impl RunWebhooks {
         orders: &Result<FoundOrders, StoreError>,
     ) -> Result<WebhookRequest, Unready> {
         let timestamp = self.clock.now();
-        let later = |delay: Duration, error: String| Settlement::Postpone {
-            due_at: timestamp.saturating_add(delay),
-            error,
+        let later = |delay: Duration, error: String, noted: Option<&'static str>| {
+            let due_at = timestamp.saturating_add(delay);
+            Unready(Settlement::Postpone { due_at, error }, noted)
         };
-        let unreadable = |error: &dyn Error| later(UNREADABLE_DELAY, error_chain(error));
+        let unreadable = |error: &dyn Error| later(UNREADABLE_DELAY, error_chain(error), None);
         let WebhookDelivery { event, order_id, created_at, endpoint, .. } = lease.delivery;
         let order = match (order_id, orders) {
             (None, _) => None,
-            (Some(_), Err(error)) => return Err(later(OUTAGE_DELAY, error_chain(error)).into()),
+            (Some(_), Err(error)) => return Err(later(OUTAGE_DELAY, error_chain(error), None)),
             (Some(id), Ok(orders)) => match orders.get(&id) {
                 Some(Ok(order)) => Some(order),
-                Some(Err(error)) => return Err(unreadable(error).into()),
+                Some(Err(error)) => return Err(unreadable(error)),
                 None => {
                     let error = ORDER_ERASED.to_owned();
                     let failed = Settlement::Fail { at: timestamp, error };
@@ -264,7 +258,7 @@ impl RunWebhooks {
         };
         // Only the trace of the request that created the order is stored.
         let created = order.filter(|_| event == EventType::OrderCreated);
-        let sealed = |error| Unready(later(UNREADABLE_DELAY, error), Some(SECRET_UNREADABLE));
+        let sealed = |error| later(UNREADABLE_DELAY, error, Some(SECRET_UNREADABLE));
         let key = self.secrets.as_ref().ok_or_else(|| sealed(NO_KEY.to_owned()))?;
         let open = |sealed: &Vec<u8>| key.open(sealed, &secret_context(lease.client));
         let current = open(&lease.secrets.current).map_err(|error| sealed(error_chain(&error)))?;

@@ -1,6 +1,6 @@
 //! The commands about webhook endpoints.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
     api_key::ClientId,
@@ -203,7 +203,7 @@ async fn change(webhooks: &ManageWebhooks, id: i64, body: &Map<String, Value>) -
 
 fn violations(violations: &[Violation]) -> anyhow::Error {
     let lines = violations.iter().map(|fault| format!("{} {}", fault.pointer, fault.detail));
-    WrongSetting::new(lines.collect::<Vec<_>>().join("; ")).into()
+    WrongSetting(anyhow!(lines.collect::<Vec<_>>().join("; "))).into()
 }
 
 fn list(endpoints: &[Endpoint], format: Format) -> Result<()> {

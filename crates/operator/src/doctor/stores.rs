@@ -1,13 +1,7 @@
 //! The document store, mails, the malware scanner and webhooks.
 
-use std::sync::Arc;
-
-use adapter_webhook::SealedSecrets;
 use anyhow::Context as _;
-use domain::{
-    ports::{DocumentScanner as _, error_chain},
-    webhook::manage_webhooks::unreadable_secrets,
-};
+use domain::ports::{DocumentScanner as _, error_chain};
 use time::{Duration, OffsetDateTime};
 
 use super::{
@@ -15,10 +9,9 @@ use super::{
     finding::{Failure, Findings, Subject, advise},
 };
 use crate::{
-    adapters::{self, DOCUMENTS, MAIL, MAIL_FROM, SCANNER, Storage},
+    adapters::{self, DOCUMENTS, MAIL, MAIL_FROM, SCANNER},
     secrets_key,
     settings::Database,
-    system::OsEntropy,
 };
 
 /// A store reports the instants of objects in whole seconds.
@@ -88,22 +81,9 @@ pub(super) async fn scanner(of: &Subject, found: &mut Findings) -> Result<(), Fa
 
 /// Checks the key of the secrets of webhooks, and the proxy.
 pub(super) async fn webhooks(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
-    // The check of the database reports a wrong URL, or another failure of it.
+    // The check of the database reports a wrong URL, and secrets that the key does not decrypt.
     if let Ok(database) = of.settings.database() {
-        let key = secrets_key::find(&of.settings);
-        let unreadable = match (&key, Storage::open_existing(&of.settings)) {
-            (Ok(key), Ok(Some(storage))) => {
-                let key = key.as_ref().map(|key| SealedSecrets::new(key, Arc::new(OsEntropy)));
-                let key = key.as_ref().map(|key| key as _);
-                unreadable_secrets(&*storage.webhooks, key).await.unwrap_or_default()
-            }
-            _ => 0,
-        };
-        match key {
-            Ok(_) if unreadable > 0 => found.fail(
-                format!("{unreadable} endpoints get no webhooks: their secrets need another key"),
-                secrets_key::ADVICE,
-            ),
+        match secrets_key::find(&of.settings) {
             Ok(Some(_)) => found.ok("the key of their secrets can be read"),
             Ok(None) if matches!(database, Database::Sqlite(_)) => {
                 found.ok("the key of their secrets is missing yet; the first start makes it");

@@ -61,11 +61,10 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Self, &'static str> {
         let text = text.trim();
         let text = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
-        let is_name = |host: &str| {
-            host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
-                && host.bytes().any(|byte| byte.is_ascii_alphabetic())
+        let is_named = |(host, port): (&str, &str)| {
+            let is_name = host.contains(char::is_alphabetic) && !host.contains([':', '/', ' ']);
+            is_name && port.parse::<u16>().is_ok()
         };
-        let is_named = |(host, port): (&str, &str)| is_name(host) && port.parse::<u16>().is_ok();
         if text.parse::<SocketAddr>().is_ok() || text.rsplit_once(':').is_some_and(is_named) {
             return Ok(Self(text));
         }
