@@ -19,10 +19,11 @@ use crate::failure::Failure;
 /// A commit copies the log into the database when the log has 4,000 pages (16 MiB), and the next one
 /// begins the log anew. Neither waits for reads: behind a long read, or ever new ones, the log grows
 /// until [`Database::begin_log_anew`] waits for them. `journal_size_limit` then shrinks it to
-/// [`LARGE_LOG`].
+/// [`LARGE_LOG`]. `busy_timeout` is first because the switch to WAL waits for other processes.
 /// The cache of each connection has 8 MB: the default of 2 MB does not hold the indexes of a busy day.
 /// `secure_delete` overwrites deleted rows with zeros. See [`rewrite`] for what it leaves.
-const SETTINGS: &str = "PRAGMA journal_mode = WAL;
+const SETTINGS: &str = "PRAGMA busy_timeout = 3000;
+    PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
     PRAGMA fullfsync = ON;
     PRAGMA checkpoint_fullfsync = ON;
@@ -32,6 +33,9 @@ const SETTINGS: &str = "PRAGMA journal_mode = WAL;
     PRAGMA foreign_keys = ON;
     PRAGMA trusted_schema = OFF;
     PRAGMA cache_size = -8000;";
+
+/// Waits up to a day for locks.
+const PATIENCE: &str = "PRAGMA busy_timeout = 86400000";
 
 /// Size in bytes of a log that is too large.
 const LARGE_LOG: u64 = 67_108_864;
@@ -104,24 +108,14 @@ impl Database {
 
     pub(crate) fn connect(&self, access: Access) -> ConnectionResult<SqliteConnection> {
         let mut connection = establish(&self.path)?;
-        // First, because the switch to WAL waits for other processes.
-        let wait = connection.batch_execute(self.busy_timeout());
-        let set =
-            wait.and_then(|()| connection.batch_execute(SETTINGS)).and_then(|()| match access {
-                Access::Read => connection.batch_execute("PRAGMA query_only = ON"),
-                Access::Write => Ok(()),
-            });
+        let wait = if self.is_patient { PATIENCE } else { "" };
+        let set = connection.batch_execute(SETTINGS).and_then(|()| connection.batch_execute(wait));
+        let set = set.and_then(|()| match access {
+            Access::Read => connection.batch_execute("PRAGMA query_only = ON"),
+            Access::Write => Ok(()),
+        });
         set.map_err(ConnectionError::CouldntSetupConfiguration)?;
         Ok(connection)
-    }
-
-    /// Returns the statement that sets the time in which locks are waited for: at most a day.
-    fn busy_timeout(&self) -> &'static str {
-        if self.is_patient {
-            "PRAGMA busy_timeout = 86400000"
-        } else {
-            "PRAGMA busy_timeout = 3000"
-        }
     }
 
     /// Connects again. Fails if the file is another one or missing: SQLite would create an empty
@@ -136,14 +130,14 @@ impl Database {
     /// keeps its size at the last attempt.
     pub(crate) fn begin_log_anew(&self, connection: &mut SqliteConnection, tried: &mut u64) {
         let size = fs::metadata(log_of(&self.path)).map_or(0, |log| log.len());
-        if size <= LARGE_LOG {
+        if size <= LARGE_LOG || self.is_patient {
             *tried = 0;
         } else if size > tried.saturating_add(LARGE_LOG) {
             *tried = size;
             // A failure loses nothing: the log stays as it is.
             let _ = connection
                 .batch_execute("PRAGMA busy_timeout = 1000; PRAGMA wal_checkpoint(RESTART)");
-            let _ = connection.batch_execute(self.busy_timeout());
+            let _ = connection.batch_execute("PRAGMA busy_timeout = 3000");
         }
     }
 

@@ -86,8 +86,8 @@ impl Starting {
         check_settings(settings)?;
         let registry = Registry::new();
         let tls = TlsFiles::open(settings, machine, &registry)?;
-        let api_address = settings.listen.resolve().await.context(LISTEN)?;
-        let ops_address = settings.ops_listen.resolve().await.context(OPS_LISTEN)?;
+        let api_address = listen::resolve(&settings.listen).await.context(LISTEN)?;
+        let ops_address = listen::resolve(&settings.ops_listen).await.context(OPS_LISTEN)?;
         let listener = bind(ops_address, OPS_LISTEN)?;
         let ops_address = listener.local_addr()?;
         let ops = web::Data::new(Ops::new(machine.clock.clone(), registry.clone())?);

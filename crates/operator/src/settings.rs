@@ -25,10 +25,10 @@ use time::Duration;
 use tracing::level_filters::LevelFilter;
 use url::Url;
 
-pub use self::values::{Address, Database};
+pub use self::values::Database;
 use self::{
     time_zones::time_zones,
-    values::{base_path, log_level, network},
+    values::{address, base_path, log_level, network},
 };
 use crate::adapters::DATABASE;
 
@@ -49,12 +49,12 @@ const DEFAULT_DRAIN_SECS: u64 = 5;
 )]
 pub struct Settings {
     /// Address and port of the API; :8080 is every IPv4 address of this machine
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
-    pub listen: Address,
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = address)]
+    pub listen: String,
 
     /// Address and port of /metrics, /healthz and /readyz; keep it private
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081")]
-    pub ops_listen: Address,
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081", value_parser = address)]
+    pub ops_listen: String,
 
     /// File of the certificate chain in PEM format, the service's own first: the API then speaks
     /// HTTPS; read again when it changes

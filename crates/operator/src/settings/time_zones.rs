@@ -19,8 +19,7 @@ pub(super) fn time_zones(folder: &str) -> Result<ZoneDatabase, String> {
     let source = ["tzdata.zi", "+VERSION"].map(|name| fs::read_to_string(folder.join(name)));
     let source = source.into_iter().find_map(Result::ok).unwrap_or_default();
     let version = source.lines().next().map(|line| line.trim_start_matches("# version ").trim());
-    let version =
-        version.filter(|version| version.starts_with(|first: char| first.is_ascii_digit()));
+    let version = version.filter(|version| version.starts_with(char::is_numeric));
     let database = ZoneDatabase::new(version.unwrap_or("unknown").to_owned(), files);
     if database.ids().count() < found {
         return Err("has damaged time zone data".to_owned());

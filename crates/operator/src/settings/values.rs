@@ -1,15 +1,13 @@
 //! Parsers of single settings.
 
 use std::{
-    io,
-    net::{IpAddr, SocketAddr, ToSocketAddrs as _},
+    net::{IpAddr, SocketAddr},
     path::PathBuf,
     str::FromStr,
 };
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ipnet::IpNet;
-use tokio::task::spawn_blocking;
 use tracing::level_filters::LevelFilter;
 
 /// A database.
@@ -38,38 +36,18 @@ impl FromStr for Database {
     }
 }
 
-/// An address or a name, with a port.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address(String);
-
-impl Address {
-    /// Resolves a name. That may take long, or fail until the network is up.
-    pub async fn resolve(&self) -> io::Result<SocketAddr> {
-        let text = self.0.clone();
-        let found = spawn_blocking(move || text.to_socket_addrs()).await??;
-        let found: Vec<_> = found.collect();
-        // `localhost` may have an IPv6 address, too.
-        let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
-        first.copied().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+/// Checks an address or a name with its port. Without a host it is every IPv4 address of this machine.
+pub(super) fn address(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    let text = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+    let is_named = |(host, port): (&str, &str)| {
+        let is_name = host.contains(char::is_alphabetic) && !host.contains([':', '/', ' ']);
+        is_name && port.parse::<u16>().is_ok()
+    };
+    if text.parse::<SocketAddr>().is_ok() || text.rsplit_once(':').is_some_and(is_named) {
+        return Ok(text);
     }
-}
-
-impl FromStr for Address {
-    type Err = &'static str;
-
-    /// Without a host it is every IPv4 address of this machine.
-    fn from_str(text: &str) -> Result<Self, &'static str> {
-        let text = text.trim();
-        let text = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
-        let is_named = |(host, port): (&str, &str)| {
-            let is_name = host.contains(char::is_alphabetic) && !host.contains([':', '/', ' ']);
-            is_name && port.parse::<u16>().is_ok()
-        };
-        if text.parse::<SocketAddr>().is_ok() || text.rsplit_once(':').is_some_and(is_named) {
-            return Ok(Self(text));
-        }
-        Err("must be an address and a port, such as 127.0.0.1:8080, localhost:8080 or :8080")
-    }
+    Err("must be an address and a port, such as 127.0.0.1:8080, localhost:8080 or :8080".to_owned())
 }
 
 pub(super) fn base_path(text: &str) -> Result<String, String> {
@@ -102,6 +80,7 @@ pub(super) fn network(text: &str) -> Result<IpNet, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listen::resolve;
 
     #[tokio::test]
     async fn address_may_be_a_name_or_a_port_alone() {
@@ -112,11 +91,11 @@ mod tests {
             ("[::1]:8080", "[::1]:8080"),
             (":0", "0.0.0.0:0"),
         ] {
-            let resolved = text.parse::<Address>().unwrap().resolve().await.unwrap();
+            let resolved = resolve(&address(text).unwrap()).await.unwrap();
             assert_eq!(resolved, expected.parse().unwrap(), "{text}");
         }
         // A resolver that does not answer delays no other command.
-        "orders.example.invalid:8080".parse::<Address>().unwrap();
+        address("orders.example.invalid:8080").unwrap();
         for text in [
             "",
             "8080",
@@ -131,7 +110,7 @@ mod tests {
             "a b:80",
             "http://a:80",
         ] {
-            assert!(text.parse::<Address>().unwrap_err().contains("localhost:8080"), "{text}");
+            assert!(address(text).unwrap_err().contains("localhost:8080"), "{text}");
         }
     }
 
