@@ -44,7 +44,7 @@ pub enum Command {
     #[command(subcommand)]
     Orders(OrdersCommand),
     /// List deliveries that wait or failed for good, and retry them
-    #[command(subcommand, alias = "follow-ups")]
+    #[command(subcommand)]
     Deliveries(DeliveriesCommand),
     /// Create, list, change, test and delete webhook endpoints, and replay their deliveries
     #[command(subcommand)]

@@ -25,7 +25,7 @@ pub enum DeliveriesCommand {
     /// List deliveries that wait: mails, and webhooks, whose identifiers begin with w
     List {
         /// List deliveries that failed for good instead
-        #[arg(long, alias = "buried")]
+        #[arg(long)]
         failed: bool,
         #[command(flatten)]
         format: Format,
