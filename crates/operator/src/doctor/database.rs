@@ -29,13 +29,7 @@ const MIGRATE: &str = "The next start applies them, or `notary-orders migrate`";
 
 pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
     let url = match usable(of.settings.database())? {
-        Database::Sqlite(path) => {
-            sqlite(&path, found)?;
-            if let Ok(Some(0)) = adapter_sqlite::inspect(&path) {
-                judge_secrets(&usable(SqliteStore::open(&path))?, of, found).await;
-            }
-            return Ok(());
-        }
+        Database::Sqlite(path) => return sqlite(&path, of, found).await,
         Database::Postgres(url) => url,
     };
     let store = usable(PostgresStore::open(&url, 1).context(DATABASE))?;
@@ -83,12 +77,15 @@ fn usable<T>(result: Result<T, impl Into<anyhow::Error>>) -> Result<T, Failure> 
     advise(result, format!("Start or repair the database, or correct {DATABASE}"))
 }
 
-fn sqlite(path: &Path, found: &mut Findings) -> Result<(), Failure> {
+async fn sqlite(path: &Path, of: &Subject, found: &mut Findings) -> Result<(), Failure> {
     let shown = path.display();
     let missing = adapter_sqlite::inspect(path).with_context(|| shown.to_string());
     match usable(missing)? {
         None => found.ok(format!("there is none yet; the first start makes SQLite at {shown}")),
-        Some(0) => found.ok(format!("SQLite at {shown} accepts writes, and has every migration")),
+        Some(0) => {
+            found.ok(format!("SQLite at {shown} accepts writes, and has every migration"));
+            judge_secrets(&usable(SqliteStore::open(path))?, of, found).await;
+        }
         Some(missing) => found.warn(
             format!("SQLite at {shown} accepts writes, and lacks {missing} migrations"),
             MIGRATE,
