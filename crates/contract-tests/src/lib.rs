@@ -130,6 +130,7 @@ macro_rules! contract {
             webhook_is_leased_when_due, concurrent_workers_never_share_a_webhook,
             each_endpoint_gets_one_before_any_gets_two, endpoint_gets_no_more_than_its_slots,
             client_gets_no_more_than_its_slots,
+            endpoint_that_got_one_comes_after_those_that_have_waited,
             unproven_endpoints_share_their_slots, disabled_and_removed_endpoints_get_nothing,
             outcome_of_a_webhook_is_stored, lost_lease_of_a_webhook_settles_nothing,
             first_failure_and_first_success_change_the_endpoint,
