@@ -8,7 +8,7 @@ use domain::{
     ports::{StoreError, WebhookLease, WebhookSlots},
 };
 use sql_rows::{
-    Instant, TargetRow, Utc, WebhookDeliveryRow, row_limit,
+    Instant, TargetRow, Utc, WebhookDeliveryRow, farthest, row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
     waits,
 };
@@ -155,17 +155,19 @@ async fn due_deliveries(
             .filter(endpoint_id.eq(endpoint))
             .filter(waits())
             .filter(due_at.le(now))
-            .filter(leased_until.is_null().or(leased_until.le(now)))
+            .filter(
+                leased_until.is_null().or(leased_until.le(now)).or(leased_until.gt(farthest(now))),
+            )
             .order((due_at, id))
             .limit(row_limit(if is_proven { free } else { 1 }))
             .select(id);
         let longest: Vec<i64> = longest.get_results(connection).await?;
-        due.extend(longest.into_iter().enumerate().map(|(round, id)| Due {
+        due.extend(longest.into_iter().enumerate().map(|(round, delivery)| Due {
             round,
             is_failing: *state == State::Failing,
             waits_since: target.due_at,
             endpoint,
-            id,
+            id: delivery,
             is_proven,
             client: ClientId(target.client_id),
         }));
@@ -198,6 +200,8 @@ async fn put_off(
 ) -> Result<(), Failure> {
     let next = sql::<Nullable<Instant>>("(SELECT min(CASE WHEN leased_until > ")
         .bind::<Instant, _>(now)
+        .sql(" AND leased_until <= ")
+        .bind::<Instant, _>(farthest(now))
         .sql(" THEN leased_until WHEN due_at < ")
         .bind::<Instant, _>(now)
         .sql(" THEN ")

@@ -140,6 +140,16 @@ pub async fn webhook_is_leased_when_due(storage: &Storage) {
     assert_ne!(first[0].token, second[0].token);
 }
 
+/// The process is dead, or its clock is right again. Both the delivery and its endpoint are due.
+pub async fn webhook_leased_by_a_clock_that_was_ahead_is_retried(storage: &Storage) {
+    let endpoint = endpoint(storage).await;
+    let id = add(storage, endpoint, NOW).await;
+    assert_eq!(ids(&lease_webhooks(storage, NOW + Duration::days(365)).await), [id]);
+    assert!(storage.webhook_queue.retry(id, NOW).await.unwrap());
+    assert_eq!(ids(&lease_webhooks(storage, NOW).await), [id]);
+    assert_eq!(lease_webhooks(storage, NOW + MICROSECOND).await, []);
+}
+
 /// Every delivery is leased by one.
 pub async fn concurrent_workers_never_share_a_webhook(storage: &Storage) {
     let mut expected = Vec::new();
