@@ -147,6 +147,7 @@ pub async fn old_orders_are_found_oldest_first(storage: &Storage) {
     let mut ids = Vec::new();
     for number in 0..4 {
         let order = new_order(&format!("F-{number}"), NOW + Duration::SECOND * number);
+        let order = NewOrder { is_test: number % 2 == 0, ..order };
         ids.push(storage.create(&order).await);
     }
     let old =
@@ -172,9 +173,9 @@ pub async fn erasure_leaves_only_the_row(storage: &Storage) {
     (storage.sql)(&format!("UPDATE orders SET status = 'CLOSED' WHERE id = {}", id.0));
     erase(storage, id).await;
     assert_eq!(storage.admin.order(id).await.unwrap(), Some(Kept::Erased));
-    assert_eq!(storage.reader.order(CLIENT, id).await.unwrap(), Some(Kept::Erased));
+    assert_eq!(storage.reader.order(LIVE, id).await.unwrap(), Some(Kept::Erased));
     for position in [0, 1] {
-        let document = storage.reader.document(CLIENT, id, position).await.unwrap();
+        let document = storage.reader.document(LIVE, id, position).await.unwrap();
         assert_eq!(document, Some(Kept::Erased));
     }
     assert_eq!(order_of(&*storage.queue, id).await.unwrap(), None);
