@@ -51,8 +51,8 @@ pub(crate) async fn erase(
     Ok(Some(removed.into_iter().map(|(_, key)| ObjectKey::from_stored(key)).collect()))
 }
 
-/// Removes the mails of erased orders, but for those that a worker attempts. Returns their number, with
-/// that of the webhooks that it attempts.
+/// Removes the mails of erased orders, but for those that a worker attempts. Returns their number,
+/// with that of the webhooks that it attempts.
 pub(crate) async fn remove_mails(connection: &mut Connection, at: Utc) -> Result<usize, Failure> {
     let of_erased = deliveries::table
         .inner_join(orders::table.on(orders::id.eq(deliveries::order_id)))

@@ -10,7 +10,7 @@ use crate::{
     ports::{BlobStore, Clock, OrderAdmin, StoreError, UploadLedger},
 };
 
-/// Maximum number of orders in a batch. The store reads the oldest orders of every client for each.
+/// Maximum number of orders in a batch. For each, the store reads the oldest orders of every client.
 const BATCH: usize = 1_000;
 
 /// What was erased.

@@ -15,8 +15,8 @@ use crate::{
 /// Pause between two steps.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Pause between two batches of deliveries that are forgotten. It leaves most of the database's time to
-/// orders.
+/// Pause between two batches of deliveries that are forgotten. It leaves most of the database's time
+/// to orders.
 const BATCH_PAUSE: Duration = Duration::from_millis(50);
 
 /// Deliveries that a step looks at to forget them.
