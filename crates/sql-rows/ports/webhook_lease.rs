@@ -20,12 +20,14 @@ use crate::{
 };
 
 /// A due delivery, in the order in which deliveries are leased: each endpoint gets one before any
-/// gets two, and endpoints that fail come after others. An endpoint that got one comes after those
-/// that have waited since.
+/// gets two, endpoints that fail come after others, and clients with more attempts in progress after
+/// those with fewer. An endpoint that got one comes after those that have waited since.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     round: usize,
     is_failing: bool,
+    /// The attempts in progress of its client.
+    in_progress: usize,
     waits_since: Option<Utc>,
     endpoint: i64,
     id: i64,
@@ -147,6 +149,8 @@ async fn due_deliveries(
 
     let busy: HashMap<i64, usize> =
         slots.busy.iter().map(|(endpoint, free)| (endpoint.0, *free)).collect();
+    let attempts_of =
+        |client: i64| slots.busy_clients.get(&ClientId(client)).copied().unwrap_or_default();
     let mut due: Vec<Due> = Vec::new();
     for (&endpoint, (target, state)) in endpoints {
         let is_proven = *state == State::Proven;
@@ -165,6 +169,7 @@ async fn due_deliveries(
         due.extend(longest.into_iter().enumerate().map(|(round, delivery)| Due {
             round,
             is_failing: *state == State::Failing,
+            in_progress: attempts_of(target.client_id).all,
             waits_since: target.due_at,
             endpoint,
             id: delivery,

@@ -183,7 +183,7 @@ pub async fn each_endpoint_gets_one_before_any_gets_two(storage: &Storage) {
             add(storage, endpoint, NOW - Duration::hours(age)).await;
         }
     }
-    let leases = lease(storage, &WebhookSlots { limit: 8, ..WEBHOOK_SLOTS }).await;
+    let leases = lease(storage, &WebhookSlots { limit: 20, ..WEBHOOK_SLOTS }).await;
     let counts: Vec<_> = endpoints.iter().map(|&endpoint| count(&leases, endpoint)).collect();
     assert_eq!(counts, [2, 1, 1]);
 }
@@ -213,12 +213,12 @@ pub async fn client_gets_no_more_than_its_slots(storage: &Storage) {
     let busy = |all| BTreeMap::from([(LIVE.client, ClientAttempts { all, unproven: 0 })]);
     for (slots, of_client, of_other) in [
         (WebhookSlots { limit: 1, per_client: 1, busy_clients: busy(1), ..WEBHOOK_SLOTS }, 0, 1),
-        // As many as it has are free.
-        (WebhookSlots { limit: 3, busy_clients: busy(3), ..WEBHOOK_SLOTS }, 0, 0),
-        (WebhookSlots { limit: 6, ..WEBHOOK_SLOTS }, 3, 0),
+        // Only four times as many as it has are free.
+        (WebhookSlots { limit: 12, busy_clients: busy(3), ..WEBHOOK_SLOTS }, 0, 0),
+        (WebhookSlots { limit: 6, ..WEBHOOK_SLOTS }, 2, 0),
         (WebhookSlots { per_client: 2, ..WEBHOOK_SLOTS }, 2, 0),
         (WebhookSlots { per_client: 4, busy_clients: busy(2), ..WEBHOOK_SLOTS }, 2, 0),
-        (WEBHOOK_SLOTS, 5, 0),
+        (WEBHOOK_SLOTS, 6, 0),
     ] {
         let leases = lease(storage, &slots).await;
         let found = count(&leases, other);
@@ -258,7 +258,7 @@ pub async fn unproven_endpoints_share_their_slots(storage: &Storage) {
     for endpoint in unproven.iter().copied().chain([proven]) {
         add_many(storage, endpoint, 3).await;
     }
-    let slots = WebhookSlots { unproven: 6, ..WEBHOOK_SLOTS };
+    let slots = WebhookSlots { unproven: 15, ..WEBHOOK_SLOTS };
     let leases = lease(storage, &slots).await;
     assert_eq!(count(&leases, proven), 3);
     let counts: Vec<_> = unproven.iter().map(|&endpoint| count(&leases, endpoint)).collect();

@@ -3,8 +3,8 @@
 //! The module `webhook` defines the retry schedule, and `delivery::worker` the pace. An endpoint has up
 //! to [`PER_ENDPOINT`] attempts in progress, and one whose last attempt did not succeed, or was slow,
 //! has one. All such endpoints together leave a part of the slots to others, so endpoints that hang
-//! hold up none that works. The endpoints of a client have at most a quarter of all slots, and no more
-//! than are free, so clients hold up no other.
+//! hold up none that works. The endpoints of a client have at most a quarter of all slots and of
+//! the free ones, so a dozen clients hold up no other.
 
 use std::{
     collections::{BTreeMap, HashMap},

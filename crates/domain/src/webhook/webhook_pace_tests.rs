@@ -208,11 +208,11 @@ async fn slow_endpoints_hold_up_no_other_client() {
     assert!(asked.iter().all(|slots| slots.per_client == 12));
 }
 
-/// Six clients, with endpoints that were called before and that were not.
+/// Ten clients, with endpoints that were called before and that were not.
 #[tokio::test(start_paused = true)]
 async fn clients_whose_endpoints_hang_leave_slots_to_others() {
-    for proven in [100..160, 0..0] {
-        let waiting = (0..30).flat_map(|_| 100..160);
+    for proven in [100..200, 0..0] {
+        let waiting = (0..30).flat_map(|_| 100..200);
         let answer = |url: &str| (url == "fast").then_some((5, 200));
         let Setup { mut worker, queue, .. } = setup(waiting, proven.chain([1]), answer);
         for _ in 0..20 {

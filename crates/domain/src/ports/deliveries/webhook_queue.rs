@@ -22,8 +22,8 @@ pub struct NewWebhookDelivery {
     pub message_key: String,
 }
 
-/// How many deliveries a worker can attempt. Of the free slots, a client gets another one only while
-/// more are free than it has: clients that fill their slots leave as many to others.
+/// How many deliveries a worker can attempt. A client gets another slot only while over four times
+/// as many are free as it has: so a dozen clients that fill their slots leave some to others.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WebhookSlots {
     /// Free slots.
@@ -44,8 +44,10 @@ pub struct WebhookSlots {
 impl WebhookSlots {
     /// Returns whether a client with these attempts in progress may get another slot.
     pub fn has_room(&self, client: ClientAttempts, is_proven: bool) -> bool {
-        client.all < self.limit.min(self.per_client)
-            && (is_proven || client.unproven < self.unproven)
+        let has_few = |own: usize, free: usize| 4 * own < free;
+        client.all < self.per_client
+            && has_few(client.all, self.limit)
+            && (is_proven || has_few(client.unproven, self.unproven))
     }
 }
 
