@@ -240,7 +240,7 @@ pub async fn endpoint_that_got_one_comes_after_those_that_have_waited(storage: &
         served.push(lease.delivery.endpoint);
         settle_webhook(storage, &lease, Settlement::Done, EndpointEffect::Slow, at).await;
         if second == 0 {
-            add(storage, new, at).await;
+            add(storage, new, at - MICROSECOND).await;
         }
     }
     assert_eq!(served, [old, new, old]);
