@@ -1,10 +1,11 @@
 //! URLs of scanners.
 
-use std::{path::PathBuf, str::FromStr};
+use std::{path::PathBuf, str::FromStr, sync::Arc};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, UnixStream},
+    sync::Semaphore,
 };
 use url::Url;
 
@@ -54,13 +55,18 @@ pub(crate) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
 impl Address {
-    pub(crate) async fn connect(&self) -> Result<Box<dyn Connection>, Failure> {
+    pub(crate) async fn connect(
+        &self,
+        lookups: &Arc<Semaphore>,
+    ) -> Result<Box<dyn Connection>, Failure> {
         Ok(match self {
             Self::Socket(path) => {
                 Box::new(UnixStream::connect(path).await.map_err(Failure::Connect)?)
             }
             Self::Tcp(address) => {
-                let connection = TcpStream::connect(address).await.map_err(Failure::Connect)?;
+                let addresses = names::addresses(lookups, address.clone()).await;
+                let addresses = addresses.map_err(Failure::Connect)?;
+                let connection = TcpStream::connect(&*addresses).await.map_err(Failure::Connect)?;
                 // The last block of a document would wait for a delayed acknowledgement.
                 connection.set_nodelay(true).map_err(Failure::Connect)?;
                 Box::new(connection)

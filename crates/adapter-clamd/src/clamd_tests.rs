@@ -3,10 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use contract_tests::{
-    blob_store::spooled, document_scanner::DocumentScannerFixture, fakes::CountingEntropy,
-};
-use domain::ports::{DocumentScanner, ScanError};
+use contract_tests::document_scanner::DocumentScannerFixture;
+use domain::ports::DocumentScanner;
 use test_servers::clamd;
 
 use crate::Clamd;
@@ -67,17 +65,4 @@ mod tcp {
         document_scanner,
         super::Fixture::on(test_servers::clamd::Clamd::tcp_url)
     );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn killed_clamd_ends_the_scans_in_progress() {
-    let Fixture { clamd, scanner } = Fixture::on(clamd::Clamd::unix_url);
-    let scanner = Arc::into_inner(scanner).unwrap().with_time_limit(Duration::from_secs(600));
-    let spool = tempfile::tempdir().unwrap();
-    let (file, _) = spooled(spool.path(), clamd::MAX_STREAM, &CountingEntropy::default());
-    clamd.silence();
-    let scan = tokio::spawn(async move { scanner.scan(&file).await });
-    clamd.stop();
-    let outcome = scan.await.unwrap();
-    assert!(matches!(outcome, Err(ScanError::Unavailable(_))), "{outcome:?}");
 }

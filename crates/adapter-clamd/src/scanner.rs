@@ -1,6 +1,6 @@
 //! One scan: its connection and its time limit.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use domain::{
@@ -26,6 +26,7 @@ const CHECK_TIME_LIMIT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Clamd {
     address: Address,
+    lookups: Arc<Semaphore>,
     connections: Semaphore,
     time_limit: Duration,
 }
@@ -35,6 +36,7 @@ impl Clamd {
     pub fn open(url: &str) -> Result<Self, InvalidUrl> {
         Ok(Self {
             address: url.parse()?,
+            lookups: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             connections: Semaphore::new(MAX_CONNECTIONS),
             time_limit: SCAN_TIME_LIMIT.unsigned_abs(),
         })
@@ -56,7 +58,7 @@ impl DocumentScanner for Clamd {
         let scan = async {
             // The semaphore is never closed.
             let _permit = self.connections.acquire().await;
-            exchange::scan(self.address.connect().await?, file).await
+            exchange::scan(self.address.connect(&self.lookups).await?, file).await
         };
         timeout(self.time_limit, scan).await.unwrap_or_else(|_| Err(timed_out().into()))
     }
@@ -64,7 +66,7 @@ impl DocumentScanner for Clamd {
     /// Needs no permit: it tells whether clamd answers, even while scans wait.
     async fn check(&self) -> Result<(), ScanError> {
         let time_limit = CHECK_TIME_LIMIT.min(self.time_limit);
-        let check = async { exchange::ping(self.address.connect().await?).await };
+        let check = async { exchange::ping(self.address.connect(&self.lookups).await?).await };
         Ok(timeout(time_limit, check).await.unwrap_or_else(|_| Err(timed_out()))?)
     }
 }

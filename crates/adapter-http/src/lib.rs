@@ -47,7 +47,7 @@ pub use form::{Spool, check_content};
 pub use observe::gauges::register_gauges;
 pub use observe::metrics::ApiMetrics;
 pub use observe::ops::{Dependencies, Ops};
-pub use observe::trace::{RequestTrace, STEPS, TraceRequests, TracedAnswer};
+pub use observe::trace::{RequestTrace, TraceRequests, TracedAnswer};
 pub use openapi::{OpenApiSettings, document as openapi_document};
 pub use orders::record::whole_order;
 pub use serve::closing::Closing;

@@ -13,7 +13,10 @@ use actix_web::{
 };
 use bytes::Bytes;
 use domain::{
-    api_key::{ApiKey, ApiKeyId, NewApiKey, PresentedKey, Rate, Scope, manage_keys::ManageKeys},
+    api_key::{
+        ApiKey, ApiKeyId, ClientId, NewApiKey, Owner, PresentedKey, Rate, Scope,
+        manage_keys::ManageKeys,
+    },
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
     idempotency::DEFAULT_RETENTION,
@@ -289,6 +292,9 @@ fn entropy() -> MockEntropy {
 pub(crate) fn presented_key() -> PresentedKey {
     PresentedKey::random(false, &entropy())
 }
+
+/// The owner of what [`api_key`] creates and reads.
+pub(crate) const OWNER: Owner = Owner { client: ClientId(1), is_test: false };
 
 /// Returns the API key of the tests: unlimited, with every scope, and for every signing service.
 pub(crate) fn api_key() -> ApiKey {

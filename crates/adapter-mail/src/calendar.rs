@@ -1,7 +1,7 @@
 //! The appointment as an iCalendar file (RFC 5545).
 
 use domain::{appointment::AppointmentTime, order::StoredOrder};
-use time::{Date, Duration, OffsetDateTime, error::Format, macros::format_description};
+use time::{Duration, OffsetDateTime, error::Format, macros::format_description};
 
 use crate::confirmation::{address_line, appointment};
 
@@ -36,7 +36,14 @@ pub(crate) fn calendar(stored: &StoredOrder) -> Result<String, Format> {
     match order.appointment.time {
         AppointmentTime::At(at) => file.span(at.utc, at.utc.saturating_add(LENGTH))?,
         AppointmentTime::Between { start, end } => file.span(start.utc, end.utc)?,
-        AppointmentTime::Anytime => file.day(order.appointment.date)?,
+        AppointmentTime::Anytime => {
+            // A whole day, which does not make its owner busy.
+            let (form, date) = (format_description!("[year][month][day]"), order.appointment.date);
+            let next = date.next_day().unwrap_or(date);
+            file.line(&format!("DTSTART;VALUE=DATE:{}", date.format(form)?));
+            file.line(&format!("DTEND;VALUE=DATE:{}", next.format(form)?));
+            file.line("TRANSP:TRANSPARENT");
+        }
     }
     file.line("END:VEVENT");
     file.line("END:VCALENDAR");
@@ -52,16 +59,6 @@ impl File {
     fn span(&mut self, start: OffsetDateTime, end: OffsetDateTime) -> Result<(), Format> {
         self.line(&format!("DTSTART:{}", instant(start)?));
         self.line(&format!("DTEND:{}", instant(end)?));
-        Ok(())
-    }
-
-    /// Adds a whole day, which does not make its owner busy.
-    fn day(&mut self, date: Date) -> Result<(), Format> {
-        let form = format_description!("[year][month][day]");
-        self.line(&format!("DTSTART;VALUE=DATE:{}", date.format(form)?));
-        let next = date.next_day().unwrap_or(date);
-        self.line(&format!("DTEND;VALUE=DATE:{}", next.format(form)?));
-        self.line("TRANSP:TRANSPARENT");
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 use domain::order::FileNumber;
 use proptest::prelude::*;
 use serde_json::json;
-use time::macros::datetime;
+use time::{Date, macros::datetime};
 
 use super::*;
 use crate::message::tests::{notification, notification_with};
@@ -42,10 +42,6 @@ fn unescaped(value: &str) -> String {
     text
 }
 
-fn calendar_with(details: &serde_json::Value) -> String {
-    calendar(&notification_with(details).order).unwrap()
-}
-
 #[test]
 fn file_has_the_appointment() {
     let expected = "BEGIN:VCALENDAR
@@ -66,21 +62,8 @@ DTEND:20261201T213000Z
 END:VEVENT
 END:VCALENDAR
 ";
-    let file = calendar_with(&json!({ "ronSigning": false }));
-    assert_eq!(file, expected.replace('\n', "\r\n"));
-}
-
-#[test]
-fn range_is_a_span_and_anytime_is_a_free_day() {
-    let file = calendar_with(
-        &json!({ "signingTimeType": "between", "startTime": "09:00", "endTime": "12:15" }),
-    );
-    assert_eq!(value(&file, "DTSTART"), "20261201T150000Z");
-    assert_eq!(value(&file, "DTEND"), "20261201T181500Z");
-    let file = calendar_with(&json!({ "signingTimeType": "anytime" }));
-    assert_eq!(value(&file, "DTSTART;VALUE=DATE"), "20261201");
-    assert_eq!(value(&file, "DTEND;VALUE=DATE"), "20261202");
-    assert_eq!(value(&file, "TRANSP"), "TRANSPARENT");
+    let order = notification_with(&json!({ "ronSigning": false })).order;
+    assert_eq!(calendar(&order).unwrap(), expected.replace('\n', "\r\n"));
 }
 
 #[test]
@@ -93,13 +76,6 @@ fn last_day_of_the_calendar_has_an_appointment() {
     assert_eq!(value(&calendar(&order).unwrap(), "DTEND"), "99991231T235959Z");
     order.order.appointment.time = AppointmentTime::Anytime;
     assert_eq!(value(&calendar(&order).unwrap(), "DTEND;VALUE=DATE"), "99991231");
-}
-
-#[test]
-fn remote_signing_is_named_in_the_summary() {
-    let file = calendar_with(&json!({ "ronSigning": true }));
-    let expected = "Remote online notarization (RON): Refinance, file REFI-2026-001";
-    assert_eq!(unescaped(&value(&file, "SUMMARY")), expected);
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! Sends mails about orders, to a destination that a URL names:
+//! Sends mails about orders, into a folder with one `.eml` file per mail, which any mail program
+//! opens, or to a relay that a URL names:
 //!
-//! - `file:///absolute/folder`: a folder with one `.eml` file per mail. Any mail program opens it.
 //! - `smtp://[user:password@]host[:port]`: a relay; port 587 with credentials, 25 without.
 //! - `smtps://[user:password@]host[:port]`: a relay with TLS from the first byte; port 465.
 //!
@@ -30,7 +30,7 @@ mod sender;
 mod smtp;
 
 pub use mail_drop::MailDrop;
-pub use open::{OpenError, folder, open};
-pub use removal::{MailsOf, RemoveOldMails, remove_mails};
+pub use open::{OpenError, open};
+pub use removal::{MailsOf, remove_mails, remove_old_mails};
 pub use sender::{InvalidSender, Sender};
 pub use smtp::{MAX_CONNECTIONS, is_refusal};

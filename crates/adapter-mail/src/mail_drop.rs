@@ -1,10 +1,9 @@
 //! A folder that gets each mail as a file.
 
 use std::{
-    fs::{DirBuilder, File},
+    fs::File,
     io::{self, Write as _},
-    os::unix::fs::DirBuilderExt as _,
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
 };
 
@@ -17,7 +16,7 @@ use domain::{
 use lettre::Message;
 use tokio::task::spawn_blocking;
 
-use crate::{OpenError, Sender, message::render, notice};
+use crate::{Sender, message::render, notice};
 
 /// Beginning and end of the name of a file that is being written.
 pub(crate) const UNFINISHED: (&str, &str) = (".", ".tmp");
@@ -29,23 +28,10 @@ pub struct MailDrop {
 }
 
 impl MailDrop {
-    /// Opens a folder and creates it if it is missing.
-    pub fn in_folder(path: &Path, sender: Sender) -> Result<Self, OpenError> {
-        let folder = create_folder(path)
-            .map_err(|source| OpenError::Folder { path: path.to_owned(), source })?;
-        Ok(Self { folder: folder.into(), sender })
+    /// Returns the mail drop in a folder.
+    pub fn in_folder(path: &Path, sender: Sender) -> Self {
+        Self { folder: path.into(), sender }
     }
-}
-
-/// Returns the absolute path of a folder. Creates it durably, accessible to its owner only.
-fn create_folder(path: &Path) -> io::Result<PathBuf> {
-    let path = std::path::absolute(path)?;
-    let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
-    DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
-    for parent in missing.into_iter().filter_map(Path::parent) {
-        File::open(parent)?.sync_all()?;
-    }
-    Ok(path)
 }
 
 /// Writes a file durably, readable by its owner only. After a power failure it is complete or absent:

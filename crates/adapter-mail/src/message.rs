@@ -6,6 +6,7 @@ use std::{
 };
 
 use askama::Template as _;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use domain::{
     delivery::Notification,
     order::{EmailAddress, OrderId},
@@ -31,9 +32,16 @@ use crate::{
 /// Beginning of the subject of every mail. The identifier of the order and a space follow.
 const SUBJECT_START: &str = "Signing order ";
 
-/// Returns the order that the subject of a mail names.
-pub(crate) fn order_of_subject(subject: &str) -> Option<OrderId> {
-    let (id, _) = subject.strip_prefix(SUBJECT_START)?.split_once(' ')?;
+/// Returns the order that the first line of the header field of a subject names.
+pub(crate) fn order_of_subject(line: &str) -> Option<OrderId> {
+    // The first encoded word has the identifier, because the text before it is short.
+    let encoded = line.strip_prefix("=?utf-8?b?").and_then(|rest| rest.split_once("?="));
+    let text = match encoded {
+        Some((word, _)) => STANDARD.decode(word).ok()?,
+        None => line.into(),
+    };
+    let text = String::from_utf8_lossy(&text);
+    let (id, _) = text.strip_prefix(SUBJECT_START)?.split_once(' ')?;
     id.parse().ok().map(OrderId)
 }
 

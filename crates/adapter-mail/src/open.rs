@@ -1,62 +1,34 @@
-use std::{io, path::PathBuf, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
-use domain::ports::{Cause, Notifier};
+use domain::ports::Notifier;
 use url::Url;
 
-use crate::{MailDrop, Sender, smtp::Smtp};
+use crate::{Sender, smtp::Smtp};
 
-/// The reason why mails cannot be sent to a URL. The text never repeats the URL, which may contain
-/// credentials.
+/// The reason why mails cannot be sent to a URL, or what must be written instead. The text never
+/// repeats the URL, which may contain credentials.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The URL is wrong. The text says what must be written.
-    #[error("{0}")]
-    Url(&'static str),
-    /// The folder cannot be created or used.
-    #[error("the folder {} cannot be used", path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// The root certificate cannot be read, or is not a certificate.
-    #[error("the root certificate {} cannot be used", path.display())]
-    RootCertificate {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: Cause,
-    },
-    /// TLS cannot be configured.
-    #[error("TLS cannot be configured")]
-    Tls(#[source] Cause),
-}
+#[error("{0}")]
+pub struct OpenError(pub(crate) Cow<'static, str>);
 
-/// Opens the destination of mails that a URL names; the crate's documentation lists the schemes.
-/// Creates a missing folder. Does not connect to a relay.
-pub fn open(url: &str, sender: Sender) -> Result<Arc<dyn Notifier>, OpenError> {
-    let url = Url::parse(url).map_err(|_| {
-        OpenError::Url("is not a URL; write file:///absolute/path, smtp://host or smtps://host")
-    })?;
-    match url.scheme() {
-        "file" => {
-            let path = url.to_file_path().ok();
-            let path = path.filter(|_| url.query().is_none() && url.fragment().is_none());
-            let not_a_path = OpenError::Url("must be of the form file:///absolute/path");
-            Ok(Arc::new(MailDrop::in_folder(&path.ok_or(not_a_path)?, sender)?))
-        }
-        "smtp" | "smtps" => Ok(Arc::new(Smtp::open(&url, sender)?)),
-        _ => Err(OpenError::Url(
-            "has an unknown scheme; write file:///absolute/path, smtp://host or smtps://host",
-        )),
+impl OpenError {
+    pub(crate) const fn url(text: &'static str) -> Self {
+        Self(Cow::Borrowed(text))
     }
 }
 
-/// Returns the folder of a URL that names a mail drop.
-pub fn folder(url: &str) -> Option<PathBuf> {
-    let url = Url::parse(url).ok().filter(|url| url.scheme() == "file")?;
-    url.to_file_path().ok()
+/// Opens the relay that a URL names; the crate's documentation lists the schemes. Does not connect.
+pub fn open(url: &str, sender: Sender) -> Result<Arc<dyn Notifier>, OpenError> {
+    let url = Url::parse(url).map_err(|_| {
+        OpenError::url("is not a URL; write file:///absolute/path, smtp://host or smtps://host")
+    })?;
+    match url.scheme() {
+        "file" => Err(OpenError::url("must be of the form file:///absolute/path")),
+        "smtp" | "smtps" => Ok(Arc::new(Smtp::open(&url, sender)?)),
+        _ => Err(OpenError::url(
+            "has an unknown scheme; write file:///absolute/path, smtp://host or smtps://host",
+        )),
+    }
 }
 
 #[cfg(test)]

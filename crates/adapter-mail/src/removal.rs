@@ -4,17 +4,11 @@ use std::{
     fs::{self, DirEntry, File},
     io::{self, Read as _},
     path::{Path, PathBuf},
-    sync::Arc,
     time::Duration,
 };
 
-use domain::{
-    background::Step,
-    order::OrderId,
-    ports::{Clock, StoreError},
-};
-use mail_parser::MessageParser;
-use time::OffsetDateTime;
+use domain::{background::Step, order::OrderId, ports::StoreError};
+use time::{OffsetDateTime, format_description::well_known::Rfc2822};
 use tokio::task::spawn_blocking;
 
 use crate::{mail_drop::UNFINISHED, message::order_of_subject};
@@ -43,7 +37,8 @@ impl MailsOf {
             Self::Order(id) => order_and_date(file)?.is_some_and(|(order, _)| order == id),
             // The date of a mail is that of its order.
             Self::CreatedBefore(instant) => {
-                order_and_date(file)?.is_some_and(|(_, date)| date < instant.unix_timestamp())
+                let instant = instant.truncate_to_second();
+                order_and_date(file)?.is_some_and(|(_, date)| date < instant)
             }
             Self::WrittenBefore(instant) => {
                 OffsetDateTime::from(file.metadata()?.modified()?) < instant
@@ -53,12 +48,13 @@ impl MailsOf {
 }
 
 /// Reads the order and the date of a mail about an order.
-fn order_and_date(file: &DirEntry) -> io::Result<Option<(OrderId, i64)>> {
+fn order_and_date(file: &DirEntry) -> io::Result<Option<(OrderId, OffsetDateTime)>> {
     let mut head = Vec::new();
     File::open(file.path())?.take(HEAD).read_to_end(&mut head)?;
-    let head = MessageParser::new().parse_headers(&head);
-    Ok(head
-        .and_then(|head| Some((order_of_subject(head.subject()?)?, head.date()?.to_timestamp()))))
+    let head = String::from_utf8_lossy(&head);
+    let field = |name| head.lines().find_map(|line| line.strip_prefix(name));
+    let date = field("Date: ").and_then(|date| OffsetDateTime::parse(date, &Rfc2822).ok());
+    Ok(field("Subject: ").and_then(order_of_subject).zip(date))
 }
 
 /// Removes mails from a mail drop, and those that a killed process left unfinished. Other files in
@@ -73,8 +69,13 @@ pub fn remove_mails(folder: &Path, of: MailsOf) -> io::Result<usize> {
     };
     let mut removed = 0;
     for entry in entries {
-        // A mail that is gone was finished, or removed by another process, in this moment.
-        match remove(&entry?, of) {
+        let entry = entry?;
+        let is_removed = || {
+            let is_mail = is_mail(&entry) && entry.file_type()?.is_file() && of.include(&entry)?;
+            if is_mail { fs::remove_file(entry.path()).map(|()| true) } else { Ok(false) }
+        };
+        match is_removed() {
+            // It was finished, or removed by another process, in this moment.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             done => removed += usize::from(done?),
         }
@@ -83,14 +84,6 @@ pub fn remove_mails(folder: &Path, of: MailsOf) -> io::Result<usize> {
         File::open(folder)?.sync_all()?;
     }
     Ok(removed)
-}
-
-fn remove(entry: &DirEntry, of: MailsOf) -> io::Result<bool> {
-    let removes = is_mail(entry) && entry.file_type()?.is_file() && of.include(entry)?;
-    if removes {
-        fs::remove_file(entry.path())?;
-    }
-    Ok(removes)
 }
 
 /// Returns whether the mail drop gives such a name, to a mail or to an unfinished one.
@@ -103,39 +96,18 @@ fn is_mail(entry: &DirEntry) -> bool {
         || name.starts_with(start) && name.ends_with(end)
 }
 
-/// Removes the mails of a mail drop that are older than a number of days.
-pub struct RemoveOldMails {
-    folder: PathBuf,
-    age: time::Duration,
-    clock: Arc<dyn Clock>,
-}
-
-impl RemoveOldMails {
-    /// Default of the age.
-    pub const DAYS: u32 = 30;
-
-    /// Returns a worker for a mail drop.
-    pub fn new(folder: PathBuf, days: u32, clock: Arc<dyn Clock>) -> Self {
-        Self { folder, age: time::Duration::days(days.into()), clock }
-    }
-
-    /// Looks at every mail, and returns the number of those that it removed. Must be called within a
-    /// runtime.
-    pub async fn step(&self) -> Step<usize> {
-        let of = MailsOf::WrittenBefore(self.clock.now() - self.age);
-        let folder = self.folder.clone();
-        let removed = spawn_blocking(move || remove_mails(&folder, of)).await;
-        let result = removed.unwrap_or_else(|panicked| Err(panicked.into()));
-        Step { result: result.map_err(|error| StoreError::Unavailable(error.into())), pause: PAUSE }
-    }
+/// Removes the mails of a mail drop that were written before an instant: a step of background work.
+/// Must be called within a runtime.
+pub async fn remove_old_mails(folder: PathBuf, before: OffsetDateTime) -> Step<usize> {
+    let of = MailsOf::WrittenBefore(before);
+    let removed = spawn_blocking(move || remove_mails(&folder, of)).await;
+    let result = removed.unwrap_or_else(|panicked| Err(panicked.into()));
+    Step { result: result.map_err(|error| StoreError::Unavailable(error.into())), pause: PAUSE }
 }
 
 #[cfg(test)]
 mod tests {
-    use domain::{
-        order::FileNumber,
-        ports::{MockClock, Notifier as _},
-    };
+    use domain::{order::FileNumber, ports::Notifier as _};
     use tempfile::TempDir;
     use time::Duration;
 
@@ -160,14 +132,12 @@ mod tests {
         }
         fs::create_dir(folder.path().join(&other)).unwrap();
         let all = names(&folder);
-        // The files have the time of the machine. A day is a margin for the time of this test.
+        // The files have the time of the machine. An hour is a margin for the time of this test.
         let written = fs::metadata(folder.path().join(&mail)).unwrap().modified().unwrap();
-        for (days, removed) in [(29, 0), (31, 2), (31, 0)] {
-            let mut clock = MockClock::new();
-            clock.expect_now().return_const(OffsetDateTime::from(written) + Duration::days(days));
-            let worker = RemoveOldMails::new(folder.path().to_owned(), 30, Arc::new(clock));
-            let step = worker.step().await;
-            assert_eq!((step.result.unwrap(), step.pause), (removed, PAUSE), "{days} days");
+        for (hours, removed) in [(-1, 0), (1, 2), (1, 0)] {
+            let before = OffsetDateTime::from(written) + Duration::hours(hours);
+            let step = remove_old_mails(folder.path().to_owned(), before).await;
+            assert_eq!((step.result.unwrap(), step.pause), (removed, PAUSE), "{hours} hours");
         }
         let left: Vec<_> =
             all.into_iter().filter(|name| *name != mail && name != ".abc.tmp").collect();
@@ -187,7 +157,7 @@ mod tests {
     #[tokio::test]
     async fn only_mails_of_erased_orders_are_removed() {
         let folder = TempDir::new().unwrap();
-        let drop = MailDrop::in_folder(folder.path(), "o@localhost".parse().unwrap()).unwrap();
+        let drop = MailDrop::in_folder(folder.path(), "o@localhost".parse().unwrap());
         deliver(&drop, 1, "F-1", 0).await;
         // A file number in other letters encodes the whole subject.
         deliver(&drop, 12, "Ärger 1 über Ö", 1).await;

@@ -79,7 +79,7 @@ impl Notifier for Smtp {
     }
 
     async fn check(&self) -> Result<(), NotifyError> {
-        within(self.timeouts.check, self.relay.check()).await.map_err(unavailable)
+        within(self.timeouts.check, self.relay.check_with_permit()).await.map_err(unavailable)
     }
 }
 
@@ -90,31 +90,32 @@ impl Smtp {
         };
         let text = String::from_utf8(mail.formatted())
             .map_err(|error| NotifyError::Permanent(error.into()))?;
-        let mut transaction =
+        let (mut connection, _permit) =
             within(self.timeouts.begin, self.relay.begin()).await.map_err(unavailable)?;
-        let Err(failure) = within(self.timeouts.transfer, transaction.send(recipient, &text)).await
-        else {
-            transaction.finish();
+        let sent = within(self.timeouts.transfer, connection.send(recipient, &text)).await;
+        let Err(failure) = sent else {
+            self.relay.keep(connection);
             return Ok(());
         };
         match failure.fault() {
-            Fault::Relay => Err(unavailable(failure)),
+            Fault::Relay => return Err(unavailable(failure)),
             Fault::Mail => {
                 // The outcome of this mail does not depend on whether the connection is reusable.
-                let _ = within(self.timeouts.cleanup, transaction.reset()).await;
-                Err(if failure.is_refusal() {
-                    NotifyError::Permanent(failure.into())
-                } else {
-                    NotifyError::Transient(failure.into())
-                })
+                if within(self.timeouts.cleanup, connection.reset()).await.is_ok() {
+                    self.relay.keep(connection);
+                }
+                if failure.is_refusal() {
+                    return Err(NotifyError::Permanent(failure.into()));
+                }
             }
             Fault::Unknown => {
-                match within(self.timeouts.cleanup, transaction.check_relay()).await {
-                    Ok(()) => Err(NotifyError::Transient(failure.into())),
-                    Err(_) => Err(unavailable(failure)),
+                drop(connection);
+                if within(self.timeouts.cleanup, self.relay.check()).await.is_err() {
+                    return Err(unavailable(failure));
                 }
             }
         }
+        Err(NotifyError::Transient(failure.into()))
     }
 }
 

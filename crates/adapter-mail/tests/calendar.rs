@@ -37,7 +37,7 @@ for path in pathlib.Path(sys.argv[1]).glob("*.eml"):
         "uid": event.uid, "sequence": event.sequence, "summary": event.summary,
         "location": event.location, "description": event.description,
         "stamp": event.stamp.isoformat(), "start": event.start.isoformat(),
-        "end": event.end.isoformat(),
+        "end": event.end.isoformat(), "transparency": event.get("TRANSP"),
     })
 print(json.dumps(events))
 "#;
@@ -49,7 +49,7 @@ async fn event(details: &Value) -> Value {
         request["signingDetailsFormData"][name] = value.clone();
     }
     let folder = TempDir::new().unwrap();
-    let drop = MailDrop::in_folder(folder.path(), "orders@example.com".parse().unwrap()).unwrap();
+    let drop = MailDrop::in_folder(folder.path(), "orders@example.com".parse().unwrap());
     let mail = notification_of(request, "escrow@example.com", &CountingEntropy::default());
     drop.notify(&mail).await.unwrap();
     let output = Command::new(python()).args(["-c", READ]).arg(folder.path()).output().unwrap();
@@ -75,6 +75,10 @@ async fn python_opens_every_kind_of_appointment() {
 
     let anytime = event(&json!({ "signingTimeType": "anytime" })).await;
     assert_eq!((&anytime["start"], &anytime["end"]), (&json!("2026-12-01"), &json!("2026-12-02")));
+    assert_eq!(
+        (&anytime["transparency"], &at["transparency"]),
+        (&json!("TRANSPARENT"), &json!(null))
+    );
 }
 
 #[tokio::test]

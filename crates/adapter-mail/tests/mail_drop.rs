@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use adapter_mail::OpenError;
+use adapter_mail::MailDrop;
 use async_trait::async_trait;
 use contract_tests::{
     fakes::CountingEntropy,
@@ -32,7 +32,10 @@ struct Folder {
 impl Folder {
     fn new() -> Self {
         let parent = TempDir::new().unwrap();
-        Self { notifier: open(&parent.path().join("mail")).unwrap(), parent }
+        let folder = parent.path().join("mail");
+        fs::create_dir(&folder).unwrap();
+        let sender = "Example Orders <orders@example.com>".parse().unwrap();
+        Self { notifier: Arc::new(MailDrop::in_folder(&folder, sender)), parent }
     }
 
     fn path(&self) -> PathBuf {
@@ -71,13 +74,6 @@ impl NotifierFixture for Folder {
 }
 
 contract_tests::contract!(notifier, Folder::new());
-
-fn open(path: &Path) -> Result<Arc<dyn Notifier>, OpenError> {
-    adapter_mail::open(
-        &format!("file://{}", path.display()),
-        "Example Orders <orders@example.com>".parse().unwrap(),
-    )
-}
 
 fn notification() -> Notification {
     notification_of(
@@ -120,27 +116,6 @@ async fn second_delivery_replaces_the_file() {
     folder.notifier.notify(&notification).await.unwrap();
     assert_eq!(folder.files().len(), 1);
     assert_eq!(fs::read(&folder.files()[0]).unwrap(), first);
-}
-
-#[tokio::test]
-async fn missing_folder_is_created_for_its_owner() {
-    let parent = TempDir::new().unwrap();
-    let folder = parent.path().join("data").join("mail drop");
-    let url = format!("file://{}/data/mail%20drop", parent.path().display());
-    adapter_mail::open(&url, "orders@localhost".parse().unwrap())
-        .unwrap()
-        .notify(&notification())
-        .await
-        .unwrap();
-    assert_eq!((mode(&folder), mode(folder.parent().unwrap())), (0o700, 0o700));
-}
-
-#[test]
-fn file_instead_of_folder_is_rejected() {
-    let parent = TempDir::new().unwrap();
-    let file = parent.path().join("file");
-    fs::write(&file, "").unwrap();
-    assert!(matches!(open(&file), Err(OpenError::Folder { path, .. }) if path == file));
 }
 
 #[tokio::test]

@@ -10,9 +10,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use async_trait::async_trait;
 use domain::{
-    document::SpooledFile,
-    ports::{BlobStream, StoreError},
+    document::{ObjectKey, SpooledFile},
+    ports::{BlobStore, BlobStream, StoreError},
 };
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::{GetOptions, ObjectStore, ObjectStoreExt as _, path::Path};
@@ -20,11 +21,12 @@ use tokio::{
     sync::{Semaphore, SemaphorePermit},
     time::timeout,
 };
+use tracing::Instrument as _;
 
 use crate::{
-    PROBE,
     failure::{Failure, is_absent, is_beyond_end, store_error, within},
     spool::{SpoolReader, blocking},
+    store::{CHECK_TIMEOUT, DocumentStore, PROBE, compare, location, step},
     stream::{check_size, exactly},
 };
 
@@ -89,7 +91,7 @@ impl Bucket {
     }
 
     /// Puts a file, in parts if it is large.
-    pub(crate) async fn put(&self, location: &Path, file: &SpooledFile) -> Result<(), StoreError> {
+    async fn put_file(&self, location: &Path, file: &SpooledFile) -> Result<(), StoreError> {
         let mebibytes = u32::try_from(file.size.div_ceil(MIB as u64)).unwrap_or(PART_MIB);
         let _permit = self.permit(mebibytes.clamp(1, PART_MIB)).await?;
         let spooled = file.clone();
@@ -138,15 +140,33 @@ impl Bucket {
         sent.map(drop)
     }
 
+    async fn remove(&self, location: &Path) -> Result<(), StoreError> {
+        let delete = async {
+            match self.objects.delete(location).await {
+                Err(error) if is_absent(&error) => Ok(()),
+                deleted => deleted,
+            }
+        };
+        self.request(0, delete).await
+    }
+}
+
+#[async_trait]
+impl BlobStore for Bucket {
+    async fn put(&self, key: &ObjectKey, file: &SpooledFile) -> Result<(), StoreError> {
+        self.put_file(&location(key)?, file).instrument(step(file)).await
+    }
+
     /// Opens an object. If its body breaks off, `object_store` requests the rest.
-    pub(crate) async fn get(
+    async fn get(
         &self,
-        location: &Path,
+        key: &ObjectKey,
         range: Range<u64>,
     ) -> Result<Option<BlobStream>, StoreError> {
+        let location = location(key)?;
         let options = GetOptions::new().with_range(Some(range.clone()));
         let request = async {
-            match self.objects.get_opts(location, options).await {
+            match self.objects.get_opts(&location, options).await {
                 Err(error) if is_absent(&error) => Ok(Ok(None)),
                 Err(error) if is_beyond_end(&error) => {
                     Ok(Err(StoreError::Internal(Failure::of(&error, "").into())))
@@ -161,29 +181,24 @@ impl Bucket {
         Ok(Some(exactly(range.end - range.start, body.boxed())))
     }
 
-    pub(crate) async fn delete(&self, location: &Path) -> Result<(), StoreError> {
-        let delete = async {
-            match self.objects.delete(location).await {
-                Err(error) if is_absent(&error) => Ok(()),
-                deleted => deleted,
-            }
-        };
-        self.request(0, delete).await
+    async fn delete(&self, key: &ObjectKey) -> Result<(), StoreError> {
+        self.remove(&location(key)?).await
     }
 
     /// Puts a small object, and removes it.
-    pub(crate) async fn check(&self, limit: Duration) -> Result<(), StoreError> {
+    async fn check(&self) -> Result<(), StoreError> {
         let object = Path::from(PROBE);
         let check = async {
             self.request(0, self.objects.put(&object, PROBE.into())).await?;
-            self.delete(&object).await
+            self.remove(&object).await
         };
-        within(limit, self.hint, check).await
+        within(CHECK_TIMEOUT, self.hint, check).await
     }
+}
 
-    /// Puts a small object, reads and removes it. Returns its bytes, and when it was put by the
-    /// clock of the store.
-    pub(crate) async fn probe(&self) -> Result<(Vec<u8>, SystemTime), StoreError> {
+#[async_trait]
+impl DocumentStore for Bucket {
+    async fn probe(&self) -> Result<SystemTime, StoreError> {
         // Not the object of a check: a running service would remove it. Rules for versions of that
         // one select this one too, by their prefix.
         let object = Path::from(format!("{PROBE}-{}", std::process::id()));
@@ -191,11 +206,12 @@ impl Bucket {
         let read = async {
             let found = self.objects.get(&object).await?;
             let put_at = found.meta.last_modified;
-            Ok((found.bytes().await?.into(), put_at.into()))
+            Ok((found.bytes().await?, put_at.into()))
         };
         let read = self.request(0, read).await;
-        self.delete(&object).await?;
-        read
+        self.remove(&object).await?;
+        let (bytes, put_at) = read?;
+        compare(&bytes).map(|()| put_at)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Time limits of a remote store, on the paused clock of the runtime.
 
 use contract_tests::{blob_store::spooled, fakes::CountingEntropy};
-use domain::{document::ObjectKey, ports::BlobStore as _};
 use object_store::{
     memory::InMemory,
     throttle::{ThrottleConfig, ThrottledStore},
@@ -10,7 +9,6 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 use super::*;
-use crate::ObjectBlobStore;
 
 const HANGS: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -18,7 +16,7 @@ const HANGS: Duration = Duration::from_secs(24 * 60 * 60);
 async fn put(size: usize, delay: Duration) -> (Result<(), StoreError>, Duration) {
     let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
     let config = ThrottleConfig { wait_put_per_call: delay, ..ThrottleConfig::default() };
-    let store = ObjectBlobStore::remote(Arc::new(ThrottledStore::new(InMemory::new(), config)), "");
+    let store = Bucket::new(Arc::new(ThrottledStore::new(InMemory::new(), config)), "");
     let (file, _) = spooled(spool.path(), size, &entropy);
     let start = Instant::now();
     let put = store.put(&ObjectKey::random(&entropy), &file).await;
@@ -28,7 +26,7 @@ async fn put(size: usize, delay: Duration) -> (Result<(), StoreError>, Duration)
 #[tokio::test]
 async fn probe_leaves_no_object() {
     let objects = Arc::new(InMemory::new());
-    let store = ObjectBlobStore::remote(objects.clone(), "");
+    let store = Bucket::new(objects.clone(), "");
     store.probe().await.unwrap();
     assert_eq!(objects.list_with_delimiter(None).await.unwrap().objects, []);
 }

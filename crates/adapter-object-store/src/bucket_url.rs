@@ -34,7 +34,7 @@ impl BucketUrl {
                 || parameters.insert(name.into_owned(), value.into_owned()).is_some()
             {
                 let known = allowed.join(", ");
-                return Err(OpenError::Settings(format!(
+                return Err(OpenError(format!(
                     "has an unknown or repeated parameter; known are {known}"
                 )));
             }

@@ -2,27 +2,33 @@
 
 use std::{
     collections::HashSet,
-    fs::{self, DirBuilder, File},
+    fs::{self, File},
     io::{self, Seek as _, SeekFrom, Write as _},
     ops::Range,
-    os::unix::fs::{DirBuilderExt as _, FileExt as _},
+    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::SystemTime,
 };
 
-use domain::{document::SpooledFile, ports::StoreError};
+use async_trait::async_trait;
+use domain::{
+    document::{ObjectKey, SpooledFile},
+    ports::{BlobStore, BlobStream, StoreError},
+};
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use tokio::io::AsyncReadExt as _;
+use tokio_util::io::ReaderStream;
+use tracing::Instrument as _;
 
 use crate::{
-    PROBE,
+    failure::within,
     spool::{SpoolReader, blocking, unavailable},
-    stream::check_size,
+    store::{CHECK_TIMEOUT, DocumentStore, PROBE, compare, location, step},
+    stream::{BLOCK, check_size, exactly},
 };
 
-/// Bytes that are copied at once.
-const BLOCK: usize = 64 * 1024;
-
-/// A folder of objects. Its methods block, except [`Disk::run`].
+/// A folder of objects. The methods that are not those of a port block.
 #[derive(Clone)]
 pub(crate) struct Disk {
     root: PathBuf,
@@ -31,42 +37,39 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// Opens a folder. Creates a missing one durably, accessible to its owner only.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let path = std::path::absolute(path)?;
-        let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
-        DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
-        for parent in missing.into_iter().filter_map(Path::parent) {
-            sync(parent)?;
-        }
-        Ok(Self { root: fs::canonicalize(path)?, durable: Arc::default() })
+    pub(crate) fn new(folder: &Path) -> Self {
+        Self { root: folder.to_owned(), durable: Arc::default() }
     }
 
     /// Runs work on a thread for blocking work.
-    pub(crate) async fn run<T: Send + 'static, E: From<StoreError> + Send + 'static>(
+    async fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Self) -> Result<T, E> + Send + 'static,
-    ) -> Result<T, E> {
+        work: impl FnOnce(&Self) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let disk = self.clone();
         blocking(move || work(&disk)).await
+    }
+
+    /// Returns the path of an object. Fails if its key would leave the folder.
+    fn path(&self, key: &ObjectKey) -> Result<PathBuf, StoreError> {
+        Ok(self.root.join(location(key)?.as_ref()))
     }
 
     /// Makes a spooled file an object durably, by a hard link. Copies it if there can be no link: the
     /// spool is on another file system, or the file system has no links.
     ///
     /// Links rather than moves, because the caller still needs the spooled file if the put fails.
-    pub(crate) fn put(&self, object: &str, spooled: &SpooledFile) -> Result<(), StoreError> {
+    fn link(&self, object: &Path, spooled: &SpooledFile) -> Result<(), StoreError> {
         let reader = SpoolReader::open(spooled)?;
-        let object = self.root.join(object);
-        let folder = object.parent().unwrap_or(&object);
+        let folder = object.parent().unwrap_or(object);
         self.make_folder(folder).map_err(unavailable)?;
-        if fs::hard_link(&spooled.path, &object).is_ok() {
+        if fs::hard_link(&spooled.path, object).is_ok() {
             // After the link, because one commit of the file system's journal then has both.
             reader.file.sync_data().map_err(unavailable)?;
         } else {
-            let part = part_of(&object);
+            let part = part_of(object);
             let copied =
-                copy(reader, &part).and_then(|()| fs::rename(&part, &object).map_err(unavailable));
+                copy(reader, &part).and_then(|()| fs::rename(&part, object).map_err(unavailable));
             if copied.is_err() {
                 // The caller gets the first error. A removal of the object removes the part, too.
                 let _ = fs::remove_file(&part);
@@ -93,12 +96,8 @@ impl Disk {
     }
 
     /// Opens an object that has all bytes of a range, at its first byte; `None` if there is none.
-    pub(crate) fn open_object(
-        &self,
-        object: &str,
-        range: &Range<u64>,
-    ) -> Result<Option<File>, StoreError> {
-        let opened = File::open(self.root.join(object));
+    fn open_object(&self, object: &Path, range: &Range<u64>) -> Result<Option<File>, StoreError> {
+        let opened = File::open(object);
         let (size, mut file) = match opened.and_then(|file| Ok((file.metadata()?.len(), file))) {
             // Without the folder, nothing is known of its objects.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.root.exists() => {
@@ -112,23 +111,61 @@ impl Disk {
     }
 
     /// Removes an object durably, and what a killed process has copied of it.
-    pub(crate) fn delete(&self, object: &str) -> Result<(), StoreError> {
+    fn remove(&self, object: &Path) -> io::Result<()> {
         // The object may come back with a removed folder, so it would not count as deleted.
-        fs::metadata(&self.root).map_err(unavailable)?;
-        let object = self.root.join(object);
-        if_present(fs::remove_file(&object)).map_err(unavailable)?;
-        if_present(fs::remove_file(part_of(&object))).map_err(unavailable)?;
-        if_present(object.parent().map_or(Ok(()), sync)).map_err(unavailable)
+        fs::metadata(&self.root)?;
+        if_present(fs::remove_file(object))?;
+        if_present(fs::remove_file(part_of(object)))?;
+        if_present(object.parent().map_or(Ok(()), sync))
     }
 
     /// Writes and reads a file without a name. Returns its bytes, and when it was written.
-    pub(crate) fn probe(&self) -> io::Result<(Vec<u8>, SystemTime)> {
+    fn write_and_read(&self) -> io::Result<(Vec<u8>, SystemTime)> {
         let mut file = tempfile::tempfile_in(&self.root)?;
         file.write_all(PROBE.as_bytes())?;
         file.sync_all()?;
         let mut bytes = vec![0; PROBE.len()];
         file.read_exact_at(&mut bytes, 0)?;
         Ok((bytes, file.metadata()?.modified()?))
+    }
+}
+
+#[async_trait]
+impl BlobStore for Disk {
+    async fn put(&self, key: &ObjectKey, file: &SpooledFile) -> Result<(), StoreError> {
+        let (object, step, file) = (self.path(key)?, step(file), file.clone());
+        self.run(move |disk| disk.link(&object, &file)).instrument(step).await
+    }
+
+    async fn get(
+        &self,
+        key: &ObjectKey,
+        range: Range<u64>,
+    ) -> Result<Option<BlobStream>, StoreError> {
+        let (object, size) = (self.path(key)?, range.end - range.start);
+        let opened = self.run(move |disk| disk.open_object(&object, &range)).await?;
+        Ok(opened.map(|file| {
+            let file = tokio::fs::File::from_std(file).take(size);
+            let blocks = ReaderStream::with_capacity(file, BLOCK);
+            exactly(size, blocks.map_err(unavailable).boxed())
+        }))
+    }
+
+    async fn delete(&self, key: &ObjectKey) -> Result<(), StoreError> {
+        let object = self.path(key)?;
+        self.run(move |disk| disk.remove(&object).map_err(unavailable)).await
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        within(CHECK_TIMEOUT, "", self.probe()).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl DocumentStore for Disk {
+    async fn probe(&self) -> Result<SystemTime, StoreError> {
+        let (bytes, put_at) = self.run(|disk| disk.write_and_read().map_err(unavailable)).await?;
+        compare(&bytes).map(|()| put_at)
     }
 }
 

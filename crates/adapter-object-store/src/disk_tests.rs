@@ -3,12 +3,9 @@
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use contract_tests::{blob_store::spooled, fakes::CountingEntropy};
-use domain::{document::ObjectKey, ports::BlobStore as _};
-use futures_util::TryStreamExt as _;
 use tempfile::TempDir;
 
 use super::*;
-use crate::ObjectBlobStore;
 
 fn count_files(folder: &Path) -> usize {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -16,7 +13,7 @@ fn count_files(folder: &Path) -> usize {
 }
 
 struct Folders {
-    store: ObjectBlobStore,
+    store: Disk,
     folder: TempDir,
     spool: TempDir,
     entropy: CountingEntropy,
@@ -26,7 +23,7 @@ impl Folders {
     fn new() -> Self {
         let folder = TempDir::new().unwrap();
         Self {
-            store: ObjectBlobStore::in_folder(folder.path()).unwrap(),
+            store: Disk::new(folder.path()),
             folder,
             spool: TempDir::new().unwrap(),
             entropy: CountingEntropy::default(),

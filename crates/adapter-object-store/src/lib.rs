@@ -1,6 +1,6 @@
-//! Stores documents in an object store, which a URL names:
+//! Stores documents in a folder on local disk, one file per object, or in a remote store that a URL
+//! names:
 //!
-//! - `file:///absolute/folder`: a folder on local disk, one file per object.
 //! - `s3://bucket/prefix`: Amazon S3, or a store with the same protocol. Parameters: `endpoint`,
 //!   `region` (default `us-east-1`), `path_style` (default `true`), `checksum` (default `sha256`).
 //!   Variables: `AWS_…`.
@@ -49,8 +49,5 @@ mod store;
 mod stream;
 
 pub use failure::is_refusal;
-pub use open::OpenError;
-pub use store::ObjectBlobStore;
-
-/// The key of the object that a check puts and deletes.
-const PROBE: &str = "readiness-probe";
+pub use open::{OpenError, in_folder, open};
+pub use store::DocumentStore;

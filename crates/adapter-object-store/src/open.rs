@@ -1,58 +1,38 @@
-use std::{io, path::PathBuf};
+use std::{path::Path, sync::Arc};
 
 use rustls::crypto::ring;
 use url::Url;
 
-use crate::{ObjectBlobStore, remote};
+use crate::{DocumentStore, bucket::Bucket, disk::Disk, remote};
 
-/// The settings name no usable store. The text never repeats the URL or a variable, which may
-/// contain credentials.
+/// The URL or a variable is wrong. The text says what must be written. It never repeats the URL or a
+/// variable, which may contain credentials.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The URL or a variable is wrong. The text says what must be written.
-    #[error("{0}")]
-    Settings(String),
-    /// The folder cannot be created or used.
-    #[error("the folder {} cannot be used", path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-}
+#[error("{0}")]
+pub struct OpenError(pub(crate) String);
 
 pub(crate) fn wrong(text: &str) -> OpenError {
-    OpenError::Settings(text.to_owned())
+    OpenError(text.to_owned())
 }
 
-impl ObjectBlobStore {
-    /// Opens the store that a URL names, with credentials and other settings from environment
-    /// variables. Creates a missing folder. Does not connect to a remote store.
-    pub fn open(
-        url: &str,
-        variables: impl IntoIterator<Item = (String, String)>,
-    ) -> Result<Self, OpenError> {
-        let url = Url::parse(url)
-            .map_err(|_| wrong("is not a URL; write file:///absolute/path for a folder"))?;
-        if url.scheme() == "file" {
-            let path = url.to_file_path().ok();
-            let path = path.filter(|_| url.query().is_none() && url.fragment().is_none());
-            let not_a_path = || wrong("must be of the form file:///absolute/path");
-            return Self::in_folder(&path.ok_or_else(not_a_path)?);
-        }
-        // TLS uses the provider of the process. An error means that one is installed already; it is
-        // the same one, because no other is linked.
-        let _ = ring::default_provider().install_default();
-        let (objects, hint) = remote::open(&url, &variables.into_iter().collect::<Vec<_>>())?;
-        Ok(Self::remote(objects, hint))
-    }
+/// Opens the remote store that a URL names, with credentials and other settings from environment
+/// variables. Does not connect.
+pub fn open(
+    url: &str,
+    variables: impl IntoIterator<Item = (String, String)>,
+) -> Result<Arc<dyn DocumentStore>, OpenError> {
+    let url = Url::parse(url)
+        .map_err(|_| wrong("is not a URL; write file:///absolute/path for a folder"))?;
+    // TLS uses the provider of the process. An error means that one is installed already; it is the
+    // same one, because no other is linked.
+    let _ = ring::default_provider().install_default();
+    let (objects, hint) = remote::open(&url, &variables.into_iter().collect::<Vec<_>>())?;
+    Ok(Arc::new(Bucket::new(objects, hint)))
+}
 
-    /// Returns the folder that a URL names; `None` if it names a remote store or no store.
-    pub fn folder(url: &str) -> Option<PathBuf> {
-        let url = Url::parse(url).ok().filter(|url| url.scheme() == "file")?;
-        url.to_file_path().ok()
-    }
+/// Returns the store in a folder on local disk.
+pub fn in_folder(path: &Path) -> Arc<dyn DocumentStore> {
+    Arc::new(Disk::new(path))
 }
 
 #[cfg(test)]
@@ -62,7 +42,7 @@ mod tests {
     use super::*;
 
     fn open_error(url: &str) -> OpenError {
-        ObjectBlobStore::open(url, []).err().unwrap()
+        open(url, []).err().unwrap()
     }
 
     #[test]
@@ -113,7 +93,7 @@ mod tests {
             }
         }
         let variables = [("AWS_ENDPOINT_URL".to_owned(), "host:9000".to_owned())];
-        let error = ObjectBlobStore::open("s3://bucket", variables).unwrap_err();
+        let error = open("s3://bucket", variables).err().unwrap();
         assert_eq!(error.to_string(), text);
     }
 
@@ -161,8 +141,7 @@ mod tests {
             ),
         ];
         for (url, name, value, expected) in cases {
-            let error =
-                ObjectBlobStore::open(url, [(name.to_owned(), value.to_owned())]).err().unwrap();
+            let error = open(url, [(name.to_owned(), value.to_owned())]).err().unwrap();
             assert!(error.to_string().contains(expected), "{error}");
             assert!(
                 error.source().is_none() && !format!("{error} {error:?}").contains("the-secret"),

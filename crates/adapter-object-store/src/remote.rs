@@ -21,6 +21,9 @@ const AWS: &str = "AWS_";
 const GOOGLE: &str = "GOOGLE_";
 const AZURE: &str = "AZURE_";
 
+/// The variable of the checksum, which only the URL configures.
+const AWS_CHECKSUM: &str = "AWS_CHECKSUM_ALGORITHM";
+
 /// Parts of the names of variables that have credentials.
 const CREDENTIALS: [&str; 11] = [
     "ACCESS_KEY",
@@ -63,6 +66,7 @@ pub(crate) fn open(
         "s3" => (s3(url, variables), AWS),
         "gs" => (google(url, variables), GOOGLE),
         "az" => (azure(url, variables), AZURE),
+        "file" => return Err(wrong("must be of the form file:///absolute/path")),
         _ => return Err(wrong("has an unknown scheme; known are file, s3, gs and az")),
     };
     let has_credentials = variables.iter().any(|(name, value)| {
@@ -85,11 +89,7 @@ fn s3(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>, OpenErro
         ("aws_endpoint_url_s3", location.parameter("endpoint")),
         ("aws_region", location.parameter("region")),
     ];
-    // Only the URL configures the checksum.
-    let settings =
-        settings(AWS, variables, from_url).into_iter().filter(|(key, _)| *key != Key::Checksum);
-    let mut builder = settings
-        .fold(AmazonS3Builder::new(), |builder, (key, value)| builder.with_config(key, value));
+    let mut builder = configured(AmazonS3Builder::with_config, AWS, variables, from_url);
 
     let value = |key| builder.get_config_value(&key);
     if let Some(endpoint) = value(Key::S3Endpoint).or_else(|| value(Key::Endpoint)) {
@@ -123,10 +123,8 @@ fn google(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>, Open
     let location = BucketUrl::parse(url, &["endpoint"])?;
     let endpoint = location.parameter("endpoint").map(http_url).transpose()?;
     let endpoint = endpoint.as_ref().map(|endpoint| endpoint.as_str().trim_end_matches('/'));
-    let settings = settings(GOOGLE, variables, [("google_base_url", endpoint)]).into_iter();
-    let builder = settings.fold(GoogleCloudStorageBuilder::new(), |builder, (key, value)| {
-        builder.with_config(key, value)
-    });
+    let from_url = [("google_base_url", endpoint)];
+    let builder = configured(GoogleCloudStorageBuilder::with_config, GOOGLE, variables, from_url);
     let bucket = builder.with_bucket_name(&location.bucket).with_retry(retries()).build();
     Ok(location.apply_prefix(bucket.map_err(|error| settings_error(&error, variables))?))
 }
@@ -136,10 +134,7 @@ fn azure(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>, OpenE
     use AzureConfigKey as Key;
     let location = BucketUrl::parse(url, &["endpoint"])?;
     let from_url = [("azure_endpoint", location.parameter("endpoint"))];
-    let settings = settings(AZURE, variables, from_url).into_iter();
-    let mut builder = settings.fold(MicrosoftAzureBuilder::new(), |builder, (key, value)| {
-        builder.with_config(key, value)
-    });
+    let mut builder = configured(MicrosoftAzureBuilder::with_config, AZURE, variables, from_url);
 
     let value = |key| builder.get_config_value(&key);
     if let Some(endpoint) = value(Key::Endpoint) {
@@ -152,21 +147,26 @@ fn azure(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>, OpenE
     Ok(location.apply_prefix(container.map_err(|error| settings_error(&error, variables))?))
 }
 
-/// Returns the settings of a store: those among the variables, of which a blank one counts as
-/// unset, those of the URL, and the time limits. The last setting of a key counts.
-fn settings<'a, Key: FromStr>(
-    prefix: &'static str,
+/// Returns a builder with the settings of a store: those among the variables, of which a blank one
+/// counts as unset, those of the URL, and the time limits. The last setting of a key counts.
+fn configured<'a, Builder: Default, Key: FromStr>(
+    with: impl Fn(Builder, Key, &'a str) -> Builder,
+    prefix: &str,
     variables: &'a Variables,
     from_url: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
-) -> Vec<(Key, &'a str)> {
+) -> Builder {
     let variables = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let set =
-        variables.filter(move |(name, value)| name.starts_with(prefix) && !value.trim().is_empty());
+    let set = variables.filter(|(name, value)| {
+        name.starts_with(prefix) && !value.trim().is_empty() && *name != AWS_CHECKSUM
+    });
     let from_url = from_url.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    set.chain(from_url)
-        .chain(TIMEOUTS)
-        .filter_map(|(name, value)| Some((name.to_ascii_lowercase().parse().ok()?, value)))
-        .collect()
+    set.chain(from_url).chain(TIMEOUTS).fold(
+        Builder::default(),
+        |builder, (name, value)| match name.to_ascii_lowercase().parse() {
+            Ok(key) => with(builder, key, value),
+            Err(_) => builder,
+        },
+    )
 }
 
 fn http_url(endpoint: &str) -> Result<Url, OpenError> {
@@ -185,12 +185,10 @@ fn settings_error(error: &Error, variables: &Variables) -> OpenError {
     let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
     if cause.contains("decode") {
         // The error may quote the secret that it could not decode.
-        return OpenError::Settings("the credentials cannot be decoded".to_owned());
+        return OpenError("the credentials cannot be decoded".to_owned());
     }
     let secrets = variables.iter().filter(|(name, value)| {
         [AWS, GOOGLE, AZURE].iter().any(|prefix| name.starts_with(prefix)) && value.len() >= 4
     });
-    OpenError::Settings(one_line(
-        &secrets.fold(cause, |cause, (name, value)| cause.replace(value, name)),
-    ))
+    OpenError(one_line(&secrets.fold(cause, |cause, (name, value)| cause.replace(value, name))))
 }

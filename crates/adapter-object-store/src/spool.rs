@@ -58,9 +58,9 @@ pub(crate) fn unavailable(error: io::Error) -> StoreError {
 
 /// Runs work on a thread for blocking work. The message of a panic may quote personal data, so it is
 /// not part of the error; the panic hook logs where it happened.
-pub(crate) async fn blocking<T: Send + 'static, E: From<StoreError> + Send + 'static>(
-    work: impl FnOnce() -> Result<T, E> + Send + 'static,
-) -> Result<T, E> {
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
     let panicked = |_| StoreError::Internal("the file operation panicked".into());
     tokio::task::spawn_blocking(work).await.map_err(panicked)?
 }

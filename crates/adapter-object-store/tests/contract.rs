@@ -4,7 +4,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use adapter_object_store::ObjectBlobStore;
+use adapter_object_store::DocumentStore;
 use async_trait::async_trait;
 use contract_tests::blob_store::BlobStoreFixture;
 use domain::{document::ObjectKey, ports::BlobStore};
@@ -12,14 +12,14 @@ use tempfile::TempDir;
 use test_servers::s3::S3Server;
 
 struct Folder {
-    store: Arc<ObjectBlobStore>,
+    store: Arc<dyn DocumentStore>,
     folder: TempDir,
 }
 
 impl Folder {
     fn below(parent: &Path) -> Self {
         let folder = TempDir::new_in(parent).unwrap();
-        Self { store: Arc::new(ObjectBlobStore::in_folder(folder.path()).unwrap()), folder }
+        Self { store: adapter_object_store::in_folder(folder.path()), folder }
     }
 }
 
@@ -44,7 +44,7 @@ impl BlobStoreFixture for Folder {
 }
 
 struct S3 {
-    store: Arc<ObjectBlobStore>,
+    store: Arc<dyn DocumentStore>,
     server: S3Server,
 }
 
@@ -52,7 +52,7 @@ impl S3 {
     fn new() -> Self {
         let server = S3Server::start();
         Self {
-            store: Arc::new(ObjectBlobStore::open(&server.url(), server.variables()).unwrap()),
+            store: adapter_object_store::open(&server.url(), server.variables()).unwrap(),
             server,
         }
     }

@@ -1,22 +1,48 @@
 //! What the modules that both databases share need of this one: its connection, and the
 //! statements that differ.
 
+use std::future::{Ready, ready};
+
 use diesel::{
-    QueryResult, sql_query,
-    sql_types::{Array, BigInt, Text, Timestamptz},
-};
-use diesel_async::SimpleAsyncConnection as _;
-use domain::{
-    api_key::{ApiKeyId, ClientId},
-    ports::StoreError,
+    QueryResult,
+    dsl::sql,
+    sql_query,
+    sql_types::{Array, BigInt, Nullable, Text},
 };
 use sql_rows::{DocumentRow, schema::documents};
-use time::OffsetDateTime;
 
+pub(crate) use diesel::pg::Pg as Backend;
 pub(crate) use diesel_async::{AsyncPgConnection as Connection, RunQueryDsl};
 
-use crate::statement::{DURABLE, IdRow, Prepared, column};
+use crate::statement::{DURABLE, IdRow, Prepared};
 pub(crate) use crate::store::PostgresStore as Store;
+
+/// The last identifier before which no order can appear any more: the newest order, or the smallest
+/// identifier that a transaction has announced, which draws only larger ones. Other programs have
+/// locks with other upper 16 bits.
+const HORIZON: &str = "least((SELECT max(id) FROM orders), (\
+    SELECT min(((classid::bigint & 65535) << 32) | objid::bigint) FROM pg_locks \
+    WHERE locktype = 'advisory' AND objsubid = 1 AND classid::bigint >> 16 = 28530 \
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())))";
+
+/// Returns the horizon of pages. A transaction that has drawn an identifier up to the newest order of
+/// this statement's snapshot had announced itself before that. So it stands in `pg_locks`, which is
+/// read after the snapshot was taken, or it has ended, and the next statement sees its orders.
+pub(crate) async fn horizon(connection: &mut Connection) -> QueryResult<i64> {
+    let horizon: Option<i64> =
+        Prepared(diesel::select(sql::<Nullable<BigInt>>(HORIZON))).get_result(connection).await?;
+    Ok(horizon.unwrap_or(i64::MAX))
+}
+
+/// Returns the SQL of a text in the details of an order.
+pub(crate) fn member(path: &[&str]) -> String {
+    format!("details #>> '{{{}}}'", path.join(","))
+}
+
+/// Marks nothing: `VACUUM` removes what an erased order has left.
+pub(crate) fn mark_erasure(_: &mut Connection) -> Ready<QueryResult<()>> {
+    ready(Ok(()))
+}
 
 /// Locks rows by identifier, so that two calls never deadlock. Makes the commit durable.
 pub(crate) async fn lock(connection: &mut Connection, table: &str, ids: &[i64]) -> QueryResult<()> {
@@ -58,33 +84,9 @@ pub(crate) async fn store_documents(
     diesel::insert_into(documents::table).values(rows).execute(connection).await.map(drop)
 }
 
-/// Makes additions of keys wait for each other.
-pub(crate) async fn lock_keys(connection: &mut Connection) -> QueryResult<()> {
-    connection.batch_execute("LOCK TABLE api_keys IN SHARE ROW EXCLUSIVE MODE").await
-}
-
-/// Makes the additions of endpoints of a client wait for each other. The number is `hook` in ASCII.
-pub(crate) async fn lock_endpoints(
-    connection: &mut Connection,
-    client: ClientId,
-) -> QueryResult<()> {
-    let lock = sql_query("SELECT pg_advisory_xact_lock(1752133483, hashint8($1))");
-    Prepared(lock.bind::<BigInt, _>(client.0)).execute(connection).await.map(drop)
-}
-
-/// Locks the keys by identifier, so that two instances never deadlock.
-const NOTE_USES: &str = "WITH locked AS (\
-        SELECT id FROM api_keys WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE\
-    ) UPDATE api_keys SET last_used_at = used.at \
-    FROM locked JOIN unnest($1, $2) AS used (id, at) USING (id) \
-    WHERE api_keys.id = locked.id AND (last_used_at IS NULL OR last_used_at < used.at)";
-
-pub(crate) async fn note_uses(
-    store: &Store,
-    uses: &[(ApiKeyId, OffsetDateTime)],
-) -> Result<(), StoreError> {
-    let note = sql_query(NOTE_USES)
-        .bind::<Array<BigInt>, _>(column(uses, |(id, _)| id.0))
-        .bind::<Array<Timestamptz>, _>(column(uses, |(_, at)| *at));
-    store.execute(note).await.map(drop)
+/// Makes the transactions that take a lock of this name wait for each other. The number is `hook` in
+/// ASCII.
+pub(crate) async fn lock_name(connection: &mut Connection, name: &str) -> QueryResult<()> {
+    let lock = sql_query("SELECT pg_advisory_xact_lock(1752133483, hashtext($1))");
+    Prepared(lock.bind::<Text, _>(name)).execute(connection).await.map(drop)
 }

@@ -1,19 +1,19 @@
 //! Every storage port on PostgreSQL, or on a compatible engine that has `ON CONFLICT`, `SKIP
 //! LOCKED` and triggers. Pure Rust: no libpq.
 //!
-//! - Creating an order, leasing and settling mails, and dispatching events are one statement each,
-//!   which is its own transaction. Orders that wait at the same time share a statement. Other writes
+//! - Creating an order, and leasing and settling mails, are one statement each, which is its own
+//!   transaction. Orders that wait at the same time share a statement. Other writes
 //!   are transactions of several statements where they must lock rows first.
 //! - A call holds a connection of the pool until it ends.
 //! - Any number of instances may share a database.
 
 mod claims;
 mod connect;
-mod deliveries;
 mod dialect;
 mod failure;
 mod import;
 mod inspect;
+mod mail_lease;
 mod migrations;
 mod orders;
 mod pool;

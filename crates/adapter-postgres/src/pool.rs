@@ -140,20 +140,8 @@ impl Pool {
         connection.run(async |connection| transaction(connection, unlimited).await).await
     }
 
-    /// Runs a statement, and returns its rows. Reads them to the end: an error of the commit comes
-    /// after the rows.
-    pub(crate) async fn rows<'q, Q, R>(&self, statement: Q) -> Result<Vec<R>, Failure>
-    where
-        R: Send,
-        Prepared<Q>: LoadQuery<'q, AsyncPgConnection, R> + 'q,
-    {
-        let mut pooled = self.acquire(Instant::now()).await?;
-        let rows = Prepared(statement).get_results(&mut pooled.held.connection);
-        let ended = limited(pooled.deadline, rows.map_err(Failure::from).boxed()).await;
-        pooled.end(ended)
-    }
-
-    /// Runs a statement, and returns what its rows mean.
+    /// Runs a statement, and returns what its rows mean. Reads them to the end: an error of the
+    /// commit comes after the rows.
     pub(crate) async fn all<'q, Q, R, T>(
         &self,
         statement: Q,
@@ -163,7 +151,10 @@ impl Pool {
         R: Send,
         Prepared<Q>: LoadQuery<'q, AsyncPgConnection, R> + 'q,
     {
-        Ok(self.rows(statement).await?.into_iter().map(meaning).collect::<Result<_, _>>()?)
+        let mut pooled = self.acquire(Instant::now()).await?;
+        let rows = Prepared(statement).get_results(&mut pooled.held.connection);
+        let ended = limited(pooled.deadline, rows.map_err(Failure::from).boxed()).await;
+        Ok(pooled.end(ended)?.into_iter().map(meaning).collect::<Result<_, _>>()?)
     }
 
     /// Runs a statement, and returns how many rows it changed.

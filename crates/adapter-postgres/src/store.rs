@@ -66,6 +66,16 @@ impl PostgresStore {
         Ok(self.pool.run(call).await?)
     }
 
+    /// Runs a call that reads and may take long, on a connection of its own without a time limit.
+    pub(crate) async fn survey<T>(
+        &self,
+        call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        let connection = self.server.connect_unlimited().await;
+        let mut connection = connection.map_err(|error| StoreError::Unavailable(error.into()))?;
+        Ok(call(&mut connection).await?)
+    }
+
     /// Runs a call that reads what a client asks for. Such calls use at most half of the
     /// connections.
     pub(crate) async fn read_orders<T>(

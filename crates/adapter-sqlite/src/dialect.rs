@@ -4,24 +4,21 @@
 use std::future::{Ready, ready};
 
 use diesel::{
+    connection::SimpleConnection as _,
     dsl::not,
     prelude::*,
     query_dsl::methods::{ExecuteDsl, LoadQuery},
     sqlite::SqliteConnection,
 };
-use domain::{
-    api_key::{ApiKeyId, ClientId},
-    ports::StoreError,
-};
 use sql_rows::{
-    DocumentRow, Utc,
-    schema::{api_keys, documents, uploads},
+    DocumentRow,
+    schema::{documents, uploads},
 };
-use time::OffsetDateTime;
 
-use crate::failure::Failure;
 pub(crate) use crate::store::SqliteStore as Store;
+use crate::{database::MARK_ERASURE, failure::Failure};
 
+pub(crate) use diesel::sqlite::Sqlite as Backend;
 pub(crate) type Connection = SqliteConnection;
 
 /// Runs statements like the trait of `diesel-async`. The futures are ready.
@@ -50,6 +47,22 @@ pub(crate) trait RunQueryDsl: Sized {
 
 impl<Q> RunQueryDsl for Q {}
 
+/// Returns the horizon of pages: there is none, because orders are committed in the order of their
+/// identifiers.
+pub(crate) fn horizon(_: &mut Connection) -> Ready<QueryResult<i64>> {
+    ready(Ok(i64::MAX))
+}
+
+/// Returns the SQL of a text in the details of an order.
+pub(crate) fn member(path: &[&str]) -> String {
+    format!("details ->> '$.{}'", path.join("."))
+}
+
+/// Marks the file, so that it is rewritten.
+pub(crate) fn mark_erasure(connection: &mut Connection) -> Ready<QueryResult<()>> {
+    ready(connection.batch_execute(MARK_ERASURE))
+}
+
 /// Locks nothing: a transaction that writes is alone.
 pub(crate) fn lock(_: &mut Connection, _table: &str, _ids: &[i64]) -> Ready<QueryResult<()>> {
     ready(Ok(()))
@@ -70,12 +83,7 @@ pub(crate) fn lock_uploads(_: &mut Connection, _keys: &[String]) -> Ready<QueryR
 }
 
 /// Like [`lock`].
-pub(crate) fn lock_keys(_: &mut Connection) -> Ready<QueryResult<()>> {
-    ready(Ok(()))
-}
-
-/// Like [`lock`].
-pub(crate) fn lock_endpoints(_: &mut Connection, _client: ClientId) -> Ready<QueryResult<()>> {
+pub(crate) fn lock_name(_: &mut Connection, _name: &str) -> Ready<QueryResult<()>> {
     ready(Ok(()))
 }
 
@@ -93,21 +101,4 @@ pub(crate) async fn store_documents(
         diesel::insert_into(documents::table).values(row).execute(connection).await?;
     }
     Ok(())
-}
-
-pub(crate) async fn note_uses(
-    store: &Store,
-    uses: &[(ApiKeyId, OffsetDateTime)],
-) -> Result<(), StoreError> {
-    let uses = uses.to_vec();
-    let note = async move |connection: &mut Connection| {
-        for (id, at) in uses {
-            let at = Utc(at);
-            let earlier = api_keys::last_used_at.is_null().or(api_keys::last_used_at.lt(at));
-            let key = diesel::update(api_keys::table.find(id.0).filter(earlier));
-            ExecuteDsl::execute(key.set(api_keys::last_used_at.eq(at)), connection)?;
-        }
-        Ok(())
-    };
-    store.transaction(note).await
 }

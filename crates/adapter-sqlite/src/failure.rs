@@ -34,11 +34,14 @@ pub(crate) enum Failure {
     TimedOut,
 }
 
+/// SQLite's text when another process held the write lock for longer than it waits.
+pub(crate) const LOCKED: &str = "database is locked";
+
 /// SQLite's texts for the codes `SQLITE_BUSY`, `SQLITE_LOCKED`, `SQLITE_IOERR`, `SQLITE_FULL`,
 /// `SQLITE_CANTOPEN` and `SQLITE_READONLY`. Diesel does not pass the codes on. The texts are
 /// constants of SQLite.
 const TEMPORARY: [&str; 6] = [
-    "database is locked",
+    LOCKED,
     "database table is locked",
     "disk I/O error",
     "database or disk is full",

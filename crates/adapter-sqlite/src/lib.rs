@@ -8,11 +8,11 @@
 mod backup;
 mod claims;
 mod database;
-mod deliveries;
 mod dialect;
 mod export;
 mod failure;
 mod inspect;
+mod mail_lease;
 mod migrations;
 mod orders;
 #[path = "../../sql-rows/ports/mod.rs"]

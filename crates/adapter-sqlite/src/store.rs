@@ -17,7 +17,7 @@ use sql_rows::{BatchObserver, ObservedDatabase, Unreadable};
 
 use crate::{
     database::{Access, Database, OpenError},
-    failure::Failure,
+    failure::{Failure, LOCKED},
     migrations::{self, MigrateError},
     worker::Worker,
 };
@@ -52,12 +52,20 @@ impl SqliteStore {
     }
 
     /// Brings the schema up to the version of the program and returns how many migrations that
-    /// took. Must run before the ports are used. Any number of processes may do so at once.
+    /// took. Must run before the ports are used. Any number of processes may do so at once: one
+    /// migrates, however long that takes, and the others wait.
     ///
     /// # Errors
     /// See [`MigrateError`]. The database is unchanged then.
     pub async fn migrate(&self) -> Result<usize, MigrateError> {
-        self.writer.maintain(migrations::migrate).await
+        while self.readers.maintain(migrations::missing).await? > 0 {
+            match self.writer.maintain(migrations::migrate).await {
+                // Another process migrates.
+                Err(MigrateError::Failed(cause)) if cause.to_string() == LOCKED => {}
+                migrated => return migrated,
+            }
+        }
+        Ok(0)
     }
 
     /// Runs a call that reads. All it reads is of one instant.

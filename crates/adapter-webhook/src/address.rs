@@ -2,17 +2,17 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ipnet::{Ipv4Net, Ipv6Net};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-const fn v4(a: u8, b: u8, c: u8, d: u8, prefix: u8) -> Ipv4Net {
-    Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), prefix)
+const fn v4(a: u8, b: u8, c: u8, d: u8, prefix: u8) -> IpNet {
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), prefix))
 }
 
-const fn v6(a: u16, b: u16, c: u16, prefix: u8) -> Ipv6Net {
-    Ipv6Net::new_assert(Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0), prefix)
+const fn v6(a: u16, b: u16, prefix: u8) -> IpNet {
+    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(a, b, 0, 0, 0, 0, 0, 0), prefix))
 }
 
-const REFUSED_V4: [Ipv4Net; 16] = [
+const REFUSED: [IpNet; 23] = [
     v4(0, 0, 0, 0, 8),        // this network
     v4(10, 0, 0, 0, 8),       // private
     v4(100, 64, 0, 0, 10),    // carrier NAT
@@ -29,40 +29,31 @@ const REFUSED_V4: [Ipv4Net; 16] = [
     v4(203, 0, 113, 0, 24),   // documentation
     v4(224, 0, 0, 0, 4),      // multicast
     v4(240, 0, 0, 0, 4),      // reserved, and broadcast
-];
-
-/// The only range of IPv6 in which public addresses are assigned. Outside of it are loopback,
-/// mapped and compatible addresses, unique local, link-local, site-local and multicast ones.
-const GLOBAL_V6: Ipv6Net = v6(0x2000, 0, 0, 3);
-
-const REFUSED_V6: [Ipv6Net; 4] = [
-    v6(0x2001, 0, 0, 23), // protocol assignments, among them Teredo and benchmarks
-    v6(0x2001, 0xdb8, 0, 32), // documentation
-    v6(0x2002, 0, 0, 16), // 6to4
-    v6(0x3fff, 0, 0, 20), // documentation
+    // Everything but 2000::/3, the only range in which public addresses are assigned: loopback,
+    // mapped and compatible addresses, unique local, link-local, site-local and multicast ones.
+    v6(0, 0, 3),
+    v6(0x4000, 0, 2),
+    v6(0x8000, 0, 1),
+    v6(0x2001, 0, 23),     // protocol assignments, among them Teredo and benchmarks
+    v6(0x2001, 0xdb8, 32), // documentation
+    v6(0x2002, 0, 16),     // 6to4
+    v6(0x3fff, 0, 20),     // documentation
 ];
 
 /// NAT64 (RFC 6052). A machine with IPv6 only reaches every IPv4 address through it, so such an
 /// address is what its last four bytes are.
-const NAT64: Ipv6Net = v6(0x64, 0xff9b, 0, 96);
+const NAT64: IpNet = v6(0x64, 0xff9b, 96);
 
 /// Returns whether an address is public: no machine of the operator or of its provider is there.
 pub(crate) fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) if NAT64.contains(&address) => {
-            let [.., a, b, c, d] = address.octets();
-            is_public_v4(Ipv4Addr::new(a, b, c, d))
+    let address = match address {
+        IpAddr::V6(translated) if NAT64.contains(&address) => {
+            let [.., a, b, c, d] = translated.octets();
+            IpAddr::from([a, b, c, d])
         }
-        IpAddr::V6(address) => {
-            GLOBAL_V6.contains(&address)
-                && !REFUSED_V6.iter().any(|refused| refused.contains(&address))
-        }
-    }
-}
-
-fn is_public_v4(address: Ipv4Addr) -> bool {
-    !REFUSED_V4.iter().any(|refused| refused.contains(&address))
+        _ => address,
+    };
+    !REFUSED.iter().any(|refused| refused.contains(&address))
 }
 
 #[cfg(test)]

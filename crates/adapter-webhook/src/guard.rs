@@ -1,6 +1,6 @@
 //! Which URLs and addresses the service may call.
 
-use std::{net::IpAddr, str::FromStr};
+use std::net::IpAddr;
 
 use domain::ports::UrlRefused;
 use ipnet::IpNet;
@@ -11,35 +11,6 @@ use crate::address::is_public;
 /// First port that needs no privilege. Below are the services of a system: SSH, SMTP, databases of
 /// names.
 const FIRST_FREE_PORT: u16 = 1024;
-
-/// Networks that the operator opens for webhooks, and for `http`, although they are not public.
-/// Reads networks or addresses, separated by commas.
-#[derive(Debug, Clone, Default)]
-pub struct Networks(Vec<IpNet>);
-
-/// A text is neither a network nor an address.
-#[derive(Debug, thiserror::Error)]
-#[error("{0:?} is no network, such as 10.1.0.0/16, and no address")]
-pub struct InvalidNetwork(String);
-
-impl Networks {
-    fn contain(&self, address: IpAddr) -> bool {
-        self.0.iter().any(|network| network.contains(&address))
-    }
-}
-
-impl FromStr for Networks {
-    type Err = InvalidNetwork;
-
-    fn from_str(text: &str) -> Result<Self, InvalidNetwork> {
-        let network = |text: &str| {
-            let text = text.trim();
-            let address = || text.parse::<IpAddr>().map(IpNet::from);
-            text.parse().or_else(|_| address()).map_err(|_| InvalidNetwork(text.to_owned()))
-        };
-        text.split(',').map(network).collect::<Result<_, _>>().map(Self)
-    }
-}
 
 /// The scheme of a URL that the service may call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +24,8 @@ pub(crate) enum Scheme {
 /// The rules, with the settings of the operator.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    pub open: Networks,
+    /// Networks that the operator opens for webhooks, and for `http`, although they are not public.
+    pub open: Vec<IpNet>,
     /// A proxy resolves names, and decides where they may lead.
     pub proxied: bool,
 }
@@ -66,7 +38,7 @@ impl Guard {
         let url = Url::parse(text).map_err(|_| refused("must be a URL"))?;
         let scheme = match url.scheme() {
             "https" => Scheme::Https,
-            "http" if !self.open.0.is_empty() => Scheme::Http,
+            "http" if !self.open.is_empty() => Scheme::Http,
             _ => return Err(only_https()),
         };
         if !url.username().is_empty() || url.password().is_some() {
@@ -90,14 +62,14 @@ impl Guard {
     /// Checks the addresses of a host. One that is refused refuses the host: otherwise its name
     /// could lead there when the others do not answer.
     pub(crate) fn admit(&self, scheme: Scheme, addresses: &[IpAddr]) -> Result<(), UrlRefused> {
-        if addresses.iter().all(|address| self.open.contain(*address)) {
+        let is_open = |address: &IpAddr| self.open.iter().any(|network| network.contains(address));
+        if addresses.iter().all(is_open) {
             return Ok(());
         }
         if scheme == Scheme::Http {
             return Err(only_https());
         }
-        let admitted = |address: &IpAddr| is_public(*address) || self.open.contain(*address);
-        if addresses.iter().all(admitted) {
+        if addresses.iter().all(|address| is_public(*address) || is_open(address)) {
             return Ok(());
         }
         Err(refused(
@@ -119,4 +91,4 @@ fn refused(reason: &str) -> UrlRefused {
 
 #[cfg(test)]
 #[path = "guard_tests.rs"]
-mod tests;
+pub(crate) mod tests;

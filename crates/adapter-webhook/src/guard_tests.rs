@@ -1,8 +1,12 @@
 use super::*;
 
+/// Reads networks that are separated by blanks.
+pub(crate) fn networks(texts: &str) -> Vec<IpNet> {
+    texts.split_whitespace().map(|text| text.parse().unwrap()).collect()
+}
+
 fn guard(open: &str) -> Guard {
-    let open = if open.is_empty() { Networks::default() } else { open.parse().unwrap() };
-    Guard { open, proxied: false }
+    Guard { open: networks(open), proxied: false }
 }
 
 fn reason(guard: &Guard, url: &str) -> String {
@@ -72,7 +76,7 @@ fn every_spelling_of_a_refused_address_is_refused() {
 
 #[test]
 fn opened_networks_are_accepted_also_with_http() {
-    let guard = guard("10.1.0.0/16, 127.0.0.1,fd00::/8");
+    let guard = guard("10.1.0.0/16 127.0.0.1/32 fd00::/8");
     for url in "https://10.1.2.3/ http://10.1.2.3/ http://10.1.2.3:8080/ http://127.0.0.1:8080/ \
          http://[fd00::5]:8080/ https://93.184.216.34/ http://name.example/"
         .split(' ')
@@ -106,17 +110,9 @@ fn one_refused_address_refuses_the_name() {
 
 #[test]
 fn behind_a_proxy_names_need_https() {
-    let guard = Guard { open: "10.1.0.0/16".parse().unwrap(), proxied: true };
+    let guard = Guard { open: networks("10.1.0.0/16"), proxied: true };
     assert!(guard.target("https://name.example/").is_ok());
     assert!(guard.target("http://10.1.0.1/").is_ok());
     assert!(reason(&guard, "http://name.example/").starts_with("must begin with https://"));
     assert!(reason(&guard, "https://127.0.0.1/").starts_with("must not lead"));
-}
-
-#[test]
-fn invalid_network_is_named() {
-    for text in ["", "10.0.0.0/33", "10.0.0.0/8,", "example.com", "10.0.0.0/8;10.1.0.0/8"] {
-        let error = text.parse::<Networks>().unwrap_err().to_string();
-        assert!(error.contains("is no network"), "{text}: {error}");
-    }
 }

@@ -25,7 +25,6 @@ mod secrets;
 mod sender;
 mod signature;
 
-pub use guard::{InvalidNetwork, Networks};
 pub use secrets::{InvalidKey, SealedSecrets, SecretsKey};
 pub use sender::{InvalidProxy, Sender};
 

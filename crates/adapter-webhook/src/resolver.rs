@@ -1,20 +1,16 @@
-//! Names: resolved by threads of their own, and every address is checked before a connection goes
-//! there.
-//!
-//! The resolver of the system blocks, for half a minute if no name server answers. On the threads
-//! that uploads and mails use it would hold them up.
+//! Names: each client has its share of the lookups, and every address is checked before a connection
+//! goes there.
 
 use std::{
     collections::HashMap,
     io,
     net::{IpAddr, SocketAddr, ToSocketAddrs as _},
     sync::{Arc, Mutex, PoisonError},
-    thread,
 };
 
 use domain::api_key::ClientId;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 
 use crate::guard::{Guard, Scheme};
 
@@ -55,21 +51,19 @@ impl Lookups {
         };
         // The semaphores are never closed.
         let permits = (of_client.acquire_owned().await, self.all.clone().acquire_owned().await);
-        let (answer, answered) = oneshot::channel();
         let (find, name) = (Arc::clone(&self.find), name.to_owned());
-        thread::Builder::new().name("resolver".to_owned()).spawn(move || {
-            let found = find(&name);
-            drop(permits);
-            // An error means that the call was dropped.
-            let _ = answer.send(found);
-        })?;
-        answered.await.map_err(io::Error::other)?
+        names::on_thread(move || {
+            let _permits = permits;
+            find(&name)
+        })
+        .await
     }
 }
 
 tokio::task_local! {
-    /// The client whose webhook a task sends. `reqwest` passes only the name to a resolver.
-    pub(crate) static CLIENT: ClientId;
+    /// The client whose webhook a task sends, and the scheme of its URL. `reqwest` passes only the
+    /// name to a resolver.
+    pub(crate) static ATTEMPT: (ClientId, Scheme);
 }
 
 /// The name has no address now.
@@ -81,19 +75,20 @@ pub(crate) struct NoAddress;
 pub(crate) struct Resolver {
     pub lookups: Arc<Lookups>,
     /// What admits addresses. `None` admits all.
-    pub admits: Option<(Arc<Guard>, Scheme)>,
+    pub admits: Option<Arc<Guard>>,
 }
 
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let (lookups, admits, client) =
-            (Arc::clone(&self.lookups), self.admits.clone(), CLIENT.try_get());
+        let (lookups, admits) = (Arc::clone(&self.lookups), self.admits.clone());
+        let attempt = ATTEMPT.try_get();
         Box::pin(async move {
-            let addresses = lookups.lookup(client?, name.as_str()).await.unwrap_or_default();
+            let (client, scheme) = attempt?;
+            let addresses = lookups.lookup(client, name.as_str()).await.unwrap_or_default();
             if addresses.is_empty() {
                 return Err(NoAddress.into());
             }
-            if let Some((guard, scheme)) = admits {
+            if let Some(guard) = admits {
                 guard.admit(scheme, &addresses)?;
             }
             // `reqwest` replaces the port by that of the URL.

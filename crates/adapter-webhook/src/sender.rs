@@ -10,6 +10,7 @@ use domain::{
     },
     trace_context::TraceContext,
 };
+use ipnet::IpNet;
 use reqwest::{Client, Response, header, redirect, retry};
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 use time::OffsetDateTime;
@@ -18,8 +19,8 @@ use url::Url;
 
 use crate::{
     failure,
-    guard::{Guard, Networks, Scheme},
-    resolver::{CLIENT, Find, Lookups, Resolver, ask_system},
+    guard::Guard,
+    resolver::{ATTEMPT, Find, Lookups, Resolver, ask_system},
     signature::sign,
 };
 
@@ -47,7 +48,6 @@ pub struct InvalidProxy;
 pub struct Sender {
     guard: Arc<Guard>,
     lookups: Arc<Lookups>,
-    https: Client,
     http: Client,
     time_limit: Duration,
 }
@@ -56,7 +56,7 @@ impl Sender {
     /// Returns a sender that may also call the networks, and that sends everything through the
     /// proxy, if there is one: `http://` or `https://`, with or without `user:password@`. It trusts
     /// the root certificates of the system.
-    pub fn new(open: Networks, proxy: Option<&str>) -> Result<Self, InvalidProxy> {
+    pub fn new(open: Vec<IpNet>, proxy: Option<&str>) -> Result<Self, InvalidProxy> {
         let mut roots = RootCertStore::empty();
         // Without any root, each attempt fails for TLS.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -65,7 +65,7 @@ impl Sender {
     }
 
     fn with(
-        open: Networks,
+        open: Vec<IpNet>,
         proxy: Option<&str>,
         roots: RootCertStore,
         find: Arc<Find>,
@@ -77,31 +77,28 @@ impl Sender {
             .with_safe_default_protocol_versions();
         let Ok(tls) = tls else { unreachable!("ring has ciphers for the default versions") };
         let tls = tls.with_root_certificates(roots).with_no_client_auth();
-        let client = |scheme| {
-            let builder = Client::builder()
-                .tls_backend_preconfigured(tls.clone())
-                .http1_only()
-                // The status decides, however the rest of a head is written (RFC 9112, section 5.2).
-                .http1_allow_obsolete_multiline_headers_in_responses(true)
-                .http1_allow_spaces_after_header_name_in_responses(true)
-                .http1_ignore_invalid_headers_in_responses(true)
-                .http1_max_headers(MAX_FIELDS)
-                .user_agent("notary-orders")
-                .redirect(redirect::Policy::none())
-                .retry(retry::never())
-                .connect_timeout(CONNECT_LIMIT)
-                .pool_idle_timeout(IDLE_LIMIT);
-            // Behind a proxy it resolves only the name of the proxy, which the operator chose.
-            let admits = proxy.is_none().then(|| (Arc::clone(&guard), scheme));
-            let builder = builder.dns_resolver(Resolver { lookups: Arc::clone(&lookups), admits });
-            let builder = match proxy {
-                Some(proxy) => builder.proxy(proxy_at(proxy)?),
-                None => builder.no_proxy(),
-            };
-            builder.build().map_err(|_| InvalidProxy)
+        // Behind a proxy it resolves only the name of the proxy, which the operator chose.
+        let admits = proxy.is_none().then(|| Arc::clone(&guard));
+        let builder = Client::builder()
+            .tls_backend_preconfigured(tls)
+            .http1_only()
+            // The status decides, however the rest of a head is written (RFC 9112, section 5.2).
+            .http1_allow_obsolete_multiline_headers_in_responses(true)
+            .http1_allow_spaces_after_header_name_in_responses(true)
+            .http1_ignore_invalid_headers_in_responses(true)
+            .http1_max_headers(MAX_FIELDS)
+            .user_agent("notary-orders")
+            .redirect(redirect::Policy::none())
+            .retry(retry::never())
+            .connect_timeout(CONNECT_LIMIT)
+            .pool_idle_timeout(IDLE_LIMIT)
+            .dns_resolver(Resolver { lookups: Arc::clone(&lookups), admits });
+        let builder = match proxy {
+            Some(proxy) => builder.proxy(proxy_at(proxy)?),
+            None => builder.no_proxy(),
         };
-        let (https, http) = (client(Scheme::Https)?, client(Scheme::Http)?);
-        Ok(Self { guard, lookups, https, http, time_limit })
+        let http = builder.build().map_err(|_| InvalidProxy)?;
+        Ok(Self { guard, lookups, http, time_limit })
     }
 }
 
@@ -127,11 +124,8 @@ impl WebhookSender for Sender {
     async fn send(&self, request: &WebhookRequest) -> Result<WebhookAnswer, WebhookError> {
         let deadline = Instant::now() + self.time_limit;
         let (url, scheme) = self.guard.target(&request.url).map_err(WebhookError::Refused)?;
-        let client = match scheme {
-            Scheme::Https => &self.https,
-            Scheme::Http => &self.http,
-        };
-        let mut attempt = client
+        let mut attempt = self
+            .http
             .post(url)
             .header(header::CONTENT_TYPE, "application/json")
             .header("webhook-id", &request.id)
@@ -142,7 +136,7 @@ impl WebhookSender for Sender {
             attempt = attempt.header("traceparent", traceparent);
             attempt = tracestate.iter().fold(attempt, |one, state| one.header("tracestate", state));
         }
-        let sending = CLIENT.scope(request.client, attempt.send());
+        let sending = ATTEMPT.scope((request.client, scheme), attempt.send());
         let response = timeout_at(deadline, sending).await.map_err(|_| WebhookError::TimedOut)?;
         let response = response.map_err(|error| failure::reason(&error))?;
         let answer = WebhookAnswer {

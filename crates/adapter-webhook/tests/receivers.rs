@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use adapter_webhook::{Networks, Sender};
+use adapter_webhook::Sender;
 use domain::{
     api_key::ClientId,
     ports::{WebhookRequest, WebhookSender as _},
@@ -84,7 +84,7 @@ impl Receiver {
             assert!(began.elapsed() < Duration::from_secs(60), "{name} does not listen");
             std::thread::sleep(Duration::from_millis(20));
         }
-        let open: Networks = "127.0.0.1".parse().unwrap();
+        let open = vec!["127.0.0.1/32".parse().unwrap()];
         let (url, sender) = (format!("http://{address}/orders"), Sender::new(open, None).unwrap());
         Self { process, url, sender, _state: state }
     }

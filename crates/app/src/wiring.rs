@@ -25,7 +25,7 @@ use operator::{
 use prometheus::Registry;
 use telemetry::{
     ObservedScanner, gauges, logging,
-    traced_ports::{TracedBlobs, TracedNotifier, TracedOrders, TracedWebhooks},
+    traced_ports::{TracedNotifier, TracedOrders, TracedWebhooks},
 };
 use tokio::runtime::Handle;
 
@@ -52,7 +52,7 @@ impl Parts {
         registry: &Registry,
     ) -> Result<Self> {
         create_data_dir(settings)?;
-        let mut blobs = open_blobs(settings).await?;
+        let blobs = open_blobs(settings).await?;
         let scan = match open_scanner(settings).await? {
             Some(scanner) => Some(ScanDocuments {
                 scanner: Arc::new(ObservedScanner::register(scanner, registry)?),
@@ -72,7 +72,6 @@ impl Parts {
         if let Some(traces) = &machine.traces {
             traces.register(registry)?;
             storage.orders = Arc::new(TracedOrders(storage.orders));
-            blobs = Arc::new(TracedBlobs(blobs));
             notifier = Arc::new(TracedNotifier(notifier));
             webhooks.sender = Arc::new(TracedWebhooks(webhooks.sender));
         }

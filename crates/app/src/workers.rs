@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use adapter_mail::RemoveOldMails;
+use adapter_mail::remove_old_mails;
 use anyhow::Result;
 use domain::{
     api_key::{manage_keys::ManageKeys, note_key_uses::NoteKeyUses},
@@ -68,8 +68,9 @@ pub(crate) fn spawn_upkeep(
         swept.swept(count.unwrap_or_default());
     }));
     if let Some(folder) = settings.mail_drop().filter(|_| settings.mail_drop_days > 0) {
-        let remove = RemoveOldMails::new(folder, settings.mail_drop_days, clock.clone());
-        let remove = async move || remove.step().await;
+        let age = Duration::from_secs(24 * 60 * 60 * u64::from(settings.mail_drop_days));
+        let clock = clock.clone();
+        let remove = async move || remove_old_mails(folder.clone(), clock.now() - age).await;
         tasks.spawn(repeat(stop.clone(), remove, |removed| {
             let removed = or_log(removed, "old mails could not be removed from the mail drop");
             if let Some(removed @ 1..) = removed {

@@ -142,7 +142,7 @@ macro_rules! contract {
     };
     (order_reader, $fixture:expr) => {
         $crate::obligations!(order_reader, $fixture;
-            document_is_read_by_its_position, other_client_reads_nothing, unknown_order_is_not_read,
+            document_is_read_by_its_position, other_owner_reads_nothing, unknown_order_is_not_read,
             unreadable_order_is_named, page_has_the_newest_orders_with_their_number_of_documents,
             pages_walk_to_the_oldest_order_and_back, page_has_orders_with_a_file_number,
             orders_of_a_time_are_found_though_clocks_differ, filters_and_cursors_combine,

@@ -225,6 +225,16 @@ pub struct ApiKey {
     pub last_used_at: Option<OffsetDateTime>,
 }
 
+/// The owner of orders, webhook endpoints and idempotency keys. What belongs to the test keys of a
+/// client does not exist for its live keys, and the reverse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Owner {
+    /// The client.
+    pub client: ClientId,
+    /// Whether it belongs to its test keys.
+    pub is_test: bool,
+}
+
 /// A change of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyChange {
@@ -285,6 +295,11 @@ impl ApiKey {
     /// Returns the client that this key belongs to.
     pub fn client(&self) -> ClientId {
         self.key.client.unwrap_or(ClientId(self.id.0))
+    }
+
+    /// Returns the owner of what this key creates and reads.
+    pub fn owner(&self) -> Owner {
+        Owner { client: self.client(), is_test: self.key.is_test }
     }
 
     /// Checks whether `presented` is this key, and valid at `now`.

@@ -4,7 +4,11 @@
 use sha2::{Digest as _, Sha256};
 use time::{Duration, OffsetDateTime};
 
-use crate::{api_key::ClientId, order::OrderId, ports::Entropy};
+use crate::{
+    api_key::{ClientId, Owner},
+    order::OrderId,
+    ports::Entropy,
+};
 
 /// Maximum length of a key in characters.
 pub const MAX_KEY_CHARS: usize = 255;
@@ -25,6 +29,11 @@ pub struct IdempotencyKey {
 }
 
 impl IdempotencyKey {
+    /// Returns the owner of what requests with the key create.
+    pub fn owner(&self) -> Owner {
+        Owner { client: self.client, is_test: self.is_test }
+    }
+
     /// Returns the key of a client. Returns `None` unless the text has 1 to 255 characters, all
     /// visible ASCII or spaces.
     pub fn new(client: ClientId, is_test: bool, text: &str) -> Option<Self> {

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeSet;
 
+pub use crate::api_key::Owner as EndpointOwner;
+
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use time::{
@@ -12,7 +14,6 @@ use time::{
 };
 
 use crate::{
-    api_key::{ApiKey, ClientId},
     hex,
     order::{EmailAddress, OrderId, OrderStatus, StoredOrder},
     ports::Entropy,
@@ -57,23 +58,6 @@ pub struct EndpointId(pub i64);
 /// Identifier of a webhook delivery, assigned by the store; positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WebhookDeliveryId(pub i64);
-
-/// The owner of an endpoint. Test keys of a client manage other endpoints than its live keys, and
-/// these get the events of test orders.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct EndpointOwner {
-    /// The client.
-    pub client: ClientId,
-    /// Whether the endpoint belongs to its test keys.
-    pub is_test: bool,
-}
-
-impl EndpointOwner {
-    /// Returns the owner of the endpoints that a key manages.
-    pub fn of(key: &ApiKey) -> Self {
-        Self { client: key.client(), is_test: key.key.is_test }
-    }
-}
 
 /// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

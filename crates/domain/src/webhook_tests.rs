@@ -3,6 +3,7 @@ use time::macros::datetime;
 
 use super::*;
 use crate::{
+    api_key::ClientId,
     ports::MockEntropy,
     test_support::{document, endpoint, stored_order, webhook_delivery},
 };

@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use adapter_clamd::Clamd;
 use adapter_mail::{MailDrop, Sender};
-use adapter_object_store::ObjectBlobStore;
+use adapter_object_store::DocumentStore;
 use adapter_postgres::{ObservedDatabase, PostgresStore};
 use adapter_sqlite::SqliteStore;
 use anyhow::{Context as _, Result};
@@ -143,8 +143,8 @@ impl Storage {
 
 /// Returns what sends webhooks by the settings.
 pub(crate) fn webhook_sender(settings: &Settings) -> Result<Arc<dyn WebhookSender>> {
-    let open = settings.webhook_allow.clone().unwrap_or_default();
-    let sender = adapter_webhook::Sender::new(open, settings.webhook_proxy.as_deref());
+    let (open, proxy) = (settings.webhook_allow.clone(), settings.webhook_proxy.as_deref());
+    let sender = adapter_webhook::Sender::new(open, proxy);
     Ok(Arc::new(checked(sender, "--webhook-proxy (NOTARY_ORDERS_WEBHOOK_PROXY)")?))
 }
 
@@ -173,12 +173,13 @@ pub(crate) async fn open_postgres(
 }
 
 /// Returns the document store of the settings. Makes a missing folder, and does not connect.
-pub(crate) fn document_store(settings: &Settings) -> Result<ObjectBlobStore> {
-    let opened = match &settings.documents_url {
-        Some(url) => ObjectBlobStore::open(url, settings.environment.clone()),
-        None => ObjectBlobStore::in_folder(&settings.in_data_dir("documents")),
-    };
-    checked(opened, DOCUMENTS)
+pub(crate) fn document_store(settings: &Settings) -> Result<Arc<dyn DocumentStore>> {
+    if let Some(folder) = settings.documents() {
+        checked(create_folder(&folder), DOCUMENTS)?;
+        return Ok(adapter_object_store::in_folder(&folder));
+    }
+    let url = settings.documents_url.as_deref().unwrap_or_default();
+    checked(adapter_object_store::open(url, settings.environment.clone()), DOCUMENTS)
 }
 
 /// Opens the document store of the settings. One that does not answer is a warning: orders without
@@ -198,7 +199,7 @@ pub async fn open_blobs(settings: &Settings) -> Result<Arc<dyn BlobStore>> {
             "the document store is unavailable; orders with documents get 503 until it answers"
         );
     }
-    Ok(Arc::new(blobs))
+    Ok(blobs)
 }
 
 /// Returns the malware scanner of the settings, if they name one. Does not connect.
@@ -230,12 +231,11 @@ pub(crate) fn sender(settings: &Settings) -> Result<Sender> {
 /// Returns the mail relay or folder of the settings. Makes a missing folder, and does not connect.
 pub(crate) fn notifier(settings: &Settings) -> Result<Arc<dyn Notifier>> {
     let sender = sender(settings)?;
-    let opened = match &settings.mail_url {
-        Some(url) => adapter_mail::open(url, sender),
-        None => MailDrop::in_folder(&settings.in_data_dir("mail"), sender)
-            .map(|drop| Arc::new(drop) as _),
-    };
-    checked(opened, MAIL)
+    if let Some(folder) = settings.mail_drop() {
+        checked(create_folder(&folder), MAIL)?;
+        return Ok(Arc::new(MailDrop::in_folder(&folder, sender)));
+    }
+    checked(adapter_mail::open(settings.mail_url.as_deref().unwrap_or_default(), sender), MAIL)
 }
 
 /// Opens the mail relay or folder of the settings, and returns whether it accepts mails. One that

@@ -59,3 +59,28 @@ pub(crate) fn is_empty(folder: &Path) -> Result<bool> {
 pub(crate) fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn missing_folder_is_created_for_its_owner_and_a_file_is_rejected() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("data/mail");
+        create_folder(&folder).unwrap();
+        for made in [&*folder, folder.parent().unwrap()] {
+            assert_eq!(fs::metadata(made).unwrap().permissions().mode() & 0o777, 0o700, "{made:?}");
+        }
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o750)).unwrap();
+        create_folder(&folder).unwrap();
+        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o750);
+        let file = parent.path().join("file");
+        fs::write(&file, "").unwrap();
+        for path in [&file, &file.join("folder")] {
+            assert!(create_folder(path).is_err(), "{path:?}");
+        }
+    }
+}

@@ -11,9 +11,6 @@ use std::{
     path::PathBuf,
 };
 
-use adapter_mail::RemoveOldMails;
-use adapter_object_store::ObjectBlobStore;
-use adapter_webhook::Networks;
 use anyhow::Context as _;
 use clap::{ArgAction, Args, ValueEnum, builder::RangedI64ValueParser, value_parser};
 use domain::{
@@ -27,6 +24,7 @@ use domain::{
 use ipnet::IpNet;
 use time::Duration;
 use tracing::level_filters::LevelFilter;
+use url::Url;
 
 pub use self::values::{Database, UnknownDatabase};
 use self::{
@@ -183,7 +181,7 @@ pub struct Settings {
     pub spool_mb: u64,
 
     /// Days after which mails in a mail drop are removed; 0 to keep them
-    #[arg(long, value_name = "DAYS", default_value_t = RemoveOldMails::DAYS)]
+    #[arg(long, value_name = "DAYS", default_value_t = 30)]
     pub mail_drop_days: u32,
 
     /// Greatest number of mails to a recipient in an hour; further ones fail for good; 0 for no limit
@@ -208,8 +206,8 @@ pub struct Settings {
 
     /// Networks or addresses, separated by commas, that webhooks may be sent to although they are
     /// not public; http is permitted there
-    #[arg(long, value_name = "NETWORKS")]
-    pub webhook_allow: Option<Networks>,
+    #[arg(long, value_name = "NETWORKS", value_delimiter = ',', value_parser = network)]
+    pub webhook_allow: Vec<IpNet>,
 
     /// Proxy through which all webhooks are sent: http://USER:PASSWORD@HOST:PORT or https://…
     #[arg(long, value_name = "URL")]
@@ -296,14 +294,22 @@ impl Settings {
 
     /// Returns the mail drop, unless mails go to a relay.
     pub fn mail_drop(&self) -> Option<PathBuf> {
-        let default = || Some(self.in_data_dir("mail"));
-        self.mail_url.as_deref().map_or_else(default, adapter_mail::folder)
+        self.folder(self.mail_url.as_deref(), "mail")
     }
 
     /// Returns the folder of documents, unless they are in a bucket.
     pub fn documents(&self) -> Option<PathBuf> {
-        let default = || Some(self.in_data_dir("documents"));
-        self.documents_url.as_deref().map_or_else(default, ObjectBlobStore::folder)
+        self.folder(self.documents_url.as_deref(), "documents")
+    }
+
+    /// Returns the folder that a URL names; without a URL the one with this name in the data
+    /// directory.
+    fn folder(&self, url: Option<&str>, name: &str) -> Option<PathBuf> {
+        let Some(url) = url else { return Some(self.in_data_dir(name)) };
+        let url = Url::parse(url).ok().filter(|url| {
+            url.scheme() == "file" && url.query().is_none() && url.fragment().is_none()
+        });
+        url?.to_file_path().ok()
     }
 
     /// Returns the database.

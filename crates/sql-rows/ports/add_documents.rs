@@ -7,7 +7,7 @@ use domain::{
     webhook::EventType,
 };
 use sql_rows::{
-    DocumentRow, KeyRow, NewEventRow, Prepared, Utc,
+    DocumentRow, KeyRow, NewEventRow, Prepared, Utc, is_order_of,
     schema::{documents, events, orders},
 };
 
@@ -43,7 +43,7 @@ async fn add(
     {
         return Ok(Err(WriteError::KeyInUse(key_use)));
     }
-    let own = orders::table.find(order_id).filter(orders::client_id.eq(new.client.0));
+    let own = orders::table.find(order_id).filter(is_order_of(new.owner));
     let erased_at = Prepared(own.select(orders::erased_at)).get_result(connection).await;
     match erased_at.optional()? {
         None => return Ok(Err(WriteError::NoSuchOrder)),

@@ -20,7 +20,7 @@ impl WebhookRepo for Store {
     async fn add(&self, new: &NewEndpoint, max: usize) -> Result<Option<Endpoint>, StoreError> {
         let (row, owner) = (NewEndpointRow::from(new), new.owner);
         let add = async move |connection: &mut Connection| {
-            dialect::lock_endpoints(connection, owner.client).await?;
+            dialect::lock_name(connection, &format!("endpoints of {}", owner.client.0)).await?;
             let count: i64 = endpoints_of(owner).count().get_result(connection).await?;
             if count >= row_limit(max) {
                 return Ok(None);

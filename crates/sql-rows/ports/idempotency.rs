@@ -10,7 +10,7 @@ use domain::{
     idempotency::{Claim, IdempotencyKey},
     ports::{IdempotencyLedger, StoreError, WriteError},
 };
-use sql_rows::{Utc, WalkedKeyRow, row_limit, schema::idempotency_keys};
+use sql_rows::{Utc, key_of, row_limit, schema::idempotency_keys};
 use time::OffsetDateTime;
 
 use crate::{
@@ -18,6 +18,9 @@ use crate::{
     dialect::{Connection, RunQueryDsl, Store},
     failure::Failure,
 };
+
+/// The primary key of an idempotency key.
+type Row = (i64, bool, Vec<u8>);
 
 #[async_trait]
 impl IdempotencyLedger for Store {
@@ -46,11 +49,12 @@ impl IdempotencyLedger for Store {
         limit: usize,
     ) -> Result<Option<IdempotencyKey>, StoreError> {
         // The databases look up a comparison of rows in the primary key; diesel has none.
-        let beyond = |condition: &str, row: WalkedKeyRow| {
-            let key = sql::<Bool>(condition).bind::<BigInt, _>(row.client_id).sql(", ");
-            key.bind::<Bool, _>(row.is_test).sql(", ").bind::<Binary, _>(row.digest).sql(")")
+        let beyond = |condition: &str, (client, is_test, digest): Row| {
+            let key = sql::<Bool>(condition).bind::<BigInt, _>(client).sql(", ");
+            key.bind::<Bool, _>(is_test).sql(", ").bind::<Binary, _>(digest).sql(")")
         };
-        let first = WalkedKeyRow::before(after);
+        let row = |key: IdempotencyKey| (key.client.0, key.is_test, key.digest.to_vec());
+        let first = after.map_or((i64::MIN, false, Vec::new()), row);
         let later = beyond("(client_id, is_test, digest) > (", first.clone());
         let is_kept = idempotency_keys::kept_until.gt(Utc(now));
         let walk = async move |connection: &mut Connection| {
@@ -58,8 +62,8 @@ impl IdempotencyLedger for Store {
                 .filter(later)
                 .order(idempotency_keys::table.primary_key())
                 .limit(row_limit(limit))
-                .select((WalkedKeyRow::as_select(), is_kept));
-            let keys: Vec<(WalkedKeyRow, bool)> = walk.get_results(connection).await?;
+                .select((idempotency_keys::table.primary_key(), is_kept));
+            let keys: Vec<(Row, bool)> = walk.get_results(connection).await?;
             Ok(keys)
         };
         let mut keys = self.read(walk).await?;
@@ -73,6 +77,6 @@ impl IdempotencyLedger for Store {
                 .filter(beyond("(client_id, is_test, digest) <= (", last.clone()));
             self.execute(diesel::delete(free)).await?;
         }
-        Ok(Some(last.into_key().map_err(Failure::from)?))
+        Ok(Some(key_of(last).map_err(Failure::from)?))
     }
 }

@@ -31,7 +31,7 @@ impl ApiKeyRepo for Store {
     async fn add_first(&self, key: &NewApiKey, by: &str) -> Result<Option<ApiKeyId>, StoreError> {
         let (key, by) = (key.clone(), by.to_owned());
         let add_first = async move |connection: &mut Connection| {
-            dialect::lock_keys(connection).await?;
+            dialect::lock_name(connection, "keys").await?;
             let any = select(exists(api_keys::table.select(api_keys::id)));
             if any.get_result(connection).await? {
                 return Ok(None);
@@ -101,7 +101,21 @@ impl ApiKeyRepo for Store {
     }
 
     async fn note_uses(&self, uses: &[(ApiKeyId, OffsetDateTime)]) -> Result<(), StoreError> {
-        dialect::note_uses(self, uses).await
+        let uses = uses.to_vec();
+        let note = async move |connection: &mut Connection| {
+            let ids: Vec<i64> = uses.iter().map(|(id, _)| id.0).collect();
+            dialect::lock(connection, "api_keys", &ids).await?;
+            for (id, at) in uses {
+                let at = Utc(at);
+                let earlier = api_keys::last_used_at.is_null().or(api_keys::last_used_at.lt(at));
+                diesel::update(api_keys::table.find(id.0).filter(earlier))
+                    .set(api_keys::last_used_at.eq(at))
+                    .execute(connection)
+                    .await?;
+            }
+            Ok(())
+        };
+        self.transaction(note).await
     }
 
     async fn trail(&self) -> Result<Vec<KeyEvent>, StoreError> {

@@ -16,8 +16,8 @@ use time::{Duration, OffsetDateTime};
 
 use super::read;
 use crate::{
-    deliveries::mail_lease,
     dialect::{Connection, RunQueryDsl, Store},
+    mail_lease,
 };
 
 /// The numbers of events, of mails that wait, and of mails that failed for good; and the oldest of

@@ -3,56 +3,56 @@
 use async_trait::async_trait;
 use diesel::{prelude::*, result::Error};
 use domain::{
-    api_key::ClientId,
+    api_key::Owner,
     document::StoredDocument,
     order::{OrderId, StoredOrder},
     ports::{FoundOrder, Kept, OrderReader, Page, PageQuery, StoreError},
 };
 use sql_rows::{
-    DocumentRow, KeptOrderRow, Prepared, Unreadable, Utc,
+    DocumentRow, KeptOrderRow, Prepared, Unreadable, Utc, is_order_of,
     schema::{documents, orders},
 };
 
+use super::pages;
 use crate::{
     dialect::{Connection, RunQueryDsl, Store},
     failure::Failure,
-    orders::pages,
 };
 
-/// The client stands in each condition, so that the order of another client is not even read.
+/// The owner stands in each condition, so that the order of another owner is not even read.
 #[async_trait]
 impl OrderReader for Store {
     async fn order(
         &self,
-        client: ClientId,
+        owner: Owner,
         id: OrderId,
     ) -> Result<Option<Kept<StoredOrder>>, StoreError> {
-        self.read_orders(async move |connection| find(connection, Some(client), id).await).await
+        self.read_orders(async move |connection| find(connection, Some(owner), id).await).await
     }
 
     async fn document(
         &self,
-        client: ClientId,
+        owner: Owner,
         id: OrderId,
         position: u32,
     ) -> Result<Option<Kept<StoredDocument>>, StoreError> {
         let read = async move |connection: &mut Connection| {
-            document(connection, client, id, position).await
+            document(connection, owner, id, position).await
         };
         self.read_orders(read).await
     }
 
-    async fn page(&self, client: ClientId, query: &PageQuery) -> Result<Option<Page>, StoreError> {
+    async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Option<Page>, StoreError> {
         let query = query.clone();
         let page =
-            async move |connection: &mut Connection| pages::page(connection, client, &query).await;
+            async move |connection: &mut Connection| pages::page(connection, owner, &query).await;
         self.read_orders(page).await
     }
 }
 
 pub(crate) async fn document(
     connection: &mut Connection,
-    client: ClientId,
+    owner: Owner,
     id: OrderId,
     position: u32,
 ) -> Result<Option<Kept<StoredDocument>>, Failure> {
@@ -61,7 +61,8 @@ pub(crate) async fn document(
     let here = documents::order_id.eq(orders::id).and(documents::position.eq(position));
     let query = orders::table
         .left_join(documents::table.on(here))
-        .filter(orders::id.eq(id.0).and(orders::client_id.eq(client.0)))
+        .filter(orders::id.eq(id.0))
+        .filter(is_order_of(owner))
         .select((orders::erased_at, orders::created_at, Option::<DocumentRow>::as_select()));
     let row = Prepared(query).get_result(connection).await.optional();
     let row: Option<(Option<Utc>, Utc, Option<DocumentRow>)> =
@@ -75,21 +76,21 @@ pub(crate) async fn document(
     })
 }
 
-/// Returns an order, of any client or of the given one. An error names the column that cannot be
+/// Returns an order, of any owner or of the given one. An error names the column that cannot be
 /// read.
 pub(crate) async fn find(
     connection: &mut Connection,
-    client: Option<ClientId>,
+    owner: Option<Owner>,
     id: OrderId,
 ) -> Result<Option<Kept<StoredOrder>>, Failure> {
-    let rows = load(connection, client, vec![id.0]).await;
+    let rows = load(connection, owner, vec![id.0]).await;
     let Some((order, documents)) = rows.map_err(|error| unreadable(error, &id.0))?.pop() else {
         return Ok(None);
     };
     Ok(Some(order.into_kept(documents)?))
 }
 
-/// Returns the orders of any client that exist and are not erased. One that cannot be read does not
+/// Returns the orders of any owner that exist and are not erased. One that cannot be read does not
 /// fail the others.
 pub(crate) async fn find_each(
     store: &Store,
@@ -103,7 +104,7 @@ pub(crate) async fn find_each(
             Err(error) => return Err(error.into()),
         };
         let found = rows.into_iter().filter_map(|(order, documents)| {
-            let id = OrderId(order.id());
+            let id = OrderId(order.id);
             let order = order.into_kept(documents).map_err(Failure::from);
             Some((id, order.map_err(StoreError::from).map(Kept::whole).transpose()?))
         });
@@ -130,7 +131,7 @@ async fn find_alone(
 /// Loads orders with their documents, by one statement, so that both are of one instant.
 async fn load(
     connection: &mut Connection,
-    client: Option<ClientId>,
+    owner: Option<Owner>,
     ids: Vec<i64>,
 ) -> QueryResult<Vec<(KeptOrderRow, Vec<DocumentRow>)>> {
     let mut query = orders::table
@@ -139,15 +140,15 @@ async fn load(
         .order((orders::id, documents::position))
         .select((KeptOrderRow::as_select(), Option::<DocumentRow>::as_select()))
         .into_boxed();
-    if let Some(client) = client {
-        query = query.filter(orders::client_id.eq(client.0));
+    if let Some(owner) = owner {
+        query = query.filter(is_order_of(owner));
     }
     let rows: Vec<(KeptOrderRow, Option<DocumentRow>)> =
         Prepared(query).get_results(connection).await?;
     let mut orders: Vec<(KeptOrderRow, Vec<DocumentRow>)> = Vec::new();
     for (order, document) in rows {
         match orders.last_mut() {
-            Some((last, documents)) if last.id() == order.id() => documents.extend(document),
+            Some((last, documents)) if last.id == order.id => documents.extend(document),
             _ => orders.push((order, document.into_iter().collect())),
         }
     }

@@ -110,35 +110,12 @@ impl KeyUseRow {
     }
 }
 
-/// An idempotency key that the walk has read.
-#[derive(Clone, Queryable, Selectable)]
-#[diesel(table_name = idempotency_keys)]
-pub struct WalkedKeyRow {
-    /// The client.
-    pub client_id: i64,
-    /// Whether the key belongs to test keys.
-    pub is_test: bool,
-    /// The digest of the key.
-    pub digest: Vec<u8>,
-}
-
-impl WalkedKeyRow {
-    /// Returns the row before which the walk begins.
-    pub fn before(after: Option<IdempotencyKey>) -> Self {
-        let (client_id, is_test, digest) = after.map_or((i64::MIN, false, Vec::new()), |key| {
-            (key.client.0, key.is_test, key.digest.to_vec())
-        });
-        Self { client_id, is_test, digest }
-    }
-
-    /// Returns the key.
-    pub fn into_key(self) -> Result<IdempotencyKey, Unreadable> {
-        Ok(IdempotencyKey {
-            client: ClientId(self.client_id),
-            is_test: self.is_test,
-            digest: digest(self.digest, || of_client(self.client_id, "digest"))?,
-        })
-    }
+/// Returns the idempotency key of a primary key.
+pub fn key_of(
+    (client, is_test, bytes): (i64, bool, Vec<u8>),
+) -> Result<IdempotencyKey, Unreadable> {
+    let digest = digest(bytes, || of_client(client, "digest"))?;
+    Ok(IdempotencyKey { client: ClientId(client), is_test, digest })
 }
 
 fn of_client(client: i64, column: &str) -> Unreadable {

@@ -19,11 +19,11 @@ mod statement;
 mod webhook;
 mod webhook_queries;
 
-pub use idempotency::{KeyRow, KeyUseRow, WalkedKeyRow, key_in_use};
+pub use idempotency::{KeyRow, KeyUseRow, key_in_use, key_of};
 pub use instant::{Instant, Utc};
 pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
 pub use migrations::{VersionError, count_missing};
-pub use order::{DocumentRow, KeptOrderRow, OrderRow, PendingOrder};
+pub use order::{DocumentRow, KeptOrderRow, ListedRow, OrderRow, PendingOrder, is_order_of};
 pub use queue::{
     DeliveryRow, EventRow, NewEventRow, REMOVED_COUNTS, RetriedDelivery, UnsuccessfulAttempt,
     counted_hours, due_events, hashed_recipient,

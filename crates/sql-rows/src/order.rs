@@ -1,8 +1,13 @@
 //! Rows of orders and their documents.
 
-use diesel::{dsl::sql, expression::SqlLiteral, prelude::*, sql_types::Text};
+use diesel::{
+    dsl::{auto_type, sql},
+    expression::SqlLiteral,
+    prelude::*,
+    sql_types::{BigInt, Text},
+};
 use domain::{
-    api_key::{ApiKeyId, ClientId},
+    api_key::{ApiKeyId, ClientId, Owner},
     document::{ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest},
@@ -15,8 +20,16 @@ use crate::{
     schema::{documents, orders},
 };
 
+/// The condition of an order of an owner.
+#[auto_type(no_type_alias)]
+pub fn is_order_of(owner: Owner) -> _ {
+    let client: i64 = owner.client.0;
+    let is_test: bool = owner.is_test;
+    orders::client_id.eq(client).and(orders::is_test.eq(is_test))
+}
+
 /// An order without its identifier and its documents.
-#[derive(Insertable, Queryable, QueryableByName, Selectable)]
+#[derive(Insertable, Queryable, Selectable)]
 // Binds `NULL` for absent values, so the statement text is constant and stays prepared.
 #[diesel(table_name = orders, treat_none_as_default_value = false)]
 #[expect(missing_docs, reason = "the columns, which the migrations describe")]
@@ -95,21 +108,17 @@ impl OrderRow {
 }
 
 /// An order as it is read, without its documents.
-#[derive(Queryable, QueryableByName, Selectable)]
+#[derive(Queryable, Selectable)]
 #[diesel(table_name = orders)]
 pub struct KeptOrderRow {
-    id: i64,
+    /// The identifier.
+    pub id: i64,
     erased_at: Option<Utc>,
     #[diesel(embed)]
     order: OrderRow,
 }
 
 impl KeptOrderRow {
-    /// Returns the identifier.
-    pub fn id(&self) -> i64 {
-        self.id
-    }
-
     /// Returns the order, unless it is erased.
     pub fn into_kept(self, documents: Vec<DocumentRow>) -> Result<Kept<StoredOrder>, Unreadable> {
         if self.erased_at.is_some() {
@@ -117,14 +126,28 @@ impl KeptOrderRow {
         }
         self.order.into_stored(OrderId(self.id), documents).map(Kept::Whole)
     }
+}
 
-    /// Returns the order for a list, with the number of its documents; `None` if it is erased.
-    pub fn into_listed(self, documents: i64) -> Result<Option<ListedOrder>, Unreadable> {
-        let documents = usize::try_from(documents).unwrap_or_default();
-        Ok(match self.into_kept(Vec::new())? {
-            Kept::Whole(stored) => Some(ListedOrder { stored, documents }),
-            Kept::Erased => None,
-        })
+/// An order in a list.
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = orders)]
+pub struct ListedRow {
+    #[diesel(embed)]
+    order: KeptOrderRow,
+    #[diesel(select_expression = count_documents(), select_expression_type = SqlLiteral<BigInt>)]
+    documents: i64,
+}
+
+fn count_documents() -> SqlLiteral<BigInt> {
+    sql("(SELECT count(*) FROM documents WHERE order_id = orders.id)")
+}
+
+impl ListedRow {
+    /// Returns the order; `None` if it is erased.
+    pub fn into_listed(self) -> Result<Option<ListedOrder>, Unreadable> {
+        let documents = usize::try_from(self.documents).unwrap_or_default();
+        let stored = self.order.into_kept(Vec::new())?.whole();
+        Ok(stored.map(|stored| ListedOrder { stored, documents }))
     }
 }
 

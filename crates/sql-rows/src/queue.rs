@@ -73,7 +73,8 @@ pub struct DeliveryRow {
     id: i64,
     order_id: i64,
     message_key: String,
-    recipient: String,
+    /// The address that receives the mail.
+    pub recipient: String,
     attempts: i32,
     created_at: Utc,
     due_at: Utc,
@@ -82,11 +83,6 @@ pub struct DeliveryRow {
 }
 
 impl DeliveryRow {
-    /// Returns the address that receives the mail.
-    pub fn recipient(&self) -> &str {
-        &self.recipient
-    }
-
     /// Returns the delivery.
     pub fn into_delivery(self) -> Result<Delivery, Unreadable> {
         Ok(Delivery {

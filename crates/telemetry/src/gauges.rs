@@ -45,27 +45,20 @@ pub fn register_database(
 /// Registers the metrics of the file system of the data directory.
 pub fn register_disk(registry: &Registry, data_dir: &Path) -> Result<(), prometheus::Error> {
     // Free blocks without those that only root may use.
-    let free: fn(&StatVfs) -> u64 = |disk| disk.f_bavail;
-    for (name, help, blocks) in [
-        (
-            "notary_orders_data_free_bytes",
-            "Free bytes in the file system of the data directory.",
-            free,
-        ),
-        (
-            "notary_orders_data_size_bytes",
-            "Size of the file system of the data directory.",
-            |disk| disk.f_blocks,
-        ),
-    ] {
-        let folder = data_dir.to_owned();
-        gauge(registry, name, help, move || bytes(&folder, blocks))?;
-    }
-    Ok(())
+    let (free, size) =
+        (bytes(data_dir, |disk| disk.f_bavail), bytes(data_dir, |disk| disk.f_blocks));
+    let help = "Free bytes in the file system of the data directory.";
+    gauge(registry, "notary_orders_data_free_bytes", help, free)?;
+    let help = "Size of the file system of the data directory.";
+    gauge(registry, "notary_orders_data_size_bytes", help, size)
 }
 
+/// Returns what reads a number of blocks as bytes.
 #[expect(clippy::cast_precision_loss, reason = "a gauge is approximate")]
-fn bytes(folder: &Path, blocks: fn(&StatVfs) -> u64) -> f64 {
-    let disk = rustix::fs::statvfs(folder);
-    disk.map_or(f64::NAN, |disk| blocks(&disk).saturating_mul(disk.f_frsize) as f64)
+fn bytes(folder: &Path, blocks: fn(&StatVfs) -> u64) -> impl Fn() -> f64 + Send + Sync + use<> {
+    let folder = folder.to_owned();
+    move || {
+        let disk = rustix::fs::statvfs(&folder);
+        disk.map_or(f64::NAN, |disk| blocks(&disk).saturating_mul(disk.f_frsize) as f64)
+    }
 }

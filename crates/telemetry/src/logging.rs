@@ -8,11 +8,11 @@ use std::{
     sync::OnceLock,
 };
 
-use adapter_http::STEPS;
+use domain::trace_context::STEPS;
 use prometheus::{
     IntCounter, Registry,
     core::{Collector, Desc},
-    proto::{Counter, MetricFamily},
+    proto::MetricFamily,
 };
 use tracing::level_filters::LevelFilter;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
@@ -73,11 +73,14 @@ fn filter(level: LevelFilter) -> Targets {
 /// Registers the counter of dropped lines, if the log of this process has started.
 pub fn register(registry: &Registry) -> Result<(), prometheus::Error> {
     let Some(lines) = DROPPED_LINES.get() else { return Ok(()) };
-    let counter = IntCounter::new(
+    registry.register(Box::new(DroppedLines { lines: lines.clone(), counter: counter()? }))
+}
+
+fn counter() -> Result<IntCounter, prometheus::Error> {
+    IntCounter::new(
         "notary_orders_log_lines_dropped_total",
         "Log lines that were dropped because standard error was not read in time.",
-    )?;
-    registry.register(Box::new(DroppedLines { lines: lines.clone(), counter }))
+    )
 }
 
 struct DroppedLines {
@@ -91,13 +94,9 @@ impl Collector for DroppedLines {
         self.counter.desc()
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "the number is far below 2^53")]
     fn collect(&self) -> Vec<MetricFamily> {
-        let mut dropped = Counter::default();
-        dropped.set_value(self.lines.dropped_lines() as f64);
-        let mut families = self.counter.collect();
-        let metrics = families.iter_mut().flat_map(MetricFamily::mut_metric);
-        metrics.for_each(|metric| metric.set_counter(dropped.clone()));
-        families
+        let Ok(counter) = counter() else { return Vec::new() };
+        counter.inc_by(self.lines.dropped_lines() as u64);
+        counter.collect()
     }
 }

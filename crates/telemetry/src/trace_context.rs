@@ -33,9 +33,12 @@ pub(crate) fn of_request(headers: &HeaderMap) -> Option<Context> {
     context(only(TRACEPARENT)?, only(TRACESTATE).filter(|state| state.len() <= MAX_TRACESTATE))
 }
 
-/// Returns the context of a stored order.
-pub(crate) fn of_order(trace: &TraceContext) -> Option<Context> {
-    context(&trace.traceparent, trace.tracestate.as_deref())
+/// Continues the stored trace of an order with a new span.
+pub(crate) fn continue_with(span: &Span, trace: &TraceContext) {
+    if let Some(parent) = context(&trace.traceparent, trace.tracestate.as_deref()) {
+        // The layer is there.
+        let _ = span.set_parent(parent);
+    }
 }
 
 /// Returns the context of a span, if its trace is exported.

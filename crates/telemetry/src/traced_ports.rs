@@ -1,27 +1,23 @@
 //! Ports whose calls are steps of a trace. They stand before the adapters only if traces are
 //! exported.
 
-use std::{ops::Range, sync::Arc};
+use std::sync::Arc;
 
-use adapter_http::STEPS;
 use async_trait::async_trait;
 use domain::{
     api_key::ClientId,
     delivery::Notification,
-    document::{ObjectKey, SpooledFile},
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::OrderId,
     ports::{
-        BlobStore, BlobStream, NewDocuments, NewOrder, Notifier, NotifyError, OrderRepo,
-        StoreError, UrlRefused, WebhookAnswer, WebhookError, WebhookRequest, WebhookSender,
-        WriteError,
+        NewDocuments, NewOrder, Notifier, NotifyError, OrderRepo, StoreError, UrlRefused,
+        WebhookAnswer, WebhookError, WebhookRequest, WebhookSender, WriteError,
     },
-    trace_context::TraceContext,
+    trace_context::STEPS,
     webhook::EndpointNotice,
 };
 use tracing::{Instrument as _, Span, field::Empty};
-use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use crate::{trace_context, traces::DELIVERIES};
 
@@ -59,43 +55,6 @@ impl OrderRepo for TracedOrders {
     }
 }
 
-/// Stores each document in a step.
-pub struct TracedBlobs(pub Arc<dyn BlobStore>);
-
-#[async_trait]
-impl BlobStore for TracedBlobs {
-    async fn put(&self, key: &ObjectKey, file: &SpooledFile) -> Result<(), StoreError> {
-        // An unsigned number would become a text.
-        let size = file.size.cast_signed();
-        let span = tracing::info_span!(target: STEPS, "store document", size);
-        self.0.put(key, file).instrument(span).await
-    }
-
-    async fn get(
-        &self,
-        key: &ObjectKey,
-        range: Range<u64>,
-    ) -> Result<Option<BlobStream>, StoreError> {
-        self.0.get(key, range).await
-    }
-
-    async fn delete(&self, key: &ObjectKey) -> Result<(), StoreError> {
-        self.0.delete(key).await
-    }
-
-    async fn check(&self) -> Result<(), StoreError> {
-        self.0.check().await
-    }
-}
-
-/// Continues a stored trace with a span.
-fn continue_trace(span: &Span, trace: &TraceContext) {
-    if let Some(parent) = trace_context::of_order(trace) {
-        // The span is new, and the layer is there.
-        let _ = span.set_parent(parent);
-    }
-}
-
 /// Sends mails of traced orders in a step of their trace.
 pub struct TracedNotifier(pub Arc<dyn Notifier>);
 
@@ -109,7 +68,7 @@ impl Notifier for TracedNotifier {
             target: DELIVERIES, parent: None, "deliver mail", otel.kind = "client",
             otel.status_code = Empty
         );
-        continue_trace(&span, trace);
+        trace_context::continue_with(&span, trace);
         let sent = self.0.notify(notification).instrument(span.clone()).await;
         if sent.is_err() {
             fail(&span);
@@ -142,21 +101,16 @@ impl WebhookSender for TracedWebhooks {
             otel.status_code = Empty, http.request.method = "POST",
             http.response.status_code = Empty, error.type = Empty
         );
-        continue_trace(&span, trace);
+        trace_context::continue_with(&span, trace);
         let request = WebhookRequest { trace: trace_context::of_span(&span), ..request.clone() };
         let answer = self.0.send(&request).instrument(span.clone()).await;
         match &answer {
-            Ok(WebhookAnswer { status, .. }) => {
-                // An unsigned number would become a text.
-                span.record("http.response.status_code", i64::from(*status));
-                if !(200..300).contains(status) {
-                    fail(&span);
-                }
-            }
-            Err(error) => {
-                span.record("error.type", error.to_string());
-                fail(&span);
-            }
+            // An unsigned number would become a text.
+            Ok(answer) => span.record("http.response.status_code", i64::from(answer.status)),
+            Err(error) => span.record("error.type", error.to_string()),
+        };
+        if !answer.as_ref().is_ok_and(|answer| (200..300).contains(&answer.status)) {
+            fail(&span);
         }
         answer
     }

@@ -5,7 +5,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use actix_web::http::{Method, header::HeaderMap};
-use adapter_http::{RequestTrace, STEPS, TraceRequests, TracedAnswer};
+use adapter_http::{RequestTrace, TraceRequests, TracedAnswer};
+use domain::trace_context::STEPS;
 use opentelemetry::{
     KeyValue,
     trace::{Status, TraceContextExt as _, TracerProvider as _},

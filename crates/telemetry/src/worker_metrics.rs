@@ -2,7 +2,7 @@
 
 use domain::{
     delivery::run_deliveries::{
-        DeliveryOutcome::{LeaseLost, Settled},
+        DeliveryOutcome::{self, LeaseLost, Settled},
         DeliveryReport, OVER_LIMIT,
     },
     ports::Settlement::{Done, Fail, Postpone, RetryAt},
@@ -13,6 +13,28 @@ use prometheus::{
     register_int_counter_with_registry,
 };
 use tracing::Level;
+
+/// An outcome of an attempt, by its name in metrics, and its line in the log.
+type Outcome = (&'static str, Level, &'static str);
+
+const MAILS: [Outcome; 6] = [
+    ("delivered", Level::INFO, "mail delivered"),
+    ("retried", Level::WARN, "mail not delivered; it will be retried"),
+    // The outage is one line of its own. A line per mail would flood the log.
+    ("postponed", Level::DEBUG, "mail postponed; no mail can be delivered now"),
+    ("buried", Level::ERROR, "mail failed for good"),
+    // An attack would flood the log. The queue keeps each of them for the operator.
+    ("over_limit", Level::DEBUG, "mail failed for good"),
+    ("lease_lost", Level::WARN, "mail took longer than its lease"),
+];
+
+const WEBHOOKS: [Outcome; 5] = [
+    ("delivered", Level::INFO, "webhook delivered"),
+    ("retried", Level::INFO, "webhook not delivered; it will be retried"),
+    ("postponed", Level::ERROR, "webhook postponed"),
+    ("failed", Level::WARN, "webhook failed for good"),
+    ("lease_lost", Level::WARN, "webhook took longer than its lease, or its endpoint was removed"),
+];
 
 /// The counters of the workers.
 #[derive(Clone)]
@@ -38,13 +60,13 @@ impl WorkerMetrics {
                 "notary_orders_mails_total",
                 "Attempts to deliver a mail, by outcome.",
                 "outcome",
-                &["delivered", "retried", "postponed", "buried", "over_limit", "lease_lost"],
+                &MAILS.map(|(name, ..)| name),
             )?,
             webhooks: counters(
                 "notary_orders_webhooks_total",
                 "Attempts to deliver a webhook, by outcome.",
                 "outcome",
-                &["delivered", "retried", "postponed", "failed", "lease_lost"],
+                &WEBHOOKS.map(|(name, ..)| name),
             )?,
             disabled: counters(
                 "notary_orders_webhook_endpoints_disabled_total",
@@ -62,53 +84,19 @@ impl WorkerMetrics {
 
     /// Counts and logs an attempt to deliver a mail.
     pub fn delivery(&self, report: &DeliveryReport) {
-        let (outcome, level, text, error) = match &report.outcome {
-            Settled(Done) => ("delivered", Level::INFO, "mail delivered", None),
-            Settled(RetryAt { error, .. }) => {
-                ("retried", Level::WARN, "mail not delivered; it will be retried", Some(error))
-            }
-            // The outage is one line of its own. A line per mail would flood the log.
-            Settled(Postpone { error, .. }) => {
-                let text = "mail postponed; no mail can be delivered now";
-                ("postponed", Level::DEBUG, text, Some(error))
-            }
-            // An attack would flood the log. The queue keeps each of them for the operator.
-            Settled(Fail { error, .. }) if error == OVER_LIMIT => {
-                ("over_limit", Level::DEBUG, "mail failed for good", Some(error))
-            }
-            Settled(Fail { error, .. }) => {
-                ("buried", Level::ERROR, "mail failed for good", Some(error))
-            }
-            LeaseLost => ("lease_lost", Level::WARN, "mail took longer than its lease", None),
-        };
-        let (delivery, order_id) = (Some(report.id.0), Some(report.order_id.0));
-        log(level, text, &Subject { delivery, order_id, ..Subject::default() }, error);
-        self.mails.with_label_values(&[outcome]).inc();
+        let failed = |error: &str| if error == OVER_LIMIT { "over_limit" } else { "buried" };
+        let (name, error) = named(&report.outcome, failed);
+        let ids = [Some(report.id.0), None, None, Some(report.order_id.0)];
+        count(&self.mails, &MAILS, name, ids, error);
     }
 
     /// Counts and logs an attempt to deliver a webhook. The lines have no URL: its path may be a
     /// secret of the client.
     pub fn webhook(&self, report: &WebhookReport) {
-        let (outcome, level, text, error) = match &report.outcome {
-            Settled(Done) => ("delivered", Level::INFO, "webhook delivered", None),
-            Settled(RetryAt { error, .. }) => {
-                ("retried", Level::INFO, "webhook not delivered; it will be retried", Some(error))
-            }
-            Settled(Postpone { error, .. }) => {
-                ("postponed", Level::ERROR, "webhook postponed", Some(error))
-            }
-            Settled(Fail { error, .. }) => {
-                ("failed", Level::WARN, "webhook failed for good", Some(error))
-            }
-            LeaseLost => {
-                let text = "webhook took longer than its lease, or its endpoint was removed";
-                ("lease_lost", Level::WARN, text, None)
-            }
-        };
-        let (webhook, endpoint) = (Some(report.id.0), Some(report.endpoint.0));
+        let (name, error) = named(&report.outcome, |_| "failed");
         let order_id = report.order_id.map(|id| id.0);
-        log(level, text, &Subject { webhook, endpoint, order_id, delivery: None }, error);
-        self.webhooks.with_label_values(&[outcome]).inc();
+        let ids = [None, Some(report.id.0), Some(report.endpoint.0), order_id];
+        count(&self.webhooks, &WEBHOOKS, name, ids, error);
     }
 
     /// Counts and logs an endpoint that the service has disabled.
@@ -127,19 +115,31 @@ impl WorkerMetrics {
     }
 }
 
-/// What a line is about.
-#[derive(Default)]
-struct Subject {
-    delivery: Option<i64>,
-    webhook: Option<i64>,
-    endpoint: Option<i64>,
-    order_id: Option<i64>,
+/// Returns the name of an outcome and its error. `failed` names a failure for good.
+fn named(
+    outcome: &DeliveryOutcome,
+    failed: impl FnOnce(&str) -> &'static str,
+) -> (&'static str, Option<&String>) {
+    match outcome {
+        Settled(Done) => ("delivered", None),
+        Settled(RetryAt { error, .. }) => ("retried", Some(error)),
+        Settled(Postpone { error, .. }) => ("postponed", Some(error)),
+        Settled(Fail { error, .. }) => (failed(error), Some(error)),
+        LeaseLost => ("lease_lost", None),
+    }
 }
 
-/// Logs an outcome. The line leaves out what is `None`.
-fn log(level: Level, text: &str, subject: &Subject, error: Option<&String>) {
-    let Subject { delivery, webhook, endpoint, order_id } = *subject;
-    match level {
+/// Counts and logs an outcome. The line leaves out what is `None`.
+fn count(
+    counters: &IntCounterVec,
+    outcomes: &[Outcome],
+    name: &str,
+    [delivery, webhook, endpoint, order_id]: [Option<i64>; 4],
+    error: Option<&String>,
+) {
+    counters.with_label_values(&[name]).inc();
+    let Some((_, level, text)) = outcomes.iter().find(|(known, ..)| *known == name) else { return };
+    match *level {
         Level::ERROR => tracing::error!(delivery, webhook, endpoint, order_id, error, "{text}"),
         Level::WARN => tracing::warn!(delivery, webhook, endpoint, order_id, error, "{text}"),
         Level::INFO => tracing::info!(delivery, webhook, endpoint, order_id, error, "{text}"),

@@ -1,13 +1,10 @@
 //! Traces of requests. The application samples and exports them; this crate marks the steps.
 
 use actix_web::http::{Method, StatusCode, header::HeaderMap};
+pub use domain::trace_context::STEPS;
 use tracing::Span;
 
 use crate::respond::problem::ProblemCode;
-
-/// Target of the spans of steps. They exist only in a request whose trace is exported, and the log
-/// leaves them out.
-pub const STEPS: &str = "trace";
 
 /// Traces requests.
 pub trait TraceRequests: Send + Sync {

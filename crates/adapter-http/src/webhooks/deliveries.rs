@@ -5,7 +5,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use domain::{
     order::{Violation, ViolationCode},
     ports::{DeliveryPageQuery, error_chain},
-    webhook::{EndpointOwner, WebhookDeliveryId, manage_webhooks::WebhooksError},
+    webhook::{WebhookDeliveryId, manage_webhooks::WebhooksError},
 };
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
@@ -64,7 +64,7 @@ pub(crate) async fn replay(request: HttpRequest, payload: web::Payload, api: Sta
     let id = path::webhook_id(&request)?;
     let body = read_object(&request, payload, &api.json_bodies, &key).await?;
     let (since, until) = parse(&body).map_err(invalid)?;
-    let owner = EndpointOwner::of(&key);
+    let owner = key.owner();
     // Before the mark, which would show whether others have such a webhook.
     api.webhooks.read(owner, id).await?;
     // A replay may change many rows, so a client must not cause any number of them at a time.

@@ -2,7 +2,7 @@
 //! client.
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
-use domain::webhook::{EndpointId, EndpointOwner};
+use domain::{api_key::Owner, webhook::EndpointId};
 use serde_json::json;
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
     let key = admit(&request, &api, Policy::Webhooks).await?;
     let body = json::read_object(&request, payload, &api.json_bodies, &key).await?;
-    let (endpoint, secret) = api.webhooks.create(EndpointOwner::of(&key), &body).await?;
+    let (endpoint, secret) = api.webhooks.create(key.owner(), &body).await?;
     note_webhook(&request, endpoint.id, "webhook created");
     let location = path::of_webhook(&api.base_path, endpoint.id);
     // No other answer has the secret.
@@ -28,7 +28,7 @@ pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: Sta
 
 pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     let key = admit(&request, &api, Policy::Webhooks).await?;
-    let endpoints = api.webhooks.list(EndpointOwner::of(&key)).await?;
+    let endpoints = api.webhooks.list(key.owner()).await?;
     let url = format!("{}{}", api.base_path, path::WEBHOOKS);
     list::whole(&request, url, endpoints.iter().map(record::webhook))
 }
@@ -43,7 +43,7 @@ pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: Sta
     let key = admit(&request, &api, Policy::Webhooks).await?;
     let id = path::webhook_id(&request)?;
     let body = json::read_object(&request, payload, &api.json_bodies, &key).await?;
-    let endpoint = api.webhooks.change(EndpointOwner::of(&key), id, &body).await?;
+    let endpoint = api.webhooks.change(key.owner(), id, &body).await?;
     note_webhook(&request, id, "webhook changed");
     Ok(HttpResponse::Ok().json(record::webhook(&endpoint)))
 }
@@ -63,12 +63,9 @@ pub(crate) async fn rotate_secret(request: HttpRequest, api: State) -> Answer {
 }
 
 /// Returns the owner and the identifier of the webhook that a request names.
-pub(super) async fn find(
-    request: &HttpRequest,
-    api: &Api,
-) -> Result<(EndpointOwner, EndpointId), Problem> {
+pub(super) async fn find(request: &HttpRequest, api: &Api) -> Result<(Owner, EndpointId), Problem> {
     let key = admit(request, api, Policy::Webhooks).await?;
-    Ok((EndpointOwner::of(&key), path::webhook_id(request)?))
+    Ok((key.owner(), path::webhook_id(request)?))
 }
 
 /// Notes what a request did with a webhook, for its log line.

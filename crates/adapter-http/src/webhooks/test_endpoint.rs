@@ -1,19 +1,16 @@
 //! A webhook for the tests of the handlers.
 
 use domain::{
-    api_key::ClientId,
     order::OrderId,
     webhook::{
-        AttemptOutcome, AttemptRecord, DisabledBy, Endpoint, EndpointId, EndpointOwner, EventType,
+        AttemptOutcome, AttemptRecord, DisabledBy, Endpoint, EndpointId, EventType,
         WebhookDelivery, WebhookDeliveryId, WebhookStatus,
     },
 };
 use time::Duration;
 
 use crate::test_support::NOW;
-
-/// The owner of what the key of the tests manages.
-pub(super) const OWNER: EndpointOwner = EndpointOwner { client: ClientId(1), is_test: false };
+pub(super) use crate::test_support::OWNER;
 
 /// Returns an enabled webhook of the key of the tests.
 pub(super) fn endpoint(id: i64) -> Endpoint {

@@ -1,6 +1,6 @@
 //! Failures of the dialogue with a relay.
 
-use std::error::Error as _;
+use std::{error::Error as _, iter};
 
 use domain::ports::Cause;
 use lettre::{Address, transport::smtp::Error};
@@ -83,6 +83,14 @@ impl Failure {
         }
     }
 
+    /// Returns what converts an error of a step that does not concern a recipient.
+    pub(super) fn at(
+        step: Step,
+        otherwise: impl FnOnce(Cause) -> Self,
+    ) -> impl FnOnce(Error) -> Self {
+        move |error| Self::new(&error, step, None, otherwise)
+    }
+
     /// Classifies a failure after the relay has accepted the sender. Everything up to there is the
     /// same for all mails.
     pub(super) fn fault(&self) -> Fault {
@@ -107,24 +115,10 @@ impl Failure {
     }
 }
 
-/// Returns whether a word names a part of an address. Parts of one or two letters occur in many
-/// words, so they must match exactly.
-fn names(word: &str, part: &str) -> bool {
-    let (word, part) = (word.to_ascii_lowercase(), part.to_ascii_lowercase());
-    if part.len() < 3 {
-        word.trim_matches(|character: char| !character.is_alphanumeric()) == part
-    } else {
-        word.contains(&part)
-    }
-}
-
 /// Returns the last error of the chain; each error above it repeats its text.
 fn root_cause(error: &Error) -> Cause {
-    let mut deepest: &dyn std::error::Error = error;
-    while let Some(deeper) = deepest.source() {
-        deepest = deeper;
-    }
-    deepest.to_string().into()
+    let chain = iter::successors(error.source(), |&cause| cause.source());
+    chain.last().map_or_else(|| error.to_string(), ToString::to_string).into()
 }
 
 /// Returns the enhanced status code (RFC 3463) at the start of a reply. Some relays repeat the
@@ -140,8 +134,9 @@ fn enhanced_status(text: &str) -> &str {
 /// Shortens a reply to one line, without words that may be addresses or name the recipient.
 fn without_addresses(text: &str, recipient: Option<&Address>) -> String {
     let is_address = |word: &str| {
+        let word = word.to_ascii_lowercase();
         let mut parts = recipient.into_iter().flat_map(|it| [it.user(), it.domain()]);
-        word.contains('@') || parts.any(|part| names(word, part))
+        word.contains('@') || parts.any(|part| word.contains(&part.to_ascii_lowercase()))
     };
     let words = text
         .split(|character: char| character.is_whitespace() || character.is_control())

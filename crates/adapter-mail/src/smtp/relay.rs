@@ -1,14 +1,13 @@
 //! Connections to a relay, and the dialogue on them.
 
 use std::{
+    fmt::Display,
     io,
-    net::{SocketAddr, ToSocketAddrs as _},
+    net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    thread,
     time::Duration,
 };
 
-use domain::ports::Cause;
 use lettre::{
     Address,
     transport::smtp::{
@@ -21,7 +20,7 @@ use lettre::{
 };
 use tokio::{
     net::TcpStream,
-    sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot},
+    sync::{AcquireError, OwnedSemaphorePermit, Semaphore},
     time::{Instant, sleep, timeout},
 };
 
@@ -64,18 +63,13 @@ pub(super) struct Relay {
 }
 
 /// A connection that the relay has accepted.
-struct Connection {
+pub(super) struct Connection {
     smtp: AsyncSmtpConnection,
     _open: Arc<()>,
 }
 
-/// A connection on which the relay has accepted the sender of a mail.
-pub(super) struct Transaction<'a> {
-    relay: &'a Relay,
-    connection: Connection,
-    /// The semaphore is never closed.
-    _permit: Result<OwnedSemaphorePermit, AcquireError>,
-}
+/// A permit for a connection. The semaphore is never closed.
+type Permit = Result<OwnedSemaphorePermit, AcquireError>;
 
 impl Relay {
     pub(super) fn new(url: RelayUrl, sender: Address) -> Result<Self, OpenError> {
@@ -102,14 +96,12 @@ impl Relay {
         })
     }
 
-    /// Starts a mail transaction on an idle or a new connection.
-    pub(super) async fn begin(&self) -> Result<Transaction<'_>, Failure> {
+    /// Returns an idle or a new connection on which the relay has accepted the sender of a mail.
+    pub(super) async fn begin(&self) -> Result<(Connection, Permit), Failure> {
         loop {
             let permit = Arc::clone(&self.permits).acquire_owned().await;
             match self.begin_on_any_connection().await {
-                Ok(connection) => {
-                    return Ok(Transaction { relay: self, connection, _permit: permit });
-                }
+                Ok(connection) => return Ok((connection, permit)),
                 // The relay works, but takes no further connection: waits for one of the others.
                 Err(failure) if failure.may_be_connection_limit() && self.has_connections() => {
                     tokio::spawn(async move {
@@ -133,17 +125,18 @@ impl Relay {
         self.begin_on_new_connection().await
     }
 
-    /// Checks that a new connection gets as far as an accepted sender.
-    pub(super) async fn check(&self) -> Result<(), Failure> {
+    /// Waits for a permit, and checks the relay.
+    pub(super) async fn check_with_permit(&self) -> Result<(), Failure> {
         let _permit = self.permits.acquire().await;
-        self.check_new_connection().await
+        self.check().await
     }
 
     fn has_connections(&self) -> bool {
         Arc::strong_count(&self.open) > 1
     }
 
-    async fn check_new_connection(&self) -> Result<(), Failure> {
+    /// Checks that a new connection gets as far as an accepted sender.
+    pub(super) async fn check(&self) -> Result<(), Failure> {
         match self.begin_on_new_connection().await {
             Ok(connection) => {
                 quit(connection);
@@ -167,7 +160,8 @@ impl Relay {
     async fn connect(&self) -> Result<AsyncSmtpConnection, Failure> {
         let (host, port) = (self.url.host.as_str(), self.url.port);
         let no_connection = |source| Failure::NoConnection { host: host.to_owned(), port, source };
-        let addresses = self.addresses().await.map_err(|error| no_connection(error.into()))?;
+        let addresses = names::addresses(&self.lookups, format!("{host}:{port}")).await;
+        let addresses = addresses.map_err(|error| no_connection(error.into()))?;
         if self.url.encryption == Encryption::Implicit {
             let connected = AsyncSmtpConnection::connect_tokio1(
                 &*addresses,
@@ -176,40 +170,19 @@ impl Relay {
                 self.tls.clone(),
                 None,
             );
-            return connected
-                .await
-                .map_err(|error| Failure::new(&error, Step::Connection, None, no_connection));
+            return connected.await.map_err(Failure::at(Step::Connection, no_connection));
         }
         let tcp = connect_tcp(&addresses).await.map_err(|error| no_connection(error.into()))?;
-        let connected = AsyncSmtpConnection::connect_with_transport(
-            Box::new(Unencrypted::new(tcp)),
-            &self.hello,
-        );
-        connected
-            .await
-            .map_err(|error| Failure::new(&error, Step::Connection, None, Failure::Broken))
-    }
-
-    /// Finds the addresses of the relay on a thread of its own: without a name server the system
-    /// blocks for half a minute, and the threads for blocking work are few.
-    async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        // The semaphore is never closed. The thread keeps its permit when this call is dropped.
-        let permit = Arc::clone(&self.lookups).acquire_owned().await;
-        let (answer, answered) = oneshot::channel();
-        let (host, port) = (self.url.host.clone(), self.url.port);
-        thread::Builder::new().name("resolver".to_owned()).spawn(move || {
-            let found = (host.as_str(), port).to_socket_addrs().map(Vec::from_iter);
-            drop(permit);
-            let _ = answer.send(found);
-        })?;
-        answered.await.map_err(io::Error::other)?
+        let connected =
+            AsyncSmtpConnection::connect_with_transport(Box::new(Unencrypted(tcp)), &self.hello);
+        connected.await.map_err(Failure::at(Step::Connection, Failure::Broken))
     }
 
     async fn encrypt(&self, connection: &mut AsyncSmtpConnection) -> Result<(), Failure> {
         match &self.tls {
             Some(parameters) if connection.can_starttls() => {
                 let encrypted = connection.starttls(parameters.clone(), &self.hello).await;
-                encrypted.map_err(|error| Failure::new(&error, Step::StartTls, None, Failure::Tls))
+                encrypted.map_err(Failure::at(Step::StartTls, Failure::Tls))
             }
             _ if self.url.encryption == Encryption::Required => Err(Failure::NoTls),
             _ => Ok(()),
@@ -225,9 +198,7 @@ impl Relay {
             return Err(Failure::NoAuth);
         }
         let logged_in = connection.auth(DEFAULT_MECHANISMS, credentials).await;
-        logged_in
-            .map(drop)
-            .map_err(|error| Failure::new(&error, Step::Credentials, None, Failure::Broken))
+        logged_in.map(drop).map_err(Failure::at(Step::Credentials, Failure::Broken))
     }
 
     async fn mail_from(&self, connection: &mut Connection) -> Result<(), Failure> {
@@ -243,43 +214,34 @@ impl Relay {
         idle.pop().map(|(connection, _)| connection)
     }
 
+    /// Returns a connection to the pool.
+    pub(super) fn keep(&self, connection: Connection) {
+        self.idle().push((connection, Instant::now()));
+    }
+
     fn idle(&self) -> MutexGuard<'_, Vec<(Connection, Instant)>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Transaction<'_> {
+impl Connection {
     /// Sends the mail, whose lines all end in CRLF.
     pub(super) async fn send(&mut self, recipient: &Address, mail: &str) -> Result<(), Failure> {
-        let reply = self.connection.smtp.command(Rcpt::new(recipient.clone(), Vec::new())).await;
+        let reply = self.smtp.command(Rcpt::new(recipient.clone(), Vec::new())).await;
         expect(Severity::PositiveCompletion, reply, Step::Recipient, Some(recipient))?;
-        let reply = self.connection.smtp.command(Data).await;
+        let reply = self.smtp.command(Data).await;
         expect(Severity::PositiveIntermediate, reply, Step::Mail, Some(recipient))?;
         // Sends the message and its terminator in one write (RFC 5321 section 4.5.2). Lettre uses
         // two, which Nagle's algorithm delays by 40 ms.
         let content = mail.replace("\r\n.", "\r\n..") + ".\r\n";
-        let reply = self.connection.smtp.command(content).await;
+        let reply = self.smtp.command(content).await;
         expect(Severity::PositiveCompletion, reply, Step::Content, None)
     }
 
-    /// Returns the connection to the pool after the relay has accepted the mail.
-    pub(super) fn finish(self) {
-        self.relay.idle().push((self.connection, Instant::now()));
-    }
-
-    /// Resets the connection after the relay has rejected the mail, and returns it to the pool.
-    pub(super) async fn reset(mut self) -> Result<(), Failure> {
-        let reply = self.connection.smtp.command(Rset).await;
-        expect(Severity::PositiveCompletion, reply, Step::Sender, None)?;
-        self.relay.idle().push((self.connection, Instant::now()));
-        Ok(())
-    }
-
-    /// Drops the connection, and checks on a new one whether the relay works.
-    pub(super) async fn check_relay(self) -> Result<(), Failure> {
-        let Self { relay, connection, _permit } = self;
-        drop(connection);
-        relay.check_new_connection().await
+    /// Resets the connection after the relay has rejected the mail.
+    pub(super) async fn reset(&mut self) -> Result<(), Failure> {
+        let reply = self.smtp.command(Rset).await;
+        expect(Severity::PositiveCompletion, reply, Step::Sender, None)
     }
 }
 
@@ -318,17 +280,21 @@ async fn connect_tcp(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
 fn tls_parameters(url: &RelayUrl) -> Result<TlsParameters, OpenError> {
     let builder = TlsParameters::builder(url.host.clone());
     let Some(path) = &url.root else {
-        return builder.build_rustls().map_err(|error| OpenError::Tls(error.to_string().into()));
+        let failed = |error| OpenError(format!("TLS cannot be configured: {error}").into());
+        return builder.build_rustls().map_err(failed);
     };
-    let unusable = |source: Cause| OpenError::RootCertificate { path: path.clone(), source };
-    let pem = std::fs::read_to_string(path).map_err(|error| unusable(error.into()))?;
+    let unusable = |cause: &dyn Display| {
+        let path = path.display();
+        OpenError(format!("the root certificate {path} cannot be used: {cause}").into())
+    };
+    let pem = std::fs::read_to_string(path).map_err(|error| unusable(&error))?;
     // Lettre accepts a file without any certificate.
     if !pem.contains("-----BEGIN CERTIFICATE-----") {
-        return Err(unusable("it contains no certificate in PEM format".into()));
+        return Err(unusable(&"it contains no certificate in PEM format"));
     }
-    let certificate = Certificate::from_pem(pem.as_bytes())
-        .map_err(|error| unusable(error.to_string().into()))?;
-    let builder =
-        builder.certificate_store(CertificateStore::None).add_root_certificate(certificate);
-    builder.build_rustls().map_err(|error| unusable(error.to_string().into()))
+    let trusted = Certificate::from_pem(pem.as_bytes()).and_then(|certificate| {
+        let builder = builder.certificate_store(CertificateStore::None);
+        builder.add_root_certificate(certificate).build_rustls()
+    });
+    trusted.map_err(|error| unusable(&error))
 }

@@ -8,13 +8,13 @@ use url::Url;
 
 use crate::OpenError;
 
-const FORM: OpenError = OpenError::Url(
+const FORM: OpenError = OpenError::url(
     "must be of the form smtp://host or smtps://host, optionally followed by :port and ?parameters",
 );
-const CREDENTIALS: OpenError = OpenError::Url(
+const CREDENTIALS: OpenError = OpenError::url(
     "must have a user and a password before the host, both percent-encoded, or neither",
 );
-const PARAMETERS: OpenError = OpenError::Url(
+const PARAMETERS: OpenError = OpenError::url(
     "takes ca=/absolute/path/to/root.pem, and with smtp:// also tls=required, tls=opportunistic or \
      (without ca) tls=none, each once",
 );

@@ -1,7 +1,5 @@
 //! The addresses of requests. The server acts as the proxy of the store, so it sees each address.
 
-use adapter_object_store::ObjectBlobStore;
-use domain::ports::BlobStore as _;
 use test_servers::s3::{S3Server, Treatment};
 
 use crate::harness::{Log, owned};
@@ -31,9 +29,11 @@ async fn first_request(url: &str, variables: &[(&str, &str)]) -> (String, String
     let proxy = format!("http://{}", server.address());
     let proxies =
         ["AWS_PROXY_URL", "GOOGLE_PROXY_URL", "AZURE_PROXY_URL"].map(|name| (name, &*proxy));
-    let store =
-        ObjectBlobStore::open(url, owned(variables.iter().copied().chain(SECRETS).chain(proxies)))
-            .unwrap();
+    let store = adapter_object_store::open(
+        url,
+        owned(variables.iter().copied().chain(SECRETS).chain(proxies)),
+    )
+    .unwrap();
     store.check().await.unwrap_err();
     let requests = log.lock().unwrap();
     requests[0].clone()

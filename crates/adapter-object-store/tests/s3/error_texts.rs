@@ -2,8 +2,6 @@
 
 use std::{net::TcpListener, time::Instant};
 
-use adapter_object_store::ObjectBlobStore;
-use domain::ports::BlobStore as _;
 use test_servers::{
     certificates::Certificates,
     s3::{ACCESS_KEY, BUCKET, S3Server, SECRET_KEY, Treatment},
@@ -13,7 +11,7 @@ use crate::harness::{owned, unavailable};
 
 /// Returns the error of a check.
 async fn check_error(url: &str, variables: &[(&str, &str)]) -> String {
-    let store = ObjectBlobStore::open(url, owned(variables.iter().copied())).unwrap();
+    let store = adapter_object_store::open(url, owned(variables.iter().copied())).unwrap();
     let start = Instant::now();
     let error = unavailable(&store.check().await.unwrap_err());
     assert!(start.elapsed().as_secs() < 2, "{error}");

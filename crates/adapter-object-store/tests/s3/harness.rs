@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use adapter_object_store::ObjectBlobStore;
+use adapter_object_store::DocumentStore;
 use contract_tests::{blob_store::spooled, fakes::CountingEntropy};
 use domain::{
     document::{ObjectKey, SpooledFile},
-    ports::{BlobStore, StoreError, error_chain},
+    ports::{StoreError, error_chain},
 };
 use tempfile::TempDir;
 use test_servers::s3::S3Server;
@@ -29,14 +29,14 @@ impl Files {
         (ObjectKey::random(&self.entropy), spooled(self.spool.path(), size, &self.entropy).0)
     }
 
-    pub async fn put(&self, store: &ObjectBlobStore, size: usize) -> Result<(), StoreError> {
+    pub async fn put(&self, store: &Arc<dyn DocumentStore>, size: usize) -> Result<(), StoreError> {
         let (key, file) = self.make(size);
         store.put(&key, &file).await
     }
 }
 
-pub fn open(server: &S3Server) -> ObjectBlobStore {
-    ObjectBlobStore::open(&server.url(), server.variables()).unwrap()
+pub fn open(server: &S3Server) -> Arc<dyn DocumentStore> {
+    adapter_object_store::open(&server.url(), server.variables()).unwrap()
 }
 
 pub fn owned<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<(String, String)> {

@@ -5,10 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use domain::{
-    document::ObjectKey,
-    ports::{BlobStore as _, StoreError},
-};
+use domain::{document::ObjectKey, ports::StoreError};
 use futures_util::{TryStreamExt as _, future::join_all};
 use test_servers::s3::{S3Server, Treatment};
 
@@ -96,7 +93,7 @@ async fn waiting_puts_fail_as_fast_as_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bucket_stopped_during_an_upload_fails_fast() {
     let (server, files) = (S3Server::start(), Files::new());
-    let store = Arc::new(open(&server));
+    let store = open(&server);
     let (second_part, wait) = mpsc::channel();
     server.treat(move |request| {
         if request.uri.query().is_some_and(|query| query.starts_with("partNumber=2")) {

@@ -2,10 +2,9 @@
 
 use std::{collections::HashMap, fs, sync::Mutex};
 
-use adapter_object_store::ObjectBlobStore;
 use domain::{
     document::{Sha256Digest, SpooledFile},
-    ports::{BlobStore as _, StoreError},
+    ports::StoreError,
 };
 use test_servers::s3::{S3Server, Treatment};
 
@@ -49,7 +48,7 @@ async fn bodies_are_signed_and_have_checksums() {
         .chain(owned([("AWS_CHECKSUM_ALGORITHM", "crc64nvme"), ("AWS_UNSIGNED_PAYLOAD", "true")]));
     let variables: Vec<_> = variables.collect();
     for (url, checksum) in [(server.url(), true), (server.url() + "&checksum=none", false)] {
-        let store = ObjectBlobStore::open(&url, variables.clone()).unwrap();
+        let store = adapter_object_store::open(&url, variables.clone()).unwrap();
         let log: Log<(usize, bool)> = Log::default();
         let entries = log.clone();
         server.treat(move |request| {
@@ -75,7 +74,7 @@ async fn corrupted_body_is_rejected() {
         |request| if request.method == "PUT" { Treatment::Corrupt } else { Treatment::Serve },
     );
     for url in [server.url(), server.url() + "&checksum=none"] {
-        let store = ObjectBlobStore::open(&url, server.variables()).unwrap();
+        let store = adapter_object_store::open(&url, server.variables()).unwrap();
         for size in [100, LARGE] {
             unavailable(&files.put(&store, size).await.unwrap_err());
             assert_eq!(

@@ -12,16 +12,9 @@ use sql_rows::{Instant, PendingOrder, Utc, schema::orders};
 
 use crate::statement::{DURABLE, Prepared, column};
 
-/// The smallest identifier that a transaction has announced, which draws only larger ones. Other
-/// programs have locks with other upper 16 bits.
-pub(crate) const ANNOUNCED: &str = "(\
-    SELECT min(((classid::bigint & 65535) << 32) | objid::bigint) FROM pg_locks \
-    WHERE locktype = 'advisory' AND objsubid = 1 AND classid::bigint >> 16 = 28530 \
-    AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
-
 /// Announces that the transaction will draw larger identifiers than the last one drawn. A shared
-/// lock names the last one until the transaction ends. Readers of pages look for such locks
-/// ([`ANNOUNCED`]).
+/// lock names the last one until the transaction ends. The horizon of pages looks for such
+/// locks.
 const ANNOUNCE: &str = "(SELECT pg_advisory_xact_lock_shared((28530::bigint << 48) \
     | coalesce(pg_sequence_last_value('orders_id_seq'), 0)) IS NOT NULL)";
 

@@ -1,9 +1,7 @@
-//! Orders: the repository, reads by clients, and what operators do.
+//! The repository of orders.
 
-mod admin;
 pub(crate) mod create;
 mod insert;
-pub(crate) mod pages;
 
 use async_trait::async_trait;
 use diesel::{dsl::sql, prelude::*, sql_types::Bool};

@@ -10,7 +10,7 @@ use crate::store::PostgresStore;
 
 async fn setting(store: &PostgresStore, name: &'static str) -> String {
     let query = diesel::select(sql::<Text>(&format!("current_setting('{name}')")));
-    store.pool.rows(query).await.unwrap().remove(0)
+    store.pool.all(query, Ok).await.unwrap().remove(0)
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use contract_tests::samples::{
-    MICROSECOND, NOW, WINDOW, attempt, document, idempotency_key, new_order, object_key,
+    MICROSECOND, NOW, WINDOW, attempt, document, idempotency_key, new_order,
 };
 use domain::{
     document::StoredDocument,
@@ -32,7 +32,7 @@ fn assert_no_deadlock(database: &Database<'_>) {
 /// Another system changes the order that holds a file number, and has not committed yet.
 #[tokio::test(flavor = "multi_thread")]
 async fn locked_order_of_another_system_delays_no_order() {
-    let ([store, other], database) = two_stores().await;
+    let (store, database) = store().await;
     store.create(&new_order("locked", NOW), WINDOW).await.unwrap();
     let outsider = outsider(&database).await;
     outsider.batch_execute("BEGIN; UPDATE orders SET status = 'ASSIGNED'").await.unwrap();
@@ -43,7 +43,6 @@ async fn locked_order_of_another_system_delays_no_order() {
     assert!(is_duplicate(&outcomes[0]) && is_duplicate(&outcomes[3]), "{outcomes:?}");
     assert!(outcomes[1].is_ok() && outcomes[2].is_ok(), "{outcomes:?}");
     outsider.batch_execute("COMMIT").await.unwrap();
-    drop(other);
 }
 
 /// Another system changes an order that the window no longer covers, and has not committed yet.
@@ -95,22 +94,15 @@ async fn overtaken(
     join_all(calls).await.into_iter().map(Result::unwrap).collect()
 }
 
+/// An administrator may rename the index.
 #[tokio::test(flavor = "multi_thread")]
 async fn file_number_taken_during_the_batch_fails_no_other_order() {
     let (store, database) = store().await;
+    database.sql("ALTER INDEX orders_file_number RENAME TO orders_held");
     let outcomes = overtaken(&Arc::new(store), &database, &["F-1", "F-2", "F-3"]).await;
     assert!(outcomes[0].is_ok() && outcomes[2].is_ok(), "{outcomes:?}");
     assert!(is_duplicate(&outcomes[1]), "{outcomes:?}");
     assert_eq!(database.sql("SELECT count(*) FROM orders"), "4");
-}
-
-/// An administrator may rename an index.
-#[tokio::test(flavor = "multi_thread")]
-async fn overtaken_order_is_a_duplicate_under_any_name_of_the_index() {
-    let (store, database) = store().await;
-    database.sql("ALTER INDEX orders_file_number RENAME TO orders_held");
-    let outcomes = overtaken(&Arc::new(store), &database, &["F-2"]).await;
-    assert!(is_duplicate(&outcomes[0]), "{outcomes:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -191,6 +183,8 @@ async fn upload_is_adopted_or_condemned() {
             let others = [condemn(&stores[1], false), sweep(&stores[0]), condemn(&stores[0], true)];
             (create(&stores[1]), others)
         };
+        let (forgetting, condemned) = (Arc::clone(&stores[round / 2 % 2]), keys.clone());
+        let forgetting = tokio::spawn(async move { forgetting.forget(&condemned).await });
         let outcome = creating.await.unwrap();
         let condemned: HashSet<_> = join_all(others)
             .await
@@ -202,42 +196,11 @@ async fn upload_is_adopted_or_condemned() {
             Err(WriteError::UploadSwept) => assert!(!condemned.is_empty()),
             Err(error) => panic!("{error:?}"),
         }
+        forgetting.await.unwrap().unwrap();
         stores[0].condemn(&keys).await.unwrap();
         stores[0].forget(&keys).await.unwrap();
     }
     assert_eq!(database.sql("SELECT count(*) FROM uploads"), "0");
-    assert_no_deadlock(&database);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn forget_and_condemn_lock_in_one_order() {
-    let (stores, database) = two_stores().await;
-    let mut keys = [object_key(), object_key()];
-    keys.sort();
-    // The table has the rows in reverse order.
-    for key in keys.iter().rev() {
-        stores[0].record(std::slice::from_ref(key), NOW).await.unwrap();
-    }
-    for key in keys.iter().rev() {
-        stores[0].condemn(std::slice::from_ref(key)).await.unwrap();
-    }
-    let (holder, watcher) = (outsider(&database).await, outsider(&database).await);
-    holder
-        .batch_execute(&format!(
-            "BEGIN; SELECT FROM uploads WHERE key = '{}' FOR UPDATE",
-            keys[1].as_str()
-        ))
-        .await
-        .unwrap();
-    let (store, own_keys) = (Arc::clone(&stores[0]), keys.clone());
-    let forgetting = tokio::spawn(async move { store.forget(&own_keys).await });
-    until("one call waits", async || sessions(&watcher).await.1 == 1).await;
-    let (store, own_keys) = (Arc::clone(&stores[1]), keys.clone());
-    let condemning = tokio::spawn(async move { store.condemn(&own_keys).await });
-    until("both calls wait", async || sessions(&watcher).await.1 == 2).await;
-    holder.batch_execute("ROLLBACK").await.unwrap();
-    forgetting.await.unwrap().unwrap();
-    assert_eq!(condemning.await.unwrap().unwrap(), []);
     assert_no_deadlock(&database);
 }
 

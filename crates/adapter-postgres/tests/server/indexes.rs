@@ -2,7 +2,7 @@
 
 use contract_tests::samples::{LIVE, NOW, WEBHOOK_SLOTS, new_endpoint};
 use domain::{
-    api_key::ClientId,
+    api_key::{ClientId, Owner},
     order::OrderId,
     ports::{Cursor, DeliveryQueue, OrderReader, PageQuery, WebhookQueue, WebhookRepo},
 };
@@ -52,7 +52,10 @@ async fn calls_use_indexes() {
     for file_number in [None, Some("M-1".to_owned())] {
         let (created_after, created_before, cursor) = (None, None, Cursor::Newest);
         let query = PageQuery { file_number, created_after, created_before, limit: 20, cursor };
-        OrderReader::page(&store, ClientId(1), &query).await.unwrap().unwrap();
+        OrderReader::page(&store, Owner { client: ClientId(1), is_test: true }, &query)
+            .await
+            .unwrap()
+            .unwrap();
     }
 
     drop(store);

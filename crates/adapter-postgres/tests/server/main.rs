@@ -29,8 +29,8 @@ use std::{error::Error, time::Duration};
 
 use adapter_postgres::PostgresStore;
 use contract_tests::samples::{
-    CLIENT, NOW, WINDOW, api_key, attempt, call_webhooks, delivery, document, idempotency_key,
-    mails, new_order, order_of, settle,
+    LIVE, NOW, WINDOW, api_key, attempt, call_webhooks, delivery, document, idempotency_key, mails,
+    new_order, order_of, settle,
 };
 use domain::{
     idempotency::IdempotentRequest,
@@ -101,16 +101,16 @@ async fn every_call(store: &PostgresStore) {
         .unwrap();
     create(store, "E-1").await.unwrap_err();
     order_of(store, order).await.unwrap().unwrap();
-    OrderReader::order(store, CLIENT, order).await.unwrap().unwrap();
-    store.document(CLIENT, order, 0).await.unwrap().unwrap();
+    OrderReader::order(store, LIVE, order).await.unwrap().unwrap();
+    store.document(LIVE, order, 0).await.unwrap().unwrap();
     let cursor = Cursor::NewerThan(order);
     let (created_after, created_before) = (Some(NOW), Some(NOW));
     let page = PageQuery { file_number: None, created_after, created_before, limit: 1, cursor };
-    OrderReader::page(store, CLIENT, &page).await.unwrap().unwrap();
+    OrderReader::page(store, LIVE, &page).await.unwrap().unwrap();
     OrderAdmin::list(store, &OrderFilter::default(), None, 1).await.unwrap();
     store.created_before(NOW, 1).await.unwrap();
     let added = NewDocuments {
-        client: CLIENT,
+        owner: LIVE,
         order_id: order,
         documents: vec![three],
         at: NOW,

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use test_servers::postgres::{Cluster, Database};
 use tokio::time::timeout;
 
-use super::{TIMEOUT, create, every_call, log_line, not_created, outsider, store, store_at};
+use super::{TIMEOUT, create, every_call, log_line, outsider, store, store_at};
 
 fn open(url: &str) -> PostgresStore {
     PostgresStore::open(url, 2).unwrap()
@@ -208,11 +208,6 @@ async fn missing_right_is_named() {
         }
     }
     assert_eq!(store.migrate().await.unwrap(), 0);
-    // A right that is revoked and granted while the service runs.
-    database.sql(&format!("REVOKE INSERT ON orders FROM {role}"));
-    not_created(create(&store, "F-1").await);
-    database.sql(&format!("GRANT INSERT ON orders TO {role}"));
-    create(&store, "F-1").await.unwrap();
 }
 
 fn assert_incomplete(started: &Result<usize, MigrateError>, lacking: &str, change: &str) {

@@ -28,6 +28,22 @@ async fn concurrent_starts_migrate_once() {
 }
 
 #[tokio::test]
+async fn start_waits_for_a_migration_of_another_process() {
+    let directory = tempdir().unwrap();
+    let store = SqliteStore::open(&path(&directory)).unwrap();
+    let mut other = outsider(&path(&directory));
+    other.batch_execute("BEGIN IMMEDIATE").unwrap();
+    let mut migrated = std::pin::pin!(store.migrate());
+    // Longer than SQLite waits for a lock.
+    let longer = std::time::Duration::from_millis(3_500);
+    assert!(tokio::time::timeout(longer, &mut migrated).await.is_err());
+    other.batch_execute("ROLLBACK").unwrap();
+    assert_eq!(migrated.await.unwrap(), 1);
+    other.batch_execute("BEGIN IMMEDIATE").unwrap();
+    assert_eq!(store.migrate().await.unwrap(), 0, "a current schema needs no lock");
+}
+
+#[tokio::test]
 async fn database_of_another_version_is_rejected_unchanged() {
     for (version, expected) in [
         ("99991231235959", "the database is newer than this program: it has the migration 9999"),

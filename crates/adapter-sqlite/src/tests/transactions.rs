@@ -240,7 +240,7 @@ async fn maintenance_has_no_time_limit() {
     let store = Arc::new(open(&directory).await);
     let (release, holding) = hold(&store).await;
     tokio::time::pause();
-    let mut migrating = pin!(store.migrate());
+    let mut removing = OrderAdmin::remove_mails(&*store, NOW);
     let mut erasing = OrderAdmin::erase(&*store, OrderId(1), NOW);
     let mut creating = tokio::spawn({
         let store = Arc::clone(&store);
@@ -248,12 +248,12 @@ async fn maintenance_has_no_time_limit() {
     });
     // An order is not created so late.
     tokio::select! {
-        _ = &mut migrating => panic!("the writer is busy"),
+        _ = &mut removing => panic!("the writer is busy"),
         _ = &mut erasing => panic!("the writer is busy"),
         created = &mut creating => assert!(created.unwrap().is_err()),
     }
     drop(release);
-    assert_eq!(migrating.await.unwrap(), 0);
+    assert_eq!(removing.await.unwrap(), 0);
     assert_eq!(erasing.await.unwrap(), None);
     // It has waited for too long itself.
     holding.await.unwrap().unwrap_err();

@@ -1,7 +1,8 @@
-//! No operation shows or changes anything of another client's order or webhook. The operations come
-//! from the OpenAPI document, so a new one is covered without being named here.
+//! No operation shows or changes anything of another client's order or webhook, nor of the test keys
+//! of the client with its live keys, or the reverse. The operations come from the OpenAPI document,
+//! so a new one is covered without being named here.
 
-use domain::api_key::{Scope, manage_keys::KeyTerms};
+use domain::api_key::{ClientId, Scope, manage_keys::KeyTerms};
 use reqwest::{Method, RequestBuilder, Response, multipart::Form};
 use serde_json::{Value, json};
 
@@ -157,20 +158,44 @@ impl Seen {
 }
 
 async fn with_scopes(app: &TestApp, scopes: &[Scope]) -> Api {
+    with(app, scopes, KeyTerms::default()).await
+}
+
+async fn with(app: &TestApp, scopes: &[Scope], terms: KeyTerms) -> Api {
     let scopes = scopes.iter().copied().collect();
-    app.as_key(&app.issue_key_on(KeyTerms { scopes, ..KeyTerms::default() }).await)
+    app.as_key(&app.issue_key_on(KeyTerms { scopes, ..terms }).await)
 }
 
 async fn start() -> TestApp {
     TestApp::start_with(&[&WEBHOOKS[..], &["--duplicate-window-secs=0"]].concat()).await
 }
 
+/// The terms of a key of the client 1.
+fn key(is_test: bool) -> KeyTerms {
+    KeyTerms { client: Some(ClientId(1)), is_test, ..KeyTerms::default() }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn no_operation_shows_an_order_or_webhook_of_another_client() {
+    assert_invisible(key(false), KeyTerms::default()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_operation_of_a_test_key_shows_a_live_order_or_webhook() {
+    assert_invisible(key(false), key(true)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_operation_of_a_live_key_shows_a_test_order_or_webhook() {
+    assert_invisible(key(true), key(false)).await;
+}
+
+/// Tries every operation on an order and a webhook of a key with another key.
+async fn assert_invisible(owner: KeyTerms, foreign: KeyTerms) {
     let app = start().await;
-    let owner = with_scopes(&app, &Scope::ALL).await;
+    let owner = with(&app, &Scope::ALL, owner).await;
     let ids = Ids::marked(&owner).await;
-    let foreign = with_scopes(&app, &Scope::ALL).await;
+    let foreign = with(&app, &Scope::ALL, foreign).await;
     let (rows, objects) = (app.rows("documents"), app.wiring.objects());
     let read_webhook = async || {
         let mut webhook = owner.read(&format!("/api/webhooks/{}", ids.webhook)).await;
@@ -187,6 +212,13 @@ async fn no_operation_shows_an_order_or_webhook_of_another_client() {
         let name = format!("{} {}", operation.method, operation.path);
         let url = |id| operation.request(&app, Ids::all(id)).build().unwrap().url().clone();
         let takes_identifier = url(1) != url(2);
+        if operation.method == Method::GET && takes_identifier && !operation.is_of_webhooks() {
+            let own = operation.request(&owner, ids).send().await.unwrap();
+            let tag = own.headers()["etag"].clone();
+            let known = operation.request(&foreign, ids).header("if-none-match", tag);
+            let known = known.send().await.unwrap().status();
+            assert!(known == 404 || !operation.has_path_parameters() && known == 400, "{name}");
+        }
         let theirs = send(ids).await;
         let missing = send(Ids::all(i64::MAX)).await;
         assert!(!theirs.body.contains(MARKER), "{name} shows the marker: {theirs:?}");

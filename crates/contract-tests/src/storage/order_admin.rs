@@ -13,7 +13,7 @@ use time::Duration;
 use crate::{
     order_repo::addition,
     samples::{
-        CLIENT, MICROSECOND, NOW, Storage, WINDOW, attempt, create_with_uploads, delivery,
+        CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, attempt, create_with_uploads, delivery,
         dispatch, document, idempotency_key, keys_of, mails, maximal_order, maximal_request,
         new_order, order, order_of, record_uploads, settle, stored, with_key,
     },
@@ -142,6 +142,7 @@ pub async fn old_orders_are_found_oldest_first(storage: &Storage) {
     let mut ids = Vec::new();
     for number in 0..4 {
         let order = new_order(&format!("F-{number}"), NOW + Duration::SECOND * number);
+        let order = NewOrder { is_test: number % 2 == 0, ..order };
         ids.push(storage.create(&order).await);
     }
     let old =
@@ -167,9 +168,9 @@ pub async fn erasure_leaves_only_the_row(storage: &Storage) {
     (storage.sql)(&format!("UPDATE orders SET status = 'CLOSED' WHERE id = {}", id.0));
     erase(storage, id).await;
     assert_eq!(storage.admin.order(id).await.unwrap(), Some(Kept::Erased));
-    assert_eq!(storage.reader.order(CLIENT, id).await.unwrap(), Some(Kept::Erased));
+    assert_eq!(storage.reader.order(LIVE, id).await.unwrap(), Some(Kept::Erased));
     for position in [0, 1] {
-        let document = storage.reader.document(CLIENT, id, position).await.unwrap();
+        let document = storage.reader.document(LIVE, id, position).await.unwrap();
         assert_eq!(document, Some(Kept::Erased));
     }
     assert_eq!(order_of(&*storage.queue, id).await.unwrap(), None);

@@ -1,7 +1,7 @@
 //! The contract of `OrderReader`.
 
 use domain::{
-    api_key::ClientId,
+    api_key::{ClientId, Owner},
     order::{OrderId, OrderStatus, StoredOrder},
     ports::{Cursor, Kept, ListedOrder, NewOrder, Page, PageQuery, StoreError},
 };
@@ -9,12 +9,9 @@ use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    CLIENT, MICROSECOND, NOW, Storage, WINDOW, create_with_uploads, document, new_order,
+    CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, create_with_uploads, document, new_order,
     record_uploads, stored,
 };
-
-/// Another client than that of the samples.
-const OTHER: ClientId = ClientId(77);
 
 /// Returns the question for the newest orders.
 fn newest(limit: usize) -> PageQuery {
@@ -23,7 +20,7 @@ fn newest(limit: usize) -> PageQuery {
 }
 
 async fn page(storage: &Storage, query: &PageQuery) -> Page {
-    storage.reader.page(CLIENT, query).await.unwrap().expect("the cursor is known")
+    storage.reader.page(LIVE, query).await.unwrap().expect("the cursor is known")
 }
 
 /// Returns the identifiers on a page, and whether it has older and newer neighbours.
@@ -57,45 +54,55 @@ pub async fn document_is_read_by_its_position(storage: &Storage) {
     storage.orders.add_documents(&added).await.unwrap();
     order.documents.extend(added.documents);
     for (position, document) in (0..).zip(order.documents) {
-        let read = storage.reader.document(CLIENT, id, position).await.unwrap();
+        let read = storage.reader.document(LIVE, id, position).await.unwrap();
         assert_eq!(read, Some(Kept::Whole(document)), "{position}");
     }
     for position in [4, 5, u32::MAX] {
-        let read = storage.reader.document(CLIENT, id, position).await.unwrap();
+        let read = storage.reader.document(LIVE, id, position).await.unwrap();
         assert_eq!(read, None, "{position}");
     }
 }
 
-/// Tries every call and every cursor of each client with the other one.
-pub async fn other_client_reads_nothing(storage: &Storage) {
+/// Tries every call and every cursor of each owner with those of the others: another client, and the
+/// test keys of a client and its live keys.
+pub async fn other_owner_reads_nothing(storage: &Storage) {
+    let owners = [(CLIENT, false), (CLIENT, true), (ClientId(77), false)]
+        .map(|(client, is_test)| Owner { client, is_test });
     let mut owned = Vec::new();
-    for (client, file_number) in [(CLIENT, "F-0"), (OTHER, "F-0"), (CLIENT, "F-1"), (OTHER, "F-1")]
-    {
-        // Both clients use the same file numbers; only test orders let them.
-        let is_test = client == OTHER;
-        let documents = vec![document()];
-        let order = NewOrder { client, documents, is_test, ..new_order(file_number, NOW) };
-        owned.push((client, file_number, create_with_uploads(storage, &order).await));
+    for (number, file_number) in ["F-0", "F-1"].into_iter().enumerate() {
+        for (minute, owner) in (0..).zip(owners) {
+            // Beyond the duplicate window, so that all use the same file numbers.
+            let at = NOW + Duration::minutes(minute);
+            let Owner { client, is_test } = owner;
+            let documents = vec![document()];
+            let order = NewOrder { client, documents, is_test, ..new_order(file_number, at) };
+            let id = create_with_uploads(storage, &order).await;
+            owned.push((owner, file_number, id));
+            if number == 1 && is_test {
+                assert!(storage.admin.erase(id, NOW).await.unwrap().is_some());
+            }
+        }
     }
-    let erased = owned[3].2;
-    assert!(storage.admin.erase(erased, NOW).await.unwrap().is_some());
-    for asking in [CLIENT, OTHER, ClientId(0)] {
-        for &(client, _, id) in &owned {
+    let erased = owned[4].2;
+    for asking in [&owners[..], &[Owner { client: ClientId(0), is_test: false }]].concat() {
+        for &(owner, _, id) in &owned {
             let order = storage.reader.order(asking, id).await.unwrap();
             let document = storage.reader.document(asking, id, 0).await.unwrap();
-            let is_own = asking == client;
+            let is_own = asking == owner;
             assert_eq!([order.is_some(), document.is_some()], [is_own; 2], "{asking:?} {id:?}");
             for cursor in [Cursor::OlderThan(id), Cursor::NewerThan(id)] {
                 let query = PageQuery { cursor, ..newest(10) };
                 let page = storage.reader.page(asking, &query).await.unwrap();
                 assert_eq!(page.is_some(), is_own, "{asking:?} {cursor:?}");
                 let orders = page.into_iter().flat_map(|page| page.items);
-                assert!(orders.into_iter().all(|order| order.stored.client == asking));
+                assert!(orders.into_iter().all(|ListedOrder { stored, .. }| {
+                    asking == Owner { client: stored.client, is_test: stored.is_test }
+                }));
             }
         }
         for file_number in [None, Some("F-0"), Some("F-1")] {
-            let is_listed = |(client, number, id): &&(ClientId, &str, OrderId)| {
-                *client == asking && *id != erased && file_number.is_none_or(|it| it == *number)
+            let is_listed = |(owner, number, id): &&(Owner, &str, OrderId)| {
+                *owner == asking && *id != erased && file_number.is_none_or(|it| it == *number)
             };
             let expected: Vec<_> = owned.iter().rev().filter(is_listed).map(|own| own.2).collect();
             let query = PageQuery { file_number: file_number.map(str::to_owned), ..newest(10) };
@@ -110,11 +117,11 @@ pub async fn other_client_reads_nothing(storage: &Storage) {
 pub async fn unknown_order_is_not_read(storage: &Storage) {
     let id = create(storage, 1).await[0];
     for unknown in [i64::MIN, -1, 0, id.0 + 1, i64::MAX].map(OrderId) {
-        assert_eq!(storage.reader.order(CLIENT, unknown).await.unwrap(), None);
-        assert_eq!(storage.reader.document(CLIENT, unknown, 0).await.unwrap(), None);
+        assert_eq!(storage.reader.order(LIVE, unknown).await.unwrap(), None);
+        assert_eq!(storage.reader.document(LIVE, unknown, 0).await.unwrap(), None);
         for cursor in [Cursor::OlderThan(unknown), Cursor::NewerThan(unknown)] {
             let query = PageQuery { cursor, ..newest(10) };
-            assert_eq!(storage.reader.page(CLIENT, &query).await.unwrap(), None, "{cursor:?}");
+            assert_eq!(storage.reader.page(LIVE, &query).await.unwrap(), None, "{cursor:?}");
         }
     }
 }
@@ -123,9 +130,9 @@ pub async fn unknown_order_is_not_read(storage: &Storage) {
 pub async fn unreadable_order_is_named(storage: &Storage) {
     let [bad, good] = create(storage, 2).await[..] else { unreachable!() };
     (storage.sql)(&format!("UPDATE orders SET details = '{{}}' WHERE id = {}", bad.0));
-    assert!(storage.reader.order(CLIENT, good).await.unwrap().is_some());
-    let order = storage.reader.order(CLIENT, bad).await.map(drop);
-    let page = storage.reader.page(CLIENT, &newest(2)).await.map(drop);
+    assert!(storage.reader.order(LIVE, good).await.unwrap().is_some());
+    let order = storage.reader.order(LIVE, bad).await.map(drop);
+    let page = storage.reader.page(LIVE, &newest(2)).await.map(drop);
     for outcome in [order, page] {
         let Err(StoreError::Internal(cause)) = outcome else { panic!("{outcome:?}") };
         assert!(cause.to_string().contains(&format!("row {} of orders", bad.0)), "{cause}");
@@ -138,7 +145,6 @@ pub async fn page_has_the_newest_orders_with_their_number_of_documents(storage: 
     for (number, documents) in [2, 0, 1].into_iter().enumerate() {
         let order = NewOrder {
             documents: (0..documents).map(|_| document()).collect(),
-            is_test: number == 1,
             ..new_order(&format!("F-{number}"), NOW)
         };
         let id = create_with_uploads(storage, &order).await;

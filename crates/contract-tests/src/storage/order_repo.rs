@@ -3,7 +3,7 @@
 use std::slice::from_ref;
 
 use domain::{
-    api_key::{ApiKeyId, ClientId},
+    api_key::{ApiKeyId, ClientId, Owner},
     duplicate_window::DuplicateWindow,
     order::{FileNumber, OrderId, OrderStatus, StoredOrder},
     ports::{Kept, NewOrder, QueueStats, WriteError},
@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    CLIENT, MICROSECOND, NOW, Storage, WINDOW, at_once, create_with_uploads, document, keys_of,
+    LIVE, MICROSECOND, NOW, Storage, WINDOW, at_once, create_with_uploads, document, keys_of,
     maximal_order, minimal_order, new_order, object_key, stored, various_orders,
 };
 
@@ -36,8 +36,8 @@ async fn duplicate_of(
 }
 
 /// Returns an order as its client finds it.
-async fn found(storage: &Storage, client: ClientId, id: OrderId) -> Option<StoredOrder> {
-    match storage.reader.order(client, id).await.unwrap() {
+async fn found(storage: &Storage, owner: Owner, id: OrderId) -> Option<StoredOrder> {
+    match storage.reader.order(owner, id).await.unwrap() {
         Some(Kept::Whole(order)) => Some(order),
         Some(Kept::Erased) => panic!("{id:?} was erased"),
         None => None,
@@ -69,7 +69,10 @@ pub async fn order_is_found_as_created(storage: &Storage) {
         };
         let id = create_with_uploads(storage, &new).await;
         assert!(id.0 > 0);
-        assert_eq!(found(storage, client, id).await, Some(stored(id, &new)));
+        assert_eq!(
+            found(storage, Owner { client, is_test: new.is_test }, id).await,
+            Some(stored(id, &new))
+        );
     }
 }
 
@@ -116,7 +119,7 @@ pub async fn duplicate_writes_nothing(storage: &Storage) {
     };
     duplicate_of(storage, &again, WINDOW).await;
 
-    assert_eq!(found(storage, CLIENT, OrderId(first.0 + 1)).await, None);
+    assert_eq!(found(storage, LIVE, OrderId(first.0 + 1)).await, None);
     assert_eq!(storage.stats().await.events, 1);
     assert_eq!(storage.condemn(from_ref(&document.key)).await, [document.key]);
     storage.create(&new_order("F-1", NOW + WINDOW.0)).await;
@@ -175,7 +178,7 @@ pub async fn order_with_swept_upload_is_rejected(storage: &Storage) {
         assert_eq!(storage.stats().await, QueueStats::default());
     }
     let next = storage.create(&NewOrder { documents: vec![], ..order }).await;
-    assert_eq!(found(storage, CLIENT, next).await.unwrap().documents, []);
+    assert_eq!(found(storage, LIVE, next).await.unwrap().documents, []);
     assert_eq!(storage.condemn(from_ref(&live.key)).await, [live.key], "it is in the ledger");
 }
 
@@ -194,7 +197,7 @@ pub async fn status_and_notary_of_another_system_are_found(storage: &Storage) {
             notary_id: Some(7),
             ..stored(id, &new)
         };
-        assert_eq!(found(storage, CLIENT, id).await, Some(expected));
+        assert_eq!(found(storage, LIVE, id).await, Some(expected));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Use case: add documents to an order.
 
 use crate::{
-    api_key::{ApiKey, ClientId},
+    api_key::{ApiKey, Owner},
     document::{MAX_DOCUMENTS_PER_ORDER, ReceivedDocument, StoredDocument},
     idempotency::{AddedRange, Answered, Attempt},
     order::{OrderId, StoredOrder},
@@ -61,11 +61,11 @@ impl AddDocuments {
             return Err(OrderError::TooMany { stored });
         }
         let unscanned = self.intake.scan(&accepted).await?;
-        let (client, max_documents) = (key.client(), MAX_DOCUMENTS_PER_ORDER);
+        let (owner, max_documents) = (key.owner(), MAX_DOCUMENTS_PER_ORDER);
         let commit = async |documents, at| {
             let idempotent_request = self.intake.idempotent_request(attempt, at);
             let new = NewDocuments {
-                client,
+                owner,
                 order_id: id,
                 documents,
                 at,
@@ -100,7 +100,7 @@ impl AddDocuments {
         ) else {
             return Err(OrderError::KeyReused);
         };
-        let order = self.find(attempt.claim.key.client, id).await?;
+        let order = self.find(attempt.claim.key.owner(), id).await?;
         let (first, count) = (range.first_position as usize, range.count as usize);
         let documents: Vec<_> = order.documents.into_iter().skip(first).take(count).collect();
         if documents.len() != count {
@@ -110,21 +110,18 @@ impl AddDocuments {
         Ok(AddedDocuments { order_id: id, range, documents, replayed: true, unscanned: 0 })
     }
 
-    /// Returns the order, if the key may add to it. The rules of creating hold: a test key adds to
-    /// test orders only, a live key to live ones, and a bound key to those of its signing service.
+    /// Returns the order, if the key may add to it. The rule of creating holds: a bound key adds to
+    /// orders of its signing service only.
     pub async fn check(&self, key: &ApiKey, id: OrderId) -> Result<StoredOrder, OrderError> {
-        let order = self.find(key.client(), id).await?;
-        if order.is_test != key.key.is_test {
-            return Err(OrderError::NoSuchOrder);
-        }
+        let order = self.find(key.owner(), id).await?;
         if !key.may_order_for(order.order.signing_service_id) {
             return Err(OrderError::Forbidden);
         }
         Ok(order)
     }
 
-    async fn find(&self, client: ClientId, id: OrderId) -> Result<StoredOrder, OrderError> {
-        OrderError::unless_kept(self.intake.reader.order(client, id).await?)
+    async fn find(&self, owner: Owner, id: OrderId) -> Result<StoredOrder, OrderError> {
+        OrderError::unless_kept(self.intake.reader.order(owner, id).await?)
     }
 }
 

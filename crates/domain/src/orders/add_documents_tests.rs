@@ -4,7 +4,7 @@ use time::{Duration, OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
-    api_key::NewApiKey,
+    api_key::{ClientId, NewApiKey},
     document::DocumentFault,
     idempotency::{Fingerprint, IdempotentRequest, KeyUse},
     order::SigningServiceId,
@@ -22,12 +22,15 @@ fn order(documents: usize) -> StoredOrder {
     StoredOrder { documents: (0..documents).map(document).collect(), ..stored_order(created_at) }
 }
 
-/// Returns mocks with the order, which its client finds.
+/// The owner of the order.
+const OWNER: Owner = Owner { client: ClientId(1), is_test: false };
+
+/// Returns mocks with the order, which its owner finds.
 fn mocks(documents: usize) -> Mocks {
     let mut mocks = Mocks::default();
-    mocks.reader.expect_order().returning(move |client, id| {
-        assert_eq!((client, id), (ClientId(1), ID));
-        Ok(Some(Kept::Whole(order(documents))))
+    mocks.reader.expect_order().returning(move |owner, id| {
+        assert_eq!((owner.client, id), (OWNER.client, ID));
+        Ok((owner == OWNER).then(|| Kept::Whole(order(documents))))
     });
     mocks
 }
@@ -67,8 +70,8 @@ async fn documents_are_recorded_put_and_added() {
         assert_eq!(added, *keys.lock().unwrap());
         assert!(new.documents.iter().all(|document| document.created_at == NOW));
         assert_eq!(
-            (new.client, new.order_id, new.at, new.max_documents),
-            (ClientId(1), ID, NOW, MAX_DOCUMENTS_PER_ORDER)
+            (new.owner, new.order_id, new.at, new.max_documents),
+            (OWNER, ID, NOW, MAX_DOCUMENTS_PER_ORDER)
         );
         let kept_until = NOW + Duration::DAY;
         let request = IdempotentRequest { attempt: attempt(), kept_until };

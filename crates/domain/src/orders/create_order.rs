@@ -49,9 +49,9 @@ impl CreateOrder {
         if answered.fingerprint != attempt.fingerprint || answered.added.is_some() {
             return Err(OrderError::KeyReused);
         }
-        let client = attempt.claim.key.client;
+        let owner = attempt.claim.key.owner();
         let gone = || OrderError::Internal("the order of an idempotency key is gone".into());
-        let found = self.intake.reader.order(client, answered.order_id).await?.ok_or_else(gone)?;
+        let found = self.intake.reader.order(owner, answered.order_id).await?.ok_or_else(gone)?;
         let stored = OrderError::unless_kept(Some(found))?.as_created();
         Ok(CreatedOrder { stored, utc_disagreements: Vec::new(), replayed: true, unscanned: 0 })
     }

@@ -3,7 +3,7 @@
 use std::{ops::Range, sync::Arc};
 
 use crate::{
-    api_key::ClientId,
+    api_key::Owner,
     document::StoredDocument,
     order::{OrderId, StoredOrder},
     orders::order_error::OrderError,
@@ -21,29 +21,29 @@ pub struct ReadOrder {
 
 impl ReadOrder {
     /// Returns an order with its documents.
-    pub async fn order(&self, client: ClientId, id: OrderId) -> Result<StoredOrder, OrderError> {
-        OrderError::unless_kept(self.reader.order(client, id).await?)
+    pub async fn order(&self, owner: Owner, id: OrderId) -> Result<StoredOrder, OrderError> {
+        OrderError::unless_kept(self.reader.order(owner, id).await?)
     }
 
     /// Returns a page of the client's orders.
-    pub async fn page(&self, client: ClientId, query: &PageQuery) -> Result<Page, OrderError> {
-        self.reader.page(client, query).await?.ok_or(OrderError::UnknownCursor)
+    pub async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Page, OrderError> {
+        self.reader.page(owner, query).await?.ok_or(OrderError::UnknownCursor)
     }
 
     /// Returns a document of an order by its position, from 0.
     pub async fn document(
         &self,
-        client: ClientId,
+        owner: Owner,
         id: OrderId,
         position: u32,
     ) -> Result<StoredDocument, OrderError> {
-        OrderError::unless_kept(self.reader.document(client, id, position).await?)
+        OrderError::unless_kept(self.reader.document(owner, id, position).await?)
     }
 
     /// Opens a range of the bytes of a document that [`Self::document`] has returned.
     pub async fn bytes(
         &self,
-        client: ClientId,
+        owner: Owner,
         id: OrderId,
         position: u32,
         document: &StoredDocument,
@@ -53,7 +53,7 @@ impl ReadOrder {
             return Ok(bytes);
         }
         // The order may have been erased since the document was looked up.
-        self.document(client, id, position).await?;
+        self.document(owner, id, position).await?;
         Err(OrderError::MissingObject { order: id, position })
     }
 }

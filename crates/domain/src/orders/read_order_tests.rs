@@ -3,12 +3,13 @@ use time::{OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
+    api_key::ClientId,
     ports::{Kept, MockBlobStore, MockOrderReader},
     test_support::document,
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
-const CLIENT: ClientId = ClientId(1);
+const OWNER: Owner = Owner { client: ClientId(1), is_test: true };
 const ID: OrderId = OrderId(1);
 
 /// Returns the error of a document whose object is missing, and which is then looked up again.
@@ -18,11 +19,11 @@ async fn unread(looked_up_again: fn() -> Kept<StoredDocument>) -> OrderError {
     let mut reader = MockOrderReader::new();
     reader
         .expect_document()
-        .with(eq(CLIENT), eq(ID), eq(2))
+        .with(eq(OWNER), eq(ID), eq(2))
         .once()
         .returning(move |_, _, _| Ok(Some(looked_up_again())));
     let reading = ReadOrder { reader: Arc::new(reader), blobs: Arc::new(blobs) };
-    reading.bytes(CLIENT, ID, 2, &document("k", NOW), 0..5).await.err().unwrap()
+    reading.bytes(OWNER, ID, 2, &document("k", NOW), 0..5).await.err().unwrap()
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ use crate::{
 pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     let key = admit(&request, &api, Policy::Reads).await?;
     let (query, paging) = parse(request.query_string())?;
-    let page = match api.read_order.page(key.client(), &query).await {
+    let page = match api.read_order.page(key.owner(), &query).await {
         Err(OrderError::UnknownCursor) => {
             let detail = "must be the identifier of an order of this client";
             return Err(paging.unknown_cursor("unknown_order", detail));

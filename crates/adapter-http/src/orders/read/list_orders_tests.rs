@@ -1,12 +1,11 @@
 use contract_tests::samples::{new_order, stored};
 use domain::{
-    api_key::ClientId,
     order::OrderId,
     ports::{Cursor, ListedOrder, Page},
 };
 use serde_json::json;
 
-use crate::test_support::{NOW, Ports, TestApi};
+use crate::test_support::{NOW, OWNER, Ports, TestApi};
 
 fn page(ids: &[i64], has_older: bool, has_newer: bool) -> Page {
     let listed = |id: &i64| ListedOrder {
@@ -19,8 +18,8 @@ fn page(ids: &[i64], has_older: bool, has_newer: bool) -> Page {
 #[actix_web::test]
 async fn page_has_records() {
     let mut ports = Ports::new();
-    ports.reader.expect_page().once().returning(|client, query| {
-        assert_eq!((client, query.limit), (ClientId(1), 2));
+    ports.reader.expect_page().once().returning(|owner, query| {
+        assert_eq!((owner, query.limit), (OWNER, 2));
         assert_eq!(query.cursor, Cursor::OlderThan(OrderId(9)));
         Ok(Some(page(&[8, 5], true, true)))
     });

@@ -48,7 +48,7 @@ const LONGEST_NAME: usize = 200;
 pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
     let key = admit(&request, &api, Policy::Reads).await?;
     let (id, position) = (path::order_id(&request)?, path::position(&request)?);
-    let document = api.read_order.document(key.client(), id, position).await?;
+    let document = api.read_order.document(key.owner(), id, position).await?;
     note(&request, |notes| (notes.order, notes.document) = (Some(id), Some(position)));
     let (tag, size) = (EntityTag::new_strong(document.sha256.to_string()), document.size);
     if let Some(not_modified) = conditional::not_modified(&request, &tag) {
@@ -61,7 +61,7 @@ pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
     }
     let range = part.map_or(0..size, |(first, last)| first..last.saturating_add(1));
     let length = range.end.saturating_sub(range.start);
-    let blocks = api.read_order.bytes(key.client(), id, position, &document, range).await;
+    let blocks = api.read_order.bytes(key.owner(), id, position, &document, range).await;
     if matches!(blocks, Err(OrderError::MissingObject { .. })) {
         // The log has its order.
         api.metrics.documents_missing.inc();

@@ -2,14 +2,13 @@ use actix_web::test::TestRequest;
 use bytes::Bytes;
 use contract_tests::samples::document;
 use domain::{
-    api_key::ClientId,
     document::{Sha256Digest, StoredDocument},
     order::OrderId,
     ports::{Kept, StoreError},
 };
 use futures_util::{StreamExt as _, stream};
 
-use crate::test_support::{Answer, Ports, TestApi};
+use crate::test_support::{Answer, OWNER, Ports, TestApi};
 
 const PATH: &str = "/api/order/7/documents/1";
 const BYTES: &[u8] = b"0123456789";
@@ -42,8 +41,8 @@ fn ten_bytes_key() -> domain::document::ObjectKey {
 
 fn without_blobs() -> Ports {
     let mut ports = Ports::new();
-    ports.reader.expect_document().returning(|client, id, position| {
-        assert_eq!((client, id, position), (ClientId(1), OrderId(7), 1));
+    ports.reader.expect_document().returning(|owner, id, position| {
+        assert_eq!((owner, id, position), (OWNER, OrderId(7), 1));
         let document = StoredDocument { key: ten_bytes_key(), ..ten_bytes() };
         Ok(Some(Kept::Whole(document)))
     });

@@ -32,7 +32,7 @@ async fn find(request: &HttpRequest, api: &Api) -> Result<StoredOrder, Problem> 
     let key = admit(request, api, Policy::Reads).await?;
     let id = path::order_id(request)?;
     note(request, |notes| notes.order = Some(id));
-    Ok(api.read_order.order(key.client(), id).await?)
+    Ok(api.read_order.order(key.owner(), id).await?)
 }
 
 #[cfg(test)]

@@ -2,13 +2,12 @@ use contract_tests::samples::{
     document, maximal_request, minimal_request, new_order, order, stored,
 };
 use domain::{
-    api_key::ClientId,
     order::{OrderId, StoredOrder},
     ports::{Kept, NewOrder, StoreError},
 };
 use serde_json::{Value, json};
 
-use crate::test_support::{Answer, NOW, Ports, TestApi};
+use crate::test_support::{Answer, NOW, OWNER, Ports, TestApi};
 
 /// Returns the order 7 with every field and two documents.
 fn whole() -> StoredOrder {
@@ -23,8 +22,8 @@ async fn get(ports: Ports, path: &str) -> Answer {
 #[actix_web::test]
 async fn order_is_answered_with_its_details_and_documents() {
     let mut ports = Ports::new();
-    ports.reader.expect_order().once().returning(|client, id| {
-        assert_eq!((client, id), (ClientId(1), OrderId(7)));
+    ports.reader.expect_order().once().returning(|owner, id| {
+        assert_eq!((owner, id), (OWNER, OrderId(7)));
         Ok(Some(Kept::Whole(whole())))
     });
 

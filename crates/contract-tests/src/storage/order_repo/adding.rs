@@ -3,6 +3,7 @@
 use std::slice::from_ref;
 
 use domain::{
+    api_key::{ClientId, Owner},
     idempotency::{AddedRange, Answered, KeyUse},
     order::{OrderId, StoredOrder},
     ports::{NewDocuments, NewOrder, WriteError},
@@ -12,8 +13,8 @@ use time::Duration;
 
 use super::found;
 use crate::samples::{
-    CLIENT, NOW, Storage, at_once, attempt, claim, create_with_uploads, document, idempotency_key,
-    idempotent_request, key_use, keys_of, new_order, record_uploads, stored,
+    CLIENT, LIVE, NOW, Storage, at_once, attempt, claim, create_with_uploads, document,
+    idempotency_key, idempotent_request, key_use, keys_of, new_order, record_uploads, stored,
 };
 
 /// The instant of the additions.
@@ -26,7 +27,7 @@ pub(crate) fn addition(order_id: OrderId, documents: usize) -> NewDocuments {
         document.created_at = LATER;
     }
     NewDocuments {
-        client: CLIENT,
+        owner: LIVE,
         order_id,
         documents,
         at: LATER,
@@ -47,7 +48,7 @@ async fn add(storage: &Storage, new: &NewDocuments) -> Result<AddedRange, WriteE
 
 /// Checks that nothing was added, and that the uploads are still in the ledger.
 async fn assert_not_added(storage: &Storage, new: &NewDocuments, before: Option<StoredOrder>) {
-    assert_eq!(found(storage, CLIENT, new.order_id).await, before);
+    assert_eq!(found(storage, LIVE, new.order_id).await, before);
     let keys = keys_of(&new.documents);
     let left = storage.condemn(&keys).await;
     assert_eq!(left.len(), keys.len(), "the uploads stay in the ledger");
@@ -75,7 +76,7 @@ pub async fn added_documents_follow_the_others(storage: &Storage) {
         }
         let documents = order.documents.clone();
         let expected = StoredOrder { documents, updated_at: LATER, ..stored(id, &order) };
-        let order = found(storage, CLIENT, id).await.unwrap();
+        let order = found(storage, LIVE, id).await.unwrap();
         assert_eq!(order, expected);
         assert_eq!(order.as_created().documents.len(), before);
     }
@@ -96,7 +97,7 @@ pub async fn concurrent_additions_never_share_a_position(storage: &Storage) {
     }))
     .await;
     for id in ids {
-        let order = found(storage, CLIENT, id).await.unwrap();
+        let order = found(storage, LIVE, id).await.unwrap();
         let mut next = 0;
         let mut own: Vec<_> =
             ranges.iter().zip(&additions).filter(|(_, new)| new.order_id == id).collect();
@@ -126,20 +127,22 @@ pub async fn order_takes_no_more_than_the_maximum(storage: &Storage) {
     for outcome in outcomes.into_iter().filter_map(Result::err) {
         assert!(matches!(outcome, WriteError::TooMany { stored: 5 }), "{outcome:?}");
     }
-    assert_eq!(found(storage, CLIENT, id).await.unwrap().documents.len(), 5);
+    assert_eq!(found(storage, LIVE, id).await.unwrap().documents.len(), 5);
 }
 
-/// Orders of other clients and unknown identifiers are alike.
+/// Orders of other clients, test orders of the client and unknown identifiers are alike.
 pub async fn documents_are_added_to_own_orders_only(storage: &Storage) {
-    let order = NewOrder { client: domain::api_key::ClientId(77), ..new_order("F-1", NOW) };
+    let order = NewOrder { client: ClientId(77), ..new_order("F-1", NOW) };
     let foreign = storage.create(&order).await;
-    for unknown in [foreign.0, foreign.0 + 1, 0, -1, i64::MAX] {
+    let test = storage.create(&NewOrder { is_test: true, ..new_order("F-1", NOW) }).await;
+    for unknown in [foreign.0, test.0, test.0 + 1, 0, -1, i64::MAX] {
         let new = addition(OrderId(unknown), 1);
         let outcome = add(storage, &new).await;
         assert!(matches!(outcome, Err(WriteError::NoSuchOrder)), "{outcome:?}");
         assert_not_added(storage, &new, None).await;
     }
-    assert_eq!(found(storage, order.client, foreign).await, Some(stored(foreign, &order)));
+    let owner = Owner { client: order.client, is_test: false };
+    assert_eq!(found(storage, owner, foreign).await, Some(stored(foreign, &order)));
 }
 
 /// Nothing is stored, and other uploads stay in the ledger. Covers a condemned upload, and one
@@ -157,7 +160,7 @@ pub async fn addition_with_swept_upload_is_rejected(storage: &Storage) {
         }
         let outcome = storage.orders.add_documents(&new).await;
         assert!(matches!(outcome, Err(WriteError::UploadSwept)), "{outcome:?}");
-        assert_eq!(found(storage, CLIENT, id).await, Some(stored(id, &order)));
+        assert_eq!(found(storage, LIVE, id).await, Some(stored(id, &order)));
         let left = storage.condemn(from_ref(&live.key)).await;
         assert_eq!(left, from_ref(&live.key));
     }
@@ -186,7 +189,7 @@ pub async fn addition_is_stored_under_its_key(storage: &Storage) {
         let again = with_key(addition(order_id, 200), "key");
         assert_eq!(key_use(storage.orders.add_documents(&again).await), answered);
     }
-    assert_eq!(found(storage, CLIENT, id).await.unwrap().documents.len(), 4);
+    assert_eq!(found(storage, LIVE, id).await.unwrap().documents.len(), 4);
     let kept_until = request.kept_until;
     claims.claim(&claim(key), kept_until, kept_until + Duration::MINUTE).await.unwrap();
 }
@@ -209,7 +212,7 @@ pub async fn one_of_concurrent_additions_with_one_key_is_stored(storage: &Storag
         let KeyUse::Answered(answered) = key_use(outcome) else { panic!("not answered") };
         assert_eq!((answered.order_id, answered.added), (id, Some(range)));
     }
-    assert_eq!(found(storage, CLIENT, id).await.unwrap().documents.len(), 1);
+    assert_eq!(found(storage, LIVE, id).await.unwrap().documents.len(), 1);
 }
 
 /// A failed addition does not use its key.

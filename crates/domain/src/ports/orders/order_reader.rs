@@ -3,7 +3,7 @@ use time::OffsetDateTime;
 
 use crate::ports::StoreError;
 use crate::{
-    api_key::ClientId,
+    api_key::Owner,
     document::StoredDocument,
     order::{OrderId, StoredOrder},
 };
@@ -48,7 +48,7 @@ pub enum Cursor<Id = OrderId> {
     NewerThan(Id),
 }
 
-/// The question for a page of a client's orders.
+/// The question for a page of an owner's orders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageQuery {
     /// Only orders with this file number.
@@ -94,13 +94,13 @@ impl<T> Page<T> {
     }
 }
 
-/// Reads the orders of a client.
+/// Reads the orders of an owner.
 ///
 /// An implementation guarantees:
-/// - No call returns anything of another client's order, nor whether there is one: the client
-///   stands in the query.
+/// - No call returns anything of another owner's order, nor whether there is one: the owner stands
+///   in the query.
 /// - The cost of a call does not grow with the number of stored orders.
-/// - Erased orders are in no list. As a cursor they are still orders of their client.
+/// - Erased orders are in no list. As a cursor they are still orders of their owner.
 /// - A poller that pages with [`Cursor::NewerThan`] misses no order, although identifiers are given
 ///   before commits: such a page ends before the first identifier under which an older order may
 ///   still appear.
@@ -111,22 +111,22 @@ impl<T> Page<T> {
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait OrderReader: Send + Sync {
-    /// Returns an order with its documents; `None` if the client has no such order.
+    /// Returns an order with its documents; `None` if the owner has no such order.
     async fn order(
         &self,
-        client: ClientId,
+        owner: Owner,
         id: OrderId,
     ) -> Result<Option<Kept<StoredOrder>>, StoreError>;
 
-    /// Returns a document of an order by its position, from 0; `None` if the client has no such
+    /// Returns a document of an order by its position, from 0; `None` if the owner has no such
     /// order, or the order no such document.
     async fn document(
         &self,
-        client: ClientId,
+        owner: Owner,
         id: OrderId,
         position: u32,
     ) -> Result<Option<Kept<StoredDocument>>, StoreError>;
 
-    /// Returns a page of the client's orders; `None` if the cursor is no order of the client.
-    async fn page(&self, client: ClientId, query: &PageQuery) -> Result<Option<Page>, StoreError>;
+    /// Returns a page of the owner's orders; `None` if the cursor is no order of the owner.
+    async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Option<Page>, StoreError>;
 }

@@ -3,7 +3,7 @@ use time::OffsetDateTime;
 
 use crate::ports::{Cause, StoreError};
 use crate::{
-    api_key::{ApiKeyId, ClientId},
+    api_key::{ApiKeyId, ClientId, Owner},
     document::StoredDocument,
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest, KeyUse},
@@ -39,8 +39,8 @@ pub enum WriteError {
         /// Creation of that order.
         created_at: OffsetDateTime,
     },
-    /// The client has no such order.
-    #[error("the client has no such order")]
+    /// The owner has no such order.
+    #[error("the owner has no such order")]
     NoSuchOrder,
     /// An operator has erased the order.
     #[error("the order was erased")]
@@ -68,8 +68,8 @@ pub enum WriteError {
 /// Documents to add to an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewDocuments {
-    /// The client that adds them.
-    pub client: ClientId,
+    /// The owner that adds them.
+    pub owner: Owner,
     /// The order.
     pub order_id: OrderId,
     /// The documents, already in the blob store and recorded in the

@@ -71,7 +71,7 @@ fn lease_due(
             .returning((DeliveryRow::as_select(), deliveries::lease_token))
             .get_result(connection)?;
         let mail_of_hour = match token {
-            1 => Some(count(connection, hour, row.recipient())?),
+            1 => Some(count(connection, hour, &row.recipient)?),
             _ => None,
         };
         leases.push(Lease { delivery: row.into_delivery()?, token, mail_of_hour });

@@ -36,20 +36,22 @@ CREATE TABLE orders (
 CREATE UNIQUE INDEX orders_file_number ON orders (file_number, is_test) WHERE holds_file_number;
 
 -- The indexes below leave out erased orders, which are in no list.
--- Serves: pages of a client (WHERE client_id = ? AND erased_at IS NULL AND id < ? ORDER BY id).
-CREATE INDEX orders_client ON orders (client_id, id) WHERE erased_at IS NULL;
+-- Serves: pages of an owner (WHERE client_id = ? AND is_test = ? AND erased_at IS NULL AND id < ?
+-- ORDER BY id).
+CREATE INDEX orders_client ON orders (client_id, is_test, id) WHERE erased_at IS NULL;
 
 -- Serves: the smallest and largest identifier between two instants (SELECT min(id + 0), max(id + 0)
--- WHERE client_id = ? AND erased_at IS NULL AND created_at >= ? AND created_at < ?), and the oldest
--- orders of a client (ORDER BY created_at, id LIMIT ?).
-CREATE INDEX orders_client_created ON orders (client_id, created_at, id) WHERE erased_at IS NULL;
+-- WHERE client_id = ? AND is_test = ? AND erased_at IS NULL AND created_at >= ? AND created_at < ?),
+-- and the oldest orders of an owner (ORDER BY created_at, id LIMIT ?).
+CREATE INDEX orders_client_created ON orders (client_id, is_test, created_at, id)
+    WHERE erased_at IS NULL;
 
 -- A new order holds its file number, so it is not in this index and does not pay for it.
--- Serves, together with orders_file_number: pages of a client with a file number (WHERE file_number
--- = ? AND client_id = ? AND NOT holds_file_number AND erased_at IS NULL AND id < ? ORDER BY id), and
--- the orders of any client with a file number (WHERE file_number = ? AND NOT holds_file_number AND
--- erased_at IS NULL).
-CREATE INDEX orders_client_file_number ON orders (file_number, client_id, id)
+-- Serves, together with orders_file_number: pages of an owner with a file number (WHERE file_number
+-- = ? AND client_id = ? AND is_test = ? AND NOT holds_file_number AND erased_at IS NULL AND id < ?
+-- ORDER BY id), and the orders of any owner with a file number (WHERE file_number = ? AND NOT
+-- holds_file_number AND erased_at IS NULL).
+CREATE INDEX orders_client_file_number ON orders (file_number, client_id, is_test, id)
     WHERE NOT holds_file_number AND erased_at IS NULL;
 
 -- Objects that no order has adopted yet. The table holds only uploads in progress, so the sweeper

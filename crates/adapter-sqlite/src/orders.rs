@@ -1,7 +1,4 @@
-//! Orders: the repository, reads by clients, and what operators do.
-
-pub(crate) mod admin;
-pub(crate) mod pages;
+//! The repository of orders.
 
 use async_trait::async_trait;
 use diesel::{
