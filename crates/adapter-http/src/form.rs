@@ -136,10 +136,9 @@ fn boundary(request: &HttpRequest) -> Result<String, Problem> {
 /// only in `form-data`, and otherwise than [`names`].
 fn multipart_headers(boundary: &str) -> Result<HeaderMap, Problem> {
     let content_type = HeaderValue::try_from(format!("multipart/mixed; boundary=\"{boundary}\""));
-    let malformed =
-        |_| Problem::malformed("The content type has a boundary that no header can have.");
+    let content_type = content_type.map_err(|_| Problem::malformed("The boundary is invalid."))?;
     let mut headers = HeaderMap::new();
-    headers.insert(header::CONTENT_TYPE, content_type.map_err(malformed)?);
+    headers.insert(header::CONTENT_TYPE, content_type);
     Ok(headers)
 }
 

@@ -125,7 +125,7 @@ fn rejected_file_is_named_with_what_to_do() {
         (
             Pdf,
             b"data:application/pdf;base64,JVBERi0".to_vec(),
-            "a data URL; send the bytes of the document",
+            "Base64; send the bytes of the document",
         ),
         (Pdf, b"BMW of North America".to_vec(), "plain text; save it as .docx or PDF"),
         (Doc, b"\xFF\xFED\0e\0e\0d\0".to_vec(), "plain text; save it as .docx or PDF"),
@@ -301,11 +301,11 @@ fn docx_may_have_thousands_of_parts_and_long_comment_or_bytes_behind_it() {
     let small = many(0);
     let mut commented = small.clone();
     let length = commented.len() - 2;
-    commented.splice(length.., [0xFF; 2].into_iter().chain([b' '; 65_535]));
+    commented.splice(length.., [0xFF; 2].into_iter().chain(vec![b' '; 65_535]));
     for (case, bytes) in [
         ("parts", many(5_000)),
         ("comment", commented),
-        ("zeros", [&small[..], &[0; 60_000]].concat()),
+        ("zeros", [&small[..], &vec![0; 60_000]].concat()),
     ] {
         assert_eq!(formats_of(&bytes), [DocumentFormat::Docx], "{case}");
     }

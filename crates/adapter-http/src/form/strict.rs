@@ -108,10 +108,9 @@ impl<S> StrictForm<S> {
     }
 
     fn malformed(&self, reason: &str) -> PayloadError {
-        let detail = match self.part {
-            0 => format!("The form cannot be read: {reason}."),
-            part => format!("Part {part} of the form cannot be read: {reason}."),
-        };
+        let part = self.part;
+        let detail = if part == 0 { "The form".into() } else { format!("Part {part} of the form") };
+        let detail = format!("{detail} cannot be read: {reason}.");
         PayloadError::Io(io::Error::new(io::ErrorKind::InvalidData, detail))
     }
 

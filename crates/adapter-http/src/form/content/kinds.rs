@@ -16,18 +16,16 @@ pub(super) const DAMAGED_WORD: &str = "a damaged Word document; save it as .docx
 const EXCEL: &str = "an Excel workbook; save it as PDF";
 const POWER_POINT: &str = "a PowerPoint presentation; save it as PDF";
 const BASE64: &str = "Base64; send the bytes of the document";
-const DATA_URL: &str = "a data URL; send the bytes of the document";
 const MHTML: &str = "a web page (MHTML); save it as .docx or PDF";
 const MAIL: &str = "an e-mail; save it as PDF";
 const HEIC: &str = "HEIC; save it as JPEG, PNG or PDF";
-const AVIF: &str = "AVIF; save it as JPEG, PNG or PDF";
 const JPEG_2000: &str = "JPEG 2000; save it as JPEG, PNG or PDF";
 const JPEG_XL: &str = "JPEG XL; save it as JPEG, PNG or PDF";
 const TIFF: &str = "TIFF; save it as PDF";
 const OLD_WORD: &str = "a document of Word 5 or earlier; save it as .docx or PDF";
 
 /// Beginnings of texts in lower case.
-const TEXTS: [(&str, &str); 17] = [
+const TEXTS: [(&str, &str); 16] = [
     ("{\\rtf", "RTF; save it as .docx or PDF"),
     ("{", "JSON, perhaps an error message; send the document itself"),
     ("%!ps", "PostScript; save it as PDF"),
@@ -37,10 +35,9 @@ const TEXTS: [(&str, &str); 17] = [
     ("from:", MAIL),
     ("received:", MAIL),
     ("return-path:", MAIL),
-    ("delivered-to:", MAIL),
-    ("data:application/", DATA_URL),
-    ("data:image/", DATA_URL),
-    // The beginnings of PDF, DOC, DOCX, JPEG and PNG.
+    ("data:application/", BASE64),
+    ("data:image/", BASE64),
+    // Then PDF, DOC, DOCX, JPEG and PNG.
     ("jvberi0", BASE64),
     ("0m8r4kgx", BASE64),
     ("uesdb", BASE64),
@@ -68,8 +65,8 @@ const NAMES: [(&str, &str); 11] = [
 ];
 
 /// Bytes at a place near the beginning. The first entry that a file has decides.
-const BYTES: [(usize, &[u8], &str); 23] = [
-    (4, b"ftypavi", AVIF),
+const BYTES: [(usize, &[u8], &str); 22] = [
+    (4, b"ftypavi", "AVIF; save it as JPEG, PNG or PDF"),
     (4, b"ftyphe", HEIC),
     (4, b"ftypmif", HEIC),
     (4, b"ftypmsf1", HEIC),
@@ -90,7 +87,6 @@ const BYTES: [(usize, &[u8], &str); 23] = [
     (0, b"7z\xBC\xAF", "a 7z file; send the documents in it"),
     (0, b"\xFFWPC", "a WordPerfect document; save it as .docx or PDF"),
     (0, b"\x31\xBE\0\0", OLD_WORD),
-    (0, b"\x9B\xA5", OLD_WORD),
     (0, b"\xDB\xA5", OLD_WORD),
 ];
 

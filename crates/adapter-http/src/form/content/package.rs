@@ -23,8 +23,6 @@ use super::{
 /// Maximum bytes to read from the directory of a ZIP file, which needs many times its size in
 /// memory: about seven thousand parts, and the longest comment or other bytes behind it.
 const ZIP_DIRECTORY_BUDGET: u64 = (512 + 64) * 1024;
-/// Bytes that are read at once for smaller reads, which do not count for a budget.
-const READ_AHEAD: usize = 1024;
 /// Maximum bytes to read from the parts.
 const CONTENT_BUDGET: u64 = 64 * 1024 * 1024;
 
@@ -51,7 +49,8 @@ const OFFICE_DOCUMENT: &str = "/relationships/officeDocument";
 /// their letter case, as Word does.
 pub(super) fn content<R: Read + Seek>(file: R) -> io::Result<Content> {
     let budget = Rc::new(Cell::new(ZIP_DIRECTORY_BUDGET));
-    let file = BufReader::with_capacity(READ_AHEAD, file);
+    // What is read ahead does not count.
+    let file = BufReader::with_capacity(1024, file);
     let mut archive = ZipArchive::new(Budgeted { file, left: Rc::clone(&budget) })?;
     budget.set(CONTENT_BUDGET);
 
@@ -73,8 +72,7 @@ pub(super) fn content<R: Read + Seek>(file: R) -> io::Result<Content> {
         None => Ok(Vec::new()),
     };
     let (types, relationships) = (described("[content_types].xml")?, described("_rels/.rels")?);
-    let exists = |part: &String| parts.contains_key(part);
-    let main_part = main_part(&types, &relationships, exists);
+    let main_part = main_part(&types, &relationships, |part| parts.contains_key(part));
     let Some(index) = main_part.and_then(|part| parts.get(&part)) else {
         return Ok(Content::Other(kind(|name| parts.contains_key(name), &types)));
     };
