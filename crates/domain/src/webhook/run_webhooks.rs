@@ -40,6 +40,9 @@ use crate::{
 /// The outcome of an attempt whose order was erased.
 const ORDER_ERASED: &str = "order_erased";
 
+/// The outcome of an attempt whose secret the key of the service does not decrypt.
+const SECRET_UNREADABLE: &str = "secret_unreadable";
+
 /// Maximum number of attempts in progress at an endpoint.
 pub const PER_ENDPOINT: usize = 4;
 
@@ -75,8 +78,11 @@ pub struct WebhookReport {
 /// at fault then.
 pub struct ReadyWebhook {
     lease: WebhookLease,
-    request: Result<WebhookRequest, Settlement>,
+    request: Result<WebhookRequest, Unready>,
 }
+
+/// The settlement of a delivery that cannot be attempted, and the error that its client sees.
+struct Unready(Settlement, Option<&'static str>);
 
 /// The outcome of an attempt that is not stored yet.
 #[derive(Debug, Clone)]
@@ -214,11 +220,11 @@ impl RunWebhooks {
                 let answer = sent.unwrap_or(Err(WebhookError::Protocol));
                 self.after(lease, request.timestamp, &answer)
             }
-            Err(settlement) => {
-                let outcome = match &settlement {
-                    Settlement::Fail { error, .. } => Some(AttemptOutcome::Error(error.clone())),
-                    _ => None,
-                };
+            Err(Unready(settlement, error)) => {
+                let outcome = error.map(|error| AttemptOutcome::Error(error.to_owned()));
+                // What waits for an operator has the error once.
+                let last = lease.delivery.attempts.last().map(|last| &last.outcome);
+                let outcome = outcome.filter(|outcome| last != Some(outcome));
                 Self::outcome(lease, self.clock.now(), settlement, outcome, EndpointEffect::None)
             }
         }
@@ -229,23 +235,24 @@ impl RunWebhooks {
         &self,
         lease: &WebhookLease,
         orders: &Result<FoundOrders, StoreError>,
-    ) -> Result<WebhookRequest, Settlement> {
+    ) -> Result<WebhookRequest, Unready> {
         let timestamp = self.clock.now();
-        let later = |delay: Duration, error: String| Settlement::Postpone {
-            due_at: timestamp.saturating_add(delay),
-            error,
+        let later = |delay: Duration, error: String, noted: Option<&'static str>| {
+            let due_at = timestamp.saturating_add(delay);
+            Unready(Settlement::Postpone { due_at, error }, noted)
         };
-        let unreadable = |error: &dyn Error| later(UNREADABLE_DELAY, error_chain(error));
+        let unreadable = |error: &dyn Error| later(UNREADABLE_DELAY, error_chain(error), None);
         let WebhookDelivery { event, order_id, created_at, endpoint, .. } = lease.delivery;
         let order = match (order_id, orders) {
             (None, _) => None,
-            (Some(_), Err(error)) => return Err(later(OUTAGE_DELAY, error_chain(error))),
+            (Some(_), Err(error)) => return Err(later(OUTAGE_DELAY, error_chain(error), None)),
             (Some(id), Ok(orders)) => match orders.get(&id) {
                 Some(Ok(order)) => Some(order),
                 Some(Err(error)) => return Err(unreadable(error)),
                 None => {
                     let error = ORDER_ERASED.to_owned();
-                    return Err(Settlement::Fail { at: timestamp, error });
+                    let failed = Settlement::Fail { at: timestamp, error };
+                    return Err(Unready(failed, Some(ORDER_ERASED)));
                 }
             },
         };
@@ -255,19 +262,20 @@ impl RunWebhooks {
         };
         // Only the trace of the request that created the order is stored.
         let created = order.filter(|_| event == EventType::OrderCreated);
-        let key = self.secrets.as_ref();
-        let key = key.ok_or_else(|| later(UNREADABLE_DELAY, NO_KEY.to_owned()))?;
-        let context = secret_context(lease.client);
+        let sealed = |error| later(UNREADABLE_DELAY, error, Some(SECRET_UNREADABLE));
+        let key = self.secrets.as_ref().ok_or_else(|| sealed(NO_KEY.to_owned()))?;
+        let open = |sealed: &Vec<u8>| key.open(sealed, &secret_context(lease.client));
+        let current = open(&lease.secrets.current).map_err(|error| sealed(error_chain(&error)))?;
+        // The key of the previous one may be lost, and the reason for the rotation.
         let previous = lease.secrets.previous.as_ref().filter(|(_, until)| timestamp < *until);
-        let secrets = std::iter::once(&lease.secrets.current).chain(previous.map(|(old, _)| old));
-        let secrets: Result<_, _> = secrets.map(|sealed| key.open(sealed, &context)).collect();
+        let previous = previous.and_then(|(sealed, _)| open(sealed).ok());
         Ok(WebhookRequest {
             client: lease.client,
             url: lease.url.clone(),
             id: lease.delivery.message_id(),
             timestamp,
             body: body.map_err(|error| unreadable(&error))?,
-            secrets: secrets.map_err(|error| unreadable(&error))?,
+            secrets: std::iter::once(current).chain(previous).collect(),
             trace: created.and_then(|order| order.order.trace.clone()),
         })
     }
