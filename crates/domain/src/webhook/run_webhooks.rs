@@ -3,10 +3,15 @@
 //! The module `webhook` defines the retry schedule, and `delivery::worker` the pace. An endpoint has up
 //! to [`PER_ENDPOINT`] attempts in progress, and one whose last attempt did not succeed, or was slow,
 //! has one. All such endpoints together leave a part of the slots to others, so endpoints that hang
-//! hold up none that works. The endpoints of a client have at most a quarter of all slots, so a client
-//! holds up no other.
+//! hold up none that works. The endpoints of a client have at most a quarter of all slots and of
+//! the free ones, so a dozen clients hold up no other.
 
-use std::{collections::HashMap, error::Error, panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    error::Error,
+    panic::AssertUnwindSafe,
+    sync::Arc,
+};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use time::{Duration, OffsetDateTime};
@@ -20,9 +25,9 @@ use crate::{
     },
     order::OrderId,
     ports::{
-        Clock, DeliveryQueue, EndpointEffect, Entropy, FoundOrders, SecretBox, Settlement,
-        StoreError, WebhookAnswer, WebhookAttempted, WebhookError, WebhookLease, WebhookQueue,
-        WebhookRequest, WebhookSender, WebhookSlots, WebhooksSettled, error_chain,
+        ClientAttempts, Clock, DeliveryQueue, EndpointEffect, Entropy, FoundOrders, SecretBox,
+        Settlement, StoreError, WebhookAnswer, WebhookAttempted, WebhookError, WebhookLease,
+        WebhookQueue, WebhookRequest, WebhookSender, WebhookSlots, WebhooksSettled, error_chain,
     },
     webhook::{
         AttemptOutcome, AttemptRecord, EndpointId, EventType, KEPT_ATTEMPTS, WebhookDelivery,
@@ -42,7 +47,7 @@ const SECRET_UNREADABLE: &str = "secret_unreadable";
 pub const PER_ENDPOINT: usize = 4;
 
 /// An endpoint is slow if an attempt that succeeded took longer.
-const SLOW: Duration = Duration::seconds(2);
+const SLOW: Duration = Duration::seconds(5);
 
 /// Delay after which a secret that cannot be read is read again. An operator must mend that.
 const UNREADABLE_DELAY: Duration = Duration::MINUTE;
@@ -108,25 +113,24 @@ impl WebhookDeliveries {
     }
 
     fn free_slots(&self, limit: usize) -> WebhookSlots {
-        let unproven = self.in_progress.values().filter(|endpoint| !endpoint.is_proven);
-        let unproven: usize = unproven.map(|endpoint| endpoint.attempts).sum();
         // The rest is small, because the attempts at endpoints that work are short; and new
         // endpoints wait for those that hang.
         let unproven_share = self.slots.saturating_sub((self.slots / 6).max(1)).max(1);
         let per_client = (self.slots / 4).max(1);
-        let (mut busy, mut clients) = (Vec::new(), HashMap::new());
-        for (id, InProgress { attempts, client, .. }) in &self.in_progress {
+        let (mut busy, mut busy_clients) = (Vec::new(), BTreeMap::new());
+        for (id, InProgress { attempts, is_proven, client }) in &self.in_progress {
             busy.push((*id, PER_ENDPOINT.saturating_sub(*attempts)));
-            let free = clients.entry(*client).or_insert(per_client);
-            *free = free.saturating_sub(*attempts);
+            let of_client: &mut ClientAttempts = busy_clients.entry(*client).or_default();
+            of_client.add(*attempts, *is_proven);
         }
+        let unproven = busy_clients.values().map(|client| client.unproven).sum();
         WebhookSlots {
             limit,
             unproven: unproven_share.saturating_sub(unproven),
             per_endpoint: PER_ENDPOINT,
             busy,
             per_client,
-            busy_clients: clients.into_iter().collect(),
+            busy_clients,
         }
     }
 }
