@@ -183,10 +183,8 @@ pub(crate) async fn open_sqlite(path: &Path, setting: &str) -> Result<SqliteStor
     let setting = format!("{setting}: {}", path.display());
     checked(check_file(path), setting.clone())?;
     let store = SqliteStore::open_patiently(path).context(setting.clone())?;
-    match Progress::new(MIGRATING).of(Box::pin(store.migrate())).await {
-        Err(error @ adapter_sqlite::MigrateError::OtherProgram(_)) => checked(Err(error), setting)?,
-        migrated => migrated.context(setting)?,
-    };
+    let migrated = Progress::new(MIGRATING).of(Box::pin(store.migrate())).await;
+    migrated.context(setting)?;
     Ok(store)
 }
 
