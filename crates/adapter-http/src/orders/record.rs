@@ -71,7 +71,7 @@ impl<'a> OrderRecord<'a> {
 struct WholeOrder<'a> {
     #[serde(flatten)]
     record: OrderRecord<'a>,
-    details: OrderRequest,
+    details: Value,
     documents: Vec<Value>,
 }
 
