@@ -43,11 +43,23 @@ impl SqliteStore {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let database = Database::at(path)?;
+        Self::on(&Database::at(path)?)
+    }
+
+    /// Opens the database like [`Self::open`], for the commands of operators. Their calls have no
+    /// time limit, and wait for a rewrite or a migration of another process.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open_patiently(path: &Path) -> Result<Self, OpenError> {
+        Self::on(&Database::at(path)?.patient())
+    }
+
+    fn on(database: &Database) -> Result<Self, OpenError> {
         Ok(Self {
-            writer: Worker::start(&database, Access::Write, 1)?,
-            order_readers: Worker::start(&database, Access::Read, READERS)?,
-            readers: Worker::start(&database, Access::Read, READERS)?,
+            writer: Worker::start(database, Access::Write, 1)?,
+            order_readers: Worker::start(database, Access::Read, READERS)?,
+            readers: Worker::start(database, Access::Read, READERS)?,
         })
     }
 

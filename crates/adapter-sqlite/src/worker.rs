@@ -33,6 +33,7 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 pub(crate) struct Worker {
     calls: Option<Sender<Box<dyn Call>>>,
     threads: Vec<JoinHandle<()>>,
+    is_patient: bool,
     observer: Arc<OnceLock<BatchObserver>>,
 }
 
@@ -61,7 +62,7 @@ impl Worker {
                 .map_err(OpenError::Thread)
         };
         let threads = (0..threads).map(start).collect::<Result<_, _>>()?;
-        Ok(Self { calls: Some(calls), threads, observer })
+        Ok(Self { calls: Some(calls), threads, is_patient: database.is_patient, observer })
     }
 
     /// Reports the number of calls of each transaction. There is one observer; a second one is
@@ -90,6 +91,9 @@ impl Worker {
         T: Send + 'static,
         E: From<Failure> + Send + 'static,
     {
+        if self.is_patient {
+            return self.maintain(body).await;
+        }
         timeout(TIMEOUT, self.maintain(body)).await.map_err(|_| Failure::TimedOut)?
     }
 

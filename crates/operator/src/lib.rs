@@ -6,7 +6,7 @@
 //! | choice of adapters by the settings | [`adapters`] |
 //! | listening sockets and the limit of connections | [`listen`] |
 //! | certificate and key of the API, read again when they change | [`tls_files`] |
-//! | key of the secrets of webhooks | `secrets_key` |
+//! | key of the secrets of webhooks | [`secrets_key`] |
 //! | clock and randomness | `system` |
 //! | commands | [`commands`] |
 //! | checks of settings, dependencies and machine | [`doctor`] |
@@ -23,7 +23,7 @@ pub mod doctor;
 pub mod listen;
 pub mod private_files;
 mod progress;
-mod secrets_key;
+pub mod secrets_key;
 pub mod settings;
 mod system;
 pub mod tls_files;

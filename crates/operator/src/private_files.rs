@@ -7,8 +7,10 @@ use std::{
     path::Path,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use tempfile::NamedTempFile;
+
+use crate::settings::{WrongSetting, checked};
 
 /// Creates a file. Fails if it exists.
 pub(crate) fn create_file(path: &Path) -> io::Result<File> {
@@ -42,12 +44,18 @@ pub(crate) fn create_folder(folder: &Path) -> Result<()> {
 
 /// Creates a folder durably, unless it exists and is empty.
 pub(crate) fn create_empty_folder(folder: &Path) -> Result<()> {
-    ensure!(is_empty(folder)?, "{} is not empty", folder.display());
-    create_folder(folder)
+    check_empty(folder)?;
+    checked(create_folder(folder), "the folder cannot be made")
+}
+
+/// Checks that a folder is empty or missing.
+pub(crate) fn check_empty(folder: &Path) -> Result<()> {
+    ensure!(is_empty(folder)?, WrongSetting(anyhow!("{} is not empty", folder.display())));
+    Ok(())
 }
 
 /// Returns whether a folder is missing, or has nothing but what a new file system has.
-pub(crate) fn is_empty(folder: &Path) -> Result<bool> {
+fn is_empty(folder: &Path) -> Result<bool> {
     let mut entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
         entries => entries.with_context(|| folder.display().to_string())?,

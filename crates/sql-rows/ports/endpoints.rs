@@ -87,6 +87,16 @@ impl WebhookRepo for Store {
         Ok(self.execute(rotate).await? > 0)
     }
 
+    async fn secrets(&self) -> Result<Vec<(ClientId, Vec<u8>)>, StoreError> {
+        let secrets = webhook_endpoints::table
+            .select((webhook_endpoints::client_id, webhook_endpoints::secret));
+        let load = async move |connection: &mut Connection| {
+            let rows: Vec<(i64, Vec<u8>)> = secrets.get_results(connection).await?;
+            Ok(rows.into_iter().map(|(client, secret)| (ClientId(client), secret)).collect())
+        };
+        self.read(load).await
+    }
+
     async fn of_clients(&self, clients: &[ClientId]) -> Result<Vec<Endpoint>, StoreError> {
         let clients: Vec<i64> = clients.iter().map(|client| client.0).collect();
         let theirs = webhook_endpoints::table.filter(webhook_endpoints::client_id.eq_any(clients));

@@ -26,7 +26,7 @@ pub use migrations::{VersionError, count_missing};
 pub use order::{DocumentRow, KeptOrderRow, ListedRow, OrderRow, PendingOrder, is_order_of};
 pub use queue::{
     DeliveryRow, EventRow, NewEventRow, REMOVED_COUNTS, RetriedDelivery, UnsuccessfulAttempt,
-    counted_hours, due_events, hashed_recipient,
+    counted_hours, due_events, farthest, hashed_recipient,
 };
 pub use statement::{IdRow, Prepared};
 pub use webhook::{

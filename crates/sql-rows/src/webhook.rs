@@ -138,6 +138,8 @@ impl EndpointChangeRow {
 pub struct TargetRow {
     /// The client of the endpoint.
     pub client_id: i64,
+    /// Since when it has waited for a delivery.
+    pub due_at: Option<Utc>,
     url: String,
     secret: Vec<u8>,
     previous_secret: Option<Vec<u8>>,

@@ -3,6 +3,7 @@
 use actix_web::{HttpMessage as _, HttpRequest, http::header, web};
 use bytes::Bytes;
 use domain::{api_key::ApiKey, order::ViolationCode};
+use encoding_rs::UTF_8;
 use serde::{
     Deserialize, Deserializer,
     de::{Error as _, IgnoredAny, MapAccess, Visitor},
@@ -42,11 +43,14 @@ pub(crate) fn unsupported_media_type() -> Problem {
 
 /// Parses a body into a type that is an object; `None` if it is other JSON.
 pub(crate) fn parse<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<Option<T>, Problem> {
-    let text = body::text(body, "The body")?;
+    let (text, has_faults) = UTF_8.decode_with_bom_removal(body);
+    if has_faults {
+        return Err(Problem::malformed("The body is not UTF-8."));
+    }
     let object = if text.trim_start().starts_with('{') {
-        serde_json::from_str(text).map(Some)
+        serde_json::from_str(&text).map(Some)
     } else {
-        serde_json::from_str(text).map(|IgnoredAny| None)
+        serde_json::from_str(&text).map(|IgnoredAny| None)
     };
     object.map_err(|error| Problem::malformed(format!("The body is not valid JSON: {error}.")))
 }

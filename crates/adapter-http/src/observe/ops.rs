@@ -31,14 +31,14 @@ const READINESS_AGE: i64 = 60;
 
 /// The gauges of mails and webhooks: names, and what they count.
 const QUEUES: [(&str, &str); 8] = [
-    ("notary_orders_follow_ups_pending", "Pending mails in the whole queue."),
+    ("notary_orders_mails_pending", "Pending mails in the whole queue."),
     (
         "notary_orders_events_pending",
         "Events of orders whose deliveries are not in the queues yet.",
     ),
-    ("notary_orders_follow_ups_buried", "Mails that failed for good and wait for an operator."),
+    ("notary_orders_mails_failed", "Mails that failed for good and wait for an operator."),
     (
-        "notary_orders_follow_up_oldest_age_seconds",
+        "notary_orders_mail_oldest_age_seconds",
         "Age of the oldest event or pending mail; 0 if there is none.",
     ),
     ("notary_orders_webhooks_pending", "Pending webhooks of enabled endpoints."),

@@ -1,5 +1,7 @@
 //! Sample webhooks.
 
+use std::collections::BTreeMap;
+
 use domain::{
     ports::{
         Cursor, DeliveryPageQuery, EndpointEffect, NewEndpoint, ReplayBatch, Settlement,
@@ -24,7 +26,7 @@ pub const WEBHOOK_SLOTS: WebhookSlots = WebhookSlots {
     per_endpoint: 1_000,
     busy: Vec::new(),
     per_client: 1_000,
-    busy_clients: Vec::new(),
+    busy_clients: BTreeMap::new(),
 };
 
 /// Returns an endpoint that gets every event of orders.

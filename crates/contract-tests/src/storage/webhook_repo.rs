@@ -61,6 +61,8 @@ pub async fn endpoint_is_read_as_it_was_added(storage: &Storage) {
     }
     assert_eq!(storage.webhooks.of_owner(LIVE).await.unwrap(), endpoints);
     assert_eq!(storage.webhooks.all().await.unwrap(), endpoints);
+    let secret = (LIVE.client, new_endpoint(LIVE).secret);
+    assert_eq!(storage.webhooks.secrets().await.unwrap(), [secret.clone(), secret]);
 }
 
 /// Other owners have their own. Covers additions at the same time.

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::{
     money::scaled,
-    text::{Kind, kind},
+    text::{Kind, TextRule, kind},
 };
 
 /// The value of a field that the API knows.
@@ -23,6 +23,7 @@ pub(super) enum Json {
     Mistyped,
     Bool(bool),
     Integer(i64),
+    /// Clean, as its rule says.
     Text(String),
     /// A number as its digits. A float in between would round it.
     #[serde(serialize_with = "super::money::serialize_number")]
@@ -61,12 +62,13 @@ impl OrderRequest {
     pub fn add_part(&mut self, name: &'static str, text: String) -> serde_json::Result<()> {
         let trimmed = text.trim();
         let json = match kind("OrderRequest", name) {
-            Some(Kind::Text(_)) => Json::Text(text),
-            Some(Kind::Integer) if !trimmed.is_empty() => {
+            Some(Kind::Text(rule)) => Json::Text(rule.clean(text)),
+            Some(Kind::Integer) => match TextRule::CODE.clean(text) {
+                text if text.is_empty() => Json::Null,
                 // `parse` also accepts a plus sign.
-                let id = trimmed.parse().ok().filter(|_| !trimmed.starts_with('+'));
-                id.map_or(Json::Mistyped, Json::Integer)
-            }
+                text if text.starts_with('+') => Json::Mistyped,
+                text => text.parse().map_or(Json::Mistyped, Json::Integer),
+            },
             Some(kind) if !trimmed.is_empty() => {
                 let json: &RawValue = serde_json::from_str(trimmed)?;
                 Json::read(kind, json.get())?
@@ -94,7 +96,9 @@ impl Json {
         let is_number = json.starts_with(|c: char| c == '-' || c.is_ascii_digit());
         Ok(match kind {
             _ if json == "null" => Self::Null,
-            Kind::Text(_) if json.starts_with('"') => Self::Text(serde_json::from_str(json)?),
+            Kind::Text(rule) if json.starts_with('"') => {
+                Self::Text(rule.clean(serde_json::from_str(json)?))
+            }
             Kind::Bool if matches!(json, "true" | "false") => Self::Bool(json == "true"),
             Kind::Integer if is_number => integer(json).map_or(Self::Mistyped, Self::Integer),
             Kind::Amount if is_number => Self::Number(json.to_owned()),
@@ -107,7 +111,16 @@ impl Json {
 
     /// Returns whether the value is blank text.
     pub(super) fn is_blank(&self) -> bool {
-        matches!(self, Self::Text(text) if text.trim_start().is_empty())
+        matches!(self, Self::Text(text) if text.is_empty())
+    }
+
+    /// Returns the text in the field `name` of an object.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        let Self::Object(Fields(fields)) = self else { return None };
+        fields.iter().find_map(|(field, json)| match json {
+            Self::Text(text) if field == name => Some(text.as_str()),
+            _ => None,
+        })
     }
 }
 
@@ -122,10 +135,11 @@ impl<'de> Deserialize<'de> for OrderRequest {
     }
 }
 
-/// Leaves out absent and mistyped fields.
+/// Leaves out absent, blank and mistyped fields.
 impl Serialize for Fields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let has_value = |json: &Json| !matches!(json, Json::Null | Json::Mistyped);
+        let has_value =
+            |json: &Json| !matches!(json, Json::Null | Json::Mistyped) && !json.is_blank();
         let sent = self.0.iter().filter(|(_, json)| has_value(json));
         serializer.collect_map(sent)
     }

@@ -231,6 +231,18 @@ impl ManageWebhooks {
     }
 }
 
+/// Returns how many endpoints have secrets that a key does not decrypt: all without a key. No webhook
+/// is sent to them.
+pub async fn unreadable_secrets(
+    endpoints: &dyn WebhookRepo,
+    key: Option<&dyn SecretBox>,
+) -> Result<usize, StoreError> {
+    let is_readable = |(client, sealed): &(ClientId, Vec<u8>)| {
+        key.is_some_and(|key| key.open(sealed, &secret_context(*client)).is_ok())
+    };
+    Ok(endpoints.secrets().await?.iter().filter(|&secret| !is_readable(secret)).count())
+}
+
 /// Returns the context in which the secrets of a client are encrypted.
 pub(crate) fn secret_context(client: ClientId) -> String {
     format!("webhook endpoints of client {}", client.0)

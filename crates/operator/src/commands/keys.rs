@@ -2,7 +2,7 @@
 
 use std::{io::Write as _, num::NonZeroU32};
 
-use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
     api_key::{
@@ -52,7 +52,7 @@ pub enum KeysCommand {
 #[derive(Debug, Args)]
 pub struct Issue {
     /// Name of the key
-    #[arg(long)]
+    #[arg(long, value_parser = name)]
     name: String,
     /// The only signing service for which the key may create orders
     #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
@@ -106,10 +106,6 @@ pub(super) async fn run(
 }
 
 async fn issue(keys: &ManageKeys, issue: Issue) -> Result<()> {
-    ensure!(
-        is_plain(&issue.name),
-        "--name must be one line of at most {MAX_CHARS} visible characters, and not blank"
-    );
     let scopes = Some(issue.scopes).filter(|scopes| !scopes.is_empty());
     let terms = KeyTerms {
         name: issue.name,
@@ -177,9 +173,9 @@ fn show(id: ApiKeyId, key: &PresentedKey) -> Result<()> {
     shown.with_context(|| format!("key {} was issued and could not be shown; revoke it", id.0))
 }
 
-/// Checks that a table shows the text as it is: no control, invisible or direction-changing
+/// Checks that a table shows the name as it is: no control, invisible or direction-changing
 /// characters.
-fn is_plain(text: &str) -> bool {
+fn name(text: &str) -> Result<String, String> {
     let hidden = |character: char| {
         character.is_control()
             || matches!(
@@ -191,7 +187,10 @@ fn is_plain(text: &str) -> bool {
                     | '\u{feff}'
             )
     };
-    !text.trim().is_empty() && text.chars().count() <= MAX_CHARS && !text.chars().any(hidden)
+    let is_short = !text.trim().is_empty() && text.chars().count() <= MAX_CHARS;
+    (is_short && !text.chars().any(hidden)).then(|| text.to_owned()).ok_or_else(|| {
+        format!("must be one line of at most {MAX_CHARS} visible characters, and not blank")
+    })
 }
 
 /// Returns the name of the operator. An operator can forge it.

@@ -15,8 +15,9 @@ use serde_json::{Map, Value, json};
 use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
 
 use super::output::{Column, Format, at, mode, print, second};
+use crate::settings::WrongSetting;
 
-/// Maximum number of listed deliveries.
+/// Maximum number of deliveries in a table.
 const MAX_LISTED: usize = 1_000;
 
 #[derive(Debug, Subcommand)]
@@ -167,11 +168,12 @@ async fn execute(command: WebhooksCommand, webhooks: &ManageWebhooks) -> Result<
             print(&format!("the test is delivery {}\n", delivery.0))
         }
         Command::Deliveries { id, format } => {
-            let query = DeliveryPageQuery { limit: MAX_LISTED, cursor: Cursor::Newest };
+            let query =
+                DeliveryPageQuery { limit: format.limit(MAX_LISTED), cursor: Cursor::Newest };
             let owner = owner(webhooks, id).await?;
             let (_, page) = webhooks.deliveries(owner, EndpointId(id), &query).await?;
             if page.has_older {
-                eprintln!("only the newest {MAX_LISTED} are listed");
+                eprintln!("only the newest {MAX_LISTED} are listed; --json lists all");
             }
             list_deliveries(&page.items, format)
         }
@@ -201,7 +203,7 @@ async fn change(webhooks: &ManageWebhooks, id: i64, body: &Map<String, Value>) -
 
 fn violations(violations: &[Violation]) -> anyhow::Error {
     let lines = violations.iter().map(|fault| format!("{} {}", fault.pointer, fault.detail));
-    anyhow!("{}", lines.collect::<Vec<_>>().join("; "))
+    WrongSetting(anyhow!(lines.collect::<Vec<_>>().join("; "))).into()
 }
 
 fn list(endpoints: &[Endpoint], format: Format) -> Result<()> {

@@ -2,15 +2,17 @@
 
 use std::net::IpAddr;
 
+use anyhow::Context as _;
 use ipnet::IpNet;
 
-use super::finding::{Failure, Findings, Subject};
-use crate::settings::Settings;
+use super::finding::{Failure, Findings, Subject, advise};
+use crate::{adapters::LISTEN, listen::resolve, settings::Settings};
 
 const PROXIES: &str = "--trusted-proxies (NOTARY_ORDERS_TRUSTED_PROXIES)";
 
 pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
     let Settings { listen, trusted_proxies, tls_cert, .. } = &of.settings;
+    let listen = advise(resolve(listen).await.context(LISTEN), "Correct it, or repair the DNS")?;
     judge(listen.ip(), trusted_proxies, tls_cert.is_some(), found);
     Ok(())
 }

@@ -67,10 +67,10 @@ fn read_filter(page: &mut PageQuery, name: &str, value: &str) -> Result<(), Faul
         CREATED_AFTER => page.created_after = Some(instant()?),
         CREATED_BEFORE => page.created_before = Some(instant()?),
         _ => {
-            text_rule("SigningDetailsRequest", "fileNumber")
-                .check(value)
-                .map_err(|(code, detail)| (code.as_str(), detail))?;
-            page.file_number = Some(value.to_owned());
+            let rule = text_rule("SigningDetailsRequest", "fileNumber");
+            let value = rule.clean(value.to_owned());
+            rule.check(&value).map_err(|(code, detail)| (code.as_str(), detail))?;
+            page.file_number = Some(value);
         }
     }
     Ok(())

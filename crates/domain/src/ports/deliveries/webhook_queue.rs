@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use time::{Duration, OffsetDateTime};
 
@@ -20,22 +22,50 @@ pub struct NewWebhookDelivery {
     pub message_key: String,
 }
 
-/// How many deliveries a worker can attempt.
+/// How many deliveries a worker can attempt. A client gets another slot only while over four times
+/// as many are free as it has: so a dozen clients that fill their slots leave some to others.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WebhookSlots {
-    /// Maximum number of deliveries.
+    /// Free slots.
     pub limit: usize,
-    /// Maximum number of them to endpoints whose last attempt did not succeed.
+    /// Free slots for endpoints whose last attempt did not succeed.
     pub unproven: usize,
     /// Maximum number of deliveries to an endpoint whose last attempt succeeded. Other endpoints
     /// get one.
     pub per_endpoint: usize,
     /// Endpoints with attempts in progress, and how many more deliveries each may get.
     pub busy: Vec<(EndpointId, usize)>,
-    /// Maximum number of deliveries to all endpoints of a client.
+    /// Maximum number of attempts at all endpoints of a client.
     pub per_client: usize,
-    /// Clients with attempts in progress, and how many more deliveries each may get.
-    pub busy_clients: Vec<(ClientId, usize)>,
+    /// Clients with attempts in progress, and their number.
+    pub busy_clients: BTreeMap<ClientId, ClientAttempts>,
+}
+
+impl WebhookSlots {
+    /// Returns whether a client with these attempts in progress may get another slot.
+    pub fn has_room(&self, client: ClientAttempts, is_proven: bool) -> bool {
+        let has_few = |own: usize, free: usize| 4 * own < free;
+        client.all < self.per_client
+            && has_few(client.all, self.limit)
+            && (is_proven || has_few(client.unproven, self.unproven))
+    }
+}
+
+/// The attempts in progress at the endpoints of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClientAttempts {
+    /// All of them.
+    pub all: usize,
+    /// Those at endpoints whose last attempt did not succeed.
+    pub unproven: usize,
+}
+
+impl ClientAttempts {
+    /// Adds attempts.
+    pub fn add(&mut self, attempts: usize, is_proven: bool) {
+        self.all += attempts;
+        self.unproven += if is_proven { 0 } else { attempts };
+    }
 }
 
 /// The secrets of an endpoint, encrypted.
@@ -159,6 +189,7 @@ pub trait WebhookQueue: Send + Sync {
     /// - After that, a delivery that is not settled is due again.
     /// - The deliveries of an endpoint come the longest due first, and each endpoint gets one
     ///   before any gets two.
+    /// - An endpoint that got a delivery comes after those that have waited since.
     /// - Endpoints that are disabled or removed get none.
     /// - The cost of a call grows neither with the deliveries of one endpoint nor with the number of
     ///   endpoints that wait.

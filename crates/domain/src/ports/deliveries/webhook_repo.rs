@@ -79,6 +79,10 @@ pub trait WebhookRepo: Send + Sync {
         previous_until: OffsetDateTime,
     ) -> Result<bool, StoreError>;
 
+    /// Returns the encrypted present secret of every endpoint, with its client, in no particular
+    /// order.
+    async fn secrets(&self) -> Result<Vec<(ClientId, Vec<u8>)>, StoreError>;
+
     /// Returns the endpoints of clients, the disabled ones too, in no particular order.
     async fn of_clients(&self, clients: &[ClientId]) -> Result<Vec<Endpoint>, StoreError>;
 
