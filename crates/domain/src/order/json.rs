@@ -117,10 +117,10 @@ impl Json {
     /// Returns the text in the field `name` of an object.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         let Self::Object(Fields(fields)) = self else { return None };
-        fields.iter().find_map(|(field, json)| match json {
-            Self::Text(text) if field == name => Some(text.as_str()),
+        match fields.get(name) {
+            Some(Self::Text(text)) => Some(text),
             _ => None,
-        })
+        }
     }
 }
 

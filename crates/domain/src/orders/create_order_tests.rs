@@ -156,7 +156,7 @@ async fn failed_commit_removes_objects() {
     let created_at = NOW - Duration::seconds(18);
     let cases: [Case; 2] = [
         (|created_at| WriteError::Duplicate { created_at }, "Duplicate { retry_after: 42 }"),
-        (|_| WriteError::Internal("broken".into()), "Internal("),
+        (|_| WriteError::Internal("broken".into()), "Store(Internal("),
     ];
     for (fail, expected) in cases {
         let mut mocks = Mocks::default();
