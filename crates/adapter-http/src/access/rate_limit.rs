@@ -137,7 +137,9 @@ impl RateLimits {
     /// Removes full buckets, so that memory does not grow with the number of keys and peers.
     pub fn forget_idle(&self) {
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        keys.values().for_each(|buckets| buckets.forget_idle());
+        for buckets in keys.values() {
+            buckets.forget_idle();
+        }
         [&self.failures, &self.look_ups, &self.log_lines]
             .into_iter()
             .for_each(Buckets::forget_idle);

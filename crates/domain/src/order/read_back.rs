@@ -3,10 +3,7 @@
 use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use super::{
-    Contact, InvoiceRecipient, Money, Order, OrderRequest, RequestedBy, SigningContacts,
-    SigningDetails, record::hh_mm,
-};
+use super::{Contact, InvoiceRecipient, Money, Order, OrderRequest, SigningDetails, record::hh_mm};
 use crate::appointment::AppointmentTime;
 
 impl OrderRequest {
@@ -14,15 +11,31 @@ impl OrderRequest {
     /// instants of the service's own conversion. The signing service is left out. Sent again with
     /// one, and with another file number, it creates an equal order.
     pub fn of(order: &Order) -> Value {
+        let Order { contacts, requested_by, appointment, .. } = order;
         let [at, start, end] =
-            order.appointment.time.moments().map(|moment| instant(moment.map(|moment| moment.utc)));
+            appointment.time.moments().map(|moment| instant(moment.map(|moment| moment.utc)));
+        let contacts = [
+            ("orderContactEmail", json!(contacts.order_contact_email)),
+            ("clientCompanyId", json!(contacts.client_company_id)),
+            ("observer", json!(contacts.observer)),
+            ("inHouseContact", json!(contacts.in_house_contact.as_ref().map(Contact::to_request))),
+            (
+                "inHouseContact2",
+                json!(contacts.in_house_contact2.as_ref().map(Contact::to_request)),
+            ),
+        ];
+        let requested_by = [
+            ("userId", json!(requested_by.user_id)),
+            ("userRole", json!(requested_by.user_role)),
+            ("signingServiceId", json!(requested_by.signing_service_id)),
+        ];
         object([
-            ("signingContactsFormData", contacts(&order.contacts)),
+            ("signingContactsFormData", object(contacts)),
             ("signingDetailsFormData", details(order)),
             ("utcTimeDate", at),
             ("utcStartTimeDate", start),
             ("utcEndTimeDate", end),
-            ("requestedBy", requested_by(&order.requested_by)),
+            ("requestedBy", object(requested_by)),
         ])
     }
 }
@@ -36,16 +49,6 @@ pub(super) fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
 /// Returns an instant as a request may have it: not before the year 1.
 fn instant(at: Option<OffsetDateTime>) -> Value {
     json!(at.filter(|at| at.year() >= 1).and_then(|at| at.format(&Rfc3339).ok()))
-}
-
-fn contacts(contacts: &SigningContacts) -> Value {
-    object([
-        ("orderContactEmail", json!(contacts.order_contact_email)),
-        ("clientCompanyId", json!(contacts.client_company_id)),
-        ("observer", json!(contacts.observer)),
-        ("inHouseContact", json!(contacts.in_house_contact.as_ref().map(Contact::to_request))),
-        ("inHouseContact2", json!(contacts.in_house_contact2.as_ref().map(Contact::to_request))),
-    ])
 }
 
 fn details(order: &Order) -> Value {
@@ -103,14 +106,6 @@ fn details(order: &Order) -> Value {
         ("invoiceEmail", json!(invoice.email)),
         ("invoiceFee", json!(invoice.fee.map(Money::to_json))),
         ("notaryPay", json!(invoice.notary_pay.map(Money::to_json))),
-    ])
-}
-
-fn requested_by(requested_by: &RequestedBy) -> Value {
-    object([
-        ("userId", json!(requested_by.user_id)),
-        ("userRole", json!(requested_by.user_role)),
-        ("signingServiceId", json!(requested_by.signing_service_id)),
     ])
 }
 
