@@ -4,8 +4,8 @@ use std::sync::{Arc, atomic::AtomicBool};
 
 use actix_web::web;
 use adapter_http::{
-    Api, ApiMetrics, BodyLimit, Closing, ConcurrencyLimit, Connections, Dependencies,
-    DetachedTasks, InProgress, KeysInProgress, RateLimits, Spool,
+    Api, ApiMetrics, Closing, Connections, Dependencies, DetachedTasks, InProgress, JSON_BODIES,
+    KeysInProgress, RateLimits, Shares, Spool,
 };
 use anyhow::Result;
 use domain::{
@@ -146,9 +146,9 @@ impl Parts {
             replays: InProgress::default(),
             closing: Closing::default(),
             connections: Connections::new(settings.connections_per_address, proxies.clone()),
-            concurrency: ConcurrencyLimit::new(settings.max_orders_in_flight),
-            json_bodies: BodyLimit::default(),
-            uploads: BodyLimit::new(settings.max_uploads_in_flight),
+            concurrency: Shares::new(settings.max_orders_in_flight, settings.max_orders_in_flight),
+            json_bodies: Shares::of_bodies(JSON_BODIES),
+            uploads: Shares::of_bodies(settings.max_uploads_in_flight),
         });
         adapter_http::register_gauges(registry, &api)?;
         Ok(api)

@@ -130,11 +130,6 @@ impl Scope {
 pub struct Scopes(BTreeSet<Scope>);
 
 impl Scopes {
-    /// Returns whether the scope is in the set.
-    pub fn contains(&self, scope: Scope) -> bool {
-        self.0.contains(&scope)
-    }
-
     /// Reads what [`Display`](fmt::Display) writes. Returns `None` if a name is no scope.
     pub fn from_stored(names: &str) -> Option<Self> {
         names.split_ascii_whitespace().map(Scope::from_name).collect()
@@ -314,7 +309,7 @@ impl ApiKey {
 
     /// Checks whether the key has a scope.
     pub fn may(&self, scope: Scope) -> bool {
-        self.key.scopes.contains(scope)
+        self.key.scopes.0.contains(&scope)
     }
 
     /// Checks whether the key may create an order for this signing service.

@@ -11,7 +11,7 @@ use serde::{
 use serde_json::{Map, Value};
 
 use crate::{
-    access::limits::BodyLimit,
+    access::limits::Shares,
     body,
     respond::problem::{FieldProblem, Problem, ProblemCode},
 };
@@ -23,7 +23,7 @@ pub(crate) const MAX_BODY: u64 = 256 * 1024;
 pub(crate) async fn read(
     request: &HttpRequest,
     payload: web::Payload,
-    limit: &BodyLimit,
+    limit: &Shares,
     key: &ApiKey,
 ) -> Result<Bytes, Problem> {
     if request.headers().get_all(header::CONTENT_TYPE).count() > 1 {
@@ -59,7 +59,7 @@ pub(crate) fn parse<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<Option<
 pub(crate) async fn read_object(
     request: &HttpRequest,
     payload: web::Payload,
-    limit: &BodyLimit,
+    limit: &Shares,
     key: &ApiKey,
 ) -> Result<Map<String, Value>, Problem> {
     let body = read(request, payload, limit, key).await?;

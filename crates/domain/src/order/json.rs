@@ -1,6 +1,6 @@
 //! The fields of a request before their rules are checked.
 
-use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::{
     Deserialize, Deserializer as _, Serialize, Serializer,
@@ -31,13 +31,12 @@ pub(super) enum Json {
     Object(Fields),
 }
 
-/// The fields of an object that the API knows. Those of a request are sorted, so that equal requests
-/// are equal in any order.
+/// The fields of an object that the API knows, sorted, so that equal requests are equal in any order.
 ///
 /// Reading never fails on well-formed JSON: a value of the wrong type becomes [`Json::Mistyped`], so
 /// that all violations are reported at once.
 #[derive(Clone, Default, PartialEq)]
-pub(super) struct Fields(Vec<(Cow<'static, str>, Json)>);
+pub(super) struct Fields(BTreeMap<String, Json>);
 
 /// A request to create a notarial signing order. Its fields and their rules: `text::kind`.
 #[derive(Clone, Default, PartialEq, Serialize)]
@@ -47,18 +46,11 @@ pub struct OrderRequest(pub(super) Fields);
 impl Fields {
     /// Removes and returns the value of a field.
     pub(super) fn take(&mut self, name: &str) -> Json {
-        let field = self.0.iter_mut().find(|(sent, _)| sent == name);
-        field.map_or(Json::Null, |(_, json)| std::mem::replace(json, Json::Null))
+        self.0.remove(name).unwrap_or(Json::Null)
     }
 
     fn read(schema: &'static str, json: &str) -> serde_json::Result<Self> {
         serde_json::Deserializer::from_str(json).deserialize_map(Schema(schema))
-    }
-}
-
-impl<const N: usize> From<[(&'static str, Json); N]> for Fields {
-    fn from(fields: [(&'static str, Json); N]) -> Self {
-        Self(fields.map(|(name, json)| (name.into(), json)).into())
     }
 }
 
@@ -84,18 +76,17 @@ impl OrderRequest {
             _ => Json::Null,
         };
         if json != Json::Null {
-            self.0.0.push((name.into(), json));
-            self.0.0.sort_by(|(one, _), (other, _)| one.cmp(other));
+            self.0.0.insert(name.to_owned(), json);
         }
         Ok(())
     }
 
     /// Returns the identifier of the signing service, if the request has one.
     pub(crate) fn signing_service_id(&self) -> Option<i64> {
-        self.0.0.iter().find_map(|(name, json)| match json {
-            Json::Integer(id) if name == "signingServiceId" => Some(*id),
+        match self.0.0.get("signingServiceId") {
+            Some(Json::Integer(id)) => Some(*id),
             _ => None,
-        })
+        }
     }
 }
 
@@ -126,10 +117,10 @@ impl Json {
     /// Returns the text in the field `name` of an object.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         let Self::Object(Fields(fields)) = self else { return None };
-        fields.iter().find_map(|(field, json)| match json {
-            Self::Text(text) if field == name => Some(text.as_str()),
+        match fields.get(name) {
+            Some(Self::Text(text)) => Some(text),
             _ => None,
-        })
+        }
     }
 }
 
@@ -150,7 +141,7 @@ impl Serialize for Fields {
         let has_value =
             |json: &Json| !matches!(json, Json::Null | Json::Mistyped) && !json.is_blank();
         let sent = self.0.iter().filter(|(_, json)| has_value(json));
-        serializer.collect_map(sent.map(|(name, json)| (name, json)))
+        serializer.collect_map(sent)
     }
 }
 
@@ -165,13 +156,13 @@ impl<'de> Visitor<'de> for Schema {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Fields, A::Error> {
-        let mut fields: Vec<(Cow<'static, str>, Json)> = Vec::new();
+        let mut fields = BTreeMap::new();
         while let Some(name) = object.next_key::<String>()? {
             let Some(kind) = kind(self.0, &name) else {
                 object.next_value::<IgnoredAny>()?;
                 continue;
             };
-            if fields.iter().any(|(sent, _)| *sent == name) {
+            if fields.contains_key(&name) {
                 return Err(A::Error::custom(format!("duplicate field `{name}`")));
             }
             let json = Json::read(kind, object.next_value::<Box<RawValue>>()?.get());
@@ -179,10 +170,9 @@ impl<'de> Visitor<'de> for Schema {
             let fault = |error: serde_json::Error| {
                 A::Error::custom(error.to_string().split(" at line ").next().unwrap_or_default())
             };
-            fields.push((name.into(), json.map_err(fault)?));
+            fields.insert(name, json.map_err(fault)?);
         }
-        fields.retain(|(_, json)| *json != Json::Null);
-        fields.sort_by(|(one, _), (other, _)| one.cmp(other));
+        fields.retain(|_, json| *json != Json::Null);
         Ok(Fields(fields))
     }
 }

@@ -1,5 +1,6 @@
 //! Parses a request into a valid order, or into all of its violations.
 
+use serde_json::{Value, json};
 use time::{Date, OffsetDateTime, Time};
 
 use super::{
@@ -9,6 +10,7 @@ use super::{
     check::{Object, Read},
     default_language, default_same,
     json::Json,
+    read_back::object,
 };
 use crate::appointment::{self, Appointment, AppointmentTime, ConversionError, Moment, Zone};
 
@@ -112,9 +114,10 @@ macro_rules! optional_objects {
             }
         }
 
-        impl From<&$object> for Json {
-            fn from(object: &$object) -> Self {
-                Self::from([$(($name, object.$field.as_ref().into())),+])
+        impl $object {
+            /// Returns the fields that the object has.
+            pub(super) fn to_request(&self) -> Value {
+                object([$(($name, json!(self.$field))),+])
             }
         }
     )+};

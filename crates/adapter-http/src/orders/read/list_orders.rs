@@ -9,7 +9,7 @@ use domain::{
 
 use crate::{
     access::{authentication::admit, rate_limit::Policy},
-    orders::{path, record::OrderRecord},
+    orders::{path, record::order_record},
     respond::{
         answer::Answer,
         instants,
@@ -31,7 +31,7 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     };
     let url = format!("{}{}", api.base_path, path::ORDERS);
     let records = page.items.iter().map(|ListedOrder { stored, documents }| {
-        (stored.id.0, OrderRecord::new(stored, Some(*documents)))
+        (stored.id.0, order_record(stored, Some(*documents)))
     });
     list::page(&request, url, &paging, (page.has_older, page.has_newer), records)
 }
