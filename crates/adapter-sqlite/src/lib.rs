@@ -22,7 +22,7 @@ mod store;
 mod tests;
 mod worker;
 
-pub use backup::{BackupError, CopiedDocument, DatabaseCopy, Totals};
+pub use backup::{BackupError, DatabaseCopy, Totals};
 pub use database::{OpenError, rewrite};
 pub use export::{EXPORTED_TABLES, ExportedPage};
 pub use inspect::{InspectError, inspect};

@@ -97,11 +97,11 @@ impl SqliteStore {
     }
 
     /// Runs a call that writes. It is durable when this returns `Ok`, and undone otherwise.
-    pub(crate) async fn transaction<T: Send + 'static>(
+    pub(crate) async fn transaction<T: Send + 'static, E: From<Failure>>(
         &self,
         call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        Ok(self.attempt(call).await?)
+    ) -> Result<T, E> {
+        Ok(self.writer.run(move |connection| at_once(call(connection))).await?)
     }
 
     /// Runs a call like [`Self::transaction`], without a time limit.
@@ -118,14 +118,6 @@ impl SqliteStore {
         call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
         Ok(self.readers.maintain(move |connection| at_once(call(connection))).await?)
-    }
-
-    /// Runs a call like [`Self::transaction`], and returns its failure.
-    pub(crate) async fn attempt<T: Send + 'static>(
-        &self,
-        call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
-        self.writer.run(move |connection| at_once(call(connection))).await
     }
 
     /// Runs a query, and returns what its rows mean.
@@ -165,7 +157,7 @@ impl ObservedDatabase for SqliteStore {
     }
 
     fn open_connections(&self) -> usize {
-        [&self.writer, &self.order_readers, &self.readers].map(Worker::connections).iter().sum()
+        1 + 2 * READERS
     }
 
     fn waiting_calls(&self) -> usize {

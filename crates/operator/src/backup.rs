@@ -12,9 +12,9 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use adapter_sqlite::{CopiedDocument, DatabaseCopy, Totals};
+use adapter_sqlite::{DatabaseCopy, Totals};
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use domain::document::Sha256Digest;
+use domain::document::{Sha256Digest, StoredDocument};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
@@ -182,7 +182,7 @@ fn copy_documents(
 
 /// Copies a document, and creates its folder below `to` unless it is in the set.
 fn copy_document(
-    document: &CopiedDocument,
+    document: &StoredDocument,
     from: &Path,
     to: &Path,
     folders: &mut BTreeSet<PathBuf>,
