@@ -104,7 +104,8 @@ impl Operator {
         })
     }
 
-    /// Waits until no worker attempts a mail or a webhook of an erased order. A lease ends after two minutes.
+    /// Waits until no worker attempts a mail or a webhook of an erased order. A lease ends after two
+    /// minutes.
     async fn wait_for_mails(&self) -> Result<()> {
         let mut is_told = false;
         loop {
