@@ -44,7 +44,7 @@ pub struct Starting {
     api_address: SocketAddr,
     ops_address: SocketAddr,
     ops_server: ServerHandle,
-    tls: Option<TlsFiles>,
+    pub(crate) tls: Option<TlsFiles>,
     tasks: Tasks,
 }
 
@@ -96,11 +96,6 @@ impl Starting {
         let mut tasks = Tasks::new();
         tasks.spawn(run(server));
         Ok(Self { ops, registry, api_address, ops_address, ops_server, tls, tasks })
-    }
-
-    /// Returns the names of the API's certificate, if it has one.
-    pub(crate) fn certificate_names(&self) -> Vec<String> {
-        self.tls.as_ref().map(|tls| tls.names.clone()).unwrap_or_default()
     }
 
     /// Starts the service on an open storage. Fails if a setting of the document store or the mail

@@ -11,7 +11,6 @@ use subtle::ConstantTimeEq as _;
 use time::OffsetDateTime;
 
 use crate::{
-    hex,
     order::{EmailAddress, SigningServiceId},
     ports::Entropy,
 };
@@ -38,7 +37,7 @@ impl PresentedKey {
         let lookup = entropy.bytes::<LOOKUP_BYTES>();
         let secret = entropy.bytes::<SECRET_BYTES>();
         let test = if is_test { TEST } else { "" };
-        Self { text: format!("{PREFIX}{test}{}_{}", hex::encode(&lookup), hex::encode(&secret)) }
+        Self { text: format!("{PREFIX}{test}{}_{}", hex::encode(lookup), hex::encode(secret)) }
     }
 
     /// Reads a key. Returns `None` if the text cannot be one.

@@ -48,7 +48,5 @@ pub mod ports;
 pub mod trace_context;
 pub mod webhook;
 
-mod hex;
-
 #[cfg(test)]
 mod test_support;

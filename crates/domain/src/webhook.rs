@@ -14,7 +14,6 @@ use time::{
 };
 
 use crate::{
-    hex,
     order::{EmailAddress, OrderId, OrderStatus, StoredOrder},
     ports::Entropy,
 };
@@ -247,7 +246,7 @@ impl WebhookDelivery {
 
 /// Returns a new random key of a message, of 128 bits.
 pub(crate) fn message_key(entropy: &dyn Entropy) -> String {
-    hex::encode(&entropy.bytes::<16>())
+    hex::encode(entropy.bytes::<16>())
 }
 
 /// A mail to the contact of a client about an endpoint that fails: a warning while it is enabled,

@@ -48,19 +48,17 @@ pub(crate) fn create_empty_folder(folder: &Path) -> Result<()> {
     checked(create_folder(folder), "the folder cannot be made")
 }
 
-/// Checks that a folder is empty or missing.
+/// Checks that a folder is missing, or has nothing but what a new file system has.
 pub(crate) fn check_empty(folder: &Path) -> Result<()> {
-    ensure!(is_empty(folder)?, WrongSetting(anyhow!("{} is not empty", folder.display())));
-    Ok(())
-}
-
-/// Returns whether a folder is missing, or has nothing but what a new file system has.
-fn is_empty(folder: &Path) -> Result<bool> {
-    let mut entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries.with_context(|| folder.display().to_string())?,
     };
-    entries.try_fold(true, |is_empty, entry| Ok(is_empty && entry?.file_name() == "lost+found"))
+    for entry in entries {
+        let is_new = entry?.file_name() == "lost+found";
+        ensure!(is_new, WrongSetting(anyhow!("{} is not empty", folder.display())));
+    }
+    Ok(())
 }
 
 /// Makes the entries of a folder durable.

@@ -24,12 +24,12 @@ pub(crate) fn order_record(stored: &StoredOrder, documents: Option<usize>) -> Va
         "notary_id": stored.notary_id,
         "invoice_fee": order.signing.invoice.fee.map(Money::to_json),
         "notary_pay": order.signing.invoice.notary_pay.map(Money::to_json),
-        "created_at": timestamp(stored.created_at),
-        "updated_at": timestamp(stored.updated_at),
     });
     if let Some(documents) = documents {
         record["documents_uploaded"] = documents.into();
     }
+    record["created_at"] = timestamp(stored.created_at).into();
+    record["updated_at"] = timestamp(stored.updated_at).into();
     record
 }
 

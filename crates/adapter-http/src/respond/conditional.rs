@@ -35,8 +35,7 @@ pub(crate) fn json(
     links: Option<String>,
 ) -> Result<HttpResponse, Problem> {
     let body = serde_json::to_vec(body).map_err(|error| Problem::internal().log(&error))?;
-    let half = Sha256::digest(&body).first_chunk().copied().map_or(0, u128::from_be_bytes);
-    let tag = EntityTag::new_strong(format!("{half:032x}"));
+    let tag = EntityTag::new_strong(hex::encode(&Sha256::digest(&body)[..16]));
     if let Some(not_modified) = not_modified(request, &tag) {
         return Ok(not_modified);
     }

@@ -18,7 +18,10 @@ pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Fail
 }
 
 fn judge(listen: IpAddr, proxies: &[IpNet], has_tls: bool, found: &mut Findings) {
-    for network in proxies.iter().filter(|network| is_too_broad(network)) {
+    // Larger than any private network: `10.0.0.0/8` and `fc00::/7`.
+    let is_too_broad =
+        |network: &&IpNet| network.prefix_len() < if network.addr().is_ipv4() { 8 } else { 7 };
+    for network in proxies.iter().filter(is_too_broad) {
         found.fail(
             format!("{network} is trusted, so that clients can forge their addresses"),
             format!("Name only your proxies in {PROXIES}"),
@@ -40,11 +43,6 @@ fn judge(listen: IpAddr, proxies: &[IpNet], has_tls: bool, found: &mut Findings)
         }
         _ => {}
     }
-}
-
-/// Returns whether a network is larger than any private one: `10.0.0.0/8` and `fc00::/7`.
-fn is_too_broad(network: &IpNet) -> bool {
-    network.prefix_len() < if network.addr().is_ipv4() { 8 } else { 7 }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::{
     str::FromStr,
 };
 
+use anyhow::{Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ipnet::IpNet;
 use tracing::level_filters::LevelFilter;
@@ -19,19 +20,14 @@ pub enum Database {
     Postgres(String),
 }
 
-/// The URL has an unknown scheme. The text does not repeat the URL, which may contain a password.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("is neither postgres://USER:PASSWORD@HOST/DATABASE nor sqlite://PATH")]
-pub struct UnknownDatabase;
-
 impl FromStr for Database {
-    type Err = UnknownDatabase;
+    type Err = anyhow::Error;
 
-    fn from_str(url: &str) -> Result<Self, UnknownDatabase> {
+    fn from_str(url: &str) -> Result<Self> {
         match url.split_once("://") {
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
             Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(url.to_owned())),
-            _ => Err(UnknownDatabase),
+            _ => bail!("is neither postgres://USER:PASSWORD@HOST/DATABASE nor sqlite://PATH"),
         }
     }
 }
