@@ -19,8 +19,11 @@ use crate::{
     database::{Access, Database, OpenError},
     failure::{Failure, LOCKED},
     migrations::{self, MigrateError},
-    worker::Worker,
 };
+
+mod worker;
+
+use self::worker::Worker;
 
 /// Threads of each kind that read: one slow read does not hold up the others.
 const READERS: usize = 2;

@@ -17,10 +17,10 @@ use self::{
     output::print,
     webhooks::WebhooksCommand,
 };
-use crate::{
-    adapters::Storage, backup, copy, progress::Progress, settings::Settings, system::Machine,
-};
+use crate::{adapters::Storage, progress::Progress, settings::Settings, system::Machine};
 
+mod backup;
+mod copy;
 mod deliveries;
 pub mod doctor;
 mod erase;
