@@ -26,7 +26,7 @@ use crate::{
     private_files::create_folder,
     progress::Progress,
     secrets_key::{self, secret_box},
-    settings::{Database, Settings, checked},
+    settings::{DATABASE, Database, Settings, checked},
     system::Machine,
 };
 
@@ -64,7 +64,6 @@ pub const DATA_DIR: &str = "--data-dir (NOTARY_ORDERS_DATA_DIR)";
 pub const LISTEN: &str = "--listen (NOTARY_ORDERS_LISTEN)";
 /// Names the address of the operators' endpoints.
 pub const OPS_LISTEN: &str = "--ops-listen (NOTARY_ORDERS_OPS_LISTEN)";
-pub(crate) const DATABASE: &str = "--database-url (DATABASE_URL)";
 pub(crate) const DOCUMENTS: &str = "--documents-url (NOTARY_ORDERS_DOCUMENTS_URL)";
 pub(crate) const MAIL: &str = "--mail-url (NOTARY_ORDERS_MAIL_URL)";
 pub(crate) const SCANNER: &str = "--scan-url (NOTARY_ORDERS_SCAN_URL)";

@@ -30,11 +30,13 @@ use self::{
     time_zones::time_zones,
     values::{address, base_path, log_level, network},
 };
-use crate::adapters::DATABASE;
 
 mod time_zones;
 mod values;
 pub mod variables;
+
+/// Names the database in errors.
+pub(crate) const DATABASE: &str = "--database-url (DATABASE_URL)";
 
 const YEAR_SECS: i64 = 31_536_000;
 

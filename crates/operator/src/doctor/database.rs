@@ -11,7 +11,8 @@ use domain::{ports::WebhookRepo, webhook::manage_webhooks::unreadable_secrets};
 use time::Duration;
 
 use super::finding::{Failure, Findings, Subject, advise};
-use crate::{adapters::DATABASE, secrets_key, settings::Database, system::OsEntropy};
+use crate::settings::{DATABASE, Database};
+use crate::{secrets_key, system::OsEntropy};
 
 /// Greatest difference between the clocks of instances (docs/topologies.md).
 const TOLERATED: Duration = Duration::SECOND;
