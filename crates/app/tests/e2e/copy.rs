@@ -50,7 +50,7 @@ async fn copied_webhooks_need_the_key_of_their_secrets() {
     let from = format!("sqlite://{}", wiring.data().join("orders.sqlite").display());
     let embedded = format!("--database-url={from}");
     run(&wiring, &[&embedded, "keys", "issue", "--name", "test"]);
-    let url = ["--webhook-allow=127.0.0.1", "--url=http://127.0.0.1:9/"];
+    let url = ["--webhook-allow=127.0.0.1", "--url=http://127.0.0.1:9999/"];
     let create = ["webhooks", "create", "--client=1"];
     run(&wiring, &[&[&*embedded][..], &create, &url].concat());
     let printed = run(&wiring, &["copy", "--from", &from, "--to", &wiring.database_url()]);
