@@ -75,14 +75,16 @@ const MIGRATING: &str = "migrating the database";
 /// ends do. Makes missing folders, and does not connect.
 pub fn check_settings(settings: &Settings) -> Result<()> {
     create_data_dir(settings)?;
-    match settings.database()? {
-        Database::Sqlite(path) => checked(check_file(&path), DATABASE)?,
-        Database::Postgres(url) => checked(PostgresStore::open(&url, 1), DATABASE).map(drop)?,
+    if let Database::Sqlite(path) = settings.database()? {
+        checked(check_file(&path), DATABASE)?;
     }
     document_store(settings)?;
     notifier(settings)?;
     scanner(settings)?;
-    webhook_sender(settings)?;
+    // Root certificates take milliseconds to read, and the service reads them once more.
+    if settings.webhook_proxy.is_some() {
+        webhook_sender(settings)?;
+    }
     secrets_key::find(settings).map(drop)
 }
 
