@@ -78,14 +78,10 @@ impl Worker {
 
     /// Runs `body` in a transaction. `Err` rolls back what `body` did, and nothing of other calls.
     /// `Ok` is returned after the commit.
-    pub(crate) async fn run<T, E>(
+    pub(crate) async fn run<T: Send + 'static, E: From<Failure> + Send + 'static>(
         &self,
         body: impl FnOnce(&mut SqliteConnection) -> Result<T, E> + Send + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<Failure> + Send + 'static,
-    {
+    ) -> Result<T, E> {
         if self.is_patient {
             return self.maintain(body).await;
         }
@@ -93,14 +89,10 @@ impl Worker {
     }
 
     /// Runs `body` like [`Self::run`], without a time limit.
-    pub(crate) async fn maintain<T, E>(
+    pub(crate) async fn maintain<T: Send + 'static, E: From<Failure> + Send + 'static>(
         &self,
         body: impl FnOnce(&mut SqliteConnection) -> Result<T, E> + Send + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<Failure> + Send + 'static,
-    {
+    ) -> Result<T, E> {
         let (keep, mut outcome) = oneshot::channel();
         let (ended, end) = oneshot::channel();
         let run = move |connection: &mut SqliteConnection| {
