@@ -240,7 +240,7 @@ class Watch:
 
     def run(self):
         while not self.ended.wait(0.5):
-            self.ages.append(self.service.metric("notary_orders_follow_up_oldest_age_seconds"))
+            self.ages.append(self.service.metric("notary_orders_mail_oldest_age_seconds"))
 
     def stop(self):
         self.ended.set()

@@ -143,7 +143,7 @@ class Service:
 
     def mails_pending(self):
         """Counts the mails in the queue, and the events that will become mails."""
-        return self.metric("notary_orders_follow_ups_pending") + self.metric(
+        return self.metric("notary_orders_mails_pending") + self.metric(
             "notary_orders_events_pending")
 
     def orders(self):

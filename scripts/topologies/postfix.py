@@ -177,7 +177,7 @@ def main(machine, arguments, figures):
     wait_until("mails arrive", relay.mails, 30.0)
 
     def pending() -> float:
-        return service.metric("notary_orders_follow_ups_pending")
+        return service.metric("notary_orders_mails_pending")
 
     def phase(what: str, fault, mend) -> None:
         """Runs the load for a while in a fault, and measures it until all mails have arrived."""
@@ -213,7 +213,7 @@ def main(machine, arguments, figures):
     figures.add("addresses whose repeated mails differ in Message-ID", relay.changed_repeats(),
                 at_most=0)
     figures.add("mails that failed for good",
-                int(service.metric("notary_orders_follow_ups_buried")), at_most=0)
+                int(service.metric("notary_orders_mails_failed")), at_most=0)
     outcomes = re.findall(r'^notary_orders_mails_total{outcome="(\w+)"} (\d+)',
                           service.ops("/metrics")[1], re.MULTILINE)
     figures.add("attempts by outcome since the last start",

@@ -19,28 +19,21 @@ use crate::respond::problem::{Problem, ProblemCode};
 
 /// Time limit for a whole JSON body.
 const JSON_TIMEOUT: Duration = Duration::from_secs(15);
-/// What some clients put before a text in UTF-8.
-const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// Minimum rate of a body in bytes per second.
 const MIN_RATE: u64 = 1024;
 /// Time that the client may need for [`MIN_RATE`] times as many bytes. The time in which the
 /// service is busy does not count.
 const PACE_TIME: Duration = Duration::from_secs(30);
 
-/// Returns a text in UTF-8 without its byte order mark. `label` names it in a problem.
-pub(crate) fn text<'a>(bytes: &'a [u8], label: &str) -> Result<&'a str, Problem> {
-    let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
-    str::from_utf8(text).map_err(|_| Problem::malformed(format!("{label} is not UTF-8.")))
-}
-
 /// Rejects a body by its headers, before it is read: one that has a content coding, or whose length
 /// is over `cap`.
 pub(crate) fn check_head(request: &HttpRequest, cap: u64) -> Result<(), Problem> {
-    let coded = request
-        .headers()
-        .get_all(header::CONTENT_ENCODING)
-        .any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"));
-    if coded {
+    let is_coding = |coding: &[u8]| {
+        let coding = coding.trim_ascii();
+        !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity")
+    };
+    let mut codings = request.headers().get_all(header::CONTENT_ENCODING);
+    if codings.any(|value| value.as_bytes().split(|byte| *byte == b',').any(is_coding)) {
         return Err(Problem::new(
             ProblemCode::UnsupportedMediaType,
             "The body must not have a content coding.",
@@ -110,7 +103,8 @@ pub(crate) fn explain(error: &PayloadError, cap: u64) -> Problem {
         PayloadError::Io(io) if io.kind() == ErrorKind::FileTooLarge => payload_too_large(cap),
         PayloadError::Io(io) if io.kind() == ErrorKind::TimedOut => too_slow(),
         PayloadError::EncodingCorrupted => Problem::malformed("The chunks of the body are broken."),
-        _ => Problem::malformed("The body ended before it was complete."),
+        // actix reports a chunk without a valid length in the same way.
+        _ => Problem::malformed("The body ended early, or its chunks are broken."),
     }
 }
 

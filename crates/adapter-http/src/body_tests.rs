@@ -37,7 +37,9 @@ fn coded_and_too_large_bodies_are_rejected_by_head() {
     assert_eq!(checked(&[]), None);
     assert_eq!(checked(&[("content-length", "100")]), None);
     assert_eq!(checked(&[("content-length", "101")]), Some(ProblemCode::PayloadTooLarge));
-    assert_eq!(checked(&[("content-encoding", "Identity")]), None);
+    for nothing in ["Identity", "", "identity, identity"] {
+        assert_eq!(checked(&[("content-encoding", nothing)]), None, "{nothing}");
+    }
     assert_eq!(checked(&[("content-encoding", "gzip")]), Some(ProblemCode::UnsupportedMediaType));
     assert_eq!(
         checked(&[("content-encoding", "identity"), ("content-encoding", "br")]),

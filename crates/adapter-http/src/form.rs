@@ -25,6 +25,7 @@ use domain::{
     document::{Content, DocumentFormat, DocumentLimits, ReceivedDocument},
     order::OrderRequest,
 };
+use encoding_rs::{Encoding, UTF_8};
 use futures_util::StreamExt as _;
 
 pub use self::{
@@ -33,7 +34,7 @@ pub use self::{
     text_parts::TEXT_PARTS,
 };
 use self::{
-    header_names::{kind, names},
+    header_names::{encoding, kind, names},
     strict::StrictForm,
     text_parts::{max_bytes as max_text_bytes, text_part},
 };
@@ -91,8 +92,8 @@ pub async fn read(
     let body = body::limited(request, payload, max_bytes(space.limits));
     let strict = StrictForm::new(body, &boundary);
     let mut parts = Multipart::new(&multipart_headers(&boundary)?, strict);
-    let mut reader =
-        FormReader { request, space, form: OrderForm::default(), texts: Vec::new(), number: 1 };
+    let (form, texts, faults) = (OrderForm::default(), Vec::new(), Vec::new());
+    let mut reader = FormReader { request, space, form, texts, faults, number: 1 };
     while let Some(part) = parts.next().await {
         let part = part.map_err(|error| reader.unreadable(&error))?;
         if reader.number > MAX_PARTS {
@@ -101,7 +102,11 @@ pub async fn read(
         reader.part(part).await?;
         reader.number += 1;
     }
-    Ok(reader.form)
+    if reader.faults.is_empty() {
+        Ok(reader.form)
+    } else {
+        Err(Problem::malformed(reader.faults.join(" ")))
+    }
 }
 
 /// Returns the boundary of the `multipart/form-data` content type.
@@ -111,7 +116,7 @@ fn boundary(request: &HttpRequest) -> Result<String, Problem> {
     let form = form.ok_or_else(|| {
         Problem::new(
             ProblemCode::UnsupportedMediaType,
-            "The content type must be multipart/form-data.",
+            "The content type must be multipart/form-data; boundary=\u{2026}.",
         )
     })?;
     if values.next().is_some() {
@@ -131,9 +136,9 @@ fn boundary(request: &HttpRequest) -> Result<String, Problem> {
 /// only in `form-data`, and otherwise than [`names`].
 fn multipart_headers(boundary: &str) -> Result<HeaderMap, Problem> {
     let content_type = HeaderValue::try_from(format!("multipart/mixed; boundary=\"{boundary}\""));
-    let malformed = |_| Problem::malformed("The content type has a boundary that is not ASCII.");
+    let content_type = content_type.map_err(|_| Problem::malformed("The boundary is invalid."))?;
     let mut headers = HeaderMap::new();
-    headers.insert(header::CONTENT_TYPE, content_type.map_err(malformed)?);
+    headers.insert(header::CONTENT_TYPE, content_type);
     Ok(headers)
 }
 
@@ -143,6 +148,8 @@ struct FormReader<'a> {
     form: OrderForm,
     /// The names of the text parts that have arrived.
     texts: Vec<&'static str>,
+    /// What is wrong with them.
+    faults: Vec<String>,
     /// The number of the part that is read, from 1.
     number: usize,
 }
@@ -173,17 +180,22 @@ impl FormReader<'_> {
 
     /// Adds a text part to the request. Ignores parts of other names.
     fn add_text(&mut self, name: &str, text: String) -> Result<(), Problem> {
+        if name == "_charset_" && Encoding::for_label(text.as_bytes()) != Some(UTF_8) {
+            return Err(self.malformed("names another charset than UTF-8"));
+        }
         let Some(name) = text_part(name) else { return Ok(()) };
         if self.texts.contains(&name) {
             return Err(Problem::malformed(format!("The form has two parts {name}.")));
         }
         self.texts.push(name);
-        self.form.request.add_part(name, text).map_err(|error| {
-            Problem::malformed(format!("The part {name} is not valid JSON: {error}."))
-        })
+        if let Err(error) = self.form.request.add_part(name, text) {
+            self.faults.push(format!("The part {name} is not valid JSON: {error}."));
+        }
+        Ok(())
     }
 
     async fn text(&self, mut part: Field, label: &str, max: usize) -> Result<String, Problem> {
+        let encoding = encoding(part.headers()).map_err(|fault| self.malformed(fault))?;
         let mut collected = Vec::new();
         while let Some(chunk) = part.next().await {
             collected.extend_from_slice(&chunk.map_err(|error| self.unreadable(&error))?);
@@ -194,7 +206,11 @@ impl FormReader<'_> {
                 ));
             }
         }
-        body::text(&collected, label).map(str::to_owned)
+        let (text, has_faults) = encoding.decode_with_bom_removal(&collected);
+        if has_faults {
+            return Err(Problem::malformed(format!("{label} is not {}.", encoding.name())));
+        }
+        Ok(text.into_owned())
     }
 
     async fn document(&mut self, name_as_sent: String, mut part: Field) -> Result<(), Problem> {

@@ -41,7 +41,7 @@ mod test_support;
 mod webhooks;
 
 pub use access::in_progress::{InProgress, KeysInProgress};
-pub use access::limits::{BodyLimit, ConcurrencyLimit};
+pub use access::limits::{JSON_BODIES, Shares};
 pub use access::rate_limit::RateLimits;
 pub use form::{Spool, check_content};
 pub use observe::gauges::register_gauges;

@@ -61,10 +61,12 @@ pub(crate) fn configure(config: &mut ServiceConfig, base_path: &str) {
     let to_documentation = async || Redirect::to("docs").using_status_code(StatusCode::FOUND);
     let without_slash = async || Redirect::to("../docs").permanent();
     if let Some((_, last)) = base_path.rsplit_once('/') {
-        let location = format!("{last}/docs");
-        let found =
-            move || ready(Redirect::to(location.clone()).using_status_code(StatusCode::FOUND));
-        config.service(resource(base_path, vec![plain(GET, &found)]));
+        for (path, to) in [(base_path, last), ("/", &base_path[1..])] {
+            let location = format!("{to}/docs");
+            let found =
+                move || ready(Redirect::to(location.clone()).using_status_code(StatusCode::FOUND));
+            config.service(resource(path, vec![plain(GET, &found)]));
+        }
     }
     for (path, routes) in operations() {
         config.service(resource(&at(path), routes));
@@ -146,6 +148,7 @@ mod tests {
             ("", "/", "docs"),
             ("/a/notary", "/a/notary/", "docs"),
             ("/a/notary", "/a/notary", "notary/docs"),
+            ("/a/notary", "/", "a/notary/docs"),
         ] {
             let service = init_service(App::new().configure(|it| configure(it, base))).await;
             let found = service.call(TestRequest::with_uri(path).to_request()).await.unwrap();

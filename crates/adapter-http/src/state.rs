@@ -18,7 +18,7 @@ use ipnet::IpNet;
 use crate::{
     access::{
         in_progress::{InProgress, KeysInProgress},
-        limits::{BodyLimit, ConcurrencyLimit},
+        limits::Shares,
         rate_limit::RateLimits,
     },
     form::Spool,
@@ -70,9 +70,9 @@ pub struct Api {
     /// Open connections.
     pub connections: Arc<Connections>,
     /// Limits how many JSON orders are created at the same time.
-    pub concurrency: ConcurrencyLimit,
+    pub concurrency: Shares,
     /// Limits how many JSON bodies are received at the same time.
-    pub json_bodies: BodyLimit,
+    pub json_bodies: Shares,
     /// Limits how many forms are received and stored at the same time.
-    pub uploads: BodyLimit,
+    pub uploads: Shares,
 }

@@ -39,8 +39,8 @@ use tempfile::TempDir;
 use time::{OffsetDateTime, macros::datetime};
 
 use crate::{
-    ApiMetrics, BodyLimit, Closing, ConcurrencyLimit, Connections, DetachedTasks, InProgress,
-    KeysInProgress, RateLimits, Spool,
+    ApiMetrics, Closing, Connections, DetachedTasks, InProgress, KeysInProgress, RateLimits,
+    Shares, Spool,
     observe::{observe, trace::TraceRequests},
     openapi::tests::assert_described,
     respond::problem::Problem,
@@ -174,9 +174,9 @@ impl Ports {
             replays: InProgress::default(),
             closing: Closing::default(),
             connections: Connections::new(usize::MAX, Vec::new()),
-            concurrency: ConcurrencyLimit::new(self.concurrency),
-            json_bodies: BodyLimit::new(self.bodies),
-            uploads: BodyLimit::new(self.bodies),
+            concurrency: Shares::new(self.concurrency, self.concurrency),
+            json_bodies: Shares::of_bodies(self.bodies),
+            uploads: Shares::of_bodies(self.bodies),
         };
         TestApi { api: web::Data::new(api), registry, _folder: folder }
     }

@@ -149,14 +149,16 @@ fn instant(instant: OffsetDateTime) -> Result<String, time::error::Format> {
 }
 
 /// Formats an address as one line. Clients often put the whole address into its first field; if that
-/// ends with the other fields, they would only repeat it.
+/// ends with all of the other fields, they would only repeat it. The last word of a street may be
+/// the name of its city.
 pub(crate) fn address_line(
     SigningLocation { address, city, state, zipcode }: SigningLocation,
 ) -> String {
+    let is_whole = city.is_some() && state.is_some() && zipcode.is_some();
     let region = [state, zipcode].into_iter().flatten().collect::<Vec<_>>().join(" ");
     let rest: Vec<_> = city.into_iter().chain([region]).filter(|part| !part.is_empty()).collect();
     let rest = rest.join(", ");
-    if rest.is_empty() || words(&address).ends_with(&words(&rest)) {
+    if rest.is_empty() || is_whole && words(&address).ends_with(&words(&rest)) {
         return address;
     }
     format!("{address}, {rest}")

@@ -274,6 +274,24 @@ fn full_address_is_always_shown_and_a_complete_one_once() {
 }
 
 #[test]
+fn street_that_ends_like_a_part_of_the_location_keeps_the_part() {
+    for (address, city, state, zipcode, shown) in [
+        ("7 Via Roma", "Roma", "", "", "7 Via Roma, Roma"),
+        ("12 Elm St New York", "York", "", "", "12 Elm St New York, York"),
+        ("100 Avenue CA", "", "CA", "", "100 Avenue CA, CA"),
+        ("PO Box 75024", "", "", "75024", "PO Box 75024, 75024"),
+        ("9 Troy NY", "Troy", "NY", "", "9 Troy NY, Troy, NY"),
+        ("9 Elm St, Troy, NY 12180", "Troy", "NY", "12180", "9 Elm St, Troy, NY 12180"),
+    ] {
+        let text = text_with(&json!({
+            "isPropertyAddressSame": false, "signingAddress": address, "signingCity": city,
+            "signingState": state, "signingZipcode": zipcode
+        }));
+        assert!(text.contains(&format!("Signing location: {shown}\n")), "{text}");
+    }
+}
+
+#[test]
 fn every_kind_of_appointment_is_shown() {
     let between = text_with(
         &json!({ "signingTimeType": "between", "startTime": "09:00", "endTime": "12:15" }),
@@ -489,7 +507,7 @@ proptest! {
     #[test]
     fn every_file_number_survives_encoding(
         file_number in "[a-zA-Z0-9 =?_-]{1,100}|[é ]{1,100}|(=\\?utf-8\\?q\\?[a-z]{1,9}\\?= ?){1,4}\
-                        |([^\\p{C}\\p{Zl}\\p{Zp}]| |[a-z]){1,100}"
+                        |([^\\p{C}\\p{Zl}\\p{Zp}\u{34f}\u{fffc}]| |[a-z]){1,100}"
     ) {
         prop_assume!(!file_number.trim().is_empty());
         let expected = format!("Signing order 170017 received: file {}", file_number.trim());

@@ -70,9 +70,9 @@ fn second(at: OffsetDateTime) -> Result<String, time::error::Format> {
 #[cfg(test)]
 mod tests {
     use domain::{
-        api_key::ClientId,
+        api_key::{ClientId, Owner},
         order::EmailAddress,
-        webhook::{EndpointId, EndpointOwner, EventType},
+        webhook::{EndpointId, EventType},
     };
     use time::macros::datetime;
 
@@ -83,7 +83,7 @@ mod tests {
     fn mail(disabled: Option<(OffsetDateTime, DisabledBy)>) -> String {
         let endpoint = Endpoint {
             id: EndpointId(3),
-            owner: EndpointOwner::client(ClientId(1), false),
+            owner: Owner::client(ClientId(1), false),
             url: "https://hooks.example:8443/secret-path?secret".to_owned(),
             events: EventType::OF_ORDERS.into(),
             description: None,

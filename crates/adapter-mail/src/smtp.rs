@@ -79,7 +79,11 @@ impl Notifier for Smtp {
     }
 
     async fn check(&self) -> Result<(), NotifyError> {
-        within(self.timeouts.check, self.relay.check_with_permit()).await.map_err(unavailable)
+        let check = async {
+            let _permit = self.relay.permits.acquire().await;
+            self.relay.check().await
+        };
+        within(self.timeouts.check, check).await.map_err(unavailable)
     }
 }
 

@@ -68,10 +68,7 @@ pub enum ConnectError {
     Timeout,
     /// The server rejects the settings of the connection.
     #[error("the database connection cannot be set up")]
-    Setup(#[source] diesel::result::Error),
-    /// The connection cannot be used.
-    #[error("the database connection cannot be set up")]
-    Unusable(#[from] diesel::ConnectionError),
+    Setup(#[source] Cause),
 }
 
 impl From<tokio_postgres::Error> for ConnectError {
@@ -107,8 +104,8 @@ impl Server {
     pub(crate) async fn connect(&self) -> Result<AsyncPgConnection, ConnectError> {
         let connect = async {
             let mut connection = self.connect_unlimited().await?;
-            connection.batch_execute(SETTINGS).await.map_err(ConnectError::Setup)?;
-            Ok(connection)
+            let set = connection.batch_execute(SETTINGS).await;
+            set.map(|()| connection).map_err(|error| ConnectError::Setup(error.into()))
         };
         timeout(TOTAL_TIMEOUT, connect).await.map_err(|_| ConnectError::Timeout)?
     }
@@ -117,7 +114,8 @@ impl Server {
     pub(crate) async fn connect_unlimited(&self) -> Result<AsyncPgConnection, ConnectError> {
         let connect = async {
             let (client, connection) = self.try_hosts().await?;
-            Ok(AsyncPgConnection::try_from_client_and_connection(client, connection).await?)
+            let set = AsyncPgConnection::try_from_client_and_connection(client, connection).await;
+            set.map_err(|error| ConnectError::Setup(error.into()))
         };
         timeout(TOTAL_TIMEOUT, connect).await.map_err(|_| ConnectError::Timeout)?
     }
@@ -155,16 +153,12 @@ impl Server {
             // The URL's `connect_timeout`, unless there is no other host.
             let limit = host.get_connect_timeout().filter(|_| self.hosts.len() > 1);
             let limit = limit.copied().unwrap_or(TOTAL_TIMEOUT);
-            outcome =
-                timeout(limit, self.connect_to(host)).await.unwrap_or(Err(ConnectError::Timeout));
-            if outcome.is_ok() {
-                break;
-            }
+            outcome = match timeout(limit, host.connect(self.tls.clone())).await {
+                Ok(Ok(session)) => return Ok(session),
+                Ok(Err(error)) => Err(error.into()),
+                Err(_) => Err(ConnectError::Timeout),
+            };
         }
         outcome
-    }
-
-    async fn connect_to(&self, host: &Config) -> Result<Session, ConnectError> {
-        Ok(host.connect(self.tls.clone()).await?)
     }
 }

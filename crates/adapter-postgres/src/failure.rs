@@ -13,6 +13,8 @@ use diesel_async::pooled_connection::deadpool::PoolError;
 use domain::ports::{Cause, StoreError, WriteError};
 use sql_rows::Unreadable;
 
+use crate::ConnectError;
+
 /// The reason why a statement had no known effect.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -44,6 +46,12 @@ impl From<PoolError> for Failure {
             PoolError::Backend(error) => error.into(),
             error => error.into(),
         })
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        Self::Connection(error.into())
     }
 }
 

@@ -46,9 +46,7 @@ impl PostgresStore {
     /// The database is unavailable.
     pub async fn begin_import(&self) -> Result<Import, StoreError> {
         // Not a connection of the pool: the server limits how long their statements run.
-        let connection = self.server.connect_unlimited().await;
-        let connection = connection.map_err(|error| StoreError::Unavailable(error.into()))?;
-        let mut import = Import(connection);
+        let mut import = Import(self.server.connect_unlimited().await.map_err(Failure::from)?);
         for statements in ["BEGIN", SETTINGS, LOCK] {
             import.run(statements).await?;
         }

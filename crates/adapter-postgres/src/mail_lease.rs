@@ -10,8 +10,8 @@ use domain::{
     ports::{Attempted, Lease, StoreError},
 };
 use sql_rows::{
-    DeliveryRow, Instant, REMOVED_COUNTS, UnsuccessfulAttempt, counted_hours, row_limit,
-    schema::deliveries,
+    DeliveryRow, Instant, REMOVED_COUNTS, UnsuccessfulAttempt, Utc, counted_hours, farthest,
+    row_limit, schema::deliveries,
 };
 use time::{Duration, OffsetDateTime};
 
@@ -29,7 +29,7 @@ use crate::{
 /// attempted again.
 const LEASE: &str = "WITH due AS (\
         SELECT id FROM deliveries WHERE failed_at IS NULL AND due_at <= $1 \
-        AND (leased_until IS NULL OR leased_until <= $1) \
+        AND (leased_until IS NULL OR leased_until <= $1 OR leased_until > $7) \
         ORDER BY due_at, id LIMIT $2 FOR UPDATE SKIP LOCKED\
     ), leased AS (\
         UPDATE deliveries SET leased_until = $3, lease_token = lease_token + 1 \
@@ -99,7 +99,8 @@ pub(crate) async fn lease(
         .bind::<Timestamptz, _>(now.saturating_add(lease_for))
         .bind::<Timestamptz, _>(hour)
         .bind::<Timestamptz, _>(hour_before)
-        .bind::<BigInt, _>(REMOVED_COUNTS);
+        .bind::<BigInt, _>(REMOVED_COUNTS)
+        .bind::<Instant, _>(farthest(Utc(now)));
     let leased = store.pool.all(lease, |row: LeasedRow| {
         Ok(Lease {
             delivery: row.delivery.into_delivery()?,

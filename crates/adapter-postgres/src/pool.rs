@@ -35,13 +35,10 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The server ends a statement after this time (`connect::SETTINGS`). If it does not, it is gone.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// No maintenance takes longer.
-const UNLIMITED: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
 /// The connection pool.
 #[derive(Clone)]
 pub(crate) struct Pool {
-    connections: deadpool::Pool<AsyncPgConnection>,
+    pub(crate) connections: deadpool::Pool<AsyncPgConnection>,
     /// Leaves connections to other calls while reads are slow.
     pub(crate) reads: Arc<Semaphore>,
     /// Runs connections and batches to their end. The runtimes of requests end earlier than that of
@@ -63,12 +60,10 @@ impl Pool {
                 // Ends with the call that waits for it.
                 let mut connecting = JoinSet::new();
                 connecting.spawn_on(async move { server.connect().await }, &runtime);
-                let connected =
-                    connecting.join_next().await.unwrap_or(Ok(Err(ConnectError::Timeout)));
-                let bad = |error: &dyn std::error::Error| {
-                    diesel::ConnectionError::BadConnection(domain::ports::error_chain(error))
-                };
-                connected.map_err(|error| bad(&error))?.map_err(|error| bad(&error))
+                let connected = connecting.join_next().await.and_then(Result::ok);
+                connected.unwrap_or(Err(ConnectError::Timeout)).map_err(|error| {
+                    diesel::ConnectionError::BadConnection(domain::ports::error_chain(&error))
+                })
             }
             .boxed()
         });
@@ -78,16 +73,6 @@ impl Pool {
             reads: Arc::new(Semaphore::new((size / 2).max(1))),
             runtime,
         })
-    }
-
-    /// Returns how many connections are open.
-    pub(crate) fn open(&self) -> usize {
-        self.connections.status().size
-    }
-
-    /// Returns how many calls wait for a connection.
-    pub(crate) fn waiting(&self) -> usize {
-        self.connections.status().waiting
     }
 
     /// Runs `work` on a connection. Outside of a transaction, each statement is its own.
@@ -124,20 +109,6 @@ impl Pool {
             timeout_at(deadline, transaction).await.unwrap_or(Err(Failure::Timeout))
         };
         connection.run(limited).await
-    }
-
-    /// Runs `work` in a transaction without a time limit.
-    pub(crate) async fn maintain<T>(
-        &self,
-        work: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        let mut connection = self.acquire(Instant::now()).await?;
-        connection.deadline += UNLIMITED;
-        let unlimited = async |connection: &mut AsyncPgConnection| {
-            connection.batch_execute("SET LOCAL statement_timeout = 0").await?;
-            work(connection).await
-        };
-        connection.run(async |connection| transaction(connection, unlimited).await).await
     }
 
     /// Runs a statement, and returns what its rows mean. Reads them to the end: an error of the
@@ -242,7 +213,7 @@ impl PooledConnection<'_> {
     }
 }
 
-async fn transaction<T>(
+pub(crate) async fn transaction<T>(
     connection: &mut AsyncPgConnection,
     work: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
 ) -> Result<T, Failure> {

@@ -5,15 +5,20 @@ use diesel::{
     query_dsl::methods::SelectDsl,
 };
 use diesel_async::{
-    AsyncPgConnection,
+    AsyncPgConnection, SimpleAsyncConnection as _,
     methods::{ExecuteDsl, LoadQuery},
 };
 use domain::ports::{Clock, StoreError};
 use sql_rows::{BatchObserver, ObservedDatabase, Unreadable};
 
 use crate::{
-    Inspection, MigrateError, OpenError, connect::Server, failure::Failure, inspect, migrations,
-    orders::create::Orders, pool::Pool, statement::Prepared,
+    Inspection, MigrateError, OpenError,
+    connect::Server,
+    failure::Failure,
+    inspect, migrations,
+    orders::create::Orders,
+    pool::{Pool, transaction},
+    statement::Prepared,
 };
 
 /// Every storage port on one PostgreSQL database.
@@ -71,8 +76,7 @@ impl PostgresStore {
         &self,
         call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
     ) -> Result<T, StoreError> {
-        let connection = self.server.connect_unlimited().await;
-        let mut connection = connection.map_err(|error| StoreError::Unavailable(error.into()))?;
+        let mut connection = self.server.connect_unlimited().await.map_err(Failure::from)?;
         Ok(call(&mut connection).await?)
     }
 
@@ -86,27 +90,21 @@ impl PostgresStore {
     }
 
     /// Runs a call in a transaction.
-    pub(crate) async fn transaction<T>(
+    pub(crate) async fn transaction<T, E: From<Failure>>(
         &self,
         call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
-    ) -> Result<T, StoreError> {
-        Ok(self.attempt(call).await?)
+    ) -> Result<T, E> {
+        Ok(self.pool.transaction(call).await?)
     }
 
-    /// Runs a call in a transaction without a time limit.
+    /// Runs a call in a transaction without a time limit, on a connection of its own.
     pub(crate) async fn maintain<T>(
         &self,
         call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
     ) -> Result<T, StoreError> {
-        Ok(self.pool.maintain(call).await?)
-    }
-
-    /// Runs a call in a transaction, and returns its failure.
-    pub(crate) async fn attempt<T>(
-        &self,
-        call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        self.pool.transaction(call).await
+        let mut connection = self.server.connect().await.map_err(Failure::from)?;
+        connection.batch_execute("SET statement_timeout = 0").await.map_err(Failure::from)?;
+        Ok(transaction(&mut connection, call).await?)
     }
 
     /// Runs a query, and returns what its rows mean.
@@ -139,10 +137,10 @@ impl ObservedDatabase for PostgresStore {
     }
 
     fn open_connections(&self) -> usize {
-        self.pool.open()
+        self.pool.connections.status().size
     }
 
     fn waiting_calls(&self) -> usize {
-        self.pool.waiting()
+        self.pool.connections.status().waiting
     }
 }

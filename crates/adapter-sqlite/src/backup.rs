@@ -16,8 +16,11 @@ use diesel::{
     sql_types::{BigInt, Text},
     sqlite::SqliteConnection,
 };
-use domain::document::{ObjectKey, Sha256Digest};
-use sql_rows::schema::documents;
+use domain::document::StoredDocument;
+use sql_rows::{
+    DocumentRow, Unreadable, Utc,
+    schema::{documents, orders},
+};
 
 use crate::database::{Access, Database, OpenError, establish};
 
@@ -37,19 +40,8 @@ pub enum BackupError {
     #[error(transparent)]
     Database(#[from] DatabaseError),
     /// A document of the copy has no size or hash that a document can have.
-    #[error("the row of the document {0} cannot be read")]
-    Unreadable(String),
-}
-
-/// A document to which a copy refers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CopiedDocument {
-    /// Its key in the document store.
-    pub key: ObjectKey,
-    /// Its size in bytes.
-    pub size: u64,
-    /// Its SHA-256.
-    pub sha256: Sha256Digest,
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
 }
 
 /// The number of orders and documents in a copy.
@@ -126,24 +118,16 @@ impl DatabaseCopy {
         &mut self,
         after: &str,
         limit: u32,
-    ) -> Result<Vec<CopiedDocument>, BackupError> {
-        let rows: Vec<(String, i64, Vec<u8>)> = documents::table
+    ) -> Result<Vec<StoredDocument>, BackupError> {
+        let rows: Vec<(DocumentRow, Utc)> = documents::table
+            .inner_join(orders::table.on(orders::id.eq(documents::order_id)))
             .filter(documents::key.gt(after))
             .order(documents::key)
             .limit(limit.into())
-            .select((documents::key, documents::size, documents::sha256))
+            .select((DocumentRow::as_select(), orders::created_at))
             .load(&mut self.0)?;
-        let copied = rows.into_iter().map(|(key, size, sha256)| {
-            let (Ok(size), Ok(sha256)) = (u64::try_from(size), sha256.try_into()) else {
-                return Err(BackupError::Unreadable(key));
-            };
-            Ok(CopiedDocument {
-                key: ObjectKey::from_stored(key),
-                size,
-                sha256: Sha256Digest(sha256),
-            })
-        });
-        copied.collect()
+        let documents = rows.into_iter().map(|(row, created_at)| row.into_document(created_at));
+        Ok(documents.collect::<Result<_, _>>()?)
     }
 }
 
@@ -175,9 +159,8 @@ mod tests {
         let totals = Totals { orders: 1, documents: 1, document_bytes };
         assert_eq!(copy.totals().unwrap(), totals);
         let copied = copy.documents("", 10).unwrap();
-        let (key, size, sha256) = (&documents[0].key, documents[0].size, documents[0].sha256);
-        assert_eq!(copied, [CopiedDocument { key: key.clone(), size, sha256 }]);
-        assert_eq!(copy.documents(key.as_str(), 10).unwrap(), []);
+        assert!(copied == documents);
+        assert!(copy.documents(documents[0].key.as_str(), 10).unwrap().is_empty());
         let uploads = diesel::dsl::sql::<BigInt>("SELECT count(*) FROM uploads");
         assert_eq!(uploads.get_result::<i64>(&mut copy.0), Ok(0));
         // A file is never overwritten.

@@ -27,7 +27,8 @@ pub(crate) async fn claim(
         }
         Ok(key_use)
     };
-    store.attempt(take).await?.map_or(Ok(()), |key_use| Err(WriteError::KeyInUse(key_use)))
+    let key_use = store.transaction::<_, WriteError>(take).await?;
+    key_use.map_or(Ok(()), |key_use| Err(WriteError::KeyInUse(key_use)))
 }
 
 /// Returns why documents were not added.

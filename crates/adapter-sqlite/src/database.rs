@@ -34,6 +34,9 @@ const SETTINGS: &str = "PRAGMA busy_timeout = 3000;
     PRAGMA trusted_schema = OFF;
     PRAGMA cache_size = -8000;";
 
+/// Waits up to a day for locks.
+const PATIENCE: &str = "PRAGMA busy_timeout = 86400000";
+
 /// Size in bytes of a log that is too large.
 const LARGE_LOG: u64 = 67_108_864;
 
@@ -81,6 +84,8 @@ impl Access {
 pub(crate) struct Database {
     path: PathBuf,
     file: (u64, u64),
+    /// See [`Self::patient`].
+    pub(crate) is_patient: bool,
 }
 
 impl Database {
@@ -93,12 +98,19 @@ impl Database {
             create(&path)?;
         }
         let file = identity(&path).map_err(OpenError::File)?;
-        Ok(Self { path, file })
+        Ok(Self { path, file, is_patient: false })
+    }
+
+    /// Waits without a limit for locks of other processes: a migration or a rewrite may take long.
+    pub(crate) fn patient(self) -> Self {
+        Self { is_patient: true, ..self }
     }
 
     pub(crate) fn connect(&self, access: Access) -> ConnectionResult<SqliteConnection> {
         let mut connection = establish(&self.path)?;
-        let set = connection.batch_execute(SETTINGS).and_then(|()| match access {
+        let wait = if self.is_patient { PATIENCE } else { "" };
+        let set = connection.batch_execute(SETTINGS).and_then(|()| connection.batch_execute(wait));
+        let set = set.and_then(|()| match access {
             Access::Read => connection.batch_execute("PRAGMA query_only = ON"),
             Access::Write => Ok(()),
         });
@@ -118,7 +130,7 @@ impl Database {
     /// keeps its size at the last attempt.
     pub(crate) fn begin_log_anew(&self, connection: &mut SqliteConnection, tried: &mut u64) {
         let size = fs::metadata(log_of(&self.path)).map_or(0, |log| log.len());
-        if size <= LARGE_LOG {
+        if size <= LARGE_LOG || self.is_patient {
             *tried = 0;
         } else if size > tried.saturating_add(LARGE_LOG) {
             *tried = size;
@@ -197,18 +209,18 @@ pub(crate) const MARK_ERASURE: &str = "PRAGMA user_version = 1";
 /// for a lock. Returns `false` if one of them kept the log in use for some seconds; nothing is lost
 /// then.
 ///
-/// Blocks for as long as the disk needs.
+/// Blocks for as long as other processes hold the lock and the disk needs.
 ///
 /// # Errors
-/// The database cannot be opened, or is locked, or the disk has no space for a second copy of it.
+/// The database cannot be opened, or the disk has no space for a second copy of it.
 pub fn rewrite(path: &Path) -> Result<bool, OpenError> {
     let failed = diesel::ConnectionError::CouldntSetupConfiguration;
-    let mut connection = Database::at(path)?.connect(Access::Write)?;
+    let mut connection = Database::at(path)?.patient().connect(Access::Write)?;
     let mark = sql::<Integer>("PRAGMA user_version").get_result::<i32>(&mut connection);
     if mark.map_err(failed)? == 0 {
         return Ok(true);
     }
-    connection.batch_execute("VACUUM").map_err(failed)?;
+    connection.batch_execute("VACUUM; PRAGMA busy_timeout = 3000").map_err(failed)?;
     let end = Instant::now() + EMPTYING_TIME;
     loop {
         let checkpoint = sql::<(Integer, Integer, Integer)>("PRAGMA wal_checkpoint(TRUNCATE)");

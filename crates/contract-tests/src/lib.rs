@@ -87,7 +87,7 @@ macro_rules! contract {
             key_in_use_precedes_duplicate, key_is_free_when_no_longer_kept,
             failed_order_is_not_recorded_under_its_key, only_free_keys_are_forgotten,
             one_of_concurrent_claims_gets_the_key, one_of_concurrent_orders_with_one_key_is_created,
-            key_is_released_by_its_holder,
+            key_is_released_by_its_holder, claim_of_a_clock_that_was_ahead_is_free,
         );
     };
     (api_key_repo, $fixture:expr) => {
@@ -136,9 +136,11 @@ macro_rules! contract {
     (webhook_queue, $fixture:expr) => {
         $crate::obligations!(webhook_queue, $fixture;
             webhook_of_an_event_is_due_at_once, test_event_is_due_at_once,
-            webhook_is_leased_when_due, concurrent_workers_never_share_a_webhook,
+            webhook_is_leased_when_due, webhook_leased_by_a_clock_that_was_ahead_is_retried,
+            concurrent_workers_never_share_a_webhook,
             each_endpoint_gets_one_before_any_gets_two, endpoint_gets_no_more_than_its_slots,
             client_gets_no_more_than_its_slots,
+            endpoint_that_got_one_comes_after_those_that_have_waited,
             unproven_endpoints_share_their_slots, disabled_and_removed_endpoints_get_nothing,
             outcome_of_a_webhook_is_stored, lost_lease_of_a_webhook_settles_nothing,
             first_failure_and_first_success_change_the_endpoint,
@@ -165,6 +167,8 @@ macro_rules! contract {
             old_orders_are_found_oldest_first, erasure_leaves_only_the_row,
             erasure_frees_the_file_number, erasure_condemns_the_documents,
             erasure_removes_the_event_and_the_deliveries, mail_in_progress_stays_until_it_is_settled,
+            mail_leased_by_a_clock_that_was_ahead_is_free,
+            webhook_in_progress_of_an_erased_order_is_counted,
             other_orders_are_left_alone,
             document_is_added_or_the_order_erased_never_both,
         );

@@ -11,7 +11,6 @@ use subtle::ConstantTimeEq as _;
 use time::OffsetDateTime;
 
 use crate::{
-    hex,
     order::{EmailAddress, SigningServiceId},
     ports::Entropy,
 };
@@ -38,7 +37,7 @@ impl PresentedKey {
         let lookup = entropy.bytes::<LOOKUP_BYTES>();
         let secret = entropy.bytes::<SECRET_BYTES>();
         let test = if is_test { TEST } else { "" };
-        Self { text: format!("{PREFIX}{test}{}_{}", hex::encode(&lookup), hex::encode(&secret)) }
+        Self { text: format!("{PREFIX}{test}{}_{}", hex::encode(lookup), hex::encode(secret)) }
     }
 
     /// Reads a key. Returns `None` if the text cannot be one.
@@ -140,11 +139,6 @@ impl Scope {
 pub struct Scopes(BTreeSet<Scope>);
 
 impl Scopes {
-    /// Returns whether the scope is in the set.
-    pub fn contains(&self, scope: Scope) -> bool {
-        self.0.contains(&scope)
-    }
-
     /// Reads what [`Display`](fmt::Display) writes. Returns `None` if a name is no scope.
     pub fn from_stored(names: &str) -> Option<Self> {
         names.split_ascii_whitespace().map(Scope::from_name).collect()
@@ -358,7 +352,7 @@ impl ApiKey {
 
     /// Checks whether the key has a scope.
     pub fn may(&self, scope: Scope) -> bool {
-        self.key.scopes.contains(scope)
+        self.key.scopes.0.contains(&scope)
     }
 
     /// Checks whether the key may create an order for this signing service.

@@ -29,6 +29,11 @@ pub const OUTAGE_DELAY: Duration = Duration::seconds(4);
 /// four to five days.
 pub const MAX_AGE: Duration = Duration::days(5);
 
+/// Time after which no lease and no claim to an idempotency key ends: leases take two minutes, and
+/// clocks of instances differ by less than that. One that ends later was taken while a clock was
+/// wrong, so it is free.
+pub const FARTHEST_LEASE: Duration = Duration::minutes(4);
+
 /// Identifier of a delivery, assigned by the queue; positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeliveryId(pub i64);

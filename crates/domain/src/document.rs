@@ -7,7 +7,6 @@ use std::{fmt, path::PathBuf};
 use time::OffsetDateTime;
 
 pub use self::object_key::ObjectKey;
-use crate::hex;
 
 /// A format that the service accepts (spec section 4.2, document rule 1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,7 +112,7 @@ pub struct Sha256Digest(pub [u8; 32]);
 
 impl fmt::Display for Sha256Digest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&hex::encode(&self.0))
+        formatter.write_str(&hex::encode(self.0))
     }
 }
 

@@ -50,7 +50,5 @@ pub mod signing_service;
 pub mod trace_context;
 pub mod webhook;
 
-mod hex;
-
 #[cfg(test)]
 mod test_support;

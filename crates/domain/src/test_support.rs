@@ -11,7 +11,7 @@ use std::{
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    api_key::{ApiKey, ApiKeyId, ClientId, KeyHash, NewApiKey, Scopes},
+    api_key::{ApiKey, ApiKeyId, ClientId, KeyHash, NewApiKey, Owner, Scopes},
     delivery::{Audience, Delivery, DeliveryId, MailSubject, NewDelivery},
     document::{
         Content, DocumentFormat, ObjectKey, ReceivedDocument, Sha256Digest, SpooledFile,
@@ -24,10 +24,7 @@ use crate::{
         Entropy, MockBlobStore, MockClock, MockDocumentScanner, MockIdempotencyLedger,
         MockOrderReader, MockOrderRepo, MockUploadLedger, ScanError, StoreError, Verdict,
     },
-    webhook::{
-        Endpoint, EndpointId, EndpointOwner, EventType, WebhookDelivery, WebhookDeliveryId,
-        WebhookStatus,
-    },
+    webhook::{Endpoint, EndpointId, EventType, WebhookDelivery, WebhookDeliveryId, WebhookStatus},
 };
 
 /// Returns a clock that stands still.
@@ -222,7 +219,7 @@ pub(crate) fn delivery(created_at: OffsetDateTime) -> Delivery {
 pub(crate) fn endpoint(id: EndpointId) -> Endpoint {
     Endpoint {
         id,
-        owner: EndpointOwner::client(ClientId(1), false),
+        owner: Owner::client(ClientId(1), false),
         url: "https://a.example/hook".to_owned(),
         events: EventType::OF_ORDERS.into(),
         description: None,

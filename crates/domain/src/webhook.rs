@@ -4,8 +4,6 @@
 
 use std::collections::BTreeSet;
 
-pub use crate::api_key::Owner as EndpointOwner;
-
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use time::{
@@ -14,8 +12,7 @@ use time::{
 };
 
 use crate::{
-    api_key::Party,
-    hex,
+    api_key::{Owner, Party},
     order::{Actor, EmailAddress, OrderId, OrderStatus, StoredOrder},
     ports::Entropy,
 };
@@ -146,7 +143,7 @@ pub struct Endpoint {
     /// Its identifier.
     pub id: EndpointId,
     /// Its owner.
-    pub owner: EndpointOwner,
+    pub owner: Owner,
     /// Where its events are sent.
     pub url: String,
     /// The events that it gets; at least one.
@@ -271,7 +268,7 @@ impl WebhookDelivery {
 
 /// Returns a new random key of a message, of 128 bits.
 pub fn message_key(entropy: &dyn Entropy) -> String {
-    hex::encode(&entropy.bytes::<16>())
+    hex::encode(entropy.bytes::<16>())
 }
 
 /// A mail to the contact of a client about an endpoint that fails: a warning while it is enabled,

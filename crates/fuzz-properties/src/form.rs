@@ -161,7 +161,7 @@ pub fn form(data: &[u8]) {
 }
 
 /// Returns the contents of a form's parts by a simple reading of RFC 2046, section 5.1.1; `None` if
-/// the last boundary is missing, or a boundary follows the headers of a part.
+/// the last boundary is missing.
 fn contents<'a>(body: &'a [u8], boundary: &str) -> Option<Vec<&'a [u8]>> {
     let (line, delimiter) = (format!("--{boundary}"), format!("\r\n--{boundary}"));
     let without_blanks =
@@ -175,13 +175,10 @@ fn contents<'a>(body: &'a [u8], boundary: &str) -> Option<Vec<&'a [u8]>> {
         })?;
     let mut contents = Vec::new();
     while let Some(part) = without_blanks(rest).strip_prefix(b"\r\n") {
-        let content = &part[memmem::find(part, b"\r\n\r\n")? + 4..];
-        // The empty line after the headers would begin the delimiter of an empty part.
-        if content.starts_with(line.as_bytes()) {
-            return None;
-        }
+        // The empty line after the headers may begin the delimiter of an empty part.
+        let content = &part[memmem::find(part, b"\r\n\r\n")? + 2..];
         let end = memmem::find(content, delimiter.as_bytes())?;
-        contents.push(&content[..end]);
+        contents.push(&content[end.min(2)..end]);
         rest = &content[end + delimiter.len()..];
     }
     rest.starts_with(b"--").then_some(contents)

@@ -169,7 +169,8 @@ fn valid(request: &OrderRequest, parsed: &ParsedOrder) {
     let order = &parsed.order;
     // What a client reads back creates an equal order.
     let mut read_back = OrderRequest::of(order);
-    read_back.add_part("signingServiceId", order.signing_service_id.0.to_string()).unwrap();
+    read_back["signingServiceId"] = order.signing_service_id.0.into();
+    let read_back: OrderRequest = serde_json::from_value(read_back).unwrap();
     assert_eq!(read_back.parse().map(|parsed| parsed.order).as_ref(), Ok(order));
     if let AppointmentTime::Between { start, end } = order.appointment.time {
         assert!(start.local < end.local && start.utc < end.utc);

@@ -1,13 +1,16 @@
 //! Chooses the adapters behind the ports by the settings.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, absolute},
+    sync::Arc,
+};
 
 use adapter_clamd::Clamd;
 use adapter_mail::{MailDrop, Sender};
 use adapter_object_store::DocumentStore;
 use adapter_postgres::{ObservedDatabase, PostgresStore};
 use adapter_sqlite::SqliteStore;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use domain::{
     api_key::manage_keys::ManageKeys,
     ports::{
@@ -17,12 +20,13 @@ use domain::{
     },
     webhook::manage_webhooks::ManageWebhooks,
 };
+use rustix::fs::{Access, access};
 
 use crate::{
     private_files::create_folder,
     progress::Progress,
-    secrets_key::secret_box,
-    settings::{Database, Settings, checked},
+    secrets_key::{self, secret_box},
+    settings::{DATABASE, Database, Settings, checked},
     system::Machine,
 };
 
@@ -62,7 +66,6 @@ pub const DATA_DIR: &str = "--data-dir (NOTARY_ORDERS_DATA_DIR)";
 pub const LISTEN: &str = "--listen (NOTARY_ORDERS_LISTEN)";
 /// Names the address of the operators' endpoints.
 pub const OPS_LISTEN: &str = "--ops-listen (NOTARY_ORDERS_OPS_LISTEN)";
-pub(crate) const DATABASE: &str = "--database-url (DATABASE_URL)";
 pub(crate) const DOCUMENTS: &str = "--documents-url (NOTARY_ORDERS_DOCUMENTS_URL)";
 pub(crate) const MAIL: &str = "--mail-url (NOTARY_ORDERS_MAIL_URL)";
 pub(crate) const SCANNER: &str = "--scan-url (NOTARY_ORDERS_SCAN_URL)";
@@ -70,18 +73,46 @@ pub(crate) const MAIL_FROM: &str = "--mail-from (NOTARY_ORDERS_MAIL_FROM)";
 
 const MIGRATING: &str = "migrating the database";
 
+/// Reads every setting that names something to open, so that a wrong one is found whatever the other
+/// ends do. Makes missing folders, and does not connect.
+pub fn check_settings(settings: &Settings) -> Result<()> {
+    create_data_dir(settings)?;
+    if let Database::Sqlite(path) = settings.database()? {
+        checked(check_file(&path), DATABASE)?;
+    }
+    document_store(settings)?;
+    notifier(settings)?;
+    scanner(settings)?;
+    // Root certificates take milliseconds to read, and the service reads them once more.
+    if settings.webhook_proxy.is_some() {
+        webhook_sender(settings)?;
+    }
+    secrets_key::find(settings).map(drop)
+}
+
 impl Storage {
-    /// Opens the database of the settings and updates its schema.
+    /// Opens the database of the settings for the service, whose calls have time limits, and updates
+    /// its schema.
     pub async fn open(settings: &Settings) -> Result<Self> {
+        let patient = Self::open_patiently(settings).await?;
+        let check = Progress::new("waiting for the write lock of the database");
+        check.of(patient.orders.check()).await.context(DATABASE)?;
+        match settings.database()? {
+            Database::Sqlite(path) => Ok(Self::on(SqliteStore::open(&path).context(DATABASE)?)),
+            Database::Postgres(_) => Ok(patient),
+        }
+    }
+
+    /// Opens the database of the settings for a command, and updates its schema. SQLite then waits
+    /// as long as another process locks it.
+    pub(crate) async fn open_patiently(settings: &Settings) -> Result<Self> {
         if settings.database_url.is_none() {
             create_data_dir(settings)?;
         }
-        let storage = match checked(settings.database(), DATABASE)? {
+        Ok(match settings.database()? {
             Database::Sqlite(path) => Self::on(open_sqlite(&path, DATABASE).await?),
             Database::Postgres(url) => Self::on(open_postgres(&url, settings, DATABASE).await?),
-        };
-        storage.orders.check().await.context(DATABASE)?;
-        Ok(storage)
+        })
     }
 
     fn on<Store>(store: Store) -> Self
@@ -155,14 +186,21 @@ pub(crate) fn webhook_sender(settings: &Settings) -> Result<Arc<dyn WebhookSende
 /// Opens an SQLite database and updates its schema. Errors name the setting.
 pub(crate) async fn open_sqlite(path: &Path, setting: &str) -> Result<SqliteStore> {
     let setting = format!("{setting}: {}", path.display());
-    let store = match SqliteStore::open(path) {
-        // The folder is missing, or closed to this user.
-        Err(error @ adapter_sqlite::OpenError::File(_)) => checked(Err(error), setting.clone())?,
-        opened => opened.context(setting.clone())?,
-    };
+    checked(check_file(path), setting.clone())?;
+    let store = SqliteStore::open_patiently(path).context(setting.clone())?;
     let migrated = Progress::new(MIGRATING).of(Box::pin(store.migrate())).await;
     migrated.context(setting)?;
     Ok(store)
+}
+
+/// Checks that SQLite can use a file and its folder. Its own errors do not say why it cannot.
+fn check_file(path: &Path) -> Result<()> {
+    let path = path.canonicalize().or_else(|_| absolute(path))?;
+    if path.exists() {
+        ensure!(path.is_file(), "it is not a file");
+        access(&path, Access::READ_OK | Access::WRITE_OK)?;
+    }
+    Ok(access(path.parent().unwrap_or(&path), Access::WRITE_OK)?)
 }
 
 /// Opens a PostgreSQL database and updates its schema. Errors name the setting.
@@ -259,7 +297,7 @@ pub async fn open_notifier(settings: &Settings) -> Result<(Arc<dyn Notifier>, bo
 }
 
 /// Creates the data directory, durably. Only its owner can read it, because it holds personal data.
-pub fn create_data_dir(settings: &Settings) -> Result<()> {
+pub(crate) fn create_data_dir(settings: &Settings) -> Result<()> {
     if settings.data_dir.exists() {
         return Ok(());
     }

@@ -18,10 +18,10 @@ use self::{
     services::ServicesCommand,
     webhooks::WebhooksCommand,
 };
-use crate::{
-    adapters::Storage, backup, copy, progress::Progress, settings::Settings, system::Machine,
-};
+use crate::{adapters::Storage, progress::Progress, settings::Settings, system::Machine};
 
+mod backup;
+mod copy;
 mod deliveries;
 pub mod doctor;
 mod erase;
@@ -49,7 +49,7 @@ pub enum Command {
     #[command(subcommand)]
     Orders(OrdersCommand),
     /// List deliveries that wait or failed for good, and retry them
-    #[command(subcommand, alias = "follow-ups")]
+    #[command(subcommand)]
     Deliveries(DeliveriesCommand),
     /// Create, list, change, test and delete webhook endpoints, and replay their deliveries
     #[command(subcommand)]
@@ -100,9 +100,9 @@ impl Command {
             Self::Doctor(command) => command.run(&settings, &machine).await,
             Self::Completions { shell } => manual::print_completions(shell, program),
             Self::Man => manual::print_page(program),
-            Self::Migrate => Storage::open(&settings).await.map(drop),
+            Self::Migrate => Storage::open_patiently(&settings).await.map(drop),
             Self::Keys(command) => {
-                let keys = Storage::open(&settings).await?.manage_keys(&machine);
+                let keys = Storage::open_patiently(&settings).await?.manage_keys(&machine);
                 keys::run(command, &keys, now).await
             }
             Self::Services(command) => {
@@ -110,12 +110,12 @@ impl Command {
                 services::run(command, &*storage.services).await
             }
             Self::Orders(command) => {
-                let storage = Storage::open(&settings).await?;
+                let storage = Storage::open_patiently(&settings).await?;
                 let operator = Operator { settings, storage, clock: machine.clock };
                 orders::run(command, &operator).await
             }
             Self::Deliveries(command) => {
-                let storage = Storage::open(&settings).await?;
+                let storage = Storage::open_patiently(&settings).await?;
                 deliveries::run(command, &storage, now).await
             }
             Self::Webhooks(command) => {

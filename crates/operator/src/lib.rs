@@ -6,24 +6,20 @@
 //! | choice of adapters by the settings | [`adapters`] |
 //! | listening sockets and the limit of connections | [`listen`] |
 //! | certificate and key of the API, read again when they change | [`tls_files`] |
-//! | key of the secrets of webhooks | `secrets_key` |
+//! | key of the secrets of webhooks | [`secrets_key`] |
 //! | clock and randomness | `system` |
-//! | commands | [`commands`] |
+//! | commands; copy of a database, backup and restore among them | [`commands`] |
 //! | checks of settings, dependencies and machine | [`doctor`] |
-//! | copy of a database | `copy` |
-//! | backup and restore of the embedded service | `backup` |
 //! | files that only their owner can read | `private_files` |
 //! | progress of commands that take long | `progress` |
 
 pub mod adapters;
-mod backup;
 pub mod commands;
-mod copy;
 pub mod doctor;
 pub mod listen;
 pub mod private_files;
 mod progress;
-mod secrets_key;
+pub mod secrets_key;
 pub mod settings;
 mod system;
 pub mod tls_files;

@@ -2,12 +2,13 @@
 
 use std::{
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs as _},
     time::Duration,
 };
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
+use tokio::task::spawn_blocking;
 
 /// Connections that wait for the service. A burst of clients fills the standard library's 128, and
 /// further clients retry only after a second. The system limits it by `net.core.somaxconn`.
@@ -28,6 +29,15 @@ const MAX_CONNECTIONS: usize = 10_000;
 /// Open files that the service needs without clients, apart from database connections: listeners,
 /// log, embedded database, connections to a bucket and a relay.
 const OWN_FILES: usize = 48;
+
+/// Resolves an address or a name. That may take long, or fail until the network is up.
+pub async fn resolve(address: &str) -> io::Result<SocketAddr> {
+    let address = address.to_owned();
+    let found: Vec<_> = spawn_blocking(move || address.to_socket_addrs()).await??.collect();
+    // `localhost` may have an IPv6 address, too.
+    let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    first.copied().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+}
 
 /// Listens on an address.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {

@@ -7,8 +7,10 @@ use std::{
     path::Path,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use tempfile::NamedTempFile;
+
+use crate::settings::{WrongSetting, checked};
 
 /// Creates a file. Fails if it exists.
 pub(crate) fn create_file(path: &Path) -> io::Result<File> {
@@ -42,17 +44,21 @@ pub(crate) fn create_folder(folder: &Path) -> Result<()> {
 
 /// Creates a folder durably, unless it exists and is empty.
 pub(crate) fn create_empty_folder(folder: &Path) -> Result<()> {
-    ensure!(is_empty(folder)?, "{} is not empty", folder.display());
-    create_folder(folder)
+    check_empty(folder)?;
+    checked(create_folder(folder), "the folder cannot be made")
 }
 
-/// Returns whether a folder is missing, or has nothing but what a new file system has.
-pub(crate) fn is_empty(folder: &Path) -> Result<bool> {
-    let mut entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+/// Checks that a folder is missing, or has nothing but what a new file system has.
+pub(crate) fn check_empty(folder: &Path) -> Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries.with_context(|| folder.display().to_string())?,
     };
-    entries.try_fold(true, |is_empty, entry| Ok(is_empty && entry?.file_name() == "lost+found"))
+    for entry in entries {
+        let is_new = entry?.file_name() == "lost+found";
+        ensure!(is_new, WrongSetting(anyhow!("{} is not empty", folder.display())));
+    }
+    Ok(())
 }
 
 /// Makes the entries of a folder durable.

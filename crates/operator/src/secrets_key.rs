@@ -8,7 +8,7 @@ use std::{
 };
 
 use adapter_webhook::{SealedSecrets, SecretsKey};
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use domain::ports::{Entropy, SecretBox};
 use tempfile::NamedTempFile;
 
@@ -19,6 +19,11 @@ use crate::{
 
 /// Names the setting in errors.
 pub(crate) const SETTING: &str = "--secrets-key (NOTARY_ORDERS_SECRETS_KEY)";
+
+/// What to do if stored secrets need another key.
+pub const ADVICE: &str = "Set --secrets-key (NOTARY_ORDERS_SECRETS_KEY) to the key with which they \
+    were encrypted; after `copy` it is the content of secrets.key in the old data directory. If that \
+    key is lost, give each endpoint a new secret: webhooks rotate-secret ID";
 
 /// The file in the data directory of an embedded service.
 pub(crate) const FILE: &str = "secrets.key";
@@ -35,7 +40,7 @@ pub(crate) fn secret_box(
         (Some(key), _) => key,
         (None, Database::Postgres(_)) => return Ok(None),
         (None, Database::Sqlite(_)) => {
-            make(&path, &**entropy).with_context(|| path.display().to_string())?
+            checked(make(&path, &**entropy), path.display().to_string())?
         }
     };
     Ok(Some(Arc::new(SealedSecrets::new(&key, Arc::clone(entropy)))))
@@ -50,7 +55,7 @@ pub(crate) fn find(settings: &Settings) -> Result<Option<SecretsKey>> {
         return Ok(None);
     }
     let path = settings.in_data_dir(FILE);
-    read(&path).with_context(|| path.display().to_string())
+    checked(read(&path), path.display().to_string())
 }
 
 /// Reads the key of a file, if it is there.

@@ -6,7 +6,6 @@
 use std::{
     collections::BTreeMap,
     io::{self, IsTerminal as _},
-    net::SocketAddr,
     ops::RangeBounds,
     path::PathBuf,
 };
@@ -26,7 +25,7 @@ use time::Duration;
 use tracing::level_filters::LevelFilter;
 use url::Url;
 
-pub use self::values::{Database, UnknownDatabase};
+pub use self::values::Database;
 use self::{
     time_zones::time_zones,
     values::{address, base_path, log_level, network},
@@ -35,6 +34,9 @@ use self::{
 mod time_zones;
 mod values;
 pub mod variables;
+
+/// Names the database in errors.
+pub(crate) const DATABASE: &str = "--database-url (DATABASE_URL)";
 
 const YEAR_SECS: i64 = 31_536_000;
 
@@ -50,11 +52,11 @@ const DEFAULT_DRAIN_SECS: u64 = 5;
 pub struct Settings {
     /// Address and port of the API; :8080 is every IPv4 address of this machine
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = address)]
-    pub listen: SocketAddr,
+    pub listen: String,
 
     /// Address and port of /metrics, /healthz and /readyz; keep it private
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081", value_parser = address)]
-    pub ops_listen: SocketAddr,
+    pub ops_listen: String,
 
     /// File of the certificate chain in PEM format, the service's own first: the API then speaks
     /// HTTPS; read again when it changes
@@ -249,21 +251,33 @@ pub struct Settings {
     pub environment: BTreeMap<String, String>,
 }
 
-/// An error of a setting that a restart does not mend. Its text is that of the error.
+/// The error of a setting or an argument that cannot be used. Its text is that of the error.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub struct WrongSetting(#[from] anyhow::Error);
+pub struct WrongSetting(#[from] pub anyhow::Error);
 
-/// Names the setting of an error, and marks it as wrong, unless the disk is full.
+/// Names the setting of an error, and marks it as wrong.
 pub fn checked<T, E>(result: Result<T, E>, setting: impl Into<String>) -> anyhow::Result<T>
 where
     Result<T, E>: anyhow::Context<T, E>,
 {
-    result.context(setting.into()).map_err(|error| {
-        let causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
-        let is_full = causes.into_iter().any(|cause| cause.kind() == io::ErrorKind::StorageFull);
-        if is_full { error } else { WrongSetting(error).into() }
-    })
+    result.context(setting.into()).map_err(|error| WrongSetting(error).into())
+}
+
+/// Returns whether a setting or an argument is wrong, so that a restart does not help: it is marked
+/// so, unless a disk is full, or names a file or folder that this user cannot use.
+pub fn is_wrong_setting(error: &anyhow::Error) -> bool {
+    use io::ErrorKind::{
+        IsADirectory, NotADirectory, PermissionDenied, ReadOnlyFilesystem, StorageFull,
+    };
+    let is_closed =
+        |kind| matches!(kind, IsADirectory | NotADirectory | PermissionDenied | ReadOnlyFilesystem);
+    let causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    let kinds: Vec<_> = causes.map(io::Error::kind).collect();
+    let is_marked = error.is::<WrongSetting>() && !kinds.contains(&StorageFull);
+    // SQLite has no other sign of it.
+    let is_no_database = error.root_cause().to_string() == "file is not a database";
+    is_marked || is_no_database || kinds.into_iter().any(is_closed)
 }
 
 /// Format of the log.
@@ -316,12 +330,10 @@ impl Settings {
         url?.to_file_path().ok()
     }
 
-    /// Returns the database.
-    pub fn database(&self) -> Result<Database, UnknownDatabase> {
-        self.database_url.as_ref().map_or_else(
-            || Ok(Database::Sqlite(self.in_data_dir("notary-orders.sqlite"))),
-            |url| url.parse(),
-        )
+    /// Returns the database. Errors name the setting.
+    pub fn database(&self) -> anyhow::Result<Database> {
+        let default = || Ok(Database::Sqlite(self.in_data_dir("notary-orders.sqlite")));
+        checked(self.database_url.as_ref().map_or_else(default, |url| url.parse()), DATABASE)
     }
 
     /// Returns how long an order bars its file number.

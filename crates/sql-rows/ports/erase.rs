@@ -3,8 +3,9 @@
 use diesel::{dsl::sql, prelude::*};
 use domain::{document::ObjectKey, order::OrderId};
 use sql_rows::{
-    Utc,
-    schema::{deliveries, documents, events, order_changes, orders, uploads},
+    Utc, farthest,
+    schema::{deliveries, documents, events, order_changes, orders, uploads, webhook_deliveries},
+    waits,
 };
 
 use crate::{
@@ -53,20 +54,29 @@ pub(crate) async fn erase(
     Ok(Some(removed.into_iter().map(|(_, key)| ObjectKey::from_stored(key)).collect()))
 }
 
-/// Removes the mails of erased orders, but for those that a worker attempts. Returns their number.
+/// Removes the mails of erased orders, but for those that a worker attempts. Returns their number,
+/// with that of the webhooks that it attempts.
 pub(crate) async fn remove_mails(connection: &mut Connection, at: Utc) -> Result<usize, Failure> {
     let of_erased = deliveries::table
         .inner_join(orders::table.on(orders::id.eq(deliveries::order_id)))
         .filter(orders::erased_at.is_not_null())
         .select(deliveries::id);
     let mails: Vec<i64> = of_erased.get_results(connection).await?;
-    Ok(mails.len() - remove(connection, &mails, at).await?)
+    let webhooks = webhook_deliveries::table
+        .inner_join(orders::table.on(orders::id.nullable().eq(webhook_deliveries::order_id)))
+        .filter(orders::erased_at.is_not_null().and(waits()))
+        .filter(webhook_deliveries::leased_until.between(at, farthest(at)))
+        .count();
+    let webhooks: i64 = webhooks.get_result(connection).await?;
+    let mails = mails.len() - remove(connection, &mails, at).await?;
+    Ok(mails + usize::try_from(webhooks).unwrap_or(usize::MAX))
 }
 
 /// Removes those of the mails that no worker attempts.
 async fn remove(connection: &mut Connection, mails: &[i64], at: Utc) -> Result<usize, Failure> {
     dialect::lock(connection, "deliveries", mails).await?;
-    let is_free = deliveries::leased_until.is_null().or(deliveries::leased_until.le(at));
+    let is_over = deliveries::leased_until.le(at).or(deliveries::leased_until.gt(farthest(at)));
+    let is_free = deliveries::leased_until.is_null().or(is_over);
     let mails = deliveries::table.filter(deliveries::id.eq_any(mails.to_vec())).filter(is_free);
     Ok(diesel::delete(mails).execute(connection).await?)
 }

@@ -3,17 +3,12 @@
 pub(crate) mod add_documents;
 pub(crate) mod admin;
 pub(crate) mod changes;
-mod endpoints;
+pub(crate) mod deliveries;
 pub(crate) mod erase;
 mod idempotency;
 pub(crate) mod key_use;
 mod keys;
-mod mails;
-mod outbox;
 pub(crate) mod pages;
 pub(crate) mod read;
 mod services;
 mod uploads;
-pub(crate) mod webhook_lease;
-mod webhook_settle;
-pub(crate) mod webhooks;

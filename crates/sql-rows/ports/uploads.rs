@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use diesel::prelude::*;
 use domain::{
     document::ObjectKey,
+    orders::sweep_uploads::SweepUploads,
     ports::{StoreError, UploadLedger},
 };
 use sql_rows::{Utc, row_limit, schema::uploads};
@@ -33,8 +34,10 @@ impl UploadLedger for Store {
         limit: usize,
     ) -> Result<Vec<ObjectKey>, StoreError> {
         let sweep = async move |connection: &mut Connection| {
+            let is_old = uploads::recorded_at.lt(Utc(instant));
+            let ahead = Utc(instant.saturating_add(2 * SweepUploads::ABANDONED_AFTER));
             let abandoned = uploads::table
-                .filter(uploads::condemned.or(uploads::recorded_at.lt(Utc(instant))))
+                .filter(uploads::condemned.or(is_old).or(uploads::recorded_at.gt(ahead)))
                 // Keys condemned earlier come last: objects that cannot be deleted must not block
                 // the others.
                 .order((uploads::condemned, uploads::recorded_at, uploads::key))

@@ -9,7 +9,7 @@ use domain::{
     order::OrderId,
 };
 
-use crate::{Unreadable, Utc, digest, schema::idempotency_keys};
+use crate::{Unreadable, Utc, digest, farthest, schema::idempotency_keys};
 
 /// An idempotency key, claimed or answered.
 #[derive(AsChangeset, Insertable)]
@@ -73,12 +73,11 @@ pub fn key_in_use(claim: &Claim, now: Utc) -> _ {
     let key: (i64, bool, Vec<u8>) =
         (claim.key.client.0, claim.key.is_test, claim.key.digest.to_vec());
     let token: Vec<u8> = claim.token.0.to_vec();
+    let farthest: Utc = farthest(now);
     let other_request =
-        idempotency_keys::order_id.is_not_null().or(idempotency_keys::token.ne(token));
-    idempotency_keys::table
-        .find(key)
-        .filter(idempotency_keys::kept_until.gt(now))
-        .filter(other_request)
+        idempotency_keys::token.ne(token).and(idempotency_keys::kept_until.le(farthest));
+    let is_in_use = idempotency_keys::order_id.is_not_null().or(other_request);
+    idempotency_keys::table.find(key).filter(idempotency_keys::kept_until.gt(now)).filter(is_in_use)
 }
 
 /// What an idempotency key is in use for.

@@ -30,13 +30,13 @@ pub use order::{
 };
 pub use queue::{
     DeliveryRow, EventRow, NewEventRow, REMOVED_COUNTS, RetriedDelivery, UnsuccessfulAttempt,
-    counted_hours, due_events, hashed_recipient,
+    counted_hours, due_events, farthest, hashed_recipient,
 };
 pub use service::ServiceRow;
 pub use statement::{IdRow, Prepared};
 pub use webhook::{
     EndpointChangeRow, EndpointRow, NewEndpointRow, NewWebhookRow, TargetRow, WebhookAttempt,
-    WebhookDeliveryRow, stored_change, stored_party,
+    WebhookDeliveryRow, party_of, stored_change, stored_party,
 };
 pub use webhook_queries::{
     DueAgain, deliveries_with_endpoints, endpoint_of, endpoints_of, untold_endpoints, waits,

@@ -2,7 +2,7 @@
 
 use diesel::{dsl::auto_type, prelude::*};
 use domain::{
-    delivery::{Audience, Delivery, DeliveryId, MailSubject, NewDelivery},
+    delivery::{Audience, Delivery, DeliveryId, FARTHEST_LEASE, MailSubject, NewDelivery},
     order::{EmailAddress, OrderId},
     ports::{Event, EventId, Settlement},
     webhook::EventType,
@@ -108,6 +108,11 @@ impl DeliveryRow {
             last_error: self.last_error,
         })
     }
+}
+
+/// Returns the instant after which no lease ends, if the clocks are right.
+pub fn farthest(now: Utc) -> Utc {
+    Utc(now.0.saturating_add(FARTHEST_LEASE))
 }
 
 /// Counts of mails removed by a lease. A lease adds fewer.

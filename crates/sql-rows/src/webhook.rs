@@ -4,15 +4,14 @@ use std::collections::BTreeSet;
 
 use diesel::prelude::*;
 use domain::{
-    api_key::{ClientId, Party},
+    api_key::{ClientId, Owner, Party},
     order::{OrderId, SigningServiceId},
     ports::{
         NewEndpoint, NewWebhookDelivery, SealedSecrets, Settlement, WebhookAttempted, WebhookLease,
     },
     webhook::{
-        AttemptOutcome, AttemptRecord, ChangedOrder, DisabledBy, Endpoint, EndpointId,
-        EndpointOwner, EventType, WebhookDelivery, WebhookDeliveryId, WebhookStatus,
-        endpoint_request::EndpointChange,
+        AttemptOutcome, AttemptRecord, ChangedOrder, DisabledBy, Endpoint, EndpointId, EventType,
+        WebhookDelivery, WebhookDeliveryId, WebhookStatus, endpoint_request::EndpointChange,
     },
 };
 use time::OffsetDateTime;
@@ -34,7 +33,8 @@ pub fn stored_party(party: Party) -> i64 {
     }
 }
 
-fn party(stored: i64) -> Party {
+/// Returns the party that is stored.
+pub fn party_of(stored: i64) -> Party {
     if stored < 0 {
         Party::Service(SigningServiceId(stored.saturating_neg()))
     } else {
@@ -109,7 +109,7 @@ impl EndpointRow {
         });
         Ok(Endpoint {
             id: EndpointId(self.id),
-            owner: EndpointOwner { party: party(self.party), is_test: self.is_test },
+            owner: Owner { party: party_of(self.party), is_test: self.is_test },
             events: events.collect::<Option<_>>().ok_or_else(|| unreadable("events"))?,
             url: self.url,
             description: self.description,
@@ -169,6 +169,8 @@ impl EndpointChangeRow {
 pub struct TargetRow {
     /// The party of the endpoint.
     pub party: i64,
+    /// Since when it has waited for a delivery.
+    pub due_at: Option<Utc>,
     url: String,
     secret: Vec<u8>,
     previous_secret: Option<Vec<u8>>,
@@ -248,7 +250,7 @@ impl WebhookDeliveryRow {
         Ok(WebhookLease {
             delivery: self.into_delivery()?,
             token,
-            party: party(target.party),
+            party: party_of(target.party),
             is_proven: target.succeeded_at.is_some(),
             url: target.url,
             secrets: SealedSecrets {

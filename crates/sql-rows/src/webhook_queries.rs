@@ -1,7 +1,10 @@
 //! Parts of statements on webhooks that both databases have.
 
 use diesel::{dsl::auto_type, prelude::*};
-use domain::webhook::{DisabledBy, EndpointId, EndpointOwner};
+use domain::{
+    api_key::Owner,
+    webhook::{DisabledBy, EndpointId},
+};
 use time::OffsetDateTime;
 
 use crate::{
@@ -11,7 +14,7 @@ use crate::{
 };
 
 #[auto_type]
-fn is_of(owner: EndpointOwner) -> _ {
+fn is_of(owner: Owner) -> _ {
     let party: i64 = stored_party(owner.party);
     let is_test: bool = owner.is_test;
     webhook_endpoints::party.eq(party).and(webhook_endpoints::is_test.eq(is_test))
@@ -19,14 +22,14 @@ fn is_of(owner: EndpointOwner) -> _ {
 
 /// Selects the endpoints of an owner.
 #[auto_type(no_type_alias)]
-pub fn endpoints_of(owner: EndpointOwner) -> _ {
+pub fn endpoints_of(owner: Owner) -> _ {
     let is_own: is_of = is_of(owner);
     webhook_endpoints::table.filter(is_own)
 }
 
 /// Selects an endpoint of an owner.
 #[auto_type(no_type_alias)]
-pub fn endpoint_of(owner: EndpointOwner, id: EndpointId) -> _ {
+pub fn endpoint_of(owner: Owner, id: EndpointId) -> _ {
     let id: i64 = id.0;
     let is_own: is_of = is_of(owner);
     webhook_endpoints::table.filter(webhook_endpoints::id.eq(id).and(is_own))

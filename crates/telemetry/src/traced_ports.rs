@@ -21,11 +21,6 @@ use tracing::{Instrument as _, Span, field::Empty};
 
 use crate::{trace_context, traces::DELIVERIES};
 
-/// Marks a span as failed.
-fn fail(span: &Span) {
-    span.record("otel.status_code", "ERROR");
-}
-
 /// Commits orders in a step, and stores the trace of a request with its order.
 pub struct TracedOrders(pub Arc<dyn OrderRepo>);
 
@@ -76,7 +71,7 @@ impl Notifier for TracedNotifier {
         trace_context::continue_with(&span, trace);
         let sent = self.0.notify(notification).instrument(span.clone()).await;
         if sent.is_err() {
-            fail(&span);
+            span.record("otel.status_code", "ERROR");
         }
         sent
     }
@@ -115,7 +110,7 @@ impl WebhookSender for TracedWebhooks {
             Err(error) => span.record("error.type", error.to_string()),
         };
         if !answer.as_ref().is_ok_and(|answer| (200..300).contains(&answer.status)) {
-            fail(&span);
+            span.record("otel.status_code", "ERROR");
         }
         answer
     }

@@ -26,7 +26,7 @@ const MAILS: [Outcome; 6] = [
     ("retried", Level::WARN, "mail not delivered; it will be retried"),
     // The outage is one line of its own. A line per mail would flood the log.
     ("postponed", Level::DEBUG, "mail postponed; no mail can be delivered now"),
-    ("buried", Level::ERROR, "mail failed for good"),
+    ("failed", Level::ERROR, "mail failed for good"),
     // An attack would flood the log. The queue keeps each of them for the operator.
     ("over_limit", Level::DEBUG, "mail failed for good"),
     ("lease_lost", Level::WARN, "mail took longer than its lease"),
@@ -110,7 +110,7 @@ impl WorkerMetrics {
 
     /// Counts and logs an attempt to deliver a mail.
     pub fn delivery(&self, report: &DeliveryReport) {
-        let failed = |error: &str| if error == OVER_LIMIT { "over_limit" } else { "buried" };
+        let failed = |error: &str| if error == OVER_LIMIT { "over_limit" } else { "failed" };
         let (name, error) = named(&report.outcome, failed);
         let ids = [Some(report.id.0), None, None, Some(report.order_id.0)];
         count(&self.mails, &MAILS, name, ids, error);

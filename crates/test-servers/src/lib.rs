@@ -20,8 +20,6 @@ pub mod collector;
 #[cfg(any(feature = "browser", feature = "clamd", feature = "collector", feature = "postgres"))]
 mod janitor;
 #[cfg(feature = "postgres")]
-pub mod pgbouncer;
-#[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "proxy")]
 pub mod proxy;

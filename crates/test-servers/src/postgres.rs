@@ -2,6 +2,8 @@
 //!
 //! PostgreSQL does not run as root, so tests that run as root start it as the user `postgres`.
 
+pub mod pgbouncer;
+
 use std::{
     ffi::OsStr,
     fs,

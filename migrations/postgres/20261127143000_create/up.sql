@@ -289,10 +289,11 @@ CREATE TABLE idempotency_keys (
 );
 
 -- The rule of a key in use, for the trigger below and for every statement of the adapter: the key
--- has not expired, and is not just the claim of the same request.
+-- has not expired, and is not just the claim of the same request, or of a clock that was wrong.
 CREATE FUNCTION idempotency_key_in_use(held idempotency_keys, token bytea, at timestamptz)
 RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
-    SELECT held.kept_until > at AND (held.order_id IS NOT NULL OR held.token <> token)
+    SELECT held.kept_until > at AND (held.order_id IS NOT NULL
+        OR held.token <> token AND held.kept_until - at <= interval '4 minutes')
 $$;
 
 -- Rejects the second of two concurrent requests that both found the key free.

@@ -5,7 +5,6 @@ use domain::{
     idempotency::{Attempt, Claim, Fingerprint},
     order::OrderRequest,
 };
-use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::respond::problem::Problem;
@@ -18,11 +17,13 @@ pub fn attempt(
     request: &OrderRequest,
     documents: &[ReceivedDocument],
 ) -> Result<Attempt, Problem> {
-    let fields = serde_json::to_value(request).map_err(|error| Problem::internal().log(&error))?;
+    // Absent and blank fields are never written, so a field added later does not change earlier
+    // fingerprints.
+    let fields = serde_json::to_string(request).map_err(|error| Problem::internal().log(&error))?;
     let mut hash = Sha256::new();
     hash.update([u8::from(claim.key.is_test)]);
     hash_text(&mut hash, operation);
-    hash_text(&mut hash, &normalized(fields).to_string());
+    hash_text(&mut hash, &fields);
     for document in documents {
         hash_text(&mut hash, &document.name_as_sent);
         hash.update(document.file.size.to_be_bytes());
@@ -35,21 +36,6 @@ pub fn attempt(
 fn hash_text(hash: &mut Sha256, text: &str) {
     hash.update((text.len() as u64).to_be_bytes());
     hash.update(text);
-}
-
-/// Removes surrounding white space, and blank members. Absent members are never written, so a field
-/// added later does not change earlier fingerprints.
-fn normalized(value: Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            let is_blank =
-                |member: &Value| member.as_str().is_some_and(|text| text.trim().is_empty());
-            let present = members.into_iter().filter(|(_, member)| !is_blank(member));
-            present.map(|(name, member)| (name, normalized(member))).collect()
-        }
-        Value::String(text) => text.trim().into(),
-        scalar => scalar,
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use domain::{
     document::{Content, Sha256Digest, SpooledFile},
     idempotency::{ClaimToken, IdempotencyKey},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 

@@ -9,7 +9,7 @@ use std::{
 use actix_web::HttpRequest;
 use domain::api_key::ClientId;
 use tokio::{
-    sync::{AcquireError, OwnedSemaphorePermit, Semaphore},
+    sync::{AcquireError, Semaphore},
     time::timeout,
 };
 
@@ -18,6 +18,8 @@ use crate::{
     respond::problem::{Problem, ProblemCode},
 };
 
+/// Number of JSON bodies that are received at the same time. They hold at most 64 MiB.
+pub const JSON_BODIES: usize = 256;
 /// Longest wait for a permit.
 const WAIT: Duration = Duration::from_secs(5);
 /// Retry delay for a client when permits or disk are used up. Slow requests end within half a
@@ -25,42 +27,6 @@ const WAIT: Duration = Duration::from_secs(5);
 const RETRY_SECONDS: u64 = 5;
 /// Retry delay at the concurrency limit. A permit becomes free within milliseconds.
 const OVERLOADED_SECONDS: u64 = 1;
-
-/// Permits to receive bodies. A client has at most a quarter of them.
-#[derive(Debug)]
-pub struct BodyLimit(Shares);
-
-/// The limit of JSON bodies. They hold at most 64 MiB.
-impl Default for BodyLimit {
-    fn default() -> Self {
-        Self::new(256)
-    }
-}
-
-impl BodyLimit {
-    /// Permits `max` bodies at the same time.
-    pub fn new(max: usize) -> Self {
-        Self(Shares::new(max, max.div_ceil(4)))
-    }
-
-    /// Returns the number of bodies that are being received.
-    pub(crate) fn used(&self) -> usize {
-        self.0.used()
-    }
-
-    /// Waits for a permit, for at most five seconds. Call it before the body is read.
-    pub(crate) async fn acquire(
-        &self,
-        request: &HttpRequest,
-        client: ClientId,
-    ) -> Result<Share, Problem> {
-        let mut share = self.0.of(client);
-        match timeout(WAIT, share.take()).await {
-            Ok(Ok(())) => Ok(share),
-            _ => Err(used_up(request)),
-        }
-    }
-}
 
 /// Returns the problem of a request that there is no permit or disk for.
 pub(crate) fn used_up(request: &HttpRequest) -> Problem {
@@ -76,39 +42,10 @@ fn over_limit(request: &HttpRequest, detail: &'static str, retry_seconds: u64) -
     Problem::new(ProblemCode::Unavailable, detail).retry_after(retry_seconds)
 }
 
-/// Limits how many orders are created at the same time.
-#[derive(Debug)]
-pub struct ConcurrencyLimit {
-    permits: Arc<Semaphore>,
-    max: usize,
-}
-
-impl ConcurrencyLimit {
-    /// Allows `max` orders at the same time.
-    pub fn new(max: usize) -> Self {
-        Self { permits: Arc::new(Semaphore::new(max)), max }
-    }
-
-    /// Returns the number of orders that are being created.
-    pub(crate) fn used(&self) -> usize {
-        self.max - self.permits.available_permits()
-    }
-
-    /// Returns a permit, which is free again when it is dropped. At the limit the request is
-    /// rejected at once instead of queueing, so that accepted requests are answered quickly under
-    /// any load.
-    pub(crate) fn acquire(&self, request: &HttpRequest) -> Result<OwnedSemaphorePermit, Problem> {
-        let detail = "The service is at its concurrency limit. The order was not created; \
-            retry after the given delay.";
-        let permit = Arc::clone(&self.permits).try_acquire_owned();
-        permit.map_err(|_| over_limit(request, detail, OVERLOADED_SECONDS))
-    }
-}
-
 /// A number of permits. A client has at most a part of them, whatever keys it uses, so that it
 /// cannot shut out the others.
 #[derive(Debug)]
-pub(crate) struct Shares {
+pub struct Shares {
     all: Arc<Semaphore>,
     max: usize,
     of_client: usize,
@@ -117,10 +54,16 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    pub(crate) fn new(max: usize, of_client: usize) -> Self {
+    /// Permits `max`, of which a client has at most `of_client`.
+    pub fn new(max: usize, of_client: usize) -> Self {
         let max = max.min(Semaphore::MAX_PERMITS);
         let all = Arc::new(Semaphore::new(max));
         Self { all, max, of_client: of_client.min(max), clients: Mutex::default() }
+    }
+
+    /// Permits `max` bodies to be received at the same time. A client has at most a quarter of them.
+    pub fn of_bodies(max: usize) -> Self {
+        Self::new(max, max.div_ceil(4))
     }
 
     /// Returns the number of permits that are taken.
@@ -134,6 +77,34 @@ impl Shares {
         let of_client = || Arc::new(Semaphore::new(self.of_client));
         let of_client = Arc::clone(clients.entry(client).or_insert_with(of_client));
         Share { all: Arc::clone(&self.all), of_client, count: 0 }
+    }
+
+    /// Waits for a permit to receive a body, for at most five seconds. Call it before the body is
+    /// read.
+    pub(crate) async fn acquire(
+        &self,
+        request: &HttpRequest,
+        client: ClientId,
+    ) -> Result<Share, Problem> {
+        let mut share = self.of(client);
+        match timeout(WAIT, share.take()).await {
+            Ok(Ok(())) => Ok(share),
+            _ => Err(used_up(request)),
+        }
+    }
+
+    /// Returns a permit to create an order. At the limit the request is rejected at once instead of
+    /// queueing, so that accepted requests are answered quickly under any load.
+    pub(crate) fn acquire_now(
+        &self,
+        request: &HttpRequest,
+        client: ClientId,
+    ) -> Result<Share, Problem> {
+        let detail = "The service is at its concurrency limit. The order was not created; \
+            retry after the given delay.";
+        let mut share = self.of(client);
+        let taken = share.try_take(1).then_some(share);
+        taken.ok_or_else(|| over_limit(request, detail, OVERLOADED_SECONDS))
     }
 }
 
@@ -184,7 +155,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn client_has_at_most_a_quarter() {
-        let (limit, request) = (BodyLimit::new(8), TestRequest::default().to_http_request());
+        let (limit, request) = (Shares::of_bodies(8), TestRequest::default().to_http_request());
         let acquire = |key| limit.acquire(&request, ClientId(key));
         let held = [acquire(1).await.unwrap(), acquire(1).await.unwrap()];
         let started = Instant::now();
@@ -198,7 +169,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn all_clients_share_the_limit() {
-        let (limit, request) = (BodyLimit::new(4), TestRequest::default().to_http_request());
+        let (limit, request) = (Shares::of_bodies(4), TestRequest::default().to_http_request());
         let acquire = |key| limit.acquire(&request, ClientId(key));
         let held = join_all((1..=4).map(acquire)).await;
         assert!(held.iter().all(Result::is_ok) && limit.used() == 4);

@@ -34,9 +34,8 @@ pub(crate) fn address(request: &HttpRequest, trusted_proxies: &[IpNet]) -> Optio
         client(header::X_FORWARDED_FOR, |value| value.split(',').map(node).collect()),
         client(header::FORWARDED, forwarded),
     ) {
-        (None, None) => Some(peer),
-        (Some(client), None) | (None, Some(client)) => Some(client),
-        (Some(one), Some(other)) => Some(if one == other { one } else { peer }),
+        (Some(one), Some(other)) if one != other => Some(peer),
+        (one, other) => one.or(other).or(Some(peer)),
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     hash::Hash,
     net::IpAddr,
     num::NonZeroU32,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use actix_web::http::header::HeaderName;
@@ -70,7 +70,7 @@ pub struct RateLimits {
     orders: Rate,
     orders_with_documents: Rate,
     reads: Rate,
-    keys: RwLock<KeyBuckets>,
+    keys: Mutex<KeyBuckets>,
     failures: Buckets<IpAddr>,
     look_ups: Buckets<IpAddr>,
     log_lines: Buckets<IpAddr>,
@@ -93,7 +93,7 @@ impl RateLimits {
             orders,
             orders_with_documents,
             reads,
-            keys: RwLock::default(),
+            keys: Mutex::default(),
             failures: Buckets::new(orders),
             look_ups: Buckets::new(orders),
             log_lines: Buckets::new(LOG_LINES),
@@ -117,12 +117,7 @@ impl RateLimits {
 
     /// Returns the buckets of a policy for the keys of a rate, the default one or a key's own.
     fn buckets(&self, policy: Policy, rate: Rate) -> Arc<Buckets<ApiKeyId>> {
-        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(buckets) = keys.get(&(policy, rate)) {
-            return Arc::clone(buckets);
-        }
-        drop(keys);
-        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(keys.entry((policy, rate)).or_insert_with(|| Arc::new(Buckets::new(rate))))
     }
 
@@ -145,8 +140,10 @@ impl RateLimits {
 
     /// Removes full buckets, so that memory does not grow with the number of keys and peers.
     pub fn forget_idle(&self) {
-        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
-        keys.values().for_each(|buckets| buckets.forget_idle());
+        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for buckets in keys.values() {
+            buckets.forget_idle();
+        }
         [&self.failures, &self.look_ups, &self.log_lines]
             .into_iter()
             .for_each(Buckets::forget_idle);

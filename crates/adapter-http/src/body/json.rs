@@ -3,6 +3,7 @@
 use actix_web::{HttpMessage as _, HttpRequest, http::header, web};
 use bytes::Bytes;
 use domain::{api_key::ApiKey, order::ViolationCode};
+use encoding_rs::UTF_8;
 use serde::{
     Deserialize, Deserializer,
     de::{Error as _, IgnoredAny, MapAccess, Visitor},
@@ -10,7 +11,7 @@ use serde::{
 use serde_json::{Map, Value};
 
 use crate::{
-    access::limits::BodyLimit,
+    access::limits::Shares,
     body,
     respond::problem::{FieldProblem, Problem, ProblemCode},
 };
@@ -22,7 +23,7 @@ pub(crate) const MAX_BODY: u64 = 256 * 1024;
 pub(crate) async fn read(
     request: &HttpRequest,
     payload: web::Payload,
-    limit: &BodyLimit,
+    limit: &Shares,
     key: &ApiKey,
 ) -> Result<Bytes, Problem> {
     if request.headers().get_all(header::CONTENT_TYPE).count() > 1 {
@@ -42,11 +43,14 @@ pub(crate) fn unsupported_media_type() -> Problem {
 
 /// Parses a body into a type that is an object; `None` if it is other JSON.
 pub(crate) fn parse<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<Option<T>, Problem> {
-    let text = body::text(body, "The body")?;
+    let (text, has_faults) = UTF_8.decode_with_bom_removal(body);
+    if has_faults {
+        return Err(Problem::malformed("The body is not UTF-8."));
+    }
     let object = if text.trim_start().starts_with('{') {
-        serde_json::from_str(text).map(Some)
+        serde_json::from_str(&text).map(Some)
     } else {
-        serde_json::from_str(text).map(|IgnoredAny| None)
+        serde_json::from_str(&text).map(|IgnoredAny| None)
     };
     object.map_err(|error| Problem::malformed(format!("The body is not valid JSON: {error}.")))
 }
@@ -55,7 +59,7 @@ pub(crate) fn parse<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<Option<
 pub(crate) async fn read_object(
     request: &HttpRequest,
     payload: web::Payload,
-    limit: &BodyLimit,
+    limit: &Shares,
     key: &ApiKey,
 ) -> Result<Map<String, Value>, Problem> {
     let body = read(request, payload, limit, key).await?;

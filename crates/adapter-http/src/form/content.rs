@@ -96,7 +96,7 @@ fn compound_content<R: Read + Seek>(file: R) -> io::Result<Content> {
         return Ok(Content::Encrypted);
     }
     let Some(block) = compound.start_of::<12>("WordDocument")? else {
-        return Ok(Content::Other(kinds::of_streams(|name| compound.find(name).is_some())));
+        return Ok(Content::Other(kinds::of_names(|name| compound.find(name).is_some())));
     };
     let identifier = u16::from_le_bytes([block[0], block[1]]);
     let flags = u16::from_le_bytes([block[10], block[11]]);

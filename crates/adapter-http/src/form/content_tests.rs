@@ -92,7 +92,8 @@ fn pdf_may_stand_behind_a_byte_order_mark_and_blanks() {
 fn rejected_file_is_named_with_what_to_do() {
     use DocumentFormat::{Doc, Docx, Jpeg, Pdf, Png};
     let named = documents::bytes;
-    let heic = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic".to_vec();
+    let of_brand = |brand: &[u8]| [b"\0\0\0\x18ftyp", brand, b"\0\0\0\0mif1heic"].concat();
+    let heic = of_brand(b"heic");
     let word_2003 =
         b"<?xml version=\"1.0\"?>\n<?mso-application progid=\"Word.Document\"?>".to_vec();
     let page = b"\xEF\xBB\xBF\r\n<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.0//EN\">".to_vec();
@@ -103,6 +104,47 @@ fn rejected_file_is_named_with_what_to_do() {
         (Doc, b"\xFF\xFE<\0h\0t\0m\0l\0>\0".to_vec(), "HTML; save it as .docx or PDF"),
         (Doc, word_2003, "a Word document in XML; save it as .docx or PDF"),
         (Doc, b"MIME-Version: 1.0\r\n".to_vec(), "a web page (MHTML); save it as .docx or PDF"),
+        (
+            Doc,
+            b"From: <Saved by Blink>\r\nMIME-Version: 1.0".to_vec(),
+            "a web page (MHTML); save it as .docx or PDF",
+        ),
+        (Pdf, b"Received: from mx by mail".to_vec(), "an e-mail; save it as PDF"),
+        (Doc, b"<!-- saved -->\r\n<meta charset=utf-8>".to_vec(), "HTML; save it as .docx or PDF"),
+        (Pdf, b"<p>Not found</p>".to_vec(), "HTML; save it as .docx or PDF"),
+        (Pdf, b"<?xml version=\"1.0\"?><Error/>".to_vec(), "XML; save it as .docx or PDF"),
+        (Png, b"<?xml version=\"1.0\"?><svg/>".to_vec(), "SVG; save it as PNG or PDF"),
+        (
+            Pdf,
+            b"{\"error\":\"gone\"}".to_vec(),
+            "JSON, perhaps an error message; send the document itself",
+        ),
+        (Pdf, b"\"JVBERi0xLjcK\"".to_vec(), "Base64; send the bytes of the document"),
+        (Jpeg, b"/9j/4AAQSkZJRg".to_vec(), "Base64; send the bytes of the document"),
+        (Docx, b"UEsDBBQABgAI".to_vec(), "Base64; send the bytes of the document"),
+        (
+            Pdf,
+            b"data:application/pdf;base64,JVBERi0".to_vec(),
+            "Base64; send the bytes of the document",
+        ),
+        (Pdf, b"BMW of North America".to_vec(), "plain text; save it as .docx or PDF"),
+        (Doc, b"\xFF\xFED\0e\0e\0d\0".to_vec(), "plain text; save it as .docx or PDF"),
+        (Doc, "Gr\u{fc}\u{df}e".as_bytes()[..6].to_vec(), "plain text; save it as .docx or PDF"),
+        (Png, b"BM\x46\0\0\0\0\0\0\0".to_vec(), "BMP; save it as JPEG, PNG or PDF"),
+        (Jpeg, of_brand(b"MiHE"), "HEIC; save it as JPEG, PNG or PDF"),
+        (Jpeg, of_brand(b"mif2"), "HEIC; save it as JPEG, PNG or PDF"),
+        (Jpeg, of_brand(b"crx "), "a raw picture of a camera; save it as JPEG, PNG or PDF"),
+        (Jpeg, of_brand(b"M4A "), "a video or sound; send pictures as JPEG or PNG"),
+        (Jpeg, b"\xFF\x0A\0\0".to_vec(), "JPEG XL; save it as JPEG, PNG or PDF"),
+        (Jpeg, b"\0\0\0\x0CjP  \r\n\x87\n".to_vec(), "JPEG 2000; save it as JPEG, PNG or PDF"),
+        (Pdf, b"\x1F\x8B\x08\0".to_vec(), "a gzip file; send the document in it"),
+        (Pdf, b"Rar!\x1A\x07\0".to_vec(), "a RAR file; send the documents in it"),
+        (Docx, b"7z\xBC\xAF\x27\x1C".to_vec(), "a 7z file; send the documents in it"),
+        (
+            Doc,
+            b"\xDB\xA5\x2D\0".to_vec(),
+            "a document of Word 5 or earlier; save it as .docx or PDF",
+        ),
         (Jpeg, heic, "HEIC; save it as JPEG, PNG or PDF"),
         (Jpeg, b"II*\0\x08\0\0\0".to_vec(), "TIFF; save it as PDF"),
         (Png, b"RIFF\x10\0\0\0WEBPVP8 ".to_vec(), "WebP; save it as JPEG, PNG or PDF"),
@@ -121,10 +163,28 @@ fn rejected_file_is_named_with_what_to_do() {
         (Doc, named("fee-sheet.xls"), "an Excel workbook; save it as PDF"),
         (Docx, named("fee-sheet.xlsx"), "an Excel workbook; save it as PDF"),
         (Docx, named("plain.zip"), "a ZIP file; send the documents in it"),
+        (
+            Docx,
+            package(&[("Index/Document.iwa", b"x")]),
+            "a Pages document; save it as .docx or PDF",
+        ),
+        (
+            Docx,
+            package(&[("mimetype", b"application/epub+zip"), ("META-INF/container.xml", b"x")]),
+            "an EPUB book; save it as PDF",
+        ),
+        (
+            Docx,
+            package(&[("word/document.xml", BODY)]),
+            "a damaged Word document; save it as .docx or PDF again",
+        ),
     ] {
-        assert_eq!(kind_of(format, &bytes), Some(kind), "{format:?}");
+        let start = String::from_utf8_lossy(&bytes[..bytes.len().min(20)]);
+        assert_eq!(kind_of(format, &bytes), Some(kind), "{format:?} {start}");
     }
-    assert_eq!(kind_of(Pdf, b"Jane Doe, 555-010-0199"), None);
+    for unknown in [&b"\0\0\0\0"[..], b"\xFF\xFE", b"MZ\x90\0"] {
+        assert_eq!(kind_of(Pdf, unknown), None, "{unknown:?}");
+    }
 }
 
 const CONTENT_TYPES: &[u8] = b"<Types><Override PartName=\"/word/document.xml\" ContentType=\
@@ -185,6 +245,10 @@ fn main_part_of_a_docx_may_have_any_name_and_encoding() {
         format!("\u{feff}<?xml version='1.0' encoding='UTF-16'?>{}", types("/docs/Main.xml"));
     let default =
         format!("<x:Types xmlns:x='u'><x:Default ContentType='{MAIN}' Extension='XML'/></x:Types>");
+    let windows_1252 =
+        format!("<?xml version=\"1.0\" encoding=\"windows-1252\"?>{}", types("/word/Dok@.xml"));
+    let windows_1252 = windows_1252.bytes().map(|byte| if byte == b'@' { 0xDC } else { byte });
+    let windows_1252 = windows_1252.collect();
     for (types, target, part) in [
         (types("/docs/Main.xml").into_bytes(), "docs/Main.xml", "docs/Main.xml"),
         (types("/docs/main.xml").into_bytes(), "/Docs/MAIN.xml", "DOCS/Main.XML"),
@@ -193,9 +257,28 @@ fn main_part_of_a_docx_may_have_any_name_and_encoding() {
         (utf_16(&declared, u16::to_be_bytes), "docs/Main.xml", "docs/Main.xml"),
         (utf_16(&declared[3..], u16::to_le_bytes), "docs/Main.xml", "docs/Main.xml"),
         (default.into_bytes(), "./word/a%20b.xml", "word/a b.xml"),
+        (windows_1252, "word/Dok%C3%9C.xml", "word/Dok\u{dc}.xml"),
     ] {
         let bytes = docx(&types, &relationship_to(target), part);
         assert_eq!(formats_of(&bytes), [DocumentFormat::Docx], "{target}");
+    }
+    for target in [
+        "word/./document.xml",
+        "/word/x/../document.xml",
+        "../word/document.xml",
+        "word/document.xml#x",
+        "\n word/document.xml ",
+        // The relationships before the one that leads to a part do not count.
+        "http://x.example/a.xml' Type='/relationships/officeDocument' TargetMode='External'/><Relationship Target='word/document.xml",
+        "word/gone.xml' Type='/relationships/officeDocument'/><Relationship Target='word/document.xml",
+    ] {
+        for types in [
+            types("/word/document.xml"),
+            types("/word/document.xml").replace(MAIN, &format!(" {MAIN} ;charset=utf-8 ")),
+        ] {
+            let bytes = docx(types.as_bytes(), &relationship_to(target), "word/document.xml");
+            assert_eq!(formats_of(&bytes), [DocumentFormat::Docx], "{target} {types}");
+        }
     }
     // The relationship leads to a part of another type, or nowhere.
     let types = types("/word/document.xml").into_bytes();
@@ -203,6 +286,28 @@ fn main_part_of_a_docx_may_have_any_name_and_encoding() {
         [("docProps/app.xml", "word/document.xml"), ("word/document.xml", "word/other.xml")]
     {
         assert_eq!(formats_of(&docx(&types, &relationship_to(target), part)), [], "{target}");
+    }
+}
+
+#[test]
+fn docx_may_have_thousands_of_parts_and_long_comment_or_bytes_behind_it() {
+    let many = |count| {
+        let names: Vec<_> = (0..count).map(|at| format!("word/media/image{at}.png")).collect();
+        let mut parts: Vec<(&str, &[u8])> =
+            vec![("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", BODY)];
+        parts.extend(names.iter().map(|name| (name.as_str(), &b"x"[..])));
+        package(&parts)
+    };
+    let small = many(0);
+    let mut commented = small.clone();
+    let length = commented.len() - 2;
+    commented.splice(length.., [0xFF; 2].into_iter().chain(vec![b' '; 65_535]));
+    for (case, bytes) in [
+        ("parts", many(5_000)),
+        ("comment", commented),
+        ("zeros", [&small[..], &vec![0; 60_000]].concat()),
+    ] {
+        assert_eq!(formats_of(&bytes), [DocumentFormat::Docx], "{case}");
     }
 }
 
@@ -319,6 +424,27 @@ fn doc_with_faults_that_word_ignores_is_accepted() {
         entry[0x43] = 7;
         entry[0x50..0x74].fill(0xAB);
     }
+    assert_eq!(formats_of(&bytes), [DocumentFormat::Doc]);
+}
+
+/// The directory may lead past the end or back, or end in a sector that is cut off.
+#[test]
+fn doc_with_broken_end_of_its_directory_is_accepted() {
+    let genuine = compound_file(5_000, 0);
+    let sector = 1_usize << genuine[0x1E];
+    let word = |at: usize| u32::from_le_bytes(genuine[at..at + 4].try_into().unwrap()) as usize;
+    let (table, directory) = ((word(0x4C) + 1) * sector, word(0x30));
+    let (entry, last) = (table + directory * 4, genuine.len() / sector - 1);
+    for next in [directory, 5_000, 0xFFFF_FFF0] {
+        let mut bytes = genuine.clone();
+        bytes[entry..entry + 4].copy_from_slice(&u32::try_from(next).unwrap().to_le_bytes());
+        assert_eq!(formats_of(&bytes), [DocumentFormat::Doc], "{next}");
+    }
+    // Moves the directory to the end, with its first entries only.
+    let mut bytes = genuine.clone();
+    bytes[0x30..0x34].copy_from_slice(&u32::try_from(last).unwrap().to_le_bytes());
+    let entries = (directory + 1) * sector;
+    bytes.extend_from_slice(&genuine[entries..entries + 250]);
     assert_eq!(formats_of(&bytes), [DocumentFormat::Doc]);
 }
 

@@ -1,8 +1,8 @@
 //! Header values with parameters: the `Content-Type` of a form and of its parts, and their
 //! `Content-Disposition` (RFC 2183, RFC 7578, RFC 9110).
 
-use actix_web::http::header::HeaderValue;
-use base64::{Engine as _, prelude::BASE64_STANDARD};
+use actix_web::http::header::{self, HeaderMap, HeaderValue};
+use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
 use encoding_rs::{Encoding, UTF_8};
 use percent_encoding::percent_decode_str;
 
@@ -12,6 +12,7 @@ type Fault = &'static str;
 const BLANKS: [char; 2] = [' ', '\t'];
 
 /// A parameter of a header value.
+#[derive(Clone)]
 struct Parameter {
     /// In lower case.
     name: String,
@@ -28,14 +29,30 @@ pub(super) fn kind(value: &HeaderValue) -> String {
 /// Returns the boundary of a content type.
 pub(super) fn boundary(content_type: &HeaderValue) -> Result<String, Fault> {
     let parameters = parameters(content_type)?;
+    if parameters.iter().any(|parameter| parameter.name.starts_with("boundary*")) {
+        return Err("has a boundary in pieces or with a charset");
+    }
     match &values(&parameters, "boundary")[..] {
         [] => Err("has no boundary"),
         [boundary] if boundary.has_backslash || boundary.text.contains('"') => {
             Err("has a boundary with a backslash or a quote")
         }
+        [boundary] if !boundary.text.is_ascii() => Err("has a boundary that is not ASCII"),
         [boundary] if boundary.text.ends_with(' ') => Err("has a boundary with a blank at its end"),
         [boundary] => Ok(boundary.text.clone()),
         _ => Err("has more than one boundary"),
+    }
+}
+
+/// Returns the encoding of a text part with these headers.
+pub(super) fn encoding(headers: &HeaderMap) -> Result<&'static Encoding, Fault> {
+    let content_types = headers.get_all(header::CONTENT_TYPE).map(parameters);
+    let parameters = content_types.collect::<Result<Vec<_>, _>>()?.concat();
+    match &values(&parameters, "charset")[..] {
+        [] => Ok(UTF_8),
+        [charset] if charset.text.eq_ignore_ascii_case("us-ascii") => Ok(UTF_8),
+        [charset] => Encoding::for_label(charset.text.as_bytes()).ok_or("has an unknown charset"),
+        _ => Err("has more than one charset"),
     }
 }
 
@@ -63,9 +80,9 @@ pub(super) fn names(disposition: &HeaderValue) -> Result<(String, Option<String>
             ([], [extended]) => {
                 Some(extended_text(&extended.text).ok_or("has a filename* that is not valid")?)
             }
-            ([plain], []) => Some(decoded_words(&plain.text)),
+            ([plain], []) => Some(plain_text(&plain.text)),
             ([plain], [extended]) => {
-                Some(extended_text(&extended.text).unwrap_or_else(|| decoded_words(&plain.text)))
+                Some(extended_text(&extended.text).unwrap_or_else(|| plain_text(&plain.text)))
             }
             _ => return Err("has more than one file name"),
         };
@@ -79,7 +96,8 @@ fn values<'a>(parameters: &'a [Parameter], name: &str) -> Vec<&'a Parameter> {
 /// Reads the parameters of a value. Nothing may follow a quoted text but blanks and a semicolon:
 /// others read such a value in another way.
 fn parameters(value: &HeaderValue) -> Result<Vec<Parameter>, Fault> {
-    let text = str::from_utf8(value.as_bytes()).map_err(|_| "is not UTF-8")?;
+    let text =
+        str::from_utf8(value.as_bytes()).map_err(|_| "has a header parameter that is not UTF-8")?;
     let mut rest = text.find(';').map_or("", |at| &text[at..]);
     let mut parameters = Vec::new();
     while !rest.is_empty() {
@@ -98,9 +116,12 @@ fn parameters(value: &HeaderValue) -> Result<Vec<Parameter>, Fault> {
         let (text, has_backslash, after) = if let Some(quoted) = value.strip_prefix('"') {
             quoted_text(quoted).ok_or("has a quote without its end")?
         } else {
-            let (text, after) = value.split_at(value.find([';', ' ', '\t']).unwrap_or(value.len()));
-            // Some clients leave out the quotes that these characters of a boundary need.
-            let may_have = |byte| name == "boundary" && b"(),/:=?".contains(&byte);
+            let is_extended = name == "filename*";
+            let is_end = |c| c == ';' || (BLANKS.contains(&c) && !is_extended);
+            let (text, after) = value.split_at(value.find(is_end).unwrap_or(value.len()));
+            // Some clients leave out the quotes that these characters of a boundary need. Others
+            // encode few characters of a file name.
+            let may_have = |byte| is_extended || name == "boundary" && b"(),/:=?".contains(&byte);
             if !text.bytes().all(|byte| is_token(byte) || !byte.is_ascii() || may_have(byte)) {
                 return Err("has a value that needs quotes around it");
             }
@@ -138,14 +159,28 @@ fn quoted_text(quoted: &str) -> Option<(String, bool, &str)> {
 
 /// Decodes the value of `filename*` (RFC 8187), which some clients put in quotes.
 fn extended_text(value: &str) -> Option<String> {
-    let mut pieces = value.splitn(3, '\'');
+    let mut pieces = value.trim_end_matches(BLANKS).splitn(3, '\'');
     let (charset, _language, encoded) = (pieces.next()?, pieces.next()?, pieces.next()?);
+    let name = in_utf8(charset, percent_decoded(encoded)?)?;
+    String::from_utf8(name).ok().filter(|name| !encoded.contains('"') && is_name(name))
+}
+
+/// Decodes the value of `filename`. Some clients encode every character of it but the unreserved
+/// ones (RFC 7578, section 2); browsers encode quotes and line ends only.
+fn plain_text(text: &str) -> String {
+    let is_unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte);
+    let name = percent_decoded(text).filter(|_| text.bytes().all(is_unreserved));
+    let name = name.and_then(|name| String::from_utf8(name).ok()).filter(|name| is_name(name));
+    let decoded = || text.replace("%22", "\"").replace("%0A", "\n").replace("%0D", "\r");
+    name.unwrap_or_else(|| decoded_words(&decoded()))
+}
+
+/// Decodes a text whose percent signs all begin an escape.
+fn percent_decoded(text: &str) -> Option<Vec<u8>> {
     let is_escape = |escape: &str| {
         escape.len() >= 2 && escape.bytes().take(2).all(|byte| byte.is_ascii_hexdigit())
     };
-    let is_valid = encoded.split('%').skip(1).all(is_escape);
-    let name = in_utf8(charset, percent_decode_str(encoded).collect())?;
-    String::from_utf8(name).ok().filter(|name| is_valid && is_name(name))
+    text.split('%').skip(1).all(is_escape).then(|| percent_decode_str(text).collect())
 }
 
 /// Decodes the encoded words of a text (RFC 2047), if that gives a name.
@@ -173,7 +208,7 @@ fn encoded_word(text: &str) -> Option<(Vec<u8>, &str)> {
     let (encoding, rest) = rest.split_once('?')?;
     let (encoded, after) = rest.split_once("?=")?;
     let bytes = match encoding {
-        "B" | "b" => BASE64_STANDARD.decode(encoded).ok()?,
+        "B" | "b" => BASE64_STANDARD_NO_PAD.decode(encoded.trim_end_matches('=')).ok()?,
         "Q" | "q" => {
             let escaped = encoded.replace('_', " ").replace('%', "%25").replace('=', "%");
             percent_decode_str(&escaped).collect()

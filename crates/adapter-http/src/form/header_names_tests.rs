@@ -30,6 +30,20 @@ fn file_name_is_the_one_that_the_client_means() {
         ("filename=\"a.pdf\"; filename*=UTF-8''b%0.pdf", "a.pdf"),
         ("filename=\"a.pdf\"; filename*=UTF-8''b%00.pdf", "a.pdf"),
         ("filename=\"a.pdf\"; filename*=b.pdf", "a.pdf"),
+        // Clients encode few characters, or too many.
+        ("filename=\"a.pdf\"; filename*=UTF-8''Deed%20(1).pdf", "Deed (1).pdf"),
+        (
+            "filename*=UTF-8''Deed of Trust, a@b [1].pdf ; filename=\"a.pdf\"",
+            "Deed of Trust, a@b [1].pdf",
+        ),
+        ("filename=\"a.pdf\"; filename*=", "a.pdf"),
+        ("filename=\"a.pdf\"; filename*=UTF-8''b.pdf filename=\"c.pdf\"", "a.pdf"),
+        ("filename=\"Gr%C3%BC%C3%9Fe%201.pdf\"", "Grüße 1.pdf"),
+        ("filename=\"100%.pdf\"", "100%.pdf"),
+        ("filename=\"50%AB.pdf\"", "50%AB.pdf"),
+        ("filename=\"a%00.pdf\"", "a%00.pdf"),
+        ("filename=\"a b%C3%BC.pdf\"", "a b%C3%BC.pdf"),
+        ("filename=\"a %22b%22%0D%0A.pdf\"", "a \"b\"\r\n.pdf"),
         // Encoded words.
         ("filename=\"=?utf-8?B?R3LDvMOfZS5wZGY=?=\"", "Grüße.pdf"),
         ("filename=\"=?UTF-8?Q?Gr=C3=BC=C3=9Fe_1%.pdf?=\"", "Grüße 1%.pdf"),
@@ -38,6 +52,11 @@ fn file_name_is_the_one_that_the_client_means() {
         ("filename=\"=?utf-8?B?R3LDvMOfZS5wZGY=?=\"; filename*=utf-8''b.pdf", "b.pdf"),
         ("filename=\"=?utf-8?Q?=FF?=.pdf\"", "=?utf-8?Q?=FF?=.pdf"),
         ("filename=\"=?windows-1252?Q?M=FCller_=96_Deed.pdf?=\"", "Müller – Deed.pdf"),
+        ("filename=\"=?utf-8?B?R3LDvMOfZS5wZGY?=\"", "Grüße.pdf"),
+        ("filename=\"=?latin1?Q?Gr=FC.pdf?=\"", "Grü.pdf"),
+        ("filename=\"=?UTF8?Q?Gr=C3=BC.pdf?=\"", "Grü.pdf"),
+        ("filename=\"=?EUC-KR?B?sOi+4LytLnBkZg==?=\"", "계약서.pdf"),
+        ("filename=\"=?iso-2022-jp?B?GyRCN0BMcxsoQi5wZGY=?=\"", "契約.pdf"),
         ("filename=\"=?koi8-r?Q?=F0?=.pdf\"", "П.pdf"),
         ("filename=\"=?x-other?Q?=F0?=.pdf\"", "=?x-other?Q?=F0?=.pdf"),
         ("filename=\"=?utf-8?Q?=00?=.pdf\"", "=?utf-8?Q?=00?=.pdf"),
@@ -81,7 +100,7 @@ fn disposition_with_two_readings_is_rejected() {
     assert_eq!(names(&value(b"attachment; name=\"a\"")), Err("is not form-data"));
     assert_eq!(
         names(&value(b"form-data; name=\"a\"; filename=\"d\xE9ed.pdf\"")),
-        Err("is not UTF-8")
+        Err("has a header parameter that is not UTF-8")
     );
 }
 
@@ -100,6 +119,9 @@ fn boundary_is_read_as_other_readers_do() {
         ("charset=a=b; boundary=b", Err("has a value that needs quotes around it")),
         ("boundary=\"b \"", Err("has a boundary with a blank at its end")),
         (r#"boundary="b\"""#, Err("has a boundary with a backslash or a quote")),
+        ("boundary=a; boundary*=utf-8''b", Err("has a boundary in pieces or with a charset")),
+        ("boundary=b\u{e9}", Err("has a boundary that is not ASCII")),
+        ("boundary=a; boundary*0=b", Err("has a boundary in pieces or with a charset")),
     ] {
         let found = boundary(&value(format!("multipart/form-data ;{written}").as_bytes()));
         assert_eq!(found.as_deref(), expected.as_ref().map(|it| *it), "{written}");

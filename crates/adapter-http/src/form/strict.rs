@@ -4,10 +4,11 @@
 //! - It trusts the `Content-Length` of a part. RFC 7578, section 4.8, says that it must be ignored,
 //!   and clients send wrong ones.
 //! - It ends a part at a boundary after a lone carriage return, and drops the rest of that line.
+//! - It takes a boundary right after the headers of a part for content, and the next part with it.
+//!   RFC 2046, section 5.1.1, says that it ends an empty part.
 //! - It does not know blanks behind a boundary, and folded headers.
 //!
-//! So a document could be stored short. A boundary right after the headers of a part is rejected,
-//! too: it may end an empty part, but actix-multipart takes it and the next part for content.
+//! So a document could be stored short.
 
 use std::{
     io, mem,
@@ -89,6 +90,9 @@ impl<S> StrictForm<S> {
                 passed.truncate(length + self.boundary.needle().len());
                 if in_preamble {
                     passed.advance(length);
+                } else if length == 0 {
+                    // The empty line after the headers belongs to the boundary.
+                    passed = [b"\r\n", &passed[..]].concat()[..].into();
                 }
                 self.state = if is_last { State::Rest } else { State::Headers };
                 self.part += 1;
@@ -104,7 +108,9 @@ impl<S> StrictForm<S> {
     }
 
     fn malformed(&self, reason: &str) -> PayloadError {
-        let detail = format!("Part {} of the form cannot be read: {reason}.", self.part);
+        let part = self.part;
+        let detail = if part == 0 { "The form".into() } else { format!("Part {part} of the form") };
+        let detail = format!("{detail} cannot be read: {reason}.");
         PayloadError::Io(io::Error::new(io::ErrorKind::InvalidData, detail))
     }
 
@@ -114,9 +120,6 @@ impl<S> StrictForm<S> {
         let (in_content, length) = (self.state == State::Content, self.boundary.needle().len());
         for start in self.boundary.find_iter(&self.held) {
             let begins_line = match &self.held[..start] {
-                [] if self.at_start && in_content => {
-                    return Err(self.malformed("a boundary follows its headers"));
-                }
                 [] => self.at_start,
                 [.., b'\r', b'\n'] => true,
                 [.., b'\n'] => !in_content,
@@ -145,6 +148,12 @@ impl<S> StrictForm<S> {
                 }
                 [] | [b'\r' | b'-'] if !self.ended => {
                     return Ok((start.saturating_sub(2), None));
+                }
+                [] | [b'\r' | b'-'] if in_content => {
+                    return Err(self.malformed("the form ends before its last boundary"));
+                }
+                [b'\n', ..] => {
+                    return Err(self.malformed("a line feed alone follows a boundary"));
                 }
                 _ if in_content => {
                     return Err(self.malformed("a line of it begins like a boundary"));
@@ -197,8 +206,10 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Stream for StrictFor
                 return Poll::Ready(Some(Ok(bytes)));
             }
             if this.ended {
-                // actix-multipart reports the missing end.
-                return Poll::Ready(None);
+                let fault = "no line is the boundary of its content type and ends with CR LF";
+                let missing = (this.state == State::Preamble).then(|| Err(this.malformed(fault)));
+                // actix-multipart reports a missing end.
+                return Poll::Ready(missing);
             }
             match ready!(this.form.poll_next_unpin(context)) {
                 Some(chunk) => this.held.extend_from_slice(&chunk?),

@@ -109,6 +109,7 @@ fn content_type_is_a_form_with_a_boundary_of_1_to_70_characters() {
         (&["multipart/form-data; boundary="], malformed, "must have 1 to 70"),
         (&[&of_length(71)], malformed, "must have 1 to 70"),
         (&["multipart/form-data; boundary=a@b"], malformed, "needs quotes"),
+        (&["multipart/form-data, boundary=b"], other, "multipart/form-data; boundary="),
     ] {
         let problem = super::boundary(&request(content_types)).unwrap_err();
         let found = format!("{problem:?}");
@@ -188,7 +189,10 @@ async fn broken_forms_get_one_plain_sentence_about_the_form() {
 async fn part_at_fault_is_named_with_its_fault() {
     let latin1 = [b"--b\r\nContent-Disposition: form-data; name=\"documents\"; filename=\"d\xE9ed.pdf\"\r\n\r\nx\r\n--b--".to_vec()].concat();
     let problem = super::tests::form(latin1).await.err().unwrap();
-    assert_eq!(body_of(&problem)["detail"], "Part 1 of the form is not UTF-8.");
+    assert_eq!(
+        body_of(&problem)["detail"],
+        "Part 1 of the form has a header parameter that is not UTF-8."
+    );
     for (fault_part, detail) in [
         (
             part("name=\"documents\"=?x; filename=\"a.pdf\"", "x"),
@@ -222,6 +226,68 @@ async fn part_at_fault_is_named_with_its_fault() {
 }
 
 #[actix_web::test]
+async fn form_without_an_end_is_reported_with_its_cause() {
+    let whole = text("csrf", "x") + "--b--";
+    let no_boundary =
+        "The form cannot be read: no line is the boundary of its content type and ends with CR LF.";
+    for (form, detail) in [
+        (String::new(), no_boundary),
+        (whole.replace("--b", "--other"), no_boundary),
+        (
+            whole.replace("\r\n", "\n"),
+            "The form cannot be read: a line feed alone follows a boundary.",
+        ),
+        (
+            whole.trim_end_matches('-').to_owned(),
+            "Part 1 of the form cannot be read: the form ends before its last boundary.",
+        ),
+        (text("csrf", "x"), "The form ends before its last boundary."),
+        (whole + "\n", "Part 1 of the form cannot be read: a line feed alone follows a boundary."),
+    ] {
+        let problem = super::tests::form(form.clone()).await.err().unwrap();
+        assert_eq!(body_of(&problem)["detail"], detail, "{form:?}");
+    }
+}
+
+/// RFC 7578, sections 4.4 to 4.6.
+#[actix_web::test]
+async fn text_part_is_decoded_by_its_charset() {
+    let jose = |content_type: &str, name: &[u8]| {
+        let head = part(&format!("name=\"requestedBy\"\r\nContent-Type: {content_type}"), "");
+        [head.trim_end().as_bytes(), b"\r\n\r\n{\"userRole\":\"", name, b"\"}\r\n--b--\r\n"]
+            .concat()
+    };
+    for (content_type, name) in [
+        ("text/plain; charset=ISO-8859-1", &b"Jos\xE9"[..]),
+        ("text/plain; charset=us-ascii", "José".as_bytes()),
+        ("application/json; charset=\"UTF-8\"", "José".as_bytes()),
+    ] {
+        let (form, _spool) = form(jose(content_type, name)).await.unwrap();
+        let expected = json!({ "requestedBy": { "userRole": "José" } });
+        assert_eq!(form.request, serde_json::from_value(expected).unwrap(), "{content_type}");
+    }
+    for (content_type, name, detail) in [
+        (
+            "application/json; charset=utf-7",
+            &b"Jos+AOk-"[..],
+            "Part 1 of the form has an unknown charset.",
+        ),
+        ("text/plain; charset=shift_jis", b"\x81", "The part requestedBy is not Shift_JIS."),
+        (
+            "a/b; charset=utf-8\r\nContent-Type: a/b; charset=latin1",
+            b"x",
+            "Part 1 of the form has more than one charset.",
+        ),
+    ] {
+        let problem = form(jose(content_type, name)).await.err().unwrap();
+        assert_eq!(body_of(&problem)["detail"], detail);
+    }
+    assert_eq!(code(&text("_charset_", "UTF-8")).await, None);
+    let (_, detail) = fault(&text("_charset_", "iso-8859-1")).await.unwrap();
+    assert!(detail.contains("Part 1 of the form names another charset than UTF-8."), "{detail}");
+}
+
+#[actix_web::test]
 async fn text_parts_become_fields() {
     let fields = json!({
         "signingContactsFormData": { "orderContactEmail": "a@b" },
@@ -252,6 +318,9 @@ async fn blank_parts_are_absent_and_invalid_json_is_malformed() {
         let (code, detail) = fault(&text(name, "{")).await.unwrap();
         assert!(code == ProblemCode::MalformedRequest && detail.contains(name), "{detail}");
     }
+    let (_, detail) =
+        fault(&(text("signingDetailsFormData", "{") + &text("requestedBy", "{"))).await.unwrap();
+    assert!(["requestedBy", "signingDetails"].iter().all(|it| detail.contains(it)), "{detail}");
     let (code, detail) = fault(&text("requestedBy", "é")).await.unwrap();
     assert_eq!(code, ProblemCode::MalformedRequest, "{detail}");
     let not_text = [text("csrf", "").trim_end().as_bytes(), b"\r\n\r\n\xFF\r\n--b--\r\n"].concat();
@@ -294,7 +363,7 @@ async fn parts_are_limited() {
 #[actix_web::test]
 async fn documents_arrive_byte_for_byte() {
     let parts =
-        document("deed.pdf", "%PDF-1.7\r\n") + &document("C:\\x.PNG", "no image") + "--b--\r\n";
+        document("deed.pdf", "%PDF-1.7\r\n") + &document("C:\\x.PNG", "no\0image") + "--b--\r\n";
     let (form, _spool) = form(parts).await.unwrap();
     let seen: Vec<_> = form
         .documents
@@ -311,7 +380,7 @@ async fn documents_arrive_byte_for_byte() {
         seen,
         [
             ("deed.pdf", b"%PDF-1.7\r\n".to_vec(), Content::Format(DocumentFormat::Pdf)),
-            ("C:\\x.PNG", b"no image".to_vec(), Content::Other(None))
+            ("C:\\x.PNG", b"no\0image".to_vec(), Content::Other(None))
         ]
     );
     let paths: Vec<_> = form.documents.iter().map(|document| document.file.path.clone()).collect();

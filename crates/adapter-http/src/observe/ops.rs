@@ -19,7 +19,6 @@ use prometheus::{
     Gauge, GaugeVec, Registry, TEXT_FORMAT, TextEncoder, register_gauge_vec_with_registry,
     register_gauge_with_registry,
 };
-use serde::Serialize;
 use serde_json::json;
 use time::OffsetDateTime;
 use tokio::time::timeout;
@@ -32,14 +31,14 @@ const READINESS_AGE: i64 = 60;
 
 /// The gauges of mails and webhooks: names, and what they count.
 const QUEUES: [(&str, &str); 8] = [
-    ("notary_orders_follow_ups_pending", "Pending mails in the whole queue."),
+    ("notary_orders_mails_pending", "Pending mails in the whole queue."),
     (
         "notary_orders_events_pending",
         "Events of orders whose deliveries are not in the queues yet.",
     ),
-    ("notary_orders_follow_ups_buried", "Mails that failed for good and wait for an operator."),
+    ("notary_orders_mails_failed", "Mails that failed for good and wait for an operator."),
     (
-        "notary_orders_follow_up_oldest_age_seconds",
+        "notary_orders_mail_oldest_age_seconds",
         "Age of the oldest event or pending mail; 0 if there is none.",
     ),
     ("notary_orders_webhooks_pending", "Pending webhooks of enabled endpoints."),
@@ -157,18 +156,7 @@ pub(crate) async fn healthz() -> HttpResponse {
     HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n")
 }
 
-/// The body of `/readyz`: the status of the service and of each dependency.
-#[derive(Serialize)]
-struct Readiness {
-    status: &'static str,
-    database: &'static str,
-    documents: &'static str,
-    /// `None` without a scanner.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    scanner: Option<&'static str>,
-    mail: &'static str,
-}
-
+/// Answers with the status of the service and of each dependency.
 pub(crate) async fn readyz(ops: web::Data<Ops>) -> HttpResponse {
     let Some(dependencies) = ops.dependencies.get() else {
         let reason = if ops.database_is_open.load(Ordering::Relaxed) {
@@ -197,7 +185,12 @@ pub(crate) async fn readyz(ops: web::Data<Ops>) -> HttpResponse {
     };
     let mut response =
         if status == "ready" { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
-    response.json(Readiness { status, database, documents, scanner, mail })
+    let mut readiness =
+        json!({ "status": status, "database": database, "documents": documents, "mail": mail });
+    if let Some(scanner) = scanner {
+        readiness["scanner"] = scanner.into();
+    }
+    response.json(readiness)
 }
 
 async fn check<E: std::error::Error>(

@@ -4,25 +4,24 @@ use time::Duration;
 
 /// Writes a size in the largest unit that divides it: "10 MiB".
 pub(super) fn size(bytes: u64) -> String {
-    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes")];
-    in_largest(bytes, &units)
-        .map_or_else(|| "0 bytes".to_owned(), |(n, unit)| format!("{n} {unit}"))
+    let (n, unit) = in_largest(bytes, [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")]);
+    format!("{n} {}", unit.unwrap_or("bytes"))
 }
 
 /// Writes a duration in the largest unit that divides it: "1 minute", "24 hours".
 pub(super) fn duration(duration: Duration) -> String {
     let seconds = duration.whole_seconds().unsigned_abs();
-    let units = [(3_600, "hour"), (60, "minute"), (1, "second")];
-    match in_largest(seconds, &units) {
-        Some((1, unit)) => format!("1 {unit}"),
-        Some((n, unit)) => format!("{n} {unit}s"),
-        None => "0 seconds".to_owned(),
-    }
+    let (n, unit) = in_largest(seconds, [(3_600, "hour"), (60, "minute")]);
+    format!("{n} {}{}", unit.unwrap_or("second"), if n == 1 { "" } else { "s" })
 }
 
-fn in_largest<'a>(amount: u64, units: &[(u64, &'a str)]) -> Option<(u64, &'a str)> {
-    let (size, unit) = units.iter().find(|(size, _)| amount > 0 && amount.is_multiple_of(*size))?;
-    Some((amount / size, unit))
+fn in_largest<const N: usize>(
+    amount: u64,
+    units: [(u64, &'static str); N],
+) -> (u64, Option<&'static str>) {
+    let divides = |(size, _): &(u64, _)| amount > 0 && amount.is_multiple_of(*size);
+    let unit = units.into_iter().find(divides);
+    unit.map_or((amount, None), |(size, unit)| (amount / size, Some(unit)))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::{
     observe::request_notes::note,
     orders::{
         path,
-        record::{OrderRecord, whole_order},
+        record::{order_record, whole_order},
     },
     respond::{answer::Answer, conditional},
     state::{Api, State},
@@ -69,7 +69,7 @@ fn answer(request: &HttpRequest, api: &Api, order: &StoredOrder, message: &'stat
     let tag = conditional::tag_of(&whole_order(order, &api.base_path))?;
     let mut answer = HttpResponse::Ok();
     answer.insert_header(header::ETag(tag));
-    Ok(answer.json(OrderRecord::new(order, Some(order.documents.len()))))
+    Ok(answer.json(order_record(order, Some(order.documents.len()))))
 }
 
 fn has_body(request: &HttpRequest) -> bool {

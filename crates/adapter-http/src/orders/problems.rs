@@ -60,10 +60,8 @@ impl From<OrderError> for Problem {
                  Repeat your request to get its answer.",
             )
             .retry_after(retry_after),
-            OrderError::Unavailable(_) => Self::unavailable().log(&error),
-            OrderError::MissingObject { .. } | OrderError::Internal(_) => {
-                Self::internal().log(&error)
-            }
+            OrderError::Store(error) => error.into(),
+            OrderError::MissingObject { .. } => Self::internal().log(&error),
         }
     }
 }

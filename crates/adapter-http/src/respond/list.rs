@@ -133,12 +133,9 @@ impl Paging {
         let page = format!("{path}?{}", kept.collect::<String>());
         let next = format!("<{page}{STARTING_AFTER}={oldest}>; rel=\"next\"");
         let prev = format!("<{page}{ENDING_BEFORE}={newest}>; rel=\"prev\"");
-        match (has_older, has_newer) {
-            (true, true) => Some(format!("{next}, {prev}")),
-            (true, false) => Some(next),
-            (false, true) => Some(prev),
-            (false, false) => None,
-        }
+        let links = [has_older.then_some(next), has_newer.then_some(prev)];
+        let links = links.into_iter().flatten().collect::<Vec<_>>();
+        (!links.is_empty()).then(|| links.join(", "))
     }
 }
 

@@ -2,27 +2,25 @@
 //! ends just as its next request arrives.
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
-use tokio::time::{Instant, sleep};
+use tokio::{sync::Notify, time::timeout};
 
 /// After this long without a new request, the open connections count as idle.
 const QUIET: Duration = Duration::from_millis(250);
-/// Interval of checks while connections close.
-const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Counts requests, and tells their answers whether the service stops.
+/// Notes when requests begin, and tells their answers whether the service stops.
 #[derive(Debug, Default)]
 pub struct Closing {
     has_begun: AtomicBool,
-    requests: AtomicU64,
+    requests: Notify,
 }
 
 impl Closing {
     pub(crate) fn request_started(&self) {
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.requests.notify_one();
     }
 
     /// Returns whether every answer must close its connection.
@@ -31,25 +29,19 @@ impl Closing {
     }
 
     /// Makes every further answer close its connection. Returns when no request has begun for a
-    /// while, or after `timeout`: the open connections are idle, or have a request in progress.
-    pub async fn begin(&self, timeout: Duration) {
+    /// while, or after `limit`: the open connections are idle, or have a request in progress.
+    pub async fn begin(&self, limit: Duration) {
         self.has_begun.store(true, Ordering::Relaxed);
-        let deadline = Instant::now() + timeout;
-        let (mut requests, mut quiet_since) =
-            (self.requests.load(Ordering::Relaxed), Instant::now());
-        while quiet_since.elapsed() < QUIET && Instant::now() < deadline {
-            sleep(CHECK_INTERVAL).await;
-            let now = self.requests.load(Ordering::Relaxed);
-            if now != requests {
-                (requests, quiet_since) = (now, Instant::now());
-            }
-        }
+        let requests = async { while timeout(QUIET, self.requests.notified()).await.is_ok() {} };
+        // Either way the time is over.
+        let _ = timeout(limit, requests).await;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use futures_util::{FutureExt as _, future::select};
+    use tokio::time::{Instant, sleep};
 
     use super::*;
 

@@ -77,13 +77,17 @@ pub fn serve_api(
         connections.connected(io, data);
     })
     .disable_signals()
-    // Rounded up: a shorter time would cut requests in progress off.
-    .shutdown_timeout(grace.as_secs() + u64::from(grace.subsec_nanos() > 0));
+    .shutdown_timeout(whole_seconds(grace));
     let server = match tls {
         None => server.listen(listener)?,
         Some(tls) => server.listen_rustls_0_23(listener, tls.config()?)?,
     };
     Ok(server.run())
+}
+
+/// Rounds up: a shorter time would cut requests in progress off.
+fn whole_seconds(grace: Duration) -> u64 {
+    grace.as_secs() + u64::from(grace.subsec_nanos() > 0)
 }
 
 /// Serves the operators' endpoints until it is stopped.
@@ -110,4 +114,15 @@ async fn close_after_upgrade(
         response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
     Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grace_is_rounded_up_to_whole_seconds() {
+        let rounded = [0, 1, 999, 1_000, 1_001].map(|at| whole_seconds(Duration::from_millis(at)));
+        assert_eq!(rounded, [0, 1, 1, 1, 2]);
+    }
 }

@@ -54,7 +54,7 @@ pub(super) struct Relay {
     tls: Option<TlsParameters>,
     sender: Address,
     hello: ClientId,
-    permits: Arc<Semaphore>,
+    pub(super) permits: Arc<Semaphore>,
     lookups: Arc<Semaphore>,
     /// Idle connections, and since when they are idle.
     idle: Mutex<Vec<(Connection, Instant)>>,
@@ -123,12 +123,6 @@ impl Relay {
             }
         }
         self.begin_on_new_connection().await
-    }
-
-    /// Waits for a permit, and checks the relay.
-    pub(super) async fn check_with_permit(&self) -> Result<(), Failure> {
-        let _permit = self.permits.acquire().await;
-        self.check().await
     }
 
     fn has_connections(&self) -> bool {

@@ -70,7 +70,7 @@ async fn slow_reads_do_not_hold_up_orders() {
                 })
             })
             .collect();
-        while store.pool.open() < connections / 2 {
+        while store.pool.connections.status().size < connections / 2 {
             tokio::task::yield_now().await;
         }
         let began = Instant::now();
@@ -100,7 +100,7 @@ async fn connection_of_dropped_call_is_free_once_its_statement_ends() {
             Ok(connection.batch_execute("SELECT 1").await?)
         };
         store.pool.run(other).await.unwrap();
-        assert_eq!((&*database.sql(WAITING), store.pool.open()), ("1", 2));
+        assert_eq!((&*database.sql(WAITING), store.pool.connections.status().size), ("1", 2));
         assert_eq!(store.pool.reads.available_permits(), 0, "the read still uses the server");
         if ends {
             holder.batch_execute("SELECT pg_advisory_unlock(1)").await.unwrap();
@@ -110,7 +110,11 @@ async fn connection_of_dropped_call_is_free_once_its_statement_ends() {
         while store.pool.reads.available_permits() == 0 {
             yield_now().await;
         }
-        assert_eq!(store.pool.open(), if ends { 2 } else { 1 }, "a silent one is closed");
+        assert_eq!(
+            store.pool.connections.status().size,
+            if ends { 2 } else { 1 },
+            "a silent one is closed"
+        );
     }
 }
 

@@ -4,10 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use adapter_postgres::PostgresStore;
 use contract_tests::samples::Storage;
-use test_servers::{
-    pgbouncer::PgBouncer,
-    postgres::{Cluster, Database},
-};
+use test_servers::postgres::{Cluster, Database, pgbouncer::PgBouncer};
 
 use super::{create, log_line, store_at};
 

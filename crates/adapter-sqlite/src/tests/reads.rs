@@ -16,7 +16,11 @@ use time::Duration;
 
 use super::*;
 use crate::{
-    ports::{admin, pages, read, webhook_lease, webhooks},
+    ports::{
+        admin,
+        deliveries::{webhook_lease, webhooks},
+        pages, read,
+    },
     store::at_once,
 };
 

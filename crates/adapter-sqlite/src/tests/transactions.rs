@@ -1,8 +1,10 @@
 //! Transactions that wait, fail or share a commit.
 
-use std::pin::pin;
+use std::{pin::pin, time::Duration};
 
+use diesel::sql_types::Integer;
 use domain::ports::OrderAdmin;
+use tokio::time::timeout;
 
 use super::*;
 use crate::{database::MARK_ERASURE, rewrite};
@@ -92,6 +94,25 @@ async fn moved_database_makes_the_store_unavailable() {
     }
     std::fs::rename(&aside, &path).unwrap();
     store.check().await.unwrap();
+}
+
+/// Time passes when nothing else is to do. A rewrite of a large database takes minutes.
+#[tokio::test(start_paused = true)]
+async fn command_waits_as_long_as_another_process_holds_the_lock() {
+    let directory = tempdir().unwrap();
+    drop(open(&directory).await);
+    let mut other = outsider(&path(&directory));
+    other.batch_execute("BEGIN IMMEDIATE").unwrap();
+    let store = SqliteStore::open_patiently(&path(&directory)).unwrap();
+    assert_eq!(store.migrate().await.unwrap(), 0, "nothing to migrate needs no lock");
+    let mut check = pin!(store.check());
+    timeout(Duration::from_secs(3_600), &mut check).await.unwrap_err();
+    other.batch_execute("ROLLBACK").unwrap();
+    check.await.unwrap();
+    let waits = async |connection: &mut SqliteConnection| {
+        Ok(sql::<Integer>("PRAGMA busy_timeout").get_result::<i32>(connection)?)
+    };
+    assert_eq!(store.transaction::<_, StoreError>(waits).await.unwrap(), 86_400_000);
 }
 
 #[tokio::test]

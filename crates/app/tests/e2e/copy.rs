@@ -1,8 +1,10 @@
 //! The command that copies an embedded database to PostgreSQL.
 
+use std::fs;
+
 use crate::{
     harness::{created, deed, eventually, problem},
-    service_process::{ServiceProcess, fail, run},
+    service_process::{ServiceProcess, fail, output, run},
     wiring::Wiring,
 };
 
@@ -39,6 +41,38 @@ async fn copied_database_serves_the_same_service() {
     eventually(|| wiring.pending_mails() == 0).await;
     for document in wiring.document_keys() {
         assert_eq!(wiring.objects()[&document], deed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copied_webhooks_need_the_key_of_their_secrets() {
+    let wiring = Wiring::new();
+    let from = format!("sqlite://{}", wiring.data().join("orders.sqlite").display());
+    let embedded = format!("--database-url={from}");
+    run(&wiring, &[&embedded, "keys", "issue", "--name", "test"]);
+    let url = ["--webhook-allow=127.0.0.1", "--url=http://127.0.0.1:9999/"];
+    let create = ["webhooks", "create", "--client=1"];
+    run(&wiring, &[&[&*embedded][..], &create, &url].concat());
+    let printed = run(&wiring, &["copy", "--from", &from, "--to", &wiring.database_url()]);
+    assert!(printed.contains("NOTARY_ORDERS_SECRETS_KEY") && printed.contains("secrets.key"));
+    let key = fs::read_to_string(wiring.data().join("secrets.key")).unwrap();
+    let fresh = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+    for (key, finding) in [
+        ("", "fail  webhooks     1 endpoints get no webhooks"),
+        (fresh, "fail  webhooks     1 endpoints get no webhooks"),
+        (key.trim(), "ok    webhooks     the key of their secrets can be read"),
+    ] {
+        let key = format!("--secrets-key={key}");
+        let report = output(&wiring, &[&key, "doctor"]).stdout;
+        let report = String::from_utf8(report).unwrap();
+        assert!(report.contains(finding), "{report}");
+        let log = ServiceProcess::start(&wiring, &[&key]).stop_and_read_log();
+        let is_wrong = finding.starts_with("fail");
+        assert_eq!(
+            log.contains("after `copy` it is the content of secrets.key"),
+            is_wrong,
+            "{log}"
+        );
     }
 }
 

@@ -8,8 +8,7 @@ use std::{
 use contract_tests::fakes::ManualClock;
 use operator::{Machine, doctor::examine};
 use test_servers::{
-    pgbouncer::PgBouncer,
-    postgres::Cluster,
+    postgres::{Cluster, pgbouncer::PgBouncer},
     s3,
     smtp::{Phase, Treatment},
 };

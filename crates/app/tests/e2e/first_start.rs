@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     harness::{client, created},
-    service_process::{ServiceProcess, notary_orders, on_a_terminal},
+    service_process::{ServiceProcess, notary_orders, on_a_terminal, output, run},
     wiring::Wiring,
 };
 
@@ -57,6 +57,15 @@ async fn first_start_writes_key_to_a_file_and_prints_working_curl_line() {
     let server = ServiceProcess::start(&wiring, &[]);
     created(server.as_key(&key).order("F-2").await).await;
     assert_eq!(server.stop("-INT"), (Some(0), String::new()));
+}
+
+#[test]
+fn no_first_key_is_issued_if_it_cannot_be_written() {
+    let wiring = Wiring::new();
+    fs::create_dir_all(wiring.data().join("first-key")).unwrap();
+    let start = output(&wiring, &[]);
+    assert_eq!(start.status.code(), Some(2), "{start:?}");
+    assert_eq!(run(&wiring, &["keys", "list", "--json"]), "");
 }
 
 #[tokio::test(flavor = "multi_thread")]

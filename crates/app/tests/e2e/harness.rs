@@ -77,7 +77,7 @@ impl TestApp {
         let settings = settings(&wiring, &unlimited, flags);
         let machine =
             Machine { clock: Arc::clone(&clock) as _, entropy: Arc::new(OsEntropy), traces: None };
-        let starting = Starting::listen(&settings, &machine).unwrap();
+        let starting = Starting::listen(&settings, &machine).await.unwrap();
         let storage = Storage::open(&settings).await.unwrap();
         let service = starting.start(&settings, &machine, storage.clone()).await.unwrap();
         let known = key.clone().unwrap_or_default();

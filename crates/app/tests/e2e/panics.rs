@@ -57,7 +57,7 @@ async fn cause_two_panics() {
         Storage { orders: Arc::new(Panicking), ..Storage::open(&settings).await.unwrap() };
     let terms = KeyTerms { name: "test".to_owned(), ..KeyTerms::default() };
     let (_, key) = storage.manage_keys(&machine).issue(terms, "tests").await.unwrap();
-    let starting = Starting::listen(&settings, &machine).unwrap();
+    let starting = Starting::listen(&settings, &machine).await.unwrap();
     let service = starting.start(&settings, &machine, storage).await.unwrap();
     let api = Api::new(client(), key.expose(), service.api_address, service.ops_address);
     let mut order = order(MARKER);

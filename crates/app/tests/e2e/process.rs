@@ -39,8 +39,6 @@ async fn commands_need_no_server() {
     assert_eq!(run(&wiring, &["deliveries", "list"]).lines().count(), 1);
     run(&wiring, &["deliveries", "list", "--failed"]);
     fail(&wiring, &["deliveries", "retry", "1"]);
-    // The names of older versions.
-    run(&wiring, &["follow-ups", "list", "--buried"]);
     let document: Value = serde_json::from_str(&run(&wiring, &["openapi"])).unwrap();
     assert!(document["paths"].is_object());
 }

@@ -99,6 +99,78 @@ fn wrong_variable_and_wrong_pair_have_the_status_of_a_wrong_setting() {
     }
 }
 
+/// Also while the database is away, or a file or folder that is there cannot be used.
+#[test]
+fn every_wrong_setting_has_its_status() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| format!("{}/{name}", folder.path().display());
+    fs::write(path("text"), "no database, but a text of some length").unwrap();
+    fs::create_dir_all(path("damaged")).unwrap();
+    fs::write(path("damaged/secrets.key"), "half").unwrap();
+    fs::create_dir_all(path("closed/secrets.key")).unwrap();
+    let text = format!("--database-url=sqlite://{}", path("text"));
+    let [damaged, closed] = ["damaged", "closed"].map(|name| format!("--data-dir={}", path(name)));
+    let away = "--database-url=postgres://user@127.0.0.1:1/db";
+    for (flags, cause) in [
+        (&["--documents-url=file:///sys"][..], "--documents-url"),
+        (&["--mail-url=file:///sys"], "--mail-url"),
+        (&["--database-url=sqlite:///sys"], "--database-url"),
+        (&[&*text], "file is not a database"),
+        (&[&*damaged], "secrets.key: must be 32 bytes"),
+        (&[&*closed], "secrets.key: Is a directory"),
+        (
+            &["--listen=127.0.0.1:9", "--ops-listen=0.0.0.0:9"],
+            "--ops-listen (NOTARY_ORDERS_OPS_LISTEN): --listen",
+        ),
+        (&[away, "--mail-from=nobody at all"], "--mail-from"),
+        (&[away, "--documents-url=ftp://host"], "--documents-url"),
+        (&[away, "--secrets-key=short"], "--secrets-key"),
+        (&[away, "--webhook-proxy=host"], "--webhook-proxy"),
+        (&[away, "--scan-url=host"], "--scan-url"),
+        (&[away, "--mail-url=host"], "--mail-url"),
+    ] {
+        let data = format!("--data-dir={}", path("data"));
+        let mut own = vec!["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", &data];
+        own.retain(|own| !flags.iter().any(|flag| flag.split('=').next() == own.split('=').next()));
+        let output = command(&own).args(flags).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{flags:?} {output:?}");
+        let error = error_of(output);
+        assert!(error.contains(cause), "{flags:?}: {error}");
+    }
+}
+
+#[test]
+fn wrong_argument_has_the_status_of_a_wrong_setting() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = format!("--data-dir={}", folder.path().join("data").display());
+    let full = folder.path().to_str().unwrap();
+    assert!(command(&[&data, "keys", "issue", "--name=test"]).status().unwrap().success());
+    let long = format!("--name={}", "x".repeat(200));
+    for arguments in [
+        &["keys", "issue", "--name="][..],
+        &["keys", "issue", "--name=two\nlines"],
+        &["keys", "issue", &long],
+        &["deliveries", "retry", "foo"],
+        &["deliveries", "retry", "wfoo"],
+        &["webhooks", "create", "--client=1", "--url=ftp://host"],
+        &["webhooks", "create", "--client=1", "--url=https://1.1.1.1/", "--event=nope"],
+        &["copy", "--from=sqlite:///missing", "--to=postgres://user@127.0.0.1:1/db"],
+        &["backup", full],
+        &["backup", "/proc/nowhere"],
+        &["backup", "/proc/version"],
+        &["restore", "/nowhere"],
+        &["--database-url=foo", "backup", "/nowhere"],
+        &["--documents-url=zzz", "backup", "/nowhere"],
+    ] {
+        let output = command(&[&data]).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?} {output:?}");
+        let error = error_of(output);
+        if let Some((setting, _)) = arguments[0].split_once('=') {
+            assert!(error.contains(setting), "{arguments:?}: {error}");
+        }
+    }
+}
+
 #[test]
 fn wrong_listening_address_is_answered_with_examples() {
     let error = error_of(command(&["--listen=8080"]).output().unwrap());

@@ -1,13 +1,15 @@
 //! Sample webhooks.
 
+use std::collections::BTreeMap;
+
 use domain::{
-    api_key::Party,
+    api_key::{Owner, Party},
     ports::{
         Cursor, DeliveryPageQuery, EndpointEffect, NewEndpoint, ReplayBatch, Settlement,
         WebhookAttempted, WebhookLease, WebhookQueue, WebhookRepo, WebhookSlots,
     },
     webhook::{
-        AttemptOutcome, AttemptRecord, Endpoint, EndpointId, EndpointOwner, EventType,
+        AttemptOutcome, AttemptRecord, Endpoint, EndpointId, EventType,
         endpoint_request::EndpointChange,
     },
 };
@@ -16,7 +18,7 @@ use time::{Duration, OffsetDateTime};
 use super::{CLIENT, NOW, Storage};
 
 /// The owner of the endpoints of the live keys of [`CLIENT`].
-pub const LIVE: EndpointOwner = EndpointOwner::client(CLIENT, false);
+pub const LIVE: Owner = Owner::client(CLIENT, false);
 
 /// Slots for everything that is due.
 pub const WEBHOOK_SLOTS: WebhookSlots = WebhookSlots {
@@ -25,11 +27,11 @@ pub const WEBHOOK_SLOTS: WebhookSlots = WebhookSlots {
     per_endpoint: 1_000,
     busy: Vec::new(),
     per_party: 1_000,
-    busy_parties: Vec::new(),
+    busy_parties: BTreeMap::new(),
 };
 
 /// Returns an endpoint that gets every event of orders.
-pub fn new_endpoint(owner: EndpointOwner) -> NewEndpoint {
+pub fn new_endpoint(owner: Owner) -> NewEndpoint {
     NewEndpoint {
         owner,
         url: "https://a.example/hook?é='\"\\".to_owned(),

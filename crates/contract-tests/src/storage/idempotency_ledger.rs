@@ -68,6 +68,16 @@ pub async fn key_is_claimed_once(storage: &Storage) {
     in_use_by(storage, &own, until).await;
 }
 
+/// Its process is dead, or its clock is right again.
+pub async fn claim_of_a_clock_that_was_ahead_is_free(storage: &Storage) {
+    try_claim(storage, &claim(&key()), NOW + Duration::days(365)).await.unwrap();
+    try_claim(storage, &claim(&key()), NOW).await.unwrap();
+    in_use(storage, &key(), NOW).await;
+    let ahead = attempt(&idempotency_key(1, "order"), 7);
+    try_claim(storage, &ahead.claim, NOW + Duration::days(365)).await.unwrap();
+    create(storage, "F-1", NOW, &attempt(&idempotency_key(1, "order"), 7)).await;
+}
+
 /// The next claim gets it at once. Releasing a claim that does not hold the key changes nothing.
 pub async fn key_is_released_by_its_holder(storage: &Storage) {
     let own = claim(&key());

@@ -5,7 +5,11 @@ use std::slice::from_ref;
 use domain::{
     api_key::ClientId,
     order::OrderId,
-    ports::{Kept, NewOrder, OrderFilter, QueueStats, Settlement, WriteError},
+    ports::{
+        Dispatch, EndpointEffect, Kept, NewOrder, NewWebhookDelivery, OrderFilter, QueueStats,
+        Settlement, WriteError,
+    },
+    webhook::EventType,
 };
 use serde_json::{Value, json};
 use time::Duration;
@@ -14,8 +18,9 @@ use crate::{
     order_repo::addition,
     samples::{
         CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, attempt, create_with_uploads, delivery,
-        dispatch, document, idempotency_key, keys_of, mails, maximal_order, maximal_request,
-        new_order, order, order_of, record_uploads, settle, stored, with_key,
+        dispatch, document, idempotency_key, keys_of, lease_webhooks, mails, maximal_order,
+        maximal_request, new_endpoint, new_order, order, order_of, record_uploads, settle,
+        settle_webhook, stored, with_key,
     },
 };
 
@@ -266,6 +271,37 @@ pub async fn mail_in_progress_stays_until_it_is_settled(storage: &Storage) {
         assert_eq!(storage.admin.remove_mails(end).await.unwrap(), 0, "{number}");
         assert_eq!(storage.stats().await, QueueStats::default());
     }
+}
+
+/// Its lease was taken while the clock was ahead, and nobody settles it.
+pub async fn mail_leased_by_a_clock_that_was_ahead_is_free(storage: &Storage) {
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    dispatch(&*storage.outbox, id, vec![delivery(0)]).await;
+    let ahead = NOW + Duration::days(365);
+    for now in [ahead, NOW] {
+        assert_eq!(storage.queue.lease(now, Duration::MINUTE, 1).await.unwrap().len(), 1);
+    }
+    storage.queue.lease(ahead, Duration::MINUTE, 1).await.unwrap();
+    storage.admin.erase(id, NOW).await.unwrap().unwrap();
+    assert_eq!(storage.admin.remove_mails(NOW).await.unwrap(), 0);
+    assert_eq!(storage.stats().await, QueueStats::default());
+}
+
+/// The worker has read the order and still sends its file number.
+pub async fn webhook_in_progress_of_an_erased_order_is_counted(storage: &Storage) {
+    let endpoint = storage.webhooks.add(&new_endpoint(LIVE), 10).await.unwrap().unwrap().id;
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    let event = storage.outbox.events(NOW, 1).await.unwrap().remove(0).id;
+    let (kind, message_key) = (EventType::OrderCreated, "m".to_owned());
+    let webhooks = vec![NewWebhookDelivery { endpoint, event: kind, change: None, message_key }];
+    storage.outbox.dispatch(&[Dispatch { event, mails: vec![], webhooks }]).await.unwrap();
+    let lease = lease_webhooks(storage, NOW).await.remove(0);
+    storage.admin.erase(id, NOW).await.unwrap().unwrap();
+    assert_eq!(storage.admin.remove_mails(NOW).await.unwrap(), 1);
+    let ended = NOW + Duration::minutes(3);
+    assert_eq!(storage.admin.remove_mails(ended).await.unwrap(), 0);
+    settle_webhook(storage, &lease, Settlement::Done, EndpointEffect::None, NOW).await;
+    assert_eq!(storage.admin.remove_mails(NOW).await.unwrap(), 0);
 }
 
 /// Also an order with the same file number. The idempotency key of the erased one stays in use: a

@@ -6,7 +6,7 @@ use domain::{
     document::{ObjectKey, StoredDocument},
     ports::{NewOrder, WriteError},
 };
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 
 use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, document, new_order, object_key};
 
@@ -55,6 +55,11 @@ pub async fn keys_recorded_before_an_instant_are_condemned(storage: &Storage) {
         assert_eq!(swept(storage, NOW, 10).await, from_ref(&earlier));
     }
     assert_eq!(set(swept(storage, NOW + MICROSECOND, 10).await), set([earlier, same]));
+    let [ahead, recent] = [object_key(), object_key()];
+    storage.uploads.record(from_ref(&ahead), NOW + Duration::days(365)).await.unwrap();
+    storage.uploads.record(from_ref(&recent), NOW + Duration::hours(2)).await.unwrap();
+    assert!(swept(storage, NOW, 10).await.contains(&ahead));
+    assert!(!swept(storage, NOW, 10).await.contains(&recent));
 }
 
 /// A request condemned them and could not delete their objects.

@@ -1,14 +1,16 @@
 //! The contract of `WebhookQueue`.
 
+use std::collections::BTreeMap;
+
 use domain::{
-    api_key::ClientId,
+    api_key::{ClientId, Owner},
     ports::{
-        Cursor, DeliveryPageQuery, Dispatch, EndpointEffect, NewWebhookDelivery, Settlement,
-        WebhookLease, WebhookSlots,
+        Cursor, DeliveryPageQuery, Dispatch, EndpointEffect, NewWebhookDelivery, PartyAttempts,
+        Settlement, WebhookLease, WebhookSlots,
     },
     webhook::{
-        AttemptOutcome, AttemptRecord, DisabledBy, EndpointId, EndpointOwner, EventType,
-        WebhookDelivery, WebhookDeliveryId, WebhookStatus, endpoint_request::EndpointChange,
+        AttemptOutcome, AttemptRecord, DisabledBy, EndpointId, EventType, WebhookDelivery,
+        WebhookDeliveryId, WebhookStatus, endpoint_request::EndpointChange,
     },
 };
 use time::{Duration, OffsetDateTime};
@@ -23,7 +25,7 @@ mod records;
 pub use records::*;
 
 const LEASE: Duration = Duration::minutes(2);
-const OTHER: EndpointOwner = EndpointOwner::client(ClientId(99), false);
+const OTHER: Owner = Owner::client(ClientId(99), false);
 
 async fn endpoint(storage: &Storage) -> EndpointId {
     storage.webhooks.add(&new_endpoint(LIVE), 100).await.unwrap().unwrap().id
@@ -140,6 +142,16 @@ pub async fn webhook_is_leased_when_due(storage: &Storage) {
     assert_ne!(first[0].token, second[0].token);
 }
 
+/// The process is dead, or its clock is right again. Both the delivery and its endpoint are due.
+pub async fn webhook_leased_by_a_clock_that_was_ahead_is_retried(storage: &Storage) {
+    let endpoint = endpoint(storage).await;
+    let id = add(storage, endpoint, NOW).await;
+    assert_eq!(ids(&lease_webhooks(storage, NOW + Duration::days(365)).await), [id]);
+    assert!(storage.webhook_queue.retry(id, NOW).await.unwrap());
+    assert_eq!(ids(&lease_webhooks(storage, NOW).await), [id]);
+    assert_eq!(lease_webhooks(storage, NOW + MICROSECOND).await, []);
+}
+
 /// Every delivery is leased by one.
 pub async fn concurrent_workers_never_share_a_webhook(storage: &Storage) {
     let mut expected = Vec::new();
@@ -173,7 +185,7 @@ pub async fn each_endpoint_gets_one_before_any_gets_two(storage: &Storage) {
             add(storage, endpoint, NOW - Duration::hours(age)).await;
         }
     }
-    let leases = lease(storage, &WebhookSlots { limit: 4, ..WEBHOOK_SLOTS }).await;
+    let leases = lease(storage, &WebhookSlots { limit: 20, ..WEBHOOK_SLOTS }).await;
     let counts: Vec<_> = endpoints.iter().map(|&endpoint| count(&leases, endpoint)).collect();
     assert_eq!(counts, [2, 1, 1]);
 }
@@ -200,17 +212,40 @@ pub async fn client_gets_no_more_than_its_slots(storage: &Storage) {
     }
     let other = storage.webhooks.add(&new_endpoint(OTHER), 100).await.unwrap().unwrap().id;
     storage.webhook_queue.add_test(OTHER, other, "key", NOW).await.unwrap().unwrap();
-    let (live, limit) = (LIVE.party, 1);
+    let busy = |all| BTreeMap::from([(LIVE.party, PartyAttempts { all, unproven: 0 })]);
     for (slots, of_client, of_other) in [
-        (WebhookSlots { limit, busy_parties: vec![(live, 0)], ..WEBHOOK_SLOTS }, 0, 1),
-        (WebhookSlots { per_party: 5, ..WEBHOOK_SLOTS }, 5, 0),
-        (WebhookSlots { per_party: 5, busy_parties: vec![(live, 2)], ..WEBHOOK_SLOTS }, 2, 0),
-        (WEBHOOK_SLOTS, 5, 0),
+        (WebhookSlots { limit: 1, per_party: 1, busy_parties: busy(1), ..WEBHOOK_SLOTS }, 0, 1),
+        // Only four times as many as it has are free.
+        (WebhookSlots { limit: 12, busy_parties: busy(3), ..WEBHOOK_SLOTS }, 0, 0),
+        (WebhookSlots { limit: 6, ..WEBHOOK_SLOTS }, 2, 0),
+        (WebhookSlots { per_party: 2, ..WEBHOOK_SLOTS }, 2, 0),
+        (WebhookSlots { per_party: 4, busy_parties: busy(2), ..WEBHOOK_SLOTS }, 2, 0),
+        (WEBHOOK_SLOTS, 6, 0),
     ] {
         let leases = lease(storage, &slots).await;
         let found = count(&leases, other);
         assert_eq!((leases.len() - found, found), (of_client, of_other), "{slots:?}");
     }
+}
+
+/// However old the deliveries are that it still has.
+pub async fn endpoint_that_got_one_comes_after_those_that_have_waited(storage: &Storage) {
+    let (old, new) = (endpoint(storage).await, endpoint(storage).await);
+    for _ in 0..3 {
+        add(storage, old, NOW - Duration::HOUR).await;
+    }
+    let slots = WebhookSlots { limit: 1, ..WEBHOOK_SLOTS };
+    let mut served = Vec::new();
+    for second in 0..3 {
+        let at = NOW + Duration::seconds(second);
+        let lease = storage.webhook_queue.lease(at, LEASE, &slots).await.unwrap().remove(0);
+        served.push(lease.delivery.endpoint);
+        settle_webhook(storage, &lease, Settlement::Done, EndpointEffect::Slow, at).await;
+        if second == 0 {
+            add(storage, new, at - MICROSECOND).await;
+        }
+    }
+    assert_eq!(served, [old, new, old]);
 }
 
 /// One delivery each. Those that were never called come before those that failed.
@@ -225,7 +260,7 @@ pub async fn unproven_endpoints_share_their_slots(storage: &Storage) {
     for endpoint in unproven.iter().copied().chain([proven]) {
         add_many(storage, endpoint, 3).await;
     }
-    let slots = WebhookSlots { unproven: 3, ..WEBHOOK_SLOTS };
+    let slots = WebhookSlots { unproven: 15, ..WEBHOOK_SLOTS };
     let leases = lease(storage, &slots).await;
     assert_eq!(count(&leases, proven), 3);
     let counts: Vec<_> = unproven.iter().map(|&endpoint| count(&leases, endpoint)).collect();

@@ -1,12 +1,9 @@
 //! The contract of `WebhookRepo`.
 
 use domain::{
-    api_key::{ClientId, Party},
+    api_key::{ClientId, Owner, Party},
     ports::NewEndpoint,
-    webhook::{
-        DisabledBy, Endpoint, EndpointId, EndpointOwner, EventType,
-        endpoint_request::EndpointChange,
-    },
+    webhook::{DisabledBy, Endpoint, EndpointId, EventType, endpoint_request::EndpointChange},
 };
 use time::{Duration, OffsetDateTime};
 
@@ -15,8 +12,8 @@ use crate::samples::{
     new_endpoint, read_endpoint,
 };
 
-const TEST: EndpointOwner = EndpointOwner { is_test: true, ..LIVE };
-const OTHER: EndpointOwner = EndpointOwner::client(ClientId(99), false);
+const TEST: Owner = Owner { is_test: true, ..LIVE };
+const OTHER: Owner = Owner::client(ClientId(99), false);
 const MAX: usize = 3;
 
 async fn add(storage: &Storage, new: &NewEndpoint) -> EndpointId {
@@ -61,6 +58,8 @@ pub async fn endpoint_is_read_as_it_was_added(storage: &Storage) {
     }
     assert_eq!(storage.webhooks.of_owner(LIVE).await.unwrap(), endpoints);
     assert_eq!(storage.webhooks.all().await.unwrap(), endpoints);
+    let secret = (LIVE.party, new_endpoint(LIVE).secret);
+    assert_eq!(storage.webhooks.secrets().await.unwrap(), [secret.clone(), secret]);
 }
 
 /// Other owners have their own. Covers additions at the same time.

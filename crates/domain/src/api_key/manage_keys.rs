@@ -191,16 +191,12 @@ impl ManageKeys {
 /// Returns the lifetime that a key was issued for. A rotation cuts the expiry of the key itself, so
 /// the successor counts.
 fn lifetime(keys: &[ApiKey], trail: &[KeyEvent], key: &ApiKey) -> Option<Duration> {
-    let mut last = key;
-    let successor = |key: &ApiKey| {
-        let rotated = trail.iter().filter(|event| event.key == key.id);
-        let id = rotated.filter_map(|event| event.change.successor()).next_back()?;
-        keys.iter().find(|key| key.id == id)
-    };
-    while let Some(next) = successor(last) {
-        last = next;
+    let mut changes = trail.iter().rev().filter(|event| event.key == key.id);
+    let successor = changes.find_map(|event| event.change.successor());
+    match successor.and_then(|id| keys.iter().find(|key| key.id == id)) {
+        Some(successor) => lifetime(keys, trail, successor),
+        None => key.key.expires_at.map(|end| end - key.key.issued_at),
     }
-    last.key.expires_at.map(|end| end - last.key.issued_at)
 }
 
 #[cfg(test)]

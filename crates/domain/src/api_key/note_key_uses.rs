@@ -7,6 +7,9 @@ use crate::{api_key::manage_keys::ManageKeys, background::Step};
 /// Pause between two steps.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Maximum number of keys in a step, so that their statements take less than the time limit of a call.
+const BATCH: usize = 500;
+
 /// Stores the last uses of API keys.
 pub struct NoteKeyUses {
     keys: ManageKeys,
@@ -24,7 +27,12 @@ impl NoteKeyUses {
     pub async fn step(&mut self) -> Step<()> {
         let ManageKeys { keys, uses, .. } = &self.keys;
         let last = || uses.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken: Vec<_> = mem::take(&mut *last()).into_iter().collect();
+        let taken: Vec<_> = {
+            let mut last = last();
+            let next = last.keys().nth(BATCH).copied();
+            let later = next.map(|next| last.split_off(&next)).unwrap_or_default();
+            mem::replace(&mut *last, later).into_iter().collect()
+        };
         let noted = if taken.is_empty() { Ok(()) } else { keys.note_uses(&taken).await };
         if noted.is_err() {
             let mut last = last();
@@ -82,6 +90,28 @@ mod tests {
             }
             let step = worker.step().await;
             assert_eq!((step.result.is_err(), step.pause), (is_reported, PAUSE));
+        }
+    }
+
+    #[tokio::test]
+    async fn uses_of_many_keys_are_stored_in_batches() {
+        let now = datetime!(2026-11-21 12:00 UTC);
+        let mut repo = MockApiKeyRepo::new();
+        let mut sizes = [BATCH, 1].into_iter();
+        repo.expect_note_uses().times(2).returning(move |uses| {
+            assert_eq!(Some(uses.len()), sizes.next());
+            Ok(())
+        });
+        let uses = (0..=500).map(|id| (ApiKeyId(id), now)).collect();
+        let mut worker = NoteKeyUses::new(ManageKeys {
+            keys: Arc::new(repo),
+            clock: clock(now),
+            entropy: Arc::new(CountingEntropy::default()),
+            uses: Arc::new(std::sync::Mutex::new(uses)),
+            cache: Arc::default(),
+        });
+        for _ in 0..3 {
+            worker.step().await.result.unwrap();
         }
     }
 }

@@ -2,11 +2,11 @@ use time::{OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
-    api_key::ClientId,
+    api_key::{ClientId, Owner},
     order::{Actor, OrderId, SigningServiceId},
     ports::{EventId, MockDeliveryQueue, MockOutbox, MockServiceRepo, MockWebhookRepo},
     test_support::{CountingEntropy, clock, endpoint, stored_order},
-    webhook::{DisabledBy, EndpointId, EndpointOwner},
+    webhook::{DisabledBy, EndpointId},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -112,7 +112,7 @@ async fn each_recipient_gets_a_mail_of_its_own() {
 
 #[tokio::test]
 async fn each_endpoint_that_gets_the_event_has_a_webhook_of_its_own() {
-    let test = EndpointOwner::client(ClientId(1), true);
+    let test = Owner::client(ClientId(1), true);
     let endpoints = vec![
         endpoint(EndpointId(1)),
         Endpoint { events: [EventType::OrderCreated].into(), ..endpoint(EndpointId(2)) },
@@ -194,8 +194,8 @@ async fn full_batch_is_followed_after_a_short_pause() {
 
 #[tokio::test]
 async fn change_of_an_order_reaches_both_parties() {
-    let service = EndpointOwner { party: Party::Service(SigningServiceId(42)), is_test: false };
-    let foreign = EndpointOwner { party: Party::Service(SigningServiceId(43)), is_test: false };
+    let service = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
+    let foreign = Owner { party: Party::Service(SigningServiceId(43)), is_test: false };
     let endpoints = vec![
         endpoint(EndpointId(1)),
         Endpoint { owner: service, ..endpoint(EndpointId(2)) },

@@ -18,7 +18,7 @@ pub(crate) const POLL: Duration = Duration::from_millis(250);
 
 /// Pause between two leases while attempts end. It bounds the statements of a worker, so that orders
 /// keep most of the database.
-pub(crate) const PAUSE: Duration = Duration::from_millis(20);
+pub(crate) const PAUSE: Duration = Duration::from_millis(15);
 
 /// Pause after a failure of the queue, and between two attempts in an outage.
 pub(crate) const OUTAGE_PAUSE: Duration = Duration::from_secs(1);

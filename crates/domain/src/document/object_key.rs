@@ -1,6 +1,6 @@
 //! Keys of objects in the blob store.
 
-use crate::{hex, ports::Entropy};
+use crate::ports::Entropy;
 
 /// The key of an object in the blob store. It is random, so no text of a client becomes a path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -9,7 +9,7 @@ pub struct ObjectKey(String);
 impl ObjectKey {
     /// Returns a new key of 128 random bits.
     pub fn random(entropy: &dyn Entropy) -> Self {
-        let name = hex::encode(&entropy.bytes::<16>());
+        let name = hex::encode(entropy.bytes::<16>());
         // A folder per first two digits keeps folders on local disk small.
         Self(format!("{}/{name}", &name[..2]))
     }

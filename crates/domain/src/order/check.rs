@@ -104,10 +104,9 @@ impl Read for Json {
 
 impl Read for String {
     fn read(json: Json, object: &mut Object<'_>, name: &str) -> Option<Self> {
-        let (Json::Text(json), Kind::Text(rule)) = (json, kind(object.schema, name)?) else {
+        let (Json::Text(text), Kind::Text(rule)) = (json, kind(object.schema, name)?) else {
             return None;
         };
-        let text = rule.clean(json);
         object.check(name, rule.check(&text).map(|()| text))
     }
 }

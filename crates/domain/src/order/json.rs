@@ -1,6 +1,6 @@
 //! The fields of a request before their rules are checked.
 
-use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::{
     Deserialize, Deserializer as _, Serialize, Serializer,
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::{
     money::scaled,
-    text::{Kind, kind},
+    text::{Kind, TextRule, kind},
 };
 
 /// The value of a field that the API knows.
@@ -23,6 +23,7 @@ pub(super) enum Json {
     Mistyped,
     Bool(bool),
     Integer(i64),
+    /// Clean, as its rule says.
     Text(String),
     /// A number as its digits. A float in between would round it.
     #[serde(serialize_with = "super::money::serialize_number")]
@@ -30,13 +31,12 @@ pub(super) enum Json {
     Object(Fields),
 }
 
-/// The fields of an object that the API knows. Those of a request are sorted, so that equal requests
-/// are equal in any order.
+/// The fields of an object that the API knows, sorted, so that equal requests are equal in any order.
 ///
 /// Reading never fails on well-formed JSON: a value of the wrong type becomes [`Json::Mistyped`], so
 /// that all violations are reported at once.
 #[derive(Clone, Default, PartialEq)]
-pub(super) struct Fields(Vec<(Cow<'static, str>, Json)>);
+pub(super) struct Fields(BTreeMap<String, Json>);
 
 /// A request to create a notarial signing order. Its fields and their rules: `text::kind`.
 #[derive(Clone, Default, PartialEq, Serialize)]
@@ -46,18 +46,11 @@ pub struct OrderRequest(pub(super) Fields);
 impl Fields {
     /// Removes and returns the value of a field.
     pub(super) fn take(&mut self, name: &str) -> Json {
-        let field = self.0.iter_mut().find(|(sent, _)| sent == name);
-        field.map_or(Json::Null, |(_, json)| std::mem::replace(json, Json::Null))
+        self.0.remove(name).unwrap_or(Json::Null)
     }
 
     fn read(schema: &'static str, json: &str) -> serde_json::Result<Self> {
         serde_json::Deserializer::from_str(json).deserialize_map(Schema(schema))
-    }
-}
-
-impl<const N: usize> From<[(&'static str, Json); N]> for Fields {
-    fn from(fields: [(&'static str, Json); N]) -> Self {
-        Self(fields.map(|(name, json)| (name.into(), json)).into())
     }
 }
 
@@ -69,12 +62,13 @@ impl OrderRequest {
     pub fn add_part(&mut self, name: &'static str, text: String) -> serde_json::Result<()> {
         let trimmed = text.trim();
         let json = match kind("OrderRequest", name) {
-            Some(Kind::Text(_)) => Json::Text(text),
-            Some(Kind::Integer) if !trimmed.is_empty() => {
+            Some(Kind::Text(rule)) => Json::Text(rule.clean(text)),
+            Some(Kind::Integer) => match TextRule::CODE.clean(text) {
+                text if text.is_empty() => Json::Null,
                 // `parse` also accepts a plus sign.
-                let id = trimmed.parse().ok().filter(|_| !trimmed.starts_with('+'));
-                id.map_or(Json::Mistyped, Json::Integer)
-            }
+                text if text.starts_with('+') => Json::Mistyped,
+                text => text.parse().map_or(Json::Mistyped, Json::Integer),
+            },
             Some(kind) if !trimmed.is_empty() => {
                 let json: &RawValue = serde_json::from_str(trimmed)?;
                 Json::read(kind, json.get())?
@@ -82,18 +76,17 @@ impl OrderRequest {
             _ => Json::Null,
         };
         if json != Json::Null {
-            self.0.0.push((name.into(), json));
-            self.0.0.sort_by(|(one, _), (other, _)| one.cmp(other));
+            self.0.0.insert(name.to_owned(), json);
         }
         Ok(())
     }
 
     /// Returns the identifier of the signing service, if the request has one.
     pub(crate) fn signing_service_id(&self) -> Option<i64> {
-        self.0.0.iter().find_map(|(name, json)| match json {
-            Json::Integer(id) if name == "signingServiceId" => Some(*id),
+        match self.0.0.get("signingServiceId") {
+            Some(Json::Integer(id)) => Some(*id),
             _ => None,
-        })
+        }
     }
 }
 
@@ -103,7 +96,9 @@ impl Json {
         let is_number = json.starts_with(|c: char| c == '-' || c.is_ascii_digit());
         Ok(match kind {
             _ if json == "null" => Self::Null,
-            Kind::Text(_) if json.starts_with('"') => Self::Text(serde_json::from_str(json)?),
+            Kind::Text(rule) if json.starts_with('"') => {
+                Self::Text(rule.clean(serde_json::from_str(json)?))
+            }
             Kind::Bool if matches!(json, "true" | "false") => Self::Bool(json == "true"),
             Kind::Integer if is_number => integer(json).map_or(Self::Mistyped, Self::Integer),
             Kind::Amount if is_number => Self::Number(json.to_owned()),
@@ -116,7 +111,16 @@ impl Json {
 
     /// Returns whether the value is blank text.
     pub(super) fn is_blank(&self) -> bool {
-        matches!(self, Self::Text(text) if text.trim_start().is_empty())
+        matches!(self, Self::Text(text) if text.is_empty())
+    }
+
+    /// Returns the text in the field `name` of an object.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        let Self::Object(Fields(fields)) = self else { return None };
+        match fields.get(name) {
+            Some(Self::Text(text)) => Some(text),
+            _ => None,
+        }
     }
 }
 
@@ -131,12 +135,13 @@ impl<'de> Deserialize<'de> for OrderRequest {
     }
 }
 
-/// Leaves out absent and mistyped fields.
+/// Leaves out absent, blank and mistyped fields.
 impl Serialize for Fields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let has_value = |json: &Json| !matches!(json, Json::Null | Json::Mistyped);
+        let has_value =
+            |json: &Json| !matches!(json, Json::Null | Json::Mistyped) && !json.is_blank();
         let sent = self.0.iter().filter(|(_, json)| has_value(json));
-        serializer.collect_map(sent.map(|(name, json)| (name, json)))
+        serializer.collect_map(sent)
     }
 }
 
@@ -151,13 +156,13 @@ impl<'de> Visitor<'de> for Schema {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Fields, A::Error> {
-        let mut fields: Vec<(Cow<'static, str>, Json)> = Vec::new();
+        let mut fields = BTreeMap::new();
         while let Some(name) = object.next_key::<String>()? {
             let Some(kind) = kind(self.0, &name) else {
                 object.next_value::<IgnoredAny>()?;
                 continue;
             };
-            if fields.iter().any(|(sent, _)| *sent == name) {
+            if fields.contains_key(&name) {
                 return Err(A::Error::custom(format!("duplicate field `{name}`")));
             }
             let json = Json::read(kind, object.next_value::<Box<RawValue>>()?.get());
@@ -165,10 +170,9 @@ impl<'de> Visitor<'de> for Schema {
             let fault = |error: serde_json::Error| {
                 A::Error::custom(error.to_string().split(" at line ").next().unwrap_or_default())
             };
-            fields.push((name.into(), json.map_err(fault)?));
+            fields.insert(name, json.map_err(fault)?);
         }
-        fields.retain(|(_, json)| *json != Json::Null);
-        fields.sort_by(|(one, _), (other, _)| one.cmp(other));
+        fields.retain(|_, json| *json != Json::Null);
         Ok(Fields(fields))
     }
 }

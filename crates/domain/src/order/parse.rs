@@ -1,5 +1,6 @@
 //! Parses a request into a valid order, or into all of its violations.
 
+use serde_json::{Value, json};
 use time::{Date, OffsetDateTime, Time};
 
 use super::{
@@ -9,6 +10,7 @@ use super::{
     check::{Object, Read},
     default_language, default_same,
     json::Json,
+    read_back::object,
 };
 use crate::appointment::{self, Appointment, AppointmentTime, ConversionError, Moment, Zone};
 
@@ -32,10 +34,15 @@ impl OrderRequest {
         let mut violations = Vec::new();
         let mut root = Object::root(self.0, &mut violations);
         let contacts = root.required("signingContactsFormData");
+        let details_json: Option<Json> = root.required("signingDetailsFormData");
+        let time_type = details_json.as_ref().and_then(|json| json.text("signingTimeType"));
         let names = ["utcTimeDate", "utcStartTimeDate", "utcEndTimeDate"];
-        let utc = names.map(|name| root.optional(name));
-        let details = root
-            .required("signingDetailsFormData")
+        // Fields that do not count are not checked.
+        let mut read = |field: usize, counts_for| {
+            if time_type == Some(counts_for) { root.optional(names[field]) } else { None }
+        };
+        let utc = [read(0, "at"), read(1, "between"), read(2, "between")];
+        let details = details_json
             .and_then(|json| details(root.member("signingDetailsFormData", json)?, utc));
         let service = root.required("signingServiceId").map(SigningServiceId);
         let requested_by = root.required("requestedBy");
@@ -107,9 +114,10 @@ macro_rules! optional_objects {
             }
         }
 
-        impl From<&$object> for Json {
-            fn from(object: &$object) -> Self {
-                Self::from([$(($name, object.$field.as_ref().into())),+])
+        impl $object {
+            /// Returns the fields that the object has.
+            pub(super) fn to_request(&self) -> Value {
+                object([$(($name, json!(self.$field))),+])
             }
         }
     )+};

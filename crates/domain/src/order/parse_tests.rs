@@ -221,6 +221,8 @@ fn identifiers_are_positive_64_bit_integers() {
     for (text, expected) in [
         ("42", Ok(42)),
         (" 7 ", Ok(7)),
+        ("\u{200e}4\u{ff12}\u{200b}", Ok(42)),
+        ("\u{200b}", Err(ViolationCode::Required)),
         ("", Err(ViolationCode::Required)),
         ("-1", Err(ViolationCode::OutOfRange)),
         ("+1", Err(ViolationCode::WrongType)),
@@ -355,15 +357,52 @@ fn phones_of_copied_contacts_are_cleaned() {
         ("\u{200e}+1\u{a0}(555)\u{2007}010\u{2013}0199 ", "+1 (555) 010-0199"),
         ("555\u{2011}010\u{2212}0199\u{feff}", "555-010-0199"),
         ("555\u{ad}-010\u{200b}-0199\u{202f}x\u{3000}12", "555-010-0199 x 12"),
+        (
+            "\u{fffc}\u{ff0b}1\t\u{ff08}555\u{ff09}\u{2043}\u{ff10}10\u{fe31}0\u{34f}1\u{2063}99",
+            "+1 (555)-010-0199",
+        ),
     ] {
         let order = order(&[("/signingDetailsFormData/signerPhone", Some(json!(sent)))]);
         assert_eq!(order.signing.signer.phone, stored, "{sent:?}");
     }
-    let invisible = json!("\u{202a}\u{202c}");
-    assert_eq!(
-        fault("/signingDetailsFormData/coSignerPhone", invisible),
-        Some(ViolationCode::InvalidFormat)
-    );
+}
+
+#[test]
+fn copied_texts_lose_invisible_formatting() {
+    let sent = |text: &str| Some(json!(format!("\u{feff}\u{202a}{text}\u{200e}\u{202c}\u{200b} ")));
+    let mut request = minimal_request();
+    request["utcTimeDate"] = json!("2026-12-01T20:30:00Z");
+    let expected = parse(&request).unwrap();
+    let texts = request["signingDetailsFormData"].as_object().unwrap().clone();
+    for (name, text) in &texts {
+        let pointer = format!("/signingDetailsFormData/{name}");
+        assert_eq!(order(&[(&pointer, sent(text.as_str().unwrap()))]), expected.order, "{name}");
+    }
+    let inside = order(&[
+        ("/signingContactsFormData/orderContactEmail", sent("escrow@title\u{2011}co.example.com")),
+        ("/signingDetailsFormData/signingDate", Some(json!("\u{200e}2026\u{200e}-12\u{2010}01"))),
+        ("/signingDetailsFormData/specificTime", Some(json!("14\u{200e}:30\u{200e}"))),
+        ("/signingDetailsFormData/zipcode", Some(json!("75\u{200b}20\u{ff11}"))),
+        ("/signingDetailsFormData/signerName", Some(json!("Jane\u{200b}\tDoe"))),
+        ("/utcTimeDate", sent("2026-12-01T20:30:00\u{200b}Z")),
+    ]);
+    assert_eq!(inside.contacts.order_contact_email.as_str(), "escrow@title-co.example.com");
+    assert_eq!(inside.appointment, expected.order.appointment);
+    assert_eq!(inside.signing.property.zipcode, "75201");
+    assert_eq!(inside.signing.signer.name, "Jane Doe");
+}
+
+#[test]
+fn text_without_a_visible_character_is_blank() {
+    let invisible = || json!("\u{200b} \u{202a}\u{feff}\u{200d}");
+    let absent = order(&[]);
+    for name in optional_texts() {
+        let pointer = format!("/signingDetailsFormData/{name}");
+        assert_eq!(order(&[(&pointer, Some(invisible()))]), absent, "{name}");
+    }
+    for pointer in REQUIRED.into_iter().filter(|pointer| *pointer != "/requestedBy/userId") {
+        assert_eq!(fault(pointer, invisible()), Some(ViolationCode::Blank), "{pointer}");
+    }
 }
 
 #[test]

@@ -79,6 +79,27 @@ fn anytime_ignores_time_fields() {
 }
 
 #[test]
+fn instants_of_another_time_type_are_not_checked() {
+    let utc = ["/utcTimeDate", "/utcStartTimeDate", "/utcEndTimeDate"];
+    let junk = [json!("N/A"), json!(5)];
+    for (time, counting) in [
+        (vec![("/signingDetailsFormData/signingTimeType", Some(json!(" at ")))], &utc[..1]),
+        (between("09:00", "11:30"), &utc[1..]),
+        (vec![("/signingDetailsFormData/signingTimeType", Some(json!("anytime")))], &[]),
+    ] {
+        for pointer in utc {
+            for value in &junk {
+                let changes = [&time[..], &[(pointer, Some(value.clone()))]].concat();
+                let found = faults(&changes);
+                let found: Vec<_> = found.iter().map(|(pointer, _)| &**pointer).collect();
+                let expected: &[&str] = if counting.contains(&pointer) { &[pointer] } else { &[] };
+                assert_eq!(found, expected, "{time:?} {value}");
+            }
+        }
+    }
+}
+
+#[test]
 fn skipped_times_and_unknown_zones_are_errors() {
     let skipped = faults(&[
         ("/signingDetailsFormData/signingDate", Some(json!("2026-03-08"))),

@@ -1,79 +1,57 @@
 //! The request that creates an equal order.
 
+use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use super::{
-    EmailAddress, Money, Order, OrderRequest, RequestedBy, SigningContacts, SigningDetails,
-    json::{Fields, Json},
-    record::hh_mm,
-};
+use super::{Contact, InvoiceRecipient, Money, Order, OrderRequest, SigningDetails, record::hh_mm};
 use crate::appointment::AppointmentTime;
 
 impl OrderRequest {
     /// Returns an order in the names of the request: trimmed, with its defaults, and with the
     /// instants of the service's own conversion. The signing service is left out. Sent again with
     /// one, and with another file number, it creates an equal order.
-    pub fn of(order: &Order) -> Self {
+    pub fn of(order: &Order) -> Value {
+        let Order { contacts, requested_by, appointment, .. } = order;
         let [at, start, end] =
-            order.appointment.time.moments().map(|moment| instant(moment.map(|moment| moment.utc)));
-        Self(Fields::from([
-            ("signingContactsFormData", contacts(&order.contacts)),
+            appointment.time.moments().map(|moment| instant(moment.map(|moment| moment.utc)));
+        let contacts = [
+            ("orderContactEmail", json!(contacts.order_contact_email)),
+            ("clientCompanyId", json!(contacts.client_company_id)),
+            ("observer", json!(contacts.observer)),
+            ("inHouseContact", json!(contacts.in_house_contact.as_ref().map(Contact::to_request))),
+            (
+                "inHouseContact2",
+                json!(contacts.in_house_contact2.as_ref().map(Contact::to_request)),
+            ),
+        ];
+        let requested_by = [
+            ("userId", json!(requested_by.user_id)),
+            ("userRole", json!(requested_by.user_role)),
+            ("signingServiceId", json!(requested_by.signing_service_id)),
+        ];
+        object([
+            ("signingContactsFormData", object(contacts)),
             ("signingDetailsFormData", details(order)),
             ("utcTimeDate", at),
             ("utcStartTimeDate", start),
             ("utcEndTimeDate", end),
-            ("requestedBy", requested_by(&order.requested_by)),
-        ]))
+            ("requestedBy", object(requested_by)),
+        ])
     }
 }
 
-impl<T: Into<Json>> From<Option<T>> for Json {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Self::Null, Into::into)
-    }
-}
-
-impl From<&String> for Json {
-    fn from(text: &String) -> Self {
-        Self::Text(text.clone())
-    }
-}
-
-impl From<&EmailAddress> for Json {
-    fn from(email: &EmailAddress) -> Self {
-        Self::Text(email.as_str().to_owned())
-    }
-}
-
-impl From<Money> for Json {
-    fn from(money: Money) -> Self {
-        Self::Number(money.to_string())
-    }
-}
-
-impl<const N: usize> From<[(&'static str, Json); N]> for Json {
-    fn from(fields: [(&'static str, Json); N]) -> Self {
-        Self::Object(fields.into())
-    }
+/// Returns an object without its absent fields.
+pub(super) fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    let present = fields.into_iter().filter(|(_, value)| !value.is_null());
+    present.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// Returns an instant as a request may have it: not before the year 1.
-fn instant(at: Option<OffsetDateTime>) -> Json {
-    let at = at.filter(|at| at.year() >= 1).and_then(|at| at.format(&Rfc3339).ok());
-    at.as_ref().into()
+fn instant(at: Option<OffsetDateTime>) -> Value {
+    json!(at.filter(|at| at.year() >= 1).and_then(|at| at.format(&Rfc3339).ok()))
 }
 
-fn contacts(contacts: &SigningContacts) -> Json {
-    Json::from([
-        ("orderContactEmail", (&contacts.order_contact_email).into()),
-        ("clientCompanyId", contacts.client_company_id.map(Json::Integer).into()),
-        ("observer", contacts.observer.as_ref().into()),
-        ("inHouseContact", contacts.in_house_contact.as_ref().into()),
-        ("inHouseContact2", contacts.in_house_contact2.as_ref().into()),
-    ])
-}
-
-fn details(order: &Order) -> Json {
+fn details(order: &Order) -> Value {
     let Order { file_number, appointment, signing, .. } = order;
     let SigningDetails { property, signer, co_signer, invoice, .. } = signing;
     let mut location = signing.signing_location();
@@ -88,54 +66,46 @@ fn details(order: &Order) -> Json {
     };
     let moments = appointment.time.moments();
     let [at, start, end] = moments.map(|moment| moment.map(|moment| hh_mm(moment.local)));
-    Json::from([
-        ("fileNumber", Json::Text(file_number.as_str().to_owned())),
-        ("signingDate", Json::Text(appointment.date.to_string())),
-        ("signingTimeType", Json::Text(kind.to_owned())),
-        ("specificTime", at.as_ref().into()),
-        ("startTime", start.as_ref().into()),
-        ("endTime", end.as_ref().into()),
-        ("timeZoneId", Json::Text(appointment.zone.id().to_owned())),
-        ("propertyAddress", (&property.address).into()),
-        ("signingType", (&signing.signing_type).into()),
-        ("signerName", (&signer.name).into()),
-        ("signerPhone", (&signer.phone).into()),
-        ("signerEmail", (&signer.email).into()),
-        ("city", (&property.city).into()),
-        ("state", (&property.state).into()),
-        ("zipcode", (&property.zipcode).into()),
-        ("language", (&signing.language).into()),
-        ("spouseName", signer.spouse_name.as_ref().into()),
-        ("coSignerName", co_signer.name.as_ref().into()),
-        ("coSignerSpouseName", co_signer.spouse_name.as_ref().into()),
-        ("coSignerPhone", co_signer.phone.as_ref().into()),
-        ("coSignerEmail", co_signer.email.as_ref().into()),
-        ("signingAddress", (&location.address).into()),
-        ("signingCity", location.city.as_ref().into()),
-        ("signingState", location.state.as_ref().into()),
-        ("signingZipcode", location.zipcode.as_ref().into()),
-        ("isPropertyAddressSame", Json::Bool(signing.is_property_address_same)),
-        ("esigningPlatform", signing.esigning_platform.as_ref().into()),
-        ("scanbacksRequired", Json::Bool(signing.scanbacks_required)),
-        ("ronSigning", Json::Bool(signing.ron_signing)),
-        ("documentDelivery", signing.document_delivery.as_ref().into()),
-        ("lender", signing.lender.as_ref().into()),
-        ("specialInstructions", signing.special_instructions.as_ref().into()),
-        ("loanOfficer", signing.loan_officer.as_ref().into()),
-        ("invoiceOrderTo", invoice.recipient.as_ref().into()),
-        ("invoiceName", invoice.name.as_ref().into()),
-        ("invoicePhone", invoice.phone.as_ref().into()),
-        ("invoiceEmail", invoice.email.as_ref().into()),
-        ("invoiceFee", invoice.fee.into()),
-        ("notaryPay", invoice.notary_pay.into()),
-    ])
-}
-
-fn requested_by(requested_by: &RequestedBy) -> Json {
-    Json::from([
-        ("userId", Json::Integer(requested_by.user_id)),
-        ("userRole", requested_by.user_role.as_ref().into()),
-        ("signingServiceId", requested_by.signing_service_id.map(|id| Json::Integer(id.0)).into()),
+    object([
+        ("fileNumber", json!(file_number.as_str())),
+        ("signingDate", json!(appointment.date.to_string())),
+        ("signingTimeType", json!(kind)),
+        ("specificTime", json!(at)),
+        ("startTime", json!(start)),
+        ("endTime", json!(end)),
+        ("timeZoneId", json!(appointment.zone.id())),
+        ("propertyAddress", json!(property.address)),
+        ("signingType", json!(signing.signing_type)),
+        ("signerName", json!(signer.name)),
+        ("signerPhone", json!(signer.phone)),
+        ("signerEmail", json!(signer.email)),
+        ("city", json!(property.city)),
+        ("state", json!(property.state)),
+        ("zipcode", json!(property.zipcode)),
+        ("language", json!(signing.language)),
+        ("spouseName", json!(signer.spouse_name)),
+        ("coSignerName", json!(co_signer.name)),
+        ("coSignerSpouseName", json!(co_signer.spouse_name)),
+        ("coSignerPhone", json!(co_signer.phone)),
+        ("coSignerEmail", json!(co_signer.email)),
+        ("signingAddress", json!(location.address)),
+        ("signingCity", json!(location.city)),
+        ("signingState", json!(location.state)),
+        ("signingZipcode", json!(location.zipcode)),
+        ("isPropertyAddressSame", json!(signing.is_property_address_same)),
+        ("esigningPlatform", json!(signing.esigning_platform)),
+        ("scanbacksRequired", json!(signing.scanbacks_required)),
+        ("ronSigning", json!(signing.ron_signing)),
+        ("documentDelivery", json!(signing.document_delivery)),
+        ("lender", json!(signing.lender)),
+        ("specialInstructions", json!(signing.special_instructions)),
+        ("loanOfficer", json!(signing.loan_officer.as_ref().map(Contact::to_request))),
+        ("invoiceOrderTo", json!(invoice.recipient.as_ref().map(InvoiceRecipient::to_request))),
+        ("invoiceName", json!(invoice.name)),
+        ("invoicePhone", json!(invoice.phone)),
+        ("invoiceEmail", json!(invoice.email)),
+        ("invoiceFee", json!(invoice.fee.map(Money::to_json))),
+        ("notaryPay", json!(invoice.notary_pay.map(Money::to_json))),
     ])
 }
 

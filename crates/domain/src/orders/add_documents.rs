@@ -9,7 +9,7 @@ use crate::{
         intake::Intake,
         order_error::{OrderError, Rejection},
     },
-    ports::{NewDocuments, WriteError},
+    ports::{NewDocuments, StoreError, WriteError},
 };
 
 /// Documents that an order got after its creation.
@@ -105,7 +105,7 @@ impl AddDocuments {
         let documents: Vec<_> = order.documents.into_iter().skip(first).take(count).collect();
         if documents.len() != count {
             let cause = "the documents of an idempotency key are gone";
-            return Err(OrderError::Internal(cause.into()));
+            return Err(StoreError::Internal(cause.into()).into());
         }
         Ok(AddedDocuments { order_id: id, range, documents, replayed: true, unscanned: 0 })
     }

@@ -161,8 +161,8 @@ async fn objects_of_a_failed_addition_are_removed() {
         (|| WriteError::NoSuchOrder, "no such order"),
         (|| WriteError::Erased, "erased"),
         (|| WriteError::TooMany { stored: 100 }, "too many"),
-        (|| WriteError::Unavailable("down".into()), "does not answer"),
-        (|| WriteError::Internal("odd".into()), "could not be carried out"),
+        (|| WriteError::Unavailable("down".into()), "the store is unavailable"),
+        (|| WriteError::Internal("odd".into()), "the store failed"),
     ];
     for (fail, expected) in cases {
         let mut mocks = mocks(0);

@@ -17,7 +17,7 @@ use crate::{
         intake::Intake,
         order_error::{OrderError, Rejection},
     },
-    ports::{NewOrder, ServiceRepo, WriteError},
+    ports::{NewOrder, ServiceRepo, StoreError, WriteError},
 };
 
 /// The outcome of a successful request.
@@ -57,7 +57,7 @@ impl CreateOrder {
             return Err(OrderError::KeyReused);
         }
         let owner = attempt.claim.key.owner();
-        let gone = || OrderError::Internal("the order of an idempotency key is gone".into());
+        let gone = || StoreError::Internal("the order of an idempotency key is gone".into());
         let found = self.intake.reader.order(owner, answered.order_id).await?.ok_or_else(gone)?;
         let stored = OrderError::unless_kept(Some(found))?.as_created();
         Ok(CreatedOrder { stored, utc_disagreements: Vec::new(), replayed: true, unscanned: 0 })

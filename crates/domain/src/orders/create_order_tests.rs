@@ -68,7 +68,7 @@ fn rejection(result: Result<CreatedOrder, OrderError>) -> Rejection {
 }
 
 fn assert_unavailable(result: &Result<CreatedOrder, OrderError>) {
-    assert!(matches!(result, Err(OrderError::Unavailable(_))), "{result:?}");
+    assert!(matches!(result, Err(OrderError::Store(StoreError::Unavailable(_)))), "{result:?}");
 }
 
 fn request(json: Value) -> OrderRequest {
@@ -160,7 +160,7 @@ async fn failed_commit_removes_objects() {
     let created_at = NOW - Duration::seconds(18);
     let cases: [Case; 2] = [
         (|created_at| WriteError::Duplicate { created_at }, "Duplicate { retry_after: 42 }"),
-        (|_| WriteError::Internal("broken".into()), "Internal("),
+        (|_| WriteError::Internal("broken".into()), "Store(Internal("),
     ];
     for (fail, expected) in cases {
         let mut mocks = Mocks::default();
@@ -184,7 +184,7 @@ async fn failed_put_removes_objects() {
         }
     });
     let error = mocks.create_with(&["a.pdf", "b.pdf", "c.pdf"]).await.unwrap_err();
-    assert!(matches!(error, OrderError::Internal(_)), "{error}");
+    assert!(matches!(error, OrderError::Store(StoreError::Internal(_))), "{error}");
 }
 
 /// The clock was set forward between the record and the put, and a sweeper has removed the first of

@@ -10,8 +10,8 @@ use crate::{
     ports::{BlobStore, Clock, OrderAdmin, StoreError, UploadLedger},
 };
 
-/// Maximum number of orders in a batch.
-const BATCH: usize = 100;
+/// Maximum number of orders in a batch. For each, the store reads the oldest orders of every client.
+const BATCH: usize = 1_000;
 
 /// What was erased.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl EraseOrders {
         Ok(Some(Erasure { orders: 1, documents, left: documents - deleted }))
     }
 
-    /// Erases up to 100 orders that were created before `instant`, the oldest first. Returns what
+    /// Erases up to 1,000 orders that were created before `instant`, the oldest first. Returns what
     /// it erased; no orders when there are no more.
     pub async fn erase_batch(&self, instant: OffsetDateTime) -> Result<Erasure, StoreError> {
         let mut erased = Erasure::default();

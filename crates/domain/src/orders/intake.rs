@@ -119,7 +119,9 @@ impl Intake {
     /// without a scanner, where no scan is expected.
     pub(crate) async fn scan(&self, accepted: &Accepted) -> Result<usize, OrderError> {
         match &self.scan {
-            Some(scan) => scan.scan(accepted.iter().map(|(_, file)| file)).await,
+            Some(scan) => {
+                scan.scan(&accepted.iter().map(|(_, file)| file).collect::<Vec<_>>()).await
+            }
             None => Ok(0),
         }
     }

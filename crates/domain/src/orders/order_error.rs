@@ -3,7 +3,7 @@
 use crate::{
     document::DocumentFault,
     order::{OrderId, Violation},
-    ports::{Cause, Kept, StoreError, WriteError},
+    ports::{Kept, StoreError, WriteError},
 };
 
 /// Every fault of a request.
@@ -74,12 +74,9 @@ pub enum OrderError {
         /// The position of the document.
         position: u32,
     },
-    /// A store or the scanner does not answer. The same request may succeed later.
-    #[error("a dependency does not answer")]
-    Unavailable(#[source] Cause),
-    /// A bug, or a store that gave an unexpected answer.
-    #[error("the request could not be carried out")]
-    Internal(#[source] Cause),
+    /// A store or the scanner failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl OrderError {
@@ -89,7 +86,7 @@ impl OrderError {
     }
 
     pub(crate) fn contended() -> Self {
-        Self::Unavailable("other requests change the order at the same time".into())
+        StoreError::Unavailable("other requests change the order at the same time".into()).into()
     }
 
     /// Returns what was found of an order.
@@ -102,25 +99,18 @@ impl OrderError {
     }
 }
 
-impl From<StoreError> for OrderError {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Unavailable(_) => Self::Unavailable(error.into()),
-            StoreError::Internal(_) => Self::Internal(error.into()),
-        }
-    }
-}
-
 impl From<WriteError> for OrderError {
     fn from(error: WriteError) -> Self {
         match error {
             WriteError::NoSuchOrder => Self::NoSuchOrder,
             WriteError::Erased => Self::Erased,
             WriteError::TooMany { stored } => Self::TooMany { stored },
-            WriteError::UploadSwept | WriteError::Unavailable(_) => Self::Unavailable(error.into()),
+            WriteError::UploadSwept | WriteError::Unavailable(_) => {
+                StoreError::Unavailable(error.into()).into()
+            }
             // Only the use case knows the window, or the attempt with the key.
             WriteError::Duplicate { .. } | WriteError::KeyInUse(_) | WriteError::Internal(_) => {
-                Self::Internal(error.into())
+                StoreError::Internal(error.into()).into()
             }
         }
     }

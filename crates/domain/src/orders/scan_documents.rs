@@ -1,16 +1,13 @@
 //! Scans the documents of a request for malware, before any of them is stored.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
-use futures_util::{StreamExt as _, stream};
+use futures_util::future::join_all;
 
 use crate::{
     document::{DocumentFault, SpooledFile},
     orders::order_error::{OrderError, Rejection},
-    ports::{DocumentScanner, ScanError, Verdict},
+    ports::{DocumentScanner, ScanError, StoreError, Verdict},
 };
 
 /// Documents of one request that are scanned at the same time.
@@ -28,39 +25,29 @@ pub struct ScanDocuments {
 impl ScanDocuments {
     /// Scans files, and returns how many may be stored although they were not scanned.
     ///
-    /// Begins no other scan after the scanner was unavailable. So a request waits for at most two time
-    /// limits, however many documents it has.
-    pub(crate) async fn scan(
-        &self,
-        files: impl Iterator<Item = &SpooledFile>,
-    ) -> Result<usize, OrderError> {
-        let unavailable = &AtomicBool::new(false);
-        let scans = files.map(|file| async move {
-            if unavailable.load(Ordering::Relaxed) {
-                return None;
+    /// Begins no other scan after the scanner was unavailable. So a scanner that does not answer
+    /// delays a request by one time limit, however many documents it has.
+    pub(crate) async fn scan(&self, files: &[&SpooledFile]) -> Result<usize, OrderError> {
+        let mut outcomes = Vec::new();
+        for together in files.chunks(PARALLEL_SCANS) {
+            outcomes.extend(join_all(together.iter().map(|file| self.scanner.scan(file))).await);
+            if outcomes.iter().any(|outcome| matches!(outcome, Err(ScanError::Unavailable(_)))) {
+                break;
             }
-            let scanned = self.scanner.scan(file).await;
-            let failed = matches!(scanned, Err(ScanError::Unavailable(_)));
-            unavailable.fetch_or(failed, Ordering::Relaxed);
-            Some(scanned)
-        });
-        // Collected first: a lazy closure that borrows would make the whole future unfit for
-        // `spawn`.
-        let scans: Vec<_> = scans.collect();
-        let outcomes: Vec<_> = stream::iter(scans).buffered(PARALLEL_SCANS).collect().await;
-        let (mut unscanned, mut faults, mut failure) = (0, Vec::new(), None);
+        }
+        let mut unscanned = files.len() - outcomes.len();
+        let (mut faults, mut failure) = (Vec::new(), None);
         for (position, outcome) in outcomes.into_iter().enumerate() {
-            // `None` if the scan did not begin.
             match outcome {
-                Some(Ok(Verdict::Clean)) => {}
-                Some(Ok(Verdict::Infected { .. })) => {
+                Ok(Verdict::Clean) => {}
+                Ok(Verdict::Infected { .. }) => {
                     faults.push((position, DocumentFault::Infected));
                 }
-                Some(Err(ScanError::TooLarge)) if self.required => {
+                Err(ScanError::TooLarge) if self.required => {
                     faults.push((position, DocumentFault::TooLargeToScan));
                 }
-                Some(Err(error)) if self.required => failure = Some(error),
-                Some(Err(_)) | None => unscanned += 1,
+                Err(error) if self.required => failure = Some(error),
+                Err(_) => unscanned += 1,
             }
         }
         match failure {
@@ -68,7 +55,7 @@ impl ScanDocuments {
             _ if !faults.is_empty() => {
                 Err(OrderError::Rejected(Rejection { documents: faults, ..Rejection::default() }))
             }
-            Some(error) => Err(OrderError::Unavailable(error.into())),
+            Some(error) => Err(StoreError::Unavailable(error.into()).into()),
             None => Ok(unscanned),
         }
     }
@@ -76,7 +63,7 @@ impl ScanDocuments {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
     use crate::{ports::MockDocumentScanner, test_support::received};
@@ -98,7 +85,7 @@ mod tests {
         });
         let files: Vec<_> = names.iter().map(|name| received(name).file).collect();
         let scan = ScanDocuments { scanner: Arc::new(scanner), required };
-        (scan.scan(files.iter()).await, count.load(Ordering::Relaxed))
+        (scan.scan(&files.iter().collect::<Vec<_>>()).await, count.load(Ordering::Relaxed))
     }
 
     #[tokio::test]
@@ -138,7 +125,7 @@ mod tests {
     async fn unavailable_scanner_lets_documents_pass_only_if_scans_are_not_required() {
         let names = ["clean", "down", "clean", "clean", "clean"];
         let (passed, _) = scan(true, &names).await;
-        assert!(matches!(passed, Err(OrderError::Unavailable(_))));
+        assert!(matches!(passed, Err(OrderError::Store(StoreError::Unavailable(_)))));
         let (passed, _) = scan(false, &names).await;
         assert!(matches!(passed, Ok(1..=4)), "{passed:?}");
     }

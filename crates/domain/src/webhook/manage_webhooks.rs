@@ -6,16 +6,15 @@ use serde_json::{Map, Value};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    api_key::Party,
+    api_key::{Owner, Party},
     order::{Violation, ViolationCode},
     ports::{
         Clock, DeliveryPageQuery, Entropy, NewEndpoint, Page, ReplayBatch, SecretBox, StoreError,
         WebhookQueue, WebhookRepo, WebhookSender,
     },
     webhook::{
-        self, Endpoint, EndpointId, EndpointOwner, EventType, MAX_ENDPOINTS, ROTATION_OVERLAP,
-        WebhookDelivery, WebhookDeliveryId, endpoint_request::EndpointChange,
-        secret::WebhookSecret,
+        self, Endpoint, EndpointId, EventType, MAX_ENDPOINTS, ROTATION_OVERLAP, WebhookDelivery,
+        WebhookDeliveryId, endpoint_request::EndpointChange, secret::WebhookSecret,
     },
 };
 
@@ -70,7 +69,7 @@ impl ManageWebhooks {
     /// Creates an endpoint from the members of a JSON object. Its secret is not available later.
     pub async fn create(
         &self,
-        owner: EndpointOwner,
+        owner: Owner,
         object: &Map<String, Value>,
     ) -> Result<(Endpoint, WebhookSecret), WebhooksError> {
         let request = EndpointChange::parse(object, true);
@@ -92,16 +91,12 @@ impl ManageWebhooks {
     }
 
     /// Returns the endpoints of an owner, the oldest first; at most [`MAX_ENDPOINTS`].
-    pub async fn list(&self, owner: EndpointOwner) -> Result<Vec<Endpoint>, WebhooksError> {
+    pub async fn list(&self, owner: Owner) -> Result<Vec<Endpoint>, WebhooksError> {
         Ok(self.endpoints.of_owner(owner).await?)
     }
 
     /// Returns an endpoint.
-    pub async fn read(
-        &self,
-        owner: EndpointOwner,
-        id: EndpointId,
-    ) -> Result<Endpoint, WebhooksError> {
+    pub async fn read(&self, owner: Owner, id: EndpointId) -> Result<Endpoint, WebhooksError> {
         self.endpoints.endpoint(owner, id).await?.ok_or(WebhooksError::NotFound)
     }
 
@@ -109,7 +104,7 @@ impl ManageWebhooks {
     /// the events that it missed.
     pub async fn change(
         &self,
-        owner: EndpointOwner,
+        owner: Owner,
         id: EndpointId,
         object: &Map<String, Value>,
     ) -> Result<Endpoint, WebhooksError> {
@@ -127,7 +122,7 @@ impl ManageWebhooks {
     }
 
     /// Removes an endpoint and its deliveries.
-    pub async fn delete(&self, owner: EndpointOwner, id: EndpointId) -> Result<(), WebhooksError> {
+    pub async fn delete(&self, owner: Owner, id: EndpointId) -> Result<(), WebhooksError> {
         found(self.endpoints.remove(owner, id).await?)
     }
 
@@ -135,7 +130,7 @@ impl ManageWebhooks {
     /// [`ROTATION_OVERLAP`].
     pub async fn rotate_secret(
         &self,
-        owner: EndpointOwner,
+        owner: Owner,
         id: EndpointId,
     ) -> Result<WebhookSecret, WebhooksError> {
         let (secret, sealed) = self.new_secret(owner)?;
@@ -147,7 +142,7 @@ impl ManageWebhooks {
     /// Sends a test event to an endpoint. Returns its delivery.
     pub async fn test(
         &self,
-        owner: EndpointOwner,
+        owner: Owner,
         id: EndpointId,
     ) -> Result<WebhookDeliveryId, WebhooksError> {
         let key = webhook::message_key(&*self.entropy);
@@ -163,7 +158,7 @@ impl ManageWebhooks {
     /// [`RETENTION`](webhook::RETENTION).
     pub async fn deliveries(
         &self,
-        owner: EndpointOwner,
+        owner: Owner,
         id: EndpointId,
         query: &DeliveryPageQuery,
     ) -> Result<(Endpoint, Page<WebhookDelivery>), WebhooksError> {
@@ -175,7 +170,7 @@ impl ManageWebhooks {
     /// Sends a delivery again, whether it was delivered or failed. One that waits is due now.
     pub async fn replay_delivery(
         &self,
-        owner: EndpointOwner,
+        owner: Owner,
         id: EndpointId,
         delivery: WebhookDeliveryId,
     ) -> Result<(), WebhooksError> {
@@ -187,7 +182,7 @@ impl ManageWebhooks {
     /// failed.
     pub async fn replay(
         &self,
-        owner: EndpointOwner,
+        owner: Owner,
         id: EndpointId,
         since: OffsetDateTime,
         until: Option<OffsetDateTime>,
@@ -205,7 +200,7 @@ impl ManageWebhooks {
         }
     }
 
-    fn new_secret(&self, owner: EndpointOwner) -> Result<(WebhookSecret, Vec<u8>), WebhooksError> {
+    fn new_secret(&self, owner: Owner) -> Result<(WebhookSecret, Vec<u8>), WebhooksError> {
         let secrets = self.secrets.as_ref().ok_or(WebhooksError::NotConfigured)?;
         let secret = WebhookSecret::random(&*self.entropy);
         let sealed = secrets.seal(&secret, &secret_context(owner.party));
@@ -229,6 +224,18 @@ impl ManageWebhooks {
         }
         parsed.ok().filter(|_| violations.is_empty()).ok_or(WebhooksError::Invalid(violations))
     }
+}
+
+/// Returns how many endpoints have secrets that a key does not decrypt: all without a key. No webhook
+/// is sent to them.
+pub async fn unreadable_secrets(
+    endpoints: &dyn WebhookRepo,
+    key: Option<&dyn SecretBox>,
+) -> Result<usize, StoreError> {
+    let is_readable = |(party, sealed): &(Party, Vec<u8>)| {
+        key.is_some_and(|key| key.open(sealed, &secret_context(*party)).is_ok())
+    };
+    Ok(endpoints.secrets().await?.iter().filter(|&secret| !is_readable(secret)).count())
 }
 
 /// Returns the context in which the secrets of a party are encrypted.

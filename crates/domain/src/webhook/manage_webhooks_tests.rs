@@ -11,7 +11,7 @@ use crate::{
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
-const OWNER: EndpointOwner = EndpointOwner::client(ClientId(1), false);
+const OWNER: Owner = Owner::client(ClientId(1), false);
 const ID: EndpointId = EndpointId(3);
 
 #[derive(Default)]

@@ -3,10 +3,15 @@
 //! The module `webhook` defines the retry schedule, and `delivery::worker` the pace. An endpoint has up
 //! to [`PER_ENDPOINT`] attempts in progress, and one whose last attempt did not succeed, or was slow,
 //! has one. All such endpoints together leave a part of the slots to others, so endpoints that hang
-//! hold up none that works. The endpoints of a party have at most a quarter of all slots, so a party
-//! holds up no other.
+//! hold up none that works. The endpoints of a party have at most a quarter of all slots and of
+//! the free ones, so a dozen parties hold up no other.
 
-use std::{collections::HashMap, error::Error, panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    error::Error,
+    panic::AssertUnwindSafe,
+    sync::Arc,
+};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use time::{Duration, OffsetDateTime};
@@ -20,9 +25,9 @@ use crate::{
     },
     order::OrderId,
     ports::{
-        Clock, DeliveryQueue, EndpointEffect, Entropy, FoundOrders, SecretBox, Settlement,
-        StoreError, WebhookAnswer, WebhookAttempted, WebhookError, WebhookLease, WebhookQueue,
-        WebhookRequest, WebhookSender, WebhookSlots, WebhooksSettled, error_chain,
+        Clock, DeliveryQueue, EndpointEffect, Entropy, FoundOrders, PartyAttempts, SecretBox,
+        Settlement, StoreError, WebhookAnswer, WebhookAttempted, WebhookError, WebhookLease,
+        WebhookQueue, WebhookRequest, WebhookSender, WebhookSlots, WebhooksSettled, error_chain,
     },
     webhook::{
         AttemptOutcome, AttemptRecord, EndpointId, EventType, KEPT_ATTEMPTS, WebhookDelivery,
@@ -35,11 +40,14 @@ use crate::{
 /// The outcome of an attempt whose order was erased.
 const ORDER_ERASED: &str = "order_erased";
 
+/// The outcome of an attempt whose secret the key of the service does not decrypt.
+const SECRET_UNREADABLE: &str = "secret_unreadable";
+
 /// Maximum number of attempts in progress at an endpoint.
 pub const PER_ENDPOINT: usize = 4;
 
 /// An endpoint is slow if an attempt that succeeded took longer.
-const SLOW: Duration = Duration::seconds(2);
+const SLOW: Duration = Duration::seconds(5);
 
 /// Delay after which a secret that cannot be read is read again. An operator must mend that.
 const UNREADABLE_DELAY: Duration = Duration::MINUTE;
@@ -70,8 +78,11 @@ pub struct WebhookReport {
 /// at fault then.
 pub struct ReadyWebhook {
     lease: WebhookLease,
-    request: Result<WebhookRequest, Settlement>,
+    request: Result<WebhookRequest, Unready>,
 }
+
+/// The settlement of a delivery that cannot be attempted, and the error that its client sees.
+struct Unready(Settlement, Option<&'static str>);
 
 /// The outcome of an attempt that is not stored yet.
 #[derive(Debug, Clone)]
@@ -102,25 +113,24 @@ impl WebhookDeliveries {
     }
 
     fn free_slots(&self, limit: usize) -> WebhookSlots {
-        let unproven = self.in_progress.values().filter(|endpoint| !endpoint.is_proven);
-        let unproven: usize = unproven.map(|endpoint| endpoint.attempts).sum();
         // The rest is small, because the attempts at endpoints that work are short; and new
         // endpoints wait for those that hang.
         let unproven_share = self.slots.saturating_sub((self.slots / 6).max(1)).max(1);
         let per_party = (self.slots / 4).max(1);
-        let (mut busy, mut parties) = (Vec::new(), HashMap::new());
-        for (id, InProgress { attempts, party, .. }) in &self.in_progress {
+        let (mut busy, mut busy_parties) = (Vec::new(), BTreeMap::new());
+        for (id, InProgress { attempts, is_proven, party }) in &self.in_progress {
             busy.push((*id, PER_ENDPOINT.saturating_sub(*attempts)));
-            let free = parties.entry(*party).or_insert(per_party);
-            *free = free.saturating_sub(*attempts);
+            let of_party: &mut PartyAttempts = busy_parties.entry(*party).or_default();
+            of_party.add(*attempts, *is_proven);
         }
+        let unproven = busy_parties.values().map(|party| party.unproven).sum();
         WebhookSlots {
             limit,
             unproven: unproven_share.saturating_sub(unproven),
             per_endpoint: PER_ENDPOINT,
             busy,
             per_party,
-            busy_parties: parties.into_iter().collect(),
+            busy_parties,
         }
     }
 }
@@ -210,11 +220,11 @@ impl RunWebhooks {
                 let answer = sent.unwrap_or(Err(WebhookError::Protocol));
                 self.after(lease, request.timestamp, &answer)
             }
-            Err(settlement) => {
-                let outcome = match &settlement {
-                    Settlement::Fail { error, .. } => Some(AttemptOutcome::Error(error.clone())),
-                    _ => None,
-                };
+            Err(Unready(settlement, error)) => {
+                let outcome = error.map(|error| AttemptOutcome::Error(error.to_owned()));
+                // What waits for an operator has the error once.
+                let last = lease.delivery.attempts.last().map(|last| &last.outcome);
+                let outcome = outcome.filter(|outcome| last != Some(outcome));
                 Self::outcome(lease, self.clock.now(), settlement, outcome, EndpointEffect::None)
             }
         }
@@ -225,24 +235,25 @@ impl RunWebhooks {
         &self,
         lease: &WebhookLease,
         orders: &Result<FoundOrders, StoreError>,
-    ) -> Result<WebhookRequest, Settlement> {
+    ) -> Result<WebhookRequest, Unready> {
         let timestamp = self.clock.now();
-        let later = |delay: Duration, error: String| Settlement::Postpone {
-            due_at: timestamp.saturating_add(delay),
-            error,
+        let later = |delay: Duration, error: String, noted: Option<&'static str>| {
+            let due_at = timestamp.saturating_add(delay);
+            Unready(Settlement::Postpone { due_at, error }, noted)
         };
-        let unreadable = |error: &dyn Error| later(UNREADABLE_DELAY, error_chain(error));
+        let unreadable = |error: &dyn Error| later(UNREADABLE_DELAY, error_chain(error), None);
         let WebhookDelivery { event, ref change, order_id, created_at, endpoint, .. } =
             lease.delivery;
         let order = match (order_id, orders) {
             (None, _) => None,
-            (Some(_), Err(error)) => return Err(later(OUTAGE_DELAY, error_chain(error))),
+            (Some(_), Err(error)) => return Err(later(OUTAGE_DELAY, error_chain(error), None)),
             (Some(id), Ok(orders)) => match orders.get(&id) {
                 Some(Ok(order)) => Some(order),
                 Some(Err(error)) => return Err(unreadable(error)),
                 None => {
                     let error = ORDER_ERASED.to_owned();
-                    return Err(Settlement::Fail { at: timestamp, error });
+                    let failed = Settlement::Fail { at: timestamp, error };
+                    return Err(Unready(failed, Some(ORDER_ERASED)));
                 }
             },
         };
@@ -252,19 +263,20 @@ impl RunWebhooks {
         };
         // Only the trace of the request that created the order is stored.
         let created = order.filter(|_| event == EventType::OrderCreated);
-        let key = self.secrets.as_ref();
-        let key = key.ok_or_else(|| later(UNREADABLE_DELAY, NO_KEY.to_owned()))?;
-        let context = secret_context(lease.party);
+        let sealed = |error| later(UNREADABLE_DELAY, error, Some(SECRET_UNREADABLE));
+        let key = self.secrets.as_ref().ok_or_else(|| sealed(NO_KEY.to_owned()))?;
+        let open = |sealed: &Vec<u8>| key.open(sealed, &secret_context(lease.party));
+        let current = open(&lease.secrets.current).map_err(|error| sealed(error_chain(&error)))?;
+        // The key of the previous one may be lost, and the reason for the rotation.
         let previous = lease.secrets.previous.as_ref().filter(|(_, until)| timestamp < *until);
-        let secrets = std::iter::once(&lease.secrets.current).chain(previous.map(|(old, _)| old));
-        let secrets: Result<_, _> = secrets.map(|sealed| key.open(sealed, &context)).collect();
+        let previous = previous.and_then(|(sealed, _)| open(sealed).ok());
         Ok(WebhookRequest {
             party: lease.party,
             url: lease.url.clone(),
             id: lease.delivery.message_id(),
             timestamp,
             body: body.map_err(|error| unreadable(&error))?,
-            secrets: secrets.map_err(|error| unreadable(&error))?,
+            secrets: std::iter::once(current).chain(previous).collect(),
             trace: created.and_then(|order| order.order.trace.clone()),
         })
     }

@@ -179,8 +179,6 @@ async fn delivery_of_an_erased_order_fails_and_sends_nothing() {
 
 #[tokio::test]
 async fn fault_of_the_service_does_not_count_against_the_endpoint() {
-    let mut unreadable_secret = lease();
-    unreadable_secret.secrets.current = vec![0];
     let mut outage = MockDeliveryQueue::new();
     outage.expect_orders().returning(|_| Err(StoreError::Unavailable("no database".into())));
     let mut unreadable = MockDeliveryQueue::new();
@@ -189,7 +187,6 @@ async fn fault_of_the_service_does_not_count_against_the_endpoint() {
         .returning(|_| Ok(vec![(OrderId(1), Err(StoreError::Internal("unknown version".into())))]));
     let run = |lease| use_case(lease, MockWebhookSender::new());
     for run in [
-        run(unreadable_secret),
         RunWebhooks { orders: Arc::new(outage), ..run(lease()) },
         RunWebhooks { orders: Arc::new(unreadable), ..run(lease()) },
     ] {
@@ -197,6 +194,35 @@ async fn fault_of_the_service_does_not_count_against_the_endpoint() {
         assert!(matches!(done.settlement, Settlement::Postpone { .. }), "{:?}", done.settlement);
         assert_eq!((done.effect, done.attempts), (EndpointEffect::None, vec![]));
     }
+}
+
+/// An operator sees why it waits, and the attempts before stay.
+#[tokio::test]
+async fn secret_of_another_key_is_noted_once() {
+    let outcome = AttemptOutcome::Error("secret_unreadable".to_owned());
+    let mut sealed = lease();
+    sealed.secrets.current = vec![0];
+    for attempts in [vec![], vec![AttemptRecord { at: NOW, outcome: outcome.clone() }]] {
+        sealed.delivery.attempts = attempts;
+        let run = || use_case(sealed.clone(), MockWebhookSender::new());
+        for run in [RunWebhooks { secrets: None, ..run() }, run()] {
+            let done = attempted(&run).await;
+            assert!(matches!(done.settlement, Settlement::Postpone { .. }));
+            let expected = [AttemptRecord { at: NOW, outcome: outcome.clone() }];
+            assert_eq!((done.effect, &*done.attempts), (EndpointEffect::None, &expected[..]));
+        }
+    }
+}
+
+/// The remedy for a lost key is a rotation.
+#[tokio::test]
+async fn previous_secret_of_a_lost_key_holds_up_no_webhook() {
+    let mut rotated = lease();
+    rotated.secrets.previous = Some((vec![0], NOW + Duration::DAY));
+    let mut sender = MockWebhookSender::new();
+    let sent = sender.expect_send().once().withf(|request| request.secrets.len() == 1);
+    sent.return_once(|_| status(200));
+    assert_eq!(attempted(&use_case(rotated, sender)).await.settlement, Settlement::Done);
 }
 
 #[tokio::test]

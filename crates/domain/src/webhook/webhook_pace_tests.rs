@@ -60,8 +60,7 @@ impl Queue {
         self.asked.lock().unwrap().push(slots.clone());
         let proven = self.proven.lock().unwrap();
         let mut taken: HashMap<EndpointId, usize> = HashMap::new();
-        let mut clients: HashMap<Party, usize> = HashMap::new();
-        let (mut leases, mut unproven) = (Vec::new(), 0);
+        let (mut leases, mut slots) = (Vec::new(), slots.clone());
         self.waiting.lock().unwrap().retain(|&(number, endpoint)| {
             let is_proven = proven.contains(&endpoint);
             let busy = slots.busy.iter().find(|(id, _)| *id == endpoint).map(|(_, free)| *free);
@@ -70,19 +69,15 @@ impl Queue {
                 (false, Some(_)) => 0,
                 (false, None) => 1,
             };
-            let client = client(endpoint);
-            let busy = slots.busy_parties.iter().find(|(id, _)| *id == client);
-            let of_client = busy.map_or(slots.per_party, |(_, free)| *free);
+            let own = slots.busy_parties.get(&client(endpoint)).copied().unwrap_or_default();
             let taken = taken.entry(endpoint).or_default();
-            let taken_of_client = clients.entry(client).or_default();
-            let is_open = is_proven || unproven < slots.unproven;
-            let is_full = *taken == free || *taken_of_client == of_client;
-            if leases.len() == slots.limit || is_full || !is_open {
+            if *taken == free || !slots.has_room(own, is_proven) {
                 return true;
             }
             *taken += 1;
-            *taken_of_client += 1;
-            unproven += usize::from(!is_proven);
+            slots.busy_parties.entry(client(endpoint)).or_default().add(1, is_proven);
+            slots.limit -= 1;
+            slots.unproven -= usize::from(!is_proven);
             leases.push(lease(number, endpoint, is_proven));
             false
         });
@@ -211,6 +206,24 @@ async fn slow_endpoints_hold_up_no_other_client() {
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     let asked = queue.asked.lock().unwrap();
     assert!(asked.iter().all(|slots| slots.per_party == 12));
+}
+
+/// Ten clients, with endpoints that were called before and that were not.
+#[tokio::test(start_paused = true)]
+async fn clients_whose_endpoints_hang_leave_slots_to_others() {
+    for proven in [100..200, 0..0] {
+        let waiting = (0..30).flat_map(|_| 100..200);
+        let answer = |url: &str| (url == "fast").then_some((5, 200));
+        let Setup { mut worker, queue, .. } = setup(waiting, proven.chain([1]), answer);
+        for _ in 0..20 {
+            worker.step().await;
+            worker.wait().await;
+        }
+        queue.waiting.lock().unwrap().extend([(1, EndpointId(1)), (2, EndpointId(20))]);
+        let began = Instant::now();
+        deliver(&mut worker, 2).await;
+        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    }
 }
 
 #[tokio::test(start_paused = true)]

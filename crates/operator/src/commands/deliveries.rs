@@ -1,6 +1,8 @@
 //! The commands about deliveries.
 
-use anyhow::{Context as _, Result, ensure};
+use std::num::ParseIntError;
+
+use anyhow::{Result, ensure};
 use clap::Subcommand;
 use domain::{
     delivery::{Delivery, DeliveryId},
@@ -15,7 +17,7 @@ use super::{
 };
 use crate::adapters::Storage;
 
-/// Maximum number of listed mails, and of listed webhooks.
+/// Maximum number of mails, and of webhooks, in a table.
 const MAX_LISTED: usize = 1_000;
 
 #[derive(Debug, Subcommand)]
@@ -23,7 +25,7 @@ pub enum DeliveriesCommand {
     /// List deliveries that wait: mails, and webhooks, whose identifiers begin with w
     List {
         /// List deliveries that failed for good instead
-        #[arg(long, alias = "buried")]
+        #[arg(long)]
         failed: bool,
         #[command(flatten)]
         format: Format,
@@ -31,8 +33,15 @@ pub enum DeliveriesCommand {
     /// Attempt a delivery again at once
     Retry {
         /// Its identifier, as listed
-        id: String,
+        #[arg(value_parser = listed_id)]
+        id: (String, i64),
     },
+}
+
+/// Reads the identifier of a mail or, with a `w` before it, of a webhook.
+fn listed_id(text: &str) -> Result<(String, i64), ParseIntError> {
+    let number = text.strip_prefix('w').unwrap_or(text).parse()?;
+    Ok((text.to_owned(), number))
 }
 
 pub(super) async fn run(
@@ -42,8 +51,9 @@ pub(super) async fn run(
 ) -> Result<()> {
     match command {
         DeliveriesCommand::List { failed, format } => {
-            let mails = storage.queue.list(failed, MAX_LISTED).await?;
-            let webhooks = storage.webhook_queue.list(failed, MAX_LISTED).await?;
+            let limit = format.limit(MAX_LISTED);
+            let mails = storage.queue.list(failed, limit).await?;
+            let webhooks = storage.webhook_queue.list(failed, limit).await?;
             let rows = mails.iter().map(of_mail).chain(webhooks.iter().map(of_webhook));
             let time = if failed { "FAILED" } else { "DUE" };
             let columns: [Column<'_, [Value; 6]>; 6] = [
@@ -55,14 +65,12 @@ pub(super) async fn run(
                 ("LAST ERROR", "", &|row| row[5].clone()),
             ];
             format.print(&columns, &rows.collect::<Vec<_>>())?;
-            if mails.len().max(webhooks.len()) == MAX_LISTED {
-                eprintln!("only the oldest {MAX_LISTED} are listed");
+            if mails.len().max(webhooks.len()) == limit {
+                eprintln!("only the oldest {limit} are listed; --json lists all");
             }
             Ok(())
         }
-        DeliveriesCommand::Retry { id } => {
-            let number = id.strip_prefix('w').unwrap_or(&id);
-            let number = number.parse().with_context(|| format!("there is no delivery {id}"))?;
+        DeliveriesCommand::Retry { id: (id, number) } => {
             let is_known = if id.starts_with('w') {
                 storage.webhook_queue.retry(WebhookDeliveryId(number), now).await?
             } else {

@@ -104,13 +104,14 @@ impl Operator {
         })
     }
 
-    /// Waits until no worker attempts a mail of an erased order. A lease ends after two minutes.
+    /// Waits until no worker attempts a mail or a webhook of an erased order. A lease ends after two
+    /// minutes.
     async fn wait_for_mails(&self) -> Result<()> {
         let mut is_told = false;
         loop {
             match self.storage.admin.remove_mails(self.clock.now()).await? {
                 0 => return Ok(()),
-                mails if !is_told => eprintln!("waits for {mails} mails in progress"),
+                left if !is_told => eprintln!("waits for {left} mails and webhooks in progress"),
                 _ => {}
             }
             is_told = true;

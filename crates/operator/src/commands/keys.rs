@@ -2,7 +2,7 @@
 
 use std::{io::Write as _, num::NonZeroU32};
 
-use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
     api_key::{
@@ -53,7 +53,7 @@ pub enum KeysCommand {
 #[derive(Debug, Args)]
 pub struct Issue {
     /// Name of the key
-    #[arg(long)]
+    #[arg(long, value_parser = name)]
     name: String,
     /// The only signing service for which the key may create orders
     #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
@@ -117,10 +117,6 @@ pub(super) async fn run(
 }
 
 async fn issue(keys: &ManageKeys, issue: Issue) -> Result<()> {
-    ensure!(
-        is_plain(&issue.name, MAX_CHARS),
-        "--name must be one line of at most {MAX_CHARS} visible characters, and not blank"
-    );
     let scopes = scopes(issue.scopes, issue.for_service.is_some())?;
     let terms = KeyTerms {
         name: issue.name,
@@ -200,6 +196,12 @@ fn show(id: ApiKeyId, key: &PresentedKey) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     let shown = writeln!(stdout, "{}", key.expose()).and_then(|()| stdout.flush());
     shown.with_context(|| format!("key {} was issued and could not be shown; revoke it", id.0))
+}
+
+fn name(text: &str) -> Result<String, String> {
+    let rule =
+        || format!("must be one line of at most {MAX_CHARS} visible characters, and not blank");
+    is_plain(text, MAX_CHARS).then(|| text.to_owned()).ok_or_else(rule)
 }
 
 /// Returns the name of the operator. An operator can forge it.

@@ -19,7 +19,6 @@ use domain::{
     ports::{BlobStore, Clock, Kept, ListedOrder, OrderFilter},
 };
 use futures_util::TryStreamExt as _;
-use serde::Serialize;
 use serde_json::{Map, json};
 use sha2::{Digest as _, Sha256};
 
@@ -227,21 +226,11 @@ impl Operator {
 
     /// Returns an order as a client reads it, with what only operators see.
     fn json(&self, order: &StoredOrder) -> Result<String> {
-        #[derive(Serialize)]
-        struct ForOperators<T> {
-            #[serde(flatten)]
-            order: T,
-            client_id: i64,
-            api_key_id: i64,
-            is_test: bool,
-        }
-        let json = serde_json::to_string_pretty(&ForOperators {
-            order: adapter_http::whole_order(order, &self.settings.base_path),
-            client_id: order.client.0,
-            api_key_id: order.api_key.0,
-            is_test: order.is_test,
-        })?;
-        Ok(json + "\n")
+        let mut json = adapter_http::whole_order(order, &self.settings.base_path);
+        json["client_id"] = order.client.0.into();
+        json["api_key_id"] = order.api_key.0.into();
+        json["is_test"] = order.is_test.into();
+        Ok(serde_json::to_string_pretty(&json)? + "\n")
     }
 
     /// Writes the documents, each under its position and its name, and then the order: a folder

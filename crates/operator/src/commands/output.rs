@@ -32,6 +32,11 @@ impl Format {
     /// The format for people.
     pub(super) const TABLE: Self = Self { json: false };
 
+    /// Returns how many rows are listed: a table has a maximum, and programs read all.
+    pub(super) fn limit(self, max: usize) -> usize {
+        if self.json { usize::MAX } else { max }
+    }
+
     /// Prints a list.
     pub(super) fn print<Row>(self, columns: &[Column<'_, Row>], rows: &[Row]) -> Result<()> {
         if !self.json {

@@ -3,11 +3,11 @@
 use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
-    api_key::{ClientId, Party},
+    api_key::{ClientId, Owner, Party},
     order::{SigningServiceId, Violation},
     ports::{Cursor, DeliveryPageQuery},
     webhook::{
-        AttemptOutcome, Endpoint, EndpointId, EndpointOwner, WebhookDelivery, WebhookDeliveryId,
+        AttemptOutcome, Endpoint, EndpointId, WebhookDelivery, WebhookDeliveryId,
         manage_webhooks::{ManageWebhooks, WebhooksError},
     },
 };
@@ -15,8 +15,9 @@ use serde_json::{Map, Value, json};
 use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
 
 use super::output::{Column, Format, at, mode, print, second};
+use crate::settings::WrongSetting;
 
-/// Maximum number of listed deliveries.
+/// Maximum number of deliveries in a table.
 const MAX_LISTED: usize = 1_000;
 
 #[derive(Debug, Subcommand)]
@@ -173,7 +174,7 @@ async fn execute(command: WebhooksCommand, webhooks: &ManageWebhooks) -> Result<
         }
         Command::Create { of: Owning { client, service }, test, url, details } => {
             let party = party(client, service).context("--client or --service is missing")?;
-            let owner = EndpointOwner { party, is_test: test };
+            let owner = Owner { party, is_test: test };
             let body = details.into_body(Some(url));
             let (endpoint, secret) = webhooks.create(owner, &body).await?;
             eprintln!("webhook endpoint {}; this is its secret:", endpoint.id.0);
@@ -195,11 +196,12 @@ async fn execute(command: WebhooksCommand, webhooks: &ManageWebhooks) -> Result<
             print(&format!("the test is delivery {}\n", delivery.0))
         }
         Command::Deliveries { id, format } => {
-            let query = DeliveryPageQuery { limit: MAX_LISTED, cursor: Cursor::Newest };
+            let query =
+                DeliveryPageQuery { limit: format.limit(MAX_LISTED), cursor: Cursor::Newest };
             let owner = owner(webhooks, id).await?;
             let (_, page) = webhooks.deliveries(owner, EndpointId(id), &query).await?;
             if page.has_older {
-                eprintln!("only the newest {MAX_LISTED} are listed");
+                eprintln!("only the newest {MAX_LISTED} are listed; --json lists all");
             }
             list_deliveries(&page.items, format)
         }
@@ -216,7 +218,7 @@ async fn execute(command: WebhooksCommand, webhooks: &ManageWebhooks) -> Result<
 }
 
 /// Returns the owner of an endpoint.
-async fn owner(webhooks: &ManageWebhooks, id: i64) -> Result<EndpointOwner> {
+async fn owner(webhooks: &ManageWebhooks, id: i64) -> Result<Owner> {
     let all = webhooks.endpoints.all().await?;
     let found = all.into_iter().find(|endpoint| endpoint.id.0 == id);
     Ok(found.with_context(|| format!("there is no webhook endpoint {id}"))?.owner)
@@ -229,7 +231,7 @@ async fn change(webhooks: &ManageWebhooks, id: i64, body: &Map<String, Value>) -
 
 fn violations(violations: &[Violation]) -> anyhow::Error {
     let lines = violations.iter().map(|fault| format!("{} {}", fault.pointer, fault.detail));
-    anyhow!("{}", lines.collect::<Vec<_>>().join("; "))
+    WrongSetting(anyhow!(lines.collect::<Vec<_>>().join("; "))).into()
 }
 
 fn list(endpoints: &[Endpoint], format: Format) -> Result<()> {

@@ -1,14 +1,18 @@
 //! The database: whether it can be reached and used, whether it keeps what it acknowledges, and
 //! whether its clock agrees with that of this machine.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use adapter_postgres::{Facts, Inspection, PostgresStore};
+use adapter_sqlite::SqliteStore;
+use adapter_webhook::SealedSecrets;
 use anyhow::Context as _;
+use domain::{ports::WebhookRepo, webhook::manage_webhooks::unreadable_secrets};
 use time::Duration;
 
 use super::finding::{Failure, Findings, Subject, advise};
-use crate::{adapters::DATABASE, settings::Database};
+use crate::settings::{DATABASE, Database};
+use crate::{secrets_key, system::OsEntropy};
 
 /// Greatest difference between the clocks of instances (docs/topologies.md).
 const TOLERATED: Duration = Duration::SECOND;
@@ -25,13 +29,28 @@ const START_CONNECTIONS: usize = 2;
 const MIGRATE: &str = "The next start applies them, or `notary-orders migrate`";
 
 pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
-    let url = match usable(of.settings.database().context(DATABASE))? {
-        Database::Sqlite(path) => return sqlite(&path, found),
+    let url = match usable(of.settings.database())? {
+        Database::Sqlite(path) => return sqlite(&path, of, found).await,
         Database::Postgres(url) => url,
     };
     let store = usable(PostgresStore::open(&url, 1).context(DATABASE))?;
     let inspection = usable(store.inspect(&*of.clock).await)?;
-    postgres(inspection, of.settings.database_connections, found)
+    postgres(inspection, of.settings.database_connections, found)?;
+    judge_secrets(&store, of, found).await;
+    Ok(())
+}
+
+/// Judges whether the key of the settings decrypts the secrets of webhooks. Another check reports
+/// other faults of the key.
+async fn judge_secrets(endpoints: &dyn WebhookRepo, of: &Subject, found: &mut Findings) {
+    let Ok(key) = secrets_key::find(&of.settings) else { return };
+    let key = key.map(|key| SealedSecrets::new(&key, Arc::new(OsEntropy)));
+    let unreadable = unreadable_secrets(endpoints, key.as_ref().map(|key| key as _)).await;
+    if let Ok(count @ 1..) = unreadable {
+        found.check = "webhooks";
+        let text = format!("{count} endpoints get no webhooks: their secrets need another key");
+        found.fail(text, secrets_key::ADVICE);
+    }
 }
 
 /// Compares the clock of this machine with another, which is ahead by so much. The measurement may
@@ -59,12 +78,15 @@ fn usable<T>(result: Result<T, impl Into<anyhow::Error>>) -> Result<T, Failure> 
     advise(result, format!("Start or repair the database, or correct {DATABASE}"))
 }
 
-fn sqlite(path: &Path, found: &mut Findings) -> Result<(), Failure> {
+async fn sqlite(path: &Path, of: &Subject, found: &mut Findings) -> Result<(), Failure> {
     let shown = path.display();
     let missing = adapter_sqlite::inspect(path).with_context(|| shown.to_string());
     match usable(missing)? {
         None => found.ok(format!("there is none yet; the first start makes SQLite at {shown}")),
-        Some(0) => found.ok(format!("SQLite at {shown} accepts writes, and has every migration")),
+        Some(0) => {
+            found.ok(format!("SQLite at {shown} accepts writes, and has every migration"));
+            judge_secrets(&usable(SqliteStore::open(path))?, of, found).await;
+        }
         Some(missing) => found.warn(
             format!("SQLite at {shown} accepts writes, and lacks {missing} migrations"),
             MIGRATE,

@@ -2,21 +2,26 @@
 
 use std::net::IpAddr;
 
+use anyhow::Context as _;
 use ipnet::IpNet;
 
-use super::finding::{Failure, Findings, Subject};
-use crate::settings::Settings;
+use super::finding::{Failure, Findings, Subject, advise};
+use crate::{adapters::LISTEN, listen::resolve, settings::Settings};
 
 const PROXIES: &str = "--trusted-proxies (NOTARY_ORDERS_TRUSTED_PROXIES)";
 
 pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
     let Settings { listen, trusted_proxies, tls_cert, .. } = &of.settings;
+    let listen = advise(resolve(listen).await.context(LISTEN), "Correct it, or repair the DNS")?;
     judge(listen.ip(), trusted_proxies, tls_cert.is_some(), found);
     Ok(())
 }
 
 fn judge(listen: IpAddr, proxies: &[IpNet], has_tls: bool, found: &mut Findings) {
-    for network in proxies.iter().filter(|network| is_too_broad(network)) {
+    // Larger than any private network: `10.0.0.0/8` and `fc00::/7`.
+    let is_too_broad =
+        |network: &&IpNet| network.prefix_len() < if network.addr().is_ipv4() { 8 } else { 7 };
+    for network in proxies.iter().filter(is_too_broad) {
         found.fail(
             format!("{network} is trusted, so that clients can forge their addresses"),
             format!("Name only your proxies in {PROXIES}"),
@@ -38,11 +43,6 @@ fn judge(listen: IpAddr, proxies: &[IpNet], has_tls: bool, found: &mut Findings)
         }
         _ => {}
     }
-}
-
-/// Returns whether a network is larger than any private one: `10.0.0.0/8` and `fc00::/7`.
-fn is_too_broad(network: &IpNet) -> bool {
-    network.prefix_len() < if network.addr().is_ipv4() { 8 } else { 7 }
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ pub(super) async fn scanner(of: &Subject, found: &mut Findings) -> Result<(), Fa
 
 /// Checks the key of the secrets of webhooks, and the proxy.
 pub(super) async fn webhooks(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
-    // The check of the database reports a wrong URL.
+    // The check of the database reports a wrong URL, and secrets that the key does not decrypt.
     if let Ok(database) = of.settings.database() {
         match secrets_key::find(&of.settings) {
             Ok(Some(_)) => found.ok("the key of their secrets can be read"),

@@ -15,8 +15,11 @@ pub(super) fn time_zones(folder: &str) -> Result<ZoneDatabase, String> {
     if found == 0 {
         return Err("has no time zone data".to_owned());
     }
-    let source = fs::read_to_string(folder.join("tzdata.zi")).unwrap_or_default();
-    let version = source.lines().next().and_then(|line| line.strip_prefix("# version "));
+    // BSD and macOS have the version in a file of its own.
+    let source = ["tzdata.zi", "+VERSION"].map(|name| fs::read_to_string(folder.join(name)));
+    let source = source.into_iter().find_map(Result::ok).unwrap_or_default();
+    let version = source.lines().next().map(|line| line.trim_start_matches("# version ").trim());
+    let version = version.filter(|version| version.starts_with(char::is_numeric));
     let database = ZoneDatabase::new(version.unwrap_or("unknown").to_owned(), files);
     if database.ids().count() < found {
         return Err("has damaged time zone data".to_owned());
@@ -71,6 +74,8 @@ mod tests {
         std::os::unix::fs::symlink(".", path("loop")).unwrap();
         assert_eq!(open().unwrap().version(), "unknown");
         fs::remove_file(path("loop")).unwrap();
+        fs::write(path("+VERSION"), "2030b\n").unwrap();
+        assert_eq!(open().unwrap().version(), "2030b");
         fs::write(path("tzdata.zi"), "# version 2031a\nR A 1916 o - Jun 14 23s 1 S\n").unwrap();
         let database = open().unwrap();
         assert_eq!(database.version(), "2031a");

@@ -1,11 +1,12 @@
 //! Parsers of single settings.
 
 use std::{
-    net::{IpAddr, SocketAddr, ToSocketAddrs as _},
+    net::{IpAddr, SocketAddr},
     path::PathBuf,
     str::FromStr,
 };
 
+use anyhow::{Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ipnet::IpNet;
 use tracing::level_filters::LevelFilter;
@@ -19,32 +20,30 @@ pub enum Database {
     Postgres(String),
 }
 
-/// The URL has an unknown scheme. The text does not repeat the URL, which may contain a password.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("is neither postgres://USER:PASSWORD@HOST/DATABASE nor sqlite://PATH")]
-pub struct UnknownDatabase;
-
 impl FromStr for Database {
-    type Err = UnknownDatabase;
+    type Err = anyhow::Error;
 
-    fn from_str(url: &str) -> Result<Self, UnknownDatabase> {
+    fn from_str(url: &str) -> Result<Self> {
         match url.split_once("://") {
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
             Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(url.to_owned())),
-            _ => Err(UnknownDatabase),
+            _ => bail!("is neither postgres://USER:PASSWORD@HOST/DATABASE nor sqlite://PATH"),
         }
     }
 }
 
-/// Reads an address with its port. Without a host it is every IPv4 address of this machine.
-pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+/// Checks an address or a name with its port. Without a host it is every IPv4 address of this machine.
+pub(super) fn address(text: &str) -> Result<String, String> {
     let text = text.trim();
     let text = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
-    let found: Vec<_> = text.to_socket_addrs().into_iter().flatten().collect();
-    // `localhost` may have an IPv6 address, too.
-    found.iter().find(|address| address.is_ipv4()).or(found.first()).copied().ok_or_else(|| {
-        "must be an address and a port, such as 127.0.0.1:8080, localhost:8080 or :8080".to_owned()
-    })
+    let is_named = |(host, port): (&str, &str)| {
+        let is_name = host.contains(char::is_alphabetic) && !host.contains([':', '/', ' ']);
+        is_name && port.parse::<u16>().is_ok()
+    };
+    if text.parse::<SocketAddr>().is_ok() || text.rsplit_once(':').is_some_and(is_named) {
+        return Ok(text);
+    }
+    Err("must be an address and a port, such as 127.0.0.1:8080, localhost:8080 or :8080".to_owned())
 }
 
 pub(super) fn base_path(text: &str) -> Result<String, String> {
@@ -77,9 +76,10 @@ pub(super) fn network(text: &str) -> Result<IpNet, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listen::resolve;
 
-    #[test]
-    fn address_may_be_a_name_or_a_port_alone() {
+    #[tokio::test]
+    async fn address_may_be_a_name_or_a_port_alone() {
         for (text, expected) in [
             ("127.0.0.1:8080", "127.0.0.1:8080"),
             ("localhost:8080", "127.0.0.1:8080"),
@@ -87,9 +87,25 @@ mod tests {
             ("[::1]:8080", "[::1]:8080"),
             (":0", "0.0.0.0:0"),
         ] {
-            assert_eq!(address(text), Ok(expected.parse().unwrap()), "{text}");
+            let resolved = resolve(&address(text).unwrap()).await.unwrap();
+            assert_eq!(resolved, expected.parse().unwrap(), "{text}");
         }
-        for text in ["", "8080", "localhost", "127.0.0.1", ":", ":http", ":65536", "::1", "[::1]"] {
+        // A resolver that does not answer delays no other command.
+        address("orders.example.invalid:8080").unwrap();
+        for text in [
+            "",
+            "8080",
+            "localhost",
+            "127.0.0.1",
+            ":",
+            ":http",
+            ":65536",
+            "::1",
+            "[::1]",
+            "1.2.3:80",
+            "a b:80",
+            "http://a:80",
+        ] {
             assert!(address(text).unwrap_err().contains("localhost:8080"), "{text}");
         }
     }

@@ -19,15 +19,6 @@ use rustls::crypto::ring;
 
 use super::environment::WrongVariable;
 
-fn otlp() -> Result<Otlp, WrongVariable> {
-    // The client of the exporter takes the default of the process. Another part may have set it.
-    let _ = ring::default_provider().install_default();
-    Otlp::builder().with_http().with_retry_policy(RetryPolicy::default()).build().map_err(|error| {
-        let cause = error_chain(&error);
-        WrongVariable(format!("traces cannot be exported with these settings: {cause}"))
-    })
-}
-
 /// Counts ended spans.
 #[derive(Debug)]
 pub(super) struct Ended(pub(super) IntCounter);
@@ -58,11 +49,17 @@ pub(super) struct Exporter {
 
 impl Exporter {
     pub(super) fn new(spans: &IntCounterVec) -> Result<Self, WrongVariable> {
-        let (otlp, spans) = (otlp()?, spans.clone());
+        // The client of the exporter takes the default of the process. Another part may have set it.
+        let _ = ring::default_provider().install_default();
+        let otlp = Otlp::builder().with_http().with_retry_policy(RetryPolicy::default()).build();
+        let otlp = otlp.map_err(|error| {
+            let cause = error_chain(&error);
+            WrongVariable(format!("traces cannot be exported with these settings: {cause}"))
+        })?;
         for outcome in ["exported", "failed"] {
             spans.with_label_values(&[outcome]);
         }
-        Ok(Self { otlp, spans, is_failing: AtomicBool::new(false) })
+        Ok(Self { otlp, spans: spans.clone(), is_failing: AtomicBool::new(false) })
     }
 }
 

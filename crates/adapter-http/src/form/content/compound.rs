@@ -30,13 +30,16 @@ impl<R: Read + Seek> Compound<R> {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let mut compound = Self { file, header, sector_bytes: 1 << shift, directory: Vec::new() };
-        let mut sector = word(&compound.header, 0x30);
-        while sector < NO_SECTOR {
-            let mut bytes = vec![0; 1 << shift];
-            compound.read(compound.offset(sector), &mut bytes)?;
-            compound.directory.extend(bytes);
-            sector = compound.next(sector)?;
+        let (mut sector, mut chain) = (word(&compound.header, 0x30), Vec::new());
+        // The chain may lead past the end, or back; and the last sector may be cut off.
+        while sector < NO_SECTOR && !chain.contains(&sector) {
+            compound.file.seek(SeekFrom::Start(compound.offset(sector)))?;
+            let mut bytes = compound.file.by_ref().take(compound.sector_bytes);
+            bytes.read_to_end(&mut compound.directory)?;
+            chain.push(sector);
+            sector = compound.next(sector).unwrap_or(NO_SECTOR);
         }
+        compound.directory.resize(compound.directory.len().next_multiple_of(ENTRY), 0);
         Ok(compound)
     }
 

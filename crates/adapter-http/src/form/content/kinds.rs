@@ -1,18 +1,94 @@
 //! What a rejected document looks like, and what its sender can do.
 
+use std::borrow::Cow;
+
 use domain::document::DocumentFormat;
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
 pub(super) const ENCRYPTED: &str =
     "a Word document with a password; remove it, and save the document as .docx or PDF";
 
-const HTML: &str = "HTML; save it as .docx or PDF";
-const WORD_XML: &str = "a Word document in XML; save it as .docx or PDF";
 pub(super) const MACROS: &str =
     "a Word document with macros or a template; save it as .docx or PDF";
-pub(super) const OPEN_DOCUMENT: &str = "OpenDocument; save it as .docx or PDF";
-pub(super) const EXCEL: &str = "an Excel workbook; save it as PDF";
-pub(super) const POWER_POINT: &str = "a PowerPoint presentation; save it as PDF";
 pub(super) const ZIP: &str = "a ZIP file; send the documents in it";
+pub(super) const DAMAGED_WORD: &str = "a damaged Word document; save it as .docx or PDF again";
+
+const EXCEL: &str = "an Excel workbook; save it as PDF";
+const POWER_POINT: &str = "a PowerPoint presentation; save it as PDF";
+const BASE64: &str = "Base64; send the bytes of the document";
+const MHTML: &str = "a web page (MHTML); save it as .docx or PDF";
+const MAIL: &str = "an e-mail; save it as PDF";
+const HEIC: &str = "HEIC; save it as JPEG, PNG or PDF";
+const JPEG_2000: &str = "JPEG 2000; save it as JPEG, PNG or PDF";
+const JPEG_XL: &str = "JPEG XL; save it as JPEG, PNG or PDF";
+const TIFF: &str = "TIFF; save it as PDF";
+const OLD_WORD: &str = "a document of Word 5 or earlier; save it as .docx or PDF";
+
+/// Beginnings of texts in lower case.
+const TEXTS: [(&str, &str); 16] = [
+    ("{\\rtf", "RTF; save it as .docx or PDF"),
+    ("{", "JSON, perhaps an error message; send the document itself"),
+    ("%!ps", "PostScript; save it as PDF"),
+    ("mime-version:", MHTML),
+    ("from: <saved by", MHTML),
+    ("content-type: multipart/related", MHTML),
+    ("from:", MAIL),
+    ("received:", MAIL),
+    ("return-path:", MAIL),
+    ("data:application/", BASE64),
+    ("data:image/", BASE64),
+    // Then PDF, DOC, DOCX, JPEG and PNG.
+    ("jvberi0", BASE64),
+    ("0m8r4kgx", BASE64),
+    ("uesdb", BASE64),
+    ("/9j/", BASE64),
+    ("ivborw0k", BASE64),
+];
+
+/// Tags of which a page, or a part of one, has one at its beginning.
+const HTML: [&str; 9] =
+    ["<!doctype html", "<html", "<head", "<meta", "<title", "<body", "<table", "<div", "<p>"];
+
+/// Streams of compound files, and parts of ZIP files.
+const NAMES: [(&str, &str); 11] = [
+    ("Workbook", EXCEL),
+    ("Book", EXCEL),
+    ("xl/workbook.xml", EXCEL),
+    ("xl/workbook.bin", EXCEL),
+    ("PowerPoint Document", POWER_POINT),
+    ("ppt/presentation.xml", POWER_POINT),
+    ("__properties_version1.0", "an Outlook message; save it as PDF"),
+    ("MatOST", "a Works document; save it as .docx or PDF"),
+    ("content.xml", "OpenDocument; save it as .docx or PDF"),
+    ("index/document.iwa", "a Pages document; save it as .docx or PDF"),
+    ("meta-inf/container.xml", "an EPUB book; save it as PDF"),
+];
+
+/// Bytes at a place near the beginning. The first entry that a file has decides.
+const BYTES: [(usize, &[u8], &str); 22] = [
+    (4, b"ftypavi", "AVIF; save it as JPEG, PNG or PDF"),
+    (4, b"ftyphe", HEIC),
+    (4, b"ftypmif", HEIC),
+    (4, b"ftypmsf1", HEIC),
+    (4, b"ftypMiHE", HEIC),
+    (4, b"ftypcrx ", "a raw picture of a camera; save it as JPEG, PNG or PDF"),
+    (4, b"ftyp", "a video or sound; send pictures as JPEG or PNG"),
+    (0, b"GIF8", "GIF; save it as JPEG, PNG or PDF"),
+    (0, b"II*\0", TIFF),
+    (0, b"MM\0*", TIFF),
+    (8, b"WEBP", "WebP; save it as JPEG, PNG or PDF"),
+    (0, b"BM", "BMP; save it as JPEG, PNG or PDF"),
+    (0, b"\0\0\0\x0CjP  ", JPEG_2000),
+    (0, b"\xFF\x4F\xFF\x51", JPEG_2000),
+    (0, b"\0\0\0\x0CJXL ", JPEG_XL),
+    (0, b"\xFF\x0A", JPEG_XL),
+    (0, b"\x1F\x8B", "a gzip file; send the document in it"),
+    (0, b"Rar!", "a RAR file; send the documents in it"),
+    (0, b"7z\xBC\xAF", "a 7z file; send the documents in it"),
+    (0, b"\xFFWPC", "a WordPerfect document; save it as .docx or PDF"),
+    (0, b"\x31\xBE\0\0", OLD_WORD),
+    (0, b"\xDB\xA5", OLD_WORD),
+];
 
 /// Returns the text for a file of an accepted format that has the extension of another.
 pub(super) fn of_format(found: DocumentFormat) -> &'static str {
@@ -29,67 +105,51 @@ pub(super) fn of_format(found: DocumentFormat) -> &'static str {
 
 /// Returns the text for the first bytes of a file.
 pub(super) fn of_start(start: &[u8]) -> Option<&'static str> {
-    let text = decoded(start).trim_start().to_ascii_lowercase();
-    let kinds_of_text = [
-        ("{\\rtf", "RTF; save it as .docx or PDF"),
-        ("<!doctype html", HTML),
-        ("<html", HTML),
-        ("<head", HTML),
-        ("mime-version:", "a web page (MHTML); save it as .docx or PDF"),
-        ("%!ps", "PostScript; save it as PDF"),
-    ];
-    if let Some((_, kind)) = kinds_of_text.iter().find(|(beginning, _)| text.starts_with(beginning))
-    {
+    let text = decoded(start).to_lowercase();
+    let text = text.trim_start_matches(|c: char| c.is_whitespace() || c == '"');
+    // A character may be cut off.
+    let whole = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
+    let is_no_text =
+        |c: char| c == char::REPLACEMENT_CHARACTER || (c.is_control() && !c.is_whitespace());
+    if let Some((_, kind)) = TEXTS.into_iter().find(|(beginning, _)| text.starts_with(beginning)) {
         return Some(kind);
     }
-    if text.starts_with("<?xml") || text.starts_with("<w:") {
-        let is_word = ["word.document", "/word/2003/", "w:worddocument", "pkg:package"];
-        return match text {
-            _ if is_word.iter().any(|name| text.contains(name)) => Some(WORD_XML),
-            _ if text.contains("<html") => Some(HTML),
-            _ => Some("XML; save it as .docx or PDF"),
-        };
-    }
-    match start {
-        [_, _, _, _, b'f', b't', b'y', b'p', brand @ ..] => Some(match brand.get(..4)? {
-            b"avif" | b"avis" => "AVIF; save it as JPEG, PNG or PDF",
-            b"heic" | b"heix" | b"hevc" | b"hevx" | b"heim" | b"heis" | b"mif1" | b"msf1" => {
-                "HEIC; save it as JPEG, PNG or PDF"
+    if text.starts_with('<') {
+        let has = |names: &[&str]| names.iter().any(|name| text.contains(name));
+        return Some(match () {
+            () if has(&["word.document", "/word/2003/", "w:worddocument", "pkg:package"]) => {
+                "a Word document in XML; save it as .docx or PDF"
             }
-            _ => "a video; send pictures as JPEG or PNG",
-        }),
-        [b'G', b'I', b'F', b'8', ..] => Some("GIF; save it as JPEG, PNG or PDF"),
-        [b'I', b'I', b'*', 0, ..] | [b'M', b'M', 0, b'*', ..] => Some("TIFF; save it as PDF"),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => {
-            Some("WebP; save it as JPEG, PNG or PDF")
-        }
-        [b'B', b'M', ..] => Some("BMP; save it as JPEG, PNG or PDF"),
-        [0xFF, b'W', b'P', b'C', ..] => Some("a WordPerfect document; save it as .docx or PDF"),
-        _ => None,
+            () if has(&["<svg"]) && !has(&["<html"]) => "SVG; save it as PNG or PDF",
+            () if has(&HTML) => "HTML; save it as .docx or PDF",
+            () => "XML; save it as .docx or PDF",
+        });
     }
+    if !whole.is_empty() && !whole.contains(is_no_text) {
+        return Some("plain text; save it as .docx or PDF");
+    }
+    let begins = |at: usize, bytes| start.get(at..).is_some_and(|rest| rest.starts_with(bytes));
+    BYTES.into_iter().find(|(at, bytes, _)| begins(*at, bytes)).map(|(_, _, kind)| kind)
 }
 
-/// Returns the text for a compound file with some streams.
-pub(super) fn of_streams(has: impl Fn(&str) -> bool) -> Option<&'static str> {
-    let kinds = [
-        ("Workbook", EXCEL),
-        ("Book", EXCEL),
-        ("PowerPoint Document", POWER_POINT),
-        ("__properties_version1.0", "an Outlook message; save it as PDF"),
-    ];
-    kinds.into_iter().find(|(name, _)| has(name)).map(|(_, kind)| kind)
+/// Returns the text for a compound file with streams, or a ZIP file with parts, of these names.
+pub(super) fn of_names(has: impl Fn(&str) -> bool) -> Option<&'static str> {
+    NAMES.into_iter().find(|(name, _)| has(name)).map(|(_, kind)| kind)
 }
 
-/// Decodes a text in UTF-8 or UTF-16, without its byte order mark.
-pub(super) fn decoded(bytes: &[u8]) -> String {
-    let units = |read: fn([u8; 2]) -> u16| {
-        let units = bytes.chunks_exact(2).map(|unit| read([unit[0], unit[1]]));
-        String::from_utf16_lossy(&units.collect::<Vec<_>>())
+/// Decodes a text in the encoding that its byte order mark or its XML declaration names.
+pub(super) fn decoded(bytes: &[u8]) -> Cow<'_, str> {
+    let encoding = match bytes {
+        [b'<', 0, ..] => UTF_16LE,
+        [0, b'<', ..] => UTF_16BE,
+        _ => declared(bytes).unwrap_or(UTF_8),
     };
-    let text = match bytes {
-        [0xFF, 0xFE, ..] | [b'<', 0, ..] => units(u16::from_le_bytes),
-        [0xFE, 0xFF, ..] | [0, b'<', ..] => units(u16::from_be_bytes),
-        _ => String::from_utf8_lossy(bytes).into_owned(),
-    };
-    text.trim_start_matches('\u{feff}').to_owned()
+    encoding.decode(bytes).0
+}
+
+fn declared(bytes: &[u8]) -> Option<&'static Encoding> {
+    let declaration = bytes.strip_prefix(b"<?xml")?.split(|byte| *byte == b'>').next()?;
+    let (_, value) = str::from_utf8(declaration).ok()?.split_once("encoding")?;
+    // A declaration in ASCII that names UTF-16 is wrong.
+    Encoding::for_label(value.split(['"', '\'']).nth(1)?.as_bytes()).map(Encoding::output_encoding)
 }

@@ -21,8 +21,8 @@ use super::{
 };
 
 /// Maximum bytes to read from the directory of a ZIP file, which needs many times its size in
-/// memory. This is enough for about five thousand parts.
-const ZIP_DIRECTORY_BUDGET: u64 = 256 * 1024;
+/// memory: about seven thousand parts, and the longest comment or other bytes behind it.
+const ZIP_DIRECTORY_BUDGET: u64 = (512 + 64) * 1024;
 /// Maximum bytes to read from the parts.
 const CONTENT_BUDGET: u64 = 64 * 1024 * 1024;
 
@@ -49,8 +49,9 @@ const OFFICE_DOCUMENT: &str = "/relationships/officeDocument";
 /// their letter case, as Word does.
 pub(super) fn content<R: Read + Seek>(file: R) -> io::Result<Content> {
     let budget = Rc::new(Cell::new(ZIP_DIRECTORY_BUDGET));
-    let reader = Budgeted { file, left: Rc::clone(&budget) };
-    let mut archive = ZipArchive::new(BufReader::new(reader))?;
+    // What is read ahead does not count.
+    let file = BufReader::with_capacity(1024, file);
+    let mut archive = ZipArchive::new(Budgeted { file, left: Rc::clone(&budget) })?;
     budget.set(CONTENT_BUDGET);
 
     let (mut inflated, mut parts) = (0_u64, HashMap::new());
@@ -71,7 +72,8 @@ pub(super) fn content<R: Read + Seek>(file: R) -> io::Result<Content> {
         None => Ok(Vec::new()),
     };
     let (types, relationships) = (described("[content_types].xml")?, described("_rels/.rels")?);
-    let Some(index) = main_part(&types, &relationships).and_then(|part| parts.get(&part)) else {
+    let main_part = main_part(&types, &relationships, |part| parts.contains_key(part));
+    let Some(index) = main_part.and_then(|part| parts.get(&part)) else {
         return Ok(Content::Other(kind(|name| parts.contains_key(name), &types)));
     };
     // Declared sizes may be false, so the main part is inflated up to its limit.
@@ -88,29 +90,35 @@ fn kind(has: impl Fn(&str) -> bool, types: &[Element]) -> Option<&'static str> {
         let value = element.attribute("ContentType").unwrap_or_default().to_ascii_lowercase();
         value.contains("macroenabled") || value.ends_with(".template.main+xml")
     };
-    match () {
-        () if has("xl/workbook.xml") || has("xl/workbook.bin") => Some(kinds::EXCEL),
-        () if has("ppt/presentation.xml") => Some(kinds::POWER_POINT),
-        () if has("mimetype") && has("content.xml") => Some(kinds::OPEN_DOCUMENT),
+    kinds::of_names(&has).or_else(|| match () {
         () if types.iter().any(is_variant) => Some(kinds::MACROS),
-        () if types.is_empty() => Some(kinds::ZIP),
-        () => None,
-    }
+        () if !types.is_empty() => None,
+        () if has("word/document.xml") => Some(kinds::DAMAGED_WORD),
+        () => Some(kinds::ZIP),
+    })
 }
 
-/// Returns the main part if it has the content type of Word documents.
-fn main_part(types: &[Element], relationships: &[Element]) -> Option<String> {
+/// Returns the main part if it has the content type of Word documents. It is the first that a
+/// relationship leads to, or that a content type names if no relationship leads to a main part.
+fn main_part(
+    types: &[Element],
+    relationships: &[Element],
+    exists: impl FnMut(&String) -> bool,
+) -> Option<String> {
     let is_main = |element: &&Element| {
-        element.attribute("ContentType").is_some_and(|value| value.eq_ignore_ascii_case(MAIN))
+        let value = element.attribute("ContentType").and_then(|value| value.split(';').next());
+        value.is_some_and(|value| value.trim_end().eq_ignore_ascii_case(MAIN))
     };
     let name_of = |element: &Element| element.attribute("PartName").map(canonical);
     let leads_there = |element: &&Element| {
         element.attribute("Type").is_some_and(|value| value.ends_with(OFFICE_DOCUMENT))
+            && element.attribute("TargetMode") != Some("External")
     };
-    let target = relationships.iter().find(leads_there).and_then(|it| it.attribute("Target"));
-    let Some(part) = target.map(canonical) else {
+    let mut targets = relationships.iter().filter(leads_there).peekable();
+    if targets.peek().is_none() {
         return types.iter().find(is_main).and_then(name_of);
-    };
+    }
+    let part = targets.filter_map(|it| it.attribute("Target")).map(canonical).find(exists)?;
     let extension = part.rsplit_once('.').map_or("", |(_, extension)| extension);
     let by_name = types.iter().find(|element| name_of(element).as_deref() == Some(&*part));
     let by_extension = types.iter().find(|element| {
@@ -119,12 +127,19 @@ fn main_part(types: &[Element], relationships: &[Element]) -> Option<String> {
     by_name.or(by_extension).filter(is_main).map(|_| part)
 }
 
-/// Returns the name of a part as names are compared. Some programs write backslashes, or encode a name
-/// in one place only.
+/// Returns the name of a part as names are compared, from the root of the package (RFC 3986, section
+/// 5.2). Some programs write backslashes, or encode a name in one place only.
 fn canonical(name: &str) -> String {
-    let name = percent_decode_str(name).decode_utf8_lossy();
-    let name = name.to_ascii_lowercase().replace('\\', "/");
-    name.trim_start_matches("./").trim_start_matches('/').to_owned()
+    let name = percent_decode_str(name.split('#').next().unwrap_or_default()).decode_utf8_lossy();
+    let mut segments = Vec::new();
+    for segment in name.to_lowercase().split(['/', '\\']) {
+        match segment {
+            "" | "." => {}
+            ".." => _ = segments.pop(),
+            segment => segments.push(segment.to_owned()),
+        }
+    }
+    segments.join("/")
 }
 
 /// The attributes of an element, without prefixes.
@@ -159,7 +174,7 @@ fn attributes(element: &BytesStart<'_>) -> io::Result<Element> {
         let value =
             attribute.normalized_value(XmlVersion::Implicit1_0).map_err(io::Error::other)?;
         let name = String::from_utf8_lossy(attribute.key.local_name().into_inner()).into_owned();
-        found.push((name, value.into_owned()));
+        found.push((name, value.trim().to_owned()));
     }
     Ok(Element(found))
 }

@@ -6,7 +6,7 @@ use domain::{order::OrderId, orders::create_order::CreatedOrder};
 use crate::{
     access::idempotency_key::IDEMPOTENCY_REPLAYED,
     observe::{metrics::ApiMetrics, request_notes::note},
-    orders::record::OrderRecord,
+    orders::record::order_record,
 };
 
 /// Name of the operation with a JSON body, in metrics and fingerprints. It must not change, as that of
@@ -53,7 +53,7 @@ pub(crate) fn response(
     let mut response = begin(request, stored.id, documents, *replayed, messages);
     note(request, |notes| notes.is_test = (!replayed).then_some(stored.is_test));
     let documents = (operation == FORM).then_some(documents);
-    response.json(OrderRecord::new(stored, documents))
+    response.json(order_record(stored, documents))
 }
 
 /// Begins the 201 response to a request that has stored documents of an order, or repeats one that

@@ -9,7 +9,7 @@ use domain::{
 
 use crate::{
     access::{authentication::admit, rate_limit::Policy},
-    orders::{path, record::OrderRecord},
+    orders::{path, record::order_record},
     respond::{
         answer::Answer,
         instants,
@@ -31,7 +31,7 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     };
     let url = format!("{}{}", api.base_path, path::ORDERS);
     let records = page.items.iter().map(|ListedOrder { stored, documents }| {
-        (stored.id.0, OrderRecord::new(stored, Some(*documents)))
+        (stored.id.0, order_record(stored, Some(*documents)))
     });
     list::page(&request, url, &paging, (page.has_older, page.has_newer), records)
 }
@@ -67,10 +67,10 @@ fn read_filter(page: &mut PageQuery, name: &str, value: &str) -> Result<(), Faul
         CREATED_AFTER => page.created_after = Some(instant()?),
         CREATED_BEFORE => page.created_before = Some(instant()?),
         _ => {
-            text_rule("SigningDetailsRequest", "fileNumber")
-                .check(value)
-                .map_err(|(code, detail)| (code.as_str(), detail))?;
-            page.file_number = Some(value.to_owned());
+            let rule = text_rule("SigningDetailsRequest", "fileNumber");
+            let value = rule.clean(value.to_owned());
+            rule.check(&value).map_err(|(code, detail)| (code.as_str(), detail))?;
+            page.file_number = Some(value);
         }
     }
     Ok(())

@@ -36,6 +36,7 @@ use crate::{
     state::State,
 };
 
+/// The hash of the whole document (RFC 9530).
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 
 /// Characters of `filename*` that are not escaped, besides letters and digits (RFC 8187, section
@@ -73,6 +74,7 @@ pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
 /// Begins the answer with a document, or with a part of it.
 fn begin(part: Option<(u64, u64)>, document: &StoredDocument) -> HttpResponseBuilder {
     let mut response = HttpResponse::Ok();
+    let digest = BASE64_STANDARD.encode(document.sha256.0);
     if let Some(range) = part {
         let (range, instance_length) = (Some(range), Some(document.size));
         response
@@ -82,7 +84,7 @@ fn begin(part: Option<(u64, u64)>, document: &StoredDocument) -> HttpResponseBui
     response
         .content_type(document.media_type.as_str())
         .insert_header((header::CONTENT_DISPOSITION, disposition(document)))
-        .insert_header((REPR_DIGEST, digest(document)))
+        .insert_header((REPR_DIGEST, format!("sha-256=:{digest}:")))
         .insert_header((header::ACCEPT_RANGES, "bytes"))
         // A browser that shows the document in spite of its disposition executes nothing in it.
         .insert_header((header::CONTENT_SECURITY_POLICY, "sandbox"));
@@ -102,11 +104,6 @@ fn disposition(StoredDocument { name, name_as_sent, .. }: &StoredDocument) -> St
         }
     }
     value
-}
-
-/// Returns the value of `Repr-Digest` (RFC 9530).
-fn digest(document: &StoredDocument) -> String {
-    format!("sha-256=:{}:", BASE64_STANDARD.encode(document.sha256.0))
 }
 
 /// Returns the first and the last byte that a request asks for; `None` if it asks for the whole

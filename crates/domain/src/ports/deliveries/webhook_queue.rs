@@ -1,12 +1,14 @@
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use time::{Duration, OffsetDateTime};
 
 use crate::ports::{Cursor, Page, Settlement, StoreError};
 use crate::{
+    api_key::Owner,
     api_key::Party,
     webhook::{
-        AttemptRecord, ChangedOrder, EndpointId, EndpointOwner, EventType, WebhookDelivery,
-        WebhookDeliveryId,
+        AttemptRecord, ChangedOrder, EndpointId, EventType, WebhookDelivery, WebhookDeliveryId,
     },
 };
 
@@ -23,22 +25,50 @@ pub struct NewWebhookDelivery {
     pub message_key: String,
 }
 
-/// How many deliveries a worker can attempt.
+/// How many deliveries a worker can attempt. A client gets another slot only while over four times
+/// as many are free as it has: so a dozen clients that fill their slots leave some to others.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WebhookSlots {
-    /// Maximum number of deliveries.
+    /// Free slots.
     pub limit: usize,
-    /// Maximum number of them to endpoints whose last attempt did not succeed.
+    /// Free slots for endpoints whose last attempt did not succeed.
     pub unproven: usize,
     /// Maximum number of deliveries to an endpoint whose last attempt succeeded. Other endpoints
     /// get one.
     pub per_endpoint: usize,
     /// Endpoints with attempts in progress, and how many more deliveries each may get.
     pub busy: Vec<(EndpointId, usize)>,
-    /// Maximum number of deliveries to all endpoints of a party.
+    /// Maximum number of attempts at all endpoints of a party.
     pub per_party: usize,
-    /// Parties with attempts in progress, and how many more deliveries each may get.
-    pub busy_parties: Vec<(Party, usize)>,
+    /// Parties with attempts in progress, and their number.
+    pub busy_parties: BTreeMap<Party, PartyAttempts>,
+}
+
+impl WebhookSlots {
+    /// Returns whether a party with these attempts in progress may get another slot.
+    pub fn has_room(&self, party: PartyAttempts, is_proven: bool) -> bool {
+        let has_few = |own: usize, free: usize| 4 * own < free;
+        party.all < self.per_party
+            && has_few(party.all, self.limit)
+            && (is_proven || has_few(party.unproven, self.unproven))
+    }
+}
+
+/// The attempts in progress at the endpoints of a party.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PartyAttempts {
+    /// All of them.
+    pub all: usize,
+    /// Those at endpoints whose last attempt did not succeed.
+    pub unproven: usize,
+}
+
+impl PartyAttempts {
+    /// Adds attempts.
+    pub fn add(&mut self, attempts: usize, is_proven: bool) {
+        self.all += attempts;
+        self.unproven += if is_proven { 0 } else { attempts };
+    }
 }
 
 /// The secrets of an endpoint, encrypted.
@@ -162,6 +192,7 @@ pub trait WebhookQueue: Send + Sync {
     /// - After that, a delivery that is not settled is due again.
     /// - The deliveries of an endpoint come the longest due first, and each endpoint gets one
     ///   before any gets two.
+    /// - An endpoint that got a delivery comes after those that have waited since.
     /// - Endpoints that are disabled or removed get none.
     /// - The cost of a call grows neither with the deliveries of one endpoint nor with the number of
     ///   endpoints that wait.
@@ -185,7 +216,7 @@ pub trait WebhookQueue: Send + Sync {
     /// it is disabled.
     async fn add_test(
         &self,
-        owner: EndpointOwner,
+        owner: Owner,
         endpoint: EndpointId,
         message_key: &str,
         at: OffsetDateTime,
@@ -195,7 +226,7 @@ pub trait WebhookQueue: Send + Sync {
     /// endpoint, or the cursor is no delivery of it.
     async fn page(
         &self,
-        owner: EndpointOwner,
+        owner: Owner,
         endpoint: EndpointId,
         query: &DeliveryPageQuery,
     ) -> Result<Option<Page<WebhookDelivery>>, StoreError>;
@@ -204,7 +235,7 @@ pub trait WebhookQueue: Send + Sync {
     /// touch a lease that a worker holds. Returns `false` if the owner has no such delivery.
     async fn replay(
         &self,
-        owner: EndpointOwner,
+        owner: Owner,
         endpoint: EndpointId,
         delivery: WebhookDeliveryId,
         at: OffsetDateTime,
@@ -215,7 +246,7 @@ pub trait WebhookQueue: Send + Sync {
     /// if the owner has no such endpoint.
     async fn replay_batch(
         &self,
-        owner: EndpointOwner,
+        owner: Owner,
         endpoint: EndpointId,
         batch: &ReplayBatch,
         at: OffsetDateTime,

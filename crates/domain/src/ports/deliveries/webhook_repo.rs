@@ -5,15 +5,16 @@ use time::OffsetDateTime;
 
 use crate::ports::StoreError;
 use crate::{
+    api_key::Owner,
     api_key::Party,
-    webhook::{Endpoint, EndpointId, EndpointOwner, EventType, endpoint_request::EndpointChange},
+    webhook::{Endpoint, EndpointId, EventType, endpoint_request::EndpointChange},
 };
 
 /// An endpoint to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewEndpoint {
     /// Its owner.
-    pub owner: EndpointOwner,
+    pub owner: Owner,
     /// Where its events are sent.
     pub url: String,
     /// The events that it gets.
@@ -44,14 +45,10 @@ pub trait WebhookRepo: Send + Sync {
     async fn add(&self, new: &NewEndpoint, max: usize) -> Result<Option<Endpoint>, StoreError>;
 
     /// Returns the endpoints of an owner, the oldest first.
-    async fn of_owner(&self, owner: EndpointOwner) -> Result<Vec<Endpoint>, StoreError>;
+    async fn of_owner(&self, owner: Owner) -> Result<Vec<Endpoint>, StoreError>;
 
     /// Returns an endpoint; `None` if the owner has no such endpoint.
-    async fn endpoint(
-        &self,
-        owner: EndpointOwner,
-        id: EndpointId,
-    ) -> Result<Option<Endpoint>, StoreError>;
+    async fn endpoint(&self, owner: Owner, id: EndpointId) -> Result<Option<Endpoint>, StoreError>;
 
     /// Changes an endpoint and returns it; `None` if the owner has no such endpoint.
     ///
@@ -59,7 +56,7 @@ pub trait WebhookRepo: Send + Sync {
     /// - One that is disabled, and enabled now, or one that gets another URL, has no failures.
     async fn change(
         &self,
-        owner: EndpointOwner,
+        owner: Owner,
         id: EndpointId,
         change: &EndpointChange,
         at: OffsetDateTime,
@@ -67,17 +64,21 @@ pub trait WebhookRepo: Send + Sync {
 
     /// Removes an endpoint. Nothing is sent to it any more. Returns `false` if the owner has no
     /// such endpoint.
-    async fn remove(&self, owner: EndpointOwner, id: EndpointId) -> Result<bool, StoreError>;
+    async fn remove(&self, owner: Owner, id: EndpointId) -> Result<bool, StoreError>;
 
     /// Replaces the secret of an endpoint. The present one becomes the previous one, and signs
     /// until `previous_until`. Returns `false` if the owner has no such endpoint.
     async fn rotate_secret(
         &self,
-        owner: EndpointOwner,
+        owner: Owner,
         id: EndpointId,
         secret: &[u8],
         previous_until: OffsetDateTime,
     ) -> Result<bool, StoreError>;
+
+    /// Returns the encrypted present secret of every endpoint, with its party, in no particular
+    /// order.
+    async fn secrets(&self) -> Result<Vec<(Party, Vec<u8>)>, StoreError>;
 
     /// Returns the endpoints of parties, the disabled ones too, in no particular order.
     async fn of_parties(&self, parties: &[Party]) -> Result<Vec<Endpoint>, StoreError>;

@@ -71,6 +71,7 @@ pub trait OrderAdmin: Send + Sync {
     ) -> Result<Option<Vec<ObjectKey>>, StoreError>;
 
     /// Removes the mails that erased orders have left, except those whose lease a worker holds at
-    /// an instant. Returns how many these are: the caller waits until there are none.
+    /// an instant. Returns how many these are, with the webhooks in progress of erased orders: the
+    /// caller waits until there are none.
     async fn remove_mails(&self, at: OffsetDateTime) -> Result<usize, StoreError>;
 }

@@ -28,8 +28,8 @@ pub trait UploadLedger: Send + Sync {
     /// condemned before. No order has or will have their objects.
     async fn condemn(&self, keys: &[ObjectKey]) -> Result<Vec<ObjectKey>, StoreError>;
 
-    /// Condemns keys recorded before `instant`. Returns them, and keys condemned earlier that are
-    /// not forgotten yet: at most `limit`.
+    /// Condemns keys recorded before `instant`, or more than two hours after it, while a clock was
+    /// wrong. Returns them, and keys condemned earlier that are not forgotten yet: at most `limit`.
     async fn condemn_recorded_before(
         &self,
         instant: OffsetDateTime,

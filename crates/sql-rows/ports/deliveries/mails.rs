@@ -14,7 +14,7 @@ use domain::{
 use sql_rows::{DeliveryRow, Instant, RetriedDelivery, Utc, row_limit, schema::deliveries};
 use time::{Duration, OffsetDateTime};
 
-use super::read;
+use super::super::read;
 use crate::{
     dialect::{Connection, RunQueryDsl, Store},
     mail_lease,

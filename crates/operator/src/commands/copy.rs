@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use adapter_sqlite::EXPORTED_TABLES;
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
 use crate::{
     adapters::{open_postgres, open_sqlite},
     progress::Progress,
+    secrets_key,
     settings::{Database, Settings, WrongSetting, checked},
 };
 
@@ -47,10 +48,11 @@ pub(crate) async fn everything(
     let (Database::Sqlite(from), Database::Postgres(to)) = (from, to) else {
         let rule =
             "--from must be sqlite://PATH and --to must be postgres://USER:PASSWORD@HOST/DATABASE";
-        return Err(WrongSetting::from(anyhow!(rule)).into());
+        bail!(WrongSetting(anyhow!(rule)));
     };
     // Opening a database creates it.
-    ensure!(from.is_file(), "--from: there is no database at {}", from.display());
+    let missing = || anyhow!("--from: there is no database at {}", from.display());
+    ensure!(from.is_file(), WrongSetting(missing()));
     let source = open_sqlite(&from, "--from").await?;
     let target = open_postgres(&to, settings, "--to").await?;
     let mut import = target.begin_import().await.context("--to")?;
@@ -76,6 +78,11 @@ pub(crate) async fn everything(
         "the source changed during the copy: stop every service on it, then copy again"
     );
     import.commit().await.context("--to")?;
+    let key = settings.in_data_dir(secrets_key::FILE);
     let copied = describe(&counts);
-    Ok(format!("copied {copied}; the documents themselves stay where they are\n"))
+    Ok(format!(
+        "copied {copied}; the documents themselves stay where they are. For webhooks the new service \
+         needs the same NOTARY_ORDERS_SECRETS_KEY, by default the content of {}\n",
+        key.display()
+    ))
 }

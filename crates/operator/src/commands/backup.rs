@@ -12,22 +12,22 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use adapter_sqlite::{CopiedDocument, DatabaseCopy, Totals};
-use anyhow::{Context as _, Result, bail, ensure};
-use domain::document::Sha256Digest;
+use adapter_sqlite::{DatabaseCopy, Totals};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use domain::document::{Sha256Digest, StoredDocument};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
-    adapters::create_data_dir,
+    adapters::{create_data_dir, document_store},
     commands::output::print,
     private_files::{
-        create_empty_folder, create_file, create_folder, is_empty, replace_file, sync,
+        check_empty, create_empty_folder, create_file, create_folder, replace_file, sync,
     },
     progress::Progress,
     secrets_key,
-    settings::{Database, Settings},
+    settings::{Database, Settings, WrongSetting, checked},
 };
 
 const MANIFEST: &str = "manifest.json";
@@ -71,7 +71,7 @@ pub(crate) fn back_up(
     let (source_file, documents) = places(settings)?;
     let source = source_file.display();
     // Opening a database creates it.
-    ensure!(source_file.is_file(), "there is no database at {source}");
+    ensure!(source_file.is_file(), WrongSetting(anyhow!("there is no database at {source}")));
     create_empty_folder(folder)?;
     print(&format!("copying the database {source}\n"))?;
     let file = folder.join(DATABASE);
@@ -100,9 +100,8 @@ pub(crate) fn back_up(
 pub(crate) fn restore(settings: &Settings, folder: &Path, progress: &Progress) -> Result<()> {
     let (database, documents) = places(settings)?;
     let manifest = read_manifest(folder)?;
-    for empty in [&settings.data_dir, &documents] {
-        ensure!(is_empty(empty)?, "{} is not empty", empty.display());
-    }
+    check_empty(&settings.data_dir)?;
+    check_empty(&documents)?;
     ensure!(!database.exists(), "there is a database at {}", database.display());
     create_data_dir(settings)?;
     // The database gets its name last, so that no service starts on a part of a backup.
@@ -144,6 +143,10 @@ fn places(settings: &Settings) -> Result<(PathBuf, PathBuf)> {
              docs/operations.md shows the commands"
         );
     };
+    if settings.documents().is_none() {
+        // It may be wrong, too.
+        document_store(settings)?;
+    }
     let documents = settings.documents().context(
         "the documents are in a bucket: copy the database with sqlite3 and VACUUM INTO, then the \
          bucket with rclone or the tool of its provider; docs/operations.md shows the commands",
@@ -179,7 +182,7 @@ fn copy_documents(
 
 /// Copies a document, and creates its folder below `to` unless it is in the set.
 fn copy_document(
-    document: &CopiedDocument,
+    document: &StoredDocument,
     from: &Path,
     to: &Path,
     folders: &mut BTreeSet<PathBuf>,
@@ -227,8 +230,10 @@ fn copy_bytes(from: &Path, to: &mut impl Write) -> io::Result<FileFacts> {
 
 fn read_manifest(folder: &Path) -> Result<Manifest> {
     let path = folder.join(MANIFEST);
-    let text = fs::read_to_string(&path)
-        .with_context(|| format!("{} is no complete backup: {MANIFEST}", folder.display()))?;
+    let text = checked(
+        fs::read_to_string(&path),
+        format!("{} is no complete backup: {MANIFEST}", folder.display()),
+    )?;
     let manifest = serde_json::from_str::<Manifest>(&text);
     let manifest = manifest.with_context(|| path.display().to_string())?;
     ensure!(manifest.format == FORMAT, "the backup has the unknown format {}", manifest.format);

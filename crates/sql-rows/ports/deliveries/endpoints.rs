@@ -3,13 +3,13 @@
 use async_trait::async_trait;
 use diesel::prelude::*;
 use domain::{
-    api_key::Party,
+    api_key::{Owner, Party},
     ports::{NewEndpoint, StoreError, WebhookRepo},
-    webhook::{DisabledBy, Endpoint, EndpointId, EndpointOwner, endpoint_request::EndpointChange},
+    webhook::{DisabledBy, Endpoint, EndpointId, endpoint_request::EndpointChange},
 };
 use sql_rows::{
-    EndpointChangeRow, EndpointRow, NewEndpointRow, Utc, endpoint_of, endpoints_of, row_limit,
-    schema::webhook_endpoints, stored_party, untold_endpoints,
+    EndpointChangeRow, EndpointRow, NewEndpointRow, Utc, endpoint_of, endpoints_of, party_of,
+    row_limit, schema::webhook_endpoints, stored_party, untold_endpoints,
 };
 use time::OffsetDateTime;
 
@@ -33,22 +33,18 @@ impl WebhookRepo for Store {
         self.transaction(add).await
     }
 
-    async fn of_owner(&self, owner: EndpointOwner) -> Result<Vec<Endpoint>, StoreError> {
+    async fn of_owner(&self, owner: Owner) -> Result<Vec<Endpoint>, StoreError> {
         let own = endpoints_of(owner).order(webhook_endpoints::id);
         self.select(own, EndpointRow::into_endpoint).await
     }
 
-    async fn endpoint(
-        &self,
-        owner: EndpointOwner,
-        id: EndpointId,
-    ) -> Result<Option<Endpoint>, StoreError> {
+    async fn endpoint(&self, owner: Owner, id: EndpointId) -> Result<Option<Endpoint>, StoreError> {
         Ok(self.select(endpoint_of(owner, id), EndpointRow::into_endpoint).await?.pop())
     }
 
     async fn change(
         &self,
-        owner: EndpointOwner,
+        owner: Owner,
         id: EndpointId,
         change: &EndpointChange,
         at: OffsetDateTime,
@@ -68,13 +64,13 @@ impl WebhookRepo for Store {
         self.transaction(change).await
     }
 
-    async fn remove(&self, owner: EndpointOwner, id: EndpointId) -> Result<bool, StoreError> {
+    async fn remove(&self, owner: Owner, id: EndpointId) -> Result<bool, StoreError> {
         Ok(self.execute(diesel::delete(endpoint_of(owner, id))).await? > 0)
     }
 
     async fn rotate_secret(
         &self,
-        owner: EndpointOwner,
+        owner: Owner,
         id: EndpointId,
         secret: &[u8],
         previous_until: OffsetDateTime,
@@ -85,6 +81,16 @@ impl WebhookRepo for Store {
             webhook_endpoints::secret.eq(secret.to_vec()),
         ));
         Ok(self.execute(rotate).await? > 0)
+    }
+
+    async fn secrets(&self) -> Result<Vec<(Party, Vec<u8>)>, StoreError> {
+        let secrets =
+            webhook_endpoints::table.select((webhook_endpoints::party, webhook_endpoints::secret));
+        let load = async move |connection: &mut Connection| {
+            let rows: Vec<(i64, Vec<u8>)> = secrets.get_results(connection).await?;
+            Ok(rows.into_iter().map(|(party, secret)| (party_of(party), secret)).collect())
+        };
+        self.read(load).await
     }
 
     async fn of_parties(&self, parties: &[Party]) -> Result<Vec<Endpoint>, StoreError> {

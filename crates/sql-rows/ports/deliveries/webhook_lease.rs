@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 
 use diesel::{dsl::sql, prelude::*, sql_types::Nullable};
-use domain::ports::{StoreError, WebhookLease, WebhookSlots};
+use domain::{
+    api_key::Party,
+    ports::{StoreError, WebhookLease, WebhookSlots},
+};
 use sql_rows::{
-    Instant, TargetRow, Utc, WebhookDeliveryRow, row_limit,
+    Instant, TargetRow, Utc, WebhookDeliveryRow, farthest, party_of, row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
     stored_party, waits,
 };
@@ -17,15 +20,19 @@ use crate::{
 };
 
 /// A due delivery, in the order in which deliveries are leased: each endpoint gets one before any
-/// gets two, and endpoints that fail come after others.
+/// gets two, endpoints that fail come after others, and clients with more attempts in progress after
+/// those with fewer. An endpoint that got one comes after those that have waited since.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     round: usize,
     is_failing: bool,
-    at: Utc,
+    /// The attempts in progress of its client.
+    in_progress: usize,
+    waits_since: Option<Utc>,
+    endpoint: i64,
     id: i64,
     is_proven: bool,
-    party: i64,
+    party: Party,
 }
 
 /// What the attempts at an endpoint say about it.
@@ -63,7 +70,7 @@ pub(crate) async fn lease_due(
     if endpoints.is_empty() {
         return Ok(Vec::new());
     }
-    let due = due_deliveries(connection, now, slots, &endpoints).await?;
+    let (due, left) = due_deliveries(connection, now, slots, &endpoints).await?;
     let ids = due.iter().map(|due| due.id).collect();
     let ids = dialect::lock_free(connection, "webhook_deliveries", ids).await?;
     let leased = diesel::update(table.filter(id.eq_any(ids)))
@@ -72,7 +79,10 @@ pub(crate) async fn lease_due(
     let mut leased: Vec<(WebhookDeliveryRow, i64)> = leased.get_results(connection).await?;
     // An update returns its rows in no particular order.
     leased.sort_by_key(|(row, _)| due.iter().position(|due| due.id == row.id));
-    put_off(connection, now, endpoints.keys().copied().collect()).await?;
+    let served = |endpoint: &i64| due.iter().any(|due| due.endpoint == *endpoint);
+    let waits = |endpoint: &i64| left.contains(endpoint) && !served(endpoint);
+    let put_offs = endpoints.keys().copied().filter(|endpoint| !waits(endpoint)).collect();
+    put_off(connection, now, put_offs).await?;
     let readable = leased.into_iter().filter_map(|(row, token)| {
         let (target, _) = endpoints.get(&row.endpoint_id)?;
         Some(row.into_lease(token, target.clone()))
@@ -93,18 +103,20 @@ async fn due_endpoints(
         let busy = slots.busy.iter().filter(move |(_, free)| !is_full || *free == 0);
         busy.map(|(endpoint, _)| endpoint.0).collect::<Vec<i64>>()
     };
-    let full = slots.busy_parties.iter().filter(|(_, free)| *free == 0);
-    let full_parties: Vec<i64> = full.map(|(party, _)| stored_party(*party)).collect();
-    let due = |full: Vec<i64>, limit: usize| {
+    let full_parties = |is_proven: bool| {
+        let full = slots.busy_parties.iter().filter(|(_, own)| !slots.has_room(**own, is_proven));
+        full.map(|(party, _)| stored_party(*party)).collect::<Vec<i64>>()
+    };
+    let due = |is_proven: bool, limit: usize| {
         table
-            .filter(disabled_at.is_null().and(due_at.le(now)).and(id.ne_all(full)))
-            .filter(webhook_endpoints::party.ne_all(full_parties.clone()))
+            .filter(disabled_at.is_null().and(due_at.le(now)).and(id.ne_all(busy(is_proven))))
+            .filter(webhook_endpoints::party.ne_all(full_parties(is_proven)))
             .order((due_at, id))
             .limit(row_limit(limit))
             .select((id, TargetRow::as_select()))
     };
-    let proven = due(busy(true), slots.limit).filter(succeeded_at.is_not_null());
-    let unproven = || due(busy(false), slots.unproven.min(slots.limit));
+    let proven = due(true, slots.limit).filter(succeeded_at.is_not_null());
+    let unproven = || due(false, slots.unproven.min(slots.limit));
     let untried = unproven().filter(succeeded_at.is_null().and(failed_at.is_null()));
     let failing = unproven().filter(failed_at.is_not_null());
     let mut found: HashMap<i64, (TargetRow, State)> = HashMap::new();
@@ -125,17 +137,20 @@ async fn due_endpoints(
     Ok(found)
 }
 
-/// Chooses the deliveries of endpoints that get the free slots.
+/// Chooses the deliveries of endpoints that get the free slots. Returns the endpoints of the others,
+/// too.
 async fn due_deliveries(
     connection: &mut Connection,
     now: Utc,
     slots: &WebhookSlots,
     endpoints: &HashMap<i64, (TargetRow, State)>,
-) -> Result<Vec<Due>, Failure> {
+) -> Result<(Vec<Due>, Vec<i64>), Failure> {
     use webhook_deliveries::{due_at, endpoint_id, id, leased_until, table};
 
     let busy: HashMap<i64, usize> =
         slots.busy.iter().map(|(endpoint, free)| (endpoint.0, *free)).collect();
+    let attempts_of =
+        |party: i64| slots.busy_parties.get(&party_of(party)).copied().unwrap_or_default();
     let mut due: Vec<Due> = Vec::new();
     for (&endpoint, (target, state)) in endpoints {
         let is_proven = *state == State::Proven;
@@ -144,38 +159,45 @@ async fn due_deliveries(
             .filter(endpoint_id.eq(endpoint))
             .filter(waits())
             .filter(due_at.le(now))
-            .filter(leased_until.is_null().or(leased_until.le(now)))
+            .filter(
+                leased_until.is_null().or(leased_until.le(now)).or(leased_until.gt(farthest(now))),
+            )
             .order((due_at, id))
             .limit(row_limit(if is_proven { free } else { 1 }))
-            .select((due_at, id));
-        let longest: Vec<(Utc, i64)> = longest.get_results(connection).await?;
-        let is_failing = *state == State::Failing;
-        due.extend(longest.into_iter().enumerate().map(|(round, (at, delivery))| Due {
+            .select(id);
+        let longest: Vec<i64> = longest.get_results(connection).await?;
+        due.extend(longest.into_iter().enumerate().map(|(round, delivery)| Due {
             round,
-            is_failing,
-            at,
+            is_failing: *state == State::Failing,
+            in_progress: attempts_of(target.party).all,
+            waits_since: target.due_at,
+            endpoint,
             id: delivery,
             is_proven,
-            party: target.party,
+            party: party_of(target.party),
         }));
     }
     due.sort_unstable();
-    let (mut unproven, busy) = (slots.unproven, slots.busy_parties.iter());
-    let mut parties: HashMap<i64, usize> =
-        busy.map(|(party, free)| (stored_party(*party), *free)).collect();
+    let mut slots = slots.clone();
+    let mut left = Vec::new();
     due.retain(|due| {
-        let of_party = parties.entry(due.party).or_insert(slots.per_party);
-        let is_open = *of_party > 0 && (due.is_proven || unproven > 0);
-        *of_party -= usize::from(is_open);
-        unproven -= usize::from(is_open && !due.is_proven);
+        let own = slots.busy_parties.get(&due.party).copied().unwrap_or_default();
+        let is_open = slots.has_room(own, due.is_proven);
+        if is_open {
+            slots.busy_parties.entry(due.party).or_default().add(1, due.is_proven);
+            slots.limit -= 1;
+            slots.unproven -= usize::from(!due.is_proven);
+        } else {
+            left.push(due.endpoint);
+        }
         is_open
     });
-    due.truncate(slots.limit);
-    Ok(due)
+    Ok((due, left))
 }
 
-/// Notes when the next delivery of each endpoint is due, or its lease ends. Leased deliveries are
-/// among the longest due, and an endpoint has few of them.
+/// Notes when the next delivery of each endpoint is due, or its lease ends. One that is due already
+/// waits from now on, behind those of other endpoints. Leased deliveries are among the longest due,
+/// and an endpoint has few of them.
 async fn put_off(
     connection: &mut Connection,
     now: Utc,
@@ -183,8 +205,14 @@ async fn put_off(
 ) -> Result<(), Failure> {
     let next = sql::<Nullable<Instant>>("(SELECT min(CASE WHEN leased_until > ")
         .bind::<Instant, _>(now)
+        .sql(" AND leased_until <= ")
+        .bind::<Instant, _>(farthest(now))
+        .sql(" THEN leased_until WHEN due_at < ")
+        .bind::<Instant, _>(now)
+        .sql(" THEN ")
+        .bind::<Instant, _>(now)
         .sql(
-            " THEN leased_until ELSE due_at END) FROM (SELECT due_at, leased_until \
+            " ELSE due_at END) FROM (SELECT due_at, leased_until \
             FROM webhook_deliveries WHERE endpoint_id = webhook_endpoints.id \
             AND delivered_at IS NULL AND failed_at IS NULL ORDER BY due_at, id LIMIT 64) AS head)",
         );

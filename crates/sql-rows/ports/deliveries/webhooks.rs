@@ -7,11 +7,12 @@ use diesel::{
     sql_types::{BigInt, Bool, Nullable},
 };
 use domain::{
+    api_key::Owner,
     ports::{
         Cursor, DeliveryPageQuery, NewWebhookDelivery, Page, ReplayBatch, StoreError,
         WebhookAttempted, WebhookLease, WebhookQueue, WebhookSlots, WebhookStats, WebhooksSettled,
     },
-    webhook::{EndpointId, EndpointOwner, EventType, WebhookDelivery, WebhookDeliveryId},
+    webhook::{EndpointId, EventType, WebhookDelivery, WebhookDeliveryId},
 };
 use sql_rows::{
     DueAgain, Instant, NewWebhookRow, Utc, WebhookDeliveryRow, deliveries_with_endpoints,
@@ -54,7 +55,7 @@ impl WebhookQueue for Store {
     /// An endpoint that is removed meanwhile leaves a delivery that is never sent.
     async fn add_test(
         &self,
-        owner: EndpointOwner,
+        owner: Owner,
         endpoint: EndpointId,
         message_key: &str,
         at: OffsetDateTime,
@@ -79,7 +80,7 @@ impl WebhookQueue for Store {
 
     async fn page(
         &self,
-        owner: EndpointOwner,
+        owner: Owner,
         endpoint: EndpointId,
         query: &DeliveryPageQuery,
     ) -> Result<Option<Page<WebhookDelivery>>, StoreError> {
@@ -89,7 +90,7 @@ impl WebhookQueue for Store {
 
     async fn replay(
         &self,
-        owner: EndpointOwner,
+        owner: Owner,
         endpoint: EndpointId,
         delivery: WebhookDeliveryId,
         at: OffsetDateTime,
@@ -111,7 +112,7 @@ impl WebhookQueue for Store {
 
     async fn replay_batch(
         &self,
-        owner: EndpointOwner,
+        owner: Owner,
         endpoint: EndpointId,
         batch: &ReplayBatch,
         at: OffsetDateTime,
@@ -188,7 +189,7 @@ pub(crate) async fn forget(
 
 async fn page(
     connection: &mut Connection,
-    owner: EndpointOwner,
+    owner: Owner,
     endpoint: EndpointId,
     query: DeliveryPageQuery,
 ) -> Result<Option<Page<WebhookDelivery>>, Failure> {
@@ -229,7 +230,7 @@ async fn page(
 /// next batch begins; `None` after the last batch.
 pub(crate) async fn replay_batch(
     connection: &mut Connection,
-    owner: EndpointOwner,
+    owner: Owner,
     endpoint: EndpointId,
     batch: ReplayBatch,
     at: OffsetDateTime,

@@ -31,8 +31,9 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 /// The handle of the threads. Dropping it runs the remaining calls, closes the connections and ends
 /// the threads.
 pub(crate) struct Worker {
-    calls: Option<Sender<Box<dyn Call>>>,
+    calls: Option<Sender<Call>>,
     threads: Vec<JoinHandle<()>>,
+    is_patient: bool,
     observer: Arc<OnceLock<BatchObserver>>,
 }
 
@@ -50,7 +51,7 @@ impl Worker {
             let mut session = Session {
                 database: database.clone(),
                 access,
-                connection: Some(database.connect(access)?),
+                connection: database.connect(access)?,
                 tried_log: 0,
                 observer: Arc::clone(&observer),
             };
@@ -61,18 +62,13 @@ impl Worker {
                 .map_err(OpenError::Thread)
         };
         let threads = (0..threads).map(start).collect::<Result<_, _>>()?;
-        Ok(Self { calls: Some(calls), threads, observer })
+        Ok(Self { calls: Some(calls), threads, is_patient: database.is_patient, observer })
     }
 
     /// Reports the number of calls of each transaction. There is one observer; a second one is
     /// ignored.
     pub(crate) fn observe(&self, observer: BatchObserver) {
         let _ = self.observer.set(observer);
-    }
-
-    /// Returns the number of connections.
-    pub(crate) fn connections(&self) -> usize {
-        self.threads.len()
     }
 
     /// Returns how many calls wait for a transaction.
@@ -82,32 +78,43 @@ impl Worker {
 
     /// Runs `body` in a transaction. `Err` rolls back what `body` did, and nothing of other calls.
     /// `Ok` is returned after the commit.
-    pub(crate) async fn run<T, E>(
+    pub(crate) async fn run<T: Send + 'static, E: From<Failure> + Send + 'static>(
         &self,
         body: impl FnOnce(&mut SqliteConnection) -> Result<T, E> + Send + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<Failure> + Send + 'static,
-    {
+    ) -> Result<T, E> {
+        if self.is_patient {
+            return self.maintain(body).await;
+        }
         timeout(TIMEOUT, self.maintain(body)).await.map_err(|_| Failure::TimedOut)?
     }
 
     /// Runs `body` like [`Self::run`], without a time limit.
-    pub(crate) async fn maintain<T, E>(
+    pub(crate) async fn maintain<T: Send + 'static, E: From<Failure> + Send + 'static>(
         &self,
         body: impl FnOnce(&mut SqliteConnection) -> Result<T, E> + Send + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<Failure> + Send + 'static,
-    {
-        let (reply, answer) = oneshot::channel();
+    ) -> Result<T, E> {
+        let (keep, mut outcome) = oneshot::channel();
+        let (ended, end) = oneshot::channel();
+        let run = move |connection: &mut SqliteConnection| {
+            // The panic hook has logged a panic.
+            let ran = catch_unwind(AssertUnwindSafe(|| body(connection)));
+            let outcome = ran.unwrap_or_else(|_| Err(Failure::Lost.into()));
+            let is_ok = outcome.is_ok();
+            // The caller may have stopped waiting.
+            let _ = keep.send(outcome);
+            is_ok
+        };
         if let Some(calls) = &self.calls {
             // The threads end after this handle is dropped.
-            let _ = calls.send(Box::new(Waiting { body: Some(body), outcome: None, reply }));
+            let _ = calls.send(Call { run: Box::new(run), ended });
         }
-        answer.await.map_err(|_| Failure::Lost)?
+        let committed = end.await.map_err(|_| Failure::Lost)?;
+        match (outcome.try_recv(), committed) {
+            // The call's own error says more.
+            (Ok(Err(error)), _) => Err(error),
+            (_, Err(failure)) => Err(Failure::Shared(failure).into()),
+            (outcome, Ok(())) => outcome.unwrap_or_else(|_| Err(Failure::Lost.into())),
+        }
     }
 }
 
@@ -121,65 +128,28 @@ impl Drop for Worker {
     }
 }
 
+/// Does the work of a call, keeps its outcome, and returns whether to commit it.
+type Run = Box<dyn FnOnce(&mut SqliteConnection) -> bool + Send>;
+
 /// A call of a port.
-trait Call: Send {
-    /// Returns whether the caller still waits for the outcome.
-    fn is_awaited(&self) -> bool;
-
-    /// Does the work and returns whether to commit it.
-    fn run(&mut self, connection: &mut SqliteConnection) -> bool;
-
-    /// Sends the outcome, or the failure of the whole transaction, to the caller.
-    fn reply(self: Box<Self>, failure: Option<&Arc<Failure>>);
-}
-
-struct Waiting<F, T, E> {
-    body: Option<F>,
-    outcome: Option<Result<T, E>>,
-    reply: oneshot::Sender<Result<T, E>>,
-}
-
-impl<F, T, E> Call for Waiting<F, T, E>
-where
-    F: FnOnce(&mut SqliteConnection) -> Result<T, E> + Send,
-    T: Send,
-    E: From<Failure> + Send,
-{
-    fn is_awaited(&self) -> bool {
-        !self.reply.is_closed()
-    }
-
-    fn run(&mut self, connection: &mut SqliteConnection) -> bool {
-        self.outcome = self.body.take().map(|body| body(connection));
-        matches!(self.outcome, Some(Ok(_)))
-    }
-
-    fn reply(self: Box<Self>, failure: Option<&Arc<Failure>>) {
-        let outcome = match (self.outcome, failure) {
-            // The call's own error says more.
-            (Some(Err(error)), _) => Err(error),
-            (None, _) if self.body.is_none() => Err(Failure::Lost.into()),
-            (_, Some(failure)) => Err(Failure::Shared(failure.clone()).into()),
-            (Some(Ok(value)), None) => Ok(value),
-            (None, None) => Err(Failure::Abandoned.into()),
-        };
-        // The caller may have stopped waiting.
-        let _ = self.reply.send(outcome);
-    }
+struct Call {
+    run: Run,
+    /// Gets the outcome of the whole transaction.
+    ended: oneshot::Sender<Result<(), Arc<Failure>>>,
 }
 
 /// The connection of a thread. Transactions begin and end here only.
 struct Session {
     database: Database,
     access: Access,
-    connection: Option<SqliteConnection>,
+    connection: SqliteConnection,
     /// See [`Database::begin_log_anew`].
     tried_log: u64,
     observer: Arc<OnceLock<BatchObserver>>,
 }
 
 impl Session {
-    fn work(&mut self, queue: &Receiver<Box<dyn Call>>) {
+    fn work(&mut self, queue: &Receiver<Call>) {
         let others = match self.access {
             Access::Read => 0,
             Access::Write => MAX_WRITES - 1,
@@ -187,68 +157,52 @@ impl Session {
         while let Ok(first) = queue.recv() {
             let calls = iter::once(first).chain(queue.try_iter().take(others));
             // Calls whose callers stopped waiting, such as behind a lock, are dropped.
-            let mut batch: Vec<_> = calls.filter(|call| call.is_awaited()).collect();
+            let awaited = calls.filter(|call| !call.ended.is_closed());
+            let (batch, ends): (Vec<_>, Vec<_>) =
+                awaited.map(|call| (call.run, call.ended)).unzip();
             if batch.is_empty() {
                 continue;
             }
             if let Some(observer) = self.observer.get() {
                 observer(batch.len());
             }
-            // The panic hook has logged a panic.
-            let committed = catch_unwind(AssertUnwindSafe(|| self.commit(&mut batch)))
-                .unwrap_or(Err(Failure::Abandoned));
-            let failure = committed.err().map(Arc::new);
-            for call in batch {
-                call.reply(failure.as_ref());
+            let committed = self.commit(batch).map_err(Arc::new);
+            for end in ends {
+                let _ = end.send(committed.clone());
             }
-            if let (Access::Write, Some(connection)) = (self.access, &mut self.connection) {
-                self.database.begin_log_anew(connection, &mut self.tried_log);
+            if self.access == Access::Write {
+                self.database.begin_log_anew(&mut self.connection, &mut self.tried_log);
             }
         }
     }
 
-    fn commit(&mut self, batch: &mut [Box<dyn Call>]) -> Result<(), Failure> {
+    fn commit(&mut self, batch: Vec<Run>) -> Result<(), Failure> {
         if self.access == Access::Write {
             self.database.check_file()?;
         }
-        // Taken out, so that a panic closes the connection, whose state is unknown then. The next
-        // transaction opens a new one.
-        let mut connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => self.database.reconnect(self.access)?,
-        };
-        let outcome = transaction(&mut connection, self.access, batch);
-        if !AnsiTransactionManager::is_broken_transaction_manager(&mut connection) {
-            self.connection = Some(connection);
+        if AnsiTransactionManager::is_broken_transaction_manager(&mut self.connection) {
+            self.connection = self.database.reconnect(self.access)?;
         }
-        outcome
-    }
-}
-
-fn transaction(
-    connection: &mut SqliteConnection,
-    access: Access,
-    batch: &mut [Box<dyn Call>],
-) -> Result<(), Failure> {
-    AnsiTransactionManager::begin_transaction_sql(connection, access.begin())?;
-    match batch.iter_mut().try_for_each(|call| run_alone(connection, &mut **call)) {
-        Ok(()) => {
-            AnsiTransactionManager::commit_transaction(connection).map_err(Failure::NotCommitted)
-        }
-        Err(failure) => {
-            // SQLite rolls back by itself after some errors, such as a full disk. The first error
-            // says more.
-            let _ = AnsiTransactionManager::rollback_transaction(connection);
-            Err(failure)
+        let connection = &mut self.connection;
+        AnsiTransactionManager::begin_transaction_sql(connection, self.access.begin())?;
+        match batch.into_iter().try_for_each(|run| run_alone(connection, run)) {
+            Ok(()) => AnsiTransactionManager::commit_transaction(connection)
+                .map_err(Failure::NotCommitted),
+            Err(failure) => {
+                // SQLite rolls back by itself after some errors, such as a full disk. The first
+                // error says more.
+                let _ = AnsiTransactionManager::rollback_transaction(connection);
+                Err(failure)
+            }
         }
     }
 }
 
 /// Runs a call so that it can be rolled back alone. Returns an error if the whole transaction
 /// failed.
-fn run_alone(connection: &mut SqliteConnection, call: &mut dyn Call) -> Result<(), Failure> {
+fn run_alone(connection: &mut SqliteConnection, run: Run) -> Result<(), Failure> {
     connection.batch_execute("SAVEPOINT call")?;
-    let end = if call.run(connection) { "RELEASE call" } else { "ROLLBACK TO call; RELEASE call" };
+    let end = if run(connection) { "RELEASE call" } else { "ROLLBACK TO call; RELEASE call" };
     // After some errors, such as a full disk, there is no transaction any more.
     connection.batch_execute(end).map_err(|_| Failure::Abandoned)
 }
