@@ -32,10 +32,9 @@ CURSORS = ("starting_after", "ending_before")
 @schemathesis.hook
 def before_load_schema(context, raw_schema):
     schemas = raw_schema["components"]["schemas"]
-    # An answer may have any valid values, not only those that are generated below.
-    schemas["ReadDetails"] = copy.deepcopy(schemas["SigningDetailsRequest"])
-    read = schemas["OrderDetails"]["properties"]
-    read["signingDetailsFormData"] = {"$ref": "#/components/schemas/ReadDetails"}
+    # The examples of the operations are whole. Those of parts are for people.
+    for name in ("SigningContactsRequest", "SigningDetailsRequest", "RequestedByRequest"):
+        schemas[name].pop("example")
 
     # Existing time zones. They have no summer time, so that every local time exists.
     zone = schemas["SigningDetailsRequest"]["properties"]["timeZoneId"]
@@ -56,13 +55,13 @@ def before_load_schema(context, raw_schema):
     for schema in schemas.values():
         for member in schema.get("properties", {}).values():
             if "pattern" in member:
-                member["pattern"] = re.sub(r"\[\\t-\\r \]\?", "", member["pattern"])
+                member["pattern"] = re.sub(r"\[\\t-\\r (\\x85)?\]\?", "", member["pattern"])
 
     # A time field of another type is ignored, whatever its value.
     details = schemas["SigningDetailsRequest"]
     for name in ("specificTime", "startTime", "endTime"):
         details["properties"][name] = {}
-    for condition in details.get("allOf", []):
+    for condition in (details, details["else"]):
         for name in condition["then"]["properties"]:
             condition["then"]["properties"][name] = {
                 "type": "string",
@@ -71,9 +70,9 @@ def before_load_schema(context, raw_schema):
 
     # Schemathesis 4.32 fails on a schema with conditions and a file, so the form has no conditions.
     details = schemas["FormDetails"] = copy.deepcopy(details)
-    details.pop("allOf", None)
-    details["properties"]["signingTimeType"]["enum"] = ["anytime"]
-    details["properties"]["signingTimeType"]["example"] = "anytime"
+    for keyword in ("if", "then", "else"):
+        details.pop(keyword)
+    details["properties"]["signingTimeType"] = {"enum": ["anytime"], "example": "anytime"}
     order_form = schemas["OrderForm"]["properties"]
     order_form["signingDetailsFormData"] = {"$ref": "#/components/schemas/FormDetails"}
 
