@@ -34,6 +34,7 @@ mod faults_disk;
 mod faults_disk_embedded;
 mod faults_download;
 mod first_start;
+mod generated_clients;
 mod harness;
 mod hostile_forms;
 mod hostile_json;
