@@ -110,8 +110,42 @@ impl Browser {
             .await
     }
 
+    /// Runs the body of a function in the page, which passes its result to its last argument.
+    pub async fn run_async(&self, script: &str, arguments: &[&str]) -> Value {
+        let body = json!({ "script": script, "args": arguments });
+        self.command(Method::POST, "/execute/async", body).await
+    }
+
+    /// Sends a command of the DevTools protocol.
+    pub async fn devtools(&self, command: &str, parameters: Value) -> Value {
+        let body = json!({ "cmd": command, "params": parameters });
+        self.command(Method::POST, "/goog/cdp/execute", body).await
+    }
+
+    /// Presses keys one after the other, wherever the focus is.
+    pub async fn press(&self, keys: &str) {
+        let actions: Vec<_> = keys
+            .chars()
+            .flat_map(|key| ["keyDown", "keyUp"].map(|kind| json!({ "type": kind, "value": key })))
+            .collect();
+        let keyboard = json!({ "type": "key", "id": "keyboard", "actions": actions });
+        self.command(Method::POST, "/actions", json!({ "actions": [keyboard] })).await;
+    }
+
+    /// Waits until the text of the page contains a text.
+    pub async fn shows(&self, text: &str) {
+        let script = "return document.body.innerText.includes(arguments[0]) || null";
+        self.wait_for(script, text).await;
+    }
+
+    /// Waits until no element matches a selector.
+    pub async fn lacks(&self, selector: &str) {
+        let script = "return document.querySelector(arguments[0]) ? null : true";
+        self.wait_for(script, selector).await;
+    }
+
     /// Runs a script with a selector until it returns something else than `null`.
-    async fn wait_for(&self, script: &str, selector: &str) -> Value {
+    pub async fn wait_for(&self, script: &str, selector: &str) -> Value {
         let deadline = Instant::now() + TIMEOUT;
         loop {
             match self.run(script, &[selector]).await {
