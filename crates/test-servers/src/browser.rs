@@ -44,18 +44,10 @@ impl Browser {
     /// Starts a browser. `client` talks to its driver.
     pub async fn start(client: Client) -> Self {
         let profile = tempfile::Builder::new().prefix("notary-orders-chromium").tempdir().unwrap();
-        let mut janitor = Janitor::start(JANITOR, [profile.path()], Stdio::piped());
-        let mut lines = BufReader::new(janitor.0.stdout.take().unwrap()).lines();
-        let port = lines.by_ref().find_map(|line| {
-            let (_, port) = line.as_ref().unwrap().split_once("started successfully on port ")?;
-            Some(port.trim_end_matches('.').to_owned())
-        });
-        let driver = format!(
-            "http://127.0.0.1:{}",
-            port.expect("chromedriver starts; install the packages chromium and chromium-driver")
-        );
-        // The driver must never block on a full pipe.
-        std::thread::spawn(move || lines.for_each(drop));
+        let started = (0..5).find_map(|_| start_driver(&profile));
+        let (janitor, port) = started
+            .expect("chromedriver starts; install the packages chromium and chromium-driver");
+        let driver = format!("http://127.0.0.1:{port}");
         let mut browser = Self { _janitor: janitor, client, session: driver, profile };
         let created = browser
             .command(
@@ -221,4 +213,17 @@ impl Browser {
         // Requests of built-in pages, such as the start page, stay in the browser.
         urls.filter(|url| !url.starts_with("chrome:")).collect()
     }
+}
+
+/// Starts a driver. Returns its port, or nothing if another process has taken that port meanwhile.
+fn start_driver(profile: &TempDir) -> Option<(Janitor, String)> {
+    let mut janitor = Janitor::start(JANITOR, [profile.path()], Stdio::piped());
+    let mut lines = BufReader::new(janitor.0.stdout.take().unwrap()).lines();
+    let port = lines.by_ref().find_map(|line| {
+        let (_, port) = line.as_ref().unwrap().split_once("started successfully on port ")?;
+        Some(port.trim_end_matches('.').to_owned())
+    })?;
+    // The driver must never block on a full pipe.
+    std::thread::spawn(move || lines.for_each(drop));
+    Some((janitor, port))
 }

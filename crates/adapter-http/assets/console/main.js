@@ -128,9 +128,8 @@ session.replace = async () => {
   const dialog = h("dialog", { "aria-label": "Use another key" });
   const done = () => {
     dialog.close();
-    const isAlike = JSON.stringify(before?.scopes) === JSON.stringify(session.terms.scopes) &&
-      before.party === session.terms.party && before.is_test === session.terms.is_test;
-    if (!isAlike || location.hash !== "#/new") show();
+    const kind = (terms) => JSON.stringify([terms?.party, terms?.scopes, terms?.is_test]);
+    if (kind(before) !== kind(session.terms) || location.hash !== "#/new") show();
   };
   dialog.append(keyForm("other-key", done), button("Back", () => dialog.close()));
   dialog.addEventListener("close", () => dialog.remove());

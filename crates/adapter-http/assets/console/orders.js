@@ -171,5 +171,5 @@ function ordersTable(caption, records) {
     String(order.documents_uploaded),
     instant(order.created_at),
   ];
-  return h("div", { class: "card" }, table(caption, heads, records.map(cells)));
+  return h("div", { class: "card orders" }, table(caption, heads, records.map(cells)));
 }

@@ -35,7 +35,9 @@ impl Console {
         let app = TestApp::start_with(flags).await;
         let key = app.issue_key_on(terms).await;
         let console = Self { browser: Browser::start(client()).await, user: app.as_key(&key), app };
-        console.browser.open(&console.user.url("/console")).await;
+        let base_path = flags.iter().find_map(|flag| flag.strip_prefix("--base-path="));
+        let page = format!("{}/console", base_path.unwrap_or_default());
+        console.browser.open(&console.user.url(&page)).await;
         console.sign_in(&key).await;
         console
     }
@@ -62,12 +64,13 @@ impl Console {
 
     /// Presses the button with a label.
     async fn press_button(&self, label: &str) {
-        let script = "const button = [...document.querySelectorAll('dialog button, button')]
+        let script = "const button = [...document.querySelectorAll('button')]
                 .find((it) => it.innerText === arguments[0] || it.ariaLabel === arguments[0]);
+            if (!button) return null;
             document.querySelector('[data-pressed]')?.removeAttribute('data-pressed');
-            button?.setAttribute('data-pressed', '');";
-        self.browser.shows(label).await;
-        self.browser.run(script, &[label]).await;
+            button.dataset.pressed = '';
+            return true;";
+        self.browser.wait_for(script, label).await;
         self.browser.click("[data-pressed]").await;
     }
 
@@ -76,6 +79,7 @@ impl Console {
         let script = "for (const [pointer, value] of JSON.parse(arguments[0])) {
                 const [first] = document.getElementsByName(pointer);
                 if (first.type === 'radio') document.querySelector(`[value='${value}']`).click();
+                else if (first.type === 'checkbox') first.checked = value === 'true';
                 else first.value = value;
                 first.dispatchEvent(new Event('input', { bubbles: true }));
                 first.dispatchEvent(new Event('change', { bubbles: true }));
