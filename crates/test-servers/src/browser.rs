@@ -108,7 +108,7 @@ impl Browser {
         self.command(Method::POST, "/execute/async", body).await
     }
 
-    /// Sends a command of the DevTools protocol.
+    /// Sends a command of Chromium's own protocol.
     pub async fn devtools(&self, command: &str, parameters: Value) -> Value {
         let body = json!({ "cmd": command, "params": parameters });
         self.command(Method::POST, "/goog/cdp/execute", body).await

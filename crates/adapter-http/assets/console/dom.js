@@ -18,6 +18,14 @@ export function fill(element, ...children) {
   return element;
 }
 
+/** Replaces the content of an element that is shown again. What had the focus keeps it, by its id. */
+export function renew(element, ...children) {
+  const { id } = document.activeElement;
+  const hadFocus = id && element.contains(document.activeElement);
+  fill(element, ...children);
+  if (hadFocus) document.getElementById(id)?.focus();
+}
+
 const present = (children) =>
   children.flat(Infinity).filter((it) => it !== undefined && it !== null && it !== false);
 

@@ -49,7 +49,10 @@ class OrderForm {
     this.element.addEventListener("input", ({ target }) => this.#forgetError(target));
     this.element.addEventListener("change", () => this.#showConditional());
     for (const [pointer, value] of Object.entries(kept)) this.#control(pointer).value = value;
-    this.#control("/signingServiceId").value ||= session.terms?.signing_service_id ?? "";
+    const service = this.#control("/signingServiceId");
+    const bound = session.terms?.signing_service_id;
+    service.value ||= bound ?? "";
+    service.readOnly = Boolean(bound);
     this.#showConditional();
     this.#setBusy(false);
   }

@@ -149,7 +149,7 @@ if (session.key) {
   } catch (failure) {
     if (failure.status === 401) signOut();
     show();
-    main.append(problem(failure));
+    main.append(problem(failure), button("Load the page again", () => location.reload()));
   }
 }
 if (!current) show();

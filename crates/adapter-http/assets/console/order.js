@@ -2,7 +2,7 @@
 
 import { Attempts, Digits, problem, request, session, upload } from "./api.js";
 import {
-  announce, ask, badge, button, card, count, day, fill, h, instant, labelled, said, size, table,
+  announce, ask, badge, button, card, count, day, fill, h, instant, labelled, renew, said, size, table,
 } from "./dom.js";
 import { GROUPS, appointment, member } from "./fields.js";
 import { fileChooser, progressBar } from "./files.js";
@@ -62,7 +62,8 @@ class OrderView {
       this.#tag = headers.get("etag");
       this.#show(body);
     } catch (failure) {
-      fill(this.#content);
+      const isGone = [404, 410].includes(failure.status);
+      if (isGone || this.#tag === null) fill(this.#content);
       fill(this.#problem, problem(failure));
     }
   }
@@ -71,12 +72,13 @@ class OrderView {
     const { details, history, documents } = order;
     const isOpen = !CLOSED.includes(order.order_status);
     const isClient = !session.isService && session.may("orders:create");
+    const isBound = ![null, order.signing_service_id].includes(session.terms.signing_service_id);
     const isService = session.isService && session.may("orders:update");
-    fill(
+    renew(
       this.#content,
       this.#facts(order),
       isService && order.order_status !== CANCELLED && this.#change(order),
-      card("Documents", documentsTable(documents, (it) => this.#download(it)), isClient && this.#adding()),
+      card("Documents", documentsTable(documents, (it) => this.#download(it)), isClient && !isBound && this.#adding()),
       GROUPS.map((group) => groupCard(group, order, details)),
       card("History", historyTable(history)),
       isOpen && (isClient || isService) && h("div", { class: "buttons" }, button("Cancel this order", () => this.#cancel(order), { class: "danger" })),
@@ -116,7 +118,7 @@ class OrderView {
         labelled("change-status", "Status", status, "Such as ASSIGNED, CONFIRMED, SIGNED or COMPLETED"),
         labelled("change-notary", "Notary number", notary, "Empty if none is assigned"),
         h("datalist", { id: "statuses" }, STATUSES.map((value) => h("option", { value }))),
-        h("div", { class: "buttons" }, h("button", { class: "primary" }, "Save")),
+        h("div", { class: "buttons" }, h("button", { class: "primary", id: "save" }, "Save")),
       ),
     );
   }

@@ -1,7 +1,7 @@
 // The list of orders. A signing service sees its new orders first. The list refreshes itself.
 
 import { problem, request, session } from "./api.js";
-import { announce, badge, button, count, day, fill, h, instant, labelled, said, table } from "./dom.js";
+import { announce, badge, button, count, day, fill, h, instant, labelled, renew, said, table } from "./dom.js";
 
 /** Seconds between two refreshes. An unchanged page costs the service an answer without a body. */
 const PERIOD = 10;
@@ -122,9 +122,7 @@ class OrderList {
     const known = new Set(before && JSON.parse(before).map((it) => it.order_id));
     const fresh = records.filter((it) => before && !known.has(it.order_id));
     if (!say && fresh.length) announce(`${count(fresh.length, "new order")}.`);
-    const focused = document.activeElement?.dataset.order;
-    fill(this.#list, this.#tables(records));
-    if (focused) this.#list.querySelector(`[data-order="${focused}"]`)?.focus();
+    renew(this.#list, this.#tables(records));
   }
 
   #tables(records) {
@@ -163,7 +161,7 @@ function pageOf(address, { headers, body }) {
 function ordersTable(caption, records) {
   const heads = ["File number", "Status", "Signer", "Signing", "Property", "Documents", "Created"];
   const cells = (order) => [
-    h("a", { href: `#/order/${order.order_id}`, "data-order": order.order_id }, said(order.file_number)),
+    h("a", { href: `#/order/${order.order_id}`, id: `order-${order.order_id}` }, said(order.file_number)),
     badge(order.order_status),
     said(order.signer_name),
     day(order.signing_date),

@@ -2,7 +2,7 @@
 
 import { problem, request } from "./api.js";
 import {
-  announce, ask, badge, button, card, fill, h, instant, labelled, said, table,
+  announce, ask, badge, button, card, fill, h, instant, labelled, renew, said, table,
 } from "./dom.js";
 
 const PATH = "api/webhooks";
@@ -60,7 +60,7 @@ class Webhooks {
 
   #show(endpoints) {
     const none = h("p", { class: "card" }, "There is no webhook yet. Create one below.");
-    fill(this.#list, endpoints.length ? endpoints.map((it) => this.#endpoint(it)) : none);
+    renew(this.#list, endpoints.length ? endpoints.map((it) => this.#endpoint(it)) : none);
   }
 
   #endpoint(it) {
@@ -72,9 +72,10 @@ class Webhooks {
     const test = async () => {
       if (await post("test", "The test event is on its way.")()) this.deliveries.open(it, false);
     };
+    const id = (action) => ({ id: `webhook-${it.id}-${action}` });
     const toggle = isEnabled
-      ? button("Disable", set("disabled", "Disabled. Its events wait for 30 days."))
-      : button("Enable", set("enabled", "Enabled."));
+      ? button("Disable", set("disabled", "Disabled. Its events wait for 30 days."), id("toggle"))
+      : button("Enable", set("enabled", "Enabled."), id("toggle"));
     return h(
       "section",
       { class: "card", "aria-label": `Webhook ${it.id}` },
@@ -88,9 +89,9 @@ class Webhooks {
         { class: "buttons" },
         button("Failed deliveries", () => this.deliveries.open(it, true)),
         button("All deliveries", () => this.deliveries.open(it, false)),
-        isEnabled && button("Send a test event", test),
+        isEnabled && button("Send a test event", test, id("test")),
         toggle,
-        button("New secret", () => this.#rotate(it, path)),
+        button("New secret", () => this.#rotate(it, path), id("secret")),
         button("Delete", () => this.#delete(it, path), { class: "danger" }),
       ),
     );
@@ -190,9 +191,7 @@ class Deliveries {
     try {
       const { records, hasMore } = await this.#read(endpoint);
       if (endpoint !== this.#endpoint) return;
-      const focused = document.activeElement?.id;
-      fill(this.element, this.#panel(endpoint, records, hasMore));
-      if (focused) document.getElementById(focused)?.focus();
+      renew(this.element, this.#panel(endpoint, records, hasMore));
       this.#timer = setTimeout(() => (document.hidden ? null : this.#load()), PERIOD * 1000);
     } catch (failure) {
       if (endpoint === this.#endpoint) fill(this.element, problem(failure));
@@ -223,7 +222,7 @@ class Deliveries {
       badge(it.status === "pending" && hasFailed(it) ? "retrying" : it.status),
       lastAttempt(it),
       instant(it.created_at),
-      button("Send again", replay(it), { id: `replay-${it.id}`, "aria-label": `Send delivery ${it.id} again` }),
+      button("Send again", replay(it), { id: `replay-${it.id}`, "aria-label": `Send again: delivery ${it.id}` }),
     ];
     const heads = ["Event", "Order", "Status", "Last attempt", "Happened", "Replay"];
     const older = () => {

@@ -19,7 +19,7 @@ async fn every_view_passes_axe_at_every_width_light_and_dark() {
     console.browser.shows("REFI-2026-0115").await;
     screenshot(&console, "console.png").await;
     check(&console, "orders").await;
-    console.browser.click("[data-order='2']").await;
+    console.browser.click("#order-2").await;
     console.browser.shows("History").await;
     check(&console, "order").await;
     console.press_button("Cancel this order").await;
@@ -43,12 +43,12 @@ async fn every_view_passes_axe_at_every_width_light_and_dark() {
     console.browser.shows("New orders: ").await;
     screenshot(&console, "console-service.png").await;
     check(&console, "orders of the service").await;
-    console.browser.click("[data-order='2']").await;
+    console.browser.click("#order-2").await;
     console.browser.text("label[for=change-status]").await;
     check(&console, "order of the service").await;
 
     console.sign_in_as(of_client()).await;
-    let webhook = json!({ "url": "http://127.0.0.1:9/orders", "description": "Escrow desk" });
+    let webhook = json!({ "url": "http://127.0.0.1:9999/orders", "description": "Escrow desk" });
     created(console.user.post("/api/webhooks").json(&webhook).send().await.unwrap()).await;
     console.view("webhooks").await;
     console.press_button("Send a test event").await;
@@ -74,14 +74,13 @@ async fn screenshot(console: &Console, name: &str) {
     console.save_screenshot(name).await;
 }
 
-/// Asserts that axe finds nothing serious, and that nothing is wider than the screen.
+/// Asserts that axe finds nothing, and that nothing is wider than the screen.
 async fn check(console: &Console, view: &str) {
     let axe = std::fs::read_to_string(tools::axe()).unwrap();
     console.browser.run(&format!("if (!window.axe) {{ {axe} }}"), &[]).await;
     let script = "const done = arguments[arguments.length - 1];
-        axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => done(violations
-            .filter(({ impact }) => ['serious', 'critical'].includes(impact))
-            .map(({ id, nodes }) => `${id}: ${nodes.map((it) => it.html)}`)));";
+        axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
+            done(violations.map(({ id, nodes }) => `${id}: ${nodes.map((it) => it.html)}`)));";
     for width in [375, 768, 1280] {
         for colors in ["light", "dark"] {
             show_as(console, width, 900, colors).await;

@@ -167,6 +167,14 @@ async fn each_problem_is_shown_at_its_field_by_both_operations() {
     order["signingDetailsFormData"]["endTime"] = json!("09:00");
     console.fill(&order).await;
     console.press_button("Remove create-orders.sh").await;
+    let large = tempfile::Builder::new().suffix(".pdf").tempfile().unwrap();
+    std::fs::write(large.path(), [deed(), vec![b' '; 10 << 20]].concat()).unwrap();
+    browser.type_into("input[type=file]", large.path().to_str().unwrap()).await;
+    browser.click(SUBMIT).await;
+    browser.shows("This is too large.").await;
+    browser.text(".drop > .error").await;
+    let name = large.path().file_name().unwrap().to_str().unwrap();
+    console.press_button(&format!("Remove {name}")).await;
     browser.click(SUBMIT).await;
     browser.shows("Correct 2 entries").await;
     let wrong = ["/signingDetailsFormData/endTime", "/signingDetailsFormData/state"];

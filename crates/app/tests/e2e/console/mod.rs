@@ -66,12 +66,11 @@ impl Console {
     async fn press_button(&self, label: &str) {
         let script = "const button = [...document.querySelectorAll('button')]
                 .find((it) => it.innerText === arguments[0] || it.ariaLabel === arguments[0]);
-            if (!button) return null;
-            document.querySelector('[data-pressed]')?.removeAttribute('data-pressed');
-            button.dataset.pressed = '';
+            if (!button?.checkVisibility()) return null;
+            button.focus();
+            button.click();
             return true;";
         self.browser.wait_for(script, label).await;
-        self.browser.click("[data-pressed]").await;
     }
 
     /// Fills the form with every required field of an order.

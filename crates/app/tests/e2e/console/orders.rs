@@ -18,19 +18,19 @@ async fn client_finds_an_order_reads_it_and_adds_documents() {
 
     browser.paste_over("#search-file-number", "FIND-1").await;
     console.press_button("Search").await;
-    browser.lacks("[data-order='2']").await;
+    browser.lacks("#order-2").await;
     // The orders are of the 21st, also in the time zone of the browser.
     for (day, found) in [("2026-11-20", false), ("2026-11-21", true)] {
         browser.paste_over("#search-day", day).await;
         console.press_button("Search").await;
         if found {
-            browser.text("[data-order='1']").await;
+            browser.text("#order-1").await;
         } else {
             browser.shows("No order is like this.").await;
         }
     }
 
-    browser.click("[data-order='1']").await;
+    browser.click("#order-1").await;
     browser.shows("escrow@title.example.com").await;
     for shown in ["Tue, Dec 1, 2026, at 14:30", "Central time (Chicago)", "123 Main St", "client"] {
         browser.shows(shown).await;
@@ -61,12 +61,13 @@ async fn service_sees_new_orders_first_and_carries_them_out() {
 
     // The list refreshes itself.
     created(client.order("WORK-1").await).await;
-    browser.text("[data-order='1']").await;
-    browser.click("[data-order='1']").await;
+    browser.text("#order-1").await;
+    browser.click("#order-1").await;
     browser.paste_over("#change-status", "ASSIGNED").await;
     browser.paste_over("#change-notary", "7001").await;
     console.press_button("Save").await;
     browser.shows("notary 7001").await;
+    assert_eq!(browser.run("return document.activeElement.id", &[]).await, "save");
     let read = client.read("/api/order/1").await;
     assert_eq!((&read["order_status"], &read["notary_id"]), (&json!("ASSIGNED"), &json!(7001)));
 
@@ -88,11 +89,11 @@ async fn service_sees_new_orders_first_and_carries_them_out() {
     created(client.order("WORK-3").await).await;
     console.user.post("/api/order/3/cancel").send().await.unwrap();
     console.view("orders").await;
-    browser.text("[data-order='3']").await;
+    browser.text("#order-3").await;
     assert_eq!(console.texts("caption").await, ["New orders: 1", "Other orders, newest first"]);
     assert_eq!(console.texts("tbody a").await, ["WORK-2", "WORK-3", "WORK-1"]);
 
-    browser.click("[data-order='2']").await;
+    browser.click("#order-2").await;
     browser.shows("WORK-2").await;
     assert!(!console.texts("h3").await.contains(&"Add documents".to_owned()));
     console.press_button("Cancel this order").await;
@@ -122,7 +123,7 @@ async fn hidden_list_does_not_refresh_and_a_seen_one_does_at_once() {
     browser.devtools("Emulation.setVirtualTimePolicy", time).await;
     assert_eq!(browser.requested().await, Vec::<String>::new());
     browser.run(visible, &["seen"]).await;
-    browser.text("[data-order='1']").await;
+    browser.text("#order-1").await;
 }
 
 /// Returns an order whose texts have markup, another direction and emoji.
@@ -150,10 +151,10 @@ async fn markup_right_to_left_text_and_emoji_are_shown_as_text() {
         }
         let browser = &console.browser;
         console.press_button("Refresh").await;
-        browser.text("[data-order='1']").await;
+        browser.text("#order-1").await;
         browser.shows(STRANGE).await;
         assert_eq!(console.texts("tbody a").await, [number]);
-        browser.click("[data-order='1']").await;
+        browser.click("#order-1").await;
         for shown in [
             STRANGE,
             "<script>window.broken = 1</script>",

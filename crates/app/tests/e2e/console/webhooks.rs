@@ -32,7 +32,7 @@ async fn failed_delivery_of_a_test_event_is_sent_again() {
     browser.shows("All deliveries, newest first").await;
     show_until(&console, "Failed deliveries", "RETRYING").await;
     assert!(browser.text("tbody").await.contains("500"));
-    console.press_button("Send delivery 1 again").await;
+    console.press_button("Send again: delivery 1").await;
     show_until(&console, "All deliveries", "DELIVERED").await;
     console.press_button("Failed deliveries").await;
     browser.shows("No delivery has failed.").await;
