@@ -119,7 +119,7 @@ pub struct Erased {
 }
 
 fn status(text: &str) -> Result<OrderStatus, String> {
-    read_status(&json!(text)).map_err(|(_, detail)| detail)
+    read_status(&json!(text)).map_err(|(_, detail)| detail.into_owned())
 }
 
 fn notary(text: &str) -> Result<Notary, &'static str> {
