@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn all_violations_are_reported_at_once() {
-        let body = json!({ "order_status": "", "notary_id": 0, "status": "NEW", "a/b~": 1 });
+        let body = json!({ "order_status": "", "notary_id": 0, "a/b~": 1, "status": "NEW" });
         let expected = [
             ("/order_status", "blank"),
             ("/notary_id", "out_of_range"),
