@@ -1,6 +1,7 @@
 //! Every view passes axe, on small and wide screens, light and dark.
 
 use domain::api_key::{Scope, manage_keys::KeyTerms};
+use reqwest::Method;
 use serde_json::{Value, json};
 use test_servers::tools;
 
@@ -152,9 +153,9 @@ async fn carry_out(service: &Api) {
     for (id, status, notary) in [(1, "SIGNED", 7001), (2, "CONFIRMED", 7002), (3, "ASSIGNED", 7001)]
     {
         let change: Value = json!({ "order_status": status, "notary_id": notary });
-        let path = format!("/api/order/{id}");
-        let patch = service.request(reqwest::Method::PATCH, &path).json(&change);
-        assert_eq!(patch.send().await.unwrap().status(), 200);
+        let order = format!("/api/order/{id}");
+        let changed = service.request(Method::PATCH, &order).json(&change).send().await;
+        assert_eq!(changed.unwrap().status(), 200);
     }
     let cancelled = service.post("/api/order/4/cancel").json(&json!({ "reason": "Moved" }));
     assert_eq!(cancelled.send().await.unwrap().status(), 200);
