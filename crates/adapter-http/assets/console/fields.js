@@ -32,9 +32,9 @@ export const GROUPS = [
       field("/signingServiceId", "Signing service number", { kind: "id", required }),
       field(`${CONTACTS}/clientCompanyId`, "Client company number", { kind: "id" }),
       field(`${DETAILS}/lender`, "Lender"),
-      field("/requestedBy/userId", "Your user number", { kind: "id", required }),
-      field("/requestedBy/userRole", "Your role", { hint: "Such as escrow officer" }),
-      field("/requestedBy/signingServiceId", "Your signing service number", { kind: "id" }),
+      field("/requestedBy/userId", "Ordered by: user number", { kind: "id", required }),
+      field("/requestedBy/userRole", "Ordered by: role", { hint: "Such as escrow officer" }),
+      field("/requestedBy/signingServiceId", "Ordered by: signing service number", { kind: "id" }),
     ],
   },
   {

@@ -5,99 +5,110 @@ import { announce, button, count, fill, h, said, size } from "./dom.js";
 /** What the service accepts. It checks the content itself. */
 const FORMATS = ".pdf,.doc,.docx,.jpg,.jpeg,.png";
 
-/** Returns the chooser: its element, and functions for its files. It calls its `onchange`. */
-export function fileChooser(id) {
-  let files = [];
-  const input = h("input", { type: "file", id, multiple: true, accept: FORMATS, change: chosen });
-  const list = h("ul", { class: "files", "aria-label": "Chosen documents" });
-  const error = h("p", { class: "error", id: `${id}-error` });
-  input.setAttribute("aria-describedby", `${id}-hint ${id}-error`);
-  const zone = h(
-    "div",
-    { class: "drop", dragover: over, dragleave: leave, drop: dropped },
-    h("label", { for: id }, "Documents"),
-    input,
-    h(
-      "p",
-      { class: "hint", id: `${id}-hint` },
-      "PDF, Word, JPEG or PNG. Choose them, or drop them here: up to 20 at a time.",
-    ),
-    error,
-    list,
-  );
+/** Chooses files. Calls its `onchange`. */
+export class FileChooser {
+  #files = [];
+  #id;
+  #input;
+  #list = h("ul", { class: "files", "aria-label": "Chosen documents" });
+  #error;
+  onchange = () => {};
 
-  function over(event) {
-    event.preventDefault();
-    zone.classList.add("over");
+  constructor(id) {
+    const described = `${id}-hint ${id}-error`;
+    this.#id = id;
+    this.#input = h("input", {
+      type: "file", id, multiple: true, accept: FORMATS, "aria-describedby": described,
+      change: () => this.#choose(),
+    });
+    this.#error = h("p", { class: "error", id: `${id}-error` });
+    const hint = "PDF, Word, JPEG or PNG. Choose them, or drop them here: up to 20 at a time.";
+    this.element = h(
+      "div",
+      { class: "drop", dragover: () => this.#mark(true), dragleave: () => this.#mark(false) },
+      h("label", { for: id }, "Documents"),
+      this.#input,
+      h("p", { class: "hint", id: `${id}-hint` }, hint),
+      this.#error,
+      this.#list,
+    );
+    this.element.addEventListener("drop", ({ dataTransfer }) => this.#drop(dataTransfer));
   }
-  function leave() {
-    zone.classList.remove("over");
+
+  get files() {
+    return this.#files;
   }
-  function dropped(event) {
-    event.preventDefault();
-    leave();
+
+  /** Returns what differs if the files do. */
+  get content() {
+    return this.#files.map((file) => [file.name, file.size, file.lastModified]);
+  }
+
+  clear() {
+    this.#show([]);
+  }
+
+  /** Shows a problem of the documents; none if the text is empty. */
+  setProblem(text) {
+    this.#error.textContent = text;
+    if (text) this.#input.setAttribute("aria-invalid", "true");
+    else this.#input.removeAttribute("aria-invalid");
+  }
+
+  /** Shows the problem of one file. Returns the id of what can have the focus, if there is the file. */
+  setFileProblem(at, text) {
+    const place = this.#list.children[at]?.querySelector(".error");
+    if (!place) return null;
+    place.textContent = text;
+    return `${this.#id}-${at}`;
+  }
+
+  #mark(isOver) {
+    this.element.classList.toggle("over", isOver);
+  }
+
+  #choose() {
+    this.#add([...this.#input.files]);
+    this.#input.value = "";
+  }
+
+  #drop({ items, files }) {
+    this.#mark(false);
     // A folder has no bytes to send.
     const isFile = (item) => item.kind === "file" && !item.webkitGetAsEntry?.()?.isDirectory;
-    const found = [...event.dataTransfer.items].filter(isFile).map((item) => item.getAsFile());
-    add(found.length ? found : [...event.dataTransfer.files]);
+    this.#add(items ? [...items].filter(isFile).map((item) => item.getAsFile()) : [...files]);
   }
-  function chosen() {
-    add([...input.files]);
-    input.value = "";
-  }
-  function add(more) {
+
+  #add(more) {
     const isSame = (one) => (other) =>
       one.name === other.name && one.size === other.size && one.lastModified === other.lastModified;
-    files = [...files, ...more.filter((file) => !files.some(isSame(file)))];
-    announce(`${count(files.length, "document")} chosen.`);
-    show();
+    this.#show([...this.#files, ...more.filter((file) => !this.#files.some(isSame(file)))]);
+    announce(`${count(this.#files.length, "document")} chosen.`);
   }
-  function remove(file) {
-    files = files.filter((other) => other !== file);
-    show();
-    input.focus();
+
+  #remove(file) {
+    this.#show(this.#files.filter((other) => other !== file));
+    this.#input.focus();
   }
-  function show() {
-    setProblem("");
-    fill(list, files.map(line));
-    chooser.onchange();
+
+  #show(files) {
+    this.#files = files;
+    this.setProblem("");
+    fill(this.#list, files.map((file, at) => this.#line(file, at)));
+    this.onchange();
   }
-  function line(file, at) {
-    const name = said(file.name);
+
+  #line(file, at) {
+    const id = `${this.#id}-${at}`;
+    const remove = { id, "aria-label": `Remove ${file.name}` };
     return h(
       "li",
       {},
-      h("span", {}, name, " ", h("span", { class: "hint" }, size(file.size))),
-      h("p", { class: "error", id: `${id}-${at}-error` }),
-      button("Remove", () => remove(file), { id: `${id}-${at}`, "aria-label": `Remove ${file.name}` }),
+      h("span", {}, said(file.name), " ", h("span", { class: "hint" }, size(file.size))),
+      h("p", { class: "error", id: `${id}-error` }),
+      button("Remove", () => this.#remove(file), remove),
     );
   }
-  function setProblem(text) {
-    error.textContent = text;
-    if (text) input.setAttribute("aria-invalid", "true");
-    else input.removeAttribute("aria-invalid");
-  }
-
-  const chooser = {
-    element: zone,
-    onchange: () => {},
-    files: () => files,
-    /** Returns what differs if the files do. */
-    content: () => files.map((file) => [file.name, file.size, file.lastModified]),
-    clear: () => {
-      files = [];
-      show();
-    },
-    setProblem,
-    /** Shows the problem of one file. Returns the identifier of what can be focused, if it is there. */
-    setFileProblem: (at, text) => {
-      const place = list.children[at]?.querySelector(".error");
-      if (!place) return null;
-      place.textContent = text;
-      return `${id}-${at}`;
-    },
-  };
-  return chooser;
 }
 
 /** Returns a progress bar with a button that stops the upload. */

@@ -4,7 +4,7 @@ import { Attempts, Failure, problem, request, session, stringify, upload } from 
 import { idOf, row, valueOf } from "./controls.js";
 import { announce, fill, h, said } from "./dom.js";
 import { FIELDS, GROUPS, KEPT, setMember } from "./fields.js";
-import { fileChooser, progressBar } from "./files.js";
+import { FileChooser, progressBar } from "./files.js";
 
 const DOCUMENTS = idOf("/documents");
 
@@ -30,7 +30,7 @@ class OrderForm {
   #attempts = new Attempts();
   #busy = false;
   #rows = new Map(FIELDS.map((field) => [field.pointer, row(field)]));
-  #files = fileChooser(DOCUMENTS);
+  #files = new FileChooser(DOCUMENTS);
   #summary = h("div", { tabindex: "-1" });
   #progress = h("div");
   #submit = h("button", { class: "primary" });
@@ -95,9 +95,9 @@ class OrderForm {
     this.#setBusy(true);
     this.#forgetErrors();
     const order = this.#order();
-    const headers = this.#attempts.header(stringify([order, this.#files.content()]));
+    const headers = this.#attempts.header(stringify([order, this.#files.content]));
     try {
-      const sent = this.#files.files().length
+      const sent = this.#files.files.length
         ? this.#sendForm(order, headers)
         : request("api/order/create", { method: "POST", json: order, headers });
       const { body, headers: received } = await sent;
@@ -115,7 +115,7 @@ class OrderForm {
     for (const [name, value] of Object.entries(order)) {
       form.set(name, typeof value === "string" ? value : stringify(value));
     }
-    for (const file of this.#files.files()) form.append("documents", file, file.name);
+    for (const file of this.#files.files) form.append("documents", file, file.name);
     const path = "api/order/create-with-documents";
     const { answer, stop } = upload(path, form, headers, (part) => bar.set(part));
     const bar = progressBar(stop);
@@ -137,7 +137,7 @@ class OrderForm {
   #showFailure(failure) {
     if (!(failure instanceof Failure)) throw failure;
     const { errors, code, detail } = failure;
-    const items = errors.map((error) => this.#showError(error));
+    const items = errors.toSorted(byPlace).map((error) => this.#showError(error));
     if (OF_DOCUMENTS.includes(code)) items.push(this.#showError({ pointer: "/documents", detail }));
     if (code === "duplicate_order") {
       const pointer = "/signingDetailsFormData/fileNumber";
@@ -156,9 +156,7 @@ class OrderForm {
   #showError({ pointer = "", detail }) {
     const [, part, at] = pointer.split("/");
     if (part === "documents") return this.#showFileError(Number(at ?? NaN), detail);
-    // An error of a whole object is shown at its first field.
-    const isIn = (it) => it.pointer === pointer || it.pointer.startsWith(`${pointer}/`);
-    const field = pointer && FIELDS.find(isIn);
+    const field = FIELDS[placeOf(pointer)];
     if (!field) return [null, pointer, detail];
     const { element } = this.#rows.get(field.pointer);
     element.hidden = false;
@@ -171,7 +169,7 @@ class OrderForm {
 
   #showFileError(at, detail) {
     const id = this.#files.setFileProblem(at, detail);
-    if (id) return [id, said(this.#files.files()[at].name), detail];
+    if (id) return [id, said(this.#files.files[at].name), detail];
     this.#files.setProblem(detail);
     return [DOCUMENTS, "Documents", detail];
   }
@@ -193,6 +191,19 @@ class OrderForm {
     }
   }
 }
+
+/**
+ * Returns the index of the field of an error. An error of a whole object is shown at its first
+ * field. What has no field comes last.
+ */
+function placeOf(pointer) {
+  const isIn = (it) => pointer && `${it.pointer}/`.startsWith(`${pointer}/`);
+  const index = FIELDS.findIndex(isIn);
+  return index < 0 ? FIELDS.length : index;
+}
+
+/** Compares errors by the places of their fields in the form. */
+const byPlace = (one, other) => placeOf(one.pointer) - placeOf(other.pointer);
 
 /** Returns an item of the summary, which leads to its field. */
 function summaryItem([id, label, detail]) {

@@ -119,7 +119,7 @@ function keyForm(id, done) {
 
 function signInView() {
   const text = "Create, follow and carry out notarial signing orders. The operator of the service issues keys.";
-  return { title: "Orders of your key", element: h("div", {}, h("p", {}, text), keyForm("api-key", show)) };
+  return { title: "Use your API key", element: h("div", {}, h("p", {}, text), keyForm("api-key", show)) };
 }
 
 /** Asks for another key in place. What the user has entered stays, unless the key is of another kind. */

@@ -5,7 +5,7 @@ import {
   announce, ask, badge, button, card, count, day, fill, h, instant, labelled, renew, said, size, table,
 } from "./dom.js";
 import { GROUPS, appointment, member } from "./fields.js";
-import { fileChooser, progressBar } from "./files.js";
+import { FileChooser, progressBar } from "./files.js";
 import { zoneName } from "./zones.js";
 
 /** The usual statuses. A signing service may use others. */
@@ -81,25 +81,31 @@ class OrderView {
       card("Documents", documentsTable(documents, (it) => this.#download(it)), isClient && !isBound && this.#adding()),
       GROUPS.map((group) => groupCard(group, order, details)),
       card("History", historyTable(history)),
-      isOpen && (isClient || isService) && h("div", { class: "buttons" }, button("Cancel this order", () => this.#cancel(order), { class: "danger" })),
+      isOpen &&
+        (isClient || isService) &&
+        button("Cancel this order", () => this.#cancel(order), { class: "danger" }),
     );
   }
 
   #facts(order) {
     const details = order.details.signingDetailsFormData;
+    const notary = order.notary_id ?? "not assigned";
+    const parties = `Signing service ${order.signing_service_id} · notary ${notary}`;
     return h(
       "section",
       { class: "card facts" },
       h("h2", {}, said(order.file_number), " ", badge(order.order_status)),
       h("p", {}, said(order.signer_name)),
       h("p", {}, day(order.signing_date), `, ${appointment(details)}, `, said(zoneName(details.timeZoneId))),
-      h("p", { class: "hint" }, `Signing service ${order.signing_service_id} · notary ${order.notary_id ?? "not assigned"} · created `, instant(order.created_at)),
+      h("p", { class: "hint" }, `${parties} · created `, instant(order.created_at)),
     );
   }
 
   /** Returns the form of a signing service. It sends what the user changes. */
   #change(order) {
-    const status = h("input", { name: "order_status", required: true, list: "statuses", maxlength: 50, value: order.order_status });
+    const status = h("input", {
+      name: "order_status", required: true, list: "statuses", maxlength: 50, value: order.order_status,
+    });
     const notary = h("input", { name: "notary_id", inputmode: "numeric", value: order.notary_id ?? "" });
     const submit = (event) => {
       event.preventDefault();
@@ -140,8 +146,8 @@ class OrderView {
 
   #adding() {
     const send = button("Add these documents", () => this.#add(), { hidden: true, class: "primary" });
-    this.#files ??= fileChooser("add-documents");
-    this.#files.onchange = () => (send.hidden = !this.#files.files().length);
+    this.#files ??= new FileChooser("add-documents");
+    this.#files.onchange = () => (send.hidden = !this.#files.files.length);
     this.#files.onchange();
     this.progress = h("div");
     return h("div", { class: "adding" }, h("h3", {}, "Add documents"), this.#files.element, send, this.progress);
@@ -149,8 +155,8 @@ class OrderView {
 
   #add() {
     const form = new FormData();
-    for (const file of this.#files.files()) form.append("documents", file, file.name);
-    const headers = this.#attempts.header(JSON.stringify(this.#files.content()));
+    for (const file of this.#files.files) form.append("documents", file, file.name);
+    const headers = this.#attempts.header(JSON.stringify(this.#files.content));
     const { answer, stop } = upload(`${this.#path}/documents`, form, headers, (part) => bar.set(part));
     const bar = progressBar(stop);
     fill(this.progress, bar.element);
@@ -209,7 +215,10 @@ function groupCard({ title, fields }, order, details) {
     .map((field) => [field, member(request, field.pointer)])
     .filter(([, value]) => value !== undefined && value !== null);
   if (!found.length) return null;
-  const entry = ([field, value]) => h("div", { class: field.wide && "wide" }, h("dt", {}, field.label), h("dd", {}, shown(field, value)));
+  const entry = ([field, value]) => {
+    const content = [h("dt", {}, field.label), h("dd", {}, shown(field, value))];
+    return h("div", { class: field.wide && "wide" }, content);
+  };
   return card(title, h("dl", { class: "grid" }, found.map(entry)));
 }
 

@@ -126,7 +126,9 @@ class Webhooks {
   #creation() {
     const url = h("input", { type: "url", required: true, placeholder: "https://", spellcheck: "false" });
     const description = h("input", { maxlength: 200, dir: "auto" });
-    const boxes = EVENTS.map((event) => h("input", { type: "checkbox", value: event, id: `event-${event}`, checked: true }));
+    const box = (event) =>
+      h("input", { type: "checkbox", value: event, id: `event-${event}`, checked: true });
+    const boxes = EVENTS.map(box);
     const submit = async (event) => {
       event.preventDefault();
       const json = { url: url.value.trim(), events: boxes.filter((box) => box.checked).map((box) => box.value) };
