@@ -7,8 +7,9 @@ cd "$(dirname "$0")/.."
 as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi; }
 
 # A C compiler builds SQLite. curl, jq, Node.js, PHP and Python run the examples of the guides.
-# Chromium opens the docs page, mandoc the manual page, and OpenSSL tries the TLS of the service. A JDK
-# compiles a generated client. The tests start PostgreSQL servers, so no cluster is created here.
+# Chromium opens the docs page and the console, mandoc the manual page, and OpenSSL tries the TLS of the
+# service. A JDK compiles a generated client. The tests start PostgreSQL servers, so no cluster is
+# created here.
 missing=()
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v curl >/dev/null || missing+=(curl)

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use actix_web::{http::Method, test::TestRequest};
 use contract_tests::samples::{maximal_request, new_order, stored};
 use domain::{
+    api_key::Scope,
     document::{DocumentFault, DocumentLimits, MAX_DOCUMENTS_PER_ORDER},
     duplicate_window::DuplicateWindow,
     idempotency::MAX_KEY_CHARS,
     order::{
-        Actor, MAX_STATUS, Money, OrderId, OrderRequest, OrderStatus, Violation, ViolationCode,
-        change_request::{CancelRequest, ChangeRequest, MAX_REASON},
+        Actor, MAX_REASON, MAX_STATUS, Money, OrderId, OrderRequest, OrderStatus, Violation,
+        ViolationCode,
+        change_request::{CancelRequest, ChangeRequest},
         default_language, text_rule,
     },
     orders::order_error::{OrderError, Rejection},
@@ -289,6 +291,7 @@ fn limits_names_and_defaults_are_those_of_the_code() {
         ),
         ("OrderChangeEventData", "previous_status/x-extensible-enum", json!(statuses)),
         ("Problem", "code/x-extensible-enum", json!(codes)),
+        ("KeyTerms", "scopes/items/x-extensible-enum", json!(Scope::ALL.map(Scope::as_str))),
     ] {
         for schema in schemas.split(' ') {
             let found = at(&format!("/components/schemas/{schema}/properties/{pointer}"));

@@ -59,7 +59,7 @@ CREATE INDEX orders_client_file_number ON orders (file_number, client_id, is_tes
     WHERE NOT holds_file_number AND erased_at IS NULL;
 
 -- Serves: pages of a signing service (WHERE signing_service_id = ? AND is_test = ? AND erased_at IS
--- NULL AND id < ? ORDER BY id), with a file number, too.
+-- NULL AND id < ? ORDER BY id). A page with a file number uses the two indexes of file numbers.
 CREATE INDEX orders_service ON orders (signing_service_id, is_test, id) WHERE erased_at IS NULL;
 
 -- Serves: the smallest and largest identifier between two instants, as above.
