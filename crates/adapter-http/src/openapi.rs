@@ -4,9 +4,9 @@
 mod units;
 
 #[cfg(test)]
-mod code_tests;
+mod answer_tests;
 #[cfg(test)]
-mod details_tests;
+mod code_tests;
 pub(crate) mod docs_page;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,0 +1,101 @@
+//! Checks the schemas of answers, which later versions may extend.
+
+use std::collections::BTreeSet;
+
+use contract_tests::samples::{maximal_request, minimal_request};
+use domain::{
+    api_key::Scope,
+    order::{Actor, OrderRequest, OrderStatus},
+    webhook::{DisabledBy, EventType},
+};
+use serde_json::{Value, json};
+
+use super::{
+    code_tests::properties,
+    tests::{at, faults, strict_validator, validator},
+};
+use crate::{
+    respond::problem::ProblemCode,
+    webhooks::record::{DISABLED, ENABLED},
+};
+
+/// The schemas of the details of an order as clients read them, each with that of the request.
+const READS: [(&str, &str); 6] = [
+    ("OrderDetails", "OrderRequest"),
+    ("SigningContacts", "SigningContactsRequest"),
+    ("Contact", "ContactRequest"),
+    ("SigningDetails", "SigningDetailsRequest"),
+    ("InvoiceRecipient", "InvoiceRecipientRequest"),
+    ("RequestedBy", "RequestedByRequest"),
+];
+
+#[test]
+fn details_of_a_read_have_the_fields_of_requests_without_their_rules() {
+    for (read, request) in READS {
+        let schema = &at("/components/schemas")[read];
+        for rule in ["allOf", "if", "then", "else", "additionalProperties"] {
+            assert!(schema.get(rule).is_none(), "{read} {rule}");
+        }
+        let names = |schema| properties(schema).keys().cloned().collect::<BTreeSet<_>>();
+        let mut expected = names(request);
+        if request == "OrderRequest" {
+            expected.remove("signingServiceId");
+        }
+        assert_eq!(names(read), expected);
+        for (name, property) in properties(read) {
+            for rule in ["pattern", "default", "multipleOf", "oneOf"] {
+                assert!(property.get(rule).is_none(), "{read}/{name} {rule}");
+            }
+            assert!(!validator(property).is_valid(&Value::Null), "{read}/{name} is never null");
+            let reference = property["$ref"].as_str().unwrap_or_default();
+            assert!(!reference.ends_with("Request"), "{read}/{name}");
+        }
+    }
+    let validator = strict_validator(&json!({ "$ref": "#/components/schemas/OrderDetails" }));
+    for request in [minimal_request(), maximal_request()] {
+        let request: OrderRequest = serde_json::from_value(request).unwrap();
+        let details = OrderRequest::of(&request.parse().unwrap().order);
+        assert_eq!(faults(&validator, &details), [""; 0]);
+    }
+}
+
+#[test]
+fn known_values_are_those_of_the_code_and_closed_in_requests_only() {
+    let of_orders = EventType::OF_ORDERS.map(EventType::as_str);
+    let events = [&of_orders[..], &[EventType::Test.as_str()]].concat();
+    let actors = [Actor::Client, Actor::Service, Actor::Operator, Actor::Database];
+    let reasons = [DisabledBy::Request, DisabledBy::Gone, DisabledBy::Failures];
+    let statuses = OrderStatus::USUAL.map(|status| status.as_str().to_owned());
+    let codes: Vec<_> = ProblemCode::ALL.iter().map(|code| code.as_str()).collect();
+    for (schemas, pointer, expected) in [
+        ("Webhook NewWebhook", "events/items/x-extensible-enum", json!(of_orders)),
+        ("Webhook NewWebhook", "status/x-extensible-enum", json!([ENABLED, DISABLED])),
+        (
+            "Webhook NewWebhook",
+            "disabled_by/x-extensible-enum",
+            json!(reasons.map(DisabledBy::as_str)),
+        ),
+        ("WebhookDelivery", "event/x-extensible-enum", json!(events)),
+        ("OrderHistoryEntry", "actor/x-extensible-enum", json!(actors.map(Actor::as_str))),
+        (
+            "OrderRecord Order OrderHistoryEntry OrderChange OrderEventData OrderChangeEventData",
+            "order_status/x-extensible-enum",
+            json!(statuses),
+        ),
+        ("OrderChangeEventData", "previous_status/x-extensible-enum", json!(statuses)),
+        ("Problem", "code/x-extensible-enum", json!(codes)),
+        ("KeyTerms", "scopes/items/x-extensible-enum", json!(Scope::ALL.map(Scope::as_str))),
+    ] {
+        for schema in schemas.split(' ') {
+            let property = format!("/components/schemas/{schema}/properties/{pointer}");
+            assert_eq!(*at(&property), expected, "{schema} {pointer}");
+            let values = at(property.rsplit_once('/').unwrap().0);
+            assert!(validator(values).is_valid(&json!("later")), "{schema} {pointer}");
+        }
+    }
+    for (name, values) in
+        [("WebhookEventType", json!(of_orders)), ("WebhookStatus", json!([ENABLED, DISABLED]))]
+    {
+        assert_eq!(at("/components/schemas")[name]["enum"], values);
+    }
+}
