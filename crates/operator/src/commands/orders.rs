@@ -66,7 +66,7 @@ pub enum OrdersCommand {
         /// Its identifier
         id: i64,
         #[command(flatten)]
-        change: Change,
+        change: NewState,
     },
     /// Cancel an order
     Cancel {
@@ -89,7 +89,7 @@ pub enum OrdersCommand {
 
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
-pub struct Change {
+pub struct NewState {
     /// Its status, such as ASSIGNED
     #[arg(long, value_name = "STATUS", value_parser = status)]
     status: Option<OrderStatus>,
@@ -152,7 +152,7 @@ pub(super) async fn run(command: OrdersCommand, operator: &Operator) -> Result<(
             let progress = Progress::new("exporting");
             progress.of(operator.export(OrderId(id), &to, &progress)).await
         }
-        OrdersCommand::Change { id, change: Change { status, notary } } => {
+        OrdersCommand::Change { id, change: NewState { status, notary } } => {
             let notary_id = notary.map(|Notary(notary)| notary);
             operator.change(OrderId(id), &ChangeRequest { status, notary_id }).await
         }

@@ -32,7 +32,7 @@ pub enum ServicesCommand {
         /// Its number
         id: i64,
         #[command(flatten)]
-        change: Change,
+        change: NewRecord,
     },
     /// Remove the record of a signing service. Its orders and keys stay
     Remove {
@@ -56,7 +56,7 @@ pub struct Addresses {
 
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
-pub struct Change {
+pub struct NewRecord {
     /// Its name
     #[arg(long, value_parser = name)]
     name: Option<String>,
@@ -75,7 +75,7 @@ pub(super) async fn run(command: ServicesCommand, services: &dyn ServiceRepo) ->
             print(&format!("service {id} is added\n"))
         }
         ServicesCommand::List(format) => list(&services.all().await?, format),
-        ServicesCommand::Change { id, change: Change { name, emails } } => {
+        ServicesCommand::Change { id, change: NewRecord { name, emails } } => {
             let emails = distinct(emails)?;
             let mut found = services.find(&[SigningServiceId(id)]).await?;
             let Some(mut service) = found.pop() else { bail!("there is no service {id}") };
