@@ -1,0 +1,131 @@
+// Chooses documents: by a file dialog, or by drag and drop. Shows the progress of their upload.
+
+import { announce, button, count, fill, h, said, size } from "./dom.js";
+
+/** What the service accepts. It checks the content itself. */
+const FORMATS = ".pdf,.doc,.docx,.jpg,.jpeg,.png";
+
+/** Chooses files. Calls its `onchange`. */
+export class FileChooser {
+  #files = [];
+  #id;
+  #input;
+  #list = h("ul", { class: "files", "aria-label": "Chosen documents" });
+  #error;
+  onchange = () => {};
+
+  constructor(id) {
+    const described = `${id}-hint ${id}-error`;
+    this.#id = id;
+    this.#input = h("input", {
+      type: "file", id, multiple: true, accept: FORMATS, "aria-describedby": described,
+      change: () => this.#choose(),
+    });
+    this.#error = h("p", { class: "error", id: `${id}-error` });
+    const hint = "PDF, Word, JPEG or PNG. Choose them, or drop them here: up to 20 at a time.";
+    this.element = h(
+      "div",
+      { class: "drop", dragover: () => this.#mark(true), dragleave: () => this.#mark(false) },
+      h("label", { for: id }, "Documents"),
+      this.#input,
+      h("p", { class: "hint", id: `${id}-hint` }, hint),
+      this.#error,
+      this.#list,
+    );
+    this.element.addEventListener("drop", ({ dataTransfer }) => this.#drop(dataTransfer));
+  }
+
+  get files() {
+    return this.#files;
+  }
+
+  /** Returns what differs if the files do. */
+  get content() {
+    return this.#files.map((file) => [file.name, file.size, file.lastModified]);
+  }
+
+  clear() {
+    this.#show([]);
+  }
+
+  /** Shows a problem of the documents; none if the text is empty. */
+  setProblem(text) {
+    this.#error.textContent = text;
+    if (text) this.#input.setAttribute("aria-invalid", "true");
+    else this.#input.removeAttribute("aria-invalid");
+  }
+
+  /** Shows the problem of one file. Returns the id of what can have the focus, if there is the file. */
+  setFileProblem(at, text) {
+    const place = this.#list.children[at]?.querySelector(".error");
+    if (!place) return null;
+    place.textContent = text;
+    return `${this.#id}-${at}`;
+  }
+
+  #mark(isOver) {
+    this.element.classList.toggle("over", isOver);
+  }
+
+  #choose() {
+    this.#add([...this.#input.files]);
+    this.#input.value = "";
+  }
+
+  #drop({ items, files }) {
+    this.#mark(false);
+    // A folder has no bytes to send.
+    const isFile = (item) => item.kind === "file" && !item.webkitGetAsEntry?.()?.isDirectory;
+    this.#add(items ? [...items].filter(isFile).map((item) => item.getAsFile()) : [...files]);
+  }
+
+  #add(more) {
+    const isSame = (one) => (other) =>
+      one.name === other.name && one.size === other.size && one.lastModified === other.lastModified;
+    this.#show([...this.#files, ...more.filter((file) => !this.#files.some(isSame(file)))]);
+    announce(`${count(this.#files.length, "document")} chosen.`);
+  }
+
+  #remove(file) {
+    this.#show(this.#files.filter((other) => other !== file));
+    this.#input.focus();
+  }
+
+  #show(files) {
+    this.#files = files;
+    this.setProblem("");
+    fill(this.#list, files.map((file, at) => this.#line(file, at)));
+    this.onchange();
+  }
+
+  #line(file, at) {
+    const id = `${this.#id}-${at}`;
+    const remove = { id, "aria-label": `Remove ${file.name}` };
+    return h(
+      "li",
+      {},
+      h("span", {}, said(file.name), " ", h("span", { class: "hint" }, size(file.size))),
+      h("p", { class: "error", id: `${id}-error` }),
+      button("Remove", () => this.#remove(file), remove),
+    );
+  }
+}
+
+/** Returns a progress bar with a button that stops the upload. */
+export function progressBar(stop) {
+  const bar = h("progress", { max: 1, value: 0, "aria-label": "Upload" });
+  const text = h("span", {}, "Sending…");
+  const element = h("div", { class: "progress" }, bar, text, button("Stop", stop));
+  const set = (part) => {
+    bar.value = part;
+    const percent = Math.floor(part * 100);
+    text.textContent =
+      part < 1 ? `Sent ${percent} %` : "Sent. The service checks and stores the documents…";
+  };
+  return { element, set };
+}
+
+// A file that misses its target does not replace the page.
+for (const event of ["dragover", "drop"]) {
+  window.addEventListener(event, (it) => it.preventDefault());
+}
