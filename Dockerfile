@@ -24,7 +24,7 @@ COPY --from=program /${TARGETARCH}/notary-orders /usr/local/bin/
 
 # A numeric user, so that container runtimes can check that it is not root. The service writes only
 # to this folder: with a read-only root file system, mount a volume or a tmpfs of this user there.
-COPY --from=program --chown=10001:10001 /${TARGETARCH}/data /var/lib/notary-orders
+COPY --from=program --chown=10001:10001 --chmod=0700 /${TARGETARCH}/data /var/lib/notary-orders
 USER 10001:10001
 ENV NOTARY_ORDERS_LISTEN=0.0.0.0:8080 \
     NOTARY_ORDERS_OPS_LISTEN=0.0.0.0:8081 \
@@ -33,7 +33,7 @@ ENV NOTARY_ORDERS_LISTEN=0.0.0.0:8080 \
 EXPOSE 8080 8081
 
 # Checks the process, not its dependencies: a restart would not repair them.
-HEALTHCHECK --interval=10s --timeout=3s --start-period=30s --start-interval=1s \
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s \
     CMD ["/usr/local/bin/notary-orders", "health"]
 
 # Requests in progress finish first. `--stop-timeout` must exceed NOTARY_ORDERS_DRAIN_SECS and

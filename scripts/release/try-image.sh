@@ -17,16 +17,15 @@ end() {
     exit "$status"
 }
 trap end EXIT
-in_image() { "$engine" image inspect --format "$1" "$IMAGE"; }
 in_container() { "$engine" exec "$name" /usr/local/bin/notary-orders "$@"; }
 
-IMAGE=$1
-[ "$(in_image '{{.Config.User}}')" = 10001:10001 ] || fail "the user is $(in_image '{{.Config.User}}')"
-[[ $(in_image "{{json .}}") == *'/notary-orders","health"]'* ]] ||
-    fail "the image has no health check"
+described=$("$engine" image inspect "$1" | tr -d ' \n')
+for expected in '"User":"10001:10001"' '"Test":["CMD","/usr/local/bin/notary-orders","health"]'; do
+    [[ $described == *"$expected"* ]] || fail "the image has no $expected"
+done
 # shellcheck disable=SC2086 # several words
 "$engine" run --detach --name "$name" --read-only --cap-drop ALL --security-opt no-new-privileges \
-    --volume "$name:/var/lib/notary-orders" --publish 127.0.0.1:18080:8080 ${RUN_OPTIONS:-} "$IMAGE" >/dev/null
+    --volume "$name:/var/lib/notary-orders" --publish 127.0.0.1:18080:8080 ${RUN_OPTIONS:-} "$1" >/dev/null
 for _ in $(seq 100); do
     in_container health 2>/dev/null && break
     sleep 0.1
@@ -37,4 +36,4 @@ scripts/release/create-order.sh http://127.0.0.1:18080 "$key"
 "$engine" stop --time 45 "$name" >/dev/null
 status=$("$engine" inspect --format '{{.State.ExitCode}}' "$name")
 [ "$status" = 0 ] || fail "the stop ended with $status"
-echo "the image works: $IMAGE"
+echo "the image works: $1"
