@@ -18,4 +18,4 @@ for archive in "$files"/notary-orders-*-linux-*.tar.gz; do
     install --directory --mode=0700 "$folder/data"
 done
 # Replaces the stage of the Dockerfile that compiles.
-exec "${ENGINE:-docker}" build --build-context "program=$files/image" "$@" .
+exec "${ENGINE:-docker}" buildx build --build-context "program=$files/image" "$@" .

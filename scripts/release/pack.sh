@@ -14,8 +14,8 @@ trap 'rm -r "$work"' EXIT
 
 mkdir -p "$work/$name/docs" "$work/$name/systemd" "$folder"
 cp -R "$description/." README.md SECURITY.md LICENSE-* "$work/$name"
-cp docs/*.md "$work/$name/docs"
-cp packaging/debian/notary-orders.{service,env,sysusers} "$work/$name/systemd"
+cp -R docs/*.md docs/examples "$work/$name/docs"
+cp packaging/debian/notary-orders{-admin,.service,.env,.sysusers} "$work/$name/systemd"
 install -m 755 "$program" "$work/$name/notary-orders"
 (cd "$work/$name" && find . -type f -printf '%P\0' | sort -z | xargs -0 sha256sum >"$work/SHA256SUMS")
 mv "$work/SHA256SUMS" "$work/$name"

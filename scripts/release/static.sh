@@ -20,7 +20,8 @@ for architecture in "$@"; do
     cargo zigbuild --release --locked --package notary-orders --target "$triple"
 done
 scripts/release/describe.sh "$target/$(uname -m)-unknown-linux-musl/release/notary-orders" "$files/description"
-scripts/sbom.sh "$files/description/notary-orders.cdx.json"
+scripts/sbom.sh "$files/notary-orders.cdx.json"
+cp "$files/notary-orders.cdx.json" "$files/description"
 for architecture in "$@"; do
     scripts/release/pack.sh "$target/$architecture-unknown-linux-musl/release/notary-orders" \
         "$architecture" "$files/description" "$files"

@@ -18,7 +18,9 @@ use self::{
     services::ServicesCommand,
     webhooks::WebhooksCommand,
 };
-use crate::{adapters::Storage, doctor::health, progress::Progress, settings::Settings, system::Machine};
+use crate::{
+    adapters::Storage, doctor::health, progress::Progress, settings::Settings, system::Machine,
+};
 
 mod backup;
 mod copy;
