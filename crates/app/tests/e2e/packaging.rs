@@ -90,7 +90,7 @@ fn release_builds_only_after_the_tests_pass() {
     assert!(jobs.len() >= 6, "{jobs:?}");
     let needed = |name: &str| {
         let (_, job) = jobs.iter().find(|(other, _)| *other == name).unwrap();
-        let needs = job.split_once("\n    needs: ").map(|(_, rest)| rest.lines().next().unwrap());
+        let needs = job.lines().find_map(|line| line.strip_prefix("    needs: "));
         let names = needs.unwrap_or_default().trim_matches(['[', ']']).split(", ");
         names.filter(|name| !name.is_empty()).map(str::to_owned).collect::<Vec<_>>()
     };

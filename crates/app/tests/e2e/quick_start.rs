@@ -1,27 +1,23 @@
-//! The commands of `docs/quick-start.md`, from the database to the backup. `sudo` only sets the user
-//! of PostgreSQL, and the test starts the service instead of systemd.
+//! The commands of `docs/quick-start.md`, from the database to the backup. `sudo` changes
+//! no user, and the test starts the service instead of systemd.
 
 use std::{
-    collections::BTreeMap,
-    env, fs,
-    os::unix::fs::PermissionsExt as _,
-    path::Path,
-    process::{Command, Output},
-    time::Duration,
+    collections::BTreeMap, env, fs, os::unix::fs::PermissionsExt as _, path::Path,
+    process::Command, time::Duration,
 };
 
-use test_servers::{certificates::Certificates, postgres};
+use test_servers::{
+    certificates::Certificates,
+    postgres::{self, Cluster},
+};
 
 use crate::{
     service_process::{ServiceProcess, text},
     wiring::Wiring,
 };
 
-/// Changes the user only for PostgreSQL.
-const SUDO: &str = r#"#!/bin/sh
-if [ "$1" = -u ]; then export PGUSER="$2"; shift 2; fi
-exec "$@"
-"#;
+/// Runs a command as this user. The environment names the superuser of PostgreSQL.
+const SUDO: &str = "#!/bin/sh\n[ \"$1\" != -u ] || shift 2\nexec \"$@\"\n";
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
@@ -55,7 +51,9 @@ impl Machine {
             ("PATH".to_owned(), format!("{}:{}", path.join(":"), env::var("PATH").unwrap())),
             ("PGHOST".to_owned(), "127.0.0.1".to_owned()),
             ("PGPORT".to_owned(), wiring.database_server().port().to_string()),
+            ("PGUSER".to_owned(), postgres::SUPERUSER.to_owned()),
             ("PGPASSWORD".to_owned(), postgres::PASSWORD.to_owned()),
+            ("PGDATABASE".to_owned(), "postgres".to_owned()),
         ]);
         Self { folder, environment }
     }
@@ -72,18 +70,15 @@ impl Machine {
 
     /// Runs commands of the guide. Returns their output.
     fn run(&self, commands: &str) -> String {
-        text(self.output(commands))
-    }
-
-    fn output(&self, commands: &str) -> Output {
-        self.command("sh").args(["-e", "-c", commands]).output().unwrap()
+        text(self.command("sh").args(["-e", "-c", commands]).output().unwrap())
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_of_quick_start_make_a_service_for_two_sides() {
     let guide = fs::read_to_string(root().join("docs/quick-start.md")).unwrap();
-    let wiring = Wiring::with_a_database_server();
+    // The doctor rejects a server that is faster than it is safe, as those of other tests are.
+    let wiring = Wiring::with_database_server(Cluster::start(&["fsync = on"]));
     let mut machine = Machine::new(&wiring);
     machine.run(block(&guide, "2. PostgreSQL"));
 
@@ -92,6 +87,7 @@ async fn commands_of_quick_start_make_a_service_for_two_sides() {
     let (cert, key) = (machine.file("fullchain.pem"), machine.file("privkey.pem"));
     fs::write(&cert, certificates.cert_pem()).unwrap();
     fs::write(&key, certificates.key_pem()).unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
     let secret = machine.run("openssl rand -base64 32").trim().to_owned();
     let port = wiring.database_server().port();
     for line in block(&guide, "3. Settings").lines() {
@@ -113,12 +109,8 @@ async fn commands_of_quick_start_make_a_service_for_two_sides() {
 
     let checks = block(&guide, "4. Check");
     let (doctor, ready) = checks.split_once("sudo systemctl restart notary-orders\n").unwrap();
-    let found = machine.output(doctor);
-    let found = String::from_utf8(found.stdout).unwrap();
-    for check in ["settings", "database", "documents", "mail", "webhooks", "certificate"] {
-        assert!(found.contains(&format!("ok    {check} ")), "{check}: {found}");
-    }
-    assert!(!found.contains("is unknown"), "{found}");
+    let found = machine.run(doctor);
+    assert!(found.contains("ok    certificate") && !found.contains("is unknown"), "{found}");
     let mut command = machine.command(env!("CARGO_BIN_EXE_notary-orders"));
     command.args(["serve", "--log-format=json", "--drain-secs=0"]);
     let service = ServiceProcess::spawn(command);
