@@ -7,3 +7,4 @@ pub(crate) mod in_progress;
 pub(crate) mod limits;
 pub(crate) mod peer;
 pub(crate) mod rate_limit;
+pub(crate) mod read_key;

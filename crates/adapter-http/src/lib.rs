@@ -13,6 +13,7 @@
 //! | request id, log line, metrics, traces, `/healthz`, `/readyz`, `/metrics` | `observe` |
 //! | the servers, TLS; connections: limits, idle ones, their end when the service stops | `serve` |
 //! | OpenAPI document and documentation page | `openapi` |
+//! | the page at `/console` | `console` |
 //!
 //! No module uses one that uses it in turn; `tests/modules.rs` checks this.
 //!
@@ -28,6 +29,7 @@
 
 mod access;
 mod body;
+mod console;
 mod form;
 mod observe;
 mod openapi;

@@ -6,3 +6,4 @@ pub(crate) mod instants;
 pub(crate) mod list;
 pub(crate) mod path_number;
 pub(crate) mod problem;
+pub(crate) mod static_file;

@@ -9,6 +9,8 @@ use actix_web::{
 };
 
 use crate::{
+    access::read_key,
+    console,
     observe::ops,
     openapi::{self, docs_page},
     orders::{
@@ -20,6 +22,7 @@ use crate::{
     respond::{
         answer::{Answer, answer, reject},
         problem::{Problem, ProblemCode},
+        static_file::StaticFile,
     },
     webhooks::{
         deliveries, endpoint,
@@ -29,7 +32,7 @@ use crate::{
 
 /// Returns the operations of the API: each path below the base path, and its methods. The OpenAPI
 /// document describes them all.
-pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 14] {
+pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 15] {
     [
         (create_json::PATH, vec![on(POST, create_json::create)]),
         (create_form::PATH, vec![on(POST, create_form::create)]),
@@ -38,6 +41,7 @@ pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 14] {
         (path::CANCEL, vec![on(POST, change::cancel)]),
         (path::DOCUMENTS, vec![on(GET, read_order::list_documents), on(POST, add_documents::add)]),
         (path::DOCUMENT, vec![on(GET, read_document::read)]),
+        (read_key::PATH, vec![on(GET, read_key::read)]),
         (WEBHOOKS, vec![on(GET, endpoint::list), on(POST, endpoint::create)]),
         (
             WEBHOOK,
@@ -55,11 +59,10 @@ pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 14] {
     ]
 }
 
-/// Adds every path to an application.
-pub(crate) fn configure(config: &mut ServiceConfig, base_path: &str) {
+/// Adds every path to an application, with the console or without.
+pub(crate) fn configure(config: &mut ServiceConfig, base_path: &str, has_console: bool) {
     let at = |path: &str| format!("{base_path}{path}");
     let to_documentation = async || Redirect::to("docs").using_status_code(StatusCode::FOUND);
-    let without_slash = async || Redirect::to("../docs").permanent();
     if let Some((_, last)) = base_path.rsplit_once('/') {
         for (path, to) in [(base_path, last), ("/", &base_path[1..])] {
             let location = format!("{to}/docs");
@@ -73,15 +76,29 @@ pub(crate) fn configure(config: &mut ServiceConfig, base_path: &str) {
     }
     config
         .service(resource(&at(openapi::PATH), vec![plain(GET, &openapi::serve)]))
-        .service(resource(&at("/"), vec![plain(GET, &to_documentation)]))
-        .service(resource(&at(docs_page::TRAILING_SLASH), vec![plain(GET, &without_slash)]));
-    for file in &docs_page::FILES {
-        let send = move |request: HttpRequest| ready(file.response(&request));
-        config.service(resource(&at(&file.path()), vec![plain(GET, &send)]));
+        .service(resource(&at("/"), vec![plain(GET, &to_documentation)]));
+    add_page(config, base_path, &docs_page::FILES);
+    if has_console {
+        add_page(config, base_path, &console::FILES);
     }
     config.default_service(web::to(async |request: HttpRequest| {
         reject(&request, &Problem::new(ProblemCode::NotFound, "This path does not exist."))
     }));
+}
+
+/// Adds the files of a page, of which the first is the page itself. Its path with a slash redirects
+/// to it, because its links are relative to the path without one.
+fn add_page(config: &mut ServiceConfig, base_path: &str, files: &'static [StaticFile]) {
+    for file in files {
+        let send = move |request: HttpRequest| ready(file.response(&request));
+        let path = format!("{base_path}{}", file.path);
+        config.service(resource(&path, vec![plain(GET, &send)]));
+    }
+    if let Some(page) = files.first() {
+        let without_slash = move || ready(Redirect::to(format!("..{}", page.path)).permanent());
+        let path = format!("{base_path}{}/", page.path);
+        config.service(resource(&path, vec![plain(GET, &without_slash)]));
+    }
 }
 
 /// Adds the operators' paths to an application.
@@ -150,10 +167,23 @@ mod tests {
             ("/a/notary", "/a/notary", "notary/docs"),
             ("/a/notary", "/", "a/notary/docs"),
         ] {
-            let service = init_service(App::new().configure(|it| configure(it, base))).await;
+            let service = init_service(App::new().configure(|it| configure(it, base, true))).await;
             let found = service.call(TestRequest::with_uri(path).to_request()).await.unwrap();
             let sent = found.headers().get("location").and_then(|location| location.to_str().ok());
             assert_eq!((found.status().as_u16(), sent), (302, Some(location)), "{path}");
+        }
+    }
+
+    #[actix_web::test]
+    async fn console_can_be_taken_away() {
+        for (has_console, status) in [(true, 200), (false, 404)] {
+            let app = App::new().configure(|it| configure(it, "/base", has_console));
+            let service = init_service(app).await;
+            for file in &console::FILES {
+                let request = TestRequest::with_uri(&format!("/base{}", file.path)).to_request();
+                let answer = service.call(request).await.unwrap();
+                assert_eq!(answer.status(), status, "{}", file.path);
+            }
         }
     }
 

@@ -57,6 +57,8 @@ pub struct Api {
     pub entropy: Arc<dyn Entropy>,
     /// Prefix of every path: empty, or a path with a leading and without a trailing slash.
     pub base_path: String,
+    /// Whether there is a console.
+    pub has_console: bool,
     /// Traces requests, if traces are exported.
     pub traces: Option<Arc<dyn TraceRequests>>,
     /// Work that finishes even when its client disconnects.

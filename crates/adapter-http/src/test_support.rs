@@ -168,6 +168,7 @@ impl Ports {
             metrics: ApiMetrics::register(&registry).unwrap(),
             entropy,
             base_path: String::new(),
+            has_console: true,
             traces: self.traces,
             detached: DetachedTasks::new(tokio::runtime::Handle::current()),
             keys_in_progress: KeysInProgress::default(),
@@ -209,7 +210,7 @@ impl TestApi {
         let app = App::new()
             .app_data(self.api.clone())
             .wrap(observe)
-            .configure(|config| routes::configure(config, ""));
+            .configure(|config| routes::configure(config, "", true));
         let request = request.to_request();
         let (method, path) = (request.method().clone(), request.path().to_owned());
         let response = init_service(app).await.call(request).await.unwrap();

@@ -149,6 +149,7 @@ impl Parts {
             metrics: ApiMetrics::register(registry)?,
             entropy,
             base_path: settings.base_path.clone(),
+            has_console: settings.console,
             traces: traces.map(|traces| traces as _),
             detached: DetachedTasks::new(Handle::current()),
             keys_in_progress: KeysInProgress::default(),

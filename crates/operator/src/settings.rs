@@ -71,6 +71,10 @@ pub struct Settings {
     #[arg(long, value_name = "PATH", default_value = "", value_parser = base_path)]
     pub base_path: String,
 
+    /// Whether there is a page at /console, which uses the API with the key of its user
+    #[arg(long, value_name = "BOOLEAN", default_value_t = true, action = ArgAction::Set)]
+    pub console: bool,
+
     /// Folder of the embedded database, documents, mails and uploads in progress
     #[arg(long, value_name = "FOLDER", default_value = "data")]
     pub data_dir: PathBuf,

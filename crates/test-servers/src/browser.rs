@@ -44,18 +44,10 @@ impl Browser {
     /// Starts a browser. `client` talks to its driver.
     pub async fn start(client: Client) -> Self {
         let profile = tempfile::Builder::new().prefix("notary-orders-chromium").tempdir().unwrap();
-        let mut janitor = Janitor::start(JANITOR, [profile.path()], Stdio::piped());
-        let mut lines = BufReader::new(janitor.0.stdout.take().unwrap()).lines();
-        let port = lines.by_ref().find_map(|line| {
-            let (_, port) = line.as_ref().unwrap().split_once("started successfully on port ")?;
-            Some(port.trim_end_matches('.').to_owned())
-        });
-        let driver = format!(
-            "http://127.0.0.1:{}",
-            port.expect("chromedriver starts; install the packages chromium and chromium-driver")
-        );
-        // The driver must never block on a full pipe.
-        std::thread::spawn(move || lines.for_each(drop));
+        let started = (0..5).find_map(|_| start_driver(&profile));
+        let (janitor, port) = started
+            .expect("chromedriver starts; install the packages chromium and chromium-driver");
+        let driver = format!("http://127.0.0.1:{port}");
         let mut browser = Self { _janitor: janitor, client, session: driver, profile };
         let created = browser
             .command(
@@ -110,8 +102,42 @@ impl Browser {
             .await
     }
 
+    /// Runs the body of a function in the page, which passes its result to its last argument.
+    pub async fn run_async(&self, script: &str, arguments: &[&str]) -> Value {
+        let body = json!({ "script": script, "args": arguments });
+        self.command(Method::POST, "/execute/async", body).await
+    }
+
+    /// Sends a command of Chromium's own protocol.
+    pub async fn devtools(&self, command: &str, parameters: Value) -> Value {
+        let body = json!({ "cmd": command, "params": parameters });
+        self.command(Method::POST, "/goog/cdp/execute", body).await
+    }
+
+    /// Presses keys one after the other, wherever the focus is.
+    pub async fn press(&self, keys: &str) {
+        let actions: Vec<_> = keys
+            .chars()
+            .flat_map(|key| ["keyDown", "keyUp"].map(|kind| json!({ "type": kind, "value": key })))
+            .collect();
+        let keyboard = json!({ "type": "key", "id": "keyboard", "actions": actions });
+        self.command(Method::POST, "/actions", json!({ "actions": [keyboard] })).await;
+    }
+
+    /// Waits until the text of the page contains a text.
+    pub async fn shows(&self, text: &str) {
+        let script = "return document.body.innerText.includes(arguments[0]) || null";
+        self.wait_for(script, text).await;
+    }
+
+    /// Waits until no element matches a selector.
+    pub async fn lacks(&self, selector: &str) {
+        let script = "return document.querySelector(arguments[0]) ? null : true";
+        self.wait_for(script, selector).await;
+    }
+
     /// Runs a script with a selector until it returns something else than `null`.
-    async fn wait_for(&self, script: &str, selector: &str) -> Value {
+    pub async fn wait_for(&self, script: &str, selector: &str) -> Value {
         let deadline = Instant::now() + TIMEOUT;
         loop {
             match self.run(script, &[selector]).await {
@@ -187,4 +213,17 @@ impl Browser {
         // Requests of built-in pages, such as the start page, stay in the browser.
         urls.filter(|url| !url.starts_with("chrome:")).collect()
     }
+}
+
+/// Starts a driver. Returns its port, or nothing if another process has taken that port meanwhile.
+fn start_driver(profile: &TempDir) -> Option<(Janitor, String)> {
+    let mut janitor = Janitor::start(JANITOR, [profile.path()], Stdio::piped());
+    let mut lines = BufReader::new(janitor.0.stdout.take().unwrap()).lines();
+    let port = lines.by_ref().find_map(|line| {
+        let (_, port) = line.as_ref().unwrap().split_once("started successfully on port ")?;
+        Some(port.trim_end_matches('.').to_owned())
+    })?;
+    // The driver must never block on a full pipe.
+    std::thread::spawn(move || lines.for_each(drop));
+    Some((janitor, port))
 }

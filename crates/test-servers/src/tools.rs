@@ -24,3 +24,8 @@ pub fn of_python(name: &str) -> PathBuf {
 pub fn promtool() -> PathBuf {
     built("tools/promtool", "scripts/test.sh makes it")
 }
+
+/// Returns the script that finds faults of accessibility in a page.
+pub fn axe() -> PathBuf {
+    built("tools/axe/node_modules/axe-core/axe.min.js", "scripts/test.sh installs it")
+}

@@ -36,6 +36,17 @@ pub(crate) async fn admit_for(
     policy: Policy,
     scope: impl Fn(&ApiKey) -> Scope,
 ) -> Result<Arc<ApiKey>, Problem> {
+    let key = admit_any(request, api, policy).await?;
+    let scope = scope(&key);
+    if key.may(scope) { Ok(key) } else { Err(Problem::missing_scope(scope)) }
+}
+
+/// Like [`admit`], for an operation that needs no scope.
+pub(crate) async fn admit_any(
+    request: &HttpRequest,
+    api: &Api,
+    policy: Policy,
+) -> Result<Arc<ApiKey>, Problem> {
     let step = tracing::info_span!(target: STEPS, "authenticate");
     match authenticate(request, api).instrument(step).await {
         Ok(key) => {
@@ -46,8 +57,7 @@ pub(crate) async fn admit_for(
                 let over = |seconds| Problem::rate_limited(policy.as_str(), seconds);
                 allowance.remaining.map_err(over)?;
             }
-            let scope = scope(&key);
-            if key.may(scope) { Ok(key) } else { Err(Problem::missing_scope(scope)) }
+            Ok(key)
         }
         Err(problem) => {
             let peer = peer::address(request, &api.trusted_proxies);

@@ -12,14 +12,18 @@ use crate::respond::problem::Problem;
 /// Caching of what one client may see: a browser may keep it, and must ask before each use.
 const PRIVATE: &str = "private, no-cache";
 
-/// Returns the answer 304 if the client has this version. Ignores a header that cannot be read.
+/// Returns the answer 304 if the client has this version.
 pub(crate) fn not_modified(request: &HttpRequest, tag: &EntityTag) -> Option<HttpResponse> {
-    let is_current = match IfNoneMatch::parse(request) {
+    is_known(request, tag).then(|| with_tag(HttpResponse::NotModified(), tag).finish())
+}
+
+/// Returns whether the client has this version. Ignores a header that cannot be read.
+pub(crate) fn is_known(request: &HttpRequest, tag: &EntityTag) -> bool {
+    match IfNoneMatch::parse(request) {
         Ok(IfNoneMatch::Any) => true,
         Ok(IfNoneMatch::Items(tags)) => tags.iter().any(|known| known.weak_eq(tag)),
         Err(_) => false,
-    };
-    is_current.then(|| with_tag(HttpResponse::NotModified(), tag).finish())
+    }
 }
 
 /// Adds the validator to an answer, and what caches may do with it.

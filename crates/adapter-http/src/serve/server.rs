@@ -56,7 +56,7 @@ pub fn serve_api(
         App::new()
             .app_data(api.clone())
             .wrap(from_fn(move |request, next| observe(observed.clone(), request, next)))
-            .configure(|config| routes::configure(config, &api.base_path))
+            .configure(|config| routes::configure(config, &api.base_path, api.has_console))
     })
     .workers(capacity.workers)
     .max_connections(capacity.connections_per_worker)

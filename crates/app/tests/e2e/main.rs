@@ -20,6 +20,7 @@ mod backup;
 mod changes;
 mod clients;
 mod concurrency;
+mod console;
 mod crash;
 mod disconnected_clients;
 mod docs_page;

@@ -304,7 +304,9 @@ async fn every_operation_needs_its_scope() {
     let ids = Ids::marked(&with_scopes(&app, &Scope::ALL).await).await;
     let of_webhooks = with_scopes(&app, &[Scope::WebhooksManage]).await;
     let of_orders = with_scopes(&app, &Scope::DEFAULT).await;
-    for operation in operations(&app).await {
+    // Each key may know itself.
+    let needs_scope = |operation: &Operation| operation.path != "/api/key";
+    for operation in operations(&app).await.into_iter().filter(needs_scope) {
         let name = format!("{} {}", operation.method, operation.path);
         let without = if operation.is_of_webhooks() { &of_orders } else { &of_webhooks };
         let mut seen = Vec::new();

@@ -24,6 +24,7 @@ fn invalid_setting_stops_the_start_by_name_with_its_status() {
         (in_use.as_str(), "--listen"),
         ("--ops-listen=127.0.0.1", "--ops-listen"),
         ("--base-path=no slash", "--base-path"),
+        ("--console=maybe", "--console"),
         ("--data-dir=/proc/nowhere", "--data-dir"),
         ("--database-url=mysql://user:passw0rd@host/db", "--database-url"),
         (unreachable, "--database-url"),

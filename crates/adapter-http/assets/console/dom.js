@@ -1,0 +1,135 @@
+// Builds elements. Every value becomes a text node or an attribute, so that none becomes markup.
+
+/** Returns an element. `null`, `undefined` and `false` are no attributes and no children. */
+export function h(name, attributes = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (typeof value === "function") element.addEventListener(key, value);
+    else element.setAttribute(key, value === true ? "" : value);
+  }
+  element.append(...present(children));
+  return element;
+}
+
+/** Replaces the content of an element. */
+export function fill(element, ...children) {
+  element.replaceChildren(...present(children));
+  return element;
+}
+
+/** Replaces the content of an element that is shown again. What had the focus keeps it, by its id. */
+export function renew(element, ...children) {
+  const { id } = document.activeElement;
+  const hadFocus = id && element.contains(document.activeElement);
+  fill(element, ...children);
+  if (hadFocus) document.getElementById(id)?.focus();
+}
+
+const present = (children) =>
+  children.flat(Infinity).filter((it) => it !== undefined && it !== null && it !== false);
+
+/** Returns a text that a user has written. Its direction does not affect what stands around it. */
+export const said = (text) => h("bdi", {}, String(text));
+
+/** Returns an instant in the time zone of the browser. */
+export function instant(iso) {
+  const options = { dateStyle: "medium", timeStyle: "short" };
+  return h("time", { datetime: iso, title: iso }, new Date(iso).toLocaleString("en-US", options));
+}
+
+/** Returns a date without a time, such as 2026-12-01, in words. */
+export function day(date) {
+  const options = { weekday: "short", year: "numeric", month: "short", day: "numeric" };
+  const noon = new Date(`${date}T12:00:00`);
+  const text = Number.isNaN(noon.getTime()) ? date : noon.toLocaleDateString("en-US", options);
+  return h("time", { datetime: date }, text);
+}
+
+/** Returns a number of bytes in words. */
+export function size(bytes) {
+  const units = ["bytes", "KiB", "MiB", "GiB"];
+  let unit = 0;
+  for (; bytes >= 1024 && unit < units.length - 1; unit++) bytes /= 1024;
+  return `${unit ? bytes.toFixed(1) : bytes} ${units[unit]}`;
+}
+
+/** Returns a number with its noun. */
+export const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+
+/** Returns a status of an order or a webhook. */
+export const badge = (status) =>
+  h("span", { class: "badge", "data-status": status.toLowerCase() }, said(status));
+
+/** Lets screen readers say a sentence. */
+export function announce(sentence) {
+  document.getElementById("live").textContent = sentence;
+}
+
+/** Returns a table of a caption, the heads of its columns, and rows of cells. */
+export function table(caption, heads, rows) {
+  // On small screens the elements have another layout. Their roles keep them a table.
+  const head = (text) => h("th", { scope: "col", role: "columnheader" }, text);
+  const cell = (content, at) =>
+    h("td", { role: "cell", "data-head": heads[at] }, h("div", {}, content));
+  const row = (cells) => h("tr", { role: "row" }, cells);
+  return h(
+    "table",
+    { role: "table" },
+    h("caption", {}, caption),
+    h("thead", { role: "rowgroup" }, row(heads.map(head))),
+    h("tbody", { role: "rowgroup" }, rows.map((cells) => row(cells.map(cell)))),
+  );
+}
+
+/** Returns a section with a heading. */
+export const card = (title, ...children) =>
+  h("section", { class: "card" }, h("h2", {}, title), ...children);
+
+/** Returns a button. */
+export const button = (label, click, attributes = {}) =>
+  h("button", { type: "button", click, ...attributes }, label);
+
+/**
+ * Opens a dialog. Returns the values of its controls by name if the user confirms, else `null`.
+ * `controls` are elements; the browser returns the focus when the dialog closes.
+ */
+export function ask({ title, lines = [], controls = [], confirm, danger = false }) {
+  return new Promise((resolve) => {
+    const heading = h("h2", { id: "dialog-title" }, title);
+    const form = h(
+      "form",
+      { method: "dialog", autocomplete: "off" },
+      heading,
+      lines.map((line) => h("p", {}, line)),
+      controls,
+      h(
+        "div",
+        { class: "buttons" },
+        h("button", { value: "yes", class: danger ? "danger" : "primary" }, confirm),
+        h("button", { value: "", formnovalidate: true }, "Back"),
+      ),
+    );
+    const dialog = h("dialog", { "aria-labelledby": "dialog-title" }, form);
+    dialog.addEventListener("close", () => {
+      const values = Object.fromEntries(new FormData(form));
+      dialog.remove();
+      resolve(dialog.returnValue === "yes" ? values : null);
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+/** Returns a labelled control of a dialog or a small form. */
+export function labelled(id, label, control, hint) {
+  control.id = id;
+  if (hint) control.setAttribute("aria-describedby", `${id}-hint`);
+  return h(
+    "div",
+    { class: "field" },
+    h("label", { for: id }, label),
+    control,
+    hint && h("p", { class: "hint", id: `${id}-hint` }, hint),
+  );
+}

@@ -1,0 +1,173 @@
+// The fields of an order, grouped as people think of a signing. The form and the view of an order
+// share this list. The service alone knows the rules of the fields.
+
+const CONTACTS = "/signingContactsFormData";
+const DETAILS = "/signingDetailsFormData";
+
+/** A field: where it stands in the request, its label, and how it is shown. */
+const field = (pointer, label, more = {}) => ({ pointer, label, kind: "text", ...more });
+const required = true;
+
+const person = (pointer, who) => [
+  field(`${pointer}/contact_name`, `${who}: name`),
+  field(`${pointer}/contact_phone`, `${who}: phone`, { kind: "tel" }),
+  field(`${pointer}/contact_email`, `${who}: e-mail`, { kind: "email" }),
+];
+
+const TIME_TYPE = `${DETAILS}/signingTimeType`;
+const SAME_ADDRESS = `${DETAILS}/isPropertyAddressSame`;
+const at = { if: [TIME_TYPE, "at"] };
+const between = { if: [TIME_TYPE, "between"] };
+const elsewhere = { if: [SAME_ADDRESS, false] };
+
+export const GROUPS = [
+  {
+    title: "File and client",
+    fields: [
+      field(`${DETAILS}/fileNumber`, "File or loan number", { required }),
+      field(`${DETAILS}/signingType`, "Type of signing", {
+        required,
+        choices: ["Refinance", "Purchase", "HELOC", "Seller", "Loan modification", "Reverse mortgage"],
+      }),
+      field("/signingServiceId", "Signing service number", { kind: "id", required }),
+      field(`${CONTACTS}/clientCompanyId`, "Client company number", { kind: "id" }),
+      field(`${DETAILS}/lender`, "Lender"),
+      field("/requestedBy/userId", "Your user number", { kind: "id", required }),
+      field("/requestedBy/userRole", "Your role", { hint: "Such as escrow officer" }),
+      field("/requestedBy/signingServiceId", "Your signing service number", { kind: "id" }),
+    ],
+  },
+  {
+    title: "Signer",
+    fields: [
+      field(`${DETAILS}/signerName`, "Signer: full name", { required }),
+      field(`${DETAILS}/signerPhone`, "Signer: phone", { kind: "tel", required }),
+      field(`${DETAILS}/signerEmail`, "Signer: e-mail", { kind: "email", required }),
+      field(`${DETAILS}/spouseName`, "Signer: spouse’s name"),
+      field(`${DETAILS}/language`, "Language", { hint: "English (en) if empty" }),
+    ],
+  },
+  {
+    title: "Co-signer",
+    fields: [
+      field(`${DETAILS}/coSignerName`, "Co-signer: full name"),
+      field(`${DETAILS}/coSignerPhone`, "Co-signer: phone", { kind: "tel" }),
+      field(`${DETAILS}/coSignerEmail`, "Co-signer: e-mail", { kind: "email" }),
+      field(`${DETAILS}/coSignerSpouseName`, "Co-signer: spouse’s name"),
+    ],
+  },
+  {
+    title: "Appointment",
+    fields: [
+      field(`${DETAILS}/signingDate`, "Date of the signing", { kind: "date", required }),
+      field(`${DETAILS}/timeZoneId`, "Time zone", { kind: "zone", required }),
+      field(TIME_TYPE, "Time of the signing", {
+        kind: "radio",
+        required,
+        wide: true,
+        initial: "at",
+        options: [
+          ["at", "At a time"],
+          ["between", "Between two times"],
+          ["anytime", "Any time of the day"],
+        ],
+      }),
+      field(`${DETAILS}/specificTime`, "Time", { kind: "time", required, ...at }),
+      field(`${DETAILS}/startTime`, "Earliest time", { kind: "time", required, ...between }),
+      field(`${DETAILS}/endTime`, "Latest time", { kind: "time", required, ...between }),
+      field("/utcTimeDate", "Time in UTC", {
+        ...at,
+        hint: "Rarely needed: only for a time that occurs twice when clocks are put back. Such as 2026-11-01T06:30:00Z",
+      }),
+      field("/utcStartTimeDate", "Earliest time in UTC", { ...between, hint: "Rarely needed" }),
+      field("/utcEndTimeDate", "Latest time in UTC", { ...between, hint: "Rarely needed" }),
+    ],
+  },
+  {
+    title: "Property and place of the signing",
+    fields: [
+      field(`${DETAILS}/propertyAddress`, "Property: address", { required, wide: true }),
+      field(`${DETAILS}/city`, "Property: city", { required }),
+      field(`${DETAILS}/state`, "Property: state", { required, hint: "Two letters, such as TX" }),
+      field(`${DETAILS}/zipcode`, "Property: ZIP code", { required, hint: "Five digits" }),
+      field(SAME_ADDRESS, "The signing is at the property", {
+        kind: "checkbox",
+        initial: true,
+        wide: true,
+      }),
+      field(`${DETAILS}/signingAddress`, "Signing: address", { ...elsewhere, wide: true }),
+      field(`${DETAILS}/signingCity`, "Signing: city", elsewhere),
+      field(`${DETAILS}/signingState`, "Signing: state", elsewhere),
+      field(`${DETAILS}/signingZipcode`, "Signing: ZIP code", elsewhere),
+    ],
+  },
+  {
+    title: "Documents and delivery",
+    hasDocuments: true,
+    fields: [
+      field(`${DETAILS}/documentDelivery`, "Delivery of the documents"),
+      field(`${DETAILS}/esigningPlatform`, "E-signing platform"),
+      field(`${DETAILS}/scanbacksRequired`, "Scanbacks are required", { kind: "checkbox" }),
+      field(`${DETAILS}/ronSigning`, "Remote online notarization (RON)", { kind: "checkbox" }),
+    ],
+  },
+  {
+    title: "Fees and invoice",
+    fields: [
+      field(`${DETAILS}/invoiceFee`, "Invoice amount", { kind: "amount", hint: "Such as 150.50" }),
+      field(`${DETAILS}/notaryPay`, "Pay of the notary", { kind: "amount" }),
+      field(`${DETAILS}/invoiceName`, "Invoice: contact’s name"),
+      field(`${DETAILS}/invoicePhone`, "Invoice: phone", { kind: "tel" }),
+      field(`${DETAILS}/invoiceEmail`, "Invoice: e-mail", { kind: "email" }),
+      field(`${DETAILS}/invoiceOrderTo/company_name`, "Invoice to: company"),
+      field(`${DETAILS}/invoiceOrderTo/invoice_address`, "Invoice to: address", { wide: true }),
+      field(`${DETAILS}/invoiceOrderTo/city`, "Invoice to: city"),
+      field(`${DETAILS}/invoiceOrderTo/state`, "Invoice to: state"),
+      field(`${DETAILS}/invoiceOrderTo/zipcode`, "Invoice to: ZIP code"),
+    ],
+  },
+  {
+    title: "Contacts and instructions",
+    fields: [
+      field(`${CONTACTS}/orderContactEmail`, "Order contact: e-mail", {
+        kind: "email",
+        required,
+        hint: "Gets the confirmation",
+      }),
+      field(`${CONTACTS}/observer`, "Observer: e-mail", { kind: "email" }),
+      ...person(`${CONTACTS}/inHouseContact`, "In-house contact"),
+      ...person(`${CONTACTS}/inHouseContact2`, "Second in-house contact"),
+      ...person(`${DETAILS}/loanOfficer`, "Loan officer"),
+      field(`${DETAILS}/specialInstructions`, "Instructions for the notary", {
+        kind: "lines",
+        wide: true,
+      }),
+    ],
+  },
+];
+
+export const FIELDS = GROUPS.flatMap((group) => group.fields);
+
+/** Members of the next order of the same user. */
+export const KEPT = FIELDS.map(({ pointer }) => pointer).filter(
+  (pointer) => pointer.startsWith("/requestedBy/") || pointer === "/signingServiceId",
+);
+
+/** Returns the member of an object that a pointer names. */
+export const member = (object, pointer) =>
+  pointer.slice(1).split("/").reduce((inner, name) => inner?.[name], object);
+
+/** Sets the member of an object that a pointer names. */
+export function setMember(object, pointer, value) {
+  const names = pointer.slice(1).split("/");
+  const last = names.pop();
+  for (const name of names) object = object[name] ??= {};
+  object[last] = value;
+}
+
+/** Returns the texts of a signing's appointment. */
+export function appointment(details) {
+  const { signingTimeType, specificTime, startTime, endTime } = details;
+  const times = { at: `at ${specificTime}`, between: `between ${startTime} and ${endTime}` };
+  return times[signingTimeType] ?? "any time of the day";
+}

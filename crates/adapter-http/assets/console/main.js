@@ -1,0 +1,155 @@
+// Starts the console: signs in, and shows the views that the key may see.
+
+import { Failure, problem, session, signIn, signOut } from "./api.js";
+import { announce, button, fill, h, labelled } from "./dom.js";
+import { forgetForm, newOrder } from "./form.js";
+import { order } from "./order.js";
+import { orders } from "./orders.js";
+import { webhooks } from "./webhooks.js";
+
+const NAME = "notary-orders console";
+const [header, main] = ["header", "main"].map((id) => document.getElementById(id));
+
+/** The views of the menu: address, name, scope, and what builds it. */
+const VIEWS = [
+  ["#/orders", "Orders", "orders:read", orders],
+  ["#/new", "New order", "orders:create", () => newOrder(created)],
+  ["#/webhooks", "Webhooks", "webhooks:manage", webhooks],
+];
+
+/** The view that is shown, and a sentence for the next one. */
+let current = null;
+let news = null;
+
+const permitted = () => VIEWS.filter(([, , scope]) => session.may(scope));
+
+/** Returns the view of the address, if the key may see it; otherwise the first that it may see. */
+function viewOf(address) {
+  const id = /^#\/order\/(\d+)$/.exec(address)?.[1];
+  if (id && session.may("orders:read")) return order(id);
+  const views = permitted();
+  const view = views.find(([it]) => it === address) ?? views[0];
+  if (view) return view[3]();
+  const text = "This key has no scope that the console can use. Ask the operator for another key.";
+  return { title: "No views", element: h("p", { class: "card" }, text) };
+}
+
+function show() {
+  current?.dispose?.();
+  current = session.terms ? viewOf(location.hash) : signInView();
+  const test = session.terms?.is_test && h(
+    "p",
+    { class: "test", role: "note" },
+    h("strong", {}, "Test key"),
+    " You see test orders only. They cause no mails.",
+  );
+  const heading = h("h1", { tabindex: "-1" }, current.title);
+  const sentence = news && h("p", { class: "news" }, news);
+  document.title = `${session.terms?.is_test ? "[Test] " : ""}${current.title} – ${NAME}`;
+  fill(header, ...menu());
+  fill(main, test, heading, sentence, current.element);
+  if (news) announce(news);
+  news = null;
+  scrollTo(0, 0);
+  const first = session.terms ? heading : main.querySelector("input");
+  first.focus({ preventScroll: true });
+}
+
+function menu() {
+  const brand = h("span", { class: "brand" }, "notary-orders");
+  if (!session.terms) return [brand];
+  const { is_test: isTest, signing_service_id: service } = session.terms;
+  const link = ([address, name]) => {
+    const isCurrent = current.title === name;
+    return h("a", { href: address, "aria-current": isCurrent && "page" }, name);
+  };
+  const party = session.isService ? `Signing service ${service}` : "Client";
+  return [
+    brand,
+    h("nav", { "aria-label": "Views" }, permitted().map(link)),
+    h("span", { class: "party" }, party, isTest && h("span", { class: "badge", "data-status": "test" }, "Test")),
+    button("Forget the key", forget),
+  ];
+}
+
+function forget() {
+  signOut();
+  forgetForm();
+  history.replaceState(null, "", location.pathname);
+  show();
+}
+
+/** Shows an order that was created, or says its number if the key may not read it. */
+function created(record, isRepeat) {
+  news = isRepeat
+    ? `Order ${record.order_id} was created by your first click.`
+    : `Order ${record.order_id} is created.`;
+  const address = session.may("orders:read") ? `#/order/${record.order_id}` : "#/new";
+  if (location.hash === address) show();
+  else location.hash = address;
+}
+
+/** Returns a form that asks for a key. `done` is called with a key that works. */
+function keyForm(id, done) {
+  const input = h("input", { type: "password", required: true, autocomplete: "off", spellcheck: "false" });
+  const trouble = h("div");
+  const submit = async (event) => {
+    event.preventDefault();
+    fill(trouble);
+    try {
+      await signIn(input.value);
+      done();
+    } catch (failure) {
+      if (!(failure instanceof Failure)) throw failure;
+      const box = problem(failure);
+      box.querySelector("button")?.remove();
+      fill(trouble, box);
+      input.focus();
+    }
+  };
+  const hint = "Begins with nok_. It stays in this tab, and is forgotten when you close it.";
+  return h(
+    "form",
+    { class: "card key", novalidate: true, submit },
+    trouble,
+    labelled(id, "API key", input, hint),
+    h("div", { class: "buttons" }, h("button", { class: "primary" }, "Continue")),
+  );
+}
+
+function signInView() {
+  const text = "Create, follow and carry out notarial signing orders. The operator of the service issues keys.";
+  return { title: "Orders of your key", element: h("div", {}, h("p", {}, text), keyForm("api-key", show)) };
+}
+
+/** Asks for another key in place. What the user has entered stays, unless the key is of another kind. */
+session.replace = async () => {
+  const before = session.terms;
+  const dialog = h("dialog", { "aria-label": "Use another key" });
+  const done = () => {
+    dialog.close();
+    const kind = (terms) => JSON.stringify([terms?.party, terms?.scopes, terms?.is_test]);
+    if (kind(before) !== kind(session.terms) || location.hash !== "#/new") show();
+  };
+  dialog.append(keyForm("other-key", done), button("Back", () => dialog.close()));
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+};
+
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
+addEventListener("hashchange", show);
+
+if (session.key) {
+  try {
+    await signIn(session.key);
+  } catch (failure) {
+    if (failure.status === 401) signOut();
+    show();
+    main.append(problem(failure), button("Load the page again", () => location.reload()));
+  }
+}
+if (!current) show();

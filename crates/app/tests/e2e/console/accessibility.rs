@@ -1,0 +1,161 @@
+//! Every view passes axe, on small and wide screens, light and dark.
+
+use domain::api_key::{Scope, manage_keys::KeyTerms};
+use serde_json::{Value, json};
+use test_servers::tools;
+
+use super::{Console, of_client, of_service};
+use crate::harness::{Api, WEBHOOKS, created, deed, file, form, order};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_view_passes_axe_at_every_width_light_and_dark() {
+    let flags = [&WEBHOOKS[..], &["--duplicate-window-secs=0"]].concat();
+    let mut console = Console::start(&flags, of_client()).await;
+    create_samples(&console.user).await;
+    let service = of_service();
+    let scopes = Scope::OF_SERVICES.into_iter().collect();
+    carry_out(&console.app.as_key(&console.app.issue_key_on(service.clone()).await)).await;
+    console.press_button("Refresh").await;
+    console.browser.shows("REFI-2026-0115").await;
+    screenshot(&console, "console.png").await;
+    check(&console, "orders").await;
+    console.browser.click("#order-2").await;
+    console.browser.shows("History").await;
+    check(&console, "order").await;
+    console.press_button("Cancel this order").await;
+    check(&console, "dialog").await;
+    console.press_button("Back").await;
+
+    console.view("new").await;
+    console.fill(&order("REFI-2026-0116")).await;
+    screenshot(&console, "console-form.png").await;
+    console
+        .fill(&json!({ "signingDetailsFormData": { "state": "Texas", "signerPhone": "1" } }))
+        .await;
+    console.browser.click("form.order button.primary").await;
+    console.browser.shows("Correct 2 entries").await;
+    check(&console, "form").await;
+
+    console.sign_in_as(KeyTerms { scopes, is_test: true, ..service }).await;
+    console.browser.shows("There are no orders yet.").await;
+    check(&console, "test key").await;
+    console.sign_in_as(of_service()).await;
+    console.browser.shows("New orders: ").await;
+    screenshot(&console, "console-service.png").await;
+    check(&console, "orders of the service").await;
+    console.browser.click("#order-2").await;
+    console.browser.text("label[for=change-status]").await;
+    check(&console, "order of the service").await;
+
+    console.sign_in_as(of_client()).await;
+    let webhook = json!({ "url": "http://127.0.0.1:9999/orders", "description": "Escrow desk" });
+    created(console.user.post("/api/webhooks").json(&webhook).send().await.unwrap()).await;
+    console.view("webhooks").await;
+    console.press_button("Send a test event").await;
+    console.browser.shows("webhook.test").await;
+    check(&console, "webhooks").await;
+
+    console.browser.click("#header > button").await;
+    check(&console, "sign-in").await;
+    assert_eq!(console.complaints().await, Vec::<String>::new());
+}
+
+/// Sets the size of the window and the colours that the user prefers.
+async fn show_as(console: &Console, width: u32, height: u32, colors: &str) {
+    let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+    console.browser.devtools("Emulation.setDeviceMetricsOverride", size).await;
+    let colors = json!({ "features": [{ "name": "prefers-color-scheme", "value": colors }] });
+    console.browser.devtools("Emulation.setEmulatedMedia", colors).await;
+}
+
+async fn screenshot(console: &Console, name: &str) {
+    show_as(console, 1280, 860, "light").await;
+    console.browser.run("scrollTo(0, 0); document.activeElement.blur();", &[]).await;
+    console.save_screenshot(name).await;
+}
+
+/// Asserts that axe finds nothing, and that nothing is wider than the screen.
+async fn check(console: &Console, view: &str) {
+    let axe = std::fs::read_to_string(tools::axe()).unwrap();
+    console.browser.run(&format!("if (!window.axe) {{ {axe} }}"), &[]).await;
+    let script = "const done = arguments[arguments.length - 1];
+        axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
+            done(violations.map(({ id, nodes }) => `${id}: ${nodes.map((it) => it.html)}`)));";
+    for width in [375, 768, 1280] {
+        for colors in ["light", "dark"] {
+            show_as(console, width, 900, colors).await;
+            let found = console.browser.run_async(script, &[]).await;
+            assert_eq!(found, json!([]), "{view} at {width}, {colors}");
+        }
+        let script = "return document.documentElement.scrollWidth - innerWidth";
+        let excess = console.browser.run(script, &[]).await.as_i64().unwrap();
+        assert!(excess <= 0, "{view} is wider than {width} by {excess}");
+    }
+}
+
+/// Creates orders as a title company has them.
+async fn create_samples(client: &Api) {
+    for (number, signer, kind, city, state, zone, date) in [
+        (
+            "REFI-2026-0112",
+            "Jane Doe",
+            "Refinance",
+            "Dallas",
+            "TX",
+            "America/Chicago",
+            "2026-12-01",
+        ),
+        ("PUR-2026-0847", "John Roe", "Purchase", "Albany", "NY", "America/New_York", "2026-12-02"),
+        ("HELOC-2026-0031", "Zoë Núñez", "HELOC", "Phoenix", "AZ", "America/Phoenix", "2026-12-02"),
+        (
+            "REFI-2026-0113",
+            "Mary O’Brien",
+            "Refinance",
+            "Boise",
+            "ID",
+            "America/Denver",
+            "2026-12-03",
+        ),
+        ("PUR-2026-0851", "שרה כהן", "Purchase", "Miami", "FL", "America/New_York", "2026-12-03"),
+        (
+            "REFI-2026-0115",
+            "Amara Okafor",
+            "Refinance",
+            "Portland",
+            "OR",
+            "America/Los_Angeles",
+            "2026-12-04",
+        ),
+    ] {
+        let mut order = order(number);
+        let details = &mut order["signingDetailsFormData"];
+        for (name, value) in [
+            ("signerName", signer),
+            ("signingType", kind),
+            ("city", city),
+            ("state", state),
+            ("timeZoneId", zone),
+            ("signingDate", date),
+            ("propertyAddress", &format!("12 Main St, {city}, {state}")),
+        ] {
+            details[name] = json!(value);
+        }
+        let documents = form(&order)
+            .part("documents", file("deed-of-trust.pdf", deed()))
+            .part("documents", file("closing-disclosure.pdf", deed()));
+        created(client.create_with(documents).await).await;
+    }
+}
+
+/// Carries some of the orders out.
+async fn carry_out(service: &Api) {
+    for (id, status, notary) in [(1, "SIGNED", 7001), (2, "CONFIRMED", 7002), (3, "ASSIGNED", 7001)]
+    {
+        let change: Value = json!({ "order_status": status, "notary_id": notary });
+        let path = format!("/api/order/{id}");
+        let patch = service.request(reqwest::Method::PATCH, &path).json(&change);
+        assert_eq!(patch.send().await.unwrap().status(), 200);
+    }
+    let cancelled = service.post("/api/order/4/cancel").json(&json!({ "reason": "Moved" }));
+    assert_eq!(cancelled.send().await.unwrap().status(), 200);
+}

@@ -1,0 +1,142 @@
+//! Uses the console in a real browser, as clients and signing services do.
+
+mod accessibility;
+mod form;
+mod keys;
+mod orders;
+mod problems;
+mod webhooks;
+
+use std::path::{Path, PathBuf};
+
+use domain::{
+    api_key::{Scope, manage_keys::KeyTerms},
+    order::SigningServiceId,
+};
+use serde_json::{Value, json};
+use test_servers::browser::Browser;
+
+use crate::harness::{Api, TestApp, client};
+
+const ENTER: char = '\u{e007}';
+const TAB: char = '\u{e004}';
+
+/// A service, and a browser whose user has a key.
+struct Console {
+    app: TestApp,
+    browser: Browser,
+    /// The service, as the user of the browser reaches it.
+    user: Api,
+}
+
+impl Console {
+    /// Starts a service with these flags, and signs in with a key of these terms.
+    async fn start(flags: &[&str], terms: KeyTerms) -> Self {
+        let app = TestApp::start_with(flags).await;
+        let key = app.issue_key_on(terms).await;
+        let console = Self { browser: Browser::start(client()).await, user: app.as_key(&key), app };
+        let base_path = flags.iter().find_map(|flag| flag.strip_prefix("--base-path="));
+        let page = format!("{}/console", base_path.unwrap_or_default());
+        console.browser.open(&console.user.url(&page)).await;
+        console.sign_in(&key).await;
+        console
+    }
+
+    /// Signs in where the page asks for a key.
+    async fn sign_in(&self, key: &str) {
+        self.browser.type_into("#api-key", &format!("{key}{ENTER}")).await;
+        self.browser.text("nav").await;
+    }
+
+    /// Forgets the key, and signs in with one of these terms.
+    async fn sign_in_as(&mut self, terms: KeyTerms) {
+        let key = self.app.issue_key_on(terms).await;
+        self.browser.click("#header > button").await;
+        self.sign_in(&key).await;
+        self.user = self.app.as_key(&key);
+    }
+
+    /// Opens a view of the menu.
+    async fn view(&self, name: &str) {
+        self.browser.click(&format!("nav a[href='#/{name}']")).await;
+        self.browser.text("h1").await;
+    }
+
+    /// Presses the button with a label.
+    async fn press_button(&self, label: &str) {
+        let script = "const button = [...document.querySelectorAll('button')]
+                .find((it) => it.innerText === arguments[0] || it.ariaLabel === arguments[0]);
+            if (!button?.checkVisibility()) return null;
+            button.focus();
+            button.click();
+            return true;";
+        self.browser.wait_for(script, label).await;
+    }
+
+    /// Fills the form with every required field of an order.
+    async fn fill(&self, order: &Value) {
+        let script = "for (const [pointer, value] of JSON.parse(arguments[0])) {
+                const [first] = document.getElementsByName(pointer);
+                if (first.type === 'radio') document.querySelector(`[value='${value}']`).click();
+                else if (first.type === 'checkbox') first.checked = value === 'true';
+                else first.value = value;
+                first.dispatchEvent(new Event('input', { bubbles: true }));
+                first.dispatchEvent(new Event('change', { bubbles: true }));
+            }";
+        self.browser.run(script, &[&json!(fields(order)).to_string()]).await;
+    }
+
+    /// Returns the texts of all elements of a selector that are visible.
+    async fn texts(&self, selector: &str) -> Vec<String> {
+        let script = "return [...document.querySelectorAll(arguments[0])]
+            .map((it) => it.innerText.trim()).filter(Boolean)";
+        let texts = self.browser.run(script, &[selector]).await;
+        serde_json::from_value(texts).unwrap()
+    }
+
+    /// Returns what the browser complains of, besides answers that are no success.
+    async fn complaints(&self) -> Vec<String> {
+        let complaints = self.browser.complaints().await.into_iter().map(|(_, text)| text);
+        complaints.filter(|text| !text.contains("Failed to load resource")).collect()
+    }
+
+    async fn save_screenshot(&self, name: &str) {
+        let folder = below_root("target").join("screenshots");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(name), self.browser.screenshot().await).unwrap();
+    }
+}
+
+fn below_root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap().join(path)
+}
+
+/// Returns the JSON Pointer and the text of every field of an order.
+fn fields(order: &Value) -> Vec<(String, String)> {
+    match order {
+        Value::Object(members) => members
+            .iter()
+            .flat_map(|(name, member)| {
+                fields(member)
+                    .into_iter()
+                    .map(move |(inner, text)| (format!("/{name}{inner}"), text))
+            })
+            .collect(),
+        Value::String(text) => vec![(String::new(), text.clone())],
+        other => vec![(String::new(), other.to_string())],
+    }
+}
+
+/// Returns the terms of a key of a client with every scope.
+fn of_client() -> KeyTerms {
+    KeyTerms { scopes: Scope::OF_CLIENTS.into_iter().collect(), ..KeyTerms::default() }
+}
+
+/// Returns the terms of a key of the signing service that the orders of tests name.
+fn of_service() -> KeyTerms {
+    KeyTerms {
+        for_service: Some(SigningServiceId(42)),
+        scopes: Scope::DEFAULT_OF_SERVICES.into_iter().collect(),
+        ..KeyTerms::default()
+    }
+}

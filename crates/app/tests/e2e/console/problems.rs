@@ -1,0 +1,74 @@
+//! The sentence for each status that a user can meet.
+
+use domain::{
+    api_key::manage_keys::KeyTerms,
+    order::{OrderId, SigningServiceId},
+};
+use time::Duration;
+
+use super::{Console, of_client};
+use crate::harness::{created, order};
+
+const SUBMIT: &str = "form.order button.primary";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_status_has_a_sentence_that_helps() {
+    let flags = ["--rate-per-second=1", "--rate-burst=1"];
+    let mut console = Console::start(
+        &flags,
+        KeyTerms { signing_service: Some(SigningServiceId(7)), ..of_client() },
+    )
+    .await;
+    console.view("new").await;
+    console.fill(&order("STATUS-1")).await;
+    console.browser.click(SUBMIT).await;
+    console.browser.shows("This key may not do this.").await;
+
+    let lifetime = Duration::hours(1);
+    console.sign_in_as(KeyTerms { lifetime: Some(lifetime), ..of_client() }).await;
+    let browser = &console.browser;
+    console.view("new").await;
+    console.fill(&order("STATUS-1")).await;
+    created(console.user.order("STATUS-1").await).await;
+    browser.click(SUBMIT).await;
+    browser.shows("Too many requests with this key. Try again in 1 second.").await;
+    submit_until(&console, "An order with this file number has just been created.").await;
+    browser.shows("File or loan number was used just now").await;
+
+    // Another key takes the place of one that has expired, and the entries stay.
+    console.app.clock.advance(lifetime * 2);
+    let valid = console.app.issue_key_on(of_client()).await;
+    browser.click(SUBMIT).await;
+    browser.shows("This key does not work: it is unknown, expired or revoked.").await;
+    console.press_button("Use another key").await;
+    browser.type_into("#other-key", &valid).await;
+    browser.click("dialog button.primary").await;
+    browser.lacks("dialog").await;
+    let number = "return document.getElementsByName('/signingDetailsFormData/fileNumber')[0].value";
+    assert_eq!(browser.run(number, &[]).await, "STATUS-1");
+    browser.click(SUBMIT).await;
+    browser.shows("Order 2 is created.").await;
+
+    let clock = domain::ports::Clock::now(&*console.app.clock);
+    console.app.storage().admin.erase(OrderId(2), clock).await.unwrap();
+    console.view("orders").await;
+    browser.run("location.hash = '#/order/2'", &[]).await;
+    browser.shows("The operator of the service has erased this order.").await;
+    browser.run("location.hash = '#/order/77'", &[]).await;
+    browser.shows("This key sees no such item.").await;
+
+    console.view("new").await;
+    console.fill(&order("STATUS-3")).await;
+    console.app.wiring.break_database();
+    submit_until(&console, "The service is busy, or a part of it is down.").await;
+    browser.shows("Request number").await;
+    assert_eq!(console.complaints().await, Vec::<String>::new());
+}
+
+/// Sends the form until the page shows a sentence. The service accepts one order each second.
+async fn submit_until(console: &Console, sentence: &str) {
+    let script = "if (document.body.innerText.includes(arguments[0])) return true;
+        document.querySelector('form.order button.primary').click();
+        return null;";
+    console.browser.wait_for(script, sentence).await;
+}
