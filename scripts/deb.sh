@@ -5,8 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cargo build --release --locked --package notary-orders
-target=${CARGO_TARGET_DIR:-target}/release
-scripts/release/describe.sh "$target/notary-orders" "$target/description"
+# Not beside the program: cargo-deb compresses no manual there.
+scripts/release/describe.sh "${CARGO_TARGET_DIR:-target}/release/notary-orders" target/packages/description
 # shellcheck source=/dev/null
 revision=1$(. /etc/os-release && if [ "$ID" = debian ]; then echo "~deb$VERSION_ID"; fi)
 cargo deb --package notary-orders --locked --no-build --deb-revision "$revision" "$@"

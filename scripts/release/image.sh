@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the image from the archives in target/release-files, which hold static programs. Arguments go
+# Builds the image from the archives in target/packages, which hold static programs. Arguments go
 # to the engine, such as `--platform linux/amd64,linux/arm64 --tag NAME --push`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-files=${CARGO_TARGET_DIR:-target}/release-files
+files=${CARGO_TARGET_DIR:-target}/packages
 rm -rf "$files/image"
 for archive in "$files"/notary-orders-*-linux-*.tar.gz; do
     # The names of the architectures in images.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compiles the static programs of the release and packs each into an archive, in
-# target/release-files. Needs rustup, Python and cargo-cyclonedx; zig compiles and links the C parts.
+# target/packages. Needs rustup, Python and cargo-cyclonedx; zig compiles and links the C parts.
 #
 #     scripts/release/static.sh [ARCHITECTURE…]
 set -euo pipefail
@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 
 [ $# -gt 0 ] || set -- x86_64 aarch64
 target=${CARGO_TARGET_DIR:-target}
-files=$target/release-files
+files=$target/packages
 tools=$target/tools/release
 python3 -m venv "$tools"
 "$tools/bin/pip" install --quiet --disable-pip-version-check --requirement scripts/release/requirements.txt
