@@ -67,7 +67,7 @@ fn published_setups_on_postgresql_set_the_secrets_key() {
         ("compose.yaml", "DATABASE_URL:"),
         ("packaging/debian/notary-orders.env", "DATABASE_URL="),
         ("packaging/kubernetes/secret.example.env", "DATABASE_URL="),
-        ("docs/operations.md", "DATABASE_URL="),
+        ("docs/quick-start.md", "DATABASE_URL="),
     ] {
         let text = fs::read_to_string(root().join(file)).unwrap();
         let (_, setup) = text.split_once(begins).unwrap();

@@ -18,7 +18,9 @@ use self::{
     services::ServicesCommand,
     webhooks::WebhooksCommand,
 };
-use crate::{adapters::Storage, progress::Progress, settings::Settings, system::Machine};
+use crate::{
+    adapters::Storage, doctor::health, progress::Progress, settings::Settings, system::Machine,
+};
 
 mod backup;
 mod copy;
@@ -37,6 +39,8 @@ mod webhooks;
 pub enum Command {
     /// Check settings, database, document store, mail relay and machine, and say what to do
     Doctor(DoctorCommand),
+    /// Check that the service on this machine runs, for supervisors such as that of a container
+    Health,
     /// Update the schema of the database
     Migrate,
     /// Issue, list, rotate and revoke API keys
@@ -98,6 +102,7 @@ impl Command {
         let now = machine.clock.now();
         match self {
             Self::Doctor(command) => command.run(&settings, &machine).await,
+            Self::Health => health::check(&settings).await,
             Self::Completions { shell } => manual::print_completions(shell, program),
             Self::Man => manual::print_page(program),
             Self::Migrate => Storage::open_patiently(&settings).await.map(drop),

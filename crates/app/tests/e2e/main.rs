@@ -57,6 +57,7 @@ mod orders_command;
 mod other_databases;
 mod other_systems;
 mod ownership;
+mod packaging;
 mod panics;
 mod privacy;
 mod process;

@@ -50,6 +50,7 @@ mod outages;
 mod ownership;
 mod privacy;
 mod process;
+mod quick_start;
 mod random_bytes;
 mod raw;
 mod read_documents;

@@ -1,6 +1,12 @@
 //! The commands of README, after those that the first start prints.
 
-use std::{fs, io::BufRead as _, os::unix::fs::symlink, path::Path, process::Command};
+use std::{
+    fs,
+    io::BufRead as _,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use crate::{service_process::ServiceProcess, wiring::Wiring};
 
@@ -11,8 +17,65 @@ fn commands_of_readme_work_in_any_order_after_the_one_of_the_terminal() {
     }
 }
 
+/// Returns the blocks of shell commands of README.
+fn blocks(readme: &str) -> impl Iterator<Item = &str> {
+    readme.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap())
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+#[test]
+fn program_of_the_archive_starts_and_shows_an_order_with_a_key() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let start = blocks(&readme).find(|block| block.contains("tar ")).unwrap();
+    // The content of the archive is the concern of `packaging.rs`.
+    let folder = tempfile::tempdir().unwrap();
+    let (program, description) = (folder.path().join("program"), folder.path().join("description"));
+    let script = format!("#!/bin/sh\nexec {} \"$@\"\n", env!("CARGO_BIN_EXE_notary-orders"));
+    fs::write(&program, script).unwrap();
+    fs::create_dir(&description).unwrap();
+    let mut pack = Command::new(root().join("scripts/release/pack.sh"));
+    pack.arg(program).arg("x86_64").arg(description).arg(folder.path());
+    assert!(pack.output().unwrap().status.success());
+    let mut shell = Command::new("sh");
+    shell.args(["-e", "-c", &start.replace("./notary-orders", "exec ./notary-orders")]);
+    shell.current_dir(folder.path());
+    shell.envs([
+        ("NOTARY_ORDERS_LISTEN", "127.0.0.1:0"),
+        ("NOTARY_ORDERS_OPS_LISTEN", "127.0.0.1:0"),
+    ]);
+    shell.env("NOTARY_ORDERS_LOG_FORMAT", "json");
+    let mut service = ServiceProcess::spawn(shell);
+    let mut printed = String::new();
+    while !printed.contains("\ncurl ") {
+        assert_ne!(service.stdout.read_line(&mut printed).unwrap(), 0, "{printed}");
+    }
+    assert!(printed.contains("export API_KEY="), "{printed}");
+}
+
+#[test]
+fn image_of_readme_has_its_port_folder_and_version() {
+    let [readme, dockerfile] =
+        ["README.md", "Dockerfile"].map(|file| fs::read_to_string(root().join(file)).unwrap());
+    let run = blocks(&readme).find(|block| block.contains("docker run")).unwrap();
+    let setting = |name: &str| {
+        let (_, rest) = dockerfile.split_once(&format!("{name}=")).unwrap();
+        rest.split_whitespace().next().unwrap()
+    };
+    let (_, port) = setting("NOTARY_ORDERS_LISTEN").split_once(':').unwrap();
+    for expected in [
+        format!("127.0.0.1:8080:{port} "),
+        format!(":{} ", setting("NOTARY_ORDERS_DATA_DIR")),
+        format!("/notary-orders:{}\n", env!("CARGO_PKG_VERSION")),
+    ] {
+        assert!(run.contains(&expected), "{expected}: {run}");
+    }
+}
+
 fn run_commands(documents_first: bool) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let root = root();
     let wiring = Wiring::new();
     let mut server = ServiceProcess::start(&wiring, &[]);
     let mut printed = String::new();
@@ -22,8 +85,7 @@ fn run_commands(documents_first: bool) {
     let key = printed.lines().find(|line| line.starts_with("export API_KEY=")).unwrap();
     let readme = fs::read_to_string(root.join("README.md")).unwrap();
     let readme = readme.replace("127.0.0.1:8080", &server.address.to_string());
-    let blocks = readme.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
-    let commands: Vec<_> = blocks
+    let commands: Vec<_> = blocks(&readme)
         .filter(|block| block.contains("/api/order") && !block.contains("cargo run"))
         .collect();
     let [create, create_with_documents, read] = commands[..] else { panic!("{commands:?}") };
