@@ -49,6 +49,12 @@ def order_request(contacts=None):
     return head("POST", "/api/order/create", "Content-Type: application/json\r\n", body)
 
 
+def change_request():
+    """Returns the request that assigns another notary to a random order."""
+    return head("PATCH", "/api/order/{{NUMBER}}", "Content-Type: application/json\r\n",
+                b'{"notary_id":{{COUNT}}}')
+
+
 def document(size):
     """Returns an incompressible PDF without placeholders."""
     return b"%PDF-1.7\n" + os.urandom(size - 9).replace(b"{", b"-")
@@ -88,7 +94,7 @@ class Sample:
         return self.server_cpu / self.count * amount
 
 
-def wrk(server, request, seconds, connections, identifiers=0):
+def wrk(server, request, seconds, connections, identifiers=0, keys=None):
     """Sends a request over and over. Each connection waits for the answer before the next."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(request)
@@ -97,7 +103,7 @@ def wrk(server, request, seconds, connections, identifiers=0):
         output = subprocess.run(
             ["wrk", f"-t{min(2, connections)}", f"-c{connections}", f"-d{seconds}s",
              "--timeout=60s", "-s", HERE / "requests.lua", f"http://{server.api}/", "--", file.name,
-             ",".join(server.keys), str(next(RUNS)), str(identifiers)],
+             ",".join(keys or server.keys), str(next(RUNS)), str(identifiers)],
             check=True, stdout=subprocess.PIPE, text=True).stdout
         result = re.search(r"RESULT (.*)", output)[1].split()
         if int(result[4]):
@@ -115,6 +121,18 @@ def create(server, request, seconds, warmup):
     # Requests in progress at the end of a run may have been carried out.
     if not acknowledged <= stored <= acknowledged + 2 * connections:
         raise SystemExit(f"{acknowledged} orders were acknowledged, {stored} are stored")
+    return sample
+
+
+def change(server, request, seconds, warmup):
+    """Measures changes of orders of a warm-up, and compares their number with the history."""
+    orders, connections = wrk(server, order_request(), warmup, 64).count, 64
+    while server.mails_pending():
+        time.sleep(0.1)
+    sample = wrk(server, request, seconds, connections, orders, [server.issue("service", 42)])
+    stored = server.rows("order_changes")
+    if not sample.count <= stored <= sample.count + connections:
+        raise SystemExit(f"{sample.count} changes were acknowledged, {stored} are stored")
     return sample
 
 

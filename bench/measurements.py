@@ -120,6 +120,24 @@ def orders(bench):
     ]
 
 
+def changes(bench):
+    """Another notary for a random order, and new orders, over 64 connections."""
+    rows = []
+    for wiring in WIRINGS:
+        def run(client, request):
+            with bench.service(wiring) as server:
+                return client(server, request, bench.seconds, bench.warmup)
+
+        samples = bench.alternate({
+            "orders": lambda: run(clients.create, clients.order_request()),
+            "changes": lambda: run(clients.change, clients.change_request())})
+        rate = lambda one: one.rate
+        rows += [Row(f"changes/s on {wiring}", [one.rate for one in samples["changes"]]),
+                 Row(f"changes/s ÷ orders/s on {wiring}",
+                     ratios(samples, "changes", "orders", rate), 0.5)]
+    return rows
+
+
 # Documents of an order, their size, connections, and the least ratio to Fastify.
 SHAPES = {"10 MB": (1, 10_000_000, 8, 1.2), "1 MB × 20": (20, 1_000_000, 4, 1.1),
           "100 KB": (1, 100_000, 32, 1.5)}
@@ -376,4 +394,5 @@ def instances(bench):
     return rows
 
 
-ALL = {one.__name__: one for one in (orders, uploads, reads, deliveries, slow, small, instances)}
+ALL = {one.__name__: one
+       for one in (orders, changes, uploads, reads, deliveries, slow, small, instances)}

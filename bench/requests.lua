@@ -1,5 +1,5 @@
--- Sends one request of a file again and again. `{{KEY}}` becomes one key after the other, and
--- `{{NUMBER}}` a new number of 16 digits, or a random identifier.
+-- Sends one request of a file again and again. `{{KEY}}` becomes one key after the other, `{{NUMBER}}`
+-- a new number of 16 digits, or a random identifier, and `{{COUNT}}` a new number of 9 digits.
 -- Arguments: the file, the keys (separated by commas), the run, the number of identifiers or 0.
 
 local threads = {}
@@ -35,7 +35,8 @@ end
 
 function request()
     count = count + 1
-    local values = { KEY = keys[count % #keys + 1], NUMBER = number() }
+    local key, successive = keys[count % #keys + 1], string.format("%d%08d", id, count)
+    local values = { KEY = key, NUMBER = number(), COUNT = successive }
     local parts = {}
     for at, piece in ipairs(pieces) do parts[at] = at % 2 == 0 and values[piece] or piece end
     return table.concat(parts)

@@ -111,8 +111,9 @@ class Service:
             raise SystemExit(ran.stderr)
         return ran.stdout.strip()
 
-    def issue(self, number):
-        return self.command("keys", "issue", f"--name=bench-{number}")
+    def issue(self, name, service=None):
+        owner = [f"--for-service={service}"] if service else []
+        return self.command("keys", "issue", f"--name=bench-{name}", *owner)
 
     def start(self):
         self.process = Process(
@@ -147,7 +148,10 @@ class Service:
             "notary_orders_events_pending")
 
     def orders(self):
-        query = "SELECT count(*) FROM orders"
+        return self.rows("orders")
+
+    def rows(self, table):
+        query = f"SELECT count(*) FROM {table}"
         if self.database:
             return int(self.postgres.sql(query, self.database))
         database = sqlite3.connect(self.data / "notary-orders.sqlite", timeout=30)

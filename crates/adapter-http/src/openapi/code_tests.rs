@@ -9,8 +9,8 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::MAX_KEY_CHARS,
     order::{
-        Actor, MAX_STATUS, Money, OrderId, OrderRequest, Violation, ViolationCode,
-        change_request::{CancelRequest, ChangeRequest, MAX_REASON},
+        Actor, MAX_REASON, MAX_STATUS, Money, OrderId, OrderRequest, Violation, ViolationCode,
+        change_request::{CancelRequest, ChangeRequest},
         default_language, text_rule,
     },
     orders::order_error::{OrderError, Rejection},

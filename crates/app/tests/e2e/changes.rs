@@ -47,7 +47,7 @@ async fn history(api: &Api, order: i64) -> Vec<Value> {
 }
 
 /// Returns the owner, the order and the status of an event. The path of its URL is the owner.
-fn told(request: &Request) -> (String, i64, String) {
+fn event_of(request: &Request) -> (String, i64, String) {
     let owner = request.path().to_owned();
     let body: Value = serde_json::from_slice(&request.body).unwrap();
     let data = &body["data"];
@@ -88,9 +88,9 @@ async fn each_change_by_sql_has_one_entry_and_one_event() {
     eventually(|| wiring.rows("events") == 0).await;
     let pending = "SELECT count(*) FROM webhook_deliveries WHERE delivered_at IS NULL";
     eventually(|| wiring.lines(pending) == ["0"]).await;
-    let received = receiver.requests();
-    assert_eq!(received.len(), expected.len());
-    assert_eq!(received.iter().map(told).collect::<BTreeSet<_>>(), expected);
+    let requests = receiver.requests();
+    assert_eq!(requests.len(), expected.len());
+    assert_eq!(requests.iter().map(event_of).collect::<BTreeSet<_>>(), expected);
     for &order in &orders {
         let history = history(&instances[0], order).await;
         let changed = statuses.iter().map(|status| (&**status, "database"));

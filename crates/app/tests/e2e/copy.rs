@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::json;
+
 use crate::{
     harness::{created, deed, eventually, problem},
     service_process::{ServiceProcess, fail, output, run},
@@ -21,11 +23,14 @@ async fn copied_database_serves_the_same_service() {
     let listed = || run(&wiring, &[&embedded, "deliveries", "list"]);
     eventually(|| listed().lines().count() == 3).await;
     assert_eq!(service.stop("-TERM").0, Some(0));
+    let add = ["services", "add", "42", "--name=x", "--email=dispatch@service.example.com"];
+    run(&wiring, &[&[&*embedded][..], &add].concat());
+    run(&wiring, &[&embedded, "orders", "change", "1", "--status=ASSIGNED", "--notary=7"]);
 
     let to = wiring.database_url();
     let printed = run(&wiring, &["copy", "--from", &from, "--to", &to]);
-    let counts = "copied 2 orders, 1 documents, 0 unfinished uploads, \
-         0 events, 2 deliveries, 0 webhook endpoints, 0 webhooks, 1 API keys";
+    let counts = "copied 1 signing services, 2 orders, 1 changes of orders, 1 documents, \
+         0 unfinished uploads, 1 events, 2 deliveries, 0 webhook endpoints, 0 webhooks, 1 API keys";
     assert!(printed.starts_with(counts), "{printed}");
     for table in ["orders", "documents", "deliveries", "api_keys"] {
         assert!(wiring.rows(table) > 0, "{table}");
@@ -36,8 +41,14 @@ async fn copied_database_serves_the_same_service() {
     wiring.mend_mail();
     let service = ServiceProcess::start(&wiring, &[]).with_key(key);
     problem(service.order("F-1").await, 409, "duplicate_order").await;
+    let order = service.read("/api/order/1").await;
+    let assigned = json!({ "order_status": "ASSIGNED", "notary_id": 7, "actor": "operator" });
+    for (name, value) in assigned.as_object().unwrap() {
+        assert_eq!(&order["history"][1][name], value);
+    }
     assert_eq!(created(service.order("F-3").await).await["order_id"], 3);
-    wiring.mails_within(3, std::time::Duration::from_secs(30)).await;
+    // The third order has a mail to the service, too.
+    wiring.mails_within(4, std::time::Duration::from_secs(30)).await;
     eventually(|| wiring.pending_mails() == 0).await;
     for document in wiring.document_keys() {
         assert_eq!(wiring.objects()[&document], deed());

@@ -110,9 +110,9 @@ pub async fn events_of_a_call_are_dispatched_together(storage: &Storage) {
         .zip(&events[..3])
         .map(|(number, event)| mails(event.id, (0..number).map(delivery).collect()))
         .collect();
-    let dispatched: BTreeSet<_> =
+    let removed: BTreeSet<_> =
         storage.outbox.dispatch(&dispatches).await.unwrap().into_iter().collect();
-    assert_eq!(dispatched, BTreeSet::from([events[0].id, events[2].id]));
+    assert_eq!(removed, BTreeSet::from([events[0].id, events[2].id]));
     let listed = storage.queue.list(false, 10).await.unwrap();
     let listed: Vec<_> = listed.iter().map(|delivery| delivery.order_id).collect();
     assert_eq!(listed, [orders[1], orders[2], orders[2]]);

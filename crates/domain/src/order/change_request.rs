@@ -2,10 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::order::{OrderStatus, Violation, ViolationCode, stored::MAX_STATUS};
-
-/// Maximum length of a reason in characters.
-pub const MAX_REASON: usize = 500;
+use crate::order::{OrderStatus, TextRule, Violation, ViolationCode, text::Fault};
 
 /// The change that a request asks for. `None` leaves a member as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -48,25 +45,25 @@ impl CancelRequest {
     pub fn parse(object: &Map<String, Value>) -> Result<Self, Vec<Violation>> {
         let mut violations = Vec::new();
         let reason = object.get("reason").filter(|value| !value.is_null());
-        let reason = kept(reason.map(|value| text(value, MAX_REASON)), "/reason", &mut violations);
+        let reason =
+            kept(reason.map(|value| text(value, &TextRule::REASON)), "/reason", &mut violations);
         reject_unknown(object, &["reason"], &mut violations);
         let reason = reason.filter(|reason| !reason.is_empty());
         if violations.is_empty() { Ok(Self { reason }) } else { Err(violations) }
     }
 }
 
-/// The text of a status from a request or a command: 1 to [`MAX_STATUS`] characters without control
+/// The text of a status from a request or a command: 1 to 50 characters without control
 /// characters.
 ///
 /// # Errors
 /// The violation at the member.
-pub fn read_status(value: &Value) -> Result<OrderStatus, (ViolationCode, String)> {
-    let text = text(value, MAX_STATUS)?;
-    OrderStatus::from_stored(text)
-        .ok_or_else(|| (ViolationCode::Blank, "must not be blank".to_owned()))
+pub fn read_status(value: &Value) -> Result<OrderStatus, Fault> {
+    let text = text(value, &TextRule::STATUS)?;
+    OrderStatus::from_stored(text).ok_or_else(|| (ViolationCode::Blank, "must not be blank".into()))
 }
 
-fn read_notary(value: &Value) -> Result<Option<i64>, (ViolationCode, String)> {
+fn read_notary(value: &Value) -> Result<Option<i64>, Fault> {
     if value.is_null() {
         return Ok(None);
     }
@@ -78,36 +75,33 @@ fn read_notary(value: &Value) -> Result<Option<i64>, (ViolationCode, String)> {
     match whole {
         Some(number) if number > 0 => Ok(Some(number)),
         _ if value.is_number() => {
-            Err((ViolationCode::OutOfRange, "must be a positive integer or null".to_owned()))
+            Err((ViolationCode::OutOfRange, "must be a positive integer or null".into()))
         }
-        _ => Err((ViolationCode::WrongType, "must be a positive integer or null".to_owned())),
+        _ => Err((ViolationCode::WrongType, "must be a positive integer or null".into())),
     }
 }
 
-/// Returns a text without white space around it.
-fn text(value: &Value, max_length: usize) -> Result<String, (ViolationCode, String)> {
-    let Some(text) = value.as_str() else {
-        return Err((ViolationCode::WrongType, "must be a string".to_owned()));
-    };
-    if text.contains(char::is_control) {
-        let detail = "must not have control characters".to_owned();
+/// Returns a text of one line as it is stored. Control characters are a violation, even around it.
+fn text(value: &Value, rule: &TextRule) -> Result<String, Fault> {
+    let wrong_type = || (ViolationCode::WrongType, "must be a string".into());
+    let sent = value.as_str().ok_or_else(wrong_type)?;
+    if sent.contains(char::is_control) {
+        let detail = "must be one line without control characters".into();
         return Err((ViolationCode::InvalidCharacters, detail));
     }
-    let text = text.trim();
-    if text.chars().count() > max_length {
-        return Err((ViolationCode::TooLong, format!("must have at most {max_length} characters")));
-    }
-    Ok(text.to_owned())
+    let text = rule.clean(sent.to_owned());
+    rule.check(&text)?;
+    Ok(text)
 }
 
 fn kept<T>(
-    read: Option<Result<T, (ViolationCode, String)>>,
+    read: Option<Result<T, Fault>>,
     pointer: &'static str,
     violations: &mut Vec<Violation>,
 ) -> Option<T> {
     read?
         .map_err(|(code, detail)| {
-            violations.push(Violation { pointer: pointer.into(), code, detail: detail.into() });
+            violations.push(Violation { pointer: pointer.into(), code, detail });
         })
         .ok()
 }
@@ -142,7 +136,11 @@ mod tests {
         let status = OrderStatus::from_stored("EN ROUTE".to_owned());
         for (body, status, notary_id) in [
             (json!({}), None, None),
-            (json!({ "order_status": " EN ROUTE ", "notary_id": 7 }), status, Some(Some(7))),
+            (
+                json!({ "order_status": " EN\u{200b} ROUTE ", "notary_id": 7 }),
+                status,
+                Some(Some(7)),
+            ),
             (json!({ "notary_id": 7.0 }), None, Some(Some(7))),
             (json!({ "notary_id": null }), None, Some(None)),
         ] {
@@ -186,9 +184,11 @@ mod tests {
             (json!(null), "wrong_type"),
             (json!(1), "wrong_type"),
             (json!(" "), "blank"),
+            (json!("\u{200b}"), "blank"),
             (json!("é".repeat(51)), "too_long"),
             (json!("SIGNED\n"), "invalid_characters"),
             (json!("A\u{0}B"), "invalid_characters"),
+            (json!("A\u{2028}B"), "invalid_characters"),
         ] {
             let body = object(&json!({ "order_status": status }));
             assert_eq!(faults(ChangeRequest::parse(&body)), [("/order_status".to_owned(), code)]);

@@ -17,8 +17,10 @@ mod violation;
 pub use json::OrderRequest;
 pub use money::{Money, MoneyError};
 pub use parse::ParsedOrder;
-pub use stored::{Actor, MAX_STATUS, OrderChange, OrderStatus, StoredOrder};
-pub use text::{EmailAddress, FileNumber, InvalidEmail, TextRule, text_rule};
+pub use stored::{Actor, OrderChange, OrderStatus, StoredOrder};
+pub use text::{
+    EmailAddress, FileNumber, InvalidEmail, MAX_REASON, MAX_STATUS, TextRule, text_rule,
+};
 pub use violation::{Violation, ViolationCode};
 
 use std::collections::BTreeSet;

@@ -5,14 +5,11 @@ use std::{borrow::Cow, iter};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::{Order, OrderId};
+use super::{MAX_STATUS, Order, OrderId};
 use crate::{
     api_key::{ApiKeyId, ClientId},
     document::StoredDocument,
 };
-
-/// Maximum length of a status in characters.
-pub const MAX_STATUS: usize = 50;
 
 /// State of an order: 1 to [`MAX_STATUS`] characters. The service creates orders as `NEW`. Signing
 /// services and other systems set further states, and the service returns them unchanged.

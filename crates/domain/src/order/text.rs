@@ -6,6 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::violation::ViolationCode;
 
+/// Maximum length of a status in characters.
+pub const MAX_STATUS: usize = 50;
+/// Maximum length of the reason of a cancellation in characters.
+pub const MAX_REASON: usize = 500;
+
 /// An e-mail address: printable ASCII, one `@`, no white space, no address literal, at most 254
 /// characters (RFC 5321 section 4.5.3.1.3).
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -82,7 +87,8 @@ pub struct TextRule {
     format_detail: &'static str,
 }
 
-type Fault = (ViolationCode, Cow<'static, str>);
+/// The code and the detail of a violation.
+pub type Fault = (ViolationCode, Cow<'static, str>);
 
 /// The type of a field, and the rule of a text.
 #[derive(Clone, Copy)]
@@ -197,6 +203,8 @@ impl TextRule {
     };
     const LOCATION_STATE: Self = Self { max_length: 50, ..Self::SHORT };
     const LOCATION_ZIPCODE: Self = Self { max_length: 20, ..Self::SHORT };
+    pub(super) const STATUS: Self = Self { max_length: MAX_STATUS, ..Self::SHORT };
+    pub(super) const REASON: Self = Self { max_length: MAX_REASON, ..Self::SHORT };
     const INSTRUCTIONS: Self =
         Self { max_length: 5_000, has_lines: true, replace: of_lines, ..Self::SHORT };
 

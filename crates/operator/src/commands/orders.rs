@@ -119,7 +119,7 @@ pub struct Erased {
 }
 
 fn status(text: &str) -> Result<OrderStatus, String> {
-    read_status(&json!(text)).map_err(|(_, detail)| detail)
+    read_status(&json!(text)).map_err(|(_, detail)| detail.into_owned())
 }
 
 fn notary(text: &str) -> Result<Notary, &'static str> {
@@ -201,27 +201,27 @@ impl Operator {
     }
 
     async fn change(&self, id: OrderId, request: &ChangeRequest) -> Result<()> {
-        let (changer, orders) = self.changer(id).await?;
-        let changed = orders.change(changer, id, request, |_| true).await;
+        let (operator, orders) = self.changer(id).await?;
+        let changed = orders.change(operator, id, request, |_| true).await;
         report(&changed.with_context(|| format!("order {} was not changed", id.0))?)
     }
 
     async fn cancel(&self, id: OrderId, request: &CancelRequest) -> Result<()> {
-        let (changer, orders) = self.changer(id).await?;
-        let cancelled = orders.cancel(changer, id, request).await;
+        let (operator, orders) = self.changer(id).await?;
+        let cancelled = orders.cancel(operator, id, request).await;
         report(&cancelled.with_context(|| format!("order {} was not cancelled", id.0))?)
     }
 
     /// Returns what changes an order in the name of the operator.
     async fn changer(&self, id: OrderId) -> Result<(Changer, ChangeOrder)> {
         let StoredOrder { client, is_test, .. } = self.order(id).await?;
-        let changer = Changer { owner: Owner::client(client, is_test), actor: Actor::Operator };
+        let operator = Changer { owner: Owner::client(client, is_test), actor: Actor::Operator };
         let orders = ChangeOrder {
             orders: self.storage.orders.clone(),
             reader: self.storage.reader.clone(),
             clock: self.clock.clone(),
         };
-        Ok((changer, orders))
+        Ok((operator, orders))
     }
 
     /// Returns an order as a client reads it, with what only operators see.
