@@ -60,7 +60,7 @@ pub fn verify(
     }
     let sent_at =
         timestamp.parse().ok().and_then(|sent| OffsetDateTime::from_unix_timestamp(sent).ok());
-    if !sent_at.is_some_and(|sent_at| (now - sent_at).abs() <= TOLERANCE) {
+    if sent_at.is_none_or(|sent_at| (now - sent_at).abs() > TOLERANCE) {
         return Err(NotGenuine::Old);
     }
     let (key, signed) = (key(secret), signed(id, timestamp, body));

@@ -106,8 +106,8 @@ fn options<'a>(readme: &'a str, option: &str) -> Vec<&'a str> {
 
 /// Returns the members of an object, and of the objects in it.
 fn members(value: &Value) -> Vec<&String> {
-    let members = value.as_object().into_iter().flatten();
-    members.flat_map(|(name, value)| [vec![name], members(value)].concat()).collect()
+    let of_this = value.as_object().into_iter().flatten();
+    of_this.flat_map(|(name, value)| [vec![name], members(value)].concat()).collect()
 }
 
 #[test]

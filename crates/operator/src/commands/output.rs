@@ -131,9 +131,12 @@ fn is_hidden(character: char) -> bool {
 
 /// Returns a line of JSON whose hidden characters are escaped, as JSON permits in its strings.
 pub(super) fn without_hidden(line: &str) -> String {
-    let escaped = |character| match is_hidden(character) {
-        true => format!("\\u{:04x}", u32::from(character)),
-        false => character.to_string(),
+    let escaped = |character: char| {
+        if is_hidden(character) {
+            format!("\\u{:04x}", u32::from(character))
+        } else {
+            character.to_string()
+        }
     };
     line.chars().map(escaped).collect()
 }

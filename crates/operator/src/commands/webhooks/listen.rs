@@ -17,7 +17,7 @@ use adapter_webhook::{Received, verify};
 use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, value_parser};
 use domain::{
-    api_key::{Owner, Party},
+    api_key::{ApiKey, Owner, Party},
     ports::{ApiKeyRepo, Clock, Cursor, DeliveryPageQuery, UrlRefused, WebhookError},
     webhook::{
         AttemptOutcome, Endpoint,
@@ -125,7 +125,7 @@ impl Listen {
             Some(party) => party,
             None => {
                 let now = clock.now();
-                let valid = keys.iter().filter(|key| key.is_valid(now)).map(|key| key.party());
+                let valid = keys.iter().filter(|key| key.is_valid(now)).map(ApiKey::party);
                 the_only_client(&valid.collect())?
             }
         };
@@ -194,13 +194,10 @@ async fn receive(
     ));
     let (arrivals, arrived) = mpsc::channel(WAITING);
     let server = serve(listener, Receiver { secret, clock: webhooks.clock.clone(), arrivals })?;
-    let printing = async {
-        tokio::select! {
-            ended = print_all(arrived) => ended,
-            Err(error) = try_out(webhooks, endpoint) => Err(error),
-        }
+    let ended = tokio::select! {
+        ended = print_all(arrived) => ended,
+        Err(error) = try_out(webhooks, endpoint) => Err(error),
     };
-    let ended = printing.await;
     server.stop(false).await;
     ended
 }
@@ -281,17 +278,17 @@ fn serve(listener: TcpListener, receiver: Receiver) -> io::Result<ServerHandle> 
 }
 
 /// Answers a webhook when it is printed, so that the service repeats one that is not.
-async fn answer(receiver: Data<Receiver>, request: HttpRequest, body: Bytes) -> HttpResponse {
+async fn answer(state: Data<Receiver>, request: HttpRequest, body: Bytes) -> HttpResponse {
     let field = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
     let [id, timestamp, signature] = ["webhook-id", "webhook-timestamp", "webhook-signature"]
         .map(|name| field(name).unwrap_or_default());
     let received = Received { id, timestamp, signature, body: &body };
-    let outcome = verify(&receiver.secret, &received, receiver.clock.now())
+    let outcome = verify(&state.secret, &received, state.clock.now())
         .map(|()| (id.to_owned(), body.clone()))
         .map_err(|reason| reason.to_string());
     let is_genuine = outcome.is_ok();
     let (printed, is_printed) = oneshot::channel();
-    let sent = receiver.arrivals.send(Arrival { outcome, printed }).await;
+    let sent = state.arrivals.send(Arrival { outcome, printed }).await;
     match (sent.is_ok() && is_printed.await.is_ok(), is_genuine) {
         (true, true) => HttpResponse::NoContent().finish(),
         (true, false) => HttpResponse::Unauthorized().finish(),
