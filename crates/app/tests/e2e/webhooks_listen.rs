@@ -158,6 +158,11 @@ async fn setting_that_the_service_lacks_is_named() {
         assert!(error.contains("start the service with --webhook-allow 127.0.0.1"), "{error}");
         assert_eq!(endpoints(&wiring), [Value::Null; 0]);
     }
+    let other_key = "--secrets-key=BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBA=";
+    let output = output(&wiring, &["webhooks", "listen", "--port=0", other_key]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("needs the same --secrets-key"), "{error}");
+    assert_eq!((output.status.code(), endpoints(&wiring)), (Some(2), Vec::new()));
 }
 
 #[test]

@@ -239,7 +239,10 @@ async fn execute(
             }
             print("the deliveries are due now\n")
         }
-        Command::Listen(listen) => listen::run(listen, webhooks, &*storage.keys).await,
+        Command::Listen(listen) => {
+            let party = party(listen.client, listen.service);
+            listen::run(listen, party, webhooks, &*storage.keys).await
+        }
     }
 }
 

@@ -34,7 +34,6 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{MAX_LISTED, party};
 use crate::{
     commands::output::{without_hidden, write},
     settings::{WrongSetting, checked},
@@ -53,6 +52,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Pause between two looks at the delivery of the test event.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// Deliveries among which the test event is looked for. Orders may be created meanwhile.
+const NEWEST: usize = 1_000;
+
 /// Arrivals that wait to be printed.
 const WAITING: usize = 16;
 
@@ -65,10 +67,10 @@ pub struct Listen {
         value_parser = value_parser!(i64).range(1..),
         conflicts_with = "service"
     )]
-    client: Option<i64>,
+    pub(super) client: Option<i64>,
     /// Print the events of this signing service
     #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
-    service: Option<i64>,
+    pub(super) service: Option<i64>,
     /// Print the events of test orders
     #[arg(long)]
     test: bool,
@@ -85,13 +87,15 @@ pub(super) fn network() -> IpNet {
     IpAddr::from(HERE).into()
 }
 
-/// Receives the events of an owner until a signal. The endpoint exists as long.
+/// Receives the events of a party, or of the only client, until a signal. The endpoint exists as
+/// long.
 pub(super) async fn run(
     listen: Listen,
+    party: Option<Party>,
     webhooks: &ManageWebhooks,
     keys: &dyn ApiKeyRepo,
 ) -> Result<()> {
-    let owner = listen.owner(keys, &*webhooks.clock).await?;
+    let owner = listen.owner(party, keys, &*webhooks.clock).await?;
     let listener = TcpListener::bind((HERE, listen.port));
     let listener = checked(listener, format!("--port {}", listen.port))?;
     let url = format!("http://{}/", listener.local_addr()?);
@@ -116,9 +120,14 @@ pub(super) async fn run(
 }
 
 impl Listen {
-    async fn owner(&self, keys: &dyn ApiKeyRepo, clock: &dyn Clock) -> Result<Owner> {
+    async fn owner(
+        &self,
+        party: Option<Party>,
+        keys: &dyn ApiKeyRepo,
+        clock: &dyn Clock,
+    ) -> Result<Owner> {
         let keys = keys.list().await?;
-        let party = match party(self.client, self.service) {
+        let party = match party {
             Some(party @ Party::Client(_)) if !keys.iter().any(|key| key.party() == party) => {
                 return Err(wrong(format!("there is no {party}; keys list shows the clients")));
             }
@@ -210,7 +219,7 @@ async fn try_out(webhooks: &ManageWebhooks, endpoint: &Endpoint) -> Result<()> {
     let mut is_late = false;
     loop {
         sleep(PAUSE).await;
-        let query = DeliveryPageQuery { limit: MAX_LISTED, cursor: Cursor::Newest };
+        let query = DeliveryPageQuery { limit: NEWEST, cursor: Cursor::Newest };
         let (_, page) = webhooks.deliveries(endpoint.owner, endpoint.id, &query).await?;
         let attempts =
             page.items.into_iter().find(|delivery| delivery.id == test).map(|it| it.attempts);
@@ -241,7 +250,7 @@ fn advice(outcome: &AttemptOutcome) -> String {
              --webhook-allow {HERE} (NOTARY_ORDERS_WEBHOOK_ALLOW), and then this command again"
         ),
         AttemptOutcome::Error(error) if error == SECRET_UNREADABLE => {
-            "the service has another --secrets-key (NOTARY_ORDERS_SECRETS_KEY) than this command"
+            "the service needs the same --secrets-key (NOTARY_ORDERS_SECRETS_KEY) as this command"
                 .to_owned()
         }
         AttemptOutcome::Error(error) => format!(
