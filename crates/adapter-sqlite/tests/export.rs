@@ -9,10 +9,12 @@ use contract_tests::samples::{
 };
 use domain::{
     idempotency::IdempotentRequest,
+    order::{Actor, OrderChange, OrderId, OrderStatus, SigningServiceId},
     ports::{
-        ApiKeyRepo as _, DeliveryQueue, NewOrder, OrderRepo as _, UploadLedger as _,
+        ApiKeyRepo as _, DeliveryQueue, NewOrder, OrderRepo as _, OrderUpdate, UploadLedger as _,
         WebhookQueue as _,
     },
+    signing_service::SigningService,
 };
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime, macros::datetime};
@@ -51,6 +53,23 @@ async fn every_row_is_exported_once_in_pages() {
             dispatch(&store, id, vec![delivery(0), delivery(1)]).await;
         }
     }
+    for number in 1..4 {
+        let change = OrderChange {
+            at: NOW + Duration::SECOND,
+            status: OrderStatus::SIGNED,
+            notary_id: None,
+            actor: Actor::Service,
+            reason: None,
+        };
+        let update = OrderUpdate { owner: LIVE, id: OrderId(number), seen: NOW, change };
+        assert!(store.update(&update).await.unwrap());
+        let (id, name) = (SigningServiceId(number), "x".to_owned());
+        assert!(
+            domain::ports::ServiceRepo::add(&store, &SigningService { id, name, emails: vec![] })
+                .await
+                .unwrap()
+        );
+    }
     store.record(&[document().key], NOW).await.unwrap();
     for _ in 0..3 {
         let endpoint = domain::ports::WebhookRepo::add(&store, &new_endpoint(LIVE), 10)
@@ -59,7 +78,7 @@ async fn every_row_is_exported_once_in_pages() {
             .unwrap();
         store.add_test(LIVE, endpoint.id, "key", NOW).await.unwrap().unwrap();
     }
-    let counts = [1, 1, 5, 10, 1, 1, 8, 3, 3, 5];
+    let counts = [3, 1, 1, 5, 3, 10, 1, 4, 8, 3, 3, 5];
     assert_eq!(counts.len(), EXPORTED_TABLES.len());
     for (table, count) in EXPORTED_TABLES.into_iter().zip(counts) {
         let all = rows(&store, table, 100).await;

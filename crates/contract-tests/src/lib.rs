@@ -55,6 +55,7 @@ macro_rules! contract {
             test_and_real_orders_do_not_share_file_numbers,
             change_is_found_as_stored, order_of_another_owner_or_version_is_not_changed,
             one_of_concurrent_changes_of_a_version_is_stored,
+            documents_added_after_a_change_keep_the_history,
             change_by_another_system_has_the_same_history_and_event,
             change_by_another_system_after_one_of_the_service_is_of_the_database,
             erasure_leaves_statuses_and_instants_without_reasons,
@@ -105,7 +106,8 @@ macro_rules! contract {
             each_order_adds_one_event, each_addition_of_documents_adds_one_event,
             oldest_events_come_first, deliveries_of_an_event_are_due_at_once,
             event_is_dispatched_once, events_of_a_call_are_dispatched_together,
-            concurrent_workers_dispatch_each_event_once, event_put_off_is_passed,
+            concurrent_workers_dispatch_each_event_once,
+            deliveries_of_an_event_from_the_future_are_due, event_put_off_is_passed,
             event_of_an_unknown_type_is_left_alone, identifier_of_an_event_is_never_given_again,
         );
     };

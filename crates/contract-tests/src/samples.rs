@@ -227,7 +227,7 @@ pub async fn enqueue<S: OrderRepo + Outbox>(
 pub async fn dispatch(outbox: &dyn Outbox, order: OrderId, deliveries: Vec<NewDelivery>) {
     let events = outbox.events(NOW, 1_000).await.unwrap();
     let event = events.iter().find(|event| event.order_id == order).unwrap().id;
-    assert_eq!(outbox.dispatch(&[mails(event, deliveries)]).await.unwrap(), [event]);
+    assert_eq!(outbox.dispatch(&[mails(event, deliveries)], NOW).await.unwrap(), [event]);
 }
 
 /// Returns the dispatch of an event as mails.

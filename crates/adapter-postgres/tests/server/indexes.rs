@@ -2,8 +2,8 @@
 
 use contract_tests::samples::{LIVE, NOW, WEBHOOK_SLOTS, new_endpoint};
 use domain::{
-    api_key::{ClientId, Owner},
-    order::OrderId,
+    api_key::{ClientId, Owner, Party},
+    order::{OrderId, SigningServiceId},
     ports::{Cursor, DeliveryQueue, OrderReader, PageQuery, WebhookQueue, WebhookRepo},
 };
 use time::Duration;
@@ -11,7 +11,8 @@ use time::Duration;
 use super::{create, every_call, outsider, sql_without_statistics, store, until};
 
 /// Indexes that no query uses, but that keep keys unique, and those of tables that are small here.
-const UNUSED: &str = "'documents_key_key', 'api_keys_pkey', 'key_events_pkey'";
+const UNUSED: &str = "'documents_key_key', 'api_keys_pkey', 'key_events_pkey', \
+    'order_changes_pkey', 'signing_services_pkey'";
 
 /// Adds ten thousand orders with a document, an event, a delivery, an API key and an idempotency
 /// key each.
@@ -54,6 +55,13 @@ async fn calls_use_indexes() {
         let (created_after, created_before, cursor) = (None, None, Cursor::Newest);
         let query = PageQuery { file_number, created_after, created_before, limit: 20, cursor };
         OrderReader::page(&store, Owner::client(ClientId(1), true), &query).await.unwrap().unwrap();
+    }
+
+    for created_after in [None, Some(NOW)] {
+        let (file_number, created_before, cursor) = (None, None, Cursor::Newest);
+        let query = PageQuery { file_number, created_after, created_before, limit: 20, cursor };
+        let service = Owner { party: Party::Service(SigningServiceId(1)), is_test: true };
+        OrderReader::page(&store, service, &query).await.unwrap().unwrap();
     }
 
     drop(store);

@@ -8,6 +8,8 @@ use std::{
 use contract_tests::samples::{CLIENT, LIVE, WEBHOOK_SLOTS, new_endpoint};
 use diesel::connection::InstrumentationEvent;
 use domain::{
+    api_key::{Owner, Party},
+    order::SigningServiceId,
     ports::{Cursor, Kept, OrderFilter, OrderReader, PageQuery, ReplayBatch, WebhookRepo},
     webhook::WebhookDeliveryId,
 };
@@ -86,8 +88,11 @@ async fn every_read_uses_an_index() {
         at_once(read::find(connection, Some(LIVE), OrderId(1))).unwrap().unwrap();
         at_once(read::document(connection, LIVE, OrderId(1), 0)).unwrap();
         at_once(read::find(connection, None, OrderId(1))).unwrap().unwrap();
-        for query in questions() {
-            at_once(pages::page(connection, LIVE, &query)).unwrap().unwrap();
+        let service = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
+        for owner in [LIVE, service] {
+            for query in questions() {
+                at_once(pages::page(connection, owner, &query)).unwrap().unwrap();
+            }
         }
         for filters in 0..8 {
             let filter = OrderFilter {
@@ -117,8 +122,12 @@ async fn every_read_uses_an_index() {
             || has("(file_number, ")
         {
             "INDEX orders_file_number "
-        } else if has("min(id + 0)") || has("`created_at` < ?") && has("`client_id` = ?") {
+        } else if has("min(id + 0)") && has("(signing_service_id, is_test") {
+            "INDEX orders_service_created "
+        } else if has("min(id + 0)") || has("`created_at` < ?") && has("orders.client_id = ?") {
             "INDEX orders_client_created "
+        } else if has("(signing_service_id, is_test") {
+            "INDEX orders_service "
         } else if has("(client_id, is_test") {
             "INDEX orders_client "
         } else {
@@ -126,7 +135,9 @@ async fn every_read_uses_an_index() {
         };
         assert!(uses(index), "{statement}\n{details:#?}");
         // The page of an owner is a range of one index, in its order. One order holds a file number.
-        let is_page = has("client_id, is_test, id) >=") && index != "INDEX orders_file_number ";
+        let is_page = (has("(client_id, is_test, id) >=")
+            || has("(signing_service_id, is_test, id) >="))
+            && index != "INDEX orders_file_number ";
         assert!(!is_page || !uses("TEMP B-TREE"), "{statement}\n{details:#?}");
     }
 }

@@ -46,6 +46,9 @@ async fn copied_database_serves_the_same_service() {
     for (name, value) in assigned.as_object().unwrap() {
         assert_eq!(&order["history"][1][name], value);
     }
+    run(&wiring, &["orders", "change", "1", "--status=CONFIRMED"]);
+    let order = service.read("/api/order/1").await;
+    assert_eq!(order["history"][2]["order_status"], "CONFIRMED");
     assert_eq!(created(service.order("F-3").await).await["order_id"], 3);
     // The third order has a mail to the service, too.
     wiring.mails_within(4, std::time::Duration::from_secs(30)).await;

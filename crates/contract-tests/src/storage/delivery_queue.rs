@@ -347,7 +347,7 @@ pub async fn stats_count_events_and_deliveries(storage: &Storage) {
     }
     assert_eq!(storage.stats().await, expected(2, 2, 1, -1));
     let event = storage.outbox.events(NOW, 10).await.unwrap()[1].id;
-    storage.outbox.dispatch(&[mails(event, Vec::new())]).await.unwrap();
+    storage.outbox.dispatch(&[mails(event, Vec::new())], NOW).await.unwrap();
     assert_eq!(storage.stats().await, expected(1, 2, 1, 1));
 }
 

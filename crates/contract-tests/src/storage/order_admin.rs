@@ -235,7 +235,7 @@ pub async fn erasure_removes_the_event_and_the_deliveries(storage: &Storage) {
     erase(storage, id).await;
     erase(storage, noted).await;
     let late = mails(event.id, vec![delivery(0)]);
-    assert_eq!(storage.outbox.dispatch(&[late]).await.unwrap(), []);
+    assert_eq!(storage.outbox.dispatch(&[late], NOW).await.unwrap(), []);
     let left = storage.queue.lease(NOW, Duration::MINUTE, 10).await.unwrap();
     let left: Vec<_> = left.iter().map(|lease| lease.delivery.order_id).collect();
     assert_eq!(left, [other]);
@@ -295,7 +295,7 @@ pub async fn webhook_in_progress_of_an_erased_order_is_counted(storage: &Storage
     let event = storage.outbox.events(NOW, 1).await.unwrap().remove(0).id;
     let (kind, message_key) = (EventType::OrderCreated, "m".to_owned());
     let webhooks = vec![NewWebhookDelivery { endpoint, event: kind, change: None, message_key }];
-    storage.outbox.dispatch(&[Dispatch { event, mails: vec![], webhooks }]).await.unwrap();
+    storage.outbox.dispatch(&[Dispatch { event, mails: vec![], webhooks }], NOW).await.unwrap();
     let lease = lease_webhooks(storage, NOW).await.remove(0);
     storage.admin.erase(id, NOW).await.unwrap().unwrap();
     assert_eq!(storage.admin.remove_mails(NOW).await.unwrap(), 1);

@@ -41,7 +41,7 @@ fn with_key(new: NewDocuments, key: &str) -> NewDocuments {
     NewDocuments { idempotent_request: idempotent_request(&attempt, new.at), ..new }
 }
 
-async fn add(storage: &Storage, new: &NewDocuments) -> Result<AddedRange, WriteError> {
+pub(crate) async fn add(storage: &Storage, new: &NewDocuments) -> Result<AddedRange, WriteError> {
     record_uploads(storage, &new.documents).await;
     storage.orders.add_documents(new).await
 }

@@ -3,11 +3,12 @@
 use domain::{
     api_key::{ClientId, Owner, Party},
     order::{Actor, OrderChange, OrderId, OrderStatus, SigningServiceId, StoredOrder},
-    ports::{Event, Kept, NewOrder, OrderUpdate},
+    ports::{Event, Kept, NewDocuments, NewOrder, OrderUpdate, WriteError},
     webhook::EventType,
 };
 use time::{Duration, OffsetDateTime};
 
+use super::adding::{self, add};
 use crate::{
     ForeignChange,
     samples::{LIVE, MICROSECOND, NOW, Storage, at_once, new_order},
@@ -85,6 +86,24 @@ pub async fn order_of_another_owner_or_version_is_not_changed(storage: &Storage)
     assert!(storage.orders.update(&OrderUpdate { owner: LIVE, ..own.clone() }).await.unwrap());
     storage.admin.erase(id, NOW).await.unwrap();
     assert!(!storage.orders.update(&update(id, own.change.at, "SIGNED")).await.unwrap());
+}
+
+/// The instant of the addition is not later than that of the change: a clock was behind.
+pub async fn documents_added_after_a_change_keep_the_history(storage: &Storage) {
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    let first = update(id, NOW, "ASSIGNED");
+    assert!(storage.orders.update(&first).await.unwrap());
+    let addition = NewDocuments { at: NOW, ..adding::addition(id, 1) };
+    add(storage, &addition).await.unwrap();
+    let order = found(storage, id).await;
+    assert_eq!(order.changes, std::slice::from_ref(&first.change));
+    assert!(order.updated_at > first.change.at);
+    assert!(!storage.orders.update(&update(id, first.change.at, "SIGNED")).await.unwrap());
+
+    assert!(storage.orders.update(&update(id, order.updated_at, "CANCELLED")).await.unwrap());
+    let added = add(storage, &adding::addition(id, 1)).await;
+    assert!(matches!(added, Err(WriteError::Cancelled)), "{added:?}");
+    assert_eq!(found(storage, id).await.documents.len(), 1);
 }
 
 /// The history has each change once.
