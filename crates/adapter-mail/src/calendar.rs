@@ -3,10 +3,7 @@
 use domain::{appointment::AppointmentTime, order::StoredOrder};
 use time::{Duration, OffsetDateTime, error::Format, macros::format_description};
 
-use crate::{
-    Sender,
-    confirmation::{address_line, appointment},
-};
+use crate::confirmation::{address_line, appointment};
 
 /// The length of an appointment that has only a start: about what a signing takes.
 const LENGTH: Duration = Duration::HOUR;
@@ -16,11 +13,7 @@ const MAX_LINE: usize = 75;
 
 /// Returns a file with the appointment of an order, or one that removes it (RFC 5546, section 3.2.5).
 /// Deterministic, and equal for all recipients.
-pub(crate) fn calendar(
-    stored: &StoredOrder,
-    sender: &Sender,
-    is_cancelled: bool,
-) -> Result<String, Format> {
+pub(crate) fn calendar(stored: &StoredOrder, is_cancelled: bool) -> Result<String, Format> {
     let order = &stored.order;
     let signing = &order.signing;
     let (id, file_number) = (stored.id.0, order.file_number.as_str());
@@ -37,7 +30,6 @@ pub(crate) fn calendar(
     file.line("BEGIN:VEVENT");
     file.line(&format!("UID:order-{id}-{microseconds}@notary-orders"));
     file.line(&format!("DTSTAMP:{stamp}"));
-    file.line(&format!("ORGANIZER:mailto:{}", sender.0.email));
     file.line(if is_cancelled { "SEQUENCE:1" } else { "SEQUENCE:0" });
     if is_cancelled {
         file.line("STATUS:CANCELLED");

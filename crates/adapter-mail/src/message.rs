@@ -92,7 +92,7 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
     let method = if is_cancelled { "CANCEL" } else { "PUBLISH" };
     // Exchange shows a mail whose calendar is an alternative as an appointment, without its text.
     let calendar = Attachment::new("appointment.ics".to_owned()).body(
-        calendar(order, sender, is_cancelled).map_err(permanent)?,
+        calendar(order, is_cancelled).map_err(permanent)?,
         ContentType::parse(&format!("text/calendar; charset=utf-8; method={method}"))
             .map_err(permanent)?,
     );

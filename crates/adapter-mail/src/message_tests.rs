@@ -53,7 +53,7 @@ pub(crate) fn full_request() -> Value {
     })
 }
 
-pub(crate) fn sender() -> Sender {
+fn sender() -> Sender {
     "Example Orders <orders@example.com>".parse().unwrap()
 }
 
@@ -202,7 +202,7 @@ fn cancellation_names_the_reason_and_removes_the_appointment() {
     assert_eq!(mail.subject(), Some("Signing order 170017 cancelled: file REFI-2026-001"));
     let calendar = mail.attachments().next().unwrap();
     assert_eq!(calendar.content_type().unwrap().attribute("method"), Some("CANCEL"));
-    let before = super::calendar(&created.order, &sender(), false).unwrap();
+    let before = super::calendar(&created.order, false).unwrap();
     let uid = before.lines().find(|line| line.starts_with("UID:")).unwrap();
     let after = calendar.text_contents().unwrap();
     for line in ["METHOD:CANCEL", "SEQUENCE:1", "STATUS:CANCELLED", uid] {
