@@ -55,7 +55,8 @@ pub enum Command {
     /// List deliveries that wait or failed for good, and retry them
     #[command(subcommand)]
     Deliveries(DeliveriesCommand),
-    /// Create, list, change, test and delete webhook endpoints, and replay their deliveries
+    /// Create, list, change, test and delete webhook endpoints, replay their deliveries, and print
+    /// events as they arrive
     #[command(subcommand)]
     Webhooks(WebhooksCommand),
     /// Copy the embedded database and its documents into an empty folder, also while the service
@@ -123,11 +124,7 @@ impl Command {
                 let storage = Storage::open_patiently(&settings).await?;
                 deliveries::run(command, &storage, now).await
             }
-            Self::Webhooks(command) => {
-                let storage = Storage::open(&settings).await?;
-                let webhooks = storage.manage_webhooks(&settings, &machine)?;
-                webhooks::run(command, &webhooks).await
-            }
+            Self::Webhooks(command) => webhooks::run(command, settings, &machine).await,
             Self::Backup { folder } => {
                 on_files(move |progress| backup::back_up(&settings, &folder, now, progress)).await
             }

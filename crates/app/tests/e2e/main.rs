@@ -82,4 +82,5 @@ mod tls;
 mod traces;
 mod unread_output;
 mod webhooks_api;
+mod webhooks_listen;
 mod wrong_settings;

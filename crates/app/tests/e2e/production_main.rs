@@ -73,3 +73,4 @@ mod unread_output;
 mod unusable_dependencies;
 mod upkeep;
 mod webhooks_api;
+mod webhooks_listen;

@@ -171,7 +171,7 @@ pub async fn event_put_off_is_passed(storage: &Storage) {
 /// A newer version of the program has written it.
 pub async fn event_of_an_unknown_type_is_left_alone(storage: &Storage) {
     create(storage, 1).await;
-    (storage.sql)("UPDATE events SET type = 'order.unknown'");
+    storage.other_system.make_events_unknown().await;
     create(storage, 2).await;
     assert_eq!(events(storage).await.len(), 1);
     assert_eq!(storage.stats().await.events, 2);
