@@ -25,6 +25,10 @@ lint:
 doc:
     cargo doc --workspace --no-deps --open
 
+# Makes the Postman collection from the OpenAPI document.
+openapi:
+    scripts/postman_collection.py docs/openapi.json >docs/notary-orders.postman_collection.json
+
 # Stores the OpenAPI document of this version as a released one, which later ones must not break.
 release-openapi:
     mkdir -p docs/released

@@ -7,14 +7,18 @@ cd "$(dirname "$0")/.."
 as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi; }
 
 # A C compiler builds SQLite. curl, jq, Node.js, PHP and Python run the examples of the guides.
-# Chromium opens the docs page and the console, mandoc the manual page, and OpenSSL tries the TLS of the service. The
-# tests start PostgreSQL servers, so no cluster is created here.
+# Chromium opens the docs page and the console, mandoc the manual page, and OpenSSL tries the TLS of the
+# service. A JDK compiles a generated client. The tests start PostgreSQL servers, so no cluster is
+# created here.
 missing=()
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v curl >/dev/null || missing+=(curl)
 command -v jq >/dev/null || missing+=(jq)
 command -v node >/dev/null || missing+=(nodejs)
-command -v npm >/dev/null || missing+=(npm)
+command -v javac >/dev/null || missing+=(default-jdk-headless)
+[ -e /usr/share/java/httpmime.jar ] || missing+=(libhttpmime-java)
+[ -e /usr/share/java/geronimo-annotation-1.3-spec.jar ] ||
+    missing+=(libgeronimo-annotation-1.3-spec-java)
 command -v openssl >/dev/null || missing+=(openssl)
 command -v php >/dev/null || missing+=(php-cli)
 command -v chromium >/dev/null || missing+=(chromium)
@@ -49,9 +53,7 @@ tools="${CARGO_TARGET_DIR:-target}/tools"
 [ -x "$tools/venv/bin/python" ] || python3 -m venv "$tools/venv"
 "$tools/venv/bin/pip" install --quiet --disable-pip-version-check \
     --requirement scripts/requirements.txt
-# Finds faults of accessibility in the console.
-[ -e "$tools/axe/node_modules/axe-core/axe.min.js" ] ||
-    npm install --prefix "$tools/axe" --no-audit --no-fund --silent axe-core@4.14.1
+scripts/client_tools.sh
 # Tests the alerts. Installing the package would start a Prometheus server.
 if [ ! -x "$tools/promtool" ]; then
     as_root apt-get update -q

@@ -5,6 +5,8 @@ mod units;
 
 #[cfg(test)]
 mod code_tests;
+#[cfg(test)]
+mod details_tests;
 pub(crate) mod docs_page;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -27,5 +27,5 @@ pub fn promtool() -> PathBuf {
 
 /// Returns the script that finds faults of accessibility in a page.
 pub fn axe() -> PathBuf {
-    built("tools/axe/node_modules/axe-core/axe.min.js", "scripts/test.sh installs it")
+    built("tools/node_modules/axe-core/axe.min.js", "scripts/test.sh installs it")
 }

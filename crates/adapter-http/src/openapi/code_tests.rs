@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use actix_web::{http::Method, test::TestRequest};
 use contract_tests::samples::{maximal_request, new_order, stored};
 use domain::{
+    api_key::Scope,
     document::{DocumentFault, DocumentLimits, MAX_DOCUMENTS_PER_ORDER},
     duplicate_window::DuplicateWindow,
     idempotency::MAX_KEY_CHARS,
     order::{
-        Actor, MAX_REASON, MAX_STATUS, Money, OrderId, OrderRequest, Violation, ViolationCode,
+        Actor, MAX_REASON, MAX_STATUS, Money, OrderId, OrderRequest, OrderStatus, Violation,
+        ViolationCode,
         change_request::{CancelRequest, ChangeRequest, Members},
         default_language, text_rule,
     },
@@ -82,7 +84,7 @@ const REQUESTS: [(&str, &str); 6] = [
 ];
 
 /// Returns the properties of a schema.
-fn properties(schema: &str) -> &'static Map<String, Value> {
+pub(super) fn properties(schema: &str) -> &'static Map<String, Value> {
     at("/components/schemas")[schema]["properties"].as_object().unwrap()
 }
 
@@ -226,7 +228,6 @@ fn composed_schemas_have_the_properties_of_their_parts() {
     };
     for (whole, own, part, left_out) in [
         ("Order", &["details", "documents", "history"][..], "OrderRecord", &[][..]),
-        ("OrderDetails", &[], "OrderRequest", &["signingServiceId"]),
         ("OrderForm", &["documents"], "OrderRequest", &[]),
         ("NewWebhook", &["secret"], "Webhook", &[]),
     ] {
@@ -249,7 +250,8 @@ fn limits_names_and_defaults_are_those_of_the_code() {
     let events = [&of_orders[..], &[EventType::Test.as_str()]].concat();
     let actors = [Actor::Client, Actor::Service, Actor::Operator, Actor::Database];
     let reasons = [DisabledBy::Request, DisabledBy::Gone, DisabledBy::Failures];
-    let [request, gone, failures] = reasons.map(DisabledBy::as_str);
+    let statuses = OrderStatus::USUAL.map(|status| status.as_str().to_owned());
+    let codes: Vec<_> = ProblemCode::ALL.iter().map(|code| code.as_str()).collect();
     for (schemas, pointer, expected) in [
         ("AddedDocuments OrderForm", "documents/maxItems", json!(in_request)),
         ("Order", "documents/maxItems", json!(MAX_DOCUMENTS_PER_ORDER)),
@@ -265,12 +267,15 @@ fn limits_names_and_defaults_are_those_of_the_code() {
         ("WebhookDelivery", "attempts/maxItems", json!(KEPT_ATTEMPTS)),
         ("Webhook WebhookRequest WebhookChange", "url/maxLength", json!(MAX_URL)),
         ("Webhook WebhookRequest WebhookChange", "description/maxLength", json!(MAX_DESCRIPTION)),
-        ("Webhook WebhookRequest WebhookChange", "events/items/enum", json!(of_orders)),
-        ("Webhook WebhookRequest WebhookChange", "events/maxItems", json!(of_orders.len())),
-        ("Webhook", "status/enum", json!([ENABLED, DISABLED])),
-        ("WebhookChange", "status/enum", json!([ENABLED, DISABLED, null])),
-        ("Webhook", "disabled_by/enum", json!([request, gone, failures, null])),
-        ("WebhookDelivery", "event/enum", json!(events)),
+        ("WebhookRequest WebhookChange", "events/maxItems", json!(of_orders.len())),
+        ("Webhook NewWebhook", "events/items/x-extensible-enum", json!(of_orders)),
+        ("Webhook NewWebhook", "status/x-extensible-enum", json!([ENABLED, DISABLED])),
+        (
+            "Webhook NewWebhook",
+            "disabled_by/x-extensible-enum",
+            json!(reasons.map(DisabledBy::as_str)),
+        ),
+        ("WebhookDelivery", "event/x-extensible-enum", json!(events)),
         (
             "OrderRecord OrderHistoryEntry OrderChange OrderEventData OrderChangeEventData",
             "order_status/maxLength",
@@ -278,14 +283,29 @@ fn limits_names_and_defaults_are_those_of_the_code() {
         ),
         ("OrderChangeEventData", "previous_status/maxLength", json!(MAX_STATUS)),
         ("OrderHistoryEntry OrderCancellation", "reason/maxLength", json!(MAX_REASON)),
-        ("OrderHistoryEntry", "actor/enum", json!(actors.map(Actor::as_str))),
-        ("SigningDetailsRequest", "language/default", default_language().into()),
+        ("OrderHistoryEntry", "actor/x-extensible-enum", json!(actors.map(Actor::as_str))),
+        (
+            "OrderRecord Order OrderHistoryEntry OrderChange OrderEventData OrderChangeEventData",
+            "order_status/x-extensible-enum",
+            json!(statuses),
+        ),
+        ("OrderChangeEventData", "previous_status/x-extensible-enum", json!(statuses)),
+        ("Problem", "code/x-extensible-enum", json!(codes)),
+        ("KeyTerms", "scopes/items/x-extensible-enum", json!(Scope::ALL.map(Scope::as_str))),
     ] {
         for schema in schemas.split(' ') {
             let found = at(&format!("/components/schemas/{schema}/properties/{pointer}"));
             assert_eq!(*found, expected, "{schema} {pointer}");
         }
     }
+    for (name, values) in
+        [("WebhookEventType", json!(of_orders)), ("WebhookStatus", json!([ENABLED, DISABLED]))]
+    {
+        assert_eq!(at("/components/schemas")[name]["enum"], values);
+    }
+    let language = format!("; `{}` by default.", default_language());
+    let described = properties("SigningDetailsRequest")["language"]["description"].as_str();
+    assert!(described.unwrap().ends_with(&language));
     for (field, echo) in [
         ("fileNumber", "file_number"),
         ("signerName", "signer_name"),
@@ -449,7 +469,7 @@ fn events_have_their_bodies() {
         let statuses: Vec<_> = post["responses"].as_object().unwrap().keys().collect();
         assert_eq!(statuses, ["2XX", "410", "default"]);
         let schema = &post["requestBody"]["content"]["application/json"]["schema"];
-        assert_eq!(resolve(schema)["properties"]["type"]["enum"], json!([event.as_str()]));
+        assert_eq!(resolve(schema)["properties"]["type"]["const"], event.as_str());
         let body: Value = serde_json::from_str(&body.unwrap()).unwrap();
         assert_eq!(faults(&strict_validator(schema), &body), [""; 0], "{event:?}");
     }

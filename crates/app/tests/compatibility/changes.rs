@@ -17,8 +17,8 @@ enum Direction {
 
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 /// Keywords that only describe.
-const ANNOTATIONS: [&str; 6] =
-    ["title", "description", "example", "examples", "default", "deprecated"];
+const ANNOTATIONS: [&str; 7] =
+    ["title", "description", "example", "examples", "default", "deprecated", "x-extensible-enum"];
 const UPPER_LIMITS: [&str; 5] =
     ["maxLength", "maximum", "exclusiveMaximum", "maxItems", "maxProperties"];
 const LOWER_LIMITS: [&str; 5] =

@@ -67,7 +67,7 @@ fn document() -> Value {
                     "properties": {
                         "id": { "type": "integer", "format": "int64" },
                         "status": { "type": "string", "enum": ["NEW"] },
-                        "note": { "type": ["string", "null"] }
+                        "note": { "type": ["string", "null"], "x-extensible-enum": ["a"] }
                     }
                 },
                 "Problem": {
@@ -299,7 +299,11 @@ fn response_has_no_new_types_or_values() {
             ("status/enum", r#"["NEW", "DONE"]"#),
             ("status/enum", "null"),
         ],
-        &[("note/type", r#""string""#), ("note/maxLength", "10")],
+        &[
+            ("note/type", r#""string""#),
+            ("note/maxLength", "10"),
+            ("note/x-extensible-enum", r#"["a", "b"]"#),
+        ],
     );
 }
 

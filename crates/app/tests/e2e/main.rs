@@ -35,6 +35,7 @@ mod faults_disk;
 mod faults_disk_embedded;
 mod faults_download;
 mod first_start;
+mod generated_clients;
 mod harness;
 mod hostile_forms;
 mod hostile_json;
