@@ -92,6 +92,10 @@ random-bytes connections="100000" seed="6":
 deb:
     ./scripts/deb.sh
 
+# Compiles the static programs and packs them into target/packages (see docs/releases.md).
+static *architectures:
+    ./scripts/release/static.sh {{architectures}}
+
 # Tests the Debian package in a container; builds it if none is named (needs root).
 try-package *packages:
     ./scripts/try-package.sh {{packages}}

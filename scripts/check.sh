@@ -8,6 +8,7 @@ step() { printf '\n== %s\n' "$*"; }
 
 step format
 cargo fmt --all --check
+cargo fmt --manifest-path docs/examples/memory-blob-store/Cargo.toml --check
 
 step lint
 cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
@@ -22,5 +23,5 @@ cargo test --locked --quiet \
     --package notary-orders-adapter-webhook \
     --package notary-orders-adapter-http \
     --lib --test contract --test export --test folder --test mail_drop \
-    --test modules --test obligations --test order_details --test fakes \
+    --test modules --test obligations --test outside --test order_details --test fakes \
     -- --skip s3:: --skip smtp:: --skip libraries_of_the_standard

@@ -68,6 +68,7 @@ step() { printf '\n== %s\n' "$*"; }
 
 step format
 cargo fmt --all --check
+cargo fmt --manifest-path docs/examples/memory-blob-store/Cargo.toml --check
 
 step lint
 cargo clippy --workspace --all-targets --all-features --locked -- -D warnings

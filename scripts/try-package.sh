@@ -145,7 +145,7 @@ wait_until "the service is ready" is_ready
 same "the unit is enabled" enabled "$(inside systemctl is-enabled notary-orders)"
 for expected in 'root:root 755 /usr/bin/notary-orders' 'root:root 755 /usr/sbin/notary-orders-admin' "root:root 600 $settings" \
     'root:root 644 /usr/lib/systemd/system/notary-orders.service' 'root:root 644 /usr/share/doc/notary-orders/copyright' \
-    'root:root 644 /usr/share/doc/notary-orders/operations.md' 'root:root 644 /usr/share/man/man1/notary-orders.1.gz' \
+    'root:root 644 /usr/share/doc/notary-orders/operations.md' 'root:root 644 /usr/share/doc/notary-orders/THIRD-PARTY-LICENCES.txt' 'root:root 644 /usr/share/man/man1/notary-orders.1.gz' \
     'root:root 644 /usr/share/bash-completion/completions/notary-orders' 'root:root 644 /usr/share/zsh/vendor-completions/_notary-orders' \
     'root:root 644 /usr/share/fish/vendor_completions.d/notary-orders.fish' 'notary-orders:notary-orders 700 /var/lib/notary-orders' \
     'notary-orders:notary-orders 600 /var/lib/notary-orders/notary-orders.sqlite' 'notary-orders:notary-orders 700 /var/lib/notary-orders/spool' \
@@ -154,6 +154,7 @@ for expected in 'root:root 755 /usr/bin/notary-orders' 'root:root 755 /usr/sbin/
 done
 same "login shell of the user" /usr/sbin/nologin "$(inside sh -c 'getent passwd notary-orders | cut -d: -f7')"
 
+inside notary-orders health || fail "the service is not healthy"
 inside notary-orders-admin doctor || fail "the doctor finds a failure"
 
 step "what the process may do"

@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use adapter_object_store::DocumentStore;
 use async_trait::async_trait;
 use contract_tests::blob_store::BlobStoreFixture;
-use domain::{document::ObjectKey, ports::BlobStore};
+use domain::ports::BlobStore;
 use tempfile::TempDir;
 use test_servers::s3::S3Server;
 
@@ -23,9 +23,18 @@ impl Folder {
     }
 }
 
-fn count_files(folder: &Path) -> usize {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries.map(|path| if path.is_dir() { count_files(&path) } else { 1 }).sum()
+/// Returns the files below a folder, by their paths from the root. One may be deleted meanwhile.
+fn files(root: &Path, folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            found.extend(files(root, &path));
+        } else if let Ok(bytes) = fs::read(&path) {
+            let name = path.strip_prefix(root).unwrap().to_str().unwrap();
+            found.insert(name.to_owned(), bytes);
+        }
+    }
+    found
 }
 
 #[async_trait]
@@ -34,12 +43,8 @@ impl BlobStoreFixture for Folder {
         self.store.clone()
     }
 
-    async fn stored(&self, key: &ObjectKey) -> Option<Vec<u8>> {
-        std::fs::read(self.folder.path().join(key.as_str())).ok()
-    }
-
-    async fn count(&self) -> usize {
-        count_files(self.folder.path())
+    async fn content(&self) -> BTreeMap<String, Vec<u8>> {
+        files(self.folder.path(), self.folder.path())
     }
 }
 
@@ -64,12 +69,15 @@ impl BlobStoreFixture for S3 {
         self.store.clone()
     }
 
-    async fn stored(&self, key: &ObjectKey) -> Option<Vec<u8>> {
-        self.server.objects().remove(&format!("orders/{}", key.as_str()))
-    }
-
-    async fn count(&self) -> usize {
-        self.server.objects().len() + self.server.unfinished_uploads()
+    async fn content(&self) -> BTreeMap<String, Vec<u8>> {
+        let key = |name: String| match name.strip_prefix("orders/") {
+            Some(key) => key.to_owned(),
+            None => format!("not below the prefix: {name}"),
+        };
+        let objects = self.server.objects().into_iter().map(|(name, bytes)| (key(name), bytes));
+        let unfinished = 0..self.server.unfinished_uploads();
+        let unfinished = unfinished.map(|upload| (format!("unfinished {upload}"), Vec::new()));
+        objects.chain(unfinished).collect()
     }
 }
 

@@ -17,7 +17,7 @@ use sql_rows::{VersionError, count_missing};
 use crate::{
     ConnectError,
     connect::Server,
-    statement::{ADOPTION, KEY_IN_USE},
+    statement::{ADOPTION, KEY_IN_USE, ORDER_CHANGE},
 };
 
 const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/postgres");
@@ -212,13 +212,14 @@ async fn check_rights(
 async fn check_schema(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
     check_rights(connection, &[&TABLES[..], &[("orders_id_seq", "USAGE")]].concat()).await?;
     let triggers =
-        [("documents", ADOPTION), ("idempotency_keys", KEY_IN_USE)].map(|(table, name)| {
-            format!(
-                ", ('the trigger {name}', EXISTS (SELECT FROM pg_trigger \
-                WHERE tgrelid = '{table}'::regclass AND tgname = '{name}' \
-                AND tgenabled IN ('O', 'A')))"
-            )
-        });
+        [("documents", ADOPTION), ("idempotency_keys", KEY_IN_USE), ("orders", ORDER_CHANGE)];
+    let triggers = triggers.map(|(table, name)| {
+        format!(
+            ", ('the trigger {name}', EXISTS (SELECT FROM pg_trigger \
+            WHERE tgrelid = '{table}'::regclass AND tgname = '{name}' \
+            AND tgenabled IN ('O', 'A')))"
+        )
+    });
     let lacking = sql::<Nullable<Text>>(&format!(
         "(SELECT name FROM ({SAFEGUARDS}{}) AS needed (name, is_right) WHERE NOT is_right LIMIT 1)",
         triggers.concat()

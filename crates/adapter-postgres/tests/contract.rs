@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use adapter_postgres::PostgresStore;
-use contract_tests::samples::Storage;
+use contract_tests::{SqlTables, samples::Storage};
 use test_servers::postgres::{Cluster, Database};
 
 async fn store() -> (Arc<PostgresStore>, Database<'static>) {
@@ -17,9 +17,8 @@ async fn store() -> (Arc<PostgresStore>, Database<'static>) {
 
 async fn storage() -> Storage {
     let (store, database) = store().await;
-    Storage::new(store, move |statements: &str| {
-        database.sql(statements);
-    })
+    let sql = move |statement: &str| database.sql(statement).lines().map(str::to_owned).collect();
+    Storage::new(store, SqlTables(sql))
 }
 
 contract_tests::storage_contracts!(storage);

@@ -14,6 +14,9 @@ use crate::failure::Failure;
 
 pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/sqlite");
 
+/// The trigger that records changes of orders.
+const ORDER_CHANGE: &str = "orders_record_change";
+
 /// The reason why the schema could not be brought up to date.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
@@ -26,6 +29,9 @@ pub enum MigrateError {
          empty data directory"
     )]
     OtherProgram(String),
+    /// A trigger is missing, without which no change of an order has a history and an event.
+    #[error("the database lacks the trigger {0}: restore it from migrations/sqlite")]
+    Incomplete(&'static str),
     /// The database is unavailable, or a migration failed.
     #[error("the database could not be migrated")]
     Failed(#[source] Cause),
@@ -61,7 +67,12 @@ pub(crate) fn missing(connection: &mut SqliteConnection) -> Result<usize, Migrat
     let missing = count_missing::<Sqlite>(&applied, &MIGRATIONS)?;
     let others = format!("{TABLE} NOT GLOB 'sqlite_*' AND name <> {MIGRATED} LIMIT 1");
     match names(others)?.pop() {
-        Some(table) if applied.is_empty() => Err(MigrateError::OtherProgram(table)),
-        _ => Ok(missing),
+        Some(table) if applied.is_empty() => return Err(MigrateError::OtherProgram(table)),
+        _ => {}
     }
+    let trigger = format!("SELECT name FROM sqlite_schema WHERE name = '{ORDER_CHANGE}'");
+    if missing == 0 && names(trigger)?.is_empty() {
+        return Err(MigrateError::Incomplete(ORDER_CHANGE));
+    }
+    Ok(missing)
 }

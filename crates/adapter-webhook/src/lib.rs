@@ -27,6 +27,7 @@ mod signature;
 
 pub use secrets::{InvalidKey, SealedSecrets, SecretsKey};
 pub use sender::{InvalidProxy, Sender};
+pub use signature::{NotGenuine, Received, verify};
 
 #[cfg(test)]
 mod test_receiver;

@@ -50,3 +50,47 @@ fn library_of_the_standard_accepts_each_secret_and_no_other() {
     assert!(!is_accepted(&secret(3), &rotated));
     assert!(is_accepted(&secret(1), &request(now, body, vec![secret(1)])));
 }
+
+/// Returns the outcome of the check of a webhook whose parts are changed on the way.
+fn received(change: impl FnOnce(&mut Received<'_>)) -> Result<(), NotGenuine> {
+    let sent = request(datetime!(2026-11-21 12:00 UTC), r#"{"a":"Ä"}"#, vec![secret(2), secret(1)]);
+    let (timestamp, signature) = (sent.timestamp.unix_timestamp().to_string(), sign(&sent));
+    let mut arrived = Received {
+        id: &sent.id,
+        timestamp: &timestamp,
+        signature: &signature,
+        body: sent.body.as_bytes(),
+    };
+    change(&mut arrived);
+    verify(&secret(1), &arrived, sent.timestamp + Duration::minutes(5))
+}
+
+#[test]
+fn signed_webhook_is_genuine_for_five_minutes() {
+    assert_eq!(received(|_| {}), Ok(()));
+    let now = datetime!(2026-11-21 12:05:01 UTC);
+    let sent = request(now - Duration::seconds(301), "{}", vec![secret(1)]);
+    let (timestamp, signature) = (sent.timestamp.unix_timestamp().to_string(), sign(&sent));
+    let arrived =
+        Received { id: &sent.id, timestamp: &timestamp, signature: &signature, body: b"{}" };
+    assert_eq!(verify(&secret(1), &arrived, now), Err(NotGenuine::Old));
+    let ahead = sent.timestamp - Duration::seconds(301);
+    assert_eq!(verify(&secret(1), &arrived, ahead), Err(NotGenuine::Old));
+    assert_eq!(verify(&secret(2), &arrived, sent.timestamp), Err(NotGenuine::Forged));
+}
+
+#[test]
+fn changed_webhook_is_not_genuine() {
+    assert_eq!(received(|it| it.body = br#"{"a":"B"}"#), Err(NotGenuine::Forged));
+    assert_eq!(received(|it| it.id = "msg_other"), Err(NotGenuine::Forged));
+    assert_eq!(received(|it| it.timestamp = "1795262401"), Err(NotGenuine::Forged));
+    for signature in ["v1,", "v1,AAAA", "v1,*", "v2,AAAA", "Ä"] {
+        assert_eq!(received(|it| it.signature = signature), Err(NotGenuine::Forged), "{signature}");
+    }
+    for timestamp in ["now", "9223372036854775807", "-1", "0"] {
+        assert_eq!(received(|it| it.timestamp = timestamp), Err(NotGenuine::Old), "{timestamp}");
+    }
+    assert_eq!(received(|it| it.id = ""), Err(NotGenuine::Incomplete));
+    assert_eq!(received(|it| it.timestamp = ""), Err(NotGenuine::Incomplete));
+    assert_eq!(received(|it| it.signature = ""), Err(NotGenuine::Incomplete));
+}

@@ -20,13 +20,13 @@ use operator::{
         output::{print, without_credentials},
     },
     settings::{Database, Settings, WrongSetting, is_wrong_setting, variables},
+    signals::StopSignals,
 };
 use telemetry::{logging, traces::Traces};
 
 use crate::{
     first_key,
     serve::{Service, Starting},
-    signals::StopSignals,
 };
 
 /// The exit status of a setting or an argument that is wrong: a restart does not help.

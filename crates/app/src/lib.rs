@@ -7,13 +7,11 @@
 //! | command line | [`cli`] |
 //! | use cases on the adapters of the settings | `wiring` |
 //! | start and graceful stop | [`serve`] |
-//! | signals that stop the service | `signals` |
 //! | background work | `workers` |
 //! | key of the first start | `first_key` |
 
 pub mod cli;
 mod first_key;
 pub mod serve;
-mod signals;
 mod wiring;
 mod workers;

@@ -1,5 +1,5 @@
-//! Checks that the links between the documents lead to files that exist, and that published setups
-//! are complete.
+//! Checks that the links between the documents lead to files that exist, that published setups are
+//! complete, and that the code of CONTRIBUTING is that of the tests.
 
 #![allow(
     clippy::unwrap_used,
@@ -59,6 +59,21 @@ fn files_named_in_security_document_exist() {
     }
 }
 
+/// The first line of a block names the file, which is compiled and run with the other tests.
+#[test]
+fn code_of_contributing_is_that_of_the_tests() {
+    let text = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    let blocks: Vec<_> = text.split("```rust\n").skip(1).collect();
+    assert!(blocks.len() >= 3);
+    for block in blocks {
+        let (name, code) = block.split("```").next().unwrap().split_once('\n').unwrap();
+        let file = root().join(name.trim_start_matches("// "));
+        assert!(fs::read_to_string(&file).unwrap().contains(code), "{}", file.display());
+    }
+    let whole = fs::read_to_string(root().join("crates/domain/src/orders/read_order_tests.rs"));
+    assert!(text.contains(&whole.unwrap()), "the file of the use case is there as a whole");
+}
+
 /// Without the key, an instance on PostgreSQL has no webhooks.
 #[test]
 fn published_setups_on_postgresql_set_the_secrets_key() {
@@ -67,7 +82,7 @@ fn published_setups_on_postgresql_set_the_secrets_key() {
         ("compose.yaml", "DATABASE_URL:"),
         ("packaging/debian/notary-orders.env", "DATABASE_URL="),
         ("packaging/kubernetes/secret.example.env", "DATABASE_URL="),
-        ("docs/operations.md", "DATABASE_URL="),
+        ("docs/quick-start.md", "DATABASE_URL="),
     ] {
         let text = fs::read_to_string(root().join(file)).unwrap();
         let (_, setup) = text.split_once(begins).unwrap();

@@ -17,11 +17,13 @@ use domain::{
     ports::{
         ApiKeyRepo, Attempted, DeliveryQueue, Dispatch, EventId, IdempotencyLedger, Lease,
         NewOrder, OrderAdmin, OrderReader, OrderRepo, Outbox, QueueStats, ServiceRepo, Settlement,
-        StoreError, UploadLedger, WebhookQueue, WebhookRepo, WriteError,
+        StoreError, UploadLedger, WebhookQueue, WebhookRepo, WriteError, error_chain,
     },
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime, macros::datetime};
+
+use crate::OtherSystem;
 
 mod orders;
 mod webhooks;
@@ -53,14 +55,13 @@ pub struct Storage {
     pub webhooks: Arc<dyn WebhookRepo>,
     /// Webhook deliveries.
     pub webhook_queue: Arc<dyn WebhookQueue>,
-    /// Executes SQL on the tables of the store, as another system does. Owns what the store needs,
-    /// such as its folder.
-    pub sql: Box<dyn Fn(&str) + Send + Sync>,
+    /// Another system that shares the store. Owns what the store needs, such as its folder.
+    pub other_system: Box<dyn OtherSystem>,
 }
 
 impl Storage {
-    /// Returns the ports of a store.
-    pub fn new<S>(store: Arc<S>, sql: impl Fn(&str) + Send + Sync + 'static) -> Self
+    /// Returns the ports of a store, and the other system that shares it.
+    pub fn new<S>(store: Arc<S>, other_system: impl OtherSystem + 'static) -> Self
     where
         S: OrderRepo
             + OrderReader
@@ -87,7 +88,7 @@ impl Storage {
             queue: store.clone(),
             webhooks: store.clone(),
             webhook_queue: store,
-            sql: Box::new(sql),
+            other_system: Box::new(other_system),
         }
     }
 
@@ -127,6 +128,24 @@ where
     F: Future<Output: Send> + Send + 'static,
 {
     join_all(futures.into_iter().map(tokio::spawn)).await.into_iter().map(Result::unwrap).collect()
+}
+
+/// Creates three orders whose identifiers have two digits or more, so that no error has them by chance.
+pub async fn create_to_be_named(storage: &Storage) -> [OrderId; 3] {
+    for number in 0.. {
+        let id = storage.create(&new_order(&format!("before {number}"), NOW)).await;
+        if id.0 > 9 {
+            break;
+        }
+    }
+    storage.create_all(["F-1", "F-2", "F-3"]).await
+}
+
+/// Returns whether an error says that the record of an order cannot be read.
+pub fn names_order(error: &StoreError, id: OrderId) -> bool {
+    let (number, text) = (id.0.to_string(), error_chain(error));
+    matches!(error, StoreError::Internal(_))
+        && text.split(|character: char| !character.is_ascii_digit()).any(|word| word == number)
 }
 
 /// Returns the keys of documents.
@@ -208,7 +227,9 @@ pub async fn enqueue<S: OrderRepo + Outbox>(
 pub async fn dispatch(outbox: &dyn Outbox, order: OrderId, deliveries: Vec<NewDelivery>) {
     let events = outbox.events(NOW, 1_000).await.unwrap();
     let event = events.iter().find(|event| event.order_id == order).unwrap().id;
-    assert_eq!(outbox.dispatch(&[mails(event, deliveries)]).await.unwrap(), [event]);
+    // After every instant of a test: the deliveries are due at the instant of their event.
+    let now = NOW + 400 * Duration::DAY;
+    assert_eq!(outbox.dispatch(&[mails(event, deliveries)], now).await.unwrap(), [event]);
 }
 
 /// Returns the dispatch of an event as mails.

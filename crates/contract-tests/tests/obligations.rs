@@ -39,3 +39,12 @@ fn every_obligation_is_in_a_list() {
         );
     }
 }
+
+/// A store may have other tables, or none.
+#[test]
+fn storage_obligations_use_no_sql() {
+    let source = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/storage"));
+    for word in ["SELECT ", "UPDATE ", "INSERT ", "DELETE ", "SqlTables"] {
+        assert!(!source.contains(word), "{word}");
+    }
+}

@@ -18,7 +18,9 @@ use self::{
     services::ServicesCommand,
     webhooks::WebhooksCommand,
 };
-use crate::{adapters::Storage, progress::Progress, settings::Settings, system::Machine};
+use crate::{
+    adapters::Storage, doctor::health, progress::Progress, settings::Settings, system::Machine,
+};
 
 mod backup;
 mod copy;
@@ -37,6 +39,8 @@ mod webhooks;
 pub enum Command {
     /// Check settings, database, document store, mail relay and machine, and say what to do
     Doctor(DoctorCommand),
+    /// Check that the service on this machine runs, for supervisors such as that of a container
+    Health,
     /// Update the schema of the database
     Migrate,
     /// Issue, list, rotate and revoke API keys
@@ -51,7 +55,8 @@ pub enum Command {
     /// List deliveries that wait or failed for good, and retry them
     #[command(subcommand)]
     Deliveries(DeliveriesCommand),
-    /// Create, list, change, test and delete webhook endpoints, and replay their deliveries
+    /// Create, list, change, test and delete webhook endpoints, replay their deliveries, and print
+    /// events as they arrive
     #[command(subcommand)]
     Webhooks(WebhooksCommand),
     /// Copy the embedded database and its documents into an empty folder, also while the service
@@ -98,6 +103,7 @@ impl Command {
         let now = machine.clock.now();
         match self {
             Self::Doctor(command) => command.run(&settings, &machine).await,
+            Self::Health => health::check(&settings).await,
             Self::Completions { shell } => manual::print_completions(shell, program),
             Self::Man => manual::print_page(program),
             Self::Migrate => Storage::open_patiently(&settings).await.map(drop),
@@ -118,11 +124,7 @@ impl Command {
                 let storage = Storage::open_patiently(&settings).await?;
                 deliveries::run(command, &storage, now).await
             }
-            Self::Webhooks(command) => {
-                let storage = Storage::open(&settings).await?;
-                let webhooks = storage.manage_webhooks(&settings, &machine)?;
-                webhooks::run(command, &webhooks).await
-            }
+            Self::Webhooks(command) => webhooks::run(command, settings, &machine).await,
             Self::Backup { folder } => {
                 on_files(move |progress| backup::back_up(&settings, &folder, now, progress)).await
             }

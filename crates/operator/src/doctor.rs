@@ -9,6 +9,7 @@ mod certificate;
 mod database;
 mod disk;
 mod finding;
+pub(crate) mod health;
 mod proxies;
 mod stores;
 mod time_zones;

@@ -7,6 +7,7 @@
 //! | listening sockets and the limit of connections | [`listen`] |
 //! | certificate and key of the API, read again when they change | [`tls_files`] |
 //! | key of the secrets of webhooks | [`secrets_key`] |
+//! | signals that stop the service | [`signals`] |
 //! | clock and randomness | `system` |
 //! | commands; copy of a database, backup and restore among them | [`commands`] |
 //! | checks of settings, dependencies and machine | [`doctor`] |
@@ -21,6 +22,7 @@ pub mod private_files;
 mod progress;
 pub mod secrets_key;
 pub mod settings;
+pub mod signals;
 mod system;
 pub mod tls_files;
 

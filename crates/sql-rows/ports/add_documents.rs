@@ -3,6 +3,7 @@
 use diesel::prelude::*;
 use domain::{
     idempotency::AddedRange,
+    order::{OrderStatus, after},
     ports::{NewDocuments, WriteError},
     webhook::EventType,
 };
@@ -44,12 +45,16 @@ async fn add(
         return Ok(Err(WriteError::KeyInUse(key_use)));
     }
     let own = orders::table.find(order_id).filter(is_order_of(new.owner));
-    let erased_at = Prepared(own.select(orders::erased_at)).get_result(connection).await;
-    match erased_at.optional()? {
+    let state = own.select((orders::erased_at, orders::status, orders::updated_at));
+    let state = Prepared(state).get_result::<(Option<Utc>, String, Utc)>(connection).await;
+    let updated_at = match state.optional()? {
         None => return Ok(Err(WriteError::NoSuchOrder)),
-        Some(Some(Utc(_))) => return Ok(Err(WriteError::Erased)),
-        Some(None) => {}
-    }
+        Some((Some(_), ..)) => return Ok(Err(WriteError::Erased)),
+        Some((None, status, _)) if status == OrderStatus::CANCELLED.as_str() => {
+            return Ok(Err(WriteError::Cancelled));
+        }
+        Some((None, _, Utc(updated_at))) => Utc(after(updated_at, new.at)),
+    };
     let stored = documents::table.filter(documents::order_id.eq(order_id)).count();
     let stored: i64 = Prepared(stored).get_result(connection).await?;
     let stored = usize::try_from(stored).unwrap_or(usize::MAX);
@@ -66,7 +71,8 @@ async fn add(
         let row = KeyRow::answered(request, order_id, at, Some(range));
         key_use::remember(connection, &row).await?;
     }
-    let update = diesel::update(orders::table.find(order_id)).set(orders::updated_at.eq(at));
+    let update =
+        diesel::update(orders::table.find(order_id)).set(orders::updated_at.eq(updated_at));
     Prepared(update).execute(connection).await?;
     Ok(Ok(range))
 }

@@ -193,11 +193,11 @@ pub struct NewWebhookRow {
 
 impl NewWebhookRow {
     /// Returns the row of a webhook for an event at an instant.
-    pub fn new(new: NewWebhookDelivery, order_id: Option<i64>, at: Utc) -> Self {
+    pub fn new(new: NewWebhookDelivery, order_id: Option<i64>, at: Utc, due_at: Utc) -> Self {
         let NewWebhookDelivery { endpoint, event, change, message_key } = new;
         let (endpoint_id, event) = (endpoint.0, event.as_str());
         let change = change.as_ref().map(stored_change);
-        Self { endpoint_id, order_id, event, change, message_key, created_at: at, due_at: at }
+        Self { endpoint_id, order_id, event, change, message_key, created_at: at, due_at }
     }
 }
 

@@ -12,7 +12,12 @@ pub fn built(path: &str, how: &str) -> PathBuf {
 
 /// Returns Python with the packages of `scripts/requirements.txt`.
 pub fn python() -> PathBuf {
-    built("tools/venv/bin/python", "scripts/test.sh makes it")
+    of_python("python")
+}
+
+/// Returns a program of one of those packages.
+pub fn of_python(name: &str) -> PathBuf {
+    built(&format!("tools/venv/bin/{name}"), "scripts/test.sh makes it")
 }
 
 /// Returns the program that tests alerts.

@@ -21,7 +21,7 @@ CREATE TABLE orders (
     -- The latest order with a file number holds it; see orders_file_number.
     holds_file_number boolean NOT NULL,
     file_number text COLLATE "C" NOT NULL,
-    status text NOT NULL CHECK (char_length(status) BETWEEN 1 AND 50),
+    status text NOT NULL CHECK (char_length(status) BETWEEN 1 AND 50 AND status !~ '[[:cntrl:]]'),
     -- The service reads and writes it whole, so it is kept as text.
     details json NOT NULL,
     -- The service names itself here when it changes `status` or `notary_id`: the trigger
@@ -147,10 +147,9 @@ CREATE TABLE order_changes (
 CREATE INDEX order_changes_order ON order_changes (order_id, at);
 
 -- Records a change of status or notary, and adds its event. Instants of one order increase. Has the
--- rights and the search path of the owner, so that another system needs only the right to update
--- these two columns.
+-- rights of the owner, so that another system needs only the right to update these two columns.
 CREATE FUNCTION record_order_change() RETURNS trigger LANGUAGE plpgsql
-SECURITY DEFINER SET search_path FROM CURRENT AS $$
+SECURITY DEFINER AS $$
 DECLARE
     actor text := coalesce(NEW.change_actor, 'database');
 BEGIN
@@ -169,6 +168,15 @@ BEGIN
     NEW.change_actor := NULL;
     NEW.change_reason := NULL;
     RETURN NEW;
+END
+$$;
+
+-- Temporary tables come last: a user could otherwise have the function write to tables of his own, with
+-- triggers that run with the rights of the owner.
+DO $$
+BEGIN
+    EXECUTE format('ALTER FUNCTION record_order_change() SET search_path = %I, pg_temp',
+        current_schema());
 END
 $$;
 

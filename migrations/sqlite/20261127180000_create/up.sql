@@ -20,7 +20,8 @@ CREATE TABLE orders (
     -- The latest order with a file number holds it; see orders_file_number.
     holds_file_number INTEGER NOT NULL,
     file_number TEXT NOT NULL,
-    status TEXT NOT NULL CHECK (length(status) BETWEEN 1 AND 50),
+    status TEXT NOT NULL CHECK (length(status) BETWEEN 1 AND 50
+        AND status NOT GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'),
     details TEXT NOT NULL CHECK (json_valid(details)),
     -- The service names itself here when it changes `status` or `notary_id`: the trigger
     -- orders_record_change moves both to the history. NULL: another system makes the change.
@@ -142,6 +143,19 @@ BEGIN
         json_object('order_status', NEW.status, 'previous_status', OLD.status,
             'notary_id', NEW.notary_id, 'actor', coalesce(NEW.change_actor, 'database'))
     FROM orders WHERE id = NEW.id;
+END;
+
+-- Refuses a status that is not UTF-8, or has a NUL: SQLite stores what it gets, and no reader could read
+-- the order any more. Compares the status with its characters, one by one.
+CREATE TRIGGER orders_status_is_text BEFORE UPDATE OF status ON orders
+WHEN NEW.status IS NOT (
+    SELECT group_concat(char(unicode(substr(NEW.status, value, 1))), '')
+    FROM json_each('[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,'
+        || '26,27,28,29,30,31,32,33,34,35,36,37,38,39,40,41,42,43,44,45,46,47,48,49,50]')
+    WHERE value <= length(NEW.status)
+)
+BEGIN
+    SELECT RAISE(ABORT, 'the status must be UTF-8 text');
 END;
 
 -- The records of signing services. Orders and keys may name one without a record.

@@ -2,7 +2,10 @@
 
 use actix_web::{HttpMessage as _, HttpRequest, http::header, web};
 use bytes::Bytes;
-use domain::{api_key::ApiKey, order::ViolationCode};
+use domain::{
+    api_key::ApiKey,
+    order::{ViolationCode, change_request::Members},
+};
 use encoding_rs::UTF_8;
 use serde::{
     Deserialize, Deserializer,
@@ -52,18 +55,22 @@ pub(crate) fn parse<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<Option<
     } else {
         serde_json::from_str(&text).map(|IgnoredAny| None)
     };
-    object.map_err(|error| Problem::malformed(format!("The body is not valid JSON: {error}.")))
+    object.map_err(|error| not_json(&error))
 }
 
-/// Reads a body that is an object, and returns its members.
-pub(crate) async fn read_object(
+fn not_json(error: &serde_json::Error) -> Problem {
+    Problem::malformed(format!("The body is not valid JSON: {error}."))
+}
+
+/// Reads a body that is an object, and returns its members, each of them once.
+pub(crate) async fn read_members(
     request: &HttpRequest,
     payload: web::Payload,
     limit: &Shares,
     key: &ApiKey,
-) -> Result<Map<String, Value>, Problem> {
+) -> Result<Members, Problem> {
     let body = read(request, payload, limit, key).await?;
-    if let Some(Members(members)) = parse(&body)? {
+    if let Some(Distinct(members)) = parse(&body)? {
         return Ok(members);
     }
     let code = ViolationCode::WrongType.as_str();
@@ -71,16 +78,45 @@ pub(crate) async fn read_object(
     Err(Problem::invalid(ProblemCode::ValidationFailed, vec![error]))
 }
 
-/// The members of an object, each of them once.
-struct Members(Map<String, Value>);
+/// Reads a body as [`read_members`] does. A request without content has no members.
+pub(crate) async fn read_optional_members(
+    request: &HttpRequest,
+    payload: web::Payload,
+    limit: &Shares,
+    key: &ApiKey,
+) -> Result<Members, Problem> {
+    if request.headers().contains_key(header::CONTENT_TYPE) {
+        return read_members(request, payload, limit, key).await;
+    }
+    let body = body::read_all(request, payload, MAX_BODY).await?;
+    if body.is_empty() { Ok(Members::new()) } else { Err(unsupported_media_type()) }
+}
 
-impl<'de> Deserialize<'de> for Members {
+/// Reads a body as [`read_members`] does, with the values of its members.
+pub(crate) async fn read_object(
+    request: &HttpRequest,
+    payload: web::Payload,
+    limit: &Shares,
+    key: &ApiKey,
+) -> Result<Map<String, Value>, Problem> {
+    let members = read_members(request, payload, limit, key).await?;
+    let values = members.into_iter().map(|(name, json)| {
+        let value = serde_json::from_str(json.get()).map_err(|error| not_json(&error))?;
+        Ok((name, value))
+    });
+    values.collect()
+}
+
+/// The members of an object, each of them once.
+struct Distinct(Members);
+
+impl<'de> Deserialize<'de> for Distinct {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Self(Map::new()))
+        deserializer.deserialize_map(Self(Members::new()))
     }
 }
 
-impl<'de> Visitor<'de> for Members {
+impl<'de> Visitor<'de> for Distinct {
     type Value = Self;
 
     fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

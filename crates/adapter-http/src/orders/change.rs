@@ -1,17 +1,6 @@
 //! `PATCH /api/order/{order_id}` and `POST /api/order/{order_id}/cancel`: a signing service changes an
 //! order, and either side cancels it.
 
-use actix_web::{HttpRequest, HttpResponse, http::header, web};
-use domain::{
-    api_key::{ApiKey, Party, Scope},
-    order::{
-        StoredOrder,
-        change_request::{CancelRequest, ChangeRequest},
-    },
-    orders::{change_order::Changer, order_error::OrderError},
-};
-use serde_json::Map;
-
 use crate::{
     access::{
         authentication::{admit, admit_for},
@@ -26,20 +15,24 @@ use crate::{
     respond::{answer::Answer, conditional},
     state::{Api, State},
 };
+use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use domain::{
+    api_key::{ApiKey, Party, Scope},
+    order::{
+        StoredOrder,
+        change_request::{CancelRequest, ChangeRequest},
+    },
+    orders::{change_order::Changer, order_error::OrderError},
+};
 
 pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
     let key = admit(&request, &api, Policy::Changes).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
-    let body = json::read_object(&request, payload, &api.json_bodies, &key).await?;
+    let body = json::read_members(&request, payload, &api.json_bodies, &key).await?;
     let change = ChangeRequest::parse(&body).map_err(OrderError::rejected)?;
-    let is_expected = |order: &StoredOrder| {
-        conditional::is_expected(&request, || {
-            conditional::tag_of(&whole_order(order, &api.base_path)).ok()
-        })
-    };
-    let changer = Changer::of(key.owner());
-    let order = api.change_order.change(changer, id, &change, is_expected).await?;
+    let is_expected = |order: &StoredOrder| is_expected(&request, &api, order);
+    let order = api.change_order.change(Changer::of(&key), id, &change, is_expected).await?;
     answer(&request, &api, &order, "order changed")
 }
 
@@ -52,14 +45,17 @@ pub(crate) async fn cancel(request: HttpRequest, payload: web::Payload, api: Sta
     let key = admit_for(&request, &api, Policy::Changes, scope).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
-    let body = if has_body(&request) {
-        json::read_object(&request, payload, &api.json_bodies, &key).await?
-    } else {
-        Map::new()
-    };
+    let body = json::read_optional_members(&request, payload, &api.json_bodies, &key).await?;
     let cancel = CancelRequest::parse(&body).map_err(OrderError::rejected)?;
-    let cancelled = api.change_order.cancel(Changer::of(key.owner()), id, &cancel).await?;
+    let is_expected = |order: &StoredOrder| is_expected(&request, &api, order);
+    let cancelled = api.change_order.cancel(Changer::of(&key), id, &cancel, is_expected).await?;
     answer(&request, &api, &cancelled, "order cancelled")
+}
+
+/// Returns whether the order is the one that the client has seen.
+fn is_expected(request: &HttpRequest, api: &Api, order: &StoredOrder) -> bool {
+    let tag = || conditional::tag_of(&whole_order(order, &api.base_path)).ok();
+    conditional::is_expected(request, tag)
 }
 
 /// Answers with the record. The validator is that of the whole order, so that the client can change
@@ -70,12 +66,6 @@ fn answer(request: &HttpRequest, api: &Api, order: &StoredOrder, message: &'stat
     let mut answer = HttpResponse::Ok();
     answer.insert_header(header::ETag(tag));
     Ok(answer.json(order_record(order, Some(order.documents.len()))))
-}
-
-fn has_body(request: &HttpRequest) -> bool {
-    let length = request.headers().get(header::CONTENT_LENGTH);
-    length.is_some_and(|length| length != "0")
-        || request.headers().contains_key(header::TRANSFER_ENCODING)
 }
 
 #[cfg(test)]

@@ -77,8 +77,10 @@ async fn only_the_expected_version_is_changed() {
     let tag = api.send(TestApi::get("/api/order/7")).await.header("etag").to_owned();
     let body = json!({ "order_status": "ASSIGNED" });
     for stale in ["\"b2\"", &format!("W/{tag}"), "b2", ""] {
-        let request = patch(&body).insert_header(("if-match", stale));
-        api.send(request).await.problem(412, "precondition_failed");
+        for request in [patch(&body), cancel()] {
+            let request = request.insert_header(("if-match", stale));
+            api.send(request).await.problem(412, "precondition_failed");
+        }
     }
     assert!(updates.lock().unwrap().is_empty());
     for current in [tag.clone(), "*".to_owned(), format!("\"b2\", {tag}")] {
@@ -126,7 +128,8 @@ async fn client_cancels_and_does_not_change() {
 async fn closed_orders_are_conflicts() {
     let (cancelled, _) = ports(true, "CANCELLED");
     let api = cancelled.api();
-    api.send(patch(&json!({}))).await.problem(409, "order_cancelled");
+    api.send(patch(&json!({ "order_status": "NEW" }))).await.problem(409, "order_cancelled");
+    assert_eq!(api.send(patch(&json!({ "order_status": "CANCELLED" }))).await.status, 200);
     assert_eq!(api.send(cancel()).await.status, 200);
     for status in ["SIGNED", "COMPLETED"] {
         let (ports, _) = ports(true, status);

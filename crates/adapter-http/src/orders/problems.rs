@@ -16,7 +16,7 @@ impl From<OrderError> for Problem {
             OrderError::Rejected(rejection) => rejected(rejection),
             OrderError::Forbidden => Self::challenge(
                 ProblemCode::Forbidden,
-                "The API key may not create orders of this signing service, or add documents to them.",
+                "The API key may not create, extend or cancel orders of this signing service.",
                 r#", error="insufficient_scope""#,
             ),
             OrderError::Duplicate { retry_after } => {

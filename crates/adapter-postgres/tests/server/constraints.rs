@@ -99,15 +99,28 @@ async fn one_order_holds_a_file_number() {
 }
 
 #[tokio::test]
-async fn status_has_1_to_50_characters() {
+async fn status_has_1_to_50_characters_without_control_characters() {
     let client = full().await;
     for status in ["x", "ASSIGNED", &"ß".repeat(50)] {
         client.execute("UPDATE orders SET status = $1", &[&status]).await.unwrap();
     }
-    for status in ["", &"x".repeat(51)] {
+    for status in ["", &"x".repeat(51), "a\nb", "\u{85}"] {
         let rejected = rejection(&client, &format!("UPDATE orders SET status = '{status}'")).await;
         assert_eq!(*rejected.code(), SqlState::CHECK_VIOLATION, "{rejected}");
     }
+}
+
+/// Their triggers would run with the rights of the owner.
+#[tokio::test]
+async fn history_is_not_written_to_temporary_tables() {
+    let client = full().await;
+    let hidden = "CREATE TEMP TABLE order_changes (LIKE public.order_changes INCLUDING ALL); \
+        CREATE TEMP TABLE events (LIKE public.events INCLUDING ALL)";
+    client.batch_execute(hidden).await.unwrap();
+    let count = "SELECT count(*) FROM public.order_changes, public.events WHERE change IS NOT NULL";
+    let changed = client.execute("UPDATE orders SET status = 'HIDDEN' WHERE id = 1", &[]).await;
+    assert_eq!(changed.unwrap(), 1);
+    assert_eq!(client.query_one(count, &[]).await.unwrap().get::<_, i64>(0), 1);
 }
 
 #[tokio::test]

@@ -142,7 +142,7 @@ async fn every_call(store: &PostgresStore) {
     ApiKeyRepo::list(store).await.unwrap();
     let event = store.events(NOW, 1).await.unwrap()[0].id;
     store.put_off(&[event], NOW).await.unwrap();
-    store.dispatch(&[mails(event, vec![delivery(0)])]).await.unwrap();
+    store.dispatch(&[mails(event, vec![delivery(0)])], NOW).await.unwrap();
     let lease = &store.lease(NOW, time::Duration::MINUTE, 1).await.unwrap()[0];
     store.retry(lease.delivery.id, NOW).await.unwrap();
     assert!(settle(store, lease, &Settlement::Done).await);

@@ -285,9 +285,11 @@ async fn start_needs_the_sequence_of_identifiers() {
 #[tokio::test]
 async fn start_needs_the_triggers() {
     let (store, database) = store().await;
-    for (table, trigger) in
-        [("documents", "documents_adopt_uploads"), ("idempotency_keys", "idempotency_keys_in_use")]
-    {
+    for (table, trigger) in [
+        ("documents", "documents_adopt_uploads"),
+        ("idempotency_keys", "idempotency_keys_in_use"),
+        ("orders", "orders_record_change"),
+    ] {
         let disable = format!("ALTER TABLE {table} DISABLE TRIGGER {trigger}");
         database.sql(&disable);
         assert_incomplete(&store.migrate().await, trigger, &disable);

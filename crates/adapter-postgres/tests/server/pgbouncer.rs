@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use adapter_postgres::PostgresStore;
-use contract_tests::samples::Storage;
+use contract_tests::{SqlTables, samples::Storage};
 use test_servers::postgres::{Cluster, Database, pgbouncer::PgBouncer};
 
 use super::{create, log_line, store_at};
@@ -17,9 +17,8 @@ fn shared() -> &'static PgBouncer {
 async fn storage() -> Storage {
     let database = Cluster::shared().database();
     let store = Arc::new(store_at(&shared().url(&database)).await);
-    Storage::new(store, move |statements: &str| {
-        database.sql(statements);
-    })
+    let sql = move |statement: &str| database.sql(statement).lines().map(str::to_owned).collect();
+    Storage::new(store, SqlTables(sql))
 }
 
 // A pooler in session mode can change what depends on a session: transactions, locks, settings and

@@ -34,7 +34,7 @@ async fn webhook_that_is_added_beside_a_lease_is_due() {
         let (adder, dispatch) = (Arc::clone(&store), dispatch.clone());
         let adding = tokio::spawn(async move {
             if is_event {
-                assert_eq!(adder.dispatch(&[dispatch]).await.unwrap(), [event]);
+                assert_eq!(adder.dispatch(&[dispatch], NOW).await.unwrap(), [event]);
             } else {
                 adder.add_test(LIVE, endpoint, "key", NOW).await.unwrap().unwrap();
             }

@@ -44,6 +44,41 @@ async fn start_waits_for_a_migration_of_another_process() {
 }
 
 #[tokio::test]
+async fn start_needs_the_trigger_of_changes() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    outsider(&path(&directory)).batch_execute("DROP TRIGGER orders_record_change").unwrap();
+    let error = store.migrate().await.unwrap_err().to_string();
+    assert!(error.contains("lacks the trigger orders_record_change"), "{error}");
+}
+
+/// SQLite stores any bytes as text, which no reader could read.
+#[tokio::test]
+async fn status_is_utf8_without_control_characters() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    let mut other = outsider(&path(&directory));
+    let mut set =
+        |status: &str| other.batch_execute(&format!("UPDATE orders SET status = {status}")).is_ok();
+    for status in ["'é日\u{1f58a}'", "'ASSIGNED'", &format!("'{}'", "é".repeat(50))] {
+        assert!(set(status), "{status}");
+    }
+    for status in [
+        "CAST(X'42C454' AS TEXT)",
+        "CAST(X'42B0' AS TEXT)",
+        "CAST(X'61FF62' AS TEXT)",
+        "'a' || char(0) || 'b'",
+        "'a' || char(10)",
+        "char(133)",
+        "''",
+        "NULL",
+    ] {
+        assert!(!set(status), "{status}");
+    }
+}
+
+#[tokio::test]
 async fn database_of_another_version_is_rejected_unchanged() {
     for (version, expected) in [
         ("99991231235959", "the database is newer than this program: it has the migration 9999"),

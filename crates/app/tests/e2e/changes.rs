@@ -177,7 +177,8 @@ async fn operator_changes_and_cancels_orders() {
         assert!(found.contains(error), "{found}");
     }
     let service_of = as_service(&wiring, &service);
-    let request = service_of.request(Method::PATCH, "/api/order/1").json(&json!({}));
+    let change = json!({ "notary_id": 8 });
+    let request = service_of.request(Method::PATCH, "/api/order/1").json(&change);
     problem(request.send().await.unwrap(), 409, "order_cancelled").await;
 }
 

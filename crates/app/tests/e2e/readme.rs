@@ -1,8 +1,48 @@
 //! The commands of README, after those that the first start prints.
 
-use std::{fs, io::BufRead as _, os::unix::fs::symlink, path::Path, process::Command};
+use std::{
+    fs,
+    io::BufRead as _,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
-use crate::{service_process::ServiceProcess, wiring::Wiring};
+use serde_json::Value;
+
+use crate::{
+    service_process::{ServiceProcess, notary_orders},
+    webhooks_listen::Listening,
+    wiring::Wiring,
+};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn readme() -> String {
+    fs::read_to_string(root().join("README.md")).unwrap()
+}
+
+/// Returns the blocks of a text in a language.
+fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
+    let begin = format!("```{language}\n");
+    text.split(&*begin).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
+}
+
+/// Returns what the first start prints.
+fn first_words(server: &mut ServiceProcess) -> String {
+    let mut printed = String::new();
+    while !printed.contains("\ncurl ") {
+        assert_ne!(server.stdout.read_line(&mut printed).unwrap(), 0, "{printed}");
+    }
+    printed
+}
+
+/// Returns the line that exports the first key.
+fn export(printed: &str) -> &str {
+    printed.lines().find(|line| line.starts_with("export API_KEY=")).unwrap()
+}
 
 #[test]
 fn commands_of_readme_work_in_any_order_after_the_one_of_the_terminal() {
@@ -11,19 +51,58 @@ fn commands_of_readme_work_in_any_order_after_the_one_of_the_terminal() {
     }
 }
 
+#[test]
+fn program_of_the_archive_starts_and_shows_an_order_with_a_key() {
+    let readme = readme();
+    let start = blocks(&readme, "sh").into_iter().find(|block| block.contains("tar ")).unwrap();
+    // The content of the archive is the concern of `packaging.rs`.
+    let folder = tempfile::tempdir().unwrap();
+    let (program, description) = (folder.path().join("program"), folder.path().join("description"));
+    let script = format!("#!/bin/sh\nexec {} \"$@\"\n", env!("CARGO_BIN_EXE_notary-orders"));
+    fs::write(&program, script).unwrap();
+    fs::create_dir(&description).unwrap();
+    let mut pack = Command::new(root().join("scripts/release/pack.sh"));
+    pack.arg(program).arg("x86_64").arg(description).arg(folder.path());
+    assert!(pack.output().unwrap().status.success());
+    let mut shell = Command::new("sh");
+    shell.args(["-e", "-c", &start.replace("./notary-orders", "exec ./notary-orders")]);
+    shell.current_dir(folder.path());
+    shell.envs([
+        ("NOTARY_ORDERS_LISTEN", "127.0.0.1:0"),
+        ("NOTARY_ORDERS_OPS_LISTEN", "127.0.0.1:0"),
+    ]);
+    shell.env("NOTARY_ORDERS_LOG_FORMAT", "json");
+    let mut service = ServiceProcess::spawn(shell);
+    assert!(!export(&first_words(&mut service)).is_empty());
+}
+
+#[test]
+fn image_of_readme_has_its_port_folder_and_version() {
+    let (readme, dockerfile) = (readme(), fs::read_to_string(root().join("Dockerfile")).unwrap());
+    let run = blocks(&readme, "sh").into_iter().find(|block| block.contains("docker run")).unwrap();
+    let setting = |name: &str| {
+        let (_, rest) = dockerfile.split_once(&format!("{name}=")).unwrap();
+        rest.split_whitespace().next().unwrap()
+    };
+    let (_, port) = setting("NOTARY_ORDERS_LISTEN").split_once(':').unwrap();
+    for expected in [
+        format!("127.0.0.1:8080:{port} "),
+        format!(":{} ", setting("NOTARY_ORDERS_DATA_DIR")),
+        format!("/notary-orders:{}\n", env!("CARGO_PKG_VERSION")),
+    ] {
+        assert!(run.contains(&expected), "{expected}: {run}");
+    }
+}
+
 fn run_commands(documents_first: bool) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let root = root();
     let wiring = Wiring::new();
     let mut server = ServiceProcess::start(&wiring, &[]);
-    let mut printed = String::new();
-    while !printed.contains("\ncurl ") {
-        assert_ne!(server.stdout.read_line(&mut printed).unwrap(), 0, "{printed}");
-    }
-    let key = printed.lines().find(|line| line.starts_with("export API_KEY=")).unwrap();
-    let readme = fs::read_to_string(root.join("README.md")).unwrap();
-    let readme = readme.replace("127.0.0.1:8080", &server.address.to_string());
-    let blocks = readme.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
-    let commands: Vec<_> = blocks
+    let printed = first_words(&mut server);
+    let key = export(&printed);
+    let readme = readme().replace("127.0.0.1:8080", &server.address.to_string());
+    let commands: Vec<_> = blocks(&readme, "sh")
+        .into_iter()
         .filter(|block| block.contains("/api/order") && !block.contains("cargo run"))
         .collect();
     let [create, create_with_documents, read] = commands[..] else { panic!("{commands:?}") };
@@ -58,4 +137,40 @@ fn run_commands(documents_first: bool) {
     assert_eq!(saved(), [name]);
     let sent = fs::read(root.join("docs/examples").join(name)).unwrap();
     assert!(fs::read(folder.path().join(name)).unwrap() == sent);
+}
+
+/// Returns the options of the block of README that starts the program so.
+fn options<'a>(readme: &'a str, option: &str) -> Vec<&'a str> {
+    let blocks = blocks(readme, "sh");
+    let block = blocks.iter().find(|block| block.contains(option)).unwrap();
+    let words = block.split_whitespace();
+    words.skip_while(|word| !["notary-orders", "--"].contains(word)).skip(1).collect()
+}
+
+/// Returns the members of an object, and of the objects in it.
+fn members(value: &Value) -> Vec<&String> {
+    let of_this = value.as_object().into_iter().flatten();
+    of_this.flat_map(|(name, value)| [vec![name], members(value)].concat()).collect()
+}
+
+#[test]
+fn receiver_of_readme_prints_the_order_that_readme_creates() {
+    let (wiring, readme) = (Wiring::new(), readme());
+    let mut server = ServiceProcess::start(&wiring, &options(&readme, "--webhook-allow"));
+    let printed = first_words(&mut server);
+    // The port may be in use on this machine.
+    let listen = [&options(&readme, "webhooks listen")[..], &["--port=0"]].concat();
+    let mut listening = Listening::ready(notary_orders(&wiring, &listen));
+    let create = readme.replace("127.0.0.1:8080", &server.address.to_string());
+    let create = blocks(&create, "sh").into_iter().find(|it| it.contains("/api/order/create "));
+
+    let command = format!("{}\n{}", export(&printed), create.unwrap());
+    assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success());
+
+    let event = listening.event();
+    let shown = blocks(&readme, "json").into_iter().find(|it| it.contains("order.created"));
+    let shown: Value = serde_json::from_str(shown.unwrap()).unwrap();
+    assert_eq!(members(&event), members(&shown));
+    assert_eq!(event["data"]["file_number"], shown["data"]["file_number"]);
+    assert_eq!(listening.stop("-INT").0, Some(0));
 }

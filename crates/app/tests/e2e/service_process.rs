@@ -168,7 +168,8 @@ impl ServiceProcess {
         (server, log)
     }
 
-    fn spawn(command: Command) -> Self {
+    /// Starts the server by a command.
+    pub fn spawn(command: Command) -> Self {
         let (mut server, mut log, mut before) = Self::launch(command);
         server.log = Some(std::thread::spawn(move || {
             let _ = log.read_to_string(&mut before);

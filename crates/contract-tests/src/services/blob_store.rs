@@ -1,6 +1,6 @@
 //! The contract of `BlobStore`.
 
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use domain::{
@@ -19,11 +19,14 @@ pub trait BlobStoreFixture: Send + Sync {
     /// Returns the store.
     fn store(&self) -> Arc<dyn BlobStore>;
 
-    /// Returns the bytes under a key.
-    async fn stored(&self, key: &ObjectKey) -> Option<Vec<u8>>;
+    /// Returns everything in the store: the bytes of each object under its key, and each unfinished
+    /// object or leftover under any other name.
+    async fn content(&self) -> BTreeMap<String, Vec<u8>>;
+}
 
-    /// Returns the number of entries in the store: objects, unfinished objects and any leftovers.
-    async fn count(&self) -> usize;
+/// Returns the bytes under a key, past the port.
+async fn stored(fixture: &dyn BlobStoreFixture, key: &ObjectKey) -> Option<Vec<u8>> {
+    fixture.content().await.remove(key.as_str())
 }
 
 const MIB: usize = 1024 * 1024;
@@ -51,9 +54,10 @@ pub async fn object_has_the_bytes_of_its_file(fixture: &dyn BlobStoreFixture) {
         std::fs::set_permissions(&file.path, permissions).unwrap();
         let key = ObjectKey::random(&entropy);
         fixture.store().put(&key, &file).await.unwrap();
-        assert!(fixture.stored(&key).await.as_ref() == Some(&bytes), "{size} bytes");
+        let content = fixture.content().await;
+        assert!(content.get(key.as_str()) == Some(&bytes), "{size} bytes");
         assert!(size == 0 || read(fixture, &key, 0..size).await == bytes, "{size} bytes");
-        assert_eq!(fixture.count().await, stored_before + 1, "{size} bytes");
+        assert_eq!(content.len(), stored_before + 1, "{size} bytes");
     }
 }
 
@@ -83,8 +87,7 @@ async fn assert_rejected(
     change(&mut file);
     let key = ObjectKey::random(&entropy);
     assert!(fixture.store().put(&key, &file).await.is_err(), "{file:?}");
-    assert_eq!(fixture.stored(&key).await, None);
-    assert_eq!(fixture.count().await, 0);
+    assert_eq!(fixture.content().await, BTreeMap::new());
 }
 
 /// Runs more puts than a store does at the same time. Readers take turns.
@@ -99,9 +102,10 @@ pub async fn concurrent_puts_and_readers_do_not_mix(fixture: &dyn BlobStoreFixtu
         tokio::spawn(async move { store.put(&key, &file).await.unwrap() }).await.unwrap();
     }))
     .await;
-    assert_eq!(fixture.count().await, PUTS);
+    let content = fixture.content().await;
+    assert_eq!(content.len(), PUTS);
     join_all(files.iter().map(|(key, (_, bytes))| async {
-        assert!(fixture.stored(key).await.as_ref() == Some(bytes));
+        assert!(content.get(key.as_str()) == Some(bytes));
         assert!(read(fixture, key, 0..bytes.len()).await == *bytes);
     }))
     .await;
@@ -117,11 +121,11 @@ pub async fn object_appears_complete(fixture: &dyn BlobStoreFixture) {
         async move { store.put(&key, &file).await }
     });
     while !put.is_finished() {
-        assert!(fixture.stored(&key).await.is_none_or(|seen| seen == bytes));
+        assert!(stored(fixture, &key).await.is_none_or(|seen| seen == bytes));
         tokio::task::yield_now().await;
     }
     put.await.unwrap().unwrap();
-    assert!(fixture.stored(&key).await == Some(bytes));
+    assert!(stored(fixture, &key).await == Some(bytes));
 }
 
 /// Other objects stay. Deleting an object again, or an unknown one, is no error.
@@ -133,15 +137,15 @@ pub async fn deleted_object_is_gone(fixture: &dyn BlobStoreFixture) {
         let found = fixture.store().get(key, 0..10).await.map(|found| found.is_some());
         assert!(matches!(found, Ok(false)), "{found:?}");
     }
-    assert_eq!(fixture.stored(&other).await, Some(bytes));
-    assert_eq!(fixture.count().await, 1);
+    assert_eq!(stored(fixture, &other).await, Some(bytes));
+    assert_eq!(fixture.content().await.len(), 1);
 }
 
 /// Covers concurrent checks.
 pub async fn check_leaves_nothing_behind(fixture: &dyn BlobStoreFixture) {
     let store = fixture.store();
     join_all((0..16).map(|_| store.check())).await.into_iter().for_each(Result::unwrap);
-    assert_eq!(fixture.count().await, 0);
+    assert_eq!(fixture.content().await, BTreeMap::new());
 }
 
 /// The largest block that a reader may get.

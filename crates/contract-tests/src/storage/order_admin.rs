@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use time::Duration;
 
 use crate::{
+    ForeignChange, Remains,
     order_repo::addition,
     samples::{
         CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, attempt, create_with_uploads, delivery,
@@ -167,10 +168,14 @@ async fn erase(storage: &Storage, id: OrderId) -> Vec<domain::document::ObjectKe
 
 /// It is erased in every port.
 pub async fn erasure_leaves_only_the_row(storage: &Storage) {
+    let closed = || vec!["CLOSED".to_owned()];
     let order =
         NewOrder { order: maximal_order(), documents: vec![document()], ..new_order("F", NOW) };
     let id = create_with_uploads(storage, &order).await;
-    (storage.sql)(&format!("UPDATE orders SET status = 'CLOSED' WHERE id = {}", id.0));
+    storage.other_system.change_order(id, ForeignChange::Status("CLOSED")).await;
+    let whole = storage.other_system.remains(id).await;
+    assert_eq!((&*whole.status, whole.client, whole.history), ("CLOSED", CLIENT, closed()));
+    assert!(!whole.data.is_empty());
     erase(storage, id).await;
     assert_eq!(storage.admin.order(id).await.unwrap(), Some(Kept::Erased));
     assert_eq!(storage.reader.order(LIVE, id).await.unwrap(), Some(Kept::Erased));
@@ -184,13 +189,9 @@ pub async fn erasure_leaves_only_the_row(storage: &Storage) {
     let added = storage.orders.add_documents(&added).await;
     assert!(matches!(added, Err(WriteError::Erased)), "{added:?}");
     // The row has nothing of the order but what the contract of `erase` names.
-    (storage.sql)(&format!(
-        "CREATE TABLE erased (id bigint NOT NULL);
-        INSERT INTO erased SELECT CASE WHEN CAST(details AS TEXT) = '{{}}' AND file_number = ''
-            AND status = 'CLOSED' AND client_id = {} AND starts_at IS NULL AND ends_at IS NULL
-            THEN 1 END FROM orders WHERE id = {}",
-        CLIENT.0, id.0
-    ));
+    let status = "CLOSED".to_owned();
+    let remains = Remains { status, client: CLIENT, history: closed(), data: Vec::new() };
+    assert_eq!(storage.other_system.remains(id).await, remains);
 }
 
 /// Another order may use it at once. Erasing the order again, or an unknown one, changes nothing.
@@ -234,7 +235,7 @@ pub async fn erasure_removes_the_event_and_the_deliveries(storage: &Storage) {
     erase(storage, id).await;
     erase(storage, noted).await;
     let late = mails(event.id, vec![delivery(0)]);
-    assert_eq!(storage.outbox.dispatch(&[late]).await.unwrap(), []);
+    assert_eq!(storage.outbox.dispatch(&[late], NOW).await.unwrap(), []);
     let left = storage.queue.lease(NOW, Duration::MINUTE, 10).await.unwrap();
     let left: Vec<_> = left.iter().map(|lease| lease.delivery.order_id).collect();
     assert_eq!(left, [other]);
@@ -294,7 +295,7 @@ pub async fn webhook_in_progress_of_an_erased_order_is_counted(storage: &Storage
     let event = storage.outbox.events(NOW, 1).await.unwrap().remove(0).id;
     let (kind, message_key) = (EventType::OrderCreated, "m".to_owned());
     let webhooks = vec![NewWebhookDelivery { endpoint, event: kind, change: None, message_key }];
-    storage.outbox.dispatch(&[Dispatch { event, mails: vec![], webhooks }]).await.unwrap();
+    storage.outbox.dispatch(&[Dispatch { event, mails: vec![], webhooks }], NOW).await.unwrap();
     let lease = lease_webhooks(storage, NOW).await.remove(0);
     storage.admin.erase(id, NOW).await.unwrap().unwrap();
     assert_eq!(storage.admin.remove_mails(NOW).await.unwrap(), 1);

@@ -3,14 +3,17 @@
 use domain::{
     api_key::{ClientId, Owner, Party},
     order::{OrderId, OrderStatus, StoredOrder},
-    ports::{Cursor, Kept, ListedOrder, NewOrder, Page, PageQuery, StoreError},
+    ports::{Cursor, Kept, ListedOrder, NewOrder, Page, PageQuery},
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
-use crate::samples::{
-    CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, create_with_uploads, document, new_order,
-    record_uploads, stored,
+use crate::{
+    ForeignChange,
+    samples::{
+        CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, create_to_be_named, create_with_uploads,
+        document, names_order, new_order, record_uploads, stored,
+    },
 };
 
 /// Returns the question for the newest orders.
@@ -128,14 +131,14 @@ pub async fn unknown_order_is_not_read(storage: &Storage) {
 
 /// An error names the order whose row cannot be read. The others are read.
 pub async fn unreadable_order_is_named(storage: &Storage) {
-    let [bad, good] = create(storage, 2).await[..] else { unreachable!() };
-    (storage.sql)(&format!("UPDATE orders SET details = '{{}}' WHERE id = {}", bad.0));
+    let [.., bad, good] = create_to_be_named(storage).await;
+    storage.other_system.damage_order(bad).await;
     assert!(storage.reader.order(LIVE, good).await.unwrap().is_some());
     let order = storage.reader.order(LIVE, bad).await.map(drop);
     let page = storage.reader.page(LIVE, &newest(2)).await.map(drop);
     for outcome in [order, page] {
-        let Err(StoreError::Internal(cause)) = outcome else { panic!("{outcome:?}") };
-        assert!(cause.to_string().contains(&format!("row {} of orders", bad.0)), "{cause}");
+        let error = outcome.unwrap_err();
+        assert!(names_order(&error, bad), "{error:?}");
     }
 }
 
@@ -151,7 +154,10 @@ pub async fn page_has_the_newest_orders_with_their_number_of_documents(storage: 
         let listed = StoredOrder { documents: vec![], ..stored(id, &order) };
         expected.insert(0, ListedOrder { stored: listed, documents });
     }
-    (storage.sql)("UPDATE orders SET status = 'ASSIGNED', notary_id = 9");
+    for ListedOrder { stored, .. } in &expected {
+        let change = ForeignChange::Both("ASSIGNED", Some(9));
+        storage.other_system.change_order(stored.id, change).await;
+    }
     let whole = page(storage, &newest(100)).await;
     for (listed, found) in expected.iter_mut().zip(&whole.items) {
         listed.stored.status = OrderStatus::from_stored("ASSIGNED".to_owned()).unwrap();

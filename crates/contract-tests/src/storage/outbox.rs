@@ -26,7 +26,7 @@ async fn events(storage: &Storage) -> Vec<Event> {
 }
 
 async fn dispatch(storage: &Storage, event: EventId, deliveries: Vec<NewDelivery>) -> usize {
-    storage.outbox.dispatch(&[mails(event, deliveries)]).await.unwrap().len()
+    storage.outbox.dispatch(&[mails(event, deliveries)], NOW).await.unwrap().len()
 }
 
 /// Test orders too. An order that is not created adds none.
@@ -111,13 +111,23 @@ pub async fn events_of_a_call_are_dispatched_together(storage: &Storage) {
         .map(|(number, event)| mails(event.id, (0..number).map(delivery).collect()))
         .collect();
     let removed: BTreeSet<_> =
-        storage.outbox.dispatch(&dispatches).await.unwrap().into_iter().collect();
+        storage.outbox.dispatch(&dispatches, NOW).await.unwrap().into_iter().collect();
     assert_eq!(removed, BTreeSet::from([events[0].id, events[2].id]));
     let listed = storage.queue.list(false, 10).await.unwrap();
     let listed: Vec<_> = listed.iter().map(|delivery| delivery.order_id).collect();
     assert_eq!(listed, [orders[1], orders[2], orders[2]]);
     assert_eq!(storage.outbox.events(NOW, 10).await.unwrap(), events[3..]);
-    assert_eq!(storage.outbox.dispatch(&[]).await.unwrap(), []);
+    assert_eq!(storage.outbox.dispatch(&[], NOW).await.unwrap(), []);
+}
+
+/// A clock that was ahead made the event.
+pub async fn deliveries_of_an_event_from_the_future_are_due(storage: &Storage) {
+    let ahead = NOW + Duration::DAY;
+    storage.create(&new_order("F-1", ahead)).await;
+    let event = storage.outbox.events(ahead, 1).await.unwrap().remove(0).id;
+    let dispatches = [mails(event, vec![delivery(0)])];
+    assert_eq!(storage.outbox.dispatch(&dispatches, NOW).await.unwrap(), [event]);
+    assert_eq!(storage.queue.lease(NOW, Duration::MINUTE, 1).await.unwrap().len(), 1);
 }
 
 /// The others add no deliveries.
@@ -137,7 +147,7 @@ pub async fn concurrent_workers_dispatch_each_event_once(storage: &Storage) {
                 let deliveries = || (0..2).map(delivery).collect();
                 let with = |event: Event| mails(event.id, deliveries());
                 let dispatches: Vec<_> = events.into_iter().map(with).collect();
-                count += outbox.dispatch(&dispatches).await.unwrap().len();
+                count += outbox.dispatch(&dispatches, NOW).await.unwrap().len();
             }
         }
     });
@@ -161,7 +171,7 @@ pub async fn event_put_off_is_passed(storage: &Storage) {
 /// A newer version of the program has written it.
 pub async fn event_of_an_unknown_type_is_left_alone(storage: &Storage) {
     create(storage, 1).await;
-    (storage.sql)("UPDATE events SET type = 'order.unknown'");
+    storage.other_system.make_events_unknown().await;
     create(storage, 2).await;
     assert_eq!(events(storage).await.len(), 1);
     assert_eq!(storage.stats().await.events, 2);

@@ -85,7 +85,7 @@ pub async fn webhook_of_an_event_is_due_at_once(storage: &Storage) {
     };
     let dispatch = || Dispatch { event, mails: Vec::new(), webhooks: vec![webhook.clone()] };
     for dispatched in [1, 0] {
-        let removed = storage.outbox.dispatch(&[dispatch()]).await.unwrap();
+        let removed = storage.outbox.dispatch(&[dispatch()], NOW).await.unwrap();
         assert_eq!(removed.len(), dispatched);
     }
     let early = NOW - MICROSECOND;

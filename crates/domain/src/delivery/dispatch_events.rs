@@ -107,7 +107,7 @@ impl DispatchEvents {
         }
         let removed = match &dispatches[..] {
             [] => Vec::new(),
-            some => self.outbox.dispatch(some).await?,
+            some => self.outbox.dispatch(some, now).await?,
         };
         // Events that another instance holds would be read again at once, and so without end.
         let has_more = is_full && removed.len() + put_off.len() > 0;

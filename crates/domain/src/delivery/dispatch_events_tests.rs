@@ -92,7 +92,7 @@ async fn each_recipient_gets_a_mail_of_its_own() {
         Ok(vec![(OrderId(2), Ok(test)), (OrderId(1), Ok(whole))])
     });
     let mut outbox = outbox_of(1..=3);
-    outbox.expect_dispatch().once().returning(|dispatches| {
+    outbox.expect_dispatch().once().returning(|dispatches, _| {
         let recipients: Vec<Vec<&str>> = dispatches
             .iter()
             .map(|dispatch| dispatch.mails.iter().map(|mail| mail.recipient.as_str()).collect())
@@ -123,7 +123,7 @@ async fn each_endpoint_that_gets_the_event_has_a_webhook_of_its_own() {
     outbox.expect_events().returning(|_, _| {
         Ok(vec![event(1), Event { event: EventType::DocumentsAdded, ..event(2) }])
     });
-    outbox.expect_dispatch().once().returning(|dispatches| {
+    outbox.expect_dispatch().once().returning(|dispatches, _| {
         let webhooks = |number: usize| -> Vec<(i64, EventType)> {
             let webhooks = dispatches[number].webhooks.iter();
             webhooks.map(|webhook| (webhook.endpoint.0, webhook.event)).collect()
@@ -158,8 +158,8 @@ async fn unreadable_order_is_put_off_and_passed() {
     outbox
         .expect_dispatch()
         .once()
-        .withf(|dispatches| dispatches.len() == 1 && dispatches[0].event == EventId(2))
-        .returning(|dispatches| Ok(ids(dispatches)));
+        .withf(|dispatches, _| dispatches.len() == 1 && dispatches[0].event == EventId(2))
+        .returning(|dispatches, _| Ok(ids(dispatches)));
     let dispatched = use_case(outbox, queue).step().await.result.unwrap();
     let Dispatched { events, unreadable } = dispatched;
     assert!(matches!(&unreadable[..], [(OrderId(1), StoreError::Internal(_))]), "{unreadable:?}");
@@ -169,7 +169,7 @@ async fn unreadable_order_is_put_off_and_passed() {
 #[tokio::test]
 async fn events_that_another_instance_holds_are_read_again_after_a_pause() {
     let mut outbox = outbox_of(1..=64);
-    outbox.expect_dispatch().once().returning(|_| Ok(Vec::new()));
+    outbox.expect_dispatch().once().returning(|_, _| Ok(Vec::new()));
     assert_eq!(use_case(outbox, whole_orders()).step().await.pause, POLL);
 }
 
@@ -186,7 +186,7 @@ async fn outage_of_the_store_keeps_the_events() {
 async fn full_batch_is_followed_after_a_short_pause() {
     for (events, expected) in [(64, PAUSE), (63, POLL)] {
         let mut outbox = outbox_of(1..=events);
-        outbox.expect_dispatch().returning(|dispatches| Ok(ids(dispatches)));
+        outbox.expect_dispatch().returning(|dispatches, _| Ok(ids(dispatches)));
         let step = use_case(outbox, whole_orders()).step().await;
         assert_eq!((step.result.unwrap().unreadable.len(), step.pause), (0, expected), "{events}");
     }
@@ -211,7 +211,7 @@ async fn change_of_an_order_reaches_both_parties() {
     let found = events.map(|kind| Event { event: kind, change: Some(change.clone()), ..event(1) });
     let mut outbox = MockOutbox::new();
     outbox.expect_events().returning(move |_, _| Ok(found.to_vec()));
-    outbox.expect_dispatch().once().returning(move |dispatches| {
+    outbox.expect_dispatch().once().returning(move |dispatches, _| {
         for dispatch in dispatches {
             let webhooks = dispatch.webhooks.iter();
             let told: Vec<_> = webhooks.map(|one| (one.endpoint.0, one.change.clone())).collect();

@@ -8,8 +8,8 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use time::Duration;
 
 use crate::{
-    delivery::{Delivery, DeliveryId, Notification, worker::Deliveries},
-    order::OrderId,
+    delivery::{Delivery, DeliveryId, MailSubject, Notification, worker::Deliveries},
+    order::{OrderId, OrderStatus},
     ports::{
         Attempted, Clock, DeliveryQueue, Entropy, FoundOrders, Lease, Notifier, NotifyError,
         Settlement, StoreError, error_chain,
@@ -237,10 +237,12 @@ fn mail(
             return Err(NotifyError::Transient(error_chain(error).into()));
         }
     };
+    // A late mail must not put a cancelled appointment back into a calendar.
+    let is_cancelled = order.status == OrderStatus::CANCELLED;
     Ok(Notification {
         message_key: task.message_key.clone(),
         recipient: task.recipient.clone(),
-        subject: task.subject,
+        subject: if is_cancelled { MailSubject::Cancelled } else { task.subject },
         audience: task.audience,
         order,
     })

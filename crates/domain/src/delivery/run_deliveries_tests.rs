@@ -157,6 +157,23 @@ async fn unreadable_order_is_retried_with_growing_delay() {
     assert!(due_at - NOW > Duration::minutes(20), "{due_at}");
 }
 
+/// It would put the appointment back into a calendar.
+#[tokio::test]
+async fn late_mail_of_a_cancelled_order_is_a_cancellation() {
+    for (find, expected) in [
+        (found as fn() -> FindResult, MailSubject::Created),
+        (
+            || Ok(Some(StoredOrder { status: OrderStatus::CANCELLED, ..stored_order(NOW) })),
+            MailSubject::Cancelled,
+        ),
+    ] {
+        let mut notifier = MockNotifier::new();
+        let is_expected = move |mail: &Notification| mail.subject == expected;
+        notifier.expect_notify().withf(is_expected).once().returning(|_| Ok(()));
+        assert_eq!(settlement(delivery(NOW), notifier, find).await, Settlement::Done);
+    }
+}
+
 #[tokio::test]
 async fn order_is_read_once_for_its_mails() {
     let mut notifier = MockNotifier::new();

@@ -1,8 +1,13 @@
 //! What a client sends to change or cancel an order.
 
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
-use crate::order::{OrderStatus, TextRule, Violation, ViolationCode, text::Fault};
+use serde_json::value::RawValue;
+
+use super::{OrderStatus, TextRule, Violation, ViolationCode, json::integer, text::Fault};
+
+/// The members of a JSON object. Their values are not read yet: a float would round a number.
+pub type Members = BTreeMap<String, Box<RawValue>>;
 
 /// The change that a request asks for. `None` leaves a member as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -26,10 +31,10 @@ impl ChangeRequest {
     ///
     /// # Errors
     /// All violations.
-    pub fn parse(object: &Map<String, Value>) -> Result<Self, Vec<Violation>> {
+    pub fn parse(object: &Members) -> Result<Self, Vec<Violation>> {
         let mut violations = Vec::new();
-        let status = object.get("order_status").map(read_status);
-        let notary_id = object.get("notary_id").map(read_notary);
+        let status = object.get("order_status").map(|json| status(json));
+        let notary_id = object.get("notary_id").map(|json| notary(json));
         let status = kept(status, "/order_status", &mut violations);
         let notary_id = kept(notary_id, "/notary_id", &mut violations);
         reject_unknown(object, &["order_status", "notary_id"], &mut violations);
@@ -42,54 +47,62 @@ impl CancelRequest {
     ///
     /// # Errors
     /// All violations.
-    pub fn parse(object: &Map<String, Value>) -> Result<Self, Vec<Violation>> {
+    pub fn parse(object: &Members) -> Result<Self, Vec<Violation>> {
         let mut violations = Vec::new();
-        let reason = object.get("reason").filter(|value| !value.is_null());
-        let reason =
-            kept(reason.map(|value| text(value, &TextRule::REASON)), "/reason", &mut violations);
+        let reason = object.get("reason").filter(|json| json.get() != "null");
+        let reason = reason.map(|json| read_reason(&text(json)?));
+        let reason = kept(reason, "/reason", &mut violations).flatten();
         reject_unknown(object, &["reason"], &mut violations);
-        let reason = reason.filter(|reason| !reason.is_empty());
         if violations.is_empty() { Ok(Self { reason }) } else { Err(violations) }
     }
 }
 
-/// The text of a status from a request or a command: 1 to 50 characters without control
-/// characters.
+/// Reads a status: 1 to 50 characters without control characters.
 ///
 /// # Errors
-/// The violation at the member.
-pub fn read_status(value: &Value) -> Result<OrderStatus, Fault> {
-    let text = text(value, &TextRule::STATUS)?;
-    OrderStatus::from_stored(text).ok_or_else(|| (ViolationCode::Blank, "must not be blank".into()))
+/// What is wrong with it.
+pub fn read_status(text: &str) -> Result<OrderStatus, Fault> {
+    let blank = || (ViolationCode::Blank, "must not be blank".into());
+    OrderStatus::from_stored(line(text, &TextRule::STATUS)?).ok_or_else(blank)
 }
 
-fn read_notary(value: &Value) -> Result<Option<i64>, Fault> {
-    if value.is_null() {
-        return Ok(None);
-    }
-    // A number with a zero fraction is an integer in JSON Schema.
-    let whole = value.as_i64().or_else(|| {
-        let number = value.as_f64().filter(|number| number.fract() == 0.0)?;
-        format!("{number:.0}").parse().ok()
-    });
-    match whole {
+/// Reads a reason: at most 500 characters without control characters. A blank one is none.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read_reason(text: &str) -> Result<Option<String>, Fault> {
+    Ok(Some(line(text, &TextRule::REASON)?).filter(|reason| !reason.is_empty()))
+}
+
+fn status(json: &RawValue) -> Result<OrderStatus, Fault> {
+    read_status(&text(json)?)
+}
+
+fn notary(json: &RawValue) -> Result<Option<i64>, Fault> {
+    let json = json.get();
+    match integer(json) {
+        _ if json == "null" => Ok(None),
         Some(number) if number > 0 => Ok(Some(number)),
-        _ if value.is_number() => {
-            Err((ViolationCode::OutOfRange, "must be a positive integer or null".into()))
+        _ => {
+            let is_number = json.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+            let code = if is_number { ViolationCode::OutOfRange } else { ViolationCode::WrongType };
+            Err((code, "must be a positive integer or null".into()))
         }
-        _ => Err((ViolationCode::WrongType, "must be a positive integer or null".into())),
     }
+}
+
+fn text(json: &RawValue) -> Result<String, Fault> {
+    serde_json::from_str(json.get())
+        .map_err(|_| (ViolationCode::WrongType, "must be a string".into()))
 }
 
 /// Returns a text of one line as it is stored. Control characters are a violation, even around it.
-fn text(value: &Value, rule: &TextRule) -> Result<String, Fault> {
-    let wrong_type = || (ViolationCode::WrongType, "must be a string".into());
-    let sent = value.as_str().ok_or_else(wrong_type)?;
-    if sent.contains(char::is_control) {
+fn line(text: &str, rule: &TextRule) -> Result<String, Fault> {
+    if text.contains(char::is_control) {
         let detail = "must be one line without control characters".into();
         return Err((ViolationCode::InvalidCharacters, detail));
     }
-    let text = rule.clean(sent.to_owned());
+    let text = rule.clean(text.to_owned());
     rule.check(&text)?;
     Ok(text)
 }
@@ -106,7 +119,7 @@ fn kept<T>(
         .ok()
 }
 
-fn reject_unknown(object: &Map<String, Value>, known: &[&str], violations: &mut Vec<Violation>) {
+fn reject_unknown(object: &Members, known: &[&str], violations: &mut Vec<Violation>) {
     let unknown = object.keys().filter(|name| !known.contains(&name.as_str()));
     violations.extend(unknown.map(|name| Violation {
         // RFC 6901, section 3.
@@ -118,7 +131,7 @@ fn reject_unknown(object: &Map<String, Value>, known: &[&str], violations: &mut 
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -127,8 +140,8 @@ mod tests {
         violations.map(|fault| (fault.pointer.into_owned(), fault.code.as_str())).collect()
     }
 
-    fn object(json: &Value) -> Map<String, Value> {
-        json.as_object().cloned().unwrap()
+    fn object(json: &Value) -> Members {
+        serde_json::from_str(&json.to_string()).unwrap()
     }
 
     #[test]
@@ -202,6 +215,16 @@ mod tests {
         ] {
             let body = object(&json!({ "notary_id": notary }));
             assert_eq!(faults(ChangeRequest::parse(&body)), [("/notary_id".to_owned(), code)]);
+        }
+        for (number, expected) in [
+            ("9007199254740993.0", Some(9_007_199_254_740_993)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("9223372036854775808", None),
+            ("1e400", None),
+        ] {
+            let body = serde_json::from_str(&format!(r#"{{"notary_id":{number}}}"#)).unwrap();
+            let notary_id = ChangeRequest::parse(&body).ok().and_then(|change| change.notary_id);
+            assert_eq!(notary_id, expected.map(Some), "{number}");
         }
     }
 }

@@ -125,7 +125,7 @@ impl Json {
 }
 
 /// Reads a JSON number with a zero fraction.
-fn integer(number: &str) -> Option<i64> {
+pub(super) fn integer(number: &str) -> Option<i64> {
     scaled(number, 0).filter(|(_, is_cut)| !is_cut).map(|(integer, _)| integer)
 }
 

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, iter};
 
 use serde::{Deserialize, Serialize};
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 
 use super::{MAX_STATUS, Order, OrderId};
 use crate::{
@@ -45,6 +45,12 @@ impl OrderStatus {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Returns the instant of a change at `now` of an order that was last changed at `before`. Instants of
+/// one order increase, although clocks of instances differ.
+pub fn after(before: OffsetDateTime, now: OffsetDateTime) -> OffsetDateTime {
+    now.max(before.saturating_add(Duration::MICROSECOND))
 }
 
 /// The side that changed an order.

@@ -4,7 +4,7 @@ use crate::{
     api_key::{ApiKey, Owner},
     document::{MAX_DOCUMENTS_PER_ORDER, ReceivedDocument, StoredDocument},
     idempotency::{AddedRange, Answered, Attempt},
-    order::{OrderId, StoredOrder},
+    order::{OrderId, OrderStatus, StoredOrder},
     orders::{
         intake::Intake,
         order_error::{OrderError, Rejection},
@@ -56,7 +56,11 @@ impl AddDocuments {
         {
             return self.repeat(id, answered, attempt).await;
         }
-        let stored = self.check(key, id).await?.documents.len();
+        let order = self.check(key, id).await?;
+        if order.status == OrderStatus::CANCELLED {
+            return Err(OrderError::Cancelled);
+        }
+        let stored = order.documents.len();
         if stored + accepted.len() > MAX_DOCUMENTS_PER_ORDER {
             return Err(OrderError::TooMany { stored });
         }

@@ -1,21 +1,20 @@
 //! Use case: change the status or the notary of an order, or cancel it.
 
-use std::{cmp::max, sync::Arc};
-
-use time::Duration;
+use std::sync::Arc;
 
 use crate::{
-    api_key::{Owner, Party},
+    api_key::{ApiKey, Owner, Party},
     order::{
-        Actor, OrderChange, OrderId, OrderStatus, StoredOrder,
+        Actor, OrderChange, OrderId, OrderStatus, SigningServiceId, StoredOrder, after,
         change_request::{CancelRequest, ChangeRequest},
     },
     orders::order_error::OrderError,
     ports::{Clock, OrderReader, OrderRepo, OrderUpdate},
 };
 
-/// Attempts at an order that others change at the same time.
-const ATTEMPTS: usize = 20;
+/// Attempts at an order that others change at the same time: each failed one is a change of another
+/// request.
+const ATTEMPTS: usize = 1_000;
 
 /// Changes orders.
 #[derive(Clone)]
@@ -35,16 +34,18 @@ pub struct Changer {
     pub owner: Owner,
     /// The side.
     pub actor: Actor,
+    /// The signing service to whose orders a key is limited.
+    pub only_service: Option<SigningServiceId>,
 }
 
 impl Changer {
-    /// Returns the side of an owner's key.
-    pub fn of(owner: Owner) -> Self {
-        let actor = match owner.party {
+    /// Returns the side of a key.
+    pub fn of(key: &ApiKey) -> Self {
+        let actor = match key.party() {
             Party::Client(_) => Actor::Client,
             Party::Service(_) => Actor::Service,
         };
-        Self { owner, actor }
+        Self { owner: key.owner(), actor, only_service: key.key.signing_service }
     }
 }
 
@@ -69,11 +70,14 @@ impl ChangeOrder {
             if !is_expected(&order) {
                 return Err(OrderError::Changed);
             }
+            let status = request.status.clone().unwrap_or_else(|| order.status.clone());
+            let notary_id = request.notary_id.unwrap_or(order.notary_id);
+            if (&status, notary_id) == (&order.status, order.notary_id) {
+                return Ok(order);
+            }
             if order.status == OrderStatus::CANCELLED {
                 return Err(OrderError::Cancelled);
             }
-            let status = request.status.clone().unwrap_or_else(|| order.status.clone());
-            let notary_id = request.notary_id.unwrap_or(order.notary_id);
             let change = self.next(changer, &order, status, notary_id, None)?;
             if let Some(changed) = self.store(changer, order, change).await? {
                 return Ok(changed);
@@ -82,20 +86,26 @@ impl ChangeOrder {
         Err(OrderError::contended())
     }
 
-    /// Cancels an order, and returns it with its history. Cancelling it again changes nothing.
+    /// Cancels an order, and returns it with its history. Cancelling it again changes nothing,
+    /// whatever the client has seen.
     ///
     /// # Errors
-    /// [`OrderError::Closed`]: a signed or completed order cannot be cancelled.
+    /// - [`OrderError::Changed`]: the order is not as expected.
+    /// - [`OrderError::Closed`]: a signed or completed order cannot be cancelled.
     pub async fn cancel(
         &self,
         changer: Changer,
         id: OrderId,
         request: &CancelRequest,
+        is_expected: impl Fn(&StoredOrder) -> bool,
     ) -> Result<StoredOrder, OrderError> {
         for _ in 0..ATTEMPTS {
             let order = self.find(changer, id).await?;
             if order.status == OrderStatus::CANCELLED {
                 return Ok(order);
+            }
+            if !is_expected(&order) {
+                return Err(OrderError::Changed);
             }
             let (status, notary_id) = (OrderStatus::CANCELLED, order.notary_id);
             let change = self.next(changer, &order, status, notary_id, request.reason.clone())?;
@@ -107,7 +117,11 @@ impl ChangeOrder {
     }
 
     async fn find(&self, changer: Changer, id: OrderId) -> Result<StoredOrder, OrderError> {
-        OrderError::unless_kept(self.reader.order(changer.owner, id).await?)
+        let order = OrderError::unless_kept(self.reader.order(changer.owner, id).await?)?;
+        if changer.only_service.is_some_and(|service| service != order.order.signing_service_id) {
+            return Err(OrderError::Forbidden);
+        }
+        Ok(order)
     }
 
     fn next(
@@ -122,8 +136,7 @@ impl ChangeOrder {
         if is_closed && status == OrderStatus::CANCELLED {
             return Err(OrderError::Closed);
         }
-        // Instants of one order increase, although clocks of instances differ.
-        let at = max(self.clock.now(), order.updated_at.saturating_add(Duration::MICROSECOND));
+        let at = after(order.updated_at, self.clock.now());
         Ok(OrderChange { at, status, notary_id, actor: changer.actor, reason })
     }
 
@@ -134,9 +147,6 @@ impl ChangeOrder {
         mut order: StoredOrder,
         change: OrderChange,
     ) -> Result<Option<StoredOrder>, OrderError> {
-        if (&order.status, order.notary_id) == (&change.status, change.notary_id) {
-            return Ok(Some(order));
-        }
         let (owner, id, seen) = (changer.owner, order.id, order.updated_at);
         let update = OrderUpdate { owner, id, seen, change };
         if !self.orders.update(&update).await? {

@@ -1,11 +1,10 @@
 use std::sync::Mutex;
 
-use time::{OffsetDateTime, macros::datetime};
+use time::{Duration, OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
     api_key::ClientId,
-    order::SigningServiceId,
     ports::{Kept, MockOrderReader, MockOrderRepo},
     test_support::{clock, stored_order},
 };
@@ -16,9 +15,10 @@ const OWNER: Owner = Owner::client(ClientId(1), false);
 const SERVICE: Changer = Changer {
     owner: Owner { party: Party::Service(SigningServiceId(42)), is_test: false },
     actor: Actor::Service,
+    only_service: None,
 };
-const CLIENT: Changer = Changer { owner: OWNER, actor: Actor::Client };
-const OPERATOR: Changer = Changer { owner: OWNER, actor: Actor::Operator };
+const CLIENT: Changer = Changer { owner: OWNER, actor: Actor::Client, only_service: None };
+const OPERATOR: Changer = Changer { actor: Actor::Operator, ..CLIENT };
 
 fn status(text: &str) -> OrderStatus {
     OrderStatus::from_stored(text.to_owned()).unwrap()
@@ -86,12 +86,14 @@ async fn absent_member_stays_and_null_unassigns() {
 
 #[tokio::test]
 async fn change_that_changes_nothing_is_not_stored() {
-    let before = StoredOrder { notary_id: Some(5), ..order("ASSIGNED") };
-    for request in [ChangeRequest::default(), assign("ASSIGNED", 5)] {
-        let (use_case, updates) = use_case(before.clone(), 0);
-        let changed = use_case.change(SERVICE, ID, &request, |_| true).await.unwrap();
-        assert_eq!(changed, before);
-        assert!(updates.lock().unwrap().is_empty());
+    for status in ["ASSIGNED", "CANCELLED"] {
+        let before = StoredOrder { notary_id: Some(5), ..order(status) };
+        for request in [ChangeRequest::default(), assign(status, 5)] {
+            let (use_case, updates) = use_case(before.clone(), 0);
+            let changed = use_case.change(SERVICE, ID, &request, |_| true).await.unwrap();
+            assert_eq!(changed, before);
+            assert!(updates.lock().unwrap().is_empty());
+        }
     }
 }
 
@@ -107,7 +109,21 @@ async fn unexpected_version_is_not_changed() {
     let (use_case, updates) = use_case(order("NEW"), 0);
     let changed = use_case.change(SERVICE, ID, &assign("ASSIGNED", 5), |_| false).await;
     assert!(matches!(changed, Err(OrderError::Changed)));
+    let cancelled = use_case.cancel(CLIENT, ID, &CancelRequest::default(), |_| false).await;
+    assert!(matches!(cancelled, Err(OrderError::Changed)));
     assert!(updates.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn limited_key_changes_orders_of_its_service_only() {
+    for (service, is_own) in [(42, true), (43, false)] {
+        let (use_case, updates) = use_case(order("NEW"), 0);
+        let changer = Changer { only_service: Some(SigningServiceId(service)), ..CLIENT };
+        let cancelled = use_case.cancel(changer, ID, &CancelRequest::default(), |_| true).await;
+        assert_eq!(cancelled.is_ok(), is_own);
+        assert!(is_own || matches!(cancelled, Err(OrderError::Forbidden)));
+        assert_eq!(updates.lock().unwrap().len(), usize::from(is_own));
+    }
 }
 
 #[tokio::test]
@@ -121,7 +137,7 @@ async fn instants_of_an_order_increase() {
 #[tokio::test]
 async fn cancelled_order_does_not_change() {
     let (use_case, updates) = use_case(order("CANCELLED"), 0);
-    for request in [ChangeRequest::default(), assign("NEW", 5), assign("CANCELLED", 5)] {
+    for request in [assign("NEW", 5), assign("CANCELLED", 5)] {
         let changed = use_case.change(SERVICE, ID, &request, |_| true).await;
         assert!(matches!(changed, Err(OrderError::Cancelled)));
     }
@@ -131,17 +147,16 @@ async fn cancelled_order_does_not_change() {
 #[tokio::test]
 async fn either_side_cancels_once() {
     let request = CancelRequest { reason: Some("the borrower is ill".to_owned()) };
-    assert_eq!((Changer::of(OWNER), Changer::of(SERVICE.owner)), (CLIENT, SERVICE));
     for changer in [CLIENT, SERVICE] {
         let (use_case, updates) = use_case(order("ASSIGNED"), 0);
-        let cancelled = use_case.cancel(changer, ID, &request).await.unwrap();
+        let cancelled = use_case.cancel(changer, ID, &request, |_| true).await.unwrap();
         assert_eq!(cancelled.status, OrderStatus::CANCELLED);
         let last = cancelled.history().last().unwrap();
         assert_eq!((last.actor, &last.reason), (changer.actor, &request.reason));
         assert_eq!(updates.lock().unwrap().len(), 1);
     }
     let (use_case, updates) = use_case(order("CANCELLED"), 0);
-    assert_eq!(use_case.cancel(CLIENT, ID, &request).await.unwrap(), order("CANCELLED"));
+    assert_eq!(use_case.cancel(CLIENT, ID, &request, |_| true).await.unwrap(), order("CANCELLED"));
     assert!(updates.lock().unwrap().is_empty());
 }
 
@@ -149,7 +164,7 @@ async fn either_side_cancels_once() {
 async fn signed_or_completed_order_is_not_cancelled() {
     for closed in ["SIGNED", "COMPLETED"] {
         let (use_case, updates) = use_case(order(closed), 0);
-        let by_cancel = use_case.cancel(CLIENT, ID, &CancelRequest::default()).await;
+        let by_cancel = use_case.cancel(CLIENT, ID, &CancelRequest::default(), |_| true).await;
         assert!(matches!(by_cancel, Err(OrderError::Closed)));
         let by_change = use_case.change(SERVICE, ID, &assign("CANCELLED", 5), |_| true).await;
         assert!(matches!(by_change, Err(OrderError::Closed)));

@@ -83,8 +83,17 @@ impl CreateOrder {
         let parsed = match self.parse(request).await? {
             Ok(parsed) if faults.is_empty() && !no_documents => parsed,
             parsed => {
+                let violations = parsed.err().unwrap_or_default();
+                let unknown = ViolationCode::UnknownSigningService;
+                // The service may have been known when the order was created.
+                if let Some(attempt) = attempt
+                    && violations.iter().any(|violation| violation.code == unknown)
+                    && let Some(answered) = self.intake.peek(&attempt.claim).await?
+                {
+                    return self.repeat(answered, attempt).await;
+                }
                 return Err(OrderError::Rejected(Rejection {
-                    violations: parsed.err().unwrap_or_default(),
+                    violations,
                     documents: faults,
                     no_documents,
                 }));

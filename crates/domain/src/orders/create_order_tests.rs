@@ -15,7 +15,7 @@ use crate::{
     idempotency::{AddedRange, Fingerprint, IdempotentRequest, KeyUse},
     order::OrderId,
     orders::intake::PARALLEL_PUTS,
-    ports::{BlobStore, BlobStream, Kept, StoreError},
+    ports::{BlobStore, BlobStream, Kept, MockServiceRepo, StoreError},
     test_support::{
         Mocks, api_key as key, attempt, document as stored_document, down, minimal_request,
         received as document, scan, stored_order,
@@ -382,6 +382,31 @@ async fn repeat_returns_order_as_created() {
             (OrderId(5), None, NOW - Duration::HOUR)
         );
         assert_eq!(stored.documents, [stored_document("first", NOW - Duration::HOUR)]);
+    }
+}
+
+#[tokio::test]
+async fn repeat_is_answered_after_its_service_was_removed() {
+    for is_answered in [true, false] {
+        let mut mocks = Mocks::default();
+        let answered = answered(attempt().fingerprint);
+        mocks.idempotency.expect_claim().once().returning(move |_, _, _| {
+            if is_answered { Err(WriteError::KeyInUse(answered)) } else { Ok(()) }
+        });
+        mocks.idempotency.expect_release().times(usize::from(!is_answered)).returning(|_| Ok(()));
+        mocks.reader.expect_order().returning(|_, _| Ok(Some(Kept::Whole(created_before()))));
+        let mut services = MockServiceRepo::new();
+        services.expect_find().once().returning(|_| Ok(Vec::new()));
+        let known_services: Option<Arc<dyn ServiceRepo>> = Some(Arc::new(services));
+        let use_case = CreateOrder { known_services, ..mocks.use_case() };
+        let order = request(minimal_request());
+        let created = use_case.create(&key(), order, None, Some(&attempt())).await;
+        if is_answered {
+            assert!(created.unwrap().replayed);
+        } else {
+            let codes = rejection(created).violations.into_iter().map(|violation| violation.code);
+            assert_eq!(codes.collect::<Vec<_>>(), [ViolationCode::UnknownSigningService]);
+        }
     }
 }
 

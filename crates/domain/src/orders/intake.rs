@@ -66,6 +66,15 @@ impl Intake {
         }
     }
 
+    /// Returns the request that was answered under a key, and leaves the key as it is.
+    pub(crate) async fn peek(&self, claim: &Claim) -> Result<Option<Answered>, OrderError> {
+        let answered = self.claim(claim).await?;
+        if answered.is_none() {
+            self.idempotency.release(claim).await?;
+        }
+        Ok(answered)
+    }
+
     /// Returns the request that was answered under a key in use. If another attempt is in progress,
     /// caps the wait: that attempt extends its claim while it runs, and often ends long before.
     pub(crate) fn answered(&self, key_use: KeyUse) -> Result<Answered, OrderError> {

@@ -104,6 +104,7 @@ impl From<WriteError> for OrderError {
         match error {
             WriteError::NoSuchOrder => Self::NoSuchOrder,
             WriteError::Erased => Self::Erased,
+            WriteError::Cancelled => Self::Cancelled,
             WriteError::TooMany { stored } => Self::TooMany { stored },
             WriteError::UploadSwept | WriteError::Unavailable(_) => {
                 StoreError::Unavailable(error.into()).into()

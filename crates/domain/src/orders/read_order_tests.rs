@@ -14,6 +14,7 @@ const ID: OrderId = OrderId(1);
 
 /// Returns the error of a document whose object is missing, and which is then looked up again.
 async fn unread(looked_up_again: fn() -> Kept<StoredDocument>) -> OrderError {
+    // Given: a store without the object, and a database that is asked once for the document.
     let mut blobs = MockBlobStore::new();
     blobs.expect_get().once().returning(|_, _| Ok(None));
     let mut reader = MockOrderReader::new();
@@ -23,12 +24,16 @@ async fn unread(looked_up_again: fn() -> Kept<StoredDocument>) -> OrderError {
         .once()
         .returning(move |_, _, _| Ok(Some(looked_up_again())));
     let reading = ReadOrder { reader: Arc::new(reader), blobs: Arc::new(blobs) };
+
+    // When: the client reads the first bytes.
     reading.bytes(OWNER, ID, 2, &document("k", NOW), 0..5).await.err().unwrap()
 }
 
 #[tokio::test]
 async fn missing_object_names_its_order() {
     let error = unread(|| Kept::Whole(document("k", NOW))).await;
+
+    // Then: the log says which object is missing.
     assert!(matches!(error, OrderError::MissingObject { order: ID, position: 2 }), "{error:?}");
     assert_eq!(error.to_string(), "the object of document 2 of order 1 is missing");
 }
@@ -36,5 +41,6 @@ async fn missing_object_names_its_order() {
 #[tokio::test]
 async fn object_of_an_order_erased_meanwhile_is_erased() {
     let error = unread(|| Kept::Erased).await;
+
     assert!(matches!(error, OrderError::Erased), "{error:?}");
 }

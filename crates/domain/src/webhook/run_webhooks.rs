@@ -41,7 +41,7 @@ use crate::{
 const ORDER_ERASED: &str = "order_erased";
 
 /// The outcome of an attempt whose secret the key of the service does not decrypt.
-const SECRET_UNREADABLE: &str = "secret_unreadable";
+pub const SECRET_UNREADABLE: &str = "secret_unreadable";
 
 /// Maximum number of attempts in progress at an endpoint.
 pub const PER_ENDPOINT: usize = 4;

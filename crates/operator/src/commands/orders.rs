@@ -12,14 +12,14 @@ use domain::{
     api_key::{ClientId, Owner},
     document::{Sha256Digest, StoredDocument},
     order::{
-        Actor, OrderId, OrderStatus, StoredOrder, Violation,
-        change_request::{CancelRequest, ChangeRequest, read_status},
+        Actor, OrderId, OrderStatus, StoredOrder,
+        change_request::{CancelRequest, ChangeRequest, read_reason, read_status},
     },
     orders::change_order::{ChangeOrder, Changer},
     ports::{BlobStore, Clock, Kept, ListedOrder, OrderFilter},
 };
 use futures_util::TryStreamExt as _;
-use serde_json::{Map, json};
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::output::{Column, Format, at, mode, print};
@@ -65,12 +65,8 @@ pub enum OrdersCommand {
     Change {
         /// Its identifier
         id: i64,
-        /// Its status, such as ASSIGNED
-        #[arg(long, value_name = "STATUS", value_parser = status, required_unless_present = "notary")]
-        status: Option<OrderStatus>,
-        /// Its notary, or none
-        #[arg(long, value_name = "ID|none", value_parser = notary)]
-        notary: Option<Notary>,
+        #[command(flatten)]
+        change: NewState,
     },
     /// Cancel an order
     Cancel {
@@ -89,6 +85,17 @@ pub enum OrdersCommand {
         #[arg(long)]
         yes: bool,
     },
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub struct NewState {
+    /// Its status, such as ASSIGNED
+    #[arg(long, value_name = "STATUS", value_parser = status)]
+    status: Option<OrderStatus>,
+    /// Its notary, or none
+    #[arg(long, value_name = "ID|none", value_parser = notary)]
+    notary: Option<Notary>,
 }
 
 /// A notary, or none.
@@ -119,7 +126,7 @@ pub struct Erased {
 }
 
 fn status(text: &str) -> Result<OrderStatus, String> {
-    read_status(&json!(text)).map_err(|(_, detail)| detail.into_owned())
+    read_status(text).map_err(|(_, detail)| detail.into_owned())
 }
 
 fn notary(text: &str) -> Result<Notary, &'static str> {
@@ -131,11 +138,8 @@ fn notary(text: &str) -> Result<Notary, &'static str> {
 }
 
 fn cancellation(reason: &str) -> Result<CancelRequest, String> {
-    let body = Map::from_iter([("reason".to_owned(), json!(reason))]);
-    let details = |violations: Vec<Violation>| {
-        violations.into_iter().map(|violation| violation.detail).collect::<String>()
-    };
-    CancelRequest::parse(&body).map_err(details)
+    let reason = read_reason(reason).map_err(|(_, detail)| detail.into_owned())?;
+    Ok(CancelRequest { reason })
 }
 
 pub(super) async fn run(command: OrdersCommand, operator: &Operator) -> Result<()> {
@@ -148,7 +152,7 @@ pub(super) async fn run(command: OrdersCommand, operator: &Operator) -> Result<(
             let progress = Progress::new("exporting");
             progress.of(operator.export(OrderId(id), &to, &progress)).await
         }
-        OrdersCommand::Change { id, status, notary } => {
+        OrdersCommand::Change { id, change: NewState { status, notary } } => {
             let notary_id = notary.map(|Notary(notary)| notary);
             operator.change(OrderId(id), &ChangeRequest { status, notary_id }).await
         }
@@ -208,14 +212,15 @@ impl Operator {
 
     async fn cancel(&self, id: OrderId, request: &CancelRequest) -> Result<()> {
         let (operator, orders) = self.changer(id).await?;
-        let cancelled = orders.cancel(operator, id, request).await;
+        let cancelled = orders.cancel(operator, id, request, |_| true).await;
         report(&cancelled.with_context(|| format!("order {} was not cancelled", id.0))?)
     }
 
     /// Returns what changes an order in the name of the operator.
     async fn changer(&self, id: OrderId) -> Result<(Changer, ChangeOrder)> {
         let StoredOrder { client, is_test, .. } = self.order(id).await?;
-        let operator = Changer { owner: Owner::client(client, is_test), actor: Actor::Operator };
+        let owner = Owner::client(client, is_test);
+        let operator = Changer { owner, actor: Actor::Operator, only_service: None };
         let orders = ChangeOrder {
             orders: self.storage.orders.clone(),
             reader: self.storage.reader.clone(),

@@ -10,11 +10,17 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 /// Prints to standard output. A closed pipe is not an error.
 pub fn print(text: &str) -> Result<()> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match write(text) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
+}
+
+/// Writes to standard output at once.
+pub(super) fn write(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
 }
 
 /// How a list is printed.
@@ -107,18 +113,32 @@ pub(super) fn address(text: &str) -> Result<EmailAddress, InvalidEmail> {
 /// Checks that a table shows the text as it is: no control, invisible or direction-changing
 /// characters.
 pub(super) fn is_plain(text: &str, max_chars: usize) -> bool {
-    let hidden = |character: char| {
-        character.is_control()
-            || matches!(
-                character,
-                '\u{ad}'
-                    | '\u{200b}'..='\u{200f}'
-                    | '\u{2028}'..='\u{202e}'
-                    | '\u{2060}'..='\u{206f}'
-                    | '\u{feff}'
-            )
+    !text.trim().is_empty() && text.chars().count() <= max_chars && !text.chars().any(is_hidden)
+}
+
+/// Returns whether a terminal does not show a character, or obeys it.
+fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{ad}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+        )
+}
+
+/// Returns a line of JSON whose hidden characters are escaped, as JSON permits in its strings.
+pub(super) fn without_hidden(line: &str) -> String {
+    let escaped = |character: char| {
+        if is_hidden(character) {
+            format!("\\u{:04x}", u32::from(character))
+        } else {
+            character.to_string()
+        }
     };
-    !text.trim().is_empty() && text.chars().count() <= max_chars && !text.chars().any(hidden)
+    line.chars().map(escaped).collect()
 }
 
 /// Removes user, password and query from every URL in a message. The message may quote a mistyped

@@ -31,11 +31,8 @@ pub enum ServicesCommand {
     Change {
         /// Its number
         id: i64,
-        /// Its name
-        #[arg(long, value_parser = name, required_unless_present = "emails")]
-        name: Option<String>,
         #[command(flatten)]
-        addresses: NewAddresses,
+        change: NewRecord,
     },
     /// Remove the record of a signing service. Its orders and keys stay
     Remove {
@@ -58,7 +55,11 @@ pub struct Addresses {
 }
 
 #[derive(Debug, Args)]
-pub struct NewAddresses {
+#[group(required = true, multiple = true)]
+pub struct NewRecord {
+    /// Its name
+    #[arg(long, value_parser = name)]
+    name: Option<String>,
     /// An address that gets a mail about each of its orders. Repeat it for several. They replace
     /// those before
     #[arg(long = "email", value_name = "ADDRESS", num_args = 1.., value_parser = address)]
@@ -74,8 +75,8 @@ pub(super) async fn run(command: ServicesCommand, services: &dyn ServiceRepo) ->
             print(&format!("service {id} is added\n"))
         }
         ServicesCommand::List(format) => list(&services.all().await?, format),
-        ServicesCommand::Change { id, name, addresses } => {
-            let emails = distinct(addresses.emails)?;
+        ServicesCommand::Change { id, change: NewRecord { name, emails } } => {
+            let emails = distinct(emails)?;
             let mut found = services.find(&[SigningServiceId(id)]).await?;
             let Some(mut service) = found.pop() else { bail!("there is no service {id}") };
             service.name = name.unwrap_or(service.name);

@@ -14,8 +14,15 @@ use domain::{
 use serde_json::{Map, Value, json};
 use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
 
+use self::listen::Listen;
 use super::output::{Column, Format, at, mode, print, second};
-use crate::settings::WrongSetting;
+use crate::{
+    adapters::Storage,
+    settings::{Settings, WrongSetting},
+    system::Machine,
+};
+
+mod listen;
 
 /// Maximum number of deliveries in a table.
 const MAX_LISTED: usize = 1_000;
@@ -88,6 +95,9 @@ pub enum WebhooksCommand {
         #[arg(long, value_name = "INSTANT", value_parser = instant)]
         until: Option<OffsetDateTime>,
     },
+    /// Receive events on this machine, verify them and print them as JSON, until Ctrl-C. For trying
+    /// out: the service must run with --webhook-allow 127.0.0.1
+    Listen(Listen),
 }
 
 #[derive(Debug, Args)]
@@ -151,15 +161,30 @@ fn instant(text: &str) -> Result<OffsetDateTime, time::error::Parse> {
     Ok(OffsetDateTime::parse(text, &Rfc3339)?.to_offset(UtcOffset::UTC))
 }
 
-pub(super) async fn run(command: WebhooksCommand, webhooks: &ManageWebhooks) -> Result<()> {
-    execute(command, webhooks).await.map_err(|error| match error.downcast() {
+pub(super) async fn run(
+    command: WebhooksCommand,
+    mut settings: Settings,
+    machine: &Machine,
+) -> Result<()> {
+    let storage = Storage::open(&settings).await?;
+    if let WebhooksCommand::Listen(_) = command {
+        // Its settings may be others than those of the service. A test event shows what the service
+        // may do.
+        settings.webhook_allow.push(listen::network());
+    }
+    let webhooks = storage.manage_webhooks(&settings, machine)?;
+    execute(command, &webhooks, &storage).await.map_err(|error| match error.downcast() {
         Ok(WebhooksError::Invalid(faults)) => violations(&faults),
         Ok(error) => error.into(),
         Err(error) => error,
     })
 }
 
-async fn execute(command: WebhooksCommand, webhooks: &ManageWebhooks) -> Result<()> {
+async fn execute(
+    command: WebhooksCommand,
+    webhooks: &ManageWebhooks,
+    storage: &Storage,
+) -> Result<()> {
     use WebhooksCommand as Command;
     let enable = async |id, is_enabled| {
         let status = if is_enabled { "enabled" } else { "disabled" };
@@ -213,6 +238,10 @@ async fn execute(command: WebhooksCommand, webhooks: &ManageWebhooks) -> Result<
                 webhooks.replay(owner, id, since, until).await?;
             }
             print("the deliveries are due now\n")
+        }
+        Command::Listen(listen) => {
+            let party = party(listen.client, listen.service);
+            listen::run(listen, party, webhooks, &*storage.keys).await
         }
     }
 }

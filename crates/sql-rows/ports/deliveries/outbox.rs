@@ -26,9 +26,13 @@ impl Outbox for Store {
         self.select(due_events(now).limit(row_limit(limit)), EventRow::into_event).await
     }
 
-    async fn dispatch(&self, dispatches: &[Dispatch]) -> Result<Vec<EventId>, StoreError> {
+    async fn dispatch(
+        &self,
+        dispatches: &[Dispatch],
+        now: OffsetDateTime,
+    ) -> Result<Vec<EventId>, StoreError> {
         let dispatches = dispatches.to_vec();
-        self.transaction(async move |connection| dispatch(connection, dispatches).await).await
+        self.transaction(async move |connection| dispatch(connection, dispatches, now).await).await
     }
 
     async fn put_off(&self, events: &[EventId], until: OffsetDateTime) -> Result<(), StoreError> {
@@ -43,6 +47,7 @@ impl Outbox for Store {
 async fn dispatch(
     connection: &mut Connection,
     dispatches: Vec<Dispatch>,
+    now: OffsetDateTime,
 ) -> Result<Vec<EventId>, Failure> {
     let ids: Vec<i64> = dispatches.iter().map(|one| one.event.0).collect();
     dialect::lock(connection, "events", &ids).await?;
@@ -53,6 +58,8 @@ async fn dispatch(
     let (mut mails, mut webhooks, mut endpoints) = (Vec::new(), Vec::new(), Vec::new());
     for one in dispatches {
         let Some(&(order_id, at)) = removed.get(&one.event.0) else { continue };
+        // A clock that was ahead may have made the event.
+        let due_at = at.min(Utc(now));
         mails.extend(one.mails.into_iter().map(|mail| {
             (
                 deliveries::order_id.eq(order_id),
@@ -61,16 +68,16 @@ async fn dispatch(
                 deliveries::subject.eq(mail.subject.as_str()),
                 deliveries::to_service.eq(mail.audience == Audience::Service),
                 deliveries::created_at.eq(at),
-                deliveries::due_at.eq(at),
+                deliveries::due_at.eq(due_at),
             )
         }));
         for webhook in one.webhooks {
             endpoints.push(webhook.endpoint.0);
-            webhooks.push(NewWebhookRow::new(webhook, Some(order_id), at));
+            webhooks.push(NewWebhookRow::new(webhook, Some(order_id), at, due_at));
         }
     }
     diesel::insert_into(deliveries::table).values(mails).execute(connection).await?;
-    if let Some(earliest) = removed.values().map(|(_, at)| *at).min() {
+    if let Some(earliest) = removed.values().map(|(_, at)| *at).min().map(|at| at.min(Utc(now))) {
         webhook_lease::wake(connection, endpoints, earliest).await?;
     }
     diesel::insert_into(webhook_deliveries::table).values(webhooks).execute(connection).await?;

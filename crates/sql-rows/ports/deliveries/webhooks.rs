@@ -69,7 +69,7 @@ impl WebhookQueue for Store {
                 return Ok(None);
             }
             let added = diesel::insert_into(webhook_deliveries::table)
-                .values(NewWebhookRow::new(new, None, Utc(at)))
+                .values(NewWebhookRow::new(new, None, Utc(at), Utc(at)))
                 .returning(webhook_deliveries::id);
             let added = added.get_result(connection).await?;
             webhook_lease::wake(connection, vec![endpoint.0], Utc(at)).await?;

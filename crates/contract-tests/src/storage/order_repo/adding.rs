@@ -13,8 +13,9 @@ use time::Duration;
 
 use super::found;
 use crate::samples::{
-    CLIENT, LIVE, NOW, Storage, at_once, attempt, claim, create_with_uploads, document,
-    idempotency_key, idempotent_request, key_use, keys_of, new_order, record_uploads, stored,
+    CLIENT, LIVE, MICROSECOND, NOW, Storage, at_once, attempt, claim, create_with_uploads,
+    document, idempotency_key, idempotent_request, key_use, keys_of, new_order, record_uploads,
+    stored,
 };
 
 /// The instant of the additions.
@@ -41,7 +42,7 @@ fn with_key(new: NewDocuments, key: &str) -> NewDocuments {
     NewDocuments { idempotent_request: idempotent_request(&attempt, new.at), ..new }
 }
 
-async fn add(storage: &Storage, new: &NewDocuments) -> Result<AddedRange, WriteError> {
+pub(crate) async fn add(storage: &Storage, new: &NewDocuments) -> Result<AddedRange, WriteError> {
     record_uploads(storage, &new.documents).await;
     storage.orders.add_documents(new).await
 }
@@ -62,8 +63,9 @@ pub async fn added_documents_follow_the_others(storage: &Storage) {
         let mut order = NewOrder { documents, ..new_order(&file_number, NOW) };
         let id = create_with_uploads(storage, &order).await;
         let before = order.documents.len();
-        for count in [3, 1] {
-            let mut new = addition(id, count);
+        let instants = [LATER - MICROSECOND, LATER];
+        for (count, at) in [3, 1].into_iter().zip(instants) {
+            let mut new = NewDocuments { at, ..addition(id, count) };
             // The positions follow neither the keys nor the time of recording.
             record_uploads(storage, &new.documents).await;
             new.documents.reverse();

@@ -3,12 +3,16 @@
 use domain::{
     api_key::{ClientId, Owner, Party},
     order::{Actor, OrderChange, OrderId, OrderStatus, SigningServiceId, StoredOrder},
-    ports::{Event, Kept, NewOrder, OrderUpdate},
+    ports::{Event, Kept, NewDocuments, NewOrder, OrderUpdate, WriteError},
     webhook::EventType,
 };
 use time::{Duration, OffsetDateTime};
 
-use crate::samples::{LIVE, MICROSECOND, NOW, Storage, at_once, new_order};
+use super::adding::{self, add};
+use crate::{
+    ForeignChange,
+    samples::{LIVE, MICROSECOND, NOW, Storage, at_once, new_order},
+};
 
 const SERVICE: Owner = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
 
@@ -84,6 +88,24 @@ pub async fn order_of_another_owner_or_version_is_not_changed(storage: &Storage)
     assert!(!storage.orders.update(&update(id, own.change.at, "SIGNED")).await.unwrap());
 }
 
+/// The instant of the addition is not later than that of the change: a clock was behind.
+pub async fn documents_added_after_a_change_keep_the_history(storage: &Storage) {
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    let first = update(id, NOW, "ASSIGNED");
+    assert!(storage.orders.update(&first).await.unwrap());
+    let addition = NewDocuments { at: NOW, ..adding::addition(id, 1) };
+    add(storage, &addition).await.unwrap();
+    let order = found(storage, id).await;
+    assert_eq!(order.changes, std::slice::from_ref(&first.change));
+    assert!(order.updated_at > first.change.at);
+    assert!(!storage.orders.update(&update(id, first.change.at, "SIGNED")).await.unwrap());
+
+    assert!(storage.orders.update(&update(id, order.updated_at, "CANCELLED")).await.unwrap());
+    let added = add(storage, &adding::addition(id, 1)).await;
+    assert!(matches!(added, Err(WriteError::Cancelled)), "{added:?}");
+    assert_eq!(found(storage, id).await.documents.len(), 1);
+}
+
 /// The history has each change once.
 pub async fn one_of_concurrent_changes_of_a_version_is_stored(storage: &Storage) {
     let id = storage.create(&new_order("F-1", NOW)).await;
@@ -98,20 +120,20 @@ pub async fn one_of_concurrent_changes_of_a_version_is_stored(storage: &Storage)
     assert_eq!(events(storage).await.len(), 1);
 }
 
-/// At an instant after every instant of the order. A statement that changes neither leaves no trace.
-pub async fn change_by_sql_has_the_same_history_and_event(storage: &Storage) {
+/// At an instant after every instant of the order. A change of neither leaves no trace.
+pub async fn change_by_another_system_has_the_same_history_and_event(storage: &Storage) {
     let ahead = NOW + 365 * Duration::DAY;
     let ids = storage.create_all(["F-1", "F-2"]).await;
     let future = storage.create(&new_order("F-3", ahead)).await;
     for id in [ids[0], future] {
-        for set in [
-            "status = 'ASSIGNED, é', notary_id = 7",
-            "status = 'ASSIGNED, é', notary_id = 7",
-            "holds_file_number = holds_file_number",
-            "notary_id = NULL",
-            "status = 'CANCELLED'",
+        for change in [
+            ForeignChange::Both("ASSIGNED, é", Some(7)),
+            ForeignChange::Both("ASSIGNED, é", Some(7)),
+            ForeignChange::Nothing,
+            ForeignChange::Notary(None),
+            ForeignChange::Status("CANCELLED"),
         ] {
-            (storage.sql)(&format!("UPDATE orders SET {set} WHERE id = {}", id.0));
+            storage.other_system.change_order(id, change).await;
         }
         let order = found(storage, id).await;
         let changes: Vec<_> = order
@@ -136,10 +158,12 @@ pub async fn change_by_sql_has_the_same_history_and_event(storage: &Storage) {
 }
 
 /// The service names itself for one change only.
-pub async fn change_by_sql_after_one_of_the_service_is_of_the_database(storage: &Storage) {
+pub async fn change_by_another_system_after_one_of_the_service_is_of_the_database(
+    storage: &Storage,
+) {
     let id = storage.create(&new_order("F-1", NOW)).await;
     assert!(storage.orders.update(&update(id, NOW, "ASSIGNED")).await.unwrap());
-    (storage.sql)(&format!("UPDATE orders SET status = 'SIGNED' WHERE id = {}", id.0));
+    storage.other_system.change_order(id, ForeignChange::Status("SIGNED")).await;
     let changes = found(storage, id).await.changes;
     assert_eq!((changes[1].actor, &changes[1].reason), (Actor::Database, &None));
 }
@@ -148,11 +172,9 @@ pub async fn change_by_sql_after_one_of_the_service_is_of_the_database(storage: 
 pub async fn erasure_leaves_statuses_and_instants_without_reasons(storage: &Storage) {
     let id = storage.create(&new_order("F-1", NOW)).await;
     assert!(storage.orders.update(&update(id, NOW, "CANCELLED")).await.unwrap());
+    let reason = update(id, NOW, "CANCELLED").change.reason.unwrap();
+    assert!(storage.other_system.remains(id).await.data.contains(&reason));
     storage.admin.erase(id, NOW).await.unwrap();
-    (storage.sql)(&format!(
-        "CREATE TABLE left_over (id bigint NOT NULL);
-        INSERT INTO left_over SELECT CASE WHEN count(*) = 1 AND count(reason) = 0
-            AND min(status) = 'CANCELLED' THEN 1 END FROM order_changes WHERE order_id = {}",
-        id.0
-    ));
+    let remains = storage.other_system.remains(id).await;
+    assert_eq!((remains.history, remains.data), (vec!["CANCELLED".to_owned()], Vec::new()));
 }

@@ -51,12 +51,16 @@ pub trait Outbox: Send + Sync {
     async fn events(&self, now: OffsetDateTime, limit: usize) -> Result<Vec<Event>, StoreError>;
 
     /// Removes events and adds their deliveries to the queues, in one atomic, durable step. The
-    /// deliveries are as old as their event and due at once. Returns the removed events.
+    /// deliveries are as old as their event, and due at `now` at the latest. Returns the removed events.
     ///
     /// An implementation guarantees, over any number of processes:
     /// - Of concurrent calls with one event, one removes it and adds its deliveries.
     /// - An event that is not there any more adds none.
-    async fn dispatch(&self, dispatches: &[Dispatch]) -> Result<Vec<EventId>, StoreError>;
+    async fn dispatch(
+        &self,
+        dispatches: &[Dispatch],
+        now: OffsetDateTime,
+    ) -> Result<Vec<EventId>, StoreError>;
 
     /// Puts events off until an instant.
     async fn put_off(&self, events: &[EventId], until: OffsetDateTime) -> Result<(), StoreError>;

@@ -45,6 +45,9 @@ pub enum WriteError {
     /// An operator has erased the order.
     #[error("the order was erased")]
     Erased,
+    /// The order is cancelled, and does not change any more.
+    #[error("the order is cancelled")]
+    Cancelled,
     /// The order would have too many documents.
     #[error("the order would have too many documents")]
     TooMany {

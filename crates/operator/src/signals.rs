@@ -1,4 +1,4 @@
-//! The signals that stop the service.
+//! The signals that stop the service, and commands that run until then.
 
 use std::{fs, io, time::Duration};
 
@@ -13,11 +13,11 @@ use tokio::{
 const SAME_REQUEST: Duration = Duration::from_millis(200);
 
 /// SIGTERM, SIGINT, and SIGHUP unless it was ignored when the process was started.
-pub(crate) struct StopSignals(Vec<Signal>);
+pub struct StopSignals(Vec<Signal>);
 
 impl StopSignals {
     /// Registers the signals; from now on they do not end the process.
-    pub(crate) fn register() -> io::Result<Self> {
+    pub fn register() -> io::Result<Self> {
         let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
         let respected =
             kinds.into_iter().filter(|kind| *kind != SignalKind::hangup() || !is_ignored(*kind));
@@ -25,12 +25,12 @@ impl StopSignals {
     }
 
     /// Waits for a signal.
-    pub(crate) async fn first(&mut self) {
+    pub async fn first(&mut self) {
         let _ = select_all(self.0.iter_mut().map(|signal| Box::pin(signal.recv()))).await;
     }
 
     /// Waits for a signal that is not the same request as the first one, which came just now.
-    pub(crate) async fn another(&mut self) {
+    pub async fn another(&mut self) {
         let began = Instant::now();
         self.first().await;
         while began.elapsed() < SAME_REQUEST {

@@ -1,0 +1,50 @@
+//! What happens to a store past its ports.
+
+use async_trait::async_trait;
+use domain::{api_key::ClientId, order::OrderId};
+
+/// Another system that shares the store under test: it writes what no port writes, and finds what no
+/// port shows. Each adapter implements it on its own tables, files or objects.
+///
+/// [`SqlTables`](crate::SqlTables) is the implementation for the tables of `migrations/`.
+#[async_trait]
+pub trait OtherSystem: Send + Sync {
+    /// Changes an order in one step.
+    async fn change_order(&self, id: OrderId, change: ForeignChange);
+
+    /// Damages the record of an order, so that no port can read it.
+    async fn damage_order(&self, id: OrderId);
+
+    /// Gives each event a type that only a newer version of the service knows.
+    async fn make_events_unknown(&self);
+
+    /// Returns what the store still has of an order.
+    async fn remains(&self, id: OrderId) -> Remains;
+}
+
+/// A change of an order by another system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ForeignChange {
+    /// Sets the status.
+    Status(&'static str),
+    /// Sets or removes the notary.
+    Notary(Option<i64>),
+    /// Sets both.
+    Both(&'static str, Option<i64>),
+    /// Writes the order as it is.
+    Nothing,
+}
+
+/// What a store still has of an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remains {
+    /// Its status.
+    pub status: String,
+    /// Its client.
+    pub client: ClientId,
+    /// The status that each of its changes has set, the oldest first.
+    pub history: Vec<String>,
+    /// Its data: details, file number, times of the signing, reasons of changes, documents. Erasure
+    /// leaves none.
+    pub data: Vec<String>,
+}

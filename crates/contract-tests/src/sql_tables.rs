@@ -1,0 +1,75 @@
+//! The tables of `migrations/`, as another system uses them.
+
+use async_trait::async_trait;
+use domain::{api_key::ClientId, order::OrderId};
+
+use crate::{ForeignChange, OtherSystem, Remains};
+
+/// The tables of `migrations/`, which PostgreSQL and SQLite have. A store with other tables has an
+/// implementation of [`OtherSystem`] of its own.
+///
+/// The function executes a statement, and returns the column `found` of its rows. It owns what the
+/// store needs, such as its folder.
+pub struct SqlTables<Sql>(pub Sql);
+
+impl<Sql: Fn(&str) -> Vec<String>> SqlTables<Sql> {
+    fn update(&self, id: OrderId, set: &str) {
+        (self.0)(&format!("UPDATE orders SET {set} WHERE id = {}", id.0));
+    }
+
+    /// Returns values of the row of an order.
+    fn found(&self, id: OrderId, value: &str) -> Vec<String> {
+        (self.0)(&format!("SELECT {value} AS found FROM orders WHERE id = {}", id.0))
+    }
+}
+
+#[async_trait]
+impl<Sql: Fn(&str) -> Vec<String> + Send + Sync> OtherSystem for SqlTables<Sql> {
+    async fn change_order(&self, id: OrderId, change: ForeignChange) {
+        let notary = |notary: Option<i64>| notary.map_or("NULL".to_owned(), |id| id.to_string());
+        let set = match change {
+            ForeignChange::Status(status) => format!("status = '{status}'"),
+            ForeignChange::Notary(id) => format!("notary_id = {}", notary(id)),
+            ForeignChange::Both(status, id) => {
+                format!("status = '{status}', notary_id = {}", notary(id))
+            }
+            ForeignChange::Nothing => "holds_file_number = holds_file_number".to_owned(),
+        };
+        self.update(id, &set);
+    }
+
+    async fn damage_order(&self, id: OrderId) {
+        self.update(id, "details = '{}'");
+    }
+
+    async fn make_events_unknown(&self) {
+        (self.0)("UPDATE events SET type = 'order.unknown'");
+    }
+
+    async fn remains(&self, id: OrderId) -> Remains {
+        let of_changes = |value: &str| {
+            (self.0)(&format!(
+                "SELECT {value} AS found FROM order_changes
+                WHERE order_id = {} AND {value} IS NOT NULL ORDER BY at",
+                id.0
+            ))
+        };
+        let documents =
+            format!("SELECT name_as_sent AS found FROM documents WHERE order_id = {}", id.0);
+        let data = [
+            // An empty object is what erasure leaves of the details.
+            self.found(id, "coalesce(nullif(CAST(details AS TEXT), '{}'), '')"),
+            self.found(id, "file_number"),
+            self.found(id, "coalesce(CAST(starts_at AS TEXT), '')"),
+            self.found(id, "coalesce(CAST(ends_at AS TEXT), '')"),
+            of_changes("reason"),
+            (self.0)(&documents),
+        ];
+        Remains {
+            status: self.found(id, "status").remove(0),
+            client: ClientId(self.found(id, "CAST(client_id AS TEXT)")[0].parse().unwrap()),
+            history: of_changes("status"),
+            data: data.concat().into_iter().filter(|value| !value.is_empty()).collect(),
+        }
+    }
+}
