@@ -84,7 +84,12 @@ impl MarkedOrder {
             .as_str()
             .or_else(|| schema["oneOf"].as_array()?.iter().find_map(|one| one["$ref"].as_str()));
         if let Some(reference) = reference {
-            return self.object(schemas, reference.rsplit('/').next().unwrap(), pointer);
+            let name = reference.rsplit('/').next().unwrap();
+            return match &schemas[name] {
+                object if object["properties"].is_object() => self.object(schemas, name, pointer),
+                // Closed values have a name.
+                named => self.field(schemas, named, pointer),
+            };
         }
         let has_type = |name: &str| {
             schema["type"] == name
