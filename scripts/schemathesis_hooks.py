@@ -153,7 +153,7 @@ def before_call(context, case, kwargs):
     if getattr(case.meta.phase.data, "parameter", None) == "Authorization":
         return
     # A generated tag is of no version.
-    if case.headers and case.method == "PATCH":
+    if case.headers:
         case.headers.pop("If-Match", None)
     # A valid key belongs to one order.
     key = case.headers.get("Idempotency-Key") if case.headers else None
