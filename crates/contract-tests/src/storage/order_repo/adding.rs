@@ -66,6 +66,7 @@ pub async fn added_documents_follow_the_others(storage: &Storage) {
         let instants = [LATER - MICROSECOND, LATER];
         for (count, at) in [3, 1].into_iter().zip(instants) {
             let mut new = NewDocuments { at, ..addition(id, count) };
+            new.documents.iter_mut().for_each(|document| document.created_at = at);
             // The positions follow neither the keys nor the time of recording.
             record_uploads(storage, &new.documents).await;
             new.documents.reverse();
