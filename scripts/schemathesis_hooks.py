@@ -159,6 +159,10 @@ def before_call(context, case, kwargs):
     key = case.headers.get("Idempotency-Key") if case.headers else None
     if key and re.fullmatch(r'[!#-+.-:<-\[\]-~-]{1,255}|"([!#-\[\]-~]|\\["\\]){1,255}"', key):
         case.headers["Idempotency-Key"] = f'"{uuid.uuid4()}"'
+    # Orders with an odd number are not cancelled, so they take documents.
+    order = (case.path_parameters or {}).get("order_id")
+    if case.operation.path.endswith("/cancel") and isinstance(order, int) and 0 < order < 1e9:
+        case.path_parameters["order_id"] = order + order % 2
     # The phase of coverage does not call `map_body`.
     if case.media_type == "application/json":
         order_times(case.body)
