@@ -445,7 +445,7 @@ fn document_states_the_settings() {
         (r#""url": "/""#, r#""url": "/api""#, 1),
         (r#""url": "/api/order"#, r#""url": "/api/api/order"#, 5),
         (r#""url": "/api/webhooks"#, r#""url": "/api/api/webhooks"#, 2),
-        (r#"example": "/api/order/1"#, r#"example": "/api/api/order/1"#, 1),
+        (r#"e": "/api/order/1/documents/0""#, r#"e": "/api/api/order/1/documents/0""#, 1),
         ("larger than 10485760 bytes.", "larger than 3145728 bytes.", 2),
         ("files of at most 10 MiB each", "files of at most 3 MiB each", 2),
         ("less than 1 minute ago", "less than 90 seconds ago", 1),
