@@ -8,7 +8,7 @@ WORKDIR /src
 COPY . .
 # The caches are not part of the image, so the program is copied out of them.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
-    --mount=type=cache,target=/src/target \
+    --mount=type=cache,id=target-$TARGETARCH,target=/src/target \
     cargo build --release --locked --package notary-orders && \
     install -d -m 0700 "/$TARGETARCH/data" && \
     cp target/release/notary-orders LICENSE-* "/$TARGETARCH/"

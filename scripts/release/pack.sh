@@ -12,9 +12,10 @@ name=notary-orders-$version-linux-$architecture
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
 
-mkdir -p "$work/$name/docs" "$work/$name/systemd" "$folder"
+mkdir -p "$work/$name/systemd" "$folder"
 cp -R "$description/." README.md SECURITY.md LICENSE-* "$work/$name"
-cp -R docs/*.md docs/examples "$work/$name/docs"
+# An example that was compiled has files that are no part of it.
+git ls-files -z docs | xargs -0 cp --parents --target-directory "$work/$name"
 cp packaging/debian/notary-orders{-admin,.service,.env,.sysusers} "$work/$name/systemd"
 install -m 755 "$program" "$work/$name/notary-orders"
 (cd "$work/$name" && find . -type f -printf '%P\0' | sort -z | xargs -0 sha256sum >"$work/SHA256SUMS")

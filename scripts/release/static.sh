@@ -7,14 +7,15 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 [ $# -gt 0 ] || set -- x86_64 aarch64
-target=${CARGO_TARGET_DIR:-target}
+target=$(realpath --canonicalize-missing "${CARGO_TARGET_DIR:-target}")
 files=$target/packages
 tools=$target/tools/release
 python3 -m venv "$tools"
 "$tools/bin/pip" install --quiet --disable-pip-version-check --requirement scripts/release/requirements.txt
-export PATH="$PWD/$tools/bin:$PATH"
+export PATH="$tools/bin:$PATH"
 
-for architecture in "$@"; do
+# The program of this machine describes all of them.
+for architecture in $(printf '%s\n' "$(uname -m)" "$@" | sort --unique); do
     triple=$architecture-unknown-linux-musl
     rustup target add "$triple"
     cargo zigbuild --release --locked --package notary-orders --target "$triple"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Tries an image: starts it as a user without rights, on a read-only root file system, checks its
-# health, creates an order and stops it. ENGINE is docker or podman.
+# Tries an image as README starts it: issues a key, starts the service as a user without rights, on a
+# read-only root file system, checks its health, creates an order and stops it. ENGINE is docker or
+# podman.
 #
 #     scripts/release/try-image.sh IMAGE
 set -euo pipefail
@@ -24,6 +25,8 @@ for expected in '"User":"10001:10001"' '"Test":["CMD","/usr/local/bin/notary-ord
     [[ $described == *"$expected"* ]] || fail "the image has no $expected"
 done
 # shellcheck disable=SC2086 # several words
+key=$("$engine" run --rm --read-only --volume "$name:/var/lib/notary-orders" ${RUN_OPTIONS:-} "$1" keys issue --name try)
+# shellcheck disable=SC2086 # several words
 "$engine" run --detach --name "$name" --read-only --cap-drop ALL --security-opt no-new-privileges \
     --volume "$name:/var/lib/notary-orders" --publish 127.0.0.1:18080:8080 ${RUN_OPTIONS:-} "$1" >/dev/null
 for _ in $(seq 100); do
@@ -31,7 +34,6 @@ for _ in $(seq 100); do
     sleep 0.1
 done
 in_container health || fail "the service is not healthy"
-key=$(in_container keys issue --name try)
 scripts/release/create-order.sh http://127.0.0.1:18080 "$key"
 "$engine" stop --time 45 "$name" >/dev/null
 status=$("$engine" inspect --format '{{.State.ExitCode}}' "$name")

@@ -84,6 +84,11 @@ fn known_values_are_those_of_the_code_and_closed_in_requests_only() {
         ),
         ("OrderChangeEventData", "previous_status/x-extensible-enum", json!(statuses)),
         ("Problem", "code/x-extensible-enum", json!(codes)),
+        (
+            "SigningDetails",
+            "signingTimeType/x-extensible-enum",
+            at("/components/schemas/SigningTimeType/enum").clone(),
+        ),
         ("KeyTerms", "scopes/items/x-extensible-enum", json!(Scope::ALL.map(Scope::as_str))),
     ] {
         for schema in schemas.split(' ') {

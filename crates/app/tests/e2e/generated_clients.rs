@@ -46,13 +46,16 @@ impl Folder {
     /// Runs shell commands that succeed. Returns what they print.
     fn run(&self, commands: &str, settings: &[(&str, String)]) -> String {
         let venv = built("tools/venv/bin", "scripts/test.sh makes it");
-        let path = [venv.to_str().unwrap(), "node_modules/.bin", &std::env::var("PATH").unwrap()];
+        let path = [venv.to_str().unwrap(), &std::env::var("PATH").unwrap()];
         let mut shell = Command::new("bash");
         shell
             .args(["-euo", "pipefail", "-c", &format!("{{ {commands}\n}} 2>&1")])
             .current_dir(self.0.path())
             .env("PATH", path.join(":"))
             .env("NO_PROXY", "127.0.0.1")
+            // So npx runs installed programs only.
+            .env("npm_config_offline", "true")
+            .env("npm_config_loglevel", "error")
             .env("REDOCLY_TELEMETRY", "off")
             .env("REDOCLY_SUPPRESS_UPDATE_NOTICE", "true")
             .envs(settings.iter().map(|(name, value)| (name, value)));
@@ -215,15 +218,55 @@ fn csharp_client_is_generated_without_collisions() {
     assert!(fs::read_to_string(api).unwrap().contains("RotateWebhookSecretAsync("));
 }
 
-/// An answer with values that later versions may have.
+/// Asserts that the guide installs what the generated client for Python requires.
+fn assert_installs_requirements(folder: &Folder) {
+    let requirements = folder.run("cat clients/python/requirements.txt", &[]);
+    let guide = blocks("Python").concat();
+    let mut checked = 0;
+    for line in requirements.lines() {
+        let name = line.split([' ', '>', '=', '<']).next().unwrap().replace('_', "-");
+        // pydantic installs it.
+        if !name.is_empty() && name != "typing-extensions" {
+            assert!(guide.contains(&format!(" {name}==")), "{line}");
+            checked += 1;
+        }
+    }
+    assert_eq!(checked, 3, "{requirements}");
+}
+
+/// Answers with values that later versions may have.
 fn later_answers() -> Value {
     let at = "2026-11-21T12:00:00.000000Z";
     let events: Vec<_> = (1..=9).map(|number| format!("order.later_{number}")).collect();
+    let webhook = json!({
+        "id": 3, "url": "https://hooks.title.example.com/", "events": events,
+        "description": "x".repeat(300), "status": "paused", "disabled_by": "quota",
+        "disabled_at": at, "failing_since": null, "created_at": at, "later": {}
+    });
     json!({
-        "webhook": {
-            "id": 3, "url": "https://hooks.title.example.com/", "events": events,
-            "description": null, "status": "paused", "disabled_by": "quota", "disabled_at": at,
-            "failing_since": null, "created_at": at, "later": {}
+        "webhooks": {
+            "object": "list", "url": "/api/webhooks", "has_more": false,
+            "data": vec![&webhook; 11]
+        },
+        "webhook": webhook,
+        "secret": { "id": 3, "secret": "whsec_2_later" },
+        "document": {
+            "position": 150, "name": "x".repeat(200), "name_as_sent": "deed.pdf",
+            "media_type": "application/later", "size": 1, "sha256": "LATER", "created_at": at,
+            "url": "/api/order/1/documents/150"
+        },
+        "details": {
+            "fileNumber": "REFI-1", "signingDate": "2026-12-01", "signingTimeType": "later",
+            "timeZoneId": "America/Chicago", "propertyAddress": "123 Main St",
+            "signingType": "Refinance", "signerName": "Jane Doe", "signerPhone": "later",
+            "signerEmail": "later", "city": "Toronto", "state": "Ontario",
+            "zipcode": "M5V 3L9 later", "language": "en", "isPropertyAddressSame": true,
+            "scanbacksRequired": false, "ronSigning": false
+        },
+        "problem": {
+            "type": "about:blank", "title": "Later", "status": 600, "detail": "x".repeat(3000),
+            "code": "later_2", "request_id": "later/~2", "trace_id": "later",
+            "errors": [{ "code": "later_2", "detail": "is later", "pointer": "/x".repeat(200) }]
         },
         "delivery": {
             "id": 12, "message_id": "msg_1", "event": "order.later_1", "order_id": null,
@@ -246,6 +289,13 @@ fn clients_read_values_that_they_do_not_know() {
          import notary_orders_client.models as attrs, openapi_client as pydantic\n\
          later = json.load(open('later.json'))\n\
          for models in (attrs, pydantic):\n\
+         \x20   webhooks = models.WebhookList.from_dict(later['webhooks'])\n\
+         \x20   secret = models.WebhookSecret.from_dict(later['secret'])\n\
+         \x20   document = models.DocumentRecord.from_dict(later['document'])\n\
+         \x20   details = models.SigningDetails.from_dict(later['details'])\n\
+         \x20   problem = models.Problem.from_dict(later['problem'])\n\
+         \x20   print(len(webhooks.data), secret.secret, document.position, document.sha256,\n\
+         \x20       details.zipcode, problem.code, problem.request_id, problem.errors[0].code)\n\
          \x20   webhook = models.Webhook.from_dict(later['webhook'])\n\
          \x20   delivery = models.WebhookDelivery.from_dict(later['delivery'])\n\
          \x20   entry = models.OrderHistoryEntry.from_dict(later['history'])\n\
@@ -255,11 +305,18 @@ fn clients_read_values_that_they_do_not_know() {
     folder.write(
         "clients_later.ts",
         "import { readFileSync } from 'node:fs';\n\
-         import { zOrderHistoryEntry, zWebhook, zWebhookDelivery } from './clients/hey-api/zod.gen';\n\
+         import * as z from './clients/hey-api/zod.gen';\n\
          const later = JSON.parse(readFileSync('later.json', 'utf8'));\n\
-         const webhook = zWebhook.parse(later.webhook);\n\
-         const delivery = zWebhookDelivery.parse(later.delivery);\n\
-         const entry = zOrderHistoryEntry.parse(later.history);\n\
+         const webhooks = z.zWebhookList.parse(later.webhooks);\n\
+         const secret = z.zWebhookSecret.parse(later.secret);\n\
+         const document = z.zDocumentRecord.parse(later.document);\n\
+         const details = z.zSigningDetails.parse(later.details);\n\
+         const problem = z.zProblem.parse(later.problem);\n\
+         console.log(webhooks.data.length, secret.secret, document.position, document.sha256,\n\
+         \x20   details.zipcode, problem.code, problem.request_id, problem.errors?.[0].code);\n\
+         const webhook = z.zWebhook.parse(later.webhook);\n\
+         const delivery = z.zWebhookDelivery.parse(later.delivery);\n\
+         const entry = z.zOrderHistoryEntry.parse(later.history);\n\
          console.log(webhook.status, webhook.disabled_by, webhook.events.length, delivery.event,\n\
          \x20   delivery.status, entry.order_status, entry.actor);\n",
     );
@@ -267,17 +324,21 @@ fn clients_read_values_that_they_do_not_know() {
         ["Python", "openapi-python-client", "openapi-typescript and @hey-api/openapi-ts"].map(
             |heading| {
                 let commands = commands(heading).replace("\\\n", "");
-                let lines = commands.lines().filter(|line| line.starts_with("openapi"));
+                let lines = commands
+                    .lines()
+                    .filter(|line| line.trim_start_matches("npx ").starts_with("openapi"));
                 lines.fold(String::new(), |lines, line| lines + line + "\n")
             },
         );
     folder.run(&generate.concat(), &[]);
-    let compile = "tsc --strict --target es2022 --module commonjs --moduleResolution node10 \
+    assert_installs_requirements(&folder);
+    let compile = "npx tsc --strict --target es2022 --module commonjs --moduleResolution node10 \
         --esModuleInterop --types node --outDir later clients_later.ts";
     let printed =
         folder.run(&format!("python later.py\n{compile}\nnode later/clients_later.js"), &[]);
-    let expected = "paused quota 9 order.later_1 postponed LATER notary";
-    assert_eq!(printed.lines().collect::<Vec<_>>(), [expected; 3]);
+    let expected = "11 whsec_2_later 150 LATER M5V 3L9 later later_2 later/~2 later_2\n\
+        paused quota 9 order.later_1 postponed LATER notary\n";
+    assert_eq!(printed, expected.repeat(3));
 }
 
 #[test]
@@ -307,7 +368,7 @@ fn guide_names_the_versions_of_the_tests() {
             }
         }
     }
-    assert_eq!(checked, 14);
+    assert_eq!(checked, 15);
 }
 
 #[test]
@@ -316,8 +377,11 @@ fn validators_and_linters_have_nothing_to_say() {
     folder.write("spectral.yaml", "extends: spectral:oas");
     let printed = folder.run("openapi-spec-validator docs/openapi.json", &[]);
     assert_eq!(printed.trim(), "docs/openapi.json: OK");
-    folder.run("spectral lint --ruleset spectral.yaml --fail-severity hint docs/openapi.json", &[]);
-    folder.run("redocly lint --format json docs/openapi.json >redocly.json 2>redocly.log", &[]);
+    folder.run(
+        "npx spectral lint --ruleset spectral.yaml --fail-severity hint docs/openapi.json",
+        &[],
+    );
+    folder.run("npx redocly lint --format json docs/openapi.json >redocly.json 2>redocly.log", &[]);
     let report = fs::read(folder.0.path().join("redocly.json")).unwrap();
     let report: Value = serde_json::from_slice(&report).unwrap();
     assert_eq!(report["totals"], json!({ "errors": 0, "warnings": 0, "ignored": 0 }), "{report}");

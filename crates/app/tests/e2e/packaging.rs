@@ -162,8 +162,16 @@ fn archive_has_program_manual_completions_licences_and_checksums() {
     let description = folder.path().join("description");
     script("describe.sh", &[program, &description]);
     let licences = fs::read_to_string(description.join("THIRD-PARTY-LICENCES.txt")).unwrap();
-    for expected in ["\nactix-web 4.", "\nring 0.", "SQLite", "swagger-ui", "Permission is hereby"]
-    {
+    for expected in [
+        "\nactix-web 4.",
+        "\nring 0.",
+        "SQLite",
+        "swagger-ui",
+        "Permission is hereby",
+        "\nthe standard library of Rust: MIT OR Apache-2.0\n",
+        "\nmusl: MIT\n",
+        "Copyright (c) 2005-2020 Rich Felker",
+    ] {
         assert!(licences.contains(expected), "{expected}");
     }
     assert!(!licences.contains("notary-orders-domain") && !licences.contains("mockall "));
@@ -194,7 +202,11 @@ fn archive_has_program_manual_completions_licences_and_checksums() {
         "README.md",
         "docs/operations.md",
         "docs/quick-start.md",
+        "docs/adr/README.md",
         "docs/examples/deed-of-trust.pdf",
+        "docs/images/console.png",
+        "docs/notary-orders.postman_collection.json",
+        "docs/openapi.json",
         "systemd/notary-orders.service",
     ] {
         assert!(checked.contains(&format!("{file}: OK\n")), "{file} is missing: {checked}");

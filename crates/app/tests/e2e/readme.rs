@@ -1,9 +1,10 @@
 //! The commands of README, after those that the first start prints.
 
 use std::{
-    fs,
+    env,
+    fs::{self, Permissions},
     io::BufRead as _,
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -11,7 +12,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    service_process::{ServiceProcess, notary_orders},
+    service_process::{ServiceProcess, notary_orders, run, text},
     webhooks_listen::Listening,
     wiring::Wiring,
 };
@@ -85,13 +86,45 @@ fn image_of_readme_has_its_port_folder_and_version() {
         rest.split_whitespace().next().unwrap()
     };
     let (_, port) = setting("NOTARY_ORDERS_LISTEN").split_once(':').unwrap();
-    for expected in [
-        format!("127.0.0.1:8080:{port} "),
-        format!(":{} ", setting("NOTARY_ORDERS_DATA_DIR")),
-        format!("/notary-orders:{}\n", env!("CARGO_PKG_VERSION")),
+    for (expected, count) in [
+        (format!("127.0.0.1:8080:{port} "), 1),
+        (format!(":{} ", setting("NOTARY_ORDERS_DATA_DIR")), 2),
+        (format!("/notary-orders:{}", env!("CARGO_PKG_VERSION")), 2),
     ] {
-        assert!(run.contains(&expected), "{expected}: {run}");
+        assert_eq!(run.matches(&expected).count(), count, "{expected}: {run}");
     }
+}
+
+/// A script replaces the engine: it runs the program without the image and what is before it.
+#[test]
+fn key_of_the_image_is_of_the_only_client() {
+    let (wiring, readme) = (Wiring::new(), readme());
+    let start =
+        blocks(&readme, "sh").into_iter().find(|block| block.contains("docker run")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let engine = folder.path().join("docker");
+    let program = notary_orders(&wiring, &[]);
+    let script = "#!/bin/sh\ncase $* in *--detach*) exit;; esac\n\
+        while case $1 in */notary-orders:*.*.*) false;; esac; do shift; done\nshift\nexec";
+    let script = format!("{script} {:?} \"$@\"\n", program.get_program());
+    fs::write(&engine, script).unwrap();
+    fs::set_permissions(&engine, Permissions::from_mode(0o755)).unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-e", "-c", &format!("{start}\necho \"$API_KEY\"")]);
+    shell.env("PATH", format!("{}:{}", folder.path().display(), env::var("PATH").unwrap()));
+    shell.env("NOTARY_ORDERS_DATA_DIR", wiring.data());
+    let key = text(shell.output().unwrap());
+    assert!(key.starts_with("nok_"), "{key}");
+
+    let server = ServiceProcess::start(&wiring, &options(&readme, "--webhook-allow"));
+    assert!(!wiring.data().join("first-key").exists(), "the start issues no other key");
+    let keys = run(&wiring, &["keys", "list", "--json"]);
+    let keys: Vec<Value> = keys.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(matches!(&keys[..], [key] if key["client"] == 1), "{keys:?}");
+    let listen = [&options(&readme, "webhooks listen")[..], &["--port=0"]].concat();
+    let listening = Listening::ready(notary_orders(&wiring, &listen));
+    assert_eq!(listening.stop("-INT").0, Some(0));
+    drop(server);
 }
 
 fn run_commands(documents_first: bool) {

@@ -87,8 +87,8 @@ pub(super) fn network() -> IpNet {
     IpAddr::from(HERE).into()
 }
 
-/// Receives the events of a party, or of the only client, until a signal. The endpoint exists as
-/// long.
+/// Receives the events of a party, or of the only client, until a signal. Deletes its endpoint when
+/// it ends.
 pub(super) async fn run(
     listen: Listen,
     party: Option<Party>,
