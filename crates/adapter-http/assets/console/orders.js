@@ -95,7 +95,7 @@ class OrderList {
     const load = ++this.#load;
     let wait = PERIOD;
     try {
-      const loaded = await this.#read(session.isService ? Math.max(this.#search.depth, PAGES_FOR_NEW) : this.#search.depth);
+      const loaded = await this.#read();
       if (load !== this.#load) return;
       this.#showTrouble(null);
       this.#state.textContent = `Refreshed at ${new Date().toLocaleTimeString("en-US")}`;
@@ -121,7 +121,9 @@ class OrderList {
   }
 
   /** Reads pages, each of which leads to the next. A page that has not changed is not sent again. */
-  async #read(number) {
+  async #read() {
+    const { depth } = this.#search;
+    const number = session.isService ? Math.max(depth, PAGES_FOR_NEW) : depth;
     const pages = [];
     let address = `api/order?${new URLSearchParams({ limit: PAGE, ...filterOf(this.#search) })}`;
     while (address && pages.length < number) {

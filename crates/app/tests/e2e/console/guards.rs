@@ -280,3 +280,32 @@ async fn deliveries_refresh_after_a_failure_and_when_they_are_seen_again() {
     browser.shows("There is no webhook yet.").await;
     assert_eq!(console.focused().await, "Webhooks");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn order_that_the_other_side_has_ended_is_shown_as_it_is() {
+    let console = Console::start(&[], of_client()).await;
+    let browser = &console.browser;
+    let service = console.app.as_key(&console.app.issue_key_on(of_service()).await);
+    for id in [1, 2] {
+        created(console.user.order(&format!("ENDED-{id}")).await).await;
+    }
+    browser.run("location.hash = '#/order/1'", &[]).await;
+    browser.shows("ENDED-1").await;
+    let signed = json!({ "order_status": "SIGNED" });
+    let sent = service.request(Method::PATCH, "/api/order/1").json(&signed).send().await;
+    assert_eq!(sent.unwrap().status(), 200);
+    console.press_button("Cancel this order").await;
+    console.press_button("Cancel the order").await;
+    browser.shows("The order is signed or completed, so it cannot be cancelled.").await;
+    browser.lacks("button.danger").await;
+
+    browser.run("location.hash = '#/order/2'", &[]).await;
+    browser.shows("ENDED-2").await;
+    let file = document(0);
+    browser.type_into("#add-documents", text(file.path())).await;
+    assert_eq!(service.post("/api/order/2/cancel").send().await.unwrap().status(), 200);
+    console.press_button("Add these documents").await;
+    browser.shows("The order is cancelled, so it does not change any more.").await;
+    browser.lacks(".adding").await;
+    assert_eq!(console.app.rows("documents"), 0);
+}
