@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use domain::{api_key::manage_keys::KeyTerms, client::ClientId, order::SigningServiceId};
+use domain::{
+    api_key::{ClientId, manage_keys::KeyTerms},
+    order::SigningServiceId,
+};
 use reqwest::Method;
 use serde_json::json;
 use tempfile::NamedTempFile;
