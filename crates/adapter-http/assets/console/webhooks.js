@@ -187,6 +187,8 @@ class Deliveries {
 
   async open(endpoint, onlyFailed) {
     [this.#endpoint, this.#onlyFailed, this.#pages] = [endpoint, onlyFailed, 1];
+    // If the list cannot be loaded, that of another webhook does not stay.
+    fill(this.#panel);
     document.addEventListener("visibilitychange", this.#seen);
     await this.#load();
     this.element.focus();
