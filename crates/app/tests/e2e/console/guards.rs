@@ -119,9 +119,16 @@ async fn forgotten_key_stops_the_upload_and_leaves_no_entries() {
     let large = document(4 << 20);
     console.browser.type_into("input[type=file]", text(large.path())).await;
     console.slow_down().await;
+    let watch = "const stop = XMLHttpRequest.prototype.abort;
+        XMLHttpRequest.prototype.abort = function () {
+            window.stopped = true;
+            stop.call(this);
+        };";
+    console.browser.run(watch, &[]).await;
     console.press_button("Create the order").await;
     console.browser.text("progress + span").await;
     console.sign_in_as(of_client()).await;
+    assert_eq!(console.browser.run("return window.stopped ?? false", &[]).await, true);
     console.view("new").await;
     assert_eq!(console.browser.run(FILE_NUMBER, &[]).await, "");
     console.browser.lacks(".problem").await;
