@@ -1,6 +1,7 @@
 // Calls the public API with the key of the user, and explains its problems.
 
-import { button, h, said } from "./dom.js";
+import { announce, button, h, said } from "./dom.js";
+import { FIELDS } from "./fields.js";
 
 /** Where the service is: above the folder of this file. */
 const BASE = new URL("..", import.meta.url);
@@ -8,9 +9,19 @@ const BASE = new URL("..", import.meta.url);
 /** The name of the key in the storage of this tab, which ends with the tab. */
 const STORED = "notary-orders.key";
 
+/** Uses the storage of this tab. Returns `null` where the browser blocks it. */
+function inStorage(use) {
+  try {
+    return use(sessionStorage) ?? null;
+  } catch {
+    announce("The browser blocks storage, so this page forgets the key when you load it again.");
+    return null;
+  }
+}
+
 /** The key of the user, and what it may do. `replace` asks for another key. */
 export const session = {
-  key: sessionStorage.getItem(STORED),
+  key: inStorage((storage) => storage.getItem(STORED)),
   terms: null,
   replace: async () => {},
   may(scope) {
@@ -32,12 +43,12 @@ export async function signIn(key) {
     Object.assign(session, before);
     throw error;
   }
-  sessionStorage.setItem(STORED, session.key);
+  inStorage((storage) => storage.setItem(STORED, session.key));
 }
 
 /** Forgets the key. */
 export function signOut() {
-  sessionStorage.removeItem(STORED);
+  inStorage((storage) => storage.removeItem(STORED));
   Object.assign(session, { key: null, terms: null });
 }
 
@@ -95,12 +106,13 @@ export async function request(path, { method = "GET", json, headers = {}, blob =
     if (ok || status === 304) return { ...answer, body };
     throw Failure.of(status, body, response.headers);
   } catch (error) {
-    throw error instanceof Failure ? error : new Failure({ status: 0 });
+    if (error instanceof Failure) throw error;
+    throw new Failure({ status: 0, isRepeatable: method === "GET", isKeyed: "idempotency-key" in headers });
   }
 }
 
 /**
- * Sends a form. `progress` gets the part that has been sent, from 0 to 1. Returns a promise of the
+ * Sends a form with an idempotency key. `progress` gets the part that has been sent, from 0 to 1. Returns a promise of the
  * answer, and a function that stops the upload.
  */
 export function upload(path, form, headers, progress) {
@@ -120,7 +132,7 @@ export function upload(path, form, headers, progress) {
       if (call.status === 201) resolve({ status: call.status, headers: received, body });
       else reject(Failure.of(call.status, body, received));
     };
-    call.onerror = () => reject(new Failure({ status: 0 }));
+    call.onerror = () => reject(new Failure({ status: 0, isKeyed: true }));
     call.onabort = () => reject(new Failure({ status: 0, code: "stopped" }));
   });
   call.send(form);
@@ -129,29 +141,41 @@ export function upload(path, form, headers, progress) {
 
 /** Idempotency keys: one for each content, so that a repeat of the same content is harmless. */
 export class Attempts {
-  #content = null;
-  #key = null;
+  #keys = new Map();
 
   /** Returns the header for a content. */
   header(content) {
-    if (content !== this.#content) {
-      this.#content = content;
+    if (!this.#keys.has(content)) {
       const bytes = crypto.getRandomValues(new Uint8Array(16));
-      this.#key = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+      const key = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+      this.#keys.set(content, key);
     }
-    return { "idempotency-key": `"${this.#key}"` };
+    return { "idempotency-key": `"${this.#keys.get(content)}"` };
+  }
+
+  /** Forgets the keys if the service has one of them with another content. */
+  learn({ status }) {
+    if (status === 422) this.#keys.clear();
   }
 }
 
 const wait = (seconds) =>
   seconds ? `Try again in ${seconds} ${seconds === 1 ? "second" : "seconds"}.` : "Try again in a moment.";
 
-/** What helps against a problem, by its code, or else by its status. */
+/** The sentence for a problem, by its code, or else by its status. */
 const SENTENCES = {
-  stopped: () => "You stopped the upload. Send it again when you like: it is stored once.",
-  0: () =>
-    "The service did not answer. Check your connection, and try again. What you sent may have " +
-    "arrived; the same content is stored only once.",
+  stopped: () =>
+    "You stopped the upload. It may have arrived. Search for it before you change anything; the same " +
+    "content is stored only once.",
+  file_changed: () => "A file has changed or moved since you chose it. Remove it, and choose it again.",
+  0: ({ isRepeatable, isKeyed }) => {
+    if (isRepeatable) return "The service did not answer. Check your connection, and try again.";
+    return isKeyed
+      ? "The service did not answer. Check your connection, and try again. What you sent may have " +
+          "arrived; the same content is stored only once."
+      : "The service did not answer. Check your connection. What you sent may have arrived: load the " +
+          "page again, and look at the list first.";
+  },
   400: () => "The service cannot accept this. Correct it, and send it again.",
   401: () =>
     "This key does not work: it is unknown, expired or revoked. Use another key, or ask the " +
@@ -162,9 +186,10 @@ const SENTENCES = {
         "for a key that has it."
       : "This key may not do this. Ask the operator of the service for the right key.",
   404: () =>
-    "This key sees no such item. Check the number. Test keys see test orders only, and live keys " +
-    "live ones.",
-  409: () => "This does not fit the present state. Load the page again, and decide anew.",
+    "The key cannot see this item, or it does not exist. Check the number. Test keys see test orders " +
+    "only, and live keys live ones.",
+  408: () => "The upload was too slow. Send it again; no second order is created.",
+  409: () => "This does not fit the present state. Load the page again, then try again.",
   duplicate_order: ({ retryAfter }) =>
     "An order with this file number has just been created. Search the orders for it first. If you " +
     `do need a second order: ${wait(retryAfter).toLowerCase()}`,
@@ -179,9 +204,9 @@ const SENTENCES = {
     "The operator of the service has erased this order. Its details and documents are gone, and " +
     "there is nothing left to do.",
   412: () =>
-    "Somebody has changed the order since you opened it. Nothing was saved. This is the order " +
-    "now: look at it, and decide anew.",
-  413: () => "This is too large. Send smaller files, or fewer.",
+    "Another user has changed the order since you opened it. Nothing was saved. This is the order " +
+    "now: look at it, then try again.",
+  413: () => "This is too large. Send smaller or fewer files, or shorten the texts.",
   422: () => "The content changed after it was sent. Send it again.",
   429: ({ retryAfter }) => `Too many requests with this key. ${wait(retryAfter)}`,
   501: () => "The operator has not set up webhooks (--secrets-key). Ask the operator.",
@@ -195,9 +220,9 @@ const DETAILED = [400, 403, 413, 422, 501];
 
 /** An answer that is no success; the status is 0 if there was none. */
 export class Failure extends Error {
-  constructor({ status, code, detail, errors = [], requestId, retryAfter = 0, scope }) {
+  constructor({ status, code, errors = [], retryAfter = 0, ...more }) {
     super(code ?? `status ${status}`);
-    Object.assign(this, { status, code, detail, errors, requestId, retryAfter, scope });
+    Object.assign(this, { status, code, errors, retryAfter, ...more });
   }
 
   static of(status, body, headers) {
@@ -222,6 +247,18 @@ export class Failure extends Error {
   }
 }
 
+/** Names of entries outside the form of an order. */
+const NAMES = {
+  "/url": "URL", "/description": "Description", "/events": "Events", "/since": "From", "/until": "Until",
+  "/order_status": "Status", "/notary_id": "Notary number", "/reason": "Reason",
+};
+
+/** Returns what the user calls the place of an error. `file` is the name of a rejected file. */
+function nameOf({ file, pointer, parameter }) {
+  const label = FIELDS.find((it) => it.pointer === pointer)?.label;
+  return file ?? NAMES[pointer] ?? label ?? pointer ?? parameter;
+}
+
 /** Returns the box that explains a problem. A key that does not work can be replaced in place. */
 export function problem(failure) {
   if (!(failure instanceof Failure)) throw failure;
@@ -229,9 +266,9 @@ export function problem(failure) {
     "div",
     { class: "problem", role: "alert" },
     h("p", {}, said(failure.sentence)),
-    failure.status === 400 &&
+    [0, 400].includes(failure.status) &&
       failure.errors.length > 0 &&
-      h("ul", {}, failure.errors.map((it) => h("li", {}, said(`${it.pointer ?? it.parameter}: ${it.detail}`)))),
+      h("ul", {}, failure.errors.map((it) => h("li", {}, said(`${nameOf(it)}: ${it.detail}`)))),
     failure.requestId && h("p", { class: "hint" }, "Request number ", h("code", {}, failure.requestId)),
     failure.status === 401 && button("Use another key", () => session.replace()),
   );

@@ -18,13 +18,21 @@ export function fill(element, ...children) {
   return element;
 }
 
-/** Replaces the content of an element that is shown again. What had the focus keeps it, by its id. */
+/**
+ * Replaces the content of an element that is shown again. What had the focus keeps it, by its id. If
+ * it is gone, the heading of the view gets the focus.
+ */
 export function renew(element, ...children) {
-  const { id } = document.activeElement;
-  const hadFocus = id && element.contains(document.activeElement);
+  const focused = document.activeElement;
+  const hadFocus = focused !== element && element.contains(focused);
   fill(element, ...children);
-  if (hadFocus) document.getElementById(id)?.focus();
+  if (!hadFocus) return;
+  if (focused.id) document.getElementById(focused.id)?.focus({ preventScroll: true });
+  if (!element.contains(document.activeElement)) focusHeading();
 }
+
+/** Moves the focus to the heading of the view. */
+export const focusHeading = () => document.querySelector("main h1").focus({ preventScroll: true });
 
 const present = (children) =>
   children.flat(Infinity).filter((it) => it !== undefined && it !== null && it !== false);
@@ -32,9 +40,11 @@ const present = (children) =>
 /** Returns a text that a user has written. Its direction does not affect what stands around it. */
 export const said = (text) => h("bdi", {}, String(text));
 
-/** Returns an instant in the time zone of the browser. */
+/** Returns an instant in the time zone of the browser, which it names. */
 export function instant(iso) {
-  const options = { dateStyle: "medium", timeStyle: "short" };
+  const options = {
+    year: "numeric", month: "short", day: "numeric", hour: "numeric", minute: "2-digit", timeZoneName: "short",
+  };
   return h("time", { datetime: iso, title: iso }, new Date(iso).toLocaleString("en-US", options));
 }
 
@@ -61,9 +71,9 @@ export const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "
 export const badge = (status) =>
   h("span", { class: "badge", "data-status": status.toLowerCase() }, said(status));
 
-/** Lets screen readers say a sentence. */
+/** Lets screen readers say a sentence. A new element lets them repeat the same sentence. */
 export function announce(sentence) {
-  document.getElementById("live").textContent = sentence;
+  fill(document.getElementById("live"), h("span", {}, sentence));
 }
 
 /** Returns a table of a caption, the heads of its columns, and rows of cells. */

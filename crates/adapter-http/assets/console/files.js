@@ -1,5 +1,6 @@
 // Chooses documents: by a file dialog, or by drag and drop. Shows the progress of their upload.
 
+import { Failure } from "./api.js";
 import { announce, button, count, fill, h, said, size } from "./dom.js";
 
 /** What the service accepts. It checks the content itself. */
@@ -25,27 +26,44 @@ export class FileChooser {
     const hint = "PDF, Word, JPEG or PNG. Choose them, or drop them here: up to 20 at a time.";
     this.element = h(
       "div",
-      { class: "drop", dragover: () => this.#mark(true), dragleave: () => this.#mark(false) },
+      { class: "drop" },
       h("label", { for: id }, "Documents"),
       this.#input,
       h("p", { class: "hint", id: `${id}-hint` }, hint),
       this.#error,
       this.#list,
     );
-    this.element.addEventListener("drop", ({ dataTransfer }) => this.#drop(dataTransfer));
+  }
+
+  /** Takes the files that the user drops anywhere on an element. */
+  takeDropsOn(element) {
+    element.addEventListener("dragover", ({ dataTransfer }) => this.#mark(hasFiles(dataTransfer)));
+    element.addEventListener("dragleave", () => this.#mark(false));
+    element.addEventListener("drop", ({ dataTransfer }) => this.#drop(dataTransfer));
   }
 
   get files() {
     return this.#files;
   }
 
-  /** Returns what differs if the files do. */
+  /** Identifies the chosen files. */
   get content() {
     return this.#files.map((file) => [file.name, file.size, file.lastModified]);
   }
 
   clear() {
     this.#show([]);
+  }
+
+  /** Throws a `Failure` if the browser cannot read a file any more: it would break the upload. */
+  async check() {
+    const isReadable = (file) => file.slice(0, 1).arrayBuffer().then(() => true, () => false);
+    const readable = await Promise.all(this.#files.map(isReadable));
+    const detail = "changed or moved since; choose it again";
+    const errors = this.#files
+      .map(({ name }, at) => ({ pointer: `/documents/${at}`, file: name, detail }))
+      .filter((_, at) => !readable[at]);
+    if (errors.length) throw new Failure({ status: 0, code: "file_changed", errors });
   }
 
   /** Shows a problem of the documents; none if the text is empty. */
@@ -72,8 +90,14 @@ export class FileChooser {
     this.#input.value = "";
   }
 
-  #drop({ items, files }) {
+  #drop(dataTransfer) {
     this.#mark(false);
+    if (!this.element.isConnected || !hasFiles(dataTransfer)) return;
+    if (this.element.closest("[inert]")) {
+      announce("Nothing was added: an upload is in progress.");
+      return;
+    }
+    const { items, files } = dataTransfer;
     // A folder has no bytes to send.
     const isFile = (item) => item.kind === "file" && !item.webkitGetAsEntry?.()?.isDirectory;
     this.#add(items ? [...items].filter(isFile).map((item) => item.getAsFile()) : [...files]);
@@ -82,7 +106,12 @@ export class FileChooser {
   #add(more) {
     const isSame = (one) => (other) =>
       one.name === other.name && one.size === other.size && one.lastModified === other.lastModified;
-    this.#show([...this.#files, ...more.filter((file) => !this.#files.some(isSame(file)))]);
+    const added = more.filter((file) => !this.#files.some(isSame(file)));
+    if (!added.length) {
+      this.setProblem("Nothing was added: folders, and files that are chosen already, do not count.");
+      return;
+    }
+    this.#show([...this.#files, ...added]);
     announce(`${count(this.#files.length, "document")} chosen.`);
   }
 
@@ -100,7 +129,7 @@ export class FileChooser {
 
   #line(file, at) {
     const id = `${this.#id}-${at}`;
-    const remove = { id, "aria-label": `Remove ${file.name}` };
+    const remove = { id, "aria-label": `Remove ${file.name}`, "aria-describedby": `${id}-error` };
     return h(
       "li",
       {},
@@ -115,7 +144,7 @@ export class FileChooser {
 export function progressBar(stop) {
   const bar = h("progress", { max: 1, value: 0, "aria-label": "Upload" });
   const text = h("span", {}, "Sending…");
-  const element = h("div", { class: "progress" }, bar, text, button("Stop", stop));
+  const element = h("div", { class: "progress" }, bar, text, button("Stop", stop, { id: "stop-upload" }));
   const set = (part) => {
     bar.value = part;
     const percent = Math.floor(part * 100);
@@ -125,7 +154,9 @@ export function progressBar(stop) {
   return { element, set };
 }
 
+const hasFiles = (dataTransfer) => dataTransfer.types.includes("Files");
+
 // A file that misses its target does not replace the page.
 for (const event of ["dragover", "drop"]) {
-  window.addEventListener(event, (it) => it.preventDefault());
+  window.addEventListener(event, (it) => hasFiles(it.dataTransfer) && it.preventDefault());
 }

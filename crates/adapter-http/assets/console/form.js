@@ -14,8 +14,9 @@ const OF_DOCUMENTS = ["document_too_large", "payload_too_large", "too_many_docum
 /** The form that the user has begun. It stays while the user looks at other views. */
 let begun = null;
 
-/** Forgets the form that the user has begun. */
+/** Forgets the form that the user has begun, and stops its upload. */
 export function forgetForm() {
+  begun?.stop();
   begun = null;
 }
 
@@ -23,10 +24,13 @@ export function forgetForm() {
 export function newOrder(created) {
   begun ??= new OrderForm();
   begun.created = created;
+  begun.bind();
   return { title: "New order", element: begun.element };
 }
 
 class OrderForm {
+  /** Stops the upload. */
+  stop = () => {};
   #attempts = new Attempts();
   #busy = false;
   #rows = new Map(FIELDS.map((field) => [field.pointer, row(field)]));
@@ -49,12 +53,17 @@ class OrderForm {
     this.element.addEventListener("input", ({ target }) => this.#forgetError(target));
     this.element.addEventListener("change", () => this.#showConditional());
     for (const [pointer, value] of Object.entries(kept)) this.#control(pointer).value = value;
-    const service = this.#control("/signingServiceId");
-    const bound = session.terms?.signing_service_id;
-    service.value ||= bound ?? "";
-    service.readOnly = Boolean(bound);
+    this.#files.takeDropsOn(this.element);
     this.#showConditional();
     this.#setBusy(false);
+  }
+
+  /** Sets the signing service to that of a key that is limited to one. */
+  bind() {
+    const service = this.#control("/signingServiceId");
+    const bound = session.terms.signing_service_id;
+    service.readOnly = bound !== null;
+    if (service.readOnly) service.value = bound;
   }
 
   #group({ title, fields, hasDocuments }) {
@@ -101,16 +110,20 @@ class OrderForm {
         ? this.#sendForm(order, headers)
         : request("api/order/create", { method: "POST", json: order, headers });
       const { body, headers: received } = await sent;
+      // Another user may have the page now.
+      if (begun !== this) return;
       const kept = KEPT.map((pointer) => [pointer, this.#control(pointer).value]);
       begun = new OrderForm(Object.fromEntries(kept));
       this.created(body, received.has("idempotency-replayed"));
     } catch (failure) {
+      this.#attempts.learn(failure);
       this.#setBusy(false);
       this.#showFailure(failure);
     }
   }
 
-  #sendForm(order, headers) {
+  async #sendForm(order, headers) {
+    await this.#files.check();
     const form = new FormData();
     for (const [name, value] of Object.entries(order)) {
       form.set(name, typeof value === "string" ? value : stringify(value));
@@ -119,6 +132,7 @@ class OrderForm {
     const path = "api/order/create-with-documents";
     const { answer, stop } = upload(path, form, headers, (part) => bar.set(part));
     const bar = progressBar(stop);
+    this.stop = stop;
     fill(this.#progress, bar.element);
     announce("The documents are being sent.");
     return answer;
@@ -138,7 +152,12 @@ class OrderForm {
     if (!(failure instanceof Failure)) throw failure;
     const { errors, code, detail } = failure;
     const items = errors.toSorted(byPlace).map((error) => this.#showError(error));
-    if (OF_DOCUMENTS.includes(code)) items.push(this.#showError({ pointer: "/documents", detail }));
+    if (OF_DOCUMENTS.includes(code) && this.#files.files.length) {
+      items.push(this.#showError({ pointer: "/documents", detail }));
+    } else if (code === "payload_too_large") {
+      const pointer = "/signingDetailsFormData/specialInstructions";
+      items.push(this.#showError({ pointer, detail: "may be too long: shorten them" }));
+    }
     if (code === "duplicate_order") {
       const pointer = "/signingDetailsFormData/fileNumber";
       items.push(this.#showError({ pointer, detail: "was used just now" }));
@@ -153,7 +172,7 @@ class OrderForm {
   }
 
   /** Shows an error at its field. Returns the identifier of the control, the label and the detail. */
-  #showError({ pointer = "", detail }) {
+  #showError({ parameter = "", pointer = parameter, detail }) {
     const [, part, at] = pointer.split("/");
     if (part === "documents") return this.#showFileError(Number(at ?? NaN), detail);
     const field = FIELDS[placeOf(pointer)];

@@ -4,7 +4,7 @@ import { Failure, problem, session, signIn, signOut } from "./api.js";
 import { announce, button, fill, h, labelled } from "./dom.js";
 import { forgetForm, newOrder } from "./form.js";
 import { order } from "./order.js";
-import { orders } from "./orders.js";
+import { forgetSearch, orders } from "./orders.js";
 import { webhooks } from "./webhooks.js";
 
 const NAME = "notary-orders console";
@@ -75,6 +75,7 @@ function menu() {
 function forget() {
   signOut();
   forgetForm();
+  forgetSearch();
   history.replaceState(null, "", location.pathname);
   show();
 }
@@ -128,7 +129,7 @@ session.replace = async () => {
   const dialog = h("dialog", { "aria-label": "Use another key" });
   const done = () => {
     dialog.close();
-    const kind = (terms) => JSON.stringify([terms?.party, terms?.scopes, terms?.is_test]);
+    const kind = (terms) => JSON.stringify([terms?.party, terms?.scopes, terms?.is_test, terms?.signing_service_id]);
     if (kind(before) !== kind(session.terms) || location.hash !== "#/new") show();
   };
   dialog.append(keyForm("other-key", done), button("Back", () => dialog.close()));

@@ -2,7 +2,7 @@
 
 import { Attempts, Digits, problem, request, session, upload } from "./api.js";
 import {
-  announce, ask, badge, button, card, count, day, fill, h, instant, labelled, renew, said, size, table,
+  announce, ask, badge, button, card, count, day, fill, focusHeading, h, instant, labelled, renew, said, size, table,
 } from "./dom.js";
 import { GROUPS, appointment, member } from "./fields.js";
 import { FileChooser, progressBar } from "./files.js";
@@ -18,7 +18,7 @@ const ACTORS = { client: "client", service: "signing service", operator: "operat
 /** Returns the view of an order. */
 export function order(id) {
   const view = new OrderView(id);
-  return { title: `Order ${id}`, element: view.element };
+  return { title: `Order ${id}`, element: view.element, dispose: () => view.dispose() };
 }
 
 class OrderView {
@@ -26,8 +26,7 @@ class OrderView {
   #tag = null;
   #problem = h("div", { tabindex: "-1" });
   #content = h("div", {}, h("p", {}, "Loading…"));
-  #files = null;
-  #attempts = new Attempts();
+  #addition;
 
   constructor(id) {
     this.#path = `api/order/${encodeURIComponent(id)}`;
@@ -38,7 +37,13 @@ class OrderView {
       this.#problem,
       this.#content,
     );
+    this.#addition = new Addition(this.#path, (action, done) => this.#run(action, done));
     this.#load();
+  }
+
+  /** Stops the upload if the user has forgotten the key. It goes on while the user looks at other views. */
+  dispose() {
+    if (!session.key) this.#addition.stop();
   }
 
   /** Does something, and shows the order as it is then, or what went wrong. */
@@ -49,7 +54,7 @@ class OrderView {
       if (done) announce(done);
       await this.#load();
     } catch (failure) {
-      // The order has changed under the user.
+      // Another user changed the order.
       if (failure.status === 409 || failure.status === 412) await this.#load();
       fill(this.#problem, problem(failure));
       this.#problem.focus();
@@ -71,14 +76,19 @@ class OrderView {
   #show(order) {
     const { details, history, documents } = order;
     const isOpen = !CLOSED.includes(order.order_status);
-    const isClient = !session.isService && session.may("orders:create");
-    const isBound = ![null, order.signing_service_id].includes(session.terms.signing_service_id);
+    const isCancelled = order.order_status === CANCELLED;
+    const isOfKey = [null, order.signing_service_id].includes(session.terms.signing_service_id);
+    const isClient = !session.isService && session.may("orders:create") && isOfKey;
     const isService = session.isService && session.may("orders:update");
     renew(
       this.#content,
       this.#facts(order),
-      isService && order.order_status !== CANCELLED && this.#change(order),
-      card("Documents", documentsTable(documents, (it) => this.#download(it)), isClient && !isBound && this.#adding()),
+      isService && !isCancelled && this.#change(order),
+      card(
+        "Documents",
+        documentsTable(documents, (it) => this.#download(it)),
+        isClient && !isCancelled && this.#addition.element,
+      ),
       GROUPS.map((group) => groupCard(group, order, details)),
       card("History", historyTable(history)),
       isOpen &&
@@ -144,36 +154,6 @@ class OrderView {
     this.#run(() => request(`${this.#path}/cancel`, { method: "POST", json }), "The order is cancelled.");
   }
 
-  #adding() {
-    const send = button("Add these documents", () => this.#add(), { hidden: true, class: "primary" });
-    this.#files ??= new FileChooser("add-documents");
-    this.#files.onchange = () => (send.hidden = !this.#files.files.length);
-    this.#files.onchange();
-    this.progress = h("div");
-    return h("div", { class: "adding" }, h("h3", {}, "Add documents"), this.#files.element, send, this.progress);
-  }
-
-  #add() {
-    const form = new FormData();
-    for (const file of this.#files.files) form.append("documents", file, file.name);
-    const headers = this.#attempts.header(JSON.stringify(this.#files.content));
-    const { answer, stop } = upload(`${this.#path}/documents`, form, headers, (part) => bar.set(part));
-    const bar = progressBar(stop);
-    fill(this.progress, bar.element);
-    this.#run(async () => {
-      try {
-        await answer;
-      } catch (failure) {
-        for (const { pointer = "", detail } of failure.errors ?? []) {
-          this.#files.setFileProblem(Number(pointer.split("/")[2]), detail);
-        }
-        fill(this.progress);
-        throw failure;
-      }
-      this.#files.clear();
-    }, "The documents are added.");
-  }
-
   /** Saves a document under the name that it was sent with. */
   async #download(document_) {
     fill(this.#problem);
@@ -187,6 +167,71 @@ class OrderView {
       fill(this.#problem, problem(failure));
       this.#problem.focus();
     }
+  }
+}
+
+/** Adds documents to an order. */
+class Addition {
+  #path;
+  #run;
+  #isBusy = false;
+  #attempts = new Attempts();
+  #files = new FileChooser("add-documents");
+  #send = button("Add these documents", () => this.#add(), { hidden: true, class: "primary", id: "add-send" });
+  #progress = h("div");
+  /** Stops the upload. */
+  stop = () => {};
+
+  constructor(path, run) {
+    [this.#path, this.#run] = [path, run];
+    this.#files.onchange = () => (this.#send.hidden = !this.#files.files.length);
+    const title = h("h3", {}, "Add documents");
+    this.element = h("div", { class: "adding" }, title, this.#files.element, this.#send, this.#progress);
+    this.#files.takeDropsOn(this.element);
+  }
+
+  async #add() {
+    if (this.#isBusy) return;
+    this.#setBusy(true);
+    try {
+      await this.#run(() => this.#upload(), "The documents are added.");
+    } finally {
+      this.#setBusy(false);
+    }
+  }
+
+  /** Keeps the files as they are while they are sent. */
+  #setBusy(isBusy) {
+    this.#isBusy = isBusy;
+    this.#files.element.inert = isBusy;
+    this.#send.setAttribute("aria-disabled", isBusy);
+    if (!isBusy) fill(this.#progress);
+  }
+
+  async #upload() {
+    const { files, content } = this.#files;
+    try {
+      await this.#files.check();
+      const form = new FormData();
+      for (const file of files) form.append("documents", file, file.name);
+      const headers = this.#attempts.header(JSON.stringify(content));
+      const { answer, stop } = upload(`${this.#path}/documents`, form, headers, (part) => bar.set(part));
+      const bar = progressBar(stop);
+      this.stop = stop;
+      fill(this.#progress, bar.element);
+      await answer;
+    } catch (failure) {
+      this.#attempts.learn(failure);
+      for (const error of failure.errors ?? []) {
+        const at = Number(error.pointer?.split("/")[2]);
+        error.file = files[at]?.name;
+        this.#files.setFileProblem(at, error.detail);
+      }
+      throw failure;
+    }
+    // The button of the documents that are added vanishes.
+    if (this.element.contains(document.activeElement)) focusHeading();
+    this.#files.clear();
   }
 }
 

@@ -6,7 +6,17 @@ import { announce, badge, button, count, day, fill, h, instant, labelled, renew,
 /** Seconds between two refreshes. An unchanged page costs the service an answer without a body. */
 const PERIOD = 10;
 
-const PAGE = 50;
+/** Orders on a page. The first pages of a signing service are read for its new orders, too. */
+const PAGE = 100;
+const PAGES_FOR_NEW = 10;
+
+/** The search, and how many pages its user sees. They stay while the user looks at other views. */
+let search = null;
+
+/** Forgets the search. */
+export function forgetSearch() {
+  search = null;
+}
 
 /** Returns the view. */
 export function orders() {
@@ -15,16 +25,18 @@ export function orders() {
 }
 
 class OrderList {
-  /** The pages that are shown: each with its address and the answer. */
+  #search = (search ??= { number: "", date: "", depth: 1 });
+  /** The pages that are known: each with its address and the answer. */
   #pages = [];
-  #filter = {};
   #shown = null;
+  /** The sentence of the problem that is shown. */
+  #trouble;
   #timer = null;
   /** Counts the loads: the answer of an older one is dropped. */
   #load = 0;
   #problem = h("div");
   #list = h("div", { class: "list", "aria-busy": "true" });
-  #more = button("Show older orders", () => this.#refresh(this.#pages.length + 1), { hidden: true });
+  #more = button("Show older orders", () => this.#deepen(), { hidden: true });
   #state = h("span", { class: "hint" }, "Loading…");
 
   constructor() {
@@ -32,14 +44,14 @@ class OrderList {
     this.element = h(
       "div",
       {},
-      this.#search(),
+      this.#form(),
       this.#problem,
       h("div", { class: "bar" }, this.#state, refresh),
       this.#list,
       h("div", { class: "buttons" }, this.#more),
     );
     document.addEventListener("visibilitychange", this.#seen);
-    this.#refresh(1);
+    this.#refresh();
   }
 
   dispose() {
@@ -53,38 +65,44 @@ class OrderList {
     else this.#refresh();
   };
 
-  #search() {
-    const number = h("input", { name: "file_number", dir: "auto", type: "search", maxlength: 100 });
-    const date = h("input", { name: "day", type: "date" });
+  #deepen() {
+    this.#search.depth++;
+    this.#refresh();
+  }
+
+  #form() {
+    const { number: before, date: dayBefore } = this.#search;
+    const number = h("input", { name: "file_number", dir: "auto", type: "search", maxlength: 100, value: before });
+    const date = h("input", { name: "day", type: "date", value: dayBefore });
     const submit = (event) => {
       event.preventDefault();
-      this.#filter = filterOf(number.value.trim(), date.value);
+      Object.assign(this.#search, { number: number.value.trim(), date: date.value, depth: 1 });
       this.#pages = [];
-      this.#refresh(1, true);
+      this.#refresh(true);
     };
     return h(
       "form",
       { class: "card search", role: "search", novalidate: true, autocomplete: "off", submit },
       labelled("search-file-number", "File number", number, "The whole number, with its letter case"),
-      labelled("search-day", "Created on", date),
+      labelled("search-day", "Created on (your time)", date),
       h("div", { class: "buttons" }, h("button", { class: "primary" }, "Search")),
     );
   }
 
   /** Loads the first pages again. */
-  async #refresh(pages = this.#pages.length || 1, say = false) {
+  async #refresh(say = false) {
     clearTimeout(this.#timer);
     const load = ++this.#load;
     let wait = PERIOD;
     try {
-      const loaded = await this.#read(pages);
+      const loaded = await this.#read();
       if (load !== this.#load) return;
-      fill(this.#problem);
+      this.#showTrouble(null);
       this.#state.textContent = `Refreshed at ${new Date().toLocaleTimeString("en-US")}`;
       this.#show(loaded, say);
     } catch (failure) {
       if (load !== this.#load) return;
-      fill(this.#problem, problem(failure));
+      this.#showTrouble(failure);
       this.#list.removeAttribute("aria-busy");
       this.#state.textContent = "Not refreshed";
       // A key that does not work, or may not read, does not get better by itself.
@@ -94,10 +112,20 @@ class OrderList {
     if (!document.hidden) this.#timer = setTimeout(() => this.#refresh(), wait * 1000);
   }
 
+  /** Shows a problem. One that is shown already is not said again. */
+  #showTrouble(failure) {
+    const box = failure && problem(failure);
+    if (failure?.sentence === this.#trouble) return;
+    this.#trouble = failure?.sentence;
+    fill(this.#problem, box);
+  }
+
   /** Reads pages, each of which leads to the next. A page that has not changed is not sent again. */
-  async #read(number) {
+  async #read() {
+    const { depth } = this.#search;
+    const number = session.isService ? Math.max(depth, PAGES_FOR_NEW) : depth;
     const pages = [];
-    let address = `api/order?${new URLSearchParams({ limit: PAGE, ...this.#filter })}`;
+    let address = `api/order?${new URLSearchParams({ limit: PAGE, ...filterOf(this.#search) })}`;
     while (address && pages.length < number) {
       const known = this.#pages.find((page) => page.address === address);
       const headers = known ? { "if-none-match": known.tag } : {};
@@ -111,10 +139,13 @@ class OrderList {
 
   #show(pages, say) {
     const before = this.#shown;
-    const records = pages.flatMap((page) => page.records);
+    const { depth } = this.#search;
+    // Older pages are read for their new orders only.
+    const records = pages.flatMap((page, at) => (at < depth ? page.records : page.records.filter(isNew)));
     this.#pages = pages;
-    this.#more.hidden = !pages.at(-1).next;
+    this.#more.hidden = pages.length <= depth && !pages.at(-1).next;
     this.#list.removeAttribute("aria-busy");
+    const searched = pages.at(-1).next && pages.reduce((sum, page) => sum + page.records.length, 0);
     const shown = JSON.stringify(records);
     if (say) announce(`${count(records.length, "order")} found.`);
     if (shown === before) return;
@@ -122,30 +153,33 @@ class OrderList {
     const known = new Set(before && JSON.parse(before).map((it) => it.order_id));
     const fresh = records.filter((it) => before && !known.has(it.order_id));
     if (!say && fresh.length) announce(`${count(fresh.length, "new order")}.`);
-    renew(this.#list, this.#tables(records));
+    renew(this.#list, this.#tables(records, searched));
   }
 
-  #tables(records) {
+  /** Returns the tables. `searched` is the number of the orders that were read, if there are more. */
+  #tables(records, searched) {
     if (!records.length) {
-      const text = Object.keys(this.#filter).length
-        ? "No order is like this. File numbers are compared as a whole, with their letter case."
+      const text = this.#search.number || this.#search.date
+        ? "No order matches. File numbers are compared as a whole, with their letter case."
         : "There are no orders yet.";
       return h("p", { class: "card" }, text);
     }
     if (!session.isService) return ordersTable("Orders, newest first", records);
-    const isNew = ({ order_status: status }) => status === "NEW";
     const [fresh, others] = [records.filter(isNew), records.filter((it) => !isNew(it))];
     return [
       fresh.length
         ? ordersTable(`New orders: ${fresh.length}`, fresh)
-        : h("p", { class: "card" }, "There is no new order."),
+        : h("p", { class: "card" }, searched ? `No new order among the newest ${searched}.` : "There is no new order."),
+      fresh.length > 0 && searched && h("p", { class: "hint" }, `Found among the newest ${searched} orders.`),
       others.length > 0 && ordersTable("Other orders, newest first", others),
     ];
   }
 }
 
+const isNew = ({ order_status: status }) => status === "NEW";
+
 /** Returns the parameters of a search. A day is that of the browser's time zone. */
-function filterOf(number, date) {
+function filterOf({ number, date }) {
   const filter = number ? { file_number: number } : {};
   if (!date) return filter;
   const [year, month, dayOfMonth] = date.split("-").map(Number);

@@ -2,7 +2,7 @@
 
 import { problem, request } from "./api.js";
 import {
-  announce, ask, badge, button, card, fill, h, instant, labelled, renew, said, table,
+  announce, ask, badge, button, card, fill, focusHeading, h, instant, labelled, renew, said, table,
 } from "./dom.js";
 
 const PATH = "api/webhooks";
@@ -87,18 +87,18 @@ class Webhooks {
       h(
         "div",
         { class: "buttons" },
-        button("Failed deliveries", () => this.deliveries.open(it, true)),
-        button("All deliveries", () => this.deliveries.open(it, false)),
+        button("Failed deliveries", () => this.deliveries.open(it, true), id("failed")),
+        button("All deliveries", () => this.deliveries.open(it, false), id("all")),
         isEnabled && button("Send a test event", test, id("test")),
         toggle,
         button("New secret", () => this.#rotate(it, path), id("secret")),
-        button("Delete", () => this.#delete(it, path), { class: "danger" }),
+        button("Delete", () => this.#delete(it, path), { class: "danger", ...id("delete") }),
       ),
     );
   }
 
   async #rotate({ url }, path) {
-    const lines = [[said(url), ": the old secret signs along for 24 hours."]];
+    const lines = [[said(url), ": the old secret stays valid for 24 hours."]];
     const confirmed = await ask({ title: "Replace the secret?", lines, confirm: "Replace it" });
     if (!confirmed) return;
     await this.run(async () => {
@@ -117,7 +117,11 @@ class Webhooks {
 
   /** Shows a secret, which no other answer has. */
   #showSecret(secret) {
-    const done = button("I have stored it", () => fill(this.#secret));
+    const forget = () => {
+      fill(this.#secret);
+      focusHeading();
+    };
+    const done = button("I have stored it", forget);
     const text = "Store this secret now: it is shown this once.";
     fill(this.#secret, card("Secret of the webhook", h("p", {}, text), h("p", {}, h("code", {}, secret)), done));
     this.#secret.focus();
@@ -129,8 +133,14 @@ class Webhooks {
     const box = (event) =>
       h("input", { type: "checkbox", value: event, id: `event-${event}`, checked: true });
     const boxes = EVENTS.map(box);
+    const create = h("button", { class: "primary" }, "Create");
+    let isBusy = false;
     const submit = async (event) => {
       event.preventDefault();
+      // A second request would create a second webhook, and replace the secret that is shown.
+      if (isBusy) return;
+      isBusy = true;
+      create.setAttribute("aria-disabled", true);
       const json = { url: url.value.trim(), events: boxes.filter((box) => box.checked).map((box) => box.value) };
       if (description.value.trim()) json.description = description.value.trim();
       await this.run(async () => {
@@ -138,6 +148,8 @@ class Webhooks {
         this.#showSecret(body.secret);
         event.target.reset();
       }, "Created.");
+      isBusy = false;
+      create.setAttribute("aria-disabled", false);
     };
     const choice = (box) => h("span", { class: "radio" }, box, h("label", { for: box.id }, box.value));
     return card(
@@ -148,7 +160,7 @@ class Webhooks {
         labelled("webhook-url", "URL", url),
         labelled("webhook-description", "Description", description, "A note of yours"),
         h("fieldset", { class: "radios wide" }, h("legend", {}, "Events"), boxes.map(choice)),
-        h("div", { class: "buttons" }, h("button", { class: "primary" }, "Create")),
+        h("div", { class: "buttons" }, create),
       ),
     );
   }
@@ -160,8 +172,14 @@ class Deliveries {
   #endpoint = null;
   #onlyFailed = true;
   #pages = 1;
+  /** Counts the loads: the answer of an older one is dropped. */
+  #loads = 0;
   #timer = null;
-  element = h("div", { tabindex: "-1" });
+  #problem = h("div");
+  /** The sentence of the problem that is shown. */
+  #trouble;
+  #panel = h("div");
+  element = h("div", { tabindex: "-1" }, this.#problem, this.#panel);
 
   constructor(run) {
     this.#run = run;
@@ -169,18 +187,36 @@ class Deliveries {
 
   async open(endpoint, onlyFailed) {
     [this.#endpoint, this.#onlyFailed, this.#pages] = [endpoint, onlyFailed, 1];
+    // If the list cannot be loaded, that of another webhook does not stay.
+    fill(this.#panel);
+    document.addEventListener("visibilitychange", this.#seen);
     await this.#load();
     this.element.focus();
   }
 
   close() {
     this.dispose();
-    fill(this.element);
+    this.#showTrouble(null);
+    fill(this.#panel);
   }
 
   dispose() {
     clearTimeout(this.#timer);
+    document.removeEventListener("visibilitychange", this.#seen);
     this.#endpoint = null;
+  }
+
+  #seen = () => {
+    if (document.hidden) clearTimeout(this.#timer);
+    else this.#load();
+  };
+
+  /** Shows a problem. One that is shown already is not said again. */
+  #showTrouble(failure) {
+    const box = failure && problem(failure);
+    if (failure?.sentence === this.#trouble) return;
+    this.#trouble = failure?.sentence;
+    fill(this.#problem, box);
   }
 
   #again = (action, done) => async () => {
@@ -189,15 +225,24 @@ class Deliveries {
 
   async #load() {
     clearTimeout(this.#timer);
+    const load = ++this.#loads;
     const endpoint = this.#endpoint;
+    if (!endpoint) return;
+    const isOld = () => endpoint !== this.#endpoint || load !== this.#loads;
+    let wait = PERIOD;
     try {
       const { records, hasMore } = await this.#read(endpoint);
-      if (endpoint !== this.#endpoint) return;
-      renew(this.element, this.#panel(endpoint, records, hasMore));
-      this.#timer = setTimeout(() => (document.hidden ? null : this.#load()), PERIOD * 1000);
+      if (isOld()) return;
+      this.#showTrouble(null);
+      renew(this.#panel, this.#card(endpoint, records, hasMore));
     } catch (failure) {
-      if (endpoint === this.#endpoint) fill(this.element, problem(failure));
+      if (isOld()) return;
+      this.#showTrouble(failure);
+      // These do not get better by themselves.
+      if ([400, 401, 403, 404].includes(failure.status)) return;
+      wait = Math.max(wait, failure.retryAfter);
     }
+    if (!document.hidden) this.#timer = setTimeout(() => this.#load(), wait * 1000);
   }
 
   async #read({ id }) {
@@ -208,10 +253,11 @@ class Deliveries {
       records.push(...body.data);
       address = /<([^>]*)>; *rel="next"/.exec(headers.get("link") ?? "")?.[1];
     }
-    return { records: this.#onlyFailed ? records.filter(hasFailed) : records, hasMore: Boolean(address) };
+    return { records, hasMore: Boolean(address) };
   }
 
-  #panel(endpoint, records, hasMore) {
+  #card(endpoint, all, hasMore) {
+    const records = this.#onlyFailed ? all.filter(hasFailed) : all;
     const path = `${PATH}/${endpoint.id}`;
     const replay = (it) =>
       this.#again(
@@ -231,19 +277,24 @@ class Deliveries {
       this.#pages++;
       this.#load();
     };
+    const none = hasMore ? `None of the newest ${all.length} deliveries has failed.` : "No delivery has failed.";
+    const close = () => {
+      this.close();
+      (document.getElementById(`webhook-${endpoint.id}-failed`) ?? document.querySelector("main h1")).focus();
+    };
     const title = this.#onlyFailed ? "Failed deliveries" : "All deliveries";
     return card(
       title,
       h("p", { class: "hint" }, said(endpoint.url)),
       records.length
         ? table(`${title}, newest first`, heads, records.map(cells))
-        : h("p", {}, this.#onlyFailed ? "No delivery has failed." : "There is no delivery yet."),
+        : h("p", {}, this.#onlyFailed ? none : "There is no delivery yet."),
       h(
         "div",
         { class: "buttons" },
-        hasMore && button("Show older deliveries", older),
-        button("Send the deliveries of a time again", () => this.#replayTime(path)),
-        button("Close", () => this.close()),
+        hasMore && button("Show older deliveries", older, { id: "deliveries-older" }),
+        button("Replay a time range", () => this.#replayTime(path), { id: "deliveries-replay" }),
+        button("Close", close, { id: "deliveries-close" }),
       ),
     );
   }
@@ -251,7 +302,7 @@ class Deliveries {
   async #replayTime(path) {
     const moment = (name) => h("input", { type: "datetime-local", name, required: name === "since" });
     const values = await ask({
-      title: "Send the deliveries of a time again",
+      title: "Replay a time range",
       lines: ["They keep their identifiers, so a receiver ignores those that it has handled."],
       controls: [
         labelled("replay-since", "From", moment("since")),

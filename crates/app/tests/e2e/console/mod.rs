@@ -2,6 +2,7 @@
 
 mod accessibility;
 mod form;
+mod guards;
 mod keys;
 mod orders;
 mod problems;

@@ -26,7 +26,7 @@ async fn client_finds_an_order_reads_it_and_adds_documents() {
         if found {
             browser.text("#order-1").await;
         } else {
-            browser.shows("No order is like this.").await;
+            browser.shows("No order matches.").await;
         }
     }
 
@@ -81,7 +81,7 @@ async fn service_sees_new_orders_first_and_carries_them_out() {
         .unwrap();
     browser.paste_over("#change-notary", "").await;
     console.press_button("Save").await;
-    browser.shows("Somebody has changed the order since you opened it.").await;
+    browser.shows("Another user has changed the order since you opened it.").await;
     browser.shows("CONFIRMED").await;
     assert_eq!(client.read("/api/order/1").await["notary_id"], 7001);
 

@@ -55,7 +55,7 @@ async fn each_status_has_a_sentence_that_helps() {
     browser.run("location.hash = '#/order/2'", &[]).await;
     browser.shows("The operator of the service has erased this order.").await;
     browser.run("location.hash = '#/order/77'", &[]).await;
-    browser.shows("This key sees no such item.").await;
+    browser.shows("The key cannot see this item, or it does not exist.").await;
 
     console.view("new").await;
     console.fill(&order("STATUS-3")).await;

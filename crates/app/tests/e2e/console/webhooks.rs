@@ -16,7 +16,7 @@ async fn failed_delivery_of_a_test_event_is_sent_again() {
     browser.shows("There is no webhook yet.").await;
     browser.type_into("#webhook-url", "ftp://nowhere").await;
     console.press_button("Create").await;
-    browser.shows("/url:").await;
+    browser.shows("URL:").await;
     browser.paste_over("#webhook-url", &receiver.url()).await;
     browser.type_into("#webhook-description", "<b>Escrow</b> desk").await;
     browser.click("#event-order\\.updated").await;
@@ -38,7 +38,7 @@ async fn failed_delivery_of_a_test_event_is_sent_again() {
     browser.shows("No delivery has failed.").await;
     assert_eq!(receiver.requests().len(), 2);
 
-    console.press_button("Send the deliveries of a time again").await;
+    console.press_button("Replay a time range").await;
     browser.paste_over("#replay-since", "2026-11-20T00:00").await;
     browser.paste_over("#replay-until", "2026-11-23T00:00").await;
     console.press_button("Send them again").await;
