@@ -12,12 +12,12 @@ use diesel_async::{
 };
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness as _, embed_migrations};
 use domain::ports::Cause;
-use sql_rows::{VersionError, count_missing};
+use sql_rows::{ORDER_CHANGE, VersionError, count_missing};
 
 use crate::{
     ConnectError,
     connect::Server,
-    statement::{ADOPTION, KEY_IN_USE, ORDER_CHANGE},
+    statement::{ADOPTION, KEY_IN_USE},
 };
 
 const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/postgres");

@@ -15,8 +15,5 @@ pub(crate) fn column<'r, R, T>(rows: &'r [R], value: impl Fn(&'r R) -> T) -> Vec
 /// The trigger by which a document adopts its upload.
 pub(crate) const ADOPTION: &str = "documents_adopt_uploads";
 
-/// The trigger that records changes of orders.
-pub(crate) const ORDER_CHANGE: &str = "orders_record_change";
-
 /// The trigger that protects an idempotency key in use.
 pub(crate) const KEY_IN_USE: &str = "idempotency_keys_in_use";

@@ -8,14 +8,11 @@ use diesel::{
 };
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness as _, embed_migrations};
 use domain::ports::Cause;
-use sql_rows::{VersionError, count_missing};
+use sql_rows::{ORDER_CHANGE, VersionError, count_missing};
 
 use crate::failure::Failure;
 
 pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/sqlite");
-
-/// The trigger that records changes of orders.
-const ORDER_CHANGE: &str = "orders_record_change";
 
 /// The reason why the schema could not be brought up to date.
 #[derive(Debug, thiserror::Error)]

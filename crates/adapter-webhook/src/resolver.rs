@@ -17,7 +17,7 @@ use crate::guard::{Guard, Scheme};
 /// Names that are resolved at a time: more than all attempts can wait for while the system has not
 /// given up names of attempts that ended.
 const MAX_LOOKUPS: usize = 256;
-/// Names of one client that are resolved at a time. The names of others do not wait for its dead
+/// Names of one party that are resolved at a time. The names of others do not wait for its dead
 /// ones.
 const MAX_LOOKUPS_OF_PARTY: usize = 4;
 
@@ -33,7 +33,7 @@ pub(crate) fn ask_system(name: &str) -> io::Result<Vec<IpAddr>> {
 pub(crate) struct Lookups {
     find: Arc<Find>,
     all: Arc<Semaphore>,
-    /// Has an entry for each client with a webhook, which are few.
+    /// Has an entry for each party with a webhook, which are few.
     of_parties: Mutex<HashMap<Party, Arc<Semaphore>>>,
 }
 
@@ -42,7 +42,7 @@ impl Lookups {
         Self { find, all: Arc::new(Semaphore::new(MAX_LOOKUPS)), of_parties: Mutex::default() }
     }
 
-    /// Finds the addresses of a name for a client. A dropped call leaves its thread, which keeps its
+    /// Finds the addresses of a name for a party. A dropped call leaves its thread, which keeps its
     /// permits until the system answers.
     pub(crate) async fn lookup(&self, party: Party, name: &str) -> io::Result<Vec<IpAddr>> {
         let of_party = {
@@ -101,9 +101,6 @@ impl Resolve for Resolver {
 
 #[cfg(test)]
 mod tests {
-    fn client(id: i64) -> Party {
-        Party::Client(domain::api_key::ClientId(id))
-    }
     use std::{
         sync::{
             Condvar,
@@ -112,6 +109,7 @@ mod tests {
         time::Duration,
     };
 
+    use domain::api_key::ClientId;
     use futures_util::future::join_all;
     use tokio::{
         task::{JoinSet, spawn_blocking},
@@ -119,6 +117,10 @@ mod tests {
     };
 
     use super::*;
+
+    fn client(id: i64) -> Party {
+        Party::Client(ClientId(id))
+    }
 
     /// A system whose name servers do not answer for names that begin with `dead`.
     #[derive(Default)]

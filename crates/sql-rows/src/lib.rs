@@ -23,7 +23,7 @@ mod webhook_queries;
 pub use idempotency::{KeyRow, KeyUseRow, key_in_use, key_of};
 pub use instant::{Instant, Utc};
 pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
-pub use migrations::{VersionError, count_missing};
+pub use migrations::{ORDER_CHANGE, VersionError, count_missing};
 pub use order::{
     DocumentRow, KeptOrderRow, ListedRow, OrderChangeRow, OrderRow, PendingOrder, is_order_of,
     party_column,

@@ -6,6 +6,9 @@ use diesel::{
 };
 use diesel_migrations::EmbeddedMigrations;
 
+/// The trigger that records changes of orders.
+pub const ORDER_CHANGE: &str = "orders_record_change";
+
 /// A database whose migrations this program does not have.
 #[derive(Debug, thiserror::Error)]
 pub enum VersionError {

@@ -1,6 +1,6 @@
 // Calls the public API with the key of the user, and explains its problems.
 
-import { announce, button, h, said } from "./dom.js";
+import { announce, button, fill, h, said } from "./dom.js";
 import { FIELDS } from "./fields.js";
 
 /** Where the service is: above the folder of this file. */
@@ -159,6 +159,9 @@ export class Attempts {
   }
 }
 
+/** Returns the address of the next page of an answer. */
+export const nextPage = (headers) => /<([^>]*)>; *rel="next"/.exec(headers.get("link") ?? "")?.[1];
+
 const wait = (seconds) =>
   seconds ? `Try again in ${seconds} ${seconds === 1 ? "second" : "seconds"}.` : "Try again in a moment.";
 
@@ -272,4 +275,18 @@ export function problem(failure) {
     failure.requestId && h("p", { class: "hint" }, "Request number ", h("code", {}, failure.requestId)),
     failure.status === 401 && button("Use another key", () => session.replace()),
   );
+}
+
+/** The place of a problem in what refreshes itself. One that is shown already is not said again. */
+export class ProblemBox {
+  element = h("div");
+  #sentence;
+
+  /** Shows a problem; `null` shows none. */
+  show(failure) {
+    const box = failure && problem(failure);
+    if (failure?.sentence === this.#sentence) return;
+    this.#sentence = failure?.sentence;
+    fill(this.element, box);
+  }
 }

@@ -1,7 +1,7 @@
 // The list of orders. A signing service sees its new orders first. The list refreshes itself.
 
-import { problem, request, session } from "./api.js";
-import { announce, badge, button, count, day, fill, h, instant, labelled, renew, said, table } from "./dom.js";
+import { ProblemBox, nextPage, request, session } from "./api.js";
+import { announce, badge, button, count, day, h, instant, labelled, renew, said, table } from "./dom.js";
 
 /** Seconds between two refreshes. An unchanged page costs the service an answer without a body. */
 const PERIOD = 10;
@@ -29,12 +29,10 @@ class OrderList {
   /** The pages that are known: each with its address and the answer. */
   #pages = [];
   #shown = null;
-  /** The sentence of the problem that is shown. */
-  #trouble;
+  #trouble = new ProblemBox();
   #timer = null;
   /** Counts the loads: the answer of an older one is dropped. */
   #load = 0;
-  #problem = h("div");
   #list = h("div", { class: "list", "aria-busy": "true" });
   #more = button("Show older orders", () => this.#deepen(), { hidden: true });
   #state = h("span", { class: "hint" }, "Loading…");
@@ -45,7 +43,7 @@ class OrderList {
       "div",
       {},
       this.#form(),
-      this.#problem,
+      this.#trouble.element,
       h("div", { class: "bar" }, this.#state, refresh),
       this.#list,
       h("div", { class: "buttons" }, this.#more),
@@ -97,12 +95,12 @@ class OrderList {
     try {
       const loaded = await this.#read();
       if (load !== this.#load) return;
-      this.#showTrouble(null);
+      this.#trouble.show(null);
       this.#state.textContent = `Refreshed at ${new Date().toLocaleTimeString("en-US")}`;
       this.#show(loaded, say);
     } catch (failure) {
       if (load !== this.#load) return;
-      this.#showTrouble(failure);
+      this.#trouble.show(failure);
       this.#list.removeAttribute("aria-busy");
       this.#state.textContent = "Not refreshed";
       // A key that does not work, or may not read, does not get better by itself.
@@ -110,14 +108,6 @@ class OrderList {
       wait = Math.max(wait, failure.retryAfter);
     }
     if (!document.hidden) this.#timer = setTimeout(() => this.#refresh(), wait * 1000);
-  }
-
-  /** Shows a problem. One that is shown already is not said again. */
-  #showTrouble(failure) {
-    const box = failure && problem(failure);
-    if (failure?.sentence === this.#trouble) return;
-    this.#trouble = failure?.sentence;
-    fill(this.#problem, box);
   }
 
   /** Reads pages, each of which leads to the next. A page that has not changed is not sent again. */
@@ -188,7 +178,7 @@ function filterOf({ number, date }) {
 }
 
 function pageOf(address, { headers, body }) {
-  const next = /<([^>]*)>; *rel="next"/.exec(headers.get("link") ?? "")?.[1];
+  const next = nextPage(headers);
   return { address, tag: headers.get("etag"), records: body.data, next };
 }
 

@@ -1,6 +1,6 @@
 // Webhooks: the endpoints, their deliveries that failed, replay and test event.
 
-import { problem, request } from "./api.js";
+import { ProblemBox, nextPage, problem, request } from "./api.js";
 import {
   announce, ask, badge, button, card, fill, focusHeading, h, instant, labelled, renew, said, table,
 } from "./dom.js";
@@ -175,11 +175,9 @@ class Deliveries {
   /** Counts the loads: the answer of an older one is dropped. */
   #loads = 0;
   #timer = null;
-  #problem = h("div");
-  /** The sentence of the problem that is shown. */
-  #trouble;
+  #trouble = new ProblemBox();
   #panel = h("div");
-  element = h("div", { tabindex: "-1" }, this.#problem, this.#panel);
+  element = h("div", { tabindex: "-1" }, this.#trouble.element, this.#panel);
 
   constructor(run) {
     this.#run = run;
@@ -196,7 +194,7 @@ class Deliveries {
 
   close() {
     this.dispose();
-    this.#showTrouble(null);
+    this.#trouble.show(null);
     fill(this.#panel);
   }
 
@@ -210,14 +208,6 @@ class Deliveries {
     if (document.hidden) clearTimeout(this.#timer);
     else this.#load();
   };
-
-  /** Shows a problem. One that is shown already is not said again. */
-  #showTrouble(failure) {
-    const box = failure && problem(failure);
-    if (failure?.sentence === this.#trouble) return;
-    this.#trouble = failure?.sentence;
-    fill(this.#problem, box);
-  }
 
   #again = (action, done) => async () => {
     if (await this.#run(action, done)) await this.#load();
@@ -233,11 +223,11 @@ class Deliveries {
     try {
       const { records, hasMore } = await this.#read(endpoint);
       if (isOld()) return;
-      this.#showTrouble(null);
+      this.#trouble.show(null);
       renew(this.#panel, this.#card(endpoint, records, hasMore));
     } catch (failure) {
       if (isOld()) return;
-      this.#showTrouble(failure);
+      this.#trouble.show(failure);
       // These do not get better by themselves.
       if ([400, 401, 403, 404].includes(failure.status)) return;
       wait = Math.max(wait, failure.retryAfter);
@@ -251,7 +241,7 @@ class Deliveries {
     for (let page = 0; address && page < this.#pages; page++) {
       const { body, headers } = await request(address);
       records.push(...body.data);
-      address = /<([^>]*)>; *rel="next"/.exec(headers.get("link") ?? "")?.[1];
+      address = nextPage(headers);
     }
     return { records, hasMore: Boolean(address) };
   }

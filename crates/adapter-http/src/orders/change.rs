@@ -1,6 +1,16 @@
 //! `PATCH /api/order/{order_id}` and `POST /api/order/{order_id}/cancel`: a signing service changes an
 //! order, and either side cancels it.
 
+use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use domain::{
+    api_key::{ApiKey, Party, Scope},
+    order::{
+        StoredOrder,
+        change_request::{CancelRequest, ChangeRequest},
+    },
+    orders::{change_order::Changer, order_error::OrderError},
+};
+
 use crate::{
     access::{
         authentication::{admit, admit_for},
@@ -14,15 +24,6 @@ use crate::{
     },
     respond::{answer::Answer, conditional},
     state::{Api, State},
-};
-use actix_web::{HttpRequest, HttpResponse, http::header, web};
-use domain::{
-    api_key::{ApiKey, Party, Scope},
-    order::{
-        StoredOrder,
-        change_request::{CancelRequest, ChangeRequest},
-    },
-    orders::{change_order::Changer, order_error::OrderError},
 };
 
 pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: State) -> Answer {

@@ -56,8 +56,8 @@ pub(crate) fn tag_of(body: &impl Serialize) -> Result<EntityTag, Problem> {
 
 fn tagged(body: &impl Serialize) -> Result<(Vec<u8>, EntityTag), Problem> {
     let body = serde_json::to_vec(body).map_err(|error| Problem::internal().log(&error))?;
-    let half = Sha256::digest(&body).first_chunk().copied().map_or(0, u128::from_be_bytes);
-    Ok((body, EntityTag::new_strong(format!("{half:032x}"))))
+    let tag = EntityTag::new_strong(hex::encode(&Sha256::digest(&body)[..16]));
+    Ok((body, tag))
 }
 
 /// Returns whether `If-Match` permits to change this version (RFC 9110, section 13.1.1): a weak tag

@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use super::{OrderStatus, TextRule, Violation, ViolationCode, json::integer, text::Fault};
+use super::{
+    Fault, OrderStatus, TextRule, Violation, ViolationCode,
+    json::{integer, is_number},
+    text::ONE_LINE,
+};
 
 /// The members of a JSON object. Their values are not read yet: a float would round a number.
 pub type Members = BTreeMap<String, Box<RawValue>>;
@@ -84,8 +88,8 @@ fn notary(json: &RawValue) -> Result<Option<i64>, Fault> {
         _ if json == "null" => Ok(None),
         Some(number) if number > 0 => Ok(Some(number)),
         _ => {
-            let is_number = json.starts_with(|c: char| c == '-' || c.is_ascii_digit());
-            let code = if is_number { ViolationCode::OutOfRange } else { ViolationCode::WrongType };
+            let code =
+                if is_number(json) { ViolationCode::OutOfRange } else { ViolationCode::WrongType };
             Err((code, "must be a positive integer or null".into()))
         }
     }
@@ -99,8 +103,7 @@ fn text(json: &RawValue) -> Result<String, Fault> {
 /// Returns a text of one line as it is stored. Control characters are a violation, even around it.
 fn line(text: &str, rule: &TextRule) -> Result<String, Fault> {
     if text.contains(char::is_control) {
-        let detail = "must be one line without control characters".into();
-        return Err((ViolationCode::InvalidCharacters, detail));
+        return Err((ViolationCode::InvalidCharacters, ONE_LINE.into()));
     }
     let text = rule.clean(text.to_owned());
     rule.check(&text)?;

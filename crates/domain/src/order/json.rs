@@ -93,15 +93,14 @@ impl OrderRequest {
 impl Json {
     /// Reads the value of a field.
     fn read(kind: Kind, json: &str) -> serde_json::Result<Self> {
-        let is_number = json.starts_with(|c: char| c == '-' || c.is_ascii_digit());
         Ok(match kind {
             _ if json == "null" => Self::Null,
             Kind::Text(rule) if json.starts_with('"') => {
                 Self::Text(rule.clean(serde_json::from_str(json)?))
             }
             Kind::Bool if matches!(json, "true" | "false") => Self::Bool(json == "true"),
-            Kind::Integer if is_number => integer(json).map_or(Self::Mistyped, Self::Integer),
-            Kind::Amount if is_number => Self::Number(json.to_owned()),
+            Kind::Integer if is_number(json) => integer(json).map_or(Self::Mistyped, Self::Integer),
+            Kind::Amount if is_number(json) => Self::Number(json.to_owned()),
             Kind::Object(schema) if json.starts_with('{') => {
                 Self::Object(Fields::read(schema, json)?)
             }
@@ -122,6 +121,11 @@ impl Json {
             _ => None,
         }
     }
+}
+
+/// Returns whether a JSON value is a number.
+pub(super) fn is_number(json: &str) -> bool {
+    json.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }
 
 /// Reads a JSON number with a zero fraction.

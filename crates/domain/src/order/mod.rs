@@ -19,7 +19,7 @@ pub use money::{Money, MoneyError};
 pub use parse::ParsedOrder;
 pub use stored::{Actor, OrderChange, OrderStatus, StoredOrder, after};
 pub use text::{
-    EmailAddress, FileNumber, InvalidEmail, MAX_REASON, MAX_STATUS, TextRule, text_rule,
+    EmailAddress, Fault, FileNumber, InvalidEmail, MAX_REASON, MAX_STATUS, TextRule, text_rule,
 };
 pub use violation::{Violation, ViolationCode};
 

@@ -87,6 +87,9 @@ pub struct TextRule {
     format_detail: &'static str,
 }
 
+/// The detail of a text with a control character.
+pub(super) const ONE_LINE: &str = "must be one line without control characters";
+
 /// The code and the detail of a violation.
 pub type Fault = (ViolationCode, Cow<'static, str>);
 
@@ -248,7 +251,7 @@ impl TextRule {
             text.contains(|c| control(c) && !line_end(c))
                 .then_some("must not contain control characters other than line ends and tabs")
         } else {
-            text.contains(control).then_some("must be one line without control characters")
+            text.contains(control).then_some(ONE_LINE)
         }
     }
 }

@@ -16,6 +16,9 @@ use crate::{
 /// request.
 const ATTEMPTS: usize = 1_000;
 
+/// The status, the notary and the reason of a change.
+type Decision = (OrderStatus, Option<i64>, Option<String>);
+
 /// Changes orders.
 #[derive(Clone)]
 pub struct ChangeOrder {
@@ -65,25 +68,21 @@ impl ChangeOrder {
         request: &ChangeRequest,
         is_expected: impl Fn(&StoredOrder) -> bool,
     ) -> Result<StoredOrder, OrderError> {
-        for _ in 0..ATTEMPTS {
-            let order = self.find(changer, id).await?;
-            if !is_expected(&order) {
+        let decide = |order: &StoredOrder| {
+            if !is_expected(order) {
                 return Err(OrderError::Changed);
             }
             let status = request.status.clone().unwrap_or_else(|| order.status.clone());
             let notary_id = request.notary_id.unwrap_or(order.notary_id);
             if (&status, notary_id) == (&order.status, order.notary_id) {
-                return Ok(order);
+                return Ok(None);
             }
             if order.status == OrderStatus::CANCELLED {
                 return Err(OrderError::Cancelled);
             }
-            let change = self.next(changer, &order, status, notary_id, None)?;
-            if let Some(changed) = self.store(changer, order, change).await? {
-                return Ok(changed);
-            }
-        }
-        Err(OrderError::contended())
+            Ok(Some((status, notary_id, None)))
+        };
+        self.update(changer, id, decide).await
     }
 
     /// Cancels an order, and returns it with its history. Cancelling it again changes nothing,
@@ -99,16 +98,35 @@ impl ChangeOrder {
         request: &CancelRequest,
         is_expected: impl Fn(&StoredOrder) -> bool,
     ) -> Result<StoredOrder, OrderError> {
-        for _ in 0..ATTEMPTS {
-            let order = self.find(changer, id).await?;
+        let decide = |order: &StoredOrder| {
             if order.status == OrderStatus::CANCELLED {
-                return Ok(order);
+                return Ok(None);
             }
-            if !is_expected(&order) {
+            if !is_expected(order) {
                 return Err(OrderError::Changed);
             }
-            let (status, notary_id) = (OrderStatus::CANCELLED, order.notary_id);
-            let change = self.next(changer, &order, status, notary_id, request.reason.clone())?;
+            Ok(Some((OrderStatus::CANCELLED, order.notary_id, request.reason.clone())))
+        };
+        self.update(changer, id, decide).await
+    }
+
+    /// Stores the status, the notary and the reason that `decide` gives an order, and returns the
+    /// order; unchanged if it gives none. Decides anew while other requests change the order.
+    async fn update(
+        &self,
+        changer: Changer,
+        id: OrderId,
+        decide: impl Fn(&StoredOrder) -> Result<Option<Decision>, OrderError>,
+    ) -> Result<StoredOrder, OrderError> {
+        for _ in 0..ATTEMPTS {
+            let order = self.find(changer, id).await?;
+            let Some((status, notary_id, reason)) = decide(&order)? else { return Ok(order) };
+            let is_closed = [OrderStatus::SIGNED, OrderStatus::COMPLETED].contains(&order.status);
+            if is_closed && status == OrderStatus::CANCELLED {
+                return Err(OrderError::Closed);
+            }
+            let at = after(order.updated_at, self.clock.now());
+            let change = OrderChange { at, status, notary_id, actor: changer.actor, reason };
             if let Some(changed) = self.store(changer, order, change).await? {
                 return Ok(changed);
             }
@@ -122,22 +140,6 @@ impl ChangeOrder {
             return Err(OrderError::Forbidden);
         }
         Ok(order)
-    }
-
-    fn next(
-        &self,
-        changer: Changer,
-        order: &StoredOrder,
-        status: OrderStatus,
-        notary_id: Option<i64>,
-        reason: Option<String>,
-    ) -> Result<OrderChange, OrderError> {
-        let is_closed = [OrderStatus::SIGNED, OrderStatus::COMPLETED].contains(&order.status);
-        if is_closed && status == OrderStatus::CANCELLED {
-            return Err(OrderError::Closed);
-        }
-        let at = after(order.updated_at, self.clock.now());
-        Ok(OrderChange { at, status, notary_id, actor: changer.actor, reason })
     }
 
     /// Returns the changed order; `None` if another request has changed it since it was read.

@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeSet};
 use serde_json::{Map, Value};
 
 use crate::{
-    order::{Violation, ViolationCode},
+    order::{Fault, Violation, ViolationCode},
     webhook::EventType,
 };
 
@@ -47,8 +47,6 @@ impl EndpointChange {
         if fields.violations.is_empty() { Ok(change) } else { Err(fields.violations) }
     }
 }
-
-type Fault = (ViolationCode, Cow<'static, str>);
 
 struct Fields<'a> {
     object: &'a Map<String, Value>,

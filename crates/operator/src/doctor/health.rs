@@ -9,6 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 
 use crate::{
+    adapters::OPS_LISTEN,
     listen::{local_address, resolve},
     settings::Settings,
 };
@@ -18,8 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Asks the service on this machine for `/healthz`. Fails if the answer is not 200.
 pub(crate) async fn check(settings: &Settings) -> Result<()> {
-    let setting = "--ops-listen (NOTARY_ORDERS_OPS_LISTEN)";
-    let address = local_address(resolve(&settings.ops_listen).await.context(setting)?);
+    let address = local_address(resolve(&settings.ops_listen).await.context(OPS_LISTEN)?);
     // The command does nothing else, so it may block.
     let answer = ask(address).with_context(|| format!("no answer at {address}"))?;
     ensure!(answer.starts_with("HTTP/1.1 200 "), "the answer at {address} is {:?}", answer.trim());

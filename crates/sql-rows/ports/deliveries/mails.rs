@@ -14,10 +14,10 @@ use domain::{
 use sql_rows::{DeliveryRow, Instant, RetriedDelivery, Utc, row_limit, schema::deliveries};
 use time::{Duration, OffsetDateTime};
 
-use super::super::read;
 use crate::{
     dialect::{Connection, RunQueryDsl, Store},
     mail_lease,
+    ports::read,
 };
 
 /// The numbers of events, of mails that wait, and of mails that failed for good; and the oldest of

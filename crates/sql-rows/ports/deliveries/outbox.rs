@@ -55,11 +55,12 @@ async fn dispatch(
         .returning((events::id, (events::order_id, events::created_at)));
     let removed: Vec<(i64, (i64, Utc))> = removed.get_results(connection).await?;
     let removed: HashMap<i64, (i64, Utc)> = removed.into_iter().collect();
+    // A clock that was ahead may have made an event.
+    let due = |at: Utc| at.min(Utc(now));
     let (mut mails, mut webhooks, mut endpoints) = (Vec::new(), Vec::new(), Vec::new());
     for one in dispatches {
         let Some(&(order_id, at)) = removed.get(&one.event.0) else { continue };
-        // A clock that was ahead may have made the event.
-        let due_at = at.min(Utc(now));
+        let due_at = due(at);
         mails.extend(one.mails.into_iter().map(|mail| {
             (
                 deliveries::order_id.eq(order_id),
@@ -77,7 +78,7 @@ async fn dispatch(
         }
     }
     diesel::insert_into(deliveries::table).values(mails).execute(connection).await?;
-    if let Some(earliest) = removed.values().map(|(_, at)| *at).min().map(|at| at.min(Utc(now))) {
+    if let Some(earliest) = removed.values().map(|(_, at)| due(*at)).min() {
         webhook_lease::wake(connection, endpoints, earliest).await?;
     }
     diesel::insert_into(webhook_deliveries::table).values(webhooks).execute(connection).await?;

@@ -8,7 +8,7 @@ use std::{
 use contract_tests::samples::maximal_request;
 use serde_json::json;
 
-use super::{Console, ENTER, TAB, below_root, fields, of_client};
+use super::{Console, ENTER, LOSE_ANSWER, TAB, below_root, fields, of_client};
 use crate::harness::{created, deed, errors, order, problem};
 
 const SUBMIT: &str = "form.order button.primary";
@@ -224,13 +224,7 @@ async fn second_click_creates_no_second_order_and_uploads_show_their_progress() 
     // An answer that is lost: the next click repeats the request with its key.
     console.view("new").await;
     console.fill(&order("TWICE-3")).await;
-    let lose = "const send = window.fetch;
-        window.fetch = async (...request) => {
-            window.fetch = send;
-            await send(...request);
-            throw new TypeError('the connection broke');
-        };";
-    browser.run(lose, &[]).await;
+    browser.run(LOSE_ANSWER, &[]).await;
     browser.click(SUBMIT).await;
     browser.shows("The service did not answer.").await;
     browser.click(SUBMIT).await;

@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::json;
 use tempfile::NamedTempFile;
 
-use super::{Console, of_client, of_service};
+use super::{Console, LOSE_ANSWER, of_client, of_service};
 use crate::harness::{WEBHOOKS, created, deed, order};
 
 const CLICK_TWICE: &str = "const button = [...document.querySelectorAll('button')]
@@ -239,13 +239,7 @@ async fn second_click_creates_one_webhook_and_a_lost_answer_leads_to_the_list() 
     browser.shows("Store this secret now").await;
     console.press_button("I have stored it").await;
     browser.shows("http://127.0.0.1:9999/one").await;
-    let lose = "const send = window.fetch;
-        window.fetch = async (...request) => {
-            window.fetch = send;
-            await send(...request);
-            throw new TypeError('the connection broke');
-        };";
-    browser.run(lose, &[]).await;
+    browser.run(LOSE_ANSWER, &[]).await;
     browser.type_into("#webhook-url", "http://127.0.0.1:9999/two").await;
     console.press_button("Create").await;
     browser.shows("look at the list first").await;

@@ -22,6 +22,14 @@ use crate::harness::{Api, TestApp, client};
 const ENTER: char = '\u{e007}';
 const TAB: char = '\u{e004}';
 
+/// Loses the next answer: the service carries the request out, and the page does not learn of it.
+const LOSE_ANSWER: &str = "const send = window.fetch;
+    window.fetch = async (...request) => {
+        window.fetch = send;
+        await send(...request);
+        throw new TypeError('the connection broke');
+    };";
+
 /// A service, and a browser whose user has a key.
 struct Console {
     app: TestApp,

@@ -5,8 +5,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::ports::{Cursor, Page, Settlement, StoreError};
 use crate::{
-    api_key::Owner,
-    api_key::Party,
+    api_key::{Owner, Party},
     webhook::{
         AttemptRecord, ChangedOrder, EndpointId, EventType, WebhookDelivery, WebhookDeliveryId,
     },

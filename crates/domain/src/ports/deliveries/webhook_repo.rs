@@ -5,8 +5,7 @@ use time::OffsetDateTime;
 
 use crate::ports::StoreError;
 use crate::{
-    api_key::Owner,
-    api_key::Party,
+    api_key::{Owner, Party},
     webhook::{Endpoint, EndpointId, EventType, endpoint_request::EndpointChange},
 };
 

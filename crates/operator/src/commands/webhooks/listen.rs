@@ -27,13 +27,14 @@ use domain::{
     },
 };
 use ipnet::IpNet;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use tokio::{
     sync::{mpsc, oneshot},
     task::spawn_blocking,
     time::{Instant, sleep},
 };
 
+use super::Details;
 use crate::{
     commands::output::{without_hidden, write},
     settings::{WrongSetting, checked},
@@ -101,9 +102,10 @@ pub(super) async fn run(
     let url = format!("http://{}/", listener.local_addr()?);
     remove_left_over(webhooks, &url).await?;
 
+    let details = Details { events: listen.events, description: Some(DESCRIPTION.to_owned()) };
     // From here on a signal ends the command below, which removes the endpoint.
     let mut signals = StopSignals::register()?;
-    let (endpoint, secret) = webhooks.create(owner, &listen.into_body(&url)).await?;
+    let (endpoint, secret) = webhooks.create(owner, &details.into_body(Some(url))).await?;
     let ended = tokio::select! {
         () = signals.first() => Ok(()),
         ended = receive(webhooks, &endpoint, secret, listener) => ended,
@@ -139,16 +141,6 @@ impl Listen {
             }
         };
         Ok(Owner { party, is_test: self.test })
-    }
-
-    fn into_body(self, url: &str) -> Map<String, Value> {
-        let mut body = Map::new();
-        body.insert("url".to_owned(), json!(url));
-        body.insert("description".to_owned(), json!(DESCRIPTION));
-        if !self.events.is_empty() {
-            body.insert("events".to_owned(), json!(self.events));
-        }
-        body
     }
 }
 
