@@ -14,7 +14,7 @@ use domain::{
 use serde_json::{Map, Value, json};
 use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
 
-use self::listen::Listen;
+use self::{details::Details, listen::Listen};
 use super::output::{Column, Format, at, mode, print, second};
 use crate::{
     adapters::Storage,
@@ -22,6 +22,7 @@ use crate::{
     system::Machine,
 };
 
+mod details;
 mod listen;
 
 /// Maximum number of deliveries in a table.
@@ -132,29 +133,6 @@ fn party(client: Option<i64>, service: Option<i64>) -> Option<Party> {
 pub struct Listed {
     /// Its identifier, as listed
     id: i64,
-}
-
-#[derive(Debug, Args)]
-pub struct Details {
-    /// An event that the endpoint gets: order.created, order.documents_added, order.updated or
-    /// order.cancelled. Repeat it for several. A new endpoint gets all of them by default
-    #[arg(long = "event", value_name = "EVENT")]
-    events: Vec<String>,
-    /// What to note about the endpoint
-    #[arg(long, value_name = "TEXT")]
-    description: Option<String>,
-}
-
-impl Details {
-    fn into_body(self, url: Option<String>) -> Map<String, Value> {
-        let mut body = Map::new();
-        body.extend(url.map(|url| ("url".to_owned(), json!(url))));
-        if !self.events.is_empty() {
-            body.insert("events".to_owned(), json!(self.events));
-        }
-        body.extend(self.description.map(|text| ("description".to_owned(), json!(text))));
-        body
-    }
 }
 
 fn instant(text: &str) -> Result<OffsetDateTime, time::error::Parse> {

@@ -34,7 +34,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::Details;
+use super::details::Details;
 use crate::{
     commands::output::{without_hidden, write},
     settings::{WrongSetting, checked},

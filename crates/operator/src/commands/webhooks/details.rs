@@ -1,0 +1,28 @@
+//! What an operator says of a webhook endpoint.
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+#[derive(Debug, Args)]
+pub struct Details {
+    /// An event that the endpoint gets: order.created, order.documents_added, order.updated or
+    /// order.cancelled. Repeat it for several. A new endpoint gets all of them by default
+    #[arg(long = "event", value_name = "EVENT")]
+    pub(super) events: Vec<String>,
+    /// What to note about the endpoint
+    #[arg(long, value_name = "TEXT")]
+    pub(super) description: Option<String>,
+}
+
+impl Details {
+    /// Returns the request to create or change an endpoint.
+    pub(super) fn into_body(self, url: Option<String>) -> Map<String, Value> {
+        let mut body = Map::new();
+        body.extend(url.map(|url| ("url".to_owned(), json!(url))));
+        if !self.events.is_empty() {
+            body.insert("events".to_owned(), json!(self.events));
+        }
+        body.extend(self.description.map(|text| ("description".to_owned(), json!(text))));
+        body
+    }
+}
