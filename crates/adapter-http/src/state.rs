@@ -6,11 +6,11 @@ use actix_web::web;
 use domain::{
     api_key::manage_keys::ManageKeys,
     document::DocumentLimits,
-    orders::{
+    ports::Entropy,
+    use_cases::{
         add_documents::AddDocuments, change_order::ChangeOrder, create_order::CreateOrder,
         read_order::ReadOrder,
     },
-    ports::Entropy,
     webhook::{EndpointId, manage_webhooks::ManageWebhooks},
 };
 use ipnet::IpNet;

@@ -20,14 +20,14 @@ use domain::{
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
     idempotency::DEFAULT_RETENTION,
-    orders::{
-        add_documents::AddDocuments, change_order::ChangeOrder, create_order::CreateOrder,
-        intake::Intake, read_order::ReadOrder, scan_documents::ScanDocuments,
-    },
     ports::{
         MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockIdempotencyLedger,
         MockOrderReader, MockOrderRepo, MockSecretBox, MockUploadLedger, MockWebhookQueue,
         MockWebhookRepo, MockWebhookSender,
+    },
+    use_cases::{
+        add_documents::AddDocuments, change_order::ChangeOrder, create_order::CreateOrder,
+        intake::Intake, read_order::ReadOrder, scan_documents::ScanDocuments,
     },
     webhook::manage_webhooks::ManageWebhooks,
 };

@@ -20,7 +20,9 @@ pub(crate) async fn lease(
     lease_for: Duration,
     limit: usize,
 ) -> Result<Vec<Lease>, StoreError> {
-    store.transaction(async move |connection| lease_due(connection, now, lease_for, limit)).await
+    store
+        .transaction_ported(async move |connection| lease_due(connection, now, lease_for, limit))
+        .await
 }
 
 pub(crate) async fn settle(
@@ -37,7 +39,7 @@ pub(crate) async fn settle(
         }
         Ok(held)
     };
-    store.transaction(settle).await
+    store.transaction_ported(settle).await
 }
 
 fn lease_due(

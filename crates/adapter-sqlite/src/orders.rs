@@ -51,7 +51,7 @@ impl OrderRepo for SqliteStore {
             orders::table.select(orders::id).first::<i64>(connection).optional()?;
             Ok(())
         };
-        self.transaction(check).await
+        self.transaction_ported(check).await
     }
 }
 

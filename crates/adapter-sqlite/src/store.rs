@@ -86,13 +86,53 @@ impl SqliteStore {
     /// Runs a call that reads. All it reads is of one instant.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
+        call: impl FnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        Ok(self.readers.run(call).await?)
+    }
+
+    /// Runs a call that reads what a client asks for.
+    pub(crate) async fn read_orders<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        Ok(self.order_readers.run(call).await?)
+    }
+
+    /// Runs a call that writes. It is durable when this returns `Ok`, and undone otherwise.
+    pub(crate) async fn transaction<T: Send + 'static, E: From<Failure>>(
+        &self,
+        call: impl FnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, E> {
+        Ok(self.writer.run(call).await?)
+    }
+
+    /// Runs a call like [`Self::transaction`], without a time limit.
+    pub(crate) async fn maintain<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        Ok(self.writer.maintain(call).await?)
+    }
+
+    /// Runs a call like [`Self::read`], without a time limit.
+    pub(crate) async fn survey<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        Ok(self.readers.maintain(call).await?)
+    }
+
+    /// Runs a call that reads. All it reads is of one instant.
+    pub(crate) async fn read_ported<T: Send + 'static>(
+        &self,
         call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
         Ok(self.readers.run(move |connection| at_once(call(connection))).await?)
     }
 
     /// Runs a call that reads what a client asks for.
-    pub(crate) async fn read_orders<T: Send + 'static>(
+    pub(crate) async fn read_orders_ported<T: Send + 'static>(
         &self,
         call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -100,7 +140,7 @@ impl SqliteStore {
     }
 
     /// Runs a call that writes. It is durable when this returns `Ok`, and undone otherwise.
-    pub(crate) async fn transaction<T: Send + 'static, E: From<Failure>>(
+    pub(crate) async fn transaction_ported<T: Send + 'static, E: From<Failure>>(
         &self,
         call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, E> {
@@ -108,7 +148,7 @@ impl SqliteStore {
     }
 
     /// Runs a call like [`Self::transaction`], without a time limit.
-    pub(crate) async fn maintain<T: Send + 'static>(
+    pub(crate) async fn maintain_ported<T: Send + 'static>(
         &self,
         call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -116,7 +156,7 @@ impl SqliteStore {
     }
 
     /// Runs a call like [`Self::read`], without a time limit.
-    pub(crate) async fn survey<T: Send + 'static>(
+    pub(crate) async fn survey_ported<T: Send + 'static>(
         &self,
         call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -141,7 +181,7 @@ impl SqliteStore {
             let rows = query.load(connection)?.into_iter();
             Ok(rows.map(meaning).collect::<Result<_, _>>()?)
         };
-        self.read(load).await
+        self.read_ported(load).await
     }
 
     /// Runs a statement like [`Self::transaction`], and returns how many rows it changed.
@@ -149,8 +189,10 @@ impl SqliteStore {
     where
         Q: ExecuteDsl<SqliteConnection> + Send + 'static,
     {
-        self.transaction(async move |connection| Ok(ExecuteDsl::execute(statement, connection)?))
-            .await
+        self.transaction_ported(async move |connection| {
+            Ok(ExecuteDsl::execute(statement, connection)?)
+        })
+        .await
     }
 }
 

@@ -10,11 +10,11 @@ use adapter_http::{
 use anyhow::Result;
 use domain::{
     api_key::manage_keys::ManageKeys,
-    orders::{
+    ports::{BlobStore, Notifier},
+    use_cases::{
         add_documents::AddDocuments, change_order::ChangeOrder, create_order::CreateOrder,
         intake::Intake, read_order::ReadOrder, scan_documents::ScanDocuments,
     },
-    ports::{BlobStore, Notifier},
     webhook::manage_webhooks::{ManageWebhooks, unreadable_secrets},
 };
 use operator::{

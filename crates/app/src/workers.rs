@@ -19,8 +19,8 @@ use domain::{
         slots::DeliverySlots,
         worker::{Deliveries, DeliveryFailure, DeliveryStep, DeliveryWorker, Sleep},
     },
-    orders::{forget_keys::ForgetKeys, sweep_uploads::SweepUploads},
     ports::{Notifier, error_chain},
+    use_cases::{forget_keys::ForgetKeys, sweep_uploads::SweepUploads},
     webhook::{
         DisabledBy, EndpointId,
         run_webhooks::{RunWebhooks, WebhookDeliveries, WebhooksReport},

@@ -70,7 +70,7 @@ fn code_of_contributing_is_that_of_the_tests() {
         let file = root().join(name.trim_start_matches("// "));
         assert!(fs::read_to_string(&file).unwrap().contains(code), "{}", file.display());
     }
-    let whole = fs::read_to_string(root().join("crates/domain/src/orders/read_order_tests.rs"));
+    let whole = fs::read_to_string(root().join("crates/domain/src/use_cases/read_order_tests.rs"));
     assert!(text.contains(&whole.unwrap()), "the file of the use case is there as a whole");
 }
 

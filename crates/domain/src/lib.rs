@@ -13,7 +13,7 @@
 //! | API keys: issue, rotate, revoke, cache, last use | [`api_key`] |
 //! | repeats of a request with one `Idempotency-Key` | [`idempotency`] |
 //! | records of signing services | [`signing_service`] |
-//! | use cases of orders: create, add documents, scan, read, change, cancel, erase, clean up | [`orders`] |
+//! | use cases of orders: create, add documents, scan, read, change, cancel, erase, clean up | [`use_cases`] |
 //! | mails about an order; the loop that delivers mails and webhooks | [`delivery`] |
 //! | webhooks: endpoints, events, retry schedule, payloads, secrets | [`webhook`] |
 //! | steps of background work | [`background`] |
@@ -44,10 +44,11 @@ pub mod document;
 pub mod duplicate_window;
 pub mod idempotency;
 pub mod order;
-pub mod orders;
+
 pub mod ports;
 pub mod signing_service;
 pub mod trace_context;
+pub mod use_cases;
 pub mod webhook;
 
 #[cfg(test)]

@@ -19,11 +19,11 @@ use crate::{
     },
     idempotency::{Attempt, Claim, ClaimToken, Fingerprint, IdempotencyKey},
     order::{EmailAddress, OrderId, OrderRequest, OrderStatus, StoredOrder},
-    orders::{intake::Intake, scan_documents::ScanDocuments},
     ports::{
         Entropy, MockBlobStore, MockClock, MockDocumentScanner, MockIdempotencyLedger,
         MockOrderReader, MockOrderRepo, MockUploadLedger, ScanError, StoreError, Verdict,
     },
+    use_cases::{intake::Intake, scan_documents::ScanDocuments},
     webhook::{Endpoint, EndpointId, EventType, WebhookDelivery, WebhookDeliveryId, WebhookStatus},
 };
 

@@ -36,11 +36,12 @@ impl OrderAdmin for Store {
         limit: usize,
     ) -> Result<Vec<ListedOrder>, StoreError> {
         let filter = filter.clone();
-        self.survey(async move |connection| list(connection, &filter, before, limit).await).await
+        self.survey_ported(async move |connection| list(connection, &filter, before, limit).await)
+            .await
     }
 
     async fn order(&self, id: OrderId) -> Result<Option<Kept<StoredOrder>>, StoreError> {
-        self.survey(async move |connection| read::find(connection, None, id).await).await
+        self.survey_ported(async move |connection| read::find(connection, None, id).await).await
     }
 
     async fn created_before(
@@ -48,8 +49,10 @@ impl OrderAdmin for Store {
         instant: OffsetDateTime,
         limit: usize,
     ) -> Result<Vec<OrderId>, StoreError> {
-        self.survey(async move |connection| created_before(connection, Utc(instant), limit).await)
-            .await
+        self.survey_ported(async move |connection| {
+            created_before(connection, Utc(instant), limit).await
+        })
+        .await
     }
 
     async fn erase(
@@ -61,11 +64,12 @@ impl OrderAdmin for Store {
             dialect::mark_erasure(connection).await?;
             erase::erase(connection, id, Utc(at)).await
         };
-        self.maintain(erase).await
+        self.maintain_ported(erase).await
     }
 
     async fn remove_mails(&self, at: OffsetDateTime) -> Result<usize, StoreError> {
-        self.maintain(async move |connection| erase::remove_mails(connection, Utc(at)).await).await
+        self.maintain_ported(async move |connection| erase::remove_mails(connection, Utc(at)).await)
+            .await
     }
 }
 

@@ -66,7 +66,7 @@ impl IdempotencyLedger for Store {
             let keys: Vec<(Row, bool)> = walk.get_results(connection).await?;
             Ok(keys)
         };
-        let mut keys = self.read(walk).await?;
+        let mut keys = self.read_ported(walk).await?;
         let has_free = keys.iter().any(|(_, is_kept)| !is_kept);
         let Some((last, _)) = keys.pop() else { return Ok(None) };
         if has_free {

@@ -24,7 +24,7 @@ use crate::{
 impl ApiKeyRepo for Store {
     async fn add(&self, key: &NewApiKey, by: &str) -> Result<ApiKeyId, StoreError> {
         let (key, by) = (key.clone(), by.to_owned());
-        self.transaction(async move |connection| add(connection, &key, &by).await).await
+        self.transaction_ported(async move |connection| add(connection, &key, &by).await).await
     }
 
     /// The lock makes concurrent calls wait, so that only one of them finds no key.
@@ -38,7 +38,7 @@ impl ApiKeyRepo for Store {
             }
             add(connection, &key, &by).await.map(Some)
         };
-        self.transaction(add_first).await
+        self.transaction_ported(add_first).await
     }
 
     async fn rotate(
@@ -69,7 +69,7 @@ impl ApiKeyRepo for Store {
             record(connection, KeyEventRow::new(id, change, at, &by)).await?;
             Ok(Some(successor))
         };
-        self.transaction(rotate).await
+        self.transaction_ported(rotate).await
     }
 
     async fn find(&self, lookup: &str) -> Result<Option<ApiKey>, StoreError> {
@@ -97,7 +97,7 @@ impl ApiKeyRepo for Store {
             let row = key.select(ApiKeyRow::as_select()).get_result(connection).await.optional()?;
             Ok(row.map(ApiKeyRow::into_key).transpose()?)
         };
-        self.transaction(revoke).await
+        self.transaction_ported(revoke).await
     }
 
     async fn note_uses(&self, uses: &[(ApiKeyId, OffsetDateTime)]) -> Result<(), StoreError> {
@@ -115,7 +115,7 @@ impl ApiKeyRepo for Store {
             }
             Ok(())
         };
-        self.transaction(note).await
+        self.transaction_ported(note).await
     }
 
     async fn trail(&self) -> Result<Vec<KeyEvent>, StoreError> {

@@ -28,7 +28,8 @@ impl OrderReader for Store {
         owner: Owner,
         id: OrderId,
     ) -> Result<Option<Kept<StoredOrder>>, StoreError> {
-        self.read_orders(async move |connection| find(connection, Some(owner), id).await).await
+        self.read_orders_ported(async move |connection| find(connection, Some(owner), id).await)
+            .await
     }
 
     async fn document(
@@ -40,14 +41,14 @@ impl OrderReader for Store {
         let read = async move |connection: &mut Connection| {
             document(connection, owner, id, position).await
         };
-        self.read_orders(read).await
+        self.read_orders_ported(read).await
     }
 
     async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Option<Page>, StoreError> {
         let query = query.clone();
         let page =
             async move |connection: &mut Connection| pages::page(connection, owner, &query).await;
-        self.read_orders(page).await
+        self.read_orders_ported(page).await
     }
 }
 
@@ -122,7 +123,7 @@ pub(crate) async fn find_each(
             loaded => loaded.map(|()| found),
         }
     };
-    store.read(find).await
+    store.read_ported(find).await
 }
 
 /// Finds orders one by one, so that an unreadable one does not fail the others.

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use diesel::prelude::*;
 use domain::{
     document::ObjectKey,
-    orders::sweep_uploads::SweepUploads,
     ports::{StoreError, UploadLedger},
+    use_cases::sweep_uploads::SweepUploads,
 };
 use sql_rows::{Utc, row_limit, schema::uploads};
 use time::OffsetDateTime;
@@ -25,7 +25,7 @@ impl UploadLedger for Store {
 
     async fn condemn(&self, keys: &[ObjectKey]) -> Result<Vec<ObjectKey>, StoreError> {
         let keys = sorted(keys);
-        self.transaction(async move |connection| condemn(connection, keys).await).await
+        self.transaction_ported(async move |connection| condemn(connection, keys).await).await
     }
 
     async fn condemn_recorded_before(
@@ -46,7 +46,7 @@ impl UploadLedger for Store {
             let keys = abandoned.get_results(connection).await?;
             condemn(connection, keys).await
         };
-        self.transaction(sweep).await
+        self.transaction_ported(sweep).await
     }
 
     async fn forget(&self, keys: &[ObjectKey]) -> Result<(), StoreError> {
@@ -57,7 +57,7 @@ impl UploadLedger for Store {
             diesel::delete(condemned.filter(uploads::condemned)).execute(connection).await?;
             Ok(())
         };
-        self.transaction(forget).await
+        self.transaction_ported(forget).await
     }
 }
 

@@ -11,8 +11,8 @@ use std::{
 
 use actix_web::{HttpResponse, error::ErrorInternalServerError, web};
 use domain::{
-    orders::scan_documents::ScanDocuments,
     ports::{BlobStore, Clock, DeliveryQueue, OrderRepo, StoreError, WebhookQueue, error_chain},
+    use_cases::scan_documents::ScanDocuments,
 };
 use futures_util::future::OptionFuture;
 use prometheus::{

@@ -13,7 +13,7 @@ use domain::{
         change_request::{CancelRequest, ChangeRequest, Members},
         default_language, text_rule,
     },
-    orders::order_error::{OrderError, Rejection},
+    use_cases::order_error::{OrderError, Rejection},
     webhook::{
         ChangedOrder, EndpointId, EventType, MAX_ENDPOINTS,
         endpoint_request::{MAX_DESCRIPTION, MAX_URL},

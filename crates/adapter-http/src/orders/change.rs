@@ -8,7 +8,7 @@ use domain::{
         StoredOrder,
         change_request::{CancelRequest, ChangeRequest},
     },
-    orders::{change_order::Changer, order_error::OrderError},
+    use_cases::{change_order::Changer, order_error::OrderError},
 };
 
 use crate::{

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use domain::{
     document::{DocumentFault, MAX_DOCUMENTS_PER_ORDER},
     order::{Violation, ViolationCode},
-    orders::order_error::{OrderError, Rejection},
+    use_cases::order_error::{OrderError, Rejection},
 };
 
 use crate::respond::problem::{FieldProblem, Problem, ProblemCode};

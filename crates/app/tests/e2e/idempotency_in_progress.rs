@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use domain::{
     idempotency::{Claim, ClaimToken, IdempotencyKey, KeyUse},
-    orders::intake::Intake,
     ports::{Clock as _, WriteError},
+    use_cases::intake::Intake,
 };
 use futures_util::future::join_all;
 use reqwest::Response;

@@ -6,8 +6,8 @@ use adapter_mail::{MailsOf, remove_mails};
 use anyhow::{Context as _, Result, bail};
 use domain::{
     order::OrderId,
-    orders::erase_orders::{EraseOrders, Erasure},
     ports::Kept,
+    use_cases::erase_orders::{EraseOrders, Erasure},
 };
 use time::{Duration, OffsetDateTime};
 

@@ -15,8 +15,8 @@ use domain::{
         Actor, OrderId, OrderStatus, StoredOrder,
         change_request::{CancelRequest, ChangeRequest, read_reason, read_status},
     },
-    orders::change_order::{ChangeOrder, Changer},
     ports::{BlobStore, Clock, Kept, ListedOrder, OrderFilter},
+    use_cases::change_order::{ChangeOrder, Changer},
 };
 use futures_util::TryStreamExt as _;
 use serde_json::json;

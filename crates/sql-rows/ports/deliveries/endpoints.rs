@@ -30,7 +30,7 @@ impl WebhookRepo for Store {
                 .returning(EndpointRow::as_select());
             Ok(Some(EndpointRow::into_endpoint(added.get_result(connection).await?)?))
         };
-        self.transaction(add).await
+        self.transaction_ported(add).await
     }
 
     async fn of_owner(&self, owner: Owner) -> Result<Vec<Endpoint>, StoreError> {
@@ -61,7 +61,7 @@ impl WebhookRepo for Store {
                 .returning(EndpointRow::as_select());
             Ok(Some(EndpointRow::into_endpoint(changed.get_result(connection).await?)?))
         };
-        self.transaction(change).await
+        self.transaction_ported(change).await
     }
 
     async fn remove(&self, owner: Owner, id: EndpointId) -> Result<bool, StoreError> {
@@ -90,7 +90,7 @@ impl WebhookRepo for Store {
             let rows: Vec<(i64, Vec<u8>)> = secrets.get_results(connection).await?;
             Ok(rows.into_iter().map(|(party, secret)| (party_of(party), secret)).collect())
         };
-        self.read(load).await
+        self.read_ported(load).await
     }
 
     async fn of_parties(&self, parties: &[Party]) -> Result<Vec<Endpoint>, StoreError> {
@@ -143,7 +143,7 @@ impl WebhookRepo for Store {
             let ids = disable.get_results(connection).await?;
             Ok(ids.into_iter().map(EndpointId).collect())
         };
-        self.transaction(disable).await
+        self.transaction_ported(disable).await
     }
 
     async fn all(&self) -> Result<Vec<Endpoint>, StoreError> {

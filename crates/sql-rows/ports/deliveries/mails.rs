@@ -72,6 +72,6 @@ impl DeliveryQueue for Store {
                 oldest_created_at: oldest.map(|at| at.0),
             })
         };
-        self.read(stats).await
+        self.read_ported(stats).await
     }
 }

@@ -32,7 +32,8 @@ impl Outbox for Store {
         now: OffsetDateTime,
     ) -> Result<Vec<EventId>, StoreError> {
         let dispatches = dispatches.to_vec();
-        self.transaction(async move |connection| dispatch(connection, dispatches, now).await).await
+        self.transaction_ported(async move |connection| dispatch(connection, dispatches, now).await)
+            .await
     }
 
     async fn put_off(&self, events: &[EventId], until: OffsetDateTime) -> Result<(), StoreError> {

@@ -54,7 +54,7 @@ pub(super) async fn lease(
     let lease = async move |connection: &mut Connection| {
         lease_due(connection, now, lease_for, &slots).await
     };
-    store.transaction(lease).await
+    store.transaction_ported(lease).await
 }
 
 pub(crate) async fn lease_due(

@@ -38,7 +38,7 @@ pub(super) async fn settle(
         }
         Ok(settled)
     };
-    store.transaction(settle).await
+    store.transaction_ported(settle).await
 }
 
 /// Settles a delivery. Returns `false` if its lease is not held any more.

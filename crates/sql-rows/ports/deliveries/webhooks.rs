@@ -75,7 +75,7 @@ impl WebhookQueue for Store {
             webhook_lease::wake(connection, vec![endpoint.0], Utc(at)).await?;
             Ok(Some(WebhookDeliveryId(added)))
         };
-        self.transaction(add).await
+        self.transaction_ported(add).await
     }
 
     async fn page(
@@ -85,7 +85,8 @@ impl WebhookQueue for Store {
         query: &DeliveryPageQuery,
     ) -> Result<Option<Page<WebhookDelivery>>, StoreError> {
         let query = *query;
-        self.read(async move |connection| page(connection, owner, endpoint, query).await).await
+        self.read_ported(async move |connection| page(connection, owner, endpoint, query).await)
+            .await
     }
 
     async fn replay(
@@ -107,7 +108,7 @@ impl WebhookQueue for Store {
             }
             Ok(is_found)
         };
-        self.transaction(replay).await
+        self.transaction_ported(replay).await
     }
 
     async fn replay_batch(
@@ -121,7 +122,7 @@ impl WebhookQueue for Store {
         let replay = async move |connection: &mut Connection| {
             replay_batch(connection, owner, endpoint, batch, at).await
         };
-        self.transaction(replay).await
+        self.transaction_ported(replay).await
     }
 
     async fn list(&self, failed: bool, limit: usize) -> Result<Vec<WebhookDelivery>, StoreError> {
@@ -145,7 +146,7 @@ impl WebhookQueue for Store {
             webhook_lease::wake(connection, endpoints, Utc(at)).await?;
             Ok(is_found)
         };
-        self.transaction(retry).await
+        self.transaction_ported(retry).await
     }
 
     async fn stats(&self) -> Result<WebhookStats, StoreError> {
@@ -160,12 +161,14 @@ impl WebhookQueue for Store {
                 disabled_endpoints: disabled.unsigned_abs(),
             })
         };
-        self.read(stats).await
+        self.read_ported(stats).await
     }
 
     async fn forget(&self, instant: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
-        self.transaction(async move |connection| forget(connection, Utc(instant), limit).await)
-            .await
+        self.transaction_ported(async move |connection| {
+            forget(connection, Utc(instant), limit).await
+        })
+        .await
     }
 }
 

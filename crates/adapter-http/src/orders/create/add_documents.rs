@@ -1,7 +1,7 @@
 //! `POST /api/order/{order_id}/documents`: adds documents to an order of the client.
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use domain::orders::add_documents::AddedDocuments;
+use domain::use_cases::add_documents::AddedDocuments;
 use serde_json::json;
 
 use crate::{

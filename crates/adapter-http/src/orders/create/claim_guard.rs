@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use domain::{
     idempotency::{Answered, Claim},
-    orders::{intake::Intake, order_error::OrderError},
     ports::error_chain,
+    use_cases::{intake::Intake, order_error::OrderError},
 };
 use tokio::{sync::oneshot, task::JoinHandle, time::timeout};
 

@@ -1,7 +1,7 @@
 //! `POST /api/order/create-with-documents`: creates an order from a multipart form.
 
 use actix_web::{HttpRequest, web};
-use domain::orders::create_order::CreatedOrder;
+use domain::use_cases::create_order::CreatedOrder;
 
 use crate::{
     access::{authentication::admit, rate_limit::Policy},

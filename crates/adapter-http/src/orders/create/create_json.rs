@@ -4,7 +4,7 @@ use actix_web::{HttpRequest, web};
 use domain::{
     idempotency::Claim,
     order::OrderRequest,
-    orders::{create_order::CreatedOrder, order_error::OrderError},
+    use_cases::{create_order::CreatedOrder, order_error::OrderError},
 };
 use tracing::Instrument as _;
 

@@ -1,7 +1,7 @@
 //! The answer to a created order, and what is counted and logged about it.
 
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
-use domain::{order::OrderId, orders::create_order::CreatedOrder};
+use domain::{order::OrderId, use_cases::create_order::CreatedOrder};
 
 use crate::{
     access::idempotency_key::IDEMPOTENCY_REPLAYED,

@@ -3,8 +3,8 @@
 use actix_web::HttpRequest;
 use domain::{
     order::{OrderId, ViolationCode, text_rule},
-    orders::order_error::OrderError,
     ports::{Cursor, ListedOrder, PageQuery},
+    use_cases::order_error::OrderError,
 };
 
 use crate::{

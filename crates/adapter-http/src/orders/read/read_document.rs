@@ -18,8 +18,8 @@ use bytes::Bytes;
 use domain::{
     document::StoredDocument,
     order::OrderId,
-    orders::order_error::OrderError,
     ports::{BlobStream, error_chain},
+    use_cases::order_error::OrderError,
 };
 use futures_util::{
     Stream, StreamExt as _,

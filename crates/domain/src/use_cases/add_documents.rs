@@ -5,11 +5,11 @@ use crate::{
     document::{MAX_DOCUMENTS_PER_ORDER, ReceivedDocument, StoredDocument},
     idempotency::{AddedRange, Answered, Attempt},
     order::{OrderId, OrderStatus, StoredOrder},
-    orders::{
+    ports::{NewDocuments, StoreError, WriteError},
+    use_cases::{
         intake::Intake,
         order_error::{OrderError, Rejection},
     },
-    ports::{NewDocuments, StoreError, WriteError},
 };
 
 /// Documents that an order got after its creation.

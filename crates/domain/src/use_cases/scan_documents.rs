@@ -6,8 +6,8 @@ use futures_util::future::join_all;
 
 use crate::{
     document::{DocumentFault, SpooledFile},
-    orders::order_error::{OrderError, Rejection},
     ports::{DocumentScanner, ScanError, StoreError, Verdict},
+    use_cases::order_error::{OrderError, Rejection},
 };
 
 /// Documents of one request that are scanned at the same time.

@@ -13,11 +13,11 @@ use crate::{
         OrderRequest, OrderStatus, ParsedOrder, SigningServiceId, StoredOrder, Violation,
         ViolationCode,
     },
-    orders::{
+    ports::{NewOrder, ServiceRepo, StoreError, WriteError},
+    use_cases::{
         intake::Intake,
         order_error::{OrderError, Rejection},
     },
-    ports::{NewOrder, ServiceRepo, StoreError, WriteError},
 };
 
 /// The outcome of a successful request.

@@ -6,8 +6,8 @@ use time::OffsetDateTime;
 
 use crate::{
     order::OrderId,
-    orders::intake::remove_condemned,
     ports::{BlobStore, Clock, OrderAdmin, StoreError, UploadLedger},
+    use_cases::intake::remove_condemned,
 };
 
 /// Maximum number of orders in a batch. For each, the store reads the oldest orders of every client.

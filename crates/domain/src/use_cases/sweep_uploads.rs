@@ -7,8 +7,8 @@ use time::Duration;
 
 use crate::{
     background::Step,
-    orders::intake::remove_condemned,
     ports::{BlobStore, Clock, StoreError, UploadLedger},
+    use_cases::intake::remove_condemned,
 };
 
 /// Maximum number of uploads that a step removes.

@@ -14,12 +14,12 @@ use crate::{
     document::{DocumentFault, ObjectKey, SpooledFile},
     idempotency::{AddedRange, Fingerprint, IdempotentRequest, KeyUse},
     order::OrderId,
-    orders::intake::PARALLEL_PUTS,
     ports::{BlobStore, BlobStream, Kept, MockServiceRepo, StoreError},
     test_support::{
         Mocks, api_key as key, attempt, document as stored_document, down, minimal_request,
         received as document, scan, stored_order,
     },
+    use_cases::intake::PARALLEL_PUTS,
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);

@@ -6,8 +6,8 @@ use crate::{
     api_key::Owner,
     document::StoredDocument,
     order::{OrderId, StoredOrder},
-    orders::order_error::OrderError,
     ports::{BlobStore, BlobStream, OrderReader, Page, PageQuery},
+    use_cases::order_error::OrderError,
 };
 
 /// Reads orders for their client.

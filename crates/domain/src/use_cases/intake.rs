@@ -14,11 +14,11 @@ use crate::{
         DocumentFault, ObjectKey, ReceivedDocument, SpooledFile, StoredDocument, sanitize_file_name,
     },
     idempotency::{Answered, Attempt, Claim, IdempotentRequest, KeyUse},
-    orders::{order_error::OrderError, scan_documents::ScanDocuments},
     ports::{
         BlobStore, Clock, Entropy, IdempotencyLedger, OrderReader, OrderRepo, StoreError,
         UploadLedger, WriteError,
     },
+    use_cases::{order_error::OrderError, scan_documents::ScanDocuments},
 };
 
 /// Documents of one request that are stored at the same time.

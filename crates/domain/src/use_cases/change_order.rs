@@ -8,8 +8,8 @@ use crate::{
         Actor, OrderChange, OrderId, OrderStatus, SigningServiceId, StoredOrder, after,
         change_request::{CancelRequest, ChangeRequest},
     },
-    orders::order_error::OrderError,
     ports::{Clock, OrderReader, OrderRepo, OrderUpdate},
+    use_cases::order_error::OrderError,
 };
 
 /// Attempts at an order that others change at the same time: each failed one is a change of another
