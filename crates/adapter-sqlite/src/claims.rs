@@ -27,7 +27,7 @@ pub(crate) async fn claim(
         }
         Ok(key_use)
     };
-    let key_use = store.transaction::<_, WriteError>(take).await?;
+    let key_use = store.transaction_ported::<_, WriteError>(take).await?;
     key_use.map_or(Ok(()), |key_use| Err(WriteError::KeyInUse(key_use)))
 }
 

@@ -25,7 +25,7 @@ pub(crate) async fn add_documents(
 ) -> Result<AddedRange, WriteError> {
     let added = new.clone();
     let add = async move |connection: &mut Connection| add(connection, &added).await;
-    match store.transaction::<_, Failure>(add).await {
+    match store.transaction_ported::<_, Failure>(add).await {
         Ok(outcome) => outcome,
         Err(failure) => Err(claims::rejection(store, failure, new).await),
     }
