@@ -43,7 +43,8 @@ def head(method, path, lines="", body=b""):
 
 
 def order_request(contacts=None):
-    """Returns the request for an order with three mail recipients, or with these."""
+    """Returns the request for an order with three mail recipients, or with these. A test key causes
+    no mails."""
     order = ORDER | ({"signingContactsFormData": contacts} if contacts else {})
     body = json.dumps(order, separators=(",", ":")).encode()
     return head("POST", "/api/order/create", "Content-Type: application/json\r\n", body)
@@ -126,7 +127,7 @@ def create(server, request, seconds, warmup):
 
 def change(server, request, seconds, warmup):
     """Measures changes of orders of a warm-up, and compares their number with the history."""
-    connections, keys = 64, [server.issue("service", 42)]
+    connections, keys = 64, [server.issue("service", "--for-service=42")]
     # Enough orders for short histories, each with one mail.
     one_mail = order_request({"orderContactEmail": "escrow@title.example.com"})
     orders = wrk(server, one_mail, 2, connections).count

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Row:
-    """A figure of one or more rounds, and its target: a median of at least or at most this."""
+    """A figure of one or more rounds, and its floor: a median of at least or at most this."""
 
     what: str
     values: list
@@ -31,5 +31,5 @@ def short(number):
 
 
 def table(rows):
-    cells = [("figure", "median (range)", "target", "met"), ("---",) * 4]
+    cells = [("figure", "median (range)", "floor", "met"), ("---",) * 4]
     return "\n".join(f"| {' | '.join(row)} |" for row in cells + [row.cells() for row in rows])

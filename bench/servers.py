@@ -82,7 +82,7 @@ class Postgres:
 class Service:
     """An instance of the service with data of its own, or with those of another."""
 
-    def __init__(self, program, folder, postgres=None, database=None, keys=8, wrapper=(), flags=()):
+    def __init__(self, program, folder, postgres=None, database=None, keys=8, wrapper=(), flags=(), test=False):
         self.program, self.data = program, folder
         self.postgres, self.database = postgres, database
         self.api, self.ops = free_address(), free_address()
@@ -100,7 +100,8 @@ class Service:
         self.keys = []
         if keys:
             self.command("migrate")
-            self.keys = [self.issue(number) for number in range(keys)]
+            mode = ["--test"] if test else []
+            self.keys = [self.issue(number, *mode) for number in range(keys)]
         self.wrapper = wrapper
         self.process = None
 
@@ -111,9 +112,8 @@ class Service:
             raise SystemExit(ran.stderr)
         return ran.stdout.strip()
 
-    def issue(self, name, service=None):
-        owner = [f"--for-service={service}"] if service else []
-        return self.command("keys", "issue", f"--name=bench-{name}", *owner)
+    def issue(self, name, *flags):
+        return self.command("keys", "issue", f"--name=bench-{name}", *flags)
 
     def start(self):
         self.process = Process(
