@@ -84,6 +84,7 @@ mod tests {
         let endpoint = Endpoint {
             id: EndpointId(3),
             owner: Owner::client(ClientId(1), false),
+            key: None,
             url: "https://hooks.example:8443/secret-path?secret".to_owned(),
             events: EventType::OF_ORDERS.into(),
             description: None,

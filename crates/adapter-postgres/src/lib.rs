@@ -23,6 +23,7 @@ mod statement;
 mod store;
 #[cfg(test)]
 mod tests;
+mod webhooks;
 
 pub use connect::{ConnectError, url::OpenError};
 pub use import::Import;

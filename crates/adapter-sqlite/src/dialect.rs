@@ -11,7 +11,7 @@ use diesel::{
     sqlite::SqliteConnection,
 };
 use sql_rows::{
-    DocumentRow,
+    DocumentRow, Utc,
     schema::{documents, uploads},
 };
 
@@ -68,15 +68,6 @@ pub(crate) fn lock(_: &mut Connection, _table: &str, _ids: &[i64]) -> Ready<Quer
     ready(Ok(()))
 }
 
-/// Like [`lock`].
-pub(crate) fn lock_free(
-    _: &mut Connection,
-    _table: &str,
-    ids: Vec<i64>,
-) -> Ready<QueryResult<Vec<i64>>> {
-    ready(Ok(ids))
-}
-
 /// A condition that is true: every commit is durable.
 pub(crate) const DURABLE: &str = "1";
 
@@ -104,4 +95,13 @@ pub(crate) async fn store_documents(
         diesel::insert_into(documents::table).values(row).execute(connection).await?;
     }
     Ok(())
+}
+
+/// See [`crate::webhooks::wake`].
+pub(crate) fn wake(
+    connection: &mut Connection,
+    endpoints: &[i64],
+    at: Utc,
+) -> Ready<Result<Vec<i64>, Failure>> {
+    ready(crate::webhooks::wake(connection, endpoints, at))
 }

@@ -20,6 +20,7 @@ mod ports;
 mod store;
 #[cfg(test)]
 mod tests;
+mod webhooks;
 
 pub use backup::{BackupError, DatabaseCopy, Totals};
 pub use database::{OpenError, rewrite};

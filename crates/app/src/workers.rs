@@ -16,7 +16,6 @@ use domain::{
     delivery::{
         dispatch_events::{DispatchEvents, Dispatched},
         run_deliveries::{MailDeliveries, MailReport, RunDeliveries},
-        slots::DeliverySlots,
         worker::{Deliveries, DeliveryFailure, DeliveryStep, DeliveryWorker, Sleep},
     },
     ports::{Notifier, error_chain},
@@ -136,17 +135,14 @@ pub(crate) fn spawn_deliveries(
         entropy,
         mails_per_recipient_hour: settings.mails_per_recipient_hour,
     };
-    let slots = Arc::new(DeliverySlots::new(settings.deliveries_in_flight));
-    let share = slots.share();
     let mail_slots = match settings.mail_drop() {
-        Some(_) => share,
-        None => share.min(adapter_mail::MAX_CONNECTIONS.into()),
+        Some(_) => settings.deliveries_in_flight,
+        None => settings.deliveries_in_flight.min(adapter_mail::MAX_CONNECTIONS.into()),
     };
     let sleep: Sleep = |pause| sleep(pause).boxed();
-    let mails = MailDeliveries::new(run_mails, mail_slots);
-    let mails = DeliveryWorker::new(mails, slots.clone(), sleep);
-    let webhooks = WebhookDeliveries::new(run_webhooks, share);
-    let webhooks = DeliveryWorker::new(webhooks, slots, sleep);
+    let mails = DeliveryWorker::new(MailDeliveries::new(run_mails, mail_slots), sleep);
+    let webhooks = WebhookDeliveries::new(run_webhooks, settings.webhooks_in_flight);
+    let webhooks = DeliveryWorker::new(webhooks, sleep);
     let webhook_metrics = metrics.clone();
     tasks.spawn(deliver(
         webhooks,

@@ -4,7 +4,6 @@
 
 pub mod dispatch_events;
 pub mod run_deliveries;
-pub mod slots;
 pub mod worker;
 
 use time::{Duration, OffsetDateTime};

@@ -220,6 +220,7 @@ pub(crate) fn endpoint(id: EndpointId) -> Endpoint {
     Endpoint {
         id,
         owner: Owner::client(ClientId(1), false),
+        key: None,
         url: "https://a.example/hook".to_owned(),
         events: EventType::OF_ORDERS.into(),
         description: None,

@@ -12,13 +12,17 @@ use time::{
 };
 
 use crate::{
-    api_key::{Owner, Party},
+    api_key::{ApiKeyId, Owner, Party},
     order::{Actor, EmailAddress, OrderId, OrderStatus, StoredOrder},
     ports::Entropy,
 };
 
 /// Maximum number of endpoints of a client, for live keys and again for test keys.
 pub const MAX_ENDPOINTS: usize = 10;
+
+/// Maximum number of attempts in progress at an endpoint whose last attempt succeeded in time. Others
+/// have one.
+pub const PER_ENDPOINT: usize = 4;
 
 /// The delays between the attempts of a delivery. After the last one it fails for good.
 pub const DELAYS: [Duration; 9] = [
@@ -77,6 +81,15 @@ impl EventType {
     pub const OF_ORDERS: [Self; 4] =
         [Self::OrderCreated, Self::DocumentsAdded, Self::OrderUpdated, Self::OrderCancelled];
 
+    /// Every event.
+    pub const ALL: [Self; 5] = [
+        Self::OrderCreated,
+        Self::DocumentsAdded,
+        Self::OrderUpdated,
+        Self::OrderCancelled,
+        Self::Test,
+    ];
+
     /// Returns the name, in payloads, answers and storage.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -90,7 +103,7 @@ impl EventType {
 
     /// Returns the event type of a name; `None` if it is none.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::OF_ORDERS.into_iter().chain([Self::Test]).find(|event| event.as_str() == name)
+        Self::ALL.into_iter().find(|event| event.as_str() == name)
     }
 }
 
@@ -144,9 +157,11 @@ pub struct Endpoint {
     pub id: EndpointId,
     /// Its owner.
     pub owner: Owner,
+    /// The key that made it; `None` if an operator did.
+    pub key: Option<ApiKeyId>,
     /// Where its events are sent.
     pub url: String,
-    /// The events that it gets; at least one.
+    /// The events that it gets. None, if this version of the service knows none of them.
     pub events: BTreeSet<EventType>,
     /// What the client notes about it.
     pub description: Option<String>,

@@ -15,7 +15,7 @@ use clap::{ArgAction, Args, ValueEnum, builder::RangedI64ValueParser, value_pars
 use domain::{
     api_key::Rate,
     appointment::ZoneDatabase,
-    delivery::{run_deliveries::MAILS_PER_RECIPIENT_HOUR, slots::DELIVERIES_IN_FLIGHT},
+    delivery::run_deliveries::{DELIVERIES_IN_FLIGHT, MAILS_PER_RECIPIENT_HOUR},
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
     idempotency::DEFAULT_RETENTION,
@@ -198,8 +198,7 @@ pub struct Settings {
     #[arg(long, value_name = "NUMBER", default_value_t = MAILS_PER_RECIPIENT_HOUR)]
     pub mails_per_recipient_hour: u32,
 
-    /// Maximum number of deliveries in progress; a mail relay gets at most 32 mails at a time, and a
-    /// webhook endpoint 4 webhooks
+    /// Maximum number of mails in progress; a mail relay gets at most 32 at a time
     #[arg(
         long,
         value_name = "NUMBER",
@@ -207,6 +206,16 @@ pub struct Settings {
         value_parser = count(1..=1_000)
     )]
     pub deliveries_in_flight: usize,
+
+    /// Maximum number of webhooks in progress; a quarter is for endpoints that work. An endpoint gets
+    /// at most 4 at a time, and 1 if it is new, or its last attempt failed or took over 5 seconds
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = WEBHOOKS_IN_FLIGHT,
+        value_parser = count(1..=10_000)
+    )]
+    pub webhooks_in_flight: usize,
 
     /// Key that encrypts the secrets of webhook endpoints: 32 bytes in base64, as openssl rand
     /// -base64 32 prints [default: secrets.key in the data directory, made at the first start; none

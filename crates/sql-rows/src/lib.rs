@@ -18,6 +18,7 @@ pub mod schema;
 mod service;
 mod statement;
 mod webhook;
+mod webhook_lease;
 mod webhook_queries;
 
 pub use idempotency::{KeyRow, KeyUseRow, key_in_use, key_of};
@@ -35,11 +36,16 @@ pub use queue::{
 pub use service::ServiceRow;
 pub use statement::{IdRow, Prepared};
 pub use webhook::{
-    EndpointChangeRow, EndpointRow, NewEndpointRow, NewWebhookRow, TargetRow, WebhookAttempt,
-    WebhookDeliveryRow, party_of, stored_change, stored_party,
+    EndpointChangeRow, EndpointRow, NewEndpointRow, NewWebhookRow, TargetRow, WEBHOOK_STATS,
+    WebhookAttempt, WebhookDeliveryRow, party_of, readable_page, stored_change, stored_party,
+    unknown_event, webhook_stats,
+};
+pub use webhook_lease::{
+    IsFree, LOOKED_AT, NextDue, UNREADABLE_DELAY, Waiting, chosen, full_parties, leases, put_offs,
 };
 pub use webhook_queries::{
-    DueAgain, deliveries_with_endpoints, endpoint_of, endpoints_of, untold_endpoints, waits,
+    DueAgain, deliveries_of, deliveries_with_endpoints, due_endpoints, due_of, endpoint_of,
+    endpoints_of, is_known, leased_of, untold_endpoints, waits,
 };
 
 /// A row that this program cannot have written. The reason names the column, or the member of

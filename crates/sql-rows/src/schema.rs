@@ -104,6 +104,7 @@ diesel::table! {
         id -> BigInt,
         party -> BigInt,
         is_test -> Bool,
+        api_key_id -> Nullable<BigInt>,
         url -> Text,
         events -> Text,
         description -> Nullable<Text>,

@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 
 use diesel::prelude::*;
 use domain::{
-    api_key::{ClientId, Owner, Party},
+    api_key::{ApiKeyId, ClientId, Owner, Party},
     order::{OrderId, SigningServiceId},
     ports::{
-        NewEndpoint, NewWebhookDelivery, SealedSecrets, Settlement, WebhookAttempted, WebhookLease,
+        NewEndpoint, NewWebhookDelivery, Page, SealedSecrets, Settlement, WebhookAttempted,
+        WebhookLease, WebhookStats,
     },
     webhook::{
         AttemptOutcome, AttemptRecord, ChangedOrder, DisabledBy, Endpoint, EndpointId, EventType,
-        WebhookDelivery, WebhookDeliveryId, WebhookStatus, endpoint_request::EndpointChange,
+        PER_ENDPOINT, WebhookDelivery, WebhookDeliveryId, WebhookStatus, endpoint_request::EndpointChange,
     },
 };
 use time::OffsetDateTime;
@@ -62,6 +63,7 @@ pub fn read_change(stored: Option<&str>) -> Result<Option<ChangedOrder>, serde_j
 pub struct NewEndpointRow {
     party: i64,
     is_test: bool,
+    api_key_id: Option<i64>,
     url: String,
     events: String,
     description: Option<String>,
@@ -74,6 +76,7 @@ impl From<&NewEndpoint> for NewEndpointRow {
         Self {
             party: stored_party(new.owner.party),
             is_test: new.owner.is_test,
+            api_key_id: new.key.map(|key| key.0),
             url: new.url.clone(),
             events: stored_events(&new.events),
             description: new.description.clone(),
@@ -90,6 +93,7 @@ pub struct EndpointRow {
     id: i64,
     party: i64,
     is_test: bool,
+    api_key_id: Option<i64>,
     url: String,
     events: String,
     description: Option<String>,
@@ -100,23 +104,37 @@ pub struct EndpointRow {
 }
 
 impl EndpointRow {
-    /// Returns the endpoint.
-    pub fn into_endpoint(self) -> Result<Endpoint, Unreadable> {
-        let unreadable = |column: &str| Unreadable::new("webhook_endpoints", &self.id, &column);
-        let events = self.events.split_ascii_whitespace().map(EventType::from_name);
-        let disabled = self.disabled_at.zip(self.disabled_by.as_deref()).map(|(at, by)| {
-            Ok((at.0, DisabledBy::from_name(by).ok_or_else(|| unreadable("disabled_by"))?))
-        });
-        Ok(Endpoint {
+    /// Returns the endpoint. Events that only another version of the service knows are left out, and a
+    /// reason to disable it that this one does not know is a request.
+    pub fn into_endpoint(self) -> Endpoint {
+        let events = self.events.split_ascii_whitespace().filter_map(EventType::from_name);
+        let disabled_by = self.disabled_by.as_deref().and_then(DisabledBy::from_name);
+        let disabled_by = disabled_by.unwrap_or(DisabledBy::Request);
+        Endpoint {
             id: EndpointId(self.id),
             owner: Owner { party: party_of(self.party), is_test: self.is_test },
-            events: events.collect::<Option<_>>().ok_or_else(|| unreadable("events"))?,
+            key: self.api_key_id.map(ApiKeyId),
+            events: events.collect(),
             url: self.url,
             description: self.description,
             created_at: self.created_at.0,
-            disabled: disabled.transpose()?,
+            disabled: self.disabled_at.map(|at| (at.0, disabled_by)),
             failing_since: self.failed_at.map(|at| at.0),
-        })
+        }
+    }
+
+    /// Returns what this version of the service does not know of it; `None` if it knows everything.
+    pub fn fault(&self) -> Option<String> {
+        let is_unknown = |name: &&str| EventType::from_name(name).is_none();
+        let is_known = |name: &str| DisabledBy::from_name(name).is_some();
+        let fault = |column: &str| Unreadable::new("webhook_endpoints", &self.id, &column);
+        if self.events.split_ascii_whitespace().any(|name| is_unknown(&name)) {
+            Some(fault("events").to_string())
+        } else if self.disabled_by.as_deref().is_some_and(|name| !is_known(name)) {
+            Some(fault("disabled_by").to_string())
+        } else {
+            None
+        }
     }
 }
 
@@ -167,6 +185,8 @@ impl EndpointChangeRow {
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = webhook_endpoints)]
 pub struct TargetRow {
+    /// The identifier.
+    pub id: i64,
     /// The party of the endpoint.
     pub party: i64,
     /// Since when it has waited for a delivery.
@@ -178,11 +198,24 @@ pub struct TargetRow {
     succeeded_at: Option<Utc>,
 }
 
+impl TargetRow {
+    /// Returns whether the last attempt succeeded in time.
+    pub fn is_proven(&self) -> bool {
+        self.succeeded_at.is_some()
+    }
+
+    /// Returns how many deliveries may be leased at a time.
+    pub fn attempts(&self) -> usize {
+        if self.is_proven() { PER_ENDPOINT } else { 1 }
+    }
+}
+
 /// A webhook delivery to add.
 #[derive(Insertable)]
 #[diesel(table_name = webhook_deliveries)]
 pub struct NewWebhookRow {
-    endpoint_id: i64,
+    /// The endpoint.
+    pub endpoint_id: i64,
     order_id: Option<i64>,
     event: &'static str,
     change: Option<String>,
@@ -239,8 +272,9 @@ impl WebhookDeliveryRow {
             } else {
                 WebhookStatus::Pending { due_at: self.due_at.0 }
             },
-            failures: u32::try_from(self.failures).map_err(|_| unreadable("failures"))?,
-            attempts: read_attempts(&self.attempts).ok_or_else(|| unreadable("attempts"))?,
+            failures: u32::try_from(self.failures).unwrap_or_default(),
+            // Only clients look at them.
+            attempts: read_attempts(&self.attempts).unwrap_or_default(),
             message_key: self.message_key,
         })
     }
@@ -251,7 +285,7 @@ impl WebhookDeliveryRow {
             delivery: self.into_delivery()?,
             token,
             party: party_of(target.party),
-            is_proven: target.succeeded_at.is_some(),
+            is_proven: target.is_proven(),
             url: target.url,
             secrets: SealedSecrets {
                 current: target.secret,
@@ -261,6 +295,38 @@ impl WebhookDeliveryRow {
                     .map(|(secret, until)| (secret, until.0)),
             },
         })
+    }
+}
+
+/// Leaves out the deliveries of a page that cannot be read.
+pub fn readable_page(page: Page<WebhookDeliveryRow>) -> Page<WebhookDelivery> {
+    let Page { items, has_older, has_newer } = page;
+    let items = items.into_iter().filter_map(|row| row.into_delivery().ok()).collect();
+    Page { items, has_older, has_newer }
+}
+
+/// Returns the fault of a delivery of an event that this version of the service does not know.
+pub fn unknown_event(delivery: i64) -> String {
+    Unreadable::new("webhook_deliveries", &delivery, &"event").to_string()
+}
+
+/// The number of deliveries that wait for enabled endpoints, the oldest due of those that were not
+/// tried, and the numbers of deliveries that failed for good and of disabled endpoints.
+pub const WEBHOOK_STATS: &str = "SELECT count(*), \
+        min(d.due_at) FILTER (WHERE failures = 0 AND e.failed_at IS NULL), \
+        (SELECT count(*) FROM webhook_deliveries WHERE failed_at IS NOT NULL), \
+        (SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL) \
+    FROM webhook_deliveries AS d JOIN webhook_endpoints AS e ON e.id = d.endpoint_id \
+    WHERE d.delivered_at IS NULL AND d.failed_at IS NULL AND e.disabled_at IS NULL";
+
+/// Returns the meaning of a row of [`WEBHOOK_STATS`].
+pub fn webhook_stats(row: (i64, Option<Utc>, i64, i64)) -> WebhookStats {
+    let (pending, untried, failed, disabled) = row;
+    WebhookStats {
+        pending: pending.unsigned_abs(),
+        failed: failed.unsigned_abs(),
+        oldest_untried_at: untried.map(|at| at.0),
+        disabled_endpoints: disabled.unsigned_abs(),
     }
 }
 

@@ -1,14 +1,17 @@
 //! Parts of statements on webhooks that both databases have.
 
-use diesel::{dsl::auto_type, prelude::*};
+use diesel::{
+    dsl::{auto_type, exists},
+    prelude::*,
+};
 use domain::{
     api_key::Owner,
-    webhook::{DisabledBy, EndpointId},
+    webhook::{DisabledBy, EndpointId, EventType},
 };
 use time::OffsetDateTime;
 
 use crate::{
-    Utc,
+    Utc, farthest,
     schema::{webhook_deliveries, webhook_endpoints},
     webhook::stored_party,
 };
@@ -55,6 +58,68 @@ pub fn untold_endpoints(failed_before: OffsetDateTime) -> _ {
 #[auto_type(no_type_alias)]
 pub fn waits() -> _ {
     webhook_deliveries::delivered_at.is_null().and(webhook_deliveries::failed_at.is_null())
+}
+
+/// The condition of a delivery of an event that this version of the service knows.
+#[auto_type(no_type_alias)]
+pub fn is_known() -> _ {
+    let events: [&'static str; 5] = EventType::ALL.map(EventType::as_str);
+    webhook_deliveries::event.eq_any(events)
+}
+
+/// Selects the deliveries of an endpoint that workers attempt.
+#[auto_type(no_type_alias)]
+pub fn leased_of(endpoint: i64, now: Utc) -> _ {
+    let farthest: Utc = farthest(now);
+    webhook_deliveries::table
+        .filter(webhook_deliveries::endpoint_id.eq(endpoint))
+        .filter(webhook_deliveries::leased_until.gt(now))
+        .filter(webhook_deliveries::leased_until.le(farthest))
+}
+
+/// Selects the deliveries of an endpoint that are due, the longest due first.
+#[auto_type(no_type_alias)]
+pub fn due_of(endpoint: i64, now: Utc) -> _ {
+    let events: [&'static str; 5] = EventType::ALL.map(EventType::as_str);
+    let farthest: Utc = farthest(now);
+    webhook_deliveries::table
+        .filter(webhook_deliveries::endpoint_id.eq(endpoint))
+        .filter(webhook_deliveries::delivered_at.is_null())
+        .filter(webhook_deliveries::failed_at.is_null())
+        .filter(webhook_deliveries::due_at.le(now))
+        .filter(webhook_deliveries::event.eq_any(events))
+        .filter(
+            webhook_deliveries::leased_until
+                .is_null()
+                .or(webhook_deliveries::leased_until.le(now))
+                .or(webhook_deliveries::leased_until.gt(farthest)),
+        )
+        .order((webhook_deliveries::due_at, webhook_deliveries::id))
+        .select(webhook_deliveries::id)
+}
+
+/// Selects the endpoints that have something to do, the longest waiting first, without those of some
+/// parties.
+#[auto_type(no_type_alias)]
+pub fn due_endpoints(now: Utc, without: Vec<i64>) -> _ {
+    webhook_endpoints::table
+        .filter(webhook_endpoints::disabled_at.is_null())
+        .filter(webhook_endpoints::due_at.le(now))
+        .filter(webhook_endpoints::party.ne_all(without))
+        .order((webhook_endpoints::due_at, webhook_endpoints::id))
+}
+
+/// Selects the deliveries of an endpoint of an owner.
+#[auto_type(no_type_alias)]
+pub fn deliveries_of(owner: Owner, endpoint: EndpointId) -> _ {
+    let (id, party): (i64, i64) = (endpoint.0, stored_party(owner.party));
+    let is_test: bool = owner.is_test;
+    webhook_deliveries::table.filter(webhook_deliveries::endpoint_id.eq(id)).filter(exists(
+        webhook_endpoints::table
+            .filter(webhook_endpoints::id.eq(id))
+            .filter(webhook_endpoints::party.eq(party))
+            .filter(webhook_endpoints::is_test.eq(is_test)),
+    ))
 }
 
 /// Selects deliveries with their endpoints.

@@ -266,13 +266,15 @@ CREATE TABLE idempotency_keys (
 
 -- Webhooks: the endpoints of clients and signing services, and what is sent to them.
 CREATE TABLE webhook_endpoints (
-    -- AUTOINCREMENT: a removed endpoint leaves deliveries, which no other endpoint must get.
+    -- AUTOINCREMENT: no endpoint gets the identifier of a removed one, which its client may still use.
     -- Serves: one endpoint (WHERE id = ?).
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     -- A client, or minus the number of a signing service.
     party INTEGER NOT NULL,
     -- Test keys manage these, and test orders are sent to them.
     is_test INTEGER NOT NULL,
+    -- The key that made it. NULL: an operator did.
+    api_key_id INTEGER,
     url TEXT NOT NULL,
     -- Names separated by spaces.
     events TEXT NOT NULL,
@@ -302,22 +304,19 @@ CREATE TABLE webhook_endpoints (
 -- parties of events (WHERE party IN (…)).
 CREATE INDEX webhook_endpoints_party ON webhook_endpoints (party, is_test, id);
 
--- Each serves: the longest due endpoints whose last attempt succeeded, that were not tried, and that
--- fail (WHERE disabled_at IS NULL AND due_at <= ? ORDER BY due_at, id LIMIT ?).
+-- Each serves: the longest waiting endpoints whose last attempt succeeded in time, and the others
+-- (WHERE disabled_at IS NULL AND due_at <= ? ORDER BY due_at, id LIMIT ?).
 CREATE INDEX webhook_endpoints_proven ON webhook_endpoints (due_at, id)
     WHERE disabled_at IS NULL AND succeeded_at IS NOT NULL;
-CREATE INDEX webhook_endpoints_untried ON webhook_endpoints (due_at, id)
-    WHERE disabled_at IS NULL AND succeeded_at IS NULL AND failed_at IS NULL;
-CREATE INDEX webhook_endpoints_failing ON webhook_endpoints (due_at, id)
-    WHERE disabled_at IS NULL AND failed_at IS NOT NULL;
+CREATE INDEX webhook_endpoints_unproven ON webhook_endpoints (due_at, id)
+    WHERE disabled_at IS NULL AND succeeded_at IS NULL;
 
 -- Deliveries stay for 30 days, so that clients see them and can replay them. They have no data of
--- the order. Endpoint and order have no foreign keys:
--- a removed endpoint leaves its deliveries.
+-- the order, and outlive its row. A removed endpoint takes them along.
 CREATE TABLE webhook_deliveries (
     -- Serves: settle, replay and retry (WHERE id = ?), and lease (WHERE id IN (…)).
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    endpoint_id INTEGER NOT NULL,
+    endpoint_id INTEGER NOT NULL REFERENCES webhook_endpoints ON DELETE CASCADE,
     order_id INTEGER,
     created_at INTEGER NOT NULL,
     due_at INTEGER NOT NULL,
@@ -340,6 +339,10 @@ CREATE TABLE webhook_deliveries (
 -- endpoint_id = ? AND due_at <= ? ORDER BY due_at, id LIMIT ?).
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries (endpoint_id, due_at, id)
     WHERE delivered_at IS NULL AND failed_at IS NULL;
+
+-- Serves: the leased ones of an endpoint (WHERE endpoint_id = ? AND leased_until > ?).
+CREATE INDEX webhook_deliveries_leased ON webhook_deliveries (endpoint_id, leased_until)
+    WHERE leased_until IS NOT NULL;
 
 -- Serves: pages of an endpoint (WHERE endpoint_id = ? AND id < ? ORDER BY id LIMIT ?).
 CREATE INDEX webhook_deliveries_endpoint ON webhook_deliveries (endpoint_id, id);

@@ -17,7 +17,7 @@ use crate::{
 pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
     let key = admit(&request, &api, Policy::Webhooks).await?;
     let body = json::read_object(&request, payload, &api.json_bodies, &key).await?;
-    let (endpoint, secret) = api.webhooks.create(key.owner(), &body).await?;
+    let (endpoint, secret) = api.webhooks.create(key.owner(), Some(key.id), &body).await?;
     note_webhook(&request, endpoint.id, "webhook created");
     let location = path::of_webhook(&api.base_path, endpoint.id);
     // No other answer has the secret.

@@ -17,6 +17,7 @@ pub(super) fn endpoint(id: i64) -> Endpoint {
     Endpoint {
         id: EndpointId(id),
         owner: OWNER,
+        key: None,
         url: "https://hooks.example.com/orders".to_owned(),
         events: EventType::OF_ORDERS.into(),
         description: None,

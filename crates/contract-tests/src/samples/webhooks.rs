@@ -34,6 +34,7 @@ pub const WEBHOOK_SLOTS: WebhookSlots = WebhookSlots {
 pub fn new_endpoint(owner: Owner) -> NewEndpoint {
     NewEndpoint {
         owner,
+        key: None,
         url: "https://a.example/hook?é='\"\\".to_owned(),
         events: EventType::OF_ORDERS.into(),
         description: None,

@@ -109,6 +109,7 @@ pub async fn notice_is_a_mail_to_its_recipient(fixture: &dyn NotifierFixture) {
     let failing = Endpoint {
         id: EndpointId(3),
         owner: samples::LIVE,
+        key: None,
         url: "https://hooks.example/secret-path".to_owned(),
         events: EventType::OF_ORDERS.into(),
         description: None,

@@ -46,6 +46,7 @@ pub async fn endpoint_is_read_as_it_was_added(storage: &Storage) {
         let expected = Endpoint {
             id,
             owner: LIVE,
+            key: new.key,
             url: new.url,
             events: new.events,
             description: new.description,

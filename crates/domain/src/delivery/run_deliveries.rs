@@ -19,6 +19,9 @@ use crate::{
 /// Duration of a lease: four times as long as a notifier may take.
 pub(crate) const LEASE: Duration = Duration::minutes(2);
 
+/// Default of the greatest number of mails in progress.
+pub const DELIVERIES_IN_FLIGHT: usize = 64;
+
 /// Default of the greatest number of mails to a recipient in an hour. It stops a stolen API key, and
 /// no office creates so many orders.
 pub const MAILS_PER_RECIPIENT_HOUR: u32 = 200;

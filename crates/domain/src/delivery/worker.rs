@@ -3,7 +3,7 @@
 //! A worker repeats one cycle: store the outcomes of the attempts that have ended, lease deliveries
 //! for the free slots, wait. Attempts go on all the time, so a slow one holds up no other.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, time::Duration};
 
 use futures_util::{
     StreamExt as _,
@@ -11,7 +11,7 @@ use futures_util::{
     stream::FuturesUnordered,
 };
 
-use crate::{delivery::slots::DeliverySlots, ports::StoreError};
+use crate::ports::StoreError;
 
 /// Pause between two leases while nothing happens.
 pub(crate) const POLL: Duration = Duration::from_millis(250);
@@ -88,7 +88,6 @@ pub trait Deliveries: Send + Sync {
 /// Delivers deliveries of one kind, and sets the pace.
 pub struct DeliveryWorker<D: Deliveries> {
     deliveries: D,
-    slots: Arc<DeliverySlots>,
     sleep: Sleep,
     running: FuturesUnordered<BoxFuture<'static, D::Outcome>>,
     /// Outcomes that the destination does not know of.
@@ -96,20 +95,22 @@ pub struct DeliveryWorker<D: Deliveries> {
     /// Outcomes to store.
     unsettled: Vec<D::Outcome>,
     pauses: bool,
+    /// Whether the last lease got some, and may have left others.
+    may_have_more: bool,
     is_stopping: bool,
 }
 
 impl<D: Deliveries> DeliveryWorker<D> {
-    /// Returns a worker that shares `slots`.
-    pub fn new(deliveries: D, slots: Arc<DeliverySlots>, sleep: Sleep) -> Self {
+    /// Returns a worker that has nothing in progress.
+    pub fn new(deliveries: D, sleep: Sleep) -> Self {
         Self {
             deliveries,
-            slots,
             sleep,
             running: FuturesUnordered::new(),
             ended: Vec::new(),
             unsettled: Vec::new(),
             pauses: false,
+            may_have_more: false,
             is_stopping: false,
         }
     }
@@ -130,6 +131,7 @@ impl<D: Deliveries> DeliveryWorker<D> {
     /// outcomes cannot be stored. Do not drop the future: outcomes may be stored twice.
     pub async fn step(&mut self) -> DeliveryStep<D::Report> {
         let mut reports = Vec::new();
+        self.may_have_more = false;
         self.note_ended(&mut reports);
         let settled = self.settle(&mut reports).await;
         // Attempts that ended meanwhile have free slots, too.
@@ -145,11 +147,11 @@ impl<D: Deliveries> DeliveryWorker<D> {
     /// Waits until the next step is due: for the end of an attempt, but not longer than a pause.
     /// Dropping the future loses nothing.
     pub async fn wait(&mut self) {
-        let Self { sleep, running, ended, unsettled, .. } = self;
+        let Self { sleep, running, ended, unsettled, may_have_more, .. } = self;
         if self.pauses {
             return during((sleep)(OUTAGE_PAUSE), running, ended).await;
         }
-        if ended.is_empty() && unsettled.is_empty() {
+        if ended.is_empty() && unsettled.is_empty() && !*may_have_more {
             match select((sleep)(POLL), pin!(next(running))).await {
                 Either::Left(_) => return,
                 Either::Right((outcome, _)) => ended.push(outcome),
@@ -160,7 +162,6 @@ impl<D: Deliveries> DeliveryWorker<D> {
 
     fn note_ended(&mut self, reports: &mut Vec<D::Report>) {
         for outcome in self.ended.drain(..) {
-            self.slots.give_back(1);
             reports.extend(self.deliveries.attempted(&outcome));
             self.unsettled.push(outcome);
         }
@@ -186,15 +187,11 @@ impl<D: Deliveries> DeliveryWorker<D> {
         if self.is_stopping || free == 0 {
             return Ok(());
         }
-        let asked = self.slots.take(free);
-        if asked == 0 {
-            return Ok(());
-        }
-        let leased = self.deliveries.lease(asked);
+        let leased = self.deliveries.lease(free);
         let leased = during(leased, &mut self.running, &mut self.ended).await;
-        let ready = leased.as_ref().map_or(0, Vec::len);
-        self.slots.give_back(asked.saturating_sub(ready));
-        for ready in leased.map_err(DeliveryFailure::Lease)? {
+        let leased = leased.map_err(DeliveryFailure::Lease)?;
+        self.may_have_more = !leased.is_empty();
+        for ready in leased {
             self.running.push(self.deliveries.attempt(ready));
         }
         Ok(())

@@ -1,6 +1,6 @@
 use std::{
     collections::VecDeque,
-    sync::{Mutex, atomic::AtomicUsize, atomic::Ordering},
+    sync::{Arc, Mutex, atomic::AtomicUsize, atomic::Ordering},
 };
 
 use async_trait::async_trait;
@@ -101,7 +101,7 @@ fn worker(
         mails_per_recipient_hour: 0,
     };
     let mails = MailDeliveries::new(run, slots);
-    (DeliveryWorker::new(mails, Arc::new(DeliverySlots::new(64)), sleep), calls)
+    (DeliveryWorker::new(mails, sleep), calls)
 }
 
 /// Replies after this time.
@@ -202,17 +202,6 @@ async fn many_mails_go_at_the_pace_of_the_relay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slots_of_others_are_left_alone() {
-    let (queue, limits) = queue_to(20);
-    let (mut worker, _) = worker(settling(queue), SLOTS, |_| after(1, Ok(())));
-    let taken = worker.slots.take(61);
-    assert_eq!(numbers(&settled(&mut worker, 20).await), (1..=20).collect::<Vec<_>>());
-    assert!(limits.lock().unwrap().iter().all(|&limit| limit <= 3));
-    worker.slots.give_back(taken);
-    assert_eq!(worker.slots.take(64), 64, "every slot was given back");
-}
-
-#[tokio::test(start_paused = true)]
 async fn failed_lease_is_reported_and_retried_after_a_pause() {
     let mut queue = MockDeliveryQueue::new();
     queue.expect_lease().times(2).returning(|_, _, _| no_database());
@@ -223,7 +212,6 @@ async fn failed_lease_is_reported_and_retried_after_a_pause() {
         assert!(matches!(&failure, DeliveryFailure::Lease(StoreError::Unavailable(_))));
     }
     assert_eq!(began.elapsed(), OUTAGE_PAUSE * 2);
-    assert_eq!(worker.slots.take(64), 64);
 }
 
 #[tokio::test(start_paused = true)]

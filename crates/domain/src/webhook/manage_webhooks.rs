@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    api_key::{Owner, Party},
+    api_key::{ApiKeyId, Owner, Party},
     order::{Violation, ViolationCode},
     ports::{
         Clock, DeliveryPageQuery, Entropy, NewEndpoint, Page, ReplayBatch, SecretBox, StoreError,
@@ -66,10 +66,12 @@ pub enum WebhooksError {
 }
 
 impl ManageWebhooks {
-    /// Creates an endpoint from the members of a JSON object. Its secret is not available later.
+    /// Creates an endpoint from the members of a JSON object, for a key or an operator. Its secret is
+    /// not available later.
     pub async fn create(
         &self,
         owner: Owner,
+        key: Option<ApiKeyId>,
         object: &Map<String, Value>,
     ) -> Result<(Endpoint, WebhookSecret), WebhooksError> {
         let request = EndpointChange::parse(object, true);
@@ -77,6 +79,7 @@ impl ManageWebhooks {
         let (secret, sealed) = self.new_secret(owner)?;
         let new = NewEndpoint {
             owner,
+            key,
             url: request.url.unwrap_or_default(),
             events: request.events.unwrap_or_else(|| EventType::OF_ORDERS.into()),
             description: request.description.flatten(),

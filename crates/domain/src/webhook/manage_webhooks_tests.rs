@@ -81,7 +81,7 @@ async fn refused_url_is_reported_with_every_other_violation() {
         let mut mocks = Mocks::new();
         mocks.endpoints.expect_endpoint().returning(|_, _| Ok(Some(endpoint(ID))));
         let (webhooks, body) = (mocks.use_case(), object(&body));
-        assert_eq!(pointers(webhooks.create(OWNER, &body).await), expected);
+        assert_eq!(pointers(webhooks.create(OWNER, None, &body).await), expected);
         assert_eq!(pointers(webhooks.change(OWNER, ID, &body).await), expected);
     }
     // The URL of an unknown endpoint is not looked up.
@@ -111,7 +111,7 @@ async fn new_endpoint_shows_the_secret_that_is_stored_encrypted() {
 #[tokio::test]
 async fn without_a_key_no_endpoint_is_created() {
     let webhooks = ManageWebhooks { secrets: None, ..Mocks::new().use_case() };
-    let created = webhooks.create(OWNER, &request("https://a.example")).await.map(drop);
+    let created = webhooks.create(OWNER, None, &request("https://a.example")).await.map(drop);
     for result in [created, webhooks.rotate_secret(OWNER, ID).await.map(drop)] {
         assert!(matches!(result, Err(WebhooksError::NotConfigured)));
     }

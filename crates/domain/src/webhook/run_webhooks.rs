@@ -1,10 +1,10 @@
 //! Use case: attempt to deliver webhooks.
 //!
-//! The module `webhook` defines the retry schedule, and `delivery::worker` the pace. An endpoint has up
-//! to [`PER_ENDPOINT`] attempts in progress, and one whose last attempt did not succeed, or was slow,
-//! has one. All such endpoints together leave a part of the slots to others, so endpoints that hang
-//! hold up none that works. The endpoints of a party have at most a quarter of all slots and of
-//! the free ones, so a dozen parties hold up no other.
+//! The module `webhook` defines the retry schedule, and `delivery::worker` the pace. An attempt is one
+//! idle socket, so many may be in progress. An endpoint that works has up to [`PER_ENDPOINT`](crate::webhook::PER_ENDPOINT), and one
+//! whose last attempt did not succeed within [`SLOW`], or that has none yet, has one. An attempt at
+//! such an endpoint, or one that takes longer, counts apart from those at endpoints that work: it takes
+//! none of their slots.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,8 +25,7 @@ use crate::{
     },
     order::OrderId,
     ports::{
-        Clock, DeliveryQueue, EndpointEffect, Entropy, FoundOrders, PartyAttempts, SecretBox,
-        Settlement, StoreError, WebhookAnswer, WebhookAttempted, WebhookError, WebhookLease,
+        Clock, DeliveryQueue, EndpointEffect, Entropy, FoundOrders, SecretBox, Settlement, StoreError, WebhookAnswer, WebhookAttempted, WebhookError, WebhookLease,
         WebhookQueue, WebhookRequest, WebhookSender, WebhookSlots, WebhooksSettled, error_chain,
     },
     webhook::{
@@ -43,11 +42,15 @@ const ORDER_ERASED: &str = "order_erased";
 /// The outcome of an attempt whose secret the key of the service does not decrypt.
 pub const SECRET_UNREADABLE: &str = "secret_unreadable";
 
-/// Maximum number of attempts in progress at an endpoint.
-pub const PER_ENDPOINT: usize = 4;
+/// Default of the greatest number of attempts in progress.
+pub const WEBHOOKS_IN_FLIGHT: usize = 1_024;
+
+/// Maximum number of attempts in progress at the endpoints of a party that work, and again at its
+/// others.
+const PER_PARTY: usize = 64;
 
 /// An endpoint is slow if an attempt that succeeded took longer.
-const SLOW: Duration = Duration::seconds(5);
+pub const SLOW: Duration = Duration::seconds(5);
 
 /// Delay after which a secret that cannot be read is read again. An operator must mend that.
 const UNREADABLE_DELAY: Duration = Duration::MINUTE;
@@ -91,47 +94,37 @@ pub struct WebhookOutcome {
     attempted: WebhookAttempted,
 }
 
-/// The webhooks, and the endpoints with attempts in progress.
+/// The webhooks, and the attempts in progress.
 pub struct WebhookDeliveries {
     run: RunWebhooks,
     slots: usize,
-    in_progress: HashMap<EndpointId, InProgress>,
+    in_progress: HashMap<WebhookDeliveryId, InProgress>,
 }
 
-/// The attempts in progress at an endpoint.
+/// An attempt in progress.
 struct InProgress {
-    attempts: usize,
-    /// Whether the last attempt had succeeded before.
-    is_proven: bool,
     party: Party,
+    /// Whether the last attempt at the endpoint had succeeded in time.
+    is_proven: bool,
+    began: OffsetDateTime,
 }
 
 impl WebhookDeliveries {
     /// Returns the webhooks with up to `slots` attempts in progress.
     pub fn new(run: RunWebhooks, slots: usize) -> Self {
-        Self { run, slots, in_progress: HashMap::new() }
+        Self { run, slots: slots.max(1), in_progress: HashMap::new() }
     }
 
+    /// Returns the free slots. A quarter is for endpoints that work alone.
     fn free_slots(&self, limit: usize) -> WebhookSlots {
-        // The rest is small, because the attempts at endpoints that work are short; and new
-        // endpoints wait for those that hang.
-        let unproven_share = self.slots.saturating_sub((self.slots / 6).max(1)).max(1);
-        let per_party = (self.slots / 4).max(1);
-        let (mut busy, mut busy_parties) = (Vec::new(), BTreeMap::new());
-        for (id, InProgress { attempts, is_proven, party }) in &self.in_progress {
-            busy.push((*id, PER_ENDPOINT.saturating_sub(*attempts)));
-            let of_party: &mut PartyAttempts = busy_parties.entry(*party).or_default();
-            of_party.add(*attempts, *is_proven);
+        let now = self.run.clock.now();
+        let unproven = (self.slots - self.slots / 4).max(1);
+        let mut slots =
+            WebhookSlots { limit: 0, unproven, per_party: PER_PARTY, busy: BTreeMap::new() };
+        for InProgress { party, is_proven, began } in self.in_progress.values() {
+            slots.take(*party, *is_proven && now - *began <= SLOW);
         }
-        let unproven = busy_parties.values().map(|party| party.unproven).sum();
-        WebhookSlots {
-            limit,
-            unproven: unproven_share.saturating_sub(unproven),
-            per_endpoint: PER_ENDPOINT,
-            busy,
-            per_party,
-            busy_parties,
-        }
+        WebhookSlots { limit, ..slots }
     }
 }
 
@@ -150,22 +143,14 @@ impl Deliveries for WebhookDeliveries {
 
     fn attempt(&mut self, ready: ReadyWebhook) -> BoxFuture<'static, WebhookOutcome> {
         let WebhookLease { ref delivery, is_proven, party, .. } = ready.lease;
-        let none = InProgress { attempts: 0, is_proven, party };
-        let endpoint = self.in_progress.entry(delivery.endpoint).or_insert(none);
-        endpoint.attempts += 1;
-        endpoint.is_proven = is_proven;
+        let attempt = InProgress { party, is_proven, began: self.run.clock.now() };
+        self.in_progress.insert(delivery.id, attempt);
         let run = self.run.clone();
         async move { run.attempt(ready).await }.boxed()
     }
 
     fn attempted(&mut self, outcome: &WebhookOutcome) -> Option<WebhooksReport> {
-        let endpoint = outcome.attempted.endpoint;
-        if let Some(InProgress { attempts, .. }) = self.in_progress.get_mut(&endpoint) {
-            *attempts -= 1;
-            if *attempts == 0 {
-                self.in_progress.remove(&endpoint);
-            }
-        }
+        self.in_progress.remove(&outcome.attempted.id);
         None
     }
 
@@ -333,7 +318,3 @@ impl RunWebhooks {
 #[cfg(test)]
 #[path = "run_webhooks_tests.rs"]
 mod tests;
-
-#[cfg(test)]
-#[path = "webhook_pace_tests.rs"]
-mod pace_tests;

@@ -179,7 +179,7 @@ async fn execute(
             let party = party(client, service).context("--client or --service is missing")?;
             let owner = Owner { party, is_test: test };
             let body = details.into_body(Some(url));
-            let (endpoint, secret) = webhooks.create(owner, &body).await?;
+            let (endpoint, secret) = webhooks.create(owner, None, &body).await?;
             eprintln!("webhook endpoint {}; this is its secret:", endpoint.id.0);
             print(&format!("{}\n", secret.to_text()))
         }

@@ -1,8 +1,4 @@
-//! Events, mails and webhooks.
+//! Events and mails.
 
-mod endpoints;
 mod mails;
 mod outbox;
-pub(crate) mod webhook_lease;
-mod webhook_settle;
-pub(crate) mod webhooks;

@@ -14,7 +14,6 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use super::webhook_lease;
 use crate::{
     dialect::{self, Connection, RunQueryDsl, Store},
     failure::Failure,
@@ -80,7 +79,9 @@ async fn dispatch(
     }
     diesel::insert_into(deliveries::table).values(mails).execute(connection).await?;
     if let Some(earliest) = removed.values().map(|(_, at)| due(*at)).min() {
-        webhook_lease::wake(connection, endpoints, earliest).await?;
+        // An endpoint may have been removed meanwhile.
+        let found = dialect::wake(connection, &endpoints, earliest).await?;
+        webhooks.retain(|webhook| found.contains(&webhook.endpoint_id));
     }
     diesel::insert_into(webhook_deliveries::table).values(webhooks).execute(connection).await?;
     Ok(removed.into_keys().map(EventId).collect())

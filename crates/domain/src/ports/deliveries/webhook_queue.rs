@@ -24,49 +24,53 @@ pub struct NewWebhookDelivery {
     pub message_key: String,
 }
 
-/// How many deliveries a worker can attempt. A client gets another slot only while over four times
-/// as many are free as it has: so a dozen clients that fill their slots leave some to others.
+/// How many deliveries a worker can attempt. Attempts at endpoints that work, and the others, have
+/// slots of their own: those that hang take none from endpoints that work.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WebhookSlots {
     /// Free slots.
     pub limit: usize,
-    /// Free slots for endpoints whose last attempt did not succeed.
+    /// Free slots for endpoints whose last attempt did not succeed in time, or that have none yet.
     pub unproven: usize,
-    /// Maximum number of deliveries to an endpoint whose last attempt succeeded. Other endpoints
-    /// get one.
-    pub per_endpoint: usize,
-    /// Endpoints with attempts in progress, and how many more deliveries each may get.
-    pub busy: Vec<(EndpointId, usize)>,
-    /// Maximum number of attempts at all endpoints of a party.
+    /// Maximum number of attempts at the endpoints of a party that work, and again at its others.
     pub per_party: usize,
-    /// Parties with attempts in progress, and their number.
-    pub busy_parties: BTreeMap<Party, PartyAttempts>,
+    /// Parties with attempts in progress, and their numbers.
+    pub busy: BTreeMap<Party, PartyAttempts>,
 }
 
 impl WebhookSlots {
-    /// Returns whether a party with these attempts in progress may get another slot.
-    pub fn has_room(&self, party: PartyAttempts, is_proven: bool) -> bool {
-        let has_few = |own: usize, free: usize| 4 * own < free;
-        party.all < self.per_party
-            && has_few(party.all, self.limit)
-            && (is_proven || has_few(party.unproven, self.unproven))
+    /// Returns whether a party may get another slot.
+    pub fn has_room(&self, party: Party, is_proven: bool) -> bool {
+        let own = self.busy.get(&party).copied().unwrap_or_default();
+        let (free, own) = if is_proven {
+            (self.limit, own.proven)
+        } else {
+            (self.limit.min(self.unproven), own.unproven)
+        };
+        free > 0 && own < self.per_party
+    }
+
+    /// Gives a party a slot.
+    pub fn take(&mut self, party: Party, is_proven: bool) {
+        self.limit = self.limit.saturating_sub(1);
+        self.unproven = self.unproven.saturating_sub(usize::from(!is_proven));
+        self.busy.entry(party).or_default().add(is_proven);
     }
 }
 
 /// The attempts in progress at the endpoints of a party.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PartyAttempts {
-    /// All of them.
-    pub all: usize,
-    /// Those at endpoints whose last attempt did not succeed.
+    /// Those at endpoints that work.
+    pub proven: usize,
+    /// The others.
     pub unproven: usize,
 }
 
 impl PartyAttempts {
-    /// Adds attempts.
-    pub fn add(&mut self, attempts: usize, is_proven: bool) {
-        self.all += attempts;
-        self.unproven += if is_proven { 0 } else { attempts };
+    /// Adds an attempt.
+    pub fn add(&mut self, is_proven: bool) {
+        *if is_proven { &mut self.proven } else { &mut self.unproven } += 1;
     }
 }
 
@@ -92,7 +96,7 @@ pub struct WebhookLease {
     pub url: String,
     /// The secrets of the endpoint.
     pub secrets: SealedSecrets,
-    /// Whether the last attempt at the endpoint succeeded.
+    /// Whether the last attempt at the endpoint succeeded in time.
     pub is_proven: bool,
 }
 
@@ -189,12 +193,16 @@ pub trait WebhookQueue: Send + Sync {
     /// An implementation guarantees:
     /// - No other worker gets a leased delivery before `now + lease_for`.
     /// - After that, a delivery that is not settled is due again.
-    /// - The deliveries of an endpoint come the longest due first, and each endpoint gets one
-    ///   before any gets two.
+    /// - An endpoint whose last attempt did not succeed in time, or that has none yet, has one leased
+    ///   delivery at a time, and others [`PER_ENDPOINT`](crate::webhook::PER_ENDPOINT), over all
+    ///   workers.
+    /// - The endpoints come the longest waiting first, and the deliveries of each the longest due
+    ///   first. Each endpoint gets one before any gets two.
     /// - An endpoint that got a delivery comes after those that have waited since.
     /// - Endpoints that are disabled or removed get none.
+    /// - A delivery that cannot be read waits, and holds up no other.
     /// - The cost of a call grows neither with the deliveries of one endpoint nor with the number of
-    ///   endpoints that wait.
+    ///   endpoints that wait. A call may leave some that are due to the next one.
     ///
     /// A lease need not be durable: without it, the delivery is attempted again.
     async fn lease(
@@ -222,7 +230,7 @@ pub trait WebhookQueue: Send + Sync {
     ) -> Result<Option<WebhookDeliveryId>, StoreError>;
 
     /// Returns a page of the deliveries of an endpoint. Returns `None` if the owner has no such
-    /// endpoint, or the cursor is no delivery of it.
+    /// endpoint, or the cursor is no delivery of it. Leaves out those that cannot be read.
     async fn page(
         &self,
         owner: Owner,
@@ -252,11 +260,16 @@ pub trait WebhookQueue: Send + Sync {
     ) -> Result<Option<WebhookDeliveryId>, StoreError>;
 
     /// Returns deliveries by age, the oldest first, at most `limit`: those that failed for good,
-    /// or the pending ones.
+    /// or the pending ones. Leaves out those that cannot be read.
     async fn list(&self, failed: bool, limit: usize) -> Result<Vec<WebhookDelivery>, StoreError>;
 
     /// Like [`Self::replay`], whatever the owner.
     async fn retry(&self, id: WebhookDeliveryId, at: OffsetDateTime) -> Result<bool, StoreError>;
+
+    /// Returns what is wrong with rows that this version of the service cannot read, and so leaves
+    /// alone: endpoints with events that it does not know, and deliveries of such events. Returns at
+    /// most `limit` of each.
+    async fn unreadable(&self, limit: usize) -> Result<Vec<String>, StoreError>;
 
     /// Returns the number of deliveries.
     async fn stats(&self) -> Result<WebhookStats, StoreError>;

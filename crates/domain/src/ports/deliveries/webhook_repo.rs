@@ -5,7 +5,7 @@ use time::OffsetDateTime;
 
 use crate::ports::StoreError;
 use crate::{
-    api_key::{Owner, Party},
+    api_key::{ApiKeyId, Owner, Party},
     webhook::{Endpoint, EndpointId, EventType, endpoint_request::EndpointChange},
 };
 
@@ -14,6 +14,8 @@ use crate::{
 pub struct NewEndpoint {
     /// Its owner.
     pub owner: Owner,
+    /// The key that makes it; `None` if an operator does.
+    pub key: Option<ApiKeyId>,
     /// Where its events are sent.
     pub url: String,
     /// The events that it gets.
@@ -61,7 +63,7 @@ pub trait WebhookRepo: Send + Sync {
         at: OffsetDateTime,
     ) -> Result<Option<Endpoint>, StoreError>;
 
-    /// Removes an endpoint. Nothing is sent to it any more. Returns `false` if the owner has no
+    /// Removes an endpoint and its deliveries. Nothing is sent to it any more. Returns `false` if the owner has no
     /// such endpoint.
     async fn remove(&self, owner: Owner, id: EndpointId) -> Result<bool, StoreError>;
 

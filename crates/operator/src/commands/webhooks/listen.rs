@@ -105,7 +105,7 @@ pub(super) async fn run(
     let details = Details { events: listen.events, description: Some(DESCRIPTION.to_owned()) };
     // From here on a signal ends the command below, which removes the endpoint.
     let mut signals = StopSignals::register()?;
-    let (endpoint, secret) = webhooks.create(owner, &details.into_body(Some(url))).await?;
+    let (endpoint, secret) = webhooks.create(owner, None, &details.into_body(Some(url))).await?;
     let ended = tokio::select! {
         () = signals.first() => Ok(()),
         ended = receive(webhooks, &endpoint, secret, listener) => ended,

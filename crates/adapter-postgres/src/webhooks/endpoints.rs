@@ -2,24 +2,25 @@
 
 use async_trait::async_trait;
 use diesel::prelude::*;
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     api_key::{Owner, Party},
     ports::{NewEndpoint, StoreError, WebhookRepo},
     webhook::{DisabledBy, Endpoint, EndpointId, endpoint_request::EndpointChange},
 };
 use sql_rows::{
-    EndpointChangeRow, EndpointRow, NewEndpointRow, Utc, endpoint_of, endpoints_of, party_of,
+    EndpointChangeRow, EndpointRow, NewEndpointRow, Unreadable, Utc, endpoint_of, endpoints_of, party_of,
     row_limit, schema::webhook_endpoints, stored_party, untold_endpoints,
 };
 use time::OffsetDateTime;
 
-use crate::dialect::{self, Connection, RunQueryDsl, Store};
+use crate::{dialect, store::PostgresStore};
 
 #[async_trait]
-impl WebhookRepo for Store {
+impl WebhookRepo for PostgresStore {
     async fn add(&self, new: &NewEndpoint, max: usize) -> Result<Option<Endpoint>, StoreError> {
         let (row, owner) = (NewEndpointRow::from(new), new.owner);
-        let add = async move |connection: &mut Connection| {
+        let add = async move |connection: &mut AsyncPgConnection| {
             dialect::lock_name(connection, &format!("endpoints of {}", owner.party)).await?;
             let count: i64 = endpoints_of(owner).count().get_result(connection).await?;
             if count >= row_limit(max) {
@@ -28,18 +29,19 @@ impl WebhookRepo for Store {
             let added = diesel::insert_into(webhook_endpoints::table)
                 .values(row)
                 .returning(EndpointRow::as_select());
-            Ok(Some(EndpointRow::into_endpoint(added.get_result(connection).await?)?))
+            let added: EndpointRow = added.get_result(connection).await?;
+            Ok(Some(added.into_endpoint()))
         };
-        self.transaction_ported(add).await
+        self.transaction(add).await
     }
 
     async fn of_owner(&self, owner: Owner) -> Result<Vec<Endpoint>, StoreError> {
         let own = endpoints_of(owner).order(webhook_endpoints::id);
-        self.select(own, EndpointRow::into_endpoint).await
+        self.select(own, endpoint).await
     }
 
     async fn endpoint(&self, owner: Owner, id: EndpointId) -> Result<Option<Endpoint>, StoreError> {
-        Ok(self.select(endpoint_of(owner, id), EndpointRow::into_endpoint).await?.pop())
+        Ok(self.select(endpoint_of(owner, id), endpoint).await?.pop())
     }
 
     async fn change(
@@ -50,18 +52,19 @@ impl WebhookRepo for Store {
         at: OffsetDateTime,
     ) -> Result<Option<Endpoint>, StoreError> {
         let change = change.clone();
-        let change = async move |connection: &mut Connection| {
+        let change = async move |connection: &mut AsyncPgConnection| {
             dialect::lock(connection, "webhook_endpoints", &[id.0]).await?;
             let own = endpoint_of(owner, id).select(EndpointRow::as_select());
-            let before = own.get_result(connection).await.optional()?;
+            let before: Option<EndpointRow> = own.get_result(connection).await.optional()?;
             let Some(before) = before else { return Ok(None) };
-            let row = EndpointChangeRow::new(&EndpointRow::into_endpoint(before)?, change, at);
+            let row = EndpointChangeRow::new(&before.into_endpoint(), change, at);
             let changed = diesel::update(webhook_endpoints::table.find(id.0))
                 .set(row)
                 .returning(EndpointRow::as_select());
-            Ok(Some(EndpointRow::into_endpoint(changed.get_result(connection).await?)?))
+            let changed: EndpointRow = changed.get_result(connection).await?;
+            Ok(Some(changed.into_endpoint()))
         };
-        self.transaction_ported(change).await
+        self.transaction(change).await
     }
 
     async fn remove(&self, owner: Owner, id: EndpointId) -> Result<bool, StoreError> {
@@ -86,21 +89,21 @@ impl WebhookRepo for Store {
     async fn secrets(&self) -> Result<Vec<(Party, Vec<u8>)>, StoreError> {
         let secrets =
             webhook_endpoints::table.select((webhook_endpoints::party, webhook_endpoints::secret));
-        let load = async move |connection: &mut Connection| {
+        let load = async move |connection: &mut AsyncPgConnection| {
             let rows: Vec<(i64, Vec<u8>)> = secrets.get_results(connection).await?;
             Ok(rows.into_iter().map(|(party, secret)| (party_of(party), secret)).collect())
         };
-        self.read_ported(load).await
+        self.read(load).await
     }
 
     async fn of_parties(&self, parties: &[Party]) -> Result<Vec<Endpoint>, StoreError> {
         let parties: Vec<i64> = parties.iter().copied().map(stored_party).collect();
         let theirs = webhook_endpoints::table.filter(webhook_endpoints::party.eq_any(parties));
-        self.select(theirs, EndpointRow::into_endpoint).await
+        self.select(theirs, endpoint).await
     }
 
     async fn untold(&self, failed_before: OffsetDateTime) -> Result<Vec<Endpoint>, StoreError> {
-        self.select(untold_endpoints(failed_before), EndpointRow::into_endpoint).await
+        self.select(untold_endpoints(failed_before), endpoint).await
     }
 
     async fn told(
@@ -123,7 +126,7 @@ impl WebhookRepo for Store {
         told_before: OffsetDateTime,
         at: OffsetDateTime,
     ) -> Result<Vec<EndpointId>, StoreError> {
-        let disable = async move |connection: &mut Connection| {
+        let disable = async move |connection: &mut AsyncPgConnection| {
             let failing = || {
                 webhook_endpoints::table
                     .filter(webhook_endpoints::disabled_at.is_null())
@@ -143,11 +146,16 @@ impl WebhookRepo for Store {
             let ids = disable.get_results(connection).await?;
             Ok(ids.into_iter().map(EndpointId).collect())
         };
-        self.transaction_ported(disable).await
+        self.transaction(disable).await
     }
 
     async fn all(&self) -> Result<Vec<Endpoint>, StoreError> {
         let all = webhook_endpoints::table.order(webhook_endpoints::id);
-        self.select(all, EndpointRow::into_endpoint).await
+        self.select(all, endpoint).await
     }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the rows of other tables may be unreadable")]
+fn endpoint(row: EndpointRow) -> Result<Endpoint, Unreadable> {
+    Ok(row.into_endpoint())
 }

@@ -1,0 +1,258 @@
+//! Webhook deliveries.
+
+use async_trait::async_trait;
+use diesel::{
+    dsl::{exists, not, select, sql},
+    prelude::*,
+    sql_types::{BigInt, Bool, Nullable},
+    sqlite::SqliteConnection,
+};
+use domain::{
+    api_key::Owner,
+    ports::{
+        Cursor, DeliveryPageQuery, NewWebhookDelivery, Page, ReplayBatch, StoreError,
+        WebhookAttempted, WebhookLease, WebhookQueue, WebhookSlots, WebhookStats, WebhooksSettled,
+    },
+    webhook::{EndpointId, EventType, WebhookDelivery, WebhookDeliveryId},
+};
+use sql_rows::{
+    DueAgain, EndpointRow, Instant, NewWebhookRow, Utc, WEBHOOK_STATS, WebhookDeliveryRow,
+    deliveries_of, deliveries_with_endpoints, endpoint_of, is_known, row_limit,
+    schema::{webhook_deliveries, webhook_endpoints},
+    readable_page, unknown_event, waits, webhook_stats,
+};
+use time::{Duration, OffsetDateTime};
+
+use super::{
+    lease::{lease_due, wake},
+    settle::settle,
+};
+use crate::{failure::Failure, store::SqliteStore};
+
+#[async_trait]
+impl WebhookQueue for SqliteStore {
+    async fn lease(
+        &self,
+        now: OffsetDateTime,
+        lease_for: Duration,
+        slots: &WebhookSlots,
+    ) -> Result<Vec<WebhookLease>, StoreError> {
+        let slots = slots.clone();
+        self.transaction(move |connection| {
+            lease_due(connection, now, lease_for, &slots)
+        })
+        .await
+    }
+
+    async fn settle(&self, attempted: &[WebhookAttempted]) -> Result<WebhooksSettled, StoreError> {
+        let attempted = attempted.to_vec();
+        self.transaction(move |connection| settle(connection, &attempted)).await
+    }
+
+    async fn add_test(
+        &self,
+        owner: Owner,
+        endpoint: EndpointId,
+        message_key: &str,
+        at: OffsetDateTime,
+    ) -> Result<Option<WebhookDeliveryId>, StoreError> {
+        let (event, message_key) = (EventType::Test, message_key.to_owned());
+        let new = NewWebhookDelivery { endpoint, event, change: None, message_key };
+        let add = move |connection: &mut SqliteConnection| {
+            wake(connection, &[endpoint.0], Utc(at))?;
+            let enabled = endpoint_of(owner, endpoint);
+            let enabled = select(exists(enabled.filter(webhook_endpoints::disabled_at.is_null())));
+            if !enabled.get_result(connection)? {
+                return Ok(None);
+            }
+            let added = diesel::insert_into(webhook_deliveries::table)
+                .values(NewWebhookRow::new(new, None, Utc(at), Utc(at)))
+                .returning(webhook_deliveries::id);
+            Ok(Some(WebhookDeliveryId(added.get_result(connection)?)))
+        };
+        self.transaction(add).await
+    }
+
+    async fn page(
+        &self,
+        owner: Owner,
+        endpoint: EndpointId,
+        query: &DeliveryPageQuery,
+    ) -> Result<Option<Page<WebhookDelivery>>, StoreError> {
+        let query = *query;
+        self.read(move |connection| page(connection, owner, endpoint, query)).await
+    }
+
+    async fn replay(
+        &self,
+        owner: Owner,
+        endpoint: EndpointId,
+        delivery: WebhookDeliveryId,
+        at: OffsetDateTime,
+    ) -> Result<bool, StoreError> {
+        let replay = move |connection: &mut SqliteConnection| {
+            let own = endpoint_of(owner, endpoint).select(webhook_endpoints::id);
+            let own: Vec<i64> = own.get_results(connection)?;
+            wake(connection, &own, Utc(at))?;
+            let own = deliveries_of(owner, endpoint).filter(webhook_deliveries::id.eq(delivery.0));
+            let replayed = diesel::update(own).set(DueAgain::at(at));
+            Ok(replayed.execute(connection)? > 0)
+        };
+        self.transaction(replay).await
+    }
+
+    async fn replay_batch(
+        &self,
+        owner: Owner,
+        endpoint: EndpointId,
+        batch: &ReplayBatch,
+        at: OffsetDateTime,
+    ) -> Result<Option<WebhookDeliveryId>, StoreError> {
+        let batch = *batch;
+        self.transaction(move |connection| {
+            replay_batch(connection, owner, endpoint, batch, at)
+        })
+        .await
+    }
+
+    async fn list(&self, failed: bool, limit: usize) -> Result<Vec<WebhookDelivery>, StoreError> {
+        let listed = deliveries_with_endpoints()
+            .filter(is_known())
+            .order(webhook_deliveries::id)
+            .limit(row_limit(limit));
+        let readable = |row: WebhookDeliveryRow| Ok(row.into_delivery().ok());
+        let listed = if failed {
+            self.select(listed.filter(webhook_deliveries::failed_at.is_not_null()), readable).await
+        } else {
+            self.select(listed.filter(waits()), readable).await
+        };
+        Ok(listed?.into_iter().flatten().collect())
+    }
+
+    async fn retry(&self, id: WebhookDeliveryId, at: OffsetDateTime) -> Result<bool, StoreError> {
+        let retry = move |connection: &mut SqliteConnection| {
+            let delivery = webhook_deliveries::table.find(id.0);
+            let endpoint = delivery.select(webhook_deliveries::endpoint_id);
+            let endpoint: Vec<i64> = endpoint.get_results(connection)?;
+            wake(connection, &endpoint, Utc(at))?;
+            let retried = diesel::update(delivery).set(DueAgain::at(at));
+            Ok(retried.execute(connection)? > 0)
+        };
+        self.transaction(retry).await
+    }
+
+    async fn unreadable(&self, limit: usize) -> Result<Vec<String>, StoreError> {
+        let endpoints = webhook_endpoints::table.order(webhook_endpoints::id);
+        let endpoints = self.select(endpoints, |row: EndpointRow| Ok(row.fault())).await?;
+        let unknown = webhook_deliveries::table
+            .filter(waits().and(not(is_known())))
+            .limit(row_limit(limit))
+            .select(webhook_deliveries::id);
+        let ids: Vec<i64> =
+            self.read(move |connection| Ok(unknown.get_results(connection)?)).await?;
+        let deliveries = ids.into_iter().map(unknown_event);
+        Ok(endpoints.into_iter().flatten().take(limit).chain(deliveries).collect())
+    }
+
+    async fn stats(&self) -> Result<WebhookStats, StoreError> {
+        let stats = sql::<(BigInt, Nullable<Instant>, BigInt, BigInt)>(WEBHOOK_STATS);
+        self.read(move |connection| Ok(webhook_stats(stats.get_result(connection)?)))
+            .await
+    }
+
+    async fn forget(&self, instant: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
+        self.transaction(move |connection| forget(connection, Utc(instant), limit))
+            .await
+    }
+}
+
+/// Removes deliveries in the order in which a replay meets them, backwards: if the last one of a
+/// batch is gone, so are all that would follow.
+pub(crate) fn forget(
+    connection: &mut SqliteConnection,
+    instant: Utc,
+    limit: usize,
+) -> Result<usize, Failure> {
+    let oldest = webhook_deliveries::table
+        .filter(webhook_deliveries::created_at.lt(instant))
+        .order((webhook_deliveries::created_at, webhook_deliveries::id))
+        .limit(row_limit(limit))
+        .select(webhook_deliveries::id);
+    let oldest: Vec<i64> = oldest.get_results(connection)?;
+    let oldest = webhook_deliveries::table.filter(webhook_deliveries::id.eq_any(oldest));
+    Ok(diesel::delete(oldest).execute(connection)?)
+}
+
+fn page(
+    connection: &mut SqliteConnection,
+    owner: Owner,
+    endpoint: EndpointId,
+    query: DeliveryPageQuery,
+) -> Result<Option<Page<WebhookDelivery>>, Failure> {
+    use webhook_deliveries::id;
+
+    let (low, high, cursor) = match query.cursor {
+        Cursor::Newest => (i64::MIN, i64::MAX, None),
+        Cursor::OlderThan(cursor) => (i64::MIN, cursor.0, Some(cursor.0)),
+        Cursor::NewerThan(cursor) => (cursor.0, i64::MAX, Some(cursor.0)),
+    };
+    let is_known_to = if let Some(cursor) = cursor {
+        let known = select(exists(deliveries_of(owner, endpoint).filter(id.eq(cursor))));
+        known.get_result::<bool>(connection)?
+    } else {
+        select(exists(endpoint_of(owner, endpoint))).get_result::<bool>(connection)?
+    };
+    if !is_known_to {
+        return Ok(None);
+    }
+    let rows = deliveries_of(owner, endpoint)
+        .filter(id.gt(low).and(id.lt(high)).and(is_known()))
+        .select(WebhookDeliveryRow::as_select())
+        .limit(row_limit(query.limit.saturating_add(1)));
+    let rows: Vec<WebhookDeliveryRow> = if matches!(query.cursor, Cursor::NewerThan(_)) {
+        rows.order(id.asc()).get_results(connection)?
+    } else {
+        rows.order(id.desc()).get_results(connection)?
+    };
+    // A cursor is a delivery itself, so there is one beyond it.
+    let has_others = query.cursor != Cursor::Newest;
+    Ok(Some(readable_page(Page::of(query.limit, &query.cursor, rows, has_others))))
+}
+
+/// Makes the next deliveries of a replay due, the newest first. Returns the one before which the
+/// next batch begins; `None` after the last batch.
+pub(crate) fn replay_batch(
+    connection: &mut SqliteConnection,
+    owner: Owner,
+    endpoint: EndpointId,
+    batch: ReplayBatch,
+    at: OffsetDateTime,
+) -> Result<Option<WebhookDeliveryId>, Failure> {
+    use webhook_deliveries::{created_at, id, table};
+
+    let own = endpoint_of(owner, endpoint).select(webhook_endpoints::id);
+    let own: Vec<i64> = own.get_results(connection)?;
+    // The databases look up a comparison of rows in the index of instants; diesel has none.
+    let earlier = sql::<Bool>("(created_at, id) < (SELECT created_at, id FROM webhook_deliveries")
+        .sql(" WHERE id = ")
+        .bind::<BigInt, _>(batch.before.map_or(0, |before| before.0))
+        .sql(")");
+    let of_endpoint = deliveries_of(owner, endpoint);
+    let mut matching = of_endpoint.filter(created_at.ge(Utc(batch.since))).into_boxed();
+    matching = match batch.before {
+        Some(_) => matching.filter(earlier),
+        None => matching.filter(created_at.lt(Utc(batch.until))),
+    };
+    let matching = matching
+        .order((created_at.desc(), id.desc()))
+        .limit(row_limit(batch.limit))
+        .select((id, waits()));
+    let rows: Vec<(i64, bool)> = matching.get_results(connection)?;
+    let ended: Vec<i64> =
+        rows.iter().filter(|(_, waits)| !waits).map(|(ended, _)| *ended).collect();
+    wake(connection, &own, Utc(at))?;
+    let replayed = diesel::update(table.filter(id.eq_any(ended))).set(DueAgain::at(at));
+    replayed.execute(connection)?;
+    let last = rows.last().filter(|_| rows.len() == batch.limit);
+    Ok(last.map(|(last, _)| WebhookDeliveryId(*last)))
+}
