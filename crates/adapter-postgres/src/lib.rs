@@ -7,18 +7,16 @@
 //! - A call holds a connection of the pool until it ends.
 //! - Any number of instances may share a database.
 
-mod claims;
 mod connect;
-mod dialect;
+mod deliveries;
 mod failure;
 mod import;
 mod inspect;
-mod mail_lease;
+mod locks;
 mod migrations;
 mod orders;
+mod parties;
 mod pool;
-#[path = "../../sql-rows/ports/mod.rs"]
-mod ports;
 mod statement;
 mod store;
 #[cfg(test)]

@@ -107,50 +107,6 @@ impl PostgresStore {
         Ok(transaction(&mut connection, call).await?)
     }
 
-    /// Runs a call that reads. Each of its statements is a transaction.
-    pub(crate) async fn read_ported<T>(
-        &self,
-        call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
-    ) -> Result<T, StoreError> {
-        Ok(self.pool.run(call).await?)
-    }
-
-    /// Runs a call that reads and may take long, on a connection of its own without a time limit.
-    pub(crate) async fn survey_ported<T>(
-        &self,
-        call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
-    ) -> Result<T, StoreError> {
-        let mut connection = self.server.connect_unlimited().await.map_err(Failure::from)?;
-        Ok(call(&mut connection).await?)
-    }
-
-    /// Runs a call that reads what a client asks for. Such calls use at most half of the
-    /// connections.
-    pub(crate) async fn read_orders_ported<T>(
-        &self,
-        call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
-    ) -> Result<T, StoreError> {
-        Ok(self.pool.read(call).await?)
-    }
-
-    /// Runs a call in a transaction.
-    pub(crate) async fn transaction_ported<T, E: From<Failure>>(
-        &self,
-        call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
-    ) -> Result<T, E> {
-        Ok(self.pool.transaction(call).await?)
-    }
-
-    /// Runs a call in a transaction without a time limit, on a connection of its own.
-    pub(crate) async fn maintain_ported<T>(
-        &self,
-        call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
-    ) -> Result<T, StoreError> {
-        let mut connection = self.server.connect().await.map_err(Failure::from)?;
-        connection.batch_execute("SET statement_timeout = 0").await.map_err(Failure::from)?;
-        Ok(transaction(&mut connection, call).await?)
-    }
-
     /// Runs a query, and returns what its rows mean.
     pub(crate) async fn select<'q, Q, R, T>(
         &self,

@@ -56,7 +56,7 @@ impl SqliteStore {
         after: Option<String>,
         limit: usize,
     ) -> Result<Option<ExportedPage>, StoreError> {
-        self.survey_ported(async move |connection| page(connection, table, after, limit)).await
+        self.survey(move |connection| page(connection, table, after, limit)).await
     }
 
     /// Returns a number that changes when another process commits a change. It belongs to a
@@ -66,7 +66,7 @@ impl SqliteStore {
     /// The database is unavailable.
     pub async fn data_version(&self) -> Result<i64, StoreError> {
         let version = sql::<BigInt>("PRAGMA data_version");
-        self.maintain_ported(async move |connection| Ok(version.get_result(connection)?)).await
+        self.maintain(move |connection| Ok(version.get_result(connection)?)).await
     }
 }
 

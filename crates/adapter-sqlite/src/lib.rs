@@ -6,17 +6,14 @@
 //! database file on a local disk.
 
 mod backup;
-mod claims;
 mod database;
-mod dialect;
+mod deliveries;
 mod export;
 mod failure;
 mod inspect;
-mod mail_lease;
 mod migrations;
 mod orders;
-#[path = "../../sql-rows/ports/mod.rs"]
-mod ports;
+mod parties;
 mod store;
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,6 @@
 //! The store, on which every port is implemented.
 
-use std::{
-    path::Path,
-    pin::pin,
-    task::{Context, Poll, Waker},
-};
+use std::path::Path;
 
 use diesel::{
     Expression, RunQueryDsl as _, Selectable, SelectableHelper as _,
@@ -123,46 +119,6 @@ impl SqliteStore {
         Ok(self.readers.maintain(call).await?)
     }
 
-    /// Runs a call that reads. All it reads is of one instant.
-    pub(crate) async fn read_ported<T: Send + 'static>(
-        &self,
-        call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        Ok(self.readers.run(move |connection| at_once(call(connection))).await?)
-    }
-
-    /// Runs a call that reads what a client asks for.
-    pub(crate) async fn read_orders_ported<T: Send + 'static>(
-        &self,
-        call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        Ok(self.order_readers.run(move |connection| at_once(call(connection))).await?)
-    }
-
-    /// Runs a call that writes. It is durable when this returns `Ok`, and undone otherwise.
-    pub(crate) async fn transaction_ported<T: Send + 'static, E: From<Failure>>(
-        &self,
-        call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, E> {
-        Ok(self.writer.run(move |connection| at_once(call(connection))).await?)
-    }
-
-    /// Runs a call like [`Self::transaction`], without a time limit.
-    pub(crate) async fn maintain_ported<T: Send + 'static>(
-        &self,
-        call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        Ok(self.writer.maintain(move |connection| at_once(call(connection))).await?)
-    }
-
-    /// Runs a call like [`Self::read`], without a time limit.
-    pub(crate) async fn survey_ported<T: Send + 'static>(
-        &self,
-        call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        Ok(self.readers.maintain(move |connection| at_once(call(connection))).await?)
-    }
-
     /// Runs a query, and returns what its rows mean.
     pub(crate) async fn select<Q, R, T>(
         &self,
@@ -177,11 +133,11 @@ impl SqliteStore {
         T: Send + 'static,
     {
         let query = SelectDsl::select(query, R::as_select());
-        let load = async move |connection: &mut SqliteConnection| {
+        let load = move |connection: &mut SqliteConnection| {
             let rows = query.load(connection)?.into_iter();
             Ok(rows.map(meaning).collect::<Result<_, _>>()?)
         };
-        self.read_ported(load).await
+        self.read(load).await
     }
 
     /// Runs a statement like [`Self::transaction`], and returns how many rows it changed.
@@ -189,10 +145,7 @@ impl SqliteStore {
     where
         Q: ExecuteDsl<SqliteConnection> + Send + 'static,
     {
-        self.transaction_ported(async move |connection| {
-            Ok(ExecuteDsl::execute(statement, connection)?)
-        })
-        .await
+        self.transaction(move |connection| Ok(ExecuteDsl::execute(statement, connection)?)).await
     }
 }
 
@@ -207,15 +160,5 @@ impl ObservedDatabase for SqliteStore {
 
     fn waiting_calls(&self) -> usize {
         [&self.writer, &self.order_readers, &self.readers].map(Worker::waiting).iter().sum()
-    }
-}
-
-/// Returns the outcome of a call that waits for nothing.
-pub(crate) fn at_once<T, E: From<Failure>>(
-    call: impl Future<Output = Result<T, E>>,
-) -> Result<T, E> {
-    match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(outcome) => outcome,
-        Poll::Pending => Err(Failure::Lost.into()),
     }
 }

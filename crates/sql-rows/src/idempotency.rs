@@ -1,6 +1,11 @@
 //! Rows of idempotency keys.
 
-use diesel::{dsl::auto_type, prelude::*};
+use diesel::{
+    dsl::{AsExprOf, auto_type, sql},
+    expression::{SqlLiteral, UncheckedBind},
+    prelude::*,
+    sql_types::{BigInt, Binary, Bool},
+};
 use domain::{
     api_key::ClientId,
     idempotency::{
@@ -8,6 +13,7 @@ use domain::{
     },
     order::OrderId,
 };
+use time::OffsetDateTime;
 
 use crate::{Unreadable, Utc, digest, farthest, schema::idempotency_keys};
 
@@ -109,10 +115,73 @@ impl KeyUseRow {
     }
 }
 
+/// The primary key of an idempotency key.
+pub type KeyColumns = (i64, bool, Vec<u8>);
+
+type Bound<E, V, T> = SqlLiteral<Bool, UncheckedBind<E, AsExprOf<V, T>>>;
+type KeyComparison =
+    Bound<Bound<Bound<SqlLiteral<Bool>, i64, BigInt>, bool, Bool>, Vec<u8>, Binary>;
+
+/// Returns a primary key before all others.
+pub fn first_key() -> KeyColumns {
+    (i64::MIN, false, Vec::new())
+}
+
+/// Returns the primary key of an idempotency key.
+pub fn key_row(key: IdempotencyKey) -> KeyColumns {
+    (key.client.0, key.is_test, key.digest.to_vec())
+}
+
+/// Compares primary keys as rows, which the databases look up in the index. diesel has no such
+/// comparison.
+fn compare_key(way: &str, (client, is_test, digest): KeyColumns) -> KeyComparison {
+    let key = sql::<Bool>(&format!("(client_id, is_test, digest) {way} ("));
+    let key = key.bind::<BigInt, _>(client).sql(", ").bind::<Bool, _>(is_test);
+    key.sql(", ").bind::<Binary, _>(digest).sql(")")
+}
+
+/// Selects the keys after a key, in their order.
+#[auto_type(no_type_alias)]
+pub fn keys_after(key: KeyColumns) -> _ {
+    let is_later: KeyComparison = compare_key(">", key);
+    idempotency_keys::table.filter(is_later).order((
+        idempotency_keys::client_id,
+        idempotency_keys::is_test,
+        idempotency_keys::digest,
+    ))
+}
+
+/// Selects the keys after a key up to a last one that are free at an instant.
+#[auto_type(no_type_alias)]
+pub fn free_keys(after: KeyColumns, last: KeyColumns, now: OffsetDateTime) -> _ {
+    let now: Utc = Utc(now);
+    let is_later: KeyComparison = compare_key(">", after);
+    let is_before: KeyComparison = compare_key("<=", last);
+    idempotency_keys::table
+        .filter(idempotency_keys::kept_until.le(now))
+        .filter(is_later)
+        .filter(is_before)
+}
+
+/// Selects the key of a claim that no request was answered under.
+#[auto_type(no_type_alias)]
+pub fn own_claim(claim: &Claim) -> _ {
+    let client: i64 = claim.key.client.0;
+    let is_test: bool = claim.key.is_test;
+    let digest: Vec<u8> = claim.key.digest.to_vec();
+    let token: Vec<u8> = claim.token.0.to_vec();
+    idempotency_keys::table.filter(
+        idempotency_keys::client_id
+            .eq(client)
+            .and(idempotency_keys::is_test.eq(is_test))
+            .and(idempotency_keys::digest.eq(digest))
+            .and(idempotency_keys::order_id.is_null())
+            .and(idempotency_keys::token.eq(token)),
+    )
+}
+
 /// Returns the idempotency key of a primary key.
-pub fn key_of(
-    (client, is_test, bytes): (i64, bool, Vec<u8>),
-) -> Result<IdempotencyKey, Unreadable> {
+pub fn key_of((client, is_test, bytes): KeyColumns) -> Result<IdempotencyKey, Unreadable> {
     let digest = digest(bytes, || of_client(client, "digest"))?;
     Ok(IdempotencyKey { client: ClientId(client), is_test, digest })
 }

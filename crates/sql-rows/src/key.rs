@@ -2,7 +2,7 @@
 
 use std::num::TryFromIntError;
 
-use diesel::prelude::*;
+use diesel::{dsl::auto_type, prelude::*};
 use domain::{
     api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, KeyHash, NewApiKey, Rate, Scopes},
     order::{EmailAddress, SigningServiceId},
@@ -103,6 +103,24 @@ fn rate(per_second: Option<i64>, burst: Option<i64>) -> Result<Option<Rate>, Try
         Ok(Rate { per_second: per_second.try_into()?, burst: burst.try_into()? })
     };
     per_second.zip(burst).map(rate).transpose()
+}
+
+/// Selects a key that is neither revoked nor expired at an instant.
+#[auto_type(no_type_alias)]
+pub fn valid_key(id: ApiKeyId, at: OffsetDateTime) -> _ {
+    let id: i64 = id.0;
+    let at: Utc = Utc(at);
+    let is_valid = api_keys::expires_at.is_null().or(api_keys::expires_at.gt(at));
+    api_keys::table.filter(api_keys::id.eq(id).and(api_keys::revoked_at.is_null()).and(is_valid))
+}
+
+/// Selects a key that was not used since an instant.
+#[auto_type(no_type_alias)]
+pub fn key_unused_since(id: ApiKeyId, at: OffsetDateTime) -> _ {
+    let id: i64 = id.0;
+    let at: Utc = Utc(at);
+    let is_earlier = api_keys::last_used_at.is_null().or(api_keys::last_used_at.lt(at));
+    api_keys::table.filter(api_keys::id.eq(id).and(is_earlier))
 }
 
 /// An entry in the history of keys.

@@ -3,8 +3,8 @@
 //! PostgreSQL and SQLite have the same tables and columns. Only the types of instants and of
 //! `orders.details` differ.
 //!
-//! The files in `ports/` are modules of both adapters: ports and calls whose statements are the same.
-//! Each adapter compiles them for its connection, its store and the statements of its `dialect`.
+//! Also here: query builders that both adapters use, and logic without a database. There is no port and
+//! no connection.
 
 use std::sync::Arc;
 
@@ -13,6 +13,8 @@ mod instant;
 mod key;
 mod migrations;
 mod order;
+mod order_lists;
+mod order_queries;
 mod queue;
 pub mod schema;
 mod service;
@@ -21,17 +23,29 @@ mod webhook;
 mod webhook_lease;
 mod webhook_queries;
 
-pub use idempotency::{KeyRow, KeyUseRow, key_in_use, key_of};
+pub use idempotency::{
+    KeyRow, KeyUseRow, first_key, free_keys, key_in_use, key_of, key_row, keys_after, own_claim,
+};
 pub use instant::{Instant, Utc};
-pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
+pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow, key_unused_since, valid_key};
 pub use migrations::{ORDER_CHANGE, VersionError, count_missing};
 pub use order::{
     DocumentRow, KeptOrderRow, ListedRow, OrderChangeRow, OrderRow, PendingOrder, is_order_of,
     party_column,
 };
+pub use order_lists::{
+    Ids, OrderList, PageRanges, common, compare_ids, compare_instants, compare_numbers,
+    least_and_greatest, listed, owners, searched_instants,
+};
+pub use order_queries::{
+    ChangedOrder, CondemnedUpload, ErasedOrder, OrderState, abandoned_uploads, add_changes,
+    attempted_webhooks_of_erased, changes_of, condemned, free_mails, grouped, mails_of_erased,
+    order_as_seen, order_with_document, orders_with_documents, sorted_keys, unreadable_order,
+};
 pub use queue::{
-    DeliveryRow, EventRow, NewEventRow, REMOVED_COUNTS, RetriedDelivery, UnsuccessfulAttempt,
-    counted_hours, due_events, farthest, hashed_recipient,
+    DeliveryRow, Dispatched, EventRow, MAIL_STATS, NewEventRow, REMOVED_COUNTS, RetriedDelivery,
+    UnsuccessfulAttempt, counted_hours, due_events, due_mails, farthest, hashed_recipient,
+    listed_mails, mail_stats,
 };
 pub use service::ServiceRow;
 pub use statement::{IdRow, Prepared};

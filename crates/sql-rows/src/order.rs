@@ -31,6 +31,13 @@ pub fn party_column(party: Party) -> (&'static str, i64) {
 /// The condition of an order of an owner.
 #[auto_type(no_type_alias)]
 pub fn is_order_of(owner: Owner) -> _ {
+    let is_own: is_own = is_own(owner);
+    is_own
+}
+
+/// Like [`is_order_of`], for other builders.
+#[auto_type]
+pub(crate) fn is_own(owner: Owner) -> _ {
     let (column, party): (&'static str, i64) = party_column(owner.party);
     let is_of_party: IsOfParty = is_of_party(column, party);
     let is_test: bool = owner.is_test;

@@ -1,10 +1,12 @@
 //! Rows of deliveries.
 
+use std::collections::HashMap;
+
 use diesel::{dsl::auto_type, prelude::*};
 use domain::{
     delivery::{Audience, Delivery, DeliveryId, FARTHEST_LEASE, MailSubject, NewDelivery},
     order::{EmailAddress, OrderId},
-    ports::{Event, EventId, Settlement},
+    ports::{Dispatch, Event, EventId, QueueStats, Settlement},
     webhook::EventType,
 };
 
@@ -12,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    Unreadable, Utc,
+    NewWebhookRow, Unreadable, Utc,
     schema::{deliveries, events},
     webhook::read_change,
 };
@@ -66,6 +68,107 @@ impl EventRow {
             change: read_change(self.change.as_deref())
                 .map_err(|_| Unreadable::new("events", &self.id, &"change"))?,
         })
+    }
+}
+
+/// A mail to add.
+#[derive(Insertable)]
+#[diesel(table_name = deliveries)]
+pub struct NewMailRow {
+    order_id: i64,
+    message_key: String,
+    recipient: String,
+    subject: &'static str,
+    to_service: bool,
+    created_at: Utc,
+    due_at: Utc,
+}
+
+/// The deliveries that follow events.
+#[derive(Default)]
+pub struct Dispatched {
+    /// The mails, in the order of the call: deliveries due at one instant are leased by identifier.
+    pub mails: Vec<NewMailRow>,
+    /// The webhooks.
+    pub webhooks: Vec<NewWebhookRow>,
+    /// The endpoints of the webhooks.
+    pub endpoints: Vec<i64>,
+    /// When the first of them is due.
+    pub earliest: Option<Utc>,
+}
+
+impl Dispatched {
+    /// Returns the deliveries of the events that were removed now. Another worker has dispatched the
+    /// others.
+    pub fn of(
+        dispatches: Vec<Dispatch>,
+        removed: &HashMap<i64, (i64, Utc)>,
+        now: OffsetDateTime,
+    ) -> Self {
+        let mut dispatched = Self::default();
+        for one in dispatches {
+            let Some(&(order_id, created_at)) = removed.get(&one.event.0) else { continue };
+            // A clock that was ahead may have made an event.
+            let due_at = created_at.min(Utc(now));
+            dispatched.earliest = Some(dispatched.earliest.map_or(due_at, |at| at.min(due_at)));
+            dispatched.mails.extend(one.mails.into_iter().map(|mail| NewMailRow {
+                order_id,
+                message_key: mail.message_key,
+                recipient: mail.recipient.as_str().to_owned(),
+                subject: mail.subject.as_str(),
+                to_service: mail.audience == Audience::Service,
+                created_at,
+                due_at,
+            }));
+            for webhook in one.webhooks {
+                dispatched.endpoints.push(webhook.endpoint.0);
+                let row = NewWebhookRow::new(webhook, Some(order_id), created_at, due_at);
+                dispatched.webhooks.push(row);
+            }
+        }
+        dispatched
+    }
+}
+
+/// Selects the mails that are due and not leased, those first that have been due longest.
+#[auto_type(no_type_alias)]
+pub fn due_mails(now: OffsetDateTime) -> _ {
+    let now: Utc = Utc(now);
+    let farthest: Utc = farthest(now);
+    let is_free = deliveries::leased_until
+        .is_null()
+        .or(deliveries::leased_until.le(now))
+        .or(deliveries::leased_until.gt(farthest));
+    deliveries::table
+        .filter(deliveries::failed_at.is_null())
+        .filter(deliveries::due_at.le(now))
+        .filter(is_free)
+        .order((deliveries::due_at, deliveries::id))
+}
+
+/// Selects the mails that failed for good, or the others, oldest first.
+#[auto_type(no_type_alias)]
+pub fn listed_mails(failed: bool) -> _ {
+    deliveries::table
+        .filter(deliveries::failed_at.is_not_null().eq(failed))
+        .order((deliveries::created_at, deliveries::id))
+}
+
+/// The numbers of events, of mails that wait, and of mails that failed for good; and the oldest of
+/// the first two.
+pub const MAIL_STATS: &str = "SELECT (SELECT count(*) FROM events), \
+    (SELECT count(*) FROM deliveries WHERE failed_at IS NULL), \
+    (SELECT count(*) FROM deliveries WHERE failed_at IS NOT NULL), \
+    (SELECT min(created_at) FROM (SELECT created_at FROM events UNION ALL \
+        SELECT created_at FROM deliveries WHERE failed_at IS NULL) AS waiting)";
+
+/// Returns what the row of [`MAIL_STATS`] means.
+pub fn mail_stats((events, pending, failed, oldest): (i64, i64, i64, Option<Utc>)) -> QueueStats {
+    QueueStats {
+        events: events.unsigned_abs(),
+        pending: pending.unsigned_abs(),
+        failed: failed.unsigned_abs(),
+        oldest_created_at: oldest.map(|at| at.0),
     }
 }
 

@@ -57,6 +57,13 @@ pub fn untold_endpoints(failed_before: OffsetDateTime) -> _ {
 /// The condition of a delivery that waits for an attempt.
 #[auto_type(no_type_alias)]
 pub fn waits() -> _ {
+    let waits: is_waiting = is_waiting();
+    waits
+}
+
+/// Like [`waits`], for other builders.
+#[auto_type]
+pub(crate) fn is_waiting() -> _ {
     webhook_deliveries::delivered_at.is_null().and(webhook_deliveries::failed_at.is_null())
 }
 

@@ -9,11 +9,7 @@ use std::{
 
 use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use domain::{
-    idempotency::{Claim, KeyUse},
-    order::OrderId,
-    ports::WriteError,
-};
+use domain::{order::OrderId, ports::WriteError};
 use sql_rows::{BatchObserver, PendingOrder, Utc, schema::orders};
 use tokio::{
     sync::{
@@ -24,11 +20,11 @@ use tokio::{
     time::{Instant, timeout},
 };
 
+use super::idempotency::{in_use, in_use_or_released};
 use super::insert::insert_orders;
 use crate::{
     failure::Failure,
     pool::{CALL_TIMEOUT, Pool},
-    ports::key_use,
     statement::{ADOPTION, KEY_IN_USE},
 };
 
@@ -281,7 +277,7 @@ async fn reasons(
         let mut key_use = None;
         if let Some(request) = &order.idempotent_request {
             let now = order.row.created_at;
-            key_use = key_use::in_use(connection, &request.attempt.claim, now).await?;
+            key_use = in_use(connection, &request.attempt.claim, now).await?;
         }
         let held_since = held_since
             .get(&order.row.file_number)
@@ -320,15 +316,4 @@ async fn reply_failure(
         waiting.reply(Err(error));
     }
     if is_broken { Err(Failure::Lost) } else { Ok(()) }
-}
-
-/// Returns what a key was in use for that could not be taken. The other request may have released
-/// it in between; then the next attempt gets it.
-pub(crate) async fn in_use_or_released(
-    connection: &mut AsyncPgConnection,
-    claim: &Claim,
-    now: Utc,
-) -> Result<KeyUse, Failure> {
-    let key_use = key_use::in_use(connection, claim, now).await?;
-    Ok(key_use.unwrap_or(KeyUse::InProgress { until: now.0 }))
 }

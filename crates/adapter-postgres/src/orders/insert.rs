@@ -12,11 +12,14 @@ use sql_rows::{Instant, PendingOrder, Utc, schema::orders};
 
 use crate::statement::{DURABLE, Prepared, column};
 
-/// Announces that the transaction will draw larger identifiers than the last one drawn. A shared
-/// lock names the last one until the transaction ends. The horizon of pages looks for such
+/// Announces that the transaction will draw larger identifiers than the last one drawn, until it ends:
+/// by a shared lock of this schema's orders, and then by one of the last identifier. The horizon of
+/// pages looks for transactions with both. Other programs, and the service in other schemas, have other
 /// locks.
-const ANNOUNCE: &str = "(SELECT pg_advisory_xact_lock_shared((28530::bigint << 48) \
-    | coalesce(pg_sequence_last_value('orders_id_seq'), 0)) IS NOT NULL)";
+const ANNOUNCE: &str = "(SELECT CASE WHEN pg_advisory_xact_lock_shared(28530, \
+    'orders'::regclass::oid::bigint::bit(32)::integer) IS NOT NULL \
+    THEN pg_advisory_xact_lock_shared(coalesce(pg_sequence_last_value('orders_id_seq'), 0)) \
+    IS NOT NULL END)";
 
 /// The statement creates the orders of a batch, all in one transaction:
 ///

@@ -1,24 +1,27 @@
 //! The repository of orders.
 
+mod add_documents;
+mod admin;
 pub(crate) mod create;
+mod erase;
+mod idempotency;
 mod insert;
+mod list;
+pub(crate) mod read;
+mod uploads;
 
 use async_trait::async_trait;
 use diesel::{dsl::sql, prelude::*, sql_types::Bool};
-use diesel_async::RunQueryDsl;
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::OrderId,
     ports::{NewDocuments, NewOrder, OrderRepo, OrderUpdate, StoreError, WriteError},
 };
-use sql_rows::{PendingOrder, schema::orders};
+use sql_rows::{ChangedOrder, PendingOrder, order_as_seen, schema::orders};
 
-use crate::{
-    failure::Failure,
-    ports::{add_documents, changes},
-    store::PostgresStore,
-};
+use crate::{failure::Failure, statement::DURABLE, store::PostgresStore};
 
 #[async_trait]
 impl OrderRepo for PostgresStore {
@@ -32,11 +35,20 @@ impl OrderRepo for PostgresStore {
     }
 
     async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, WriteError> {
-        add_documents::add_documents(self, new).await
+        let added = new.clone();
+        let add = async move |connection: &mut AsyncPgConnection| {
+            add_documents::add_documents(connection, &added).await
+        };
+        match self.transaction::<_, Failure>(add).await {
+            Ok(outcome) => outcome,
+            Err(failure) => Err(idempotency::rejection(self, failure, new).await),
+        }
     }
 
     async fn update(&self, update: &OrderUpdate) -> Result<bool, StoreError> {
-        changes::update(self, update).await
+        let OrderUpdate { owner, id, seen, change } = update;
+        let seen = order_as_seen(*owner, *id, *seen).filter(sql::<Bool>(DURABLE));
+        Ok(self.execute(diesel::update(seen).set(ChangedOrder::from(change))).await? > 0)
     }
 
     /// Checks that the tables exist and the database accepts writes. Writes nothing.

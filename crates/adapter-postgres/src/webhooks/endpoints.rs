@@ -9,19 +9,19 @@ use domain::{
     webhook::{DisabledBy, Endpoint, EndpointId, endpoint_request::EndpointChange},
 };
 use sql_rows::{
-    EndpointChangeRow, EndpointRow, NewEndpointRow, Unreadable, Utc, endpoint_of, endpoints_of, party_of,
-    row_limit, schema::webhook_endpoints, stored_party, untold_endpoints,
+    EndpointChangeRow, EndpointRow, NewEndpointRow, Unreadable, Utc, endpoint_of, endpoints_of,
+    party_of, row_limit, schema::webhook_endpoints, stored_party, untold_endpoints,
 };
 use time::OffsetDateTime;
 
-use crate::{dialect, store::PostgresStore};
+use crate::{locks, store::PostgresStore};
 
 #[async_trait]
 impl WebhookRepo for PostgresStore {
     async fn add(&self, new: &NewEndpoint, max: usize) -> Result<Option<Endpoint>, StoreError> {
         let (row, owner) = (NewEndpointRow::from(new), new.owner);
         let add = async move |connection: &mut AsyncPgConnection| {
-            dialect::lock_name(connection, &format!("endpoints of {}", owner.party)).await?;
+            locks::lock_name(connection, &format!("endpoints of {}", owner.party)).await?;
             let count: i64 = endpoints_of(owner).count().get_result(connection).await?;
             if count >= row_limit(max) {
                 return Ok(None);
@@ -53,7 +53,7 @@ impl WebhookRepo for PostgresStore {
     ) -> Result<Option<Endpoint>, StoreError> {
         let change = change.clone();
         let change = async move |connection: &mut AsyncPgConnection| {
-            dialect::lock(connection, "webhook_endpoints", &[id.0]).await?;
+            locks::lock(connection, "webhook_endpoints", &[id.0]).await?;
             let own = endpoint_of(owner, id).select(EndpointRow::as_select());
             let before: Option<EndpointRow> = own.get_result(connection).await.optional()?;
             let Some(before) = before else { return Ok(None) };
@@ -135,7 +135,7 @@ impl WebhookRepo for PostgresStore {
             };
             let ids: Vec<i64> =
                 failing().select(webhook_endpoints::id).get_results(connection).await?;
-            dialect::lock(connection, "webhook_endpoints", &ids).await?;
+            locks::lock(connection, "webhook_endpoints", &ids).await?;
             // An endpoint may have been changed before it was locked.
             let disable = diesel::update(failing().filter(webhook_endpoints::id.eq_any(ids)))
                 .set((

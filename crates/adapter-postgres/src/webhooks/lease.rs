@@ -12,13 +12,13 @@ use domain::{
 };
 use sql_rows::{
     IdRow, Instant, IsFree, LOOKED_AT, NextDue, Prepared, TargetRow, UNREADABLE_DELAY, Utc,
-    WebhookDeliveryRow, Waiting, chosen, due_endpoints, farthest, full_parties, leases, put_offs,
+    Waiting, WebhookDeliveryRow, chosen, due_endpoints, farthest, full_parties, leases, put_offs,
     row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
 };
 use time::{Duration, OffsetDateTime};
 
-use crate::{dialect, failure::Failure, statement::DURABLE};
+use crate::{failure::Failure, locks, statement::DURABLE};
 
 /// The due deliveries of each endpoint, as many as it may get besides its leased ones. With arrays,
 /// the plan is a lookup of each endpoint, however many there are.
@@ -55,7 +55,7 @@ pub(super) async fn lease_due(
         return Ok(Vec::new());
     }
     let chosen = chosen(&waiting, slots);
-    let ids = dialect::lock_free(connection, "webhook_deliveries", chosen.clone()).await?;
+    let ids = locks::lock_free(connection, "webhook_deliveries", chosen.clone()).await?;
     let put_offs = put_offs(&waiting, &ids);
     let leased = diesel::update(table.filter(id.eq_any(ids)))
         .set((leased_until.eq(until), lease_token.eq(lease_token + 1)))

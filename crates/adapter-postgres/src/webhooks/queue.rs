@@ -17,9 +17,9 @@ use domain::{
 };
 use sql_rows::{
     DueAgain, EndpointRow, Instant, NewWebhookRow, Utc, WEBHOOK_STATS, WebhookDeliveryRow,
-    deliveries_of, deliveries_with_endpoints, endpoint_of, is_known, row_limit,
+    deliveries_of, deliveries_with_endpoints, endpoint_of, is_known, readable_page, row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
-    readable_page, unknown_event, waits, webhook_stats,
+    unknown_event, waits, webhook_stats,
 };
 use time::{Duration, OffsetDateTime};
 
@@ -27,7 +27,7 @@ use super::{
     lease::{lease_due, wake},
     settle::settle,
 };
-use crate::{dialect, failure::Failure, store::PostgresStore};
+use crate::{failure::Failure, locks, store::PostgresStore};
 
 #[async_trait]
 impl WebhookQueue for PostgresStore {
@@ -179,7 +179,7 @@ pub(crate) async fn forget(
         .limit(row_limit(limit))
         .select(webhook_deliveries::id);
     let oldest: Vec<i64> = oldest.get_results(connection).await?;
-    dialect::lock(connection, "webhook_deliveries", &oldest).await?;
+    locks::lock(connection, "webhook_deliveries", &oldest).await?;
     let oldest = webhook_deliveries::table.filter(webhook_deliveries::id.eq_any(oldest));
     Ok(diesel::delete(oldest).execute(connection).await?)
 }
@@ -252,7 +252,7 @@ pub(crate) async fn replay_batch(
     let ended: Vec<i64> =
         rows.iter().filter(|(_, waits)| !waits).map(|(ended, _)| *ended).collect();
     wake(connection, &own, Utc(at)).await?;
-    dialect::lock(connection, "webhook_deliveries", &ended).await?;
+    locks::lock(connection, "webhook_deliveries", &ended).await?;
     let replayed = diesel::update(table.filter(id.eq_any(ended))).set(DueAgain::at(at));
     replayed.execute(connection).await?;
     let last = rows.last().filter(|_| rows.len() == batch.limit);

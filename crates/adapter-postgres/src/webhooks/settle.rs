@@ -12,7 +12,7 @@ use sql_rows::{
 };
 
 use super::lease::{lock, put_off};
-use crate::{dialect, failure::Failure};
+use crate::{failure::Failure, locks};
 
 /// Settles the deliveries whose leases are still held.
 pub(super) async fn settle(
@@ -23,7 +23,7 @@ pub(super) async fn settle(
     let endpoints: Vec<i64> = attempted.iter().map(|one| one.endpoint.0).collect();
     lock(connection, &endpoints).await?;
     let ids: Vec<i64> = attempted.iter().map(|one| one.id.0).collect();
-    dialect::lock(connection, "webhook_deliveries", &ids).await?;
+    locks::lock(connection, "webhook_deliveries", &ids).await?;
     for one in attempted {
         if settle_one(connection, one).await? {
             settled.held.push(one.id);

@@ -17,13 +17,10 @@ use sql_rows::Utc;
 use time::Duration;
 
 use super::*;
-use crate::{
-    ports::{
-        admin,
-        deliveries::{webhook_lease, webhooks},
-        pages, read,
-    },
-    store::at_once,
+use crate::ports::{
+    admin,
+    deliveries::{webhook_lease, webhooks},
+    pages, read,
 };
 
 /// Returns the distinct statements of some work, with their values.
@@ -85,13 +82,13 @@ async fn every_read_uses_an_index() {
     }
     let mut connection = outsider(&path(&directory));
     let statements = statements(&mut connection, |connection| {
-        at_once(read::find(connection, Some(LIVE), OrderId(1))).unwrap().unwrap();
-        at_once(read::document(connection, LIVE, OrderId(1), 0)).unwrap();
-        at_once(read::find(connection, None, OrderId(1))).unwrap().unwrap();
+        read::find(connection, Some(LIVE), OrderId(1)).unwrap().unwrap();
+        read::document(connection, LIVE, OrderId(1), 0).unwrap();
+        read::find(connection, None, OrderId(1)).unwrap().unwrap();
         let service = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
         for owner in [LIVE, service] {
             for query in questions() {
-                at_once(pages::page(connection, owner, &query)).unwrap().unwrap();
+                list::page(connection, owner, &query).unwrap().unwrap();
             }
         }
         for filters in 0..8 {
@@ -100,9 +97,9 @@ async fn every_read_uses_an_index() {
                 client: (filters & 2 > 0).then_some(CLIENT),
                 email: (filters & 4 > 0).then(|| "jane@example.com".to_owned()),
             };
-            at_once(admin::list(connection, &filter, None, 20)).unwrap();
+            admin::list(connection, &filter, None, 20).unwrap();
         }
-        at_once(admin::created_before(connection, Utc(NOW), 20)).unwrap();
+        admin::created_before(connection, Utc(NOW), 20).unwrap();
     });
     let plans = plans(&mut connection, statements);
     assert!(plans.len() > 30, "{}", plans.len());
@@ -203,9 +200,9 @@ async fn batches_of_webhooks_are_not_sorted() {
     let statements = statements(&mut connection, |connection| {
         for before in [None, Some(WebhookDeliveryId(1))] {
             let batch = ReplayBatch { since: NOW, until: NOW, before, limit: 10 };
-            at_once(webhooks::replay_batch(connection, LIVE, endpoint, batch, NOW)).unwrap();
+            webhooks::replay_batch(connection, LIVE, endpoint, batch, NOW).unwrap();
         }
-        at_once(webhooks::forget(connection, Utc(NOW), 10)).unwrap();
+        webhooks::forget(connection, Utc(NOW), 10).unwrap();
     });
     let mut indexes = Vec::new();
     for (statement, details) in plans(&mut connection, statements) {
@@ -241,7 +238,7 @@ async fn lease_of_webhooks_does_not_read_endpoints_that_wait() {
     let statements = statements(&mut connection, |connection| {
         let slots = WEBHOOK_SLOTS;
         let lease = webhook_lease::lease_due(connection, NOW, Duration::MINUTE, &slots);
-        assert_eq!(at_once(lease).unwrap().len(), 1);
+        assert_eq!(lease.unwrap().len(), 1);
     });
     assert!(statements.len() < 10, "{}", statements.len());
     for (statement, details) in plans(&mut connection, statements) {
@@ -294,7 +291,7 @@ async fn pages_by_instant_are_alike_for_few_and_many_orders() {
         assert_eq!((listed, page.has_older), (vec![1_500, 1_499], true));
         let mut connection = outsider(&path(&directory));
         let statements = statements(&mut connection, |connection| {
-            at_once(pages::page(connection, LIVE, &query)).unwrap().unwrap();
+            list::page(connection, LIVE, &query).unwrap().unwrap();
         });
         for (low, high) in [(1_499, 1_500), (after + 1, 1_498)] {
             let owner = format!("{}, false", CLIENT.0);

@@ -109,10 +109,10 @@ async fn command_waits_as_long_as_another_process_holds_the_lock() {
     timeout(Duration::from_secs(3_600), &mut check).await.unwrap_err();
     other.batch_execute("ROLLBACK").unwrap();
     check.await.unwrap();
-    let waits = async |connection: &mut SqliteConnection| {
+    let waits = |connection: &mut SqliteConnection| {
         Ok(sql::<Integer>("PRAGMA busy_timeout").get_result::<i32>(connection)?)
     };
-    assert_eq!(store.transaction_ported::<_, StoreError>(waits).await.unwrap(), 86_400_000);
+    assert_eq!(store.transaction::<_, StoreError>(waits).await.unwrap(), 86_400_000);
 }
 
 #[tokio::test]

@@ -86,6 +86,21 @@ pub struct NewDocuments {
     pub idempotent_request: Option<IdempotentRequest>,
 }
 
+impl NewDocuments {
+    /// Returns the positions of the documents after those that the order has.
+    ///
+    /// # Errors
+    /// [`WriteError::TooMany`]: the order would have more than it may.
+    pub fn range(&self, stored: i64) -> Result<AddedRange, WriteError> {
+        let stored = usize::try_from(stored).unwrap_or(usize::MAX);
+        if stored.saturating_add(self.documents.len()) > self.max_documents {
+            return Err(WriteError::TooMany { stored });
+        }
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        Ok(AddedRange { first_position: count(stored), count: count(self.documents.len()) })
+    }
+}
+
 /// A change of the status or the notary of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderUpdate {

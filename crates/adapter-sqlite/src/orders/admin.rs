@@ -7,6 +7,7 @@ use diesel::{
     dsl::sql,
     prelude::*,
     sql_types::{BigInt, Bool, Text},
+    sqlite::SqliteConnection,
 };
 use domain::{
     api_key::{ClientId, Owner},
@@ -14,21 +15,18 @@ use domain::{
     order::{OrderId, StoredOrder, record::ADDRESSES},
     ports::{Kept, ListedOrder, OrderAdmin, OrderFilter, StoreError},
 };
-use sql_rows::{Prepared, Utc, is_order_of, row_limit, schema::orders};
+use sql_rows::{OrderList, Prepared, Utc, is_order_of, owners, row_limit, schema::orders};
 use time::OffsetDateTime;
 
 use super::{
     erase,
-    pages::{List, Orders},
+    list::{self, Orders},
     read,
 };
-use crate::{
-    dialect::{self, Connection, RunQueryDsl, Store},
-    failure::Failure,
-};
+use crate::{failure::Failure, store::SqliteStore};
 
 #[async_trait]
-impl OrderAdmin for Store {
+impl OrderAdmin for SqliteStore {
     async fn list(
         &self,
         filter: &OrderFilter,
@@ -36,12 +34,11 @@ impl OrderAdmin for Store {
         limit: usize,
     ) -> Result<Vec<ListedOrder>, StoreError> {
         let filter = filter.clone();
-        self.survey_ported(async move |connection| list(connection, &filter, before, limit).await)
-            .await
+        self.survey(move |connection| list(connection, &filter, before, limit)).await
     }
 
     async fn order(&self, id: OrderId) -> Result<Option<Kept<StoredOrder>>, StoreError> {
-        self.survey_ported(async move |connection| read::find(connection, None, id).await).await
+        self.survey(move |connection| read::find(connection, None, id)).await
     }
 
     async fn created_before(
@@ -49,10 +46,7 @@ impl OrderAdmin for Store {
         instant: OffsetDateTime,
         limit: usize,
     ) -> Result<Vec<OrderId>, StoreError> {
-        self.survey_ported(async move |connection| {
-            created_before(connection, Utc(instant), limit).await
-        })
-        .await
+        self.survey(move |connection| created_before(connection, Utc(instant), limit)).await
     }
 
     async fn erase(
@@ -60,36 +54,27 @@ impl OrderAdmin for Store {
         id: OrderId,
         at: OffsetDateTime,
     ) -> Result<Option<Vec<ObjectKey>>, StoreError> {
-        let erase = async move |connection: &mut Connection| {
-            dialect::mark_erasure(connection).await?;
-            erase::erase(connection, id, Utc(at)).await
-        };
-        self.maintain_ported(erase).await
+        self.maintain(move |connection| erase::erase(connection, id, Utc(at))).await
     }
 
     async fn remove_mails(&self, at: OffsetDateTime) -> Result<usize, StoreError> {
-        self.maintain_ported(async move |connection| erase::remove_mails(connection, Utc(at)).await)
-            .await
+        self.maintain(move |connection| erase::remove_mails(connection, Utc(at))).await
     }
 }
 
-/// The indexes have the live and the test orders of a client apart. None has addresses.
-pub(crate) async fn list(
-    connection: &mut Connection,
+/// Lists orders. No index has addresses.
+pub(crate) fn list(
+    connection: &mut SqliteConnection,
     filter: &OrderFilter,
     before: Option<OrderId>,
     limit: usize,
 ) -> Result<Vec<ListedOrder>, Failure> {
-    let owners = match filter.client {
-        Some(client) => [false, true].map(|is_test| Some(Owner::client(client, is_test))).to_vec(),
-        None => vec![None],
-    };
     let matching = |orders| with_address(orders, filter.email.as_deref());
     let ids = i64::MIN..=before.map_or(i64::MAX, |id| id.0.saturating_sub(1));
     let mut listed = Vec::new();
-    for owner in owners {
-        let list = List { owner, file_number: filter.file_number.as_deref() };
-        listed.extend(list.load(connection, &ids, matching, true, limit).await?);
+    for owner in owners(filter.client) {
+        let list = OrderList { owner, file_number: filter.file_number.as_deref() };
+        listed.extend(list::load(connection, list, &ids, matching, true, limit)?);
     }
     listed.sort_unstable_by_key(|order| Reverse(order.stored.id.0));
     listed.truncate(limit);
@@ -98,14 +83,15 @@ pub(crate) async fn list(
 
 fn with_address<'a>(orders: Orders<'a>, address: Option<&str>) -> Orders<'a> {
     let Some(address) = address else { return orders };
-    let addresses = ADDRESSES.map(|path| format!("lower({})", dialect::member(path))).join(", ");
+    let member = |path: &[&str]| format!("lower(details ->> '$.{}')", path.join("."));
+    let addresses = ADDRESSES.map(member).join(", ");
     let address = sql::<Bool>("lower(").bind::<Text, _>(address.to_owned());
     orders.filter(address.sql(&format!(") IN ({addresses})")))
 }
 
 /// Reads the oldest orders of each owner, because the indexes of orders begin with the owner.
-pub(crate) async fn created_before(
-    connection: &mut Connection,
+pub(crate) fn created_before(
+    connection: &mut SqliteConnection,
     instant: Utc,
     limit: usize,
 ) -> Result<Vec<OrderId>, Failure> {
@@ -118,16 +104,15 @@ pub(crate) async fn created_before(
             .order((orders::client_id, orders::is_test))
             .select((orders::client_id, orders::is_test))
             .limit(1);
-        let Some(next) = Prepared(next).get_result(connection).await.optional()? else { break };
+        let Some(next) = Prepared(next).get_result(connection).optional()? else { break };
         last = next;
-        let owner = Owner::client(ClientId(last.0), last.1);
         let oldest = kept()
-            .filter(is_order_of(owner))
+            .filter(is_order_of(Owner::client(ClientId(last.0), last.1)))
             .filter(orders::created_at.lt(instant))
             .order((orders::created_at, orders::id))
             .limit(row_limit(limit))
             .select((orders::created_at, orders::id));
-        let oldest: Vec<(Utc, i64)> = Prepared(oldest).get_results(connection).await?;
+        let oldest: Vec<(Utc, i64)> = Prepared(oldest).get_results(connection)?;
         found.extend(oldest);
     }
     found.sort_unstable();

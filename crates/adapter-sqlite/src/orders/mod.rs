@@ -14,16 +14,23 @@ use domain::{
     webhook::EventType,
 };
 use sql_rows::{
-    DocumentRow, KeyRow, NewEventRow, PendingOrder, Utc,
+    ChangedOrder, DocumentRow, KeyRow, NewEventRow, PendingOrder, Utc, order_as_seen,
     schema::{events, orders},
 };
 
-use crate::{
-    dialect,
-    failure::Failure,
-    ports::{add_documents, changes, key_use},
-    store::{SqliteStore, at_once},
+use self::{
+    add_documents::{add_documents, store_documents},
+    idempotency::{in_use, remember},
 };
+use crate::{failure::Failure, store::SqliteStore};
+
+mod add_documents;
+pub(crate) mod admin;
+mod erase;
+mod idempotency;
+pub(crate) mod list;
+pub(crate) mod read;
+mod uploads;
 
 #[async_trait]
 impl OrderRepo for SqliteStore {
@@ -33,41 +40,44 @@ impl OrderRepo for SqliteStore {
         window: DuplicateWindow,
     ) -> Result<OrderId, WriteError> {
         let order = PendingOrder::new(order, window).map_err(Failure::Unstorable)?;
-        self.writer.run(move |connection| at_once(create(connection, order))).await
+        self.writer.run(move |connection| create(connection, order)).await
     }
 
     async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, WriteError> {
-        add_documents::add_documents(self, new).await
+        let new = new.clone();
+        match self.transaction(move |connection| add_documents(connection, &new)).await {
+            Err(Failure::Swept) => Err(WriteError::UploadSwept),
+            added => added?,
+        }
     }
 
     async fn update(&self, update: &OrderUpdate) -> Result<bool, StoreError> {
-        changes::update(self, update).await
+        let OrderUpdate { owner, id, seen, change } = update;
+        let seen = order_as_seen(*owner, *id, *seen);
+        Ok(self.execute(diesel::update(seen).set(ChangedOrder::from(change))).await? > 0)
     }
 
     /// Checks that the database is writable: takes the write lock and reads the schema. Writes
     /// nothing.
     async fn check(&self) -> Result<(), StoreError> {
-        let check = async |connection: &mut SqliteConnection| {
+        let check = |connection: &mut SqliteConnection| {
             orders::table.select(orders::id).first::<i64>(connection).optional()?;
             Ok(())
         };
-        self.transaction_ported(check).await
+        self.transaction(check).await
     }
 }
 
-async fn create(
-    connection: &mut SqliteConnection,
-    order: PendingOrder,
-) -> Result<OrderId, WriteError> {
+fn create(connection: &mut SqliteConnection, order: PendingOrder) -> Result<OrderId, WriteError> {
     let at = order.row.created_at;
     if let Some(request) = &order.idempotent_request
-        && let Some(key_use) = key_use::in_use(connection, &request.attempt.claim, at).await?
+        && let Some(key_use) = in_use(connection, &request.attempt.claim, at)?
     {
         return Err(WriteError::KeyInUse(key_use));
     }
     let order_id = insert(connection, &order)?;
     let documents = order.documents.into_iter().map(|row| DocumentRow { order_id, ..row });
-    match dialect::store_documents(connection, documents.collect()).await {
+    match store_documents(connection, documents) {
         Err(Failure::Swept) => return Err(WriteError::UploadSwept),
         stored => stored?,
     }
@@ -75,7 +85,7 @@ async fn create(
     let event = diesel::insert_into(events::table).values(event);
     event.execute(connection).map_err(Failure::from)?;
     if let Some(request) = &order.idempotent_request {
-        key_use::remember(connection, &KeyRow::answered(request, order_id, at, None)).await?;
+        remember(connection, &KeyRow::answered(request, order_id, at, None))?;
     }
     Ok(OrderId(order_id))
 }

@@ -1,24 +1,67 @@
-//! The statements that lease mails, and settle them.
+//! The queue of mails.
 
+use async_trait::async_trait;
 use diesel::{
+    dsl::sql,
     prelude::*,
     sql_query,
     sql_types::{Array, BigInt, Integer, Nullable, Text, Timestamptz},
 };
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
-    delivery::DeliveryId,
-    ports::{Attempted, Lease, StoreError},
+    delivery::{Delivery, DeliveryId},
+    order::OrderId,
+    ports::{Attempted, DeliveryQueue, FoundOrder, Lease, QueueStats, StoreError},
 };
 use sql_rows::{
-    DeliveryRow, Instant, REMOVED_COUNTS, UnsuccessfulAttempt, Utc, counted_hours, farthest,
-    row_limit, schema::deliveries,
+    DeliveryRow, Instant, MAIL_STATS, REMOVED_COUNTS, RetriedDelivery, UnsuccessfulAttempt, Utc,
+    counted_hours, farthest, listed_mails, mail_stats, row_limit, schema::deliveries,
 };
 use time::{Duration, OffsetDateTime};
 
 use crate::{
+    orders::read::find_each,
     statement::{DURABLE, IdRow, column},
     store::PostgresStore,
 };
+
+#[async_trait]
+impl DeliveryQueue for PostgresStore {
+    async fn lease(
+        &self,
+        now: OffsetDateTime,
+        lease_for: Duration,
+        limit: usize,
+    ) -> Result<Vec<Lease>, StoreError> {
+        lease(self, now, lease_for, limit).await
+    }
+
+    async fn orders(&self, ids: &[OrderId]) -> Result<Vec<FoundOrder>, StoreError> {
+        self.read(async |connection| find_each(connection, ids).await).await
+    }
+
+    async fn settle(&self, attempted: &[Attempted]) -> Result<Vec<DeliveryId>, StoreError> {
+        settle(self, attempted).await
+    }
+
+    async fn list(&self, failed: bool, limit: usize) -> Result<Vec<Delivery>, StoreError> {
+        let listed = listed_mails(failed).limit(row_limit(limit));
+        self.select(listed, DeliveryRow::into_delivery).await
+    }
+
+    async fn retry(&self, id: DeliveryId, now: OffsetDateTime) -> Result<bool, StoreError> {
+        let retried = diesel::update(deliveries::table.find(id.0)).set(RetriedDelivery::at(now));
+        Ok(self.execute(retried).await? > 0)
+    }
+
+    async fn stats(&self) -> Result<QueueStats, StoreError> {
+        let stats = async |connection: &mut AsyncPgConnection| {
+            let stats = sql::<(BigInt, BigInt, BigInt, Nullable<Instant>)>(MAIL_STATS);
+            Ok(mail_stats(stats.get_result(connection).await?))
+        };
+        self.read(stats).await
+    }
+}
 
 /// Takes the deliveries that have been due longest, and counts those that are leased for the first
 /// time. Removes counts of past hours. PostgreSQL may run a subquery that locks rows more than
@@ -45,9 +88,10 @@ const LEASE: &str = "WITH due AS (\
         ON CONFLICT (hour, recipient) DO UPDATE \
         SET mails = recipient_mails.mails + excluded.mails RETURNING recipient, mails\
     ), past AS (\
-        SELECT ctid FROM recipient_mails WHERE hour < $5 LIMIT $6 FOR UPDATE SKIP LOCKED\
+        SELECT hour, recipient FROM recipient_mails WHERE hour < $5 LIMIT $6 \
+        FOR UPDATE SKIP LOCKED\
     ), removed AS (\
-        DELETE FROM recipient_mails WHERE ctid = ANY (ARRAY(SELECT ctid FROM past))\
+        DELETE FROM recipient_mails WHERE (hour, recipient) IN (SELECT hour, recipient FROM past)\
     ) SELECT leased.*, mails - later AS mail_of_hour \
     FROM leased LEFT JOIN first USING (id) \
     LEFT JOIN counted ON counted.recipient = first.recipient \
@@ -86,7 +130,7 @@ struct LeasedRow {
     mail_of_hour: Option<i64>,
 }
 
-pub(crate) async fn lease(
+async fn lease(
     store: &PostgresStore,
     now: OffsetDateTime,
     lease_for: Duration,
@@ -114,7 +158,7 @@ pub(crate) async fn lease(
     Ok(leased)
 }
 
-pub(crate) async fn settle(
+async fn settle(
     store: &PostgresStore,
     attempted: &[Attempted],
 ) -> Result<Vec<DeliveryId>, StoreError> {

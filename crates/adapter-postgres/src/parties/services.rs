@@ -9,10 +9,10 @@ use domain::{
 };
 use sql_rows::{ServiceRow, schema::signing_services};
 
-use crate::dialect::Store;
+use crate::store::PostgresStore;
 
 #[async_trait]
-impl ServiceRepo for Store {
+impl ServiceRepo for PostgresStore {
     async fn add(&self, service: &SigningService) -> Result<bool, StoreError> {
         let add = diesel::insert_into(signing_services::table)
             .values(ServiceRow::from(service))

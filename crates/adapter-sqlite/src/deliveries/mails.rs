@@ -1,45 +1,74 @@
-//! Leases mails, and settles them.
+//! The queue of mails.
 
-use diesel::{prelude::*, sql_query, sql_types::BigInt, sqlite::SqliteConnection};
+use async_trait::async_trait;
+use diesel::{
+    dsl::sql,
+    prelude::*,
+    sql_query,
+    sql_types::{BigInt, Nullable},
+    sqlite::SqliteConnection,
+};
 use domain::{
-    delivery::DeliveryId,
-    ports::{Attempted, Lease, StoreError},
+    delivery::{Delivery, DeliveryId},
+    order::OrderId,
+    ports::{Attempted, DeliveryQueue, FoundOrder, Lease, QueueStats, StoreError},
 };
 use sql_rows::{
-    DeliveryRow, Instant, REMOVED_COUNTS, UnsuccessfulAttempt, Utc, counted_hours, farthest,
-    hashed_recipient, row_limit,
+    DeliveryRow, Instant, MAIL_STATS, REMOVED_COUNTS, RetriedDelivery, UnsuccessfulAttempt, Utc,
+    counted_hours, due_mails, hashed_recipient, listed_mails, mail_stats, row_limit,
     schema::{deliveries, recipient_mails},
 };
 use time::{Duration, OffsetDateTime};
 
-use crate::{failure::Failure, store::SqliteStore};
+use crate::{failure::Failure, orders::read::find_each, store::SqliteStore};
 
-pub(crate) async fn lease(
-    store: &SqliteStore,
-    now: OffsetDateTime,
-    lease_for: Duration,
-    limit: usize,
-) -> Result<Vec<Lease>, StoreError> {
-    store
-        .transaction_ported(async move |connection| lease_due(connection, now, lease_for, limit))
-        .await
-}
+#[async_trait]
+impl DeliveryQueue for SqliteStore {
+    async fn lease(
+        &self,
+        now: OffsetDateTime,
+        lease_for: Duration,
+        limit: usize,
+    ) -> Result<Vec<Lease>, StoreError> {
+        self.transaction(move |connection| lease_due(connection, now, lease_for, limit)).await
+    }
 
-pub(crate) async fn settle(
-    store: &SqliteStore,
-    attempted: &[Attempted],
-) -> Result<Vec<DeliveryId>, StoreError> {
-    let attempted = attempted.to_vec();
-    let settle = async move |connection: &mut SqliteConnection| {
-        let mut held = Vec::with_capacity(attempted.len());
-        for one in &attempted {
-            if settle_one(connection, one)? {
-                held.push(one.id);
+    async fn orders(&self, ids: &[OrderId]) -> Result<Vec<FoundOrder>, StoreError> {
+        let ids = ids.to_vec();
+        self.read(move |connection| find_each(connection, &ids)).await
+    }
+
+    async fn settle(&self, attempted: &[Attempted]) -> Result<Vec<DeliveryId>, StoreError> {
+        let attempted = attempted.to_vec();
+        let settle = move |connection: &mut SqliteConnection| {
+            let mut held = Vec::with_capacity(attempted.len());
+            for one in &attempted {
+                if settle_one(connection, one)? {
+                    held.push(one.id);
+                }
             }
-        }
-        Ok(held)
-    };
-    store.transaction_ported(settle).await
+            Ok(held)
+        };
+        self.transaction(settle).await
+    }
+
+    async fn list(&self, failed: bool, limit: usize) -> Result<Vec<Delivery>, StoreError> {
+        let listed = listed_mails(failed).limit(row_limit(limit));
+        self.select(listed, DeliveryRow::into_delivery).await
+    }
+
+    async fn retry(&self, id: DeliveryId, now: OffsetDateTime) -> Result<bool, StoreError> {
+        let retried = diesel::update(deliveries::table.find(id.0)).set(RetriedDelivery::at(now));
+        Ok(self.execute(retried).await? > 0)
+    }
+
+    async fn stats(&self) -> Result<QueueStats, StoreError> {
+        let stats = |connection: &mut SqliteConnection| {
+            let stats = sql::<(BigInt, BigInt, BigInt, Nullable<Instant>)>(MAIL_STATS);
+            Ok(mail_stats(stats.get_result(connection)?))
+        };
+        self.read(stats).await
+    }
 }
 
 fn lease_due(
@@ -53,17 +82,8 @@ fn lease_due(
         .bind::<Instant, _>(Utc(hour_before))
         .bind::<BigInt, _>(REMOVED_COUNTS)
         .execute(connection)?;
-    let is_over = deliveries::leased_until.le(Utc(now));
-    let free = deliveries::leased_until.is_null().or(is_over);
-    let free = free.or(deliveries::leased_until.gt(farthest(Utc(now))));
-    let due: Vec<i64> = deliveries::table
-        .filter(deliveries::failed_at.is_null())
-        .filter(deliveries::due_at.le(Utc(now)))
-        .filter(free)
-        .order((deliveries::due_at, deliveries::id))
-        .limit(row_limit(limit))
-        .select(deliveries::id)
-        .load(connection)?;
+    let due = due_mails(now).limit(row_limit(limit)).select(deliveries::id);
+    let due: Vec<i64> = due.load(connection)?;
     let until = Utc(now.saturating_add(lease_for));
     let mut leases = Vec::with_capacity(due.len());
     for id in due {

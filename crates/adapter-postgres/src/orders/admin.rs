@@ -1,0 +1,121 @@
+//! What operators do with orders of any client.
+
+use std::cmp::Reverse;
+
+use async_trait::async_trait;
+use diesel::{
+    dsl::sql,
+    prelude::*,
+    sql_types::{BigInt, Bool, Text},
+};
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use domain::{
+    api_key::{ClientId, Owner},
+    document::ObjectKey,
+    order::{OrderId, StoredOrder, record::ADDRESSES},
+    ports::{Kept, ListedOrder, OrderAdmin, OrderFilter, StoreError},
+};
+use sql_rows::{OrderList, Prepared, Utc, is_order_of, owners, row_limit, schema::orders};
+use time::OffsetDateTime;
+
+use super::{
+    erase,
+    list::{self, Orders},
+    read,
+};
+use crate::{failure::Failure, store::PostgresStore};
+
+#[async_trait]
+impl OrderAdmin for PostgresStore {
+    async fn list(
+        &self,
+        filter: &OrderFilter,
+        before: Option<OrderId>,
+        limit: usize,
+    ) -> Result<Vec<ListedOrder>, StoreError> {
+        let filter = filter.clone();
+        self.survey(async move |connection| list(connection, &filter, before, limit).await).await
+    }
+
+    async fn order(&self, id: OrderId) -> Result<Option<Kept<StoredOrder>>, StoreError> {
+        self.survey(async move |connection| read::find(connection, None, id).await).await
+    }
+
+    async fn created_before(
+        &self,
+        instant: OffsetDateTime,
+        limit: usize,
+    ) -> Result<Vec<OrderId>, StoreError> {
+        self.survey(async move |connection| created_before(connection, Utc(instant), limit).await)
+            .await
+    }
+
+    async fn erase(
+        &self,
+        id: OrderId,
+        at: OffsetDateTime,
+    ) -> Result<Option<Vec<ObjectKey>>, StoreError> {
+        self.maintain(async move |connection| erase::erase(connection, id, Utc(at)).await).await
+    }
+
+    async fn remove_mails(&self, at: OffsetDateTime) -> Result<usize, StoreError> {
+        self.maintain(async move |connection| erase::remove_mails(connection, Utc(at)).await).await
+    }
+}
+
+/// Lists orders. No index has addresses.
+pub(crate) async fn list(
+    connection: &mut AsyncPgConnection,
+    filter: &OrderFilter,
+    before: Option<OrderId>,
+    limit: usize,
+) -> Result<Vec<ListedOrder>, Failure> {
+    let matching = |orders| with_address(orders, filter.email.as_deref());
+    let ids = i64::MIN..=before.map_or(i64::MAX, |id| id.0.saturating_sub(1));
+    let mut listed = Vec::new();
+    for owner in owners(filter.client) {
+        let list = OrderList { owner, file_number: filter.file_number.as_deref() };
+        listed.extend(list::load(connection, list, &ids, matching, true, limit).await?);
+    }
+    listed.sort_unstable_by_key(|order| Reverse(order.stored.id.0));
+    listed.truncate(limit);
+    Ok(listed)
+}
+
+fn with_address<'a>(orders: Orders<'a>, address: Option<&str>) -> Orders<'a> {
+    let Some(address) = address else { return orders };
+    let member = |path: &[&str]| format!("lower(details #>> '{{{}}}')", path.join(","));
+    let addresses = ADDRESSES.map(member).join(", ");
+    let address = sql::<Bool>("lower(").bind::<Text, _>(address.to_owned());
+    orders.filter(address.sql(&format!(") IN ({addresses})")))
+}
+
+/// Reads the oldest orders of each owner, because the indexes of orders begin with the owner.
+pub(crate) async fn created_before(
+    connection: &mut AsyncPgConnection,
+    instant: Utc,
+    limit: usize,
+) -> Result<Vec<OrderId>, Failure> {
+    let kept = || orders::table.filter(orders::erased_at.is_null());
+    let (mut found, mut last) = (Vec::new(), (i64::MIN, true));
+    loop {
+        let later = sql::<Bool>("(client_id, is_test) > (").bind::<BigInt, _>(last.0).sql(", ");
+        let next = kept()
+            .filter(later.bind::<Bool, _>(last.1).sql(")"))
+            .order((orders::client_id, orders::is_test))
+            .select((orders::client_id, orders::is_test))
+            .limit(1);
+        let Some(next) = Prepared(next).get_result(connection).await.optional()? else { break };
+        last = next;
+        let oldest = kept()
+            .filter(is_order_of(Owner::client(ClientId(last.0), last.1)))
+            .filter(orders::created_at.lt(instant))
+            .order((orders::created_at, orders::id))
+            .limit(row_limit(limit))
+            .select((orders::created_at, orders::id));
+        let oldest: Vec<(Utc, i64)> = Prepared(oldest).get_results(connection).await?;
+        found.extend(oldest);
+    }
+    found.sort_unstable();
+    Ok(found.into_iter().take(limit).map(|(_, id)| OrderId(id)).collect())
+}

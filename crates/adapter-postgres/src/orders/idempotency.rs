@@ -1,0 +1,122 @@
+//! The ledger of idempotency keys.
+
+use async_trait::async_trait;
+use diesel::prelude::*;
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use domain::{
+    idempotency::{Claim, IdempotencyKey, KeyUse},
+    ports::{IdempotencyLedger, NewDocuments, StoreError, WriteError},
+};
+use sql_rows::{
+    KeyRow, KeyUseRow, Prepared, Utc, first_key, free_keys, key_in_use, key_of, key_row,
+    keys_after, own_claim, row_limit, schema::idempotency_keys,
+};
+use time::OffsetDateTime;
+
+use crate::{
+    failure::Failure,
+    statement::{ADOPTION, KEY_IN_USE},
+    store::PostgresStore,
+};
+
+#[async_trait]
+impl IdempotencyLedger for PostgresStore {
+    async fn claim(
+        &self,
+        claim: &Claim,
+        now: OffsetDateTime,
+        until: OffsetDateTime,
+    ) -> Result<(), WriteError> {
+        let row = KeyRow::claimed(claim, Utc(now), Utc(until));
+        match self.pool.run(async |connection| remember(connection, &row).await).await {
+            Err(failure) if failure.constraint() == Some(KEY_IN_USE) => {
+                Err(WriteError::KeyInUse(taken(self, claim, Utc(now)).await?))
+            }
+            claimed => Ok(claimed?),
+        }
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
+        self.execute(diesel::delete(own_claim(claim))).await.map(drop)
+    }
+
+    async fn forget_free(
+        &self,
+        after: Option<IdempotencyKey>,
+        now: OffsetDateTime,
+        limit: usize,
+    ) -> Result<Option<IdempotencyKey>, StoreError> {
+        let first = after.map_or_else(first_key, key_row);
+        let later = keys_after(first.clone());
+        let walk = async move |connection: &mut AsyncPgConnection| {
+            let walk = later.limit(row_limit(limit)).select((
+                idempotency_keys::table.primary_key(),
+                idempotency_keys::kept_until.gt(Utc(now)),
+            ));
+            Ok(walk.get_results::<((i64, bool, Vec<u8>), bool)>(connection).await?)
+        };
+        let mut keys = self.read(walk).await?;
+        let has_free = keys.iter().any(|(_, is_kept)| !is_kept);
+        let Some((last, _)) = keys.pop() else { return Ok(None) };
+        if has_free {
+            // A request may have taken a key again meanwhile.
+            self.execute(diesel::delete(free_keys(first, last.clone(), now))).await?;
+        }
+        Ok(Some(key_of(last).map_err(Failure::from)?))
+    }
+}
+
+/// Returns what a key is in use for at an instant; `None` if it is free or claimed by this claim.
+pub(super) async fn in_use(
+    connection: &mut AsyncPgConnection,
+    claim: &Claim,
+    now: Utc,
+) -> Result<Option<KeyUse>, Failure> {
+    let held = key_in_use(claim, now).select(KeyUseRow::as_select());
+    let row = Prepared(held).get_result(connection).await.optional()?;
+    Ok(row.map(KeyUseRow::into_use).transpose()?)
+}
+
+/// Stores a key. A trigger rejects the statement if the key is in use.
+pub(super) async fn remember(
+    connection: &mut AsyncPgConnection,
+    row: &KeyRow,
+) -> Result<(), Failure> {
+    let stored = diesel::insert_into(idempotency_keys::table)
+        .values(row)
+        .on_conflict(idempotency_keys::table.primary_key())
+        .do_update()
+        .set(row);
+    Prepared(stored).execute(connection).await?;
+    Ok(())
+}
+
+/// Returns what a key was in use for that could not be taken. The other request may have released
+/// it in between; then the next attempt gets it.
+pub(super) async fn in_use_or_released(
+    connection: &mut AsyncPgConnection,
+    claim: &Claim,
+    now: Utc,
+) -> Result<KeyUse, Failure> {
+    let key_use = in_use(connection, claim, now).await?;
+    Ok(key_use.unwrap_or(KeyUse::InProgress { until: now.0 }))
+}
+
+/// Returns why documents were not added.
+pub(super) async fn rejection(
+    store: &PostgresStore,
+    failure: Failure,
+    new: &NewDocuments,
+) -> WriteError {
+    match (failure.constraint(), &new.idempotent_request) {
+        (Some(ADOPTION), _) => WriteError::UploadSwept,
+        (Some(KEY_IN_USE), Some(request)) => taken(store, &request.attempt.claim, Utc(new.at))
+            .await
+            .map_or_else(Into::into, WriteError::KeyInUse),
+        _ => failure.into(),
+    }
+}
+
+async fn taken(store: &PostgresStore, claim: &Claim, now: Utc) -> Result<KeyUse, Failure> {
+    store.pool.run(async |connection| in_use_or_released(connection, claim, now).await).await
+}

@@ -1,0 +1,148 @@
+//! Reads of single orders.
+
+use async_trait::async_trait;
+use diesel::{prelude::*, result::Error};
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use domain::{
+    api_key::Owner,
+    document::StoredDocument,
+    order::{OrderId, OrderStatus, StoredOrder},
+    ports::{FoundOrder, Kept, OrderReader, Page, PageQuery, StoreError},
+};
+use sql_rows::{
+    DocumentRow, KeptOrderRow, OrderChangeRow, Prepared, Utc, add_changes, changes_of, grouped,
+    is_order_of, order_with_document, orders_with_documents, schema::orders, unreadable_order,
+};
+
+use super::list;
+use crate::{failure::Failure, store::PostgresStore};
+
+/// The owner stands in each condition, so that the order of another owner is not even read.
+#[async_trait]
+impl OrderReader for PostgresStore {
+    async fn order(
+        &self,
+        owner: Owner,
+        id: OrderId,
+    ) -> Result<Option<Kept<StoredOrder>>, StoreError> {
+        self.read_orders(async move |connection| find(connection, Some(owner), id).await).await
+    }
+
+    async fn document(
+        &self,
+        owner: Owner,
+        id: OrderId,
+        position: u32,
+    ) -> Result<Option<Kept<StoredDocument>>, StoreError> {
+        self.read_orders(async move |connection| document(connection, owner, id, position).await)
+            .await
+    }
+
+    async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Option<Page>, StoreError> {
+        let query = query.clone();
+        self.read_orders(async move |connection| list::page(connection, owner, &query).await).await
+    }
+}
+
+pub(crate) async fn document(
+    connection: &mut AsyncPgConnection,
+    owner: Owner,
+    id: OrderId,
+    position: u32,
+) -> Result<Option<Kept<StoredDocument>>, Failure> {
+    let query = order_with_document(owner, id, position);
+    let columns = (orders::erased_at, orders::created_at, Option::<DocumentRow>::as_select());
+    let row = Prepared(query.select(columns)).get_result(connection).await.optional();
+    let row: Option<(Option<Utc>, Utc, Option<DocumentRow>)> =
+        row.map_err(|error| unreadable_order::<Failure>(error, &id.0))?;
+    Ok(match row {
+        Some((Some(_erased_at), ..)) => Some(Kept::Erased),
+        Some((None, created_at, Some(document))) => {
+            Some(Kept::Whole(document.into_document(created_at)?))
+        }
+        Some((None, _, None)) | None => None,
+    })
+}
+
+/// Returns an order, of any owner or of the given one. An error names the column that cannot be
+/// read.
+pub(crate) async fn find(
+    connection: &mut AsyncPgConnection,
+    owner: Option<Owner>,
+    id: OrderId,
+) -> Result<Option<Kept<StoredOrder>>, Failure> {
+    let rows = load(connection, owner, vec![id.0]).await;
+    let mut rows = rows.map_err(|error| unreadable_order::<Failure>(error, &id.0))?;
+    let Some((order, documents)) = rows.pop() else { return Ok(None) };
+    let mut kept = order.into_kept(documents)?;
+    if let Kept::Whole(stored) = &mut kept {
+        load_changes(connection, &mut [stored]).await?;
+    }
+    Ok(Some(kept))
+}
+
+/// Returns the orders of any owner that exist and are not erased, the cancelled ones with their
+/// changes. One that cannot be read does not fail the others.
+pub(crate) async fn find_each(
+    connection: &mut AsyncPgConnection,
+    ids: &[OrderId],
+) -> Result<Vec<FoundOrder>, Failure> {
+    let rows = match load(connection, None, ids.iter().map(|id| id.0).collect()).await {
+        Ok(rows) => rows,
+        Err(Error::DeserializationError(_)) => return find_alone(connection, ids).await,
+        Err(error) => return Err(error.into()),
+    };
+    let found = rows.into_iter().filter_map(|(order, documents)| {
+        let id = OrderId(order.id);
+        let order = order.into_kept(documents).map_err(Failure::from);
+        Some((id, order.map_err(StoreError::from).map(Kept::whole).transpose()?))
+    });
+    let mut found: Vec<FoundOrder> = found.collect();
+    let whole = found.iter_mut().filter_map(|(_, order)| order.as_mut().ok());
+    let mut cancelled: Vec<_> =
+        whole.filter(|order| order.status == OrderStatus::CANCELLED).collect();
+    match load_changes(connection, &mut cancelled).await {
+        Err(Failure::Unreadable(_)) => find_alone(connection, ids).await,
+        loaded => loaded.map(|()| found),
+    }
+}
+
+/// Finds orders one by one, so that an unreadable one does not fail the others.
+async fn find_alone(
+    connection: &mut AsyncPgConnection,
+    ids: &[OrderId],
+) -> Result<Vec<FoundOrder>, Failure> {
+    let mut found = Vec::with_capacity(ids.len());
+    for &id in ids {
+        match find(connection, None, id).await {
+            Err(unreadable @ Failure::Unreadable(_)) => found.push((id, Err(unreadable.into()))),
+            order => found.extend(order?.and_then(Kept::whole).map(|order| (id, Ok(order)))),
+        }
+    }
+    Ok(found)
+}
+
+async fn load(
+    connection: &mut AsyncPgConnection,
+    owner: Option<Owner>,
+    ids: Vec<i64>,
+) -> QueryResult<Vec<(KeptOrderRow, Vec<DocumentRow>)>> {
+    let columns = (KeptOrderRow::as_select(), Option::<DocumentRow>::as_select());
+    let mut query = orders_with_documents(ids).select(columns).into_boxed();
+    if let Some(owner) = owner {
+        query = query.filter(is_order_of(owner));
+    }
+    Ok(grouped(Prepared(query).get_results(connection).await?))
+}
+
+async fn load_changes(
+    connection: &mut AsyncPgConnection,
+    found: &mut [&mut StoredOrder],
+) -> Result<(), Failure> {
+    if found.is_empty() {
+        return Ok(());
+    }
+    let changes = changes_of(found.iter().map(|order| order.id.0).collect());
+    let rows = changes.select(OrderChangeRow::as_select()).get_results(connection).await?;
+    Ok(add_changes(found, rows)?)
+}

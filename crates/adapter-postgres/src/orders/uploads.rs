@@ -1,0 +1,66 @@
+//! The upload ledger.
+
+use async_trait::async_trait;
+use diesel::prelude::*;
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use domain::{
+    document::ObjectKey,
+    ports::{StoreError, UploadLedger},
+    use_cases::sweep_uploads::SweepUploads,
+};
+use sql_rows::{Utc, abandoned_uploads, row_limit, schema::uploads, sorted_keys};
+use time::OffsetDateTime;
+
+use crate::{failure::Failure, locks, store::PostgresStore};
+
+#[async_trait]
+impl UploadLedger for PostgresStore {
+    async fn record(&self, keys: &[ObjectKey], at: OffsetDateTime) -> Result<(), StoreError> {
+        let row = |key: String| (uploads::key.eq(key), uploads::recorded_at.eq(Utc(at)));
+        let rows: Vec<_> = sorted_keys(keys).into_iter().map(row).collect();
+        self.execute(diesel::insert_into(uploads::table).values(rows)).await.map(drop)
+    }
+
+    async fn condemn(&self, keys: &[ObjectKey]) -> Result<Vec<ObjectKey>, StoreError> {
+        let keys = sorted_keys(keys);
+        self.transaction(async move |connection| condemn(connection, keys).await).await
+    }
+
+    async fn condemn_recorded_before(
+        &self,
+        instant: OffsetDateTime,
+        limit: usize,
+    ) -> Result<Vec<ObjectKey>, StoreError> {
+        let ahead = instant.saturating_add(2 * SweepUploads::ABANDONED_AFTER);
+        let sweep = async move |connection: &mut AsyncPgConnection| {
+            let abandoned = abandoned_uploads(instant, ahead).limit(row_limit(limit));
+            let keys = abandoned.select(uploads::key).get_results(connection).await?;
+            condemn(connection, keys).await
+        };
+        self.transaction(sweep).await
+    }
+
+    async fn forget(&self, keys: &[ObjectKey]) -> Result<(), StoreError> {
+        let keys = sorted_keys(keys);
+        let forget = async move |connection: &mut AsyncPgConnection| {
+            locks::lock_uploads(connection, &keys).await?;
+            let condemned = uploads::table.filter(uploads::key.eq_any(keys));
+            diesel::delete(condemned.filter(uploads::condemned)).execute(connection).await?;
+            Ok(())
+        };
+        self.transaction(forget).await
+    }
+}
+
+async fn condemn(
+    connection: &mut AsyncPgConnection,
+    keys: Vec<String>,
+) -> Result<Vec<ObjectKey>, Failure> {
+    locks::lock_uploads(connection, &keys).await?;
+    let condemned: Vec<String> = diesel::update(uploads::table.filter(uploads::key.eq_any(keys)))
+        .set(uploads::condemned.eq(true))
+        .returning(uploads::key)
+        .get_results(connection)
+        .await?;
+    Ok(condemned.into_iter().map(ObjectKey::from_stored).collect())
+}

@@ -1,0 +1,4 @@
+//! Events and mails.
+
+mod mails;
+mod outbox;

@@ -1,0 +1,59 @@
+//! Events, and the deliveries that follow them.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use diesel::{prelude::*, sqlite::SqliteConnection};
+use domain::ports::{Dispatch, Event, EventId, Outbox, StoreError};
+use sql_rows::{
+    Dispatched, EventRow, Utc, due_events, row_limit,
+    schema::{deliveries, events, webhook_deliveries},
+};
+use time::OffsetDateTime;
+
+use crate::{failure::Failure, store::SqliteStore, webhooks::wake};
+
+#[async_trait]
+impl Outbox for SqliteStore {
+    async fn events(&self, now: OffsetDateTime, limit: usize) -> Result<Vec<Event>, StoreError> {
+        self.select(due_events(now).limit(row_limit(limit)), EventRow::into_event).await
+    }
+
+    async fn dispatch(
+        &self,
+        dispatches: &[Dispatch],
+        now: OffsetDateTime,
+    ) -> Result<Vec<EventId>, StoreError> {
+        let dispatches = dispatches.to_vec();
+        self.transaction(move |connection| dispatch(connection, dispatches, now)).await
+    }
+
+    async fn put_off(&self, events: &[EventId], until: OffsetDateTime) -> Result<(), StoreError> {
+        let ids: Vec<i64> = events.iter().map(|event| event.0).collect();
+        let put_off = diesel::update(events::table.filter(events::id.eq_any(ids)));
+        self.execute(put_off.set(events::retry_at.eq(Utc(until)))).await.map(drop)
+    }
+}
+
+/// Turns events into deliveries. Leaves out events that another worker has dispatched.
+fn dispatch(
+    connection: &mut SqliteConnection,
+    dispatches: Vec<Dispatch>,
+    now: OffsetDateTime,
+) -> Result<Vec<EventId>, Failure> {
+    let ids: Vec<i64> = dispatches.iter().map(|one| one.event.0).collect();
+    let removed = diesel::delete(events::table.filter(events::id.eq_any(ids)))
+        .returning((events::id, (events::order_id, events::created_at)));
+    let removed: Vec<(i64, (i64, Utc))> = removed.get_results(connection)?;
+    let removed: HashMap<i64, (i64, Utc)> = removed.into_iter().collect();
+    let Dispatched { mails, mut webhooks, endpoints, earliest } =
+        Dispatched::of(dispatches, &removed, now);
+    diesel::insert_into(deliveries::table).values(mails).execute(connection)?;
+    if let Some(earliest) = earliest {
+        // An endpoint may have been removed meanwhile.
+        let found = wake(connection, &endpoints, earliest)?;
+        webhooks.retain(|webhook| found.contains(&webhook.endpoint_id));
+    }
+    diesel::insert_into(webhook_deliveries::table).values(webhooks).execute(connection)?;
+    Ok(removed.into_keys().map(EventId).collect())
+}

@@ -1,0 +1,49 @@
+//! Erases orders.
+
+use diesel::{
+    connection::SimpleConnection as _, dsl::sql, prelude::*, sql_types::Text,
+    sqlite::SqliteConnection,
+};
+use domain::{document::ObjectKey, order::OrderId};
+use sql_rows::{
+    ErasedOrder, Utc, attempted_webhooks_of_erased, condemned, free_mails, mails_of_erased,
+    schema::{deliveries, documents, events, order_changes, orders, uploads},
+};
+
+use crate::{database::MARK_ERASURE, failure::Failure};
+
+/// Erases an order, and marks the file, so that it is rewritten. Mails that a worker attempts stay.
+pub(crate) fn erase(
+    connection: &mut SqliteConnection,
+    id: OrderId,
+    at: Utc,
+) -> Result<Option<Vec<ObjectKey>>, Failure> {
+    connection.batch_execute(MARK_ERASURE)?;
+    let kept = orders::table.find(id.0).filter(orders::erased_at.is_null());
+    let emptied = orders::details.eq(sql::<Text>("'{}'"));
+    if diesel::update(kept).set((emptied, ErasedOrder::at(at))).execute(connection)? == 0 {
+        return Ok(None);
+    }
+    let removed = diesel::delete(documents::table.filter(documents::order_id.eq(id.0)))
+        .returning((documents::position, documents::key))
+        .get_results(connection)?;
+    let (rows, keys) = condemned(removed, at);
+    diesel::insert_into(uploads::table).values(rows).execute(connection)?;
+    diesel::update(order_changes::table.filter(order_changes::order_id.eq(id.0)))
+        .set(order_changes::reason.eq(None::<String>))
+        .execute(connection)?;
+    diesel::delete(events::table.filter(events::order_id.eq(id.0))).execute(connection)?;
+    let mails = deliveries::table.filter(deliveries::order_id.eq(id.0)).select(deliveries::id);
+    let mails = mails.get_results(connection)?;
+    diesel::delete(free_mails(mails, at)).execute(connection)?;
+    Ok(Some(keys))
+}
+
+/// Removes the mails of erased orders, but for those that a worker attempts. Returns their number,
+/// with that of the webhooks that it attempts.
+pub(crate) fn remove_mails(connection: &mut SqliteConnection, at: Utc) -> Result<usize, Failure> {
+    let mails: Vec<i64> = mails_of_erased().select(deliveries::id).get_results(connection)?;
+    let webhooks: i64 = attempted_webhooks_of_erased(at).count().get_result(connection)?;
+    let attempted = mails.len() - diesel::delete(free_mails(mails, at)).execute(connection)?;
+    Ok(attempted + usize::try_from(webhooks).unwrap_or(usize::MAX))
+}

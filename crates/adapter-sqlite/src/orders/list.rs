@@ -1,0 +1,118 @@
+//! Lists of orders. Each is read as ranges of identifiers in an index.
+
+use diesel::{
+    dsl::{exists, select},
+    prelude::*,
+    sqlite::{Sqlite, SqliteConnection},
+};
+use domain::{
+    api_key::Owner,
+    ports::{ListedOrder, Page, PageQuery},
+};
+use sql_rows::{
+    Ids, ListedRow, OrderList, PageRanges, Prepared, Utc, common, compare_ids, compare_instants,
+    compare_numbers, is_order_of, least_and_greatest, listed, row_limit, schema::orders,
+    searched_instants, unreadable_order,
+};
+
+use crate::failure::Failure;
+
+/// A query of orders whose conditions vary.
+pub(crate) type Orders<'a> = orders::BoxedQuery<'a, Sqlite>;
+
+/// Selects the orders of a list with identifiers in a range.
+fn within<'a>(list: OrderList<'a>, ids: &Ids) -> Orders<'a> {
+    let kept = orders::table.filter(orders::erased_at.is_null()).into_boxed();
+    let (low, high) = (*ids.start(), *ids.end());
+    match (list.owner, list.file_number) {
+        (Some(owner), None) => {
+            kept.filter(compare_ids(owner, ">=", low)).filter(compare_ids(owner, "<=", high))
+        }
+        (Some(owner), Some(number)) => kept
+            .filter(compare_numbers(owner, number, ">=", low))
+            .filter(compare_numbers(owner, number, "<=", high)),
+        (None, None) => kept.filter(orders::id.between(low, high)),
+        (None, Some(number)) => {
+            kept.filter(orders::id.between(low, high)).filter(orders::file_number.eq(number))
+        }
+    }
+}
+
+/// Reads up to `limit` of the orders in a range that match, in the order of their identifiers.
+pub(crate) fn load<'a>(
+    connection: &mut SqliteConnection,
+    list: OrderList<'a>,
+    ids: &Ids,
+    matching: impl Fn(Orders<'a>) -> Orders<'a>,
+    newest_first: bool,
+    limit: usize,
+) -> Result<Vec<ListedOrder>, Failure> {
+    let mut rows: Vec<ListedRow> = Vec::new();
+    for holds in list.holders() {
+        let mut part = matching(within(list, ids));
+        if let Some(holds) = holds {
+            part = part.filter(orders::holds_file_number.eq(holds));
+        }
+        let part = part.order(list.order(newest_first)).limit(row_limit(limit));
+        let loaded = Prepared(part.select(ListedRow::as_select())).get_results(connection);
+        rows.extend(loaded.map_err(|error| unreadable_order::<Failure>(error, &"of a list"))?);
+    }
+    Ok(listed(rows, newest_first, limit)?)
+}
+
+/// Returns a page of an owner's orders; `None` if the cursor is no order of the owner. Orders are
+/// committed in the order of their identifiers, so a page toward newer orders misses none.
+pub(crate) fn page(
+    connection: &mut SqliteConnection,
+    owner: Owner,
+    query: &PageQuery,
+) -> Result<Option<Page>, Failure> {
+    let ranges = PageRanges::of(&query.cursor);
+    if let Some(id) = ranges.cursor {
+        let own = select(exists(orders::table.find(id).filter(is_order_of(owner))));
+        if !Prepared(own).get_result::<bool>(connection)? {
+            return Ok(None);
+        }
+    }
+    let bounds = bounds(connection, owner, query)?;
+    let list = OrderList { owner: Some(owner), file_number: query.file_number.as_deref() };
+    let mut read = |ids: &Ids, newest_first, limit| {
+        let matching = |orders| between(orders, query);
+        load(connection, list, &common(ids, &bounds), matching, newest_first, limit)
+    };
+    let orders = read(&ranges.page, ranges.newest_first, query.limit.saturating_add(1))?;
+    let has_others = match &ranges.others {
+        Some(others) => !read(others, !ranges.newest_first, 1)?.is_empty(),
+        None => false,
+    };
+    Ok(Some(Page::of(query.limit, &query.cursor, orders, has_others)))
+}
+
+/// Keeps the orders that were created between the instants of a query.
+fn between<'a>(mut orders: Orders<'a>, query: &PageQuery) -> Orders<'a> {
+    if let Some(instant) = query.created_after {
+        orders = orders.filter(orders::created_at.ge(Utc(instant)));
+    }
+    if let Some(instant) = query.created_before {
+        orders = orders.filter(orders::created_at.lt(Utc(instant)));
+    }
+    orders
+}
+
+/// Returns the smallest and the largest identifier of the owner's orders between the instants of a
+/// query, so that a page is searched only there. If clocks were wrong, there are others between.
+fn bounds(
+    connection: &mut SqliteConnection,
+    owner: Owner,
+    query: &PageQuery,
+) -> Result<Ids, Failure> {
+    let Some((after, before)) = searched_instants(query) else { return Ok(i64::MIN..=i64::MAX) };
+    let bounds = orders::table
+        .filter(orders::erased_at.is_null())
+        .filter(compare_instants(owner, ">=", after))
+        .filter(compare_instants(owner, "<", before))
+        .select(least_and_greatest());
+    let bounds: (Option<i64>, Option<i64>) = Prepared(bounds).get_result(connection)?;
+    // No identifier is in the range of none.
+    Ok(bounds.0.unwrap_or(i64::MAX)..=bounds.1.unwrap_or(i64::MIN))
+}

@@ -1,0 +1,57 @@
+//! The upload ledger.
+
+use async_trait::async_trait;
+use diesel::{prelude::*, sqlite::SqliteConnection};
+use domain::{
+    document::ObjectKey,
+    ports::{StoreError, UploadLedger},
+    use_cases::sweep_uploads::SweepUploads,
+};
+use sql_rows::{Utc, abandoned_uploads, row_limit, schema::uploads, sorted_keys};
+use time::OffsetDateTime;
+
+use crate::{failure::Failure, store::SqliteStore};
+
+#[async_trait]
+impl UploadLedger for SqliteStore {
+    async fn record(&self, keys: &[ObjectKey], at: OffsetDateTime) -> Result<(), StoreError> {
+        let row = |key: String| (uploads::key.eq(key), uploads::recorded_at.eq(Utc(at)));
+        let rows: Vec<_> = sorted_keys(keys).into_iter().map(row).collect();
+        self.execute(diesel::insert_into(uploads::table).values(rows)).await.map(drop)
+    }
+
+    async fn condemn(&self, keys: &[ObjectKey]) -> Result<Vec<ObjectKey>, StoreError> {
+        let keys = sorted_keys(keys);
+        self.transaction(move |connection| condemn(connection, keys)).await
+    }
+
+    async fn condemn_recorded_before(
+        &self,
+        instant: OffsetDateTime,
+        limit: usize,
+    ) -> Result<Vec<ObjectKey>, StoreError> {
+        let ahead = instant.saturating_add(2 * SweepUploads::ABANDONED_AFTER);
+        let sweep = move |connection: &mut SqliteConnection| {
+            let abandoned = abandoned_uploads(instant, ahead).limit(row_limit(limit));
+            let keys = abandoned.select(uploads::key).get_results(connection)?;
+            condemn(connection, keys)
+        };
+        self.transaction(sweep).await
+    }
+
+    async fn forget(&self, keys: &[ObjectKey]) -> Result<(), StoreError> {
+        let condemned = uploads::table.filter(uploads::key.eq_any(sorted_keys(keys)));
+        self.execute(diesel::delete(condemned.filter(uploads::condemned))).await.map(drop)
+    }
+}
+
+fn condemn(
+    connection: &mut SqliteConnection,
+    keys: Vec<String>,
+) -> Result<Vec<ObjectKey>, Failure> {
+    let condemned: Vec<String> = diesel::update(uploads::table.filter(uploads::key.eq_any(keys)))
+        .set(uploads::condemned.eq(true))
+        .returning(uploads::key)
+        .get_results(connection)?;
+    Ok(condemned.into_iter().map(ObjectKey::from_stored).collect())
+}

@@ -1,0 +1,124 @@
+//! API keys.
+
+use async_trait::async_trait;
+use diesel::{
+    dsl::{exists, select},
+    prelude::*,
+    sqlite::SqliteConnection,
+};
+use domain::{
+    api_key::{ApiKey, ApiKeyId, KeyChange, KeyEvent, NewApiKey},
+    ports::{ApiKeyRepo, StoreError},
+};
+use sql_rows::{
+    ApiKeyRow, KeyEventRow, NewApiKeyRow, Utc, key_unused_since,
+    schema::{api_keys, key_events},
+    valid_key,
+};
+use time::OffsetDateTime;
+
+use crate::{failure::Failure, store::SqliteStore};
+
+#[async_trait]
+impl ApiKeyRepo for SqliteStore {
+    async fn add(&self, key: &NewApiKey, by: &str) -> Result<ApiKeyId, StoreError> {
+        let (key, by) = (key.clone(), by.to_owned());
+        self.transaction(move |connection| add(connection, &key, &by)).await
+    }
+
+    async fn add_first(&self, key: &NewApiKey, by: &str) -> Result<Option<ApiKeyId>, StoreError> {
+        let (key, by) = (key.clone(), by.to_owned());
+        let add_first = move |connection: &mut SqliteConnection| {
+            let any = select(exists(api_keys::table.select(api_keys::id)));
+            if any.get_result(connection)? {
+                return Ok(None);
+            }
+            add(connection, &key, &by).map(Some)
+        };
+        self.transaction(add_first).await
+    }
+
+    async fn rotate(
+        &self,
+        id: ApiKeyId,
+        successor: &NewApiKey,
+        until: OffsetDateTime,
+        by: &str,
+    ) -> Result<Option<ApiKeyId>, StoreError> {
+        let (successor, by) = (successor.clone(), by.to_owned());
+        let rotate = move |connection: &mut SqliteConnection| {
+            let at = successor.issued_at;
+            let expiry = valid_key(id, at).select(api_keys::expires_at).get_result(connection);
+            let expires_at: Option<Option<Utc>> = expiry.optional()?;
+            let Some(expires_at) = expires_at else { return Ok(None) };
+            let earlier = expires_at.map_or(Utc(until), |end| end.min(Utc(until)));
+            diesel::update(api_keys::table.find(id.0))
+                .set(api_keys::expires_at.eq(earlier))
+                .execute(connection)?;
+            let successor = add(connection, &successor, &by)?;
+            let change = KeyChange::Rotated { successor };
+            record(connection, KeyEventRow::new(id, change, at, &by))?;
+            Ok(Some(successor))
+        };
+        self.transaction(rotate).await
+    }
+
+    async fn find(&self, lookup: &str) -> Result<Option<ApiKey>, StoreError> {
+        let key = api_keys::table.filter(api_keys::lookup.eq(lookup.to_owned()));
+        Ok(self.select(key, ApiKeyRow::into_key).await?.pop())
+    }
+
+    async fn list(&self) -> Result<Vec<ApiKey>, StoreError> {
+        self.select(api_keys::table.order(api_keys::id), ApiKeyRow::into_key).await
+    }
+
+    async fn revoke(
+        &self,
+        id: ApiKeyId,
+        at: OffsetDateTime,
+        by: &str,
+    ) -> Result<Option<ApiKey>, StoreError> {
+        let by = by.to_owned();
+        let revoke = move |connection: &mut SqliteConnection| {
+            let key = api_keys::table.find(id.0);
+            let valid = diesel::update(key.filter(api_keys::revoked_at.is_null()));
+            if valid.set(api_keys::revoked_at.eq(Utc(at))).execute(connection)? > 0 {
+                record(connection, KeyEventRow::new(id, KeyChange::Revoked, at, &by))?;
+            }
+            let row = key.select(ApiKeyRow::as_select()).get_result(connection).optional()?;
+            Ok(row.map(ApiKeyRow::into_key).transpose()?)
+        };
+        self.transaction(revoke).await
+    }
+
+    async fn note_uses(&self, uses: &[(ApiKeyId, OffsetDateTime)]) -> Result<(), StoreError> {
+        let uses = uses.to_vec();
+        let note = move |connection: &mut SqliteConnection| {
+            for (id, at) in uses {
+                diesel::update(key_unused_since(id, at))
+                    .set(api_keys::last_used_at.eq(Utc(at)))
+                    .execute(connection)?;
+            }
+            Ok(())
+        };
+        self.transaction(note).await
+    }
+
+    async fn trail(&self) -> Result<Vec<KeyEvent>, StoreError> {
+        self.select(key_events::table.order(key_events::id), KeyEventRow::into_event).await
+    }
+}
+
+fn add(connection: &mut SqliteConnection, key: &NewApiKey, by: &str) -> Result<ApiKeyId, Failure> {
+    let added = diesel::insert_into(api_keys::table)
+        .values(NewApiKeyRow::from(key))
+        .returning(api_keys::id);
+    let id = ApiKeyId(added.get_result(connection)?);
+    record(connection, KeyEventRow::new(id, KeyChange::Issued, key.issued_at, by))?;
+    Ok(id)
+}
+
+fn record(connection: &mut SqliteConnection, event: KeyEventRow) -> Result<(), Failure> {
+    diesel::insert_into(key_events::table).values(event).execute(connection)?;
+    Ok(())
+}

@@ -1,0 +1,4 @@
+//! Keys, and records of signing services.
+
+mod keys;
+mod services;

@@ -1,0 +1,162 @@
+//! Lists of orders, which are read as ranges of identifiers in an index.
+
+use std::ops::RangeInclusive;
+
+use diesel::{
+    dsl::{AsExprOf, sql},
+    expression::{SqlLiteral, UncheckedBind},
+    sql_types::{BigInt, Bool, Nullable, Text},
+};
+use domain::{
+    api_key::{ClientId, Owner},
+    ports::{Cursor, ListedOrder, PageQuery},
+};
+use time::macros::datetime;
+
+use crate::{Instant, ListedRow, Unreadable, Utc, party_column};
+
+/// Identifiers of orders.
+pub type Ids = RangeInclusive<i64>;
+
+type Bound<E, V, T> = SqlLiteral<Bool, UncheckedBind<E, AsExprOf<V, T>>>;
+
+/// A comparison of an owner and a value with the columns of an index.
+pub type OwnerComparison<V, T> =
+    Bound<Bound<Bound<SqlLiteral<Bool>, i64, BigInt>, bool, Bool>, V, T>;
+
+/// A comparison of a file number, an owner and an identifier with the columns of an index.
+pub type NumberComparison = Bound<
+    Bound<Bound<Bound<SqlLiteral<Bool>, String, Text>, i64, BigInt>, bool, Bool>,
+    i64,
+    BigInt,
+>;
+
+/// Orders that one index has in this order: those of an owner, or of all, with a file number, or any.
+#[derive(Clone, Copy)]
+pub struct OrderList<'a> {
+    /// The owner; `None` for the orders of all.
+    pub owner: Option<Owner>,
+    /// The file number; `None` for any.
+    pub file_number: Option<&'a str>,
+}
+
+impl OrderList<'_> {
+    /// Returns the order of the index.
+    pub fn order(self, newest_first: bool) -> SqlLiteral<BigInt> {
+        let column = self.owner.map(|owner| party_column(owner.party).0);
+        let columns = match (column, self.file_number) {
+            (Some(column), Some(_)) => format!("file_number, {column}, is_test, id"),
+            (Some(column), None) => format!("{column}, is_test, id"),
+            (None, _) => "id".to_owned(),
+        };
+        let way = if newest_first { " DESC" } else { "" };
+        sql(&(columns.replace(", ", &format!("{way}, ")) + way))
+    }
+
+    /// Returns whether the holders of the file number are read apart: one index has the orders that hold
+    /// it, another one the others. `None` reads all at once.
+    pub fn holders(self) -> &'static [Option<bool>] {
+        if self.file_number.is_some() { &[Some(true), Some(false)] } else { &[None] }
+    }
+}
+
+/// Returns the owners whose lists have the orders of a client, or of all clients: the indexes have its
+/// live and its test orders apart.
+pub fn owners(client: Option<ClientId>) -> Vec<Option<Owner>> {
+    client.map_or_else(
+        || vec![None],
+        |client| [false, true].map(|is_test| Some(Owner::client(client, is_test))).to_vec(),
+    )
+}
+
+/// Compares the identifiers of an owner's orders as rows: no other index can serve that, whatever the
+/// planner knows about the clients. diesel has no such comparison.
+pub fn compare_ids(owner: Owner, way: &str, id: i64) -> OwnerComparison<i64, BigInt> {
+    let (column, party) = party_column(owner.party);
+    let row = sql::<Bool>(&format!("({column}, is_test, id) {way} ("));
+    let row = row.bind::<BigInt, _>(party).sql(", ").bind::<Bool, _>(owner.is_test);
+    row.sql(", ").bind::<BigInt, _>(id).sql(")")
+}
+
+/// Compares the instants of an owner's orders like [`compare_ids`].
+pub fn compare_instants(owner: Owner, way: &str, at: Utc) -> OwnerComparison<Utc, Instant> {
+    let (column, party) = party_column(owner.party);
+    let row = sql::<Bool>(&format!("({column}, is_test, created_at) {way} ("));
+    let row = row.bind::<BigInt, _>(party).sql(", ").bind::<Bool, _>(owner.is_test);
+    row.sql(", ").bind::<Instant, _>(at).sql(")")
+}
+
+/// Compares the identifiers of an owner's orders with a file number like [`compare_ids`].
+pub fn compare_numbers(owner: Owner, number: &str, way: &str, id: i64) -> NumberComparison {
+    let (column, party) = party_column(owner.party);
+    let row = sql::<Bool>(&format!("(file_number, {column}, is_test, id) {way} ("));
+    let row = row.bind::<Text, _>(number.to_owned()).sql(", ").bind::<BigInt, _>(party);
+    row.sql(", ").bind::<Bool, _>(owner.is_test).sql(", ").bind::<BigInt, _>(id).sql(")")
+}
+
+/// Selects the smallest and the largest identifier. `+ 0` keeps the databases from a walk in the order
+/// of identifiers: the index of instants has both columns.
+pub fn least_and_greatest() -> SqlLiteral<(Nullable<BigInt>, Nullable<BigInt>)> {
+    sql("min(id + 0), max(id + 0)")
+}
+
+/// Returns the orders of a list's rows by identifier. A row may stand there twice: an order may have lost
+/// its file number between two statements.
+pub fn listed(
+    rows: Vec<ListedRow>,
+    newest_first: bool,
+    limit: usize,
+) -> Result<Vec<ListedOrder>, Unreadable> {
+    let orders = rows.into_iter().filter_map(|row| row.into_listed().transpose());
+    let mut orders = orders.collect::<Result<Vec<ListedOrder>, _>>()?;
+    orders.sort_unstable_by_key(|order| order.stored.id.0);
+    orders.dedup_by_key(|order| order.stored.id);
+    if newest_first {
+        orders.reverse();
+    }
+    orders.truncate(limit);
+    Ok(orders)
+}
+
+/// The ranges of identifiers of a page.
+pub struct PageRanges {
+    /// The orders of the page.
+    pub page: Ids,
+    /// The orders on the other side of the cursor.
+    pub others: Option<Ids>,
+    /// The identifier of the cursor, which must be an order of the owner.
+    pub cursor: Option<i64>,
+    /// Whether the page goes toward older orders.
+    pub newest_first: bool,
+}
+
+impl PageRanges {
+    /// Returns the ranges of a cursor.
+    pub fn of(cursor: &Cursor) -> Self {
+        let (page, others, cursor, newest_first) = match cursor {
+            Cursor::Newest => (i64::MIN..=i64::MAX, None, None, true),
+            Cursor::OlderThan(id) => {
+                (i64::MIN..=id.0.saturating_sub(1), Some(id.0..=i64::MAX), Some(id.0), true)
+            }
+            Cursor::NewerThan(id) => {
+                (id.0.saturating_add(1)..=i64::MAX, Some(i64::MIN..=id.0), Some(id.0), false)
+            }
+        };
+        Self { page, others, cursor, newest_first }
+    }
+}
+
+/// Returns the identifiers that are in both ranges.
+pub fn common(one: &Ids, other: &Ids) -> Ids {
+    *one.start().max(other.start())..=*one.end().min(other.end())
+}
+
+/// Returns the instants between which a page is searched; `None` if the file number finds its orders.
+pub fn searched_instants(query: &PageQuery) -> Option<(Utc, Utc)> {
+    let has_instants = query.created_after.is_some() || query.created_before.is_some();
+    (query.file_number.is_none() && has_instants).then(|| {
+        let after = query.created_after.unwrap_or(datetime!(0000-01-01 0:00 UTC));
+        let before = query.created_before.unwrap_or(datetime!(9999-12-31 23:59:59 UTC));
+        (Utc(after), Utc(before))
+    })
+}

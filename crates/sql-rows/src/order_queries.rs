@@ -1,0 +1,251 @@
+//! Parts of statements on orders that both databases have, and what their rows mean together.
+
+use diesel::{dsl::auto_type, prelude::*};
+use domain::{
+    api_key::Owner,
+    document::ObjectKey,
+    order::{OrderChange, OrderId, OrderStatus, StoredOrder},
+    ports::WriteError,
+};
+use time::OffsetDateTime;
+
+use crate::{
+    DocumentRow, KeptOrderRow, OrderChangeRow, Unreadable, Utc, farthest,
+    order::is_own,
+    schema::{deliveries, documents, order_changes, orders, uploads, webhook_deliveries},
+    webhook_queries::is_waiting,
+};
+
+/// Selects an order of an owner, with the document at a position.
+#[auto_type(no_type_alias)]
+pub fn order_with_document(owner: Owner, id: OrderId, position: u32) -> _ {
+    let id: i64 = id.0;
+    // No document has a position below 0.
+    let position: i32 = i32::try_from(position).unwrap_or(-1);
+    let is_own: is_own = is_own(owner);
+    orders::table
+        .left_join(
+            documents::table
+                .on(documents::order_id.eq(orders::id).and(documents::position.eq(position))),
+        )
+        .filter(orders::id.eq(id).and(is_own))
+}
+
+/// Selects orders with all their documents, so that one statement reads both at one instant.
+#[auto_type(no_type_alias)]
+pub fn orders_with_documents(ids: Vec<i64>) -> _ {
+    orders::table
+        .left_join(documents::table.on(documents::order_id.eq(orders::id)))
+        .filter(orders::id.eq_any(ids))
+        .order((orders::id, documents::position))
+}
+
+/// Groups the rows of [`orders_with_documents`] by order.
+pub fn grouped(
+    rows: Vec<(KeptOrderRow, Option<DocumentRow>)>,
+) -> Vec<(KeptOrderRow, Vec<DocumentRow>)> {
+    let mut orders: Vec<(KeptOrderRow, Vec<DocumentRow>)> = Vec::new();
+    for (order, document) in rows {
+        match orders.last_mut() {
+            Some((last, documents)) if last.id == order.id => documents.extend(document),
+            _ => orders.push((order, document.into_iter().collect())),
+        }
+    }
+    orders
+}
+
+/// Names the order of which diesel cannot read a column.
+pub fn unreadable_order<E: From<Unreadable> + From<diesel::result::Error>>(
+    error: diesel::result::Error,
+    row: &dyn ToString,
+) -> E {
+    match error {
+        diesel::result::Error::DeserializationError(reason) => {
+            Unreadable::new("orders", row, &reason).into()
+        }
+        error => error.into(),
+    }
+}
+
+/// Selects the history of orders, oldest first.
+#[auto_type(no_type_alias)]
+pub fn changes_of(orders: Vec<i64>) -> _ {
+    order_changes::table
+        .filter(order_changes::order_id.eq_any(orders))
+        .order((order_changes::order_id, order_changes::at))
+}
+
+/// Gives orders their history up to the instant at which each was read: another system may have
+/// changed them since.
+pub fn add_changes(
+    found: &mut [&mut StoredOrder],
+    rows: Vec<OrderChangeRow>,
+) -> Result<(), Unreadable> {
+    for row in rows {
+        let order = found.iter_mut().find(|order| order.id.0 == row.order_id);
+        let change = row.into_change()?;
+        if let Some(order) = order.filter(|order| change.at <= order.updated_at) {
+            order.changes.push(change);
+        }
+    }
+    Ok(())
+}
+
+/// Selects an order of an owner if nothing has changed it since an instant, and it is not erased.
+#[auto_type(no_type_alias)]
+pub fn order_as_seen(owner: Owner, id: OrderId, seen: OffsetDateTime) -> _ {
+    let id: i64 = id.0;
+    let seen: Utc = Utc(seen);
+    let is_own: is_own = is_own(owner);
+    orders::table.filter(
+        orders::id
+            .eq(id)
+            .and(is_own)
+            .and(orders::updated_at.eq(seen))
+            .and(orders::erased_at.is_null()),
+    )
+}
+
+/// Changes the status and the notary of an order. The trigger of `migrations/` adds the entry of the
+/// history and the event.
+#[derive(AsChangeset)]
+#[diesel(table_name = orders, treat_none_as_null = true)]
+pub struct ChangedOrder {
+    status: String,
+    notary_id: Option<i64>,
+    updated_at: Utc,
+    change_actor: Option<&'static str>,
+    change_reason: Option<String>,
+}
+
+impl From<&OrderChange> for ChangedOrder {
+    fn from(change: &OrderChange) -> Self {
+        Self {
+            status: change.status.as_str().to_owned(),
+            notary_id: change.notary_id,
+            updated_at: Utc(change.at),
+            change_actor: Some(change.actor.as_str()),
+            change_reason: change.reason.clone(),
+        }
+    }
+}
+
+/// What decides whether an order takes documents.
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = orders)]
+pub struct OrderState {
+    erased_at: Option<Utc>,
+    status: String,
+    updated_at: Utc,
+}
+
+impl OrderState {
+    /// Returns the instant of the order's last change, or why it takes no documents.
+    pub fn takes_documents(state: Option<Self>) -> Result<OffsetDateTime, WriteError> {
+        match state {
+            None => Err(WriteError::NoSuchOrder),
+            Some(Self { erased_at: Some(_), .. }) => Err(WriteError::Erased),
+            Some(Self { status, .. }) if status == OrderStatus::CANCELLED.as_str() => {
+                Err(WriteError::Cancelled)
+            }
+            Some(Self { updated_at, .. }) => Ok(updated_at.0),
+        }
+    }
+}
+
+/// Empties an order, besides its details.
+#[derive(AsChangeset)]
+#[diesel(table_name = orders, treat_none_as_null = true)]
+pub struct ErasedOrder {
+    file_number: &'static str,
+    holds_file_number: bool,
+    starts_at: Option<Utc>,
+    ends_at: Option<Utc>,
+    erased_at: Option<Utc>,
+}
+
+impl ErasedOrder {
+    /// Returns the change that erases an order at an instant.
+    pub fn at(instant: Utc) -> Self {
+        Self {
+            file_number: "",
+            holds_file_number: false,
+            starts_at: None,
+            ends_at: None,
+            erased_at: Some(instant),
+        }
+    }
+}
+
+/// An upload whose object is to be deleted.
+#[derive(Insertable)]
+#[diesel(table_name = uploads)]
+pub struct CondemnedUpload {
+    key: String,
+    recorded_at: Utc,
+    condemned: bool,
+}
+
+/// Returns the ledger's rows of removed documents, and the keys of their objects by position.
+pub fn condemned(
+    mut removed: Vec<(i32, String)>,
+    at: Utc,
+) -> (Vec<CondemnedUpload>, Vec<ObjectKey>) {
+    removed.sort();
+    let row = |key: &String| CondemnedUpload { key: key.clone(), recorded_at: at, condemned: true };
+    let rows = removed.iter().map(|(_, key)| row(key)).collect();
+    (rows, removed.into_iter().map(|(_, key)| ObjectKey::from_stored(key)).collect())
+}
+
+/// Selects the mails of erased orders.
+#[auto_type(no_type_alias)]
+pub fn mails_of_erased() -> _ {
+    deliveries::table
+        .inner_join(orders::table.on(orders::id.eq(deliveries::order_id)))
+        .filter(orders::erased_at.is_not_null())
+}
+
+/// Selects the webhooks of erased orders that a worker attempts.
+#[auto_type(no_type_alias)]
+pub fn attempted_webhooks_of_erased(at: Utc) -> _ {
+    let farthest: Utc = farthest(at);
+    let waits: is_waiting = is_waiting();
+    webhook_deliveries::table
+        .inner_join(orders::table.on(orders::id.nullable().eq(webhook_deliveries::order_id)))
+        .filter(orders::erased_at.is_not_null().and(waits))
+        .filter(webhook_deliveries::leased_until.between(at, farthest))
+}
+
+/// Selects those of the mails that no worker attempts.
+#[auto_type(no_type_alias)]
+pub fn free_mails(ids: Vec<i64>, at: Utc) -> _ {
+    let farthest: Utc = farthest(at);
+    deliveries::table.filter(deliveries::id.eq_any(ids)).filter(
+        deliveries::leased_until
+            .is_null()
+            .or(deliveries::leased_until.le(at))
+            .or(deliveries::leased_until.gt(farthest)),
+    )
+}
+
+/// Selects the uploads that no order adopted in time, and those whose clock was ahead. Keys condemned
+/// earlier come last: objects that cannot be deleted must not block the others.
+#[auto_type(no_type_alias)]
+pub fn abandoned_uploads(recorded_before: OffsetDateTime, ahead: OffsetDateTime) -> _ {
+    let recorded_before: Utc = Utc(recorded_before);
+    let ahead: Utc = Utc(ahead);
+    uploads::table
+        .filter(
+            uploads::condemned
+                .or(uploads::recorded_at.lt(recorded_before))
+                .or(uploads::recorded_at.gt(ahead)),
+        )
+        .order((uploads::condemned, uploads::recorded_at, uploads::key))
+}
+
+/// Returns keys in the order in which every call writes them, so that calls never deadlock.
+pub fn sorted_keys(keys: &[ObjectKey]) -> Vec<String> {
+    let mut keys: Vec<_> = keys.iter().map(|key| key.as_str().to_owned()).collect();
+    keys.sort();
+    keys
+}
