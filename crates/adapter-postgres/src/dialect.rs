@@ -16,8 +16,8 @@ pub(crate) use diesel_async::{AsyncPgConnection as Connection, RunQueryDsl};
 
 pub(crate) use crate::statement::DURABLE;
 use crate::statement::{IdRow, Prepared};
-pub(crate) use crate::webhooks::wake;
 pub(crate) use crate::store::PostgresStore as Store;
+pub(crate) use crate::webhooks::wake;
 
 /// The last identifier before which no order can appear any more: the newest order, or the smallest
 /// identifier that a transaction has announced, which draws only larger ones. Other programs have

@@ -12,7 +12,8 @@ use domain::{
     },
     webhook::{
         AttemptOutcome, AttemptRecord, ChangedOrder, DisabledBy, Endpoint, EndpointId, EventType,
-        PER_ENDPOINT, WebhookDelivery, WebhookDeliveryId, WebhookStatus, endpoint_request::EndpointChange,
+        PER_ENDPOINT, WebhookDelivery, WebhookDeliveryId, WebhookStatus,
+        endpoint_request::EndpointChange,
     },
 };
 use time::OffsetDateTime;

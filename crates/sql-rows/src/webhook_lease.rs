@@ -43,10 +43,13 @@ pub fn full_parties(slots: &WebhookSlots, is_proven: bool) -> Vec<i64> {
 /// gets two, and the longest waiting endpoint comes first.
 pub fn chosen(waiting: &[Waiting], slots: &WebhookSlots) -> Vec<i64> {
     let deliveries = waiting.iter().flat_map(|Waiting { target, due }| {
-        due.iter().enumerate().map(move |(round, id)| (round, target.due_at, target.id, *id, target))
+        due.iter()
+            .enumerate()
+            .map(move |(round, id)| (round, target.due_at, target.id, *id, target))
     });
     let mut deliveries: Vec<_> = deliveries.collect();
-    deliveries.sort_unstable_by_key(|&(round, since, endpoint, id, _)| (round, since, endpoint, id));
+    deliveries
+        .sort_unstable_by_key(|&(round, since, endpoint, id, _)| (round, since, endpoint, id));
     let mut slots = slots.clone();
     let mut chosen = Vec::new();
     for (.., id, target) in deliveries {
@@ -186,10 +189,7 @@ where
     Utc: ToSql<Instant, DB>,
 {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, DB>) -> QueryResult<()> {
-        out.push_sql(&format!(
-            "(SELECT (SELECT count(*) {IN_PROGRESS}) < {} FROM ",
-            may_have()
-        ));
+        out.push_sql(&format!("(SELECT (SELECT count(*) {IN_PROGRESS}) < {} FROM ", may_have()));
         clock(&self.0, &mut out)?;
         out.push_sql(")");
         Ok(())

@@ -12,7 +12,7 @@ use domain::{
 };
 use sql_rows::{
     IdRow, Instant, IsFree, LOOKED_AT, NextDue, Prepared, TargetRow, UNREADABLE_DELAY, Utc,
-    WebhookDeliveryRow, Waiting, chosen, due_endpoints, farthest, full_parties, leases, put_offs,
+    Waiting, WebhookDeliveryRow, chosen, due_endpoints, farthest, full_parties, leases, put_offs,
     row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
 };

@@ -17,9 +17,9 @@ use domain::{
 };
 use sql_rows::{
     DueAgain, EndpointRow, Instant, NewWebhookRow, Utc, WEBHOOK_STATS, WebhookDeliveryRow,
-    deliveries_of, deliveries_with_endpoints, endpoint_of, is_known, row_limit,
+    deliveries_of, deliveries_with_endpoints, endpoint_of, is_known, readable_page, row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
-    readable_page, unknown_event, waits, webhook_stats,
+    unknown_event, waits, webhook_stats,
 };
 use time::{Duration, OffsetDateTime};
 

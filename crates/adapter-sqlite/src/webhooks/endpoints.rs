@@ -8,8 +8,8 @@ use domain::{
     webhook::{DisabledBy, Endpoint, EndpointId, endpoint_request::EndpointChange},
 };
 use sql_rows::{
-    EndpointChangeRow, EndpointRow, NewEndpointRow, Unreadable, Utc, endpoint_of, endpoints_of, party_of,
-    row_limit, schema::webhook_endpoints, stored_party, untold_endpoints,
+    EndpointChangeRow, EndpointRow, NewEndpointRow, Unreadable, Utc, endpoint_of, endpoints_of,
+    party_of, row_limit, schema::webhook_endpoints, stored_party, untold_endpoints,
 };
 use time::OffsetDateTime;
 

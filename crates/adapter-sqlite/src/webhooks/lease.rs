@@ -3,8 +3,9 @@
 use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::ports::{WebhookLease, WebhookSlots};
 use sql_rows::{
-    IsFree, LOOKED_AT, NextDue, Prepared, TargetRow, UNREADABLE_DELAY, Utc, WebhookDeliveryRow,
-    Waiting, chosen, due_endpoints, due_of, full_parties, leased_of, leases, put_offs, row_limit,
+    IsFree, LOOKED_AT, NextDue, Prepared, TargetRow, UNREADABLE_DELAY, Utc, Waiting,
+    WebhookDeliveryRow, chosen, due_endpoints, due_of, full_parties, leased_of, leases, put_offs,
+    row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
 };
 use time::{Duration, OffsetDateTime};

@@ -17,9 +17,9 @@ use domain::{
 };
 use sql_rows::{
     DueAgain, EndpointRow, Instant, NewWebhookRow, Utc, WEBHOOK_STATS, WebhookDeliveryRow,
-    deliveries_of, deliveries_with_endpoints, endpoint_of, is_known, row_limit,
+    deliveries_of, deliveries_with_endpoints, endpoint_of, is_known, readable_page, row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
-    readable_page, unknown_event, waits, webhook_stats,
+    unknown_event, waits, webhook_stats,
 };
 use time::{Duration, OffsetDateTime};
 
@@ -38,10 +38,7 @@ impl WebhookQueue for SqliteStore {
         slots: &WebhookSlots,
     ) -> Result<Vec<WebhookLease>, StoreError> {
         let slots = slots.clone();
-        self.transaction(move |connection| {
-            lease_due(connection, now, lease_for, &slots)
-        })
-        .await
+        self.transaction(move |connection| lease_due(connection, now, lease_for, &slots)).await
     }
 
     async fn settle(&self, attempted: &[WebhookAttempted]) -> Result<WebhooksSettled, StoreError> {
@@ -109,10 +106,8 @@ impl WebhookQueue for SqliteStore {
         at: OffsetDateTime,
     ) -> Result<Option<WebhookDeliveryId>, StoreError> {
         let batch = *batch;
-        self.transaction(move |connection| {
-            replay_batch(connection, owner, endpoint, batch, at)
-        })
-        .await
+        self.transaction(move |connection| replay_batch(connection, owner, endpoint, batch, at))
+            .await
     }
 
     async fn list(&self, failed: bool, limit: usize) -> Result<Vec<WebhookDelivery>, StoreError> {
@@ -156,13 +151,11 @@ impl WebhookQueue for SqliteStore {
 
     async fn stats(&self) -> Result<WebhookStats, StoreError> {
         let stats = sql::<(BigInt, Nullable<Instant>, BigInt, BigInt)>(WEBHOOK_STATS);
-        self.read(move |connection| Ok(webhook_stats(stats.get_result(connection)?)))
-            .await
+        self.read(move |connection| Ok(webhook_stats(stats.get_result(connection)?))).await
     }
 
     async fn forget(&self, instant: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
-        self.transaction(move |connection| forget(connection, Utc(instant), limit))
-            .await
+        self.transaction(move |connection| forget(connection, Utc(instant), limit)).await
     }
 }
 

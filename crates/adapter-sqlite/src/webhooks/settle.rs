@@ -35,10 +35,7 @@ pub(super) fn settle(
 }
 
 /// Settles a delivery. Returns `false` if its lease is not held any more.
-fn settle_one(
-    connection: &mut SqliteConnection,
-    one: &WebhookAttempted,
-) -> Result<bool, Failure> {
+fn settle_one(connection: &mut SqliteConnection, one: &WebhookAttempted) -> Result<bool, Failure> {
     let (change, failures) = WebhookAttempt::of(one);
     let held = webhook_deliveries::table
         .find(one.id.0)
@@ -54,10 +51,7 @@ fn settle_one(
 
 /// Changes the endpoint of an attempt, unless it is in that state or has another URL. Returns
 /// whether that disabled it.
-fn affect(
-    connection: &mut SqliteConnection,
-    one: &WebhookAttempted,
-) -> Result<bool, Failure> {
+fn affect(connection: &mut SqliteConnection, one: &WebhookAttempted) -> Result<bool, Failure> {
     use webhook_endpoints::{
         disabled_at, disabled_by, failed_at, succeeded_at, table, url, warned_at,
     };

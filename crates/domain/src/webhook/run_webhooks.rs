@@ -25,8 +25,9 @@ use crate::{
     },
     order::OrderId,
     ports::{
-        Clock, DeliveryQueue, EndpointEffect, Entropy, FoundOrders, SecretBox, Settlement, StoreError, WebhookAnswer, WebhookAttempted, WebhookError, WebhookLease,
-        WebhookQueue, WebhookRequest, WebhookSender, WebhookSlots, WebhooksSettled, error_chain,
+        Clock, DeliveryQueue, EndpointEffect, Entropy, FoundOrders, SecretBox, Settlement,
+        StoreError, WebhookAnswer, WebhookAttempted, WebhookError, WebhookLease, WebhookQueue,
+        WebhookRequest, WebhookSender, WebhookSlots, WebhooksSettled, error_chain,
     },
     webhook::{
         AttemptOutcome, AttemptRecord, EndpointId, EventType, KEPT_ATTEMPTS, WebhookDelivery,
