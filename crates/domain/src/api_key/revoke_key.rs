@@ -88,10 +88,10 @@ mod tests {
         let mut endpoints = MockWebhookRepo::new();
         endpoints.expect_of_owner().withf(move |of| *of == owner).return_once(move |_| Ok(own));
         let changed = Arc::new(Mutex::new(Vec::new()));
-        let changes = Arc::clone(&changed);
+        let noted = Arc::clone(&changed);
         endpoints.expect_change().returning(move |of, id, change, at| {
             assert_eq!((of, change.is_enabled, at), (owner, Some(false), NOW));
-            changes.lock().unwrap().push(id.0);
+            noted.lock().unwrap().push(id.0);
             Ok(None)
         });
         let keys = ManageKeys {
