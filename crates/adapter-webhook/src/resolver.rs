@@ -16,10 +16,10 @@ use crate::guard::{Guard, Scheme};
 
 /// Names that are resolved at a time: more than all attempts can wait for while the system has not
 /// given up names of attempts that ended.
-const MAX_LOOKUPS: usize = 256;
-/// Names of one party that are resolved at a time. The names of others do not wait for its dead
-/// ones.
-const MAX_LOOKUPS_OF_PARTY: usize = 4;
+const MAX_LOOKUPS: usize = 1_024;
+/// Names of one party that are resolved at a time: more than its attempts, so that none waits for its
+/// dead ones. The names of others do not wait for them either.
+const MAX_LOOKUPS_OF_PARTY: usize = 64;
 
 /// Finds the addresses of a name. Blocks.
 pub(crate) type Find = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
@@ -150,11 +150,12 @@ mod tests {
             Arc::new(move |name: &str| Ok(system.find(name)))
         }));
         let mut dead = JoinSet::new();
-        for number in 0..40_i64 {
+        for number in 0..300_i64 {
             let lookups = Arc::clone(&lookups);
             let name = format!("dead{number}.example");
             dead.spawn(async move { lookups.lookup(client(number % 2), &name).await });
         }
+        // A client has fewer attempts than that.
         while system.waiting.load(Ordering::SeqCst) < 2 * MAX_LOOKUPS_OF_PARTY {
             tokio::task::yield_now().await;
         }
@@ -167,6 +168,6 @@ mod tests {
         assert_eq!(system.waiting.load(Ordering::SeqCst), 2 * MAX_LOOKUPS_OF_PARTY);
         *system.answers_all.lock().unwrap() = true;
         system.changed.notify_all();
-        assert_eq!(timeout(limit, dead.join_all()).await.unwrap().len(), 40);
+        assert_eq!(timeout(limit, dead.join_all()).await.unwrap().len(), 300);
     }
 }

@@ -116,7 +116,8 @@ impl Starting {
         let grace = Grace::new(Duration::from_secs(settings.shutdown_grace_secs));
         let parts = Parts::open(settings, machine, storage, &registry).await?;
         let workers = available_parallelism().map_or(2, usize::from);
-        let connections = listen::max_connections(settings.database_connections);
+        let connections =
+            listen::max_connections(settings.database_connections, settings.webhooks_in_flight);
         let api = parts.api(&registry)?;
         let api_server = adapter_http::serve_api(
             listener,

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -86,6 +86,7 @@ pub(crate) fn spawn_upkeep(
         keys: parts.keys.keys.clone(),
         notifier: parts.notifier.clone(),
         clock: clock.clone(),
+        unreadable: Mutex::default(),
     };
     let (watch, watched) = (async move || watch.step().await, metrics.clone());
     let failure = "webhook endpoints that fail could not be looked for";
@@ -239,7 +240,15 @@ fn log_dispatched(step: Dispatched, metrics: &WorkerMetrics) {
     }
 }
 
-fn log_watched(WatchStep { disabled, notices, .. }: WatchStep, metrics: &WorkerMetrics) {
+fn log_watched(step: WatchStep, metrics: &WorkerMetrics) {
+    let WatchStep { disabled, notices, unreadable, .. } = step;
+    for row in unreadable {
+        tracing::warn!(
+            row,
+            "this version of the service does not know all that a webhook has; what it knows is sent, \
+             and the rest waits for the version that wrote it"
+        );
+    }
     for id in disabled {
         metrics.disabled(id, DisabledBy::Failures);
     }

@@ -132,6 +132,7 @@ macro_rules! contract {
             rotated_secret_leaves_the_one_before, removed_endpoint_gives_its_identifier_to_no_other,
             endpoints_of_parties_are_found_whatever_their_state,
             endpoint_is_disabled_when_it_has_failed_for_too_long,
+            unknown_events_of_an_endpoint_are_left_out, endpoint_knows_the_key_that_made_it,
             endpoint_that_fails_is_told_of_once, endpoint_that_the_service_disabled_is_told_of_once,
         );
     };
@@ -143,7 +144,10 @@ macro_rules! contract {
             each_endpoint_gets_one_before_any_gets_two, endpoint_gets_no_more_than_its_slots,
             client_gets_no_more_than_its_slots,
             endpoint_that_got_one_comes_after_those_that_have_waited,
-            unproven_endpoints_share_their_slots, disabled_and_removed_endpoints_get_nothing,
+            disabled_and_removed_endpoints_get_nothing, removed_endpoint_leaves_no_webhook,
+            webhook_of_an_unknown_event_holds_up_no_other, unreadable_webhook_holds_up_no_other,
+            hanging_endpoints_hold_up_no_others_of_their_owners,
+            hanging_endpoints_leave_slots_to_those_that_work,
             outcome_of_a_webhook_is_stored, lost_lease_of_a_webhook_settles_nothing,
             first_failure_and_first_success_change_the_endpoint,
             receiver_that_is_gone_disables_its_endpoint,

@@ -1,7 +1,11 @@
 //! What happens to a store past its ports.
 
 use async_trait::async_trait;
-use domain::{api_key::ClientId, order::OrderId};
+use domain::{
+    api_key::ClientId,
+    order::OrderId,
+    webhook::{EndpointId, WebhookDeliveryId},
+};
 
 /// Another system that shares the store under test: it writes what no port writes, and finds what no
 /// port shows. Each adapter implements it on its own tables, files or objects.
@@ -17,6 +21,15 @@ pub trait OtherSystem: Send + Sync {
 
     /// Gives each event a type that only a newer version of the service knows.
     async fn make_events_unknown(&self);
+
+    /// Gives a webhook an event that only a newer version of the service knows.
+    async fn make_webhook_unknown(&self, id: WebhookDeliveryId);
+
+    /// Damages a webhook, so that no port can read it.
+    async fn damage_webhook(&self, id: WebhookDeliveryId);
+
+    /// Lets an endpoint get new orders, and an event that only a newer version of the service knows.
+    async fn make_endpoint_unknown(&self, id: EndpointId);
 
     /// Returns what the store still has of an order.
     async fn remains(&self, id: OrderId) -> Remains;

@@ -1,7 +1,11 @@
 //! The tables of `migrations/`, as another system uses them.
 
 use async_trait::async_trait;
-use domain::{api_key::ClientId, order::OrderId};
+use domain::{
+    api_key::ClientId,
+    order::OrderId,
+    webhook::{EndpointId, WebhookDeliveryId},
+};
 
 use crate::{ForeignChange, OtherSystem, Remains};
 
@@ -44,6 +48,20 @@ impl<Sql: Fn(&str) -> Vec<String> + Send + Sync> OtherSystem for SqlTables<Sql> 
 
     async fn make_events_unknown(&self) {
         (self.0)("UPDATE events SET type = 'order.unknown'");
+    }
+
+    async fn make_webhook_unknown(&self, id: WebhookDeliveryId) {
+        let set = "event = 'order.unknown'";
+        (self.0)(&format!("UPDATE webhook_deliveries SET {set} WHERE id = {}", id.0));
+    }
+
+    async fn damage_webhook(&self, id: WebhookDeliveryId) {
+        (self.0)(&format!("UPDATE webhook_deliveries SET change = '[' WHERE id = {}", id.0));
+    }
+
+    async fn make_endpoint_unknown(&self, id: EndpointId) {
+        let set = "events = 'order.unknown order.created'";
+        (self.0)(&format!("UPDATE webhook_endpoints SET {set} WHERE id = {}", id.0));
     }
 
     async fn remains(&self, id: OrderId) -> Remains {

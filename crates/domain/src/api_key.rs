@@ -3,6 +3,7 @@
 pub mod key_cache;
 pub mod manage_keys;
 pub mod note_key_uses;
+pub mod revoke_key;
 
 use std::{collections::BTreeSet, fmt};
 

@@ -8,6 +8,7 @@ use adapter_http::OpenApiSettings;
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use clap_complete::Shell;
+use domain::api_key::revoke_key::RevokeKey;
 
 use self::{
     deliveries::DeliveriesCommand,
@@ -108,8 +109,10 @@ impl Command {
             Self::Man => manual::print_page(program),
             Self::Migrate => Storage::open_patiently(&settings).await.map(drop),
             Self::Keys(command) => {
-                let keys = Storage::open_patiently(&settings).await?.manage_keys(&machine);
-                keys::run(command, &keys, now).await
+                let storage = Storage::open_patiently(&settings).await?;
+                let keys = storage.manage_keys(&machine);
+                keys::run(command, RevokeKey { keys, endpoints: storage.webhooks.clone() }, now)
+                    .await
             }
             Self::Services(command) => {
                 let storage = Storage::open(&settings).await?;

@@ -70,11 +70,13 @@ pub fn local_address(address: SocketAddr) -> SocketAddr {
 /// Shells and systemd start a process with 1,024 open files, which the process may raise up to the
 /// hard limit. A connection takes up to three: its own, a duplicate for the watchdog, and the
 /// upload that it may have.
-pub fn max_connections(database_connections: usize) -> usize {
+pub fn max_connections(database_connections: usize, webhooks: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);
     // Fails on a system whose real limit is below the hard limit. The old limit then stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let files = usize::try_from(files).unwrap_or(usize::MAX);
-    (files.saturating_sub(OWN_FILES + database_connections) / 3).min(MAX_CONNECTIONS)
+    // Where files are few, clients come first: so many webhooks at a time are rare.
+    let own = OWN_FILES + database_connections + webhooks.min(files / 4);
+    (files.saturating_sub(own) / 3).min(MAX_CONNECTIONS)
 }

@@ -19,6 +19,7 @@ use domain::{
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
     idempotency::DEFAULT_RETENTION,
+    webhook::run_webhooks::WEBHOOKS_IN_FLIGHT,
 };
 use ipnet::IpNet;
 use time::Duration;

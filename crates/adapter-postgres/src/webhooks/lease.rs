@@ -60,8 +60,8 @@ pub(super) async fn lease_due(
     let leased = diesel::update(table.filter(id.eq_any(ids)))
         .set((leased_until.eq(until), lease_token.eq(lease_token + 1)))
         .returning((WebhookDeliveryRow::as_select(), lease_token));
-    let leased: Vec<(WebhookDeliveryRow, i64)> = leased.get_results(connection).await?;
-    let (leases, unreadable) = leases(leased, waiting, &chosen);
+    let rows: Vec<(WebhookDeliveryRow, i64)> = leased.get_results(connection).await?;
+    let (leases, unreadable) = leases(rows, waiting, &chosen);
     if !unreadable.is_empty() {
         let later = Utc(now.0.saturating_add(UNREADABLE_DELAY));
         diesel::update(table.filter(id.eq_any(unreadable)))

@@ -4,7 +4,9 @@ use contract_tests::samples::{LIVE, NOW, WEBHOOK_SLOTS, new_endpoint};
 use domain::{
     api_key::{ClientId, Owner, Party},
     order::{OrderId, SigningServiceId},
-    ports::{Cursor, DeliveryQueue, OrderReader, PageQuery, WebhookQueue, WebhookRepo},
+    ports::{
+        Cursor, DeliveryQueue, OrderReader, PageQuery, WebhookQueue, WebhookRepo, WebhookSlots,
+    },
 };
 use time::Duration;
 
@@ -30,9 +32,12 @@ const MANY: &str = "
         SELECT id, 'm' || id, 'a@b', 'created', false, now(), '2999-01-01' FROM orders;
     INSERT INTO events (type, order_id, created_at) SELECT 'order.created', id, '2020-01-01'
         FROM orders;
+    INSERT INTO webhook_endpoints (id, party, is_test, url, events, secret, created_at)
+        SELECT 1000 + n, 9, false, 'https://a.example', 'order.created', '', now()
+        FROM generate_series(0, 9) n;
     INSERT INTO webhook_deliveries (endpoint_id, event, message_key, created_at, due_at,
             delivered_at)
-        SELECT 1000 + id % 100, 'order.created', 'm' || id, '2999-01-01', now(), now() FROM orders;
+        SELECT 1000 + id % 10, 'order.created', 'm' || id, '2999-01-01', now(), now() FROM orders;
     INSERT INTO recipient_mails SELECT '2026-11-21 12:00Z', n::text::bytea, 1
         FROM generate_series(1, 10000) n;
     INSERT INTO api_keys (name, lookup, hash, issued_at, is_test)
@@ -122,6 +127,14 @@ async fn lease_of_webhooks_does_not_read_endpoints_that_wait() {
     let test = store.add_test(LIVE, endpoint, "key", NOW).await.unwrap().unwrap();
     let leases = WebhookQueue::lease(&store, NOW, Duration::MINUTE, &WEBHOOK_SLOTS).await.unwrap();
     assert_eq!(leases.iter().map(|lease| lease.delivery.id).collect::<Vec<_>>(), [test]);
+    // Now they wait for slots.
+    let due = "UPDATE webhook_endpoints SET due_at = '2020-01-01Z', \
+            succeeded_at = CASE WHEN id % 2 = 0 THEN succeeded_at END WHERE due_at > now(); \
+        UPDATE webhook_deliveries SET due_at = '2020-01-01Z' WHERE due_at > now()";
+    sql_without_statistics(&database, &outsider, due).await;
+    let slots = WebhookSlots { limit: 3, unproven: 2, ..WEBHOOK_SLOTS };
+    let leases = WebhookQueue::lease(&store, NOW, Duration::MINUTE, &slots).await.unwrap();
+    assert_eq!(leases.len(), 3);
     drop(store);
     until("the sessions of the store have ended", async || super::sessions(&outsider).await.0 == 0)
         .await;

@@ -28,8 +28,9 @@ async fn webhook_that_is_added_beside_a_lease_is_due() {
     let dispatch = Dispatch { event, mails: Vec::new(), webhooks: vec![webhook] };
     let (leasing, watcher) = (outsider(&database).await, outsider(&database).await);
     for is_event in [true, false] {
-        // The endpoint is due before the lease.
-        database.sql(&format!("UPDATE webhook_endpoints SET due_at = '{NOW}'"));
+        // The endpoint is due before the lease, and may have several.
+        let due = format!("UPDATE webhook_endpoints SET due_at = '{NOW}', succeeded_at = '{NOW}'");
+        database.sql(&due);
         leasing.batch_execute("BEGIN; SELECT FROM webhook_endpoints FOR UPDATE").await.unwrap();
         let (adder, dispatch) = (Arc::clone(&store), dispatch.clone());
         let adding = tokio::spawn(async move {

@@ -17,10 +17,9 @@ use sql_rows::Utc;
 use time::Duration;
 
 use super::*;
-use crate::ports::{
-    admin,
-    deliveries::{webhook_lease, webhooks},
-    pages, read,
+use crate::{
+    orders::{admin, list, read},
+    webhooks::{lease::lease_due, queue},
 };
 
 /// Returns the distinct statements of some work, with their values.
@@ -200,9 +199,9 @@ async fn batches_of_webhooks_are_not_sorted() {
     let statements = statements(&mut connection, |connection| {
         for before in [None, Some(WebhookDeliveryId(1))] {
             let batch = ReplayBatch { since: NOW, until: NOW, before, limit: 10 };
-            webhooks::replay_batch(connection, LIVE, endpoint, batch, NOW).unwrap();
+            queue::replay_batch(connection, LIVE, endpoint, batch, NOW).unwrap();
         }
-        webhooks::forget(connection, Utc(NOW), 10).unwrap();
+        queue::forget(connection, Utc(NOW), 10).unwrap();
     });
     let mut indexes = Vec::new();
     for (statement, details) in plans(&mut connection, statements) {
@@ -237,8 +236,8 @@ async fn lease_of_webhooks_does_not_read_endpoints_that_wait() {
     let mut connection = outsider(&path(&directory));
     let statements = statements(&mut connection, |connection| {
         let slots = WEBHOOK_SLOTS;
-        let lease = webhook_lease::lease_due(connection, NOW, Duration::MINUTE, &slots);
-        assert_eq!(lease.unwrap().len(), 1);
+        let leased = lease_due(connection, NOW, Duration::MINUTE, &slots).unwrap();
+        assert_eq!(leased.len(), 1);
     });
     assert!(statements.len() < 10, "{}", statements.len());
     for (statement, details) in plans(&mut connection, statements) {

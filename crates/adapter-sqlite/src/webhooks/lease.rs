@@ -28,11 +28,11 @@ pub(crate) fn lease_due(
     }
     let chosen = chosen(&waiting, slots);
     let put_offs = put_offs(&waiting, &chosen);
-    let leased: Vec<(WebhookDeliveryRow, i64)> = diesel::update(table.filter(id.eq_any(&chosen)))
+    let rows: Vec<(WebhookDeliveryRow, i64)> = diesel::update(table.filter(id.eq_any(&chosen)))
         .set((leased_until.eq(until), lease_token.eq(lease_token + 1)))
         .returning((WebhookDeliveryRow::as_select(), lease_token))
         .get_results(connection)?;
-    let (leases, unreadable) = leases(leased, waiting, &chosen);
+    let (leases, unreadable) = leases(rows, waiting, &chosen);
     if !unreadable.is_empty() {
         let later = Utc(now.0.saturating_add(UNREADABLE_DELAY));
         diesel::update(table.filter(id.eq_any(unreadable)))

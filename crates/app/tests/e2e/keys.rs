@@ -216,3 +216,51 @@ async fn unprinted_key_is_named_for_revocation() {
     let failed = error_of(command.stdout(full).output().unwrap());
     assert!(failed.contains("key 1 was issued and could not be shown; revoke it"), "{failed}");
 }
+
+/// Those of other keys of the client stay, until its last key is revoked.
+#[tokio::test(flavor = "multi_thread")]
+async fn revoked_key_names_its_webhooks_and_takes_them_along() {
+    let wiring = Wiring::new();
+    let scopes = ["--scope=webhooks:manage", "--scope=orders:read"];
+    let first = issue(&wiring, &[&["--name=first"], &scopes[..]].concat());
+    let client = format!("--client={}", newest_client_and_scopes(&wiring)[0]);
+    let second = issue(&wiring, &[&["--name=second", &*client], &scopes[..]].concat());
+    let newest = listed(&wiring).pop().unwrap();
+    let id: u64 = newest.split_whitespace().next().unwrap().parse().unwrap();
+    let (first_id, second_id) = ((id - 1).to_string(), id.to_string());
+    let service = ServiceProcess::start(&wiring, &["--webhook-allow=127.0.0.1"]);
+    let mut paths = Vec::new();
+    for key in [&first, &second] {
+        let webhook = json!({ "url": "http://127.0.0.1:9009/hook" });
+        let response = service.as_key(key).post("/api/webhooks").json(&webhook).send().await;
+        paths.push(created(response.unwrap()).await["id"].to_string());
+    }
+    let states = || async {
+        let list = service.as_key(&second).read("/api/webhooks").await;
+        let all = list["data"].as_array().unwrap().clone();
+        all.iter().map(|one| one["status"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let revoke = |arguments: &[&str]| {
+        let output = output(&wiring, &[&["keys", "revoke"], arguments].concat());
+        let note = String::from_utf8(output.stderr.clone()).unwrap();
+        assert!(text(output).contains("is revoked"));
+        note
+    };
+    let note = revoke(&[&first_id]);
+    assert!(note.contains(&format!("webhook endpoint {} (http://", paths[0])), "{note}");
+    assert!(note.contains("--webhooks") && note.lines().count() == 1, "{note}");
+    assert_eq!(states().await, ["enabled", "enabled"]);
+    let note = revoke(&[&first_id, "--webhooks"]);
+    assert!(
+        note.contains(&format!("endpoint {}", paths[0])) && note.contains("disabled"),
+        "{note}"
+    );
+    assert_eq!(states().await, ["disabled", "enabled"]);
+    let note = revoke(&[&second_id]);
+    assert!(
+        note.contains(&format!("endpoint {}", paths[1])) && note.contains("disabled"),
+        "{note}"
+    );
+    let disabled = run(&wiring, &["webhooks", "list"]);
+    assert_eq!(disabled.lines().filter(|line| line.contains("disabled")).count(), 2, "{disabled}");
+}

@@ -9,6 +9,7 @@ use standardwebhooks::Webhook;
 use time::Duration;
 
 use crate::{
+    doctor_report::Report,
     harness::{
         Api, CREATE, CREATE_WITH_DOCUMENTS, TestApp, WEBHOOKS, created, deed, eventually,
         eventually_async, order, problem, with_documents,
@@ -346,4 +347,30 @@ async fn log_names_the_webhook_without_its_secret_url_or_payload() {
     for hidden in [keys, signatures, texts].concat() {
         assert_eq!(log.lines().find(|line| line.contains(hidden)), None, "{hidden}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unknown_event_of_an_endpoint_holds_up_no_other_and_doctor_names_it() {
+    let wiring = Wiring::new();
+    let key = run(&wiring, &["keys", "issue", "--name=a", "--scope=webhooks:manage"]);
+    let other = run(&wiring, &["keys", "issue", "--name=b", "--scope=webhooks:manage"]);
+    let service = ServiceProcess::start(&wiring, &["--webhook-allow=127.0.0.1"]);
+    let receiver = Receiver::start();
+    let (client, other) =
+        (Client(service.as_key(key.trim())), Client(service.as_key(other.trim())));
+    let (unknown, _) = client.webhook(&json!({ "url": receiver.url("/unknown") })).await;
+    let (known, _) = other.webhook(&json!({ "url": receiver.url("/known") })).await;
+    let id = unknown.rsplit('/').next().unwrap();
+    let set = "events = 'order.unknown order.created'";
+    let changed = wiring.execute(&format!("UPDATE webhook_endpoints SET {set} WHERE id = {id}"));
+    assert!(changed.status.success());
+    for (client, webhook) in [(&client, &unknown), (&other, &known)] {
+        client.post_json(&format!("{webhook}/test"), &json!({})).await;
+    }
+    receiver.webhooks(2).await;
+    let report = Report::on(&wiring, &[]);
+    let expected = format!("row {id} of webhook_endpoints cannot be read: events");
+    assert!(report.found("warn", "webhooks").contains(&expected), "{}", report.text);
+    let events = client.read(&unknown).await["events"].clone();
+    assert_eq!(events, json!(["order.created"]));
 }

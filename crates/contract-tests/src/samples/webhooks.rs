@@ -21,14 +21,8 @@ use super::{CLIENT, NOW, Storage};
 pub const LIVE: Owner = Owner::client(CLIENT, false);
 
 /// Slots for everything that is due.
-pub const WEBHOOK_SLOTS: WebhookSlots = WebhookSlots {
-    limit: 1_000,
-    unproven: 1_000,
-    per_endpoint: 1_000,
-    busy: Vec::new(),
-    per_party: 1_000,
-    busy_parties: BTreeMap::new(),
-};
+pub const WEBHOOK_SLOTS: WebhookSlots =
+    WebhookSlots { limit: 1_000, unproven: 1_000, per_party: 1_000, busy: BTreeMap::new() };
 
 /// Returns an endpoint that gets every event of orders.
 pub fn new_endpoint(owner: Owner) -> NewEndpoint {
@@ -112,6 +106,7 @@ pub async fn call_webhooks<S: WebhookRepo + WebhookQueue>(store: &S) {
     assert!(store.replay(LIVE, id, delivery, NOW).await.unwrap());
     assert!(WebhookQueue::retry(store, delivery, NOW).await.unwrap());
     WebhookQueue::stats(store).await.unwrap();
+    assert_eq!(store.unreadable(10).await.unwrap().len(), 0);
     assert_eq!(store.untold(NOW).await.unwrap().len(), 1);
     store.told(id, false, NOW).await.unwrap();
     assert_eq!(store.disable_failing(NOW, NOW, NOW).await.unwrap(), [id]);

@@ -20,8 +20,10 @@ use crate::samples::{
     new_endpoint, new_order, read_endpoint, settle_webhook, webhook_attempted,
 };
 
+mod pace;
 mod records;
 
+pub use pace::*;
 pub use records::*;
 
 const LEASE: Duration = Duration::minutes(2);
@@ -61,6 +63,10 @@ async fn lease(storage: &Storage, slots: &WebhookSlots) -> Vec<WebhookLease> {
 
 fn ids(leases: &[WebhookLease]) -> Vec<WebhookDeliveryId> {
     leases.iter().map(|lease| lease.delivery.id).collect()
+}
+
+fn ids_of(deliveries: &[WebhookDelivery]) -> Vec<WebhookDeliveryId> {
+    deliveries.iter().map(|delivery| delivery.id).collect()
 }
 
 fn count(leases: &[WebhookLease], endpoint: EndpointId) -> usize {
@@ -163,10 +169,13 @@ pub async fn concurrent_workers_never_share_a_webhook(storage: &Storage) {
         async move {
             let slots = WebhookSlots { limit: 5, ..WEBHOOK_SLOTS };
             let (mut mine, mut empty) = (Vec::new(), 0);
-            // A call finds nothing while another locks the first deliveries.
+            // A call finds nothing while another locks the first endpoints.
             while empty < 20 {
                 let leases = queue.lease(NOW, LEASE, &slots).await.unwrap();
                 empty = if leases.is_empty() { empty + 1 } else { 0 };
+                let done = |lease| webhook_attempted(lease, Settlement::Done, EndpointEffect::None);
+                let done: Vec<_> = leases.iter().map(done).collect();
+                assert_eq!(queue.settle(&done).await.unwrap().held.len(), done.len());
                 mine.extend(ids(&leases));
             }
             mine
@@ -185,46 +194,76 @@ pub async fn each_endpoint_gets_one_before_any_gets_two(storage: &Storage) {
             add(storage, endpoint, NOW - Duration::hours(age)).await;
         }
     }
-    let leases = lease(storage, &WebhookSlots { limit: 20, ..WEBHOOK_SLOTS }).await;
-    let counts: Vec<_> = endpoints.iter().map(|&endpoint| count(&leases, endpoint)).collect();
-    assert_eq!(counts, [2, 1, 1]);
+    let leases = lease(storage, &WebhookSlots { limit: 4, ..WEBHOOK_SLOTS }).await;
+    let served: Vec<_> = leases.iter().map(|lease| lease.delivery.endpoint).collect();
+    assert_eq!(served, [endpoints[0], endpoints[1], endpoints[2], endpoints[0]]);
 }
 
-/// What is in progress counts.
+/// Four if it works, and one if it was never called, failed or was slow: over all workers, until their
+/// leases end.
 pub async fn endpoint_gets_no_more_than_its_slots(storage: &Storage) {
-    let endpoints = proven(storage, 2).await;
-    let (busy, idle) = (endpoints[0], endpoints[1]);
-    for endpoint in endpoints {
-        add_many(storage, endpoint, 8).await;
+    let works = proven(storage, 1).await[0];
+    let (new, failed, slow) =
+        (endpoint(storage).await, endpoint(storage).await, endpoint(storage).await);
+    attempt_webhook(storage, failed, 500, NOW).await;
+    attempt_webhook(storage, slow, 202, NOW).await;
+    let all = [works, new, failed, slow];
+    for endpoint in all {
+        add_many(storage, endpoint, 3).await;
     }
-    let slots = WebhookSlots { per_endpoint: 5, busy: vec![(busy, 2)], ..WEBHOOK_SLOTS };
-    let leases = lease(storage, &slots).await;
-    assert_eq!((count(&leases, busy), count(&leases, idle)), (2, 5));
-    let full = WebhookSlots { per_endpoint: 5, busy: vec![(busy, 0), (idle, 0)], ..WEBHOOK_SLOTS };
-    assert_eq!(lease(storage, &full).await, []);
-    assert_eq!(lease(storage, &WebhookSlots { limit: 0, ..WEBHOOK_SLOTS }).await, []);
+    let counts = |leases: &[WebhookLease]| all.map(|endpoint| count(leases, endpoint));
+    let first = lease(storage, &WEBHOOK_SLOTS).await;
+    assert_eq!(counts(&first), [3, 1, 1, 1]);
+    for endpoint in all {
+        add_many(storage, endpoint, 3).await;
+    }
+    assert_eq!(counts(&lease(storage, &WEBHOOK_SLOTS).await), [1, 0, 0, 0]);
+    assert_eq!(lease(storage, &WEBHOOK_SLOTS).await, []);
+    let of_works = first.iter().find(|lease| lease.delivery.endpoint == works).unwrap();
+    let of_new = first.iter().find(|lease| lease.delivery.endpoint == new).unwrap();
+    for one in [of_works, of_new] {
+        settle_webhook(storage, one, Settlement::Done, EndpointEffect::Succeeded, NOW).await;
+    }
+    assert_eq!(counts(&lease(storage, &WEBHOOK_SLOTS).await), [1, 4, 0, 0]);
+    let over = lease_webhooks(storage, NOW + LEASE).await;
+    assert_eq!(counts(&over), [4, 4, 1, 1]);
 }
 
-/// What is in progress counts. Others get theirs, although those of the client are due longer.
+/// Those at its endpoints that work, and the others, each count apart. Other clients get theirs, although
+/// those of the client are due longer.
 pub async fn client_gets_no_more_than_its_slots(storage: &Storage) {
-    for endpoint in proven(storage, 3).await {
+    let proven = proven(storage, 2).await;
+    let new = endpoint(storage).await;
+    for endpoint in proven.iter().copied().chain([new]) {
         add_many(storage, endpoint, 4).await;
     }
     let other = storage.webhooks.add(&new_endpoint(OTHER), 100).await.unwrap().unwrap().id;
-    storage.webhook_queue.add_test(OTHER, other, "key", NOW).await.unwrap().unwrap();
-    let busy = |all| BTreeMap::from([(LIVE.party, PartyAttempts { all, unproven: 0 })]);
-    for (slots, of_client, of_other) in [
-        (WebhookSlots { limit: 1, per_party: 1, busy_parties: busy(1), ..WEBHOOK_SLOTS }, 0, 1),
-        // Only four times as many as it has are free.
-        (WebhookSlots { limit: 12, busy_parties: busy(3), ..WEBHOOK_SLOTS }, 0, 0),
-        (WebhookSlots { limit: 6, ..WEBHOOK_SLOTS }, 2, 0),
-        (WebhookSlots { per_party: 2, ..WEBHOOK_SLOTS }, 2, 0),
-        (WebhookSlots { per_party: 4, busy_parties: busy(2), ..WEBHOOK_SLOTS }, 2, 0),
-        (WEBHOOK_SLOTS, 6, 0),
+    let busy =
+        |proven, unproven| BTreeMap::from([(LIVE.party, PartyAttempts { proven, unproven })]);
+    for (slots, of_proven, of_new) in [
+        (WebhookSlots { per_party: 2, ..WEBHOOK_SLOTS }, 2, 1),
+        (WebhookSlots { per_party: 4, busy: busy(3, 4), ..WEBHOOK_SLOTS }, 1, 0),
+        (WebhookSlots { per_party: 4, busy: busy(4, 3), ..WEBHOOK_SLOTS }, 0, 1),
+        (WebhookSlots { unproven: 0, ..WEBHOOK_SLOTS }, 8, 0),
+        (WebhookSlots { limit: 0, ..WEBHOOK_SLOTS }, 0, 0),
     ] {
+        storage.webhook_queue.add_test(OTHER, other, "key", NOW).await.unwrap().unwrap();
         let leases = lease(storage, &slots).await;
-        let found = count(&leases, other);
-        assert_eq!((leases.len() - found, found), (of_client, of_other), "{slots:?}");
+        let found =
+            (leases.len() - count(&leases, other) - count(&leases, new), count(&leases, new));
+        assert_eq!(found, (of_proven, of_new), "{slots:?}");
+        let of_other = slots.limit.min(slots.unproven).min(1);
+        assert_eq!(count(&leases, other), of_other, "{slots:?}");
+        for one in &leases {
+            settle_webhook(
+                storage,
+                one,
+                Settlement::Postpone { due_at: NOW, error: String::new() },
+                EndpointEffect::None,
+                NOW,
+            )
+            .await;
+        }
     }
 }
 
@@ -248,28 +287,6 @@ pub async fn endpoint_that_got_one_comes_after_those_that_have_waited(storage: &
     assert_eq!(served, [old, new, old]);
 }
 
-/// One delivery each. Those that were never called come before those that failed.
-pub async fn unproven_endpoints_share_their_slots(storage: &Storage) {
-    let (mut unproven, proven) = (Vec::new(), proven(storage, 1).await[0]);
-    for number in 0..4 {
-        unproven.push(endpoint(storage).await);
-        if number < 2 {
-            attempt_webhook(storage, unproven[number], 500, NOW).await;
-        }
-    }
-    for endpoint in unproven.iter().copied().chain([proven]) {
-        add_many(storage, endpoint, 3).await;
-    }
-    let slots = WebhookSlots { unproven: 15, ..WEBHOOK_SLOTS };
-    let leases = lease(storage, &slots).await;
-    assert_eq!(count(&leases, proven), 3);
-    let counts: Vec<_> = unproven.iter().map(|&endpoint| count(&leases, endpoint)).collect();
-    assert_eq!(counts, [1, 0, 1, 1]);
-    // One with an attempt in progress gets no other.
-    let busy = unproven.iter().map(|&endpoint| (endpoint, 12)).collect();
-    assert_eq!(lease(storage, &WebhookSlots { busy, ..WEBHOOK_SLOTS }).await, []);
-}
-
 /// The deliveries of a disabled one wait.
 pub async fn disabled_and_removed_endpoints_get_nothing(storage: &Storage) {
     let (disabled, removed) = (endpoint(storage).await, endpoint(storage).await);
@@ -278,8 +295,66 @@ pub async fn disabled_and_removed_endpoints_get_nothing(storage: &Storage) {
     disable(storage, disabled, true).await;
     assert!(storage.webhooks.remove(LIVE, removed).await.unwrap());
     assert_eq!(lease_webhooks(storage, NOW).await, []);
+    assert_eq!(ids_of(&storage.webhook_queue.list(false, 10).await.unwrap()), [waiting]);
     disable(storage, disabled, false).await;
     assert_eq!(ids(&lease_webhooks(storage, NOW).await), [waiting]);
+}
+
+/// It was removed after the event was read. Its deliveries go with it, those in progress too.
+pub async fn removed_endpoint_leaves_no_webhook(storage: &Storage) {
+    let removed = endpoint(storage).await;
+    attempt_webhook(storage, removed, 200, NOW).await;
+    add_many(storage, removed, 2).await;
+    let in_progress = lease_webhooks(storage, NOW).await.remove(0);
+    storage.create(&new_order("F-1", NOW)).await;
+    let event = storage.outbox.events(NOW, 1).await.unwrap().remove(0).id;
+    let kept = endpoint(storage).await;
+    assert!(storage.webhooks.remove(LIVE, removed).await.unwrap());
+    let webhook = |endpoint| NewWebhookDelivery {
+        change: None,
+        endpoint,
+        event: EventType::OrderCreated,
+        message_key: "m".to_owned(),
+    };
+    let webhooks = vec![webhook(removed), webhook(kept)];
+    let dispatch = Dispatch { event, mails: Vec::new(), webhooks };
+    assert_eq!(storage.outbox.dispatch(&[dispatch], NOW).await.unwrap(), [event]);
+    let queue = &storage.webhook_queue;
+    let left = queue.list(false, 10).await.unwrap();
+    assert_eq!(left.iter().map(|one| one.endpoint).collect::<Vec<_>>(), [kept]);
+    let settled = webhook_attempted(&in_progress, Settlement::Done, EndpointEffect::Gone);
+    let settled = queue.settle(&[settled]).await.unwrap();
+    assert_eq!((settled.held, settled.disabled), (vec![], vec![]));
+    assert!(!queue.retry(in_progress.delivery.id, NOW).await.unwrap());
+    assert_eq!(queue.stats().await.unwrap().pending, 1);
+}
+
+/// A newer version of the service has written it. It waits for that, and the others leave.
+pub async fn webhook_of_an_unknown_event_holds_up_no_other(storage: &Storage) {
+    let endpoint = endpoint(storage).await;
+    let unknown = add(storage, endpoint, NOW - Duration::HOUR).await;
+    let known = add(storage, endpoint, NOW).await;
+    storage.other_system.make_webhook_unknown(unknown).await;
+    assert_eq!(ids(&lease_webhooks(storage, NOW).await), [known]);
+    assert_eq!(lease_webhooks(storage, NOW).await, [], "it is not looked at again and again");
+    let queue = &storage.webhook_queue;
+    assert_eq!(ids_of(&queue.list(false, 10).await.unwrap()), [known]);
+    assert_eq!(ids_of(&page(storage, endpoint).await), [known]);
+    let faults = queue.unreadable(10).await.unwrap();
+    let fault = format!("row {} of webhook_deliveries cannot be read: event", unknown.0);
+    assert_eq!(faults, [fault]);
+}
+
+/// One that has another unreadable part is read again later.
+pub async fn unreadable_webhook_holds_up_no_other(storage: &Storage) {
+    let endpoint = endpoint(storage).await;
+    let damaged = add(storage, endpoint, NOW - Duration::HOUR).await;
+    let readable = add(storage, endpoint, NOW).await;
+    storage.other_system.damage_webhook(damaged).await;
+    assert_eq!(lease_webhooks(storage, NOW).await, []);
+    assert_eq!(ids(&lease_webhooks(storage, NOW).await), [readable]);
+    assert_eq!(ids_of(&storage.webhook_queue.list(false, 10).await.unwrap()), [readable]);
+    assert_eq!(ids_of(&page(storage, endpoint).await), [readable]);
 }
 
 /// A delivery that ended stays, and is due no more.

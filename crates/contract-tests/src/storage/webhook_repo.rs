@@ -1,5 +1,7 @@
 //! The contract of `WebhookRepo`.
 
+use std::collections::BTreeSet;
+
 use domain::{
     api_key::{ClientId, Owner, Party},
     ports::NewEndpoint,
@@ -8,7 +10,7 @@ use domain::{
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    CLIENT, LIVE, MICROSECOND, NOW, Storage, at_once, attempt_webhook, lease_webhooks,
+    API_KEY, CLIENT, LIVE, MICROSECOND, NOW, Storage, at_once, attempt_webhook, lease_webhooks,
     new_endpoint, read_endpoint,
 };
 
@@ -154,6 +156,36 @@ pub async fn rotated_secret_leaves_the_one_before(storage: &Storage) {
     let previous = |number: u8, at| Some((vec![number], at));
     assert_eq!(secrets[0], (vec![2], previous(1, NOW)));
     assert_eq!(secrets[1], (vec![3], previous(2, NOW + Duration::HOUR)));
+}
+
+/// A newer version of the service has written them. The endpoint gets the others, and is changed like
+/// any other.
+pub async fn unknown_events_of_an_endpoint_are_left_out(storage: &Storage) {
+    let (unknown, other) =
+        (add(storage, &new_endpoint(LIVE)).await, add(storage, &new_endpoint(LIVE)).await);
+    let events: BTreeSet<_> = [EventType::OrderCreated].into();
+    storage.other_system.make_endpoint_unknown(unknown).await;
+    for endpoints in [
+        storage.webhooks.of_owner(LIVE).await.unwrap(),
+        storage.webhooks.of_parties(&[LIVE.party]).await.unwrap(),
+        storage.webhooks.all().await.unwrap(),
+    ] {
+        let found = |id| endpoints.iter().find(|endpoint| endpoint.id == id).unwrap();
+        assert_eq!((&found(unknown).events, found(unknown).disabled), (&events, None));
+        assert_eq!(found(other).events, EventType::OF_ORDERS.into());
+    }
+    let faults = storage.webhook_queue.unreadable(10).await.unwrap();
+    let fault = format!("row {} of webhook_endpoints cannot be read: events", unknown.0);
+    assert_eq!(faults, [fault]);
+    assert_eq!(change(storage, unknown, enabled(false)).await.events, events);
+}
+
+/// A key, or an operator.
+pub async fn endpoint_knows_the_key_that_made_it(storage: &Storage) {
+    for key in [Some(API_KEY), None] {
+        let id = add(storage, &NewEndpoint { key, ..new_endpoint(LIVE) }).await;
+        assert_eq!(read_endpoint(storage, id).await.key, key);
+    }
 }
 
 /// It has deliveries that no other endpoint must get.

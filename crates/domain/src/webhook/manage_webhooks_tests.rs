@@ -12,6 +12,7 @@ use crate::{
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 const OWNER: Owner = Owner::client(ClientId(1), false);
+const KEY: ApiKeyId = ApiKeyId(4);
 const ID: EndpointId = EndpointId(3);
 
 #[derive(Default)]
@@ -99,12 +100,12 @@ async fn new_endpoint_shows_the_secret_that_is_stored_encrypted() {
         .expect_add()
         .once()
         .withf(|new, max| {
-            let stored = (new.owner, &new.secret[..], new.created_at, *max);
-            stored == (OWNER, &[9], NOW, MAX_ENDPOINTS)
+            let stored = (new.owner, new.key, &new.secret[..], new.created_at, *max);
+            stored == (OWNER, Some(KEY), &[9], NOW, MAX_ENDPOINTS)
         })
         .returning(|_, _| Ok(Some(endpoint(ID))));
     let (endpoint, secret) =
-        mocks.use_case().create(OWNER, &request("https://a.example")).await.unwrap();
+        mocks.use_case().create(OWNER, Some(KEY), &request("https://a.example")).await.unwrap();
     assert_eq!((endpoint.id, endpoint.disabled, secret.expose()[0]), (ID, None, 9));
 }
 

@@ -1,6 +1,10 @@
 //! Use case: tell clients of webhook endpoints that fail, disable those, and forget old deliveries.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use crate::{
     background::Step,
@@ -22,6 +26,9 @@ const BATCH_PAUSE: Duration = Duration::from_millis(50);
 /// Deliveries that a step looks at to forget them.
 const BATCH: usize = 100;
 
+/// Unreadable rows of each kind that a step looks for.
+const UNREADABLE: usize = 100;
+
 /// What a step did.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct WatchStep {
@@ -29,6 +36,8 @@ pub struct WatchStep {
     pub disabled: Vec<EndpointId>,
     /// Endpoints that fail or are disabled, and what became of the mail to their clients.
     pub notices: Vec<(EndpointId, NoticeOutcome)>,
+    /// Rows that cannot be read, and that the step before had not found.
+    pub unreadable: Vec<String>,
     /// Number of deliveries that were removed.
     pub forgotten: usize,
 }
@@ -59,11 +68,13 @@ pub struct WatchWebhooks {
     pub notifier: Arc<dyn Notifier>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
+    /// The rows that could not be read in the last step.
+    pub unreadable: Mutex<BTreeSet<String>>,
 }
 
 impl WatchWebhooks {
     /// Disables the endpoints that have failed for too long, tells the clients of those that are
-    /// disabled or will be, and forgets a batch of deliveries.
+    /// disabled or will be, forgets a batch of deliveries, and looks for rows that cannot be read.
     pub async fn step(&self) -> Step<WatchStep> {
         let result = self.watch().await;
         let is_full = result.as_ref().is_ok_and(|step| step.forgotten == BATCH);
@@ -89,7 +100,18 @@ impl WatchWebhooks {
             notices.push((id, outcome));
         }
         let forgotten = self.deliveries.forget(now.saturating_sub(RETENTION), BATCH).await?;
-        Ok(WatchStep { disabled, notices, forgotten })
+        // While there are more to forget, steps are frequent.
+        let unreadable = if forgotten < BATCH { self.unreadable().await? } else { Vec::new() };
+        Ok(WatchStep { disabled, notices, unreadable, forgotten })
+    }
+
+    async fn unreadable(&self) -> Result<Vec<String>, StoreError> {
+        let faults: BTreeSet<_> =
+            self.deliveries.unreadable(UNREADABLE).await?.into_iter().collect();
+        let mut known = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = faults.difference(&known).cloned().collect();
+        *known = faults;
+        Ok(new)
     }
 
     async fn send(&self, notice: EndpointNotice) -> NoticeOutcome {
@@ -153,6 +175,11 @@ mod tests {
             .expect_forget()
             .withf(|before, limit| (*before, *limit) == (datetime!(2026-12-01 12:00 UTC), BATCH))
             .returning(move |_, _| Ok(forgotten));
+        let mut faults = vec![vec!["b"], vec!["a", "b"], vec!["a"]];
+        deliveries.expect_unreadable().returning(move |_| {
+            let faults = faults.pop().unwrap_or_default();
+            Ok(faults.into_iter().map(str::to_owned).collect())
+        });
         let mut repo = MockApiKeyRepo::new();
         repo.expect_list().returning(move || Ok(keys.clone()));
         WatchWebhooks {
@@ -161,6 +188,17 @@ mod tests {
             keys: Arc::new(repo),
             notifier: Arc::new(notifier),
             clock: clock(NOW),
+            unreadable: Mutex::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn row_that_cannot_be_read_is_reported_once() {
+        let mut endpoints = MockWebhookRepo::new();
+        endpoints.expect_untold().returning(|_| Ok(Vec::new()));
+        let watch = watch(endpoints, vec![], MockNotifier::new(), 0);
+        for expected in [&["a"][..], &["b"], &[]] {
+            assert_eq!(watch.step().await.result.unwrap().unreadable, expected);
         }
     }
 
@@ -180,7 +218,8 @@ mod tests {
             let mut endpoints = MockWebhookRepo::new();
             endpoints.expect_untold().returning(|_| Ok(Vec::new()));
             let step = watch(endpoints, vec![], MockNotifier::new(), forgotten).step().await;
-            let expected = WatchStep { disabled: vec![ID], notices: vec![], forgotten };
+            let unreadable = if forgotten == BATCH { vec![] } else { vec!["a".to_owned()] };
+            let expected = WatchStep { disabled: vec![ID], notices: vec![], unreadable, forgotten };
             assert_eq!((step.result.unwrap(), step.pause), (expected, pause));
         }
     }

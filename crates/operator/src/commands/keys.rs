@@ -1,6 +1,9 @@
 //! The commands about API keys.
 
-use std::{io::Write as _, num::NonZeroU32};
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    num::NonZeroU32,
+};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, Subcommand, value_parser};
@@ -8,8 +11,10 @@ use domain::{
     api_key::{
         ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, Party, PresentedKey, Rate, Scope, Scopes,
         manage_keys::{KeyError, KeyTerms, ManageKeys},
+        revoke_key::{RevokeKey, RevokedKey},
     },
     order::{EmailAddress, SigningServiceId},
+    webhook::Endpoint,
 };
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
@@ -40,10 +45,14 @@ pub enum KeysCommand {
         )]
         grace_hours: u32,
     },
-    /// Revoke a key
+    /// Revoke a key. Names the webhook endpoints that it has made. The last valid key of a client or
+    /// signing service disables all of them
     Revoke {
         /// Identifier of the key, as listed
         id: i64,
+        /// Disable the webhook endpoints that the key has made. On a terminal, the command asks
+        #[arg(long)]
+        webhooks: bool,
     },
     /// Show the history of keys: which operator issued, rotated and revoked which key, and when
     #[command(visible_alias = "audit")]
@@ -101,17 +110,15 @@ pub struct Issue {
 
 pub(super) async fn run(
     command: KeysCommand,
-    keys: &ManageKeys,
+    revoke: RevokeKey,
     now: OffsetDateTime,
 ) -> Result<()> {
+    let keys = &revoke.keys;
     match command {
         KeysCommand::Issue(terms) => issue(keys, terms).await,
         KeysCommand::List(format) => list(&keys.keys.list().await?, format, now),
         KeysCommand::Rotate { id, grace_hours } => rotate(keys, id, grace_hours).await,
-        KeysCommand::Revoke { id } => match keys.revoke(ApiKeyId(id), &operator()).await? {
-            Some(_) => print(&format!("key {id} is revoked\n")),
-            None => bail!("there is no key {id}"),
-        },
+        KeysCommand::Revoke { id, webhooks } => revoke_key(&revoke, id, webhooks).await,
         KeysCommand::Trail(format) => list_trail(&keys.keys.trail().await?, format),
     }
 }
@@ -158,6 +165,45 @@ async fn rotate(keys: &ManageKeys, id: i64, grace_hours: u32) -> Result<()> {
         Err(KeyError::Invalid) => bail!("key {id} is revoked or expired; issue a new one"),
         Err(error) => Err(anyhow!(error)),
     }
+}
+
+async fn revoke_key(revoke: &RevokeKey, id: i64, with_webhooks: bool) -> Result<()> {
+    let revoked = revoke.revoke(ApiKeyId(id), &operator()).await?;
+    let RevokedKey { made, mut disabled, .. } =
+        revoked.ok_or_else(|| anyhow!("there is no key {id}"))?;
+    print(&format!("key {id} is revoked\n"))?;
+    if with_webhooks || (!made.is_empty() && wants_disabled(&made)?) {
+        revoke.disable(&made).await?;
+        disabled.extend(made);
+    } else {
+        for endpoint in &made {
+            let name = named(endpoint);
+            eprintln!(
+                "{name}, which it has made, still gets events; `keys revoke {id} --webhooks` disables it"
+            );
+        }
+    }
+    for endpoint in &disabled {
+        eprintln!("{} is disabled", named(endpoint));
+    }
+    Ok(())
+}
+
+fn named(Endpoint { id, url, .. }: &Endpoint) -> String {
+    format!("webhook endpoint {} ({})", id.0, url.escape_debug())
+}
+
+/// Asks the operator, on a terminal.
+fn wants_disabled(made: &[Endpoint]) -> Result<bool> {
+    if !io::stdin().is_terminal() {
+        return Ok(false);
+    }
+    let names: Vec<_> = made.iter().map(named).collect();
+    eprint!("It has made {}. Disable them? [y/N] ", names.join(", "));
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
 fn scope(name: &str) -> Result<Scope, String> {

@@ -7,7 +7,10 @@ use adapter_postgres::{Facts, Inspection, PostgresStore};
 use adapter_sqlite::SqliteStore;
 use adapter_webhook::SealedSecrets;
 use anyhow::Context as _;
-use domain::{ports::WebhookRepo, webhook::manage_webhooks::unreadable_secrets};
+use domain::{
+    ports::{WebhookQueue, WebhookRepo},
+    webhook::manage_webhooks::unreadable_secrets,
+};
 use time::Duration;
 
 use super::finding::{Failure, Findings, Subject, advise};
@@ -37,7 +40,24 @@ pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Fail
     let inspection = usable(store.inspect(&*of.clock).await)?;
     postgres(inspection, of.settings.database_connections, found)?;
     judge_secrets(&store, of, found).await;
+    judge_webhooks(&store, found).await;
     Ok(())
+}
+
+/// Names webhooks that another version of the service has written.
+async fn judge_webhooks(deliveries: &dyn WebhookQueue, found: &mut Findings) {
+    const NAMED: usize = 3;
+    let Ok(faults) = deliveries.unreadable(NAMED + 1).await else { return };
+    if faults.is_empty() {
+        return;
+    }
+    found.check = "webhooks";
+    let more = if faults.len() > NAMED { ", and more" } else { "" };
+    let named = faults[..faults.len().min(NAMED)].join("; ");
+    found.warn(
+        format!("{named}{more}"),
+        "What this version knows is sent; start the version that wrote them for the rest",
+    );
 }
 
 /// Judges whether the key of the settings decrypts the secrets of webhooks. Another check reports
@@ -85,7 +105,9 @@ async fn sqlite(path: &Path, of: &Subject, found: &mut Findings) -> Result<(), F
         None => found.ok(format!("there is none yet; the first start makes SQLite at {shown}")),
         Some(0) => {
             found.ok(format!("SQLite at {shown} accepts writes, and has every migration"));
-            judge_secrets(&usable(SqliteStore::open(path))?, of, found).await;
+            let store = usable(SqliteStore::open(path))?;
+            judge_secrets(&store, of, found).await;
+            judge_webhooks(&store, found).await;
         }
         Some(missing) => found.warn(
             format!("SQLite at {shown} accepts writes, and lacks {missing} migrations"),

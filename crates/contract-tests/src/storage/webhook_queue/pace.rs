@@ -1,0 +1,175 @@
+//! The pace of webhooks: the worker of the domain over the store, and receivers of which some hang.
+
+use std::{
+    ops::Range,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use domain::{
+    api_key::{ClientId, Owner, Party},
+    delivery::{dispatch_events::DispatchEvents, worker::DeliveryWorker},
+    ports::{
+        Clock, Entropy, NewEndpoint, NewOrder, SecretBox, Unreadable, UrlRefused, WebhookAnswer,
+        WebhookError, WebhookRequest, WebhookSender,
+    },
+    webhook::{
+        run_webhooks::{RunWebhooks, WebhookDeliveries},
+        secret::WebhookSecret,
+    },
+};
+use futures_util::{FutureExt as _, future::pending};
+use time::OffsetDateTime;
+use tokio::time::{Instant, timeout};
+
+use crate::samples::{NOW, Storage, new_endpoint, new_order};
+
+const HANGS: &str = "https://hangs.example";
+const WORKS: &str = "https://works.example";
+
+/// Answers, or never. Notes when each webhook came.
+struct Receivers {
+    began: Instant,
+    came: Mutex<Vec<Duration>>,
+    hanging: Mutex<Vec<Party>>,
+}
+
+#[async_trait]
+impl WebhookSender for Receivers {
+    async fn check(&self, _: Party, _: &str) -> Result<(), UrlRefused> {
+        Ok(())
+    }
+
+    async fn send(&self, request: &WebhookRequest) -> Result<WebhookAnswer, WebhookError> {
+        if request.url == HANGS {
+            self.hanging.lock().unwrap().push(request.party);
+            return pending().await;
+        }
+        self.came.lock().unwrap().push(self.began.elapsed());
+        Ok(WebhookAnswer { status: 200, retry_after: None })
+    }
+}
+
+struct Machine(Instant);
+
+impl Clock for Machine {
+    fn now(&self) -> OffsetDateTime {
+        NOW + self.0.elapsed()
+    }
+}
+
+impl Entropy for Machine {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+}
+
+impl SecretBox for Machine {
+    fn seal(&self, _: &WebhookSecret, _: &str) -> Vec<u8> {
+        vec![1]
+    }
+
+    fn open(&self, _: &[u8], _: &str) -> Result<WebhookSecret, Unreadable> {
+        Ok(WebhookSecret::from([1; 32]))
+    }
+}
+
+/// Returns the worker, and its receivers.
+fn worker(storage: &Storage, slots: usize) -> (DeliveryWorker<WebhookDeliveries>, Arc<Receivers>) {
+    let began = Instant::now();
+    let (came, hanging) = (Mutex::default(), Mutex::default());
+    let receivers = Arc::new(Receivers { began, came, hanging });
+    let machine = Arc::new(Machine(began));
+    let run = RunWebhooks {
+        queue: storage.webhook_queue.clone(),
+        orders: storage.queue.clone(),
+        sender: receivers.clone(),
+        secrets: Some(machine.clone()),
+        clock: machine.clone(),
+        entropy: machine,
+    };
+    let webhooks = WebhookDeliveries::new(run, slots);
+    let worker = DeliveryWorker::new(webhooks, |pause| tokio::time::sleep(pause).boxed());
+    (worker, receivers)
+}
+
+/// Adds endpoints of clients from 1 on.
+async fn add_endpoints(storage: &Storage, clients: i64, urls: &[(&str, usize)]) {
+    for client in 1..=clients {
+        let owner = Owner::client(ClientId(client), false);
+        for &(url, count) in urls {
+            for _ in 0..count {
+                let new = NewEndpoint { url: url.to_owned(), ..new_endpoint(owner) };
+                storage.webhooks.add(&new, 100).await.unwrap().unwrap();
+            }
+        }
+    }
+}
+
+/// Creates orders of clients from 1 on, and dispatches their events.
+async fn create_orders(storage: &Storage, clients: i64, numbers: Range<usize>) {
+    for client in 1..=clients {
+        for number in numbers.clone() {
+            let order = new_order(&format!("F-{client}-{number}"), NOW);
+            storage.create(&NewOrder { client: ClientId(client), ..order }).await;
+        }
+    }
+    let machine = Arc::new(Machine(Instant::now()));
+    let dispatch = DispatchEvents {
+        outbox: storage.outbox.clone(),
+        queue: storage.queue.clone(),
+        services: storage.services.clone(),
+        endpoints: storage.webhooks.clone(),
+        clock: machine.clone(),
+        entropy: machine,
+    };
+    while !dispatch.step().await.result.unwrap().events.is_empty() {}
+}
+
+/// Steps until so many webhooks came. Returns when each did.
+async fn deliver(
+    worker: &mut DeliveryWorker<WebhookDeliveries>,
+    receivers: &Receivers,
+    count: usize,
+) -> Vec<Duration> {
+    let work = async {
+        while receivers.came.lock().unwrap().len() < count {
+            let step = worker.step().await;
+            assert!(step.failure.is_none(), "{:?}", step.failure);
+            worker.wait().await;
+        }
+    };
+    timeout(Duration::from_secs(20), work).await.unwrap();
+    let mut came = receivers.came.lock().unwrap().clone();
+    came.sort_unstable();
+    came
+}
+
+/// None of them was called before.
+pub async fn hanging_endpoints_hold_up_no_others_of_their_owners(storage: &Storage) {
+    add_endpoints(storage, 10, &[(HANGS, 5), (WORKS, 5)]).await;
+    create_orders(storage, 10, 0..8).await;
+    let (mut worker, receivers) = worker(storage, 1_024);
+    let came = deliver(&mut worker, &receivers, 400).await;
+    assert_eq!(came.len(), 400);
+    assert!(came[200] < Duration::from_secs(1), "{:?}", came[200]);
+    let hanging = receivers.hanging.lock().unwrap();
+    assert_eq!(hanging.len(), 50, "each that hangs has one attempt");
+}
+
+/// However many of them there are: a quarter of the slots is for those that work.
+pub async fn hanging_endpoints_leave_slots_to_those_that_work(storage: &Storage) {
+    add_endpoints(storage, 4, &[(WORKS, 1)]).await;
+    create_orders(storage, 4, 0..1).await;
+    let (mut first, receivers) = worker(storage, 8);
+    deliver(&mut first, &receivers, 4).await;
+    // Stores the last outcomes.
+    first.step().await;
+    add_endpoints(storage, 4, &[(HANGS, 5)]).await;
+    create_orders(storage, 4, 1..6).await;
+    let (mut second, receivers) = worker(storage, 8);
+    let came = deliver(&mut second, &receivers, 20).await;
+    assert!(came[10] < Duration::from_secs(1), "{:?}", came[10]);
+    assert_eq!(receivers.hanging.lock().unwrap().len(), 6);
+}
