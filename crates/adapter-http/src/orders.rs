@@ -6,3 +6,4 @@ pub(crate) mod path;
 mod problems;
 pub(crate) mod read;
 pub(crate) mod record;
+mod version;

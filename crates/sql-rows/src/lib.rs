@@ -39,8 +39,8 @@ pub use order_lists::{
 };
 pub use order_queries::{
     ChangedOrder, CondemnedUpload, ErasedOrder, OrderState, abandoned_uploads, add_changes,
-    attempted_webhooks_of_erased, changes_of, condemned, free_mails, grouped, mails_of_erased,
-    order_as_seen, order_with_document, orders_with_documents, sorted_keys, unreadable_order,
+    attempted_webhooks_of_erased, changeable_order, changes_of, condemned, free_mails, grouped,
+    mails_of_erased, order_with_document, orders_with_documents, sorted_keys, unreadable_order,
 };
 pub use queue::{
     DeliveryRow, Dispatched, EventRow, MAIL_STATS, NewEventRow, REMOVED_COUNTS, RetriedDelivery,

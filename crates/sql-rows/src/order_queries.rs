@@ -1,11 +1,16 @@
 //! Parts of statements on orders that both databases have, and what their rows mean together.
 
-use diesel::{dsl::auto_type, prelude::*};
+use diesel::{
+    dsl::{self, auto_type, sql},
+    expression::{SqlLiteral, UncheckedBind},
+    prelude::*,
+    sql_types::{BigInt, Bool, Nullable},
+};
 use domain::{
     api_key::Owner,
     document::ObjectKey,
-    order::{OrderChange, OrderId, OrderStatus, StoredOrder},
-    ports::WriteError,
+    order::{OrderId, OrderStatus, StoredOrder},
+    ports::{OrderUpdate, WriteError},
 };
 use time::OffsetDateTime;
 
@@ -91,41 +96,73 @@ pub fn add_changes(
     Ok(())
 }
 
-/// Selects an order of an owner if nothing has changed it since an instant, and it is not erased.
+/// Selects the order of an update if it may be changed so: `OrderRepo::update` has the rule. The conditions
+/// that do not apply are there too, so the statement has one text and stays prepared.
 #[auto_type(no_type_alias)]
-pub fn order_as_seen(owner: Owner, id: OrderId, seen: OffsetDateTime) -> _ {
-    let id: i64 = id.0;
-    let seen: Utc = Utc(seen);
-    let is_own: is_own = is_own(owner);
-    orders::table.filter(
-        orders::id
-            .eq(id)
-            .and(is_own)
-            .and(orders::updated_at.eq(seen))
-            .and(orders::erased_at.is_null()),
-    )
+pub fn changeable_order(update: &OrderUpdate) -> _ {
+    let id: i64 = update.id.0;
+    let is_own: is_own = is_own(update.owner);
+    let any_service: dsl::AsExprOf<bool, Bool> = update.only_service.is_none().into_sql::<Bool>();
+    let service: i64 = update.only_service.map_or(0, |service| service.0);
+    let any_version: dsl::AsExprOf<bool, Bool> = update.expected.is_none().into_sql::<Bool>();
+    let versions: Vec<Utc> = expected_versions(update);
+    let cancels_nothing: dsl::AsExprOf<bool, Bool> = (!cancels(update)).into_sql::<Bool>();
+    let cancelled: String = OrderStatus::CANCELLED.as_str().to_owned();
+    let closed: Vec<String> = closed_statuses();
+    let has_status: dsl::AsExprOf<bool, Bool> = update.status.is_some().into_sql::<Bool>();
+    let status: String = status_of(update);
+    let has_notary: dsl::AsExprOf<bool, Bool> = update.notary_id.is_some().into_sql::<Bool>();
+    let is_other_notary: OtherNotary = other_notary(update);
+    orders::table
+        .filter(orders::id.eq(id).and(is_own).and(orders::erased_at.is_null()))
+        .filter(orders::status.ne(cancelled))
+        .filter(any_service.or(orders::signing_service_id.eq(service)))
+        .filter(any_version.or(orders::updated_at.eq_any(versions)))
+        .filter(cancels_nothing.or(orders::status.ne_all(closed)))
+        .filter(has_status.and(orders::status.ne(status)).or(has_notary.and(is_other_notary)))
 }
 
-/// Changes the status and the notary of an order. The trigger of `migrations/` adds the entry of the
-/// history and the event.
+fn closed_statuses() -> Vec<String> {
+    OrderStatus::CLOSED.iter().map(|status| status.as_str().to_owned()).collect()
+}
+
+fn expected_versions(update: &OrderUpdate) -> Vec<Utc> {
+    update.expected.iter().flatten().copied().map(Utc).collect()
+}
+
+fn cancels(update: &OrderUpdate) -> bool {
+    update.status.as_ref() == Some(&OrderStatus::CANCELLED)
+}
+
+fn status_of(update: &OrderUpdate) -> String {
+    update.status.as_ref().map(|status| status.as_str().to_owned()).unwrap_or_default()
+}
+
+type OtherNotary = UncheckedBind<SqlLiteral<Bool>, dsl::AsExprOf<Option<i64>, Nullable<BigInt>>>;
+
+fn other_notary(update: &OrderUpdate) -> OtherNotary {
+    sql::<Bool>("orders.notary_id IS DISTINCT FROM ")
+        .bind::<Nullable<BigInt>, _>(update.notary_id.flatten())
+}
+
+/// Changes the status and the notary of an order, besides its instant. The trigger of `migrations/` adds the
+/// entry of the history and the event.
 #[derive(AsChangeset)]
-#[diesel(table_name = orders, treat_none_as_null = true)]
+#[diesel(table_name = orders)]
 pub struct ChangedOrder {
-    status: String,
-    notary_id: Option<i64>,
-    updated_at: Utc,
+    status: Option<String>,
+    notary_id: Option<Option<i64>>,
     change_actor: Option<&'static str>,
-    change_reason: Option<String>,
+    change_reason: Option<Option<String>>,
 }
 
-impl From<&OrderChange> for ChangedOrder {
-    fn from(change: &OrderChange) -> Self {
+impl From<&OrderUpdate> for ChangedOrder {
+    fn from(update: &OrderUpdate) -> Self {
         Self {
-            status: change.status.as_str().to_owned(),
-            notary_id: change.notary_id,
-            updated_at: Utc(change.at),
-            change_actor: Some(change.actor.as_str()),
-            change_reason: change.reason.clone(),
+            status: update.status.as_ref().map(|status| status.as_str().to_owned()),
+            notary_id: update.notary_id,
+            change_actor: Some(update.actor.as_str()),
+            change_reason: Some(update.reason.clone()),
         }
     }
 }

@@ -11,8 +11,9 @@ use domain::{
     idempotency::AddedRange,
     order::OrderId,
     ports::{
-        NewDocuments, NewOrder, Notifier, NotifyError, OrderRepo, OrderUpdate, StoreError,
-        UrlRefused, WebhookAnswer, WebhookError, WebhookRequest, WebhookSender, WriteError,
+        ListedOrder, NewDocuments, NewOrder, Notifier, NotifyError, OrderRepo, OrderUpdate,
+        StoreError, UrlRefused, WebhookAnswer, WebhookError, WebhookRequest, WebhookSender,
+        WriteError,
     },
     trace_context::STEPS,
     webhook::EndpointNotice,
@@ -45,7 +46,7 @@ impl OrderRepo for TracedOrders {
         self.0.add_documents(new).instrument(span).await
     }
 
-    async fn update(&self, update: &OrderUpdate) -> Result<bool, StoreError> {
+    async fn update(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {
         let span = tracing::info_span!(target: STEPS, "commit");
         self.0.update(update).instrument(span).await
     }

@@ -4,10 +4,8 @@
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use domain::{
     api_key::{ApiKey, Party, Scope},
-    order::{
-        StoredOrder,
-        change_request::{CancelRequest, ChangeRequest},
-    },
+    order::change_request::{CancelRequest, ChangeRequest},
+    ports::ListedOrder,
     use_cases::{change_order::Changer, order_error::OrderError},
 };
 
@@ -18,12 +16,9 @@ use crate::{
     },
     body::json,
     observe::request_notes::note,
-    orders::{
-        path,
-        record::{order_record, whole_order},
-    },
-    respond::{answer::Answer, conditional},
-    state::{Api, State},
+    orders::{path, record::order_record, version},
+    respond::answer::Answer,
+    state::State,
 };
 
 pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
@@ -32,9 +27,9 @@ pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: Sta
     note(&request, |notes| notes.order = Some(id));
     let body = json::read_members(&request, payload, &api.json_bodies, &key).await?;
     let change = ChangeRequest::parse(&body).map_err(OrderError::rejected)?;
-    let is_expected = |order: &StoredOrder| is_expected(&request, &api, order);
-    let order = api.change_order.change(Changer::of(&key), id, &change, is_expected).await?;
-    answer(&request, &api, &order, "order changed")
+    let expected = version::expected(&request);
+    let order = api.change_order.change(Changer::of(&key), id, &change, expected).await?;
+    Ok(answer(&request, &order, "order changed"))
 }
 
 pub(crate) async fn cancel(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
@@ -48,25 +43,17 @@ pub(crate) async fn cancel(request: HttpRequest, payload: web::Payload, api: Sta
     note(&request, |notes| notes.order = Some(id));
     let body = json::read_optional_members(&request, payload, &api.json_bodies, &key).await?;
     let cancel = CancelRequest::parse(&body).map_err(OrderError::rejected)?;
-    let is_expected = |order: &StoredOrder| is_expected(&request, &api, order);
-    let cancelled = api.change_order.cancel(Changer::of(&key), id, &cancel, is_expected).await?;
-    answer(&request, &api, &cancelled, "order cancelled")
+    let expected = version::expected(&request);
+    let order = api.change_order.cancel(Changer::of(&key), id, &cancel, expected).await?;
+    Ok(answer(&request, &order, "order cancelled"))
 }
 
-/// Returns whether the order is the one that the client has seen.
-fn is_expected(request: &HttpRequest, api: &Api, order: &StoredOrder) -> bool {
-    let tag = || conditional::tag_of(&whole_order(order, &api.base_path)).ok();
-    conditional::is_expected(request, tag)
-}
-
-/// Answers with the record. The validator is that of the whole order, so that the client can change
-/// it again.
-fn answer(request: &HttpRequest, api: &Api, order: &StoredOrder, message: &'static str) -> Answer {
+/// Answers with the record and the validator, so that the client can change the order again.
+fn answer(request: &HttpRequest, order: &ListedOrder, message: &'static str) -> HttpResponse {
     note(request, |notes| notes.message = Some(message));
-    let tag = conditional::tag_of(&whole_order(order, &api.base_path))?;
     let mut answer = HttpResponse::Ok();
-    answer.insert_header(header::ETag(tag));
-    Ok(answer.json(order_record(order, Some(order.documents.len()))))
+    answer.insert_header(header::ETag(version::tag(&order.stored)));
+    answer.json(order_record(&order.stored, Some(order.documents)))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use actix_web::{
     HttpRequest, HttpResponse, HttpResponseBuilder,
-    http::header::{self, ETag, EntityTag, Header as _, IfMatch, IfNoneMatch},
+    http::header::{self, ETag, EntityTag, Header as _, IfNoneMatch},
 };
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -49,30 +49,10 @@ pub(crate) fn json(
     Ok(response.content_type("application/json").body(body))
 }
 
-/// Returns the validator of an answer.
-pub(crate) fn tag_of(body: &impl Serialize) -> Result<EntityTag, Problem> {
-    Ok(tagged(body)?.1)
-}
-
 fn tagged(body: &impl Serialize) -> Result<(Vec<u8>, EntityTag), Problem> {
     let body = serde_json::to_vec(body).map_err(|error| Problem::internal().log(&error))?;
     let tag = EntityTag::new_strong(hex::encode(&Sha256::digest(&body)[..16]));
     Ok((body, tag))
-}
-
-/// Returns whether `If-Match` permits to change this version (RFC 9110, section 13.1.1): a weak tag
-/// never matches, and a header that cannot be read matches nothing.
-pub(crate) fn is_expected(request: &HttpRequest, tag: impl Fn() -> Option<EntityTag>) -> bool {
-    if !request.headers().contains_key(header::IF_MATCH) {
-        return true;
-    }
-    match IfMatch::parse(request) {
-        Ok(IfMatch::Any) => true,
-        Ok(IfMatch::Items(tags)) => {
-            tag().is_some_and(|tag| tags.iter().any(|known| known.strong_eq(&tag)))
-        }
-        Err(_) => false,
-    }
 }
 
 #[cfg(test)]

@@ -17,9 +17,11 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::OrderId,
-    ports::{NewDocuments, NewOrder, OrderRepo, OrderUpdate, StoreError, WriteError},
+    ports::{ListedOrder, NewDocuments, NewOrder, OrderRepo, OrderUpdate, StoreError, WriteError},
 };
-use sql_rows::{ChangedOrder, PendingOrder, order_as_seen, schema::orders};
+use sql_rows::{
+    ChangedOrder, Instant, ListedRow, PendingOrder, Utc, changeable_order, schema::orders,
+};
 
 use crate::{failure::Failure, statement::DURABLE, store::PostgresStore};
 
@@ -45,10 +47,14 @@ impl OrderRepo for PostgresStore {
         }
     }
 
-    async fn update(&self, update: &OrderUpdate) -> Result<bool, StoreError> {
-        let OrderUpdate { owner, id, seen, change } = update;
-        let seen = order_as_seen(*owner, *id, *seen).filter(sql::<Bool>(DURABLE));
-        Ok(self.execute(diesel::update(seen).set(ChangedOrder::from(change))).await? > 0)
+    async fn update(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {
+        let at = sql::<Instant>("greatest(").bind::<Instant, _>(Utc(update.at));
+        let at = at.sql(", updated_at + interval '1 microsecond')");
+        let change = diesel::update(changeable_order(update).filter(sql::<Bool>(DURABLE)))
+            .set((ChangedOrder::from(update), orders::updated_at.eq(at)))
+            .returning(ListedRow::as_select());
+        let changed = self.pool.all(change, ListedRow::into_listed).await?;
+        Ok(changed.into_iter().flatten().next())
     }
 
     /// Checks that the tables exist and the database accepts writes. Writes nothing.

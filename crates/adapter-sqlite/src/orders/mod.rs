@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use diesel::{
+    dsl::sql,
     prelude::*,
     result::{DatabaseErrorKind, Error},
     sqlite::SqliteConnection,
@@ -10,11 +11,12 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::OrderId,
-    ports::{NewDocuments, NewOrder, OrderRepo, OrderUpdate, StoreError, WriteError},
+    ports::{ListedOrder, NewDocuments, NewOrder, OrderRepo, OrderUpdate, StoreError, WriteError},
     webhook::EventType,
 };
 use sql_rows::{
-    ChangedOrder, DocumentRow, KeyRow, NewEventRow, PendingOrder, Utc, order_as_seen,
+    ChangedOrder, DocumentRow, Instant, KeyRow, ListedRow, NewEventRow, PendingOrder, Prepared,
+    Utc, changeable_order,
     schema::{events, orders},
 };
 
@@ -51,10 +53,9 @@ impl OrderRepo for SqliteStore {
         }
     }
 
-    async fn update(&self, update: &OrderUpdate) -> Result<bool, StoreError> {
-        let OrderUpdate { owner, id, seen, change } = update;
-        let seen = order_as_seen(*owner, *id, *seen);
-        Ok(self.execute(diesel::update(seen).set(ChangedOrder::from(change))).await? > 0)
+    async fn update(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {
+        let update = update.clone();
+        self.transaction(move |connection| change(connection, &update)).await
     }
 
     /// Checks that the database is writable: takes the write lock and reads the schema. Writes
@@ -66,6 +67,18 @@ impl OrderRepo for SqliteStore {
         };
         self.transaction(check).await
     }
+}
+
+fn change(
+    connection: &mut SqliteConnection,
+    update: &OrderUpdate,
+) -> Result<Option<ListedOrder>, Failure> {
+    let at = sql::<Instant>("max(").bind::<Instant, _>(Utc(update.at)).sql(", updated_at + 1)");
+    let change = diesel::update(changeable_order(update))
+        .set((ChangedOrder::from(update), orders::updated_at.eq(at)))
+        .returning(ListedRow::as_select());
+    let changed = Prepared(change).get_result(connection).optional()?;
+    Ok(changed.map(ListedRow::into_listed).transpose()?.flatten())
 }
 
 fn create(connection: &mut SqliteConnection, order: PendingOrder) -> Result<OrderId, WriteError> {

@@ -10,7 +10,7 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::OrderId,
-    ports::{NewDocuments, NewOrder, OrderRepo, OrderUpdate, StoreError, WriteError},
+    ports::{ListedOrder, NewDocuments, NewOrder, OrderRepo, OrderUpdate, StoreError, WriteError},
 };
 use operator::{Machine, adapters::Storage};
 use serde_json::Value;
@@ -38,8 +38,8 @@ impl OrderRepo for Panicking {
         Err(WriteError::NoSuchOrder)
     }
 
-    async fn update(&self, _: &OrderUpdate) -> Result<bool, StoreError> {
-        Ok(false)
+    async fn update(&self, _: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {
+        Ok(None)
     }
 
     async fn check(&self) -> Result<(), StoreError> {

@@ -26,6 +26,9 @@ impl OrderStatus {
     /// Nothing is left to do. Such an order cannot be cancelled.
     pub const COMPLETED: Self = Self(Cow::Borrowed("COMPLETED"));
 
+    /// The states in which an order cannot be cancelled.
+    pub const CLOSED: [Self; 2] = [Self::SIGNED, Self::COMPLETED];
+
     /// The usual states. The service knows the rules of some; all others are free texts.
     pub const USUAL: [Self; 6] = [
         Self::NEW,

@@ -2,22 +2,17 @@
 
 use std::sync::Arc;
 
+use time::OffsetDateTime;
+
 use crate::{
     api_key::{ApiKey, Owner, Party},
     order::{
-        Actor, OrderChange, OrderId, OrderStatus, SigningServiceId, StoredOrder, after,
+        Actor, OrderId, OrderStatus, SigningServiceId, StoredOrder,
         change_request::{CancelRequest, ChangeRequest},
     },
-    ports::{Clock, OrderReader, OrderRepo, OrderUpdate},
+    ports::{Clock, ListedOrder, OrderReader, OrderRepo, OrderUpdate},
     use_cases::order_error::OrderError,
 };
-
-/// Attempts at an order that others change at the same time: each failed one is a change of another
-/// request.
-const ATTEMPTS: usize = 1_000;
-
-/// The status, the notary and the reason of a change.
-type Decision = (OrderStatus, Option<i64>, Option<String>);
 
 /// Changes orders.
 #[derive(Clone)]
@@ -53,12 +48,12 @@ impl Changer {
 }
 
 impl ChangeOrder {
-    /// Sets the status and the notary of an order, and returns it with its history. A request that
-    /// changes nothing leaves no trace. `is_expected` decides whether the order is the one that the
-    /// client has seen.
+    /// Sets the status and the notary of an order, and returns it. A request that changes nothing leaves
+    /// no trace. `expected` has the versions that the client has seen, by the instant of the order's last
+    /// change; `None` changes any version.
     ///
     /// # Errors
-    /// - [`OrderError::Changed`]: the order is not as expected.
+    /// - [`OrderError::Changed`]: the order is no expected version.
     /// - [`OrderError::Cancelled`]: a cancelled order does not change.
     /// - [`OrderError::Closed`]: a signed or completed order cannot be cancelled.
     pub async fn change(
@@ -66,72 +61,71 @@ impl ChangeOrder {
         changer: Changer,
         id: OrderId,
         request: &ChangeRequest,
-        is_expected: impl Fn(&StoredOrder) -> bool,
-    ) -> Result<StoredOrder, OrderError> {
-        let decide = |order: &StoredOrder| {
-            if !is_expected(order) {
-                return Err(OrderError::Changed);
-            }
-            let status = request.status.clone().unwrap_or_else(|| order.status.clone());
-            let notary_id = request.notary_id.unwrap_or(order.notary_id);
-            if (&status, notary_id) == (&order.status, order.notary_id) {
-                return Ok(None);
-            }
-            if order.status == OrderStatus::CANCELLED {
-                return Err(OrderError::Cancelled);
-            }
-            Ok(Some((status, notary_id, None)))
-        };
-        self.update(changer, id, decide).await
+        expected: Option<Vec<OffsetDateTime>>,
+    ) -> Result<ListedOrder, OrderError> {
+        let ChangeRequest { status, notary_id } = request.clone();
+        let update = self.update(changer, id, expected);
+        let update = OrderUpdate { status, notary_id, ..update };
+        if let Some(changed) = self.store(&update).await? {
+            return Ok(changed);
+        }
+        let order = self.find(changer, id).await?;
+        if !is_expected(&update, &order) {
+            return Err(OrderError::Changed);
+        }
+        let changes_nothing = update.status.as_ref().is_none_or(|status| *status == order.status)
+            && update.notary_id.is_none_or(|notary_id| notary_id == order.notary_id);
+        if changes_nothing { Ok(order.into()) } else { Err(refusal(&update, &order)) }
     }
 
-    /// Cancels an order, and returns it with its history. Cancelling it again changes nothing,
-    /// whatever the client has seen.
+    /// Cancels an order, and returns it. Cancelling it again changes nothing, whatever the client has
+    /// seen.
     ///
     /// # Errors
-    /// - [`OrderError::Changed`]: the order is not as expected.
+    /// - [`OrderError::Changed`]: the order is no expected version.
     /// - [`OrderError::Closed`]: a signed or completed order cannot be cancelled.
     pub async fn cancel(
         &self,
         changer: Changer,
         id: OrderId,
         request: &CancelRequest,
-        is_expected: impl Fn(&StoredOrder) -> bool,
-    ) -> Result<StoredOrder, OrderError> {
-        let decide = |order: &StoredOrder| {
-            if order.status == OrderStatus::CANCELLED {
-                return Ok(None);
-            }
-            if !is_expected(order) {
-                return Err(OrderError::Changed);
-            }
-            Ok(Some((OrderStatus::CANCELLED, order.notary_id, request.reason.clone())))
-        };
-        self.update(changer, id, decide).await
+        expected: Option<Vec<OffsetDateTime>>,
+    ) -> Result<ListedOrder, OrderError> {
+        let (status, reason) = (Some(OrderStatus::CANCELLED), request.reason.clone());
+        let update = self.update(changer, id, expected);
+        let update = OrderUpdate { status, reason, ..update };
+        if let Some(cancelled) = self.store(&update).await? {
+            return Ok(cancelled);
+        }
+        let order = self.find(changer, id).await?;
+        if order.status == OrderStatus::CANCELLED {
+            return Ok(order.into());
+        }
+        if is_expected(&update, &order) {
+            Err(refusal(&update, &order))
+        } else {
+            Err(OrderError::Changed)
+        }
     }
 
-    /// Stores the status, the notary and the reason that `decide` gives an order, and returns the
-    /// order; unchanged if it gives none. Decides anew while other requests change the order.
-    async fn update(
+    /// Returns a change of nothing.
+    fn update(
         &self,
-        changer: Changer,
+        Changer { owner, actor, only_service }: Changer,
         id: OrderId,
-        decide: impl Fn(&StoredOrder) -> Result<Option<Decision>, OrderError>,
-    ) -> Result<StoredOrder, OrderError> {
-        for _ in 0..ATTEMPTS {
-            let order = self.find(changer, id).await?;
-            let Some((status, notary_id, reason)) = decide(&order)? else { return Ok(order) };
-            let is_closed = [OrderStatus::SIGNED, OrderStatus::COMPLETED].contains(&order.status);
-            if is_closed && status == OrderStatus::CANCELLED {
-                return Err(OrderError::Closed);
-            }
-            let at = after(order.updated_at, self.clock.now());
-            let change = OrderChange { at, status, notary_id, actor: changer.actor, reason };
-            if let Some(changed) = self.store(changer, order, change).await? {
-                return Ok(changed);
-            }
+        expected: Option<Vec<OffsetDateTime>>,
+    ) -> OrderUpdate {
+        let at = self.clock.now();
+        let (status, notary_id, reason) = (None, None, None);
+        OrderUpdate { owner, only_service, id, expected, status, notary_id, at, actor, reason }
+    }
+
+    /// Returns the changed order; `None` if nothing was changed.
+    async fn store(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, OrderError> {
+        if update.status.is_none() && update.notary_id.is_none() {
+            return Ok(None);
         }
-        Err(OrderError::contended())
+        Ok(self.orders.update(update).await?)
     }
 
     async fn find(&self, changer: Changer, id: OrderId) -> Result<StoredOrder, OrderError> {
@@ -141,25 +135,22 @@ impl ChangeOrder {
         }
         Ok(order)
     }
+}
 
-    /// Returns the changed order; `None` if another request has changed it since it was read.
-    async fn store(
-        &self,
-        changer: Changer,
-        mut order: StoredOrder,
-        change: OrderChange,
-    ) -> Result<Option<StoredOrder>, OrderError> {
-        let (owner, id, seen) = (changer.owner, order.id, order.updated_at);
-        let update = OrderUpdate { owner, id, seen, change };
-        if !self.orders.update(&update).await? {
-            return Ok(None);
-        }
-        let OrderUpdate { change, .. } = update;
-        order.status = change.status.clone();
-        order.notary_id = change.notary_id;
-        order.updated_at = change.at;
-        order.changes.push(change);
-        Ok(Some(order))
+fn is_expected(update: &OrderUpdate, order: &StoredOrder) -> bool {
+    update.expected.as_ref().is_none_or(|versions| versions.contains(&order.updated_at))
+}
+
+/// Returns why an order was not changed. If there is no reason any more, another request has changed the
+/// order meanwhile.
+fn refusal(update: &OrderUpdate, order: &StoredOrder) -> OrderError {
+    let cancels = update.status.as_ref() == Some(&OrderStatus::CANCELLED);
+    if order.status == OrderStatus::CANCELLED {
+        OrderError::Cancelled
+    } else if cancels && OrderStatus::CLOSED.contains(&order.status) {
+        OrderError::Closed
+    } else {
+        OrderError::contended()
     }
 }
 

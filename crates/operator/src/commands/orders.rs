@@ -206,13 +206,13 @@ impl Operator {
 
     async fn change(&self, id: OrderId, request: &ChangeRequest) -> Result<()> {
         let (operator, orders) = self.changer(id).await?;
-        let changed = orders.change(operator, id, request, |_| true).await;
+        let changed = orders.change(operator, id, request, None).await;
         report(&changed.with_context(|| format!("order {} was not changed", id.0))?)
     }
 
     async fn cancel(&self, id: OrderId, request: &CancelRequest) -> Result<()> {
         let (operator, orders) = self.changer(id).await?;
-        let cancelled = orders.cancel(operator, id, request, |_| true).await;
+        let cancelled = orders.cancel(operator, id, request, None).await;
         report(&cancelled.with_context(|| format!("order {} was not cancelled", id.0))?)
     }
 
@@ -258,7 +258,7 @@ impl Operator {
     }
 }
 
-fn report(order: &StoredOrder) -> Result<()> {
+fn report(ListedOrder { stored: order, .. }: &ListedOrder) -> Result<()> {
     let notary = order.notary_id.map_or_else(|| "none".to_owned(), |id| id.to_string());
     let (id, status) = (order.id.0, order.status.as_str());
     print(&format!("order {id} has the status {status} and the notary {notary}\n"))

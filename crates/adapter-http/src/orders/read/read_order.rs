@@ -1,7 +1,7 @@
 //! `GET /api/order/{order_id}` and `GET /api/order/{order_id}/documents`: an order of the client,
 //! and the list of its documents.
 
-use actix_web::HttpRequest;
+use actix_web::{HttpRequest, HttpResponse};
 use domain::order::StoredOrder;
 
 use crate::{
@@ -10,14 +10,19 @@ use crate::{
     orders::{
         path,
         record::{document_records, whole_order},
+        version,
     },
-    respond::{answer::Answer, conditional, list, problem::Problem},
+    respond::{answer::Answer, conditional::with_tag, list, problem::Problem},
     state::{Api, State},
 };
 
 pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
     let stored = find(&request, &api).await?;
-    conditional::json(&request, &whole_order(&stored, &api.base_path), None)
+    let tag = version::tag(&stored);
+    if version::is_known(&request, &stored) {
+        return Ok(with_tag(HttpResponse::NotModified(), &tag).finish());
+    }
+    Ok(with_tag(HttpResponse::Ok(), &tag).json(whole_order(&stored, &api.base_path)))
 }
 
 pub(crate) async fn list_documents(request: HttpRequest, api: State) -> Answer {

@@ -20,18 +20,30 @@ async fn found(storage: &Storage, id: OrderId) -> StoredOrder {
     storage.reader.order(LIVE, id).await.unwrap().and_then(Kept::whole).unwrap()
 }
 
-fn change(status: &str, at: OffsetDateTime) -> OrderChange {
-    OrderChange {
-        at,
-        status: OrderStatus::from_stored(status.to_owned()).unwrap(),
-        notary_id: Some(7),
+/// Returns the update of a version.
+fn update(id: OrderId, seen: OffsetDateTime, status: &str) -> OrderUpdate {
+    OrderUpdate {
+        owner: SERVICE,
+        only_service: None,
+        id,
+        expected: Some(vec![seen]),
+        status: OrderStatus::from_stored(status.to_owned()),
+        notary_id: Some(Some(7)),
+        at: seen + MICROSECOND,
         actor: Actor::Service,
         reason: Some("é, 'because'".to_owned()),
     }
 }
 
-fn update(id: OrderId, seen: OffsetDateTime, status: &str) -> OrderUpdate {
-    OrderUpdate { owner: SERVICE, id, seen, change: change(status, seen + MICROSECOND) }
+/// Returns the entry of an update in the history.
+fn entry(update: &OrderUpdate) -> OrderChange {
+    let OrderUpdate { at, status, notary_id, actor, reason, .. } = update.clone();
+    OrderChange { at, status: status.unwrap(), notary_id: notary_id.unwrap(), actor, reason }
+}
+
+/// Changes an order, and returns whether that was done.
+async fn is_changed(storage: &Storage, update: &OrderUpdate) -> bool {
+    storage.orders.update(update).await.unwrap().is_some()
 }
 
 /// Returns the events but those of creations: the statuses before and after, and the actor.
@@ -48,13 +60,13 @@ async fn events(storage: &Storage) -> Vec<(EventType, String, String, Actor)> {
 pub async fn change_is_found_as_stored(storage: &Storage) {
     let id = storage.create(&new_order("F-1", NOW)).await;
     let first = update(id, NOW, "ASSIGNED");
-    assert!(storage.orders.update(&first).await.unwrap());
-    let second = update(id, first.change.at, "CANCELLED");
-    assert!(storage.orders.update(&second).await.unwrap());
+    assert!(is_changed(storage, &first).await);
+    let second = update(id, first.at, "CANCELLED");
+    assert!(is_changed(storage, &second).await);
     let order = found(storage, id).await;
     assert_eq!((&order.status, order.notary_id), (&OrderStatus::CANCELLED, Some(7)));
-    assert_eq!(order.updated_at, second.change.at);
-    assert_eq!(order.changes, [first.change, second.change]);
+    assert_eq!(order.updated_at, second.at);
+    assert_eq!(order.changes, [entry(&first), entry(&second)]);
     // The mails about a cancellation name its reason.
     let [(_, mailed)] = &storage.queue.orders(&[id]).await.unwrap()[..] else { panic!() };
     assert_eq!(mailed.as_ref().unwrap(), &order);
@@ -79,31 +91,73 @@ pub async fn order_of_another_owner_or_version_is_not_changed(storage: &Storage)
         OrderUpdate { owner: Owner { is_test: true, ..SERVICE }, ..own.clone() },
         OrderUpdate { id: test, ..own.clone() },
         OrderUpdate { id: OrderId(test.0 + 1), ..own.clone() },
-        OrderUpdate { seen: NOW - MICROSECOND, ..own.clone() },
+        OrderUpdate { expected: Some(vec![NOW - MICROSECOND]), ..own.clone() },
+        OrderUpdate { expected: Some(Vec::new()), ..own.clone() },
+        OrderUpdate { only_service: Some(SigningServiceId(43)), ..own.clone() },
     ] {
-        assert!(!storage.orders.update(&other).await.unwrap(), "{other:?}");
+        assert!(!is_changed(storage, &other).await, "{other:?}");
     }
-    assert!(storage.orders.update(&OrderUpdate { owner: LIVE, ..own.clone() }).await.unwrap());
+    assert!(is_changed(storage, &OrderUpdate { owner: LIVE, ..own.clone() }).await);
     storage.admin.erase(id, NOW).await.unwrap();
-    assert!(!storage.orders.update(&update(id, own.change.at, "SIGNED")).await.unwrap());
+    assert!(!is_changed(storage, &update(id, own.at, "SIGNED")).await);
 }
 
 /// The instant of the addition is not later than that of the change: a clock was behind.
 pub async fn documents_added_after_a_change_keep_the_history(storage: &Storage) {
     let id = storage.create(&new_order("F-1", NOW)).await;
     let first = update(id, NOW, "ASSIGNED");
-    assert!(storage.orders.update(&first).await.unwrap());
+    assert!(is_changed(storage, &first).await);
     let addition = NewDocuments { at: NOW, ..adding::addition(id, 1) };
     add(storage, &addition).await.unwrap();
     let order = found(storage, id).await;
-    assert_eq!(order.changes, std::slice::from_ref(&first.change));
-    assert!(order.updated_at > first.change.at);
-    assert!(!storage.orders.update(&update(id, first.change.at, "SIGNED")).await.unwrap());
+    assert_eq!(order.changes, [entry(&first)]);
+    assert!(order.updated_at > first.at);
+    assert!(!is_changed(storage, &update(id, first.at, "SIGNED")).await);
 
-    assert!(storage.orders.update(&update(id, order.updated_at, "CANCELLED")).await.unwrap());
+    assert!(is_changed(storage, &update(id, order.updated_at, "CANCELLED")).await);
     let added = add(storage, &adding::addition(id, 1)).await;
     assert!(matches!(added, Err(WriteError::Cancelled)), "{added:?}");
     assert_eq!(found(storage, id).await.documents.len(), 1);
+}
+
+/// With what was not to change, and with the number of its documents.
+pub async fn changed_order_is_returned(storage: &Storage) {
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    add(storage, &adding::addition(id, 2)).await.unwrap();
+    let before = found(storage, id).await;
+    let assigned = OrderUpdate {
+        expected: None,
+        status: None,
+        at: NOW,
+        only_service: Some(SigningServiceId(42)),
+        ..update(id, NOW, "")
+    };
+    let changed = storage.orders.update(&assigned).await.unwrap().unwrap();
+    assert_eq!((&changed.stored.status, changed.stored.notary_id), (&before.status, Some(7)));
+    assert_eq!(changed.documents, before.documents.len());
+    // The instant of the change was that of the addition, or earlier.
+    assert_eq!(changed.stored.updated_at, before.updated_at + MICROSECOND);
+    let unassigned = OrderUpdate { notary_id: Some(None), ..assigned };
+    let changed = storage.orders.update(&unassigned).await.unwrap().unwrap();
+    assert_eq!(changed, found(storage, id).await.into());
+    assert_eq!(changed.stored.notary_id, None);
+}
+
+/// Nor is a signed or completed order cancelled.
+pub async fn change_of_nothing_or_of_a_cancelled_order_is_not_stored(storage: &Storage) {
+    let any = |id, status| OrderUpdate { expected: None, ..update(id, NOW, status) };
+    for (index, closed) in ["SIGNED", "COMPLETED", "CANCELLED"].into_iter().enumerate() {
+        let id = storage.create(&new_order(&format!("F-{index}"), NOW)).await;
+        assert!(is_changed(storage, &any(id, closed)).await);
+        let order = found(storage, id).await;
+        let cancels = OrderUpdate { notary_id: None, ..any(id, "CANCELLED") };
+        for refused in [any(id, closed), OrderUpdate { status: None, ..any(id, "") }, cancels] {
+            assert!(!is_changed(storage, &refused).await, "{refused:?}");
+        }
+        let reopens = OrderUpdate { notary_id: Some(Some(8)), ..any(id, "NEW") };
+        assert_eq!(found(storage, id).await, order);
+        assert_eq!(is_changed(storage, &reopens).await, closed != "CANCELLED");
+    }
 }
 
 /// The history has each change once.
@@ -112,7 +166,7 @@ pub async fn one_of_concurrent_changes_of_a_version_is_stored(storage: &Storage)
     let orders = storage.orders.clone();
     let changes = (0..8).map(|number| {
         let (orders, update) = (orders.clone(), update(id, NOW, &format!("S{number}")));
-        async move { orders.update(&update).await.unwrap() }
+        async move { orders.update(&update).await.unwrap().is_some() }
     });
     let stored = at_once(changes).await;
     assert_eq!(stored.iter().filter(|stored| **stored).count(), 1);
@@ -162,7 +216,7 @@ pub async fn change_by_another_system_after_one_of_the_service_is_of_the_databas
     storage: &Storage,
 ) {
     let id = storage.create(&new_order("F-1", NOW)).await;
-    assert!(storage.orders.update(&update(id, NOW, "ASSIGNED")).await.unwrap());
+    assert!(is_changed(storage, &update(id, NOW, "ASSIGNED")).await);
     storage.other_system.change_order(id, ForeignChange::Status("SIGNED")).await;
     let changes = found(storage, id).await.changes;
     assert_eq!((changes[1].actor, &changes[1].reason), (Actor::Database, &None));
@@ -171,8 +225,8 @@ pub async fn change_by_another_system_after_one_of_the_service_is_of_the_databas
 /// Reasons may name people.
 pub async fn erasure_leaves_statuses_and_instants_without_reasons(storage: &Storage) {
     let id = storage.create(&new_order("F-1", NOW)).await;
-    assert!(storage.orders.update(&update(id, NOW, "CANCELLED")).await.unwrap());
-    let reason = update(id, NOW, "CANCELLED").change.reason.unwrap();
+    assert!(is_changed(storage, &update(id, NOW, "CANCELLED")).await);
+    let reason = update(id, NOW, "CANCELLED").reason.unwrap();
     assert!(storage.other_system.remains(id).await.data.contains(&reason));
     storage.admin.erase(id, NOW).await.unwrap();
     let remains = storage.other_system.remains(id).await;

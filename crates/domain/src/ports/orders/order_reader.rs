@@ -36,6 +36,13 @@ pub struct ListedOrder {
     pub documents: usize,
 }
 
+impl From<StoredOrder> for ListedOrder {
+    fn from(mut stored: StoredOrder) -> Self {
+        let documents = std::mem::take(&mut stored.documents).len();
+        Self { stored: StoredOrder { changes: Vec::new(), ..stored }, documents }
+    }
+}
+
 /// Where a page of a list begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Cursor<Id = OrderId> {

@@ -1,13 +1,13 @@
 use async_trait::async_trait;
 use time::OffsetDateTime;
 
-use crate::ports::{Cause, StoreError};
+use crate::ports::{Cause, ListedOrder, StoreError};
 use crate::{
     api_key::{ApiKeyId, ClientId, Owner},
     document::StoredDocument,
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest, KeyUse},
-    order::{Order, OrderChange, OrderId},
+    order::{Actor, Order, OrderId, OrderStatus, SigningServiceId},
 };
 
 /// Everything that is stored when an order is created.
@@ -106,12 +106,22 @@ impl NewDocuments {
 pub struct OrderUpdate {
     /// An owner of the order.
     pub owner: Owner,
+    /// The signing service to whose orders the caller is limited.
+    pub only_service: Option<SigningServiceId>,
     /// The order.
     pub id: OrderId,
-    /// The order's last change when it was read.
-    pub seen: OffsetDateTime,
-    /// The change; later than `seen`.
-    pub change: OrderChange,
+    /// The versions that may be changed, by the instant of the order's last change; `None` for any.
+    pub expected: Option<Vec<OffsetDateTime>>,
+    /// The status; `None` leaves it as it is.
+    pub status: Option<OrderStatus>,
+    /// The notary; `None` leaves it as it is, and `Some(None)` unassigns.
+    pub notary_id: Option<Option<i64>>,
+    /// The instant of the change.
+    pub at: OffsetDateTime,
+    /// The side that makes it.
+    pub actor: Actor,
+    /// The reason.
+    pub reason: Option<String>,
 }
 
 /// Stores orders.
@@ -156,18 +166,25 @@ pub trait OrderRepo: Send + Sync {
     /// Except after `Unavailable` and `Internal`, nothing was stored.
     async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, WriteError>;
 
-    /// Changes the status or the notary of an order in one atomic, durable step:
-    /// - sets the order's instant of the last change
+    /// Changes the status or the notary of an order in one atomic, durable step, and returns the order:
+    /// - sets the order's instant of the last change to that of the change, or later: instants of an
+    ///   order increase
     /// - adds the change to its history, and one event to the [`Outbox`](crate::ports::Outbox)
     ///
-    /// Returns `false`, and changes nothing, if the owner has no such order, if it was erased, or if
-    /// it has changed since it was read. Of concurrent calls that have read the same order, one
-    /// changes it.
+    /// Returns `None`, and changes nothing, if
+    /// - the owner has no such order, it belongs to another service than the caller is limited to, or
+    ///   it was erased
+    /// - it is not an expected version
+    /// - it is [`CANCELLED`](OrderStatus::CANCELLED), or the change cancels it and it is one of
+    ///   [`CLOSED`](OrderStatus::CLOSED)
+    /// - it has that status and that notary already.
+    ///
+    /// Of concurrent calls that expect the same version, one changes it.
     ///
     /// A change by another system, by SQL, has the same history and event, at the instant of the
     /// database: later than every instant of the order. Its actor is
     /// [`Database`](crate::order::Actor::Database). A statement that changes neither has none.
-    async fn update(&self, update: &OrderUpdate) -> Result<bool, StoreError>;
+    async fn update(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError>;
 
     /// Checks whether the store can take an order now.
     async fn check(&self) -> Result<(), StoreError>;
