@@ -46,7 +46,7 @@ impl SqliteStore {
     /// `after`; `None` after the last row.
     ///
     /// Leases of deliveries and claims of requests in progress are left out: they belong to
-    /// processes that use this database.
+    /// processes that use this database. So are webhooks of endpoints that are gone.
     ///
     /// # Errors
     /// The database is unavailable, or the table does not exist.
@@ -85,11 +85,16 @@ fn page(
     let (key, literals, members) =
         (key.join(", "), literals.join(" || ', ' || "), members.join(", "));
     let after = after.map_or_else(|| "true".to_owned(), |last| format!("({key}) > ({last})"));
-    let answered = if table == "idempotency_keys" { "order_id IS NOT NULL" } else { "true" };
+    let exported = match table {
+        "idempotency_keys" => "order_id IS NOT NULL",
+        // Another program may have removed an endpoint without its deliveries.
+        "webhook_deliveries" => "endpoint_id IN (SELECT id FROM webhook_endpoints)",
+        _ => "true",
+    };
     // The primary key of each row as SQL literals, and the row.
     let rows = format!(
         "SELECT {literals}, json_object({members}) FROM {table}
-         WHERE {after} AND {answered} ORDER BY {key} LIMIT {limit}"
+         WHERE {after} AND {exported} ORDER BY {key} LIMIT {limit}"
     );
     let rows: Vec<(String, String)> = sql::<(Text, Text)>(&rows).load(connection)?;
     let (mut keys, json): (Vec<String>, Vec<String>) = rows.into_iter().unzip();

@@ -7,6 +7,7 @@ use contract_tests::samples::{
     LIVE, NOW, WINDOW, api_key, attempt, delivery, dispatch, document, enqueue, idempotency_key,
     new_endpoint, new_order,
 };
+use diesel::{connection::SimpleConnection as _, prelude::*, sqlite::SqliteConnection};
 use domain::{
     idempotency::IdempotentRequest,
     order::{Actor, OrderId, OrderStatus, SigningServiceId},
@@ -129,4 +130,27 @@ async fn data_version_changes_with_commits_of_others() {
     let other = SqliteStore::open(&directory.path().join("orders.db")).unwrap();
     other.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
     assert_ne!(store.data_version().await.unwrap(), before);
+}
+
+/// A program without foreign keys, such as the shell of SQLite, leaves them. PostgreSQL would reject
+/// them.
+#[tokio::test]
+async fn webhooks_of_endpoints_that_are_gone_are_not_exported() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("orders.db");
+    let store = SqliteStore::open(&path).unwrap();
+    store.migrate().await.unwrap();
+    let mut endpoints = Vec::new();
+    for _ in 0..2 {
+        let added =
+            domain::ports::WebhookRepo::add(&store, &new_endpoint(LIVE), 2).await.unwrap().unwrap();
+        store.add_test(LIVE, added.id, "key", NOW).await.unwrap().unwrap();
+        endpoints.push(added.id.0);
+    }
+    let mut shell = SqliteConnection::establish(path.to_str().unwrap()).unwrap();
+    let remove = format!("DELETE FROM webhook_endpoints WHERE id = {}", endpoints[0]);
+    shell.batch_execute(&format!("PRAGMA foreign_keys = OFF; {remove}")).unwrap();
+    let exported = rows(&store, "webhook_deliveries", 10).await;
+    let of: Vec<_> = exported.iter().map(|row| row["endpoint_id"].as_i64().unwrap()).collect();
+    assert_eq!(of, [endpoints[1]]);
 }

@@ -19,7 +19,9 @@ pub(super) fn settle(
     attempted: &[WebhookAttempted],
 ) -> Result<WebhooksSettled, Failure> {
     let mut settled = WebhooksSettled::default();
-    let endpoints: Vec<i64> = attempted.iter().map(|one| one.endpoint.0).collect();
+    let mut endpoints: Vec<i64> = attempted.iter().map(|one| one.endpoint.0).collect();
+    endpoints.sort_unstable();
+    endpoints.dedup();
     for one in attempted {
         if settle_one(connection, one)? {
             settled.held.push(one.id);

@@ -4,7 +4,7 @@ use domain::{api_key::manage_keys::KeyTerms, order::OrderId};
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{TestApp, created, eventually, form_with_deed, order, problem},
+    harness::{TestApp, WEBHOOKS, created, eventually, form_with_deed, order, problem},
     service_process::{ServiceProcess, error_of, fail, notary_orders, output, run, text},
     wiring::Wiring,
 };
@@ -228,7 +228,7 @@ async fn revoked_key_names_its_webhooks_and_takes_them_along() {
     let newest = listed(&wiring).pop().unwrap();
     let id: u64 = newest.split_whitespace().next().unwrap().parse().unwrap();
     let (first_id, second_id) = ((id - 1).to_string(), id.to_string());
-    let service = ServiceProcess::start(&wiring, &["--webhook-allow=127.0.0.1"]);
+    let service = ServiceProcess::start(&wiring, &WEBHOOKS);
     let mut paths = Vec::new();
     for key in [&first, &second] {
         let webhook = json!({ "url": "http://127.0.0.1:9009/hook" });

@@ -354,7 +354,7 @@ async fn unknown_event_of_an_endpoint_holds_up_no_other_and_doctor_names_it() {
     let wiring = Wiring::new();
     let key = run(&wiring, &["keys", "issue", "--name=a", "--scope=webhooks:manage"]);
     let other = run(&wiring, &["keys", "issue", "--name=b", "--scope=webhooks:manage"]);
-    let service = ServiceProcess::start(&wiring, &["--webhook-allow=127.0.0.1"]);
+    let service = ServiceProcess::start(&wiring, &WEBHOOKS);
     let receiver = Receiver::start();
     let (client, other) =
         (Client(service.as_key(key.trim())), Client(service.as_key(other.trim())));

@@ -1,3 +1,5 @@
+use std::sync::Mutex;
+
 use time::macros::datetime;
 
 use super::*;
@@ -5,8 +7,8 @@ use crate::{
     api_key::{ClientId, Party},
     order::StoredOrder,
     ports::{
-        MockDeliveryQueue, MockSecretBox, MockWebhookQueue, MockWebhookSender, SealedSecrets,
-        Unreadable, UrlRefused,
+        MockClock, MockDeliveryQueue, MockSecretBox, MockWebhookQueue, MockWebhookSender,
+        PartyAttempts, SealedSecrets, Unreadable, UrlRefused,
     },
     test_support::{CountingEntropy, clock, stored_order, webhook_delivery},
     trace_context::TraceContext,
@@ -241,4 +243,42 @@ async fn panic_of_the_sender_fails_one_attempt() {
     sender.expect_send().once().returning(|_| panic!("no"));
     let done = attempted(&use_case(lease(), sender)).await;
     assert_eq!(done.effect, EndpointEffect::Failed);
+}
+
+/// An attempt at one that works counts among the others once it takes long.
+#[tokio::test]
+async fn attempt_that_hangs_takes_no_slot_of_endpoints_that_work() {
+    let now = Arc::new(Mutex::new(NOW));
+    let mut clock = MockClock::new();
+    let told = Arc::clone(&now);
+    clock.expect_now().returning(move || *told.lock().unwrap());
+    let run = use_case(lease(), MockWebhookSender::new());
+    let run = RunWebhooks { clock: Arc::new(clock), ..run };
+    let mut webhooks = WebhookDeliveries::new(run, 8);
+    let ready = |id, is_proven| {
+        let delivery = WebhookDelivery { id: WebhookDeliveryId(id), ..webhook_delivery(NOW) };
+        let postponed = Settlement::Postpone { due_at: NOW, error: String::new() };
+        ReadyWebhook {
+            lease: WebhookLease { delivery, is_proven, ..lease() },
+            request: Err(Unready(postponed, None)),
+        }
+    };
+    let attempts = [webhooks.attempt(ready(1, true)), webhooks.attempt(ready(2, false))];
+    let party = lease().party;
+    for (passed, proven, unproven) in
+        [(Duration::ZERO, 1, 1), (SLOW, 1, 1), (SLOW + Duration::MICROSECOND, 0, 2)]
+    {
+        *now.lock().unwrap() = NOW + passed;
+        let slots = webhooks.free_slots(6);
+        let expected = PartyAttempts { proven, unproven };
+        assert_eq!((slots.limit, slots.unproven), (6, 6 - unproven));
+        assert_eq!(slots.busy, BTreeMap::from([(party, expected)]));
+        let full = WebhookSlots { per_party: 1, ..slots };
+        assert_eq!(full.has_room(party, true), proven == 0);
+        assert!(!full.has_room(party, false));
+    }
+    for attempt in attempts {
+        webhooks.attempted(&attempt.await);
+    }
+    assert_eq!(webhooks.free_slots(8).busy, BTreeMap::new());
 }
