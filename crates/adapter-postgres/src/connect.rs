@@ -22,20 +22,30 @@ use self::url::OpenError;
 /// Time limit for a connection to any of the hosts, with its settings.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The settings of every connection:
-/// - The server ends a statement before the caller does, so that the caller learns its outcome.
+/// The settings of every connection, whatever the defaults of the server, the database or the role are:
+/// - A statement sees what others have committed before it.
+/// - Nothing ends a statement, a wait for a lock, a transaction or an idle session. Not every version
+///   of the server has all of these limits.
 /// - A commit is acknowledged only when it is durable.
-/// - A statement is planned once, not for each call: planning takes longer than creating an order.
-///   A plan made while a table was small must not read all of it later: every statement has an
-///   index, and reads it in its order up to a limit, where a bitmap would have all rows that match.
-///   Compiling such short statements costs more than it saves.
-const SETTINGS: &str = "SET statement_timeout = '2s'; \
-    SET idle_in_transaction_session_timeout = '10s'; \
-    SET default_transaction_isolation = 'read committed'; \
-    SET plan_cache_mode = force_generic_plan; SET jit = off; \
+/// - The server chooses whether it plans a statement for each call. A plan made while a table was small
+///   must not read all of it later: every statement has an index, and reads it in its order up to a
+///   limit, where a bitmap would have all rows that match. Compiling such short statements costs more
+///   than it saves.
+const PROLOGUE: &str = "SET default_transaction_isolation = 'read committed'; \
+    SET default_transaction_deferrable = off; \
+    SET statement_timeout = 0; SET lock_timeout = 0; \
+    SELECT set_config(name, '0', false) FROM (VALUES ('idle_in_transaction_session_timeout'), \
+        ('idle_session_timeout'), ('transaction_timeout')) AS limits (name) \
+        WHERE current_setting(name, true) IS NOT NULL; \
+    SET plan_cache_mode = auto; SET jit = off; \
     SET enable_seqscan = off; SET enable_bitmapscan = off; \
     SELECT set_config('synchronous_commit', \
     coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), false)";
+
+/// The settings of connections with a time limit, after [`PROLOGUE`]: the server ends a statement before
+/// the caller does, so that the caller learns its outcome.
+const LIMITS: &str = "SET statement_timeout = '2s'; \
+    SET idle_in_transaction_session_timeout = '10s'";
 
 /// Checks of whether two connections get one session. A pooler lends out the session that became
 /// free last, so one check finds it unless others use the pooler at the same time.
@@ -102,20 +112,21 @@ impl Server {
 
     /// Makes a connection whose statements have a time limit.
     pub(crate) async fn connect(&self) -> Result<AsyncPgConnection, ConnectError> {
-        let connect = async {
-            let mut connection = self.connect_unlimited().await?;
-            let set = connection.batch_execute(SETTINGS).await;
-            set.map(|()| connection).map_err(|error| ConnectError::Setup(error.into()))
-        };
-        timeout(TOTAL_TIMEOUT, connect).await.map_err(|_| ConnectError::Timeout)?
+        self.connect_with(&format!("{PROLOGUE}; {LIMITS}")).await
     }
 
     /// Makes a connection whose statements have no time limit.
     pub(crate) async fn connect_unlimited(&self) -> Result<AsyncPgConnection, ConnectError> {
+        self.connect_with(PROLOGUE).await
+    }
+
+    async fn connect_with(&self, settings: &str) -> Result<AsyncPgConnection, ConnectError> {
         let connect = async {
             let (client, connection) = self.try_hosts().await?;
-            let set = AsyncPgConnection::try_from_client_and_connection(client, connection).await;
-            set.map_err(|error| ConnectError::Setup(error.into()))
+            let made = AsyncPgConnection::try_from_client_and_connection(client, connection).await;
+            let mut made = made.map_err(|error| ConnectError::Setup(error.into()))?;
+            let set = made.batch_execute(settings).await;
+            set.map(|()| made).map_err(|error| ConnectError::Setup(error.into()))
         };
         timeout(TOTAL_TIMEOUT, connect).await.map_err(|_| ConnectError::Timeout)?
     }

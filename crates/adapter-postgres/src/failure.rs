@@ -13,7 +13,10 @@ use diesel_async::pooled_connection::deadpool::PoolError;
 use domain::ports::{Cause, StoreError, WriteError};
 use sql_rows::Unreadable;
 
-use crate::ConnectError;
+use crate::{
+    ConnectError,
+    statement::{KEY_IN_USE, UPLOAD_SWEPT},
+};
 
 /// The reason why a statement had no known effect.
 #[derive(Debug, thiserror::Error)]
@@ -56,21 +59,36 @@ impl From<ConnectError> for Failure {
 }
 
 impl Failure {
-    /// Returns the constraint that rejected a row.
-    pub(crate) fn constraint(&self) -> Option<&str> {
+    /// Returns the SQLSTATE of our own with which a trigger rejected a row.
+    pub(crate) fn rejected_by(&self) -> Option<&str> {
         match self {
-            Self::Database(DatabaseError::DatabaseError(kind, information))
-                if is_constraint(kind) =>
-            {
-                information.constraint_name()
+            Self::Database(DatabaseError::DatabaseError(_, information)) => {
+                own_state(information.message())
             }
             _ => None,
         }
     }
 
-    /// Returns whether a constraint rejected a row.
+    /// Returns whether a constraint or a trigger of ours rejected a row.
     pub(crate) fn is_constraint(&self) -> bool {
-        matches!(self, Self::Database(DatabaseError::DatabaseError(kind, _)) if is_constraint(kind))
+        self.rejected_by().is_some()
+            || matches!(
+                self,
+                Self::Database(DatabaseError::DatabaseError(kind, _)) if is_constraint(kind)
+            )
+    }
+
+    /// Returns whether the server has undone a transaction because of concurrent ones, so that the
+    /// same may succeed at once. A server that answers in another language names a deadlock in it; then
+    /// the caller tries again.
+    pub(crate) fn is_conflict(&self) -> bool {
+        match self {
+            Self::Database(DatabaseError::DatabaseError(kind, information)) => {
+                matches!(kind, DatabaseErrorKind::SerializationFailure)
+                    || information.message() == "deadlock detected"
+            }
+            _ => false,
+        }
     }
 
     /// Returns whether the server answered that the statement had no effect. If the server did not
@@ -94,7 +112,7 @@ impl Failure {
             | Self::Timeout
             | Self::Gone
             | Self::Database(DatabaseError::BrokenTransactionManager) => true,
-            Self::Database(DatabaseError::DatabaseError(kind, _)) => !is_constraint(kind),
+            Self::Database(DatabaseError::DatabaseError(..)) => !self.is_constraint(),
             Self::OfBatch(failure) => failure.is_temporary(),
             _ => false,
         }
@@ -103,7 +121,10 @@ impl Failure {
     /// Returns whether the connection may be broken, and must be closed.
     pub(crate) fn breaks_connection(&self) -> bool {
         match self {
-            Self::Database(DatabaseError::DatabaseError(kind, _)) => !is_constraint(kind),
+            Self::Database(DatabaseError::DatabaseError(_, information)) => {
+                let is_lock_timeout = information.message().ends_with("due to lock timeout");
+                !self.is_constraint() && !self.is_conflict() && !is_lock_timeout
+            }
             Self::Database(DatabaseError::NotFound) | Self::Unreadable(_) | Self::Unstorable(_) => {
                 false
             }
@@ -123,6 +144,12 @@ fn is_constraint(kind: &DatabaseErrorKind) -> bool {
             | RestrictViolation
             | ExclusionViolation
     )
+}
+
+/// Returns the SQLSTATE of our own with which a message begins. diesel passes on no SQLSTATE.
+fn own_state(message: &str) -> Option<&str> {
+    let (state, _) = message.split_once(':')?;
+    [UPLOAD_SWEPT, KEY_IN_USE].contains(&state).then_some(state)
 }
 
 sql_rows::port_errors!(Failure => StoreError, WriteError);

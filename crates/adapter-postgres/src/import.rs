@@ -1,5 +1,7 @@
 //! Rows of another store, written as they are.
 
+use std::collections::BTreeMap;
+
 use diesel::{
     dsl::sql,
     sql_query,
@@ -9,14 +11,6 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as
 use domain::ports::StoreError;
 
 use crate::{failure::Failure, store::PostgresStore};
-
-/// Settings of the transaction, whatever the server is configured for. It has no time limit, sees
-/// what other transactions have committed, and is durable when it is committed.
-const SETTINGS: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-    SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN
-        ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
-    SELECT set_config('synchronous_commit', 'on', true)
-        WHERE current_setting('synchronous_commit') = 'off'";
 
 /// No other transaction writes until the import ends. The tables are in the order in which creating
 /// an order writes to them, so that the two do not wait for each other.
@@ -47,7 +41,7 @@ impl PostgresStore {
     pub async fn begin_import(&self) -> Result<Import, StoreError> {
         // Not a connection of the pool: the server limits how long their statements run.
         let mut import = Import(self.server.connect_unlimited().await.map_err(Failure::from)?);
-        for statements in ["BEGIN", SETTINGS, LOCK] {
+        for statements in ["BEGIN", LOCK] {
             import.run(statements).await?;
         }
         Ok(import)
@@ -78,18 +72,32 @@ impl Import {
         self.insert_rows(&format!("INSERT INTO {table} SELECT r.*"), table, rows).await
     }
 
-    /// Ends the import.
+    /// Ends the import. The identifiers of each table go on after the last one that the source has
+    /// assigned, also if its row is gone: whatever names that row must not find another.
     ///
     /// # Errors
     /// The database is unavailable. Whether the import was committed is unknown.
-    pub async fn commit(mut self) -> Result<(), StoreError> {
+    pub async fn commit(mut self, assigned: &BTreeMap<String, i64>) -> Result<(), StoreError> {
         for table in IDENTITIES {
-            let sequence = format!("pg_get_serial_sequence('{table}', 'id')");
-            let continued =
-                format!("SELECT setval({sequence}, max(id)) FROM {table} HAVING count(*) > 0");
-            self.run(&continued).await?;
+            let assigned = assigned.get(table).copied().unwrap_or_default();
+            self.go_on_after(table, assigned).await?;
         }
         self.run("COMMIT").await
+    }
+
+    /// Moves the sequence of a table behind all its rows and an identifier. An operator may have given
+    /// it a range that begins later: then it stays.
+    async fn go_on_after(&mut self, table: &str, assigned: i64) -> Result<(), StoreError> {
+        let facts = sql::<(Text, BigInt)>(&format!(
+            "SELECT pg_get_serial_sequence('{table}', 'id'), coalesce(max(id), 0) FROM {table}"
+        ));
+        let facts: (String, i64) = facts.get_result(&mut self.0).await.map_err(Failure::from)?;
+        let (sequence, last) = (facts.0, facts.1.max(assigned));
+        let go_on = format!(
+            "SELECT setval('{sequence}', {last}) FROM pg_sequence, {sequence} AS own \
+            WHERE seqrelid = '{sequence}'::regclass AND {last} >= greatest(seqmin, own.last_value)"
+        );
+        self.run(&go_on).await
     }
 
     async fn insert_rows(

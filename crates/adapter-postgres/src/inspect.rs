@@ -9,6 +9,7 @@ use diesel::{
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::ports::Clock;
+use sql_rows::orphans_query;
 use time::{Duration, OffsetDateTime};
 use tokio_postgres::{
     Config,
@@ -23,7 +24,8 @@ const FACTS: &str = "SELECT current_setting('server_version'), \
     current_setting('transaction_read_only')::boolean, \
     coalesce(has_schema_privilege(current_schema(), 'CREATE'), false), \
     current_setting('fsync')::boolean, \
-    current_setting('synchronous_commit'), current_setting('synchronous_standby_names') <> '', \
+    (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'), \
+    current_setting('synchronous_standby_names') <> '', \
     (SELECT count(*) FROM pg_stat_replication), \
     least(current_setting('max_connections')::bigint \
         - current_setting('superuser_reserved_connections')::bigint, \
@@ -61,6 +63,8 @@ pub struct Inspection {
     pub facts: Facts,
     /// Number of missing migrations, or why a start would fail.
     pub missing_migrations: Result<usize, MigrateError>,
+    /// What rows lack whose parent is gone, and their number. Empty if migrations are missing.
+    pub orphans: Vec<(String, i64)>,
     /// Whether the URL permits a connection to another machine without encryption.
     pub may_be_unencrypted: bool,
     /// How far the clock of the server is ahead of ours; negative if it is behind.
@@ -76,13 +80,19 @@ pub(crate) async fn inspect(
     if server.shares_sessions().await? {
         return Err(MigrateError::Pooler);
     }
-    // Without the settings of a session, which would hide those of the server.
     let mut connection = server.connect_unlimited().await?;
     let (clock_ahead, round_trip) = compare_clocks(&mut connection, clock).await?;
     let facts = sql::<(Text, Integer, Bool, Bool, Bool, Text, Bool, BigInt, BigInt)>(FACTS);
+    let facts = facts.get_result(&mut connection).await?;
+    let missing_migrations = migrations::check(&mut connection).await;
+    let orphans = match missing_migrations {
+        Ok(0) => sql::<(Text, BigInt)>(&orphans_query()).get_results(&mut connection).await?,
+        _ => Vec::new(),
+    };
     Ok(Inspection {
-        facts: facts.get_result(&mut connection).await?,
-        missing_migrations: migrations::check(&mut connection).await,
+        facts,
+        missing_migrations,
+        orphans,
         may_be_unencrypted: server.hosts.iter().any(may_be_unencrypted),
         clock_ahead,
         round_trip,

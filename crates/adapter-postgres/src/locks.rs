@@ -47,9 +47,11 @@ pub(crate) async fn lock_uploads(
     Prepared(lock).execute(connection).await.map(drop)
 }
 
-/// Makes the transactions that take a lock of this name wait for each other. The number is `hook` in
-/// ASCII.
+/// Makes the transactions on this table of orders that take a lock of this name wait for each other.
+/// The number is `hook` in ASCII.
 pub(crate) async fn lock_name(connection: &mut AsyncPgConnection, name: &str) -> QueryResult<()> {
-    let lock = sql_query("SELECT pg_advisory_xact_lock(1752133483, hashtext($1))");
+    let lock = sql_query(
+        "SELECT pg_advisory_xact_lock(1752133483, hashtext(concat('orders'::regclass::oid, ' ', $1)))",
+    );
     Prepared(lock.bind::<Text, _>(name)).execute(connection).await.map(drop)
 }

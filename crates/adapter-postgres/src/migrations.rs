@@ -1,31 +1,39 @@
 //! Applies migrations at the start.
 
+use std::mem;
+
 use diesel::{
     dsl::sql,
-    pg::Pg,
+    migration::CREATE_MIGRATIONS_TABLE,
     prelude::*,
+    sql_query,
     sql_types::{Bool, Nullable, Text},
 };
 use diesel_async::{
-    AnsiTransactionManager, AsyncMigrationHarness, AsyncPgConnection, RunQueryDsl,
-    SimpleAsyncConnection as _, TransactionManager as _,
+    AnsiTransactionManager, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _,
+    TransactionManager as _,
 };
-use diesel_migrations::{EmbeddedMigrations, MigrationHarness as _, embed_migrations};
 use domain::ports::Cause;
 use sql_rows::{ORDER_CHANGE, VersionError, count_missing};
 
-use crate::{
-    ConnectError,
-    connect::Server,
-    statement::{ADOPTION, KEY_IN_USE},
-};
+use crate::{ConnectError, connect::Server};
 
-const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/postgres");
+/// The migrations, oldest first: a version, and its statements.
+const MIGRATIONS: [(&str, &str); 1] =
+    [("20261127180000", include_str!("../../../migrations/postgres/20261127180000_create/up.sql"))];
 
-/// Makes instances that start at once migrate one after the other. The number is `notaryor` in
-/// ASCII. The wait for locks on tables is short, because creating an order would wait behind it.
+/// Makes instances that start at once in one schema migrate one after the other. The number is `nota`
+/// in ASCII. The wait for locks on tables is short, because creating an order would wait behind it.
 const LOCK: &str = "SET LOCAL lock_timeout = '60s'; \
-    SELECT pg_advisory_xact_lock(7957707180310490994); SET LOCAL lock_timeout = '1s'";
+    SELECT pg_advisory_xact_lock(1852797025, hashtext(current_schema())); \
+    SET LOCAL lock_timeout = '1s'";
+
+/// The triggers without which most statements would succeed.
+const TRIGGERS: [(&str, &str); 3] = [
+    ("documents", "documents_adopt_uploads"),
+    ("idempotency_keys", "idempotency_keys_in_use"),
+    ("orders", ORDER_CHANGE),
+];
 
 /// The tables that the migrations create, and the rights on them that the service needs.
 const TABLES: [(&str, &str); 13] = [
@@ -123,7 +131,7 @@ pub(crate) async fn migrate(server: &Server) -> Result<usize, MigrateError> {
         applied = missing(&mut connection).await?;
         if applied > 0 {
             check_tables(&mut connection).await?;
-            connection = apply(connection).await?;
+            apply(&mut connection).await?;
         }
         AnsiTransactionManager::commit_transaction(&mut connection).await?;
     }
@@ -145,7 +153,8 @@ pub(crate) async fn check(connection: &mut AsyncPgConnection) -> Result<usize, M
 
 /// Returns the number of missing migrations.
 async fn missing(connection: &mut AsyncPgConnection) -> Result<usize, MigrateError> {
-    Ok(count_missing::<Pg>(&applied(connection).await?, &MIGRATIONS)?)
+    let known = MIGRATIONS.map(|(version, _)| version.to_owned());
+    Ok(count_missing(&applied(connection).await?, &known)?)
 }
 
 /// Checks that no other program has tables of these names. Without the lock, the tables may be those
@@ -161,12 +170,36 @@ async fn check_tables(connection: &mut AsyncPgConnection) -> Result<(), MigrateE
     Ok(())
 }
 
-async fn apply(connection: AsyncPgConnection) -> Result<AsyncPgConnection, MigrateError> {
-    let mut harness = AsyncMigrationHarness::new(connection);
-    let run = tokio::task::spawn_blocking(move || {
-        harness.run_pending_migrations(MIGRATIONS).map(drop).map(|()| harness.into_inner())
-    });
-    run.await.map_err(|error| MigrateError::Failed(error.into()))?.map_err(MigrateError::Failed)
+/// Applies the missing migrations. Sends one statement a message: engines with several nodes pass each
+/// on as a prepared statement.
+async fn apply(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
+    sql_query(CREATE_MIGRATIONS_TABLE).execute(connection).await?;
+    let applied = applied(connection).await?;
+    let missing =
+        MIGRATIONS.iter().filter(|(version, _)| !applied.iter().any(|one| one == version));
+    for (version, migration) in missing {
+        for statement in statements(migration) {
+            sql_query(statement).execute(connection).await?;
+        }
+        let note = sql_query("INSERT INTO __diesel_schema_migrations (version) VALUES ($1)");
+        note.bind::<Text, _>(version).execute(connection).await?;
+    }
+    Ok(())
+}
+
+/// Returns the statements of a migration. Each ends with a semicolon at the end of a line, but not in
+/// the body of a function, which stands between two `$$`.
+fn statements(migration: &str) -> Vec<String> {
+    let (mut statements, mut statement, mut is_body) = (Vec::new(), String::new(), false);
+    for line in migration.lines().filter(|line| !line.trim_start().starts_with("--")) {
+        is_body ^= line.matches("$$").count() % 2 == 1;
+        statement.push_str(line);
+        statement.push('\n');
+        if !is_body && line.ends_with(';') {
+            statements.push(mem::take(&mut statement));
+        }
+    }
+    statements
 }
 
 async fn applied(connection: &mut AsyncPgConnection) -> Result<Vec<String>, MigrateError> {
@@ -211,9 +244,7 @@ async fn check_rights(
 /// Checks the rights of the user, then what most statements would succeed without.
 async fn check_schema(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
     check_rights(connection, &[&TABLES[..], &[("orders_id_seq", "USAGE")]].concat()).await?;
-    let triggers =
-        [("documents", ADOPTION), ("idempotency_keys", KEY_IN_USE), ("orders", ORDER_CHANGE)];
-    let triggers = triggers.map(|(table, name)| {
+    let triggers = TRIGGERS.map(|(table, name)| {
         format!(
             ", ('the trigger {name}', EXISTS (SELECT FROM pg_trigger \
             WHERE tgrelid = '{table}'::regclass AND tgname = '{name}' \
@@ -226,4 +257,25 @@ async fn check_schema(connection: &mut AsyncPgConnection) -> Result<(), MigrateE
     ));
     let lacking: Option<String> = diesel::select(lacking).get_result(connection).await?;
     lacking.map_or(Ok(()), |name| Err(MigrateError::Incomplete(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs};
+
+    use super::*;
+
+    #[test]
+    fn every_migration_is_embedded_whole() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/postgres");
+        let folders = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let versions =
+            folders.map(|name| name.to_str().unwrap().split('_').next().unwrap().to_owned());
+        let embedded = MIGRATIONS.map(|(version, _)| version.to_owned());
+        assert_eq!(versions.collect::<BTreeSet<_>>(), BTreeSet::from(embedded));
+        for (_, migration) in MIGRATIONS {
+            let lines = migration.lines().filter(|line| !line.trim_start().starts_with("--"));
+            assert_eq!(statements(migration).concat().lines().count(), lines.count());
+        }
+    }
 }

@@ -32,7 +32,14 @@ pub(crate) const CALL_TIMEOUT: Duration = Duration::from_millis(2_500);
 /// late would be cut off, and its healthy connection closed, when connections are scarce.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The server ends a statement after this time (`connect::SETTINGS`). If it does not, it is gone.
+/// Begins a transaction that changes an order. Another system may hold the lock of the order for long;
+/// the caller tries again later.
+const BEGIN_CHANGE: &str = "BEGIN; SET LOCAL lock_timeout = '200ms'";
+
+/// Attempts at a change that conflicts with other transactions.
+const CHANGE_ATTEMPTS: usize = 3;
+
+/// The server ends a statement after this time (`connect::LIMITS`). If it does not, it is gone.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The connection pool.
@@ -41,6 +48,8 @@ pub(crate) struct Pool {
     pub(crate) connections: deadpool::Pool<AsyncPgConnection>,
     /// Leaves connections to other calls while reads are slow.
     pub(crate) reads: Arc<Semaphore>,
+    /// Leaves connections to other calls while other systems lock orders.
+    pub(crate) changes: Arc<Semaphore>,
     /// Runs connections and batches to their end. The runtimes of requests end earlier than that of
     /// the deliveries.
     pub(crate) runtime: Handle,
@@ -71,6 +80,7 @@ impl Pool {
         Ok(Self {
             connections: deadpool::Pool::builder(manager).max_size(size).build()?,
             reads: Arc::new(Semaphore::new((size / 2).max(1))),
+            changes: Arc::new(Semaphore::new((size / 4).max(1))),
             runtime,
         })
     }
@@ -88,12 +98,53 @@ impl Pool {
         &self,
         work: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let began = Instant::now();
-        let permit = timeout_at(began + ACQUIRE_TIMEOUT, self.reads.clone().acquire_owned()).await;
-        let permit = permit.map_err(|_| Failure::Timeout)?;
-        let mut connection = self.acquire(began).await?;
-        connection.held.permit = permit.ok();
-        connection.run(work).await
+        self.acquire_within(&self.reads).await?.run(work).await
+    }
+
+    /// Runs `work`, which changes an order, in a transaction that waits only shortly for locks. Runs it
+    /// again after a conflict with other transactions. Such calls use at most a quarter of the
+    /// connections.
+    pub(crate) async fn change_orders<T>(
+        &self,
+        work: impl AsyncFn(&mut AsyncPgConnection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let connection = self.acquire_within(&self.changes).await?;
+        let deadline = connection.deadline;
+        let change = async |connection: &mut AsyncPgConnection| {
+            for _ in 1..CHANGE_ATTEMPTS {
+                match transaction(connection, BEGIN_CHANGE, &work).await {
+                    Err(failure) if failure.is_conflict() => {}
+                    outcome => return outcome,
+                }
+            }
+            transaction(connection, BEGIN_CHANGE, &work).await
+        };
+        let limited = async |connection: &mut AsyncPgConnection| {
+            timeout_at(deadline, change(connection)).await.unwrap_or(Err(Failure::Timeout))
+        };
+        connection.run(limited).await
+    }
+
+    /// Runs a statement like [`Self::change_orders`]. It sets its own time limit of locks.
+    pub(crate) async fn change_order<T>(
+        &self,
+        statement: impl AsyncFn(&mut AsyncPgConnection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let connection = self.acquire_within(&self.changes).await?;
+        let deadline = connection.deadline;
+        let change = async |connection: &mut AsyncPgConnection| {
+            for _ in 1..CHANGE_ATTEMPTS {
+                match statement(connection).await {
+                    Err(failure) if failure.is_conflict() => {}
+                    outcome => return outcome,
+                }
+            }
+            statement(connection).await
+        };
+        let limited = async |connection: &mut AsyncPgConnection| {
+            timeout_at(deadline, change(connection)).await.unwrap_or(Err(Failure::Timeout))
+        };
+        connection.run(limited).await
     }
 
     /// Runs `work` in a transaction.
@@ -105,7 +156,7 @@ impl Pool {
         let deadline = connection.deadline;
         // None of the statements need have taken long: the server may be slow, but is not gone.
         let limited = async |connection: &mut AsyncPgConnection| {
-            let transaction = transaction(connection, work);
+            let transaction = transaction(connection, "BEGIN", work);
             timeout_at(deadline, transaction).await.unwrap_or(Err(Failure::Timeout))
         };
         connection.run(limited).await
@@ -133,10 +184,17 @@ impl Pool {
     where
         Prepared<Q>: ExecuteDsl<AsyncPgConnection>,
     {
-        let mut pooled = self.acquire(Instant::now()).await?;
-        let written = Prepared(statement).execute(&mut pooled.held.connection);
-        let ended = limited(pooled.deadline, written.map_err(Failure::from).boxed()).await;
-        pooled.end(ended)
+        write(self.acquire(Instant::now()).await?, statement).await
+    }
+
+    /// Gets a connection for a call of a kind that may use only some of the connections.
+    async fn acquire_within(&self, kind: &Arc<Semaphore>) -> Result<PooledConnection<'_>, Failure> {
+        let began = Instant::now();
+        let permit = timeout_at(began + ACQUIRE_TIMEOUT, Arc::clone(kind).acquire_owned()).await;
+        let permit = permit.map_err(|_| Failure::Timeout)?;
+        let mut connection = self.acquire(began).await?;
+        connection.held.permit = permit.ok();
+        Ok(connection)
     }
 
     /// Gets a connection for a call that began at an instant.
@@ -152,7 +210,7 @@ impl Pool {
 /// What a call takes from the pool.
 struct Held {
     connection: deadpool::Object<AsyncPgConnection>,
-    /// Of a read.
+    /// Of a call that may use only some of the connections.
     permit: Option<OwnedSemaphorePermit>,
     runtime: Handle,
 }
@@ -213,11 +271,23 @@ impl PooledConnection<'_> {
     }
 }
 
+/// Runs a statement, and returns how many rows it changed.
+async fn write<Q>(mut pooled: PooledConnection<'_>, statement: Q) -> Result<usize, Failure>
+where
+    Prepared<Q>: ExecuteDsl<AsyncPgConnection>,
+{
+    let written = Prepared(statement).execute(&mut pooled.held.connection);
+    let ended = limited(pooled.deadline, written.map_err(Failure::from).boxed()).await;
+    pooled.end(ended)
+}
+
+/// Runs `work` in a transaction that a statement begins.
 pub(crate) async fn transaction<T>(
     connection: &mut AsyncPgConnection,
+    begin: &str,
     work: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    AnsiTransactionManager::begin_transaction(connection).await?;
+    AnsiTransactionManager::begin_transaction_sql(connection, begin).await?;
     let outcome = work(connection).await;
     if outcome.is_ok() {
         AnsiTransactionManager::commit_transaction(connection).await?;

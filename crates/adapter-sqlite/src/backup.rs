@@ -22,7 +22,10 @@ use sql_rows::{
     schema::{documents, orders},
 };
 
-use crate::database::{Access, Database, OpenError, establish};
+use crate::{
+    database::{Access, Database, OpenError, establish},
+    export::orphans,
+};
 
 /// The reason why a database was not copied, or a copy cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -108,6 +111,14 @@ impl DatabaseCopy {
                 coalesce(sum(size), 0) AS document_bytes FROM documents",
         );
         Ok(totals.get_result(&mut self.0)?)
+    }
+
+    /// Returns what rows lack whose parent is gone, and their number.
+    ///
+    /// # Errors
+    /// The copy cannot be read.
+    pub fn orphans(&mut self) -> Result<Vec<(String, i64)>, BackupError> {
+        Ok(orphans(&mut self.0)?)
     }
 
     /// Returns up to `limit` documents whose keys come after `after`, in the order of their keys.

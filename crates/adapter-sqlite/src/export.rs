@@ -1,5 +1,7 @@
 //! Rows as JSON, to be copied to PostgreSQL.
 
+use std::collections::BTreeMap;
+
 use diesel::{
     dsl::sql,
     prelude::*,
@@ -7,6 +9,7 @@ use diesel::{
     sqlite::SqliteConnection,
 };
 use domain::ports::StoreError;
+use sql_rows::{has_parent, orphans_query};
 
 use crate::{failure::Failure, store::SqliteStore};
 
@@ -46,7 +49,7 @@ impl SqliteStore {
     /// `after`; `None` after the last row.
     ///
     /// Leases of deliveries and claims of requests in progress are left out: they belong to
-    /// processes that use this database. So are webhooks of endpoints that are gone.
+    /// processes that use this database. So are rows whose parent is gone: see [`Self::orphans`].
     ///
     /// # Errors
     /// The database is unavailable, or the table does not exist.
@@ -59,6 +62,25 @@ impl SqliteStore {
         self.survey(move |connection| page(connection, table, after, limit)).await
     }
 
+    /// Returns what rows lack whose parent is gone, and their number. Blocks nothing.
+    ///
+    /// # Errors
+    /// The database is unavailable.
+    pub async fn orphans(&self) -> Result<Vec<(String, i64)>, StoreError> {
+        self.survey(move |connection| Ok(orphans(connection)?)).await
+    }
+
+    /// Returns the last identifier that each table has assigned, also if its row is gone. A table that
+    /// keeps all its rows is left out.
+    ///
+    /// # Errors
+    /// The database is unavailable.
+    pub async fn assigned_identifiers(&self) -> Result<BTreeMap<String, i64>, StoreError> {
+        let assigned = sql::<(Text, BigInt)>("SELECT name, seq FROM sqlite_sequence");
+        let assigned = self.survey(move |connection| Ok(assigned.load(connection)?)).await?;
+        Ok(assigned.into_iter().collect())
+    }
+
     /// Returns a number that changes when another process commits a change. It belongs to a
     /// connection, so the only one that writes is asked.
     ///
@@ -68,6 +90,11 @@ impl SqliteStore {
         let version = sql::<BigInt>("PRAGMA data_version");
         self.maintain(move |connection| Ok(version.get_result(connection)?)).await
     }
+}
+
+/// See [`SqliteStore::orphans`].
+pub(crate) fn orphans(connection: &mut SqliteConnection) -> QueryResult<Vec<(String, i64)>> {
+    sql::<(Text, BigInt)>(&orphans_query()).load(connection)
 }
 
 fn page(
@@ -85,16 +112,12 @@ fn page(
     let (key, literals, members) =
         (key.join(", "), literals.join(" || ', ' || "), members.join(", "));
     let after = after.map_or_else(|| "true".to_owned(), |last| format!("({key}) > ({last})"));
-    let exported = match table {
-        "idempotency_keys" => "order_id IS NOT NULL",
-        // Another program may have removed an endpoint without its deliveries.
-        "webhook_deliveries" => "endpoint_id IN (SELECT id FROM webhook_endpoints)",
-        _ => "true",
-    };
+    let answered = if table == "idempotency_keys" { "order_id IS NOT NULL" } else { "true" };
+    let has_parent = has_parent(table);
     // The primary key of each row as SQL literals, and the row.
     let rows = format!(
         "SELECT {literals}, json_object({members}) FROM {table}
-         WHERE {after} AND {exported} ORDER BY {key} LIMIT {limit}"
+         WHERE {after} AND {answered} AND {has_parent} ORDER BY {key} LIMIT {limit}"
     );
     let rows: Vec<(String, String)> = sql::<(Text, Text)>(&rows).load(connection)?;
     let (mut keys, json): (Vec<String>, Vec<String>) = rows.into_iter().unzip();

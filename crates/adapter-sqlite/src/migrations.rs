@@ -2,6 +2,7 @@
 
 use diesel::{
     dsl::sql,
+    migration::{Migration, MigrationSource as _},
     prelude::*,
     sql_types::Text,
     sqlite::{Sqlite, SqliteConnection},
@@ -48,6 +49,13 @@ pub(crate) fn migrate(connection: &mut SqliteConnection) -> Result<usize, Migrat
     Ok(applied.len())
 }
 
+/// Returns the versions that this program knows.
+fn known() -> Result<Vec<String>, MigrateError> {
+    let known: Vec<Box<dyn Migration<Sqlite>>> =
+        MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
+    Ok(known.iter().map(|migration| migration.name().version().to_string()).collect())
+}
+
 /// Returns the number of missing migrations, after the checks of a start. Changes nothing, unlike
 /// `applied_migrations`, which creates its table.
 pub(crate) fn missing(connection: &mut SqliteConnection) -> Result<usize, MigrateError> {
@@ -61,7 +69,7 @@ pub(crate) fn missing(connection: &mut SqliteConnection) -> Result<usize, Migrat
         Some(table) => names(format!("SELECT version FROM {table}"))?,
         None => Vec::new(),
     };
-    let missing = count_missing::<Sqlite>(&applied, &MIGRATIONS)?;
+    let missing = count_missing(&applied, &known()?)?;
     let others = format!("{TABLE} NOT GLOB 'sqlite_*' AND name <> {MIGRATED} LIMIT 1");
     match names(others)?.pop() {
         Some(table) if applied.is_empty() => return Err(MigrateError::OtherProgram(table)),

@@ -7,7 +7,7 @@ use contract_tests::samples::{
     LIVE, NOW, WINDOW, api_key, attempt, delivery, dispatch, document, enqueue, idempotency_key,
     new_endpoint, new_order,
 };
-use diesel::{connection::SimpleConnection as _, prelude::*, sqlite::SqliteConnection};
+use diesel::{Connection as _, connection::SimpleConnection as _, sqlite::SqliteConnection};
 use domain::{
     idempotency::IdempotentRequest,
     order::{Actor, OrderId, OrderStatus, SigningServiceId},
@@ -132,25 +132,50 @@ async fn data_version_changes_with_commits_of_others() {
     assert_ne!(store.data_version().await.unwrap(), before);
 }
 
-/// A program without foreign keys, such as the shell of SQLite, leaves them. PostgreSQL would reject
-/// them.
+/// Another program may delete rows without their children.
 #[tokio::test]
-async fn webhooks_of_endpoints_that_are_gone_are_not_exported() {
+async fn rows_whose_parent_is_gone_are_counted_and_left_out() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("orders.db");
     let store = SqliteStore::open(&path).unwrap();
     store.migrate().await.unwrap();
-    let mut endpoints = Vec::new();
-    for _ in 0..2 {
-        let added =
-            domain::ports::WebhookRepo::add(&store, &new_endpoint(LIVE), 2).await.unwrap().unwrap();
-        store.add_test(LIVE, added.id, "key", NOW).await.unwrap().unwrap();
-        endpoints.push(added.id.0);
+    for number in 0..2 {
+        let documents = vec![document()];
+        store.record(&[documents[0].key.clone()], NOW).await.unwrap();
+        let key = idempotency_key(1, &format!("key {number}"));
+        let idempotent_request =
+            Some(IdempotentRequest { attempt: attempt(&key, 7), kept_until: NOW + Duration::DAY });
+        let order =
+            NewOrder { documents, idempotent_request, ..new_order(&format!("F-{number}"), NOW) };
+        let id = store.create(&order, WINDOW).await.unwrap();
+        dispatch(&store, id, vec![delivery(number)]).await;
+        let endpoint = domain::ports::WebhookRepo::add(&store, &new_endpoint(LIVE), 10)
+            .await
+            .unwrap()
+            .unwrap();
+        store.add_test(LIVE, endpoint.id, "key", NOW).await.unwrap().unwrap();
     }
-    let mut shell = SqliteConnection::establish(path.to_str().unwrap()).unwrap();
-    let remove = format!("DELETE FROM webhook_endpoints WHERE id = {}", endpoints[0]);
-    shell.batch_execute(&format!("PRAGMA foreign_keys = OFF; {remove}")).unwrap();
-    let exported = rows(&store, "webhook_deliveries", 10).await;
-    let of: Vec<_> = exported.iter().map(|row| row["endpoint_id"].as_i64().unwrap()).collect();
-    assert_eq!(of, [endpoints[1]]);
+    assert_eq!(store.orphans().await.unwrap(), []);
+    let mut other = SqliteConnection::establish(path.to_str().unwrap()).unwrap();
+    other
+        .batch_execute(
+            "DELETE FROM orders WHERE id = 2; DELETE FROM webhook_endpoints WHERE id = 2",
+        )
+        .unwrap();
+    let orphans = [
+        "documents without their order",
+        "mails without their order",
+        "webhooks without their endpoint or order",
+        "idempotency keys without their order",
+    ];
+    let mut found = store.orphans().await.unwrap();
+    found.sort();
+    let mut expected = orphans.map(|orphans| (orphans.to_owned(), 1));
+    expected.sort();
+    assert_eq!(found, expected);
+    for table in ["documents", "deliveries", "webhook_deliveries", "idempotency_keys"] {
+        assert_eq!(rows(&store, table, 10).await.len(), 1, "{table}");
+    }
+    let assigned = store.assigned_identifiers().await.unwrap();
+    assert_eq!(assigned["webhook_endpoints"], 2, "the identifier of a removed row stays taken");
 }

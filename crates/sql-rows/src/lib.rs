@@ -15,6 +15,7 @@ mod migrations;
 mod order;
 mod order_lists;
 mod order_queries;
+mod orphan;
 mod queue;
 pub mod schema;
 mod service;
@@ -42,6 +43,7 @@ pub use order_queries::{
     attempted_webhooks_of_erased, changeable_order, changes_of, condemned, free_mails, grouped,
     mails_of_erased, order_with_document, orders_with_documents, sorted_keys, unreadable_order,
 };
+pub use orphan::{has_parent, orphans_query};
 pub use queue::{
     DeliveryRow, Dispatched, EventRow, MAIL_STATS, NewEventRow, REMOVED_COUNTS, RetriedDelivery,
     UnsuccessfulAttempt, counted_hours, due_events, due_mails, farthest, hashed_recipient,

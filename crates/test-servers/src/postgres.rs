@@ -322,8 +322,15 @@ impl Database<'_> {
     }
 }
 
-/// Returns the path of a program of the newest PostgreSQL on this machine, such as `pg_dump`.
+/// Names the folder of the programs of another PostgreSQL than the system's.
+const PROGRAMS: &str = "NOTARY_ORDERS_TEST_POSTGRES";
+
+/// Returns the path of a program of PostgreSQL, such as `pg_dump`: in the folder that the environment
+/// names, or of the newest version on this machine.
 pub fn program(name: &str) -> PathBuf {
+    if let Some(folder) = std::env::var_os(PROGRAMS) {
+        return Path::new(&folder).join(name);
+    }
     let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
     let debian = debian.map(|version| version.unwrap().path().join("bin"));
     let on_path = std::env::var_os("PATH").unwrap();

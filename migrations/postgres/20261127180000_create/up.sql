@@ -91,14 +91,17 @@ CREATE TABLE documents (
     PRIMARY KEY (order_id, position)
 );
 
+-- The SQLSTATEs of class NO are ours, and each message begins with its own: engines with several
+-- nodes pass on both, but not the name of a constraint.
+
 -- A document adopts its upload: the key leaves the ledger. An upload that is condemned or was never
 -- recorded makes no document, because its object may be gone.
 CREATE FUNCTION adopt_upload() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM uploads WHERE key = NEW.key AND NOT condemned;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'the upload is not in the ledger, or condemned'
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'documents_adopt_uploads';
+        RAISE EXCEPTION 'NO001: the upload is not in the ledger, or condemned'
+            USING ERRCODE = 'NO001';
     END IF;
     RETURN NEW;
 END
@@ -298,18 +301,20 @@ CREATE TABLE idempotency_keys (
 
 -- The rule of a key in use, for the trigger below and for every statement of the adapter: the key
 -- has not expired, and is not just the claim of the same request, or of a clock that was wrong.
-CREATE FUNCTION idempotency_key_in_use(held idempotency_keys, token bytea, at timestamptz)
-RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
-    SELECT held.kept_until > at AND (held.order_id IS NOT NULL
-        OR held.token <> token AND held.kept_until - at <= interval '4 minutes')
+CREATE FUNCTION idempotency_key_in_use(
+    kept_until timestamptz, order_id bigint, held_by bytea, token bytea, at timestamptz
+) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT kept_until > at AND (order_id IS NOT NULL
+        OR held_by <> token AND kept_until - at <= interval '4 minutes')
 $$;
 
 -- Rejects the second of two concurrent requests that both found the key free.
 CREATE FUNCTION keep_idempotency_key() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF idempotency_key_in_use(OLD, NEW.token, NEW.taken_at) THEN
-        RAISE EXCEPTION 'the idempotency key is in use'
-            USING ERRCODE = 'unique_violation', CONSTRAINT = 'idempotency_keys_in_use';
+    IF idempotency_key_in_use(
+        OLD.kept_until, OLD.order_id, OLD.token, NEW.token, NEW.taken_at
+    ) THEN
+        RAISE EXCEPTION 'NO002: the idempotency key is in use' USING ERRCODE = 'NO002';
     END IF;
     RETURN NEW;
 END

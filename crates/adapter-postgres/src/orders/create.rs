@@ -25,7 +25,7 @@ use super::insert::insert_orders;
 use crate::{
     failure::Failure,
     pool::{CALL_TIMEOUT, Pool},
-    statement::{ADOPTION, KEY_IN_USE},
+    statement::{KEY_IN_USE, UPLOAD_SWEPT},
 };
 
 /// Maximum number of orders in one statement. At 64 the commit is a small part of an order's cost.
@@ -48,6 +48,9 @@ const MAX_WAIT: Duration = Duration::from_millis(1_500);
 
 /// Statements for an order whose file number becomes free again and again while it is created.
 const MAX_ATTEMPTS: usize = 20;
+
+/// Statements for orders that conflict with other transactions.
+const CONFLICTS: usize = 3;
 
 /// An order whose caller waits for the outcome.
 struct Waiting {
@@ -196,12 +199,12 @@ async fn create_batches(
 /// Creates a batch and replies to each order. Orders that nothing bars, and that it left out, follow
 /// one by one: old orders hold their file numbers. Tries such an order again while its number is free
 /// after all: the order that held it was created after the snapshot of the statement, and its window
-/// is over. An error means that the connection may be broken.
+/// is over. Tries again after a conflict with other transactions, too. An error means that the connection may be broken.
 async fn create_all(
     connection: &mut AsyncPgConnection,
     mut batch: Vec<Waiting>,
 ) -> Result<(), Failure> {
-    for _ in 0..MAX_ATTEMPTS {
+    for attempt in 1..=MAX_ATTEMPTS {
         let (began, is_alone) = (Instant::now(), batch.len() == 1);
         let orders: Vec<&PendingOrder> = batch.iter().map(|waiting| &waiting.order).collect();
         let created = match insert_orders(connection, &orders).await.map_err(Failure::from) {
@@ -214,6 +217,7 @@ async fn create_all(
                 // One order has a fault. Tried alone, it does not fail the others.
                 return create_each(connection, batch).await;
             }
+            Err(failure) if failure.is_conflict() && attempt < CONFLICTS => continue,
             Err(failure) => return reply_failure(connection, batch, failure).await,
         };
         let created: HashMap<String, i64> =
@@ -299,8 +303,8 @@ async fn reply_failure(
     let failure = Arc::new(failure);
     let mut is_broken = failure.breaks_connection();
     for waiting in batch {
-        let error = match (failure.constraint(), &waiting.order.idempotent_request) {
-            (Some(ADOPTION), _) => WriteError::UploadSwept,
+        let error = match (failure.rejected_by(), &waiting.order.idempotent_request) {
+            (Some(UPLOAD_SWEPT), _) => WriteError::UploadSwept,
             (Some(KEY_IN_USE), Some(request)) => {
                 let (claim, now) = (&request.attempt.claim, waiting.order.row.created_at);
                 match in_use_or_released(connection, claim, now).await {

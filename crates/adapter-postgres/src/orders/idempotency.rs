@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 
 use crate::{
     failure::Failure,
-    statement::{ADOPTION, KEY_IN_USE},
+    statement::{KEY_IN_USE, UPLOAD_SWEPT},
     store::PostgresStore,
 };
 
@@ -29,7 +29,7 @@ impl IdempotencyLedger for PostgresStore {
     ) -> Result<(), WriteError> {
         let row = KeyRow::claimed(claim, Utc(now), Utc(until));
         match self.pool.run(async |connection| remember(connection, &row).await).await {
-            Err(failure) if failure.constraint() == Some(KEY_IN_USE) => {
+            Err(failure) if failure.rejected_by() == Some(KEY_IN_USE) => {
                 Err(WriteError::KeyInUse(taken(self, claim, Utc(now)).await?))
             }
             claimed => Ok(claimed?),
@@ -108,8 +108,8 @@ pub(super) async fn rejection(
     failure: Failure,
     new: &NewDocuments,
 ) -> WriteError {
-    match (failure.constraint(), &new.idempotent_request) {
-        (Some(ADOPTION), _) => WriteError::UploadSwept,
+    match (failure.rejected_by(), &new.idempotent_request) {
+        (Some(UPLOAD_SWEPT), _) => WriteError::UploadSwept,
         (Some(KEY_IN_USE), Some(request)) => taken(store, &request.attempt.claim, Utc(new.at))
             .await
             .map_or_else(Into::into, WriteError::KeyInUse),

@@ -12,14 +12,13 @@ use sql_rows::{Instant, PendingOrder, Utc, schema::orders};
 
 use crate::statement::{DURABLE, Prepared, column};
 
-/// Announces that the transaction will draw larger identifiers than the last one drawn, until it ends:
-/// by a shared lock of this schema's orders, and then by one of the last identifier. The horizon of
-/// pages looks for transactions with both. Other programs, and the service in other schemas, have other
-/// locks.
-const ANNOUNCE: &str = "(SELECT CASE WHEN pg_advisory_xact_lock_shared(28530, \
-    'orders'::regclass::oid::bigint::bit(32)::integer) IS NOT NULL \
-    THEN pg_advisory_xact_lock_shared(coalesce(pg_sequence_last_value('orders_id_seq'), 0)) \
-    IS NOT NULL END)";
+/// Announces that the transaction will draw larger identifiers than the last one drawn. Two shared
+/// locks, which end with the transaction, name the table and the last one. The horizon of pages looks
+/// for such pairs. Locks hold for the whole database, in which other schemas have tables of their own.
+/// The upper bits keep away from small numbers, which other programs lock.
+const ANNOUNCE: &str = "(SELECT pg_advisory_xact_lock_shared(28530, 'orders'::regclass::oid::integer) \
+    IS NOT NULL AND pg_advisory_xact_lock_shared((28530::bigint << 48) \
+    # coalesce(pg_sequence_last_value('orders_id_seq'), 0)) IS NOT NULL)";
 
 /// The statement creates the orders of a batch, all in one transaction:
 ///
@@ -49,7 +48,8 @@ static STATEMENT: LazyLock<String> = LazyLock::new(|| {
             LEFT JOIN LATERAL (SELECT id, created_at FROM orders WHERE file_number = c.file_number \
                 AND is_test = $1 AND holds_file_number LIMIT 1) AS h ON true \
             WHERE (h.created_at <= c.window_opens_at) IS NOT FALSE AND ($24 OR h.id IS NULL) \
-            AND (SELECT idempotency_key_in_use(k, c.token, c.created_at) \
+            AND (SELECT idempotency_key_in_use(k.kept_until, k.order_id, k.token, c.token, \
+                c.created_at) \
                 FROM idempotency_keys AS k WHERE k.client_id = c.key_client \
                 AND k.is_test = $1 AND k.digest = c.digest) IS NOT TRUE \
             ORDER BY c.file_number COLLATE \"C\"\

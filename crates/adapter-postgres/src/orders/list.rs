@@ -1,10 +1,9 @@
 //! Lists of orders. Each is read as ranges of identifiers in an index.
 
 use diesel::{
-    dsl::{exists, select},
+    dsl::{exists, select, sql},
     pg::Pg,
     prelude::*,
-    sql_query,
     sql_types::{BigInt, Nullable},
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
@@ -21,30 +20,25 @@ use sql_rows::{
 use crate::failure::Failure;
 
 /// The last identifier before which no order can appear any more: the newest order, or the smallest
-/// identifier that a transaction has announced, which draws only larger ones. The announcement is the
-/// lock of an identifier, by a transaction that holds the lock of this schema's orders, too.
-const HORIZON: &str = "WITH locks AS MATERIALIZED (\
-        SELECT classid, objid, objsubid, virtualtransaction FROM pg_locks \
-        WHERE locktype = 'advisory' \
-        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())\
-    ) SELECT least((SELECT max(id) FROM orders), (\
-        SELECT min((number.classid::bigint << 32) | number.objid::bigint) \
-        FROM locks AS number JOIN locks AS schema USING (virtualtransaction) \
-        WHERE number.objsubid = 1 AND schema.objsubid = 2 \
-        AND schema.classid::bigint = 28530 AND schema.objid = 'orders'::regclass::oid)) AS id";
+/// identifier that a transaction has announced, which draws only larger ones. Reads the locks once: a
+/// transaction announces the table and the identifier.
+const HORIZON: &str = "least((SELECT max(id) FROM orders), (\
+    SELECT min(announced) FROM (\
+        SELECT min(((classid::bigint << 32) | objid::bigint) # (28530::bigint << 48)) \
+                FILTER (WHERE objsubid = 1) AS announced, \
+            bool_or(objsubid = 2 AND classid = 28530 AND objid = 'orders'::regclass) AS is_ours \
+        FROM pg_locks WHERE locktype = 'advisory' \
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+        GROUP BY virtualtransaction\
+    ) AS transactions WHERE is_ours))";
 
 /// Returns the horizon of pages. A transaction that has drawn an identifier up to the newest order of
 /// this statement's snapshot had announced itself before that. So it stands in `pg_locks`, which is
 /// read after the snapshot was taken, or it has ended, and the next statement sees its orders.
 async fn horizon(connection: &mut AsyncPgConnection) -> QueryResult<i64> {
-    let horizon: Horizon = Prepared(sql_query(HORIZON)).get_result(connection).await?;
-    Ok(horizon.id.unwrap_or(i64::MAX))
-}
-
-#[derive(QueryableByName)]
-struct Horizon {
-    #[diesel(sql_type = Nullable<BigInt>)]
-    id: Option<i64>,
+    let horizon: Option<i64> =
+        Prepared(select(sql::<Nullable<BigInt>>(HORIZON))).get_result(connection).await?;
+    Ok(horizon.unwrap_or(i64::MAX))
 }
 
 /// A query of orders whose conditions vary.

@@ -23,7 +23,11 @@ use sql_rows::{
     ChangedOrder, Instant, ListedRow, PendingOrder, Utc, changeable_order, schema::orders,
 };
 
-use crate::{failure::Failure, statement::DURABLE, store::PostgresStore};
+use crate::{
+    failure::Failure,
+    statement::{CHANGE, Prepared},
+    store::PostgresStore,
+};
 
 #[async_trait]
 impl OrderRepo for PostgresStore {
@@ -41,20 +45,31 @@ impl OrderRepo for PostgresStore {
         let add = async move |connection: &mut AsyncPgConnection| {
             add_documents::add_documents(connection, &added).await
         };
-        match self.transaction::<_, Failure>(add).await {
+        match self.change_orders::<_, Failure>(add).await {
             Ok(outcome) => outcome,
             Err(failure) => Err(idempotency::rejection(self, failure, new).await),
         }
     }
 
     async fn update(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {
-        let at = sql::<Instant>("greatest(").bind::<Instant, _>(Utc(update.at));
-        let at = at.sql(", updated_at + interval '1 microsecond')");
-        let change = diesel::update(changeable_order(update).filter(sql::<Bool>(DURABLE)))
-            .set((ChangedOrder::from(update), orders::updated_at.eq(at)))
-            .returning(ListedRow::as_select());
-        let changed = self.pool.all(change, ListedRow::into_listed).await?;
-        Ok(changed.into_iter().flatten().next())
+        let update = update.clone();
+        let change = async move |connection: &mut AsyncPgConnection| {
+            let at = sql::<Instant>("greatest(").bind::<Instant, _>(Utc(update.at));
+            let at = at.sql(", updated_at + interval '1 microsecond')");
+            let order = changeable_order(&update).filter(sql::<Bool>(&CHANGE));
+            let change = diesel::update(order)
+                .set((ChangedOrder::from(&update), orders::updated_at.eq(at)))
+                .returning(ListedRow::as_select());
+            Ok(Prepared(change).get_results(connection).await?)
+        };
+        let changed: Vec<ListedRow> = self.pool.change_order(change).await?;
+        let changed = changed.into_iter().map(ListedRow::into_listed);
+        Ok(changed
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(Failure::from)?
+            .into_iter()
+            .flatten()
+            .next())
     }
 
     /// Checks that the tables exist and the database accepts writes. Writes nothing.

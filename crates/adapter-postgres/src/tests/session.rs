@@ -39,6 +39,30 @@ async fn session_settings_override_database_defaults() {
 }
 
 #[tokio::test]
+async fn connections_without_limits_ignore_the_limits_of_the_role() {
+    let (store, database) = store(1).await;
+    for (name, value) in [
+        ("statement_timeout", "'1ms'"),
+        ("lock_timeout", "'1ms'"),
+        ("idle_in_transaction_session_timeout", "'1ms'"),
+        ("default_transaction_isolation", "'serializable'"),
+    ] {
+        database.sql(&format!("ALTER DATABASE {} SET {name} = {value}", database.name));
+    }
+    let settings = async |connection: &mut AsyncPgConnection| {
+        let settings = sql::<Text>(
+            "SELECT concat_ws(' ', current_setting('statement_timeout'), \
+            current_setting('lock_timeout'), \
+            current_setting('idle_in_transaction_session_timeout'), \
+            current_setting('transaction_isolation'))",
+        );
+        let settings: String = settings.get_result(connection).await?;
+        Ok(settings)
+    };
+    assert_eq!(store.survey(settings).await.unwrap(), "0 0 0 read committed");
+}
+
+#[tokio::test]
 async fn maintenance_has_no_time_limit() {
     let (store, _database) = store(1).await;
     let limit = async |connection: &mut AsyncPgConnection| {

@@ -2,8 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use contract_tests::samples::{NOW, WINDOW, new_order};
-use domain::ports::{ApiKeyRepo as _, OrderRepo as _};
+use contract_tests::samples::{LIVE, NOW, WINDOW, document, new_order};
+use domain::{
+    order::{Actor, OrderId, OrderStatus},
+    ports::{
+        ApiKeyRepo as _, NewDocuments, OrderRepo as _, OrderUpdate, UploadLedger as _, WriteError,
+    },
+};
 use futures_util::future::join_all;
 use test_servers::{postgres::Cluster, proxy::Proxy};
 use tokio::time::Instant;
@@ -144,4 +149,70 @@ async fn vanished_server_fails_one_call_only() {
     unavailable(store.list().await);
     store.list().await.unwrap();
     create(&store, "F-1").await.unwrap();
+}
+
+/// A change of another system may hold an order for long. Orders of others are created meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn locked_order_delays_its_changes_shortly_and_other_orders_not_at_all() {
+    let database = Cluster::shared().database();
+    let store = Arc::new(PostgresStore::open(&database.url(), 8).unwrap());
+    store.migrate().await.unwrap();
+    let id = create(&store, "F-0").await.unwrap();
+    let holder = outsider(&database).await;
+    holder.batch_execute("BEGIN; UPDATE orders SET notary_id = 5").await.unwrap();
+    let changes = (0..20).map(|_| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { (store.update(&signed(id)).await, Instant::now()) })
+    });
+    let (began, changes): (_, Vec<_>) = (Instant::now(), changes.collect());
+    for number in 1..20 {
+        create(&store, &format!("F-{number}")).await.unwrap();
+    }
+    let created = began.elapsed();
+    for (outcome, ended) in join_all(changes).await.into_iter().map(Result::unwrap) {
+        let message = unavailable(outcome);
+        assert!(ended - began < Duration::from_secs(3), "{message}");
+    }
+    assert!(created < Duration::from_secs(2), "{created:?}");
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    assert!(store.update(&signed(id)).await.unwrap().is_some());
+}
+
+fn signed(id: OrderId) -> OrderUpdate {
+    OrderUpdate {
+        owner: LIVE,
+        only_service: None,
+        id,
+        expected: Some(vec![NOW]),
+        status: Some(OrderStatus::SIGNED),
+        notary_id: None,
+        at: NOW + Duration::SECOND,
+        actor: Actor::Service,
+        reason: None,
+    }
+}
+
+/// Another system has locked the order, and another client adds documents to it.
+#[tokio::test]
+async fn documents_wait_shortly_for_a_locked_order() {
+    let (store, database) = store().await;
+    let id = create(&store, "F-0").await.unwrap();
+    let holder = outsider(&database).await;
+    holder.batch_execute("BEGIN; UPDATE orders SET notary_id = 5").await.unwrap();
+    let document = document();
+    store.record(std::slice::from_ref(&document.key), NOW).await.unwrap();
+    let new = NewDocuments {
+        owner: LIVE,
+        order_id: id,
+        documents: vec![document],
+        at: NOW,
+        max_documents: 20,
+        idempotent_request: None,
+    };
+    let began = Instant::now();
+    let rejected = store.add_documents(&new).await.unwrap_err();
+    assert!(matches!(rejected, WriteError::Unavailable(_)), "{rejected}");
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    store.add_documents(&new).await.unwrap();
 }

@@ -37,7 +37,9 @@ async fn current_schema_needs_no_lock() {
     store_at(&database.url()).await;
     // An instance that hangs while it migrates, and orders that take hours.
     let (hung, busy) = (outsider(&database).await, outsider(&database).await);
-    hung.batch_execute("SELECT pg_advisory_lock(7957707180310490994)").await.unwrap();
+    hung.batch_execute("SELECT pg_advisory_lock(1852797025, hashtext(current_schema()))")
+        .await
+        .unwrap();
     busy.batch_execute(
         "BEGIN; LOCK TABLE orders, uploads, __diesel_schema_migrations IN ROW EXCLUSIVE MODE",
     )

@@ -162,7 +162,7 @@ impl Wiring {
 
     /// Holds the lock of the migrations until dropped.
     pub fn lock_start(&self) -> Box<dyn Any> {
-        self.hold("SELECT pg_advisory_lock(7957707180310490994)")
+        self.hold("SELECT pg_advisory_lock(1852797025, hashtext(current_schema()))")
     }
 
     fn hold(&self, lock: &str) -> Box<dyn Any> {

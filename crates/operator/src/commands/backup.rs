@@ -21,7 +21,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
     adapters::{create_data_dir, document_store},
-    commands::output::print,
+    commands::output::{describe_orphans, print},
     private_files::{
         check_empty, create_empty_folder, create_file, create_folder, replace_file, sync,
     },
@@ -112,11 +112,16 @@ pub(crate) fn restore(settings: &Settings, folder: &Path, progress: &Progress) -
     ensure!(copied == manifest.database, "the database of the backup is damaged");
     let mut copy = DatabaseCopy::open(&unfinished)?;
     let totals = copy.totals()?;
+    // The backup of another version may lack a table.
+    let orphans = copy.orphans().unwrap_or_default();
     copy_documents(&mut copy, totals, &folder.join(DOCUMENTS), &documents, progress)?;
     drop(copy);
     copy_key(&folder.join(secrets_key::FILE), &settings.in_data_dir(secrets_key::FILE))?;
     fs::rename(&unfinished, &database)?;
     database.parent().map_or(Ok(()), sync)?;
+    if !orphans.is_empty() {
+        print(&format!("the backup has {}\n", describe_orphans(&orphans)))?;
+    }
     print(&format!("the backup is restored: {}\n", describe(totals)))
 }
 

@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
 use crate::{
     adapters::{open_postgres, open_sqlite},
+    commands::output::describe_orphans,
     progress::Progress,
     secrets_key,
     settings::{Database, Settings, WrongSetting, checked},
@@ -55,6 +56,7 @@ pub(crate) async fn everything(
     ensure!(from.is_file(), WrongSetting(missing()));
     let source = open_sqlite(&from, "--from").await?;
     let target = open_postgres(&to, settings, "--to").await?;
+    let orphans = source.orphans().await.context("--from")?;
     let mut import = target.begin_import().await.context("--to")?;
     let mut counts = BTreeMap::new();
     for table in EXPORTED_TABLES {
@@ -77,11 +79,17 @@ pub(crate) async fn everything(
         source.data_version().await.context("--from")? == version,
         "the source changed during the copy: stop every service on it, then copy again"
     );
-    import.commit().await.context("--to")?;
+    let assigned = source.assigned_identifiers().await.context("--from")?;
+    import.commit(&assigned).await.context("--to")?;
     let key = settings.in_data_dir(secrets_key::FILE);
     let copied = describe(&counts);
+    let left_out = if orphans.is_empty() {
+        String::new()
+    } else {
+        format!("; left out {}", describe_orphans(&orphans))
+    };
     Ok(format!(
-        "copied {copied}; the documents themselves stay where they are. For webhooks the new service \
+        "copied {copied}{left_out}; the documents themselves stay where they are. For webhooks the new service \
          needs the same NOTARY_ORDERS_SECRETS_KEY, by default the content of {}\n",
         key.display()
     ))

@@ -14,6 +14,7 @@ use domain::{
 use time::Duration;
 
 use super::finding::{Failure, Findings, Subject, advise};
+use crate::commands::output::describe_orphans;
 use crate::settings::{DATABASE, Database};
 use crate::{secrets_key, system::OsEntropy};
 
@@ -38,10 +39,22 @@ pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Fail
     };
     let store = usable(PostgresStore::open(&url, 1).context(DATABASE))?;
     let inspection = usable(store.inspect(&*of.clock).await)?;
+    judge_orphans(&inspection.orphans, found);
     postgres(inspection, of.settings.database_connections, found)?;
     judge_secrets(&store, of, found).await;
     judge_webhooks(&store, found).await;
     Ok(())
+}
+
+/// Names rows whose parent is gone.
+fn judge_orphans(orphans: &[(String, i64)], found: &mut Findings) {
+    if !orphans.is_empty() {
+        found.warn(
+            format!("it has {}", describe_orphans(orphans)),
+            "Another program has deleted rows. The service passes over what is left, and a copy \
+             leaves it out",
+        );
+    }
 }
 
 /// Names webhooks that another version of the service has written.
@@ -106,6 +119,7 @@ async fn sqlite(path: &Path, of: &Subject, found: &mut Findings) -> Result<(), F
         Some(0) => {
             found.ok(format!("SQLite at {shown} accepts writes, and has every migration"));
             let store = usable(SqliteStore::open(path))?;
+            judge_orphans(&usable(store.orphans().await)?, found);
             judge_secrets(&store, of, found).await;
             judge_webhooks(&store, found).await;
         }

@@ -1,0 +1,41 @@
+//! Rows of another store, and the identifiers that follow them.
+
+use std::collections::BTreeMap;
+
+use contract_tests::samples::{LIVE, new_endpoint};
+use domain::ports::WebhookRepo;
+
+use super::{PostgresStore, create, store};
+
+async fn endpoint(store: &PostgresStore) -> i64 {
+    WebhookRepo::add(store, &new_endpoint(LIVE), 10).await.unwrap().unwrap().id.0
+}
+
+#[tokio::test]
+async fn identifiers_go_on_where_the_source_stood() {
+    let (store, database) = store().await;
+    let mut import = store.begin_import().await.unwrap();
+    let key = r#"[{"id": 4, "name": "x", "lookup": "x", "hash": "\\x00", "is_test": false,
+        "issued_at": "2026-11-21 12:00:00+00", "scopes": "orders:create"}]"#;
+    import.insert("api_keys", key).await.unwrap();
+    // The source has removed its last two endpoints.
+    let assigned = BTreeMap::from([("webhook_endpoints".to_owned(), 7)]);
+    import.commit(&assigned).await.unwrap();
+    assert_eq!(endpoint(&store).await, 8);
+    assert_eq!(database.sql("SELECT nextval('api_keys_id_seq')"), "5");
+    assert_eq!(create(&store, "F-1").await.unwrap().0, 1, "a table without rows begins at 1");
+}
+
+#[tokio::test]
+async fn range_that_an_operator_has_chosen_stays() {
+    let (store, database) = store().await;
+    database.sql(
+        "SELECT setval('webhook_endpoints_id_seq', 1000, false); \
+        ALTER SEQUENCE orders_id_seq MINVALUE 5000 START 5000 RESTART",
+    );
+    let assigned = ["webhook_endpoints", "orders"].map(|table| (table.to_owned(), 7));
+    let import = store.begin_import().await.unwrap();
+    import.commit(&BTreeMap::from(assigned)).await.unwrap();
+    assert_eq!(endpoint(&store).await, 1000);
+    assert_eq!(create(&store, "F-1").await.unwrap().0, 5000);
+}
