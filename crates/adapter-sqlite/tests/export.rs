@@ -159,7 +159,8 @@ async fn rows_whose_parent_is_gone_are_counted_and_left_out() {
     let mut other = SqliteConnection::establish(path.to_str().unwrap()).unwrap();
     other
         .batch_execute(
-            "DELETE FROM orders WHERE id = 2; DELETE FROM webhook_endpoints WHERE id = 2",
+            "PRAGMA foreign_keys = OFF; DELETE FROM orders WHERE id = 2;
+            DELETE FROM webhook_endpoints WHERE id = 2",
         )
         .unwrap();
     let orphans = [

@@ -140,13 +140,15 @@ impl Cluster {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
             give_to_postgres(&path);
         }
+        // The programs that the environment names may be built without TLS.
+        let tls = if std::env::var_os(PROGRAMS).is_some() { "ssl = off" } else { "ssl = on" };
         // A test cluster need not survive a crash of the machine, so it does not wait for the disk.
         let lines = [
             "fsync = off",
             "full_page_writes = off",
             "max_connections = 300",
             "unix_socket_directories = ''",
-            "ssl = on",
+            tls,
             "listen_addresses = '127.0.0.1'",
         ];
         let mut file =
