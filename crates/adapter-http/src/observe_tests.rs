@@ -16,7 +16,7 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 
 use super::*;
 use crate::{
-    Capacity, body::kept::SLICE, observe::trace::RequestTrace, serve_api, test_support::Ports,
+    Capacity, body::kept::SLICE, request::trace::RequestTrace, serve_api, test_support::Ports,
 };
 
 /// Sends a request with these ids from an address. Returns the id of the answer.
@@ -134,5 +134,5 @@ async fn problem_names_the_trace_of_its_request() {
     );
     assert_eq!(send(None).await, serde_json::Value::Null);
     let answers = traces.answers.lock().unwrap();
-    assert_eq!(*answers, ["GET unmatched 404 Not Found Some(NotFound)"]);
+    assert_eq!(*answers, ["GET unmatched 404 Not Found Some(\"not_found\")"]);
 }

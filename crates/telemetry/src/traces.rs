@@ -131,7 +131,7 @@ impl TraceRequests for Traces {
         let status = i64::from(answer.status.as_u16());
         span.set_attribute(KeyValue::new("http.response.status_code", status));
         if let Some(problem) = answer.problem {
-            span.set_attribute(KeyValue::new("error.type", problem.as_str()));
+            span.set_attribute(KeyValue::new("error.type", problem));
         }
         if answer.status.is_server_error() {
             span.set_status(Status::error(""));

@@ -24,7 +24,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::access::peer::{is_proxy, network};
+use crate::request::peer::{is_proxy, network};
 
 /// Longer than the 60 s of common load balancers, so that the balancer closes idle connections and
 /// never sends a request into a closing one.
