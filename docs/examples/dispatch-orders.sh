@@ -8,6 +8,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/create-orders.sh"
 notary_id=${NOTARY_ID:-7001}
+most_lost=3
 stored=${STATE_DIR:-.}/newest-order
 
 # Decides by the state of an order; prints nothing if there is nothing to do. Your product asks its
@@ -20,7 +21,7 @@ next_change() {
 }
 
 dispatch() {
-    local path=/api/order/$1 tag
+    local path=/api/order/$1 tag lost=0
     while true; do
         get "$path" "$work/found"
         tag=$(sed -nE 's/^etag: *(.*)\r$/\1/Ip' "$work/answer.head")
@@ -33,19 +34,45 @@ dispatch() {
         elif [ "$(problem .code)" != precondition_failed ]; then
             cat "$work/failure" >&2
             return 1
-        fi # Otherwise another dispatcher or the client was quicker: reads again, and decides anew.
+        elif ((++lost == most_lost)); then
+            echo "gave up on order $1 after $most_lost answers 412:" \
+                "another program keeps changing it, or a proxy changes ETag or If-Match" >&2
+            return 1
+        else
+            # Another dispatcher or the client was quicker: reads again, and decides anew. The pause keeps
+            # two dispatchers from meeting again.
+            sleep "0.$((500 + RANDOM % 500))"
+        fi
     done
 }
 
-# Follows the list of orders from its stored position, which your product has in its database. Begins
-# with the newest 100.
-while true; do
-    since=
-    [ ! -s "$stored" ] || since="&ending_before=$(cat "$stored")"
-    get "/api/order?limit=100$since" "$work/page"
-    [ "$(jq '.data | length' "$work/page")" -gt 0 ] || break
-    for order_id in $(jq '.data | reverse | .[].order_id' "$work/page"); do
-        dispatch "$order_id"
+# Prints the oldest order: pages to the end of the list, which begins with the newest one.
+oldest() {
+    local before='' order_id
+    while true; do
+        get "/api/order?limit=100$before" "$work/page"
+        order_id=$(jq '.data[-1].order_id // empty' "$work/page")
+        [ "$(jq .has_more "$work/page")" = true ] || break
+        before="&starting_after=$order_id"
     done
+    echo "$order_id"
+}
+
+# Follows the list of orders from its stored position, which your product has in its database. Begins
+# with the oldest order.
+if [ ! -s "$stored" ]; then
+    first=$(set -e; oldest)
+    [ -n "$first" ] || exit 0
+    dispatch "$first"
+    echo "$first" >"$stored"
+fi
+while true; do
+    get "/api/order?limit=100&ending_before=$(cat "$stored")" "$work/page"
+    [ "$(jq '.data | length' "$work/page")" -gt 0 ] || break
+    jq -c '.data | reverse | .[]' "$work/page" >"$work/orders"
+    while read -r found <&3; do
+        echo "$found" >"$work/found"
+        [ -z "$(next_change)" ] || dispatch "$(jq .order_id "$work/found")"
+    done 3<"$work/orders"
     jq '.data[0].order_id' "$work/page" >"$stored"
 done

@@ -70,6 +70,16 @@ impl PresentedKey {
     }
 }
 
+/// Returns the lookup part that a text names: a key, or the public part of one, which ends before the
+/// secret.
+pub fn lookup_of(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix(PREFIX)?;
+    let rest = rest.strip_prefix(TEST).unwrap_or(rest);
+    let lookup = rest.split('_').next()?;
+    let is_hexadecimal = lookup.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    (lookup.len() == LOOKUP_CHARS && is_hexadecimal).then_some(lookup)
+}
+
 /// SHA-256 of a key, compared in constant time.
 #[derive(Clone, Copy)]
 pub struct KeyHash(pub [u8; 32]);
@@ -329,6 +339,12 @@ impl ApiKey {
     /// client.
     pub fn client(&self) -> ClientId {
         self.key.client.unwrap_or(ClientId(self.id.0))
+    }
+
+    /// Returns what the key begins with, as its client presents it, without the secret.
+    pub fn public_part(&self) -> String {
+        let test = if self.key.is_test { TEST } else { "" };
+        format!("{PREFIX}{test}{}", self.key.lookup)
     }
 
     /// Returns the party that this key belongs to.

@@ -23,6 +23,24 @@ fn a_key_has_a_prefix_and_192_random_bits() {
 }
 
 #[test]
+fn public_part_is_the_beginning_of_a_key_without_its_secret() {
+    for is_test in [false, true] {
+        let key = PresentedKey::random(is_test, &CountingEntropy::default());
+        let mut stored = issued(&key);
+        stored.key.is_test = is_test;
+        let public = stored.public_part();
+        assert_eq!(key.expose().strip_prefix(&*public).map(str::len), Some(1 + SECRET_CHARS));
+        for text in [&*public, &format!("{public}_"), key.expose(), &format!("{public}_0123…")] {
+            assert_eq!(lookup_of(text), Some(key.lookup()), "{text}");
+        }
+        for text in ["", "nok_", "7", key.lookup(), &public[..public.len() - 1], &public.to_uppercase()]
+        {
+            assert_eq!(lookup_of(text), None, "{text}");
+        }
+    }
+}
+
+#[test]
 fn debug_hides_the_secret() {
     let key = PresentedKey::random(false, &CountingEntropy::default());
     assert_eq!(format!("{key:?}"), "PresentedKey(…)");

@@ -23,7 +23,7 @@ use domain::{
 use rustix::fs::{Access, access};
 
 use crate::{
-    private_files::create_folder,
+    private_files::{adopt, at_path, create_folder},
     progress::Progress,
     secrets_key::{self, secret_box},
     settings::{DATABASE, Database, Settings, checked},
@@ -78,7 +78,7 @@ const MIGRATING: &str = "migrating the database";
 pub fn check_settings(settings: &Settings) -> Result<()> {
     create_data_dir(settings)?;
     if let Database::Sqlite(path) = settings.database()? {
-        checked(check_file(&path), DATABASE)?;
+        checked(check_file(&path), settings.database_setting())?;
     }
     document_store(settings)?;
     notifier(settings)?;
@@ -96,9 +96,12 @@ impl Storage {
     pub async fn open(settings: &Settings) -> Result<Self> {
         let patient = Self::open_patiently(settings).await?;
         let check = Progress::new("waiting for the write lock of the database");
-        check.of(patient.orders.check()).await.context(DATABASE)?;
+        check.of(patient.orders.check()).await.context(settings.database_setting())?;
         match settings.database()? {
-            Database::Sqlite(path) => Ok(Self::on(SqliteStore::open(&path).context(DATABASE)?)),
+            Database::Sqlite(path) => {
+                let store = SqliteStore::open(&path).context(settings.database_setting());
+                Ok(Self::on(store?))
+            }
             Database::Postgres(_) => Ok(patient),
         }
     }
@@ -110,7 +113,7 @@ impl Storage {
             create_data_dir(settings)?;
         }
         Ok(match settings.database()? {
-            Database::Sqlite(path) => Self::on(open_sqlite(&path, DATABASE).await?),
+            Database::Sqlite(path) => Self::on(open_sqlite(&path, settings.database_setting()).await?),
             Database::Postgres(url) => Self::on(open_postgres(&url, settings, DATABASE).await?),
         })
     }
@@ -185,22 +188,33 @@ pub(crate) fn webhook_sender(settings: &Settings) -> Result<Arc<dyn WebhookSende
 
 /// Opens an SQLite database and updates its schema. Errors name the setting.
 pub(crate) async fn open_sqlite(path: &Path, setting: &str) -> Result<SqliteStore> {
+    checked(check_file(path), setting)?;
     let setting = format!("{setting}: {}", path.display());
-    checked(check_file(path), setting.clone())?;
+    let is_new = !path.exists();
     let store = SqliteStore::open_patiently(path).context(setting.clone())?;
+    if is_new {
+        for suffix in ["", "-wal", "-shm"] {
+            let mut file = path.as_os_str().to_owned();
+            file.push(suffix);
+            adopt(Path::new(&file));
+        }
+    }
     let migrated = Progress::new(MIGRATING).of(Box::pin(store.migrate())).await;
     migrated.context(setting)?;
     Ok(store)
 }
 
 /// Checks that SQLite can use a file and its folder. Its own errors do not say why it cannot.
-fn check_file(path: &Path) -> Result<()> {
+pub(crate) fn check_file(path: &Path) -> Result<()> {
     let path = path.canonicalize().or_else(|_| absolute(path))?;
+    let check = |path: &Path, wanted| {
+        access(path, wanted).map_err(|error| at_path(error.into(), path))
+    };
     if path.exists() {
-        ensure!(path.is_file(), "it is not a file");
-        access(&path, Access::READ_OK | Access::WRITE_OK)?;
+        ensure!(path.is_file(), "{} is not a file", path.display());
+        check(&path, Access::READ_OK | Access::WRITE_OK)?;
     }
-    Ok(access(path.parent().unwrap_or(&path), Access::WRITE_OK)?)
+    check(path.parent().unwrap_or(&path), Access::WRITE_OK)
 }
 
 /// Opens a PostgreSQL database and updates its schema. Errors name the setting.

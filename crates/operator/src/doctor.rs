@@ -44,6 +44,8 @@ where
     thread::spawn(move || {
         let mut found = Findings::of(name);
         if let Err(Failure(text, advice)) = runtime.block_on(check(&subject, &mut found)) {
+            // The check may have gone on to report on something else.
+            found.check = name;
             found.fail(text, advice);
         }
         report.send(found.list)
@@ -86,4 +88,23 @@ pub async fn examine(
         found.list.into_iter().try_for_each(&mut report)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::tests::settings;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn check_that_ends_as_a_failure_has_its_own_name() {
+        let clock = Machine::default().clock;
+        let of = Arc::new(Subject { settings: settings(&[]), clock });
+        let (_, running) = begin(&of, "database", async |_: &Subject, found: &mut Findings| {
+            found.check = "clock";
+            found.ok("it agrees");
+            Err(Failure("it is newer".to_owned(), "Update".to_owned()))
+        });
+        let names: Vec<_> = running.await.unwrap().iter().map(|one| one.check).collect();
+        assert_eq!(names, ["clock", "database"]);
+    }
 }

@@ -3,18 +3,58 @@
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, chown},
     path::Path,
 };
 
 use anyhow::{Context as _, Result, anyhow, ensure};
+use rustix::process::geteuid;
 use tempfile::NamedTempFile;
 
 use crate::settings::{WrongSetting, checked};
 
 /// Creates a file. Fails if it exists.
 pub(crate) fn create_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    adopt(path);
+    Ok(file)
+}
+
+/// Gives a new file or folder to the owner of its folder. Only root can: what a command of root makes
+/// in the data directory must not lock out the service.
+pub(crate) fn adopt(path: &Path) {
+    if let Some(Ok(folder)) = path.parent().map(fs::metadata) {
+        // Others may not give away what they own, and keep it.
+        let _ = chown(path, Some(folder.uid()), Some(folder.gid()));
+    }
+}
+
+/// Adds the path to an error and, if a right is missing, whose the path is: the file may be what an
+/// operator has made as another user.
+pub(crate) fn at_path(error: io::Error, path: &Path) -> anyhow::Error {
+    let shown = path.display();
+    let existing = path.ancestors().find_map(|path| Some((path, fs::metadata(path).ok()?)));
+    match existing {
+        Some((found, metadata)) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let (owner, own) = (user(metadata.uid()), user(geteuid().as_raw()));
+            let at = if found == path { String::new() } else { format!("{shown}: ") };
+            let found = found.display();
+            let text = format!("{at}{found} belongs to {owner}, and this program runs as {own}");
+            anyhow::Error::new(error).context(text)
+        }
+        _ => anyhow::Error::new(error).context(shown.to_string()),
+    }
+}
+
+/// Describes a user by name and number, or by number if the system has no name.
+pub(crate) fn user(number: u32) -> String {
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == number.to_string()).then_some(name)
+    });
+    name.map_or_else(|| format!("the user {number}"), |name| format!("the user {name} ({number})"))
 }
 
 /// Writes a file durably: it is complete, or as it was before.
@@ -26,6 +66,7 @@ pub fn replace_file(file: &Path, content: &[u8]) -> io::Result<()> {
     let mut new = NamedTempFile::new_in(folder)?;
     new.write_all(content)?;
     new.as_file().sync_all()?;
+    adopt(new.path());
     new.persist(file)?;
     sync(folder)
 }
@@ -36,10 +77,12 @@ pub(crate) fn create_folder(folder: &Path) -> Result<()> {
         let folder = std::path::absolute(folder)?;
         let missing = folder.ancestors().take_while(|folder| !folder.exists()).count();
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        let new: Vec<_> = folder.ancestors().take(missing).collect();
+        new.into_iter().rev().for_each(adopt);
         // An earlier start may have ended before it made the entry of an existing folder durable.
         folder.ancestors().skip(1).take(missing.max(1)).try_for_each(sync)
     };
-    create().with_context(|| folder.display().to_string())
+    create().map_err(|error| at_path(error, folder))
 }
 
 /// Creates a folder durably, unless it exists and is empty.
@@ -71,6 +114,36 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn what_root_makes_belongs_to_the_owner_of_its_folder() {
+        let parent = tempfile::tempdir().unwrap();
+        // Only root can give the folder away.
+        let is_root = chown(parent.path(), Some(12_345), Some(12_346)).is_ok();
+        let (file, folder) = (parent.path().join("file"), parent.path().join("data/mail"));
+        create_file(&parent.path().join("new")).unwrap();
+        replace_file(&file, b"").unwrap();
+        create_folder(&folder).unwrap();
+        let own = fs::metadata(parent.path()).unwrap();
+        assert_eq!(own.uid() == 12_345, is_root);
+        for made in ["new", "file", "data", "data/mail"] {
+            let made = fs::metadata(parent.path().join(made)).unwrap();
+            assert_eq!((made.uid(), made.gid()), (own.uid(), own.gid()));
+        }
+    }
+
+    #[test]
+    fn missing_right_names_the_path_and_its_owner() {
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let text = |error: anyhow::Error| format!("{error:#}");
+        let (root, own) = (user(0), user(geteuid().as_raw()));
+        let expected = format!("/ belongs to {root}, and this program runs as {own}: permission denied");
+        assert_eq!(text(at_path(denied(), Path::new("/"))), expected);
+        assert_eq!(text(at_path(denied(), Path::new("/none/x"))), format!("/none/x: {expected}"));
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert_eq!(text(at_path(full, Path::new("/"))), "/: no storage space");
+        assert_eq!(user(u32::MAX), "the user 4294967295");
+    }
 
     #[test]
     fn missing_folder_is_created_for_its_owner_and_a_file_is_rejected() {

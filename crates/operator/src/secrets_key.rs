@@ -8,12 +8,12 @@ use std::{
 };
 
 use adapter_webhook::{SealedSecrets, SecretsKey};
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use domain::ports::{Entropy, SecretBox};
 use tempfile::NamedTempFile;
 
 use crate::{
-    private_files::sync,
+    private_files::{adopt, at_path, sync},
     settings::{Database, Settings, checked},
 };
 
@@ -24,6 +24,8 @@ pub(crate) const SETTING: &str = "--secrets-key (NOTARY_ORDERS_SECRETS_KEY)";
 pub const ADVICE: &str = "Set --secrets-key (NOTARY_ORDERS_SECRETS_KEY) to the key with which they \
     were encrypted; after `copy` it is the content of secrets.key in the old data directory. If that \
     key is lost, give each endpoint a new secret: webhooks rotate-secret ID";
+
+const NO_KEY: &str = "the key of the secrets of webhooks cannot be used";
 
 /// The file in the data directory of an embedded service.
 pub(crate) const FILE: &str = "secrets.key";
@@ -40,7 +42,7 @@ pub(crate) fn secret_box(
         (Some(key), _) => key,
         (None, Database::Postgres(_)) => return Ok(None),
         (None, Database::Sqlite(_)) => {
-            checked(make(&path, &**entropy), path.display().to_string())?
+            checked(make(&path, &**entropy), NO_KEY)?
         }
     };
     Ok(Some(Arc::new(SealedSecrets::new(&key, Arc::clone(entropy)))))
@@ -55,15 +57,15 @@ pub(crate) fn find(settings: &Settings) -> Result<Option<SecretsKey>> {
         return Ok(None);
     }
     let path = settings.in_data_dir(FILE);
-    checked(read(&path), path.display().to_string())
+    checked(read(&path), NO_KEY)
 }
 
 /// Reads the key of a file, if it is there.
 fn read(path: &Path) -> Result<Option<SecretsKey>> {
     match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text.parse()?)),
+        Ok(text) => Ok(Some(text.parse().with_context(|| path.display().to_string())?)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(at_path(error, path)),
     }
 }
 
@@ -71,9 +73,10 @@ fn read(path: &Path) -> Result<Option<SecretsKey>> {
 /// process never reads a part of it. Returns the key that is there then.
 fn make(path: &Path, entropy: &dyn Entropy) -> Result<SecretsKey> {
     let folder = path.parent().unwrap_or(path);
-    let mut file = NamedTempFile::new_in(folder)?;
+    let mut file = NamedTempFile::new_in(folder).map_err(|error| at_path(error, folder))?;
     writeln!(file, "{}", SecretsKey::random(entropy).to_text())?;
     file.as_file().sync_all()?;
+    adopt(file.path());
     // Does not replace the key of a process that was faster.
     match file.persist_noclobber(path) {
         Err(failed) if failed.error.kind() != io::ErrorKind::AlreadyExists => {
@@ -81,7 +84,7 @@ fn make(path: &Path, entropy: &dyn Entropy) -> Result<SecretsKey> {
         }
         _ => sync(folder)?,
     }
-    Ok(fs::read_to_string(path)?.parse()?)
+    fs::read_to_string(path)?.parse().with_context(|| path.display().to_string())
 }
 
 #[cfg(test)]

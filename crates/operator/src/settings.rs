@@ -350,6 +350,11 @@ impl Settings {
         checked(self.database_url.as_ref().map_or_else(default, |url| url.parse()), DATABASE)
     }
 
+    /// Returns the name of the database in errors: that of its setting, if an operator has set it.
+    pub(crate) fn database_setting(&self) -> &'static str {
+        if self.database_url.is_some() { DATABASE } else { "the database in the data directory" }
+    }
+
     /// Returns how long an order bars its file number.
     pub fn duplicate_window(&self) -> DuplicateWindow {
         DuplicateWindow(Duration::seconds(self.duplicate_window_secs))

@@ -149,6 +149,10 @@ fn other_notary(update: &OrderUpdate) -> OtherNotary {
 /// entry of the history and the event.
 #[derive(AsChangeset)]
 #[diesel(table_name = orders)]
+#[expect(
+    clippy::option_option,
+    reason = "diesel leaves the outer `None` as it is, and stores the inner one"
+)]
 pub struct ChangedOrder {
     status: Option<String>,
     notary_id: Option<Option<i64>>,

@@ -122,7 +122,8 @@ CREATE TABLE order_changes (
 CREATE INDEX order_changes_order ON order_changes (order_id, at);
 
 -- Records a change of status or notary, and adds its event. Instants of one order increase. Every
--- version of SQLite has julianday; it tells milliseconds.
+-- version of SQLite has julianday; it tells milliseconds. Some versions refuse JSON functions in triggers
+-- with `trusted_schema = OFF`, so this writes the object itself. A status has no control characters.
 CREATE TRIGGER orders_record_change AFTER UPDATE OF status, notary_id ON orders
 WHEN OLD.status IS NOT NEW.status OR OLD.notary_id IS NOT NEW.notary_id
 BEGIN
@@ -140,8 +141,10 @@ BEGIN
     SELECT id, updated_at,
         CASE WHEN NEW.status = 'CANCELLED' AND OLD.status <> 'CANCELLED'
             THEN 'order.cancelled' ELSE 'order.updated' END,
-        json_object('order_status', NEW.status, 'previous_status', OLD.status,
-            'notary_id', NEW.notary_id, 'actor', coalesce(NEW.change_actor, 'database'))
+        '{"order_status":"' || replace(replace(NEW.status, '\', '\\'), '"', '\"')
+            || '","previous_status":"' || replace(replace(OLD.status, '\', '\\'), '"', '\"')
+            || '","notary_id":' || coalesce(NEW.notary_id, 'null')
+            || ',"actor":"' || coalesce(NEW.change_actor, 'database') || '"}'
     FROM orders WHERE id = NEW.id;
 END;
 
@@ -149,13 +152,22 @@ END;
 -- the order any more. Compares the status with its characters, one by one.
 CREATE TRIGGER orders_status_is_text BEFORE UPDATE OF status ON orders
 WHEN NEW.status IS NOT (
-    SELECT group_concat(char(unicode(substr(NEW.status, value, 1))), '')
-    FROM json_each('[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,'
-        || '26,27,28,29,30,31,32,33,34,35,36,37,38,39,40,41,42,43,44,45,46,47,48,49,50]')
-    WHERE value <= length(NEW.status)
+    SELECT group_concat(char(unicode(substr(NEW.status, column1, 1))), '')
+    FROM (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12), (13),
+        (14), (15), (16), (17), (18), (19), (20), (21), (22), (23), (24), (25), (26),
+        (27), (28), (29), (30), (31), (32), (33), (34), (35), (36), (37), (38), (39),
+        (40), (41), (42), (43), (44), (45), (46), (47), (48), (49), (50))
+    WHERE column1 <= length(NEW.status)
 )
 BEGIN
     SELECT RAISE(ABORT, 'the status must be UTF-8 text');
+END;
+
+-- Refuses REPLACE: it would remove an order and add another in its place, without a history or an event.
+CREATE TRIGGER orders_are_not_replaced BEFORE INSERT ON orders
+WHEN EXISTS (SELECT 1 FROM orders WHERE id = NEW.id)
+BEGIN
+    SELECT RAISE(ABORT, 'the order exists: change it by UPDATE, not by REPLACE');
 END;
 
 -- The records of signing services. Orders and keys may name one without a record.
@@ -365,77 +377,77 @@ CREATE VIEW order_details AS
 SELECT
     id AS order_id, client_id, api_key_id, signing_service_id,
     nullif(file_number, '') AS file_number, status AS order_status, notary_id, is_test,
-    CAST(details ->> '$.email' AS TEXT) AS order_contact_email,
-    CAST(details ->> '$.company' AS INTEGER) AS client_company_id,
-    CAST(details ->> '$.observer' AS TEXT) AS observer_email,
-    CAST(details ->> '$.in_house.name' AS TEXT) AS in_house_contact_name,
-    CAST(details ->> '$.in_house.phone' AS TEXT) AS in_house_contact_phone,
-    CAST(details ->> '$.in_house.email' AS TEXT) AS in_house_contact_email,
-    CAST(details ->> '$.in_house2.name' AS TEXT) AS in_house_contact2_name,
-    CAST(details ->> '$.in_house2.phone' AS TEXT) AS in_house_contact2_phone,
-    CAST(details ->> '$.in_house2.email' AS TEXT) AS in_house_contact2_email,
-    CAST(details ->> '$.date' AS TEXT) AS signing_date,
-    CAST(details ->> '$.zone' AS TEXT) AS time_zone_id,
-    CASE WHEN details ->> '$.at' IS NOT NULL THEN 'at'
-        WHEN details ->> '$.from' IS NOT NULL THEN 'between'
+    CAST(json_extract(details, '$.email') AS TEXT) AS order_contact_email,
+    CAST(json_extract(details, '$.company') AS INTEGER) AS client_company_id,
+    CAST(json_extract(details, '$.observer') AS TEXT) AS observer_email,
+    CAST(json_extract(details, '$.in_house.name') AS TEXT) AS in_house_contact_name,
+    CAST(json_extract(details, '$.in_house.phone') AS TEXT) AS in_house_contact_phone,
+    CAST(json_extract(details, '$.in_house.email') AS TEXT) AS in_house_contact_email,
+    CAST(json_extract(details, '$.in_house2.name') AS TEXT) AS in_house_contact2_name,
+    CAST(json_extract(details, '$.in_house2.phone') AS TEXT) AS in_house_contact2_phone,
+    CAST(json_extract(details, '$.in_house2.email') AS TEXT) AS in_house_contact2_email,
+    CAST(json_extract(details, '$.date') AS TEXT) AS signing_date,
+    CAST(json_extract(details, '$.zone') AS TEXT) AS time_zone_id,
+    CASE WHEN json_extract(details, '$.at') IS NOT NULL THEN 'at'
+        WHEN json_extract(details, '$.from') IS NOT NULL THEN 'between'
         WHEN erased_at IS NULL THEN 'anytime' END AS signing_time_type,
-    CAST(coalesce(details ->> '$.at', details ->> '$.from') AS TEXT) AS start_time,
+    CAST(coalesce(json_extract(details, '$.at'), json_extract(details, '$.from')) AS TEXT) AS start_time,
     datetime(starts_at / 1000000, 'unixepoch') AS starts_at,
-    CAST(details ->> '$.to' AS TEXT) AS end_time,
+    CAST(json_extract(details, '$.to') AS TEXT) AS end_time,
     datetime(ends_at / 1000000, 'unixepoch') AS ends_at,
-    CAST(details ->> '$.property.address' AS TEXT) AS property_address,
-    CAST(details ->> '$.property.city' AS TEXT) AS property_city,
-    CAST(details ->> '$.property.state' AS TEXT) AS property_state,
-    CAST(details ->> '$.property.zip' AS TEXT) AS property_zipcode,
-    coalesce(details ->> '$.same', CASE WHEN erased_at IS NULL THEN 1 END)
+    CAST(json_extract(details, '$.property.address') AS TEXT) AS property_address,
+    CAST(json_extract(details, '$.property.city') AS TEXT) AS property_city,
+    CAST(json_extract(details, '$.property.state') AS TEXT) AS property_state,
+    CAST(json_extract(details, '$.property.zip') AS TEXT) AS property_zipcode,
+    coalesce(json_extract(details, '$.same'), CASE WHEN erased_at IS NULL THEN 1 END)
         AS is_property_address_same,
-    CAST(CASE WHEN details ->> '$.location' IS NOT NULL
-        THEN details ->> '$.location.address' ELSE details ->> '$.property.address' END AS TEXT)
+    CAST(CASE WHEN json_extract(details, '$.location') IS NOT NULL
+        THEN json_extract(details, '$.location.address') ELSE json_extract(details, '$.property.address') END AS TEXT)
         AS signing_address,
-    CAST(CASE WHEN details ->> '$.location' IS NOT NULL
-        THEN details ->> '$.location.city' ELSE details ->> '$.property.city' END AS TEXT)
+    CAST(CASE WHEN json_extract(details, '$.location') IS NOT NULL
+        THEN json_extract(details, '$.location.city') ELSE json_extract(details, '$.property.city') END AS TEXT)
         AS signing_city,
-    CAST(CASE WHEN details ->> '$.location' IS NOT NULL
-        THEN details ->> '$.location.state' ELSE details ->> '$.property.state' END AS TEXT)
+    CAST(CASE WHEN json_extract(details, '$.location') IS NOT NULL
+        THEN json_extract(details, '$.location.state') ELSE json_extract(details, '$.property.state') END AS TEXT)
         AS signing_state,
-    CAST(CASE WHEN details ->> '$.location' IS NOT NULL
-        THEN details ->> '$.location.zip' ELSE details ->> '$.property.zip' END AS TEXT)
+    CAST(CASE WHEN json_extract(details, '$.location') IS NOT NULL
+        THEN json_extract(details, '$.location.zip') ELSE json_extract(details, '$.property.zip') END AS TEXT)
         AS signing_zipcode,
-    CAST(details ->> '$.type' AS TEXT) AS signing_type,
-    CAST(details ->> '$.signer.name' AS TEXT) AS signer_name,
-    CAST(details ->> '$.signer.phone' AS TEXT) AS signer_phone,
-    CAST(details ->> '$.signer.email' AS TEXT) AS signer_email,
-    CAST(details ->> '$.signer.spouse' AS TEXT) AS spouse_name,
-    CAST(details ->> '$.co_signer.name' AS TEXT) AS co_signer_name,
-    CAST(details ->> '$.co_signer.spouse' AS TEXT) AS co_signer_spouse_name,
-    CAST(details ->> '$.co_signer.phone' AS TEXT) AS co_signer_phone,
-    CAST(details ->> '$.co_signer.email' AS TEXT) AS co_signer_email,
-    CAST(coalesce(details ->> '$.lang', CASE WHEN erased_at IS NULL THEN 'en' END) AS TEXT)
+    CAST(json_extract(details, '$.type') AS TEXT) AS signing_type,
+    CAST(json_extract(details, '$.signer.name') AS TEXT) AS signer_name,
+    CAST(json_extract(details, '$.signer.phone') AS TEXT) AS signer_phone,
+    CAST(json_extract(details, '$.signer.email') AS TEXT) AS signer_email,
+    CAST(json_extract(details, '$.signer.spouse') AS TEXT) AS spouse_name,
+    CAST(json_extract(details, '$.co_signer.name') AS TEXT) AS co_signer_name,
+    CAST(json_extract(details, '$.co_signer.spouse') AS TEXT) AS co_signer_spouse_name,
+    CAST(json_extract(details, '$.co_signer.phone') AS TEXT) AS co_signer_phone,
+    CAST(json_extract(details, '$.co_signer.email') AS TEXT) AS co_signer_email,
+    CAST(coalesce(json_extract(details, '$.lang'), CASE WHEN erased_at IS NULL THEN 'en' END) AS TEXT)
         AS language,
-    CAST(details ->> '$.esigning_platform' AS TEXT) AS esigning_platform,
-    coalesce(details ->> '$.scanbacks', CASE WHEN erased_at IS NULL THEN 0 END)
+    CAST(json_extract(details, '$.esigning_platform') AS TEXT) AS esigning_platform,
+    coalesce(json_extract(details, '$.scanbacks'), CASE WHEN erased_at IS NULL THEN 0 END)
         AS scanbacks_required,
-    coalesce(details ->> '$.ron', CASE WHEN erased_at IS NULL THEN 0 END)
+    coalesce(json_extract(details, '$.ron'), CASE WHEN erased_at IS NULL THEN 0 END)
         AS ron_signing,
-    CAST(details ->> '$.document_delivery' AS TEXT) AS document_delivery,
-    CAST(details ->> '$.lender' AS TEXT) AS lender,
-    CAST(details ->> '$.special_instructions' AS TEXT) AS special_instructions,
-    CAST(details ->> '$.loan_officer.name' AS TEXT) AS loan_officer_name,
-    CAST(details ->> '$.loan_officer.phone' AS TEXT) AS loan_officer_phone,
-    CAST(details ->> '$.loan_officer.email' AS TEXT) AS loan_officer_email,
-    CAST(details ->> '$.invoice.to.company' AS TEXT) AS invoice_company_name,
-    CAST(details ->> '$.invoice.to.address' AS TEXT) AS invoice_address,
-    CAST(details ->> '$.invoice.to.city' AS TEXT) AS invoice_city,
-    CAST(details ->> '$.invoice.to.state' AS TEXT) AS invoice_state,
-    CAST(details ->> '$.invoice.to.zip' AS TEXT) AS invoice_zipcode,
-    CAST(details ->> '$.invoice.name' AS TEXT) AS invoice_name,
-    CAST(details ->> '$.invoice.phone' AS TEXT) AS invoice_phone,
-    CAST(details ->> '$.invoice.email' AS TEXT) AS invoice_email,
-    (details ->> '$.invoice.fee_cents') / 100.0 AS invoice_fee,
-    (details ->> '$.invoice.notary_pay_cents') / 100.0 AS notary_pay,
-    CAST(details ->> '$.user' AS INTEGER) AS requested_by_user_id,
-    CAST(details ->> '$.role' AS TEXT) AS requested_by_user_role,
-    CAST(details ->> '$.user_service' AS INTEGER) AS requested_by_signing_service_id,
+    CAST(json_extract(details, '$.document_delivery') AS TEXT) AS document_delivery,
+    CAST(json_extract(details, '$.lender') AS TEXT) AS lender,
+    CAST(json_extract(details, '$.special_instructions') AS TEXT) AS special_instructions,
+    CAST(json_extract(details, '$.loan_officer.name') AS TEXT) AS loan_officer_name,
+    CAST(json_extract(details, '$.loan_officer.phone') AS TEXT) AS loan_officer_phone,
+    CAST(json_extract(details, '$.loan_officer.email') AS TEXT) AS loan_officer_email,
+    CAST(json_extract(details, '$.invoice.to.company') AS TEXT) AS invoice_company_name,
+    CAST(json_extract(details, '$.invoice.to.address') AS TEXT) AS invoice_address,
+    CAST(json_extract(details, '$.invoice.to.city') AS TEXT) AS invoice_city,
+    CAST(json_extract(details, '$.invoice.to.state') AS TEXT) AS invoice_state,
+    CAST(json_extract(details, '$.invoice.to.zip') AS TEXT) AS invoice_zipcode,
+    CAST(json_extract(details, '$.invoice.name') AS TEXT) AS invoice_name,
+    CAST(json_extract(details, '$.invoice.phone') AS TEXT) AS invoice_phone,
+    CAST(json_extract(details, '$.invoice.email') AS TEXT) AS invoice_email,
+    (json_extract(details, '$.invoice.fee_cents')) / 100.0 AS invoice_fee,
+    (json_extract(details, '$.invoice.notary_pay_cents')) / 100.0 AS notary_pay,
+    CAST(json_extract(details, '$.user') AS INTEGER) AS requested_by_user_id,
+    CAST(json_extract(details, '$.role') AS TEXT) AS requested_by_user_role,
+    CAST(json_extract(details, '$.user_service') AS INTEGER) AS requested_by_signing_service_id,
     datetime(created_at / 1000000, 'unixepoch') AS created_at,
     datetime(updated_at / 1000000, 'unixepoch') AS updated_at,
     datetime(erased_at / 1000000, 'unixepoch') AS erased_at

@@ -1,6 +1,9 @@
 //! URLs of databases.
 
-use std::path::PathBuf;
+use std::{
+    error::Error as _,
+    path::{Path, PathBuf},
+};
 
 use diesel_async::pooled_connection::deadpool::BuildError;
 use domain::ports::Cause;
@@ -24,12 +27,30 @@ pub enum OpenError {
         commas between several hosts and special characters percent-encoded"
     )]
     NotAUrl,
+    /// The URL has a parameter that the service does not know.
+    #[error(
+        "the parameter {name} is not known here; remove it{}",
+        instead(name).map(|instead| format!(", and {instead}")).unwrap_or_default()
+    )]
+    UnknownParameter {
+        /// Its name.
+        name: String,
+    },
+    /// A parameter has a value that it cannot have.
+    #[error("the parameter {name} cannot have this value")]
+    InvalidParameter {
+        /// The name of the parameter.
+        name: String,
+    },
     /// `sslmode` has an unknown value.
     #[error("sslmode must be disable, prefer, require or verify-full")]
     SslMode,
     /// `sslrootcert` would be ignored.
     #[error("sslrootcert needs sslmode=require or sslmode=verify-full")]
     RootWithoutVerification,
+    /// A weaker mode would accept any server that some authority knows.
+    #[error("sslrootcert=system needs sslmode=verify-full, which may be left out")]
+    SystemRootsWithoutVerification,
     /// The root certificates cannot be read.
     #[error("sslrootcert: no certificates can be read from {}", path.display())]
     Root {
@@ -47,6 +68,22 @@ pub enum OpenError {
     /// The connection pool cannot be set up.
     #[error("the connection pool cannot be set up")]
     Pool(#[from] BuildError),
+}
+
+/// Returns what does the work of a parameter that drivers of other languages have.
+fn instead(name: &str) -> Option<&'static str> {
+    match name {
+        "schema" | "currentSchema" | "search_path" => {
+            Some("name the schema by options=-csearch_path%3DSCHEMA")
+        }
+        "pgbouncer" => Some("let the pooler lend out whole sessions"),
+        "sslcert" | "sslkey" | "sslpassword" => Some("let the user log in by a password"),
+        "connection_limit" | "pool_timeout" | "pool_max_conns" => {
+            Some("set --database-connections (NOTARY_ORDERS_DATABASE_CONNECTIONS)")
+        }
+        "ssl" => Some("write sslmode=require or sslmode=verify-full"),
+        _ => None,
+    }
 }
 
 /// Returns the configuration of each host of a URL, in the order of the URL, and the security of
@@ -74,10 +111,6 @@ pub(crate) fn parse(url: &str) -> Result<(Vec<Config>, Security), OpenError> {
 fn one_url_per_host(url: &str) -> Result<Vec<String>, OpenError> {
     let (scheme, rest) = url.split_once("://").ok_or(OpenError::NotAUrl)?;
     let (address, query) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
-    // After an @ that is not percent-encoded, a part of the password would be read as the host.
-    if rest.matches('@').count() > 1 || query.contains('@') {
-        return Err(OpenError::NotAUrl);
-    }
     let (user, address) = address.split_at(address.find('@').map_or(0, |at| at + 1));
     let (hosts, database) = address.split_at(address.find('/').unwrap_or(address.len()));
     Ok(hosts.split(',').map(|host| format!("{scheme}://{user}{host}{database}{query}")).collect())
@@ -99,6 +132,26 @@ fn host(url: &str) -> Result<Config, OpenError> {
     Ok(config)
 }
 
+/// Checks a parameter by itself. An error names it, but never its value.
+fn check_parameter(name: &str, parameter: &str) -> Result<(), OpenError> {
+    let Err(error) = format!("postgres://localhost?{parameter}").parse::<Config>() else {
+        return Ok(());
+    };
+    let is_word =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    if instead(name).is_none() && (name.is_empty() || !name.bytes().all(is_word)) {
+        return Err(OpenError::NotAUrl);
+    }
+    let name = name.to_owned();
+    let is_unknown =
+        error.source().is_some_and(|cause| cause.to_string().starts_with("unknown option"));
+    Err(if is_unknown {
+        OpenError::UnknownParameter { name }
+    } else {
+        OpenError::InvalidParameter { name }
+    })
+}
+
 /// Encryption of connections, as in libpq (section 34.19, "SSL Support").
 #[derive(Debug)]
 pub(crate) struct Security {
@@ -117,6 +170,11 @@ impl Security {
             return Err(OpenError::NotAUrl);
         }
         let (address, query) = url.split_once('?').unwrap_or((url, ""));
+        // After an @ that is not percent-encoded, a part of the password would be read as the host, or
+        // as a parameter, which an error may name.
+        if address.matches('@').count() > 1 || query.contains('@') {
+            return Err(OpenError::NotAUrl);
+        }
         let (mut mode, mut root, mut others) = (None, None, Vec::new());
         for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
             let (name, value) = parameter.split_once('=').ok_or(OpenError::NotAUrl)?;
@@ -129,10 +187,20 @@ impl Security {
             match name {
                 "sslmode" => mode = Some(value_of()?),
                 "sslrootcert" => root = Some(PathBuf::from(value_of()?)),
-                _ => others.push(parameter),
+                _ => {
+                    check_parameter(name, parameter)?;
+                    others.push(parameter);
+                }
             }
         }
+        // As in libpq, these are the certificates that the system trusts.
+        let of_system = root.as_deref() == Some(Path::new("system"));
+        if of_system {
+            root = None;
+        }
         let (mode, verified) = match mode.as_deref() {
+            None | Some("verify-full") if of_system => (SslMode::Require, true),
+            Some(_) if of_system => return Err(OpenError::SystemRootsWithoutVerification),
             None | Some("prefer") => (SslMode::Prefer, false),
             Some("disable") => (SslMode::Disable, false),
             // As in libpq, a given root certificate is used.

@@ -47,6 +47,9 @@ async fn every_list_is_one_json_object_a_line_on_request() {
     ];
     assert_eq!(members(&keys[1], &names), expected);
     assert_eq!(members(&keys[0], &["id", "mode", "limit"]), [json!(1), json!("live"), Value::Null]);
+    // A leaked key is found by its beginning, and revoked by it.
+    let public = keys[1]["key"].as_str().unwrap().to_owned();
+    assert!(key.starts_with(&format!("{public}_")), "{public}");
     let trail = listed(wiring, "keys trail");
     assert_eq!(members(&trail[1], &["key", "what"]), [json!(2), json!("issued")]);
 
@@ -77,4 +80,6 @@ async fn every_list_is_one_json_object_a_line_on_request() {
         let table = run(wiring, words);
         assert!(table.contains(expected), "{expected}: {table}");
     }
+    assert!(run(wiring, &["keys", "list"]).contains(&public));
+    assert_eq!(run(wiring, &["keys", "revoke", &public]), "key 2 is revoked\n");
 }

@@ -10,6 +10,7 @@ use clap::{Args, Subcommand, value_parser};
 use domain::{
     api_key::{
         ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, Party, PresentedKey, Rate, Scope, Scopes,
+        lookup_of,
         manage_keys::{KeyError, KeyTerms, ManageKeys},
         revoke_key::{RevokeKey, RevokedKey},
     },
@@ -34,8 +35,9 @@ pub enum KeysCommand {
     /// Issue a successor on the terms of a key. Prints only the successor to standard output. The
     /// old key stays valid for a while
     Rotate {
-        /// Identifier of the old key, as listed
-        id: i64,
+        /// Identifier or public part of the old key, as listed
+        #[arg(value_parser = key_name)]
+        id: KeyName,
         /// Hours for which the old key stays valid
         #[arg(
             long,
@@ -48,8 +50,9 @@ pub enum KeysCommand {
     /// Revoke a key. Names the webhook endpoints that it has made. The last valid key of a client or
     /// signing service disables all of them
     Revoke {
-        /// Identifier of the key, as listed
-        id: i64,
+        /// Identifier or public part of the key, as listed: nok_ and the digits up to the next _
+        #[arg(value_parser = key_name)]
+        id: KeyName,
         /// Disable the webhook endpoints that the key has made. On a terminal, the command asks
         #[arg(long)]
         webhooks: bool,
@@ -57,6 +60,37 @@ pub enum KeysCommand {
     /// Show the history of keys: which operator issued, rotated and revoked which key, and when
     #[command(visible_alias = "audit")]
     Trail(Format),
+}
+
+/// What names a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyName {
+    Id(i64),
+    /// Its lookup part.
+    Lookup(String),
+}
+
+fn key_name(text: &str) -> Result<KeyName, String> {
+    if let Some(lookup) = lookup_of(text.trim()) {
+        return Ok(KeyName::Lookup(lookup.to_owned()));
+    }
+    // The text may be a part of a key.
+    text.parse().map(KeyName::Id).map_err(|_| {
+        "must be a number or nok_ with the digits of the public part, as `keys list` shows them"
+            .to_owned()
+    })
+}
+
+/// Returns the identifier of a key. An unknown number is left to the use case.
+async fn id_of(keys: &ManageKeys, name: KeyName) -> Result<i64> {
+    match name {
+        KeyName::Id(id) => Ok(id),
+        KeyName::Lookup(lookup) => {
+            let found = keys.keys.find(&lookup).await?;
+            let found = found.ok_or_else(|| anyhow!("there is no key with this public part"))?;
+            Ok(found.id.0)
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -117,8 +151,12 @@ pub(super) async fn run(
     match command {
         KeysCommand::Issue(terms) => issue(keys, terms).await,
         KeysCommand::List(format) => list(&keys.keys.list().await?, format, now),
-        KeysCommand::Rotate { id, grace_hours } => rotate(keys, id, grace_hours).await,
-        KeysCommand::Revoke { id, webhooks } => revoke_key(&revoke, id, webhooks).await,
+        KeysCommand::Rotate { id, grace_hours } => {
+            rotate(keys, id_of(keys, id).await?, grace_hours).await
+        }
+        KeysCommand::Revoke { id, webhooks } => {
+            revoke_key(&revoke, id_of(keys, id).await?, webhooks).await
+        }
         KeysCommand::Trail(format) => list_trail(&keys.keys.trail().await?, format),
     }
 }
@@ -290,7 +328,7 @@ fn list(keys: &[ApiKey], format: Format, now: OffsetDateTime) -> Result<()> {
             json!({ "per_second": per_second, "burst": burst })
         }))
     };
-    let columns: [Column<'_, ApiKey>; 13] = [
+    let columns: [Column<'_, ApiKey>; 14] = [
         ("ID", "", &|listed| json!(listed.id.0)),
         ("STATE", "", &|listed| json!(state(listed))),
         ("MODE", "", &|listed| mode(listed.key.is_test)),
@@ -305,6 +343,7 @@ fn list(keys: &[ApiKey], format: Format, now: OffsetDateTime) -> Result<()> {
         ("SCOPES", "", &|listed| {
             json!(listed.key.scopes.to_string().split(' ').collect::<Vec<_>>())
         }),
+        ("KEY", "", &|listed| json!(listed.public_part())),
         ("NAME", "", &|listed| json!(listed.key.name)),
     ];
     format.print(&columns, keys)

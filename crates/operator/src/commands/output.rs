@@ -147,11 +147,15 @@ pub(super) fn without_hidden(line: &str) -> String {
     line.chars().map(escaped).collect()
 }
 
-/// Removes user, password and query from every URL in a message. The message may quote a mistyped
-/// command.
+/// Removes user, password and query from every URL in a message, but not from the examples in our own
+/// texts. The message may quote a mistyped command.
 pub fn without_credentials(message: &str) -> String {
+    const EXAMPLE: &str = "://user:password";
     let redact = |word: &str| match (word.find("://"), word.rfind('@')) {
         (Some(scheme), _) if word.contains('?') => format!("{}… ", &word[..scheme + 3]),
+        (Some(scheme), Some(host)) if word[scheme..host].eq_ignore_ascii_case(EXAMPLE) => {
+            word.to_owned()
+        }
         (Some(scheme), Some(host)) if scheme < host => {
             format!("{}…{}", &word[..scheme + 3], &word[host..])
         }

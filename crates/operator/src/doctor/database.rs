@@ -14,6 +14,7 @@ use domain::{
 use time::Duration;
 
 use super::finding::{Failure, Findings, Subject, advise};
+use crate::adapters::check_file;
 use crate::commands::output::describe_orphans;
 use crate::settings::{DATABASE, Database};
 use crate::{secrets_key, system::OsEntropy};
@@ -113,6 +114,9 @@ fn usable<T>(result: Result<T, impl Into<anyhow::Error>>) -> Result<T, Failure> 
 
 async fn sqlite(path: &Path, of: &Subject, found: &mut Findings) -> Result<(), Failure> {
     let shown = path.display();
+    if path.exists() {
+        usable(check_file(path))?;
+    }
     let missing = adapter_sqlite::inspect(path).with_context(|| shown.to_string());
     match usable(missing)? {
         None => found.ok(format!("there is none yet; the first start makes SQLite at {shown}")),

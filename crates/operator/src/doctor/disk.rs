@@ -9,7 +9,10 @@ use std::{
 use rustix::{fs::fstatvfs, process::geteuid};
 
 use super::finding::{Failure, Findings, Subject};
-use crate::settings::{Database, Settings};
+use crate::{
+    private_files::user,
+    settings::{Database, Settings},
+};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -21,8 +24,19 @@ const SCARCE: u64 = 5 * 1024 * MIB;
 
 const SPOOL: &str = "spool";
 
+/// File systems of other machines: SQLite loses writes there, because their locks do not hold between
+/// machines, or at all.
+const REMOTE: [&str; 13] = [
+    "9p", "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "glusterfs", "lustre", "nfs",
+    "nfs4", "smb3", "smbfs",
+];
+
 pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
     judge_owner(&of.settings.data_dir, found);
+    if let Ok(Database::Sqlite(path)) = of.settings.database() {
+        // Only Linux has this file.
+        judge_file_system(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(), &path, found);
+    }
     for (purpose, folder) in folders(&of.settings) {
         let at = format!("{} ({purpose})", folder.display());
         match probe(&folder) {
@@ -67,7 +81,7 @@ fn judge_owner(data_dir: &Path, found: &mut Findings) {
     let shown = data_dir.display();
     if folder.uid() != geteuid().as_raw() {
         found.warn(
-            format!("{shown} belongs to the user {}, who may have other rights", folder.uid()),
+            format!("{shown} belongs to {}, who may have other rights", user(folder.uid())),
             "Run this as the user of the service, such as by notary-orders-admin",
         );
     }
@@ -77,6 +91,30 @@ fn judge_owner(data_dir: &Path, found: &mut Findings) {
             format!("Run `chmod 700 {shown}`"),
         );
     }
+}
+
+/// Judges whether an embedded database is on a disk of this machine.
+fn judge_file_system(mounts: &str, database: &Path, found: &mut Findings) {
+    let path = database.canonicalize().or_else(|_| std::path::absolute(database));
+    let Some(kind) = path.ok().and_then(|path| file_system(mounts, &path)) else { return };
+    if REMOTE.contains(&kind) {
+        found.warn(
+            format!("SQLite at {} is on a file system of the type {kind}", database.display()),
+            "Move it to a disk of this machine, or use PostgreSQL: over a network its locks do not \
+             hold, and orders may be lost",
+        );
+    }
+}
+
+/// Returns the type of the file system of a path, as `/proc/self/mountinfo` has it (proc_pid_mountinfo(5)).
+fn file_system<'a>(mounts: &'a str, path: &Path) -> Option<&'a str> {
+    let mounted = mounts.lines().filter_map(|line| {
+        let (mount, kind) = line.split_once(" - ")?;
+        let point = mount.split(' ').nth(4)?.replace("\\040", " ");
+        path.starts_with(&point).then_some((point.len(), kind.split(' ').next()?))
+    });
+    // The last of equal ones covers the others.
+    mounted.max_by_key(|(length, _)| *length).map(|(_, kind)| kind)
 }
 
 /// Judges the free space of a folder. The spool needs it for uploads only.
@@ -117,6 +155,29 @@ mod tests {
             let mut found = Findings::of("disk");
             judge("/d", is_spool, free, 8_192, &mut found);
             assert_eq!(found.levels(), [level], "{is_spool} {free}");
+        }
+    }
+
+    #[test]
+    fn database_on_the_disk_of_another_machine_is_named() {
+        let mounts = "22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n\
+            30 22 0:50 / /srv rw - nfs4 host:/srv rw\n\
+            31 30 8:2 / /srv/local rw - xfs /dev/sdb rw\n\
+            32 22 0:51 / /mnt/our\\040share rw master:2 - cifs //host/share rw\n\
+            33 22 8:3 / /over rw - ext4 /dev/sdc rw\n34 33 0:52 / /over rw - fuse.sshfs host: rw\n\
+            half a line - nfs\n";
+        for (path, warns) in [
+            ("/var/lib/notary-orders/notary-orders.sqlite", false),
+            ("/srv/orders.sqlite", true),
+            ("/srv-2/orders.sqlite", false),
+            ("/srv/local/orders.sqlite", false),
+            ("/mnt/our share/orders.sqlite", true),
+            ("/over/orders.sqlite", true),
+        ] {
+            let mut found = Findings::of("disk");
+            judge_file_system(mounts, Path::new(path), &mut found);
+            let expected: &[Level] = if warns { &[Level::Warn] } else { &[] };
+            assert_eq!(found.levels(), expected, "{path}");
         }
     }
 
