@@ -214,7 +214,7 @@ async fn head_has_one_meaning() {
              HTTP2-Settings: AAMAAABkAAQAAP__\r\n",
             LAST,
         ),
-        (format!("POST {CREATE} HTTP/1.0"), "", BOTH),
+        (format!("POST {CREATE} HTTP/1.0"), "", LAST),
         (format!("POST {CREATE} HTTP/1.0"), "Connection: keep-alive\r\n", BOTH),
     ] {
         let body = sender.body();
