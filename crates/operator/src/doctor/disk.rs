@@ -27,15 +27,30 @@ const SPOOL: &str = "spool";
 /// File systems of other machines: SQLite loses writes there, because their locks do not hold between
 /// machines, or at all.
 const REMOTE: [&str; 13] = [
-    "9p", "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "glusterfs", "lustre", "nfs",
-    "nfs4", "smb3", "smbfs",
+    "9p",
+    "afs",
+    "beegfs",
+    "ceph",
+    "cifs",
+    "fuse.glusterfs",
+    "fuse.sshfs",
+    "glusterfs",
+    "lustre",
+    "nfs",
+    "nfs4",
+    "smb3",
+    "smbfs",
 ];
 
 pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
     judge_owner(&of.settings.data_dir, found);
     if let Ok(Database::Sqlite(path)) = of.settings.database() {
         // Only Linux has this file.
-        judge_file_system(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(), &path, found);
+        judge_file_system(
+            &fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(),
+            &path,
+            found,
+        );
     }
     for (purpose, folder) in folders(&of.settings) {
         let at = format!("{} ({purpose})", folder.display());
@@ -106,7 +121,7 @@ fn judge_file_system(mounts: &str, database: &Path, found: &mut Findings) {
     }
 }
 
-/// Returns the type of the file system of a path, as `/proc/self/mountinfo` has it (proc_pid_mountinfo(5)).
+/// Returns the type of the file system of a path, as `/proc/self/mountinfo` has it (manual page `proc_pid_mountinfo`).
 fn file_system<'a>(mounts: &'a str, path: &Path) -> Option<&'a str> {
     let mounted = mounts.lines().filter_map(|line| {
         let (mount, kind) = line.split_once(" - ")?;
