@@ -38,7 +38,7 @@ use crate::{
     state::{Api, State},
 };
 
-const AFTER_DOUBTFUL_END: &str = "The answer to the request before this one closes the connection. \
+const AFTER_LAST: &str = "The answer to the request before this one closes the connection. \
     Send this request on another connection.";
 
 /// Observes a request from its head to the head of its answer.
@@ -56,7 +56,7 @@ pub(crate) async fn observe(
     api.closing.request_started();
     let in_progress = connection.as_ref().map(|connection| connection.begin(request.head()));
     let mut response = if let Some(None) = in_progress {
-        let answer = reject(request.request(), &Problem::malformed(AFTER_DOUBTFUL_END));
+        let answer = reject(request.request(), &Problem::malformed(AFTER_LAST));
         request.into_response(answer)
     } else {
         next.call(request).instrument(span.clone()).await?.map_into_boxed_body()
