@@ -503,10 +503,10 @@ fn documents_under_rights_management_are_recognized() {
 
 #[test]
 fn what_stands_before_the_header_of_a_pdf_is_named() {
-    let pdf = documents::bytes("deed-of-trust.pdf");
     const HEADERS: &str = "a PDF behind an HTTP or MIME header; send what begins with %PDF";
     const TEXT: &str = "a PDF behind a text; send what begins with %PDF";
     const BYTES: &str = "a PDF behind other bytes; send what begins with %PDF";
+    let pdf = documents::bytes("deed-of-trust.pdf");
     for (before, kind) in [
         (&b"HTTP/1.1 200 OK\r\nContent-Type: application/pdf\r\n\r\n"[..], HEADERS),
         (b"Content-Type: application/pdf\r\nContent-Length: 5\r\n\r\n", HEADERS),
