@@ -16,7 +16,7 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     NewWebhookRow, Unreadable, Utc,
     schema::{deliveries, events},
-    webhook::read_change,
+    webhooks::rows::read_change,
 };
 
 /// The events that a worker turns into deliveries at an instant, of the types that this version of

@@ -16,9 +16,9 @@ use time::OffsetDateTime;
 
 use crate::{
     DocumentRow, KeptOrderRow, OrderChangeRow, Unreadable, Utc, farthest,
-    order::is_own,
+    orders::rows::is_own,
     schema::{deliveries, documents, order_changes, orders, uploads, webhook_deliveries},
-    webhook_queries::is_waiting,
+    webhooks::queries::is_waiting,
 };
 
 /// Selects an order of an owner, with the document at a position.
