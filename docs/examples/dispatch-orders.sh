@@ -11,21 +11,18 @@ notary_id=${NOTARY_ID:-7001}
 most_lost=3
 stored=${STATE_DIR:-.}/newest-order
 
-# Decides by the state of an order; prints nothing if there is nothing to do. Your product asks its
-# notaries here.
-next_change() {
-    jq --argjson notary "$notary_id" '
-        if .order_status == "NEW" then { order_status: "ASSIGNED", notary_id: $notary }
-        elif .order_status == "ASSIGNED" and .notary_id == $notary then { order_status: "CONFIRMED" }
-        else empty end' "$work/found"
-}
+# Decides by the state of an order; empty if there is nothing to do. Your product asks its notaries here.
+next_change='if .order_status == "NEW" then { order_status: "ASSIGNED", notary_id: $notary }
+    elif .order_status == "ASSIGNED" and .notary_id == $notary then { order_status: "CONFIRMED" }
+    else empty end'
+decide() { jq --argjson notary "$notary_id" "$@"; }
 
 dispatch() {
     local path=/api/order/$1 tag lost=0
     while true; do
         get "$path" "$work/found"
         tag=$(sed -nE 's/^etag: *(.*)\r$/\1/Ip' "$work/answer.head")
-        next_change >"$work/change"
+        decide "$next_change" "$work/found" >"$work/change"
         [ -s "$work/change" ] || return 0
         # Changes only the version that was read, so a repeat is safe, too.
         if send PATCH "$path" 200 --header "If-Match: $tag" \
@@ -69,10 +66,9 @@ fi
 while true; do
     get "/api/order?limit=100&ending_before=$(cat "$stored")" "$work/page"
     [ "$(jq '.data | length' "$work/page")" -gt 0 ] || break
-    jq -c '.data | reverse | .[]' "$work/page" >"$work/orders"
-    while read -r found <&3; do
-        echo "$found" >"$work/found"
-        [ -z "$(next_change)" ] || dispatch "$(jq .order_id "$work/found")"
-    done 3<"$work/orders"
+    due=$(decide ".data | reverse | .[] | select([$next_change] != []) | .order_id" "$work/page")
+    for order_id in $due; do
+        dispatch "$order_id"
+    done
     jq '.data[0].order_id' "$work/page" >"$stored"
 done
