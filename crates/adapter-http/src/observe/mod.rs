@@ -179,5 +179,4 @@ fn add_headers(response: &mut ServiceResponse, id: &RequestId) {
 pub(crate) mod gauges;
 pub(crate) mod ops;
 #[cfg(test)]
-#[path = "observe_tests.rs"]
 mod tests;

@@ -151,5 +151,4 @@ impl Reading {
 pub(crate) mod json;
 pub(crate) mod kept;
 #[cfg(test)]
-#[path = "body_tests.rs"]
 mod tests;
