@@ -12,6 +12,7 @@ most_lost=3
 stored=${STATE_DIR:-.}/newest-order
 
 # Decides by the state of an order; empty if there is nothing to do. Your product asks its notaries here.
+# shellcheck disable=SC2016 # jq expands $notary
 next_change='if .order_status == "NEW" then { order_status: "ASSIGNED", notary_id: $notary }
     elif .order_status == "ASSIGNED" and .notary_id == $notary then { order_status: "CONFIRMED" }
     else empty end'
