@@ -4,7 +4,7 @@ use actix_web::{HttpMessage as _, HttpRequest, http::header, web};
 use bytes::Bytes;
 use domain::{
     api_key::ApiKey,
-    order::{ViolationCode, change_request::Members},
+    order::{ViolationCode, change_request::Members, whole_characters},
 };
 use encoding_rs::UTF_8;
 use serde::{
@@ -55,6 +55,7 @@ pub(crate) fn parse<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<Option<
     if has_faults {
         return Err(Problem::malformed("The body is not UTF-8."));
     }
+    let text = whole_characters(&text);
     let object = if text.trim_start().starts_with('{') {
         serde_json::from_str(&text).map(Some)
     } else {
