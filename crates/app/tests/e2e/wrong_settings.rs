@@ -83,15 +83,15 @@ fn wrong_variable_and_wrong_pair_have_the_status_of_a_wrong_setting() {
         "--ops-listen=127.0.0.1:0".to_owned(),
     ];
     for (variable, value) in [
-        ("NOTARY_ORDERS_TLS_CERT", &path("pem")),
-        ("NOTARY_ORDERS_TLS_CERT", &path("missing")),
-        ("NOTARY_ORDERS_MAIL_FROM", "nobody at all"),
+        ("NOTARY_ORDERS_TLS_CERT", path("pem")),
+        ("NOTARY_ORDERS_TLS_CERT", path("missing")),
+        ("NOTARY_ORDERS_MAIL_FROM", "nobody at all".to_owned()),
     ] {
         let mut start = command(&own.each_ref().map(String::as_str));
         if variable.contains("TLS") {
             start.env("NOTARY_ORDERS_TLS_KEY", path("pem"));
         }
-        let output = start.env(variable, value).output().unwrap();
+        let output = start.env(variable, &value).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{variable}={value}");
         let error = error_of(output);
         assert!(error.contains(variable), "{error}");
