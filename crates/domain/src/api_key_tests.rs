@@ -33,7 +33,8 @@ fn public_part_is_the_beginning_of_a_key_without_its_secret() {
         for text in [&*public, &format!("{public}_"), key.expose(), &format!("{public}_0123…")] {
             assert_eq!(lookup_of(text), Some(key.lookup()), "{text}");
         }
-        for text in ["", "nok_", "7", key.lookup(), &public[..public.len() - 1], &public.to_uppercase()]
+        for text in
+            ["", "nok_", "7", key.lookup(), &public[..public.len() - 1], &public.to_uppercase()]
         {
             assert_eq!(lookup_of(text), None, "{text}");
         }

@@ -113,7 +113,9 @@ impl Storage {
             create_data_dir(settings)?;
         }
         Ok(match settings.database()? {
-            Database::Sqlite(path) => Self::on(open_sqlite(&path, settings.database_setting()).await?),
+            Database::Sqlite(path) => {
+                Self::on(open_sqlite(&path, settings.database_setting()).await?)
+            }
             Database::Postgres(url) => Self::on(open_postgres(&url, settings, DATABASE).await?),
         })
     }
@@ -207,9 +209,8 @@ pub(crate) async fn open_sqlite(path: &Path, setting: &str) -> Result<SqliteStor
 /// Checks that SQLite can use a file and its folder. Its own errors do not say why it cannot.
 pub(crate) fn check_file(path: &Path) -> Result<()> {
     let path = path.canonicalize().or_else(|_| absolute(path))?;
-    let check = |path: &Path, wanted| {
-        access(path, wanted).map_err(|error| at_path(error.into(), path))
-    };
+    let check =
+        |path: &Path, wanted| access(path, wanted).map_err(|error| at_path(error.into(), path));
     if path.exists() {
         ensure!(path.is_file(), "{} is not a file", path.display());
         check(&path, Access::READ_OK | Access::WRITE_OK)?;

@@ -137,7 +137,8 @@ mod tests {
         let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
         let text = |error: anyhow::Error| format!("{error:#}");
         let (root, own) = (user(0), user(geteuid().as_raw()));
-        let expected = format!("/ belongs to {root}, and this program runs as {own}: permission denied");
+        let expected =
+            format!("/ belongs to {root}, and this program runs as {own}: permission denied");
         assert_eq!(text(at_path(denied(), Path::new("/"))), expected);
         assert_eq!(text(at_path(denied(), Path::new("/none/x"))), format!("/none/x: {expected}"));
         let full = io::Error::from(io::ErrorKind::StorageFull);

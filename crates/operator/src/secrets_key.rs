@@ -41,9 +41,7 @@ pub(crate) fn secret_box(
     let key = match (find(settings)?, settings.database()?) {
         (Some(key), _) => key,
         (None, Database::Postgres(_)) => return Ok(None),
-        (None, Database::Sqlite(_)) => {
-            checked(make(&path, &**entropy), NO_KEY)?
-        }
+        (None, Database::Sqlite(_)) => checked(make(&path, &**entropy), NO_KEY)?,
     };
     Ok(Some(Arc::new(SealedSecrets::new(&key, Arc::clone(entropy)))))
 }

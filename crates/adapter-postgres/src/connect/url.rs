@@ -137,8 +137,7 @@ fn check_parameter(name: &str, parameter: &str) -> Result<(), OpenError> {
     let Err(error) = format!("postgres://localhost?{parameter}").parse::<Config>() else {
         return Ok(());
     };
-    let is_word =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     if instead(name).is_none() && (name.is_empty() || !name.bytes().all(is_word)) {
         return Err(OpenError::NotAUrl);
     }

@@ -72,7 +72,8 @@ async fn error_names_the_parameter_and_not_its_value() {
         assert!(text.contains(&format!("the parameter {name} is not known")), "{text}");
         assert!(!format!("{rejected:?} {text}").contains("hunter2"), "{rejected:?}");
     }
-    for parameter in ["connect_timeout=soon", "target_session_attrs=primary", "keepalives=hunter2"] {
+    for parameter in ["connect_timeout=soon", "target_session_attrs=primary", "keepalives=hunter2"]
+    {
         let rejected = opened(&format!("postgres://host/orders?{parameter}")).unwrap_err();
         let (name, value) = parameter.split_once('=').unwrap();
         let text = log_line(&rejected);

@@ -27,15 +27,30 @@ const SPOOL: &str = "spool";
 /// File systems of other machines: SQLite loses writes there, because their locks do not hold between
 /// machines, or at all.
 const REMOTE: [&str; 13] = [
-    "9p", "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "glusterfs", "lustre", "nfs",
-    "nfs4", "smb3", "smbfs",
+    "9p",
+    "afs",
+    "beegfs",
+    "ceph",
+    "cifs",
+    "fuse.glusterfs",
+    "fuse.sshfs",
+    "glusterfs",
+    "lustre",
+    "nfs",
+    "nfs4",
+    "smb3",
+    "smbfs",
 ];
 
 pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
     judge_owner(&of.settings.data_dir, found);
     if let Ok(Database::Sqlite(path)) = of.settings.database() {
         // Only Linux has this file.
-        judge_file_system(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(), &path, found);
+        judge_file_system(
+            &fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(),
+            &path,
+            found,
+        );
     }
     for (purpose, folder) in folders(&of.settings) {
         let at = format!("{} ({purpose})", folder.display());
