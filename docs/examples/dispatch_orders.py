@@ -6,11 +6,14 @@ NOTARY_ID, STATE_DIR (folder of the position in the list).
 """
 
 import os
+import random
+import time
 from pathlib import Path
 
 from create_orders import OrderFailed, get, run, send
 
 NOTARY_ID = int(os.environ.get("NOTARY_ID", "7001"))
+ATTEMPTS = 3
 
 
 def next_change(order: dict) -> dict | None:
@@ -24,6 +27,7 @@ def next_change(order: dict) -> dict | None:
 
 def dispatch(order_id: int) -> None:
     path = f"/api/order/{order_id}"
+    lost = 0
     while True:
         found = get(path)
         change = next_change(found.json())
@@ -33,24 +37,49 @@ def dispatch(order_id: int) -> None:
             # Changes only the version that was read, so a repeat is safe, too.
             send("PATCH", path, 200, {"If-Match": found.headers["ETag"]}, json=change)
         except OrderFailed as failure:
-            # Another dispatcher or the client was quicker: read the order again, and decide anew.
             if failure.code != "precondition_failed":
                 raise
+            lost += 1
+            if lost == ATTEMPTS:
+                raise OrderFailed(
+                    f"gave up on order {order_id} after {ATTEMPTS} answers 412: another program keeps "
+                    f"changing it, or a proxy changes ETag or If-Match"
+                ) from failure
+            # Another dispatcher or the client was quicker: read the order again, and decide anew. The
+            # pause keeps two dispatchers from meeting again.
+            time.sleep(random.uniform(0.5, 1.0))
         else:
             print(change["order_status"], order_id, flush=True)
 
 
+def oldest() -> int | None:
+    """Pages to the end of the list, which begins with the newest order."""
+    before = ""
+    while True:
+        page = get(f"/api/order?limit=100{before}").json()
+        order_id = page["data"][-1]["order_id"] if page["data"] else None
+        if not page["has_more"]:
+            return order_id
+        before = f"&starting_after={order_id}"
+
+
 def main() -> None:
     """Follows the list of orders from its stored position, which your product has in its database.
-    Begins with the newest 100."""
+    Begins with the oldest order."""
     stored = Path(os.environ.get("STATE_DIR", "."), "newest-order")
+    if not stored.exists():
+        first = oldest()
+        if first is None:
+            return
+        dispatch(first)
+        stored.write_text(str(first))
     while True:
-        since = f"&ending_before={stored.read_text()}" if stored.exists() else ""
-        orders = get(f"/api/order?limit=100{since}").json()["data"]
+        orders = get(f"/api/order?limit=100&ending_before={stored.read_text()}").json()["data"]
         if not orders:
             return
         for order in reversed(orders):
-            dispatch(order["order_id"])
+            if next_change(order):
+                dispatch(order["order_id"])
         stored.write_text(str(orders[0]["order_id"]))
 
 

@@ -4,7 +4,7 @@
 //! Needs `create_orders.rs` beside it. Settings: `BASE_URL`, `API_KEY` (a key of the signing
 //! service), `NOTARY_ID`, `STATE_DIR` (folder of the position in the list).
 
-use std::{env, fs, path::Path, process::ExitCode};
+use std::{env, fs, path::Path, process::ExitCode, time::Duration};
 
 use reqwest::{
     Method, StatusCode,
@@ -18,6 +18,8 @@ mod create_orders;
 
 use create_orders::{Failure, Orders, ProblemAnswer, exit_code, send};
 
+const ATTEMPTS: u32 = 3;
+
 #[derive(Deserialize)]
 struct Found {
     order_id: i64,
@@ -28,6 +30,7 @@ struct Found {
 #[derive(Deserialize)]
 struct Page {
     data: Vec<Found>,
+    has_more: bool,
 }
 
 #[derive(Serialize)]
@@ -48,6 +51,7 @@ fn next_change(order: &Found, notary: i64) -> Option<Change> {
 
 async fn dispatch(orders: &Orders, order_id: i64, notary: i64) -> Result<(), Failure> {
     let path = format!("/api/order/{order_id}");
+    let mut lost = 0;
     loop {
         let (headers, order) = orders.get::<Found>(&path).await?;
         let Some(change) = next_change(&order, notary) else { return Ok(()) };
@@ -56,11 +60,24 @@ async fn dispatch(orders: &Orders, order_id: i64, notary: i64) -> Result<(), Fai
         let request = || orders.request(Method::PATCH, &path).header(IF_MATCH, tag).json(&change);
         match send::<Value>(StatusCode::OK, request).await {
             Ok(_) => println!("{} {order_id}", change.order_status),
-            // Another dispatcher or the client was quicker: reads again, and decides anew.
-            Err(failure) if is_precondition(&failure) => {}
-            Err(failure) => return Err(failure),
+            Err(failure) if !is_precondition(&failure) => return Err(failure),
+            Err(_) => {
+                lost += 1;
+                pause(order_id, lost).await?;
+            }
         }
     }
+}
+
+/// Waits before the order is read again, because another dispatcher or the client was quicker. The
+/// pause keeps two dispatchers from meeting again.
+async fn pause(order_id: i64, lost: u32) -> Result<(), Failure> {
+    if lost == ATTEMPTS {
+        let why = "another program keeps changing it, or a proxy changes ETag or If-Match";
+        return Err(format!("gave up on order {order_id} after {lost} answers 412: {why}").into());
+    }
+    tokio::time::sleep(Duration::from_millis(500 + fastrand::u64(..500))).await;
+    Ok(())
 }
 
 fn is_precondition(failure: &Failure) -> bool {
@@ -68,22 +85,39 @@ fn is_precondition(failure: &Failure) -> bool {
     answer.is_some_and(|answer| answer.problem.code == "precondition_failed")
 }
 
+async fn list(orders: &Orders, cursor: &str) -> Result<Page, Failure> {
+    Ok(orders.get(&format!("/api/order?limit=100{cursor}")).await?.1)
+}
+
+/// Pages to the end of the list, which begins with the newest order.
+async fn oldest(orders: &Orders) -> Result<Option<i64>, Failure> {
+    let mut before = String::new();
+    loop {
+        let Page { data, has_more } = list(orders, &before).await?;
+        match data.last() {
+            Some(last) if has_more => before = format!("&starting_after={}", last.order_id),
+            last => return Ok(last.map(|order| order.order_id)),
+        }
+    }
+}
+
 /// Follows the list of orders from its stored position, which your product has in its database.
-/// Begins with the newest 100.
+/// Begins with the oldest order.
 async fn run() -> Result<(), Failure> {
     let orders = Orders::from_env()?;
     let notary = env::var("NOTARY_ID").map_or(Ok(7001), |number| number.parse())?;
     let folder = env::var("STATE_DIR").unwrap_or_else(|_| ".".to_owned());
     let stored = Path::new(&folder).join("newest-order");
+    if !stored.exists() {
+        let Some(first) = oldest(&orders).await? else { return Ok(()) };
+        dispatch(&orders, first, notary).await?;
+        fs::write(&stored, first.to_string())?;
+    }
     loop {
-        let since = if stored.exists() {
-            format!("&ending_before={}", fs::read_to_string(&stored)?)
-        } else {
-            String::new()
-        };
-        let (_, Page { data }) = orders.get(&format!("/api/order?limit=100{since}")).await?;
+        let since = fs::read_to_string(&stored)?;
+        let Page { data, .. } = list(&orders, &format!("&ending_before={}", since.trim())).await?;
         let Some(newest) = data.first() else { return Ok(()) };
-        for order in data.iter().rev() {
+        for order in data.iter().rev().filter(|order| next_change(order, notary).is_some()) {
             dispatch(&orders, order.order_id, notary).await?;
         }
         fs::write(&stored, newest.order_id.to_string())?;

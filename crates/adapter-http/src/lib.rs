@@ -5,17 +5,21 @@
 //! | table of paths and methods | `routes` |
 //! | the operations on orders, and their records | `orders` |
 //! | the operations on webhooks, and their records | `webhooks` |
-//! | what the handlers share | `state` |
-//! | authentication, scopes, rate limits, address of the peer, repeats under one `Idempotency-Key` | `access` |
+//! | `GET /api/key` | `read_key` |
+//! | use cases, limits and settings for the handlers | `state` |
+//! | authentication, scopes, rate limits, repeats under one `Idempotency-Key` | `access` |
 //! | JSON bodies: limits of size, time and number; unread bodies of rejected requests | `body` |
 //! | multipart forms; documents: storage while they arrive, format check | `form` |
 //! | from a handler's result to a response: problems, validators, pages, links | `respond` |
-//! | request id, log line, metrics, traces, `/healthz`, `/readyz`, `/metrics` | `observe` |
-//! | the servers, TLS; connections: limits, idle ones, their end when the service stops | `serve` |
+//! | what all handlers share of a request: id, address of the client, notes, spans, counters | `request` |
+//! | the outermost middleware: log line, headers of every answer; `/healthz`, `/readyz`, `/metrics` | `observe` |
+//! | the servers, TLS | `server` |
+//! | connections: limits for each address, idle ones | `guard` |
+//! | what goes on without a client; the stop of the service | `detached_tasks`, `closing` |
 //! | OpenAPI document and documentation page | `openapi` |
 //! | the page at `/console` | `console` |
 //!
-//! No module uses one that uses it in turn; `tests/modules.rs` checks this.
+//! No file and no folder uses one that uses it in turn; `crates/app/tests/architecture.rs` checks this.
 //!
 //! # Adding an endpoint
 //!
@@ -29,34 +33,40 @@
 
 mod access;
 mod body;
+mod closing;
 mod console;
+mod detached_tasks;
 mod form;
+mod guard;
 mod observe;
 mod openapi;
 mod orders;
+mod read_key;
+mod request;
 mod respond;
 mod routes;
-mod serve;
+mod server;
 mod state;
 #[cfg(test)]
 mod test_support;
 mod webhooks;
 
+pub use access::authentication::Access;
 pub use access::in_progress::{InProgress, KeysInProgress};
 pub use access::limits::{JSON_BODIES, Shares};
 pub use access::rate_limit::RateLimits;
+pub use closing::Closing;
+pub use detached_tasks::DetachedTasks;
 pub use form::{Spool, check_content};
+pub use guard::Connections;
 pub use observe::gauges::register_gauges;
-pub use observe::metrics::ApiMetrics;
 pub use observe::ops::{Dependencies, Ops};
-pub use observe::trace::{RequestTrace, TraceRequests, TracedAnswer};
 pub use openapi::{OpenApiSettings, document as openapi_document};
 pub use orders::record::whole_order;
-pub use serve::closing::Closing;
-pub use serve::detached_tasks::DetachedTasks;
-pub use serve::guard::Connections;
-pub use serve::server::{Capacity, serve_api, serve_ops};
-pub use serve::tls::{Tls, TlsPair, TlsPairError};
+pub use request::metrics::ApiMetrics;
+pub use request::trace::{RequestTrace, TraceRequests, TracedAnswer};
+pub use server::tls::{Tls, TlsPair, TlsPairError};
+pub use server::{Capacity, serve_api, serve_ops};
 pub use state::Api;
 
 /// What the fuzz properties test directly. Not part of the API of this crate.

@@ -9,7 +9,6 @@ use actix_web::{
 };
 
 use crate::{
-    access::read_key,
     console,
     observe::ops,
     openapi::{self, docs_page},
@@ -19,6 +18,7 @@ use crate::{
         path,
         read::{list_orders, read_document, read_order},
     },
+    read_key,
     respond::{
         answer::{Answer, answer, reject},
         problem::{Problem, ProblemCode},

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use actix_web::web;
 use domain::{
-    api_key::manage_keys::ManageKeys,
     document::DocumentLimits,
     ports::Entropy,
     use_cases::{
@@ -13,17 +12,18 @@ use domain::{
     },
     webhook::{EndpointId, manage_webhooks::ManageWebhooks},
 };
-use ipnet::IpNet;
 
 use crate::{
     access::{
+        authentication::Access,
         in_progress::{InProgress, KeysInProgress},
         limits::Shares,
-        rate_limit::RateLimits,
     },
+    closing::Closing,
+    detached_tasks::DetachedTasks,
     form::Spool,
-    observe::{metrics::ApiMetrics, trace::TraceRequests},
-    serve::{closing::Closing, detached_tasks::DetachedTasks, guard::Connections},
+    guard::Connections,
+    request::{metrics::ApiMetrics, trace::TraceRequests},
 };
 
 /// The state of a handler.
@@ -41,12 +41,8 @@ pub struct Api {
     pub read_order: ReadOrder,
     /// Manages webhooks.
     pub webhooks: ManageWebhooks,
-    /// Authenticates API keys.
-    pub keys: ManageKeys,
-    /// Rate limits of API keys and of failed authentications.
-    pub rates: Arc<RateLimits>,
-    /// Proxies whose `X-Forwarded-For` is trusted.
-    pub trusted_proxies: Vec<IpNet>,
+    /// Decides which requests are carried out.
+    pub access: Access,
     /// Limits for the documents of one request.
     pub limits: DocumentLimits,
     /// Stores documents while they are uploaded.

@@ -40,12 +40,9 @@ use time::{OffsetDateTime, macros::datetime};
 
 use crate::{
     ApiMetrics, Closing, Connections, DetachedTasks, InProgress, KeysInProgress, RateLimits,
-    Shares, Spool,
-    observe::{observe, trace::TraceRequests},
-    openapi::tests::assert_described,
-    respond::problem::Problem,
-    routes,
-    state::Api,
+    Shares, Spool, access::authentication::Access, observe::observe,
+    openapi::tests::assert_described, request::trace::TraceRequests, respond::problem::Problem,
+    routes, state::Api,
 };
 
 /// The time of all tests.
@@ -154,15 +151,17 @@ impl Ports {
             },
             read_order: ReadOrder { reader: intake.reader.clone(), blobs: intake.blobs.clone() },
             add_documents: AddDocuments { intake },
-            keys: ManageKeys {
-                keys: Arc::new(self.keys),
-                clock,
-                entropy: entropy.clone(),
-                uses: Arc::default(),
-                cache: Arc::default(),
+            access: Access {
+                keys: ManageKeys {
+                    keys: Arc::new(self.keys),
+                    clock,
+                    entropy: entropy.clone(),
+                    uses: Arc::default(),
+                    cache: Arc::default(),
+                },
+                rates: Arc::new(RateLimits::new(self.rate, self.rate, self.rate)),
+                trusted_proxies: self.trusted_proxies,
             },
-            rates: Arc::new(RateLimits::new(self.rate, self.rate, self.rate)),
-            trusted_proxies: self.trusted_proxies,
             limits: DocumentLimits::default(),
             spool: Spool::open(folder.path(), u64::MAX).unwrap(),
             metrics: ApiMetrics::register(&registry).unwrap(),

@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use object_store::{ObjectStore, path::Path, prefix::PrefixStore};
 use url::Url;
 
-use crate::{OpenError, open::wrong};
+use crate::open_error::{OpenError, wrong};
 
 /// The URL of a remote store: a bucket, a prefix and parameters.
 #[derive(Debug)]

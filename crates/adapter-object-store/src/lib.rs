@@ -43,11 +43,13 @@ mod bucket_url;
 mod disk;
 mod failure;
 mod open;
+mod open_error;
 mod remote;
 mod spool;
 mod store;
 mod stream;
 
 pub use failure::is_refusal;
-pub use open::{OpenError, in_folder, open};
+pub use open::{in_folder, open};
+pub use open_error::OpenError;
 pub use store::DocumentStore;

@@ -3,17 +3,7 @@ use std::{path::Path, sync::Arc};
 use rustls::crypto::ring;
 use url::Url;
 
-use crate::{DocumentStore, bucket::Bucket, disk::Disk, remote};
-
-/// The URL or a variable is wrong. The text says what must be written. It never repeats the URL or a
-/// variable, which may contain credentials.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct OpenError(pub(crate) String);
-
-pub(crate) fn wrong(text: &str) -> OpenError {
-    OpenError(text.to_owned())
-}
+use crate::{DocumentStore, OpenError, bucket::Bucket, disk::Disk, open_error::wrong, remote};
 
 /// Opens the remote store that a URL names, with credentials and other settings from environment
 /// variables. Does not connect.

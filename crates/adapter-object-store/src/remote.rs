@@ -10,7 +10,11 @@ use object_store::{
 };
 use url::Url;
 
-use crate::{OpenError, bucket_url::BucketUrl, failure::one_line, open::wrong};
+use crate::{
+    bucket_url::BucketUrl,
+    failure::one_line,
+    open_error::{OpenError, wrong},
+};
 
 /// Time limits of one attempt. `bucket` limits a request with its retries, and the pauses of a body.
 /// A whole body has no limit, because the reader of a document may be slow.

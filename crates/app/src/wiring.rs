@@ -4,8 +4,8 @@ use std::sync::{Arc, atomic::AtomicBool};
 
 use actix_web::web;
 use adapter_http::{
-    Api, ApiMetrics, Closing, Connections, Dependencies, DetachedTasks, InProgress, JSON_BODIES,
-    KeysInProgress, RateLimits, Shares, Spool,
+    Access, Api, ApiMetrics, Closing, Connections, Dependencies, DetachedTasks, InProgress,
+    JSON_BODIES, KeysInProgress, RateLimits, Shares, Spool,
 };
 use anyhow::Result;
 use domain::{
@@ -141,9 +141,11 @@ impl Parts {
                 reader: storage.reader.clone(),
                 clock: clock.clone(),
             },
-            keys: self.keys.clone(),
-            rates: self.rates.clone(),
-            trusted_proxies: proxies.clone(),
+            access: Access {
+                keys: self.keys.clone(),
+                rates: self.rates.clone(),
+                trusted_proxies: proxies.clone(),
+            },
             limits: settings.document_limits(),
             spool,
             metrics: ApiMetrics::register(registry)?,

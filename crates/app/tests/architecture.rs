@@ -10,7 +10,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::Path,
+    path::PathBuf,
 };
 
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
@@ -146,19 +146,53 @@ fn only_application_and_commands_use_anyhow() {
 }
 
 #[test]
-fn modules_have_no_circular_uses() {
-    let application = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for name in [
-        "adapter-http",
-        "adapter-mail",
-        "adapter-postgres",
-        "adapter-sqlite",
-        "adapter-webhook",
-        "app",
-        "domain",
-        "operator",
-        "telemetry",
-    ] {
-        contract_tests::modules::assert_no_circular_uses(&application.with_file_name(name));
+fn modules_and_folders_have_no_circular_uses() {
+    for package in packages() {
+        let folder = package.manifest_path.parent().unwrap();
+        contract_tests::modules::assert_no_circular_uses(folder.as_std_path());
     }
+}
+
+/// A module that is compiled into another crate belongs to none, and no editor can follow it.
+#[test]
+fn no_module_of_another_crate_is_included() {
+    for source in sources() {
+        let text = std::fs::read_to_string(&source).unwrap();
+        let is_foreign = |line: &&str| line.trim_start().starts_with("#[path = \"../..");
+        assert_eq!(text.lines().find(is_foreign), None, "{}", source.display());
+    }
+}
+
+#[test]
+fn no_source_folder_has_more_than_twelve_files() {
+    let mut folders: BTreeMap<PathBuf, usize> = BTreeMap::new();
+    for source in sources() {
+        let name = source.file_name().unwrap().to_string_lossy().into_owned();
+        if !name.ends_with("tests.rs") {
+            *folders.entry(source.parent().unwrap().to_owned()).or_default() += 1;
+        }
+    }
+    for (folder, files) in folders {
+        assert!(files <= 12, "{} has {files} files", folder.display());
+    }
+}
+
+/// Returns the source files of all crates.
+fn sources() -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = packages()
+        .iter()
+        .map(|package| package.manifest_path.parent().unwrap().join("src").into_std_path_buf())
+        .collect();
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found
 }

@@ -6,23 +6,43 @@ use std::{
     path::Path,
 };
 
-/// Asserts that no module of a crate uses a module that uses it. `folder` is the folder of
-/// the crate.
+/// Asserts that no module of a crate uses a module that uses it, and no top folder a folder that uses it.
+/// `folder` is the folder of the crate.
 pub fn assert_no_circular_uses(folder: &Path) {
     let mut code = BTreeMap::new();
     read(&folder.join("src"), "", &mut code);
-    let mut graph: BTreeMap<&String, BTreeSet<String>> =
-        code.iter().map(|(module, text)| (module, uses(module, text, &code))).collect();
-    assert!(graph.values().any(|used| !used.is_empty()), "no module uses another");
-    // Removes modules that use no remaining module, until only circles are left.
+    let files: Graph =
+        code.iter().map(|(module, text)| (module.clone(), uses(module, text, &code))).collect();
+    let is_alone = files.len() == 1;
+    assert!(is_alone || files.values().any(|used| !used.is_empty()), "no module uses another");
+    let mut folders = Graph::new();
+    for (module, used) in &files {
+        let used = used.iter().map(|used| top(used)).filter(|used| *used != top(module));
+        folders.entry(top(module)).or_default().extend(used);
+    }
+    for graph in [files, folders] {
+        let circles = circles(graph);
+        assert!(circles.is_empty(), "circular uses in {}: {circles:#?}", folder.display());
+    }
+}
+
+/// What each module, or each folder, uses.
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+/// Returns the top folder of a module, or the module itself at the top.
+fn top(module: &str) -> String {
+    module.split("::").next().unwrap_or(module).to_owned()
+}
+
+/// Removes what uses nothing that remains, until only circles are left.
+fn circles(mut graph: Graph) -> Graph {
     loop {
-        let remaining: BTreeSet<String> = graph.keys().map(ToString::to_string).collect();
+        let remaining: BTreeSet<String> = graph.keys().cloned().collect();
         graph.retain(|_, used| !used.is_disjoint(&remaining));
         if graph.len() == remaining.len() {
-            break;
+            return graph;
         }
     }
-    assert!(graph.is_empty(), "circular uses: {graph:#?}");
 }
 
 /// Reads the production code of every module, by its path, such as `rows::order`. The crate root

@@ -133,7 +133,7 @@ pub struct SpooledFile {
 pub enum Content {
     /// A file of this format.
     Format(DocumentFormat),
-    /// A Word document that opens with a password only.
+    /// A Word document that opens with a password or a permission only.
     Encrypted,
     /// Another content: what it looks like and what to do, such as "RTF; save it as PDF", if known.
     Other(Option<&'static str>),

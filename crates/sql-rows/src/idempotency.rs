@@ -128,7 +128,7 @@ pub fn first_key() -> KeyColumns {
 }
 
 /// Returns the primary key of an idempotency key.
-pub fn key_row(key: IdempotencyKey) -> KeyColumns {
+pub fn key_row(key: &IdempotencyKey) -> KeyColumns {
     (key.client.0, key.is_test, key.digest.to_vec())
 }
 

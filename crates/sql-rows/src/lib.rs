@@ -12,17 +12,13 @@ mod idempotency;
 mod instant;
 mod key;
 mod migrations;
-mod order;
-mod order_lists;
-mod order_queries;
+mod orders;
 mod orphan;
 mod queue;
 pub mod schema;
 mod service;
 mod statement;
-mod webhook;
-mod webhook_lease;
-mod webhook_queries;
+mod webhooks;
 
 pub use idempotency::{
     KeyRow, KeyUseRow, first_key, free_keys, key_in_use, key_of, key_row, keys_after, own_claim,
@@ -30,18 +26,18 @@ pub use idempotency::{
 pub use instant::{Instant, Utc};
 pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow, key_unused_since, valid_key};
 pub use migrations::{ORDER_CHANGE, VersionError, count_missing};
-pub use order::{
-    DocumentRow, KeptOrderRow, ListedRow, OrderChangeRow, OrderRow, PendingOrder, is_order_of,
-    party_column,
-};
-pub use order_lists::{
+pub use orders::lists::{
     Ids, OrderList, PageRanges, common, compare_ids, compare_instants, compare_numbers,
     least_and_greatest, listed, owners, searched_instants,
 };
-pub use order_queries::{
+pub use orders::queries::{
     ChangedOrder, CondemnedUpload, ErasedOrder, OrderState, abandoned_uploads, add_changes,
     attempted_webhooks_of_erased, changeable_order, changes_of, condemned, free_mails, grouped,
     mails_of_erased, order_with_document, orders_with_documents, sorted_keys, unreadable_order,
+};
+pub use orders::rows::{
+    DocumentRow, KeptOrderRow, ListedRow, OrderChangeRow, OrderRow, PendingOrder, is_order_of,
+    party_column,
 };
 pub use orphan::{has_parent, orphans_query};
 pub use queue::{
@@ -51,17 +47,17 @@ pub use queue::{
 };
 pub use service::ServiceRow;
 pub use statement::{IdRow, Prepared};
-pub use webhook::{
+pub use webhooks::lease::{
+    IsFree, LOOKED_AT, NextDue, UNREADABLE_DELAY, Waiting, chosen, full_parties, leases, put_offs,
+};
+pub use webhooks::queries::{
+    DueAgain, deliveries_of, deliveries_with_endpoints, due_endpoints, due_of, endpoint_of,
+    endpoints_of, is_known, leased_of, untold_endpoints, waits,
+};
+pub use webhooks::rows::{
     EndpointChangeRow, EndpointRow, NewEndpointRow, NewWebhookRow, TargetRow, WEBHOOK_STATS,
     WebhookAttempt, WebhookDeliveryRow, party_of, readable_page, stored_change, stored_party,
     unknown_event, webhook_stats,
-};
-pub use webhook_lease::{
-    IsFree, LOOKED_AT, NextDue, UNREADABLE_DELAY, Waiting, chosen, full_parties, leases, put_offs,
-};
-pub use webhook_queries::{
-    DueAgain, deliveries_of, deliveries_with_endpoints, due_endpoints, due_of, endpoint_of,
-    endpoints_of, is_known, leased_of, untold_endpoints, waits,
 };
 
 /// A row that this program cannot have written. The reason names the column, or the member of

@@ -16,7 +16,7 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     NewWebhookRow, Unreadable, Utc,
     schema::{deliveries, events},
-    webhook::read_change,
+    webhooks::rows::read_change,
 };
 
 /// The events that a worker turns into deliveries at an instant, of the types that this version of
@@ -105,13 +105,13 @@ impl Dispatched {
         removed: &HashMap<i64, (i64, Utc)>,
         now: OffsetDateTime,
     ) -> Self {
-        let mut dispatched = Self::default();
+        let mut added = Self::default();
         for one in dispatches {
             let Some(&(order_id, created_at)) = removed.get(&one.event.0) else { continue };
             // A clock that was ahead may have made an event.
             let due_at = created_at.min(Utc(now));
-            dispatched.earliest = Some(dispatched.earliest.map_or(due_at, |at| at.min(due_at)));
-            dispatched.mails.extend(one.mails.into_iter().map(|mail| NewMailRow {
+            added.earliest = Some(added.earliest.map_or(due_at, |at| at.min(due_at)));
+            added.mails.extend(one.mails.into_iter().map(|mail| NewMailRow {
                 order_id,
                 message_key: mail.message_key,
                 recipient: mail.recipient.as_str().to_owned(),
@@ -121,12 +121,12 @@ impl Dispatched {
                 due_at,
             }));
             for webhook in one.webhooks {
-                dispatched.endpoints.push(webhook.endpoint.0);
+                added.endpoints.push(webhook.endpoint.0);
                 let row = NewWebhookRow::new(webhook, Some(order_id), created_at, due_at);
-                dispatched.webhooks.push(row);
+                added.webhooks.push(row);
             }
         }
-        dispatched
+        added
     }
 }
 

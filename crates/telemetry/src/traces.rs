@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use actix_web::http::{Method, header::HeaderMap};
 use adapter_http::{RequestTrace, TraceRequests, TracedAnswer};
-use domain::trace_context::STEPS;
+use domain::{ports::error_chain, trace_context::STEPS};
 use opentelemetry::{
     KeyValue,
     trace::{Status, TraceContextExt as _, TracerProvider as _},
@@ -17,10 +17,8 @@ use tracing::{Span, Subscriber, field::Empty};
 use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt as _};
 use tracing_subscriber::{Layer, filter::filter_fn, registry::LookupSpan};
 
-pub use self::environment::WrongVariable;
 use crate::trace_context;
 
-mod environment;
 mod export;
 
 /// Time limit for the export of the remaining spans when the service stops.
@@ -35,6 +33,11 @@ pub(crate) const DELIVERIES: &str = "trace::delivery";
 /// The route of requests that have none.
 const UNMATCHED: &str = "unmatched";
 
+/// The libraries cannot export with the variables of the environment.
+#[derive(Debug, thiserror::Error)]
+#[error("traces cannot be exported with the variables OTEL_…: {0}")]
+pub struct WrongVariable(String);
+
 /// The traces of this process.
 pub struct Traces {
     provider: SdkTracerProvider,
@@ -42,9 +45,10 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Starts the export if the environment names a collector. Fails if a variable is wrong.
+    /// Starts the export if the environment names a collector. Fails if the libraries
+    /// reject a variable.
     pub fn start(variables: &BTreeMap<String, String>) -> Result<Option<Arc<Self>>, WrongVariable> {
-        if !environment::names_collector(variables)? {
+        if !names_collector(variables) {
             return Ok(None);
         }
         let spans = IntCounterVec::new(
@@ -56,6 +60,8 @@ impl Traces {
             &["outcome"],
         )
         .map_err(|error| WrongVariable(error.to_string()))?;
+        let exporter = export::Exporter::new(&spans);
+        let exporter = exporter.map_err(|error| WrongVariable(error_chain(&error)))?;
         let name = variables.get("OTEL_SERVICE_NAME").map_or("", |name| name.trim());
         let resource = Resource::builder()
             .with_service_name(if name.is_empty() { "notary-orders" } else { name }.to_owned())
@@ -64,7 +70,7 @@ impl Traces {
         let provider = SdkTracerProvider::builder()
             .with_resource(resource)
             .with_span_processor(export::Ended(spans.with_label_values(&["ended"])))
-            .with_batch_exporter(export::Exporter::new(&spans)?)
+            .with_batch_exporter(exporter)
             .build();
         Ok(Some(Arc::new(Self { provider, spans })))
     }
@@ -131,10 +137,46 @@ impl TraceRequests for Traces {
         let status = i64::from(answer.status.as_u16());
         span.set_attribute(KeyValue::new("http.response.status_code", status));
         if let Some(problem) = answer.problem {
-            span.set_attribute(KeyValue::new("error.type", problem.as_str()));
+            span.set_attribute(KeyValue::new("error.type", problem));
         }
         if answer.status.is_server_error() {
             span.set_status(Status::error(""));
         }
+    }
+}
+
+/// Returns whether the variables name a collector, and do not turn traces off.
+fn names_collector(variables: &BTreeMap<String, String>) -> bool {
+    let get = |name: &str| variables.get(name).map_or("", |value| value.trim());
+    let names = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+    let is_off = get("OTEL_SDK_DISABLED").eq_ignore_ascii_case("true")
+        || get("OTEL_TRACES_EXPORTER") == "none";
+    !is_off && names.iter().any(|name| !get(name).is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLLECTOR: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
+
+    #[test]
+    fn traces_are_off_without_a_collector() {
+        let read = |variables: &[(&str, &str)]| {
+            let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+            names_collector(&variables.iter().map(owned).collect())
+        };
+        for variables in [
+            &[][..],
+            &[(COLLECTOR.0, " ")],
+            &[("OTEL_TRACES_SAMPLER", "nonsense")],
+            &[COLLECTOR, ("OTEL_SDK_DISABLED", "TRUE")],
+            &[COLLECTOR, ("OTEL_TRACES_EXPORTER", "none")],
+        ] {
+            assert!(!read(variables), "{variables:?}");
+        }
+        let own = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://collector.example/v1/traces");
+        assert!(read(&[own, ("OTEL_SDK_DISABLED", "false")]));
+        assert!(read(&[COLLECTOR]));
     }
 }

@@ -206,6 +206,10 @@ const SENTENCES = {
   410: () =>
     "The operator of the service has erased this order. Its details and documents are gone, and " +
     "there is nothing left to do.",
+  never_current: ({ retryAfter }) =>
+    "The order was another version each of three times, so nothing was saved. Another program keeps " +
+    "changing it, or a proxy changes the headers ETag or If-Match. Ask the operator of the service. " +
+    wait(retryAfter),
   412: () =>
     "Another user has changed the order since you opened it. Nothing was saved. This is the order " +
     "now: look at it, then try again.",

@@ -1,6 +1,6 @@
 // One order: its details, history and documents, and what the key may do with it.
 
-import { Attempts, Digits, problem, request, session, upload } from "./api.js";
+import { Attempts, Digits, Failure, problem, request, session, upload } from "./api.js";
 import {
   announce, ask, badge, button, card, count, day, fill, focusHeading, h, instant, labelled, renew, said, size, table,
 } from "./dom.js";
@@ -13,6 +13,9 @@ const STATUSES = ["NEW", "ASSIGNED", "CONFIRMED", "SIGNED", "COMPLETED"];
 const CANCELLED = "CANCELLED";
 const CLOSED = ["SIGNED", "COMPLETED", CANCELLED];
 
+/** Answers 412 in a row after which the view gives up, and how long it then sends nothing, in milliseconds. */
+const [MOST_LOST, PAUSE] = [3, 30_000];
+
 const ACTORS = { client: "client", service: "signing service", operator: "operator", database: "operator’s system" };
 
 /** Returns the view of an order. */
@@ -24,6 +27,8 @@ export function order(id) {
 class OrderView {
   #path;
   #tag = null;
+  #lost = 0;
+  #pausedUntil = 0;
   #problem = h("div", { tabindex: "-1" });
   #content = h("div", {}, h("p", {}, "Loading…"));
   #addition;
@@ -123,8 +128,7 @@ class OrderView {
       if (status.value.trim() !== order.order_status) json.order_status = status.value.trim();
       const number = notary.value.trim();
       if (number !== String(order.notary_id ?? "")) json.notary_id = notaryOf(number);
-      const headers = { "if-match": this.#tag };
-      this.#run(() => request(this.#path, { method: "PATCH", json, headers }), "Saved.");
+      this.#run(() => this.#save(json), "Saved.");
     };
     return card(
       "Status and notary",
@@ -137,6 +141,24 @@ class OrderView {
         h("div", { class: "buttons" }, h("button", { class: "primary", id: "save" }, "Save")),
       ),
     );
+  }
+
+  /**
+   * Changes the version that the user sees. Gives up for a while if that fails again and again: another program
+   * changes the order, or a proxy changes its tag, so that no save can succeed.
+   */
+  async #save(json) {
+    const left = Math.ceil((this.#pausedUntil - Date.now()) / 1000);
+    if (left > 0) throw new Failure({ status: 412, code: "never_current", retryAfter: left });
+    try {
+      await request(this.#path, { method: "PATCH", json, headers: { "if-match": this.#tag } });
+      this.#lost = 0;
+    } catch (failure) {
+      if (failure.status !== 412 || ++this.#lost < MOST_LOST) throw failure;
+      this.#lost = 0;
+      this.#pausedUntil = Date.now() + PAUSE;
+      throw Object.assign(failure, { code: "never_current", retryAfter: PAUSE / 1000 });
+    }
   }
 
   async #cancel(order) {

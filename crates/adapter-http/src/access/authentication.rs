@@ -3,40 +3,47 @@
 use std::sync::Arc;
 
 use actix_web::{
-    HttpRequest,
+    HttpMessage as _, HttpRequest,
     http::header::{self, HeaderMap},
 };
-use domain::api_key::{ApiKey, PresentedKey, Scope};
+use domain::api_key::{ApiKey, PresentedKey, Scope, manage_keys::ManageKeys};
+use ipnet::IpNet;
 use tracing::Instrument as _;
 
 use crate::{
-    access::{
-        peer,
-        rate_limit::{FAILED_AUTHENTICATIONS, Policy},
-    },
-    observe::{request_notes::note, trace::STEPS},
+    access::rate_limit::{FAILED_AUTHENTICATIONS, Policy, RateLimits},
+    request::{notes::note, peer, trace::STEPS},
     respond::problem::Problem,
-    state::Api,
 };
+
+/// What decides which requests are carried out.
+pub struct Access {
+    /// Authenticates API keys.
+    pub keys: ManageKeys,
+    /// Rate limits of API keys and of failed authentications.
+    pub rates: Arc<RateLimits>,
+    /// Proxies whose header with the client's address is trusted.
+    pub trusted_proxies: Vec<IpNet>,
+}
 
 /// Authenticates a request and counts it against the rate limit of its key, which must have the
 /// scope of the policy.
 pub(crate) async fn admit(
     request: &HttpRequest,
-    api: &Api,
+    access: &Access,
     policy: Policy,
 ) -> Result<Arc<ApiKey>, Problem> {
-    admit_for(request, api, policy, |_| policy.scope()).await
+    admit_for(request, access, policy, |_| policy.scope()).await
 }
 
 /// Like [`admit`], for an operation whose scope depends on the key.
 pub(crate) async fn admit_for(
     request: &HttpRequest,
-    api: &Api,
+    access: &Access,
     policy: Policy,
     scope: impl Fn(&ApiKey) -> Scope,
 ) -> Result<Arc<ApiKey>, Problem> {
-    let key = admit_any(request, api, policy).await?;
+    let key = admit_any(request, access, policy).await?;
     let scope = scope(&key);
     if key.may(scope) { Ok(key) } else { Err(Problem::missing_scope(scope)) }
 }
@@ -44,39 +51,39 @@ pub(crate) async fn admit_for(
 /// Like [`admit`], for an operation that needs no scope.
 pub(crate) async fn admit_any(
     request: &HttpRequest,
-    api: &Api,
+    access: &Access,
     policy: Policy,
 ) -> Result<Arc<ApiKey>, Problem> {
     let step = tracing::info_span!(target: STEPS, "authenticate");
-    match authenticate(request, api).instrument(step).await {
+    match authenticate(request, access).instrument(step).await {
         Ok(key) => {
             note(request, |notes| notes.api_key = Some(key.id));
-            if let Some(allowance) = api.rates.request(policy, &key) {
+            if let Some(allowance) = access.rates.request(policy, &key) {
                 // The remaining quota is sent with the answer, whatever the answer is.
-                note(request, |notes| notes.allowance = Some(allowance));
+                request.extensions_mut().insert(allowance);
                 let over = |seconds| Problem::rate_limited(policy.as_str(), seconds);
                 allowance.remaining.map_err(over)?;
             }
             Ok(key)
         }
         Err(problem) => {
-            let peer = peer::address(request, &api.trusted_proxies);
+            let peer = peer::address(request, &access.trusted_proxies);
             note(request, |notes| notes.rejected_peer = peer);
-            let counted = peer.map_or(Ok(()), |peer| api.rates.failure(peer));
+            let counted = peer.map_or(Ok(()), |peer| access.rates.failure(peer));
             counted.map_err(|seconds| Problem::rate_limited(FAILED_AUTHENTICATIONS, seconds))?;
             Err(problem)
         }
     }
 }
 
-async fn authenticate(request: &HttpRequest, api: &Api) -> Result<Arc<ApiKey>, Problem> {
+async fn authenticate(request: &HttpRequest, access: &Access) -> Result<Arc<ApiKey>, Problem> {
     let presented = PresentedKey::parse(bearer(request.headers())?);
     let presented = presented.ok_or_else(Problem::invalid_token)?;
     let may_look_up = || {
-        let peer = peer::address(request, &api.trusted_proxies);
-        peer.is_none_or(|peer| api.rates.may_look_up(peer))
+        let peer = peer::address(request, &access.trusted_proxies);
+        peer.is_none_or(|peer| access.rates.may_look_up(peer))
     };
-    let key = api.keys.authenticate(&presented, may_look_up).await?;
+    let key = access.keys.authenticate(&presented, may_look_up).await?;
     key.ok_or_else(Problem::invalid_token)
 }
 

@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use crate::{
-    observe::request_notes::note,
+    request::notes::note,
     respond::problem::{Problem, ProblemCode},
 };
 

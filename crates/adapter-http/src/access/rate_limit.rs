@@ -18,7 +18,7 @@ use governor::{
     state::keyed::DefaultKeyedStateStore,
 };
 
-use crate::access::peer::network;
+use crate::request::peer::network;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");

@@ -4,7 +4,7 @@ use actix_web::{HttpMessage as _, HttpRequest, http::header, web};
 use bytes::Bytes;
 use domain::{
     api_key::ApiKey,
-    order::{ViolationCode, change_request::Members},
+    order::{ViolationCode, change_request::Members, whole_characters},
 };
 use encoding_rs::UTF_8;
 use serde::{
@@ -29,15 +29,20 @@ pub(crate) async fn read(
     limit: &Shares,
     key: &ApiKey,
 ) -> Result<Bytes, Problem> {
+    check_head(request)?;
+    let _permit = limit.acquire(request, key.client()).await?;
+    body::read_all(request, payload, MAX_BODY).await
+}
+
+/// Rejects a body by its headers if it is no JSON.
+fn check_head(request: &HttpRequest) -> Result<(), Problem> {
     if request.headers().get_all(header::CONTENT_TYPE).count() > 1 {
         return Err(Problem::malformed("The request has more than one content type."));
     }
     if !request.content_type().eq_ignore_ascii_case("application/json") {
         return Err(unsupported_media_type());
     }
-    body::check_head(request, MAX_BODY)?;
-    let _permit = limit.acquire(request, key.client()).await?;
-    body::read_all(request, payload, MAX_BODY).await
+    body::check_head(request, MAX_BODY)
 }
 
 pub(crate) fn unsupported_media_type() -> Problem {
@@ -50,6 +55,7 @@ pub(crate) fn parse<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<Option<
     if has_faults {
         return Err(Problem::malformed("The body is not UTF-8."));
     }
+    let text = whole_characters(&text);
     let object = if text.trim_start().starts_with('{') {
         serde_json::from_str(&text).map(Some)
     } else {
@@ -69,8 +75,11 @@ pub(crate) async fn read_members(
     limit: &Shares,
     key: &ApiKey,
 ) -> Result<Members, Problem> {
-    let body = read(request, payload, limit, key).await?;
-    if let Some(Distinct(members)) = parse(&body)? {
+    members(&read(request, payload, limit, key).await?)
+}
+
+fn members(body: &[u8]) -> Result<Members, Problem> {
+    if let Some(Distinct(members)) = parse(body)? {
         return Ok(members);
     }
     let code = ViolationCode::WrongType.as_str();
@@ -78,18 +87,25 @@ pub(crate) async fn read_members(
     Err(Problem::invalid(ProblemCode::ValidationFailed, vec![error]))
 }
 
-/// Reads a body as [`read_members`] does. A request without content has no members.
+/// Reads a body as [`read_members`] does. An empty one has no members, whatever its headers say:
+/// many clients send a type with each `POST`.
 pub(crate) async fn read_optional_members(
     request: &HttpRequest,
     payload: web::Payload,
     limit: &Shares,
     key: &ApiKey,
 ) -> Result<Members, Problem> {
-    if request.headers().contains_key(header::CONTENT_TYPE) {
+    if body::content_length(request.headers()).is_some_and(|length| length > 0) {
         return read_members(request, payload, limit, key).await;
     }
+    // Only its end shows whether a body of unknown length is empty.
+    let _permit = limit.acquire(request, key.client()).await?;
     let body = body::read_all(request, payload, MAX_BODY).await?;
-    if body.is_empty() { Ok(Members::new()) } else { Err(unsupported_media_type()) }
+    if body.is_empty() {
+        return Ok(Members::new());
+    }
+    check_head(request)?;
+    members(&body)
 }
 
 /// Reads a body as [`read_members`] does, with the values of its members.

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use tokio::task::yield_now;
 
-use crate::serve::guard::InProgress;
+use crate::guard::InProgress;
 
 /// A body that the handler and the answer share.
 #[derive(Clone)]

@@ -42,15 +42,16 @@ pub fn check_bytes<R: Read + Seek>(format: DocumentFormat, mut file: R) -> io::R
     let mut start = Vec::new();
     file.by_ref().take(START).read_to_end(&mut start)?;
     let is_word = matches!(format, DocumentFormat::Doc | DocumentFormat::Docx);
-    Ok(match content(&start, file) {
+    Ok(match content(format, &start, file) {
         Content::Format(found) if found != format => Content::Other(Some(kinds::of_format(found))),
         Content::Encrypted if !is_word => Content::Other(Some(kinds::ENCRYPTED)),
         found => found,
     })
 }
 
-/// Returns what a file is, from its first bytes and the file itself.
-fn content<R: Read + Seek>(start: &[u8], file: R) -> Content {
+/// Returns what a file is, from the format that its name announces, its first bytes and the file
+/// itself.
+fn content<R: Read + Seek>(format: DocumentFormat, start: &[u8], file: R) -> Content {
     let text = after_blanks(start);
     let blanks = start.len() - text.len();
     match start {
@@ -63,7 +64,10 @@ fn content<R: Read + Seek>(start: &[u8], file: R) -> Content {
             compound_content(file).unwrap_or(Content::Other(None))
         }
         _ if start.starts_with(ZIP) => package::content(file).unwrap_or(Content::Other(None)),
-        _ => Content::Other(kinds::of_start(start)),
+        _ => {
+            let pdf = if format == DocumentFormat::Pdf { kinds::before_pdf(start) } else { None };
+            Content::Other(pdf.or_else(|| kinds::of_start(start)))
+        }
     }
 }
 
@@ -84,15 +88,18 @@ fn after_blanks(mut bytes: &[u8]) -> &[u8] {
 /// - A Word document has a stream `WordDocument`. It starts with a file information block
 ///   ([MS-DOC], section 2.5.2), whose first bytes identify the program, and whose flag `fEncrypted`
 ///   says whether a password protects the document. Word 6 and Word 95 have both at the same place.
-/// - An encrypted DOCX is a stream `EncryptedPackage` beside its `EncryptionInfo` ([MS-OFFCRYPTO],
-///   section 2.3.4).
+/// - A protected DOCX is a stream `EncryptedPackage` ([MS-OFFCRYPTO], sections 2.2.10 and 2.3.4). Under
+///   rights management it has no `EncryptionInfo` beside it.
+/// - A DOC under rights management has its content in a stream `\tDRMContent` (section 2.2.11).
+///   Its `WordDocument` only says so.
 fn compound_content<R: Read + Seek>(file: R) -> io::Result<Content> {
     const WORD_6_AND_95: u16 = 0xA5DC;
     const WORD_97_AND_LATER: u16 = 0xA5EC;
     const ENCRYPTED: u16 = 0x0100;
+    const PROTECTED: [&str; 3] = ["EncryptedPackage", "\tDRMContent", "\tDRMViewerContent"];
     let left = Rc::new(Cell::new(COMPOUND_BUDGET));
     let mut compound = Compound::open(Budgeted { file, left })?;
-    if ["EncryptionInfo", "EncryptedPackage"].iter().all(|name| compound.find(name).is_some()) {
+    if PROTECTED.iter().any(|name| compound.find(name).is_some()) {
         return Ok(Content::Encrypted);
     }
     let Some(block) = compound.start_of::<12>("WordDocument")? else {

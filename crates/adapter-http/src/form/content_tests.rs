@@ -475,6 +475,61 @@ fn encrypted_word_documents_are_recognized() {
     }
 }
 
+/// Rights management encrypts the document into a stream of its own. In a DOC the stream
+/// `WordDocument` then only says so.
+#[test]
+fn documents_under_rights_management_are_recognized() {
+    let with = |streams: &[&str]| {
+        let mut compound = cfb::CompoundFile::create(Cursor::new(Vec::new())).unwrap();
+        compound.create_storage("/\u{6}DataSpaces").unwrap();
+        for name in streams {
+            let mut stream = compound.create_stream(format!("/{name}")).unwrap();
+            stream.write_all(&[1; 5_000]).unwrap();
+        }
+        compound.into_inner().into_inner()
+    };
+    let notice = Cursor::new(documents::bytes("closing-disclosure.doc"));
+    let mut notice = cfb::CompoundFile::open(notice).unwrap();
+    notice.create_stream("/\tDRMContent").unwrap().write_all(&[1; 5_000]).unwrap();
+    for (format, bytes) in [
+        (DocumentFormat::Docx, with(&["EncryptedPackage"])),
+        (DocumentFormat::Doc, with(&["\tDRMContent"])),
+        (DocumentFormat::Doc, with(&["\tDRMViewerContent", "Workbook"])),
+        (DocumentFormat::Doc, notice.into_inner().into_inner()),
+    ] {
+        assert_eq!(check_bytes(format, Cursor::new(bytes)).unwrap(), Content::Encrypted);
+    }
+}
+
+#[test]
+fn what_stands_before_the_header_of_a_pdf_is_named() {
+    const HEADERS: &str = "a PDF behind an HTTP or MIME header; send what begins with %PDF";
+    const TEXT: &str = "a PDF behind a text; send what begins with %PDF";
+    const BYTES: &str = "a PDF behind other bytes; send what begins with %PDF";
+    let pdf = documents::bytes("deed-of-trust.pdf");
+    for (before, kind) in [
+        (&b"HTTP/1.1 200 OK\r\nContent-Type: application/pdf\r\n\r\n"[..], HEADERS),
+        (b"Content-Type: application/pdf\r\nContent-Length: 5\r\n\r\n", HEADERS),
+        (b"\r\n--boundary\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n", HEADERS),
+        (b"MIME-Version: 1.0\nX-Mailer: x\n\n", HEADERS),
+        (b"From: a@example.com\r\n\r\n", HEADERS),
+        (b"Warning: undefined variable in index.php\n", TEXT),
+        (b"<html>\n", TEXT),
+        (b"x", TEXT),
+        ("Gr\u{fc}\u{df}e ".as_bytes(), TEXT),
+        (&[b' '; 1025], TEXT),
+        (b"\0", BYTES),
+        (b"\xEF\xBB", BYTES),
+        (b"\x1B%-12345X@PJL ENTER LANGUAGE=PDF\r\n", BYTES),
+    ] {
+        let bytes = [before, &pdf].concat();
+        let start = String::from_utf8_lossy(before);
+        assert_eq!(kind_of(DocumentFormat::Pdf, &bytes), Some(kind), "{start}");
+    }
+    let page = b"<html>about %PDF-1.7</html>";
+    assert_eq!(kind_of(DocumentFormat::Doc, page), Some("HTML; save it as .docx or PDF"));
+}
+
 #[test]
 fn large_doc_with_many_objects_is_accepted() {
     for (size, storages) in [(4_096, 0), (1_000_000, 0), (10_000_000, 0), (2_000_000, 300)] {

@@ -15,14 +15,14 @@ use crate::{
         rate_limit::Policy,
     },
     body::json,
-    observe::request_notes::note,
     orders::{path, record::order_record, version},
+    request::notes::note,
     respond::answer::Answer,
     state::State,
 };
 
 pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    let key = admit(&request, &api, Policy::Changes).await?;
+    let key = admit(&request, &api.access, Policy::Changes).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
     let body = json::read_members(&request, payload, &api.json_bodies, &key).await?;
@@ -38,7 +38,7 @@ pub(crate) async fn cancel(request: HttpRequest, payload: web::Payload, api: Sta
         Party::Client(_) => Scope::OrdersCreate,
         Party::Service(_) => Scope::OrdersUpdate,
     };
-    let key = admit_for(&request, &api, Policy::Changes, scope).await?;
+    let key = admit_for(&request, &api.access, Policy::Changes, scope).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
     let body = json::read_optional_members(&request, payload, &api.json_bodies, &key).await?;

@@ -152,6 +152,29 @@ async fn closed_orders_are_conflicts() {
 }
 
 #[actix_web::test]
+async fn empty_body_of_any_type_is_none() {
+    let (ports, _) = ports(false, "ASSIGNED");
+    let api = ports.api();
+    for (name, value) in [
+        ("content-type", "application/x-www-form-urlencoded"),
+        ("content-type", "application/json"),
+        ("content-type", "text/plain"),
+        ("content-type", ""),
+        ("content-encoding", "gzip"),
+        ("content-length", "0"),
+        ("transfer-encoding", "chunked"),
+    ] {
+        let answer = api.send(cancel().insert_header((name, value))).await;
+        assert_eq!(answer.status, 200, "{name}: {value}");
+    }
+    for length in ["5", ""] {
+        let request = cancel().insert_header(("content-type", "text/plain"));
+        let request = request.insert_header(("content-length", length)).set_payload("a=b&c");
+        api.send(request).await.problem(415, "unsupported_media_type");
+    }
+}
+
+#[actix_web::test]
 async fn unknown_order_is_not_found() {
     let (ports, _) = ports(true, "NEW");
     let api = ports.api();

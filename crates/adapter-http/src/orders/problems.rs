@@ -106,7 +106,8 @@ fn describe(fault: DocumentFault) -> Cow<'static, str> {
             return format!("{MISMATCH}, but is {kind}").into();
         }
         DocumentFault::Encrypted => {
-            "must not be encrypted: remove its password in Word, save it, and send it again"
+            "must not be encrypted: remove the protection (a password or rights) in Word, save it, \
+             and send it again"
         }
         DocumentFault::Infected => "must not have malware",
         DocumentFault::TooLargeToScan => {

@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
 use futures_util::{FutureExt as _, future::LocalBoxFuture};
 
-use crate::{observe::request_notes::RequestId, respond::problem::Problem};
+use crate::{request::id::RequestId, respond::problem::Problem};
 
 /// The result of a handler.
 pub(crate) type Answer = Result<HttpResponse, Problem>;

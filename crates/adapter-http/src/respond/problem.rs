@@ -17,7 +17,7 @@ use serde::Serialize;
 
 pub use code::ProblemCode;
 
-use crate::observe::request_notes::RequestId;
+use crate::request::id::RequestId;
 
 /// Retry delay when a dependency does not respond.
 const RETRY_UNAVAILABLE_SECONDS: u64 = 5;

@@ -60,7 +60,7 @@ pub(crate) async fn replay_delivery(request: HttpRequest, api: State) -> Answer 
 }
 
 pub(crate) async fn replay(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    let key = admit(&request, &api, Policy::Webhooks).await?;
+    let key = admit(&request, &api.access, Policy::Webhooks).await?;
     let id = path::webhook_id(&request)?;
     let body = read_object(&request, payload, &api.json_bodies, &key).await?;
     let (since, until) = parse(&body).map_err(invalid)?;

@@ -46,7 +46,7 @@ impl IdempotencyLedger for PostgresStore {
         now: OffsetDateTime,
         limit: usize,
     ) -> Result<Option<IdempotencyKey>, StoreError> {
-        let first = after.map_or_else(first_key, key_row);
+        let first = after.as_ref().map_or_else(first_key, key_row);
         let later = keys_after(first.clone());
         let walk = async move |connection: &mut AsyncPgConnection| {
             let walk = later.limit(row_limit(limit)).select((

@@ -57,10 +57,10 @@ pub(super) async fn lease_due(
     let chosen = chosen(&waiting, slots);
     let ids = locks::lock_free(connection, "webhook_deliveries", chosen.clone()).await?;
     let put_offs = put_offs(&waiting, &ids);
-    let leased = diesel::update(table.filter(id.eq_any(ids)))
+    let taken = diesel::update(table.filter(id.eq_any(ids)))
         .set((leased_until.eq(until), lease_token.eq(lease_token + 1)))
         .returning((WebhookDeliveryRow::as_select(), lease_token));
-    let rows: Vec<(WebhookDeliveryRow, i64)> = leased.get_results(connection).await?;
+    let rows: Vec<(WebhookDeliveryRow, i64)> = taken.get_results(connection).await?;
     let (leases, unreadable) = leases(rows, waiting, &chosen);
     if !unreadable.is_empty() {
         let later = Utc(now.0.saturating_add(UNREADABLE_DELAY));

@@ -186,7 +186,7 @@ fn signed(id: OrderId) -> OrderUpdate {
         expected: Some(vec![NOW]),
         status: Some(OrderStatus::SIGNED),
         notary_id: None,
-        at: NOW + Duration::SECOND,
+        at: NOW + time::Duration::SECOND,
         actor: Actor::Service,
         reason: None,
     }

@@ -44,7 +44,7 @@ impl IdempotencyLedger for SqliteStore {
         now: OffsetDateTime,
         limit: usize,
     ) -> Result<Option<IdempotencyKey>, StoreError> {
-        let first = after.map_or_else(first_key, key_row);
+        let first = after.as_ref().map_or_else(first_key, key_row);
         let later = keys_after(first.clone());
         let walk = move |connection: &mut SqliteConnection| {
             let walk = later.limit(row_limit(limit)).select((

@@ -54,7 +54,7 @@ async fn start_needs_the_trigger_of_changes() {
 
 /// SQLite stores any bytes as text, which no reader could read.
 #[tokio::test]
-async fn status_is_utf8_without_control_characters() {
+async fn status_is_utf8_without_control_characters_and_notaries_are_positive() {
     let directory = tempdir().unwrap();
     let store = open(&directory).await;
     store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
@@ -76,6 +76,8 @@ async fn status_is_utf8_without_control_characters() {
     ] {
         assert!(!set(status), "{status}");
     }
+    assert!(!set("'NEW', notary_id = 0") && !set("'NEW', notary_id = -5"));
+    assert!(set("'NEW', notary_id = 7"));
 }
 
 #[tokio::test]

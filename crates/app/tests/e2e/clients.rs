@@ -11,6 +11,7 @@ use domain::{
     api_key::{Scope, manage_keys::KeyTerms},
     order::SigningServiceId,
 };
+use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use test_servers::tools::{built, python};
@@ -138,8 +139,12 @@ fn run_scripted_with(state: &TempDir, client: &str, script: Vec<Reply>) -> (Run,
 
 /// Runs a test for all clients in parallel.
 fn for_each_client(test: impl Fn(&str) + Sync) {
+    for_each(CLIENTS, test);
+}
+
+fn for_each(clients: [&str; 4], test: impl Fn(&str) + Sync) {
     std::thread::scope(|scope| {
-        for client in CLIENTS {
+        for client in clients {
             let test = &test;
             scope.spawn(move || test(client));
         }
@@ -169,6 +174,14 @@ async fn clients_create_each_order_once_over_two_runs() {
     assert_eq!((app.rows("orders"), app.rows("documents"), app.documents().len()), (8, 8, 8));
 }
 
+fn of_service() -> KeyTerms {
+    KeyTerms {
+        for_service: Some(SigningServiceId(42)),
+        scopes: Scope::DEFAULT_OF_SERVICES.into_iter().collect(),
+        ..KeyTerms::default()
+    }
+}
+
 /// Runs a program of the signing service, and returns the lines that it prints.
 async fn dispatch(app: &TestApp, key: &str, state: &TempDir, dispatcher: &str) -> Vec<String> {
     let mut command = configured(dispatcher, &app.url(""), key, state);
@@ -180,12 +193,7 @@ async fn dispatch(app: &TestApp, key: &str, state: &TempDir, dispatcher: &str) -
 #[tokio::test(flavor = "multi_thread")]
 async fn dispatchers_assign_and_confirm_each_new_order_once() {
     let app = TestApp::start().await;
-    let terms = KeyTerms {
-        for_service: Some(SigningServiceId(42)),
-        scopes: Scope::DEFAULT_OF_SERVICES.into_iter().collect(),
-        ..KeyTerms::default()
-    };
-    let key = app.issue_key_on(terms).await;
+    let key = app.issue_key_on(of_service()).await;
     for dispatcher in DISPATCHERS {
         let state = tempfile::tempdir().unwrap();
         let mut ids = Vec::new();
@@ -212,6 +220,50 @@ async fn dispatchers_assign_and_confirm_each_new_order_once() {
         let expected = [("NEW", "client"), ("ASSIGNED", "service"), ("CONFIRMED", "service")];
         assert_eq!(history, expected.map(|(status, actor)| (json!(status), json!(actor))));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dispatchers_begin_with_the_oldest_order() {
+    const PAGE: usize = 100;
+    let app = TestApp::start().await;
+    let key = app.issue_key_on(of_service()).await;
+    let mut ids = Vec::new();
+    for number in 0..=PAGE + 1 {
+        ids.push(created(app.order(&format!("OLD-{number}")).await).await["order_id"].clone());
+    }
+    let service = app.as_key(&key);
+    let change = async |id: &Value, change: Value| {
+        let request = service.request(Method::PATCH, &format!("/api/order/{id}"));
+        assert_eq!(request.json(&change).send().await.unwrap().status(), 200);
+    };
+    for id in &ids[1..] {
+        change(id, json!({ "order_status": "SIGNED" })).await;
+    }
+    for dispatcher in DISPATCHERS {
+        let state = tempfile::tempdir().unwrap();
+        let steps = ["ASSIGNED", "CONFIRMED"].map(|status| format!("{status} {}", ids[0]));
+        assert_eq!(dispatch(&app, &key, &state, dispatcher).await, steps, "{dispatcher}");
+        change(&ids[0], json!({ "order_status": "NEW", "notary_id": null })).await;
+    }
+}
+
+#[test]
+fn dispatchers_give_up_after_three_lost_races() {
+    for_each(DISPATCHERS, |dispatcher| {
+        let lost = || Reply::problem(412, "precondition_failed", Vec::new(), None);
+        let state = tempfile::tempdir().unwrap();
+        let (run, requests) = run_scripted_with(&state, dispatcher, vec![lost(), lost(), lost()]);
+        assert_eq!((run.succeeded, requests.len()), (false, 3), "{dispatcher}: {run:?}");
+        for part in ["gave up on order 1 after 3 answers 412", "proxy"] {
+            assert!(run.message.contains(part), "{dispatcher}: {run:?}");
+        }
+        assert!(!run.message.contains("Traceback"), "{dispatcher}: {run:?}");
+        for pair in requests.windows(2) {
+            let waited = pair[1].at - pair[0].at;
+            assert!(waited >= Duration::from_millis(500), "{dispatcher} did not pause");
+        }
+        assert!(!state.path().join("newest-order").exists(), "{dispatcher} skips the order");
+    });
 }
 
 #[test]

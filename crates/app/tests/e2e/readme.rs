@@ -25,6 +25,10 @@ fn readme() -> String {
     fs::read_to_string(root().join("README.md")).unwrap()
 }
 
+fn webhooks_guide() -> String {
+    fs::read_to_string(root().join("docs/webhooks.md")).unwrap()
+}
+
 /// Returns the blocks of a text in a language.
 fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
     let begin = format!("```{language}\n");
@@ -116,12 +120,13 @@ fn key_of_the_image_is_of_the_only_client() {
     let key = text(shell.output().unwrap());
     assert!(key.starts_with("nok_"), "{key}");
 
-    let server = ServiceProcess::start(&wiring, &options(&readme, "--webhook-allow"));
+    let guide = webhooks_guide();
+    let server = ServiceProcess::start(&wiring, &options(&guide, "--webhook-allow"));
     assert!(!wiring.data().join("first-key").exists(), "the start issues no other key");
     let keys = run(&wiring, &["keys", "list", "--json"]);
     let keys: Vec<Value> = keys.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(matches!(&keys[..], [key] if key["client"] == 1), "{keys:?}");
-    let listen = [&options(&readme, "webhooks listen")[..], &["--port=0"]].concat();
+    let listen = [&options(&guide, "webhooks listen")[..], &["--port=0"]].concat();
     let listening = Listening::ready(notary_orders(&wiring, &listen));
     assert_eq!(listening.stop("-INT").0, Some(0));
     drop(server);
@@ -187,12 +192,12 @@ fn members(value: &Value) -> Vec<&String> {
 }
 
 #[test]
-fn receiver_of_readme_prints_the_order_that_readme_creates() {
-    let (wiring, readme) = (Wiring::new(), readme());
-    let mut server = ServiceProcess::start(&wiring, &options(&readme, "--webhook-allow"));
+fn receiver_of_the_guide_prints_the_order_that_readme_creates() {
+    let (wiring, readme, guide) = (Wiring::new(), readme(), webhooks_guide());
+    let mut server = ServiceProcess::start(&wiring, &options(&guide, "--webhook-allow"));
     let printed = first_words(&mut server);
     // The port may be in use on this machine.
-    let listen = [&options(&readme, "webhooks listen")[..], &["--port=0"]].concat();
+    let listen = [&options(&guide, "webhooks listen")[..], &["--port=0"]].concat();
     let mut listening = Listening::ready(notary_orders(&wiring, &listen));
     let create = readme.replace("127.0.0.1:8080", &server.address.to_string());
     let create = blocks(&create, "sh").into_iter().find(|it| it.contains("/api/order/create "));
@@ -201,7 +206,7 @@ fn receiver_of_readme_prints_the_order_that_readme_creates() {
     assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success());
 
     let event = listening.event();
-    let shown = blocks(&readme, "json").into_iter().find(|it| it.contains("order.created"));
+    let shown = blocks(&guide, "json").into_iter().find(|it| it.contains("order.created"));
     let shown: Value = serde_json::from_str(shown.unwrap()).unwrap();
     assert_eq!(members(&event), members(&shown));
     assert_eq!(event["data"]["file_number"], shown["data"]["file_number"]);

@@ -56,10 +56,17 @@ impl Reply {
         Self::Answer { status: 201, headers, body: json!({ "order_id": order_id }).to_string() }
     }
 
-    /// An order without documents.
+    /// A new order without documents, which is a list of this order, too.
     fn read() -> Self {
-        let headers = vec![("Content-Type", "application/json".to_owned())];
-        Self::Answer { status: 200, headers, body: json!({ "documents": [] }).to_string() }
+        let headers = vec![
+            ("Content-Type", "application/json".to_owned()),
+            ("ETag", "\"660c819a17000.1\"".to_owned()),
+        ];
+        let mut order = json!({ "order_id": 1, "order_status": "NEW", "notary_id": null });
+        order["data"] = json!([order]);
+        order["has_more"] = json!(false);
+        order["documents"] = json!([]);
+        Self::Answer { status: 200, headers, body: order.to_string() }
     }
 
     fn write_to(&self, stream: &mut TcpStream) {

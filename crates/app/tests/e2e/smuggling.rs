@@ -12,7 +12,8 @@ type Statuses = &'static [u16];
 const REJECTED: Statuses = &[400];
 const ONE: Statuses = &[201];
 const BOTH: Statuses = &[201, 201];
-/// No request follows chunks or an upgrade, because another reader may see their end elsewhere.
+/// No request follows one that closes the connection, nor chunks or an upgrade, because another reader
+/// may see their end elsewhere.
 const LAST: Statuses = &[201, 400];
 
 struct Sender {
@@ -213,7 +214,7 @@ async fn head_has_one_meaning() {
              HTTP2-Settings: AAMAAABkAAQAAP__\r\n",
             LAST,
         ),
-        (format!("POST {CREATE} HTTP/1.0"), "", BOTH),
+        (format!("POST {CREATE} HTTP/1.0"), "", LAST),
         (format!("POST {CREATE} HTTP/1.0"), "Connection: keep-alive\r\n", BOTH),
     ] {
         let body = sender.body();
@@ -330,6 +331,23 @@ async fn head_behind_get_takes_no_body_away() {
         let twice = one("GET", path).repeat(2).into_bytes();
         let twice = exchange(sender.app.address, twice, true).await;
         assert_eq!(twice.matches("HTTP/1.1 ").count(), 2, "{path}");
+    }
+}
+
+/// A request that closes its connection is the last one on it (RFC 9112, sections 9.3 and 9.6).
+#[tokio::test(flavor = "multi_thread")]
+async fn request_behind_a_closing_one_is_not_carried_out() {
+    let mut sender = sender().await;
+    for (version, option) in [
+        ("HTTP/1.1", "Connection: close\r\n"),
+        ("HTTP/1.1", "Connection: TE, Close\r\n"),
+        ("HTTP/1.0", ""),
+    ] {
+        let body = sender.body();
+        let length = format!("Content-Length: {}\r\n{option}", body.len());
+        let last = sender.head(&format!("POST {CREATE} {version}"), &length) + &body;
+        let behind = sender.plain();
+        sender.expect(&format!("{version} {option}"), last + &behind, LAST).await;
     }
 }
 

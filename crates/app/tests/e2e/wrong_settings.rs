@@ -83,13 +83,11 @@ fn wrong_variable_and_wrong_pair_have_the_status_of_a_wrong_setting() {
         "--ops-listen=127.0.0.1:0".to_owned(),
     ];
     for (variable, value) in [
-        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
         ("NOTARY_ORDERS_TLS_CERT", &path("pem")),
         ("NOTARY_ORDERS_TLS_CERT", &path("missing")),
         ("NOTARY_ORDERS_MAIL_FROM", "nobody at all"),
     ] {
         let mut start = command(&own.each_ref().map(String::as_str));
-        start.env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1");
         if variable.contains("TLS") {
             start.env("NOTARY_ORDERS_TLS_KEY", path("pem"));
         }

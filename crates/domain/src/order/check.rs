@@ -75,14 +75,14 @@ impl<'a> Object<'a> {
     pub(super) fn required<T: Read>(&mut self, name: &str) -> Option<T> {
         let fault = match self.fields.take(name) {
             Json::Null => (ViolationCode::Required, "is required"),
-            json if json.is_blank() => (ViolationCode::Blank, "must not be blank"),
+            Json::Text(text) if text.is_empty() => (ViolationCode::Blank, "must not be blank"),
             json => return self.read(name, json),
         };
         self.check(name, Err(fault))
     }
 
     fn read<T: Read>(&mut self, name: &str, json: Json) -> Option<T> {
-        if json != Json::Mistyped {
+        if !matches!(json, Json::Mistyped | Json::Blank) {
             return T::read(json, self, name);
         }
         let expected = match kind(self.schema, name)? {

@@ -1,6 +1,6 @@
 //! The fields of a request before their rules are checked.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap, ops::Range};
 
 use serde::{
     Deserialize, Deserializer as _, Serialize, Serializer,
@@ -21,6 +21,8 @@ pub(super) enum Json {
     Null,
     /// Sent with another JSON type.
     Mistyped,
+    /// Blank text, where the type is another.
+    Blank,
     Bool(bool),
     Integer(i64),
     /// Clean, as its rule says.
@@ -70,7 +72,8 @@ impl OrderRequest {
                 text => text.parse().map_or(Json::Mistyped, Json::Integer),
             },
             Some(kind) if !trimmed.is_empty() => {
-                let json: &RawValue = serde_json::from_str(trimmed)?;
+                let text = whole_characters(trimmed);
+                let json: &RawValue = serde_json::from_str(&text)?;
                 Json::read(kind, json.get())?
             }
             _ => Json::Null,
@@ -98,6 +101,10 @@ impl Json {
             Kind::Text(rule) if json.starts_with('"') => {
                 Self::Text(rule.clean(serde_json::from_str(json)?))
             }
+            _ if json.starts_with('"') => {
+                let text = TextRule::CODE.clean(serde_json::from_str(json)?);
+                if text.is_empty() { Self::Blank } else { Self::Mistyped }
+            }
             Kind::Bool if matches!(json, "true" | "false") => Self::Bool(json == "true"),
             Kind::Integer if is_number(json) => integer(json).map_or(Self::Mistyped, Self::Integer),
             Kind::Amount if is_number(json) => Self::Number(json.to_owned()),
@@ -110,7 +117,7 @@ impl Json {
 
     /// Returns whether the value is blank text.
     pub(super) fn is_blank(&self) -> bool {
-        matches!(self, Self::Text(text) if text.is_empty())
+        *self == Self::Blank || matches!(self, Self::Text(text) if text.is_empty())
     }
 
     /// Returns the text in the field `name` of an object.
@@ -121,6 +128,42 @@ impl Json {
             _ => None,
         }
     }
+}
+
+/// Returns JSON in which each escape of half a surrogate pair is one of U+FFFD, as browsers read it.
+/// Clients that cut texts after a number of UTF-16 units send such halves.
+pub fn whole_characters(json: &str) -> Cow<'_, str> {
+    if !json.contains("\\ud") && !json.contains("\\uD") {
+        return json.into();
+    }
+    let mut whole = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(at) = rest.find('\\') {
+        whole.push_str(&rest[..at]);
+        let escape = &rest[at..];
+        let is_pair = is_escape_of(escape, 0xd800..0xdc00)
+            && escape.get(6..).is_some_and(|second| is_escape_of(second, 0xdc00..0xe000));
+        let escaped = escape.chars().nth(1).map_or(0, char::len_utf8);
+        let end = if is_pair {
+            12
+        } else if is_escape_of(escape, 0xd800..0xe000) {
+            whole.push_str("\\ufffd");
+            rest = &escape[6..];
+            continue;
+        } else {
+            1 + escaped
+        };
+        whole.push_str(&escape[..end]);
+        rest = &escape[end..];
+    }
+    whole.push_str(rest);
+    whole.into()
+}
+
+fn is_escape_of(text: &str, units: Range<u16>) -> bool {
+    let digits = text.strip_prefix("\\u").and_then(|text| text.get(..4));
+    let unit = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
+    unit.is_some_and(|unit| units.contains(&unit))
 }
 
 /// Returns whether a JSON value is a number.
@@ -178,5 +221,39 @@ impl<'de> Visitor<'de> for Schema {
         }
         fields.retain(|_, json| *json != Json::Null);
         Ok(Fields(fields))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn half_a_surrogate_pair_is_the_replacement_character() {
+        for (json, text) in [
+            (r#""X\ud83d""#, "X\u{fffd}"),
+            (r#""\uDE00X""#, "\u{fffd}X"),
+            (r#""\ud83d\ud83d\uDE00\ud83d\n""#, "\u{fffd}\u{1f600}\u{fffd}\n"),
+            (r#""\ude00\ud83d""#, "\u{fffd}\u{fffd}"),
+            (r#""\\ud83d é \"\ud83dx""#, "\\ud83d é \"\u{fffd}x"),
+            (r#""\ud7ff\ue000""#, "\u{d7ff}\u{e000}"),
+        ] {
+            let read: Value = serde_json::from_str(&whole_characters(json)).unwrap();
+            assert_eq!(read, text, "{json}");
+        }
+        for broken in [r#""\ud83"#, r#""\ud8é""#, "\\", r#""\ud"#] {
+            assert_eq!(whole_characters(broken), broken);
+        }
+    }
+
+    #[test]
+    fn parts_of_a_form_take_half_a_surrogate_pair() {
+        let mut request = OrderRequest::default();
+        let part = r#"{"userRole":"X\ud83d"}"#.to_owned();
+        request.add_part("requestedBy", part).unwrap();
+        let sent = serde_json::to_value(&request).unwrap();
+        assert_eq!(sent["requestedBy"]["userRole"], "X\u{fffd}");
     }
 }

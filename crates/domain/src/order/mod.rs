@@ -14,7 +14,7 @@ mod stored;
 mod text;
 mod violation;
 
-pub use json::OrderRequest;
+pub use json::{OrderRequest, whole_characters};
 pub use money::{Money, MoneyError};
 pub use parse::ParsedOrder;
 pub use stored::{Actor, OrderChange, OrderStatus, StoredOrder, after};

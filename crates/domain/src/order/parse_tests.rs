@@ -193,6 +193,32 @@ fn blank_and_null_optional_fields_are_absent() {
 }
 
 #[test]
+fn blank_text_is_absent_for_every_optional_type() {
+    let absent = order(&[]);
+    for pointer in [
+        "/signingContactsFormData/clientCompanyId",
+        "/signingContactsFormData/inHouseContact",
+        "/signingContactsFormData/inHouseContact2",
+        "/signingDetailsFormData/isPropertyAddressSame",
+        "/signingDetailsFormData/scanbacksRequired",
+        "/signingDetailsFormData/ronSigning",
+        "/signingDetailsFormData/loanOfficer",
+        "/signingDetailsFormData/invoiceOrderTo",
+        "/signingDetailsFormData/invoiceFee",
+        "/signingDetailsFormData/notaryPay",
+        "/requestedBy/signingServiceId",
+    ] {
+        for blank in ["", "  ", "\t\n", "\u{200b}"] {
+            assert_eq!(order(&[(pointer, Some(json!(blank)))]), absent, "{pointer}");
+        }
+        assert_eq!(fault(pointer, json!("x")), Some(ViolationCode::WrongType), "{pointer}");
+    }
+    for pointer in ["/signingServiceId", "/requestedBy/userId", "/requestedBy"] {
+        assert_eq!(fault(pointer, json!(" ")), Some(ViolationCode::WrongType), "{pointer}");
+    }
+}
+
+#[test]
 fn texts_are_trimmed_and_states_upper_case() {
     let order = order(&[
         ("/signingDetailsFormData/fileNumber", Some(json!("\t F-1 \n"))),

@@ -30,14 +30,29 @@ impl OrderStatus {
     pub const CLOSED: [Self; 2] = [Self::SIGNED, Self::COMPLETED];
 
     /// The usual states. The service knows the rules of some; all others are free texts.
-    pub const USUAL: [Self; 6] = [
+    pub const USUAL: [Self; 8] = [
         Self::NEW,
         Self(Cow::Borrowed("ASSIGNED")),
         Self(Cow::Borrowed("CONFIRMED")),
+        Self(Cow::Borrowed("ON_HOLD")),
         Self::SIGNED,
+        Self(Cow::Borrowed("DID_NOT_SIGN")),
         Self::COMPLETED,
         Self::CANCELLED,
     ];
+
+    /// Returns the state that a text names; `None` unless it has 1 to 50 characters. A near spelling of
+    /// a usual state is that state: programs must not miss a cancellation for a letter.
+    pub fn named(text: String) -> Option<Self> {
+        let letters = |text: &str| {
+            let is_letter = |c: &char| !matches!(c, ' ' | '\t' | '\u{a0}' | '-' | '_');
+            text.chars().filter(is_letter).collect::<String>().to_ascii_uppercase()
+        };
+        let written = letters(&text);
+        let written = if written == "CANCELED" { "CANCELLED" } else { &written };
+        let usual = Self::USUAL.into_iter().find(|usual| letters(usual.as_str()) == written);
+        usual.or_else(|| Self::from_stored(text))
+    }
 
     /// Returns a state that was read from storage; `None` unless it has 1 to 50 characters.
     pub fn from_stored(text: String) -> Option<Self> {

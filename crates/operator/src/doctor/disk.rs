@@ -121,7 +121,7 @@ fn judge_file_system(mounts: &str, database: &Path, found: &mut Findings) {
     }
 }
 
-/// Returns the type of the file system of a path, as `/proc/self/mountinfo` has it (proc_pid_mountinfo(5)).
+/// Returns the type of the file system of a path, as `/proc/self/mountinfo` has it (manual page `proc_pid_mountinfo`).
 fn file_system<'a>(mounts: &'a str, path: &Path) -> Option<&'a str> {
     let mounted = mounts.lines().filter_map(|line| {
         let (mount, kind) = line.split_once(" - ")?;

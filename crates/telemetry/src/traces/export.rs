@@ -8,7 +8,9 @@ use std::{
 
 use domain::ports::error_chain;
 use opentelemetry::Context;
-use opentelemetry_otlp::{RetryPolicy, SpanExporter as Otlp, WithHttpConfig as _};
+use opentelemetry_otlp::{
+    ExporterBuildError, RetryPolicy, SpanExporter as Otlp, WithHttpConfig as _,
+};
 use opentelemetry_sdk::{
     Resource,
     error::OTelSdkResult,
@@ -16,8 +18,6 @@ use opentelemetry_sdk::{
 };
 use prometheus::{IntCounter, IntCounterVec};
 use rustls::crypto::ring;
-
-use super::environment::WrongVariable;
 
 /// Counts ended spans.
 #[derive(Debug)]
@@ -48,14 +48,10 @@ pub(super) struct Exporter {
 }
 
 impl Exporter {
-    pub(super) fn new(spans: &IntCounterVec) -> Result<Self, WrongVariable> {
+    pub(super) fn new(spans: &IntCounterVec) -> Result<Self, ExporterBuildError> {
         // The client of the exporter takes the default of the process. Another part may have set it.
         let _ = ring::default_provider().install_default();
-        let otlp = Otlp::builder().with_http().with_retry_policy(RetryPolicy::default()).build();
-        let otlp = otlp.map_err(|error| {
-            let cause = error_chain(&error);
-            WrongVariable(format!("traces cannot be exported with these settings: {cause}"))
-        })?;
+        let otlp = Otlp::builder().with_http().with_retry_policy(RetryPolicy::default()).build()?;
         for outcome in ["exported", "failed"] {
             spans.with_label_values(&[outcome]);
         }

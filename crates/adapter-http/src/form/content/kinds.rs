@@ -6,7 +6,7 @@ use domain::document::DocumentFormat;
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
 pub(super) const ENCRYPTED: &str =
-    "a Word document with a password; remove it, and save the document as .docx or PDF";
+    "a protected Word document; remove the protection, and save it as .docx or PDF";
 
 pub(super) const MACROS: &str =
     "a Word document with macros or a template; save it as .docx or PDF";
@@ -103,14 +103,34 @@ pub(super) fn of_format(found: DocumentFormat) -> &'static str {
     }
 }
 
+/// Beginnings of the lines of a header, in lower case.
+const HEADER_LINES: [&str; 6] =
+    ["http/", "content-", "mime-version:", "from:", "received:", "return-path:"];
+
+/// Returns the text for the first bytes of a file in which a PDF begins too late.
+pub(super) fn before_pdf(start: &[u8]) -> Option<&'static str> {
+    let at = start.windows(5).position(|bytes| bytes == b"%PDF-")?;
+    let text = String::from_utf8_lossy(&start[..at]).to_lowercase();
+    Some(match () {
+        () if text.lines().any(|line| HEADER_LINES.iter().any(|it| line.starts_with(it))) => {
+            "a PDF behind an HTTP or MIME header; send what begins with %PDF"
+        }
+        () if text.contains(is_no_text) => "a PDF behind other bytes; send what begins with %PDF",
+        () => "a PDF behind a text; send what begins with %PDF",
+    })
+}
+
+/// Returns whether a text has no such character.
+fn is_no_text(c: char) -> bool {
+    c == char::REPLACEMENT_CHARACTER || (c.is_control() && !c.is_whitespace())
+}
+
 /// Returns the text for the first bytes of a file.
 pub(super) fn of_start(start: &[u8]) -> Option<&'static str> {
     let text = decoded(start).to_lowercase();
     let text = text.trim_start_matches(|c: char| c.is_whitespace() || c == '"');
     // A character may be cut off.
     let whole = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
-    let is_no_text =
-        |c: char| c == char::REPLACEMENT_CHARACTER || (c.is_control() && !c.is_whitespace());
     if let Some((_, kind)) = TEXTS.into_iter().find(|(beginning, _)| text.starts_with(beginning)) {
         return Some(kind);
     }

@@ -7,7 +7,6 @@ use serde_json::json;
 use crate::{
     access::{authentication::admit, rate_limit::Policy},
     form::OrderForm,
-    observe::metrics::ApiMetrics,
     orders::{
         create::{
             created,
@@ -16,12 +15,13 @@ use crate::{
         path,
         record::document_records,
     },
+    request::metrics::ApiMetrics,
     respond::answer::Answer,
     state::{Api, State},
 };
 
 pub(crate) async fn add(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    let key = admit(&request, &api, Policy::OrdersWithDocuments).await?;
+    let key = admit(&request, &api.access, Policy::OrdersWithDocuments).await?;
     let id = path::order_id(&request)?;
     // Checked before the documents are read. What adds them checks again.
     api.add_documents.check(&key, id).await?;

@@ -18,7 +18,7 @@ use crate::{
 pub(crate) const PATH: &str = "/api/order/create-with-documents";
 
 pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    let key = admit(&request, &api, Policy::OrdersWithDocuments).await?;
+    let key = admit(&request, &api.access, Policy::OrdersWithDocuments).await?;
     let Received { form, attempt, storing, answered } =
         upload::receive(&request, payload, &api, &key, FORM, true).await?;
     let created = if let (Some(answered), Some(attempt)) = (answered, &attempt) {

@@ -31,7 +31,7 @@ async fn document_at_fault_is_named() {
     let encrypted = documents::bytes("signing-instructions-encrypted.docx");
     for (name, content, code, fault, detail) in [
         ("deed.pdf", &b"no PDF"[..], "unsupported_document", "content_mismatch", "content"),
-        ("a.docx", &encrypted, "encrypted_document", "encrypted_document", "remove its password"),
+        ("a.docx", &encrypted, "encrypted_document", "encrypted_document", "remove the protection"),
     ] {
         let answer = post(Ports::new(), order(name, content)).await;
 

@@ -11,8 +11,8 @@ use tracing::Instrument as _;
 use crate::{
     access::{authentication::admit, fingerprint::attempt, idempotency_key, rate_limit::Policy},
     body::json,
-    observe::trace::STEPS,
     orders::create::created::{self, JSON},
+    request::trace::STEPS,
     respond::{answer::Answer, problem::Problem},
     state::State,
 };
@@ -21,7 +21,7 @@ use crate::{
 pub(crate) const PATH: &str = "/api/order/create";
 
 pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    let key = admit(&request, &api, Policy::Orders).await?;
+    let key = admit(&request, &api.access, Policy::Orders).await?;
     let claim = idempotency_key::claim(&request, &key, &*api.entropy)?;
     let begin = |claim: &Claim| api.keys_in_progress.begin(&claim.key).ok_or(IN_PROGRESS);
     let in_progress = claim.as_ref().map(begin).transpose()?;

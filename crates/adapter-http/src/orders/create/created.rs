@@ -5,8 +5,8 @@ use domain::{order::OrderId, use_cases::create_order::CreatedOrder};
 
 use crate::{
     access::idempotency_key::IDEMPOTENCY_REPLAYED,
-    observe::{metrics::ApiMetrics, request_notes::note},
     orders::record::order_record,
+    request::{metrics::ApiMetrics, notes::note},
 };
 
 /// Name of the operation with a JSON body, in metrics and fingerprints. It must not change, as that of

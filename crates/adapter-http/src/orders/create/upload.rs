@@ -12,8 +12,8 @@ use crate::{
     access::{fingerprint::attempt, idempotency_key, limits::Share},
     body,
     form::{self, FormSpace, OrderForm, SpoolGuard},
-    observe::trace::STEPS,
     orders::create::claim_guard::ClaimGuard,
+    request::trace::STEPS,
     respond::problem::{Problem, ProblemCode},
     state::State,
 };

@@ -20,7 +20,7 @@ use crate::{
 };
 
 pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
-    let key = admit(&request, &api, Policy::Reads).await?;
+    let key = admit(&request, &api.access, Policy::Reads).await?;
     let (query, paging) = parse(request.query_string())?;
     let page = match api.read_order.page(key.owner(), &query).await {
         Err(OrderError::UnknownCursor) => {

@@ -30,8 +30,8 @@ use tracing::Span;
 
 use crate::{
     access::{authentication::admit, rate_limit::Policy},
-    observe::{metrics::ApiMetrics, request_notes::note},
     orders::path,
+    request::{metrics::ApiMetrics, notes::note},
     respond::{answer::Answer, conditional, problem::Problem},
     state::State,
 };
@@ -47,7 +47,7 @@ const PLAIN: &[u8] = b"!#$&+-.^_`|~";
 const LONGEST_NAME: usize = 200;
 
 pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
-    let key = admit(&request, &api, Policy::Reads).await?;
+    let key = admit(&request, &api.access, Policy::Reads).await?;
     let (id, position) = (path::order_id(&request)?, path::position(&request)?);
     let document = api.read_order.document(key.owner(), id, position).await?;
     note(&request, |notes| (notes.order, notes.document) = (Some(id), Some(position)));

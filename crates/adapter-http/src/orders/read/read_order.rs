@@ -6,12 +6,12 @@ use domain::order::StoredOrder;
 
 use crate::{
     access::{authentication::admit, rate_limit::Policy},
-    observe::request_notes::note,
     orders::{
         path,
         record::{document_records, whole_order},
         version,
     },
+    request::notes::note,
     respond::{answer::Answer, conditional::with_tag, list, problem::Problem},
     state::{Api, State},
 };
@@ -34,7 +34,7 @@ pub(crate) async fn list_documents(request: HttpRequest, api: State) -> Answer {
 
 /// Returns the order that a request reads.
 async fn find(request: &HttpRequest, api: &Api) -> Result<StoredOrder, Problem> {
-    let key = admit(request, api, Policy::Reads).await?;
+    let key = admit(request, &api.access, Policy::Reads).await?;
     let id = path::order_id(request)?;
     note(request, |notes| notes.order = Some(id));
     Ok(api.read_order.order(key.owner(), id).await?)

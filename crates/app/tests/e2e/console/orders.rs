@@ -85,6 +85,24 @@ async fn service_sees_new_orders_first_and_carries_them_out() {
     browser.shows("CONFIRMED").await;
     assert_eq!(client.read("/api/order/1").await["notary_id"], 7001);
 
+    // A proxy on the way changes the tags.
+    let mangle = "const send = window.fetch;
+        window.fetch = (address, request) => {
+            if (request.method !== 'PATCH') return send(address, request);
+            window.patches = (window.patches ?? 0) + 1;
+            return send(address, { ...request, headers: { ...request.headers, 'if-match': '\"0\"' } });
+        }";
+    browser.run(mangle, &[]).await;
+    let sentences = ["Another user has changed", "a proxy changes the headers", "Try again in"];
+    for sentence in sentences {
+        browser.paste_over("#change-notary", "7002").await;
+        console.press_button("Save").await;
+        browser.shows(sentence).await;
+    }
+    // The answer before them was 412, too.
+    assert_eq!(browser.run("return window.patches", &[]).await, 2);
+    assert_eq!(client.read("/api/order/1").await["notary_id"], 7001);
+
     created(client.order("WORK-2").await).await;
     created(client.order("WORK-3").await).await;
     console.user.post("/api/order/3/cancel").send().await.unwrap();

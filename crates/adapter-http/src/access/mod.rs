@@ -5,6 +5,4 @@ pub(crate) mod fingerprint;
 pub(crate) mod idempotency_key;
 pub(crate) mod in_progress;
 pub(crate) mod limits;
-pub(crate) mod peer;
 pub(crate) mod rate_limit;
-pub(crate) mod read_key;

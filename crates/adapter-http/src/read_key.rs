@@ -14,7 +14,7 @@ pub(crate) const PATH: &str = "/api/key";
 
 /// Needs no scope: each key may know itself.
 pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
-    let key = admit_any(&request, &api, Policy::Reads).await?;
+    let key = admit_any(&request, &api.access, Policy::Reads).await?;
     conditional::json(&request, &record(&key), None)
 }
 

@@ -16,7 +16,7 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 
 use super::*;
 use crate::{
-    Capacity, body::kept::SLICE, observe::trace::RequestTrace, serve_api, test_support::Ports,
+    Capacity, body::kept::SLICE, request::trace::RequestTrace, serve_api, test_support::Ports,
 };
 
 /// Sends a request with these ids from an address. Returns the id of the answer.
@@ -75,26 +75,33 @@ fn answer_is_sent_in_small_slices() {
 }
 
 #[actix_web::test]
-async fn request_behind_a_doubtful_end_is_counted_as_a_problem() {
-    let api = Ports::without_key().api();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let capacity = Capacity { workers: 1, connections_per_worker: 1 };
-    let server = serve_api(listener, api.api.clone(), None, capacity, Duration::ZERO).unwrap();
-    let handle = server.handle();
-    spawn(server);
-    let get = |header| format!("GET /none HTTP/1.1\r\nHost: a\r\n{header}\r\n");
-    client.write_all((get("Upgrade: h2c\r\n") + &get("")).as_bytes()).unwrap();
-    let answers = spawn_blocking(move || {
-        let mut answers = String::new();
-        client.read_to_string(&mut answers).map(|_| answers)
-    });
-    let answers = answers.await.unwrap().unwrap();
-    handle.stop(false).await;
-    assert!(answers.contains("404") && answers.contains("malformed_request"), "{answers}");
-    for code in ["not_found", "malformed_request"] {
-        let line = format!("notary_orders_http_problems_total{{code=\"{code}\"}} 1");
-        assert!(api.has_metric(&line), "{code}");
+async fn request_behind_the_last_one_is_counted_as_a_problem() {
+    for (version, header) in [
+        ("1.1", "Upgrade: h2c\r\n"),
+        ("1.1", "Connection: close\r\n"),
+        ("1.1", "Connection: TE, Close\r\n"),
+        ("1.0", ""),
+    ] {
+        let api = Ports::without_key().api();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let capacity = Capacity { workers: 1, connections_per_worker: 1 };
+        let server = serve_api(listener, api.api.clone(), None, capacity, Duration::ZERO).unwrap();
+        let handle = server.handle();
+        spawn(server);
+        let get = |version, header| format!("GET /none HTTP/{version}\r\nHost: a\r\n{header}\r\n");
+        client.write_all((get(version, header) + &get("1.1", "")).as_bytes()).unwrap();
+        let answers = spawn_blocking(move || {
+            let mut answers = String::new();
+            client.read_to_string(&mut answers).map(|_| answers)
+        });
+        let answers = answers.await.unwrap().unwrap();
+        handle.stop(false).await;
+        assert!(answers.contains("404") && answers.contains("malformed_request"), "{answers}");
+        for code in ["not_found", "malformed_request"] {
+            let line = format!("notary_orders_http_problems_total{{code=\"{code}\"}} 1");
+            assert!(api.has_metric(&line), "{header}: {code}");
+        }
     }
 }
 
@@ -134,5 +141,5 @@ async fn problem_names_the_trace_of_its_request() {
     );
     assert_eq!(send(None).await, serde_json::Value::Null);
     let answers = traces.answers.lock().unwrap();
-    assert_eq!(*answers, ["GET unmatched 404 Not Found Some(NotFound)"]);
+    assert_eq!(*answers, ["GET unmatched 404 Not Found Some(\"not_found\")"]);
 }

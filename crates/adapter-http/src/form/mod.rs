@@ -329,5 +329,4 @@ fn label(name: &str, number: usize) -> String {
 }
 
 #[cfg(test)]
-#[path = "form/tests.rs"]
 mod tests;

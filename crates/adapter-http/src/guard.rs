@@ -14,7 +14,7 @@ use std::{
 use actix_tls::accept::rustls_0_23::TlsStream;
 use actix_web::{
     dev::{Extensions, RequestHead},
-    http::{Method, header},
+    http::{Method, Version, header},
     rt::net::TcpStream,
 };
 use ipnet::IpNet;
@@ -24,7 +24,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::access::peer::{is_proxy, network};
+use crate::request::peer::{is_proxy, network};
 
 /// Longer than the 60 s of common load balancers, so that the balancer closes idle connections and
 /// never sends a request into a closing one.
@@ -128,8 +128,8 @@ pub(crate) struct Connection {
 struct State {
     /// `None` while a request is in progress.
     idle_since: Option<Instant>,
-    /// Whether no other request may be carried out: the connection was refused, or the end of the
-    /// last request is doubtful.
+    /// Whether no other request may be carried out: the connection was refused, the last request
+    /// closes it, or the end of that request is doubtful.
     ended: bool,
     /// Whether the last request was `HEAD`, until actix has begun all requests that it had decoded
     /// before it encoded the answer. The answer has the form of the last of these.
@@ -163,7 +163,7 @@ impl Connection {
     }
 
     /// Marks a request as in progress. Returns `None` if it must not be carried out: the
-    /// connection was refused, or other readers may see the end of the request before it elsewhere.
+    /// connection was refused, or the request before it was the last one.
     pub(crate) fn begin(self: &Arc<Self>, head: &RequestHead) -> Option<InProgress> {
         let is_head = head.method == Method::HEAD;
         let mut state = self.state();
@@ -178,12 +178,23 @@ impl Connection {
             return None;
         }
         state.idle_since = None;
-        state.ended = head.upgrade()
+        state.ended = closes(head)
+            || head.upgrade()
             || [header::UPGRADE, header::TRANSFER_ENCODING]
                 .iter()
                 .any(|name| head.headers.contains_key(name));
         Some(InProgress { connection: Arc::clone(self), is_head })
     }
+}
+
+/// Returns whether a request is the last one of its connection (RFC 9112, sections 9.3 and 9.6).
+/// actix carries out those that it has decoded behind it, and does not read lists of options.
+fn closes(head: &RequestHead) -> bool {
+    let has = |wanted: &str| {
+        let values = head.headers.get_all(header::CONNECTION).filter_map(|it| it.to_str().ok());
+        values.flat_map(|it| it.split(',')).any(|it| it.trim().eq_ignore_ascii_case(wanted))
+    };
+    has("close") || (head.version < Version::HTTP_11 && !has("keep-alive"))
 }
 
 impl Drop for Connection {

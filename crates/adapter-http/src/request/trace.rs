@@ -4,8 +4,6 @@ use actix_web::http::{Method, StatusCode, header::HeaderMap};
 pub use domain::trace_context::STEPS;
 use tracing::Span;
 
-use crate::respond::problem::ProblemCode;
-
 /// Traces requests.
 pub trait TraceRequests: Send + Sync {
     /// Returns the span of a request that begins. Its log lines have the fields of the span.
@@ -33,6 +31,6 @@ pub struct TracedAnswer<'a> {
     pub route: &'a str,
     /// The status.
     pub status: StatusCode,
-    /// The problem.
-    pub problem: Option<ProblemCode>,
+    /// The stable name of the problem.
+    pub problem: Option<&'static str>,
 }

@@ -21,22 +21,24 @@ use bytes::Bytes;
 use tracing::{Instrument as _, Span};
 
 use crate::{
-    access::{peer, rate_limit::Allowance},
+    access::rate_limit::Allowance,
     body::kept::{Answer, KeptBody},
-    observe::{
+    guard::Connection,
+    request::{
+        id::{RequestId, X_REQUEST_ID},
         metrics::known_method,
-        request_notes::{Notes, RequestId, X_REQUEST_ID},
+        notes::Notes,
+        peer,
         trace::{TraceRequests, TracedAnswer},
     },
     respond::{
         answer::reject,
         problem::{Problem, ProblemCode},
     },
-    serve::guard::Connection,
     state::{Api, State},
 };
 
-const AFTER_DOUBTFUL_END: &str = "The answer to the request before this one closes the connection. \
+const AFTER_LAST: &str = "The answer to the request before this one closes the connection. \
     Send this request on another connection.";
 
 /// Observes a request from its head to the head of its answer.
@@ -54,7 +56,7 @@ pub(crate) async fn observe(
     api.closing.request_started();
     let in_progress = connection.as_ref().map(|connection| connection.begin(request.head()));
     let mut response = if let Some(None) = in_progress {
-        let answer = reject(request.request(), &Problem::malformed(AFTER_DOUBTFUL_END));
+        let answer = reject(request.request(), &Problem::malformed(AFTER_LAST));
         request.into_response(answer)
     } else {
         next.call(request).instrument(span.clone()).await?.map_into_boxed_body()
@@ -67,7 +69,7 @@ pub(crate) async fn observe(
     span.in_scope(|| log(&api, response.request(), status, started.elapsed(), &route));
     if let Some(traces) = traced {
         let request = response.request();
-        let problem = request.extensions().get::<ProblemCode>().copied();
+        let problem = request.extensions().get::<ProblemCode>().map(|code| code.as_str());
         let (method, status) = (known_method(request.method()), response.status());
         traces.answered(&span, &TracedAnswer { method, route: &route, status, problem });
     }
@@ -86,7 +88,7 @@ fn begin_span<'a>(
     api: &'a Api,
     request: &HttpRequest,
 ) -> (RequestId, Span, Option<&'a dyn TraceRequests>) {
-    let is_proxy = |peer: SocketAddr| peer::is_proxy(peer.ip(), &api.trusted_proxies);
+    let is_proxy = |peer: SocketAddr| peer::is_proxy(peer.ip(), &api.access.trusted_proxies);
     let is_from_proxy = request.peer_addr().is_some_and(is_proxy);
     let given = is_from_proxy.then(|| RequestId::given(request)).flatten();
     let id = given.unwrap_or_else(|| RequestId::random(&*api.entropy));
@@ -125,10 +127,13 @@ fn log(api: &Api, request: &HttpRequest, status: u16, duration: Duration, route:
     let peer = notes.rejected_peer.map(tracing::field::display);
     let usual = if notes.is_over_limit { "concurrency limit reached" } else { "answered" };
     let message = notes.message.unwrap_or(usual);
-    let peer_of = || peer::address(request, &api.trusted_proxies);
+    let peer_of = || peer::address(request, &api.access.trusted_proxies);
     let left_out = notes.is_over_limit
         || code.is_some_and(|code| code.is_cheap())
-            && notes.rejected_peer.or_else(peer_of).is_some_and(|peer| !api.rates.may_log(peer));
+            && notes
+                .rejected_peer
+                .or_else(peer_of)
+                .is_some_and(|peer| !api.access.rates.may_log(peer));
     macro_rules! write_line {
         ($level:ident) => {
             tracing::$level!(
@@ -156,8 +161,7 @@ fn log(api: &Api, request: &HttpRequest, status: u16, duration: Duration, route:
 }
 
 fn add_headers(response: &mut ServiceResponse, id: &RequestId) {
-    let allowance =
-        response.request().extensions().get::<Notes>().and_then(|notes| notes.allowance);
+    let allowance = response.request().extensions().get::<Allowance>().copied();
     let headers = response.headers_mut();
     let quota = allowance.into_iter().flat_map(Allowance::headers);
     for (name, value) in quota.chain([(X_REQUEST_ID, id.id.to_string())]) {
@@ -173,10 +177,6 @@ fn add_headers(response: &mut ServiceResponse, id: &RequestId) {
 }
 
 pub(crate) mod gauges;
-pub(crate) mod metrics;
 pub(crate) mod ops;
-pub(crate) mod request_notes;
 #[cfg(test)]
-#[path = "observe_tests.rs"]
 mod tests;
-pub(crate) mod trace;

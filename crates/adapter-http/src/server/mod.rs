@@ -12,9 +12,10 @@ use actix_web::{
 };
 
 use crate::{
+    guard::KEEP_ALIVE,
     observe::{observe, ops::Ops},
     routes,
-    serve::{guard::KEEP_ALIVE, tls::Tls},
+    server::tls::Tls,
     state::Api,
 };
 
@@ -115,6 +116,8 @@ async fn close_after_upgrade(
     }
     Ok(response)
 }
+
+pub(crate) mod tls;
 
 #[cfg(test)]
 mod tests {

@@ -47,7 +47,7 @@ pub(crate) fn check_head(request: &HttpRequest, cap: u64) -> Result<(), Problem>
 }
 
 /// Returns the length of a body that the headers announce.
-fn content_length(headers: &HeaderMap) -> Option<u64> {
+pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
@@ -151,5 +151,4 @@ impl Reading {
 pub(crate) mod json;
 pub(crate) mod kept;
 #[cfg(test)]
-#[path = "body_tests.rs"]
 mod tests;

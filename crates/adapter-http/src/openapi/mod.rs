@@ -23,7 +23,7 @@ use crate::state::State;
 pub(crate) const PATH: &str = "/openapi.json";
 
 /// The document of a service with default settings.
-const DEFAULT: &str = include_str!("../../../docs/openapi.json");
+const DEFAULT: &str = include_str!("../../../../docs/openapi.json");
 
 /// The settings that the document states.
 #[derive(Debug, Clone)]

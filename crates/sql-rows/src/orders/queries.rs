@@ -16,9 +16,9 @@ use time::OffsetDateTime;
 
 use crate::{
     DocumentRow, KeptOrderRow, OrderChangeRow, Unreadable, Utc, farthest,
-    order::is_own,
+    orders::rows::is_own,
     schema::{deliveries, documents, order_changes, orders, uploads, webhook_deliveries},
-    webhook_queries::is_waiting,
+    webhooks::queries::is_waiting,
 };
 
 /// Selects an order of an owner, with the document at a position.
@@ -149,6 +149,10 @@ fn other_notary(update: &OrderUpdate) -> OtherNotary {
 /// entry of the history and the event.
 #[derive(AsChangeset)]
 #[diesel(table_name = orders)]
+#[expect(
+    clippy::option_option,
+    reason = "diesel leaves the outer `None` as it is, and stores the inner one"
+)]
 pub struct ChangedOrder {
     status: Option<String>,
     notary_id: Option<Option<i64>>,

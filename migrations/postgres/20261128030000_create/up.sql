@@ -12,7 +12,7 @@ CREATE TABLE orders (
     api_key_id bigint NOT NULL,
     signing_service_id bigint NOT NULL,
     -- Other systems assign notaries and move orders on.
-    notary_id bigint,
+    notary_id bigint CHECK (notary_id > 0),
     starts_at timestamptz,
     ends_at timestamptz,
     created_at timestamptz NOT NULL,

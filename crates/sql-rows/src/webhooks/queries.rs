@@ -13,7 +13,7 @@ use time::OffsetDateTime;
 use crate::{
     Utc, farthest,
     schema::{webhook_deliveries, webhook_endpoints},
-    webhook::stored_party,
+    webhooks::rows::stored_party,
 };
 
 #[auto_type]

@@ -1,11 +1,9 @@
-//! Notes that handlers leave on a request for its log line and its response headers.
+//! The identifier of a request.
 
-use std::{net::IpAddr, rc::Rc};
+use std::rc::Rc;
 
 use actix_web::{HttpMessage as _, HttpRequest, http::header::HeaderName};
-use domain::{api_key::ApiKeyId, order::OrderId, ports::Entropy, webhook::EndpointId};
-
-use crate::access::rate_limit::Allowance;
+use domain::ports::Entropy;
 
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Maximum length of an id that a proxy has given.
@@ -46,34 +44,4 @@ impl From<&str> for RequestId {
     fn from(id: &str) -> Self {
         Self { id: id.into(), trace: None }
     }
-}
-
-/// What handlers note about a request.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Notes {
-    /// What the request did, as the message of its log line; `None` if it was only answered.
-    pub(crate) message: Option<&'static str>,
-    pub(crate) api_key: Option<ApiKeyId>,
-    /// What is left of the quota of the key.
-    pub(crate) allowance: Option<Allowance>,
-    /// The address from which an authentication failed.
-    pub(crate) rejected_peer: Option<IpAddr>,
-    /// Whether the request exceeded a limit of requests in progress. It is counted and not logged,
-    /// because logging would increase the overload.
-    pub(crate) is_over_limit: bool,
-    /// The order that the request created, changed or read.
-    pub(crate) order: Option<OrderId>,
-    /// Number of documents that the request stored.
-    pub(crate) documents: Option<usize>,
-    /// Position of the document that the request read.
-    pub(crate) document: Option<u32>,
-    /// Whether the request created a test order.
-    pub(crate) is_test: Option<bool>,
-    /// The webhook that the request managed.
-    pub(crate) webhook: Option<EndpointId>,
-}
-
-/// Notes something about a request.
-pub(crate) fn note(request: &HttpRequest, change: impl FnOnce(&mut Notes)) {
-    change(request.extensions_mut().get_or_insert_with(Notes::default));
 }

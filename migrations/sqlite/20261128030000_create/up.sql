@@ -11,7 +11,7 @@ CREATE TABLE orders (
     api_key_id INTEGER NOT NULL,
     signing_service_id INTEGER NOT NULL,
     -- Other systems assign notaries and move orders on.
-    notary_id INTEGER,
+    notary_id INTEGER CHECK (notary_id > 0),
     starts_at INTEGER,
     ends_at INTEGER,
     created_at INTEGER NOT NULL,

@@ -106,6 +106,28 @@ async fn no_request_follows_chunks_or_an_upgrade() {
 }
 
 #[tokio::test]
+async fn no_request_follows_one_that_closes_the_connection() {
+    use actix_web::http::Version;
+    let plain = TestRequest::default;
+    let with = |value| plain().insert_header(("connection", value));
+    for (last, closes) in [
+        (with("close"), true),
+        (with("Close"), true),
+        (with("TE, close"), true),
+        (with("keep-alive").append_header(("connection", "close")), true),
+        (plain().version(Version::HTTP_10), true),
+        (with("keep-alive"), false),
+        (with("closed"), false),
+    ] {
+        let connection = open(&connections(), "203.0.113.1").unwrap();
+        let request = last.to_srv_request();
+        drop(connection.begin(request.head()).unwrap());
+        assert_eq!(connection.must_close(), closes, "{:?}", request.head());
+        assert_eq!(begin(&connection, plain()).is_none(), closes, "{:?}", request.head());
+    }
+}
+
+#[tokio::test]
 async fn head_behind_an_unsent_answer_ends_the_connection() {
     let connections = connections();
     let (server, client) = pair();

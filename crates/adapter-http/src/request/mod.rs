@@ -1,0 +1,8 @@
+//! What all handlers share about a request: its identifier, the address of its client, notes for its
+//! log line, spans and counters. Uses no other module of this crate.
+
+pub(crate) mod id;
+pub(crate) mod metrics;
+pub(crate) mod notes;
+pub(crate) mod peer;
+pub(crate) mod trace;

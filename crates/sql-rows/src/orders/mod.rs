@@ -1,0 +1,5 @@
+//! Rows of orders and their documents, and statements on them.
+
+pub(crate) mod lists;
+pub(crate) mod queries;
+pub(crate) mod rows;
