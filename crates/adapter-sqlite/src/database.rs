@@ -22,7 +22,7 @@ use crate::failure::Failure;
 /// [`LARGE_LOG`]. `busy_timeout` is first because the switch to WAL waits for other processes.
 /// The cache of each connection has 8 MB: the default of 2 MB does not hold the indexes of a busy day.
 /// `secure_delete` overwrites deleted rows with zeros. See [`rewrite`] for what it leaves.
-const SETTINGS: &str = "PRAGMA busy_timeout = 3000;
+const SETTINGS: &str = "PRAGMA busy_timeout = 2000;
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
     PRAGMA fullfsync = ON;
@@ -137,7 +137,7 @@ impl Database {
             // A failure loses nothing: the log stays as it is.
             let _ = connection
                 .batch_execute("PRAGMA busy_timeout = 1000; PRAGMA wal_checkpoint(RESTART)");
-            let _ = connection.batch_execute("PRAGMA busy_timeout = 3000");
+            let _ = connection.batch_execute("PRAGMA busy_timeout = 2000");
         }
     }
 

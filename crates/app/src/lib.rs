@@ -8,10 +8,12 @@
 //! | use cases on the adapters of the settings | `wiring` |
 //! | start and graceful stop | [`serve`] |
 //! | background work | `workers` |
+//! | log lines about failures of background work | `outages` |
 //! | key of the first start | `first_key` |
 
 pub mod cli;
 mod first_key;
+mod outages;
 pub mod serve;
 mod wiring;
 mod workers;

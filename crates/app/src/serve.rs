@@ -2,6 +2,7 @@
 
 use std::{
     net::{SocketAddr, TcpListener},
+    sync::Arc,
     thread::available_parallelism,
     time::Duration,
 };
@@ -25,6 +26,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    outages::Outages,
     wiring::Parts,
     workers::{Tasks, spawn_deliveries, spawn_upkeep},
 };
@@ -131,8 +133,10 @@ impl Starting {
         let deliveries_stop = workers_stop.child_token();
         self.tasks.spawn(run(api_server));
         let metrics = WorkerMetrics::register(&registry)?;
-        spawn_upkeep(&parts, &metrics, &workers_stop, &mut self.tasks);
-        spawn_deliveries(&parts, metrics, &deliveries_stop, &workers_stop, &mut self.tasks);
+        let outages = Arc::new(Outages::new(parts.machine.clock.clone()));
+        spawn_upkeep(&parts, &metrics, &outages, &workers_stop, &mut self.tasks);
+        let stops = [&deliveries_stop, &workers_stop];
+        spawn_deliveries(&parts, metrics, &outages, stops, &mut self.tasks);
         if let Some(tls) = self.tls.take() {
             self.tasks.spawn(tls.watch(workers_stop.clone()));
         }

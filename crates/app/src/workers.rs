@@ -32,7 +32,10 @@ use telemetry::WorkerMetrics;
 use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::wiring::Parts;
+use crate::{
+    outages::{DATABASE, Outages},
+    wiring::Parts,
+};
 
 /// Pause between two removals of idle rate limits.
 const FORGET_RATES_PAUSE: Duration = Duration::from_secs(60);
@@ -47,27 +50,35 @@ pub(crate) type Tasks = JoinSet<Result<()>>;
 pub(crate) fn spawn_upkeep(
     parts: &Parts,
     metrics: &WorkerMetrics,
+    outages: &Arc<Outages>,
     stop: &CancellationToken,
     tasks: &mut Tasks,
 ) {
+    let of = |dependency| Fallible { outages: outages.clone(), dependency };
     let Parts { settings, storage, webhooks, .. } = parts;
     let Machine { clock, .. } = &parts.machine;
-    tasks.spawn(note_key_uses(parts.keys.clone(), stop.clone()));
+    tasks.spawn(note_key_uses(parts.keys.clone(), outages.clone(), stop.clone()));
     let mut forget = ForgetKeys::new(storage.idempotency.clone(), clock.clone());
     let forget = async move || forget.step().await;
     let failure = "expired idempotency keys could not be removed";
-    tasks.spawn(repeat(stop.clone(), forget, failure, drop));
+    tasks.spawn(repeat(stop.clone(), forget, of(DATABASE), failure, drop));
     let (uploads, blobs) = (storage.uploads.clone(), parts.blobs.clone());
     let sweep = SweepUploads { uploads, blobs, clock: clock.clone() };
     let (sweep, swept) = (async move || sweep.step().await, metrics.clone());
     let failure = "abandoned uploads could not be removed";
-    tasks.spawn(repeat(stop.clone(), sweep, failure, move |uploads| swept.swept(uploads)));
+    tasks.spawn(repeat(
+        stop.clone(),
+        sweep,
+        of("the store of documents"),
+        failure,
+        move |uploads| swept.swept(uploads),
+    ));
     if let Some(folder) = settings.mail_drop().filter(|_| settings.mail_drop_days > 0) {
         let age = Duration::from_secs(24 * 60 * 60 * u64::from(settings.mail_drop_days));
         let clock = clock.clone();
         let remove = async move || remove_old_mails(folder.clone(), clock.now() - age).await;
         let failure = "old mails could not be removed from the mail drop";
-        tasks.spawn(repeat(stop.clone(), remove, failure, |removed| {
+        tasks.spawn(repeat(stop.clone(), remove, of("the mail drop"), failure, |removed| {
             if removed > 0 {
                 tracing::info!(removed, "old mails removed from the mail drop");
             }
@@ -90,16 +101,18 @@ pub(crate) fn spawn_upkeep(
     };
     let (watch, watched) = (async move || watch.step().await, metrics.clone());
     let failure = "webhook endpoints that fail could not be looked for";
-    tasks.spawn(repeat(stop.clone(), watch, failure, move |step| log_watched(step, &watched)));
+    tasks.spawn(repeat(stop.clone(), watch, of(DATABASE), failure, move |step| {
+        log_watched(step, &watched)
+    }));
 }
 
-/// Starts the workers that turn events into deliveries, and send them. `stop_deliveries` is
-/// cancelled before `stop`.
+/// Starts the workers that turn events into deliveries, and send them. The first stop is that of the
+/// deliveries, and comes before the other.
 pub(crate) fn spawn_deliveries(
     parts: &Parts,
     metrics: WorkerMetrics,
-    stop_deliveries: &CancellationToken,
-    stop: &CancellationToken,
+    outages: &Arc<Outages>,
+    [stop_deliveries, stop]: [&CancellationToken; 2],
     tasks: &mut Tasks,
 ) {
     let Parts { settings, storage, webhooks, notifier, .. } = parts;
@@ -116,6 +129,7 @@ pub(crate) fn spawn_deliveries(
     tasks.spawn(repeat(
         stop.clone(),
         async move || dispatch.step().await,
+        Fallible { outages: outages.clone(), dependency: DATABASE },
         "new orders could not be followed; they are read again in a second",
         move |step| log_dispatched(step, &dispatch_metrics),
     ));
@@ -148,29 +162,50 @@ pub(crate) fn spawn_deliveries(
     tasks.spawn(deliver(
         webhooks,
         stop_deliveries.clone(),
-        "webhooks",
+        outages.clone(),
+        [
+            "due webhooks could not be read",
+            "outcomes of webhooks could not be stored; they will be stored again",
+        ],
         move |report| match report {
             WebhooksReport::Attempt(report) => webhook_metrics.webhook(&report),
             WebhooksReport::Gone(id) => webhook_metrics.disabled(id, DisabledBy::Gone),
         },
     ));
-    tasks.spawn(deliver(mails, stop_deliveries.clone(), "mails", move |report| {
-        log_mail(report, &metrics, &mail);
-    }));
+    tasks.spawn(deliver(
+        mails,
+        stop_deliveries.clone(),
+        outages.clone(),
+        [
+            "due mails could not be read",
+            "outcomes of mails could not be stored; they will be stored again",
+        ],
+        move |report| log_mail(report, &metrics, &mail),
+    ));
+}
+
+/// The dependency of a step.
+struct Fallible {
+    outages: Arc<Outages>,
+    dependency: &'static str,
 }
 
 /// Repeats a step until the stop. Logs what it did, or why it failed.
 async fn repeat<T>(
     stop: CancellationToken,
     mut work: impl AsyncFnMut() -> Step<T>,
-    failure: &str,
+    on: Fallible,
+    failure: &'static str,
     log: impl Fn(T),
 ) -> Result<()> {
     while !stop.is_cancelled() {
         let Step { result, pause } = work().await;
         match result {
-            Ok(done) => log(done),
-            Err(error) => tracing::error!(error = error_chain(&error), "{failure}"),
+            Ok(done) => {
+                on.outages.worked(on.dependency);
+                log(done);
+            }
+            Err(error) => on.outages.failed(on.dependency, failure, &error),
         }
         let _ = stop.run_until_cancelled(sleep(pause)).await;
     }
@@ -182,7 +217,8 @@ async fn repeat<T>(
 async fn deliver<D: Deliveries>(
     mut worker: DeliveryWorker<D>,
     stop: CancellationToken,
-    kind: &str,
+    outages: Arc<Outages>,
+    [unread, unstored]: [&'static str; 2],
     log: impl Fn(D::Report),
 ) -> Result<()> {
     loop {
@@ -192,14 +228,11 @@ async fn deliver<D: Deliveries>(
         let DeliveryStep { reports, failure } = worker.step().await;
         reports.into_iter().for_each(&log);
         match failure {
-            Some(DeliveryFailure::Lease(error)) => {
-                tracing::error!(error = error_chain(&error), "due {kind} could not be read");
+            // Another worker finds out when the database answers again: a step may not ask it.
+            Some(DeliveryFailure::Lease(error)) => outages.failed(DATABASE, unread, &error),
+            Some(DeliveryFailure::Settle { error, .. }) => {
+                outages.failed(DATABASE, unstored, &error);
             }
-            Some(DeliveryFailure::Settle { deliveries, error }) => tracing::error!(
-                deliveries,
-                error = error_chain(&error),
-                "the outcomes of {kind} could not be stored; they will be stored again"
-            ),
             None => {}
         }
         if worker.is_done() {
@@ -296,16 +329,18 @@ async fn check_mail(
 }
 
 /// Stores the last uses of keys until the stop, and once more after it.
-async fn note_key_uses(keys: ManageKeys, stop: CancellationToken) -> Result<()> {
+async fn note_key_uses(
+    keys: ManageKeys,
+    outages: Arc<Outages>,
+    stop: CancellationToken,
+) -> Result<()> {
     let mut worker = NoteKeyUses::new(keys);
     loop {
         let is_last = stop.is_cancelled();
         let Step { result, pause } = worker.step().await;
         if let Err(error) = result {
-            tracing::warn!(
-                error = error_chain(&error),
-                "the last use of API keys is not stored until the database answers"
-            );
+            let failure = "the last use of API keys is not stored until the database answers";
+            outages.failed(DATABASE, failure, &error);
         }
         if is_last {
             return Ok(());

@@ -144,7 +144,8 @@ BEGIN
         '{"order_status":"' || replace(replace(NEW.status, '\', '\\'), '"', '\"')
             || '","previous_status":"' || replace(replace(OLD.status, '\', '\\'), '"', '\"')
             || '","notary_id":' || coalesce(NEW.notary_id, 'null')
-            || ',"actor":"' || coalesce(NEW.change_actor, 'database') || '"}'
+            || ',"actor":"' || replace(replace(coalesce(NEW.change_actor, 'database'), '\', '\\'),
+                '"', '\"') || '"}'
     FROM orders WHERE id = NEW.id;
 END;
 

@@ -25,8 +25,9 @@ use crate::{
 const MAX_WRITES: usize = 64;
 
 /// Time limit of a call, from joining the queue to the end of its transaction. Longer than SQLite
-/// waits for a lock, so that the caller learns of the lock.
-const TIMEOUT: Duration = Duration::from_secs(4);
+/// waits for a lock, so that the caller learns of the lock, and short enough that a client has its answer
+/// within 3 seconds.
+const TIMEOUT: Duration = Duration::from_millis(2_500);
 
 /// The handle of the threads. Dropping it runs the remaining calls, closes the connections and ends
 /// the threads.

@@ -315,3 +315,46 @@ async fn log_is_emptied_beside_copies() {
     stop.send(()).unwrap();
     copying.join().unwrap();
 }
+
+#[tokio::test]
+async fn order_is_not_replaced_by_another_program() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    let replace = "CREATE TEMP TABLE changed AS SELECT * FROM main.orders;
+        UPDATE changed SET status = 'SIGNED';
+        REPLACE INTO main.orders SELECT * FROM changed";
+    let refused = outsider(&path(&directory)).batch_execute(replace).unwrap_err().to_string();
+    assert_eq!(refused, "the order exists: change it by UPDATE, not by REPLACE");
+    assert_eq!(order_of(&store, OrderId(1)).await.unwrap().unwrap().status.as_str(), "NEW");
+}
+
+#[tokio::test]
+async fn trigger_needs_no_function_that_other_versions_refuse() {
+    let directory = tempdir().unwrap();
+    drop(open(&directory).await);
+    // The versions 3.38 to 3.40 refuse JSON functions in triggers with `trusted_schema = OFF`.
+    let triggers = sql::<Text>("SELECT lower(sql) FROM sqlite_schema WHERE type = 'trigger'")
+        .load::<String>(&mut outsider(&path(&directory)))
+        .unwrap();
+    assert!(triggers.len() >= 3, "{triggers:?}");
+    assert!(triggers.iter().all(|trigger| !trigger.contains("json")), "{triggers:?}");
+    // The operator ->> came with version 3.38.
+    let view = "SELECT sql FROM sqlite_schema WHERE name = 'order_details'";
+    let view: String = sql::<Text>(view).get_result(&mut outsider(&path(&directory))).unwrap();
+    assert!(!view.contains("->"), "{view}");
+}
+
+#[tokio::test]
+async fn locked_database_is_reported_within_three_seconds() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    let mut other = outsider(&path(&directory));
+    other.batch_execute("BEGIN IMMEDIATE").unwrap();
+    let begin = std::time::Instant::now();
+    // The second waits behind the first, and has a limit of its own.
+    let (one, two) = tokio::join!(store.check(), store.check());
+    assert!(one.is_err() && two.is_err(), "{one:?} {two:?}");
+    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+    other.batch_execute("ROLLBACK").unwrap();
+}
