@@ -102,7 +102,7 @@ pub(crate) fn spawn_upkeep(
     let (watch, watched) = (async move || watch.step().await, metrics.clone());
     let failure = "webhook endpoints that fail could not be looked for";
     tasks.spawn(repeat(stop.clone(), watch, of(DATABASE), failure, move |step| {
-        log_watched(step, &watched)
+        log_watched(step, &watched);
     }));
 }
 
