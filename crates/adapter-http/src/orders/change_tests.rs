@@ -103,7 +103,7 @@ async fn only_the_expected_version_is_changed() {
 #[actix_web::test]
 async fn violations_are_named_by_pointers() {
     let (ports, _) = ports(true, "NEW");
-    let body = json!({ "order_status": "\n", "notary_id": "5", "status": "NEW" });
+    let body = json!({ "order_status": "A\nB", "notary_id": "5", "status": "NEW" });
     let answer = ports.api().send(patch(&body)).await;
     let fields = answer.body["errors"].as_array().unwrap().iter();
     let fields: Vec<_> = fields.map(|error| (&error["pointer"], &error["code"])).collect();

@@ -72,7 +72,8 @@ async fn each_change_by_sql_has_one_entry_and_one_event() {
     let rounds = setting("SQL_CHANGES", CHANGES) / ORDERS;
     let statuses: Vec<String> = (0..rounds).map(|at| format!("S{at}")).collect();
     for (at, status) in statuses.iter().enumerate() {
-        let change = format!("UPDATE orders SET status = '{status}', notary_id = {at}");
+        let notary = at + 1;
+        let change = format!("UPDATE orders SET status = '{status}', notary_id = {notary}");
         // The second changes nothing.
         assert!(wiring.execute(&format!("{change}; {change}")).status.success());
     }

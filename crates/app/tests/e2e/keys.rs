@@ -65,7 +65,7 @@ async fn rotated_key_is_valid_for_grace_period() {
 /// Returns the client and the scopes of the key that was issued last.
 fn newest_client_and_scopes(wiring: &Wiring) -> [String; 2] {
     let newest = listed(wiring).pop().unwrap();
-    let mut columns = newest.split_whitespace().rev().skip(1).map(str::to_owned);
+    let mut columns = newest.split_whitespace().rev().skip(2).map(str::to_owned);
     let scopes = columns.next().unwrap();
     // Between them is the signing service of the key.
     [columns.nth(1).unwrap(), scopes]

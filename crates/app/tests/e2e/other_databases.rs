@@ -15,7 +15,7 @@ fn start_error(wiring: &Wiring) -> String {
     assert_eq!(failed.status.code(), Some(1), "{failed:?}");
     let error = String::from_utf8(failed.stderr).unwrap();
     assert_eq!(error.lines().count(), 1, "{error}");
-    assert!(error.starts_with("error: --database-url (DATABASE_URL): "), "{error}");
+    assert!(error.starts_with("error: the database in the data directory: "), "{error}");
     assert!(error.contains("; "), "no advice: {error}");
     error
 }

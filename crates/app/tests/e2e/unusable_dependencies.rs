@@ -53,7 +53,7 @@ async fn unusable_database_stops_the_start() {
             "/nowhere.pem",
         ),
         (superuser(), format!("{server}/{name}?sslmode=maybe"), "sslmode must be"),
-        (superuser(), format!("{server}/{name}?secret=1"), "is not a URL of PostgreSQL"),
+        (superuser(), format!("{server}/{name}?pgbouncer=true"), "the parameter pgbouncer"),
     ] {
         let flag = format!("--database-url=postgres://{user}@{address}");
         assert_start_fails(&wiring, &flag, cause);
