@@ -10,6 +10,7 @@
 mod connect;
 mod deliveries;
 mod failure;
+mod group_commit;
 mod import;
 mod inspect;
 mod locks;

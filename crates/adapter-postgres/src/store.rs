@@ -15,8 +15,8 @@ use crate::{
     Inspection, MigrateError, OpenError,
     connect::Server,
     failure::Failure,
+    group_commit::create::Orders,
     inspect, migrations,
-    orders::create::Orders,
     pool::{Pool, transaction},
     statement::Prepared,
 };

@@ -13,8 +13,11 @@ use sql_rows::{
     schema::{documents, events, orders},
 };
 
-use super::idempotency::{in_use, remember};
-use crate::{failure::Failure, locks};
+use crate::{
+    failure::Failure,
+    group_commit::key_use::{in_use, remember},
+    locks,
+};
 
 /// Adds documents in a transaction. The lock of the order makes concurrent additions wait. Each
 /// statement after it sees what they have added. A rejection has changed nothing.

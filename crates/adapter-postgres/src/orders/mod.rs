@@ -2,10 +2,8 @@
 
 mod add_documents;
 mod admin;
-pub(crate) mod create;
 mod erase;
 mod idempotency;
-mod insert;
 mod list;
 pub(crate) mod read;
 mod uploads;

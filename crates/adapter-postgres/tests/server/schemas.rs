@@ -16,9 +16,9 @@ async fn in_schema(database: &Database<'_>, schema: &str) -> PostgresStore {
     store_at(&format!("{}?options=-csearch_path%3D{schema}", database.url())).await
 }
 
-/// Returns the orders that a poller sees.
-async fn polled(store: &PostgresStore) -> Vec<OrderId> {
-    let cursor = Cursor::NewerThan(OrderId(0));
+/// Returns the orders that a poller sees after one.
+async fn polled(store: &PostgresStore, last: OrderId) -> Vec<OrderId> {
+    let cursor = Cursor::NewerThan(last);
     let page = PageQuery {
         file_number: None,
         created_after: None,
@@ -27,7 +27,9 @@ async fn polled(store: &PostgresStore) -> Vec<OrderId> {
         cursor,
     };
     let page = store.page(LIVE, &page).await.unwrap().unwrap();
-    page.items.into_iter().map(|order| order.stored.id).collect()
+    let mut orders: Vec<_> = page.items.into_iter().map(|order| order.stored.id).collect();
+    orders.sort_unstable();
+    orders
 }
 
 /// Announces in a schema that larger identifiers than the last one will be drawn, and draws none.
@@ -47,13 +49,15 @@ async fn announce(database: &Database<'_>, schema: &str) -> tokio_postgres::Clie
 async fn transaction_in_one_schema_holds_up_pollers_of_that_schema_only() {
     let database = Cluster::shared().database();
     let (one, other) = (in_schema(&database, "one").await, in_schema(&database, "other").await);
+    let seen = create(&one, "F-0").await.unwrap();
+    assert_eq!(create(&other, "F-0").await.unwrap(), seen);
     let busy = announce(&database, "other").await;
     let created = [create(&one, "F-1").await.unwrap(), create(&one, "F-2").await.unwrap()];
     create(&other, "F-1").await.unwrap();
-    assert_eq!(polled(&one).await, created);
-    assert_eq!(polled(&other).await, [], "an earlier order may still appear");
+    assert_eq!(polled(&one, seen).await, created);
+    assert_eq!(polled(&other, seen).await, [], "an earlier order may still appear");
     busy.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(polled(&other).await.len(), 1);
+    assert_eq!(polled(&other, seen).await.len(), 1);
 }
 
 #[tokio::test]
@@ -62,13 +66,14 @@ async fn identifiers_beyond_48_bits_are_announced_whole() {
     let store = in_schema(&database, "one").await;
     let last = (1_i64 << 60) + 7;
     database.sql(&format!("SELECT setval('one.orders_id_seq', {last})"));
+    let seen = create(&store, "F-0").await.unwrap();
+    assert_eq!(seen.0, last + 1);
     let first = create(&store, "F-1").await.unwrap();
-    assert_eq!(first.0, last + 1);
     let busy = announce(&database, "one").await;
     create(&store, "F-2").await.unwrap();
-    assert_eq!(polled(&store).await, [first]);
+    assert_eq!(polled(&store, seen).await, [first]);
     busy.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(polled(&store).await.len(), 2);
+    assert_eq!(polled(&store, seen).await.len(), 2);
 }
 
 #[tokio::test]
@@ -91,6 +96,7 @@ async fn lock_of_another_program_holds_up_no_order() {
         .batch_execute("SELECT pg_advisory_lock(number) FROM generate_series(0, 9) AS number")
         .await
         .unwrap();
+    let seen = create(&store, "F-0").await.unwrap();
     let created = create(&store, "F-1").await.unwrap();
-    assert_eq!(polled(&store).await, [created]);
+    assert_eq!(polled(&store, seen).await, [created]);
 }

@@ -1,7 +1,7 @@
 //! Lists of orders. Each is read as ranges of identifiers in an index.
 
 use diesel::{
-    dsl::{exists, select},
+    dsl::{exists, not, select},
     prelude::*,
     sqlite::{Sqlite, SqliteConnection},
 };
@@ -49,10 +49,13 @@ pub(crate) fn load<'a>(
 ) -> Result<Vec<ListedOrder>, Failure> {
     let mut rows: Vec<ListedRow> = Vec::new();
     for holds in list.holders() {
-        let mut part = matching(within(list, ids));
-        if let Some(holds) = holds {
-            part = part.filter(orders::holds_file_number.eq(holds));
-        }
+        let part = matching(within(list, ids));
+        // As the partial indexes have the condition.
+        let part = match holds {
+            Some(true) => part.filter(orders::holds_file_number),
+            Some(false) => part.filter(not(orders::holds_file_number)),
+            None => part,
+        };
         let part = part.order(list.order(newest_first)).limit(row_limit(limit));
         let loaded = Prepared(part.select(ListedRow::as_select())).get_results(connection);
         rows.extend(loaded.map_err(|error| unreadable_order::<Failure>(error, &"of a list"))?);

@@ -20,8 +20,10 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::idempotency::{in_use, in_use_or_released};
-use super::insert::insert_orders;
+use super::{
+    insert::insert_orders,
+    key_use::{in_use, in_use_or_released},
+};
 use crate::{
     failure::Failure,
     pool::{CALL_TIMEOUT, Pool},
