@@ -13,7 +13,7 @@ pub fn assert_no_circular_uses(folder: &Path, of_folders: bool) -> usize {
     read(&folder.join("src"), "", &mut code);
     let files: Graph =
         code.iter().map(|(module, text)| (module.clone(), uses(module, text, &code))).collect();
-    let uses = files.values().map(BTreeSet::len).sum();
+    let count = files.values().map(BTreeSet::len).sum();
     let mut folders = Graph::new();
     for (module, used) in files.iter().filter(|_| of_folders) {
         let used = used.iter().map(|used| top(used)).filter(|used| *used != top(module));
@@ -23,7 +23,7 @@ pub fn assert_no_circular_uses(folder: &Path, of_folders: bool) -> usize {
         let circles = circles(graph);
         assert!(circles.is_empty(), "circular uses in {}: {circles:#?}", folder.display());
     }
-    uses
+    count
 }
 
 /// What each module, or each folder, uses.

@@ -15,7 +15,8 @@ fn start_error(wiring: &Wiring) -> String {
     assert_eq!(failed.status.code(), Some(1), "{failed:?}");
     let error = String::from_utf8(failed.stderr).unwrap();
     assert_eq!(error.lines().count(), 1, "{error}");
-    assert!(error.starts_with("error: the database in the data directory: "), "{error}");
+    let names = ["--database-url (DATABASE_URL): ", "the database in the data directory: "];
+    assert!(names.iter().any(|name| error.starts_with(&format!("error: {name}"))), "{error}");
     assert!(error.contains("; "), "no advice: {error}");
     error
 }
