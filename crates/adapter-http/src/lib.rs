@@ -69,7 +69,7 @@ pub use server::tls::{Tls, TlsPair, TlsPairError};
 pub use server::{Capacity, serve_api, serve_ops};
 pub use state::Api;
 
-/// What the fuzz properties test directly. Not part of the API of this crate.
+/// Items that the fuzz properties test directly. Not part of the API of this crate.
 #[doc(hidden)]
 pub mod internals {
     pub use crate::{

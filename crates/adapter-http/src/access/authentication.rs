@@ -16,7 +16,7 @@ use crate::{
     respond::problem::Problem,
 };
 
-/// What decides which requests are carried out.
+/// Decides which requests are carried out: keys, rates and trusted proxies.
 pub struct Access {
     /// Authenticates API keys.
     pub keys: ManageKeys,

@@ -1,4 +1,4 @@
-//! What this process is working on, so that it does not do the same twice at a time.
+//! Idempotency keys of requests in progress in this process, so that none is carried out twice at a time.
 
 use std::{
     collections::HashSet,

@@ -6,7 +6,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
 use encoding_rs::{Encoding, UTF_8};
 use percent_encoding::percent_decode_str;
 
-/// What is wrong with a value, as the end of a sentence.
+/// The fault of a value, as the end of a sentence.
 type Fault = &'static str;
 
 const BLANKS: [char; 2] = [' ', '\t'];

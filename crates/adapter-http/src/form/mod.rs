@@ -148,7 +148,7 @@ struct FormReader<'a> {
     form: OrderForm,
     /// The names of the text parts that have arrived.
     texts: Vec<&'static str>,
-    /// What is wrong with them.
+    /// The faults of the documents.
     faults: Vec<String>,
     /// The number of the part that is read, from 1.
     number: usize,

@@ -1,4 +1,4 @@
-//! What a rejected document looks like, and what its sender can do.
+//! The kind of a rejected document, and the advice for its sender.
 
 use std::borrow::Cow;
 
