@@ -2,7 +2,7 @@
 
 use actix_web::HttpRequest;
 use domain::api_key::{ApiKey, Party, Scope};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::{
     access::{authentication::admit_any, rate_limit::Policy},
@@ -15,28 +15,40 @@ pub(crate) const PATH: &str = "/api/key";
 /// Needs no scope: each key may know itself.
 pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
     let key = admit_any(&request, &api.access, Policy::Reads).await?;
-    conditional::json(&request, &record(&key), None)
+    conditional::json(&request, &KeyRecord::of(&key), None)
 }
 
-/// Returns the record of a key, without anything of the key itself.
-fn record(key: &ApiKey) -> Value {
-    let (party, service) = match key.party() {
-        Party::Client(_) => ("client", key.key.signing_service),
-        Party::Service(service) => ("service", Some(service)),
-    };
-    let scopes = Scope::ALL.into_iter().filter(|scope| key.may(*scope)).map(Scope::as_str);
-    json!({
-        "party": party,
-        "signing_service_id": service.map(|service| service.0),
-        "scopes": scopes.collect::<Vec<_>>(),
-        "is_test": key.key.is_test,
-        "expires_at": key.key.expires_at.map(timestamp),
-    })
+/// The record of a key, without anything of the key itself.
+#[derive(Serialize)]
+struct KeyRecord {
+    party: &'static str,
+    signing_service_id: Option<i64>,
+    scopes: Vec<&'static str>,
+    is_test: bool,
+    expires_at: Option<String>,
+}
+
+impl KeyRecord {
+    fn of(key: &ApiKey) -> Self {
+        let (party, service) = match key.party() {
+            Party::Client(_) => ("client", key.key.signing_service),
+            Party::Service(service) => ("service", Some(service)),
+        };
+        let scopes = Scope::ALL.into_iter().filter(|scope| key.may(*scope)).map(Scope::as_str);
+        Self {
+            party,
+            signing_service_id: service.map(|service| service.0),
+            scopes: scopes.collect(),
+            is_test: key.key.is_test,
+            expires_at: key.key.expires_at.map(timestamp),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use domain::order::SigningServiceId;
+    use serde_json::json;
     use time::Duration;
 
     use super::*;

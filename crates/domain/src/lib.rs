@@ -46,6 +46,7 @@ pub mod idempotency;
 pub mod order;
 
 pub mod ports;
+pub mod request;
 pub mod signing_service;
 pub mod trace_context;
 pub mod use_cases;

@@ -4,14 +4,10 @@ use actix_web::{HttpMessage as _, HttpRequest, http::header, web};
 use bytes::Bytes;
 use domain::{
     api_key::ApiKey,
-    order::{ViolationCode, change_request::Members, whole_characters},
+    request::{Object, ViolationCode, whole_characters},
 };
 use encoding_rs::UTF_8;
-use serde::{
-    Deserialize, Deserializer,
-    de::{Error as _, IgnoredAny, MapAccess, Visitor},
-};
-use serde_json::{Map, Value};
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::{
     access::limits::Shares,
@@ -50,7 +46,7 @@ pub(crate) fn unsupported_media_type() -> Problem {
 }
 
 /// Parses a body into a type that is an object; `None` if it is other JSON.
-pub(crate) fn parse<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<Option<T>, Problem> {
+pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<Option<T>, Problem> {
     let (text, has_faults) = UTF_8.decode_with_bom_removal(body);
     if has_faults {
         return Err(Problem::malformed("The body is not UTF-8."));
@@ -61,90 +57,44 @@ pub(crate) fn parse<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<Option<
     } else {
         serde_json::from_str(&text).map(|IgnoredAny| None)
     };
-    object.map_err(|error| not_json(&error))
+    object.map_err(|error| Problem::malformed(format!("The body is not valid JSON: {error}.")))
 }
 
-fn not_json(error: &serde_json::Error) -> Problem {
-    Problem::malformed(format!("The body is not valid JSON: {error}."))
-}
-
-/// Reads a body that is an object, and returns its members, each of them once.
-pub(crate) async fn read_members(
+/// Reads a body that is an object.
+pub(crate) async fn read_object<T: DeserializeOwned>(
     request: &HttpRequest,
     payload: web::Payload,
     limit: &Shares,
     key: &ApiKey,
-) -> Result<Members, Problem> {
-    members(&read(request, payload, limit, key).await?)
+) -> Result<Object<T>, Problem> {
+    object(&read(request, payload, limit, key).await?)
 }
 
-fn members(body: &[u8]) -> Result<Members, Problem> {
-    if let Some(Distinct(members)) = parse(body)? {
-        return Ok(members);
-    }
-    let code = ViolationCode::WrongType.as_str();
-    let error = FieldProblem::at("", code, "must be a JSON object");
-    Err(Problem::invalid(ProblemCode::ValidationFailed, vec![error]))
+fn object<T: DeserializeOwned>(body: &[u8]) -> Result<Object<T>, Problem> {
+    parse(body)?.ok_or_else(|| {
+        let code = ViolationCode::WrongType.as_str();
+        let error = FieldProblem::at("", code, "must be a JSON object");
+        Problem::invalid(ProblemCode::ValidationFailed, vec![error])
+    })
 }
 
-/// Reads a body as [`read_members`] does. An empty one has no members, whatever its headers say:
+/// Reads a body as [`read_object`] does. An empty one has no members, whatever its headers say:
 /// many clients send a type with each `POST`.
-pub(crate) async fn read_optional_members(
+pub(crate) async fn read_optional_object<T: DeserializeOwned + Default>(
     request: &HttpRequest,
     payload: web::Payload,
     limit: &Shares,
     key: &ApiKey,
-) -> Result<Members, Problem> {
+) -> Result<Object<T>, Problem> {
     if body::content_length(request.headers()).is_some_and(|length| length > 0) {
-        return read_members(request, payload, limit, key).await;
+        return read_object(request, payload, limit, key).await;
     }
     // Only its end shows whether a body of unknown length is empty.
     let _permit = limit.acquire(request, key.client()).await?;
     let body = body::read_all(request, payload, MAX_BODY).await?;
     if body.is_empty() {
-        return Ok(Members::new());
+        return Ok(Object::default());
     }
     check_head(request)?;
-    members(&body)
-}
-
-/// Reads a body as [`read_members`] does, with the values of its members.
-pub(crate) async fn read_object(
-    request: &HttpRequest,
-    payload: web::Payload,
-    limit: &Shares,
-    key: &ApiKey,
-) -> Result<Map<String, Value>, Problem> {
-    let members = read_members(request, payload, limit, key).await?;
-    let values = members.into_iter().map(|(name, json)| {
-        let value = serde_json::from_str(json.get()).map_err(|error| not_json(&error))?;
-        Ok((name, value))
-    });
-    values.collect()
-}
-
-/// The members of an object, each of them once.
-struct Distinct(Members);
-
-impl<'de> Deserialize<'de> for Distinct {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Self(Members::new()))
-    }
-}
-
-impl<'de> Visitor<'de> for Distinct {
-    type Value = Self;
-
-    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut object: A) -> Result<Self, A::Error> {
-        while let Some((name, value)) = object.next_entry()? {
-            if self.0.insert(name, value).is_some() {
-                return Err(A::Error::custom("a member occurs twice"));
-            }
-        }
-        Ok(self)
-    }
+    object(&body)
 }

@@ -178,16 +178,17 @@ impl FormReader<'_> {
         }
     }
 
-    /// Adds a text part to the request. Ignores parts of other names.
+    /// Adds a text part to the request.
     fn add_text(&mut self, name: &str, text: String) -> Result<(), Problem> {
         if name == "_charset_" && Encoding::for_label(text.as_bytes()) != Some(UTF_8) {
             return Err(self.malformed("names another charset than UTF-8"));
         }
-        let Some(name) = text_part(name) else { return Ok(()) };
-        if self.texts.contains(&name) {
-            return Err(Problem::malformed(format!("The form has two parts {name}.")));
+        if let Some(known) = text_part(name) {
+            if self.texts.contains(&known) {
+                return Err(Problem::malformed(format!("The form has two parts {name}.")));
+            }
+            self.texts.push(known);
         }
-        self.texts.push(name);
         if let Err(error) = self.form.request.add_part(name, text) {
             self.faults.push(format!("The part {name} is not valid JSON: {error}."));
         }

@@ -2,7 +2,7 @@ use std::fs;
 
 use actix_web::{FromRequest as _, dev, error::PayloadError, test::TestRequest};
 use bytes::Bytes;
-use domain::order::Violation;
+use domain::request::Violation;
 use futures_util::{Stream, stream};
 use serde_json::json;
 use tempfile::TempDir;

@@ -19,7 +19,7 @@ use prometheus::{
     Gauge, GaugeVec, Registry, TEXT_FORMAT, TextEncoder, register_gauge_vec_with_registry,
     register_gauge_with_registry,
 };
-use serde_json::json;
+use serde::Serialize;
 use time::OffsetDateTime;
 use tokio::time::timeout;
 
@@ -164,8 +164,7 @@ pub(crate) async fn readyz(ops: web::Data<Ops>) -> HttpResponse {
         } else {
             "the database is being opened, and its schema updated"
         };
-        let starting = json!({ "status": "starting", "reason": reason });
-        return HttpResponse::ServiceUnavailable().json(starting);
+        return HttpResponse::ServiceUnavailable().json(Starting { status: "starting", reason });
     };
     let scan = dependencies.scan.as_ref();
     let (database, documents, scanner) = futures_util::join!(
@@ -185,12 +184,25 @@ pub(crate) async fn readyz(ops: web::Data<Ops>) -> HttpResponse {
     };
     let mut response =
         if status == "ready" { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
-    let mut readiness =
-        json!({ "status": status, "database": database, "documents": documents, "mail": mail });
-    if let Some(scanner) = scanner {
-        readiness["scanner"] = scanner.into();
-    }
-    response.json(readiness)
+    response.json(Readiness { status, database, documents, mail, scanner })
+}
+
+/// The readiness of a service that is starting.
+#[derive(Serialize)]
+struct Starting {
+    status: &'static str,
+    reason: &'static str,
+}
+
+/// The readiness of the service and of each dependency.
+#[derive(Serialize)]
+struct Readiness {
+    status: &'static str,
+    database: &'static str,
+    documents: &'static str,
+    mail: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scanner: Option<&'static str>,
 }
 
 async fn check<E: std::error::Error>(

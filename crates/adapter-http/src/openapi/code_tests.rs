@@ -9,10 +9,11 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::MAX_KEY_CHARS,
     order::{
-        Actor, MAX_REASON, MAX_STATUS, Money, OrderId, OrderRequest, Violation, ViolationCode,
-        change_request::{CancelRequest, ChangeRequest, Members},
-        default_language, text_rule,
+        Actor, MAX_REASON, MAX_STATUS, Money, OrderId, OrderRequest,
+        change_request::{CancelBody, CancelRequest, ChangeBody, ChangeRequest},
+        default_language,
     },
+    request::{Violation, ViolationCode},
     use_cases::order_error::{OrderError, Rejection},
     webhook::{
         ChangedOrder, EndpointId, EventType, MAX_ENDPOINTS,
@@ -33,7 +34,7 @@ use crate::{
     access::rate_limit::{FAILED_AUTHENTICATIONS, Policy},
     body::{self, json},
     form::{self, TEXT_PARTS},
-    orders::create::create_form,
+    orders::create::{create_form, create_json::name_the_form},
     respond::{
         list::{DEFAULT_LIMIT, MAX_LIMIT},
         problem::{FieldProblem, Problem, ProblemCode},
@@ -154,7 +155,7 @@ fn texts_are_valid_if_and_only_if_the_service_accepts_them() {
                 !violations.iter().any(|violation| violation.pointer == pointer)
             };
             let validator = validator(property);
-            let max_length = text_rule(schema, name).max_length;
+            let max_length = resolve(property)["maxLength"].as_u64().unwrap_or(100) as usize;
             let lengths = [max_length, max_length + 1].map(|length| "x".repeat(length));
             for text in TEXTS.split('|').chain(lengths.iter().map(String::as_str)) {
                 let (valid, accepted) = (validator.is_valid(&text.into()), accepts(text));
@@ -194,14 +195,17 @@ fn changes_are_valid_if_and_only_if_the_service_accepts_them() {
     for value in texts.chain(lengths).chain(others).chain([json!(i64::MAX), json!(1e19)]) {
         for name in ["order_status", "notary_id", "reason"] {
             let body = json!({ name: value });
-            let object: Members = serde_json::from_str(&body.to_string()).unwrap();
+            let changes: ChangeBody = serde_json::from_value(body.clone()).unwrap();
+            let cancels: CancelBody = serde_json::from_value(body.clone()).unwrap();
             let accepted =
-                (ChangeRequest::parse(&object).is_ok(), CancelRequest::parse(&object).is_ok());
+                (ChangeRequest::parse(changes).is_ok(), CancelRequest::parse(cancels).is_ok());
             assert_eq!((change.is_valid(&body), cancellation.is_valid(&body)), accepted, "{body}");
         }
     }
-    assert!(change.is_valid(&json!({})) && ChangeRequest::parse(&Members::new()).is_ok());
-    assert!(cancellation.is_valid(&json!({})) && CancelRequest::parse(&Members::new()).is_ok());
+    assert!(change.is_valid(&json!({})) && ChangeRequest::parse(ChangeBody::default()).is_ok());
+    assert!(
+        cancellation.is_valid(&json!({})) && CancelRequest::parse(CancelBody::default()).is_ok()
+    );
 }
 
 #[test]
@@ -372,6 +376,7 @@ fn problems_are_those_of_the_service() {
         body::too_slow(),
         form::document_too_large("deed-of-trust.pdf", limits),
         body::payload_too_large(json::MAX_BODY),
+        name_the_form(body::payload_too_large(json::MAX_BODY)),
         json::unsupported_media_type(),
         Problem::range_not_satisfiable(48_213),
         OrderError::KeyReused.into(),

@@ -15,7 +15,7 @@ use crate::{
         rate_limit::Policy,
     },
     body::json,
-    orders::{path, record::order_record, version},
+    orders::{path, record::OrderRecord, version},
     request::notes::note,
     respond::answer::Answer,
     state::State,
@@ -25,8 +25,8 @@ pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: Sta
     let key = admit(&request, &api.access, Policy::Changes).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
-    let body = json::read_members(&request, payload, &api.json_bodies, &key).await?;
-    let change = ChangeRequest::parse(&body).map_err(OrderError::rejected)?;
+    let body = json::read_object(&request, payload, &api.json_bodies, &key).await?;
+    let change = ChangeRequest::parse(body).map_err(OrderError::rejected)?;
     let expected = version::expected(&request);
     let order = api.change_order.change(Changer::of(&key), id, &change, expected).await?;
     Ok(answer(&request, &order, "order changed"))
@@ -41,8 +41,8 @@ pub(crate) async fn cancel(request: HttpRequest, payload: web::Payload, api: Sta
     let key = admit_for(&request, &api.access, Policy::Changes, scope).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
-    let body = json::read_optional_members(&request, payload, &api.json_bodies, &key).await?;
-    let cancel = CancelRequest::parse(&body).map_err(OrderError::rejected)?;
+    let body = json::read_optional_object(&request, payload, &api.json_bodies, &key).await?;
+    let cancel = CancelRequest::parse(body).map_err(OrderError::rejected)?;
     let expected = version::expected(&request);
     let order = api.change_order.cancel(Changer::of(&key), id, &cancel, expected).await?;
     Ok(answer(&request, &order, "order cancelled"))
@@ -53,7 +53,7 @@ fn answer(request: &HttpRequest, order: &ListedOrder, message: &'static str) -> 
     note(request, |notes| notes.message = Some(message));
     let mut answer = HttpResponse::Ok();
     answer.insert_header(header::ETag(version::tag(&order.stored)));
-    answer.json(order_record(&order.stored, Some(order.documents)))
+    answer.json(OrderRecord::of(&order.stored, Some(order.documents)))
 }
 
 #[cfg(test)]

@@ -108,8 +108,8 @@ async fn violations_are_named_by_pointers() {
     let fields = answer.body["errors"].as_array().unwrap().iter();
     let fields: Vec<_> = fields.map(|error| (&error["pointer"], &error["code"])).collect();
     let expected = [
-        ("/order_status", "invalid_characters"),
         ("/notary_id", "wrong_type"),
+        ("/order_status", "invalid_characters"),
         ("/status", "unknown_member"),
     ]
     .map(|(pointer, code)| (json!(pointer), json!(code)));

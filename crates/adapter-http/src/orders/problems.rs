@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use domain::{
     document::{DocumentFault, MAX_DOCUMENTS_PER_ORDER},
-    order::{Violation, ViolationCode},
+    request::{Violation, ViolationCode},
     use_cases::order_error::{OrderError, Rejection},
 };
 

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, str::FromStr};
 
 use actix_web::{HttpRequest, HttpResponse};
-use domain::{order::ViolationCode, ports::Cursor};
+use domain::{ports::Cursor, request::ViolationCode};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde::Serialize;
 

@@ -10,8 +10,8 @@ use actix_web::{
 };
 use domain::{
     api_key::Scope,
-    order::Violation,
     ports::{StoreError, error_chain},
+    request::Violation,
 };
 use serde::Serialize;
 

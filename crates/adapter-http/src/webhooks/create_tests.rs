@@ -67,7 +67,7 @@ async fn all_violations_are_reported_at_once() {
     let answer = Ports::new().api().send(post(&body)).await;
 
     let expected =
-        [("/url", "required"), ("/events/0", "not_allowed"), ("/description", "wrong_type")];
+        [("/description", "wrong_type"), ("/events/0", "not_allowed"), ("/url", "required")];
     assert_eq!(answer.errors(), expected);
 }
 

@@ -3,11 +3,15 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use domain::{
-    order::{Violation, ViolationCode},
     ports::{DeliveryPageQuery, error_chain},
+    request::{
+        Sent, Violation, ViolationCode, Word,
+        rules::{Checked, fault, optional, required, violations},
+    },
     webhook::{WebhookDeliveryId, manage_webhooks::WebhooksError},
 };
-use serde_json::{Map, Value, json};
+use garde::Validate;
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::{
@@ -23,7 +27,7 @@ use crate::{
         endpoint::{find, note_webhook},
         path,
         problems::{invalid, replay_in_progress},
-        record,
+        record::DeliveryRecord,
     },
 };
 
@@ -40,7 +44,7 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     };
     let url = format!("{}/deliveries", path::of_webhook(&api.base_path, id));
     let records = page.items.iter();
-    let records = records.map(|delivery| (delivery.id.0, record::delivery(delivery, &endpoint)));
+    let records = records.map(|delivery| (delivery.id.0, DeliveryRecord::of(delivery, &endpoint)));
     list::page(&request, url, &paging, (page.has_older, page.has_newer), records)
 }
 
@@ -48,7 +52,7 @@ pub(crate) async fn test(request: HttpRequest, api: State) -> Answer {
     let (owner, id) = find(&request, &api).await?;
     let delivery = api.webhooks.test(owner, id).await?;
     note_webhook(&request, id, "webhook test accepted");
-    Ok(HttpResponse::Accepted().json(json!({ "delivery_id": delivery.0 })))
+    Ok(HttpResponse::Accepted().json(Accepted { delivery_id: delivery.0 }))
 }
 
 pub(crate) async fn replay_delivery(request: HttpRequest, api: State) -> Answer {
@@ -56,7 +60,7 @@ pub(crate) async fn replay_delivery(request: HttpRequest, api: State) -> Answer 
     let delivery = path::delivery_id(&request)?;
     api.webhooks.replay_delivery(owner, id, delivery).await?;
     note_webhook(&request, id, "webhook replay accepted");
-    Ok(HttpResponse::Accepted().json(json!({ "delivery_id": delivery.0 })))
+    Ok(HttpResponse::Accepted().json(Accepted { delivery_id: delivery.0 }))
 }
 
 pub(crate) async fn replay(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
@@ -87,34 +91,39 @@ fn log_unanswered(outcome: Result<(), WebhooksError>) {
     }
 }
 
+/// The answer to a delivery that is made due.
+#[derive(Serialize)]
+struct Accepted {
+    delivery_id: i64,
+}
+
+/// The time of a replay.
+#[derive(Default, Deserialize, Validate)]
+#[serde(default)]
+struct ReplayMembers {
+    #[garde(custom(required(instant)))]
+    since: Sent<Word>,
+    #[garde(custom(optional(instant)))]
+    until: Sent<Word>,
+}
+
+fn instant(text: &Word) -> Checked {
+    let detail = "must be an RFC 3339 datetime, such as 2026-12-01T20:30:00Z";
+    match instants::parse(text) {
+        Some(_) => Ok(()),
+        None => fault(ViolationCode::InvalidFormat, detail),
+    }
+}
+
 /// Reads the time of a replay. Unknown members are ignored.
-fn parse(
-    body: &Map<String, Value>,
-) -> Result<(OffsetDateTime, Option<OffsetDateTime>), Vec<Violation>> {
-    let mut violations = Vec::new();
-    let mut report = |pointer: &'static str, code, detail: &'static str| {
-        violations.push(Violation { pointer: pointer.into(), code, detail: detail.into() });
-    };
-    let mut instant = |name, pointer, is_required| match body.get(name) {
-        Some(Value::String(text)) => instants::parse(text.trim()).or_else(|| {
-            let detail = "must be an RFC 3339 datetime, such as 2026-12-01T20:30:00Z";
-            report(pointer, ViolationCode::InvalidFormat, detail);
-            None
-        }),
-        None | Some(Value::Null) => {
-            if is_required {
-                report(pointer, ViolationCode::Required, "is required");
-            }
-            None
-        }
-        Some(_) => {
-            report(pointer, ViolationCode::WrongType, "must be a string");
-            None
-        }
-    };
-    let (since, until) = (instant("since", "/since", true), instant("until", "/until", false));
+fn parse(body: &ReplayMembers) -> Result<(OffsetDateTime, Option<OffsetDateTime>), Vec<Violation>> {
+    let mut violations = violations(body);
+    let instant = |sent: &Sent<Word>| instants::parse(sent.value()?);
+    let (since, until) = (instant(&body.since), instant(&body.until));
     if since.zip(until).is_some_and(|(since, until)| until <= since) {
-        report("/until", ViolationCode::EndNotAfterStart, "must be after since");
+        let detail = "must be after since".into();
+        let code = ViolationCode::EndNotAfterStart;
+        violations.push(Violation { pointer: "/until".into(), code, detail });
     }
     match since {
         Some(since) if violations.is_empty() => Ok((since, until)),

@@ -11,7 +11,7 @@ use crate::{
     request::notes::note,
     respond::{answer::Answer, conditional, list, problem::Problem},
     state::{Api, State},
-    webhooks::{path, record},
+    webhooks::{path, record::WebhookRecord},
 };
 
 pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
@@ -20,9 +20,7 @@ pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: Sta
     let (endpoint, secret) = api.webhooks.create(key.owner(), Some(key.id), &body).await?;
     note_webhook(&request, endpoint.id, "webhook created");
     let location = path::of_webhook(&api.base_path, endpoint.id);
-    // No other answer has the secret.
-    let mut record = record::webhook(&endpoint);
-    record["secret"] = secret.to_text().into();
+    let record = WebhookRecord::created(&endpoint, &secret);
     Ok(HttpResponse::Created().insert_header((header::LOCATION, location)).json(record))
 }
 
@@ -30,13 +28,13 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     let key = admit(&request, &api.access, Policy::Webhooks).await?;
     let endpoints = api.webhooks.list(key.owner()).await?;
     let url = format!("{}{}", api.base_path, path::WEBHOOKS);
-    list::whole(&request, url, endpoints.iter().map(record::webhook))
+    list::whole(&request, url, endpoints.iter().map(WebhookRecord::of))
 }
 
 pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
     let (owner, id) = find(&request, &api).await?;
     let endpoint = api.webhooks.read(owner, id).await?;
-    conditional::json(&request, &record::webhook(&endpoint), None)
+    conditional::json(&request, &WebhookRecord::of(&endpoint), None)
 }
 
 pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
@@ -45,7 +43,7 @@ pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: Sta
     let body = json::read_object(&request, payload, &api.json_bodies, &key).await?;
     let endpoint = api.webhooks.change(key.owner(), id, &body).await?;
     note_webhook(&request, id, "webhook changed");
-    Ok(HttpResponse::Ok().json(record::webhook(&endpoint)))
+    Ok(HttpResponse::Ok().json(WebhookRecord::of(&endpoint)))
 }
 
 pub(crate) async fn delete(request: HttpRequest, api: State) -> Answer {

@@ -1,6 +1,6 @@
 //! Sample orders, and their requests.
 
-use domain::order::{Order, OrderRequest, text_rule};
+use domain::order::{Order, OrderRequest};
 use serde_json::{Value, json};
 
 /// The golden files of the domain: requests and what a database stores of their orders.
@@ -33,51 +33,41 @@ fn long_email(user: &str) -> String {
 /// Returns the JSON of a request with every field, each as long or as large as its rule allows.
 pub fn maximal_request() -> Value {
     let mut request = golden_request(GOLDEN[2]);
-    for leaf in leaves(&request, "OrderRequest", "") {
-        for candidate in candidates(&request, &leaf) {
-            let golden = request.pointer_mut(&leaf.path).unwrap();
+    for path in leaves(&request, "") {
+        for candidate in candidates(&request, &path) {
+            let golden = request.pointer_mut(&path).unwrap();
             let golden = std::mem::replace(golden, candidate);
             if try_order(request.clone()).is_some() {
                 break;
             }
-            *request.pointer_mut(&leaf.path).unwrap() = golden;
+            *request.pointer_mut(&path).unwrap() = golden;
         }
     }
     request
 }
 
-/// A field of a request, by its JSON pointer, the schema of its object and its name.
-struct Leaf {
-    path: String,
-    schema: &'static str,
-    name: String,
-}
-
-fn leaves(object: &Value, schema: &'static str, path: &str) -> Vec<Leaf> {
+/// Returns the JSON Pointers of the fields of an object.
+fn leaves(object: &Value, path: &str) -> Vec<String> {
     let members = object.as_object().unwrap().iter();
     let of_member = |(name, value): (&String, &Value)| {
         let path = format!("{path}/{name}");
-        if !value.is_object() {
-            return vec![Leaf { path, schema, name: name.clone() }];
-        }
-        let schema = match name.as_str() {
-            "signingContactsFormData" => "SigningContactsRequest",
-            "signingDetailsFormData" => "SigningDetailsRequest",
-            "requestedBy" => "RequestedByRequest",
-            "invoiceOrderTo" => "InvoiceRecipientRequest",
-            _ => "ContactRequest",
-        };
-        leaves(value, schema, &path)
+        if value.is_object() { leaves(value, &path) } else { vec![path] }
     };
     members.flat_map(of_member).collect()
 }
 
-/// Returns extreme values for a field; some may break a rule that the field has beside its length.
-fn candidates(request: &Value, leaf: &Leaf) -> Vec<Value> {
-    let rule = text_rule(leaf.schema, &leaf.name);
-    match request.pointer(&leaf.path).unwrap() {
+/// Maximum lengths of texts in characters, the longest first.
+const LENGTHS: [usize; 6] = [5_000, 500, 200, 100, 50, 20];
+
+/// Returns extreme values for a field, the longest first; most break its rule.
+fn candidates(request: &Value, path: &str) -> Vec<Value> {
+    match request.pointer(path).unwrap() {
         Value::Number(_) => vec![json!(i64::MAX), json!(9_999_999_999.99)],
-        Value::String(_) => vec![json!(long(rule.max_length)), json!(long_email(&leaf.name))],
+        Value::String(_) => {
+            let texts = LENGTHS.map(|length| json!(long(length)));
+            let name = path.rsplit('/').next().unwrap();
+            texts.into_iter().chain([json!(long_email(name))]).collect()
+        }
         _ => vec![],
     }
 }

@@ -1,17 +1,59 @@
 //! What a client sends to change or cancel an order.
+//!
+//! Unknown members are violations: a client must not believe that it has changed them.
 
-use std::collections::BTreeMap;
+use garde::Validate;
+use serde::Deserialize;
 
-use serde_json::value::RawValue;
-
-use super::{
-    Fault, OrderStatus, TextRule, Violation, ViolationCode,
-    json::{integer, is_number},
-    text::ONE_LINE,
+use super::{MAX_REASON, MAX_STATUS, OrderStatus};
+use crate::request::{
+    Fault, Member, Object, Sent, Violation, ViolationCode, Word, integer,
+    rules::{Checked, closed, fault, given, nullable, optional, text},
 };
 
-/// The members of a JSON object. Their values are not read yet: a float would round a number.
-pub type Members = BTreeMap<String, Box<RawValue>>;
+/// The body of a change.
+pub type ChangeBody = Object<ChangeMembers>;
+
+/// The members of a change.
+#[derive(Clone, Default, Deserialize, Validate)]
+#[serde(default)]
+pub struct ChangeMembers {
+    #[garde(custom(given(text(MAX_STATUS))))]
+    order_status: Sent<Word>,
+    #[garde(custom(nullable(notary)))]
+    notary_id: Sent<NotaryId>,
+}
+
+/// The body of a cancellation.
+pub type CancelBody = Object<CancelMembers>;
+
+/// The members of a cancellation.
+#[derive(Clone, Default, Deserialize, Validate)]
+#[serde(default)]
+pub struct CancelMembers {
+    #[garde(custom(optional(text(MAX_REASON))))]
+    reason: Sent<Word>,
+}
+
+/// A number that should be the identifier of a notary; `None` if it is no integer of 64 bits.
+#[derive(Clone)]
+struct NotaryId(Option<i64>);
+
+impl Member for NotaryId {
+    const EXPECTED: &'static str = "must be a positive integer or null";
+
+    fn of_number(digits: &str) -> Sent<Self> {
+        Sent::Value(Self(integer(digits)))
+    }
+}
+
+fn notary(NotaryId(id): &NotaryId) -> Checked {
+    if id.is_some_and(|id| id > 0) {
+        Ok(())
+    } else {
+        fault(ViolationCode::OutOfRange, NotaryId::EXPECTED)
+    }
+}
 
 /// The change that a request asks for. `None` leaves a member as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,34 +72,32 @@ pub struct CancelRequest {
 }
 
 impl ChangeRequest {
-    /// Reads the members of a JSON object. `notary_id: null` unassigns, and `order_status: null` is a
+    /// Reads the body of a change. `notary_id: null` unassigns, and `order_status: null` is a
     /// violation, because an order always has a status.
     ///
     /// # Errors
     /// All violations.
-    pub fn parse(object: &Members) -> Result<Self, Vec<Violation>> {
-        let mut violations = Vec::new();
-        let status = object.get("order_status").map(|json| status(json));
-        let notary_id = object.get("notary_id").map(|json| notary(json));
-        let status = kept(status, "/order_status", &mut violations);
-        let notary_id = kept(notary_id, "/notary_id", &mut violations);
-        reject_unknown(object, &["order_status", "notary_id"], &mut violations);
-        if violations.is_empty() { Ok(Self { status, notary_id }) } else { Err(violations) }
+    pub fn parse(body: ChangeBody) -> Result<Self, Vec<Violation>> {
+        closed(&body)?;
+        let ChangeMembers { order_status, notary_id } = body.members;
+        Ok(Self {
+            status: order_status.into_value().and_then(|text| OrderStatus::named(text.into())),
+            notary_id: match notary_id {
+                Sent::Null => Some(None),
+                sent => sent.into_value().map(|NotaryId(id)| id),
+            },
+        })
     }
 }
 
 impl CancelRequest {
-    /// Reads the members of a JSON object. A blank reason is none.
+    /// Reads the body of a cancellation. A blank reason is none.
     ///
     /// # Errors
     /// All violations.
-    pub fn parse(object: &Members) -> Result<Self, Vec<Violation>> {
-        let mut violations = Vec::new();
-        let reason = object.get("reason").filter(|json| json.get() != "null");
-        let reason = reason.map(|json| read_reason(&text(json)?));
-        let reason = kept(reason, "/reason", &mut violations).flatten();
-        reject_unknown(object, &["reason"], &mut violations);
-        if violations.is_empty() { Ok(Self { reason }) } else { Err(violations) }
+    pub fn parse(body: CancelBody) -> Result<Self, Vec<Violation>> {
+        closed(&body)?;
+        Ok(Self { reason: body.members.reason.into_value().map(Into::into) })
     }
 }
 
@@ -66,76 +106,25 @@ impl CancelRequest {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read_status(text: &str) -> Result<OrderStatus, Fault> {
+pub fn read_status(sent: &str) -> Result<OrderStatus, Fault> {
     let blank = || (ViolationCode::Blank, "must not be blank".into());
-    OrderStatus::named(line(text, &TextRule::STATUS)?).ok_or_else(blank)
+    let status = Word::of_text(sent.to_owned()).into_value().ok_or_else(blank)?;
+    text(MAX_STATUS)(&status)?;
+    OrderStatus::named(status.into()).ok_or_else(blank)
 }
 
 /// Reads a reason: at most 500 characters without control characters. A blank one is none.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read_reason(text: &str) -> Result<Option<String>, Fault> {
-    Ok(Some(line(text, &TextRule::REASON)?).filter(|reason| !reason.is_empty()))
-}
-
-fn status(json: &RawValue) -> Result<OrderStatus, Fault> {
-    read_status(&text(json)?)
-}
-
-fn notary(json: &RawValue) -> Result<Option<i64>, Fault> {
-    let json = json.get();
-    match integer(json) {
-        _ if json == "null" => Ok(None),
-        Some(number) if number > 0 => Ok(Some(number)),
-        _ => {
-            let code =
-                if is_number(json) { ViolationCode::OutOfRange } else { ViolationCode::WrongType };
-            Err((code, "must be a positive integer or null".into()))
-        }
-    }
-}
-
-fn text(json: &RawValue) -> Result<String, Fault> {
-    serde_json::from_str(json.get())
-        .map_err(|_| (ViolationCode::WrongType, "must be a string".into()))
-}
-
-/// Returns a text of one line as it is stored. White space around it is dropped first.
-fn line(text: &str, rule: &TextRule) -> Result<String, Fault> {
-    let text = text.trim();
-    if text.contains(char::is_control) {
-        return Err((ViolationCode::InvalidCharacters, ONE_LINE.into()));
-    }
-    let text = rule.clean(text.to_owned());
-    rule.check(&text)?;
-    Ok(text)
-}
-
-fn kept<T>(
-    read: Option<Result<T, Fault>>,
-    pointer: &'static str,
-    violations: &mut Vec<Violation>,
-) -> Option<T> {
-    read?
-        .map_err(|(code, detail)| {
-            violations.push(Violation { pointer: pointer.into(), code, detail });
-        })
-        .ok()
-}
-
-fn reject_unknown(object: &Members, known: &[&str], violations: &mut Vec<Violation>) {
-    let unknown = object.keys().filter(|name| !known.contains(&name.as_str()));
-    violations.extend(unknown.map(|name| Violation {
-        // RFC 6901, section 3.
-        pointer: format!("/{}", name.replace('~', "~0").replace('/', "~1")).into(),
-        code: ViolationCode::UnknownMember,
-        detail: "is not a member of this request".into(),
-    }));
+pub fn read_reason(sent: &str) -> Result<Option<String>, Fault> {
+    let reason = Word::of_text(sent.to_owned()).into_value();
+    reason.map(|reason| text(MAX_REASON)(&reason).map(|()| reason.into())).transpose()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
 
     use super::*;
@@ -145,14 +134,14 @@ mod tests {
         violations.map(|fault| (fault.pointer.into_owned(), fault.code.as_str())).collect()
     }
 
-    fn object(json: &Value) -> Members {
+    fn body<T: DeserializeOwned>(json: &Value) -> Object<T> {
         serde_json::from_str(&json.to_string()).unwrap()
     }
 
     #[test]
     fn every_member_is_read() {
         let status = OrderStatus::from_stored("EN ROUTE".to_owned());
-        for (body, status, notary_id) in [
+        for (sent, status, notary_id) in [
             (json!({}), None, None),
             (
                 json!({ "order_status": " EN\u{200b} ROUTE ", "notary_id": 7 }),
@@ -162,38 +151,34 @@ mod tests {
             (json!({ "notary_id": 7.0 }), None, Some(Some(7))),
             (json!({ "notary_id": null }), None, Some(None)),
         ] {
-            let change = ChangeRequest::parse(&object(&body));
-            assert_eq!(change, Ok(ChangeRequest { status, notary_id }), "{body}");
+            let change = ChangeRequest::parse(body(&sent));
+            assert_eq!(change, Ok(ChangeRequest { status, notary_id }), "{sent}");
         }
-        for (body, reason) in [
+        for (sent, reason) in [
             (json!({}), None),
             (json!({ "reason": null }), None),
             (json!({ "reason": " " }), None),
             (json!({ "reason": " ill " }), Some("ill".to_owned())),
         ] {
-            assert_eq!(
-                CancelRequest::parse(&object(&body)),
-                Ok(CancelRequest { reason }),
-                "{body}"
-            );
+            assert_eq!(CancelRequest::parse(body(&sent)), Ok(CancelRequest { reason }), "{sent}");
         }
     }
 
     #[test]
     fn all_violations_are_reported_at_once() {
-        let body = json!({ "order_status": "", "notary_id": 0, "a/b~": 1, "status": "NEW" });
+        let sent = json!({ "order_status": "", "notary_id": 0, "a/b~": 1, "status": "NEW" });
         let expected = [
-            ("/order_status", "blank"),
             ("/notary_id", "out_of_range"),
+            ("/order_status", "blank"),
             ("/a~1b~0", "unknown_member"),
             ("/status", "unknown_member"),
         ];
         let expected = expected.map(|(pointer, code)| (pointer.to_owned(), code));
-        assert_eq!(faults(ChangeRequest::parse(&object(&body))), expected);
-        let body = json!({ "reason": 1, "notary_id": 5 });
+        assert_eq!(faults(ChangeRequest::parse(body(&sent))), expected);
+        let sent = json!({ "reason": 1, "notary_id": 5 });
         let expected = [("/reason", "wrong_type"), ("/notary_id", "unknown_member")];
         let expected = expected.map(|(pointer, code)| (pointer.to_owned(), code));
-        assert_eq!(faults(CancelRequest::parse(&object(&body))), expected);
+        assert_eq!(faults(CancelRequest::parse(body(&sent))), expected);
     }
 
     #[test]
@@ -231,8 +216,8 @@ mod tests {
             (json!("A\u{0}B"), "invalid_characters"),
             (json!("A\u{2028}B"), "invalid_characters"),
         ] {
-            let body = object(&json!({ "order_status": status }));
-            assert_eq!(faults(ChangeRequest::parse(&body)), [("/order_status".to_owned(), code)]);
+            let body = body(&json!({ "order_status": status }));
+            assert_eq!(faults(ChangeRequest::parse(body)), [("/order_status".to_owned(), code)]);
         }
         for (notary, code) in [
             (json!(-1), "out_of_range"),
@@ -241,8 +226,8 @@ mod tests {
             (json!("7"), "wrong_type"),
             (json!([7]), "wrong_type"),
         ] {
-            let body = object(&json!({ "notary_id": notary }));
-            assert_eq!(faults(ChangeRequest::parse(&body)), [("/notary_id".to_owned(), code)]);
+            let body = body(&json!({ "notary_id": notary }));
+            assert_eq!(faults(ChangeRequest::parse(body)), [("/notary_id".to_owned(), code)]);
         }
         for (number, expected) in [
             ("9007199254740993.0", Some(9_007_199_254_740_993)),
@@ -251,7 +236,7 @@ mod tests {
             ("1e400", None),
         ] {
             let body = serde_json::from_str(&format!(r#"{{"notary_id":{number}}}"#)).unwrap();
-            let notary_id = ChangeRequest::parse(&body).ok().and_then(|change| change.notary_id);
+            let notary_id = ChangeRequest::parse(body).ok().and_then(|change| change.notary_id);
             assert_eq!(notary_id, expected.map(Some), "{number}");
         }
     }

@@ -4,24 +4,20 @@
 //! that the service has created. [`record`] is its stored form.
 
 pub mod change_request;
-mod check;
-mod json;
+mod misplaced;
 mod money;
 mod parse;
 mod read_back;
 pub mod record;
+mod request;
 mod stored;
 mod text;
-mod violation;
 
-pub use json::{OrderRequest, whole_characters};
-pub use money::{Money, MoneyError};
+pub use money::{Dollars, Money, MoneyError};
 pub use parse::ParsedOrder;
+pub use request::OrderRequest;
 pub use stored::{Actor, OrderChange, OrderStatus, StoredOrder, after};
-pub use text::{
-    EmailAddress, Fault, FileNumber, InvalidEmail, MAX_REASON, MAX_STATUS, TextRule, text_rule,
-};
-pub use violation::{Violation, ViolationCode};
+pub use text::{EmailAddress, FileNumber, InvalidEmail, MAX_REASON, MAX_STATUS};
 
 use std::collections::BTreeSet;
 
@@ -32,7 +28,6 @@ use crate::{appointment::Appointment, trace_context::TraceContext};
 // Orders are personal data.
 conceal!(
     Order,
-    OrderRequest,
     SigningDetails,
     SigningContacts,
     Contact,

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::request::{Member, Sent, scaled};
+
 /// An amount of US dollars: not negative, at most [`Money::MAX`]. Stored as whole cents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "i64", try_from = "i64")]
@@ -34,15 +36,6 @@ impl Money {
     /// Returns the amount in cents.
     pub fn cents(self) -> i64 {
         self.cents
-    }
-
-    /// Returns the amount as a JSON number, without decimals if there are no cents.
-    pub fn to_json(self) -> serde_json::Value {
-        if self.cents % 100 == 0 {
-            return (self.cents / 100).into();
-        }
-        #[expect(clippy::cast_precision_loss, reason = "twelve digits fit the 53 bits of an f64")]
-        (self.cents as f64 / 100.0).into()
     }
 
     /// Returns the amount of a JSON number. One within [`TOLERANCE`] of a whole cent is that cent:
@@ -80,33 +73,40 @@ const MAX_EXPONENT_DIGITS: usize = 2;
 /// Maximum distance of a number to its amount in millionths of a US dollar.
 const TOLERANCE: u64 = 1;
 
-/// Returns a JSON number times ten to the power of `places`, without its fraction, and whether it has
-/// one. `None` if it is too large. A float would round it.
-pub(super) fn scaled(number: &str, places: i32) -> Option<(i64, bool)> {
-    let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let digits = format!("{whole}{fraction}");
-    let is_zero = |digits: &str| digits.bytes().all(|digit| matches!(digit, b'0' | b'-'));
-    if is_zero(&digits) {
-        return Some((0, false));
+/// An amount as a JSON number of US dollars, without decimals if there are no cents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dollars(pub Money);
+
+impl Serialize for Dollars {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let cents = self.0.cents;
+        if cents % 100 == 0 {
+            return serializer.serialize_i64(cents / 100);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "twelve digits fit the 53 bits of an f64")]
+        serializer.serialize_f64(cents as f64 / 100.0)
     }
-    let shift = i64::from(exponent.parse::<i32>().ok()?) + i64::from(places)
-        - i64::try_from(fraction.len()).ok()?;
-    let cut = usize::try_from(-shift).unwrap_or(0).min(digits.len());
-    let (kept, rest) = digits.split_at(digits.len() - cut);
-    let kept: i64 = if is_zero(kept) { 0 } else { kept.parse().ok()? };
-    let power = u32::try_from(shift.max(0)).ok()?;
-    Some((kept.checked_mul(10_i64.checked_pow(power)?)?, !is_zero(rest)))
 }
 
-/// Writes a number as an amount, so that equal amounts are equal in any notation.
-pub(super) fn serialize_number<S: Serializer>(
-    number: &str,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match Money::from_number(number) {
-        Ok(money) => money.to_json().serialize(serializer),
-        Err(_) => serializer.serialize_str(number),
+/// A number of a request that should be an amount.
+#[derive(Clone, PartialEq)]
+pub(super) struct Amount(pub(super) Result<Money, MoneyError>);
+
+impl Member for Amount {
+    const EXPECTED: &'static str = "must be a number";
+
+    fn of_number(digits: &str) -> Sent<Self> {
+        Sent::Value(Self(Money::from_number(digits)))
+    }
+}
+
+/// Writes equal amounts equally, in whatever notation they were sent.
+impl Serialize for Amount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Ok(money) => Dollars(money).serialize(serializer),
+            Err(error) => serializer.collect_str(&error),
+        }
     }
 }
 
@@ -203,7 +203,7 @@ mod tests {
         ] {
             let money = Money::from_cents(cents).unwrap();
             assert_eq!(
-                (money.to_json().to_string().as_str(), money.to_string().as_str()),
+                (&*serde_json::to_string(&Dollars(money)).unwrap(), &*money.to_string()),
                 (number, text)
             );
         }
@@ -213,7 +213,7 @@ mod tests {
         #[test]
         fn every_amount_round_trips(cents in 0..=Money::MAX.cents()) {
             let money = Money::from_cents(cents).unwrap();
-            let json = money.to_json().to_string();
+            let json = serde_json::to_string(&Dollars(money)).unwrap();
             prop_assert_eq!(Money::from_number(&json), Ok(money));
         }
     }

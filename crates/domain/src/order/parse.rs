@@ -1,18 +1,27 @@
 //! Parses a request into a valid order, or into all of its violations.
 
-use serde_json::{Value, json};
+use std::borrow::Cow;
+
 use time::{Date, OffsetDateTime, Time};
 
 use super::{
-    Address, CoSigner, Contact, FileNumber, Invoice, InvoiceRecipient, Order, OrderRequest,
-    RequestedBy, Signer, SigningContacts, SigningDetails, SigningLocation, SigningServiceId,
-    Violation, ViolationCode,
-    check::{Object, Read},
-    default_language, default_same,
-    json::Json,
-    read_back::object,
+    Address, CoSigner, Contact, EmailAddress, FileNumber, Invoice, InvoiceRecipient, Money, Order,
+    OrderRequest, RequestedBy, Signer, SigningContacts, SigningDetails, SigningLocation,
+    SigningServiceId, default_language, default_same,
+    misplaced::misplaced,
+    money::Amount,
+    request::{
+        ContactRequest, ContactsRequest, DetailsRequest, InvoiceRecipientRequest, OrderMembers,
+        RequestedByRequest,
+    },
 };
-use crate::appointment::{self, Appointment, AppointmentTime, ConversionError, Moment, Zone};
+use crate::{
+    appointment::{
+        self, Appointment, AppointmentTime, ConversionError, Moment, Zone, parse_date, parse_time,
+        parse_utc,
+    },
+    request::{Code, Object, Sent, Violation, ViolationCode, rules::violations},
+};
 
 /// A valid order, and notes for the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,263 +38,231 @@ impl OrderRequest {
     ///
     /// # Errors
     ///
-    /// All violations of the request, in the order of its fields.
+    /// All violations of the request.
     pub fn parse(self) -> Result<ParsedOrder, Vec<Violation>> {
-        let mut violations = Vec::new();
-        let mut root = Object::root(self.0, &mut violations);
-        let contacts = root.required("signingContactsFormData");
-        let details_json: Option<Json> = root.required("signingDetailsFormData");
-        let time_type = details_json.as_ref().and_then(|json| json.text("signingTimeType"));
-        let names = ["utcTimeDate", "utcStartTimeDate", "utcEndTimeDate"];
-        // Fields that do not count are not checked.
-        let mut read = |field: usize, counts_for| {
-            if time_type == Some(counts_for) { root.optional(names[field]) } else { None }
-        };
-        let utc = [read(0, "at"), read(1, "between"), read(2, "between")];
-        let details = details_json
-            .and_then(|json| details(root.member("signingDetailsFormData", json)?, utc));
-        let service = root.required("signingServiceId").map(SigningServiceId);
-        let requested_by = root.required("requestedBy");
-
-        match (contacts, details, service, requested_by) {
-            (Some(contacts), Some(details), Some(signing_service_id), Some(requested_by))
-                if violations.is_empty() =>
-            {
-                let (file_number, appointment, signing) = details;
-                let moments = appointment.time.moments();
+        let mut violations = violations(&self);
+        violations.extend(misplaced(&self));
+        let utc = self.utc();
+        let appointment = self
+            .signingDetailsFormData
+            .value()
+            .and_then(|details| appointment(details, utc, &mut violations));
+        match appointment.and_then(|appointment| order(self.members, appointment)) {
+            Some(order) if violations.is_empty() => {
+                let names = ["utcTimeDate", "utcStartTimeDate", "utcEndTimeDate"];
+                let moments = order.appointment.time.moments();
                 let disagrees = |field: &usize| {
                     let both = utc[*field].zip(moments[*field]);
                     both.is_some_and(|(sent, moment)| !appointment::agrees(sent, moment.utc))
                 };
                 let utc_disagreements =
                     (0..names.len()).filter(disagrees).map(|field| names[field]).collect();
-                let order = Box::new(Order {
-                    signing_service_id,
-                    file_number,
-                    appointment,
-                    contacts,
-                    signing,
-                    requested_by,
-                    trace: None,
-                });
-                Ok(ParsedOrder { order, utc_disagreements })
+                Ok(ParsedOrder { order: Box::new(order), utc_disagreements })
             }
             _ => Err(violations),
         }
     }
 }
 
-impl Read for SigningContacts {
-    fn read(json: Json, object: &mut Object<'_>, name: &str) -> Option<Self> {
-        let mut object = object.member(name, json)?;
-        let email = object.required("orderContactEmail");
-        Some(Self {
-            client_company_id: object.optional("clientCompanyId"),
-            observer: object.optional("observer"),
-            in_house_contact: object.optional("inHouseContact"),
-            in_house_contact2: object.optional("inHouseContact2"),
-            // After the other fields, so that they are read in any case.
-            order_contact_email: email?,
-        })
+impl OrderMembers {
+    /// Returns the instants of the client. Those that do not count are checked by no rule.
+    fn utc(&self) -> [Option<OffsetDateTime>; 3] {
+        [&self.utcTimeDate, &self.utcStartTimeDate, &self.utcEndTimeDate]
+            .map(|sent| parse_utc(sent.value()?))
     }
 }
 
-impl Read for RequestedBy {
-    fn read(json: Json, object: &mut Object<'_>, name: &str) -> Option<Self> {
-        let mut object = object.member(name, json)?;
-        let user_id = object.required("userId");
-        Some(Self {
-            user_role: object.optional("userRole"),
-            signing_service_id: object.optional("signingServiceId").map(SigningServiceId),
-            user_id: user_id?,
-        })
-    }
-}
-
-/// Objects whose fields are all optional, with the names of the fields in the API. An object without
-/// any value counts as absent.
-macro_rules! optional_objects {
-    ($($object:ident { $($field:ident: $name:literal),+ $(,)? })+) => {$(
-        impl Read for $object {
-            fn read(json: Json, object: &mut Object<'_>, name: &str) -> Option<Self> {
-                let mut object = object.member(name, json)?;
-                let read = Self { $($field: object.optional($name)),+ };
-                (read != Self::default()).then_some(read)
-            }
-        }
-
-        impl $object {
-            /// Returns the fields that the object has.
-            pub(super) fn to_request(&self) -> Value {
-                object([$(($name, json!(self.$field))),+])
-            }
-        }
-    )+};
-}
-
-optional_objects! {
-    InvoiceRecipient {
-        company_name: "company_name",
-        address: "invoice_address",
-        city: "city",
-        state: "state",
-        zipcode: "zipcode",
-    }
-    Contact { name: "contact_name", phone: "contact_phone", email: "contact_email" }
-}
-
-fn details(
-    mut details: Object<'_>,
-    utc: [Option<OffsetDateTime>; 3],
-) -> Option<(FileNumber, Appointment, SigningDetails)> {
-    let file_number = details.required("fileNumber").and_then(FileNumber::new);
-    let appointment = appointment(&mut details, utc);
-    let property_address = details.required("propertyAddress");
-    let city = details.required("city");
-    let state: Option<String> = details.required("state");
-    let zipcode = details.required("zipcode");
-    let signing_type = details.required("signingType");
-    let signer_name = details.required("signerName");
-    let signer_phone = details.required("signerPhone");
-    let signer_email = details.required("signerEmail");
-    let language = details.optional("language");
-    let spouse_name = details.optional("spouseName");
-    let co_signer = CoSigner {
-        name: details.optional("coSignerName"),
-        spouse_name: details.optional("coSignerSpouseName"),
-        phone: details.optional("coSignerPhone"),
-        email: details.optional("coSignerEmail"),
-    };
-    let is_property_address_same =
-        details.optional("isPropertyAddressSame").unwrap_or_else(default_same);
-    // Fields that do not count are not checked.
-    let location = if is_property_address_same {
-        None
-    } else {
-        location(&mut details, property_address.as_ref())
-    };
-    let signing = SigningDetails {
-        is_property_address_same,
-        location,
-        co_signer,
-        language: language.unwrap_or_else(default_language),
-        esigning_platform: details.optional("esigningPlatform"),
-        scanbacks_required: details.optional("scanbacksRequired").unwrap_or_default(),
-        ron_signing: details.optional("ronSigning").unwrap_or_default(),
-        document_delivery: details.optional("documentDelivery"),
-        lender: details.optional("lender"),
-        special_instructions: details.optional("specialInstructions"),
-        loan_officer: details.optional("loanOfficer"),
-        invoice: Invoice {
-            recipient: details.optional("invoiceOrderTo"),
-            name: details.optional("invoiceName"),
-            phone: details.optional("invoicePhone"),
-            email: details.optional("invoiceEmail"),
-            fee: details.optional("invoiceFee"),
-            notary_pay: details.optional("notaryPay"),
-        },
-        // After the other fields, so that they are read in any case.
-        property: Address {
-            address: property_address?,
-            city: city?,
-            state: state?.to_ascii_uppercase(),
-            zipcode: zipcode?,
-        },
-        signing_type: signing_type?,
-        signer: Signer {
-            name: signer_name?,
-            phone: signer_phone?,
-            email: signer_email?,
-            spouse_name,
-        },
-    };
-    Some((file_number?, appointment?, signing))
-}
-
-/// Returns another signing location than the property. Its address defaults to that of the property;
-/// what else was sent is kept.
-fn location(details: &mut Object<'_>, property: Option<&String>) -> Option<SigningLocation> {
-    let address: Option<String> = details.optional("signingAddress");
-    let city: Option<String> = details.optional("signingCity");
-    let state: Option<String> = details.optional("signingState");
-    let zipcode: Option<String> = details.optional("signingZipcode");
-    let is_property = [&city, &state, &zipcode].iter().all(|part| part.is_none())
-        && address.as_ref().is_none_or(|address| Some(address) == property);
-    if is_property {
-        return None;
-    }
-    let code = |state: String| {
-        if state.len() == 2 { state.to_ascii_uppercase() } else { state }
-    };
-    Some(SigningLocation {
-        address: address.or_else(|| property.cloned())?,
-        city,
-        state: state.map(code),
-        zipcode,
+/// Returns the order of a request without violations.
+fn order(request: OrderMembers, appointment: Appointment) -> Option<Order> {
+    let details = request.signingDetailsFormData.into_value()?.members;
+    Some(Order {
+        signing_service_id: SigningServiceId(request.signingServiceId.into_value()?),
+        file_number: FileNumber::new(details.fileNumber.value()?.to_string())?,
+        appointment,
+        contacts: contacts(request.signingContactsFormData.into_value()?.members)?,
+        signing: signing(details)?,
+        requested_by: requested_by(request.requestedBy.into_value()?.members)?,
+        trace: None,
     })
 }
 
+fn contacts(sent: ContactsRequest) -> Option<SigningContacts> {
+    Some(SigningContacts {
+        order_contact_email: email(sent.orderContactEmail)?,
+        client_company_id: sent.clientCompanyId.into_value(),
+        observer: email(sent.observer),
+        in_house_contact: contact(sent.inHouseContact),
+        in_house_contact2: contact(sent.inHouseContact2),
+    })
+}
+
+fn requested_by(sent: RequestedByRequest) -> Option<RequestedBy> {
+    Some(RequestedBy {
+        user_id: sent.userId.into_value()?,
+        user_role: text(sent.userRole),
+        signing_service_id: sent.signingServiceId.into_value().map(SigningServiceId),
+    })
+}
+
+fn signing(sent: DetailsRequest) -> Option<SigningDetails> {
+    let is_property_address_same =
+        sent.isPropertyAddressSame.value().copied().unwrap_or_else(default_same);
+    let property = Address {
+        address: text(sent.propertyAddress)?,
+        city: text(sent.city)?,
+        state: text(sent.state)?.to_ascii_uppercase(),
+        zipcode: text(sent.zipcode)?,
+    };
+    let location = SigningLocation {
+        address: text(sent.signingAddress).unwrap_or_else(|| property.address.clone()),
+        city: text(sent.signingCity),
+        state: text(sent.signingState).map(state_code),
+        zipcode: text(sent.signingZipcode),
+    };
+    Some(SigningDetails {
+        is_property_address_same,
+        location: (!is_property_address_same && !is_just(&location, &property)).then_some(location),
+        property,
+        signing_type: text(sent.signingType)?,
+        signer: Signer {
+            name: text(sent.signerName)?,
+            phone: text(sent.signerPhone)?,
+            email: email(sent.signerEmail)?,
+            spouse_name: text(sent.spouseName),
+        },
+        co_signer: CoSigner {
+            name: text(sent.coSignerName),
+            spouse_name: text(sent.coSignerSpouseName),
+            phone: text(sent.coSignerPhone),
+            email: email(sent.coSignerEmail),
+        },
+        language: text(sent.language).unwrap_or_else(default_language),
+        esigning_platform: text(sent.esigningPlatform),
+        scanbacks_required: sent.scanbacksRequired.into_value().unwrap_or_default(),
+        ron_signing: sent.ronSigning.into_value().unwrap_or_default(),
+        document_delivery: text(sent.documentDelivery),
+        lender: text(sent.lender),
+        special_instructions: text(sent.specialInstructions),
+        loan_officer: contact(sent.loanOfficer),
+        invoice: Invoice {
+            recipient: recipient(sent.invoiceOrderTo),
+            name: text(sent.invoiceName),
+            phone: text(sent.invoicePhone),
+            email: email(sent.invoiceEmail),
+            fee: money(&sent.invoiceFee),
+            notary_pay: money(&sent.notaryPay),
+        },
+    })
+}
+
+/// Returns whether a location says no more than the address of the property.
+fn is_just(location: &SigningLocation, property: &Address) -> bool {
+    location.address == property.address
+        && [&location.city, &location.state, &location.zipcode].iter().all(|part| part.is_none())
+}
+
+fn state_code(state: String) -> String {
+    if state.len() == 2 { state.to_ascii_uppercase() } else { state }
+}
+
+/// An object without any value counts as absent.
+fn contact(sent: Sent<Object<ContactRequest>>) -> Option<Contact> {
+    let sent = sent.into_value()?.members;
+    let contact = Contact {
+        name: text(sent.contact_name),
+        phone: text(sent.contact_phone),
+        email: email(sent.contact_email),
+    };
+    (contact != Contact::default()).then_some(contact)
+}
+
+fn recipient(sent: Sent<Object<InvoiceRecipientRequest>>) -> Option<InvoiceRecipient> {
+    let sent = sent.into_value()?.members;
+    let recipient = InvoiceRecipient {
+        company_name: text(sent.company_name),
+        address: text(sent.invoice_address),
+        city: text(sent.city),
+        state: text(sent.state),
+        zipcode: text(sent.zipcode),
+    };
+    (recipient != InvoiceRecipient::default()).then_some(recipient)
+}
+
+fn text(sent: Sent<impl Into<String>>) -> Option<String> {
+    sent.into_value().map(Into::into)
+}
+
+fn email(sent: Sent<Code>) -> Option<EmailAddress> {
+    text(sent).map(EmailAddress::from_stored)
+}
+
+fn money(sent: &Sent<Amount>) -> Option<Money> {
+    sent.value()?.0.ok()
+}
+
+/// Returns the appointment, or reports which local times do not exist or are in the wrong order.
 fn appointment(
-    details: &mut Object<'_>,
+    details: &DetailsRequest,
     [at, start, end]: [Option<OffsetDateTime>; 3],
+    violations: &mut Vec<Violation>,
 ) -> Option<Appointment> {
-    let date = details.required("signingDate");
-    let kind: Option<String> = details.required("signingTimeType");
-    let zone = details.required("timeZoneId");
+    let date = details.signingDate.value().and_then(|date| parse_date(date));
+    let zone = details.timeZoneId.value().and_then(|zone| Zone::named(zone));
     let day = date.zip(zone);
-    let time = match kind?.as_str() {
-        "at" => {
-            let time = details.required("specificTime");
-            moment(details, "specificTime", time, day, at).map(AppointmentTime::At)
-        }
-        "between" => {
-            let from = details.required("startTime");
-            let to = details.required("endTime");
-            let is_after = from.zip(to).is_none_or(|(from, to)| from < to);
-            if !is_after {
-                details.report(
-                    "endTime",
-                    ViolationCode::EndNotAfterStart,
-                    "must be after startTime",
-                );
+    let local = |sent: &Sent<Code>| parse_time(sent.value()?);
+    let mut report = |name: &str, code, detail: Cow<'static, str>| {
+        let pointer = format!("/signingDetailsFormData/{name}").into();
+        violations.push(Violation { pointer, code, detail });
+    };
+    let mut moment = |name: &str, local: Option<Time>, sent| {
+        let (local, (date, zone)) = local.zip(day)?;
+        match convert(date, local, zone, sent) {
+            Ok(moment) => Some(moment),
+            Err((code, detail)) => {
+                report(name, code, detail);
+                None
             }
-            let start = moment(details, "startTime", from, day, start);
-            let end = moment(details, "endTime", to, day, end);
-            let (start, end) = start.zip(end)?;
-            if is_after && end.utc <= start.utc {
-                let detail = "occurs twice on this date: name the later by utcEndTimeDate to be \
-                              after startTime";
-                details.report("endTime", ViolationCode::EndNotAfterStart, detail);
-            }
-            Some(AppointmentTime::Between { start, end })
-        }
-        "anytime" => Some(AppointmentTime::Anytime),
-        _ => {
-            let fault = (ViolationCode::NotAllowed, "must be one of at, between, anytime");
-            details.check("signingTimeType", Err(fault))
         }
     };
+    let time = if details.has_time("at") {
+        AppointmentTime::At(moment("specificTime", local(&details.specificTime), at)?)
+    } else if details.has_time("between") {
+        let (from, to) = (local(&details.startTime), local(&details.endTime));
+        let start = moment("startTime", from, start);
+        let end = moment("endTime", to, end);
+        let is_after = from.zip(to).is_none_or(|(from, to)| from < to);
+        let occurs_after = start.zip(end).is_none_or(|(start, end)| start.utc < end.utc);
+        if !is_after || !occurs_after {
+            let detail = if is_after {
+                "occurs twice on this date: name the later by utcEndTimeDate to be after startTime"
+            } else {
+                "must be after startTime"
+            };
+            report("endTime", ViolationCode::EndNotAfterStart, detail.into());
+        }
+        AppointmentTime::Between { start: start?, end: end? }
+    } else {
+        AppointmentTime::Anytime
+    };
     let (date, zone) = day?;
-    Some(Appointment { date, zone, time: time? })
+    Some(Appointment { date, zone, time })
 }
 
 /// Converts a local time. The client's UTC value decides which, if it occurs twice.
-fn moment(
-    details: &mut Object<'_>,
-    name: &str,
-    local: Option<Time>,
-    day: Option<(Date, Zone)>,
+fn convert(
+    date: Date,
+    local: Time,
+    zone: Zone,
     sent: Option<OffsetDateTime>,
-) -> Option<Moment> {
-    let (local, (date, zone)) = local.zip(day)?;
-    let converted = zone.to_utc(date, local, sent).map_err(|error| {
+) -> Result<Moment, (ViolationCode, Cow<'static, str>)> {
+    let utc = zone.to_utc(date, local, sent).map_err(|error| {
         let code = match error {
             ConversionError::Skipped => ViolationCode::NonexistentLocalTime,
             ConversionError::OutOfRange => ViolationCode::OutOfRange,
         };
-        (code, error.to_string())
-    });
-    Some(Moment { local, utc: details.check(name, converted)? })
+        (code, error.to_string().into())
+    })?;
+    Ok(Moment { local, utc })
 }
 
 #[cfg(test)]

@@ -129,10 +129,10 @@ fn missing_sections_are_reported() {
     assert_eq!(
         pointers,
         [
+            "/requestedBy",
             "/signingContactsFormData",
             "/signingDetailsFormData",
             "/signingServiceId",
-            "/requestedBy"
         ]
     );
 }
@@ -154,16 +154,16 @@ fn all_violations_are_reported_at_once() {
         ("/requestedBy/userId", Some(json!(0))),
     ]);
     let expected = [
-        ("/signingContactsFormData/orderContactEmail", ViolationCode::InvalidFormat),
-        ("/signingContactsFormData/inHouseContact/contact_phone", ViolationCode::InvalidFormat),
+        ("/requestedBy/userId", ViolationCode::OutOfRange),
         ("/signingContactsFormData/inHouseContact/contact_email", ViolationCode::WrongType),
-        ("/utcTimeDate", ViolationCode::InvalidFormat),
+        ("/signingContactsFormData/inHouseContact/contact_phone", ViolationCode::InvalidFormat),
+        ("/signingContactsFormData/orderContactEmail", ViolationCode::InvalidFormat),
         ("/signingDetailsFormData/fileNumber", ViolationCode::Required),
+        ("/signingDetailsFormData/invoiceFee", ViolationCode::OutOfRange),
         ("/signingDetailsFormData/signingDate", ViolationCode::InvalidFormat),
         ("/signingDetailsFormData/state", ViolationCode::InvalidFormat),
-        ("/signingDetailsFormData/invoiceFee", ViolationCode::OutOfRange),
         ("/signingServiceId", ViolationCode::WrongType),
-        ("/requestedBy/userId", ViolationCode::OutOfRange),
+        ("/utcTimeDate", ViolationCode::InvalidFormat),
     ];
     assert_eq!(found, expected.map(|(pointer, code)| (pointer.to_owned(), code)));
 }

@@ -52,9 +52,9 @@ fn range_needs_start_before_end() {
     assert_eq!(
         codes,
         [
-            ViolationCode::EndNotAfterStart,
             ViolationCode::NonexistentLocalTime,
-            ViolationCode::NonexistentLocalTime
+            ViolationCode::NonexistentLocalTime,
+            ViolationCode::EndNotAfterStart,
         ]
     );
     let found = faults(&[("/signingDetailsFormData/signingTimeType", Some(json!("between")))]);

@@ -1,59 +1,104 @@
 //! The request that creates an equal order.
 
-use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use super::{Contact, InvoiceRecipient, Money, Order, OrderRequest, SigningDetails, record::hh_mm};
-use crate::appointment::AppointmentTime;
+use super::{
+    Contact, EmailAddress, InvoiceRecipient, Money, Order, OrderRequest, RequestedBy,
+    SigningContacts, SigningDetails,
+    money::Amount,
+    record::hh_mm,
+    request::{
+        ContactRequest, ContactsRequest, DetailsRequest, InvoiceRecipientRequest, OrderMembers,
+        RequestedByRequest,
+    },
+};
+use crate::{
+    appointment::AppointmentTime,
+    request::{Object, Sent},
+};
 
 impl OrderRequest {
     /// Returns an order in the names of the request: trimmed, with its defaults, and with the
     /// instants of the service's own conversion. The signing service is left out. Sent again with
     /// one, and with another file number, it creates an equal order.
-    pub fn of(order: &Order) -> Value {
-        let Order { contacts, requested_by, appointment, .. } = order;
-        let [at, start, end] =
-            appointment.time.moments().map(|moment| instant(moment.map(|moment| moment.utc)));
-        let contacts = [
-            ("orderContactEmail", json!(contacts.order_contact_email)),
-            ("clientCompanyId", json!(contacts.client_company_id)),
-            ("observer", json!(contacts.observer)),
-            ("inHouseContact", json!(contacts.in_house_contact.as_ref().map(Contact::to_request))),
-            (
-                "inHouseContact2",
-                json!(contacts.in_house_contact2.as_ref().map(Contact::to_request)),
-            ),
-        ];
-        let requested_by = [
-            ("userId", json!(requested_by.user_id)),
-            ("userRole", json!(requested_by.user_role)),
-            ("signingServiceId", json!(requested_by.signing_service_id)),
-        ];
-        object([
-            ("signingContactsFormData", object(contacts)),
-            ("signingDetailsFormData", details(order)),
-            ("utcTimeDate", at),
-            ("utcStartTimeDate", start),
-            ("utcEndTimeDate", end),
-            ("requestedBy", object(requested_by)),
-        ])
+    pub fn of(order: &Order) -> Self {
+        let moments = order.appointment.time.moments();
+        let [at, start, end] = moments.map(|moment| sent(moment.and_then(|it| instant(it.utc))));
+        let members = OrderMembers {
+            signingContactsFormData: object(contacts(&order.contacts)),
+            signingDetailsFormData: object(details(order)),
+            signingServiceId: Sent::Absent,
+            utcTimeDate: at,
+            utcStartTimeDate: start,
+            utcEndTimeDate: end,
+            requestedBy: object(requested_by(&order.requested_by)),
+        };
+        members.into()
     }
 }
 
-/// Returns an object without its absent fields.
-pub(super) fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
-    let present = fields.into_iter().filter(|(_, value)| !value.is_null());
-    present.map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
 /// Returns an instant as a request may have it: not before the year 1.
-fn instant(at: Option<OffsetDateTime>) -> Value {
-    json!(at.filter(|at| at.year() >= 1).and_then(|at| at.format(&Rfc3339).ok()))
+fn instant(at: OffsetDateTime) -> Option<String> {
+    (at.year() >= 1).then(|| at.format(&Rfc3339).ok())?
 }
 
-fn details(order: &Order) -> Value {
+fn object<T>(members: T) -> Sent<Object<T>> {
+    Sent::Value(members.into())
+}
+
+fn sent<T: From<String>>(text: Option<String>) -> Sent<T> {
+    text.map(T::from).into()
+}
+
+fn email<T: From<String>>(address: Option<&EmailAddress>) -> Sent<T> {
+    sent(address.map(|address| address.as_str().to_owned()))
+}
+
+fn amount(money: Option<Money>) -> Sent<Amount> {
+    money.map(|money| Amount(Ok(money))).into()
+}
+
+fn contacts(contacts: &SigningContacts) -> ContactsRequest {
+    ContactsRequest {
+        orderContactEmail: email(Some(&contacts.order_contact_email)),
+        clientCompanyId: contacts.client_company_id.into(),
+        observer: email(contacts.observer.as_ref()),
+        inHouseContact: contacts.in_house_contact.as_ref().map(contact).into(),
+        inHouseContact2: contacts.in_house_contact2.as_ref().map(contact).into(),
+    }
+}
+
+fn requested_by(user: &RequestedBy) -> RequestedByRequest {
+    RequestedByRequest {
+        userId: Sent::Value(user.user_id),
+        userRole: sent(user.user_role.clone()),
+        signingServiceId: user.signing_service_id.map(|id| id.0).into(),
+    }
+}
+
+fn contact(contact: &Contact) -> Object<ContactRequest> {
+    let members = ContactRequest {
+        contact_name: sent(contact.name.clone()),
+        contact_phone: sent(contact.phone.clone()),
+        contact_email: email(contact.email.as_ref()),
+    };
+    members.into()
+}
+
+fn recipient(recipient: &InvoiceRecipient) -> Object<InvoiceRecipientRequest> {
+    let members = InvoiceRecipientRequest {
+        company_name: sent(recipient.company_name.clone()),
+        invoice_address: sent(recipient.address.clone()),
+        city: sent(recipient.city.clone()),
+        state: sent(recipient.state.clone()),
+        zipcode: sent(recipient.zipcode.clone()),
+    };
+    members.into()
+}
+
+fn details(order: &Order) -> DetailsRequest {
     let Order { file_number, appointment, signing, .. } = order;
-    let SigningDetails { property, signer, co_signer, invoice, .. } = signing;
+    let SigningDetails { property, signer, co_signer, invoice, .. } = signing.clone();
     let mut location = signing.signing_location();
     if signing.location.is_none() && !signing.is_property_address_same {
         // Only the address has a default.
@@ -65,48 +110,48 @@ fn details(order: &Order) -> Value {
         AppointmentTime::Anytime => "anytime",
     };
     let moments = appointment.time.moments();
-    let [at, start, end] = moments.map(|moment| moment.map(|moment| hh_mm(moment.local)));
-    object([
-        ("fileNumber", json!(file_number.as_str())),
-        ("signingDate", json!(appointment.date.to_string())),
-        ("signingTimeType", json!(kind)),
-        ("specificTime", json!(at)),
-        ("startTime", json!(start)),
-        ("endTime", json!(end)),
-        ("timeZoneId", json!(appointment.zone.id())),
-        ("propertyAddress", json!(property.address)),
-        ("signingType", json!(signing.signing_type)),
-        ("signerName", json!(signer.name)),
-        ("signerPhone", json!(signer.phone)),
-        ("signerEmail", json!(signer.email)),
-        ("city", json!(property.city)),
-        ("state", json!(property.state)),
-        ("zipcode", json!(property.zipcode)),
-        ("language", json!(signing.language)),
-        ("spouseName", json!(signer.spouse_name)),
-        ("coSignerName", json!(co_signer.name)),
-        ("coSignerSpouseName", json!(co_signer.spouse_name)),
-        ("coSignerPhone", json!(co_signer.phone)),
-        ("coSignerEmail", json!(co_signer.email)),
-        ("signingAddress", json!(location.address)),
-        ("signingCity", json!(location.city)),
-        ("signingState", json!(location.state)),
-        ("signingZipcode", json!(location.zipcode)),
-        ("isPropertyAddressSame", json!(signing.is_property_address_same)),
-        ("esigningPlatform", json!(signing.esigning_platform)),
-        ("scanbacksRequired", json!(signing.scanbacks_required)),
-        ("ronSigning", json!(signing.ron_signing)),
-        ("documentDelivery", json!(signing.document_delivery)),
-        ("lender", json!(signing.lender)),
-        ("specialInstructions", json!(signing.special_instructions)),
-        ("loanOfficer", json!(signing.loan_officer.as_ref().map(Contact::to_request))),
-        ("invoiceOrderTo", json!(invoice.recipient.as_ref().map(InvoiceRecipient::to_request))),
-        ("invoiceName", json!(invoice.name)),
-        ("invoicePhone", json!(invoice.phone)),
-        ("invoiceEmail", json!(invoice.email)),
-        ("invoiceFee", json!(invoice.fee.map(Money::to_json))),
-        ("notaryPay", json!(invoice.notary_pay.map(Money::to_json))),
-    ])
+    let [at, start, end] = moments.map(|moment| sent(moment.map(|moment| hh_mm(moment.local))));
+    DetailsRequest {
+        fileNumber: sent(Some(file_number.as_str().to_owned())),
+        signingDate: sent(Some(appointment.date.to_string())),
+        signingTimeType: sent(Some(kind.to_owned())),
+        specificTime: at,
+        startTime: start,
+        endTime: end,
+        timeZoneId: sent(Some(appointment.zone.id().to_owned())),
+        propertyAddress: sent(Some(property.address)),
+        signingType: sent(Some(signing.signing_type.clone())),
+        signerName: sent(Some(signer.name)),
+        signerPhone: sent(Some(signer.phone)),
+        signerEmail: email(Some(&signer.email)),
+        city: sent(Some(property.city)),
+        state: sent(Some(property.state)),
+        zipcode: sent(Some(property.zipcode)),
+        language: sent(Some(signing.language.clone())),
+        spouseName: sent(signer.spouse_name),
+        coSignerName: sent(co_signer.name),
+        coSignerSpouseName: sent(co_signer.spouse_name),
+        coSignerPhone: sent(co_signer.phone),
+        coSignerEmail: email(co_signer.email.as_ref()),
+        signingAddress: sent(Some(location.address)),
+        signingCity: sent(location.city),
+        signingState: sent(location.state),
+        signingZipcode: sent(location.zipcode),
+        isPropertyAddressSame: Sent::Value(signing.is_property_address_same),
+        esigningPlatform: sent(signing.esigning_platform.clone()),
+        scanbacksRequired: Sent::Value(signing.scanbacks_required),
+        ronSigning: Sent::Value(signing.ron_signing),
+        documentDelivery: sent(signing.document_delivery.clone()),
+        lender: sent(signing.lender.clone()),
+        specialInstructions: sent(signing.special_instructions.clone()),
+        loanOfficer: signing.loan_officer.as_ref().map(contact).into(),
+        invoiceOrderTo: invoice.recipient.as_ref().map(recipient).into(),
+        invoiceName: sent(invoice.name),
+        invoicePhone: sent(invoice.phone),
+        invoiceEmail: email(invoice.email.as_ref()),
+        invoiceFee: amount(invoice.fee),
+        notaryPay: amount(invoice.notary_pay),
+    }
 }
 
 #[cfg(test)]

@@ -9,11 +9,9 @@ use crate::{
     document::{ReceivedDocument, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{Answered, Attempt},
-    order::{
-        OrderRequest, OrderStatus, ParsedOrder, SigningServiceId, StoredOrder, Violation,
-        ViolationCode,
-    },
+    order::{OrderRequest, OrderStatus, ParsedOrder, SigningServiceId, StoredOrder},
     ports::{NewOrder, ServiceRepo, StoreError, WriteError},
+    request::{Violation, ViolationCode},
     use_cases::{
         intake::Intake,
         order_error::{OrderError, Rejection},

@@ -2,8 +2,9 @@
 
 use crate::{
     document::DocumentFault,
-    order::{OrderId, Violation},
+    order::OrderId,
     ports::{Kept, StoreError, WriteError},
+    request::Violation,
 };
 
 /// Every fault of a request.

@@ -1,11 +1,15 @@
-//! What a client sends to create or change a webhook endpoint.
+//! What a client sends to create or change a webhook endpoint. Unknown members are ignored.
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use garde::Validate;
+use serde::Deserialize;
 
 use crate::{
-    order::{Fault, Violation, ViolationCode},
+    request::{
+        Member, Object, Sent, Violation, ViolationCode, Word,
+        rules::{Checked, fault, given, optional, required, text, violations},
+    },
     webhook::EventType,
 };
 
@@ -14,6 +18,100 @@ pub const MAX_URL: usize = 2_000;
 
 /// Maximum length of a description in characters.
 pub const MAX_DESCRIPTION: usize = 200;
+
+/// The body that creates an endpoint.
+pub type NewEndpointBody = Object<NewEndpointMembers>;
+
+/// The members of a new endpoint.
+#[derive(Clone, Default, Deserialize, Validate)]
+#[serde(default)]
+pub struct NewEndpointMembers {
+    #[garde(custom(required(text(MAX_URL))))]
+    url: Sent<Word>,
+    #[garde(dive, custom(optional(some_events)))]
+    events: Sent<Events>,
+    #[garde(custom(optional(text(MAX_DESCRIPTION))))]
+    description: Sent<Word>,
+}
+
+/// The body that changes an endpoint.
+pub type EndpointChangeBody = Object<EndpointChangeMembers>;
+
+/// The members of a change. Those that are absent or `null` stay as they are, but `null` removes the
+/// description.
+#[derive(Clone, Default, Deserialize, Validate)]
+#[serde(default)]
+pub struct EndpointChangeMembers {
+    #[garde(custom(optional(text(MAX_URL))))]
+    url: Sent<Word>,
+    #[garde(dive, custom(optional(some_events)))]
+    events: Sent<Events>,
+    #[garde(custom(optional(text(MAX_DESCRIPTION))))]
+    description: Sent<Word>,
+    #[garde(custom(optional(on_or_off)))]
+    status: Sent<Word>,
+}
+
+/// The names of events.
+#[derive(Clone)]
+struct Events(Vec<Sent<Word>>);
+
+impl Member for Events {
+    const EXPECTED: &'static str = "must be an array of strings";
+
+    fn of_array(json: &str) -> serde_json::Result<Sent<Self>> {
+        Ok(Sent::Value(Self(serde_json::from_str(json)?)))
+    }
+}
+
+impl Validate for Events {
+    type Context = ();
+
+    fn validate_into(
+        &self,
+        context: &(),
+        parent: &mut dyn FnMut() -> garde::Path,
+        report: &mut garde::Report,
+    ) {
+        for (position, name) in self.0.iter().enumerate() {
+            let checked = given(event(&self.0[..position]))(name, context);
+            if let Err(error) = checked {
+                report.append(parent().join(position), error);
+            }
+        }
+    }
+}
+
+fn some_events(Events(names): &Events) -> Checked {
+    if names.is_empty() {
+        return fault(ViolationCode::Blank, "must have at least one event");
+    }
+    Ok(())
+}
+
+fn event(earlier: &[Sent<Word>]) -> impl FnOnce(&Word) -> Checked {
+    move |name| {
+        if order_event(name).is_none() {
+            let known = EventType::OF_ORDERS.map(EventType::as_str).join(" or ");
+            return fault(ViolationCode::NotAllowed, format!("must be {known}"));
+        }
+        if earlier.iter().any(|other| other.value() == Some(name)) {
+            return fault(ViolationCode::NotAllowed, "must be there once only");
+        }
+        Ok(())
+    }
+}
+
+fn order_event(name: &str) -> Option<EventType> {
+    EventType::from_name(name).filter(|event| EventType::OF_ORDERS.contains(event))
+}
+
+fn on_or_off(name: &Word) -> Checked {
+    if matches!(&**name, "enabled" | "disabled") {
+        return Ok(());
+    }
+    fault(ViolationCode::NotAllowed, "must be enabled or disabled")
+}
 
 /// The endpoint, or the change of one, that a client asks for. `None` leaves a member as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,122 +127,74 @@ pub struct EndpointChange {
 }
 
 impl EndpointChange {
-    /// Reads the members of a JSON object. `null` leaves a member as it is, but removes a
-    /// description. A new endpoint has a URL, and no status. Unknown members are ignored.
+    /// Reads the body of a new endpoint.
     ///
     /// # Errors
     /// All violations.
-    pub fn parse(object: &Map<String, Value>, is_new: bool) -> Result<Self, Vec<Violation>> {
-        let mut fields = Fields { object, violations: Vec::new() };
-        let url = fields.url();
-        if is_new && object.get("url").is_none_or(Value::is_null) {
-            fields.report("/url", (ViolationCode::Required, "is required".into()));
+    pub fn create(body: &NewEndpointBody) -> Result<Self, Vec<Violation>> {
+        let found = violations(body);
+        let NewEndpointMembers { url, events, description } = &body.members;
+        let change = Self::of(url, events, description, None);
+        if found.is_empty() { Ok(change) } else { Err(found) }
+    }
+
+    /// Reads the body of a change.
+    ///
+    /// # Errors
+    /// All violations.
+    pub fn change(body: &EndpointChangeBody) -> Result<Self, Vec<Violation>> {
+        let found = violations(body);
+        let EndpointChangeMembers { url, events, description, status } = &body.members;
+        let is_enabled = status.value().map(|status| **status == *"enabled");
+        let change = Self::of(url, events, description, is_enabled);
+        if found.is_empty() { Ok(change) } else { Err(found) }
+    }
+
+    fn of(
+        url: &Sent<Word>,
+        events: &Sent<Events>,
+        description: &Sent<Word>,
+        is_enabled: Option<bool>,
+    ) -> Self {
+        let text = |sent: &Sent<Word>| sent.value().map(|text| text.to_string());
+        let names = |Events(names): &Events| {
+            names.iter().filter_map(|name| order_event(name.value()?)).collect()
+        };
+        Self {
+            url: text(url),
+            events: events.value().map(names),
+            description: (*description != Sent::Absent).then(|| text(description)),
+            is_enabled,
         }
-        let events = fields.events();
-        let description = fields.description();
-        let is_enabled = if is_new { None } else { fields.member("status", status) };
-        let change = Self { url, events, description, is_enabled };
-        if fields.violations.is_empty() { Ok(change) } else { Err(fields.violations) }
     }
 }
 
-struct Fields<'a> {
-    object: &'a Map<String, Value>,
-    violations: Vec<Violation>,
-}
-
-impl Fields<'_> {
-    fn report(&mut self, pointer: impl Into<Cow<'static, str>>, (code, detail): Fault) {
-        self.violations.push(Violation { pointer: pointer.into(), code, detail });
-    }
-
-    /// Returns a member; `None` if it is absent, `null`, or violates a rule.
-    fn member<T>(
-        &mut self,
-        name: &str,
-        check: impl FnOnce(&Value) -> Result<T, Fault>,
-    ) -> Option<T> {
-        let value = self.object.get(name).filter(|value| !value.is_null())?;
-        check(value).map_err(|fault| self.report(format!("/{name}"), fault)).ok()
-    }
-
-    fn url(&mut self) -> Option<String> {
-        let blank = (ViolationCode::Blank, "must not be blank".into());
-        let url = |value: &Value| text(value, MAX_URL);
-        self.member("url", |value| url(value).and_then(|url| reject_if(url.is_empty(), blank, url)))
-    }
-
-    /// `Some(None)` if it is blank or `null`.
-    #[expect(clippy::option_option, reason = "the member may be absent, blank, or a text")]
-    fn description(&mut self) -> Option<Option<String>> {
-        self.object.get("description")?;
-        let description = self.member("description", |value| text(value, MAX_DESCRIPTION));
-        Some(description.filter(|text| !text.is_empty()))
-    }
-
-    fn events(&mut self) -> Option<BTreeSet<EventType>> {
-        let names = self.member("events", |value| match value.as_array() {
-            None => Err((ViolationCode::WrongType, "must be an array of strings".into())),
-            Some(names) => {
-                let empty = (ViolationCode::Blank, "must have at least one event".into());
-                reject_if(names.is_empty(), empty, names.clone())
-            }
-        })?;
-        let mut events = BTreeSet::new();
-        for (position, name) in names.iter().enumerate() {
-            let event = match name.as_str().map(EventType::from_name) {
-                None => Err((ViolationCode::WrongType, "must be a string".into())),
-                Some(Some(event)) if EventType::OF_ORDERS.contains(&event) => {
-                    let twice = (ViolationCode::NotAllowed, "must be there once only".into());
-                    reject_if(!events.insert(event), twice, ())
-                }
-                Some(_) => {
-                    let known = EventType::OF_ORDERS.map(EventType::as_str).join(" or ");
-                    Err((ViolationCode::NotAllowed, format!("must be {known}").into()))
-                }
-            };
-            if let Err(fault) = event {
-                self.report(format!("/events/{position}"), fault);
-            }
-        }
-        Some(events)
+impl NewEndpointMembers {
+    /// Returns the URL, if one was sent.
+    pub(super) fn url(&self) -> Option<&str> {
+        self.url.value().map(|url| &**url)
     }
 }
 
-fn reject_if<T>(is_wrong: bool, fault: Fault, value: T) -> Result<T, Fault> {
-    if is_wrong { Err(fault) } else { Ok(value) }
-}
-
-/// Returns a text without white space around it.
-fn text(value: &Value, max_length: usize) -> Result<String, Fault> {
-    let Some(text) = value.as_str().map(str::trim) else {
-        return Err((ViolationCode::WrongType, "must be a string".into()));
-    };
-    if text.chars().count() > max_length {
-        let detail = format!("must have at most {max_length} characters");
-        return Err((ViolationCode::TooLong, detail.into()));
-    }
-    let control = (ViolationCode::InvalidCharacters, "must not have control characters".into());
-    reject_if(text.contains(char::is_control), control, text.to_owned())
-}
-
-fn status(value: &Value) -> Result<bool, Fault> {
-    match value.as_str() {
-        Some("enabled") => Ok(true),
-        Some("disabled") => Ok(false),
-        Some(_) => Err((ViolationCode::NotAllowed, "must be enabled or disabled".into())),
-        None => Err((ViolationCode::WrongType, "must be a string".into())),
+impl EndpointChangeMembers {
+    /// Returns the URL, if one was sent.
+    pub(super) fn url(&self) -> Option<&str> {
+        self.url.value().map(|url| &**url)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn object(json: &Value) -> Map<String, Value> {
-        json.as_object().cloned().unwrap()
+    fn create(json: &Value) -> Result<EndpointChange, Vec<Violation>> {
+        EndpointChange::create(&serde_json::from_value(json.clone()).unwrap())
+    }
+
+    fn change(json: &Value) -> Result<EndpointChange, Vec<Violation>> {
+        EndpointChange::change(&serde_json::from_value(json.clone()).unwrap())
     }
 
     fn faults(violations: &[Violation]) -> Vec<(&str, &str)> {
@@ -156,7 +206,7 @@ mod tests {
         let all = json!(EventType::OF_ORDERS.map(EventType::as_str));
         for events in [json!(null), all] {
             let body = json!({ "url": " https://a.example/hook ", "events": events, "more": 1 });
-            let request = EndpointChange::parse(&object(&body), true).unwrap();
+            let request = create(&body).unwrap();
             assert_eq!(request.url.as_deref(), Some("https://a.example/hook"));
             let chosen = events.is_array().then(|| EventType::OF_ORDERS.into());
             assert_eq!((request.events, request.description), (chosen, None));
@@ -169,16 +219,16 @@ mod tests {
             "events": ["order.created", "order.deleted", 1, "webhook.test", "order.created"],
             "description": "two\nlines",
         });
-        let violations = EndpointChange::parse(&object(&body), true).unwrap_err();
+        let violations = create(&body).unwrap_err();
         assert_eq!(
             faults(&violations),
             [
-                ("/url", "required"),
+                ("/description", "invalid_characters"),
                 ("/events/1", "not_allowed"),
                 ("/events/2", "wrong_type"),
                 ("/events/3", "not_allowed"),
                 ("/events/4", "not_allowed"),
-                ("/description", "invalid_characters"),
+                ("/url", "required"),
             ]
         );
         for (body, fault) in [
@@ -188,24 +238,24 @@ mod tests {
             (json!({ "url": "https://a.example", "events": [] }), ("/events", "blank")),
             (json!({ "url": "https://a.example", "events": "*" }), ("/events", "wrong_type")),
         ] {
-            assert_eq!(faults(&EndpointChange::parse(&object(&body), true).unwrap_err()), [fault]);
+            assert_eq!(faults(&create(&body).unwrap_err()), [fault]);
         }
     }
 
     #[test]
     fn absent_members_of_a_change_stay_as_they_are() {
         for body in [json!({}), json!({ "url": null, "events": null, "status": null })] {
-            assert_eq!(EndpointChange::parse(&object(&body), false), Ok(EndpointChange::default()));
+            assert_eq!(change(&body), Ok(EndpointChange::default()));
         }
         let body = json!({ "description": null, "status": "disabled" });
-        let change = EndpointChange {
+        let expected = EndpointChange {
             description: Some(None),
             is_enabled: Some(false),
             ..EndpointChange::default()
         };
-        assert_eq!(EndpointChange::parse(&object(&body), false), Ok(change));
+        assert_eq!(change(&body), Ok(expected));
         for status in [json!("paused"), json!(true)] {
-            let change = EndpointChange::parse(&object(&json!({ "status": status })), false);
+            let change = change(&json!({ "status": status }));
             assert_eq!(change.unwrap_err()[0].pointer, "/status");
         }
     }

@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
     api_key::{ApiKeyId, Owner, Party},
-    order::{Violation, ViolationCode},
     ports::{
         Clock, DeliveryPageQuery, Entropy, NewEndpoint, Page, ReplayBatch, SecretBox, StoreError,
         WebhookQueue, WebhookRepo, WebhookSender,
     },
+    request::{Violation, ViolationCode},
     webhook::{
         self, Endpoint, EndpointId, EventType, MAX_ENDPOINTS, ROTATION_OVERLAP, WebhookDelivery,
-        WebhookDeliveryId, endpoint_request::EndpointChange, secret::WebhookSecret,
+        WebhookDeliveryId,
+        endpoint_request::{EndpointChange, EndpointChangeBody, NewEndpointBody},
+        secret::WebhookSecret,
     },
 };
 
@@ -66,16 +67,15 @@ pub enum WebhooksError {
 }
 
 impl ManageWebhooks {
-    /// Creates an endpoint from the members of a JSON object, for a key or an operator. Its secret is
-    /// not available later.
+    /// Creates an endpoint for a key or an operator. Its secret is not available later.
     pub async fn create(
         &self,
         owner: Owner,
         key: Option<ApiKeyId>,
-        object: &Map<String, Value>,
+        body: &NewEndpointBody,
     ) -> Result<(Endpoint, WebhookSecret), WebhooksError> {
-        let request = EndpointChange::parse(object, true);
-        let request = self.check_url(owner.party, object, request).await?;
+        let request = EndpointChange::create(body);
+        let request = self.check_url(owner.party, body.url(), request).await?;
         let (secret, sealed) = self.new_secret(owner)?;
         let new = NewEndpoint {
             owner,
@@ -103,23 +103,20 @@ impl ManageWebhooks {
         self.endpoints.endpoint(owner, id).await?.ok_or(WebhooksError::NotFound)
     }
 
-    /// Changes an endpoint by the members of a JSON object, and returns it. One that is enabled gets
-    /// the events that it missed.
+    /// Changes an endpoint, and returns it. One that is enabled gets the events that it missed.
     pub async fn change(
         &self,
         owner: Owner,
         id: EndpointId,
-        object: &Map<String, Value>,
+        body: &EndpointChangeBody,
     ) -> Result<Endpoint, WebhooksError> {
-        let change = EndpointChange::parse(object, false);
+        let change = EndpointChange::change(body);
+        let mut url = body.url();
         // The URL of an unknown endpoint is not looked up.
-        let has_url =
-            object.contains_key("url") && self.endpoints.endpoint(owner, id).await?.is_some();
-        let change = if has_url {
-            self.check_url(owner.party, object, change).await?
-        } else {
-            change.map_err(WebhooksError::Invalid)?
-        };
+        if url.is_some() && self.endpoints.endpoint(owner, id).await?.is_none() {
+            url = None;
+        }
+        let change = self.check_url(owner.party, url, change).await?;
         let changed = self.endpoints.change(owner, id, &change, self.clock.now()).await?;
         changed.ok_or(WebhooksError::NotFound)
     }
@@ -214,13 +211,13 @@ impl ManageWebhooks {
     async fn check_url(
         &self,
         party: Party,
-        object: &Map<String, Value>,
+        url: Option<&str>,
         parsed: Result<EndpointChange, Vec<Violation>>,
     ) -> Result<EndpointChange, WebhooksError> {
         let mut violations = parsed.as_ref().err().cloned().unwrap_or_default();
-        if let Some(url) = object.get("url").and_then(Value::as_str)
+        if let Some(url) = url
             && !violations.iter().any(|violation| violation.pointer == "/url")
-            && let Err(refused) = self.sender.check(party, url.trim()).await
+            && let Err(refused) = self.sender.check(party, url).await
         {
             let code = ViolationCode::NotAllowed;
             violations.insert(0, violation("/url", code, refused.to_string()));

@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use adapter_http::WholeOrder;
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
@@ -19,6 +20,7 @@ use domain::{
     use_cases::change_order::{ChangeOrder, Changer},
 };
 use futures_util::TryStreamExt as _;
+use serde::Serialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -170,6 +172,16 @@ pub(super) struct Operator {
     pub(super) clock: Arc<dyn Clock>,
 }
 
+/// An order with what only operators see.
+#[derive(Serialize)]
+struct ShownOrder<'a> {
+    #[serde(flatten)]
+    order: WholeOrder<'a>,
+    client_id: i64,
+    api_key_id: i64,
+    is_test: bool,
+}
+
 impl Operator {
     async fn list(&self, filter: Filter, before: Option<i64>, format: Format) -> Result<()> {
         let filter = OrderFilter {
@@ -231,11 +243,13 @@ impl Operator {
 
     /// Returns an order as a client reads it, with what only operators see.
     fn json(&self, order: &StoredOrder) -> Result<String> {
-        let mut json = adapter_http::whole_order(order, &self.settings.base_path);
-        json["client_id"] = order.client.0.into();
-        json["api_key_id"] = order.api_key.0.into();
-        json["is_test"] = order.is_test.into();
-        Ok(serde_json::to_string_pretty(&json)? + "\n")
+        let shown = ShownOrder {
+            order: WholeOrder::of(order, &self.settings.base_path),
+            client_id: order.client.0,
+            api_key_id: order.api_key.0,
+            is_test: order.is_test,
+        };
+        Ok(serde_json::to_string_pretty(&shown)? + "\n")
     }
 
     /// Writes the documents, each under its position and its name, and then the order: a folder

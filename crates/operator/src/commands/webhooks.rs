@@ -4,14 +4,15 @@ use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
     api_key::{ClientId, Owner, Party},
-    order::{SigningServiceId, Violation},
+    order::SigningServiceId,
     ports::{Cursor, DeliveryPageQuery},
+    request::Violation,
     webhook::{
         AttemptOutcome, Endpoint, EndpointId, WebhookDelivery, WebhookDeliveryId,
         manage_webhooks::{ManageWebhooks, WebhooksError},
     },
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
 
 use self::{details::Details, listen::Listen};
@@ -166,7 +167,7 @@ async fn execute(
     use WebhooksCommand as Command;
     let enable = async |id, is_enabled| {
         let status = if is_enabled { "enabled" } else { "disabled" };
-        change(webhooks, id, &Map::from_iter([("status".to_owned(), json!(status))])).await
+        change(webhooks, id, json!({ "status": status })).await
     };
     match command {
         Command::List { of: Of { client, service }, format } => {
@@ -178,12 +179,12 @@ async fn execute(
         Command::Create { of: Owning { client, service }, test, url, details } => {
             let party = party(client, service).context("--client or --service is missing")?;
             let owner = Owner { party, is_test: test };
-            let body = details.into_body(Some(url));
+            let body = serde_json::from_value(details.into_body(Some(url)))?;
             let (endpoint, secret) = webhooks.create(owner, None, &body).await?;
             eprintln!("webhook endpoint {}; this is its secret:", endpoint.id.0);
             print(&format!("{}\n", secret.to_text()))
         }
-        Command::Change { id, url, details } => change(webhooks, id, &details.into_body(url)).await,
+        Command::Change { id, url, details } => change(webhooks, id, details.into_body(url)).await,
         Command::Enable(Listed { id }) => enable(id, true).await,
         Command::Disable(Listed { id }) => enable(id, false).await,
         Command::Delete(Listed { id }) => {
@@ -231,8 +232,9 @@ async fn owner(webhooks: &ManageWebhooks, id: i64) -> Result<Owner> {
     Ok(found.with_context(|| format!("there is no webhook endpoint {id}"))?.owner)
 }
 
-async fn change(webhooks: &ManageWebhooks, id: i64, body: &Map<String, Value>) -> Result<()> {
-    let changed = webhooks.change(owner(webhooks, id).await?, EndpointId(id), body).await?;
+async fn change(webhooks: &ManageWebhooks, id: i64, body: Value) -> Result<()> {
+    let body = serde_json::from_value(body)?;
+    let changed = webhooks.change(owner(webhooks, id).await?, EndpointId(id), &body).await?;
     list(&[changed], Format::TABLE)
 }
 

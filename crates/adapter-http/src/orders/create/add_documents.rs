@@ -2,7 +2,7 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use domain::use_cases::add_documents::AddedDocuments;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::{
     access::{authentication::admit, rate_limit::Policy},
@@ -13,7 +13,7 @@ use crate::{
             upload::{self, Received},
         },
         path,
-        record::document_records,
+        record::DocumentRecord,
     },
     request::metrics::ApiMetrics,
     respond::answer::Answer,
@@ -66,12 +66,19 @@ fn response(request: &HttpRequest, api: &Api, added: &AddedDocuments) -> HttpRes
     let documents = added.documents.len();
     let mut response = created::begin(request, added.order_id, documents, added.replayed, messages);
     let url = path::of_documents(&api.base_path, added.order_id);
-    let documents = document_records(&added.documents, added.range.first_position, &url);
-    response.json(json!({
-        "order_id": added.order_id.0,
-        "documents_uploaded": added.range.total(),
-        "documents": documents.collect::<Vec<_>>(),
-    }))
+    let first = added.range.first_position;
+    response.json(AddedRecord {
+        order_id: added.order_id.0,
+        documents_uploaded: added.range.total(),
+        documents: DocumentRecord::all(&added.documents, first, &url).collect(),
+    })
+}
+
+#[derive(Serialize)]
+struct AddedRecord<'a> {
+    order_id: i64,
+    documents_uploaded: u32,
+    documents: Vec<DocumentRecord<'a>>,
 }
 
 #[cfg(test)]

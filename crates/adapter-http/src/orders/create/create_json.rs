@@ -10,10 +10,13 @@ use tracing::Instrument as _;
 
 use crate::{
     access::{authentication::admit, fingerprint::attempt, idempotency_key, rate_limit::Policy},
-    body::json,
+    body::json::{self, MAX_BODY},
     orders::create::created::{self, JSON},
     request::trace::STEPS,
-    respond::{answer::Answer, problem::Problem},
+    respond::{
+        answer::Answer,
+        problem::{Problem, ProblemCode},
+    },
     state::State,
 };
 
@@ -27,7 +30,7 @@ pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: Sta
     let in_progress = claim.as_ref().map(begin).transpose()?;
     let step = tracing::info_span!(target: STEPS, "read");
     let body = json::read(&request, payload, &api.json_bodies, &key);
-    let body = body.instrument(step).await?;
+    let body = body.instrument(step).await.map_err(name_the_form)?;
     // Taken after the body has arrived, because a slow client must not hold a permit.
     let permit = api.concurrency.acquire_now(&request, key.client())?;
     let task_api = api.clone();
@@ -42,6 +45,17 @@ pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: Sta
     };
     let created = api.detached.run_to_end(task, log_unanswered).await?;
     Ok(created::response(&request, JSON, &created))
+}
+
+/// Names the other operation to a client whose body is too large. Most such bodies have documents.
+pub(crate) fn name_the_form(problem: Problem) -> Problem {
+    if problem.code() != ProblemCode::PayloadTooLarge {
+        return problem;
+    }
+    let detail = format!(
+        "The body is larger than {MAX_BODY} bytes. Documents are sent with create-with-documents."
+    );
+    Problem::new(ProblemCode::PayloadTooLarge, detail)
 }
 
 /// Logs the order of a client that has disconnected before the answer.

@@ -56,3 +56,25 @@ async fn body_waits_five_seconds_for_a_permit() {
     answer.problem(503, "unavailable");
     assert_eq!((answer.header("retry-after"), started.elapsed().as_secs()), ("5", 5));
 }
+
+#[actix_web::test]
+async fn too_large_order_names_the_operation_for_documents() {
+    let mut order = minimal_request();
+    order["documents"] = "x".repeat(300 * 1024).into();
+
+    let answer = post(Ports::new(), &order).await;
+
+    let problem = answer.problem(413, "payload_too_large");
+    assert!(problem["detail"].to_string().contains("create-with-documents"), "{problem}");
+}
+
+#[actix_web::test]
+async fn documents_in_json_are_rejected() {
+    let mut order = minimal_request();
+    order["documents"] = serde_json::json!([{ "name": "deed.pdf" }]);
+
+    let answer = post(Ports::new(), &order).await;
+
+    answer.problem(400, "validation_failed");
+    assert_eq!(answer.errors(), [("/documents", "misplaced_member")]);
+}

@@ -2,14 +2,15 @@
 
 use actix_web::HttpRequest;
 use domain::{
-    order::{OrderId, ViolationCode, text_rule},
+    order::{FileNumber, OrderId},
     ports::{Cursor, ListedOrder, PageQuery},
+    request::ViolationCode,
     use_cases::order_error::OrderError,
 };
 
 use crate::{
     access::{authentication::admit, rate_limit::Policy},
-    orders::{path, record::order_record},
+    orders::{path, record::OrderRecord},
     respond::{
         answer::Answer,
         instants,
@@ -31,7 +32,7 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     };
     let url = format!("{}{}", api.base_path, path::ORDERS);
     let records = page.items.iter().map(|ListedOrder { stored, documents }| {
-        (stored.id.0, order_record(stored, Some(*documents)))
+        (stored.id.0, OrderRecord::of(stored, Some(*documents)))
     });
     list::page(&request, url, &paging, (page.has_older, page.has_newer), records)
 }
@@ -67,10 +68,8 @@ fn read_filter(page: &mut PageQuery, name: &str, value: &str) -> Result<(), Faul
         CREATED_AFTER => page.created_after = Some(instant()?),
         CREATED_BEFORE => page.created_before = Some(instant()?),
         _ => {
-            let rule = text_rule("SigningDetailsRequest", "fileNumber");
-            let value = rule.clean(value.to_owned());
-            rule.check(&value).map_err(|(code, detail)| (code.as_str(), detail))?;
-            page.file_number = Some(value);
+            let searched = FileNumber::searched(value.to_owned());
+            page.file_number = Some(searched.map_err(|(code, detail)| (code.as_str(), detail))?);
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use crate::{
     access::{authentication::admit, rate_limit::Policy},
     orders::{
         path,
-        record::{document_records, whole_order},
+        record::{DocumentRecord, WholeOrder},
         version,
     },
     request::notes::note,
@@ -22,13 +22,13 @@ pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
     if version::is_known(&request, &stored) {
         return Ok(with_tag(HttpResponse::NotModified(), &tag).finish());
     }
-    Ok(with_tag(HttpResponse::Ok(), &tag).json(whole_order(&stored, &api.base_path)))
+    Ok(with_tag(HttpResponse::Ok(), &tag).json(WholeOrder::of(&stored, &api.base_path)))
 }
 
 pub(crate) async fn list_documents(request: HttpRequest, api: State) -> Answer {
     let stored = find(&request, &api).await?;
     let url = path::of_documents(&api.base_path, stored.id);
-    let records = document_records(&stored.documents, 0, &url);
+    let records = DocumentRecord::all(&stored.documents, 0, &url);
     list::whole(&request, url.clone(), records)
 }
 

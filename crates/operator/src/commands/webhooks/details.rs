@@ -1,7 +1,7 @@
 //! What an operator says of a webhook endpoint.
 
 use clap::Args;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 #[derive(Debug, Args)]
 pub struct Details {
@@ -16,13 +16,15 @@ pub struct Details {
 
 impl Details {
     /// Returns the request to create or change an endpoint.
-    pub(super) fn into_body(self, url: Option<String>) -> Map<String, Value> {
-        let mut body = Map::new();
-        body.extend(url.map(|url| ("url".to_owned(), json!(url))));
+    pub(super) fn into_body(self, url: Option<String>) -> Value {
+        let mut body = json!({ "url": url });
         if !self.events.is_empty() {
-            body.insert("events".to_owned(), json!(self.events));
+            body["events"] = json!(self.events);
         }
-        body.extend(self.description.map(|text| ("description".to_owned(), json!(text))));
+        // `null` would remove the description.
+        if let Some(description) = self.description {
+            body["description"] = json!(description);
+        }
         body
     }
 }

@@ -1,0 +1,27 @@
+//! Members of requests as clients send them, and the rules that `garde` applies to them.
+//!
+//! A request is a struct with a field for each member of the JSON object. The type of a field says how
+//! its JSON is read: [`Line`], [`Code`], `bool`, [`Object`]. Its `garde` attribute is its rule:
+//!
+//! ```ignore
+//! #[garde(custom(required(email)))]
+//! pub orderContactEmail: Sent<Code>,
+//! #[garde(dive, custom(optional(any)))]
+//! pub inHouseContact: Sent<Object<ContactRequest>>,
+//! ```
+
+mod json;
+mod object;
+pub mod rules;
+mod sent;
+mod text;
+mod violation;
+
+pub use json::whole_characters;
+pub(crate) use json::{integer, scaled};
+pub(crate) use object::names;
+pub use object::{Object, Unknown};
+pub use rules::Fault;
+pub use sent::{Member, Sent};
+pub use text::{Code, Line, Lines, Text, Word};
+pub use violation::{Violation, ViolationCode};

@@ -1,0 +1,237 @@
+//! An object of a request, with the members that its type does not know.
+
+use std::{borrow::Cow, fmt, iter, ops};
+
+use garde::Validate;
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{
+        DeserializeOwned, DeserializeSeed, IntoDeserializer as _, MapAccess, Visitor,
+        value::{self, MapDeserializer},
+    },
+    forward_to_deserialize_any,
+};
+use serde_json::value::RawValue;
+
+use super::{
+    sent::{Member, Sent},
+    text::{Code, Text as _},
+};
+
+/// An object of a request.
+#[derive(Clone, Default, PartialEq)]
+pub struct Object<T> {
+    /// The members that the API knows.
+    pub members: T,
+    /// The members that it does not know, in the order of the request.
+    pub unknown: Vec<Unknown>,
+}
+
+/// A member that the API does not know.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Unknown {
+    /// Its name.
+    pub name: String,
+    /// Its value as JSON.
+    pub json: String,
+}
+
+impl Unknown {
+    /// Returns the JSON Pointer to the member in the object at `object`.
+    pub(crate) fn pointer(&self, object: &str) -> String {
+        // RFC 6901, section 3.
+        format!("{object}/{}", self.name.replace('~', "~0").replace('/', "~1"))
+    }
+
+    /// Returns whether the value says something: it is not `null`, a blank text, `[]` or `{}`.
+    pub(crate) fn has_content(&self) -> bool {
+        let json = &*self.json;
+        match json.as_bytes() {
+            b"null" => false,
+            [b'"', ..] => {
+                serde_json::from_str(json).is_ok_and(|text| !Code::clean(text).is_empty())
+            }
+            [b'[', items @ .., b']'] | [b'{', items @ .., b'}'] => !items.trim_ascii().is_empty(),
+            _ => true,
+        }
+    }
+
+    /// Returns whether the value is a number, `true` or `false`.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.json.starts_with(['"', '[', '{'])
+    }
+}
+
+impl<T> ops::Deref for Object<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.members
+    }
+}
+
+impl<T> ops::DerefMut for Object<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.members
+    }
+}
+
+impl<T> From<T> for Object<T> {
+    fn from(members: T) -> Self {
+        Self { members, unknown: Vec::new() }
+    }
+}
+
+/// Shows no value: requests are personal data.
+impl<T> fmt::Debug for Object<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Object(…)")
+    }
+}
+
+impl<T: DeserializeOwned> Member for Object<T> {
+    const EXPECTED: &'static str = "must be an object";
+
+    fn of_object(json: &str) -> serde_json::Result<Sent<Self>> {
+        serde_json::from_str(json).map(Sent::Value)
+    }
+}
+
+impl<T: Serialize> Serialize for Object<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.members.serialize(serializer)
+    }
+}
+
+impl<T: Validate> Validate for Object<T> {
+    type Context = T::Context;
+
+    fn validate_into(
+        &self,
+        context: &T::Context,
+        parent: &mut dyn FnMut() -> garde::Path,
+        report: &mut garde::Report,
+    ) {
+        self.members.validate_into(context, parent, report);
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut seen = Seen::default();
+        let members = T::deserialize(Struct { deserializer, seen: &mut seen })?;
+        Ok(Self { members, unknown: seen.unknown })
+    }
+}
+
+/// Returns the names of the members that a type knows.
+pub(crate) fn names<T: DeserializeOwned>() -> &'static [&'static str] {
+    let empty = MapDeserializer::<_, value::Error>::new(iter::empty::<(&str, &str)>());
+    let mut seen = Seen::default();
+    let _ = T::deserialize(Struct { deserializer: empty, seen: &mut seen });
+    seen.known
+}
+
+/// The members that the type of an object knows, and those of the object that it does not know.
+#[derive(Default)]
+struct Seen {
+    known: &'static [&'static str],
+    unknown: Vec<Unknown>,
+}
+
+/// The deserializer of a struct. It hands over the known members and collects the others.
+struct Struct<'a, D> {
+    deserializer: D,
+    seen: &'a mut Seen,
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Struct<'_, D> {
+    type Error = D::Error;
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        known: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.seen.known = known;
+        self.deserializer.deserialize_map(Members { inner: visitor, seen: self.seen })
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.deserializer.deserialize_any(visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+/// The visitor of the object, and then the access to its members.
+struct Members<'a, I> {
+    inner: I,
+    seen: &'a mut Seen,
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Members<'_, V> {
+    type Value = V::Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<V::Value, A::Error> {
+        self.inner.visit_map(Members { inner: object, seen: self.seen })
+    }
+}
+
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, A::Error> {
+        while let Some(Name(name)) = self.inner.next_key()? {
+            if self.seen.known.contains(&&*name) {
+                return seed.deserialize(name.into_deserializer()).map(Some);
+            }
+            let json: Box<RawValue> = self.inner.next_value()?;
+            let json = Box::<str>::from(json).into();
+            self.seen.unknown.push(Unknown { name: name.into_owned(), json });
+        }
+        Ok(None)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
+        self.inner.next_value_seed(seed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Known {
+        known: Sent<bool>,
+    }
+
+    #[test]
+    fn unknown_members_are_collected() {
+        let json =
+            r#"{"a":" \t\u200b","known":true,"b":[ ],"c":{"d":1},"a":0,"e":null,"f":{ },"g":"x"}"#;
+        let object: Object<Known> = serde_json::from_str(json).unwrap();
+        assert_eq!(object.known.value(), Some(&true));
+        let with_content = object.unknown.iter().filter(|member| member.has_content());
+        let found: Vec<_> = with_content.map(|member| &*member.name).collect();
+        assert_eq!((found, object.unknown.len()), (vec!["c", "a", "g"], 7));
+        assert!(serde_json::from_str::<Object<Known>>("[true]").is_err());
+        assert_eq!(names::<Known>(), ["known"]);
+    }
+}

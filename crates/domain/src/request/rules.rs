@@ -1,0 +1,311 @@
+//! Rules of members, for `garde` attributes.
+//!
+//! [`required`] and [`optional`] say whether a member must be there. The rule inside checks its value.
+
+use std::borrow::Cow;
+
+use garde::rules::email::parse_email;
+
+use super::{
+    object::Object,
+    sent::{Member, Sent},
+    text::{Code, Text},
+    violation::{Violation, ViolationCode},
+};
+use crate::appointment::{Zone, parse_date, parse_time, parse_utc};
+
+/// The code and the detail of a violation.
+pub type Fault = (ViolationCode, Cow<'static, str>);
+
+/// Whether a value follows a rule.
+pub type Checked = Result<(), Fault>;
+
+/// Returns a rule for a member that must be there.
+pub fn required<T: Member>(
+    rule: impl FnOnce(&T) -> Checked,
+) -> impl FnOnce(&Sent<T>, &()) -> garde::Result {
+    move |sent, ()| match sent {
+        Sent::Absent | Sent::Null => fail(ViolationCode::Required, "is required"),
+        sent => value(sent, rule),
+    }
+}
+
+/// Returns a rule for a member that may be absent, `null` or blank.
+pub fn optional<T: Member>(
+    rule: impl FnOnce(&T) -> Checked,
+) -> impl FnOnce(&Sent<T>, &()) -> garde::Result {
+    move |sent, ()| if sent.is_absent() { Ok(()) } else { value(sent, rule) }
+}
+
+/// Returns a rule for a member that may be absent or `null`, which differ.
+pub(crate) fn nullable<T: Member>(
+    rule: impl FnOnce(&T) -> Checked,
+) -> impl FnOnce(&Sent<T>, &()) -> garde::Result {
+    move |sent, ()| match sent {
+        Sent::Absent | Sent::Null => Ok(()),
+        sent => value(sent, rule),
+    }
+}
+
+/// Returns a rule for a member that may be absent, but not `null`.
+pub(crate) fn given<T: Member>(
+    rule: impl FnOnce(&T) -> Checked,
+) -> impl FnOnce(&Sent<T>, &()) -> garde::Result {
+    move |sent, ()| if matches!(sent, Sent::Absent) { Ok(()) } else { value(sent, rule) }
+}
+
+fn value<T: Member>(sent: &Sent<T>, rule: impl FnOnce(&T) -> Checked) -> garde::Result {
+    match sent {
+        Sent::Value(value) => rule(value).map_err(error),
+        Sent::Blank if T::IS_TEXT => fail(ViolationCode::Blank, "must not be blank"),
+        _ => fail(ViolationCode::WrongType, T::EXPECTED),
+    }
+}
+
+fn fail(code: ViolationCode, detail: &'static str) -> garde::Result {
+    Err(error((code, detail.into())))
+}
+
+/// Returns a fault as the result of a rule.
+pub fn fault(code: ViolationCode, detail: impl Into<Cow<'static, str>>) -> Checked {
+    Err((code, detail.into()))
+}
+
+/// Carries the code in the message, before the detail: an error of `garde` has no other place.
+fn error((code, detail): Fault) -> garde::Error {
+    garde::Error::new(format!("{} {detail}", code.as_str()))
+}
+
+/// Returns all violations of the rules of a request.
+pub fn violations(request: &impl garde::Validate<Context = ()>) -> Vec<Violation> {
+    let report = request.validate().err().map(garde::Report::into_inner).unwrap_or_default();
+    let violation = |(path, error): (garde::Path, garde::Error)| {
+        let (code, detail) = error.message().split_once(' ')?;
+        // `a.b[0]` becomes `/a/b/0`.
+        let pointer = format!("/{path}").replace(['.', '['], "/").replace(']', "").into();
+        Some(Violation {
+            pointer,
+            code: ViolationCode::named(code)?,
+            detail: detail.to_owned().into(),
+        })
+    };
+    report.into_iter().filter_map(violation).collect()
+}
+
+/// Checks a request that must not have unknown members.
+///
+/// # Errors
+/// All violations.
+pub(crate) fn closed<T: garde::Validate<Context = ()>>(
+    request: &Object<T>,
+) -> Result<(), Vec<Violation>> {
+    let mut violations = violations(request);
+    violations.extend(request.unknown.iter().map(|member| Violation {
+        pointer: member.pointer("").into(),
+        code: ViolationCode::UnknownMember,
+        detail: "is not a member of this request".into(),
+    }));
+    if violations.is_empty() { Ok(()) } else { Err(violations) }
+}
+
+fn check(follows: bool, code: ViolationCode, detail: &'static str) -> Checked {
+    if follows { Ok(()) } else { fault(code, detail) }
+}
+
+/// Accepts any value of the type.
+#[expect(clippy::unnecessary_wraps, reason = "the signature of a rule")]
+pub(crate) fn any<T>(_: &T) -> Checked {
+    Ok(())
+}
+
+/// Returns the rule of a text of at most `max` characters (Unicode scalar values).
+pub fn text<T: Text>(max: usize) -> impl Fn(&T) -> Checked {
+    move |text| {
+        if let Some(detail) = text.forbidden_character() {
+            return fault(ViolationCode::InvalidCharacters, detail);
+        }
+        // A text has no more characters than bytes, and only characters must be counted.
+        if text.len() > max && text.chars().count() > max {
+            let detail = format!("must have at most {max} characters");
+            return fault(ViolationCode::TooLong, detail);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the rule of a text in a format.
+fn format<T: Text>(
+    value: &T,
+    max: usize,
+    has_format: impl FnOnce(&str) -> bool,
+    detail: &'static str,
+) -> Checked {
+    text(max)(value)?;
+    check(has_format(value), ViolationCode::InvalidFormat, detail)
+}
+
+/// Maximum length of a text in a format that has no maximum of its own, in characters.
+const MAX_CODE: usize = 100;
+
+/// An e-mail address.
+pub(crate) fn email(text: &Code) -> Checked {
+    format(text, MAX_EMAIL, is_email, "must be an e-mail address")
+}
+
+/// Maximum length of an e-mail address in characters (RFC 5321 section 4.5.3.1.3).
+const MAX_EMAIL: usize = 254;
+
+/// Returns whether a text is an e-mail address: printable ASCII, one `@`, no white space, no address
+/// literal, at most 254 characters.
+pub(crate) fn is_email(text: &str) -> bool {
+    // Address literals of SMTP are no mailboxes in practice, and programs parse them differently.
+    let literal = text.contains(['[', ']']);
+    let dots_in_place = text.split_once('@').is_some_and(|(user, _)| {
+        !user.starts_with('.') && !user.ends_with('.') && !user.contains("..")
+    });
+    text.len() <= MAX_EMAIL && !literal && dots_in_place && parse_email(text).is_ok()
+}
+
+/// A phone number.
+pub(crate) fn phone(text: &Code) -> Checked {
+    let detail = "must be a phone number of 7 to 15 digits, with the usual punctuation and an \
+                  optional extension";
+    format(text, 50, is_phone, detail)
+}
+
+/// A state code of the United States.
+pub(crate) fn state_code(text: &Code) -> Checked {
+    let is_state =
+        |text: &str| text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_alphabetic());
+    format(text, MAX_CODE, is_state, "must be a state code of two letters")
+}
+
+/// A ZIP code.
+pub(crate) fn zip_code(text: &Code) -> Checked {
+    let is_zipcode = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    format(text, MAX_CODE, is_zipcode, "must be a ZIP code of five digits")
+}
+
+/// A date.
+pub(crate) fn date(text: &Code) -> Checked {
+    let is_date = |text: &str| parse_date(text).is_some();
+    format(text, MAX_CODE, is_date, "must be a date of the form YYYY-MM-DD")
+}
+
+/// A time on the clock.
+pub(crate) fn time(text: &Code) -> Checked {
+    let is_time = |text: &str| parse_time(text).is_some();
+    format(text, MAX_CODE, is_time, "must be a time of the form HH:MM, from 00:00 to 23:59")
+}
+
+/// An instant in UTC.
+pub(crate) fn instant(text: &Code) -> Checked {
+    let detail = "must be an ISO 8601 datetime in UTC, such as 2026-12-01T19:30:00Z";
+    format(text, MAX_CODE, |text| parse_utc(text).is_some(), detail)
+}
+
+/// A time zone.
+pub(crate) fn time_zone(value: &Code) -> Checked {
+    text(MAX_CODE)(value)?;
+    let detail = "must be an IANA time zone identifier, such as America/Chicago";
+    check(Zone::named(value).is_some(), ViolationCode::UnknownTimeZone, detail)
+}
+
+/// An identifier.
+pub(crate) fn positive(id: &i64) -> Checked {
+    check(*id > 0, ViolationCode::OutOfRange, "must be a positive integer")
+}
+
+/// Returns the rule of a text that is one of a few.
+pub(crate) fn one_of(allowed: &'static [&'static str]) -> impl Fn(&Code) -> Checked {
+    move |value| {
+        text(MAX_CODE)(value)?;
+        let detail = || format!("must be one of {}", allowed.join(", "));
+        if allowed.contains(&&**value) {
+            Ok(())
+        } else {
+            fault(ViolationCode::NotAllowed, detail())
+        }
+    }
+}
+
+fn is_phone(text: &str) -> bool {
+    let (number, extension) = text
+        .find(['x', 'X', 'e', 'E', '#'])
+        .map_or((text, None), |at| (&text[..at], Some(&text[at..])));
+    let number = number.trim_end_matches([' ', ',', ';']);
+    let digits = number.bytes().filter(u8::is_ascii_digit).count();
+    let punctuated = number.bytes().all(|byte| byte.is_ascii_digit() || b"+ -.()/".contains(&byte));
+    let plus_leads =
+        number.rfind('+').is_none_or(|at| number[..at].bytes().all(|byte| b" (".contains(&byte)));
+    let extended = extension.is_none_or(|extension| {
+        let after = |marker: &str| {
+            let (start, after) = extension.split_at_checked(marker.len())?;
+            start.eq_ignore_ascii_case(marker).then_some(after)
+        };
+        let extension = ["extension", "ext", "x", "#"].into_iter().find_map(after);
+        let extension = extension.unwrap_or_default().trim_start_matches(['.', ':', ' ']);
+        (1..=8).contains(&extension.len()) && extension.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    (7..=15).contains(&digits) && punctuated && plus_leads && extended
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phones_have_seven_to_fifteen_digits() {
+        for valid in "5551234|(555) 123-4567|+1 555.123.4567|555/123-4567|+1-555-123-4567 x12|\
+             555-123-4567 ext. 9|5551234567#44|555-123-4567 EXT 12345678|\
+             555-123-4567 extension 7|(+1) 555-123-4567|555-123-4567, ext 5|555-123-4567 Ext: 5|\
+             123456789012345"
+            .split('|')
+        {
+            assert!(is_phone(valid), "{valid}");
+        }
+        for invalid in "|555123|1234567890123456|call me|555-1234-abc|5551234567x|555-123-4567 ext|\
+             555+1234567|٥٥٥١٢٣٤|555-123-4567 x123456789|555-123-4567 e5"
+            .split('|')
+        {
+            assert!(!is_phone(invalid), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn addresses_that_break_mail_headers_are_rejected() {
+        for valid in [
+            "a@b",
+            "jane.doe+tag@title.example.com",
+            "o'hara@example.com",
+            "x_y-z@sub-domain.example.org",
+        ] {
+            assert!(is_email(valid), "{valid}");
+        }
+        let long = format!("{}@example.com", "a".repeat(65));
+        for invalid in [
+            "",
+            "a",
+            "@b",
+            "a@",
+            "a@@b",
+            "a b@c",
+            "a@b c",
+            "a@b\r\nBcc: c@d",
+            "a\n@b",
+            "\"a\"@b",
+            "a@-b",
+            "a@b.",
+            "é@b",
+            "a@é",
+            "a,b@c",
+            "<a@b>",
+            ".a@b",
+            "a.@b",
+            "a..b@c",
+            &long,
+        ] {
+            assert!(!is_email(invalid), "{invalid}");
+        }
+    }
+}
