@@ -1,7 +1,7 @@
 //! The request that creates an order: its objects, with the rule of each field (spec section 2).
 //!
 //! Fields have the names of the API, which errors point to.
-#![expect(non_snake_case, reason = "the names of the API")]
+#![expect(non_snake_case, clippy::struct_field_names, reason = "the names of the API")]
 
 use garde::Validate;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -256,6 +256,7 @@ fn identifier(text: String) -> Sent<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::Violation;
 
     #[test]
     fn parts_of_a_form_take_half_a_surrogate_pair() {
@@ -264,5 +265,14 @@ mod tests {
         request.add_part("requestedBy", part).unwrap();
         let sent = serde_json::to_value(&request).unwrap();
         assert_eq!(sent["requestedBy"]["userRole"], "X\u{fffd}");
+    }
+
+    #[test]
+    fn part_of_another_name_is_an_unknown_member() {
+        let mut request = OrderRequest::default();
+        request.add_part("SpecialInstructions", "ring twice".to_owned()).unwrap();
+        let violations = request.parse().unwrap_err();
+        let is_misplaced = |violation: &Violation| violation.pointer == "/SpecialInstructions";
+        assert!(violations.iter().any(is_misplaced), "{violations:?}");
     }
 }

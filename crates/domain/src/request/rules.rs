@@ -212,6 +212,7 @@ pub(crate) fn time_zone(value: &Code) -> Checked {
 }
 
 /// An identifier.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature of a rule")]
 pub(crate) fn positive(id: &i64) -> Checked {
     check(*id > 0, ViolationCode::OutOfRange, "must be a positive integer")
 }

@@ -9,6 +9,7 @@ use domain::{
     request::Violation,
     webhook::{
         AttemptOutcome, Endpoint, EndpointId, WebhookDelivery, WebhookDeliveryId,
+        endpoint_request::EndpointChangeBody,
         manage_webhooks::{ManageWebhooks, WebhooksError},
     },
 };
@@ -167,7 +168,7 @@ async fn execute(
     use WebhooksCommand as Command;
     let enable = async |id, is_enabled| {
         let status = if is_enabled { "enabled" } else { "disabled" };
-        change(webhooks, id, json!({ "status": status })).await
+        change(webhooks, id, serde_json::from_value(json!({ "status": status }))?).await
     };
     match command {
         Command::List { of: Of { client, service }, format } => {
@@ -179,12 +180,14 @@ async fn execute(
         Command::Create { of: Owning { client, service }, test, url, details } => {
             let party = party(client, service).context("--client or --service is missing")?;
             let owner = Owner { party, is_test: test };
-            let body = serde_json::from_value(details.into_body(Some(url)))?;
+            let body = details.body(Some(&url))?;
             let (endpoint, secret) = webhooks.create(owner, None, &body).await?;
             eprintln!("webhook endpoint {}; this is its secret:", endpoint.id.0);
             print(&format!("{}\n", secret.to_text()))
         }
-        Command::Change { id, url, details } => change(webhooks, id, details.into_body(url)).await,
+        Command::Change { id, url, details } => {
+            change(webhooks, id, details.body(url.as_deref())?).await
+        }
         Command::Enable(Listed { id }) => enable(id, true).await,
         Command::Disable(Listed { id }) => enable(id, false).await,
         Command::Delete(Listed { id }) => {
@@ -232,8 +235,7 @@ async fn owner(webhooks: &ManageWebhooks, id: i64) -> Result<Owner> {
     Ok(found.with_context(|| format!("there is no webhook endpoint {id}"))?.owner)
 }
 
-async fn change(webhooks: &ManageWebhooks, id: i64, body: Value) -> Result<()> {
-    let body = serde_json::from_value(body)?;
+async fn change(webhooks: &ManageWebhooks, id: i64, body: EndpointChangeBody) -> Result<()> {
     let changed = webhooks.change(owner(webhooks, id).await?, EndpointId(id), &body).await?;
     list(&[changed], Format::TABLE)
 }

@@ -1,7 +1,8 @@
 //! What an operator says of a webhook endpoint.
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::json;
 
 #[derive(Debug, Args)]
 pub struct Details {
@@ -16,15 +17,15 @@ pub struct Details {
 
 impl Details {
     /// Returns the request to create or change an endpoint.
-    pub(super) fn into_body(self, url: Option<String>) -> Value {
+    pub(super) fn body<T: DeserializeOwned>(&self, url: Option<&str>) -> serde_json::Result<T> {
         let mut body = json!({ "url": url });
         if !self.events.is_empty() {
             body["events"] = json!(self.events);
         }
         // `null` would remove the description.
-        if let Some(description) = self.description {
+        if let Some(description) = &self.description {
             body["description"] = json!(description);
         }
-        body
+        serde_json::from_value(body)
     }
 }

@@ -103,7 +103,7 @@ pub(super) async fn run(
     remove_left_over(webhooks, &url).await?;
 
     let details = Details { events: listen.events, description: Some(DESCRIPTION.to_owned()) };
-    let body = serde_json::from_value(details.into_body(Some(url)))?;
+    let body = details.body(Some(&url))?;
     // From here on a signal ends the command below, which removes the endpoint.
     let mut signals = StopSignals::register()?;
     let (endpoint, secret) = webhooks.create(owner, None, &body).await?;
