@@ -156,8 +156,8 @@ fn texts_are_valid_if_and_only_if_the_service_accepts_them() {
             };
             let validator = validator(property);
             let max_length = resolve(property)["maxLength"].as_u64().unwrap_or(100);
-            let lengths = [max_length, max_length + 1]
-                .map(|length| "x".repeat(length.try_into().unwrap()));
+            let lengths =
+                [max_length, max_length + 1].map(|length| "x".repeat(length.try_into().unwrap()));
             for text in TEXTS.split('|').chain(lengths.iter().map(String::as_str)) {
                 let (valid, accepted) = (validator.is_valid(&text.into()), accepts(text));
                 if !BEYOND_TEXT.contains(&name.as_str()) {

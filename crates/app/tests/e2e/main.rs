@@ -8,80 +8,99 @@
     reason = "a test fails by panicking"
 )]
 
-#[path = "embedded.rs"]
+#[path = "harness/embedded.rs"]
 mod wiring;
 
-mod abuse_connections;
-mod abuse_keys;
-mod abuse_memory;
-mod abuse_uploads;
-mod api;
-mod backup;
-mod changes;
-mod clients;
-mod concurrency;
-mod console;
-mod crash;
-mod disconnected_clients;
-mod docs_page;
-mod doctor;
-mod doctor_report;
-mod documents;
-mod drain;
-mod erasure;
-mod errors;
-mod faults_clock;
-mod faults_disk;
-mod faults_disk_embedded;
-mod faults_download;
-mod first_start;
-mod generated_clients;
 mod harness;
-mod hostile_forms;
-mod hostile_json;
-mod idempotency;
-mod idempotency_in_progress;
-mod keys;
-mod kubernetes;
-mod limits;
-mod lists;
-mod log_lines;
-mod mails;
-mod malware_scan;
-mod manual;
-mod markers;
-mod money_digits;
-mod monitoring;
-mod operators;
-mod orders;
-mod orders_command;
-mod other_databases;
-mod other_systems;
-mod ownership;
-mod packaging;
-mod panics;
-mod privacy;
-mod process;
-mod random_bytes;
-mod raw;
-mod read_documents;
-mod read_orders;
-mod readme;
-mod requests;
-mod response_headers;
-mod restart;
-mod schemathesis;
-mod scripted_server;
-mod service_process;
-mod small_disk;
-mod smuggling;
-mod starting;
-mod stop_under_load;
-mod system_sqlite;
-mod time_zones;
-mod tls;
-mod traces;
-mod unread_output;
-mod webhooks_api;
-mod webhooks_listen;
-mod wrong_settings;
+
+mod abuse {
+    mod concurrency;
+    mod connections;
+    mod forms;
+    mod json;
+    mod keys;
+    mod limits;
+    mod memory;
+    mod random_bytes;
+    mod response_headers;
+    mod smuggling;
+    mod unread_output;
+    mod uploads;
+}
+
+mod databases {
+    mod other_systems;
+    mod other_versions;
+    mod system_sqlite;
+}
+
+mod docs {
+    mod console;
+    mod docs_page;
+    mod examples;
+    mod first_start;
+    mod generated_clients;
+    mod kubernetes;
+    mod manual;
+    mod monitoring;
+    mod packaging;
+    mod readme;
+    mod schemathesis;
+}
+
+mod faults {
+    mod clock;
+    mod crash;
+    mod disconnected_clients;
+    mod disk;
+    mod disk_embedded;
+    mod download;
+    mod panics;
+}
+
+mod operators {
+    mod backup;
+    mod commands;
+    pub mod doctor {
+        mod embedded;
+        pub mod report;
+    }
+    mod erasure;
+    mod keys;
+    mod lists;
+    mod orders;
+    mod wrong_settings;
+}
+
+mod orders {
+    mod changes;
+    mod create;
+    mod documents;
+    mod errors;
+    mod idempotency;
+    mod idempotency_in_progress;
+    mod mails;
+    mod malware_scan;
+    mod money_digits;
+    mod ownership;
+    mod read;
+    mod read_documents;
+}
+
+mod running {
+    pub mod drain;
+    mod endpoints;
+    mod log_lines;
+    pub mod privacy;
+    mod restart;
+    mod starting;
+    mod stop_under_load;
+    mod time_zones;
+    pub mod tls;
+    mod traces;
+}
+
+mod webhooks {
+    mod api;
+    pub mod listen;
+}

@@ -8,69 +8,84 @@
     reason = "a test fails by panicking"
 )]
 
-#[path = "production.rs"]
+#[path = "harness/production.rs"]
 mod wiring;
 
-mod abuse_connections;
-mod abuse_keys;
-mod abuse_memory;
-mod api;
-mod changes;
-mod concurrency;
-mod copy;
-mod crash;
-mod disconnected_clients;
-mod doctor_production;
-mod doctor_report;
-mod documents;
-mod drain;
-mod errors;
-mod failover;
-mod faults_bucket;
-mod faults_clock;
-mod faults_database;
-mod faults_disk;
-mod faults_relay;
 mod harness;
-mod hostile_forms;
-mod hostile_json;
-mod idempotency;
-mod idempotency_in_progress;
-mod keys;
-mod limits;
-mod mails;
-mod markers;
-mod money_digits;
-mod operators;
-mod orders;
-mod orders_command;
-mod other_databases;
-mod other_systems;
-mod outages;
-mod ownership;
-mod privacy;
-mod process;
-mod quick_start;
-mod random_bytes;
-mod raw;
-mod read_documents;
-mod read_orders;
-mod requests;
-mod response_headers;
-mod restart;
-#[expect(
-    dead_code,
-    reason = "the tests of the guide's clients use the rest, on the embedded default"
-)]
-mod scripted_server;
-mod service_process;
-mod several_instances;
-mod small_disk;
-mod smuggling;
-mod starting;
-mod stop_under_load;
-mod unread_output;
-mod unusable_dependencies;
-mod upkeep;
-mod webhooks_api;
-mod webhooks_listen;
+
+mod abuse {
+    mod concurrency;
+    mod connections;
+    mod forms;
+    mod json;
+    mod keys;
+    mod limits;
+    mod memory;
+    mod random_bytes;
+    mod response_headers;
+    mod smuggling;
+    mod unread_output;
+}
+
+mod databases {
+    mod other_systems;
+    mod other_versions;
+}
+
+mod docs {
+    mod quick_start;
+}
+
+mod faults {
+    mod bucket;
+    mod clock;
+    mod crash;
+    mod database;
+    mod disconnected_clients;
+    mod disk;
+    mod failover;
+    mod outages;
+    mod relay;
+}
+
+mod operators {
+    mod commands;
+    mod copy;
+    pub mod doctor {
+        mod production;
+        pub mod report;
+    }
+    mod keys;
+    mod orders;
+    mod upkeep;
+}
+
+mod orders {
+    mod changes;
+    mod create;
+    mod documents;
+    mod errors;
+    mod idempotency;
+    mod idempotency_in_progress;
+    mod mails;
+    mod money_digits;
+    mod ownership;
+    mod read;
+    mod read_documents;
+}
+
+mod running {
+    pub mod drain;
+    mod endpoints;
+    pub mod privacy;
+    mod restart;
+    mod several_instances;
+    mod starting;
+    mod stop_under_load;
+    mod unusable_dependencies;
+}
+
+mod webhooks {
+    mod api;
+    pub mod listen;
+}

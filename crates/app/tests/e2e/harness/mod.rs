@@ -1,0 +1,240 @@
+//! Starts a service for one test, and talks to it.
+
+pub mod api;
+pub mod markers;
+pub mod raw;
+pub mod requests;
+#[allow(
+    dead_code,
+    reason = "only the examples of the guide, on the embedded default, use all of it"
+)]
+pub mod scripted_server;
+pub mod service_process;
+pub mod small_disk;
+
+use std::{
+    fmt::Debug,
+    ops::Deref,
+    path::{Path, PathBuf},
+    str::FromStr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use app::serve::{Service, Starting};
+use clap::Parser;
+use contract_tests::fakes::ManualClock;
+use domain::{
+    api_key::manage_keys::KeyTerms,
+    order::{OrderId, SigningServiceId, StoredOrder},
+    ports::Kept,
+};
+use operator::{Machine, OsEntropy, adapters::Storage, settings::Settings};
+
+pub use self::{api::*, requests::*};
+use crate::wiring::Wiring;
+
+/// Counts the mails that are not delivered yet. One statement, because a worker moves mails from one
+/// table to the other.
+pub const PENDING: &str =
+    "SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM deliveries)";
+/// Opens receivers of webhooks on this machine, and encrypts the secrets of webhooks.
+pub const WEBHOOKS: [&str; 2] =
+    ["--webhook-allow=127.0.0.1", "--secrets-key=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="];
+
+#[derive(Parser)]
+struct Flags {
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// A service in the process of the test.
+pub struct TestApp {
+    service: Service,
+    storage: Storage,
+    machine: Machine,
+    pub clock: Arc<ManualClock>,
+    pub wiring: Wiring,
+    api: Api,
+}
+
+impl Deref for TestApp {
+    type Target = Api;
+
+    fn deref(&self) -> &Api {
+        &self.api
+    }
+}
+
+impl TestApp {
+    /// Starts a service with the default settings, but without a rate limit.
+    pub async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts a service with these flags.
+    pub async fn start_with(flags: &[&str]) -> Self {
+        Self::start_on(Wiring::new(), Arc::default(), flags, None).await
+    }
+
+    /// Starts a service on existing stores. Issues an API key if none is given.
+    pub async fn start_on(
+        wiring: Wiring,
+        clock: Arc<ManualClock>,
+        flags: &[&str],
+        key: Option<String>,
+    ) -> Self {
+        let unlimited =
+            ["--rate-per-second=0", "--reads-rate-per-second=0", "--mails-per-recipient-hour=0"];
+        let settings = settings(&wiring, &unlimited, flags);
+        let machine =
+            Machine { clock: Arc::clone(&clock) as _, entropy: Arc::new(OsEntropy), traces: None };
+        let starting = Starting::listen(&settings, &machine).await.unwrap();
+        let storage = Storage::open(&settings).await.unwrap();
+        let service = starting.start(&settings, &machine, storage.clone()).await.unwrap();
+        let known = key.clone().unwrap_or_default();
+        let api = Api::new(client(), &known, service.api_address, service.ops_address);
+        let mut app = Self { service, storage, machine, clock, wiring, api };
+        if key.is_none() {
+            app.api.key = app.issue_key(None).await;
+        }
+        app
+    }
+
+    /// Stops the service gracefully and starts it again on the same stores.
+    pub async fn restart(self, flags: &[&str]) -> Self {
+        let (clock, key) = (Arc::clone(&self.clock), self.key.clone());
+        Self::start_on(self.stop().await, clock, flags, Some(key)).await
+    }
+
+    pub async fn stop(self) -> Wiring {
+        let Self { service, wiring, api, .. } = self;
+        drop(api);
+        service.stop().await;
+        wiring
+    }
+
+    pub async fn issue_key(&self, signing_service: Option<i64>) -> String {
+        let signing_service = signing_service.map(SigningServiceId);
+        self.issue_key_on(KeyTerms { signing_service, ..KeyTerms::default() }).await
+    }
+
+    pub async fn issue_key_on(&self, terms: KeyTerms) -> String {
+        let terms = KeyTerms { name: "test".to_owned(), ..terms };
+        let issued = self.storage.manage_keys(&self.machine).issue(terms, "tests").await;
+        issued.unwrap().1.expose().to_owned()
+    }
+
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Lists the spool files of unfinished uploads.
+    pub fn spooled(&self) -> Vec<PathBuf> {
+        spooled(self.wiring.data())
+    }
+
+    /// Returns the content of every stored object.
+    pub fn documents(&self) -> Vec<Vec<u8>> {
+        self.wiring.objects().into_values().collect()
+    }
+
+    /// Returns an order that exists and is not erased.
+    pub async fn stored_order(&self, id: OrderId) -> Option<StoredOrder> {
+        self.storage().admin.order(id).await.unwrap().and_then(Kept::whole)
+    }
+
+    pub fn rows(&self, table: &str) -> usize {
+        self.wiring.rows(table)
+    }
+
+    pub fn pending_mails(&self) -> usize {
+        self.wiring.pending_mails()
+    }
+
+    /// Asserts that there is no row, no object and no spool file.
+    pub fn assert_untouched(&self) {
+        for table in ["orders", "documents", "uploads", "events", "deliveries", "idempotency_keys"]
+        {
+            assert_eq!(self.rows(table), 0, "{table}");
+        }
+        assert_eq!(self.wiring.objects().len(), 0);
+        self.assert_spool_empty();
+    }
+
+    pub fn assert_spool_empty(&self) {
+        assert_eq!(self.spooled(), Vec::<PathBuf>::new());
+    }
+
+    /// Waits until exactly `count` mails are delivered, and returns them.
+    pub async fn mails(&self, count: usize) -> Vec<String> {
+        eventually(|| self.wiring.mails().len() >= count).await;
+        let mails = self.wiring.mails();
+        assert_eq!(mails.len(), count);
+        mails
+    }
+}
+
+impl Wiring {
+    /// Counts the rows of a table.
+    pub fn rows(&self, table: &str) -> usize {
+        self.lines(&format!("SELECT count(*) FROM {table}"))[0].parse().unwrap()
+    }
+
+    /// Counts the mails that are not delivered yet: those of events (at least one each), and those
+    /// in the queue.
+    pub fn pending_mails(&self) -> usize {
+        self.lines(PENDING)[0].parse().unwrap()
+    }
+}
+
+/// Returns the settings of a wiring: flags of the caller replace these defaults.
+pub fn settings(wiring: &Wiring, defaults: &[&str], flags: &[&str]) -> Settings {
+    let data = format!("--data-dir={}", wiring.data().display());
+    let overridden: Vec<&str> = flags.iter().filter_map(|flag| flag.split('=').next()).collect();
+    let own = ["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", &data];
+    let own = own.iter().chain(defaults).map(|&flag| flag.to_owned()).chain(wiring.flags());
+    let own = own.filter(|flag| !overridden.contains(&flag.split('=').next().unwrap()));
+    let all = ["notary-orders".to_owned()].into_iter().chain(own);
+    let settings = Flags::parse_from(all.chain(flags.iter().map(|&flag| flag.to_owned()))).settings;
+    Settings { environment: wiring.environment(), ..settings }
+}
+
+/// Lists the spool files of unfinished uploads in a data directory.
+pub fn spooled(data: &Path) -> Vec<PathBuf> {
+    files_below(&data.join("spool")).into_iter().filter(|path| !path.ends_with("lock")).collect()
+}
+
+/// Lists all files below a folder, sorted.
+pub fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files.extend(files_below(&path)) } else { files.push(path) }
+    }
+    files.sort();
+    files
+}
+
+/// Waits up to 30 seconds until a condition holds.
+pub async fn eventually(mut condition: impl FnMut() -> bool) {
+    eventually_async(async || condition()).await;
+}
+
+/// Waits up to 30 seconds until an asynchronous condition holds.
+pub async fn eventually_async(mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !condition().await {
+        assert!(Instant::now() < deadline, "the condition did not hold within 30 seconds");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Reads a number from an environment variable.
+pub fn setting<T: FromStr<Err: Debug>>(name: &str, default: T) -> T {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
+}

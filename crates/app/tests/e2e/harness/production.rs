@@ -1,0 +1,283 @@
+//! The wiring of production: PostgreSQL, S3 and SMTP over the network.
+
+use std::{
+    any::Any,
+    collections::BTreeMap,
+    path::Path,
+    process::{Command, Output},
+    time::Duration,
+};
+
+use tempfile::TempDir;
+use test_servers::{
+    postgres::{self, Cluster, Database},
+    s3::{self, S3Server},
+    smtp::{self, Offer, Phase, SmtpServer, Tls, Treatment},
+};
+
+use crate::harness::service_process::{SqlSession, text};
+
+/// The prefix of object keys, from the URL.
+const PREFIX: &str = "orders/";
+
+/// SQL for the hash of a document as text.
+pub const HEX_SHA256: &str = "encode(sha256, 'hex')";
+
+/// The way the relay rejects mails.
+#[derive(Clone, Copy)]
+pub enum Refusal {
+    /// It rejects each recipient, and repeats the address in several spellings.
+    Recipient,
+    /// It rejects the content, and repeats parts of the mail.
+    Content,
+}
+
+/// Returns a program that executes SQL from its input on a database of PostgreSQL.
+pub fn psql(url: &str) -> Command {
+    let mut psql = Command::new("psql");
+    psql.args(["--quiet", "--no-align", "--tuples-only", "--set=ON_ERROR_STOP=1", url]);
+    psql
+}
+
+/// Ends the connections to a database, and allows no more.
+pub fn disconnect(cluster: &Cluster, database: &str) {
+    cluster.sql("postgres", &format!("ALTER DATABASE {database} ALLOW_CONNECTIONS false"));
+    let terminate = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity";
+    cluster.sql("postgres", &format!("{terminate} WHERE datname = '{database}'"));
+}
+
+pub struct Wiring {
+    data: TempDir,
+    database_url: String,
+    /// The database, if it is on the server that all tests share.
+    shared: Option<Database<'static>>,
+    /// The database server, if it is for this test alone.
+    server: Option<Cluster>,
+    bucket: S3Server,
+    relay: SmtpServer,
+}
+
+/// Name of the database on a server for one test.
+const OWN: &str = "orders_alone";
+
+impl Wiring {
+    /// Number of services that tests start on these stores at once. Processes share the database server.
+    pub const INSTANCES: usize = 2;
+
+    pub fn new() -> Self {
+        Self::on_shared(Cluster::shared().database())
+    }
+
+    /// Uses this database of the shared server.
+    pub fn on_shared(database: Database<'static>) -> Self {
+        let wiring = Self::on_database(database.url());
+        Self { shared: Some(database), ..wiring }
+    }
+
+    /// Starts a database server for this test alone, which the test may stop.
+    pub fn with_a_database_server() -> Self {
+        Self::with_database_server(Cluster::start(&[]))
+    }
+
+    pub fn with_database_server(cluster: Cluster) -> Self {
+        cluster.sql("postgres", &format!("CREATE DATABASE {OWN}"));
+        let wiring = Self::on_database(cluster.url(OWN));
+        Self { server: Some(cluster), ..wiring }
+    }
+
+    /// Uses the database at a URL.
+    pub fn on_database(database_url: String) -> Self {
+        let relay = SmtpServer::offering(Offer { tls: Tls::StartTls, auth: Some("PLAIN LOGIN") });
+        let (data, bucket) = (tempfile::tempdir().unwrap(), S3Server::start());
+        Self { data, database_url, shared: None, server: None, bucket, relay }
+    }
+
+    pub fn data(&self) -> &Path {
+        self.data.path()
+    }
+
+    pub fn database_url(&self) -> String {
+        self.database_url.clone()
+    }
+
+    pub fn bucket(&self) -> &S3Server {
+        &self.bucket
+    }
+
+    pub fn relay(&self) -> &SmtpServer {
+        &self.relay
+    }
+
+    pub fn database_server(&self) -> &Cluster {
+        self.own_database_server().expect("the server is for this test alone")
+    }
+
+    /// Returns the database server, if it is for this test alone.
+    pub fn own_database_server(&self) -> Option<&Cluster> {
+        self.server.as_ref()
+    }
+
+    pub fn documents_url(&self) -> String {
+        self.bucket.url()
+    }
+
+    /// Returns the flags with the URLs of the servers.
+    pub fn flags(&self) -> Vec<String> {
+        vec![
+            format!("--database-url={}", self.database_url()),
+            format!("--documents-url={}", self.bucket.url()),
+            format!("--mail-url={}", self.relay.url()),
+        ]
+    }
+
+    /// Returns the environment variables with credentials.
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        self.bucket.variables().into()
+    }
+
+    /// Returns a program that executes SQL from its input.
+    pub fn sql(&self) -> Command {
+        psql(&self.database_url)
+    }
+
+    /// Executes SQL.
+    pub fn execute(&self, statements: &str) -> Output {
+        self.sql().args(["--command", statements]).output().unwrap()
+    }
+
+    /// Returns the output of a statement.
+    pub fn query(&self, statement: &str) -> String {
+        text(self.execute(statement)).trim_end().to_owned()
+    }
+
+    /// Returns the lines of output of a query.
+    pub fn lines(&self, query: &str) -> Vec<String> {
+        self.query(query).lines().map(str::to_owned).collect()
+    }
+
+    /// Makes every insert of an order fail.
+    pub fn spoil_database(&self) {
+        self.query("ALTER TABLE orders ADD CONSTRAINT no_more CHECK (false) NOT VALID");
+    }
+
+    /// Holds the lock of the migrations until dropped.
+    pub fn lock_start(&self) -> Box<dyn Any> {
+        self.hold("SELECT pg_advisory_lock(1852797025, hashtext(current_schema()))")
+    }
+
+    fn hold(&self, lock: &str) -> Box<dyn Any> {
+        Box::new(SqlSession::holding(self.sql(), lock))
+    }
+
+    /// Returns a lock that blocks the creation of orders until it is dropped.
+    pub fn lock_database(&self) -> Box<dyn Any> {
+        self.hold("BEGIN; LOCK TABLE orders")
+    }
+
+    /// Returns a lock that blocks changes of API keys until it is dropped.
+    pub fn lock_keys(&self) -> Box<dyn Any> {
+        self.hold("BEGIN; LOCK TABLE api_keys IN EXCLUSIVE MODE")
+    }
+
+    pub fn break_database(&self) {
+        let Database { cluster, name } = self.shared.as_ref().expect("a shared server");
+        disconnect(cluster, name);
+    }
+
+    /// Returns the stored objects by key.
+    pub fn objects(&self) -> BTreeMap<String, Vec<u8>> {
+        let below = |key: String| key.strip_prefix(PREFIX).map(str::to_owned).unwrap();
+        self.bucket.objects().into_iter().map(|(key, object)| (below(key), object)).collect()
+    }
+
+    pub fn put_object(&self, key: &str, content: &[u8]) {
+        let path = self.bucket.bucket().join(PREFIX).join(key);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    pub fn remove_objects(&self) {
+        for key in self.objects().into_keys() {
+            std::fs::remove_file(self.bucket.bucket().join(PREFIX).join(key)).unwrap();
+        }
+    }
+
+    pub fn document_keys(&self) -> Vec<String> {
+        self.lines("SELECT key FROM documents")
+    }
+
+    pub fn break_documents(&self) {
+        self.bucket.stop();
+    }
+
+    pub fn mend_documents(&self) {
+        self.bucket.start_again();
+    }
+
+    /// Makes the store accept connections and never respond.
+    pub fn silence_documents(&self) {
+        self.bucket.treat(|_| s3::Treatment::Silence);
+    }
+
+    pub fn documents_go_on(&self) {
+        self.bucket.treat(|_| s3::Treatment::Serve);
+    }
+
+    /// Returns the delivered mails.
+    pub fn mails(&self) -> Vec<String> {
+        self.relay.mails().into_iter().map(|mail| String::from_utf8(mail.raw).unwrap()).collect()
+    }
+
+    pub async fn mails_within(&self, count: usize, timeout: Duration) {
+        self.relay.wait_for_mails(count, timeout).await;
+    }
+
+    pub fn break_mail(&self) {
+        self.relay.stop();
+    }
+
+    pub const REFUSALS: [Refusal; 2] = [Refusal::Recipient, Refusal::Content];
+
+    pub fn refuse_mails(&self, refusal: Refusal) {
+        self.relay.treat(move |step| {
+            let (user, home) = step.recipient.split_once('@').unwrap_or_default();
+            let upper_case = user.to_uppercase();
+            let reply = match (refusal, step.phase) {
+                (Refusal::Recipient, Phase::Rcpt) => format!(
+                    "550-5.1.1 <{user}@{home}>: no \"{user}\" at {home}.\r\n\
+                     550 5.1.1 {user}%40{home} {user}={home} {upper_case} ({user}) is unknown, \
+                     user_{user}"
+                ),
+                (Refusal::Content, Phase::Content) => format!(
+                    "554 5.7.1 {user}@{home}: Mk1zq Mk8zq Mk17zq \"file Mkelsewherezq-2\" \
+                     looks like spam"
+                ),
+                _ => return Treatment::Serve,
+            };
+            // A few replies per test may leak.
+            Treatment::Refuse(reply.leak())
+        });
+    }
+
+    /// Returns the texts that no output may contain.
+    pub fn secrets() -> Vec<String> {
+        [postgres::PASSWORD, s3::SECRET_KEY, smtp::PASSWORD].map(str::to_owned).into()
+    }
+
+    pub fn mend_mail(&self) {
+        self.relay.start_again();
+    }
+
+    /// Makes the relay never respond to `DATA`.
+    pub fn stall_mail(&self) {
+        self.relay.treat_phase(Phase::Data, Treatment::Stall);
+    }
+
+    pub async fn a_mail_stalls(&self) {
+        self.relay.wait_until_held(1, Duration::from_secs(30)).await;
+    }
+
+    pub fn mails_go_on(&self) {
+        self.relay.behave();
+    }
+}

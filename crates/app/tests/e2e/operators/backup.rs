@@ -1,0 +1,153 @@
+//! Backup and restore of an embedded service.
+
+use std::{
+    fs,
+    path::Path,
+    process::Output,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use crate::{
+    harness::service_process::{ServiceProcess, error_of, fail, output, text},
+    harness::{created, deed, files_below, problem},
+    wiring::Wiring,
+};
+
+/// Runs a command on a folder.
+fn on(wiring: &Wiring, command: &str, folder: &Path) -> Output {
+    output(wiring, &[command, folder.to_str().unwrap()])
+}
+
+/// Returns a data directory with an order and its document, and a backup of it.
+async fn with_backup() -> (Wiring, tempfile::TempDir) {
+    let wiring = Wiring::new();
+    let service = ServiceProcess::keyed(&wiring, &[]);
+    created(service.order_with_deed("F-1").await).await;
+    assert_eq!(service.stop("-TERM").0, Some(0));
+    let backup = tempfile::tempdir().unwrap();
+    text(on(&wiring, "backup", backup.path()));
+    (wiring, backup)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn backup_under_load_restores_complete_orders() {
+    let wiring = Wiring::new();
+    let service = ServiceProcess::keyed(&wiring, &["--rate-per-second=0"]);
+    for number in 0..20 {
+        created(service.order_with_deed(&format!("before-{number}")).await).await;
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let load: Vec<_> = (0..4)
+        .map(|number| {
+            let (stop, service) = (Arc::clone(&stop), (*service).clone());
+            tokio::spawn(async move {
+                let mut orders = 0;
+                while !stop.load(Ordering::SeqCst) {
+                    let number = format!("during-{number}-{orders}");
+                    created(service.order_with_deed(&number).await).await;
+                    orders += 1;
+                }
+                orders
+            })
+        })
+        .collect();
+    let (folder, data) = (tempfile::tempdir().unwrap(), wiring.data().to_owned());
+    let backup = folder.path().join("backup");
+    let done = tokio::task::block_in_place(|| on(&wiring, "backup", &backup));
+    stop.store(true, Ordering::SeqCst);
+    let mut during = 0;
+    for task in load {
+        during += task.await.unwrap();
+    }
+    let lines = text(done);
+    assert!(lines.starts_with(&format!("copying the database {}", data.display())), "{lines}");
+    assert!(lines.contains("\nthe backup is complete: "), "{lines}");
+    let key = service.key.clone();
+    assert_eq!(service.stop("-TERM").0, Some(0));
+
+    let restored = Wiring::new();
+    text(on(&restored, "restore", &backup));
+    let orders = restored.rows("orders");
+    assert!((20..=20 + during).contains(&orders), "{orders} of {during} more");
+    assert_eq!((restored.rows("documents"), restored.rows("uploads")), (orders, 0));
+    let objects = restored.objects();
+    let keys = restored.lines("SELECT key FROM documents");
+    assert_eq!(keys.len(), orders);
+    assert!(keys.iter().all(|key| objects[key] == deed()));
+    let service = ServiceProcess::start(&restored, &[]).with_key(key);
+    problem(service.order("before-19").await, 409, "duplicate_order").await;
+    created(service.order_with_deed("after").await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn backup_is_readable_by_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (_wiring, backup) = with_backup().await;
+    let files = files_below(backup.path());
+    assert_eq!(files.len(), 4, "{files:?}");
+    for file in files {
+        let mode = fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{}", file.display());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn impossible_backup_is_rejected_with_the_reason() {
+    let (wiring, backup) = with_backup().await;
+    let again = error_of(on(&wiring, "backup", backup.path()));
+    assert!(again.contains("is not empty"), "{again}");
+    let folder = backup.path().join("new");
+    for (flag, reason) in [
+        ("--database-url=postgres://u:secret@h/d", "use pg_dump or pg_basebackup"),
+        ("--documents-url=s3://bucket/prefix", "the documents are in a bucket"),
+        ("--database-url=sqlite:///nowhere/orders.sqlite", "there is no database at /nowhere"),
+    ] {
+        let error = fail(&wiring, &[flag, "backup", folder.to_str().unwrap()]);
+        assert!(error.contains(reason) && !error.contains("secret"), "{error}");
+        assert!(!folder.exists());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_or_damaged_document_fails_the_backup() {
+    let (wiring, _backup) = with_backup().await;
+    let document = files_below(&wiring.data().join("documents")).remove(0);
+    fs::write(&document, "other bytes").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let error = error_of(on(&wiring, "backup", folder.path()));
+    assert!(error.contains("is damaged"), "{error}");
+    // What is there is no complete backup.
+    let error = error_of(on(&Wiring::new(), "restore", folder.path()));
+    assert!(error.contains("is no complete backup"), "{error}");
+
+    fs::remove_file(&document).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let error = error_of(on(&wiring, "backup", folder.path()));
+    assert!(error.starts_with("error: the document "), "{error}");
+    assert!(!folder.path().join("manifest.json").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_backup_is_not_restored() {
+    let (wiring, backup) = with_backup().await;
+    let error = error_of(on(&wiring, "restore", backup.path()));
+    assert!(error.contains("is not empty"), "{error}");
+
+    let document = files_below(&backup.path().join("documents")).remove(0);
+    for (file, reason) in [
+        (document, "is damaged: its size or its SHA-256"),
+        (backup.path().join("notary-orders.sqlite"), "the database of the backup is damaged"),
+    ] {
+        let mut bytes = fs::read(&file).unwrap();
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        fs::write(&file, &bytes).unwrap();
+        let target = Wiring::new();
+        let error = error_of(on(&target, "restore", backup.path()));
+        assert!(error.contains(reason), "{error}");
+        assert!(!target.data().join("notary-orders.sqlite").exists());
+    }
+}

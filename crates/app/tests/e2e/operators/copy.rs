@@ -1,0 +1,126 @@
+//! The command that copies an embedded database to PostgreSQL.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::{
+    harness::service_process::{ServiceProcess, fail, output, run},
+    harness::{created, deed, eventually, problem},
+    wiring::Wiring,
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copied_database_serves_the_same_service() {
+    let wiring = Wiring::new();
+    let from = format!("sqlite://{}", wiring.data().join("orders.sqlite").display());
+    let embedded = format!("--database-url={from}");
+    let key = run(&wiring, &[&embedded, "keys", "issue", "--name", "test"]).trim().to_owned();
+    let service = ServiceProcess::start(&wiring, &[&embedded]).with_key(key.clone());
+    wiring.break_mail();
+    created(service.order("F-1").await).await;
+    created(service.order_with_deed("F-2").await).await;
+    let listed = || run(&wiring, &[&embedded, "deliveries", "list"]);
+    eventually(|| listed().lines().count() == 3).await;
+    assert_eq!(service.stop("-TERM").0, Some(0));
+    let add = ["services", "add", "42", "--name=x", "--email=dispatch@service.example.com"];
+    run(&wiring, &[&[&*embedded][..], &add].concat());
+    run(&wiring, &[&embedded, "orders", "change", "1", "--status=ASSIGNED", "--notary=7"]);
+
+    let to = wiring.database_url();
+    let printed = run(&wiring, &["copy", "--from", &from, "--to", &to]);
+    let counts = "copied 1 signing services, 2 orders, 1 changes of orders, 1 documents, \
+         0 unfinished uploads, 1 events, 2 deliveries, 0 webhook endpoints, 0 webhooks, 1 API keys";
+    assert!(printed.starts_with(counts), "{printed}");
+    for table in ["orders", "documents", "deliveries", "api_keys"] {
+        assert!(wiring.rows(table) > 0, "{table}");
+    }
+    let repeated = fail(&wiring, &["copy", "--from", &from, "--to", &to]);
+    assert!(
+        repeated.starts_with("error: the target is not empty: it has 1 signing services"),
+        "{repeated}"
+    );
+
+    wiring.mend_mail();
+    let service = ServiceProcess::start(&wiring, &[]).with_key(key);
+    problem(service.order("F-1").await, 409, "duplicate_order").await;
+    let order = service.read("/api/order/1").await;
+    let assigned = json!({ "order_status": "ASSIGNED", "notary_id": 7, "actor": "operator" });
+    for (name, value) in assigned.as_object().unwrap() {
+        assert_eq!(&order["history"][1][name], value);
+    }
+    run(&wiring, &["orders", "change", "1", "--status=CONFIRMED"]);
+    let order = service.read("/api/order/1").await;
+    assert_eq!(order["history"][2]["order_status"], "CONFIRMED");
+    assert_eq!(created(service.order("F-3").await).await["order_id"], 3);
+    // The third order has a mail to the service, too.
+    wiring.mails_within(4, std::time::Duration::from_secs(30)).await;
+    eventually(|| wiring.pending_mails() == 0).await;
+    for document in wiring.document_keys() {
+        assert_eq!(wiring.objects()[&document], deed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copied_webhooks_need_the_key_of_their_secrets() {
+    let wiring = Wiring::new();
+    let from = format!("sqlite://{}", wiring.data().join("orders.sqlite").display());
+    let embedded = format!("--database-url={from}");
+    run(&wiring, &[&embedded, "keys", "issue", "--name", "test"]);
+    let url = ["--webhook-allow=127.0.0.1", "--url=http://127.0.0.1:9999/"];
+    let create = ["webhooks", "create", "--client=1"];
+    run(&wiring, &[&[&*embedded][..], &create, &url].concat());
+    let printed = run(&wiring, &["copy", "--from", &from, "--to", &wiring.database_url()]);
+    assert!(printed.contains("NOTARY_ORDERS_SECRETS_KEY") && printed.contains("secrets.key"));
+    let key = fs::read_to_string(wiring.data().join("secrets.key")).unwrap();
+    let fresh = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+    for (key, finding) in [
+        ("", "fail  webhooks     1 endpoints get no webhooks"),
+        (fresh, "fail  webhooks     1 endpoints get no webhooks"),
+        (key.trim(), "ok    webhooks     the key of their secrets can be read"),
+    ] {
+        let key = format!("--secrets-key={key}");
+        let report = output(&wiring, &[&key, "doctor"]).stdout;
+        let report = String::from_utf8(report).unwrap();
+        assert!(report.contains(finding), "{report}");
+        let log = ServiceProcess::start(&wiring, &[&key]).stop_and_read_log();
+        let is_wrong = finding.starts_with("fail");
+        assert_eq!(
+            log.contains("after `copy` it is the content of secrets.key"),
+            is_wrong,
+            "{log}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn impossible_copy_is_rejected_with_the_reason() {
+    let wiring = Wiring::new();
+    let missing = format!("sqlite://{}", wiring.data().join("missing.sqlite").display());
+    let error = fail(&wiring, &["copy", "--from", &missing, "--to", &wiring.database_url()]);
+    assert!(error.starts_with("error: --from: there is no database at "), "{error}");
+    assert!(!wiring.data().join("missing.sqlite").exists());
+
+    let empty = wiring.data().join("empty.sqlite");
+    let from = format!("sqlite://{}", empty.display());
+    run(&wiring, &[&format!("--database-url={from}"), "migrate"]);
+    for (from, to, reason) in [
+        (
+            "postgres://u:secret@h/d",
+            "sqlite://x",
+            "error: --from must be sqlite://PATH and --to must be postgres://",
+        ),
+        ("mysql://u:secret@h/d", "sqlite://x", "error: --from: is neither"),
+        (&from, "mysql://u:secret@h/d", "error: --to: is neither"),
+        (&from, "postgres://u:secret@127.0.0.1:1/d", "error: --to: no connection to the database"),
+    ] {
+        let error = fail(&wiring, &["copy", "--from", from, "--to", to]);
+        assert!(
+            error.starts_with(reason) && error.lines().count() == 1 && !error.contains("secret"),
+            "{error}"
+        );
+    }
+    // An empty database can be copied.
+    run(&wiring, &["copy", "--from", &from, "--to", &wiring.database_url()]);
+    run(&wiring, &["keys", "issue", "--name=test"]);
+}

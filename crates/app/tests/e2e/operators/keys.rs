@@ -1,0 +1,266 @@
+//! API keys: the commands of operators and the requests of clients.
+
+use domain::{api_key::manage_keys::KeyTerms, order::OrderId};
+use serde_json::{Value, json};
+
+use crate::{
+    harness::service_process::{ServiceProcess, error_of, fail, notary_orders, output, run, text},
+    harness::{TestApp, WEBHOOKS, created, eventually, form_with_deed, order, problem},
+    wiring::Wiring,
+};
+
+/// Returns the key that a command prints. It prints nothing else, so that a script can use it.
+fn key(printed: &str) -> String {
+    assert_eq!(printed.lines().count(), 1, "{printed}");
+    printed.trim().to_owned()
+}
+
+fn issue(wiring: &Wiring, flags: &[&str]) -> String {
+    key(&run(wiring, &[&["keys", "issue"], flags].concat()))
+}
+
+/// Returns the lines of the list of keys, without the heading.
+fn listed(wiring: &Wiring) -> Vec<String> {
+    run(wiring, &["keys", "list"]).lines().skip(1).map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rotated_key_is_valid_for_grace_period() {
+    let wiring = Wiring::new();
+    let service = ServiceProcess::start(&wiring, &[]);
+    let terms = ["--signing-service=42", "--limit-per-second=7", "--limit-burst=9"];
+    let old = issue(&wiring, &[&["--name=title company"], &terms[..]].concat());
+    let id = listed(&wiring).last().unwrap().split_whitespace().next().unwrap().to_owned();
+    let rotated = output(&wiring, &["keys", "rotate", &id, "--grace-hours", "2"]);
+    let note = String::from_utf8(rotated.stderr.clone()).unwrap();
+    let new = key(&text(rotated));
+    assert!(note.contains(&format!("the successor of key {id}, which is valid until ")), "{note}");
+    for (at, key) in [&old, &new].into_iter().enumerate() {
+        created(service.as_key(key).order(&format!("F-{at}")).await).await;
+    }
+    let new = service.as_key(&new);
+    // The new key has the terms of the old one.
+    let limited = new.order("F-2").await;
+    assert_eq!(limited.headers()["ratelimit-policy"], r#""orders";q=9;w=2"#);
+    let mut of_other_service = order("F-3");
+    of_other_service["signingServiceId"] = 43.into();
+    let forbidden = new.create(&of_other_service).await;
+    let challenge = r#"Bearer realm="notary-orders", error="insufficient_scope""#;
+    assert_eq!(forbidden.headers()["www-authenticate"], challenge);
+    problem(forbidden, 403, "forbidden").await;
+
+    let last = key(&run(&wiring, &["keys", "rotate", &id, "--grace-hours", "0"]));
+    service.rejects_within_ten_seconds(&old).await;
+    created(new.order("F-5").await).await;
+    created(service.as_key(&last).order("F-6").await).await;
+    // The old key had no expiry before its rotation, so the newest has none.
+    let newest = listed(&wiring).pop().unwrap();
+    assert_eq!(newest.split_whitespace().nth(4), Some("never"), "{newest}");
+    let expired = fail(&wiring, &["keys", "rotate", &id]);
+    assert!(expired.contains("is revoked or expired"), "{expired}");
+    let unknown = fail(&wiring, &["keys", "rotate", "999"]);
+    assert!(unknown.contains("there is no key 999"), "{unknown}");
+}
+
+/// Returns the client and the scopes of the key that was issued last.
+fn newest_client_and_scopes(wiring: &Wiring) -> [String; 2] {
+    let newest = listed(wiring).pop().unwrap();
+    let mut columns = newest.split_whitespace().rev().skip(2).map(str::to_owned);
+    let scopes = columns.next().unwrap();
+    // Between them is the signing service of the key.
+    [columns.nth(1).unwrap(), scopes]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn key_is_issued_with_scopes_for_a_client() {
+    let wiring = Wiring::new();
+    issue(&wiring, &["--name=first"]);
+    assert_eq!(newest_client_and_scopes(&wiring), ["1", "orders:create,orders:read"]);
+    let scopes = ["--scope=webhooks:manage", "--scope=orders:read"];
+    issue(&wiring, &[&["--name=second", "--client=1"], &scopes[..]].concat());
+    assert_eq!(newest_client_and_scopes(&wiring), ["1", "orders:read,webhooks:manage"]);
+    // A rotation keeps both.
+    key(&run(&wiring, &["keys", "rotate", "2"]));
+    assert_eq!(newest_client_and_scopes(&wiring), ["1", "orders:read,webhooks:manage"]);
+    let issue_wrongly = |flag| fail(&wiring, &["keys", "issue", "--name=wrong", flag]);
+    let unknown = issue_wrongly("--client=2");
+    assert!(unknown.contains("there is no client 2"), "{unknown}");
+    let unknown = issue_wrongly("--scope=orders:delete");
+    assert!(
+        unknown.contains("orders:create, orders:read, orders:update, webhooks:manage"),
+        "{unknown}"
+    );
+    assert_eq!(listed(&wiring).len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn trail_names_the_operator_of_each_change() {
+    let wiring = Wiring::new();
+    let by = |user: &str, arguments: &[&str]| {
+        text(notary_orders(&wiring, arguments).env("SUDO_USER", user).output().unwrap())
+    };
+    by("jane", &["keys", "issue", "--name", "title company"]);
+    by("rick", &["keys", "rotate", "1", "--grace-hours", "1"]);
+    by("j\u{1b}[31mane\n", &["keys", "revoke", "1"]);
+    let trail = run(&wiring, &["keys", "trail"]);
+    let lines: Vec<Vec<&str>> =
+        trail.lines().skip(1).map(|line| line.split_whitespace().skip(1).collect()).collect();
+    assert_eq!(
+        lines,
+        [
+            vec!["1", "issued", "jane"],
+            vec!["2", "issued", "rick"],
+            vec!["1", "rotated", "to", "key", "2", "rick"],
+            vec!["1", "revoked", "j[31mane"]
+        ],
+        "{trail}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn list_shows_last_use_of_keys() {
+    /// The columns of expiry and last use, both empty.
+    const UNUSED: &str = "never    never";
+    let wiring = Wiring::new();
+    let service = ServiceProcess::start(&wiring, &[]);
+    let used = issue(&wiring, &["--name=used", "--limit-per-second=5", "--limit-burst=8"]);
+    issue(&wiring, &["--name=unused", "--test"]);
+    let listed_keys = || -> [String; 2] {
+        let mut lines = listed(&wiring);
+        lines.split_off(lines.len() - 2).try_into().unwrap()
+    };
+    let [before, _] = listed_keys();
+    assert!(before.contains(UNUSED) && before.contains("5/s, 8"), "{before}");
+    created(service.as_key(&used).order("F-1").await).await;
+    eventually(|| !listed_keys()[0].contains(UNUSED)).await;
+    let [_, unused] = listed_keys();
+    assert!(unused.contains(UNUSED) && unused.contains("test"), "{unused}");
+    service.stop("-TERM");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn last_use_before_stop_is_stored() {
+    let app = TestApp::start().await;
+    created(app.order("F-1").await).await;
+    let (keys, used_at) = (app.storage().keys.clone(), domain::ports::Clock::now(&*app.clock));
+    app.stop().await;
+    assert_eq!(keys.list().await.unwrap()[0].last_used_at, Some(used_at));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limit_needs_rate_and_burst() {
+    let wiring = Wiring::new();
+    for flag in [
+        "--limit-per-second",
+        "--limit-burst",
+        "--documents-limit-per-second",
+        "--documents-limit-burst",
+    ] {
+        let rejected = fail(&wiring, &["keys", "issue", "--name", "x", flag, "5"]);
+        assert!(rejected.contains("required"), "{flag}: {rejected}");
+        fail(&wiring, &["keys", "issue", "--name", "x", flag, "0"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn test_key_creates_orders_without_mails() {
+    let app = TestApp::start().await;
+    let key = app.issue_key_on(KeyTerms { is_test: true, ..KeyTerms::default() }).await;
+    assert!(key.starts_with("nok_test_"));
+    let test = app.as_key(&key);
+    let record = created(test.order("F-1").await).await;
+    let documents = created(test.create_with(form_with_deed("F-2")).await).await;
+    assert_eq!(
+        (&record["order_status"], &documents["documents_uploaded"]),
+        (&"NEW".into(), &1.into())
+    );
+    problem(test.order("F-1").await, 409, "duplicate_order").await;
+    problem(test.create(&json!({})).await, 400, "validation_failed").await;
+    // Test orders and real orders do not share file numbers.
+    let real = created(app.order("F-1").await).await;
+    let members = |record: &Value| record.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(members(&real), members(&record));
+    let is_test = async |record: &Value| {
+        let id = OrderId(record["order_id"].as_i64().unwrap());
+        app.stored_order(id).await.unwrap().is_test
+    };
+    assert!(is_test(&record).await && is_test(&documents).await && !is_test(&real).await);
+    let mails = app.mails(1).await;
+    assert!(mails[0].contains("F-1"));
+    eventually(|| app.pending_mails() == 0).await;
+    app.assert_metrics(&[
+        r#"notary_orders_orders_created_total{operation="json"} 1"#,
+        r#"notary_orders_test_orders_created_total{operation="json"} 1"#,
+        r#"notary_orders_test_orders_created_total{operation="multipart"} 1"#,
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn misleading_key_names_are_rejected() {
+    let wiring = Wiring::new();
+    let too_long = "x".repeat(101);
+    for name in ["", " ", "two\nlines", "a\u{2028}b", "\u{202e}evil", "\u{200b}", &too_long] {
+        let rejected = fail(&wiring, &["keys", "issue", "--name", name]);
+        assert!(rejected.contains("--name"), "{name:?}: {rejected}");
+    }
+    issue(&wiring, &["--name", &"é".repeat(100)]);
+    assert_eq!(listed(&wiring).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unprinted_key_is_named_for_revocation() {
+    let wiring = Wiring::new();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = notary_orders(&wiring, &["keys", "issue", "--name", "lost"]);
+    let failed = error_of(command.stdout(full).output().unwrap());
+    assert!(failed.contains("key 1 was issued and could not be shown; revoke it"), "{failed}");
+}
+
+/// Those of other keys of the client stay, until its last key is revoked.
+#[tokio::test(flavor = "multi_thread")]
+async fn revoked_key_names_its_webhooks_and_takes_them_along() {
+    let wiring = Wiring::new();
+    let scopes = ["--scope=webhooks:manage", "--scope=orders:read"];
+    let first = issue(&wiring, &[&["--name=first"], &scopes[..]].concat());
+    let client = format!("--client={}", newest_client_and_scopes(&wiring)[0]);
+    let second = issue(&wiring, &[&["--name=second", &*client], &scopes[..]].concat());
+    let newest = listed(&wiring).pop().unwrap();
+    let id: u64 = newest.split_whitespace().next().unwrap().parse().unwrap();
+    let (first_id, second_id) = ((id - 1).to_string(), id.to_string());
+    let service = ServiceProcess::start(&wiring, &WEBHOOKS);
+    let mut paths = Vec::new();
+    for key in [&first, &second] {
+        let webhook = json!({ "url": "http://127.0.0.1:9009/hook" });
+        let response = service.as_key(key).post("/api/webhooks").json(&webhook).send().await;
+        paths.push(created(response.unwrap()).await["id"].to_string());
+    }
+    let states = || async {
+        let list = service.as_key(&second).read("/api/webhooks").await;
+        let all = list["data"].as_array().unwrap().clone();
+        all.iter().map(|one| one["status"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let revoke = |arguments: &[&str]| {
+        let output = output(&wiring, &[&["keys", "revoke"], arguments].concat());
+        let note = String::from_utf8(output.stderr.clone()).unwrap();
+        assert!(text(output).contains("is revoked"));
+        note
+    };
+    let note = revoke(&[&first_id]);
+    assert!(note.contains(&format!("webhook endpoint {} (http://", paths[0])), "{note}");
+    assert!(note.contains("--webhooks") && note.lines().count() == 1, "{note}");
+    assert_eq!(states().await, ["enabled", "enabled"]);
+    let note = revoke(&[&first_id, "--webhooks"]);
+    assert!(
+        note.contains(&format!("endpoint {}", paths[0])) && note.contains("disabled"),
+        "{note}"
+    );
+    assert_eq!(states().await, ["disabled", "enabled"]);
+    let note = revoke(&[&second_id]);
+    assert!(
+        note.contains(&format!("endpoint {}", paths[1])) && note.contains("disabled"),
+        "{note}"
+    );
+    let disabled = run(&wiring, &["webhooks", "list"]);
+    assert_eq!(disabled.lines().filter(|line| line.contains("disabled")).count(), 2, "{disabled}");
+}

@@ -1,0 +1,151 @@
+//! The commands with which operators list, show, export and erase orders.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use domain::ports::Clock as _;
+use operator::Machine;
+use serde_json::{Value, json};
+use time::Duration;
+
+use crate::{
+    harness::service_process,
+    harness::{TestApp, created, deed, eventually, form, order, problem, with_documents},
+    wiring::Wiring,
+};
+
+fn run(wiring: &Wiring, arguments: &[&str]) -> String {
+    service_process::run(wiring, &[&["orders"], arguments].concat())
+}
+
+fn fail(wiring: &Wiring, arguments: &[&str]) -> String {
+    service_process::fail(wiring, &[&["orders"], arguments].concat())
+}
+
+/// Returns the identifiers of the listed orders.
+fn listed(wiring: &Wiring, filters: &[&str]) -> Vec<i64> {
+    let list = run(wiring, &[&["list"], filters].concat());
+    let lines = list.lines().skip(1);
+    lines.map(|line| line.split_whitespace().next().unwrap().parse().unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operator_finds_orders_of_all_clients() {
+    let app = TestApp::start().await;
+    let other = app.issue_key(None).await;
+    let mut second = order("F-2");
+    second["signingDetailsFormData"]["coSignerEmail"] = json!("John.Roe@Example.com");
+    for (key, order) in [(&app.key, order("F-1")), (&other, second), (&other, order("F-3"))] {
+        created(app.as_key(key).create(&order).await).await;
+    }
+    let ids = |filters: &[&str]| listed(&app.wiring, filters);
+    assert_eq!(ids(&[]), [3, 2, 1]);
+    assert_eq!(ids(&["--file-number= F-2 "]), [2]);
+    assert_eq!(ids(&["--client=2"]), [3, 2]);
+    assert_eq!(ids(&["--client=2", "--before=3"]), [2]);
+    assert_eq!(ids(&["--email", "john.roe@example.com"]), [2]);
+    assert_eq!(ids(&["--email=jane.doe@example.com", "--file-number=F-1"]), [1]);
+    assert_eq!(ids(&["--email=jane.doe@example.com", "--client=3"]), [0; 0]);
+    let list = run(&app.wiring, &["list"]);
+    let newest: Vec<_> = list.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(newest[5..], ["NEW", "F-3"], "{list}");
+    assert!(!list.contains("Jane"), "{list}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operator_sees_an_order_as_its_client_does() {
+    let app = TestApp::start().await;
+    created(app.order_with_deed("F-1").await).await;
+    let mut shown: Value = serde_json::from_str(&run(&app.wiring, &["show", "1"])).unwrap();
+    let members = shown.as_object_mut().unwrap();
+    let added = ["client_id", "api_key_id", "is_test"].map(|name| members.remove(name).unwrap());
+    assert_eq!(added, [json!(1), json!(1), json!(false)]);
+    assert_eq!(shown, app.read("/api/order/1").await);
+    assert!(fail(&app.wiring, &["show", "2"]).contains("there is no order 2"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn order_is_exported_with_its_documents() {
+    let app = TestApp::start().await;
+    let form = with_documents(form(&order("F-1")), 2, &deed());
+    created(app.create_with(form).await).await;
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("new");
+    let export = ["export", "1", "--to", folder.to_str().unwrap()];
+    assert_eq!(run(&app.wiring, &export), "order 1 and 2 documents are exported\n");
+    let mut names: Vec<_> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort_unstable();
+    assert_eq!(names, ["00-0.pdf", "01-1.pdf", "order.json"]);
+    for name in &names {
+        let mode = fs::metadata(folder.join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(fs::read(folder.join("01-1.pdf")).unwrap(), deed());
+    let exported = fs::read_to_string(folder.join("order.json")).unwrap();
+    assert_eq!(exported, run(&app.wiring, &["show", "1"]));
+    assert!(fail(&app.wiring, &export).contains("is not empty"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn export_without_all_documents_has_no_record() {
+    let app = TestApp::start().await;
+    created(app.order_with_deed("F-1").await).await;
+    app.wiring.remove_objects();
+    let folder = tempfile::tempdir().unwrap();
+    let error = fail(&app.wiring, &["export", "1", "--to", folder.path().to_str().unwrap()]);
+    assert!(error.contains("document 0 of order 1 was not written"), "{error}");
+    assert!(!folder.path().join("order.json").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn erasure_needs_confirmation_and_is_final() {
+    let app = TestApp::start().await;
+    created(app.order_with_deed("F-1").await).await;
+    app.mails(1).await;
+    let error = fail(&app.wiring, &["erase", "1"]);
+    assert!(error.contains("would erase order 1 with 1 documents"), "{error}");
+    assert_eq!(listed(&app.wiring, &[]), [1]);
+
+    let report = run(&app.wiring, &["erase", "1", "--yes"]);
+
+    assert!(report.starts_with("erased: 1 orders, 1 documents, "), "{report}");
+    assert_eq!(listed(&app.wiring, &[]), [0; 0]);
+    assert_eq!((app.rows("documents"), app.documents().len()), (0, 0));
+    assert!(fail(&app.wiring, &["show", "1"]).contains("order 1 was erased"));
+    assert!(run(&app.wiring, &["erase", "1", "--yes"]).starts_with("erased: 0 orders"));
+    assert!(fail(&app.wiring, &["erase", "2", "--yes"]).contains("there is no order 2"));
+    problem(app.get("/api/order/1").await, 410, "erased").await;
+    // The file number is free at once.
+    created(app.order("F-1").await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn erasure_by_age_spares_newer_orders() {
+    let app = TestApp::start().await;
+    // The command has the clock of the system.
+    app.clock.advance(Machine::default().clock.now() - app.clock.now() - Duration::days(31));
+    for number in 0..102 {
+        created(app.order(&format!("OLD-{number}")).await).await;
+    }
+    created(app.order_with_deed("OLD").await).await;
+    // The advance would end the leases of mails in progress, which would be sent twice.
+    eventually(|| app.wiring.pending_mails() == 0).await;
+    app.clock.advance(Duration::days(2));
+    let recent = created(app.order_with_deed("NEW").await).await;
+    app.mails(104).await;
+    let error = fail(&app.wiring, &["erase", "--older-than=30"]);
+    assert!(error.contains("would erase 103 orders created before "), "{error}");
+
+    let report = run(&app.wiring, &["erase", "--older-than=30", "--yes"]);
+
+    assert!(report.starts_with("erased: 103 orders, 1 documents, "), "{report}");
+    assert_eq!(listed(&app.wiring, &[]), [recent["order_id"].as_i64().unwrap()]);
+    assert_eq!(app.documents().len(), 1);
+    assert!(run(&app.wiring, &["erase", "--older-than=30"]).starts_with("erased: 0 orders"));
+    for wrong in [&["erase"][..], &["erase", "1", "--older-than=1"], &["erase", "--older-than=0"]] {
+        fail(&app.wiring, wrong);
+    }
+}

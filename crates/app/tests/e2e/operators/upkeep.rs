@@ -1,0 +1,61 @@
+//! Backups and upgrades as the operations guide describes them.
+
+use std::process::Command;
+
+use test_servers::postgres::{Cluster, program};
+
+use crate::{
+    harness::service_process::{ServiceProcess, text},
+    harness::{PENDING, created, deed, eventually},
+    wiring::Wiring,
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn backup_restores_orders_keys_and_mails() {
+    let wiring = Wiring::new();
+    let service = ServiceProcess::keyed(&wiring, &["--rate-per-second=0"]);
+    wiring.break_mail();
+    created(service.order("F-1").await).await;
+    created(service.order_with_deed("F-2").await).await;
+    eventually(|| wiring.query("SELECT count(*) FROM events") == "0").await;
+
+    let dump = wiring.data().join("orders.dump");
+    let mut pg_dump = Command::new(program("pg_dump"));
+    pg_dump.args(["--format=custom", "--exclude-table-data=uploads", "--file"]).arg(&dump);
+    text(pg_dump.arg(wiring.database_url()).output().unwrap());
+    created(service.order("F-after").await).await;
+    let key = service.key.clone();
+    service.kill();
+    let restored = Cluster::shared().database();
+    let mut pg_restore = Command::new(program("pg_restore"));
+    pg_restore.args(["--exit-on-error", "--no-owner", "--dbname"]).arg(restored.url());
+    text(pg_restore.arg(&dump).output().unwrap());
+    // A lease in the dump holds its mail back for two minutes.
+    restored.sql("UPDATE deliveries SET leased_until = NULL");
+
+    wiring.mend_mail();
+    let url = format!("--database-url={}", restored.url());
+    let service = ServiceProcess::start(&wiring, &[&url]).with_key(key);
+    assert_eq!(service.order("F-1").await.status(), 409, "the window starts with the order");
+    assert_eq!(created(service.order("F-3").await).await["order_id"], 3);
+    eventually(|| restored.sql(PENDING) == "0").await;
+    assert_eq!(wiring.mails().len(), 3);
+    let keys = restored.sql("SELECT key FROM documents");
+    assert_eq!(wiring.objects()[&keys], deed());
+}
+
+/// `other_databases` has the start on such a database.
+#[tokio::test(flavor = "multi_thread")]
+async fn older_version_runs_beside_newer() {
+    let wiring = Wiring::new();
+    let older = ServiceProcess::keyed(&wiring, &[]);
+    created(older.order_with_deed("F-1").await).await;
+    // A newer version adds a column and an index, which the older one does not use.
+    wiring.query(
+        "ALTER TABLE orders ADD COLUMN closing_office text; \
+         CREATE INDEX ON orders (closing_office); \
+         INSERT INTO __diesel_schema_migrations (version) VALUES ('99991231235959')",
+    );
+    created(older.order_with_deed("F-2").await).await;
+    eventually(|| wiring.pending_mails() == 0).await;
+}

@@ -1,0 +1,250 @@
+//! Both sides change an order: at once, by SQL, and by the commands of operators.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::future::join_all;
+use reqwest::{Method, Response};
+use serde_json::{Value, json};
+
+use crate::{
+    harness::scripted_server::{Request, ScriptedServer},
+    harness::service_process::{ServiceProcess, fail, issue_key, output, run},
+    harness::{Api, WEBHOOKS, created, eventually, problem, setting},
+    wiring::Wiring,
+};
+
+/// Orders that each statement changes.
+const ORDERS: usize = 10;
+
+/// Default number of changes by SQL; `just changes-by-sql` makes more.
+const CHANGES: usize = 100;
+
+/// Returns the services of a wiring, with the key of the client 1.
+fn instances(wiring: &Wiring) -> Vec<ServiceProcess> {
+    let (key, flags) = (issue_key(wiring), [&WEBHOOKS[..], &["--rate-per-second=0"]].concat());
+    let start = |_| ServiceProcess::start(wiring, &flags).with_key(key.clone());
+    (0..Wiring::INSTANCES).map(start).collect()
+}
+
+/// Returns a service with a key of the signing service of all test orders.
+fn as_service(wiring: &Wiring, api: &Api) -> Api {
+    let key = run(wiring, &["keys", "issue", "--name=service", "--for-service=42"]);
+    api.as_key(key.trim())
+}
+
+async fn patch(api: &Api, order: i64, tag: &str, body: &Value) -> Response {
+    let request = api.request(Method::PATCH, &format!("/api/order/{order}")).json(body);
+    request.header("if-match", tag).send().await.unwrap()
+}
+
+async fn new_order(api: &Api, file_number: &str) -> i64 {
+    created(api.order(file_number).await).await["order_id"].as_i64().unwrap()
+}
+
+async fn history(api: &Api, order: i64) -> Vec<Value> {
+    let read = api.read(&format!("/api/order/{order}")).await;
+    read["history"].as_array().unwrap().clone()
+}
+
+/// Returns the owner, the order and the status of an event. The path of its URL is the owner.
+fn event_of(request: &Request) -> (String, i64, String) {
+    let owner = request.path().to_owned();
+    let body: Value = serde_json::from_slice(&request.body).unwrap();
+    let data = &body["data"];
+    let status = data["order_status"].as_str().unwrap().to_owned();
+    (owner, data["order_id"].as_i64().unwrap(), status)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_change_by_sql_has_one_entry_and_one_event() {
+    let wiring = Wiring::new();
+    let receiver = ScriptedServer::start(Vec::new());
+    let instances = instances(&wiring);
+    for owner in ["--client=1", "--service=42"] {
+        let url = format!("--url={}/{}", receiver.url(), &owner[2..8]);
+        let create = ["webhooks", "create", owner, "--event=order.updated", &url];
+        run(&wiring, &[&create[..], &WEBHOOKS].concat());
+    }
+    let mut orders = Vec::new();
+    for at in 0..ORDERS {
+        orders.push(new_order(&instances[at % instances.len()], &format!("F-{at}")).await);
+    }
+    let rounds = setting("SQL_CHANGES", CHANGES) / ORDERS;
+    let statuses: Vec<String> = (0..rounds).map(|at| format!("S{at}")).collect();
+    for (at, status) in statuses.iter().enumerate() {
+        let notary = at + 1;
+        let change = format!("UPDATE orders SET status = '{status}', notary_id = {notary}");
+        // The second changes nothing.
+        assert!(wiring.execute(&format!("{change}; {change}")).status.success());
+    }
+
+    let mut expected = BTreeSet::new();
+    for owner in ["/client", "/servic"] {
+        for &order in &orders {
+            let event = |status: &String| (owner.to_owned(), order, status.clone());
+            expected.extend(statuses.iter().map(event));
+        }
+    }
+    eventually(|| receiver.requests().len() >= expected.len()).await;
+    eventually(|| wiring.rows("events") == 0).await;
+    let pending = "SELECT count(*) FROM webhook_deliveries WHERE delivered_at IS NULL";
+    eventually(|| wiring.lines(pending) == ["0"]).await;
+    let requests = receiver.requests();
+    assert_eq!(requests.len(), expected.len());
+    assert_eq!(requests.iter().map(event_of).collect::<BTreeSet<_>>(), expected);
+    for &order in &orders {
+        let history = history(&instances[0], order).await;
+        let changed = statuses.iter().map(|status| (&**status, "database"));
+        let expected: Vec<_> = [("NEW", "client")].into_iter().chain(changed).collect();
+        let entry = |entry: &'_ Value| -> [String; 2] {
+            ["order_status", "actor"].map(|name| entry[name].as_str().unwrap().to_owned())
+        };
+        let found: Vec<_> = history.iter().map(entry).collect();
+        let found: Vec<_> = found.iter().map(|[status, actor]| (&**status, &**actor)).collect();
+        assert_eq!(found, expected);
+        let instants: BTreeSet<_> = history.iter().map(|it| it["at"].as_str().unwrap()).collect();
+        assert_eq!(instants.len(), history.len(), "instants increase");
+    }
+    let mut counted = [0; 2];
+    for instance in &instances {
+        for (count, label) in counted.iter_mut().zip([
+            r#"notary_orders_order_changes_total{actor="database"}"#,
+            r#"notary_orders_order_status_entered_total{status="other"}"#,
+        ]) {
+            *count += instance.metric(label).await;
+        }
+    }
+    assert_eq!(counted, [(rounds * ORDERS) as u64; 2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_concurrent_changes_of_one_version_succeeds() {
+    let wiring = Wiring::new();
+    let instances = instances(&wiring);
+    let order = new_order(&instances[0], "F-1").await;
+    let services: Vec<_> = instances.iter().map(|it| as_service(&wiring, it)).collect();
+    let tag = services[0].get(&format!("/api/order/{order}")).await;
+    let tag = tag.headers()["etag"].to_str().unwrap().to_owned();
+    let bodies: Vec<_> = (0..20).map(|at| json!({ "order_status": format!("S{at}") })).collect();
+    let requests = bodies.iter().enumerate();
+    let requests =
+        requests.map(|(at, body)| patch(&services[at % services.len()], order, &tag, body));
+    let mut statuses = BTreeMap::new();
+    for response in join_all(requests).await {
+        *statuses.entry(response.status().as_u16()).or_insert(0) += 1;
+    }
+    assert_eq!(statuses, BTreeMap::from([(200, 1), (412, 19)]));
+    assert_eq!(history(&services[0], order).await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operator_changes_and_cancels_orders() {
+    let wiring = Wiring::new();
+    let service = ServiceProcess::keyed(&wiring, &[]);
+    for file_number in ["F-1", "F-2"] {
+        new_order(&service, file_number).await;
+    }
+    let orders = |arguments: &[&str]| run(&wiring, &[&["orders"], arguments].concat());
+    assert_eq!(
+        orders(&["change", "1", "--status=ASSIGNED", "--notary=7"]),
+        "order 1 has the status ASSIGNED and the notary 7\n"
+    );
+    orders(&["change", "1", "--notary=none"]);
+    orders(&["cancel", "1", "--reason= ill "]);
+    orders(&["cancel", "1"]);
+    orders(&["change", "2", "--status=SIGNED"]);
+    let entry = |it: &Value| {
+        let text = |name: &str| it[name].as_str().map(str::to_owned);
+        (text("order_status").unwrap(), it["notary_id"].clone(), text("actor").unwrap())
+    };
+    let history = history(&service, 1).await;
+    let of_operator =
+        [("ASSIGNED", json!(7)), ("ASSIGNED", json!(null)), ("CANCELLED", json!(null))];
+    let of_operator =
+        of_operator.map(|(status, notary)| (status.to_owned(), notary, "operator".to_owned()));
+    assert_eq!(history[1..].iter().map(entry).collect::<Vec<_>>(), of_operator);
+    assert_eq!(history[3]["reason"], "ill");
+    let exported: Value = serde_json::from_str(&orders(&["show", "1"])).unwrap();
+    assert_eq!(exported["history"], json!(history));
+    for (arguments, error) in [
+        (
+            ["orders", "change", "1", "--status=NEW"],
+            "order 1 was not changed: the order is cancelled",
+        ),
+        (["orders", "cancel", "2", "--reason=x"], "order 2 was not cancelled: the order is signed"),
+        (["orders", "change", "3", "--notary=1"], "there is no order 3"),
+    ] {
+        let found = fail(&wiring, &arguments);
+        assert!(found.contains(error), "{found}");
+    }
+    let service_of = as_service(&wiring, &service);
+    let change = json!({ "notary_id": 8 });
+    let request = service_of.request(Method::PATCH, "/api/order/1").json(&change);
+    problem(request.send().await.unwrap(), 409, "order_cancelled").await;
+}
+
+#[test]
+fn operator_keeps_the_records_of_services() {
+    let wiring = Wiring::new();
+    let services = |arguments: &[&str]| run(&wiring, &[&["services"], arguments].concat());
+    let emails = ["--email=a@service.example.com", "--email=A@service.example.com"];
+    let more = ["--email", "b@service.example.com", "c@service.example.com"];
+    services(&[&["add", "42", "--name= Best Signings "], &emails[..], &more].concat());
+    let list = || -> Value { serde_json::from_str(&services(&["list", "--json"])).unwrap() };
+    let emails = ["a@service.example.com", "b@service.example.com", "c@service.example.com"];
+    assert_eq!(list(), json!({ "id": 42, "name": "Best Signings", "emails": emails }));
+    services(&["change", "42", "--email=d@service.example.com"]);
+    services(&["change", "42", "--name=Better"]);
+    let emails = ["d@service.example.com"];
+    assert_eq!(list(), json!({ "id": 42, "name": "Better", "emails": emails }));
+    let add = ["services", "add", "42", "--name=x", "--email=a@b.example.com"];
+    assert!(fail(&wiring, &add).contains("service 42 has a record"));
+    services(&["remove", "42"]);
+    assert_eq!(services(&["list", "--json"]), "");
+    for command in [["services", "remove", "42"], ["services", "change", "42"]] {
+        let name = ["--name=x"];
+        let named = if command[1] == "change" { &name[..] } else { &[] };
+        let error = fail(&wiring, &[&command[..], named].concat());
+        assert!(error.contains("there is no service 42"), "{error}");
+    }
+}
+
+#[test]
+fn wrong_arguments_exit_with_2() {
+    let wiring = Wiring::new();
+    let long = format!("--status={}", "x".repeat(51));
+    let emails: Vec<_> = (0..11).map(|at| format!("--email=a{at}@b.example.com")).collect();
+    let emails: Vec<_> = emails.iter().map(String::as_str).collect();
+    let many = [&["services", "add", "42", "--name=x"], &emails[..]].concat();
+    let wrong: [&[&str]; 17] = [
+        &["services", "add", "0", "--name=x", "--email=a@b.example.com"],
+        &["services", "add", "42", "--name=x"],
+        &["services", "add", "42", "--name= ", "--email=a@b.example.com"],
+        &["services", "add", "42", "--name=x", "--email=nobody"],
+        &["services", "change", "42"],
+        &many,
+        &["keys", "issue", "--name=x", "--for-service=0"],
+        &["keys", "issue", "--name=x", "--for-service=42", "--signing-service=42"],
+        &["keys", "issue", "--name=x", "--for-service=42", "--client=1"],
+        &["keys", "issue", "--name=x", "--for-service=42", "--scope=orders:create"],
+        &["keys", "issue", "--name=x", "--scope=orders:update"],
+        &["orders", "change", "1"],
+        &["orders", "change", "1", "--status= "],
+        &["orders", "change", "1", &long],
+        &["orders", "change", "1", "--notary=0"],
+        &["webhooks", "create", "--url=https://a.example.com/"],
+        &["webhooks", "list", "--client=1", "--service=42"],
+    ];
+    for arguments in wrong {
+        assert_eq!(output(&wiring, arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn key_of_a_service_is_listed_with_its_scopes() {
+    let wiring = Wiring::new();
+    run(&wiring, &["keys", "issue", "--name=service", "--for-service=42"]);
+    let listed: Value = serde_json::from_str(&run(&wiring, &["keys", "list", "--json"])).unwrap();
+    assert_eq!((&listed["for_service"], &listed["client"]), (&json!(42), &json!(null)));
+    assert_eq!(listed["scopes"], json!(["orders:read", "orders:update"]));
+}
