@@ -6,7 +6,7 @@ use domain::{
     ports::{DeliveryPageQuery, error_chain},
     request::{
         Sent, Violation, ViolationCode, Word,
-        rules::{Checked, fault, optional, required, violations},
+        rules::{Checked, fault, nullable, required, violations},
     },
     webhook::{WebhookDeliveryId, manage_webhooks::WebhooksError},
 };
@@ -103,7 +103,7 @@ struct Accepted {
 struct ReplayMembers {
     #[garde(custom(required(instant)))]
     since: Sent<Word>,
-    #[garde(custom(optional(instant)))]
+    #[garde(custom(nullable(instant)))]
     until: Sent<Word>,
 }
 

@@ -37,8 +37,8 @@ pub fn optional<T: Member>(
     move |sent, ()| if sent.is_absent() { Ok(()) } else { value(sent, rule) }
 }
 
-/// Returns a rule for a member that may be absent or `null`, which differ.
-pub(crate) fn nullable<T: Member>(
+/// Returns a rule for a member that may be absent or `null`, but not blank.
+pub fn nullable<T: Member>(
     rule: impl FnOnce(&T) -> Checked,
 ) -> impl FnOnce(&Sent<T>, &()) -> garde::Result {
     move |sent, ()| match sent {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::{
     request::{
         Member, Object, Sent, Violation, ViolationCode, Word,
-        rules::{Checked, fault, given, optional, required, text, violations},
+        rules::{Checked, fault, given, nullable, optional, required, text, violations},
     },
     webhook::EventType,
 };
@@ -28,7 +28,7 @@ pub type NewEndpointBody = Object<NewEndpointMembers>;
 pub struct NewEndpointMembers {
     #[garde(custom(required(text(MAX_URL))))]
     url: Sent<Word>,
-    #[garde(dive, custom(optional(some_events)))]
+    #[garde(dive, custom(nullable(some_events)))]
     events: Sent<Events>,
     #[garde(custom(optional(text(MAX_DESCRIPTION))))]
     description: Sent<Word>,
@@ -42,13 +42,13 @@ pub type EndpointChangeBody = Object<EndpointChangeMembers>;
 #[derive(Clone, Default, Deserialize, Validate)]
 #[serde(default)]
 pub struct EndpointChangeMembers {
-    #[garde(custom(optional(text(MAX_URL))))]
+    #[garde(custom(nullable(text(MAX_URL))))]
     url: Sent<Word>,
-    #[garde(dive, custom(optional(some_events)))]
+    #[garde(dive, custom(nullable(some_events)))]
     events: Sent<Events>,
     #[garde(custom(optional(text(MAX_DESCRIPTION))))]
     description: Sent<Word>,
-    #[garde(custom(optional(on_or_off)))]
+    #[garde(custom(nullable(on_or_off)))]
     status: Sent<Word>,
 }
 

@@ -105,12 +105,12 @@ async fn both_operations_report_all_violations_at_once() {
     bad["signingDetailsFormData"]["timeZoneId"] = json!("Texas");
     bad["requestedBy"] = json!({ "userId": -1 });
     let in_fields = [
-        ("/signingContactsFormData/orderContactEmail", "invalid_format"),
-        ("/signingDetailsFormData/timeZoneId", "unknown_time_zone"),
-        ("/signingDetailsFormData/city", "blank"),
-        ("/signingDetailsFormData/zipcode", "wrong_type"),
-        ("/signingDetailsFormData/signerName", "required"),
         ("/requestedBy/userId", "out_of_range"),
+        ("/signingContactsFormData/orderContactEmail", "invalid_format"),
+        ("/signingDetailsFormData/city", "blank"),
+        ("/signingDetailsFormData/signerName", "required"),
+        ("/signingDetailsFormData/timeZoneId", "unknown_time_zone"),
+        ("/signingDetailsFormData/zipcode", "wrong_type"),
     ];
     let in_documents = [
         ("/documents/0", "unsupported_extension"),
