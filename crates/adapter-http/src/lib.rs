@@ -52,7 +52,7 @@ mod test_support;
 mod webhooks;
 
 pub use access::authentication::Access;
-pub use access::in_progress::{InProgress, KeysInProgress};
+pub use access::in_progress::InProgress;
 pub use access::limits::{JSON_BODIES, Shares};
 pub use access::rate_limit::RateLimits;
 pub use closing::Closing;

@@ -14,11 +14,7 @@ use domain::{
 };
 
 use crate::{
-    access::{
-        authentication::Access,
-        in_progress::{InProgress, KeysInProgress},
-        limits::Shares,
-    },
+    access::{authentication::Access, in_progress::InProgress, limits::Shares},
     closing::Closing,
     detached_tasks::DetachedTasks,
     form::Spool,
@@ -59,8 +55,6 @@ pub struct Api {
     pub traces: Option<Arc<dyn TraceRequests>>,
     /// Work that finishes even when its client disconnects.
     pub detached: DetachedTasks,
-    /// Idempotency keys of the JSON orders in progress.
-    pub keys_in_progress: KeysInProgress,
     /// Webhooks whose deliveries of a time are being replayed.
     pub replays: InProgress<EndpointId>,
     /// Whether the service stops.

@@ -39,10 +39,9 @@ use tempfile::TempDir;
 use time::{OffsetDateTime, macros::datetime};
 
 use crate::{
-    ApiMetrics, Closing, Connections, DetachedTasks, InProgress, KeysInProgress, RateLimits,
-    Shares, Spool, access::authentication::Access, observe::observe,
-    openapi::tests::assert_described, request::trace::TraceRequests, respond::problem::Problem,
-    routes, state::Api,
+    ApiMetrics, Closing, Connections, DetachedTasks, InProgress, RateLimits, Shares, Spool,
+    access::authentication::Access, observe::observe, openapi::tests::assert_described,
+    request::trace::TraceRequests, respond::problem::Problem, routes, state::Api,
 };
 
 /// The time of all tests.
@@ -170,7 +169,6 @@ impl Ports {
             has_console: true,
             traces: self.traces,
             detached: DetachedTasks::new(tokio::runtime::Handle::current()),
-            keys_in_progress: KeysInProgress::default(),
             replays: InProgress::default(),
             closing: Closing::default(),
             connections: Connections::new(usize::MAX, Vec::new()),

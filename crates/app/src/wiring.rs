@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 use actix_web::web;
 use adapter_http::{
     Access, Api, ApiMetrics, Closing, Connections, Dependencies, DetachedTasks, InProgress,
-    JSON_BODIES, KeysInProgress, RateLimits, Shares, Spool,
+    JSON_BODIES, RateLimits, Shares, Spool,
 };
 use anyhow::Result;
 use domain::{
@@ -154,7 +154,6 @@ impl Parts {
             has_console: settings.console,
             traces: traces.map(|traces| traces as _),
             detached: DetachedTasks::new(Handle::current()),
-            keys_in_progress: KeysInProgress::default(),
             replays: InProgress::default(),
             closing: Closing::default(),
             connections: Connections::new(settings.connections_per_address, proxies.clone()),

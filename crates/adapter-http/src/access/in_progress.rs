@@ -1,4 +1,4 @@
-//! Idempotency keys of requests in progress in this process, so that none is carried out twice at a time.
+//! Work in progress in this process, so that none is done twice at a time.
 
 use std::{
     collections::HashSet,
@@ -6,14 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use domain::idempotency::IdempotencyKey;
 use scopeguard::guard;
-
-/// Rejects a second request under a key while this process works on the first.
-///
-/// This only saves the database from making one request wait for the other. The database itself
-/// ensures that a key creates one order.
-pub type KeysInProgress = InProgress<IdempotencyKey>;
 
 /// A set of names, each of which is marked by one guard at a time.
 pub struct InProgress<K>(Arc<Mutex<HashSet<K>>>);

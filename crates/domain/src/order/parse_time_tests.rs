@@ -58,7 +58,7 @@ fn range_needs_start_before_end() {
         ]
     );
     let found = faults(&[("/signingDetailsFormData/signingTimeType", Some(json!("between")))]);
-    let missing = ["startTime", "endTime"]
+    let missing = ["endTime", "startTime"]
         .map(|name| (format!("/signingDetailsFormData/{name}"), ViolationCode::Required));
     assert_eq!(found, missing);
 }

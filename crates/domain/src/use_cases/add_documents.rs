@@ -50,7 +50,7 @@ impl AddDocuments {
             let rejection = Rejection { documents: faults, no_documents, ..Rejection::default() };
             return Err(OrderError::Rejected(rejection));
         }
-        // Checks the key and the order before storing anything. The atomic step decides.
+        // By now, the order of a repeat may be cancelled or full. The repeat gets its answer.
         if let Some(attempt) = attempt
             && let Some(answered) = self.intake.claim(&attempt.claim).await?
         {

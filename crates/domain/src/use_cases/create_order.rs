@@ -75,7 +75,6 @@ impl CreateOrder {
         if service.is_some_and(|service| !key.may_order_for(service)) {
             return Err(OrderError::Forbidden);
         }
-        let has_documents = documents.is_some();
         let no_documents = documents.as_ref().is_some_and(Vec::is_empty);
         let (accepted, faults) = self.intake.accept(documents.unwrap_or_default());
         let parsed = match self.parse(request).await? {
@@ -97,13 +96,6 @@ impl CreateOrder {
                 }));
             }
         };
-        // Checks the key again before storing anything, so that a repeat stores nothing.
-        if has_documents
-            && let Some(attempt) = attempt
-            && let Some(answered) = self.intake.claim(&attempt.claim).await?
-        {
-            return self.repeat(answered, attempt).await;
-        }
         let unscanned = self.intake.scan(&accepted).await?;
         let commit = async |documents, at| self.commit(key, parsed, documents, at, attempt).await;
         match (self.intake.store(accepted, commit).await?, attempt) {

@@ -351,38 +351,18 @@ async fn request_is_stored_for_the_configured_time() {
 
 #[tokio::test]
 async fn repeat_returns_order_as_created() {
-    for with_documents in [false, true] {
-        let mut mocks = Mocks::default();
-        let answered = answered(attempt().fingerprint);
-        mocks
-            .orders
-            .expect_create()
-            .times(usize::from(!with_documents))
-            .returning(move |_, _| Err(WriteError::KeyInUse(answered)));
-        mocks
-            .idempotency
-            .expect_claim()
-            .times(usize::from(with_documents))
-            .returning(move |_, _, _| Err(WriteError::KeyInUse(answered)));
-        mocks
-            .reader
-            .expect_order()
-            .once()
-            .returning(|_, _| Ok(Some(Kept::Whole(created_before()))));
-        let created = if with_documents {
-            // Nothing is recorded or put.
-            mocks.create_from(minimal_request(), &["a.pdf"], Some(&attempt())).await
-        } else {
-            mocks.create(Some(&attempt())).await
-        };
-        let CreatedOrder { stored, replayed, .. } = created.unwrap();
-        assert!(replayed);
-        assert_eq!(
-            (stored.id, stored.notary_id, stored.updated_at),
-            (OrderId(5), None, NOW - Duration::HOUR)
-        );
-        assert_eq!(stored.documents, [stored_document("first", NOW - Duration::HOUR)]);
-    }
+    let mut mocks = Mocks::default();
+    let answered = answered(attempt().fingerprint);
+    mocks.orders.expect_create().once().returning(move |_, _| Err(WriteError::KeyInUse(answered)));
+    mocks.reader.expect_order().once().returning(|_, _| Ok(Some(Kept::Whole(created_before()))));
+    let created = mocks.create(Some(&attempt())).await;
+    let CreatedOrder { stored, replayed, .. } = created.unwrap();
+    assert!(replayed);
+    assert_eq!(
+        (stored.id, stored.notary_id, stored.updated_at),
+        (OrderId(5), None, NOW - Duration::HOUR)
+    );
+    assert_eq!(stored.documents, [stored_document("first", NOW - Duration::HOUR)]);
 }
 
 #[tokio::test]
@@ -463,11 +443,6 @@ async fn documents_of_concurrent_repeat_are_removed() {
     let mut mocks = Mocks::default();
     mocks.expect_uploads_removed(1);
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
-    mocks
-        .idempotency
-        .expect_claim()
-        .withf(|_, now, until| (*now, *until) == (NOW, NOW + Intake::CLAIM))
-        .returning(|_, _, _| Ok(()));
     let answered = answered(attempt().fingerprint);
     mocks.orders.expect_create().returning(move |_, _| Err(WriteError::KeyInUse(answered)));
     mocks.reader.expect_order().returning(|_, _| Ok(Some(Kept::Whole(created_before()))));

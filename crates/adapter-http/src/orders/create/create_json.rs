@@ -1,11 +1,7 @@
 //! `POST /api/order/create`: creates an order from a JSON body.
 
 use actix_web::{HttpRequest, web};
-use domain::{
-    idempotency::Claim,
-    order::OrderRequest,
-    use_cases::{create_order::CreatedOrder, order_error::OrderError},
-};
+use domain::{order::OrderRequest, use_cases::create_order::CreatedOrder};
 use tracing::Instrument as _;
 
 use crate::{
@@ -26,8 +22,6 @@ pub(crate) const PATH: &str = "/api/order/create";
 pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
     let key = admit(&request, &api.access, Policy::Orders).await?;
     let claim = idempotency_key::claim(&request, &key, &*api.entropy)?;
-    let begin = |claim: &Claim| api.keys_in_progress.begin(&claim.key).ok_or(IN_PROGRESS);
-    let in_progress = claim.as_ref().map(begin).transpose()?;
     let step = tracing::info_span!(target: STEPS, "read");
     let body = json::read(&request, payload, &api.json_bodies, &key);
     let body = body.instrument(step).await.map_err(name_the_form)?;
@@ -35,7 +29,7 @@ pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: Sta
     let permit = api.concurrency.acquire_now(&request, key.client())?;
     let task_api = api.clone();
     let task = async move {
-        let _held = (in_progress, permit);
+        let _held = permit;
         let order: OrderRequest = json::parse(&body)?
             .ok_or_else(|| Problem::malformed("The body must be a JSON object."))?;
         let attempt = claim.map(|claim| attempt(claim, JSON, &order, &[])).transpose()?;
@@ -71,9 +65,6 @@ fn log_unanswered(outcome: Result<CreatedOrder, Problem>) {
         );
     }
 }
-
-/// A request with the key is usually answered within a second.
-const IN_PROGRESS: OrderError = OrderError::InProgress { retry_after: 1 };
 
 #[cfg(test)]
 #[path = "create_json_tests.rs"]
