@@ -5,6 +5,7 @@ use std::future::ready;
 use actix_web::{
     FromRequest, Handler, HttpRequest, Resource, Responder, Route,
     http::{Method, StatusCode, header},
+    middleware::Compress,
     web::{self, Redirect, ServiceConfig},
 };
 
@@ -92,7 +93,7 @@ fn add_page(config: &mut ServiceConfig, base_path: &str, files: &'static [Static
     for file in files {
         let send = move |request: HttpRequest| ready(file.response(&request));
         let path = format!("{base_path}{}", file.path);
-        config.service(resource(&path, vec![plain(GET, &send)]));
+        config.service(resource(&path, vec![plain(GET, &send)]).wrap(Compress::default()));
     }
     if let Some(page) = files.first() {
         let without_slash = move || ready(Redirect::to(format!("..{}", page.path)).permanent());
@@ -184,6 +185,25 @@ mod tests {
                 let answer = service.call(request).await.unwrap();
                 assert_eq!(answer.status(), status, "{}", file.path);
             }
+        }
+    }
+
+    #[actix_web::test]
+    async fn files_are_compressed_for_clients_that_accept_gzip() {
+        let service = init_service(App::new().configure(|it| configure(it, "", true))).await;
+        for (path, accepted, is_compressed) in [
+            ("/console/api.js", "gzip, deflate, br, zstd", true),
+            ("/docs/docs.js", "gzip;q=0.5", true),
+            (docs_page::FILES[2].path, "gzip", true),
+            (docs_page::FILES[2].path, "identity", false),
+            ("/console/api.js", "br", false),
+            ("/console/api.js", "gzip;q=0", false),
+        ] {
+            let request = TestRequest::with_uri(path).insert_header(("accept-encoding", accepted));
+            let answer = service.call(request.to_request()).await.unwrap();
+            let encoding = answer.headers().get("content-encoding").map(|it| it.as_bytes());
+            let expected = is_compressed.then_some(&b"gzip"[..]);
+            assert_eq!((answer.status().as_u16(), encoding), (200, expected), "{path} {accepted}");
         }
     }
 
