@@ -64,6 +64,7 @@ pub use observe::ops::{Dependencies, Ops};
 pub use openapi::{OpenApiSettings, document as openapi_document};
 pub use orders::record::WholeOrder;
 pub use request::metrics::ApiMetrics;
+pub use request::peer::Proxies;
 pub use request::trace::{RequestTrace, TraceRequests, TracedAnswer};
 pub use server::tls::{Tls, TlsPair, TlsPairError};
 pub use server::{Capacity, serve_api, serve_ops};

@@ -6,7 +6,10 @@ use actix_web::{
     App,
     body::to_bytes,
     dev::Service as _,
-    http::{Method, StatusCode, header::HeaderMap},
+    http::{
+        Method, StatusCode,
+        header::{self, HeaderMap},
+    },
     middleware::from_fn,
     test::{TestRequest, init_service},
     web,
@@ -39,8 +42,8 @@ use tempfile::TempDir;
 use time::{OffsetDateTime, macros::datetime};
 
 use crate::{
-    ApiMetrics, Closing, Connections, DetachedTasks, InProgress, RateLimits, Shares, Spool,
-    access::authentication::Access, observe::observe, openapi::tests::assert_described,
+    ApiMetrics, Closing, Connections, DetachedTasks, InProgress, Proxies, RateLimits, Shares,
+    Spool, access::authentication::Access, observe::observe, openapi::tests::assert_described,
     request::trace::TraceRequests, respond::problem::Problem, routes, state::Api,
 };
 
@@ -159,7 +162,7 @@ impl Ports {
                     cache: Arc::default(),
                 },
                 rates: Arc::new(RateLimits::new(self.rate, self.rate, self.rate)),
-                trusted_proxies: self.trusted_proxies,
+                proxies: Proxies { trusted: self.trusted_proxies, header: header::X_FORWARDED_FOR },
             },
             limits: DocumentLimits::default(),
             spool: Spool::open(folder.path(), u64::MAX).unwrap(),

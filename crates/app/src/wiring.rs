@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 use actix_web::web;
 use adapter_http::{
     Access, Api, ApiMetrics, Closing, Connections, Dependencies, DetachedTasks, InProgress,
-    JSON_BODIES, RateLimits, Shares, Spool,
+    JSON_BODIES, Proxies, RateLimits, Shares, Spool,
 };
 use anyhow::Result;
 use domain::{
@@ -144,7 +144,10 @@ impl Parts {
             access: Access {
                 keys: self.keys.clone(),
                 rates: self.rates.clone(),
-                trusted_proxies: proxies.clone(),
+                proxies: Proxies {
+                    trusted: proxies.clone(),
+                    header: settings.client_address_header.clone(),
+                },
             },
             limits: settings.document_limits(),
             spool,

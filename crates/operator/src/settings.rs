@@ -10,6 +10,7 @@ use std::{
     path::PathBuf,
 };
 
+use actix_web::http::header::HeaderName;
 use anyhow::Context as _;
 use clap::{ArgAction, Args, ValueEnum, builder::RangedI64ValueParser, value_parser};
 use domain::{
@@ -29,7 +30,7 @@ use url::Url;
 pub use self::values::Database;
 use self::{
     time_zones::time_zones,
-    values::{address, base_path, log_level, network},
+    values::{address, address_header, base_path, log_level, network},
 };
 
 mod time_zones;
@@ -233,10 +234,14 @@ pub struct Settings {
     #[arg(long, value_name = "URL")]
     pub webhook_proxy: Option<String>,
 
-    /// Proxies whose X-Forwarded-For, Forwarded and X-Request-Id are trusted: addresses or networks,
-    /// separated by commas
+    /// Proxies that are trusted to name the client and the request (X-Request-Id): addresses or
+    /// networks, separated by commas
     #[arg(long, value_name = "NETWORKS", value_delimiter = ',', value_parser = network)]
     pub trusted_proxies: Vec<IpNet>,
+
+    /// Header in which trusted proxies name the address of the client: x-forwarded-for or forwarded
+    #[arg(long, value_name = "NAME", default_value = "x-forwarded-for", value_parser = address_header)]
+    pub client_address_header: HeaderName,
 
     /// Maximum number of connections of each client address, or IPv6 network of 64 bits; loopback
     /// addresses and trusted proxies have no limit

@@ -7,12 +7,15 @@ use actix_web::{
     http::header::{self, HeaderMap},
 };
 use domain::api_key::{ApiKey, PresentedKey, Scope, manage_keys::ManageKeys};
-use ipnet::IpNet;
 use tracing::Instrument as _;
 
 use crate::{
     access::rate_limit::{FAILED_AUTHENTICATIONS, Policy, RateLimits},
-    request::{notes::note, peer, trace::STEPS},
+    request::{
+        notes::note,
+        peer::{self, Proxies},
+        trace::STEPS,
+    },
     respond::problem::Problem,
 };
 
@@ -23,7 +26,7 @@ pub struct Access {
     /// Rate limits of API keys and of failed authentications.
     pub rates: Arc<RateLimits>,
     /// Proxies whose header with the client's address is trusted.
-    pub trusted_proxies: Vec<IpNet>,
+    pub proxies: Proxies,
 }
 
 /// Authenticates a request and counts it against the rate limit of its key, which must have the
@@ -67,7 +70,7 @@ pub(crate) async fn admit_any(
             Ok(key)
         }
         Err(problem) => {
-            let peer = peer::address(request, &access.trusted_proxies);
+            let peer = peer::address(request, &access.proxies);
             note(request, |notes| notes.rejected_peer = peer);
             let counted = peer.map_or(Ok(()), |peer| access.rates.failure(peer));
             counted.map_err(|seconds| Problem::rate_limited(FAILED_AUTHENTICATIONS, seconds))?;
@@ -80,7 +83,7 @@ async fn authenticate(request: &HttpRequest, access: &Access) -> Result<Arc<ApiK
     let presented = PresentedKey::parse(bearer(request.headers())?);
     let presented = presented.ok_or_else(Problem::invalid_token)?;
     let may_look_up = || {
-        let peer = peer::address(request, &access.trusted_proxies);
+        let peer = peer::address(request, &access.proxies);
         peer.is_none_or(|peer| access.rates.may_look_up(peer))
     };
     let key = access.keys.authenticate(&presented, may_look_up).await?;

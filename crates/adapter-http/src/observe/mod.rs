@@ -88,7 +88,7 @@ fn begin_span<'a>(
     api: &'a Api,
     request: &HttpRequest,
 ) -> (RequestId, Span, Option<&'a dyn TraceRequests>) {
-    let is_proxy = |peer: SocketAddr| peer::is_proxy(peer.ip(), &api.access.trusted_proxies);
+    let is_proxy = |peer: SocketAddr| peer::is_proxy(peer.ip(), &api.access.proxies.trusted);
     let is_from_proxy = request.peer_addr().is_some_and(is_proxy);
     let given = is_from_proxy.then(|| RequestId::given(request)).flatten();
     let id = given.unwrap_or_else(|| RequestId::random(&*api.entropy));
@@ -127,7 +127,7 @@ fn log(api: &Api, request: &HttpRequest, status: u16, duration: Duration, route:
     let peer = notes.rejected_peer.map(tracing::field::display);
     let usual = if notes.is_over_limit { "concurrency limit reached" } else { "answered" };
     let message = notes.message.unwrap_or(usual);
-    let peer_of = || peer::address(request, &api.access.trusted_proxies);
+    let peer_of = || peer::address(request, &api.access.proxies);
     let left_out = notes.is_over_limit
         || code.is_some_and(|code| code.is_cheap())
             && notes

@@ -16,27 +16,27 @@ pub(crate) fn is_proxy(peer: IpAddr, trusted_proxies: &[IpNet]) -> bool {
     trusted_proxies.iter().any(|network| network.contains(&peer.to_canonical()))
 }
 
-/// Returns the address of the client. Reads `X-Forwarded-For` and `Forwarded` (RFC 7239) from the
-/// right, and only as far as trusted proxies have written them: a client can forge everything to
-/// the left.
-///
-/// A proxy may maintain one of the two headers and pass the other on as the client sent it. If both
-/// are there and disagree, neither counts, and the address is that of the proxy.
-pub(crate) fn address(request: &HttpRequest, trusted_proxies: &[IpNet]) -> Option<IpAddr> {
+/// The proxies that report the addresses of clients.
+#[derive(Debug, Clone)]
+pub struct Proxies {
+    /// Their networks.
+    pub trusted: Vec<IpNet>,
+    /// The header that they maintain: `Forwarded` (RFC 7239), or else one like `X-Forwarded-For`.
+    pub header: HeaderName,
+}
+
+/// Returns the address of the client. Reads the header of the proxies from the right, and only as far
+/// as trusted proxies have written it: a client can forge everything to the left.
+pub(crate) fn address(request: &HttpRequest, proxies: &Proxies) -> Option<IpAddr> {
     let peer = request.peer_addr()?.ip().to_canonical();
-    let client = |header: HeaderName, read: fn(&str) -> Vec<Hop>| {
-        let values = request.headers().get_all(header);
-        let hops: Vec<Hop> =
-            values.flat_map(|value| value.to_str().map_or_else(|_| vec![None], read)).collect();
-        (!hops.is_empty()).then(|| nearest_untrusted(peer, hops, trusted_proxies))
+    let read = if proxies.header == header::FORWARDED {
+        forwarded
+    } else {
+        |value: &str| value.split(',').map(node).collect()
     };
-    match (
-        client(header::X_FORWARDED_FOR, |value| value.split(',').map(node).collect()),
-        client(header::FORWARDED, forwarded),
-    ) {
-        (Some(one), Some(other)) if one != other => Some(peer),
-        (one, other) => one.or(other).or(Some(peer)),
-    }
+    let values = request.headers().get_all(&proxies.header);
+    let hops = values.flat_map(|value| value.to_str().map_or_else(|_| vec![None], read)).collect();
+    Some(nearest_untrusted(peer, hops, &proxies.trusted))
 }
 
 /// Returns the /64 network of an IPv6 address, because one host can use all of it.
@@ -116,17 +116,20 @@ mod tests {
 
     const PROXY: &str = "10.0.0.1";
 
-    fn seen_with(peer: &str, headers: &[(&str, &str)], proxies: &[&str]) -> String {
+    /// Returns the address of a request with headers that all have one name.
+    fn seen_with(peer: &str, headers: &[(&'static str, &str)], proxies: &[&str]) -> String {
+        let name = headers.first().map_or("x-forwarded-for", |(name, _)| name);
         let mut request = TestRequest::default().peer_addr(format!("{peer}:1234").parse().unwrap());
         for header in headers {
             request = request.append_header(*header);
         }
-        let proxies: Vec<IpNet> = proxies.iter().map(|network| network.parse().unwrap()).collect();
+        let trusted = proxies.iter().map(|network| network.parse().unwrap()).collect();
+        let proxies = Proxies { trusted, header: HeaderName::from_static(name) };
         address(&request.to_http_request(), &proxies).unwrap().to_string()
     }
 
     /// Returns the address of a request that came through a trusted proxy.
-    fn seen(headers: &[(&str, &str)]) -> String {
+    fn seen(headers: &[(&'static str, &str)]) -> String {
         seen_with(PROXY, headers, &["10.0.0.0/8"])
     }
 
@@ -210,9 +213,9 @@ mod tests {
     }
 
     #[test]
-    fn disagreeing_headers_do_not_count() {
-        let (client, forged) = (("x-forwarded-for", "203.0.113.9"), ("forwarded", "for=192.0.2.7"));
-        assert_eq!(seen(&[client, forged]), PROXY);
-        assert_eq!(seen(&[client, ("forwarded", "for=203.0.113.9")]), "203.0.113.9");
+    fn only_the_header_of_the_setting_counts() {
+        let (chosen, other) = (("x-forwarded-for", "203.0.113.9"), ("forwarded", "for=192.0.2.7"));
+        assert_eq!(seen(&[chosen, other]), "203.0.113.9");
+        assert_eq!(seen(&[other, chosen]), "192.0.2.7");
     }
 }

@@ -6,6 +6,7 @@ use std::{
     str::FromStr,
 };
 
+use actix_web::http::header::{self, HeaderName};
 use anyhow::{Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ipnet::IpNet;
@@ -63,6 +64,13 @@ pub(super) fn base_path(text: &str) -> Result<String, String> {
 pub(super) fn log_level() -> impl TypedValueParser<Value = LevelFilter> {
     PossibleValuesParser::new(["off", "error", "warn", "info", "debug", "trace"])
         .try_map(|level| level.parse::<LevelFilter>())
+}
+
+pub(super) fn address_header(text: &str) -> Result<HeaderName, &'static str> {
+    [header::X_FORWARDED_FOR, header::FORWARDED]
+        .into_iter()
+        .find(|name| text.trim().eq_ignore_ascii_case(name.as_str()))
+        .ok_or("must be x-forwarded-for or forwarded")
 }
 
 pub(super) fn network(text: &str) -> Result<IpNet, String> {
