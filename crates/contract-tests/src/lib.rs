@@ -251,7 +251,6 @@ macro_rules! storage_contracts {
 
 pub mod documents;
 pub mod fakes;
-pub mod modules;
 pub mod order_details;
 mod other_system;
 pub mod samples;

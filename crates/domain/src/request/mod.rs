@@ -10,6 +10,7 @@
 //! pub inHouseContact: Sent<Object<ContactRequest>>,
 //! ```
 
+mod characters;
 mod json;
 mod object;
 pub mod rules;

@@ -14,8 +14,8 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{
+    characters::is_blank,
     sent::{Member, Sent},
-    text::{Code, Text as _},
 };
 
 /// An object of a request.
@@ -48,9 +48,7 @@ impl Unknown {
         let json = &*self.json;
         match json.as_bytes() {
             b"null" => false,
-            [b'"', ..] => {
-                serde_json::from_str(json).is_ok_and(|text| !Code::clean(text).is_empty())
-            }
+            [b'"', ..] => serde_json::from_str(json).is_ok_and(|text: String| !is_blank(&text)),
             [b'[', items @ .., b']'] | [b'{', items @ .., b'}'] => !items.trim_ascii().is_empty(),
             _ => true,
         }

@@ -6,7 +6,7 @@ use garde::Validate;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::value::RawValue;
 
-use super::text::{Code, Text as _};
+use super::{characters::is_blank, json::integer};
 
 /// A member of an object.
 ///
@@ -70,7 +70,7 @@ pub trait Member: Sized {
 
     /// Reads a text.
     fn of_text(text: String) -> Sent<Self> {
-        if Code::clean(text).is_empty() { Sent::Blank } else { Sent::Mistyped }
+        if is_blank(&text) { Sent::Blank } else { Sent::Mistyped }
     }
 
     /// Reads the digits of a number. A float would round them.
@@ -153,7 +153,7 @@ impl Member for i64 {
     const EXPECTED: &'static str = "must be a positive integer of at most 64 bits";
 
     fn of_number(digits: &str) -> Sent<Self> {
-        super::integer(digits).map_or(Sent::Mistyped, Sent::Value)
+        integer(digits).map_or(Sent::Mistyped, Sent::Value)
     }
 }
 

@@ -4,7 +4,10 @@ use std::ops;
 
 use serde::Serialize;
 
-use super::sent::{Member, Sent};
+use super::{
+    characters::{is_blank, is_plain, of_code, of_line, of_lines, of_word},
+    sent::{Member, Sent},
+};
 
 /// A clean text: without white space around it, and with other characters where programs of clients
 /// have put unusual ones. A text without any visible character is empty.
@@ -18,8 +21,7 @@ pub trait Text: Member + ops::Deref<Target = str> + From<String> {
     fn clean(text: String) -> Self {
         let text =
             if is_plain(&text) { text } else { text.chars().filter_map(Self::REPLACE).collect() };
-        let is_blank = text.chars().all(|c| c.is_whitespace() || is_invisible(c));
-        let trimmed = if is_blank { "" } else { text.trim() };
+        let trimmed = if is_blank(&text) { "" } else { text.trim() };
         if trimmed.len() == text.len() { text.into() } else { trimmed.to_owned().into() }
     }
 
@@ -95,59 +97,6 @@ texts! {
     Code: of_code;
     /// Several lines.
     Lines: of_lines, true;
-}
-
-/// Returns whether a text is printable ASCII. Most are, which is faster to see than to look at each
-/// character.
-fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
-}
-
-/// Returns whether a character is invisible, or changes the direction of the text after it: two
-/// names could look the same, or a name could look like another.
-fn is_invisible(character: char) -> bool {
-    matches!(character, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
-        | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fffc}'
-        | '\u{e0000}'..='\u{e007f}')
-}
-
-/// Drops invisible formatting, but keeps tabs.
-fn of_word(character: char) -> Option<char> {
-    if character == '\t' { Some(character) } else { of_line(character) }
-}
-
-/// Drops invisible formatting. U+200C and U+200D stay: names in Persian and in Indic scripts need
-/// them.
-fn of_line(character: char) -> Option<char> {
-    match character {
-        '\t' => Some(' '),
-        '\u{200c}' | '\u{200d}' => Some(character),
-        c => (!is_invisible(c)).then_some(c),
-    }
-}
-
-/// Drops invisible formatting, and replaces dashes, blanks and full-width characters by ASCII.
-fn of_code(character: char) -> Option<char> {
-    match character {
-        c if is_invisible(c) => None,
-        '\u{2010}'..='\u{2015}'
-        | '\u{2043}'
-        | '\u{2212}'
-        | '\u{fe31}'
-        | '\u{fe32}'
-        | '\u{fe58}'
-        | '\u{fe63}' => Some('-'),
-        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(character) - 0xfee0),
-        c if c == '\t' || c.is_whitespace() && !c.is_control() => Some(' '),
-        c => Some(c),
-    }
-}
-
-/// Replaces the line ends of other programs.
-#[expect(clippy::unnecessary_wraps, reason = "the signature of the others")]
-fn of_lines(character: char) -> Option<char> {
-    let is_line_end = matches!(character, '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
-    Some(if is_line_end { '\n' } else { character })
 }
 
 #[cfg(test)]

@@ -6,6 +6,11 @@ use std::{
     path::Path,
 };
 
+use syn::{
+    File, Ident, ItemMod, ItemUse, UseTree, Visibility,
+    visit::{self, Visit},
+};
+
 /// Asserts that no module of a crate uses a module that uses it and, if `of_folders`, no top folder a folder
 /// that uses it. `folder` is the folder of the crate. Returns the number of uses.
 pub fn assert_no_circular_uses(folder: &Path, of_folders: bool) -> usize {
@@ -47,7 +52,7 @@ fn circles(mut graph: Graph) -> Graph {
 
 /// Reads the production code of every module, by its path, such as `rows::order`. The crate root
 /// may use every module, so it is left out.
-fn read(folder: &Path, prefix: &str, found: &mut BTreeMap<String, String>) {
+fn read(folder: &Path, prefix: &str, found: &mut BTreeMap<String, File>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap();
@@ -57,55 +62,79 @@ fn read(folder: &Path, prefix: &str, found: &mut BTreeMap<String, String>) {
         if path.is_dir() {
             read(&path, &format!("{prefix}{name}::"), found);
         } else {
-            let code = fs::read_to_string(&path).unwrap();
-            let production = code.split("#[cfg(test)]\nmod tests").next().unwrap();
-            found.insert(format!("{prefix}{name}"), production.to_owned());
+            let module = format!("{prefix}{name}");
+            let module = module.strip_suffix("::mod").unwrap_or(&module).to_owned();
+            found.insert(module, syn::parse_file(&fs::read_to_string(&path).unwrap()).unwrap());
         }
     }
 }
 
 /// Returns the modules that a module uses.
-fn uses(module: &str, code: &str, all: &BTreeMap<String, String>) -> BTreeSet<String> {
-    let parent =
-        module.rsplit_once("::").map_or(String::new(), |(parent, _)| format!("{parent}::"));
-    let mut used = Vec::new();
-    for (start, prefix) in
-        [("crate::", ""), ("self::", &format!("{module}::")), ("super::", &parent)]
-    {
-        for (at, _) in code.match_indices(start) {
-            if !code[..at].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | ':')) {
-                expand(&code[at + start.len()..], prefix, &mut used);
-            }
-        }
-    }
+fn uses(module: &str, file: &File, all: &BTreeMap<String, File>) -> BTreeSet<String> {
+    let mut paths = Paths { module, found: Vec::new() };
+    paths.visit_file(file);
     // The longest module of a path: what follows it are items.
     let module_of = |path: String| {
         let starts_path =
             |module: &&String| path == **module || path.starts_with(&format!("{module}::"));
         all.keys().filter(starts_path).max_by_key(|module| module.len()).cloned()
     };
-    used.into_iter().filter_map(module_of).filter(|used| used != module).collect()
+    paths.found.into_iter().filter_map(module_of).filter(|used| used != module).collect()
 }
 
-/// Expands the use tree at the start of `code`. Returns the rest of the code.
-fn expand<'a>(code: &'a str, prefix: &str, paths: &mut Vec<String>) -> &'a str {
-    let code = code.trim_start();
-    if let Some(mut rest) = code.strip_prefix('{') {
-        while !rest.is_empty() {
-            rest = rest.trim_start_matches([' ', '\n', ',']);
-            if let Some(rest) = rest.strip_prefix('}') {
-                return rest;
+/// Collects the paths of a module into its own crate.
+struct Paths<'a> {
+    module: &'a str,
+    found: Vec<String>,
+}
+
+impl Paths<'_> {
+    /// Adds a path below `crate`, `self` or `super`.
+    fn add(&mut self, path: &[String]) {
+        let parent = self.module.rsplit_once("::").map_or("", |(parent, _)| parent);
+        let start = match path.first().map(String::as_str) {
+            Some("crate") => "",
+            Some("self") => self.module,
+            Some("super") => parent,
+            _ => return,
+        };
+        let path: Vec<_> =
+            [start].into_iter().chain(path[1..].iter().map(String::as_str)).collect();
+        self.found.push(path.join("::").trim_start_matches(':').to_owned());
+    }
+
+    fn add_tree(&mut self, tree: &UseTree, before: &[String]) {
+        let with = |name: &Ident| [before, &[name.to_string()]].concat();
+        match tree {
+            UseTree::Path(path) => self.add_tree(&path.tree, &with(&path.ident)),
+            UseTree::Name(name) => self.add(&with(&name.ident)),
+            UseTree::Rename(name) => self.add(&with(&name.ident)),
+            UseTree::Glob(_) => self.add(before),
+            UseTree::Group(group) => {
+                group.items.iter().for_each(|tree| self.add_tree(tree, before));
             }
-            rest = expand(rest, prefix, paths);
         }
-        return rest;
     }
-    let end = code.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(code.len());
-    let (name, rest) = code.split_at(end);
-    if let Some(rest) = rest.strip_prefix("::") {
-        return expand(rest, &format!("{prefix}{name}::"), paths);
+}
+
+impl Visit<'_> for Paths<'_> {
+    fn visit_item_use(&mut self, item: &ItemUse) {
+        self.add_tree(&item.tree, &[]);
     }
-    paths.push(format!("{prefix}{name}"));
-    // Skips a renaming, such as `as _`.
-    rest.trim_start_matches(|c: char| !matches!(c, ',' | '}'))
+
+    fn visit_path(&mut self, path: &syn::Path) {
+        let segments: Vec<_> = path.segments.iter().map(|part| part.ident.to_string()).collect();
+        self.add(&segments);
+        visit::visit_path(self, path);
+    }
+
+    /// Skips `pub(super)`, which uses nothing.
+    fn visit_visibility(&mut self, _: &Visibility) {}
+
+    /// Skips tests.
+    fn visit_item_mod(&mut self, module: &ItemMod) {
+        if module.ident != "tests" {
+            visit::visit_item_mod(self, module);
+        }
+    }
 }
