@@ -19,7 +19,7 @@
 //! | OpenAPI document and documentation page | `openapi` |
 //! | the page at `/console` | `console` |
 //!
-//! No file and no folder uses one that uses it in turn; `crates/app/tests/architecture.rs` checks this.
+//! No file and no folder uses one that uses it in turn; `crates/app/tests/architecture/` checks this.
 //!
 //! # Adding an endpoint
 //!

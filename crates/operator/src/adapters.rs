@@ -30,6 +30,12 @@ use crate::{
     system::Machine,
 };
 
+/// Describes rows whose parent is gone: the missing parent, and their number.
+pub(crate) fn describe_orphans(orphans: &[(String, i64)]) -> String {
+    let named = orphans.iter().map(|(orphans, number)| format!("{number} {orphans}"));
+    named.collect::<Vec<_>>().join(", ")
+}
+
 /// The ports of the database.
 #[derive(Clone)]
 pub struct Storage {

@@ -150,16 +150,12 @@ fn only_application_and_commands_use_anyhow() {
     }
 }
 
-/// In `operator`, the folders `commands` and `doctor` still use each other: the doctor prints as commands do.
 #[test]
 fn modules_and_folders_have_no_circular_uses() {
     let packages = packages();
     let uses = packages.iter().map(|package| {
         let folder = package.manifest_path.parent().unwrap();
-        modules::assert_no_circular_uses(
-            folder.as_std_path(),
-            short_name(&package.name) != "operator",
-        )
+        modules::assert_no_circular_uses(folder.as_std_path())
     });
     assert!(uses.sum::<usize>() > 500, "uses are not found");
 }

@@ -11,16 +11,16 @@ use syn::{
     visit::{self, Visit},
 };
 
-/// Asserts that no module of a crate uses a module that uses it and, if `of_folders`, no top folder a folder
-/// that uses it. `folder` is the folder of the crate. Returns the number of uses.
-pub fn assert_no_circular_uses(folder: &Path, of_folders: bool) -> usize {
+/// Asserts that no module of a crate uses a module that uses it, and no top folder a folder that uses
+/// it. `folder` is the folder of the crate. Returns the number of uses.
+pub fn assert_no_circular_uses(folder: &Path) -> usize {
     let mut code = BTreeMap::new();
     read(&folder.join("src"), "", &mut code);
     let files: Graph =
         code.iter().map(|(module, text)| (module.clone(), uses(module, text, &code))).collect();
     let count = files.values().map(BTreeSet::len).sum();
     let mut folders = Graph::new();
-    for (module, used) in files.iter().filter(|_| of_folders) {
+    for (module, used) in &files {
         let used = used.iter().map(|used| top(used)).filter(|used| *used != top(module));
         folders.entry(top(module)).or_default().extend(used);
     }

@@ -20,8 +20,8 @@ use sha2::{Digest as _, Sha256};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
-    adapters::{create_data_dir, document_store},
-    commands::output::{describe_orphans, print},
+    adapters::{create_data_dir, describe_orphans, document_store},
+    commands::output::print,
     private_files::{
         check_empty, create_empty_folder, create_file, create_folder, replace_file, sync,
     },

@@ -6,8 +6,7 @@ use adapter_sqlite::EXPORTED_TABLES;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
 use crate::{
-    adapters::{open_postgres, open_sqlite},
-    commands::output::describe_orphans,
+    adapters::{describe_orphans, open_postgres, open_sqlite},
     progress::Progress,
     secrets_key,
     settings::{Database, Settings, WrongSetting, checked},

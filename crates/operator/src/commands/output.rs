@@ -23,12 +23,6 @@ pub(super) fn write(text: &str) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Describes rows whose parent is gone: what they lack, and their number.
-pub(crate) fn describe_orphans(orphans: &[(String, i64)]) -> String {
-    let named = orphans.iter().map(|(orphans, number)| format!("{number} {orphans}"));
-    named.collect::<Vec<_>>().join(", ")
-}
-
 /// How a list is printed.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Format {

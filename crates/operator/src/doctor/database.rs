@@ -15,7 +15,7 @@ use time::Duration;
 
 use super::finding::{Failure, Findings, Subject, advise};
 use crate::adapters::check_file;
-use crate::commands::output::describe_orphans;
+use crate::adapters::describe_orphans;
 use crate::settings::{DATABASE, Database};
 use crate::{secrets_key, system::OsEntropy};
 
