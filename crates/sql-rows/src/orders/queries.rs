@@ -238,6 +238,12 @@ pub fn condemned(
     (rows, removed.into_iter().map(|(_, key)| ObjectKey::from_stored(key)).collect())
 }
 
+/// Selects those of the orders that are erased.
+#[auto_type(no_type_alias)]
+pub fn erased_among(ids: Vec<i64>) -> _ {
+    orders::table.filter(orders::id.eq_any(ids)).filter(orders::erased_at.is_not_null())
+}
+
 /// Selects the mails of erased orders.
 #[auto_type(no_type_alias)]
 pub fn mails_of_erased() -> _ {
@@ -246,27 +252,73 @@ pub fn mails_of_erased() -> _ {
         .filter(orders::erased_at.is_not_null())
 }
 
-/// Selects the webhooks of erased orders that a worker attempts.
+/// Selects the webhooks of erased orders that a worker attempts: see [`HeldWebhook`].
 #[auto_type(no_type_alias)]
 pub fn attempted_webhooks_of_erased(at: Utc) -> _ {
-    let farthest: Utc = farthest(at);
     let waits: is_waiting = is_waiting();
     webhook_deliveries::table
         .inner_join(orders::table.on(orders::id.nullable().eq(webhook_deliveries::order_id)))
         .filter(orders::erased_at.is_not_null().and(waits))
-        .filter(webhook_deliveries::leased_until.between(at, farthest))
+        .filter(webhook_deliveries::leased_until.is_not_null())
+        .filter(webhook_deliveries::due_at.gt(at))
+}
+
+/// Selects the webhooks of an order that wait.
+#[auto_type(no_type_alias)]
+pub fn waiting_webhooks_of(order: i64) -> _ {
+    let waits: is_waiting = is_waiting();
+    webhook_deliveries::table.filter(webhook_deliveries::order_id.eq(order).and(waits))
+}
+
+/// Selects those of the webhooks that a worker attempts.
+#[auto_type(no_type_alias)]
+pub fn attempted_webhooks(ids: Vec<i64>) -> _ {
+    webhook_deliveries::table
+        .filter(webhook_deliveries::id.eq_any(ids))
+        .filter(webhook_deliveries::leased_until.is_not_null())
+}
+
+/// Keeps a leased mail or webhook of an erased order from other workers until no lease of now can
+/// be held any more. The lease itself does not tell when: its worker may have another clock.
+#[derive(AsChangeset)]
+#[diesel(table_name = deliveries)]
+pub struct HeldMail {
+    due_at: Utc,
+}
+
+/// The same for a webhook.
+#[derive(AsChangeset)]
+#[diesel(table_name = webhook_deliveries)]
+pub struct HeldWebhook {
+    due_at: Utc,
+}
+
+impl HeldMail {
+    /// Returns the change for an erasure at an instant.
+    pub fn since(erasure: Utc) -> Self {
+        Self { due_at: farthest(erasure) }
+    }
+}
+
+impl HeldWebhook {
+    /// Returns the change for an erasure at an instant.
+    pub fn since(erasure: Utc) -> Self {
+        Self { due_at: farthest(erasure) }
+    }
 }
 
 /// Selects those of the mails that no worker attempts.
 #[auto_type(no_type_alias)]
-pub fn free_mails(ids: Vec<i64>, at: Utc) -> _ {
-    let farthest: Utc = farthest(at);
-    deliveries::table.filter(deliveries::id.eq_any(ids)).filter(
-        deliveries::leased_until
-            .is_null()
-            .or(deliveries::leased_until.le(at))
-            .or(deliveries::leased_until.gt(farthest)),
-    )
+pub fn free_mails(ids: Vec<i64>) -> _ {
+    deliveries::table.filter(deliveries::id.eq_any(ids)).filter(deliveries::leased_until.is_null())
+}
+
+/// Selects those of the mails of erased orders that no worker attempts any more: see [`HeldMail`].
+#[auto_type(no_type_alias)]
+pub fn ended_mails(ids: Vec<i64>, at: Utc) -> _ {
+    deliveries::table
+        .filter(deliveries::id.eq_any(ids))
+        .filter(deliveries::leased_until.is_null().or(deliveries::due_at.le(at)))
 }
 
 /// Selects the uploads that no order adopted in time, and those whose clock was ahead. Keys condemned
