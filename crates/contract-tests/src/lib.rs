@@ -174,7 +174,7 @@ macro_rules! contract {
             old_orders_are_found_oldest_first, erasure_leaves_only_the_row,
             erasure_frees_the_file_number, erasure_condemns_the_documents,
             erasure_removes_the_event_and_the_deliveries, mail_in_progress_stays_until_it_is_settled,
-            mail_in_progress_of_an_erased_order_is_not_leased_again,
+            mail_in_progress_of_an_erased_order_is_not_leased_again, upload_in_progress_of_an_erased_order_is_condemned_and_counted,
             webhook_in_progress_of_an_erased_order_is_counted,
             other_orders_are_left_alone,
             document_is_added_or_the_order_erased_never_both,

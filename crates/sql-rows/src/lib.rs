@@ -34,8 +34,8 @@ pub use orders::queries::{
     ChangedOrder, CondemnedUpload, ErasedOrder, HeldMail, HeldWebhook, OrderState,
     abandoned_uploads, add_changes, attempted_webhooks, attempted_webhooks_of_erased,
     changeable_order, changes_of, condemned, ended_mails, erased_among, free_mails, grouped,
-    mails_of_erased, order_with_document, orders_with_documents, sorted_keys, unreadable_order,
-    waiting_webhooks_of,
+    kept_order, mails_of_erased, order_with_document, orders_with_documents, sorted_keys,
+    unreadable_order, uploads_for, uploads_of_erased, waiting_webhooks_of,
 };
 pub use orders::rows::{
     DocumentRow, KeptOrderRow, ListedRow, OrderChangeRow, OrderRow, PendingOrder, is_order_of,

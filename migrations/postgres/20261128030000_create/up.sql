@@ -72,7 +72,9 @@ CREATE TABLE uploads (
     -- Serves: adopt, condemn and forget (WHERE key = ?, WHERE key = ANY (?)).
     key text COLLATE "C" PRIMARY KEY,
     recorded_at timestamptz NOT NULL,
-    condemned boolean NOT NULL DEFAULT false
+    condemned boolean NOT NULL DEFAULT false,
+    -- The order to which they are added. NULL for documents of a new order, and of an erased one.
+    order_id bigint
 );
 
 CREATE TABLE documents (

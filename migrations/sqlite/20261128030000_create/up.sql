@@ -85,7 +85,9 @@ CREATE TABLE documents (
 CREATE TABLE uploads (
     key TEXT PRIMARY KEY,
     recorded_at INTEGER NOT NULL,
-    condemned INTEGER NOT NULL DEFAULT 0
+    condemned INTEGER NOT NULL DEFAULT 0,
+    -- The order to which they are added. NULL for documents of a new order, and of an erased one.
+    order_id INTEGER
 ) STRICT, WITHOUT ROWID;
 
 -- The outbox: the transaction that creates an order adds one event, whoever learns of it. A worker

@@ -7,7 +7,7 @@ use sql_rows::{
     ErasedOrder, HeldMail, HeldWebhook, Utc, attempted_webhooks, attempted_webhooks_of_erased,
     condemned, ended_mails, free_mails, mails_of_erased,
     schema::{deliveries, documents, events, order_changes, orders, uploads, webhook_deliveries},
-    waiting_webhooks_of,
+    uploads_of_erased, waiting_webhooks_of,
 };
 
 use crate::{failure::Failure, locks};
@@ -30,6 +30,10 @@ pub(crate) async fn erase(
     let removed = diesel::delete(documents::table.filter(documents::order_id.eq(id.0)))
         .returning((documents::position, documents::key))
         .get_results(connection)
+        .await?;
+    diesel::update(uploads::table.filter(uploads::order_id.eq(id.0)))
+        .set(uploads::condemned.eq(true))
+        .execute(connection)
         .await?;
     let (rows, keys) = condemned(removed, at);
     diesel::insert_into(uploads::table).values(rows).execute(connection).await?;
@@ -56,7 +60,7 @@ pub(crate) async fn erase(
 }
 
 /// Removes the mails of erased orders, but for those that a worker attempts. Returns their number,
-/// with that of the webhooks in progress.
+/// with that of the webhooks and uploads in progress.
 pub(crate) async fn remove_mails(
     connection: &mut AsyncPgConnection,
     at: Utc,
@@ -64,7 +68,9 @@ pub(crate) async fn remove_mails(
     let mails: Vec<i64> = mails_of_erased().select(deliveries::id).get_results(connection).await?;
     let webhooks: i64 = attempted_webhooks_of_erased(at).count().get_result(connection).await?;
     locks::lock(connection, "deliveries", &mails).await?;
+    let uploads: i64 = uploads_of_erased(at).count().get_result(connection).await?;
+    let others = usize::try_from(webhooks + uploads).unwrap_or(usize::MAX);
     let found = mails.len();
     let removed = diesel::delete(ended_mails(mails, at)).execute(connection).await?;
-    Ok(found - removed + usize::try_from(webhooks).unwrap_or(usize::MAX))
+    Ok(found - removed + others)
 }

@@ -9,7 +9,7 @@ use sql_rows::{
     ErasedOrder, HeldMail, HeldWebhook, Utc, attempted_webhooks, attempted_webhooks_of_erased,
     condemned, ended_mails, free_mails, mails_of_erased,
     schema::{deliveries, documents, events, order_changes, orders, uploads, webhook_deliveries},
-    waiting_webhooks_of,
+    uploads_of_erased, waiting_webhooks_of,
 };
 
 use crate::{database::MARK_ERASURE, failure::Failure};
@@ -30,6 +30,9 @@ pub(crate) fn erase(
     let removed = diesel::delete(documents::table.filter(documents::order_id.eq(id.0)))
         .returning((documents::position, documents::key))
         .get_results(connection)?;
+    diesel::update(uploads::table.filter(uploads::order_id.eq(id.0)))
+        .set(uploads::condemned.eq(true))
+        .execute(connection)?;
     let (rows, keys) = condemned(removed, at);
     diesel::insert_into(uploads::table).values(rows).execute(connection)?;
     diesel::update(order_changes::table.filter(order_changes::order_id.eq(id.0)))
@@ -49,11 +52,13 @@ pub(crate) fn erase(
 }
 
 /// Removes the mails of erased orders, but for those that a worker attempts. Returns their number,
-/// with that of the webhooks in progress.
+/// with that of the webhooks and uploads in progress.
 pub(crate) fn remove_mails(connection: &mut SqliteConnection, at: Utc) -> Result<usize, Failure> {
     let mails: Vec<i64> = mails_of_erased().select(deliveries::id).get_results(connection)?;
     let webhooks: i64 = attempted_webhooks_of_erased(at).count().get_result(connection)?;
+    let uploads: i64 = uploads_of_erased(at).count().get_result(connection)?;
+    let others = usize::try_from(webhooks + uploads).unwrap_or(usize::MAX);
     let found = mails.len();
     let removed = diesel::delete(ended_mails(mails, at)).execute(connection)?;
-    Ok(found - removed + usize::try_from(webhooks).unwrap_or(usize::MAX))
+    Ok(found - removed + others)
 }

@@ -318,6 +318,26 @@ pub async fn webhook_in_progress_of_an_erased_order_is_counted(storage: &Storage
     }
 }
 
+/// The request still puts its objects, and then removes them.
+pub async fn upload_in_progress_of_an_erased_order_is_condemned_and_counted(storage: &Storage) {
+    let [id, other] = storage.create_all(["F-1", "F-2"]).await;
+    let [key, kept, late] = [document().key, document().key, document().key];
+    for (order, key) in [(id, &key), (other, &kept)] {
+        assert!(storage.uploads.record_for(order, from_ref(key), NOW).await.unwrap());
+    }
+    assert_eq!(storage.admin.erase(id, NOW).await.unwrap(), Some(vec![]));
+    for gone in [id, OrderId(i64::MAX)] {
+        assert!(!storage.uploads.record_for(gone, from_ref(&late), NOW).await.unwrap());
+    }
+    assert_eq!(storage.admin.remove_mails(NOW).await.unwrap(), 1);
+    assert_eq!(storage.admin.remove_mails(NOW + FARTHEST_LEASE).await.unwrap(), 0);
+    let swept = storage.uploads.condemn_recorded_before(NOW, 10).await.unwrap();
+    assert_eq!(swept, from_ref(&key));
+    storage.uploads.forget(from_ref(&key)).await.unwrap();
+    assert_eq!(storage.admin.remove_mails(NOW).await.unwrap(), 0);
+    assert_eq!(storage.condemn(from_ref(&late)).await, []);
+}
+
 /// Also an order with the same file number. The idempotency key of the erased one stays in use: a
 /// repeat of the request creates no second order.
 pub async fn other_orders_are_left_alone(storage: &Storage) {

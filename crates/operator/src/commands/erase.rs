@@ -11,7 +11,7 @@ use domain::{
     delivery::FARTHEST_LEASE,
     order::OrderId,
     ports::Kept,
-    use_cases::erase_orders::{EraseOrders, Erasure},
+    use_cases::erase_orders::{EraseOrders, Erasure, NOTICED},
 };
 use time::{Duration, OffsetDateTime};
 use tokio::task::spawn_blocking;
@@ -44,6 +44,10 @@ impl Operator {
         let Some(Erasure { orders, documents, left }) = erasure else {
             return print("nothing was erased\n");
         };
+        if orders > 0 {
+            // Instances end their uploads and downloads of these orders meanwhile.
+            tokio::time::sleep(NOTICED).await;
+        }
         // After the orders and the mails in progress, so that no worker writes one of these mails
         // again.
         self.wait_for_mails().await?;
@@ -110,7 +114,8 @@ impl Operator {
         })
     }
 
-    /// Waits until no worker attempts a mail or a webhook of an erased order, for at most four minutes.
+    /// Waits until no worker attempts a mail or a webhook of an erased order, and no request stores
+    /// documents for one, for at most four minutes.
     async fn wait_for_mails(&self) -> Result<()> {
         let (mut is_told, began) = (false, self.clock.now());
         loop {
@@ -125,7 +130,9 @@ impl Operator {
                 }
                 0 => return Ok(()),
                 left if !is_told => {
-                    eprintln!("waits up to four minutes for {left} mails and webhooks in progress");
+                    eprintln!(
+                        "waits up to four minutes for {left} mails, webhooks and uploads in progress"
+                    );
                 }
                 _ => {}
             }

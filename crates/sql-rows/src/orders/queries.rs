@@ -8,6 +8,7 @@ use diesel::{
 };
 use domain::{
     api_key::Owner,
+    delivery::FARTHEST_LEASE,
     document::ObjectKey,
     order::{OrderId, OrderStatus, StoredOrder},
     ports::{OrderUpdate, WriteError},
@@ -130,6 +131,11 @@ fn expected_versions(update: &OrderUpdate) -> Vec<Utc> {
     update.expected.iter().flatten().copied().map(Utc).collect()
 }
 
+/// Returns the instant before which no request began that is still in progress.
+fn nearest(now: Utc) -> Utc {
+    Utc(now.0.saturating_sub(FARTHEST_LEASE))
+}
+
 fn cancels(update: &OrderUpdate) -> bool {
     update.status.as_ref() == Some(&OrderStatus::CANCELLED)
 }
@@ -236,6 +242,38 @@ pub fn condemned(
     let row = |key: &String| CondemnedUpload { key: key.clone(), recorded_at: at, condemned: true };
     let rows = removed.iter().map(|(_, key)| row(key)).collect();
     (rows, removed.into_iter().map(|(_, key)| ObjectKey::from_stored(key)).collect())
+}
+
+/// An upload that an order gets.
+#[derive(Insertable)]
+#[diesel(table_name = uploads)]
+pub struct UploadFor {
+    key: String,
+    recorded_at: Utc,
+    order_id: Option<i64>,
+}
+
+/// Returns the ledger's rows of documents that an order gets.
+pub fn uploads_for(order: OrderId, keys: &[ObjectKey], at: OffsetDateTime) -> Vec<UploadFor> {
+    let row = |key| UploadFor { key, recorded_at: Utc(at), order_id: Some(order.0) };
+    sorted_keys(keys).into_iter().map(row).collect()
+}
+
+/// Selects an order that is not erased.
+#[auto_type(no_type_alias)]
+pub fn kept_order(id: OrderId) -> _ {
+    let id: i64 = id.0;
+    orders::table.filter(orders::id.eq(id).and(orders::erased_at.is_null())).select(orders::id)
+}
+
+/// Selects the uploads that requests in progress add to orders that were erased a short time before an
+/// instant. Later, the request is over, and the sweeper deletes what it left.
+#[auto_type(no_type_alias)]
+pub fn uploads_of_erased(at: Utc) -> _ {
+    let nearest: Utc = nearest(at);
+    uploads::table
+        .inner_join(orders::table.on(orders::id.nullable().eq(uploads::order_id)))
+        .filter(orders::erased_at.gt(nearest))
 }
 
 /// Selects those of the orders that are erased.
