@@ -62,7 +62,7 @@ pub use guard::Connections;
 pub use observe::gauges::register_gauges;
 pub use observe::ops::{Dependencies, Ops};
 pub use openapi::{OpenApiSettings, document as openapi_document};
-pub use orders::record::whole_order;
+pub use orders::record::{change_record, whole_order};
 pub use request::metrics::ApiMetrics;
 pub use request::trace::{RequestTrace, TraceRequests, TracedAnswer};
 pub use server::tls::{Tls, TlsPair, TlsPairError};

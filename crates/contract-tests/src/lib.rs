@@ -164,7 +164,7 @@ macro_rules! contract {
             unreadable_order_is_named, page_has_the_newest_orders_with_their_number_of_documents,
             pages_walk_to_the_oldest_order_and_back, page_has_orders_with_a_file_number,
             orders_of_a_time_are_found_though_clocks_differ, filters_and_cursors_combine,
-            erased_order_is_in_no_page_and_still_a_cursor, poller_misses_no_concurrent_order,
+            history_is_read_in_pages, erased_order_is_in_no_page_and_still_a_cursor, poller_misses_no_concurrent_order,
         );
     };
     (order_admin, $fixture:expr) => {

@@ -144,6 +144,7 @@ diesel::table! {
 
 diesel::allow_tables_to_appear_in_same_query!(orders, deliveries, webhook_deliveries);
 diesel::allow_tables_to_appear_in_same_query!(orders, uploads);
+diesel::allow_tables_to_appear_in_same_query!(orders, order_changes);
 diesel::allow_tables_to_appear_in_same_query!(webhook_endpoints, webhook_deliveries);
 
 diesel::table! {

@@ -148,8 +148,10 @@ CREATE TABLE order_changes (
     reason text
 );
 
--- Serves: the history of orders (WHERE order_id = ANY (?) ORDER BY order_id, at).
-CREATE INDEX order_changes_order ON order_changes (order_id, at);
+-- Identifiers of one order increase with time: a change locks the order first.
+-- Serves: the newest entries of orders, and pages of an order (WHERE order_id = ? AND id < ? ORDER BY id
+-- DESC LIMIT ?).
+CREATE INDEX order_changes_order ON order_changes (order_id, id);
 
 -- Records a change of status or notary, and adds its event. Instants of one order increase. Has the
 -- rights of the owner, so that another system needs only the right to update these two columns.

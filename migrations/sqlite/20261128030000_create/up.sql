@@ -120,8 +120,9 @@ CREATE TABLE order_changes (
     reason TEXT
 ) STRICT;
 
--- Serves: the history of orders (WHERE order_id IN (…) ORDER BY order_id, at).
-CREATE INDEX order_changes_order ON order_changes (order_id, at);
+-- Serves: the newest entries of orders, and pages of an order (WHERE order_id = ? AND id < ? ORDER BY id
+-- DESC LIMIT ?).
+CREATE INDEX order_changes_order ON order_changes (order_id, id);
 
 -- Records a change of status or notary, and adds its event. Instants of one order increase. Every
 -- version of SQLite has julianday; it tells milliseconds. Some versions refuse JSON functions in triggers

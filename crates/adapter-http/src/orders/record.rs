@@ -3,6 +3,7 @@
 use domain::{
     document::StoredDocument,
     order::{Money, OrderChange, OrderRequest, StoredOrder},
+    ports::HistoryEntry,
 };
 use serde_json::{Value, json};
 
@@ -44,7 +45,7 @@ pub fn whole_order(stored: &StoredOrder, base_path: &str) -> Value {
 }
 
 /// Returns an entry of the history of an order.
-fn change_record(change: &OrderChange) -> Value {
+pub fn change_record(change: &OrderChange) -> Value {
     json!({
         "at": timestamp(change.at),
         "order_status": change.status.as_str(),
@@ -52,6 +53,17 @@ fn change_record(change: &OrderChange) -> Value {
         "actor": change.actor.as_str(),
         "reason": change.reason,
     })
+}
+
+/// Returns an entry of the list of the history of an order.
+pub(super) fn entry_record(entry: &HistoryEntry) -> Value {
+    let mut record = json!({ "id": entry.id.0 });
+    if let (Value::Object(record), Value::Object(change)) =
+        (&mut record, change_record(&entry.change))
+    {
+        record.extend(change);
+    }
+    record
 }
 
 /// Returns the records of documents, of which the first has the position `first`. `url` is the path

@@ -17,7 +17,7 @@ mod violation;
 pub use json::{OrderRequest, whole_characters};
 pub use money::{Money, MoneyError};
 pub use parse::ParsedOrder;
-pub use stored::{Actor, OrderChange, OrderStatus, StoredOrder, after};
+pub use stored::{Actor, OrderChange, OrderStatus, READ_HISTORY, StoredOrder, after};
 pub use text::{
     EmailAddress, Fault, FileNumber, InvalidEmail, MAX_REASON, MAX_STATUS, TextRule, text_rule,
 };

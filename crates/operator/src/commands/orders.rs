@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use adapter_http::{change_record, whole_order};
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
@@ -15,11 +16,11 @@ use domain::{
         Actor, OrderId, OrderStatus, StoredOrder,
         change_request::{CancelRequest, ChangeRequest, read_reason, read_status},
     },
-    ports::{BlobStore, Clock, Kept, ListedOrder, OrderFilter},
+    ports::{BlobStore, Clock, Cursor, HistoryQuery, Kept, ListedOrder, OrderFilter},
     use_cases::change_order::{ChangeOrder, Changer},
 };
 use futures_util::TryStreamExt as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::output::{Column, Format, at, mode, print};
@@ -147,7 +148,9 @@ pub(super) async fn run(command: OrdersCommand, operator: &Operator) -> Result<(
         OrdersCommand::List { filter, before, format } => {
             operator.list(filter, before, format).await
         }
-        OrdersCommand::Show { id } => print(&operator.json(&operator.order(OrderId(id)).await?)?),
+        OrdersCommand::Show { id } => {
+            print(&operator.json(&operator.order(OrderId(id)).await?).await?)
+        }
         OrdersCommand::Export { id, to } => {
             let progress = Progress::new("exporting");
             progress.of(operator.export(OrderId(id), &to, &progress)).await
@@ -230,12 +233,33 @@ impl Operator {
     }
 
     /// Returns an order as a client reads it, with what only operators see.
-    fn json(&self, order: &StoredOrder) -> Result<String> {
-        let mut json = adapter_http::whole_order(order, &self.settings.base_path);
+    async fn json(&self, order: &StoredOrder) -> Result<String> {
+        let mut json = whole_order(order, &self.settings.base_path);
         json["client_id"] = order.client.0.into();
         json["api_key_id"] = order.api_key.0.into();
         json["is_test"] = order.is_test.into();
+        json["history"] = self.history(order).await?.into();
         Ok(serde_json::to_string_pretty(&json)? + "\n")
+    }
+
+    /// Returns the whole history, oldest first. A read of the order has its newest entries only.
+    async fn history(&self, order: &StoredOrder) -> Result<Vec<Value>> {
+        let owner = Owner::client(order.client, order.is_test);
+        let (mut entries, mut cursor) = (Vec::new(), Cursor::Newest);
+        loop {
+            let query = HistoryQuery { limit: MAX_LISTED, cursor };
+            let page = self.storage.reader.history(owner, order.id, &query).await?;
+            let Some(page) = page.and_then(Kept::whole).flatten() else {
+                bail!("order {} was erased meanwhile", order.id.0);
+            };
+            entries.extend(page.items.iter().map(|entry| change_record(&entry.change)));
+            match page.items.last().filter(|_| page.has_older) {
+                Some(oldest) => cursor = Cursor::OlderThan(oldest.id),
+                None => break,
+            }
+        }
+        entries.reverse();
+        Ok(entries)
     }
 
     /// Writes the documents, each under its position and its name, and then the order: a folder
@@ -252,7 +276,7 @@ impl Operator {
             })?;
         }
         let file = folder.join(ORDER);
-        replace_file(&file, self.json(&order)?.as_bytes())
+        replace_file(&file, self.json(&order).await?.as_bytes())
             .with_context(|| file.display().to_string())?;
         print(&format!("order {} and {} documents are exported\n", id.0, order.documents.len()))
     }

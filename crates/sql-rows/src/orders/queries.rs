@@ -10,14 +10,15 @@ use domain::{
     api_key::Owner,
     delivery::FARTHEST_LEASE,
     document::ObjectKey,
-    order::{OrderId, OrderStatus, StoredOrder},
-    ports::{OrderUpdate, WriteError},
+    order::{OrderChange, OrderId, OrderStatus, READ_HISTORY, StoredOrder},
+    ports::{Cursor, HistoryEntry, HistoryId, HistoryQuery, OrderUpdate, Page, WriteError},
 };
 use time::OffsetDateTime;
 
 use crate::{
     DocumentRow, KeptOrderRow, OrderChangeRow, Unreadable, Utc, farthest,
     orders::rows::is_own,
+    row_limit,
     schema::{deliveries, documents, order_changes, orders, uploads, webhook_deliveries},
     webhooks::queries::is_waiting,
 };
@@ -73,12 +74,89 @@ pub fn unreadable_order<E: From<Unreadable> + From<diesel::result::Error>>(
     }
 }
 
-/// Selects the history of orders, oldest first.
+/// Selects the newest entries of the history of orders, up to [`READ_HISTORY`] of each, oldest first. Looks
+/// up the oldest of them once for each order, and reads no other.
 #[auto_type(no_type_alias)]
 pub fn changes_of(orders: Vec<i64>) -> _ {
+    let newest: SqlLiteral<Bool> = newest();
     order_changes::table
-        .filter(order_changes::order_id.eq_any(orders))
-        .order((order_changes::order_id, order_changes::at))
+        .inner_join(orders::table.on(orders::id.eq(order_changes::order_id)))
+        .filter(orders::id.eq_any(orders))
+        .filter(newest)
+        .order((order_changes::order_id, order_changes::id))
+}
+
+fn newest() -> SqlLiteral<Bool> {
+    sql(&format!(
+        "order_changes.id >= coalesce((SELECT entry.id FROM order_changes AS entry \
+        WHERE entry.order_id = orders.id ORDER BY entry.id DESC LIMIT 1 OFFSET {}), 0)",
+        READ_HISTORY - 1
+    ))
+}
+
+/// Selects an order of an owner: whether it is erased, and when it was created.
+#[auto_type(no_type_alias)]
+pub fn created_order(owner: Owner, id: OrderId) -> _ {
+    let id: i64 = id.0;
+    let is_own: is_own = is_own(owner);
+    orders::table
+        .filter(orders::id.eq(id).and(is_own))
+        .select((orders::erased_at, orders::created_at))
+}
+
+/// Selects an entry of the history of an order, to check that it is there.
+#[auto_type(no_type_alias)]
+pub fn history_entry(order: OrderId, entry: HistoryId) -> _ {
+    let (order, entry): (i64, i64) = (order.0, entry.0);
+    order_changes::table
+        .filter(order_changes::order_id.eq(order).and(order_changes::id.eq(entry)))
+        .select(order_changes::id)
+}
+
+/// Selects the entries of the history of an order before one, the newest first.
+#[auto_type(no_type_alias)]
+pub fn history_before(order: OrderId, entry: i64, limit: usize) -> _ {
+    let order: i64 = order.0;
+    let limit: i64 = row_limit(limit.saturating_add(1));
+    order_changes::table
+        .filter(order_changes::order_id.eq(order).and(order_changes::id.lt(entry)))
+        .order(order_changes::id.desc())
+        .limit(limit)
+}
+
+/// Selects the entries of the history of an order after one, the oldest first.
+#[auto_type(no_type_alias)]
+pub fn history_after(order: OrderId, entry: i64, limit: usize) -> _ {
+    let order: i64 = order.0;
+    let limit: i64 = row_limit(limit.saturating_add(1));
+    order_changes::table
+        .filter(order_changes::order_id.eq(order).and(order_changes::id.gt(entry)))
+        .order(order_changes::id.asc())
+        .limit(limit)
+}
+
+/// Returns a page of the history of an order that was created at an instant. `rows` are those that
+/// [`history_before`] or [`history_after`] selects from the cursor on.
+pub fn history_page(
+    query: HistoryQuery,
+    created_at: Utc,
+    rows: Vec<(i64, OrderChangeRow)>,
+) -> Result<Page<HistoryEntry>, Unreadable> {
+    let entry = |(id, row): (i64, OrderChangeRow)| {
+        Ok(HistoryEntry { id: HistoryId(id), change: row.into_change()? })
+    };
+    let mut entries = rows.into_iter().map(entry).collect::<Result<Vec<_>, Unreadable>>()?;
+    let HistoryQuery { limit, cursor } = query;
+    let reaches_creation = match cursor {
+        Cursor::Newest => true,
+        Cursor::OlderThan(entry) => entry > HistoryId::CREATED,
+        Cursor::NewerThan(_) => false,
+    };
+    if reaches_creation && entries.len() <= limit {
+        let change = OrderChange::created(created_at.0);
+        entries.push(HistoryEntry { id: HistoryId::CREATED, change });
+    }
+    Ok(Page::of(limit, &cursor, entries, cursor != Cursor::Newest))
 }
 
 /// Gives orders their history up to the instant at which each was read: another system may have
