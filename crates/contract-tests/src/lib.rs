@@ -99,7 +99,7 @@ macro_rules! contract {
             revoked_key_is_found_as_revoked, first_key_is_added_once,
             rotation_adds_successor_and_sets_expiry, rotation_does_not_extend_a_key,
             only_a_valid_key_is_rotated, last_use_is_the_latest_noted,
-            history_has_every_change_once, concurrent_rotations_all_count,
+            history_has_every_change_once, concurrent_rotations_all_count, unknown_names_of_keys_are_left_out,
         );
     };
     (outbox, $fixture:expr) => {
@@ -109,7 +109,7 @@ macro_rules! contract {
             event_is_dispatched_once, events_of_a_call_are_dispatched_together,
             concurrent_workers_dispatch_each_event_once,
             deliveries_of_an_event_from_the_future_are_due, event_put_off_is_passed,
-            event_of_an_unknown_type_is_left_alone, identifier_of_an_event_is_never_given_again,
+            event_of_an_unknown_type_is_left_alone, unreadable_event_holds_up_no_other, identifier_of_an_event_is_never_given_again,
         );
     };
     (delivery_queue, $fixture:expr) => {
@@ -122,7 +122,7 @@ macro_rules! contract {
             retry_makes_a_waiting_delivery_due, stats_count_events_and_deliveries,
             mails_to_a_recipient_are_counted_per_hour, concurrent_leases_count_every_mail,
             orders_of_deliveries_are_found, unreadable_order_of_a_delivery_is_an_error_of_its_own,
-            settlements_of_a_call_are_stored_together,
+            settlements_of_a_call_are_stored_together, mail_of_an_unknown_subject_holds_up_no_other,
         );
     };
     (webhook_repo, $fixture:expr) => {

@@ -3,7 +3,9 @@
 use async_trait::async_trait;
 use domain::{
     api_key::ClientId,
+    delivery::DeliveryId,
     order::OrderId,
+    ports::EventId,
     webhook::{EndpointId, WebhookDeliveryId},
 };
 
@@ -21,6 +23,16 @@ pub trait OtherSystem: Send + Sync {
 
     /// Gives each event a type that only a newer version of the service knows.
     async fn make_events_unknown(&self);
+
+    /// Damages the change that an event tells of, so that no port can read it.
+    async fn damage_event(&self, id: EventId);
+
+    /// Gives each key a scope, and the trail of each key a line, that only a newer version of the service
+    /// knows.
+    async fn make_keys_unknown(&self);
+
+    /// Gives a mail a subject that only a newer version of the service knows.
+    async fn make_mail_unknown(&self, id: DeliveryId);
 
     /// Gives a webhook an event that only a newer version of the service knows.
     async fn make_webhook_unknown(&self, id: WebhookDeliveryId);

@@ -3,7 +3,9 @@
 use async_trait::async_trait;
 use domain::{
     api_key::ClientId,
+    delivery::DeliveryId,
     order::OrderId,
+    ports::EventId,
     webhook::{EndpointId, WebhookDeliveryId},
 };
 
@@ -48,6 +50,22 @@ impl<Sql: Fn(&str) -> Vec<String> + Send + Sync> OtherSystem for SqlTables<Sql> 
 
     async fn make_events_unknown(&self) {
         (self.0)("UPDATE events SET type = 'order.unknown'");
+    }
+
+    async fn damage_event(&self, id: EventId) {
+        (self.0)(&format!("UPDATE events SET change = '[' WHERE id = {}", id.0));
+    }
+
+    async fn make_keys_unknown(&self) {
+        (self.0)("UPDATE api_keys SET scopes = scopes || ' orders:unknown'");
+        (self.0)(
+            "INSERT INTO key_events (api_key_id, change, at, by)
+            SELECT api_key_id, 'unknown', at, by FROM key_events WHERE change = 'issued'",
+        );
+    }
+
+    async fn make_mail_unknown(&self, id: DeliveryId) {
+        (self.0)(&format!("UPDATE deliveries SET subject = 'unknown' WHERE id = {}", id.0));
     }
 
     async fn make_webhook_unknown(&self, id: WebhookDeliveryId) {

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+mod faults;
 mod idempotency;
 mod instant;
 mod key;
@@ -20,6 +21,9 @@ mod service;
 mod statement;
 mod webhooks;
 
+pub use faults::{
+    LookedAt, oldest_events, oldest_webhooks, scopes_of_keys, unknown_key_events, unknown_mails,
+};
 pub use idempotency::{
     KeyRow, KeyUseRow, first_key, free_keys, key_in_use, key_of, key_row, keys_after, own_claim,
 };
@@ -45,8 +49,8 @@ pub use orders::rows::{
 pub use orphan::{has_parent, orphans_query};
 pub use queue::{
     DeliveryRow, Dispatched, EventRow, MAIL_STATS, NewEventRow, REMOVED_COUNTS, RetriedDelivery,
-    UnsuccessfulAttempt, counted_hours, due_events, due_mails, farthest, hashed_recipient,
-    listed_mails, mail_stats,
+    UNREADABLE_EVENT_DELAY, UnsuccessfulAttempt, counted_hours, due_events, due_mails, farthest,
+    hashed_recipient, listed_mails, mail_stats, readable_events,
 };
 pub use service::ServiceRow;
 pub use statement::{IdRow, Prepared};
@@ -60,7 +64,7 @@ pub use webhooks::queries::{
 pub use webhooks::rows::{
     EndpointChangeRow, EndpointRow, NewEndpointRow, NewWebhookRow, TargetRow, WEBHOOK_STATS,
     WebhookAttempt, WebhookDeliveryRow, party_of, readable_page, stored_change, stored_party,
-    unknown_event, webhook_stats,
+    webhook_stats,
 };
 
 /// A row that this program cannot have written. The reason names the column, or the member of
