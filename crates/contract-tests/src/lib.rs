@@ -57,7 +57,7 @@ macro_rules! contract {
             one_of_concurrent_changes_of_a_version_is_stored, changed_order_is_returned,
             change_of_nothing_or_of_a_cancelled_order_is_not_stored,
             documents_added_after_a_change_keep_the_history,
-            change_by_another_system_has_the_same_history_and_event,
+            change_by_another_system_has_the_same_history_and_event, near_spelling_by_another_system_is_the_usual_status,
             change_by_another_system_after_one_of_the_service_is_of_the_database,
             erasure_leaves_statuses_and_instants_without_reasons,
             failed_order_after_window_releases_no_file_number, check_of_working_store_succeeds,

@@ -18,6 +18,9 @@ pub trait OtherSystem: Send + Sync {
     /// Changes an order in one step.
     async fn change_order(&self, id: OrderId, change: ForeignChange);
 
+    /// Adds a copy of an order with another status, that does not hold the file number.
+    async fn copy_order(&self, id: OrderId, status: &'static str);
+
     /// Damages the record of an order, so that no port can read it.
     async fn damage_order(&self, id: OrderId);
 

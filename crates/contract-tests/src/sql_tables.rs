@@ -44,6 +44,16 @@ impl<Sql: Fn(&str) -> Vec<String> + Send + Sync> OtherSystem for SqlTables<Sql> 
         self.update(id, &set);
     }
 
+    async fn copy_order(&self, id: OrderId, status: &'static str) {
+        let columns = "client_id, api_key_id, signing_service_id, starts_at, ends_at, created_at, updated_at, is_test, \
+            file_number, details";
+        (self.0)(&format!(
+            "INSERT INTO orders ({columns}, holds_file_number, status)
+            SELECT {columns}, NOT holds_file_number, '{status}' FROM orders WHERE id = {}",
+            id.0
+        ));
+    }
+
     async fn damage_order(&self, id: OrderId) {
         self.update(id, "details = '{}'");
     }
