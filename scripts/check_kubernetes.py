@@ -66,6 +66,11 @@ def main(binary: str) -> None:
                  *(manifests[name]["spec"]["selector"]["matchLabels"]
                    for name in ("disruption-budget.yaml", "pod-monitor.yaml"))]
     assert all(selector == labels for selector in selectors), selectors
+    guard = (FOLDER.parents[1] / "crates/adapter-webhook/src/guard.rs").read_text()
+    first_free = int(re.search(r"FIRST_FREE_PORT: u16 = (\d+);", guard)[1])
+    webhooks = [{"port": 443}, {"port": first_free, "endPort": 65535}]
+    egress = manifests["network-policy.yaml"]["spec"]["egress"]
+    assert any(rule["ports"] == webhooks for rule in egress), "webhooks do not leave to their ports"
 
 
 if __name__ == "__main__":

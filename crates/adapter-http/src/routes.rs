@@ -33,12 +33,13 @@ use crate::{
 
 /// Returns the operations of the API: each path below the base path, and its methods. The OpenAPI
 /// document describes them all.
-pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 15] {
+pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 16] {
     [
         (create_json::PATH, vec![on(POST, create_json::create)]),
         (create_form::PATH, vec![on(POST, create_form::create)]),
         (path::ORDERS, vec![on(GET, list_orders::list)]),
         (path::ORDER, vec![on(GET, read_order::read), on(&[Method::PATCH], change::change)]),
+        (path::HISTORY, vec![on(GET, read_order::list_history)]),
         (path::CANCEL, vec![on(POST, change::cancel)]),
         (path::DOCUMENTS, vec![on(GET, read_order::list_documents), on(POST, add_documents::add)]),
         (path::DOCUMENT, vec![on(GET, read_document::read)]),

@@ -31,6 +31,6 @@ mod smtp;
 
 pub use mail_drop::MailDrop;
 pub use open::{OpenError, open};
-pub use removal::{MailsOf, remove_mails, remove_old_mails};
+pub use removal::{MailsOf, orders_of_mails, remove_mails, remove_old_mails};
 pub use sender::{InvalidSender, Sender};
 pub use smtp::{MAX_CONNECTIONS, is_refusal};

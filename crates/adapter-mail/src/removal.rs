@@ -1,6 +1,7 @@
 //! Removes mails from a mail drop: old ones, and those of erased orders.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, DirEntry, File},
     io::{self, Read as _},
     path::{Path, PathBuf},
@@ -8,7 +9,7 @@ use std::{
 };
 
 use domain::{background::Step, order::OrderId, ports::StoreError};
-use time::{OffsetDateTime, format_description::well_known::Rfc2822};
+use time::OffsetDateTime;
 use tokio::task::spawn_blocking;
 
 use crate::{mail_drop::UNFINISHED, message::order_of_subject};
@@ -20,41 +21,65 @@ const HEAD: u64 = 16 * 1024;
 const PAUSE: Duration = Duration::from_secs(3_600);
 
 /// The mails that are removed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub enum MailsOf {
-    /// Those of one order.
-    Order(OrderId),
-    /// Those of orders that were created before an instant, which is a whole second: mails have no
-    /// fraction.
-    CreatedBefore(OffsetDateTime),
+    /// Those of orders.
+    Orders(BTreeSet<OrderId>),
     /// Those that were written before an instant.
     WrittenBefore(OffsetDateTime),
 }
 
 impl MailsOf {
-    fn include(self, file: &DirEntry) -> io::Result<bool> {
+    fn include(&self, file: &DirEntry) -> io::Result<bool> {
         Ok(match self {
-            Self::Order(id) => order_and_date(file)?.is_some_and(|(order, _)| order == id),
-            // The date of a mail is that of its order.
-            Self::CreatedBefore(instant) => {
-                let instant = instant.truncate_to_second();
-                order_and_date(file)?.is_some_and(|(_, date)| date < instant)
-            }
+            Self::Orders(orders) => order(file)?.is_some_and(|order| orders.contains(&order)),
             Self::WrittenBefore(instant) => {
-                OffsetDateTime::from(file.metadata()?.modified()?) < instant
+                OffsetDateTime::from(file.metadata()?.modified()?) < *instant
             }
         })
     }
 }
 
-/// Reads the order and the date of a mail about an order.
-fn order_and_date(file: &DirEntry) -> io::Result<Option<(OrderId, OffsetDateTime)>> {
+/// Reads the order of a mail about an order.
+fn order(file: &DirEntry) -> io::Result<Option<OrderId>> {
     let mut head = Vec::new();
     File::open(file.path())?.take(HEAD).read_to_end(&mut head)?;
     let head = String::from_utf8_lossy(&head);
-    let field = |name| head.lines().find_map(|line| line.strip_prefix(name));
-    let date = field("Date: ").and_then(|date| OffsetDateTime::parse(date, &Rfc2822).ok());
-    Ok(field("Subject: ").and_then(order_of_subject).zip(date))
+    Ok(head.lines().find_map(|line| line.strip_prefix("Subject: ")).and_then(order_of_subject))
+}
+
+/// Returns the orders that have mails in a mail drop. Blocks. A missing folder has no mails.
+///
+/// # Errors
+/// The folder, or a mail in it, cannot be read.
+pub fn orders_of_mails(folder: &Path) -> io::Result<BTreeSet<OrderId>> {
+    let mut orders = BTreeSet::new();
+    each_mail(folder, |mail| {
+        orders.extend(order(mail)?);
+        Ok(())
+    })?;
+    Ok(orders)
+}
+
+/// Calls a function with each mail of a mail drop, and with unfinished ones.
+fn each_mail(folder: &Path, mut call: impl FnMut(&DirEntry) -> io::Result<()>) -> io::Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let mut called = || {
+            let is_mail = is_mail(&entry) && entry.file_type()?.is_file();
+            if is_mail { call(&entry) } else { Ok(()) }
+        };
+        match called() {
+            // It was finished, or removed by another process, in this moment.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            done => done?,
+        }
+    }
+    Ok(())
 }
 
 /// Removes mails from a mail drop, and those that a killed process left unfinished. Other files in
@@ -62,24 +87,15 @@ fn order_and_date(file: &DirEntry) -> io::Result<Option<(OrderId, OffsetDateTime
 ///
 /// # Errors
 /// The folder, or a mail in it, cannot be read or removed.
-pub fn remove_mails(folder: &Path, of: MailsOf) -> io::Result<usize> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        entries => entries?,
-    };
+pub fn remove_mails(folder: &Path, of: &MailsOf) -> io::Result<usize> {
     let mut removed = 0;
-    for entry in entries {
-        let entry = entry?;
-        let is_removed = || {
-            let is_mail = is_mail(&entry) && entry.file_type()?.is_file() && of.include(&entry)?;
-            if is_mail { fs::remove_file(entry.path()).map(|()| true) } else { Ok(false) }
-        };
-        match is_removed() {
-            // It was finished, or removed by another process, in this moment.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            done => removed += usize::from(done?),
+    each_mail(folder, |mail| {
+        if of.include(mail)? {
+            fs::remove_file(mail.path())?;
+            removed += 1;
         }
-    }
+        Ok(())
+    })?;
     if removed > 0 {
         File::open(folder)?.sync_all()?;
     }
@@ -100,14 +116,14 @@ fn is_mail(entry: &DirEntry) -> bool {
 /// Must be called within a runtime.
 pub async fn remove_old_mails(folder: PathBuf, before: OffsetDateTime) -> Step<usize> {
     let of = MailsOf::WrittenBefore(before);
-    let removed = spawn_blocking(move || remove_mails(&folder, of)).await;
+    let removed = spawn_blocking(move || remove_mails(&folder, &of)).await;
     let result = removed.unwrap_or_else(|panicked| Err(panicked.into()));
     Step { result: result.map_err(|error| StoreError::Unavailable(error.into())), pause: PAUSE }
 }
 
 #[cfg(test)]
 mod tests {
-    use domain::{order::FileNumber, ports::Notifier as _};
+    use domain::{delivery::MailSubject, order::FileNumber, ports::Notifier as _};
     use tempfile::TempDir;
     use time::Duration;
 
@@ -144,37 +160,37 @@ mod tests {
         assert_eq!(names(&folder), left);
     }
 
-    /// Writes the mail of an order that was created some days after the sample order.
-    async fn deliver(drop: &MailDrop, id: i64, file_number: &str, days: i64) {
+    /// Writes the mail of an order.
+    async fn deliver(drop: &MailDrop, id: i64, file_number: &str, subject: MailSubject) {
         let mut notification = notification();
         notification.message_key = format!("{id:032x}");
         notification.order.id = OrderId(id);
         notification.order.order.file_number = FileNumber::new(file_number.to_owned()).unwrap();
-        notification.order.created_at += Duration::days(days);
+        notification.subject = subject;
         drop.notify(&notification).await.unwrap();
+    }
+
+    fn of(orders: &[i64]) -> MailsOf {
+        MailsOf::Orders(orders.iter().copied().map(OrderId).collect())
     }
 
     #[tokio::test]
     async fn only_mails_of_erased_orders_are_removed() {
         let folder = TempDir::new().unwrap();
         let drop = MailDrop::in_folder(folder.path(), "o@localhost".parse().unwrap());
-        deliver(&drop, 1, "F-1", 0).await;
+        deliver(&drop, 1, "F-1", MailSubject::Cancelled).await;
         // A file number in other letters encodes the whole subject.
-        deliver(&drop, 12, "Ärger 1 über Ö", 1).await;
-        deliver(&drop, 2, "Signing order 1 received:", 2).await;
+        deliver(&drop, 12, "Ärger 1 über Ö", MailSubject::DocumentsAdded).await;
+        deliver(&drop, 2, "Signing order 1 received:", MailSubject::Created).await;
         let mail = fs::read(folder.path().join(format!("{:032x}.eml", 12))).unwrap();
         for name in [".abc.tmp", "copy.eml"] {
             fs::write(folder.path().join(name), &mail).unwrap();
         }
         let all = names(&folder);
-        for (of, removed) in [
-            (MailsOf::Order(OrderId(3)), 0),
-            (MailsOf::CreatedBefore(notification().order.created_at), 0),
-            (MailsOf::Order(OrderId(12)), 2),
-            (MailsOf::Order(OrderId(12)), 0),
-            (MailsOf::CreatedBefore(notification().order.created_at + Duration::DAY), 1),
-        ] {
-            assert_eq!(remove_mails(folder.path(), of).unwrap(), removed, "{of:?}");
+        assert_eq!(orders_of_mails(folder.path()).unwrap(), [1, 2, 12].map(OrderId).into());
+        for (orders, removed) in [(&[3][..], 0), (&[12], 2), (&[12], 0), (&[1, 3], 1)] {
+            let found = remove_mails(folder.path(), &of(orders)).unwrap();
+            assert_eq!(found, removed, "{orders:?}");
         }
         let left: Vec<_> = all
             .into_iter()
@@ -182,6 +198,6 @@ mod tests {
             .collect();
         assert_eq!(names(&folder), left);
         let nowhere = folder.path().join("nowhere");
-        assert_eq!(remove_mails(&nowhere, MailsOf::Order(OrderId(1))).unwrap(), 0);
+        assert_eq!(remove_mails(&nowhere, &of(&[1])).unwrap(), 0);
     }
 }

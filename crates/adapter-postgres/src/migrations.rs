@@ -29,9 +29,10 @@ const LOCK: &str = "SET LOCAL lock_timeout = '60s'; \
     SET LOCAL lock_timeout = '1s'";
 
 /// The triggers without which most statements would succeed.
-const TRIGGERS: [(&str, &str); 3] = [
+const TRIGGERS: [(&str, &str); 4] = [
     ("documents", "documents_adopt_uploads"),
     ("idempotency_keys", "idempotency_keys_in_use"),
+    ("orders", "orders_name_status"),
     ("orders", ORDER_CHANGE),
 ];
 

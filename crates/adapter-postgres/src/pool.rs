@@ -90,7 +90,9 @@ impl Pool {
         &self,
         work: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        self.acquire(Instant::now()).await?.run(work).await
+        let connection = self.acquire(Instant::now()).await?;
+        let deadline = connection.deadline;
+        connection.run(async |connection| until(deadline, work(connection)).await).await
     }
 
     /// Runs a read like [`Self::run`]. Such reads use at most half of the connections.
@@ -98,7 +100,9 @@ impl Pool {
         &self,
         work: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        self.acquire_within(&self.reads).await?.run(work).await
+        let connection = self.acquire_within(&self.reads).await?;
+        let deadline = connection.deadline;
+        connection.run(async |connection| until(deadline, work(connection)).await).await
     }
 
     /// Runs `work`, which changes an order, in a transaction that waits only shortly for locks. Runs it
@@ -119,10 +123,7 @@ impl Pool {
             }
             transaction(connection, BEGIN_CHANGE, &work).await
         };
-        let limited = async |connection: &mut AsyncPgConnection| {
-            timeout_at(deadline, change(connection)).await.unwrap_or(Err(Failure::Timeout))
-        };
-        connection.run(limited).await
+        connection.run(async |connection| until(deadline, change(connection)).await).await
     }
 
     /// Runs a statement like [`Self::change_orders`]. It sets its own time limit of locks.
@@ -141,10 +142,7 @@ impl Pool {
             }
             statement(connection).await
         };
-        let limited = async |connection: &mut AsyncPgConnection| {
-            timeout_at(deadline, change(connection)).await.unwrap_or(Err(Failure::Timeout))
-        };
-        connection.run(limited).await
+        connection.run(async |connection| until(deadline, change(connection)).await).await
     }
 
     /// Runs `work` in a transaction.
@@ -154,12 +152,10 @@ impl Pool {
     ) -> Result<T, Failure> {
         let connection = self.acquire(Instant::now()).await?;
         let deadline = connection.deadline;
-        // None of the statements need have taken long: the server may be slow, but is not gone.
-        let limited = async |connection: &mut AsyncPgConnection| {
-            let transaction = transaction(connection, "BEGIN", work);
-            timeout_at(deadline, transaction).await.unwrap_or(Err(Failure::Timeout))
+        let work = async |connection: &mut AsyncPgConnection| {
+            until(deadline, transaction(connection, "BEGIN", work)).await
         };
-        connection.run(limited).await
+        connection.run(work).await
     }
 
     /// Runs a statement, and returns what its rows mean. Reads them to the end: an error of the
@@ -297,7 +293,16 @@ pub(crate) async fn transaction<T>(
     outcome
 }
 
-/// Runs a call until its deadline.
+/// Runs several statements until a deadline. None of them need have taken long: the server may be slow, but
+/// is not gone.
+async fn until<T>(
+    deadline: Instant,
+    statements: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    timeout_at(deadline, statements).await.unwrap_or(Err(Failure::Timeout))
+}
+
+/// Runs one statement until its deadline. The server ends a statement earlier, unless it is gone.
 async fn limited<T>(
     deadline: Instant,
     call: impl Future<Output = Result<T, Failure>>,

@@ -278,8 +278,8 @@ fn log_watched(step: WatchStep, metrics: &WorkerMetrics) {
     for row in unreadable {
         tracing::warn!(
             row,
-            "this version of the service does not know all that a webhook has; what it knows is sent, \
-             and the rest waits for the version that wrote it"
+            "this version of the service cannot read all of a row; what it knows is used and sent, and the \
+             rest waits for the version that wrote it"
         );
     }
     for id in disabled {

@@ -57,7 +57,7 @@ macro_rules! contract {
             one_of_concurrent_changes_of_a_version_is_stored, changed_order_is_returned,
             change_of_nothing_or_of_a_cancelled_order_is_not_stored,
             documents_added_after_a_change_keep_the_history,
-            change_by_another_system_has_the_same_history_and_event,
+            change_by_another_system_has_the_same_history_and_event, near_spelling_by_another_system_is_the_usual_status,
             change_by_another_system_after_one_of_the_service_is_of_the_database,
             erasure_leaves_statuses_and_instants_without_reasons,
             failed_order_after_window_releases_no_file_number, check_of_working_store_succeeds,
@@ -99,7 +99,7 @@ macro_rules! contract {
             revoked_key_is_found_as_revoked, first_key_is_added_once,
             rotation_adds_successor_and_sets_expiry, rotation_does_not_extend_a_key,
             only_a_valid_key_is_rotated, last_use_is_the_latest_noted,
-            history_has_every_change_once, concurrent_rotations_all_count,
+            history_has_every_change_once, concurrent_rotations_all_count, unknown_names_of_keys_are_left_out,
         );
     };
     (outbox, $fixture:expr) => {
@@ -109,7 +109,7 @@ macro_rules! contract {
             event_is_dispatched_once, events_of_a_call_are_dispatched_together,
             concurrent_workers_dispatch_each_event_once,
             deliveries_of_an_event_from_the_future_are_due, event_put_off_is_passed,
-            event_of_an_unknown_type_is_left_alone, identifier_of_an_event_is_never_given_again,
+            event_of_an_unknown_type_is_left_alone, unreadable_event_holds_up_no_other, identifier_of_an_event_is_never_given_again,
         );
     };
     (delivery_queue, $fixture:expr) => {
@@ -122,7 +122,7 @@ macro_rules! contract {
             retry_makes_a_waiting_delivery_due, stats_count_events_and_deliveries,
             mails_to_a_recipient_are_counted_per_hour, concurrent_leases_count_every_mail,
             orders_of_deliveries_are_found, unreadable_order_of_a_delivery_is_an_error_of_its_own,
-            settlements_of_a_call_are_stored_together,
+            settlements_of_a_call_are_stored_together, mail_of_an_unknown_subject_holds_up_no_other,
         );
     };
     (webhook_repo, $fixture:expr) => {
@@ -164,7 +164,7 @@ macro_rules! contract {
             unreadable_order_is_named, page_has_the_newest_orders_with_their_number_of_documents,
             pages_walk_to_the_oldest_order_and_back, page_has_orders_with_a_file_number,
             orders_of_a_time_are_found_though_clocks_differ, filters_and_cursors_combine,
-            erased_order_is_in_no_page_and_still_a_cursor, poller_misses_no_concurrent_order,
+            history_is_read_in_pages, erased_order_is_in_no_page_and_still_a_cursor, poller_misses_no_concurrent_order,
         );
     };
     (order_admin, $fixture:expr) => {
@@ -174,7 +174,7 @@ macro_rules! contract {
             old_orders_are_found_oldest_first, erasure_leaves_only_the_row,
             erasure_frees_the_file_number, erasure_condemns_the_documents,
             erasure_removes_the_event_and_the_deliveries, mail_in_progress_stays_until_it_is_settled,
-            mail_leased_by_a_clock_that_was_ahead_is_free,
+            mail_in_progress_of_an_erased_order_is_not_leased_again, upload_in_progress_of_an_erased_order_is_condemned_and_counted,
             webhook_in_progress_of_an_erased_order_is_counted,
             other_orders_are_left_alone,
             document_is_added_or_the_order_erased_never_both,

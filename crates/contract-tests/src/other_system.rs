@@ -3,7 +3,9 @@
 use async_trait::async_trait;
 use domain::{
     api_key::ClientId,
+    delivery::DeliveryId,
     order::OrderId,
+    ports::EventId,
     webhook::{EndpointId, WebhookDeliveryId},
 };
 
@@ -16,11 +18,24 @@ pub trait OtherSystem: Send + Sync {
     /// Changes an order in one step.
     async fn change_order(&self, id: OrderId, change: ForeignChange);
 
+    /// Adds a copy of an order with another status, that does not hold the file number.
+    async fn copy_order(&self, id: OrderId, status: &'static str);
+
     /// Damages the record of an order, so that no port can read it.
     async fn damage_order(&self, id: OrderId);
 
     /// Gives each event a type that only a newer version of the service knows.
     async fn make_events_unknown(&self);
+
+    /// Damages the change that an event tells of, so that no port can read it.
+    async fn damage_event(&self, id: EventId);
+
+    /// Gives each key a scope, and the trail of each key a line, that only a newer version of the service
+    /// knows.
+    async fn make_keys_unknown(&self);
+
+    /// Gives a mail a subject that only a newer version of the service knows.
+    async fn make_mail_unknown(&self, id: DeliveryId);
 
     /// Gives a webhook an event that only a newer version of the service knows.
     async fn make_webhook_unknown(&self, id: WebhookDeliveryId);

@@ -3,7 +3,9 @@
 use async_trait::async_trait;
 use domain::{
     api_key::ClientId,
+    delivery::DeliveryId,
     order::OrderId,
+    ports::EventId,
     webhook::{EndpointId, WebhookDeliveryId},
 };
 
@@ -42,12 +44,38 @@ impl<Sql: Fn(&str) -> Vec<String> + Send + Sync> OtherSystem for SqlTables<Sql> 
         self.update(id, &set);
     }
 
+    async fn copy_order(&self, id: OrderId, status: &'static str) {
+        let columns = "client_id, api_key_id, signing_service_id, starts_at, ends_at, created_at, updated_at, is_test, \
+            file_number, details";
+        (self.0)(&format!(
+            "INSERT INTO orders ({columns}, holds_file_number, status)
+            SELECT {columns}, NOT holds_file_number, '{status}' FROM orders WHERE id = {}",
+            id.0
+        ));
+    }
+
     async fn damage_order(&self, id: OrderId) {
         self.update(id, "details = '{}'");
     }
 
     async fn make_events_unknown(&self) {
         (self.0)("UPDATE events SET type = 'order.unknown'");
+    }
+
+    async fn damage_event(&self, id: EventId) {
+        (self.0)(&format!("UPDATE events SET change = '[' WHERE id = {}", id.0));
+    }
+
+    async fn make_keys_unknown(&self) {
+        (self.0)("UPDATE api_keys SET scopes = scopes || ' orders:unknown'");
+        (self.0)(
+            "INSERT INTO key_events (api_key_id, change, at, by)
+            SELECT api_key_id, 'unknown', at, by FROM key_events WHERE change = 'issued'",
+        );
+    }
+
+    async fn make_mail_unknown(&self, id: DeliveryId) {
+        (self.0)(&format!("UPDATE deliveries SET subject = 'unknown' WHERE id = {}", id.0));
     }
 
     async fn make_webhook_unknown(&self, id: WebhookDeliveryId) {

@@ -150,9 +150,10 @@ impl Scope {
 pub struct Scopes(BTreeSet<Scope>);
 
 impl Scopes {
-    /// Reads what [`Display`](fmt::Display) writes. Returns `None` if a name is no scope.
-    pub fn from_stored(names: &str) -> Option<Self> {
-        names.split_ascii_whitespace().map(Scope::from_name).collect()
+    /// Reads what [`Display`](fmt::Display) writes. Leaves out names that only another version of the
+    /// service knows.
+    pub fn from_stored(names: &str) -> Self {
+        names.split_ascii_whitespace().filter_map(Scope::from_name).collect()
     }
 }
 
@@ -293,6 +294,9 @@ pub enum KeyChange {
 }
 
 impl KeyChange {
+    /// The names in storage.
+    pub const NAMES: [&str; 3] = ["issued", "rotated", "revoked"];
+
     /// Returns the name of the change in storage.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -68,11 +68,12 @@ impl MailSubject {
         }
     }
 
+    /// All subjects.
+    pub const ALL: [Self; 3] = [Self::Created, Self::DocumentsAdded, Self::Cancelled];
+
     /// Returns the subject of a name; `None` if it is none.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Created, Self::DocumentsAdded, Self::Cancelled]
-            .into_iter()
-            .find(|subject| subject.as_str() == name)
+        Self::ALL.into_iter().find(|subject| subject.as_str() == name)
     }
 }
 

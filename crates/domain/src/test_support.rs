@@ -69,10 +69,14 @@ impl Mocks {
     /// forgotten.
     pub(crate) fn expect_uploads_removed(&mut self, count: usize) {
         let recorded = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&recorded);
-        self.uploads.expect_record().once().returning(move |keys, _| {
+        let (seen, seen_for) = (Arc::clone(&recorded), Arc::clone(&recorded));
+        self.uploads.expect_record().times(..=1).returning(move |keys, _| {
             seen.lock().unwrap().extend_from_slice(keys);
             Ok(())
+        });
+        self.uploads.expect_record_for().times(..=1).returning(move |_, keys, _| {
+            seen_for.lock().unwrap().extend_from_slice(keys);
+            Ok(true)
         });
         self.uploads
             .expect_condemn()

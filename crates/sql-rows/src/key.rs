@@ -81,7 +81,7 @@ impl ApiKeyRow {
                 hash: KeyHash(digest(key.hash, || unreadable("hash"))?),
                 signing_service: key.signing_service_id.map(SigningServiceId),
                 for_service: key.for_service.map(SigningServiceId),
-                scopes: Scopes::from_stored(&key.scopes).ok_or_else(|| unreadable("scopes"))?,
+                scopes: Scopes::from_stored(&key.scopes),
                 issued_at: key.issued_at.0,
                 expires_at: key.expires_at.map(|at| at.0),
                 is_test: key.is_test,

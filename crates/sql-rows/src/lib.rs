@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+mod faults;
 mod idempotency;
 mod instant;
 mod key;
@@ -20,6 +21,9 @@ mod service;
 mod statement;
 mod webhooks;
 
+pub use faults::{
+    LookedAt, oldest_events, oldest_webhooks, scopes_of_keys, unknown_key_events, unknown_mails,
+};
 pub use idempotency::{
     KeyRow, KeyUseRow, first_key, free_keys, key_in_use, key_of, key_row, keys_after, own_claim,
 };
@@ -31,9 +35,12 @@ pub use orders::lists::{
     least_and_greatest, listed, owners, searched_instants,
 };
 pub use orders::queries::{
-    ChangedOrder, CondemnedUpload, ErasedOrder, OrderState, abandoned_uploads, add_changes,
-    attempted_webhooks_of_erased, changeable_order, changes_of, condemned, free_mails, grouped,
+    ChangedOrder, CondemnedUpload, ErasedOrder, HeldMail, HeldWebhook, OrderState,
+    abandoned_uploads, add_changes, attempted_webhooks, attempted_webhooks_of_erased,
+    changeable_order, changes_of, condemned, created_order, ended_mails, erased_among, free_mails,
+    grouped, history_after, history_before, history_entry, history_page, kept_order,
     mails_of_erased, order_with_document, orders_with_documents, sorted_keys, unreadable_order,
+    uploads_for, uploads_of_erased, waiting_webhooks_of,
 };
 pub use orders::rows::{
     DocumentRow, KeptOrderRow, ListedRow, OrderChangeRow, OrderRow, PendingOrder, is_order_of,
@@ -42,8 +49,8 @@ pub use orders::rows::{
 pub use orphan::{has_parent, orphans_query};
 pub use queue::{
     DeliveryRow, Dispatched, EventRow, MAIL_STATS, NewEventRow, REMOVED_COUNTS, RetriedDelivery,
-    UnsuccessfulAttempt, counted_hours, due_events, due_mails, farthest, hashed_recipient,
-    listed_mails, mail_stats,
+    UNREADABLE_EVENT_DELAY, UnsuccessfulAttempt, counted_hours, due_events, due_mails, farthest,
+    hashed_recipient, listed_mails, mail_stats, readable_events,
 };
 pub use service::ServiceRow;
 pub use statement::{IdRow, Prepared};
@@ -57,7 +64,7 @@ pub use webhooks::queries::{
 pub use webhooks::rows::{
     EndpointChangeRow, EndpointRow, NewEndpointRow, NewWebhookRow, TargetRow, WEBHOOK_STATS,
     WebhookAttempt, WebhookDeliveryRow, party_of, readable_page, stored_change, stored_party,
-    unknown_event, webhook_stats,
+    webhook_stats,
 };
 
 /// A row that this program cannot have written. The reason names the column, or the member of

@@ -66,6 +66,7 @@ diesel::table! {
         key -> Text,
         recorded_at -> crate::Instant,
         condemned -> Bool,
+        order_id -> Nullable<BigInt>,
     }
 }
 
@@ -142,6 +143,8 @@ diesel::table! {
 }
 
 diesel::allow_tables_to_appear_in_same_query!(orders, deliveries, webhook_deliveries);
+diesel::allow_tables_to_appear_in_same_query!(orders, uploads);
+diesel::allow_tables_to_appear_in_same_query!(orders, order_changes);
 diesel::allow_tables_to_appear_in_same_query!(webhook_endpoints, webhook_deliveries);
 
 diesel::table! {

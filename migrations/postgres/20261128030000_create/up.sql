@@ -72,7 +72,9 @@ CREATE TABLE uploads (
     -- Serves: adopt, condemn and forget (WHERE key = ?, WHERE key = ANY (?)).
     key text COLLATE "C" PRIMARY KEY,
     recorded_at timestamptz NOT NULL,
-    condemned boolean NOT NULL DEFAULT false
+    condemned boolean NOT NULL DEFAULT false,
+    -- The order to which they are added. NULL for documents of a new order, and of an erased one.
+    order_id bigint
 );
 
 CREATE TABLE documents (
@@ -146,8 +148,28 @@ CREATE TABLE order_changes (
     reason text
 );
 
--- Serves: the history of orders (WHERE order_id = ANY (?) ORDER BY order_id, at).
-CREATE INDEX order_changes_order ON order_changes (order_id, at);
+-- Identifiers of one order increase with time: a change locks the order first.
+-- Serves: the newest entries of orders, and pages of an order (WHERE order_id = ? AND id < ? ORDER BY id
+-- DESC LIMIT ?).
+CREATE INDEX order_changes_order ON order_changes (order_id, id);
+
+-- Gives a status its usual form: a text that differs from a usual one only by letter case, blanks, `-` or
+-- `_`, and CANCELED, is that status.
+CREATE FUNCTION name_order_status() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.status := CASE upper(translate(NEW.status, ' -_' || chr(160), '') COLLATE "C")
+        WHEN 'NEW' THEN 'NEW' WHEN 'ASSIGNED' THEN 'ASSIGNED' WHEN 'CONFIRMED' THEN 'CONFIRMED'
+        WHEN 'ONHOLD' THEN 'ON_HOLD' WHEN 'SIGNED' THEN 'SIGNED'
+        WHEN 'DIDNOTSIGN' THEN 'DID_NOT_SIGN' WHEN 'COMPLETED' THEN 'COMPLETED'
+        WHEN 'CANCELLED' THEN 'CANCELLED' WHEN 'CANCELED' THEN 'CANCELLED'
+        ELSE NEW.status END;
+    RETURN NEW;
+END
+$$;
+
+-- Triggers run in the order of their names: this one before orders_record_change.
+CREATE TRIGGER orders_name_status BEFORE INSERT OR UPDATE OF status ON orders FOR EACH ROW
+    WHEN (NEW.status <> 'NEW') EXECUTE FUNCTION name_order_status();
 
 -- Records a change of status or notary, and adds its event. Instants of one order increase. Has the
 -- rights of the owner, so that another system needs only the right to update these two columns.

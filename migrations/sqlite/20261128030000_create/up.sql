@@ -22,7 +22,8 @@ CREATE TABLE orders (
     file_number TEXT NOT NULL,
     status TEXT NOT NULL CHECK (length(status) BETWEEN 1 AND 50
         AND status NOT GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'),
-    details TEXT NOT NULL CHECK (json_valid(details)),
+    -- A JSON object. Some versions of SQLite refuse JSON functions in a CHECK with `trusted_schema = OFF`.
+    details TEXT NOT NULL CHECK (details GLOB '{*}'),
     -- The service names itself here when it changes `status` or `notary_id`: the trigger
     -- orders_record_change moves both to the history. NULL: another system makes the change.
     change_actor TEXT,
@@ -85,7 +86,9 @@ CREATE TABLE documents (
 CREATE TABLE uploads (
     key TEXT PRIMARY KEY,
     recorded_at INTEGER NOT NULL,
-    condemned INTEGER NOT NULL DEFAULT 0
+    condemned INTEGER NOT NULL DEFAULT 0,
+    -- The order to which they are added. NULL for documents of a new order, and of an erased one.
+    order_id INTEGER
 ) STRICT, WITHOUT ROWID;
 
 -- The outbox: the transaction that creates an order adds one event, whoever learns of it. A worker
@@ -118,35 +121,74 @@ CREATE TABLE order_changes (
     reason TEXT
 ) STRICT;
 
--- Serves: the history of orders (WHERE order_id IN (…) ORDER BY order_id, at).
-CREATE INDEX order_changes_order ON order_changes (order_id, at);
+-- Serves: the newest entries of orders, and pages of an order (WHERE order_id = ? AND id < ? ORDER BY id
+-- DESC LIMIT ?).
+CREATE INDEX order_changes_order ON order_changes (order_id, id);
 
--- Records a change of status or notary, and adds its event. Instants of one order increase. Every
--- version of SQLite has julianday; it tells milliseconds. Some versions refuse JSON functions in triggers
--- with `trusted_schema = OFF`, so this writes the object itself. A status has no control characters.
-CREATE TRIGGER orders_record_change AFTER UPDATE OF status, notary_id ON orders
-WHEN OLD.status IS NOT NEW.status OR OLD.notary_id IS NOT NEW.notary_id
+-- The usual statuses, by their letters: a text that differs from one only by letter case, blanks, `-` or
+-- `_`, and CANCELED, is that status.
+CREATE VIEW usual_statuses (letters, status) AS VALUES
+    ('NEW', 'NEW'), ('ASSIGNED', 'ASSIGNED'), ('CONFIRMED', 'CONFIRMED'), ('ONHOLD', 'ON_HOLD'),
+    ('SIGNED', 'SIGNED'), ('DIDNOTSIGN', 'DID_NOT_SIGN'), ('COMPLETED', 'COMPLETED'),
+    ('CANCELLED', 'CANCELLED'), ('CANCELED', 'CANCELLED');
+
+-- Gives an order of another system the usual form of its status.
+CREATE TRIGGER orders_name_status AFTER INSERT ON orders
+WHEN NEW.status <> 'NEW'
 BEGIN
-    UPDATE orders SET change_actor = NULL, change_reason = NULL, updated_at =
+    UPDATE orders SET status = coalesce(
+        (SELECT status FROM usual_statuses WHERE letters = upper(
+            replace(replace(replace(replace(NEW.status, ' ', ''), char(160), ''), '-', ''), '_', ''))
+        ),
+        NEW.status)
+    WHERE id = NEW.id AND status <> coalesce(
+        (SELECT status FROM usual_statuses WHERE letters = upper(
+            replace(replace(replace(replace(NEW.status, ' ', ''), char(160), ''), '-', ''), '_', ''))
+        ),
+        NEW.status);
+END;
+
+-- Records a change of status or notary, and adds its event. Gives the status its usual form. Instants of
+-- one order increase. Every version of SQLite has julianday; it tells milliseconds. Some versions refuse
+-- JSON functions in triggers with `trusted_schema = OFF`, so this writes the object itself. A status has
+-- no control characters. A stored one has its usual form, so one in another form is just getting it, which
+-- is no change of its own.
+CREATE TRIGGER orders_record_change AFTER UPDATE OF status, notary_id ON orders
+WHEN (OLD.status IS NOT NEW.status OR OLD.notary_id IS NOT NEW.notary_id)
+    AND OLD.status = coalesce(
+        (SELECT status FROM usual_statuses WHERE letters = upper(
+            replace(replace(replace(replace(OLD.status, ' ', ''), char(160), ''), '-', ''), '_', ''))
+        ),
+        OLD.status)
+BEGIN
+    UPDATE orders SET change_actor = NULL, change_reason = NULL, status = coalesce(
+        (SELECT status FROM usual_statuses WHERE letters = upper(
+            replace(replace(replace(replace(NEW.status, ' ', ''), char(160), ''), '-', ''), '_', ''))
+        ),
+        NEW.status)
+    WHERE id = NEW.id;
+    UPDATE orders SET updated_at =
         CASE WHEN NEW.change_actor IS NULL
             THEN max(CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000,
                 OLD.updated_at + 1)
             ELSE NEW.updated_at END
-    WHERE id = NEW.id;
+    WHERE id = NEW.id AND (status IS NOT OLD.status OR notary_id IS NOT OLD.notary_id);
     INSERT INTO order_changes (order_id, at, status, notary_id, actor, reason)
-    SELECT id, updated_at, NEW.status, NEW.notary_id, coalesce(NEW.change_actor, 'database'),
+    SELECT id, updated_at, status, notary_id, coalesce(NEW.change_actor, 'database'),
         NEW.change_reason
-    FROM orders WHERE id = NEW.id;
+    FROM orders
+    WHERE id = NEW.id AND (status IS NOT OLD.status OR notary_id IS NOT OLD.notary_id);
     INSERT INTO events (order_id, created_at, type, change)
     SELECT id, updated_at,
-        CASE WHEN NEW.status = 'CANCELLED' AND OLD.status <> 'CANCELLED'
+        CASE WHEN status = 'CANCELLED' AND OLD.status <> 'CANCELLED'
             THEN 'order.cancelled' ELSE 'order.updated' END,
-        '{"order_status":"' || replace(replace(NEW.status, '\', '\\'), '"', '\"')
+        '{"order_status":"' || replace(replace(status, '\', '\\'), '"', '\"')
             || '","previous_status":"' || replace(replace(OLD.status, '\', '\\'), '"', '\"')
             || '","notary_id":' || coalesce(NEW.notary_id, 'null')
             || ',"actor":"' || replace(replace(coalesce(NEW.change_actor, 'database'), '\', '\\'),
                 '"', '\"') || '"}'
-    FROM orders WHERE id = NEW.id;
+    FROM orders
+    WHERE id = NEW.id AND (status IS NOT OLD.status OR notary_id IS NOT OLD.notary_id);
 END;
 
 -- Refuses a status that is not UTF-8, or has a NUL: SQLite stores what it gets, and no reader could read
@@ -164,11 +206,30 @@ BEGIN
     SELECT RAISE(ABORT, 'the status must be UTF-8 text');
 END;
 
--- Refuses REPLACE: it would remove an order and add another in its place, without a history or an event.
+-- Refuse REPLACE: it would remove an order without a history or an event, the one with the identifier or
+-- the one that holds the file number.
 CREATE TRIGGER orders_are_not_replaced BEFORE INSERT ON orders
 WHEN EXISTS (SELECT 1 FROM orders WHERE id = NEW.id)
 BEGIN
     SELECT RAISE(ABORT, 'the order exists: change it by UPDATE, not by REPLACE');
+END;
+
+-- crates/adapter-sqlite/src/orders/mod.rs knows this message.
+CREATE TRIGGER orders_keep_file_numbers BEFORE INSERT ON orders
+WHEN NEW.holds_file_number AND EXISTS (SELECT 1 FROM orders
+    WHERE file_number = NEW.file_number AND is_test = NEW.is_test AND holds_file_number
+        AND id IS NOT NEW.id)
+BEGIN
+    SELECT RAISE(ABORT, 'another order holds the file number');
+END;
+
+CREATE TRIGGER orders_are_not_replaced_by_others
+BEFORE UPDATE OF id, file_number, is_test, holds_file_number ON orders
+WHEN EXISTS (SELECT 1 FROM orders WHERE id = NEW.id AND id <> OLD.id)
+    OR NEW.holds_file_number AND EXISTS (SELECT 1 FROM orders WHERE file_number = NEW.file_number
+        AND is_test = NEW.is_test AND holds_file_number AND id <> OLD.id)
+BEGIN
+    SELECT RAISE(ABORT, 'another order has the identifier or holds the file number');
 END;
 
 -- The records of signing services. Orders and keys may name one without a record.

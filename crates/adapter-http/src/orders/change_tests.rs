@@ -24,13 +24,16 @@ fn ports(of_service: bool, status: &'static str) -> (Ports, Arc<Mutex<Vec<OrderU
     } else {
         Ports::new()
     };
-    ports.reader.expect_order().returning(move |_, id| {
+    let found = move |id| {
         let status = OrderStatus::from_stored(status.to_owned()).unwrap();
-        Ok((id == OrderId(7)).then(|| {
-            let order = stored(id, &new_order("REFI-1", NOW));
-            Kept::Whole(StoredOrder { status, ..order })
-        }))
-    });
+        let order = stored(id, &new_order("REFI-1", NOW));
+        (id == OrderId(7)).then_some(StoredOrder { status, ..order })
+    };
+    ports.reader.expect_order().returning(move |_, id| Ok(found(id).map(Kept::Whole)));
+    ports
+        .reader
+        .expect_listed()
+        .returning(move |_, id| Ok(found(id).map(|order| Kept::Whole(order.into()))));
     let updates = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&updates);
     ports.orders.expect_update().returning(move |update| {

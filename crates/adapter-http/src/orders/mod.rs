@@ -2,6 +2,7 @@
 
 pub(crate) mod change;
 pub(crate) mod create;
+mod erasure;
 pub(crate) mod path;
 mod problems;
 pub(crate) mod read;

@@ -14,6 +14,8 @@ pub(crate) const ORDERS: &str = "/api/order";
 pub(crate) const ORDER: &str = "/api/order/{order_id}";
 /// Path that cancels an order.
 pub(crate) const CANCEL: &str = "/api/order/{order_id}/cancel";
+/// Path of the history of an order.
+pub(crate) const HISTORY: &str = "/api/order/{order_id}/history";
 /// Path of the documents of an order.
 pub(crate) const DOCUMENTS: &str = "/api/order/{order_id}/documents";
 /// Path of a document.
@@ -22,6 +24,11 @@ pub(crate) const DOCUMENT: &str = "/api/order/{order_id}/documents/{position}";
 /// Returns the path of the documents of an order.
 pub(super) fn of_documents(base_path: &str, OrderId(id): OrderId) -> String {
     format!("{base_path}{ORDERS}/{id}/documents")
+}
+
+/// Returns the path of the history of an order.
+pub(super) fn of_history(base_path: &str, OrderId(id): OrderId) -> String {
+    format!("{base_path}{ORDERS}/{id}/history")
 }
 
 /// Returns the order that the path of a request names. A text that is no identifier names an order

@@ -3,6 +3,7 @@
 use domain::{
     document::StoredDocument,
     order::{Dollars, OrderChange, OrderRequest, StoredOrder},
+    ports::HistoryEntry,
 };
 use serde::Serialize;
 
@@ -73,6 +74,11 @@ impl<'a> WholeOrder<'a> {
             history: stored.history().map(ChangeRecord::of).collect(),
         }
     }
+
+    /// Replaces the newest entries of the history by these.
+    pub fn with_history(self, history: impl Iterator<Item = OrderChange>) -> Self {
+        Self { history: history.map(ChangeRecord::of).collect(), ..self }
+    }
 }
 
 /// An entry of the history of an order.
@@ -94,6 +100,20 @@ impl ChangeRecord {
             actor: change.actor.as_str(),
             reason: change.reason,
         }
+    }
+}
+
+/// An entry of the list of the history of an order.
+#[derive(Serialize)]
+pub(super) struct EntryRecord {
+    id: i64,
+    #[serde(flatten)]
+    change: ChangeRecord,
+}
+
+impl EntryRecord {
+    pub(super) fn of(entry: HistoryEntry) -> Self {
+        Self { id: entry.id.0, change: ChangeRecord::of(entry.change) }
     }
 }
 

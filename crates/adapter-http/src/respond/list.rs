@@ -32,6 +32,8 @@ pub(crate) type Fault = (&'static str, Cow<'static, str>);
 pub(crate) struct Paging {
     pub(crate) limit: usize,
     cursor: Cursor<i64>,
+    /// The smallest identifier of the list.
+    least: i64,
     /// The parameters that every page keeps: all but the cursor.
     kept: Vec<(String, String)>,
 }
@@ -42,9 +44,20 @@ impl Paging {
     pub(crate) fn parse(
         query: &str,
         filters: &[&str],
+        read_filter: impl FnMut(&str, &str) -> Result<(), Fault>,
+    ) -> Result<Self, Problem> {
+        Self::parse_from(1, query, filters, read_filter)
+    }
+
+    /// Like [`Self::parse`], for a list whose identifiers begin with another number than 1.
+    pub(crate) fn parse_from(
+        least: i64,
+        query: &str,
+        filters: &[&str],
         mut read_filter: impl FnMut(&str, &str) -> Result<(), Fault>,
     ) -> Result<Self, Problem> {
-        let mut paging = Self { limit: DEFAULT_LIMIT, cursor: Cursor::Newest, kept: Vec::new() };
+        let (limit, cursor) = (DEFAULT_LIMIT, Cursor::Newest);
+        let mut paging = Self { limit, cursor, least, kept: Vec::new() };
         let (mut seen, mut errors) = (Vec::new(), Vec::new());
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -89,14 +102,20 @@ impl Paging {
             }
             _ if is_filter => read_filter(name, text)?,
             LIMIT => self.limit = limit(text)?,
-            STARTING_AFTER => self.cursor = Cursor::OlderThan(identifier(text)?),
-            ENDING_BEFORE => self.cursor = Cursor::NewerThan(identifier(text)?),
+            STARTING_AFTER => self.cursor = Cursor::OlderThan(self.identifier(text)?),
+            ENDING_BEFORE => self.cursor = Cursor::NewerThan(self.identifier(text)?),
             _ => return Err(("unknown_parameter", "is no parameter of this path".into())),
         }
         if !CURSORS.contains(&name) {
             self.kept.push((name.to_owned(), value));
         }
         Ok(())
+    }
+
+    fn identifier(&self, text: &str) -> Result<i64, Fault> {
+        let detail = "must be the identifier of an item";
+        let id = digits(text).filter(|id| *id >= self.least);
+        id.ok_or_else(|| fault(ViolationCode::InvalidFormat, detail))
     }
 
     /// Returns where the page begins.
@@ -155,11 +174,6 @@ fn limit(text: &str) -> Result<usize, Fault> {
         let detail = format!("must be an integer from 1 to {MAX_LIMIT}");
         (ViolationCode::OutOfRange.as_str(), detail.into())
     })
-}
-
-fn identifier(text: &str) -> Result<i64, Fault> {
-    let detail = "must be the identifier of an item";
-    digits(text).filter(|id| *id > 0).ok_or_else(|| fault(ViolationCode::InvalidFormat, detail))
 }
 
 /// Reads a number of decimal digits. `parse` alone accepts a sign.

@@ -9,7 +9,7 @@ use diesel::{
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
-    delivery::{Delivery, DeliveryId},
+    delivery::{Delivery, DeliveryId, MailSubject},
     order::OrderId,
     ports::{Attempted, DeliveryQueue, FoundOrder, Lease, QueueStats, StoreError},
 };
@@ -71,7 +71,7 @@ impl DeliveryQueue for PostgresStore {
 /// The commit does not wait for the disk: after a crash, a delivery whose lease was lost is only
 /// attempted again.
 const LEASE: &str = "WITH due AS (\
-        SELECT id FROM deliveries WHERE failed_at IS NULL AND due_at <= $1 \
+        SELECT id FROM deliveries WHERE failed_at IS NULL AND due_at <= $1 AND subject = ANY ($8) \
         AND (leased_until IS NULL OR leased_until <= $1 OR leased_until > $7) \
         ORDER BY due_at, id LIMIT $2 FOR UPDATE SKIP LOCKED\
     ), leased AS (\
@@ -144,7 +144,9 @@ async fn lease(
         .bind::<Timestamptz, _>(hour)
         .bind::<Timestamptz, _>(hour_before)
         .bind::<BigInt, _>(REMOVED_COUNTS)
-        .bind::<Instant, _>(farthest(Utc(now)));
+        .bind::<Instant, _>(farthest(Utc(now)))
+        // Those of another version of the service wait for it.
+        .bind::<Array<Text>, _>(MailSubject::ALL.map(MailSubject::as_str).to_vec());
     let leased = store.pool.all(lease, |row: LeasedRow| {
         Ok(Lease {
             delivery: row.delivery.into_delivery()?,

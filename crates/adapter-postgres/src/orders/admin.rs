@@ -15,7 +15,9 @@ use domain::{
     order::{OrderId, StoredOrder, record::ADDRESSES},
     ports::{Kept, ListedOrder, OrderAdmin, OrderFilter, StoreError},
 };
-use sql_rows::{OrderList, Prepared, Utc, is_order_of, owners, row_limit, schema::orders};
+use sql_rows::{
+    OrderList, Prepared, Utc, erased_among, is_order_of, owners, row_limit, schema::orders,
+};
 use time::OffsetDateTime;
 
 use super::{
@@ -56,6 +58,15 @@ impl OrderAdmin for PostgresStore {
         at: OffsetDateTime,
     ) -> Result<Option<Vec<ObjectKey>>, StoreError> {
         self.maintain(async move |connection| erase::erase(connection, id, Utc(at)).await).await
+    }
+
+    async fn erased(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
+        let erased = erased_among(ids.iter().map(|id| id.0).collect()).select(orders::id);
+        let found = async move |connection: &mut AsyncPgConnection| {
+            Ok(erased.get_results(connection).await?)
+        };
+        let found: Vec<i64> = self.survey(found).await?;
+        Ok(found.into_iter().map(OrderId).collect())
     }
 
     async fn remove_mails(&self, at: OffsetDateTime) -> Result<usize, StoreError> {

@@ -4,15 +4,18 @@ use diesel::{dsl::sql, prelude::*, sql_types::Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{document::ObjectKey, order::OrderId};
 use sql_rows::{
-    ErasedOrder, Utc, attempted_webhooks_of_erased, condemned, free_mails, mails_of_erased,
-    schema::{deliveries, documents, events, order_changes, orders, uploads},
+    ErasedOrder, HeldMail, HeldWebhook, Utc, attempted_webhooks, attempted_webhooks_of_erased,
+    condemned, ended_mails, free_mails, mails_of_erased,
+    schema::{deliveries, documents, events, order_changes, orders, uploads, webhook_deliveries},
+    uploads_of_erased, waiting_webhooks_of,
 };
 
 use crate::{failure::Failure, locks};
 
 /// Erases an order in a transaction. Locks rows in the order in which other calls lock them: the
 /// order, the event, deliveries by identifier. Its uploads are new rows. A worker that dispatches the event
-/// meanwhile has added its deliveries when the event is gone. Mails that a worker attempts stay.
+/// meanwhile has added its deliveries when the event is gone. Mails and webhooks that a worker attempts
+/// stay until it settles them, and no other worker gets them.
 pub(crate) async fn erase(
     connection: &mut AsyncPgConnection,
     id: OrderId,
@@ -28,6 +31,10 @@ pub(crate) async fn erase(
         .returning((documents::position, documents::key))
         .get_results(connection)
         .await?;
+    diesel::update(uploads::table.filter(uploads::order_id.eq(id.0)))
+        .set(uploads::condemned.eq(true))
+        .execute(connection)
+        .await?;
     let (rows, keys) = condemned(removed, at);
     diesel::insert_into(uploads::table).values(rows).execute(connection).await?;
     diesel::update(order_changes::table.filter(order_changes::order_id.eq(id.0)))
@@ -37,29 +44,33 @@ pub(crate) async fn erase(
     diesel::delete(events::table.filter(events::order_id.eq(id.0))).execute(connection).await?;
     let mails = deliveries::table.filter(deliveries::order_id.eq(id.0)).select(deliveries::id);
     let mails = mails.get_results(connection).await?;
-    remove(connection, mails, at).await?;
+    // Locked first, so that none is leased meanwhile.
+    locks::lock(connection, "deliveries", &mails).await?;
+    diesel::delete(free_mails(mails.clone())).execute(connection).await?;
+    diesel::update(deliveries::table.filter(deliveries::id.eq_any(mails)))
+        .set(HeldMail::since(at))
+        .execute(connection)
+        .await?;
+    let webhooks = waiting_webhooks_of(id.0).select(webhook_deliveries::id);
+    let webhooks: Vec<i64> = webhooks.get_results(connection).await?;
+    locks::lock(connection, "webhook_deliveries", &webhooks).await?;
+    let attempted = attempted_webhooks(webhooks);
+    diesel::update(attempted).set(HeldWebhook::since(at)).execute(connection).await?;
     Ok(Some(keys))
 }
 
 /// Removes the mails of erased orders, but for those that a worker attempts. Returns their number,
-/// with that of the webhooks that it attempts.
+/// with that of the webhooks and uploads in progress.
 pub(crate) async fn remove_mails(
     connection: &mut AsyncPgConnection,
     at: Utc,
 ) -> Result<usize, Failure> {
     let mails: Vec<i64> = mails_of_erased().select(deliveries::id).get_results(connection).await?;
     let webhooks: i64 = attempted_webhooks_of_erased(at).count().get_result(connection).await?;
-    let attempted = mails.len() - remove(connection, mails, at).await?;
-    Ok(attempted + usize::try_from(webhooks).unwrap_or(usize::MAX))
-}
-
-/// Removes those of the mails that no worker attempts. Locks them first, so that none is leased
-/// meanwhile.
-async fn remove(
-    connection: &mut AsyncPgConnection,
-    mails: Vec<i64>,
-    at: Utc,
-) -> Result<usize, Failure> {
     locks::lock(connection, "deliveries", &mails).await?;
-    Ok(diesel::delete(free_mails(mails, at)).execute(connection).await?)
+    let uploads: i64 = uploads_of_erased(at).count().get_result(connection).await?;
+    let others = usize::try_from(webhooks + uploads).unwrap_or(usize::MAX);
+    let found = mails.len();
+    let removed = diesel::delete(ended_mails(mails, at)).execute(connection).await?;
+    Ok(found - removed + others)
 }

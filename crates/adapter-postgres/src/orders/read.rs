@@ -7,11 +7,17 @@ use domain::{
     api_key::Owner,
     document::StoredDocument,
     order::{OrderId, OrderStatus, StoredOrder},
-    ports::{FoundOrder, Kept, OrderReader, Page, PageQuery, StoreError},
+    ports::{
+        Cursor, FoundOrder, HistoryEntry, HistoryId, HistoryQuery, Kept, ListedOrder, OrderReader,
+        Page, PageQuery, StoreError,
+    },
 };
 use sql_rows::{
-    DocumentRow, KeptOrderRow, OrderChangeRow, Prepared, Utc, add_changes, changes_of, grouped,
-    is_order_of, order_with_document, orders_with_documents, schema::orders, unreadable_order,
+    DocumentRow, KeptOrderRow, ListedRow, OrderChangeRow, Prepared, Utc, add_changes, changes_of,
+    created_order, grouped, history_after, history_before, history_entry, history_page,
+    is_order_of, order_with_document, orders_with_documents,
+    schema::{order_changes, orders},
+    unreadable_order,
 };
 
 use super::list;
@@ -28,6 +34,24 @@ impl OrderReader for PostgresStore {
         self.read_orders(async move |connection| find(connection, Some(owner), id).await).await
     }
 
+    async fn listed(
+        &self,
+        owner: Owner,
+        id: OrderId,
+    ) -> Result<Option<Kept<ListedOrder>>, StoreError> {
+        self.read_orders(async move |connection| listed(connection, owner, id).await).await
+    }
+
+    async fn history(
+        &self,
+        owner: Owner,
+        id: OrderId,
+        query: &HistoryQuery,
+    ) -> Result<Option<Kept<Option<Page<HistoryEntry>>>>, StoreError> {
+        let query = *query;
+        self.read_orders(async move |connection| history(connection, owner, id, query).await).await
+    }
+
     async fn document(
         &self,
         owner: Owner,
@@ -42,6 +66,54 @@ impl OrderReader for PostgresStore {
         let query = query.clone();
         self.read_orders(async move |connection| list::page(connection, owner, &query).await).await
     }
+}
+
+async fn listed(
+    connection: &mut AsyncPgConnection,
+    owner: Owner,
+    id: OrderId,
+) -> Result<Option<Kept<ListedOrder>>, Failure> {
+    let own = orders::table.filter(is_order_of(owner)).filter(orders::id.eq(id.0));
+    let row = Prepared(own.select(ListedRow::as_select())).get_result(connection).await.optional();
+    let row: Option<ListedRow> = row.map_err(|error| unreadable_order::<Failure>(error, &id.0))?;
+    let kept = |listed: Option<ListedOrder>| listed.map_or(Kept::Erased, Kept::Whole);
+    Ok(row.map(|row| row.into_listed().map(kept)).transpose()?)
+}
+
+async fn history(
+    connection: &mut AsyncPgConnection,
+    owner: Owner,
+    id: OrderId,
+    query: HistoryQuery,
+) -> Result<Option<Kept<Option<Page<HistoryEntry>>>>, Failure> {
+    let created = Prepared(created_order(owner, id)).get_result(connection).await.optional()?;
+    let created_at = match created {
+        None => return Ok(None),
+        Some((Some(_erased_at), _)) => return Ok(Some(Kept::Erased)),
+        Some((None::<Utc>, created_at)) => created_at,
+    };
+    let (HistoryQuery { limit, cursor }, columns) =
+        (query, (order_changes::id, OrderChangeRow::as_select()));
+    if let Cursor::OlderThan(entry) | Cursor::NewerThan(entry) = cursor
+        && entry != HistoryId::CREATED
+    {
+        let found = Prepared(history_entry(id, entry)).get_result::<i64>(connection).await;
+        if found.optional()?.is_none() {
+            return Ok(Some(Kept::Whole(None)));
+        }
+    }
+    let rows = match cursor {
+        Cursor::NewerThan(entry) => {
+            let newer = history_after(id, entry.0, limit).select(columns);
+            Prepared(newer).get_results(connection).await?
+        }
+        Cursor::Newest | Cursor::OlderThan(_) => {
+            let end = if let Cursor::OlderThan(entry) = cursor { entry.0 } else { i64::MAX };
+            let older = history_before(id, end, limit).select(columns);
+            Prepared(older).get_results(connection).await?
+        }
+    };
+    Ok(Some(Kept::Whole(Some(history_page(query, created_at, rows)?))))
 }
 
 pub(crate) async fn document(

@@ -5,10 +5,13 @@ use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     document::ObjectKey,
+    order::OrderId,
     ports::{StoreError, UploadLedger},
     use_cases::sweep_uploads::SweepUploads,
 };
-use sql_rows::{Utc, abandoned_uploads, row_limit, schema::uploads, sorted_keys};
+use sql_rows::{
+    Utc, abandoned_uploads, kept_order, row_limit, schema::uploads, sorted_keys, uploads_for,
+};
 use time::OffsetDateTime;
 
 use crate::{failure::Failure, locks, store::PostgresStore};
@@ -19,6 +22,25 @@ impl UploadLedger for PostgresStore {
         let row = |key: String| (uploads::key.eq(key), uploads::recorded_at.eq(Utc(at)));
         let rows: Vec<_> = sorted_keys(keys).into_iter().map(row).collect();
         self.execute(diesel::insert_into(uploads::table).values(rows)).await.map(drop)
+    }
+
+    async fn record_for(
+        &self,
+        order: OrderId,
+        keys: &[ObjectKey],
+        at: OffsetDateTime,
+    ) -> Result<bool, StoreError> {
+        let rows = uploads_for(order, keys, at);
+        let record = async move |connection: &mut AsyncPgConnection| {
+            // An erasure waits for this lock, and condemns the keys.
+            locks::lock(connection, "orders", &[order.0]).await?;
+            if kept_order(order).execute(connection).await? == 0 {
+                return Ok(false);
+            }
+            diesel::insert_into(uploads::table).values(rows).execute(connection).await?;
+            Ok(true)
+        };
+        self.transaction(record).await
     }
 
     async fn condemn(&self, keys: &[ObjectKey]) -> Result<Vec<ObjectKey>, StoreError> {

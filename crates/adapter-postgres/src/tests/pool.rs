@@ -143,3 +143,19 @@ async fn late_batch_has_its_whole_time_and_leaves_out_orders_that_waited_long() 
     late.await.unwrap().unwrap();
     assert_eq!(database.sql("SELECT file_number FROM orders"), "late");
 }
+
+/// Its statements are short, but together they take longer than a statement may.
+#[tokio::test]
+async fn slow_read_leaves_other_connections_open() {
+    let (store, _database) = store(3).await;
+    let other = store.pool.acquire(Instant::now()).await.unwrap();
+    let slow = store.pool.read(async |connection| {
+        for _ in 0..3 {
+            connection.batch_execute("SELECT pg_sleep(1)").await?;
+        }
+        Ok(())
+    });
+    let (slow, ()) = tokio::join!(slow, async { other.release() });
+    assert!(matches!(slow, Err(Failure::Timeout)));
+    assert_eq!(store.pool.connections.status().size, 1);
+}

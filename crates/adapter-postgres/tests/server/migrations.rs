@@ -290,6 +290,7 @@ async fn start_needs_the_triggers() {
     for (table, trigger) in [
         ("documents", "documents_adopt_uploads"),
         ("idempotency_keys", "idempotency_keys_in_use"),
+        ("orders", "orders_name_status"),
         ("orders", "orders_record_change"),
     ] {
         let disable = format!("ALTER TABLE {table} DISABLE TRIGGER {trigger}");

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::ports::{Dispatch, Event, EventId, Outbox, StoreError};
 use sql_rows::{
-    Dispatched, EventRow, Utc, due_events, row_limit,
+    Dispatched, EventRow, UNREADABLE_EVENT_DELAY, Utc, due_events, readable_events, row_limit,
     schema::{deliveries, events, webhook_deliveries},
 };
 use time::OffsetDateTime;
@@ -16,7 +16,14 @@ use crate::{failure::Failure, store::SqliteStore, webhooks::wake};
 #[async_trait]
 impl Outbox for SqliteStore {
     async fn events(&self, now: OffsetDateTime, limit: usize) -> Result<Vec<Event>, StoreError> {
-        self.select(due_events(now).limit(row_limit(limit)), EventRow::into_event).await
+        let due = due_events(now).limit(row_limit(limit));
+        let (events, unreadable) = readable_events(self.select(due, Ok::<EventRow, _>).await?);
+        if !unreadable.is_empty() {
+            // Otherwise, many of them would hold up the others.
+            let unreadable: Vec<_> = unreadable.into_iter().map(EventId).collect();
+            self.put_off(&unreadable, now.saturating_add(UNREADABLE_EVENT_DELAY)).await?;
+        }
+        Ok(events)
     }
 
     async fn dispatch(

@@ -6,13 +6,16 @@ use diesel::{
 };
 use domain::{document::ObjectKey, order::OrderId};
 use sql_rows::{
-    ErasedOrder, Utc, attempted_webhooks_of_erased, condemned, free_mails, mails_of_erased,
-    schema::{deliveries, documents, events, order_changes, orders, uploads},
+    ErasedOrder, HeldMail, HeldWebhook, Utc, attempted_webhooks, attempted_webhooks_of_erased,
+    condemned, ended_mails, free_mails, mails_of_erased,
+    schema::{deliveries, documents, events, order_changes, orders, uploads, webhook_deliveries},
+    uploads_of_erased, waiting_webhooks_of,
 };
 
 use crate::{database::MARK_ERASURE, failure::Failure};
 
-/// Erases an order, and marks the file, so that it is rewritten. Mails that a worker attempts stay.
+/// Erases an order, and marks the file, so that it is rewritten. Mails and webhooks that a worker
+/// attempts stay until it settles them, and no other worker gets them.
 pub(crate) fn erase(
     connection: &mut SqliteConnection,
     id: OrderId,
@@ -27,6 +30,9 @@ pub(crate) fn erase(
     let removed = diesel::delete(documents::table.filter(documents::order_id.eq(id.0)))
         .returning((documents::position, documents::key))
         .get_results(connection)?;
+    diesel::update(uploads::table.filter(uploads::order_id.eq(id.0)))
+        .set(uploads::condemned.eq(true))
+        .execute(connection)?;
     let (rows, keys) = condemned(removed, at);
     diesel::insert_into(uploads::table).values(rows).execute(connection)?;
     diesel::update(order_changes::table.filter(order_changes::order_id.eq(id.0)))
@@ -35,15 +41,24 @@ pub(crate) fn erase(
     diesel::delete(events::table.filter(events::order_id.eq(id.0))).execute(connection)?;
     let mails = deliveries::table.filter(deliveries::order_id.eq(id.0)).select(deliveries::id);
     let mails = mails.get_results(connection)?;
-    diesel::delete(free_mails(mails, at)).execute(connection)?;
+    diesel::delete(free_mails(mails.clone())).execute(connection)?;
+    diesel::update(deliveries::table.filter(deliveries::id.eq_any(mails)))
+        .set(HeldMail::since(at))
+        .execute(connection)?;
+    let webhooks: Vec<i64> =
+        waiting_webhooks_of(id.0).select(webhook_deliveries::id).get_results(connection)?;
+    diesel::update(attempted_webhooks(webhooks)).set(HeldWebhook::since(at)).execute(connection)?;
     Ok(Some(keys))
 }
 
 /// Removes the mails of erased orders, but for those that a worker attempts. Returns their number,
-/// with that of the webhooks that it attempts.
+/// with that of the webhooks and uploads in progress.
 pub(crate) fn remove_mails(connection: &mut SqliteConnection, at: Utc) -> Result<usize, Failure> {
     let mails: Vec<i64> = mails_of_erased().select(deliveries::id).get_results(connection)?;
     let webhooks: i64 = attempted_webhooks_of_erased(at).count().get_result(connection)?;
-    let attempted = mails.len() - diesel::delete(free_mails(mails, at)).execute(connection)?;
-    Ok(attempted + usize::try_from(webhooks).unwrap_or(usize::MAX))
+    let uploads: i64 = uploads_of_erased(at).count().get_result(connection)?;
+    let others = usize::try_from(webhooks + uploads).unwrap_or(usize::MAX);
+    let found = mails.len();
+    let removed = diesel::delete(ended_mails(mails, at)).execute(connection)?;
+    Ok(found - removed + others)
 }

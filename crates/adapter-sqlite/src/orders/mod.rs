@@ -1,12 +1,7 @@
 //! The repository of orders.
 
 use async_trait::async_trait;
-use diesel::{
-    dsl::sql,
-    prelude::*,
-    result::{DatabaseErrorKind, Error},
-    sqlite::SqliteConnection,
-};
+use diesel::{dsl::sql, prelude::*, result::Error, sqlite::SqliteConnection};
 use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
@@ -103,6 +98,9 @@ fn create(connection: &mut SqliteConnection, order: PendingOrder) -> Result<Orde
     Ok(OrderId(order_id))
 }
 
+/// The message of the trigger `orders_keep_file_numbers` of `migrations/`.
+const HELD: &str = "another order holds the file number";
+
 /// Inserts an order that takes its file number. Fails if the window of the order that holds the
 /// number is not over.
 fn insert(connection: &mut SqliteConnection, order: &PendingOrder) -> Result<i64, WriteError> {
@@ -119,7 +117,7 @@ fn insert(connection: &mut SqliteConnection, order: &PendingOrder) -> Result<i64
             .get_result(connection)
     };
     match insert(connection) {
-        Err(Error::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => {}
+        Err(Error::DatabaseError(_, error)) if error.message() == HELD => {}
         id => return Ok(id.map_err(Failure::from)?),
     }
     // After the insertion, because most file numbers are new.

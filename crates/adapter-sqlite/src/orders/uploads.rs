@@ -4,10 +4,13 @@ use async_trait::async_trait;
 use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::{
     document::ObjectKey,
+    order::OrderId,
     ports::{StoreError, UploadLedger},
     use_cases::sweep_uploads::SweepUploads,
 };
-use sql_rows::{Utc, abandoned_uploads, row_limit, schema::uploads, sorted_keys};
+use sql_rows::{
+    Utc, abandoned_uploads, kept_order, row_limit, schema::uploads, sorted_keys, uploads_for,
+};
 use time::OffsetDateTime;
 
 use crate::{failure::Failure, store::SqliteStore};
@@ -18,6 +21,23 @@ impl UploadLedger for SqliteStore {
         let row = |key: String| (uploads::key.eq(key), uploads::recorded_at.eq(Utc(at)));
         let rows: Vec<_> = sorted_keys(keys).into_iter().map(row).collect();
         self.execute(diesel::insert_into(uploads::table).values(rows)).await.map(drop)
+    }
+
+    async fn record_for(
+        &self,
+        order: OrderId,
+        keys: &[ObjectKey],
+        at: OffsetDateTime,
+    ) -> Result<bool, StoreError> {
+        let rows = uploads_for(order, keys, at);
+        let record = move |connection: &mut SqliteConnection| {
+            if kept_order(order).execute(connection)? == 0 {
+                return Ok(false);
+            }
+            diesel::insert_into(uploads::table).values(rows).execute(connection)?;
+            Ok(true)
+        };
+        self.transaction(record).await
     }
 
     async fn condemn(&self, keys: &[ObjectKey]) -> Result<Vec<ObjectKey>, StoreError> {

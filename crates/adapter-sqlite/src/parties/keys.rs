@@ -105,7 +105,9 @@ impl ApiKeyRepo for SqliteStore {
     }
 
     async fn trail(&self) -> Result<Vec<KeyEvent>, StoreError> {
-        self.select(key_events::table.order(key_events::id), KeyEventRow::into_event).await
+        let trail = key_events::table.order(key_events::id);
+        let readable = |row: KeyEventRow| Ok(row.into_event().ok());
+        Ok(self.select(trail, readable).await?.into_iter().flatten().collect())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use diesel::{
-    dsl::{exists, not, select, sql},
+    dsl::{exists, select, sql},
     prelude::*,
     sql_types::{BigInt, Bool, Nullable},
     sqlite::SqliteConnection,
@@ -16,10 +16,11 @@ use domain::{
     webhook::{EndpointId, EventType, WebhookDelivery, WebhookDeliveryId},
 };
 use sql_rows::{
-    DueAgain, EndpointRow, Instant, NewWebhookRow, Utc, WEBHOOK_STATS, WebhookDeliveryRow,
-    deliveries_of, deliveries_with_endpoints, endpoint_of, is_known, readable_page, row_limit,
+    DueAgain, EndpointRow, Instant, LookedAt, NewWebhookRow, Utc, WEBHOOK_STATS,
+    WebhookDeliveryRow, deliveries_of, deliveries_with_endpoints, endpoint_of, is_known,
+    oldest_events, oldest_webhooks, readable_page, row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
-    unknown_event, waits, webhook_stats,
+    scopes_of_keys, unknown_key_events, unknown_mails, waits, webhook_stats,
 };
 use time::{Duration, OffsetDateTime};
 
@@ -139,14 +140,17 @@ impl WebhookQueue for SqliteStore {
     async fn unreadable(&self, limit: usize) -> Result<Vec<String>, StoreError> {
         let endpoints = webhook_endpoints::table.order(webhook_endpoints::id);
         let endpoints = self.select(endpoints, |row: EndpointRow| Ok(row.fault())).await?;
-        let unknown = webhook_deliveries::table
-            .filter(waits().and(not(is_known())))
-            .limit(row_limit(limit))
-            .select(webhook_deliveries::id);
-        let ids: Vec<i64> =
-            self.read(move |connection| Ok(unknown.get_results(connection)?)).await?;
-        let deliveries = ids.into_iter().map(unknown_event);
-        Ok(endpoints.into_iter().flatten().take(limit).chain(deliveries).collect())
+        let looked_at = move |connection: &mut SqliteConnection| {
+            Ok(LookedAt {
+                scopes_of_keys: scopes_of_keys().get_results(connection)?,
+                unknown_key_events: unknown_key_events().get_results(connection)?,
+                unknown_mails: unknown_mails().get_results(connection)?,
+                oldest_events: oldest_events().get_results(connection)?,
+                oldest_webhooks: oldest_webhooks().get_results(connection)?,
+            })
+        };
+        let others = self.read(looked_at).await?.faults();
+        Ok(endpoints.into_iter().flatten().chain(others).take(limit).collect())
     }
 
     async fn stats(&self) -> Result<WebhookStats, StoreError> {

@@ -220,3 +220,23 @@ pub async fn concurrent_rotations_all_count(storage: &Storage) {
     let rotated = find(storage, &old.lookup).await.unwrap();
     assert_eq!(rotated.key.expires_at, Some(NOW + Duration::HOUR));
 }
+
+/// A newer version of the service has written them. The key works with the scopes that this one knows.
+pub async fn unknown_names_of_keys_are_left_out(storage: &Storage) {
+    let key = api_key(NOW);
+    let id = add(storage, &key).await;
+    let trail = storage.keys.trail().await.unwrap();
+    storage.other_system.make_keys_unknown().await;
+    let key = unused(id, key);
+    assert_eq!(
+        (list(storage).await, find(storage, &key.key.lookup).await),
+        (vec![key.clone()], Some(key))
+    );
+    assert_eq!(storage.keys.trail().await.unwrap(), trail);
+    let faults = storage.webhook_queue.unreadable(10).await.unwrap();
+    assert_eq!(faults[0], format!("row {} of api_keys cannot be read: scopes", id.0));
+    assert!(faults[1].ends_with("of key_events cannot be read: change"), "{faults:?}");
+    let end = NOW + Duration::HOUR;
+    assert!(rotate(storage, id, &api_key(NOW), end).await.is_some());
+    assert!(revoke(storage, id, NOW).await.is_some());
+}

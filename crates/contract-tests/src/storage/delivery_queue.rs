@@ -394,3 +394,18 @@ pub async fn concurrent_leases_count_every_mail(storage: &Storage) {
     numbers.sort_unstable();
     assert_eq!(numbers, (1..=12).collect::<Vec<_>>());
 }
+
+/// A newer version of the service has written it. It waits for that, and the others leave.
+pub async fn mail_of_an_unknown_subject_holds_up_no_other(storage: &Storage) {
+    let [id] = storage.create_all(["F-1"]).await;
+    crate::samples::dispatch(&*storage.outbox, id, vec![delivery(0), delivery(1)]).await;
+    let unknown = storage.queue.list(false, 1).await.unwrap().remove(0).id;
+    storage.other_system.make_mail_unknown(unknown).await;
+    let listed = storage.queue.list(false, 10).await.unwrap();
+    let leased = storage.queue.lease(NOW, Duration::MINUTE, 1).await.unwrap();
+    assert_eq!((listed.len(), leased.len()), (1, 1));
+    assert!(listed[0].id != unknown && leased[0].delivery.id != unknown);
+    assert_eq!(storage.queue.lease(NOW, Duration::MINUTE, 1).await.unwrap(), []);
+    let faults = storage.webhook_queue.unreadable(10).await.unwrap();
+    assert_eq!(faults, [format!("row {} of deliveries cannot be read: subject", unknown.0)]);
+}

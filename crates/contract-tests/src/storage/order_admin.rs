@@ -1,9 +1,10 @@
 //! The contract of `OrderAdmin`.
 
-use std::slice::from_ref;
+use std::{collections::BTreeSet, slice::from_ref};
 
 use domain::{
     api_key::ClientId,
+    delivery::FARTHEST_LEASE,
     order::OrderId,
     ports::{
         Dispatch, EndpointEffect, Kept, NewOrder, NewWebhookDelivery, OrderFilter, QueueStats,
@@ -240,69 +241,101 @@ pub async fn erasure_removes_the_event_and_the_deliveries(storage: &Storage) {
     let left: Vec<_> = left.iter().map(|lease| lease.delivery.order_id).collect();
     assert_eq!(left, [other]);
     erase(storage, other).await;
+    assert_eq!(storage.admin.remove_mails(NOW + Duration::days(4_000)).await.unwrap(), 0);
     assert_eq!(storage.stats().await, QueueStats::default());
+    let erased = storage.admin.erased(&[id, OrderId(i64::MAX), other]).await.unwrap();
+    assert_eq!(BTreeSet::from_iter(erased), BTreeSet::from([id, other]));
 }
+
+/// How far the clock of a worker is ahead of that of the erasure.
+const CLOCKS: [Duration; 3] = [Duration::ZERO, Duration::days(-31), Duration::days(365)];
 
 /// A worker may have read the order before, and may still write its mail.
 pub async fn mail_in_progress_stays_until_it_is_settled(storage: &Storage) {
     let error = || "busy".to_owned();
-    for (number, settlement) in [
+    let settlements = [
         Some(Settlement::Done),
         Some(Settlement::RetryAt { due_at: NOW, error: error() }),
         Some(Settlement::Fail { at: NOW, error: error() }),
-        // The worker has died, and its lease ends.
+        // The worker has died.
         None,
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let id = storage.create(&new_order(&format!("F-{number}"), NOW)).await;
+    ];
+    let cases = settlements.iter().flat_map(|settlement| CLOCKS.map(|ahead| (settlement, ahead)));
+    for (number, (settlement, ahead)) in cases.enumerate() {
+        let at = NOW + ahead;
+        let id = storage.create(&new_order(&format!("F-{number}"), at)).await;
         dispatch(&*storage.outbox, id, vec![delivery(0), delivery(1)]).await;
-        let lease = storage.queue.lease(NOW, Duration::MINUTE, 1).await.unwrap().remove(0);
+        let lease = storage.queue.lease(at, Duration::MINUTE, 1).await.unwrap().remove(0);
         storage.admin.erase(id, NOW).await.unwrap().unwrap();
         assert_eq!(storage.stats().await.pending, 1, "the other one is gone");
-        for _ in 0..2 {
-            assert_eq!(storage.admin.remove_mails(NOW).await.unwrap(), 1);
+        for waited in [Duration::ZERO, Duration::MINUTE] {
+            let left = storage.admin.remove_mails(NOW + waited).await.unwrap();
+            assert_eq!(left, 1, "{number}");
         }
         let mut end = NOW;
         match settlement {
-            Some(settlement) => assert!(settle(&*storage.queue, &lease, &settlement).await),
-            None => end += Duration::MINUTE,
+            Some(settlement) => assert!(settle(&*storage.queue, &lease, settlement).await),
+            None => end += FARTHEST_LEASE,
         }
         assert_eq!(storage.admin.remove_mails(end).await.unwrap(), 0, "{number}");
         assert_eq!(storage.stats().await, QueueStats::default());
     }
 }
 
-/// Its lease was taken while the clock was ahead, and nobody settles it.
-pub async fn mail_leased_by_a_clock_that_was_ahead_is_free(storage: &Storage) {
+/// Its worker is slow: another one would settle the mail as one without an order, and the erasure would
+/// no more wait.
+pub async fn mail_in_progress_of_an_erased_order_is_not_leased_again(storage: &Storage) {
     let id = storage.create(&new_order("F-1", NOW)).await;
     dispatch(&*storage.outbox, id, vec![delivery(0)]).await;
-    let ahead = NOW + Duration::days(365);
-    for now in [ahead, NOW] {
-        assert_eq!(storage.queue.lease(now, Duration::MINUTE, 1).await.unwrap().len(), 1);
-    }
-    storage.queue.lease(ahead, Duration::MINUTE, 1).await.unwrap();
+    let lease = storage.queue.lease(NOW, Duration::MINUTE, 1).await.unwrap().remove(0);
     storage.admin.erase(id, NOW).await.unwrap().unwrap();
-    assert_eq!(storage.admin.remove_mails(NOW).await.unwrap(), 0);
-    assert_eq!(storage.stats().await, QueueStats::default());
+    let later = NOW + Duration::minutes(3);
+    assert_eq!(storage.queue.lease(later, Duration::MINUTE, 1).await.unwrap(), []);
+    assert_eq!(storage.admin.remove_mails(later).await.unwrap(), 1);
+    assert!(settle(&*storage.queue, &lease, &Settlement::Done).await);
+    assert_eq!(storage.admin.remove_mails(later).await.unwrap(), 0);
 }
 
 /// The worker has read the order and still sends its file number.
 pub async fn webhook_in_progress_of_an_erased_order_is_counted(storage: &Storage) {
     let endpoint = storage.webhooks.add(&new_endpoint(LIVE), 10).await.unwrap().unwrap().id;
-    let id = storage.create(&new_order("F-1", NOW)).await;
-    let event = storage.outbox.events(NOW, 1).await.unwrap().remove(0).id;
-    let (kind, message_key) = (EventType::OrderCreated, "m".to_owned());
-    let webhooks = vec![NewWebhookDelivery { endpoint, event: kind, change: None, message_key }];
-    storage.outbox.dispatch(&[Dispatch { event, mails: vec![], webhooks }], NOW).await.unwrap();
-    let lease = lease_webhooks(storage, NOW).await.remove(0);
-    storage.admin.erase(id, NOW).await.unwrap().unwrap();
+    for (number, ahead) in CLOCKS.into_iter().enumerate() {
+        let at = NOW + ahead;
+        let id = storage.create(&new_order(&format!("F-{number}"), at)).await;
+        let event = storage.outbox.events(at, 1).await.unwrap().remove(0).id;
+        let (kind, message_key) = (EventType::OrderCreated, "m".to_owned());
+        let webhooks =
+            vec![NewWebhookDelivery { endpoint, event: kind, change: None, message_key }];
+        let dispatched = Dispatch { event, mails: vec![], webhooks };
+        storage.outbox.dispatch(&[dispatched], at).await.unwrap();
+        let lease = lease_webhooks(storage, at).await.remove(0);
+        storage.admin.erase(id, NOW).await.unwrap().unwrap();
+        assert_eq!(storage.admin.remove_mails(NOW).await.unwrap(), 1, "{ahead}");
+        let ended = NOW + FARTHEST_LEASE;
+        assert_eq!(storage.admin.remove_mails(ended).await.unwrap(), 0, "{ahead}");
+        settle_webhook(storage, &lease, Settlement::Done, EndpointEffect::None, at).await;
+        assert_eq!(storage.admin.remove_mails(NOW).await.unwrap(), 0, "{ahead}");
+    }
+}
+
+/// The request still puts its objects, and then removes them.
+pub async fn upload_in_progress_of_an_erased_order_is_condemned_and_counted(storage: &Storage) {
+    let [id, other] = storage.create_all(["F-1", "F-2"]).await;
+    let [key, kept, late] = [document().key, document().key, document().key];
+    for (order, key) in [(id, &key), (other, &kept)] {
+        assert!(storage.uploads.record_for(order, from_ref(key), NOW).await.unwrap());
+    }
+    assert_eq!(storage.admin.erase(id, NOW).await.unwrap(), Some(vec![]));
+    for gone in [id, OrderId(i64::MAX)] {
+        assert!(!storage.uploads.record_for(gone, from_ref(&late), NOW).await.unwrap());
+    }
     assert_eq!(storage.admin.remove_mails(NOW).await.unwrap(), 1);
-    let ended = NOW + Duration::minutes(3);
-    assert_eq!(storage.admin.remove_mails(ended).await.unwrap(), 0);
-    settle_webhook(storage, &lease, Settlement::Done, EndpointEffect::None, NOW).await;
+    assert_eq!(storage.admin.remove_mails(NOW + FARTHEST_LEASE).await.unwrap(), 0);
+    let swept = storage.uploads.condemn_recorded_before(NOW, 10).await.unwrap();
+    assert_eq!(swept, from_ref(&key));
+    storage.uploads.forget(from_ref(&key)).await.unwrap();
     assert_eq!(storage.admin.remove_mails(NOW).await.unwrap(), 0);
+    assert_eq!(storage.condemn(from_ref(&late)).await, []);
 }
 
 /// Also an order with the same file number. The idempotency key of the erased one stays in use: a

@@ -3,7 +3,7 @@
 use domain::{
     api_key::{ClientId, Owner, Party},
     order::{OrderId, OrderStatus, StoredOrder},
-    ports::{Cursor, Kept, ListedOrder, NewOrder, Page, PageQuery},
+    ports::{Cursor, HistoryId, HistoryQuery, Kept, ListedOrder, NewOrder, Page, PageQuery},
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
@@ -316,4 +316,81 @@ pub async fn poller_misses_no_concurrent_order(storage: &Storage) {
     let mut created: Vec<_> = created.into_iter().flat_map(Result::unwrap).collect();
     created.sort_unstable();
     assert_eq!(seen, created);
+}
+
+/// Walks the history in pages of `limit` by their last or first entries, and returns their identifiers.
+async fn walk(storage: &Storage, id: OrderId, limit: usize, is_to_newer: bool) -> Vec<HistoryId> {
+    let (mut cursor, mut found) = (Cursor::Newest, Vec::new());
+    if is_to_newer {
+        cursor = Cursor::NewerThan(HistoryId::CREATED);
+    }
+    loop {
+        let query = HistoryQuery { limit, cursor };
+        let page = storage.reader.history(LIVE, id, &query).await.unwrap().unwrap();
+        let page = page.whole().unwrap().expect("the cursor is known");
+        let mut ids: Vec<_> = page.items.iter().map(|entry| entry.id).collect();
+        let has_more = if is_to_newer { page.has_newer } else { page.has_older };
+        assert!(ids.len() == limit || !has_more, "{ids:?}");
+        if is_to_newer {
+            ids.reverse();
+        }
+        let Some(&last) = ids.last() else { return found };
+        found.extend(ids);
+        cursor = if is_to_newer { Cursor::NewerThan(last) } else { Cursor::OlderThan(last) };
+        if !has_more {
+            return found;
+        }
+    }
+}
+
+/// However many changes another system makes. A read of the order has the newest entries.
+pub async fn history_is_read_in_pages(storage: &Storage) {
+    let [id, other] = create(storage, 2).await.try_into().unwrap();
+    storage.other_system.change_order(other, ForeignChange::Status("ASSIGNED")).await;
+    let read = async |id| {
+        let read = storage.reader.order(LIVE, id).await.unwrap();
+        read.and_then(Kept::whole).unwrap().history().collect::<Vec<_>>()
+    };
+    for number in 1..=120 {
+        storage.other_system.change_order(id, ForeignChange::Notary(Some(number))).await;
+        if [1, 98, 99, 100, 120].contains(&number) {
+            let history = read(id).await;
+            let notaries: Vec<_> = history.iter().filter_map(|change| change.notary_id).collect();
+            let newest: Vec<_> = ((number - 99).max(1)..=number).collect();
+            assert_eq!(notaries, newest);
+            let with_creation = usize::try_from(number).unwrap() + 1;
+            assert_eq!(history.len(), with_creation.min(100));
+        }
+    }
+    storage.other_system.change_order(other, ForeignChange::Notary(Some(1))).await;
+    assert_eq!(read(other).await.len(), 3);
+    for limit in [1, 7, 40, 60, 120, 121, 200] {
+        let older = walk(storage, id, limit, false).await;
+        assert_eq!((older.len(), older.last()), (121, Some(&HistoryId::CREATED)), "{limit}");
+        assert!(older.is_sorted_by(|newer, older| newer > older), "{limit}");
+        let newer = walk(storage, id, limit, true).await;
+        assert!(newer.iter().eq(older[..120].iter().rev()), "{limit}");
+    }
+    let history = |owner, id, cursor| {
+        let query = HistoryQuery { limit: 2, cursor };
+        async move { storage.reader.history(owner, id, &query).await.unwrap() }
+    };
+    let page = history(LIVE, id, Cursor::Newest).await.unwrap().whole().unwrap().unwrap();
+    assert_eq!((page.has_older, page.has_newer), (true, false));
+    assert_eq!(page.items[0].change, *read(id).await.last().unwrap());
+    let of_other = history(LIVE, other, Cursor::Newest).await.unwrap().whole().unwrap().unwrap();
+    let foreign = Cursor::OlderThan(of_other.items[0].id);
+    assert_eq!(history(LIVE, id, foreign).await, Some(Kept::Whole(None)));
+    let end = history(LIVE, id, Cursor::OlderThan(HistoryId::CREATED)).await;
+    let end = end.unwrap().whole().unwrap().unwrap();
+    assert_eq!((end.items.len(), end.has_older, end.has_newer), (0, false, true));
+    for owner in [Owner::client(CLIENT, true), Owner::client(ClientId(77), false)] {
+        assert_eq!(history(owner, id, Cursor::Newest).await, None);
+        assert_eq!(storage.reader.listed(owner, id).await.unwrap(), None);
+    }
+    let listed = storage.reader.listed(LIVE, id).await.unwrap().unwrap().whole().unwrap();
+    assert_eq!((listed.stored.notary_id, listed.stored.changes.len()), (Some(120), 0));
+    storage.admin.erase(id, NOW).await.unwrap();
+    assert_eq!(history(LIVE, id, Cursor::Newest).await, Some(Kept::Erased));
+    assert_eq!(storage.reader.listed(LIVE, id).await.unwrap(), Some(Kept::Erased));
 }

@@ -185,3 +185,22 @@ pub async fn identifier_of_an_event_is_never_given_again(storage: &Storage) {
     create(storage, 2).await;
     assert!(events(storage).await[0].id > first);
 }
+
+/// It is read again later.
+pub async fn unreadable_event_holds_up_no_other(storage: &Storage) {
+    let ids = storage.create_all(["F-1", "F-2"]).await;
+    let [damaged, _] = events(storage).await.try_into().unwrap();
+    storage.other_system.damage_event(damaged.id).await;
+    let faults = storage.webhook_queue.unreadable(10).await.unwrap();
+    assert_eq!(faults, [format!("row {} of events cannot be read: change", damaged.id.0)]);
+    for _ in 0..2 {
+        let found = storage.outbox.events(NOW, 1).await.unwrap();
+        let found: Vec<_> = found.iter().map(|event| event.order_id).collect();
+        // The first time, it was in the way.
+        if !found.is_empty() {
+            assert_eq!(found, ids[1..]);
+            return;
+        }
+    }
+    panic!("it holds up the other");
+}

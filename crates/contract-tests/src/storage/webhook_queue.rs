@@ -351,6 +351,8 @@ pub async fn unreadable_webhook_holds_up_no_other(storage: &Storage) {
     let damaged = add(storage, endpoint, NOW - Duration::HOUR).await;
     let readable = add(storage, endpoint, NOW).await;
     storage.other_system.damage_webhook(damaged).await;
+    let faults = storage.webhook_queue.unreadable(10).await.unwrap();
+    assert_eq!(faults, [format!("row {} of webhook_deliveries cannot be read: change", damaged.0)]);
     assert_eq!(lease_webhooks(storage, NOW).await, []);
     assert_eq!(ids(&lease_webhooks(storage, NOW).await), [readable]);
     assert_eq!(ids_of(&storage.webhook_queue.list(false, 10).await.unwrap()), [readable]);

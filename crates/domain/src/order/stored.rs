@@ -1,6 +1,6 @@
 //! An order that the service has created, and its state.
 
-use std::{borrow::Cow, iter};
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
@@ -119,6 +119,17 @@ pub struct OrderChange {
     pub reason: Option<String>,
 }
 
+impl OrderChange {
+    /// Returns the first entry of the history of an order that was created at an instant.
+    pub fn created(at: OffsetDateTime) -> Self {
+        let (status, actor) = (OrderStatus::NEW, Actor::Client);
+        Self { at, status, notary_id: None, actor, reason: None }
+    }
+}
+
+/// Maximum number of entries of the history that a read of an order has.
+pub const READ_HISTORY: usize = 100;
+
 /// An order that the service has created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredOrder {
@@ -132,8 +143,8 @@ pub struct StoredOrder {
     pub notary_id: Option<i64>,
     /// The documents, in the order of the request.
     pub documents: Vec<StoredDocument>,
-    /// The changes of status and notary since the creation, oldest first. Lists of orders leave them
-    /// out.
+    /// The newest changes of status and notary since the creation, up to [`READ_HISTORY`], oldest first.
+    /// Lists of orders leave them out.
     pub changes: Vec<OrderChange>,
     /// The client that created it.
     pub client: ClientId,
@@ -148,16 +159,12 @@ pub struct StoredOrder {
 }
 
 impl StoredOrder {
-    /// Returns the history, oldest first. It begins with the creation.
+    /// Returns the newest entries of the history, up to [`READ_HISTORY`], oldest first. The oldest of all
+    /// is the creation.
     pub fn history(&self) -> impl Iterator<Item = OrderChange> {
-        let created = OrderChange {
-            at: self.created_at,
-            status: OrderStatus::NEW,
-            notary_id: None,
-            actor: Actor::Client,
-            reason: None,
-        };
-        iter::once(created).chain(self.changes.iter().cloned())
+        let created = Some(OrderChange::created(self.created_at));
+        let created = created.filter(|_| self.changes.len() < READ_HISTORY);
+        created.into_iter().chain(self.changes.iter().cloned())
     }
 
     /// Returns the order as it was on creation, without documents that were added later.

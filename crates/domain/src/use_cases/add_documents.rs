@@ -64,7 +64,18 @@ impl AddDocuments {
         if stored + accepted.len() > MAX_DOCUMENTS_PER_ORDER {
             return Err(OrderError::TooMany { stored });
         }
-        let unscanned = self.intake.scan(&accepted).await?;
+        // From here on, an erasure waits for this request.
+        let keys: Vec<_> = accepted.iter().map(|(document, _)| document.key.clone()).collect();
+        if !self.intake.uploads.record_for(id, &keys, self.intake.clock.now()).await? {
+            return Err(OrderError::Erased);
+        }
+        let unscanned = match self.intake.scan(&accepted).await {
+            Ok(unscanned) => unscanned,
+            Err(error) => {
+                self.intake.remove(&keys).await;
+                return Err(error);
+            }
+        };
         let (owner, max_documents) = (key.owner(), MAX_DOCUMENTS_PER_ORDER);
         let commit = async |documents, at| {
             let idempotent_request = self.intake.idempotent_request(attempt, at);
@@ -79,7 +90,7 @@ impl AddDocuments {
             let range = self.intake.orders.add_documents(&new).await?;
             Ok((range, new.documents))
         };
-        match (self.intake.store(accepted, commit).await?, attempt) {
+        match (self.intake.store_recorded(accepted, commit).await?, attempt) {
             (Ok((range, documents)), _) => {
                 Ok(AddedDocuments { order_id: id, range, documents, replayed: false, unscanned })
             }

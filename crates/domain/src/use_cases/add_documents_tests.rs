@@ -57,9 +57,10 @@ async fn documents_are_recorded_put_and_added() {
     claims(&mut mocks, || Ok(()));
     let keys = Arc::new(Mutex::new(Vec::new()));
     let (recorded, put) = (Arc::clone(&keys), Arc::clone(&keys));
-    mocks.uploads.expect_record().once().returning(move |keys, _| {
+    mocks.uploads.expect_record_for().once().returning(move |order, keys, _| {
+        assert_eq!(order, ID);
         recorded.lock().unwrap().extend_from_slice(keys);
-        Ok(())
+        Ok(true)
     });
     mocks.blobs.expect_put().times(2).returning(move |key, _| {
         assert!(put.lock().unwrap().contains(key));
@@ -112,9 +113,19 @@ async fn order_that_cannot_take_documents_stores_nothing() {
     }
 }
 
+/// An erasure that found no upload in progress does not wait for this one.
+#[tokio::test]
+async fn nothing_is_put_for_an_order_that_was_erased_meanwhile() {
+    let mut mocks = mocks(0);
+    mocks.uploads.expect_record_for().once().returning(|_, _, _| Ok(false));
+    let error = add(mocks, &["a.pdf"], false).await.unwrap_err();
+    assert!(matches!(error, OrderError::Erased), "{error}");
+}
+
 #[tokio::test]
 async fn infected_documents_are_not_added() {
-    let mocks = Mocks { scan: Some(scan(false, || Ok(infected()))), ..mocks(0) };
+    let mut mocks = Mocks { scan: Some(scan(false, || Ok(infected()))), ..mocks(0) };
+    mocks.expect_uploads_removed(2);
     let error = add(mocks, &["a.pdf", "b.pdf"], false).await.unwrap_err();
     let OrderError::Rejected(rejection) = error else { panic!("{error}") };
     assert_eq!(rejection.documents, [(0, DocumentFault::Infected), (1, DocumentFault::Infected)]);
@@ -147,7 +158,7 @@ async fn key_adds_only_to_orders_that_it_could_create() {
 #[tokio::test]
 async fn full_order_takes_no_more_but_one_less_does() {
     let mut mocks = mocks(99);
-    mocks.uploads.expect_record().returning(|_, _| Ok(()));
+    mocks.uploads.expect_record_for().returning(|_, _, _| Ok(true));
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
     let range = AddedRange { first_position: 99, count: 1 };
     mocks.orders.expect_add_documents().once().returning(move |_| Ok(range));

@@ -69,13 +69,14 @@ impl ChangeOrder {
         if let Some(changed) = self.store(&update).await? {
             return Ok(changed);
         }
-        let order = self.find(changer, id).await?;
-        if !is_expected(&update, &order) {
+        let found = self.find(changer, id).await?;
+        let order = &found.stored;
+        if !is_expected(&update, order) {
             return Err(OrderError::Changed);
         }
         let changes_nothing = update.status.as_ref().is_none_or(|status| *status == order.status)
             && update.notary_id.is_none_or(|notary_id| notary_id == order.notary_id);
-        if changes_nothing { Ok(order.into()) } else { Err(refusal(&update, &order)) }
+        if changes_nothing { Ok(found) } else { Err(refusal(&update, order)) }
     }
 
     /// Cancels an order, and returns it. Cancelling it again changes nothing, whatever the client has
@@ -97,12 +98,13 @@ impl ChangeOrder {
         if let Some(cancelled) = self.store(&update).await? {
             return Ok(cancelled);
         }
-        let order = self.find(changer, id).await?;
+        let found = self.find(changer, id).await?;
+        let order = &found.stored;
         if order.status == OrderStatus::CANCELLED {
-            return Ok(order.into());
+            return Ok(found);
         }
-        if is_expected(&update, &order) {
-            Err(refusal(&update, &order))
+        if is_expected(&update, order) {
+            Err(refusal(&update, order))
         } else {
             Err(OrderError::Changed)
         }
@@ -128,12 +130,13 @@ impl ChangeOrder {
         Ok(self.orders.update(update).await?)
     }
 
-    async fn find(&self, changer: Changer, id: OrderId) -> Result<StoredOrder, OrderError> {
-        let order = OrderError::unless_kept(self.reader.order(changer.owner, id).await?)?;
-        if changer.only_service.is_some_and(|service| service != order.order.signing_service_id) {
+    async fn find(&self, changer: Changer, id: OrderId) -> Result<ListedOrder, OrderError> {
+        let found = OrderError::unless_kept(self.reader.listed(changer.owner, id).await?)?;
+        let service = found.stored.order.signing_service_id;
+        if changer.only_service.is_some_and(|only| only != service) {
             return Err(OrderError::Forbidden);
         }
-        Ok(order)
+        Ok(found)
     }
 }
 

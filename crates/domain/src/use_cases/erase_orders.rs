@@ -13,6 +13,9 @@ use crate::{
 /// Maximum number of orders in a batch. For each, the store reads the oldest orders of every client.
 const BATCH: usize = 1_000;
 
+/// Time within which every instance ends the requests that receive or send documents of an erased order.
+pub const NOTICED: std::time::Duration = std::time::Duration::from_secs(2);
+
 /// What was erased.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Erasure {

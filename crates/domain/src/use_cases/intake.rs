@@ -150,6 +150,16 @@ impl Intake {
         }
         let keys: Vec<_> = accepted.iter().map(|(document, _)| document.key.clone()).collect();
         self.uploads.record(&keys, self.clock.now()).await?;
+        self.store_recorded(accepted, adopt).await
+    }
+
+    /// Like [`Self::store`], for documents whose keys are in the ledger.
+    pub(crate) async fn store_recorded<T>(
+        &self,
+        accepted: Accepted,
+        adopt: impl AsyncFnOnce(Vec<StoredDocument>, OffsetDateTime) -> Result<T, WriteError>,
+    ) -> Result<Result<T, WriteError>, StoreError> {
+        let keys: Vec<_> = accepted.iter().map(|(document, _)| document.key.clone()).collect();
         match self.put_all(&accepted).await {
             Ok(()) => {}
             // Leaves the recorded objects to the sweeper. A put that timed out may still take
@@ -206,7 +216,7 @@ impl Intake {
     /// Removes the objects of documents that no order has. The ledger decides which: the outcome of
     /// the commit may be unknown. If an order has them after all, their keys have left the ledger
     /// and their objects stay. The sweeper removes the rest.
-    async fn remove(&self, keys: &[ObjectKey]) {
+    pub(crate) async fn remove(&self, keys: &[ObjectKey]) {
         let Ok(condemned) = self.uploads.condemn(keys).await else { return };
         // The caller already reports a failure, and the sweeper tries again.
         let _ = remove_condemned(&*self.blobs, &*self.uploads, condemned).await;

@@ -6,7 +6,7 @@ use crate::{
     api_key::Owner,
     document::StoredDocument,
     order::{OrderId, StoredOrder},
-    ports::{BlobStore, BlobStream, OrderReader, Page, PageQuery},
+    ports::{BlobStore, BlobStream, HistoryEntry, HistoryQuery, OrderReader, Page, PageQuery},
     use_cases::order_error::OrderError,
 };
 
@@ -23,6 +23,17 @@ impl ReadOrder {
     /// Returns an order with its documents.
     pub async fn order(&self, owner: Owner, id: OrderId) -> Result<StoredOrder, OrderError> {
         OrderError::unless_kept(self.reader.order(owner, id).await?)
+    }
+
+    /// Returns a page of the history of an order.
+    pub async fn history(
+        &self,
+        owner: Owner,
+        id: OrderId,
+        query: &HistoryQuery,
+    ) -> Result<Page<HistoryEntry>, OrderError> {
+        let page = OrderError::unless_kept(self.reader.history(owner, id, query).await?)?;
+        page.ok_or(OrderError::UnknownCursor)
     }
 
     /// Returns a page of the client's orders.

@@ -1,15 +1,20 @@
 //! Erases orders.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::{
+    collections::BTreeSet,
+    io::{self, IsTerminal as _, Write as _},
+};
 
-use adapter_mail::{MailsOf, remove_mails};
+use adapter_mail::{MailsOf, orders_of_mails, remove_mails};
 use anyhow::{Context as _, Result, bail};
 use domain::{
+    delivery::FARTHEST_LEASE,
     order::OrderId,
     ports::Kept,
-    use_cases::erase_orders::{EraseOrders, Erasure},
+    use_cases::erase_orders::{EraseOrders, Erasure, NOTICED},
 };
 use time::{Duration, OffsetDateTime};
+use tokio::task::spawn_blocking;
 
 use super::{
     orders::{Erased, Operator},
@@ -20,6 +25,9 @@ use crate::{adapters::open_blobs, progress::Progress, settings::Database};
 /// Number up to which orders are counted before the question.
 const COUNTED: usize = 10_000;
 
+/// Orders of mails that are looked up at once.
+const FOUND_AT_ONCE: usize = 1_000;
+
 /// Pause between two looks at mails in progress.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
 
@@ -27,21 +35,23 @@ impl Operator {
     /// Erases orders, and then what else holds their data. All of it can be repeated after a
     /// failure.
     pub(super) async fn erase(&self, which: Erased, yes: bool) -> Result<()> {
-        let (erasure, mails_of) = if let Some(id) = which.id.map(OrderId) {
-            (self.erase_order(id, yes).await?, MailsOf::Order(id))
+        let erasure = if let Some(id) = which.id.map(OrderId) {
+            self.erase_order(id, yes).await?
         } else {
             let age = Duration::days(which.older_than.unwrap_or_default().into());
-            // Mails know the second of their order only.
-            let instant = (self.clock.now() - age).truncate_to_second();
-            (self.erase_older(instant, yes).await?, MailsOf::CreatedBefore(instant))
+            self.erase_older((self.clock.now() - age).truncate_to_second(), yes).await?
         };
         let Some(Erasure { orders, documents, left }) = erasure else {
             return print("nothing was erased\n");
         };
+        if orders > 0 {
+            // Instances end their uploads and downloads of these orders meanwhile.
+            tokio::time::sleep(NOTICED).await;
+        }
         // After the orders and the mails in progress, so that no worker writes one of these mails
         // again.
         self.wait_for_mails().await?;
-        let mails = self.remove_mails(mails_of).await?;
+        let mails = self.remove_mails().await?;
         self.rewrite_database().await?;
         if left > 0 {
             eprintln!("{left} documents could not be deleted yet; a running service deletes them");
@@ -104,14 +114,26 @@ impl Operator {
         })
     }
 
-    /// Waits until no worker attempts a mail or a webhook of an erased order. A lease ends after two
-    /// minutes.
+    /// Waits until no worker attempts a mail or a webhook of an erased order, and no request stores
+    /// documents for one, for at most four minutes.
     async fn wait_for_mails(&self) -> Result<()> {
-        let mut is_told = false;
+        let (mut is_told, began) = (false, self.clock.now());
         loop {
-            match self.storage.admin.remove_mails(self.clock.now()).await? {
+            let now = self.clock.now();
+            match self.storage.admin.remove_mails(now).await? {
+                0 if is_told && now - began >= FARTHEST_LEASE => {
+                    eprintln!(
+                        "some were still in progress after four minutes. Their process is stopped or \
+                        suspended: end it, and repeat the command"
+                    );
+                    return Ok(());
+                }
                 0 => return Ok(()),
-                left if !is_told => eprintln!("waits for {left} mails and webhooks in progress"),
+                left if !is_told => {
+                    eprintln!(
+                        "waits up to four minutes for {left} mails, webhooks and uploads in progress"
+                    );
+                }
                 _ => {}
             }
             is_told = true;
@@ -119,20 +141,32 @@ impl Operator {
         }
     }
 
-    async fn remove_mails(&self, of: MailsOf) -> Result<usize> {
+    /// Removes the mails of all erased orders from the mail drop, also those that an interrupted command
+    /// left.
+    async fn remove_mails(&self) -> Result<usize> {
         let Some(folder) = self.settings.mail_drop() else { return Ok(0) };
         let context = format!(
             "the orders are erased, but not their mails in {}; repeat the command",
             folder.display()
         );
-        let removal = tokio::task::spawn_blocking(move || remove_mails(&folder, of));
-        Progress::new("removing mails from the mail drop").of(removal).await?.context(context)
+        let remove = async {
+            let path = folder.clone();
+            let found: Vec<_> =
+                spawn_blocking(move || orders_of_mails(&path)).await??.into_iter().collect();
+            let mut erased = BTreeSet::new();
+            for ids in found.chunks(FOUND_AT_ONCE) {
+                erased.extend(self.storage.admin.erased(ids).await?);
+            }
+            let removal = move || remove_mails(&folder, &MailsOf::Orders(erased));
+            Ok::<_, anyhow::Error>(spawn_blocking(removal).await??)
+        };
+        Progress::new("removing mails from the mail drop").of(remove).await.context(context)
     }
 
     /// Removes bytes of erased orders that SQLite keeps in its files.
     async fn rewrite_database(&self) -> Result<()> {
         let Database::Sqlite(path) = self.settings.database()? else { return Ok(()) };
-        let rewriting = tokio::task::spawn_blocking(move || adapter_sqlite::rewrite(&path));
+        let rewriting = spawn_blocking(move || adapter_sqlite::rewrite(&path));
         let rewritten = Progress::new("rewriting the database").of(rewriting).await?;
         let context = "the database still has bytes of the orders; repeat the command";
         if !rewritten.context(context)? {

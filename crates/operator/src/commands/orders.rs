@@ -13,10 +13,10 @@ use domain::{
     api_key::{ClientId, Owner},
     document::{Sha256Digest, StoredDocument},
     order::{
-        Actor, OrderId, OrderStatus, StoredOrder,
+        Actor, OrderChange, OrderId, OrderStatus, StoredOrder,
         change_request::{CancelRequest, ChangeRequest, read_reason, read_status},
     },
-    ports::{BlobStore, Clock, Kept, ListedOrder, OrderFilter},
+    ports::{BlobStore, Clock, Cursor, HistoryQuery, Kept, ListedOrder, OrderFilter},
     use_cases::change_order::{ChangeOrder, Changer},
 };
 use futures_util::TryStreamExt as _;
@@ -149,7 +149,9 @@ pub(super) async fn run(command: OrdersCommand, operator: &Operator) -> Result<(
         OrdersCommand::List { filter, before, format } => {
             operator.list(filter, before, format).await
         }
-        OrdersCommand::Show { id } => print(&operator.json(&operator.order(OrderId(id)).await?)?),
+        OrdersCommand::Show { id } => {
+            print(&operator.json(&operator.order(OrderId(id)).await?).await?)
+        }
         OrdersCommand::Export { id, to } => {
             let progress = Progress::new("exporting");
             progress.of(operator.export(OrderId(id), &to, &progress)).await
@@ -242,14 +244,37 @@ impl Operator {
     }
 
     /// Returns an order as a client reads it, with what only operators see.
-    fn json(&self, order: &StoredOrder) -> Result<String> {
+    async fn json(&self, order: &StoredOrder) -> Result<String> {
+        let history = self.history(order).await?;
         let shown = ShownOrder {
-            order: WholeOrder::of(order, &self.settings.base_path),
+            order: WholeOrder::of(order, &self.settings.base_path)
+                .with_history(history.into_iter()),
             client_id: order.client.0,
             api_key_id: order.api_key.0,
             is_test: order.is_test,
         };
         Ok(serde_json::to_string_pretty(&shown)? + "\n")
+    }
+
+    /// Returns the whole history, oldest first. A read of the order has its newest entries only.
+    async fn history(&self, order: &StoredOrder) -> Result<Vec<OrderChange>> {
+        let owner = Owner::client(order.client, order.is_test);
+        let (mut entries, mut cursor) = (Vec::new(), Cursor::Newest);
+        loop {
+            let query = HistoryQuery { limit: MAX_LISTED, cursor };
+            let page = self.storage.reader.history(owner, order.id, &query).await?;
+            let Some(page) = page.and_then(Kept::whole).flatten() else {
+                bail!("order {} was erased meanwhile", order.id.0);
+            };
+            let oldest = page.items.last().map(|entry| entry.id);
+            entries.extend(page.items.into_iter().map(|entry| entry.change));
+            match oldest.filter(|_| page.has_older) {
+                Some(oldest) => cursor = Cursor::OlderThan(oldest),
+                None => break,
+            }
+        }
+        entries.reverse();
+        Ok(entries)
     }
 
     /// Writes the documents, each under its position and its name, and then the order: a folder
@@ -266,7 +291,7 @@ impl Operator {
             })?;
         }
         let file = folder.join(ORDER);
-        replace_file(&file, self.json(&order)?.as_bytes())
+        replace_file(&file, self.json(&order).await?.as_bytes())
             .with_context(|| file.display().to_string())?;
         print(&format!("order {} and {} documents are exported\n", id.0, order.documents.len()))
     }

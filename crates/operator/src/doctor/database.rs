@@ -58,19 +58,20 @@ fn judge_orphans(orphans: &[(String, i64)], found: &mut Findings) {
     }
 }
 
-/// Names webhooks that another version of the service has written.
+/// Names rows that another version of the service has written, or that cannot be read.
 async fn judge_webhooks(deliveries: &dyn WebhookQueue, found: &mut Findings) {
     const NAMED: usize = 3;
     let Ok(faults) = deliveries.unreadable(NAMED + 1).await else { return };
     if faults.is_empty() {
         return;
     }
-    found.check = "webhooks";
+    let is_webhook = |fault: &String| fault.contains("of webhook_");
+    found.check = if faults.iter().all(is_webhook) { "webhooks" } else { "database" };
     let more = if faults.len() > NAMED { ", and more" } else { "" };
     let named = faults[..faults.len().min(NAMED)].join("; ");
     found.warn(
         format!("{named}{more}"),
-        "What this version knows is sent; start the version that wrote them for the rest",
+        "What this version knows is used and sent; start the version that wrote them for the rest",
     );
 }
 

@@ -8,15 +8,17 @@ use diesel::{
 };
 use domain::{
     api_key::Owner,
+    delivery::FARTHEST_LEASE,
     document::ObjectKey,
-    order::{OrderId, OrderStatus, StoredOrder},
-    ports::{OrderUpdate, WriteError},
+    order::{OrderChange, OrderId, OrderStatus, READ_HISTORY, StoredOrder},
+    ports::{Cursor, HistoryEntry, HistoryId, HistoryQuery, OrderUpdate, Page, WriteError},
 };
 use time::OffsetDateTime;
 
 use crate::{
     DocumentRow, KeptOrderRow, OrderChangeRow, Unreadable, Utc, farthest,
     orders::rows::is_own,
+    row_limit,
     schema::{deliveries, documents, order_changes, orders, uploads, webhook_deliveries},
     webhooks::queries::is_waiting,
 };
@@ -72,12 +74,89 @@ pub fn unreadable_order<E: From<Unreadable> + From<diesel::result::Error>>(
     }
 }
 
-/// Selects the history of orders, oldest first.
+/// Selects the newest entries of the history of orders, up to [`READ_HISTORY`] of each, oldest first. Looks
+/// up the oldest of them once for each order, and reads no other.
 #[auto_type(no_type_alias)]
 pub fn changes_of(orders: Vec<i64>) -> _ {
+    let newest: SqlLiteral<Bool> = newest();
     order_changes::table
-        .filter(order_changes::order_id.eq_any(orders))
-        .order((order_changes::order_id, order_changes::at))
+        .inner_join(orders::table.on(orders::id.eq(order_changes::order_id)))
+        .filter(orders::id.eq_any(orders))
+        .filter(newest)
+        .order((order_changes::order_id, order_changes::id))
+}
+
+fn newest() -> SqlLiteral<Bool> {
+    sql(&format!(
+        "order_changes.id >= coalesce((SELECT entry.id FROM order_changes AS entry \
+        WHERE entry.order_id = orders.id ORDER BY entry.id DESC LIMIT 1 OFFSET {}), 0)",
+        READ_HISTORY - 1
+    ))
+}
+
+/// Selects an order of an owner: whether it is erased, and when it was created.
+#[auto_type(no_type_alias)]
+pub fn created_order(owner: Owner, id: OrderId) -> _ {
+    let id: i64 = id.0;
+    let is_own: is_own = is_own(owner);
+    orders::table
+        .filter(orders::id.eq(id).and(is_own))
+        .select((orders::erased_at, orders::created_at))
+}
+
+/// Selects an entry of the history of an order, to check that it is there.
+#[auto_type(no_type_alias)]
+pub fn history_entry(order: OrderId, entry: HistoryId) -> _ {
+    let (order, entry): (i64, i64) = (order.0, entry.0);
+    order_changes::table
+        .filter(order_changes::order_id.eq(order).and(order_changes::id.eq(entry)))
+        .select(order_changes::id)
+}
+
+/// Selects the entries of the history of an order before one, the newest first.
+#[auto_type(no_type_alias)]
+pub fn history_before(order: OrderId, entry: i64, limit: usize) -> _ {
+    let order: i64 = order.0;
+    let limit: i64 = row_limit(limit.saturating_add(1));
+    order_changes::table
+        .filter(order_changes::order_id.eq(order).and(order_changes::id.lt(entry)))
+        .order(order_changes::id.desc())
+        .limit(limit)
+}
+
+/// Selects the entries of the history of an order after one, the oldest first.
+#[auto_type(no_type_alias)]
+pub fn history_after(order: OrderId, entry: i64, limit: usize) -> _ {
+    let order: i64 = order.0;
+    let limit: i64 = row_limit(limit.saturating_add(1));
+    order_changes::table
+        .filter(order_changes::order_id.eq(order).and(order_changes::id.gt(entry)))
+        .order(order_changes::id.asc())
+        .limit(limit)
+}
+
+/// Returns a page of the history of an order that was created at an instant. `rows` are those that
+/// [`history_before`] or [`history_after`] selects from the cursor on.
+pub fn history_page(
+    query: HistoryQuery,
+    created_at: Utc,
+    rows: Vec<(i64, OrderChangeRow)>,
+) -> Result<Page<HistoryEntry>, Unreadable> {
+    let entry = |(id, row): (i64, OrderChangeRow)| {
+        Ok(HistoryEntry { id: HistoryId(id), change: row.into_change()? })
+    };
+    let mut entries = rows.into_iter().map(entry).collect::<Result<Vec<_>, Unreadable>>()?;
+    let HistoryQuery { limit, cursor } = query;
+    let reaches_creation = match cursor {
+        Cursor::Newest => true,
+        Cursor::OlderThan(entry) => entry > HistoryId::CREATED,
+        Cursor::NewerThan(_) => false,
+    };
+    if reaches_creation && entries.len() <= limit {
+        let change = OrderChange::created(created_at.0);
+        entries.push(HistoryEntry { id: HistoryId::CREATED, change });
+    }
+    Ok(Page::of(limit, &cursor, entries, cursor != Cursor::Newest))
 }
 
 /// Gives orders their history up to the instant at which each was read: another system may have
@@ -128,6 +207,11 @@ fn closed_statuses() -> Vec<String> {
 
 fn expected_versions(update: &OrderUpdate) -> Vec<Utc> {
     update.expected.iter().flatten().copied().map(Utc).collect()
+}
+
+/// Returns the instant before which no request began that is still in progress.
+fn nearest(now: Utc) -> Utc {
+    Utc(now.0.saturating_sub(FARTHEST_LEASE))
 }
 
 fn cancels(update: &OrderUpdate) -> bool {
@@ -238,6 +322,44 @@ pub fn condemned(
     (rows, removed.into_iter().map(|(_, key)| ObjectKey::from_stored(key)).collect())
 }
 
+/// An upload that an order gets.
+#[derive(Insertable)]
+#[diesel(table_name = uploads)]
+pub struct UploadFor {
+    key: String,
+    recorded_at: Utc,
+    order_id: Option<i64>,
+}
+
+/// Returns the ledger's rows of documents that an order gets.
+pub fn uploads_for(order: OrderId, keys: &[ObjectKey], at: OffsetDateTime) -> Vec<UploadFor> {
+    let row = |key| UploadFor { key, recorded_at: Utc(at), order_id: Some(order.0) };
+    sorted_keys(keys).into_iter().map(row).collect()
+}
+
+/// Selects an order that is not erased.
+#[auto_type(no_type_alias)]
+pub fn kept_order(id: OrderId) -> _ {
+    let id: i64 = id.0;
+    orders::table.filter(orders::id.eq(id).and(orders::erased_at.is_null())).select(orders::id)
+}
+
+/// Selects the uploads that requests in progress add to orders that were erased a short time before an
+/// instant. Later, the request is over, and the sweeper deletes what it left.
+#[auto_type(no_type_alias)]
+pub fn uploads_of_erased(at: Utc) -> _ {
+    let nearest: Utc = nearest(at);
+    uploads::table
+        .inner_join(orders::table.on(orders::id.nullable().eq(uploads::order_id)))
+        .filter(orders::erased_at.gt(nearest))
+}
+
+/// Selects those of the orders that are erased.
+#[auto_type(no_type_alias)]
+pub fn erased_among(ids: Vec<i64>) -> _ {
+    orders::table.filter(orders::id.eq_any(ids)).filter(orders::erased_at.is_not_null())
+}
+
 /// Selects the mails of erased orders.
 #[auto_type(no_type_alias)]
 pub fn mails_of_erased() -> _ {
@@ -246,27 +368,73 @@ pub fn mails_of_erased() -> _ {
         .filter(orders::erased_at.is_not_null())
 }
 
-/// Selects the webhooks of erased orders that a worker attempts.
+/// Selects the webhooks of erased orders that a worker attempts: see [`HeldWebhook`].
 #[auto_type(no_type_alias)]
 pub fn attempted_webhooks_of_erased(at: Utc) -> _ {
-    let farthest: Utc = farthest(at);
     let waits: is_waiting = is_waiting();
     webhook_deliveries::table
         .inner_join(orders::table.on(orders::id.nullable().eq(webhook_deliveries::order_id)))
         .filter(orders::erased_at.is_not_null().and(waits))
-        .filter(webhook_deliveries::leased_until.between(at, farthest))
+        .filter(webhook_deliveries::leased_until.is_not_null())
+        .filter(webhook_deliveries::due_at.gt(at))
+}
+
+/// Selects the webhooks of an order that wait.
+#[auto_type(no_type_alias)]
+pub fn waiting_webhooks_of(order: i64) -> _ {
+    let waits: is_waiting = is_waiting();
+    webhook_deliveries::table.filter(webhook_deliveries::order_id.eq(order).and(waits))
+}
+
+/// Selects those of the webhooks that a worker attempts.
+#[auto_type(no_type_alias)]
+pub fn attempted_webhooks(ids: Vec<i64>) -> _ {
+    webhook_deliveries::table
+        .filter(webhook_deliveries::id.eq_any(ids))
+        .filter(webhook_deliveries::leased_until.is_not_null())
+}
+
+/// Keeps a leased mail or webhook of an erased order from other workers until no lease of now can
+/// be held any more. The lease itself does not tell when: its worker may have another clock.
+#[derive(AsChangeset)]
+#[diesel(table_name = deliveries)]
+pub struct HeldMail {
+    due_at: Utc,
+}
+
+/// The same for a webhook.
+#[derive(AsChangeset)]
+#[diesel(table_name = webhook_deliveries)]
+pub struct HeldWebhook {
+    due_at: Utc,
+}
+
+impl HeldMail {
+    /// Returns the change for an erasure at an instant.
+    pub fn since(erasure: Utc) -> Self {
+        Self { due_at: farthest(erasure) }
+    }
+}
+
+impl HeldWebhook {
+    /// Returns the change for an erasure at an instant.
+    pub fn since(erasure: Utc) -> Self {
+        Self { due_at: farthest(erasure) }
+    }
 }
 
 /// Selects those of the mails that no worker attempts.
 #[auto_type(no_type_alias)]
-pub fn free_mails(ids: Vec<i64>, at: Utc) -> _ {
-    let farthest: Utc = farthest(at);
-    deliveries::table.filter(deliveries::id.eq_any(ids)).filter(
-        deliveries::leased_until
-            .is_null()
-            .or(deliveries::leased_until.le(at))
-            .or(deliveries::leased_until.gt(farthest)),
-    )
+pub fn free_mails(ids: Vec<i64>) -> _ {
+    deliveries::table.filter(deliveries::id.eq_any(ids)).filter(deliveries::leased_until.is_null())
+}
+
+/// Selects those of the mails of erased orders that no worker attempts any more: see [`HeldMail`].
+#[auto_type(no_type_alias)]
+pub fn ended_mails(ids: Vec<i64>, at: Utc) -> _ {
+    deliveries::table
+        .filter(deliveries::id.eq_any(ids))
+        .filter(deliveries::leased_until.is_null().or(deliveries::due_at.le(at)))
 }
 
 /// Selects the uploads that no order adopted in time, and those whose clock was ahead. Keys condemned

@@ -223,7 +223,8 @@ impl OrderChangeRow {
             at: self.at.0,
             status: OrderStatus::from_stored(self.status).ok_or_else(|| unreadable("status"))?,
             notary_id: self.notary_id,
-            actor: Actor::from_name(&self.actor).ok_or_else(|| unreadable("actor"))?,
+            // Another version of the service, or another system, has named one that this does not know.
+            actor: Actor::from_name(&self.actor).unwrap_or(Actor::Database),
             reason: self.reason,
         })
     }

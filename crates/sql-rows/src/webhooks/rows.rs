@@ -306,11 +306,6 @@ pub fn readable_page(page: Page<WebhookDeliveryRow>) -> Page<WebhookDelivery> {
     Page { items, has_older, has_newer }
 }
 
-/// Returns the fault of a delivery of an event that this version of the service does not know.
-pub fn unknown_event(delivery: i64) -> String {
-    Unreadable::new("webhook_deliveries", &delivery, &"event").to_string()
-}
-
 /// The number of deliveries that wait for enabled endpoints, the oldest due of those that were not
 /// tried, and the numbers of deliveries that failed for good and of disabled endpoints.
 pub const WEBHOOK_STATS: &str = "SELECT count(*), \

@@ -1,7 +1,10 @@
 //! `POST /api/order/{order_id}/documents`: adds documents to an order of the client.
 
+use std::pin::pin;
+
 use actix_web::{HttpRequest, HttpResponse, web};
 use domain::use_cases::add_documents::AddedDocuments;
+use futures_util::future::{Either, select};
 use serde::Serialize;
 
 use crate::{
@@ -12,6 +15,7 @@ use crate::{
             created,
             upload::{self, Received},
         },
+        erasure::erased,
         path,
         record::DocumentRecord,
     },
@@ -27,8 +31,13 @@ pub(crate) async fn add(request: HttpRequest, payload: web::Payload, api: State)
     api.add_documents.check(&key, id).await?;
     // It must not change: stored fingerprints contain it.
     let operation = format!("documents of {}", id.0);
-    let Received { form, attempt, storing, answered } =
-        upload::receive(&request, payload, &api, &key, &operation, false).await?;
+    let receiving = upload::receive(&request, payload, &api, &key, &operation, false);
+    let erased = erased(&api.add_documents, &key, id);
+    let received = match select(pin!(receiving), pin!(erased)).await {
+        Either::Left((received, _)) => received?,
+        Either::Right((error, _)) => return Err(error.into()),
+    };
+    let Received { form, attempt, storing, answered } = received;
     let added = if let (Some(answered), Some(attempt)) = (answered, &attempt) {
         let repeated = api.add_documents.repeat(id, answered, attempt).await?;
         count(&api.metrics, &repeated);

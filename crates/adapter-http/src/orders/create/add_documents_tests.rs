@@ -68,3 +68,20 @@ async fn key_of_another_request_is_rejected() {
     let request = request(&[deed()]).insert_header(("idempotency-key", "8e03978e"));
     ports.api().send(request).await.problem(422, "idempotency_key_reused");
 }
+
+#[tokio::test(start_paused = true)]
+async fn request_ends_when_its_order_is_erased() {
+    let mut ports = Ports::new();
+    let mut is_found = true;
+    ports.reader.expect_order().returning_st(move |_, id| {
+        let order = Kept::Whole(stored(id, &new_order("REFI-1", NOW)));
+        Ok(Some(if std::mem::take(&mut is_found) { order } else { Kept::Erased }))
+    });
+    // It would wait for longer.
+    ports.bodies = 0;
+    let started = tokio::time::Instant::now();
+
+    post(ports, &[deed()]).await.problem(410, "erased");
+
+    assert_eq!(started.elapsed().as_secs(), 1);
+}

@@ -1,14 +1,20 @@
+use std::sync::Arc;
+
 use actix_web::{
     body::{BodySize, MessageBody as _},
     test::TestRequest,
 };
 use contract_tests::samples::document;
-use domain::ports::StoreError;
+use domain::{
+    ports::{MockBlobStore, MockOrderReader, StoreError},
+    use_cases::read_order::ReadOrder,
+};
 use futures_util::{FutureExt as _, StreamExt as _, future::poll_fn, stream};
 use prometheus::Registry;
 use proptest::prelude::*;
 
 use super::*;
+use crate::test_support::OWNER;
 
 const TAG: &str = "a1";
 
@@ -113,7 +119,12 @@ fn part_needs_an_unchanged_document() {
 fn read(blocks: Vec<Result<Bytes, StoreError>>, length: u64) -> (Vec<usize>, bool, ApiMetrics) {
     let metrics = ApiMetrics::register(&Registry::new()).unwrap();
     let stream = stream::iter(blocks).boxed();
-    let mut download = Box::pin(body(stream, length, (OrderId(7), 0), &metrics));
+    let ports = ReadOrder {
+        reader: Arc::new(MockOrderReader::new()),
+        blobs: Arc::new(MockBlobStore::new()),
+    };
+    let look = Look::at(ports, OWNER, OrderId(7), 0);
+    let mut download = Box::pin(body(stream, length, (OrderId(7), 0), look, &metrics));
     assert_eq!(download.size(), BodySize::Sized(length));
     let mut slices = Vec::new();
     loop {
@@ -125,16 +136,16 @@ fn read(blocks: Vec<Result<Bytes, StoreError>>, length: u64) -> (Vec<usize>, boo
     }
 }
 
-#[test]
-fn whole_object_is_sent_and_counted() {
+#[actix_web::test]
+async fn whole_object_is_sent_and_counted() {
     let blocks = vec![Ok(Bytes::from(vec![1; 40_000])), Ok(Bytes::new()), Ok(Bytes::from("end"))];
     let (blocks, failed, metrics) = read(blocks, 40_003);
     assert_eq!((blocks, failed), (vec![40_000, 3], false));
     assert_eq!((metrics.document_bytes_read.get(), metrics.downloads_cut.get()), (40_003, 0));
 }
 
-#[test]
-fn failing_store_fails_the_body() {
+#[actix_web::test]
+async fn failing_store_fails_the_body() {
     let failing = || Err(StoreError::Unavailable("down".into()));
     for (blocks, whole) in [
         (vec![failing()], 0),

@@ -30,7 +30,7 @@ use tracing::Span;
 
 use crate::{
     access::{authentication::admit, rate_limit::Policy},
-    orders::path,
+    orders::{erasure::Look, path},
     request::{metrics::ApiMetrics, notes::note},
     respond::{answer::Answer, conditional, problem::Problem},
     state::State,
@@ -67,7 +67,8 @@ pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
         // The log has its order.
         api.metrics.documents_missing.inc();
     }
-    let body = body(blocks?, length, (id, position), &api.metrics);
+    let look = Look::at(api.read_order.clone(), key.owner(), id, position);
+    let body = body(blocks?, length, (id, position), look, &api.metrics);
     Ok(response.body(body))
 }
 
@@ -137,12 +138,13 @@ fn is_unchanged(request: &HttpRequest, tag: &EntityTag) -> bool {
         || matches!(IfRange::parse(request), Ok(IfRange::EntityTag(known)) if known.strong_eq(tag))
 }
 
-/// Returns the next `length` bytes of a document. When the store fails, the body fails too, and actix
-/// cuts the connection: a part must not look whole.
+/// Returns the next `length` bytes of a document. When the store fails or the order is erased, the body
+/// fails too, and actix cuts the connection: a part must not look whole.
 fn body(
     blocks: BlobStream,
     length: u64,
     (OrderId(order_id), document): (OrderId, u32),
+    look: Look,
     metrics: &ApiMetrics,
 ) -> SizedStream<impl Stream<Item = io::Result<Bytes>> + use<>> {
     let (sent, cut) = (metrics.document_bytes_read.clone(), metrics.downloads_cut.clone());
@@ -155,20 +157,24 @@ fn body(
         cut.inc();
         io::ErrorKind::UnexpectedEof.into()
     };
-    let blocks =
-        try_unfold((blocks, length, sent, fail), |(mut blocks, left, sent, fail)| async move {
-            if left == 0 {
-                return Ok(None);
-            }
-            let block = match blocks.next().await {
-                Some(block) => block.map_err(|error| fail(&error_chain(&error)))?,
-                None => return Err(fail("the object is shorter than the document")),
-            };
-            let left = left.checked_sub(block.len() as u64);
-            let left = left.ok_or_else(|| fail("the object is longer than the document"))?;
-            sent.inc_by(block.len() as u64);
-            Ok(Some((block, (blocks, left, sent, fail))))
-        });
+    let blocks = try_unfold((blocks, length, look, sent, fail), move |state| async move {
+        let (mut blocks, left, mut look, sent, fail) = state;
+        if left == 0 {
+            return Ok(None);
+        }
+        if look.is_erased().await {
+            tracing::info!(order_id, document, "download cut off: the order was erased");
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let block = match blocks.next().await {
+            Some(block) => block.map_err(|error| fail(&error_chain(&error)))?,
+            None => return Err(fail("the object is shorter than the document")),
+        };
+        let left = left.checked_sub(block.len() as u64);
+        let left = left.ok_or_else(|| fail("the object is longer than the document"))?;
+        sent.inc_by(block.len() as u64);
+        Ok(Some((block, (blocks, left, look, sent, fail))))
+    });
     SizedStream::new(length, blocks)
 }
 

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use actix_web::test::TestRequest;
 use bytes::Bytes;
 use contract_tests::samples::document;
@@ -117,6 +119,35 @@ async fn store_that_fails_in_mid_stream_breaks_the_body() {
     assert_eq!((answer.status.as_u16(), answer.bytes), (200, None));
     assert!(api.has_metric("notary_orders_downloads_cut_total 1"));
     assert!(api.has_metric("notary_orders_document_bytes_read_total 5"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn download_ends_when_its_order_is_erased() {
+    for is_erased in [false, true] {
+        let mut ports = Ports::new();
+        let mut looks = 0;
+        ports.reader.expect_document().returning_st(move |_, _, _| {
+            looks += 1;
+            let document = StoredDocument { key: ten_bytes_key(), ..ten_bytes() };
+            let is_kept = looks <= 2 || !is_erased;
+            Ok(Some(if is_kept { Kept::Whole(document) } else { Kept::Erased }))
+        });
+        ports.blobs.expect_get().returning(|_, _| {
+            let blocks = stream::iter(BYTES.chunks(1)).then(async |block| {
+                tokio::time::sleep(Duration::from_millis(600)).await;
+                Ok(Bytes::from_static(block))
+            });
+            Ok(Some(blocks.boxed()))
+        });
+        let api = ports.api();
+
+        let answer = api.send(TestApi::get(PATH)).await;
+
+        let sent = if is_erased { 4 } else { 10 };
+        assert_eq!(answer.bytes.is_none(), is_erased);
+        let metric = format!("notary_orders_document_bytes_read_total {sent}");
+        assert!(api.has_metric(&metric), "{is_erased}");
+    }
 }
 
 #[actix_web::test]

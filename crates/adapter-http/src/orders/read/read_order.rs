@@ -1,18 +1,27 @@
-//! `GET /api/order/{order_id}` and `GET /api/order/{order_id}/documents`: an order of the client,
-//! and the list of its documents.
+//! `GET /api/order/{order_id}`, `…/documents` and `…/history`: an order of the client, the list of its
+//! documents, and its history in pages.
 
 use actix_web::{HttpRequest, HttpResponse};
-use domain::order::StoredOrder;
+use domain::{
+    order::StoredOrder,
+    ports::{HistoryId, HistoryQuery},
+    use_cases::order_error::OrderError,
+};
 
 use crate::{
     access::{authentication::admit, rate_limit::Policy},
     orders::{
         path,
-        record::{DocumentRecord, WholeOrder},
+        record::{DocumentRecord, EntryRecord, WholeOrder},
         version,
     },
     request::notes::note,
-    respond::{answer::Answer, conditional::with_tag, list, problem::Problem},
+    respond::{
+        answer::Answer,
+        conditional::with_tag,
+        list::{self, Paging},
+        problem::Problem,
+    },
     state::{Api, State},
 };
 
@@ -30,6 +39,25 @@ pub(crate) async fn list_documents(request: HttpRequest, api: State) -> Answer {
     let url = path::of_documents(&api.base_path, stored.id);
     let records = DocumentRecord::all(&stored.documents, 0, &url);
     list::whole(&request, url.clone(), records)
+}
+
+pub(crate) async fn list_history(request: HttpRequest, api: State) -> Answer {
+    let key = admit(&request, &api.access, Policy::Reads).await?;
+    let id = path::order_id(&request)?;
+    note(&request, |notes| notes.order = Some(id));
+    let least = HistoryId::CREATED.0;
+    let paging = Paging::parse_from(least, request.query_string(), &[], |_, _| Ok(()))?;
+    let query = HistoryQuery { limit: paging.limit, cursor: paging.cursor(HistoryId) };
+    let page = match api.read_order.history(key.owner(), id, &query).await {
+        Err(OrderError::UnknownCursor) => {
+            let detail = "must be the identifier of an entry of this history";
+            return Err(paging.unknown_cursor("unknown_entry", detail));
+        }
+        page => page?,
+    };
+    let records = page.items.into_iter().map(|entry| (entry.id.0, EntryRecord::of(entry)));
+    let url = path::of_history(&api.base_path, id);
+    list::page(&request, url, &paging, (page.has_older, page.has_newer), records)
 }
 
 /// Returns the order that a request reads.

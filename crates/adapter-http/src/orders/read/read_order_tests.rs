@@ -2,8 +2,8 @@ use contract_tests::samples::{
     document, maximal_request, minimal_request, new_order, order, stored,
 };
 use domain::{
-    order::{OrderId, StoredOrder},
-    ports::{Kept, NewOrder, StoreError},
+    order::{OrderChange, OrderId, StoredOrder},
+    ports::{Cursor, HistoryEntry, HistoryId, Kept, NewOrder, Page, StoreError},
 };
 use serde_json::{Value, json};
 
@@ -156,4 +156,39 @@ async fn missing_and_erased_orders_are_not_read() {
             get(ports, path).await.problem(status, code);
         }
     }
+}
+
+fn entry(id: i64) -> HistoryEntry {
+    HistoryEntry { id: HistoryId(id), change: OrderChange::created(NOW) }
+}
+
+#[actix_web::test]
+async fn history_is_a_list_in_pages() {
+    let path = "/api/order/7/history";
+    let mut ports = Ports::new();
+    ports.reader.expect_history().returning(|_, id, query| {
+        assert_eq!((id, query.limit), (OrderId(7), 2));
+        let items = match query.cursor {
+            Cursor::Newest => vec![entry(9), entry(5)],
+            Cursor::OlderThan(HistoryId(5)) => vec![entry(0)],
+            Cursor::OlderThan(_) => return Ok(Some(Kept::Whole(None))),
+            Cursor::NewerThan(_) => return Ok(Some(Kept::Erased)),
+        };
+        let (has_older, has_newer) = (items.len() == 2, items.len() == 1);
+        Ok(Some(Kept::Whole(Some(Page { items, has_older, has_newer }))))
+    });
+    let api = ports.api();
+    let get = |query: &str| api.send(TestApi::get(&format!("{path}?limit=2{query}")));
+
+    let first = get("").await;
+    assert_eq!(first.header("link"), format!("<{path}?limit=2&starting_after=5>; rel=\"next\""));
+    let expected = json!({
+        "id": 9, "at": "2026-11-21T12:00:00.000000Z", "order_status": "NEW", "notary_id": null,
+        "actor": "client", "reason": null,
+    });
+    assert_eq!((&first.body["data"][0], &first.body["has_more"]), (&expected, &true.into()));
+    let last = get("&starting_after=5").await;
+    assert_eq!(last.header("link"), format!("<{path}?limit=2&ending_before=0>; rel=\"prev\""));
+    assert_eq!(get("&starting_after=6").await.errors(), [("starting_after", "unknown_entry")]);
+    get("&ending_before=0").await.problem(410, "erased");
 }

@@ -107,6 +107,28 @@ fn release_builds_only_after_the_tests_pass() {
     assert!(needed("publish").contains(&"try".to_owned()));
 }
 
+/// A tag can be moved to other code; the digest of a commit cannot.
+#[test]
+fn workflows_name_actions_by_digest_and_releases_are_attested() {
+    let mut attested = 0;
+    for file in files(".github/workflows", ".yml") {
+        let workflow = fs::read_to_string(&file).unwrap();
+        let used = workflow
+            .lines()
+            .filter_map(|line| line.trim_start_matches(['-', ' ']).strip_prefix("uses: "));
+        for action in used.filter(|action| !action.starts_with("./")) {
+            let (name, pinned) = action.split_once('@').unwrap();
+            let (digest, version) = pinned.split_once(" # v").unwrap_or_else(|| panic!("{action}"));
+            let is_digest =
+                digest.len() == 40 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+            assert!(is_digest && version.split('.').count() == 3, "{action}");
+            attested += usize::from(name == "actions/attest-build-provenance");
+        }
+    }
+    assert_eq!(attested, 2, "the files and the image");
+    assert!(read(".github/dependabot.yml").contains("package-ecosystem: github-actions"));
+}
+
 #[test]
 fn toolchain_is_the_same_everywhere() {
     let toolchain = read("rust-toolchain.toml");

@@ -3,7 +3,7 @@
 use domain::{
     api_key::{ClientId, Owner, Party},
     order::{Actor, OrderChange, OrderId, OrderStatus, SigningServiceId, StoredOrder},
-    ports::{Event, Kept, NewDocuments, NewOrder, OrderUpdate, WriteError},
+    ports::{Event, Kept, NewDocuments, NewOrder, OrderFilter, OrderUpdate, WriteError},
     webhook::EventType,
 };
 use time::{Duration, OffsetDateTime};
@@ -231,4 +231,46 @@ pub async fn erasure_leaves_statuses_and_instants_without_reasons(storage: &Stor
     storage.admin.erase(id, NOW).await.unwrap();
     let remains = storage.other_system.remains(id).await;
     assert_eq!((remains.history, remains.data), (vec!["CANCELLED".to_owned()], Vec::new()));
+}
+
+/// Whether it changes an order or adds one. A text that only looks similar stays.
+pub async fn near_spelling_by_another_system_is_the_usual_status(storage: &Storage) {
+    for (number, (written, status)) in [
+        ("assigned", "ASSIGNED"),
+        ("Confirmed ", "CONFIRMED"),
+        ("On-Hold", "ON_HOLD"),
+        ("on hold", "ON_HOLD"),
+        ("S\u{a0}igned", "SIGNED"),
+        ("DidNotSign", "DID_NOT_SIGN"),
+        ("completed", "COMPLETED"),
+        ("canceled", "CANCELLED"),
+        ("CANCELLED", "CANCELLED"),
+        ("Re-assigned", "Re-assigned"),
+        ("---", "---"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = storage.create(&new_order(&format!("F-{number}"), NOW)).await;
+        for _ in 0..2 {
+            storage.other_system.change_order(id, ForeignChange::Status(written)).await;
+        }
+        storage.other_system.change_order(id, ForeignChange::Status(status)).await;
+        let order = found(storage, id).await;
+        let changes: Vec<_> = order.changes.iter().map(|change| change.status.as_str()).collect();
+        assert_eq!((order.status.as_str(), changes), (status, vec![status]), "{written}");
+        storage.other_system.copy_order(id, written).await;
+        let copy = storage.admin.list(&OrderFilter::default(), None, 1).await.unwrap().remove(0);
+        assert!(copy.stored.id > id);
+        assert_eq!(
+            (copy.stored.status.as_str(), copy.stored.changes),
+            (status, vec![]),
+            "{written}"
+        );
+        let events = storage.outbox.events(order.updated_at, 1_000).await.unwrap();
+        let cancelled = events
+            .iter()
+            .filter(|event| event.order_id == id && event.event == EventType::OrderCancelled);
+        assert_eq!(cancelled.count(), usize::from(status == "CANCELLED"), "{written}");
+    }
 }

@@ -5,7 +5,7 @@ use crate::ports::StoreError;
 use crate::{
     api_key::Owner,
     document::StoredDocument,
-    order::{OrderId, StoredOrder},
+    order::{OrderChange, OrderId, StoredOrder},
 };
 
 /// What is left of an order, or of a part of it.
@@ -70,6 +70,33 @@ pub struct PageQuery {
     pub cursor: Cursor,
 }
 
+/// Identifier of an entry in the history of an order. Later entries have larger ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HistoryId(pub i64);
+
+impl HistoryId {
+    /// The creation of the order.
+    pub const CREATED: Self = Self(0);
+}
+
+/// An entry in the history of an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryEntry {
+    /// Its identifier.
+    pub id: HistoryId,
+    /// The change, or the creation.
+    pub change: OrderChange,
+}
+
+/// The question for a page of the history of an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HistoryQuery {
+    /// The largest number of entries; at least 1.
+    pub limit: usize,
+    /// Where the page begins.
+    pub cursor: Cursor<HistoryId>,
+}
+
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<T = ListedOrder> {
@@ -118,7 +145,25 @@ impl<T> Page<T> {
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait OrderReader: Send + Sync {
-    /// Returns an order with its documents and changes; `None` if the owner has no such order.
+    /// Returns an order without its documents and changes, with the number of its documents; `None` if the
+    /// owner has no such order.
+    async fn listed(
+        &self,
+        owner: Owner,
+        id: OrderId,
+    ) -> Result<Option<Kept<ListedOrder>>, StoreError>;
+
+    /// Returns a page of the history of an order; `None` if the owner has no such order, and no page if
+    /// the cursor is no entry of it.
+    async fn history(
+        &self,
+        owner: Owner,
+        id: OrderId,
+        query: &HistoryQuery,
+    ) -> Result<Option<Kept<Option<Page<HistoryEntry>>>>, StoreError>;
+
+    /// Returns an order with its documents and its newest changes, up to
+    /// [`READ_HISTORY`](crate::order::READ_HISTORY); `None` if the owner has no such order.
     async fn order(
         &self,
         owner: Owner,

@@ -2,6 +2,7 @@ use async_trait::async_trait;
 use time::OffsetDateTime;
 
 use crate::document::ObjectKey;
+use crate::order::OrderId;
 use crate::ports::StoreError;
 
 /// Records the objects of documents that no order has yet, so that a process that dies leaves no
@@ -23,6 +24,15 @@ use crate::ports::StoreError;
 pub trait UploadLedger: Send + Sync {
     /// Records all of the keys, or none.
     async fn record(&self, keys: &[ObjectKey], at: OffsetDateTime) -> Result<(), StoreError>;
+
+    /// Records all of the keys for documents that an order gets. Returns `false` and records none if
+    /// there is no such order, or it is erased. The erasure of the order condemns them.
+    async fn record_for(
+        &self,
+        order: OrderId,
+        keys: &[ObjectKey],
+        at: OffsetDateTime,
+    ) -> Result<bool, StoreError>;
 
     /// Condemns those of the keys that are in the ledger, and returns them, also those that were
     /// condemned before. No order has or will have their objects.

@@ -1,0 +1,56 @@
+//! Ends requests in progress whose order an operator erases.
+
+use std::time::Duration;
+
+use domain::{
+    api_key::{ApiKey, Owner},
+    order::OrderId,
+    use_cases::{
+        add_documents::AddDocuments, erase_orders::NOTICED, order_error::OrderError,
+        read_order::ReadOrder,
+    },
+};
+use futures_util::FutureExt as _;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep};
+
+/// Interval at which a request looks whether its order is erased.
+const LOOK: Duration = Duration::from_secs(1);
+
+const _: () = assert!(LOOK.as_millis() * 2 <= NOTICED.as_millis());
+
+/// Returns the error of an order that is erased meanwhile; never, if it is not.
+pub(super) async fn erased(adding: &AddDocuments, key: &ApiKey, id: OrderId) -> OrderError {
+    loop {
+        sleep(LOOK).await;
+        if let Err(error @ OrderError::Erased) = adding.check(key, id).await {
+            return error;
+        }
+    }
+}
+
+/// Looks at most once a second whether a document may still be sent.
+pub(super) struct Look {
+    reading: ReadOrder,
+    owner: Owner,
+    order: OrderId,
+    position: u32,
+    due: Interval,
+}
+
+impl Look {
+    /// Returns the look at a document that was just found.
+    pub(super) fn at(reading: ReadOrder, owner: Owner, order: OrderId, position: u32) -> Self {
+        let mut due = interval_at(Instant::now() + LOOK, LOOK);
+        due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self { reading, owner, order, position, due }
+    }
+
+    /// Returns whether the document is erased.
+    pub(super) async fn is_erased(&mut self) -> bool {
+        if self.due.tick().now_or_never().is_none() {
+            return false;
+        }
+        let found = self.reading.document(self.owner, self.order, self.position).await;
+        matches!(found, Err(OrderError::Erased | OrderError::NoSuchOrder))
+    }
+}

@@ -1,0 +1,108 @@
+//! Rows that have a name which this version of the service does not know, or that it cannot read. It passes
+//! over them; the log and `doctor` name them.
+
+use diesel::{dsl::auto_type, prelude::*};
+use domain::{
+    api_key::{KeyChange, Scope},
+    delivery::MailSubject,
+    webhook::EventType,
+};
+
+use crate::{
+    Unreadable,
+    schema::{api_keys, deliveries, events, key_events, webhook_deliveries},
+    webhooks::{queries::is_waiting, rows::read_change},
+};
+
+/// Maximum number of rows of a table that are looked at. Those that cannot be read stay, so in the end they
+/// are the oldest.
+const LOOKED_AT: i64 = 1_000;
+
+/// Selects keys and their scopes.
+#[auto_type(no_type_alias)]
+pub fn scopes_of_keys() -> _ {
+    api_keys::table.order(api_keys::id).select((api_keys::id, api_keys::scopes))
+}
+
+/// Selects the lines of the trail of keys with an unknown change.
+#[auto_type(no_type_alias)]
+pub fn unknown_key_events() -> _ {
+    let changes: [&'static str; 3] = KeyChange::NAMES;
+    let limit: i64 = LOOKED_AT;
+    key_events::table.filter(key_events::change.ne_all(changes)).limit(limit).select(key_events::id)
+}
+
+/// Selects the mails with an unknown subject.
+#[auto_type(no_type_alias)]
+pub fn unknown_mails() -> _ {
+    let limit: i64 = LOOKED_AT;
+    let subjects: [&'static str; 3] = MailSubject::ALL.map(MailSubject::as_str);
+    deliveries::table
+        .filter(deliveries::subject.ne_all(subjects))
+        .limit(limit)
+        .select(deliveries::id)
+}
+
+/// Selects the oldest events, with their types and changes.
+#[auto_type(no_type_alias)]
+pub fn oldest_events() -> _ {
+    let limit: i64 = LOOKED_AT;
+    events::table.order(events::id).limit(limit).select((events::id, events::kind, events::change))
+}
+
+/// Selects the oldest webhooks that wait, with their events and changes.
+#[auto_type(no_type_alias)]
+pub fn oldest_webhooks() -> _ {
+    let limit: i64 = LOOKED_AT;
+    let waits: is_waiting = is_waiting();
+    webhook_deliveries::table.filter(waits).order(webhook_deliveries::id).limit(limit).select((
+        webhook_deliveries::id,
+        webhook_deliveries::event,
+        webhook_deliveries::change,
+    ))
+}
+
+/// An event or a webhook: its identifier, its type, and the change that it tells of.
+pub type EventColumns = (i64, String, Option<String>);
+
+/// The rows to look at.
+#[derive(Default)]
+#[expect(missing_docs, reason = "the functions above select them")]
+pub struct LookedAt {
+    pub scopes_of_keys: Vec<(i64, String)>,
+    pub unknown_key_events: Vec<i64>,
+    pub unknown_mails: Vec<i64>,
+    pub oldest_events: Vec<EventColumns>,
+    pub oldest_webhooks: Vec<EventColumns>,
+}
+
+impl LookedAt {
+    /// Names the rows that cannot be read, or not whole.
+    pub fn faults(self) -> impl Iterator<Item = String> {
+        let named = |table, column: &'static str| {
+            move |id: i64| Unreadable::new(table, &id, &column).to_string()
+        };
+        let is_unknown = |scopes: &str| {
+            scopes.split_ascii_whitespace().any(|name| Scope::from_name(name).is_none())
+        };
+        let keys = self.scopes_of_keys.into_iter().filter(move |(_, scopes)| is_unknown(scopes));
+        let of_events = |table| move |columns| event_fault(table, columns);
+        keys.map(|(id, _)| id)
+            .map(named("api_keys", "scopes"))
+            .chain(self.unknown_key_events.into_iter().map(named("key_events", "change")))
+            .chain(self.unknown_mails.into_iter().map(named("deliveries", "subject")))
+            .chain(self.oldest_events.into_iter().filter_map(of_events("events")))
+            .chain(self.oldest_webhooks.into_iter().filter_map(of_events("webhook_deliveries")))
+    }
+}
+
+fn event_fault(table: &'static str, (id, event, change): EventColumns) -> Option<String> {
+    let column = if EventType::from_name(&event).is_none() {
+        if table == "events" { "type" } else { "event" }
+    } else if read_change(change.as_deref()).is_err() {
+        "change"
+    } else {
+        return None;
+    };
+    Some(Unreadable::new(table, &id, &column).to_string())
+}
