@@ -1,7 +1,12 @@
 //! Guards the connections of the API: limits them for each address, and ends those without a request.
 //!
-//! actix limits the time of the first head only, and closes a connection only if it is idle and no
-//! byte of the next head has arrived.
+//! | part | who suffers without it |
+//! |---|---|
+//! | limit for each address | all other clients: one address takes the file descriptors |
+//! | watchdog | the same: actix limits the time of the first head only, and a client that sends a byte of the next head now and then keeps its connection |
+//! | no request behind a doubtful end | the next client of a proxy that shares connections: it gets the answer to a smuggled request |
+//! | no `GET` behind `HEAD` before its answer, or the reverse | the same client: actix gives the answer before the form of the last request, so its body counts as the next answer |
+//! | no request behind `Connection: close` | the client: it repeats a request that was carried out without an answer |
 
 use std::{
     any::Any,

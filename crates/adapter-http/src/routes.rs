@@ -156,6 +156,7 @@ mod tests {
     use actix_web::{
         App,
         dev::Service as _,
+        http::header::HeaderValue,
         test::{TestRequest, init_service},
     };
 
@@ -202,7 +203,7 @@ mod tests {
         ] {
             let request = TestRequest::with_uri(path).insert_header(("accept-encoding", accepted));
             let answer = service.call(request.to_request()).await.unwrap();
-            let encoding = answer.headers().get("content-encoding").map(|it| it.as_bytes());
+            let encoding = answer.headers().get("content-encoding").map(HeaderValue::as_bytes);
             let expected = is_compressed.then_some(&b"gzip"[..]);
             assert_eq!((answer.status().as_u16(), encoding), (200, expected), "{path} {accepted}");
         }

@@ -28,7 +28,8 @@ const LOCK: &str = "SET LOCAL lock_timeout = '60s'; \
     SELECT pg_advisory_xact_lock(1852797025, hashtext(current_schema())); \
     SET LOCAL lock_timeout = '1s'";
 
-/// The triggers without which most statements would succeed.
+/// The triggers that an incomplete restore may lose. No statement fails without them, but documents lose
+/// their objects, keys create two orders, and changes leave no event.
 const TRIGGERS: [(&str, &str); 4] = [
     ("documents", "documents_adopt_uploads"),
     ("idempotency_keys", "idempotency_keys_in_use"),
@@ -53,7 +54,8 @@ const TABLES: [(&str, &str); 13] = [
     ("idempotency_keys", "SELECT INSERT UPDATE DELETE"),
 ];
 
-/// What keeps file numbers unique and identifiers in order: a name, and whether it is right. An
+/// The objects without which two orders get one file number, or pages of a list miss orders: a name, and
+/// whether it is right. An incomplete restore loses them, and no statement fails then. An
 /// operator may rename the index, and change its storage parameters.
 const SAFEGUARDS: &str = "VALUES \
     ('a valid unique index on orders (file_number, is_test) WHERE holds_file_number', \

@@ -1,5 +1,9 @@
 //! Header values with parameters: the `Content-Type` of a form and of its parts, and their
 //! `Content-Disposition` (RFC 2183, RFC 7578, RFC 9110).
+//!
+//! Values that programs read in different ways are rejected: a scanner or proxy before the service would
+//! see another form, and the recipient of a document another name. Values that only one client writes in a
+//! form of its own are read, because its users cannot change it.
 
 use actix_web::http::header::{self, HeaderMap, HeaderValue};
 use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
@@ -183,7 +187,8 @@ fn percent_decoded(text: &str) -> Option<Vec<u8>> {
     text.split('%').skip(1).all(is_escape).then(|| percent_decode_str(text).collect())
 }
 
-/// Decodes the encoded words of a text (RFC 2047), if that gives a name.
+/// Decodes the encoded words of a text (RFC 2047), if that gives a name. .NET sends names beyond ASCII
+/// so; without this, the console and the notary would see `=?utf-8?B?…`.
 fn decoded_words(text: &str) -> String {
     let (mut decoded, mut rest, mut behind_word) = (Vec::new(), text, false);
     while let Some(character) = rest.chars().next() {

@@ -8,7 +8,7 @@
 //!   RFC 2046, section 5.1.1, says that it ends an empty part.
 //! - It does not know blanks behind a boundary, and folded headers.
 //!
-//! So a document could be stored short.
+//! So a document could be stored short, and the notary would print a deed without its last pages.
 
 use std::{
     io, mem,
