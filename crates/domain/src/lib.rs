@@ -6,7 +6,8 @@
 //!
 //! | concept | module |
 //! |---|---|
-//! | the order, its request, its violations, its stored form | [`order`] |
+//! | the order, its request, its stored form | [`order`] |
+//! | members of requests, the rules at them, violations | [`request`] |
 //! | date, time and time zone of the signing | [`appointment`] |
 //! | accepted formats, file names and limits of documents | [`document`] |
 //! | the duplicate window of a file number | [`duplicate_window`] |
@@ -44,7 +45,6 @@ pub mod document;
 pub mod duplicate_window;
 pub mod idempotency;
 pub mod order;
-
 pub mod ports;
 pub mod request;
 pub mod signing_service;
