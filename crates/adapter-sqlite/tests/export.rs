@@ -4,15 +4,16 @@
 
 use adapter_sqlite::{EXPORTED_TABLES, SqliteStore};
 use contract_tests::samples::{
-    LIVE, NOW, WINDOW, api_key, attempt, delivery, dispatch, document, enqueue, idempotency_key,
-    new_endpoint, new_order,
+    CLIENT, LIVE, NOW, WINDOW, api_key, attempt, delivery, dispatch, document, enqueue,
+    idempotency_key, new_endpoint, new_order,
 };
 use diesel::{Connection as _, connection::SimpleConnection as _, sqlite::SqliteConnection};
 use domain::{
+    api_key::{ClientId, NewApiKey},
     idempotency::IdempotentRequest,
     order::{Actor, OrderId, OrderStatus, SigningServiceId},
     ports::{
-        ApiKeyRepo as _, DeliveryQueue, NewOrder, OrderRepo as _, OrderUpdate, UploadLedger as _,
+        ApiKeyRepo, DeliveryQueue, NewOrder, OrderRepo as _, OrderUpdate, UploadLedger as _,
         WebhookQueue as _,
     },
     signing_service::SigningService,
@@ -36,12 +37,14 @@ async fn every_row_is_exported_once_in_pages() {
     let directory = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(&directory.path().join("orders.db")).unwrap();
     store.migrate().await.unwrap();
-    store.add(&api_key(NOW), "jane").await.unwrap();
+    for _ in 0..CLIENT.0 {
+        ApiKeyRepo::add(&store, &api_key(NOW), "jane").await.unwrap();
+    }
     for number in 0..5 {
         let documents = vec![document(), document()];
         let keys: Vec<_> = documents.iter().map(|document| document.key.clone()).collect();
         store.record(&keys, NOW).await.unwrap();
-        let key = idempotency_key(number % 2, &format!("key {number}"));
+        let key = idempotency_key(1 + number % 2, &format!("key {number}"));
         let idempotent_request =
             IdempotentRequest { attempt: attempt(&key, 7), kept_until: NOW + Duration::DAY };
         let order = NewOrder {
@@ -82,7 +85,7 @@ async fn every_row_is_exported_once_in_pages() {
             .unwrap();
         store.add_test(LIVE, endpoint.id, "key", NOW).await.unwrap().unwrap();
     }
-    let counts = [3, 1, 1, 5, 3, 10, 1, 4, 8, 3, 3, 5];
+    let counts = [3, 3, 3, 5, 3, 10, 1, 4, 8, 3, 3, 5];
     assert_eq!(counts.len(), EXPORTED_TABLES.len());
     for (table, count) in EXPORTED_TABLES.into_iter().zip(counts) {
         let all = rows(&store, table, 100).await;
@@ -139,6 +142,12 @@ async fn rows_whose_parent_is_gone_are_counted_and_left_out() {
     let path = directory.path().join("orders.db");
     let store = SqliteStore::open(&path).unwrap();
     store.migrate().await.unwrap();
+    // The third is the client of the samples. The second is another one, with a further key.
+    for id in 1..=CLIENT.0 {
+        assert_eq!(ApiKeyRepo::add(&store, &api_key(NOW), "by").await.unwrap().0, id);
+    }
+    let further = NewApiKey { client: Some(ClientId(2)), ..api_key(NOW) };
+    ApiKeyRepo::add(&store, &further, "by").await.unwrap();
     for number in 0..2 {
         let documents = vec![document()];
         store.record(&[documents[0].key.clone()], NOW).await.unwrap();
@@ -160,23 +169,49 @@ async fn rows_whose_parent_is_gone_are_counted_and_left_out() {
     other
         .batch_execute(
             "PRAGMA foreign_keys = OFF; DELETE FROM orders WHERE id = 2;
-            DELETE FROM webhook_endpoints WHERE id = 2",
+            DELETE FROM webhook_endpoints WHERE id = 2; DELETE FROM api_keys WHERE id = 2;
+            INSERT INTO webhook_endpoints (party, is_test, url, events, secret, created_at)
+                VALUES (2, 0, 'https://example.com', '', x'', 0), (-2, 0, 'https://example.com', '', x'', 0);
+            INSERT INTO webhook_deliveries
+                (endpoint_id, created_at, due_at, event, message_key)
+                SELECT id, 0, 0, 'webhook.test', 'k' FROM webhook_endpoints WHERE id > 2;
+            INSERT INTO orders (id, client_id, api_key_id, signing_service_id, created_at, updated_at,
+                    is_test, holds_file_number, file_number, status, details)
+                SELECT 9, 2, 2, signing_service_id, created_at, updated_at, is_test, 0, file_number,
+                    status, details FROM orders",
         )
         .unwrap();
     let orphans = [
         "documents without their order",
         "mails without their order",
         "webhooks without their endpoint or order",
-        "idempotency keys without their order",
+        "idempotency keys without their order or client",
+        "orders without their client",
+        "keys without their client",
+        "endpoints without their client",
+        "lines of a trail without their key",
     ];
     let mut found = store.orphans().await.unwrap();
     found.sort();
-    let mut expected = orphans.map(|orphans| (orphans.to_owned(), 1));
+    let number = |orphans| match orphans {
+        "webhooks without their endpoint or order" | "lines of a trail without their key" => 2,
+        _ => 1,
+    };
+    let mut expected = orphans.map(|orphans| (orphans.to_owned(), number(orphans)));
     expected.sort();
     assert_eq!(found, expected);
-    for table in ["documents", "deliveries", "webhook_deliveries", "idempotency_keys"] {
-        assert_eq!(rows(&store, table, 10).await.len(), 1, "{table}");
+    for (table, kept) in [
+        ("documents", 1),
+        ("deliveries", 1),
+        ("webhook_endpoints", 2),
+        ("webhook_deliveries", 2),
+        ("idempotency_keys", 1),
+        ("api_keys", 2),
+        ("key_events", 2),
+        ("orders", 2),
+    ] {
+        assert_eq!(rows(&store, table, 10).await.len(), kept, "{table}");
     }
     let assigned = store.assigned_identifiers().await.unwrap();
-    assert_eq!(assigned["webhook_endpoints"], 2, "the identifier of a removed row stays taken");
+    assert_eq!(assigned["webhook_endpoints"], 4, "the identifier of a removed row stays taken");
 }

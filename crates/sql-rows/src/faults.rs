@@ -32,15 +32,14 @@ pub fn unknown_key_events() -> _ {
     key_events::table.filter(key_events::change.ne_all(changes)).limit(limit).select(key_events::id)
 }
 
-/// Selects the mails with an unknown subject.
+/// Selects the oldest mails, with their subjects.
 #[auto_type(no_type_alias)]
-pub fn unknown_mails() -> _ {
+pub fn oldest_mails() -> _ {
     let limit: i64 = LOOKED_AT;
-    let subjects: [&'static str; 3] = MailSubject::ALL.map(MailSubject::as_str);
     deliveries::table
-        .filter(deliveries::subject.ne_all(subjects))
+        .order(deliveries::id)
         .limit(limit)
-        .select(deliveries::id)
+        .select((deliveries::id, deliveries::subject))
 }
 
 /// Selects the oldest events, with their types and changes.
@@ -50,16 +49,24 @@ pub fn oldest_events() -> _ {
     events::table.order(events::id).limit(limit).select((events::id, events::kind, events::change))
 }
 
-/// Selects the oldest webhooks that wait, with their events and changes.
+/// Selects webhooks that wait and are unknown or tell of a change, with both. In the order of the index of
+/// those that wait: the table also has those of 30 days.
 #[auto_type(no_type_alias)]
 pub fn oldest_webhooks() -> _ {
     let limit: i64 = LOOKED_AT;
     let waits: is_waiting = is_waiting();
-    webhook_deliveries::table.filter(waits).order(webhook_deliveries::id).limit(limit).select((
-        webhook_deliveries::id,
-        webhook_deliveries::event,
-        webhook_deliveries::change,
-    ))
+    let known: [&'static str; 5] = EventType::ALL.map(EventType::as_str);
+    let tells =
+        webhook_deliveries::event.ne_all(known).or(webhook_deliveries::change.is_not_null());
+    webhook_deliveries::table
+        .filter(waits.and(tells))
+        .order((
+            webhook_deliveries::endpoint_id,
+            webhook_deliveries::due_at,
+            webhook_deliveries::id,
+        ))
+        .limit(limit)
+        .select((webhook_deliveries::id, webhook_deliveries::event, webhook_deliveries::change))
 }
 
 /// An event or a webhook: its identifier, its type, and the change that it tells of.
@@ -71,7 +78,7 @@ pub type EventColumns = (i64, String, Option<String>);
 pub struct LookedAt {
     pub scopes_of_keys: Vec<(i64, String)>,
     pub unknown_key_events: Vec<i64>,
-    pub unknown_mails: Vec<i64>,
+    pub oldest_mails: Vec<(i64, String)>,
     pub oldest_events: Vec<EventColumns>,
     pub oldest_webhooks: Vec<EventColumns>,
 }
@@ -86,11 +93,13 @@ impl LookedAt {
             scopes.split_ascii_whitespace().any(|name| Scope::from_name(name).is_none())
         };
         let keys = self.scopes_of_keys.into_iter().filter(move |(_, scopes)| is_unknown(scopes));
+        let mails = self.oldest_mails.into_iter();
+        let mails = mails.filter(|(_, subject)| MailSubject::from_name(subject).is_none());
         let of_events = |table| move |columns| event_fault(table, columns);
         keys.map(|(id, _)| id)
             .map(named("api_keys", "scopes"))
             .chain(self.unknown_key_events.into_iter().map(named("key_events", "change")))
-            .chain(self.unknown_mails.into_iter().map(named("deliveries", "subject")))
+            .chain(mails.map(|(id, _)| id).map(named("deliveries", "subject")))
             .chain(self.oldest_events.into_iter().filter_map(of_events("events")))
             .chain(self.oldest_webhooks.into_iter().filter_map(of_events("webhook_deliveries")))
     }

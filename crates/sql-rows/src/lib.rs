@@ -22,7 +22,7 @@ mod statement;
 mod webhooks;
 
 pub use faults::{
-    LookedAt, oldest_events, oldest_webhooks, scopes_of_keys, unknown_key_events, unknown_mails,
+    LookedAt, oldest_events, oldest_mails, oldest_webhooks, scopes_of_keys, unknown_key_events,
 };
 pub use idempotency::{
     KeyRow, KeyUseRow, first_key, free_keys, key_in_use, key_of, key_row, keys_after, own_claim,

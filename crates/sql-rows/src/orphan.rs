@@ -8,59 +8,96 @@ struct Child {
     orphans: &'static str,
     /// Selects rows whose parent is gone.
     condition: &'static str,
+    /// Whether a copy keeps them: an order is never lost.
+    is_kept: bool,
 }
 
-const CHILDREN: [Child; 7] = [
+const CHILDREN: [Child; 10] = [
+    Child {
+        table: "orders",
+        orphans: "orders without their client",
+        condition: "NOT EXISTS (SELECT 1 FROM api_keys WHERE api_keys.id = orders.client_id)",
+        is_kept: true,
+    },
+    Child {
+        table: "api_keys",
+        orphans: "keys without their client",
+        condition: "(api_keys.client_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM api_keys AS c \
+            WHERE c.id = api_keys.client_id))",
+        is_kept: false,
+    },
+    Child {
+        table: "webhook_endpoints",
+        orphans: "endpoints without their client",
+        condition: "(webhook_endpoints.party > 0 AND NOT EXISTS (SELECT 1 FROM api_keys AS c \
+            WHERE c.id = webhook_endpoints.party))",
+        is_kept: false,
+    },
     Child {
         table: "documents",
         orphans: "documents without their order",
         condition: "NOT EXISTS (SELECT 1 FROM orders WHERE orders.id = documents.order_id)",
+        is_kept: false,
     },
     Child {
         table: "order_changes",
         orphans: "changes without their order",
         condition: "NOT EXISTS (SELECT 1 FROM orders WHERE orders.id = order_changes.order_id)",
+        is_kept: false,
     },
     Child {
         table: "events",
         orphans: "events without their order",
         condition: "NOT EXISTS (SELECT 1 FROM orders WHERE orders.id = events.order_id)",
+        is_kept: false,
     },
     Child {
         table: "deliveries",
         orphans: "mails without their order",
         condition: "NOT EXISTS (SELECT 1 FROM orders WHERE orders.id = deliveries.order_id)",
+        is_kept: false,
     },
     Child {
         table: "webhook_deliveries",
         orphans: "webhooks without their endpoint or order",
-        condition: "(NOT EXISTS (SELECT 1 FROM webhook_endpoints \
-                WHERE webhook_endpoints.id = webhook_deliveries.endpoint_id) \
+        condition: "(NOT EXISTS (SELECT 1 FROM webhook_endpoints AS e \
+                WHERE e.id = webhook_deliveries.endpoint_id \
+                AND (e.party < 0 OR EXISTS (SELECT 1 FROM api_keys AS c WHERE c.id = e.party))) \
             OR order_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM orders \
                 WHERE orders.id = webhook_deliveries.order_id))",
+        is_kept: false,
     },
     Child {
         table: "idempotency_keys",
-        orphans: "idempotency keys without their order",
+        orphans: "idempotency keys without their order or client",
         condition: "(order_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM orders \
-            WHERE orders.id = idempotency_keys.order_id))",
+                WHERE orders.id = idempotency_keys.order_id) \
+            OR NOT EXISTS (SELECT 1 FROM api_keys AS c WHERE c.id = idempotency_keys.client_id))",
+        is_kept: false,
     },
     Child {
         table: "key_events",
         orphans: "lines of a trail without their key",
-        condition: "NOT EXISTS (SELECT 1 FROM api_keys WHERE api_keys.id = key_events.api_key_id)",
+        condition: "(NOT EXISTS (SELECT 1 FROM api_keys AS k WHERE k.id = key_events.api_key_id \
+                AND (k.client_id IS NULL \
+                    OR EXISTS (SELECT 1 FROM api_keys AS c WHERE c.id = k.client_id))) \
+            OR successor_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM api_keys AS k \
+                WHERE k.id = key_events.successor_id AND (k.client_id IS NULL \
+                    OR EXISTS (SELECT 1 FROM api_keys AS c WHERE c.id = k.client_id))))",
+        is_kept: false,
     },
 ];
 
-/// Returns the SQL condition of a row of a table that has its parent.
+/// Returns the SQL condition of a row of a table that a copy takes along: one that has its parent, or an
+/// order.
 pub fn has_parent(table: &str) -> String {
-    let child = CHILDREN.iter().find(|child| child.table == table);
+    let child = CHILDREN.iter().find(|child| child.table == table && !child.is_kept);
     child.map_or_else(|| "true".to_owned(), |child| format!("NOT {}", child.condition))
 }
 
 /// Returns the query of what rows lack, and their number, for each table that has such rows.
 pub fn orphans_query() -> String {
-    let counts = CHILDREN.map(|Child { table, orphans, condition }| {
+    let counts = CHILDREN.map(|Child { table, orphans, condition, .. }| {
         format!("SELECT '{orphans}' AS orphans, count(*) AS number FROM {table} WHERE {condition}")
     });
     format!(

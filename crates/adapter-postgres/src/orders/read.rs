@@ -215,6 +215,7 @@ async fn load_changes(
         return Ok(());
     }
     let changes = changes_of(found.iter().map(|order| order.id.0).collect());
-    let rows = changes.select(OrderChangeRow::as_select()).get_results(connection).await?;
+    let changes = changes.select(OrderChangeRow::as_select());
+    let rows = Prepared(changes).get_results(connection).await?;
     Ok(add_changes(found, rows)?)
 }

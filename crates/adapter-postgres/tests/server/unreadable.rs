@@ -80,9 +80,8 @@ async fn other_unreadable_rows_are_named() {
     let expected = failed(key_id, "api_keys", "hash");
     assert_eq!(internal(ApiKeyRepo::find(&store, &key.lookup).await), expected);
     assert_eq!(internal(ApiKeyRepo::list(&store).await), expected);
+    // Only the pause before a retry depends on it.
     database.sql("UPDATE deliveries SET attempts = -1");
-    let delivery = database.sql("SELECT id FROM deliveries").parse().unwrap();
-    let expected = failed(delivery, "deliveries", "attempts");
-    assert_eq!(internal(DeliveryQueue::list(&store, false, 1).await), expected);
-    assert_eq!(internal(store.lease(NOW, Duration::MINUTE, 1).await), expected);
+    assert_eq!(DeliveryQueue::list(&store, false, 1).await.unwrap()[0].attempts, 0);
+    assert_eq!(store.lease(NOW, Duration::MINUTE, 1).await.unwrap().len(), 1);
 }

@@ -213,6 +213,7 @@ fn load_changes(
         return Ok(());
     }
     let changes = changes_of(found.iter().map(|order| order.id.0).collect());
-    let rows = changes.select(OrderChangeRow::as_select()).get_results(connection)?;
+    let changes = changes.select(OrderChangeRow::as_select());
+    let rows = Prepared(changes).get_results(connection)?;
     Ok(add_changes(found, rows)?)
 }

@@ -18,9 +18,9 @@ use domain::{
 use sql_rows::{
     DueAgain, EndpointRow, Instant, LookedAt, NewWebhookRow, Utc, WEBHOOK_STATS,
     WebhookDeliveryRow, deliveries_of, deliveries_with_endpoints, endpoint_of, is_known,
-    oldest_events, oldest_webhooks, readable_page, row_limit,
+    oldest_events, oldest_mails, oldest_webhooks, readable_page, row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
-    scopes_of_keys, unknown_key_events, unknown_mails, waits, webhook_stats,
+    scopes_of_keys, unknown_key_events, waits, webhook_stats,
 };
 use time::{Duration, OffsetDateTime};
 
@@ -144,7 +144,7 @@ impl WebhookQueue for SqliteStore {
             Ok(LookedAt {
                 scopes_of_keys: scopes_of_keys().get_results(connection)?,
                 unknown_key_events: unknown_key_events().get_results(connection)?,
-                unknown_mails: unknown_mails().get_results(connection)?,
+                oldest_mails: oldest_mails().get_results(connection)?,
                 oldest_events: oldest_events().get_results(connection)?,
                 oldest_webhooks: oldest_webhooks().get_results(connection)?,
             })

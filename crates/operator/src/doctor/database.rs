@@ -53,7 +53,7 @@ fn judge_orphans(orphans: &[(String, i64)], found: &mut Findings) {
         found.warn(
             format!("it has {}", describe_orphans(orphans)),
             "Another program has deleted rows. The service passes over what is left, and a copy \
-             leaves it out",
+             leaves it out, but for orders",
         );
     }
 }

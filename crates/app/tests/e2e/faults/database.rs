@@ -258,3 +258,23 @@ async fn malformed_key_is_rejected_without_database() {
     // A well-formed key needs the database.
     problem(send(&unknown).await, 503, "unavailable").await;
 }
+
+/// Another system has locked the order for longer than a request waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn change_of_a_locked_order_is_unavailable_and_others_are_not() {
+    let app = TestApp::start().await;
+    let order = created(app.order("F-1").await).await["order_id"].as_i64().unwrap();
+    let lock = format!("BEGIN; SELECT FROM orders WHERE id = {order} FOR UPDATE");
+    let held = SqlSession::holding(psql(&app.wiring.database_url()), &lock);
+    let cancel = format!("/api/order/{order}/cancel");
+
+    let refused = app.post(&cancel).send().await.unwrap();
+
+    let retry_after: u64 = refused.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((1..=60).contains(&retry_after), "{retry_after}");
+    problem(refused, 503, "unavailable").await;
+    created(app.order("F-2").await).await;
+    drop(held);
+    let cancelled = app.post(&cancel).send().await.unwrap();
+    assert_eq!(cancelled.status(), StatusCode::OK);
+}
