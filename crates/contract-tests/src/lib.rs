@@ -122,7 +122,8 @@ macro_rules! contract {
             retry_makes_a_waiting_delivery_due, stats_count_events_and_deliveries,
             mails_to_a_recipient_are_counted_per_hour, concurrent_leases_count_every_mail,
             orders_of_deliveries_are_found, unreadable_order_of_a_delivery_is_an_error_of_its_own,
-            settlements_of_a_call_are_stored_together,
+            settlements_of_a_call_are_stored_together, renewed_lease_holds_longer,
+            unknown_outcomes_are_counted,
         );
     };
     (webhook_repo, $fixture:expr) => {

@@ -24,6 +24,11 @@ pub const MAX_DELAY: Duration = Duration::HOUR;
 /// relay is back.
 pub const OUTAGE_DELAY: Duration = Duration::seconds(4);
 
+/// Delays before a mail is repeated whose outcome is unknown: the relay had all of it, and did not say
+/// whether it accepted it. The recipient may get each repetition as a copy, so they are few and rare.
+pub const UNKNOWN_DELAYS: [Duration; 3] =
+    [Duration::hours(1), Duration::hours(4), Duration::hours(12)];
+
 /// Age at which a delivery that still fails, fails for good. RFC 5321, section 4.5.4.1, recommends
 /// four to five days.
 pub const MAX_AGE: Duration = Duration::days(5);
@@ -110,6 +115,8 @@ pub struct Delivery {
     pub task: NewDelivery,
     /// Number of failed attempts.
     pub attempts: u32,
+    /// Number of those whose outcome is unknown.
+    pub unknown_outcomes: u32,
     /// Instant of the event that it follows, or of the operator's retry.
     pub created_at: OffsetDateTime,
     /// Instant of the next attempt.
@@ -139,6 +146,14 @@ impl Delivery {
         let growing = FIRST_DELAY * (1_i32 << self.attempts.min(20));
         let delay = if is_outage { OUTAGE_DELAY } else { growing.min(MAX_DELAY) };
         Some(now + delay * (0.5 + entropy.fraction() / 2.0))
+    }
+
+    /// Returns when to repeat after an attempt at `now` whose outcome is unknown; `None` if the delivery
+    /// fails for good.
+    pub fn next_after_unknown(&self, now: OffsetDateTime) -> Option<OffsetDateTime> {
+        let before = usize::try_from(self.unknown_outcomes).unwrap_or(usize::MAX);
+        let delay = UNKNOWN_DELAYS.get(before).filter(|_| now - self.created_at < MAX_AGE)?;
+        Some(now.saturating_add(*delay))
     }
 }
 
@@ -188,6 +203,19 @@ mod tests {
         let mut entropy = MockEntropy::new();
         entropy.expect_fill().returning(move |bytes| bytes.copy_from_slice(&random));
         entropy
+    }
+
+    #[test]
+    fn unknown_outcome_is_repeated_three_times_hours_apart() {
+        let next = |unknown_outcomes, now| {
+            Delivery { unknown_outcomes, ..delivery(START) }.next_after_unknown(now)
+        };
+        let delays = [0, 1, 2, 3].map(|before| next(before, START).map(|at| at - START));
+        assert_eq!(
+            delays,
+            [Some(Duration::HOUR), Some(4 * Duration::HOUR), Some(12 * Duration::HOUR), None]
+        );
+        assert_eq!(next(0, START + Duration::days(5)), None);
     }
 
     proptest! {

@@ -184,6 +184,7 @@ pub struct DeliveryRow {
     subject: String,
     to_service: bool,
     attempts: i32,
+    unknown_outcomes: i32,
     created_at: Utc,
     due_at: Utc,
     failed_at: Option<Utc>,
@@ -205,6 +206,8 @@ impl DeliveryRow {
                 audience: if self.to_service { Audience::Service } else { Audience::Client },
             },
             attempts: u32::try_from(self.attempts).map_err(|_| unreadable("attempts"))?,
+            unknown_outcomes: u32::try_from(self.unknown_outcomes)
+                .map_err(|_| unreadable("unknown_outcomes"))?,
             created_at: self.created_at.0,
             due_at: self.due_at.0,
             failed_at: self.failed_at.map(|at| at.0),
@@ -247,17 +250,19 @@ pub struct UnsuccessfulAttempt {
 }
 
 impl UnsuccessfulAttempt {
-    /// Returns the change, and by how many attempts it counts; `None` for a success.
-    pub fn of(settlement: &Settlement) -> Option<(Self, i32)> {
-        let (due_at, failed_at, error, attempts) = match settlement {
+    /// Returns the change, and by how many attempts and unknown outcomes it counts; `None` for a
+    /// success.
+    pub fn of(settlement: &Settlement) -> Option<(Self, [i32; 2])> {
+        let (due_at, failed_at, error, counts) = match settlement {
             Settlement::Done => return None,
-            Settlement::RetryAt { due_at, error } => (Some(Utc(*due_at)), None, error, 1),
-            Settlement::Postpone { due_at, error } => (Some(Utc(*due_at)), None, error, 0),
-            Settlement::Fail { at, error } => (None, Some(Utc(*at)), error, 1),
+            Settlement::RetryAt { due_at, error } => (Some(Utc(*due_at)), None, error, [1, 0]),
+            Settlement::Unknown { due_at, error } => (Some(Utc(*due_at)), None, error, [1, 1]),
+            Settlement::Postpone { due_at, error } => (Some(Utc(*due_at)), None, error, [0, 0]),
+            Settlement::Fail { at, error } => (None, Some(Utc(*at)), error, [1, 0]),
         };
         // A mail relay may send any byte, and PostgreSQL cannot store NUL.
         let last_error = error.replace('\0', "\u{fffd}");
-        Some((Self { due_at, failed_at, last_error }, attempts))
+        Some((Self { due_at, failed_at, last_error }, counts))
     }
 }
 
@@ -267,6 +272,7 @@ impl UnsuccessfulAttempt {
 #[diesel(table_name = deliveries, treat_none_as_null = true)]
 pub struct RetriedDelivery {
     attempts: i32,
+    unknown_outcomes: i32,
     created_at: Utc,
     due_at: Utc,
     failed_at: Option<Utc>,
@@ -276,7 +282,7 @@ impl RetriedDelivery {
     /// Returns the change that makes it due at an instant.
     pub fn at(instant: OffsetDateTime) -> Self {
         let at = Utc(instant);
-        Self { attempts: 0, created_at: at, due_at: at, failed_at: None }
+        Self { attempts: 0, unknown_outcomes: 0, created_at: at, due_at: at, failed_at: None }
     }
 }
 
@@ -288,7 +294,7 @@ mod tests {
     fn error_without_nul_is_stored() {
         let at = OffsetDateTime::UNIX_EPOCH;
         let fail = Settlement::Fail { at, error: "550 \0 no such user".to_owned() };
-        let (change, attempts) = UnsuccessfulAttempt::of(&fail).unwrap();
-        assert_eq!((&*change.last_error, attempts), ("550 \u{fffd} no such user", 1));
+        let (change, counts) = UnsuccessfulAttempt::of(&fail).unwrap();
+        assert_eq!((&*change.last_error, counts), ("550 \u{fffd} no such user", [1, 0]));
     }
 }

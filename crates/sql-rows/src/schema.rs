@@ -78,6 +78,7 @@ diesel::table! {
         subject -> Text,
         to_service -> Bool,
         attempts -> Integer,
+        unknown_outcomes -> Integer,
         created_at -> crate::Instant,
         due_at -> crate::Instant,
         leased_until -> Nullable<crate::Instant>,

@@ -8,7 +8,7 @@ use domain::{
     order::{Actor, OrderStatus},
     ports::{
         Event,
-        Settlement::{Done, Fail, Postpone, RetryAt},
+        Settlement::{Done, Fail, Postpone, RetryAt, Unknown},
     },
     webhook::{DisabledBy, EndpointId, EventType, run_webhooks::WebhookReport},
 };
@@ -21,9 +21,14 @@ use tracing::Level;
 /// An outcome of an attempt, by its name in metrics, and its line in the log.
 type Outcome = (&'static str, Level, &'static str);
 
-const MAILS: [Outcome; 6] = [
+const MAILS: [Outcome; 7] = [
     ("delivered", Level::INFO, "mail delivered"),
     ("retried", Level::WARN, "mail not delivered; it will be retried"),
+    (
+        "unknown",
+        Level::WARN,
+        "mail sent, and the relay did not say whether it accepted it; it will be repeated",
+    ),
     // The outage is one line of its own. A line per mail would flood the log.
     ("postponed", Level::DEBUG, "mail postponed; no mail can be delivered now"),
     ("failed", Level::ERROR, "mail failed for good"),
@@ -165,6 +170,7 @@ fn named(
     match outcome {
         Settled(Done) => ("delivered", None),
         Settled(RetryAt { error, .. }) => ("retried", Some(error)),
+        Settled(Unknown { error, .. }) => ("unknown", Some(error)),
         Settled(Postpone { error, .. }) => ("postponed", Some(error)),
         Settled(Fail { error, .. }) => (failed(error), Some(error)),
         LeaseLost => ("lease_lost", None),

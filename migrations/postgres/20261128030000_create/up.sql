@@ -208,6 +208,8 @@ CREATE TABLE deliveries (
     lease_token bigint NOT NULL DEFAULT 0,
     failed_at timestamptz,
     attempts integer NOT NULL DEFAULT 0,
+    -- The attempts after which the relay did not say whether it accepted the mail.
+    unknown_outcomes integer NOT NULL DEFAULT 0,
     message_key text COLLATE "C" NOT NULL,
     recipient text NOT NULL,
     -- created, documents_added or cancelled.

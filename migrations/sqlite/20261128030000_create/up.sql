@@ -192,6 +192,8 @@ CREATE TABLE deliveries (
     lease_token INTEGER NOT NULL DEFAULT 0,
     failed_at INTEGER,
     attempts INTEGER NOT NULL DEFAULT 0,
+    -- The attempts after which the relay did not say whether it accepted the mail.
+    unknown_outcomes INTEGER NOT NULL DEFAULT 0,
     message_key TEXT NOT NULL,
     recipient TEXT NOT NULL,
     -- created, documents_added or cancelled.

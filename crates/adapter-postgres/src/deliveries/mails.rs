@@ -36,6 +36,18 @@ impl DeliveryQueue for PostgresStore {
         lease(self, now, lease_for, limit).await
     }
 
+    async fn renew(
+        &self,
+        leases: &[(DeliveryId, i64)],
+        until: OffsetDateTime,
+    ) -> Result<(), StoreError> {
+        let renew = sql_query(RENEW)
+            .bind::<Array<BigInt>, _>(column(leases, |(id, _)| id.0))
+            .bind::<Array<BigInt>, _>(column(leases, |(_, token)| *token))
+            .bind::<Timestamptz, _>(until);
+        self.execute(renew).await.map(drop)
+    }
+
     async fn orders(&self, ids: &[OrderId]) -> Result<Vec<FoundOrder>, StoreError> {
         self.read(async |connection| find_each(connection, ids).await).await
     }
@@ -97,14 +109,21 @@ const LEASE: &str = "WITH due AS (\
     LEFT JOIN counted ON counted.recipient = first.recipient \
     WHERE (SELECT set_config('synchronous_commit', 'off', true)) IS NOT NULL";
 
+/// Moves the ends of leases that are still held. Locks them by identifier, as settling does.
+const RENEW: &str = "WITH held AS (\
+        SELECT d.id FROM unnest($1, $2) AS a (id, token) \
+        JOIN deliveries AS d ON d.id = a.id AND d.lease_token = a.token \
+        WHERE d.leased_until IS NOT NULL ORDER BY d.id FOR UPDATE OF d\
+    ) UPDATE deliveries SET leased_until = $3 WHERE id = ANY (ARRAY(SELECT id FROM held))";
+
 /// Settles the deliveries whose leases are still held. Locks them by identifier, so that two
 /// workers never deadlock. A delivery without an error is done.
 fn settle_statement() -> String {
     format!(
         "WITH held AS (\
-            SELECT d.id, a.attempts, a.due_at, a.failed_at, a.last_error \
-            FROM unnest($1, $2, $3, $4, $5, $6) \
-            AS a (id, token, attempts, due_at, failed_at, last_error) \
+            SELECT d.id, a.attempts, a.unknown, a.due_at, a.failed_at, a.last_error \
+            FROM unnest($1, $2, $3, $4, $5, $6, $7) \
+            AS a (id, token, attempts, unknown, due_at, failed_at, last_error) \
             JOIN deliveries AS d ON d.id = a.id AND d.lease_token = a.token \
             WHERE d.leased_until IS NOT NULL ORDER BY d.id FOR UPDATE OF d\
         ), done AS (\
@@ -112,6 +131,7 @@ fn settle_statement() -> String {
             WHERE id = ANY (ARRAY(SELECT id FROM held WHERE last_error IS NULL))\
         ), failed AS (\
             UPDATE deliveries AS d SET leased_until = NULL, attempts = d.attempts + held.attempts, \
+                unknown_outcomes = d.unknown_outcomes + held.unknown, \
                 due_at = coalesce(held.due_at, d.due_at), failed_at = held.failed_at, \
                 last_error = held.last_error \
             FROM held WHERE d.id = held.id \
@@ -165,11 +185,12 @@ async fn settle(
     let failed: Vec<_> =
         attempted.iter().map(|one| UnsuccessfulAttempt::of(&one.settlement)).collect();
     let changes = column(&failed, |one| one.as_ref().map(|(change, _)| change));
-    let attempts = column(&failed, |one| one.as_ref().map_or(0, |(_, attempts)| *attempts));
+    let counts = column(&failed, |one| one.as_ref().map_or([0, 0], |(_, counts)| *counts));
     let settle = sql_query(settle_statement())
         .bind::<Array<BigInt>, _>(column(attempted, |one| one.id.0))
         .bind::<Array<BigInt>, _>(column(attempted, |one| one.token))
-        .bind::<Array<Integer>, _>(attempts)
+        .bind::<Array<Integer>, _>(column(&counts, |counts| counts[0]))
+        .bind::<Array<Integer>, _>(column(&counts, |counts| counts[1]))
         .bind::<Array<Nullable<Instant>>, _>(column(&changes, |c| c.and_then(|c| c.due_at)))
         .bind::<Array<Nullable<Instant>>, _>(column(&changes, |c| c.and_then(|c| c.failed_at)))
         .bind::<Array<Nullable<Text>>, _>(column(&changes, |c| c.map(|c| &*c.last_error)));

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use diesel::{
-    dsl::sql,
+    dsl::{auto_type, sql},
     prelude::*,
     sql_query,
     sql_types::{BigInt, Nullable},
@@ -31,6 +31,23 @@ impl DeliveryQueue for SqliteStore {
         limit: usize,
     ) -> Result<Vec<Lease>, StoreError> {
         self.transaction(move |connection| lease_due(connection, now, lease_for, limit)).await
+    }
+
+    async fn renew(
+        &self,
+        leases: &[(DeliveryId, i64)],
+        until: OffsetDateTime,
+    ) -> Result<(), StoreError> {
+        let leases = leases.to_vec();
+        let renew = move |connection: &mut SqliteConnection| {
+            for (id, token) in leases {
+                diesel::update(held_lease(id, token))
+                    .set(deliveries::leased_until.eq(Utc(until)))
+                    .execute(connection)?;
+            }
+            Ok(())
+        };
+        self.transaction(renew).await
     }
 
     async fn orders(&self, ids: &[OrderId]) -> Result<Vec<FoundOrder>, StoreError> {
@@ -125,22 +142,30 @@ fn count(
     Ok(counted.unsigned_abs())
 }
 
+/// Selects a delivery if its lease is still held.
+#[auto_type(no_type_alias)]
+fn held_lease(id: DeliveryId, token: i64) -> _ {
+    let id: i64 = id.0;
+    deliveries::table
+        .find(id)
+        .filter(deliveries::lease_token.eq(token))
+        .filter(deliveries::leased_until.is_not_null())
+}
+
 /// Settles a delivery. Returns `false` if its lease is not held any more.
 fn settle_one(
     connection: &mut SqliteConnection,
     Attempted { id, token, settlement }: &Attempted,
 ) -> Result<bool, Failure> {
-    let held = deliveries::table
-        .find(id.0)
-        .filter(deliveries::lease_token.eq(token))
-        .filter(deliveries::leased_until.is_not_null());
+    let held = held_lease(*id, *token);
     let settled = match UnsuccessfulAttempt::of(settlement) {
         None => diesel::delete(held).execute(connection)?,
-        Some((failed, attempts)) => {
+        Some((failed, [attempts, unknown])) => {
             let changes = (
                 failed,
                 deliveries::leased_until.eq(None::<Utc>),
                 deliveries::attempts.eq(deliveries::attempts + attempts),
+                deliveries::unknown_outcomes.eq(deliveries::unknown_outcomes + unknown),
             );
             diesel::update(held).set(changes).execute(connection)?
         }

@@ -210,6 +210,7 @@ pub async fn retry_resets_a_failed_delivery(storage: &Storage) {
     let last_error = Some("no such mailbox".to_owned());
     let expected = Delivery {
         attempts: 0,
+        unknown_outcomes: 0,
         created_at: later,
         due_at: later,
         failed_at: None,
@@ -393,4 +394,39 @@ pub async fn concurrent_leases_count_every_mail(storage: &Storage) {
     }
     numbers.sort_unstable();
     assert_eq!(numbers, (1..=12).collect::<Vec<_>>());
+}
+
+/// A lease that is lost or settled is not renewed.
+pub async fn renewed_lease_holds_longer(storage: &Storage) {
+    enqueue_all(storage, 1, NOW, vec![delivery(1), delivery(2)]).await;
+    let lost = lease(storage, NOW, 10).await;
+    let kept: Vec<_> = lease(storage, NOW + LEASE, 10).await;
+    let key = |lease: &Lease| (lease.delivery.id, lease.token);
+    let until = NOW + LEASE + LEASE + Duration::MINUTE;
+    storage.queue.renew(&[], until).await.unwrap();
+    storage.queue.renew(&[key(&kept[0]), key(&lost[1])], until).await.unwrap();
+    let free = lease(storage, NOW + LEASE + LEASE, 10).await;
+    assert_eq!(recipients(free.iter().map(|lease| &lease.delivery)), [recipient(2)]);
+    assert!(settle(storage, &kept[0], Settlement::Done).await);
+    storage.queue.renew(&[key(&kept[0])], until).await.unwrap();
+    assert_eq!(listed(storage, false).await.len(), 1);
+}
+
+/// A retry of an operator begins anew.
+pub async fn unknown_outcomes_are_counted(storage: &Storage) {
+    enqueue(storage, 1, NOW).await;
+    for count in 1..=2 {
+        let leased = lease_one(storage, NOW).await;
+        let unknown = Settlement::Unknown { due_at: NOW, error: "no reply".to_owned() };
+        assert!(settle(storage, &leased, unknown).await);
+        let [listed] = <[_; 1]>::try_from(listed(storage, false).await).unwrap();
+        assert_eq!((listed.attempts, listed.unknown_outcomes), (count, count));
+        assert_eq!(listed.last_error.as_deref(), Some("no reply"));
+    }
+    let leased = lease_one(storage, NOW).await;
+    assert!(settle(storage, &leased, retry_at(NOW)).await);
+    let [waiting] = <[_; 1]>::try_from(listed(storage, false).await).unwrap();
+    assert_eq!((waiting.attempts, waiting.unknown_outcomes), (3, 2));
+    assert!(storage.queue.retry(waiting.id, NOW).await.unwrap());
+    assert_eq!(listed(storage, false).await[0].unknown_outcomes, 0);
 }

@@ -2,10 +2,10 @@
 //!
 //! The module `delivery` defines the retry schedule, and `delivery::worker` the pace.
 
-use std::{mem, panic::AssertUnwindSafe, sync::Arc};
+use std::{collections::HashMap, mem, panic::AssertUnwindSafe, sync::Arc};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
-use time::Duration;
+use time::{Duration, OffsetDateTime};
 
 use crate::{
     delivery::{Delivery, DeliveryId, MailSubject, Notification, worker::Deliveries},
@@ -16,8 +16,11 @@ use crate::{
     },
 };
 
-/// Duration of a lease: four times as long as a notifier may take.
+/// Duration of a lease. Attempts that take longer renew theirs.
 pub(crate) const LEASE: Duration = Duration::minutes(2);
+
+/// Age at which a lease is renewed.
+const RENEWED_AFTER: Duration = Duration::seconds(30);
 
 /// Default of the greatest number of mails in progress.
 pub const DELIVERIES_IN_FLIGHT: usize = 64;
@@ -95,12 +98,21 @@ pub struct MailDeliveries {
     /// Attempts that found the relay available.
     found_available: u64,
     in_outage: bool,
+    /// The leases of the attempts in progress, and when they were last taken or renewed.
+    held: HashMap<(DeliveryId, i64), OffsetDateTime>,
 }
 
 impl MailDeliveries {
     /// Returns the mails with up to `slots` attempts in progress.
     pub fn new(run: RunDeliveries, slots: usize) -> Self {
-        Self { run, slots, open_slots: slots, found_available: 0, in_outage: false }
+        Self {
+            run,
+            slots,
+            open_slots: slots,
+            found_available: 0,
+            in_outage: false,
+            held: HashMap::new(),
+        }
     }
 }
 
@@ -109,8 +121,9 @@ impl Deliveries for MailDeliveries {
     type Outcome = Outcome;
     type Report = MailReport;
 
+    /// Mails that wait for a slow relay take no slot.
     fn capacity(&self) -> usize {
-        self.open_slots
+        self.open_slots + self.run.notifier.waiting()
     }
 
     fn is_in_outage(&self) -> bool {
@@ -121,7 +134,20 @@ impl Deliveries for MailDeliveries {
         self.run.lease(limit).await
     }
 
+    async fn renew(&mut self) -> Result<(), StoreError> {
+        let now = self.run.clock.now();
+        let is_old = |since: &OffsetDateTime| now - *since >= RENEWED_AFTER;
+        let old: Vec<_> =
+            self.held.iter().filter(|(_, since)| is_old(since)).map(|(lease, _)| *lease).collect();
+        if !old.is_empty() {
+            self.run.queue.renew(&old, now.saturating_add(LEASE)).await?;
+            self.held.extend(old.into_iter().map(|lease| (lease, now)));
+        }
+        Ok(())
+    }
+
     fn attempt(&mut self, ready: Ready) -> BoxFuture<'static, Outcome> {
+        self.held.insert((ready.lease.delivery.id, ready.lease.token), self.run.clock.now());
         let (run, available_before) = (self.run.clone(), self.found_available);
         async move { Outcome { available_before, ..run.attempt(ready).await } }.boxed()
     }
@@ -132,6 +158,7 @@ impl Deliveries for MailDeliveries {
     ///
     /// The relay is down if no other attempt found it available meanwhile.
     fn attempted(&mut self, outcome: &Outcome) -> Option<MailReport> {
+        self.held.remove(&(outcome.attempted.id, outcome.attempted.token));
         match outcome.relay.as_ref()? {
             Ok(()) => {
                 self.found_available += 1;
@@ -218,6 +245,12 @@ impl RunDeliveries {
         let (now, error) = (self.clock.now(), error_chain(failure));
         let is_outage = matches!(failure, NotifyError::Unavailable(_));
         let is_final = matches!(failure, NotifyError::Permanent(_));
+        if matches!(failure, NotifyError::Unknown(_)) {
+            return match delivery.next_after_unknown(now) {
+                Some(due_at) => Settlement::Unknown { due_at, error },
+                None => Settlement::Fail { at: now, error },
+            };
+        }
         match delivery.next_attempt(now, is_outage, &*self.entropy) {
             Some(due_at) if is_outage => Settlement::Postpone { due_at, error },
             Some(due_at) if !is_final => Settlement::RetryAt { due_at, error },

@@ -128,6 +128,22 @@ async fn transient_failure_is_retried_with_growing_delay() {
     }
 }
 
+#[tokio::test]
+async fn unknown_outcome_is_repeated_three_times_hours_apart() {
+    let unknown = || NotifyError::Unknown("the relay did not answer in time".into());
+    for (unknown_outcomes, hours) in [(0, Some(1)), (2, Some(12)), (3, None)] {
+        let delivery = Delivery { unknown_outcomes, ..delivery(NOW) };
+        let no_reply =
+            notifier(|| Err(NotifyError::Unknown("the relay did not answer in time".into())));
+        let error = error_chain(&unknown());
+        let expected = match hours {
+            Some(hours) => Settlement::Unknown { due_at: NOW + Duration::hours(hours), error },
+            None => Settlement::Fail { at: NOW, error },
+        };
+        assert_eq!(settlement(delivery, no_reply, found).await, expected);
+    }
+}
+
 /// Checks that the next attempt is due in two to four seconds.
 fn assert_postponed(settled: Settlement, cause: &NotifyError) {
     let Settlement::Postpone { due_at, error } = settled else { panic!("{settled:?}") };

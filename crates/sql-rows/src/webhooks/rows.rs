@@ -370,7 +370,9 @@ impl WebhookAttempt {
     pub fn of(attempted: &WebhookAttempted) -> (Self, i32) {
         let (due_at, delivered_at, failed_at, failures) = match &attempted.settlement {
             Settlement::Done => (None, Some(Utc(attempted.at)), None, 0),
-            Settlement::RetryAt { due_at, .. } => (Some(Utc(*due_at)), None, None, 1),
+            Settlement::RetryAt { due_at, .. } | Settlement::Unknown { due_at, .. } => {
+                (Some(Utc(*due_at)), None, None, 1)
+            }
             Settlement::Postpone { due_at, .. } => (Some(Utc(*due_at)), None, None, 0),
             Settlement::Fail { at, .. } => (None, None, Some(Utc(*at)), 1),
         };

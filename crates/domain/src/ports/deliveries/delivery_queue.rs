@@ -44,6 +44,14 @@ pub enum Settlement {
         /// The error, for operators.
         error: String,
     },
+    /// It is unknown whether it succeeded. The delivery is due again at `due_at`, and the outcome is
+    /// counted.
+    Unknown {
+        /// The next attempt.
+        due_at: OffsetDateTime,
+        /// The error, for operators.
+        error: String,
+    },
     /// No mail can be handed over now. The delivery is due again at `due_at`, and the attempt does
     /// not count.
     Postpone {
@@ -102,6 +110,13 @@ pub trait DeliveryQueue: Send + Sync {
         lease_for: Duration,
         limit: usize,
     ) -> Result<Vec<Lease>, StoreError>;
+
+    /// Moves the ends of leases that are still held to `until`. Need not be durable.
+    async fn renew(
+        &self,
+        leases: &[(DeliveryId, i64)],
+        until: OffsetDateTime,
+    ) -> Result<(), StoreError>;
 
     /// Returns those of the orders that exist and are not erased, whatever their clients, in no
     /// particular order. Cancelled ones have their changes. An order whose row cannot be read is an
