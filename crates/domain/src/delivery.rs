@@ -38,6 +38,33 @@ pub const MAX_AGE: Duration = Duration::days(5);
 /// wrong, so it is free.
 pub const FARTHEST_LEASE: Duration = Duration::minutes(4);
 
+/// Returns the beginning of the hour of the clock in which mails to a recipient are counted.
+pub fn counted_hour(now: OffsetDateTime) -> OffsetDateTime {
+    let into_hour = now.unix_timestamp_nanos().rem_euclid(Duration::HOUR.whole_nanoseconds());
+    now.saturating_sub(Duration::nanoseconds_i128(into_hour))
+}
+
+/// Returns when the mail of that number in an hour is due, if the recipient gets `limit` mails an hour.
+/// Mails above the limit spread over the next hours, so that none is looked at each hour in vain. The
+/// recipient of a cancellation must not keep an appointment, so it comes first in the next hour.
+pub fn due_within_limit(
+    now: OffsetDateTime,
+    number: u64,
+    limit: u64,
+    subject: MailSubject,
+) -> OffsetDateTime {
+    /// Erased and cancelled orders may make room earlier.
+    const FARTHEST: u64 = 24;
+    let next = counted_hour(now).saturating_add(Duration::HOUR);
+    if subject == MailSubject::Cancelled {
+        return next;
+    }
+    let hours = (number.saturating_sub(1) / limit.max(1)).clamp(1, FARTHEST) - 1;
+    next.saturating_add(
+        Duration::HOUR * i32::try_from(hours).unwrap_or_default() + Duration::SECOND,
+    )
+}
+
 /// Identifier of a delivery, assigned by the queue; positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeliveryId(pub i64);
@@ -196,6 +223,20 @@ mod tests {
                 assert!(delivery.next_attempt(last, is_outage, &entropy).is_some());
                 assert_eq!(delivery.next_attempt(end, is_outage, &entropy), None);
             }
+        }
+    }
+
+    #[test]
+    fn mails_above_the_limit_are_due_in_the_next_hours() {
+        let now = datetime!(2026-11-21 12:34:56 UTC);
+        for (number, subject, due) in [
+            (3, MailSubject::Created, datetime!(2026-11-21 13:00:01 UTC)),
+            (4, MailSubject::DocumentsAdded, datetime!(2026-11-21 13:00:01 UTC)),
+            (5, MailSubject::Created, datetime!(2026-11-21 14:00:01 UTC)),
+            (5, MailSubject::Cancelled, datetime!(2026-11-21 13:00 UTC)),
+            (u64::MAX, MailSubject::Created, datetime!(2026-11-22 12:00:01 UTC)),
+        ] {
+            assert_eq!(due_within_limit(now, number, 2, subject), due, "{number}");
         }
     }
 

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use diesel::{dsl::auto_type, prelude::*};
 use domain::{
-    delivery::{Audience, Delivery, DeliveryId, FARTHEST_LEASE, MailSubject, NewDelivery},
+    delivery::{
+        Audience, Delivery, DeliveryId, FARTHEST_LEASE, MailSubject, NewDelivery, counted_hour,
+    },
     order::{EmailAddress, OrderId},
     ports::{Dispatch, Event, EventId, QueueStats, Settlement},
     webhook::EventType,
@@ -154,19 +156,24 @@ pub fn listed_mails(failed: bool) -> _ {
         .order((deliveries::created_at, deliveries::id))
 }
 
-/// The numbers of events, of mails that wait, and of mails that failed for good; and the oldest of
-/// the first two.
+/// The numbers of events, of mails that wait, of those of them above the limit of their recipients, and of
+/// mails that failed for good; and the oldest of those that wait for a worker or the relay.
 pub const MAIL_STATS: &str = "SELECT (SELECT count(*) FROM events), \
     (SELECT count(*) FROM deliveries WHERE failed_at IS NULL), \
+    (SELECT count(*) FROM deliveries WHERE failed_at IS NULL AND over_limit), \
     (SELECT count(*) FROM deliveries WHERE failed_at IS NOT NULL), \
     (SELECT min(created_at) FROM (SELECT created_at FROM events UNION ALL \
-        SELECT created_at FROM deliveries WHERE failed_at IS NULL) AS waiting)";
+        SELECT created_at FROM deliveries WHERE failed_at IS NULL AND NOT over_limit) AS waiting)";
+
+/// The row of [`MAIL_STATS`].
+type MailStatsRow = (i64, i64, i64, i64, Option<Utc>);
 
 /// Returns what the row of [`MAIL_STATS`] means.
-pub fn mail_stats((events, pending, failed, oldest): (i64, i64, i64, Option<Utc>)) -> QueueStats {
+pub fn mail_stats((events, pending, over_limit, failed, oldest): MailStatsRow) -> QueueStats {
     QueueStats {
         events: events.unsigned_abs(),
         pending: pending.unsigned_abs(),
+        over_limit: over_limit.unsigned_abs(),
         failed: failed.unsigned_abs(),
         oldest_created_at: oldest.map(|at| at.0),
     }
@@ -177,12 +184,14 @@ pub fn mail_stats((events, pending, failed, oldest): (i64, i64, i64, Option<Utc>
 #[diesel(table_name = deliveries)]
 pub struct DeliveryRow {
     id: i64,
-    order_id: i64,
+    /// The order that the mail is about.
+    pub order_id: i64,
     message_key: String,
     /// The address that receives the mail.
     pub recipient: String,
     subject: String,
-    to_service: bool,
+    /// Whether a signing service reads it.
+    pub to_service: bool,
     attempts: i32,
     unknown_outcomes: i32,
     created_at: Utc,
@@ -232,8 +241,7 @@ pub fn hashed_recipient(address: &str) -> Vec<u8> {
 /// Returns the beginning of the hour in which mails are counted, and of the hour before, whose
 /// counts an instance with a slower clock may still use.
 pub fn counted_hours(now: OffsetDateTime) -> (OffsetDateTime, OffsetDateTime) {
-    let into_hour = now.unix_timestamp_nanos().rem_euclid(Duration::HOUR.whole_nanoseconds());
-    let hour = now.saturating_sub(Duration::nanoseconds_i128(into_hour));
+    let hour = counted_hour(now);
     (hour, hour.saturating_sub(Duration::HOUR))
 }
 
@@ -245,6 +253,8 @@ pub struct UnsuccessfulAttempt {
     pub due_at: Option<Utc>,
     /// The instant at which the delivery failed for good.
     pub failed_at: Option<Utc>,
+    /// Whether it waits because its recipient has had its mails of the hour.
+    pub over_limit: bool,
     /// The error.
     pub last_error: String,
 }
@@ -257,12 +267,15 @@ impl UnsuccessfulAttempt {
             Settlement::Done => return None,
             Settlement::RetryAt { due_at, error } => (Some(Utc(*due_at)), None, error, [1, 0]),
             Settlement::Unknown { due_at, error } => (Some(Utc(*due_at)), None, error, [1, 1]),
-            Settlement::Postpone { due_at, error } => (Some(Utc(*due_at)), None, error, [0, 0]),
+            Settlement::Postpone { due_at, error } | Settlement::OverLimit { due_at, error } => {
+                (Some(Utc(*due_at)), None, error, [0, 0])
+            }
             Settlement::Fail { at, error } => (None, Some(Utc(*at)), error, [1, 0]),
         };
         // A mail relay may send any byte, and PostgreSQL cannot store NUL.
         let last_error = error.replace('\0', "\u{fffd}");
-        Some((Self { due_at, failed_at, last_error }, counts))
+        let over_limit = matches!(settlement, Settlement::OverLimit { .. });
+        Some((Self { due_at, failed_at, over_limit, last_error }, counts))
     }
 }
 
@@ -273,6 +286,7 @@ impl UnsuccessfulAttempt {
 pub struct RetriedDelivery {
     attempts: i32,
     unknown_outcomes: i32,
+    over_limit: bool,
     created_at: Utc,
     due_at: Utc,
     failed_at: Option<Utc>,
@@ -282,7 +296,14 @@ impl RetriedDelivery {
     /// Returns the change that makes it due at an instant.
     pub fn at(instant: OffsetDateTime) -> Self {
         let at = Utc(instant);
-        Self { attempts: 0, unknown_outcomes: 0, created_at: at, due_at: at, failed_at: None }
+        Self {
+            attempts: 0,
+            unknown_outcomes: 0,
+            over_limit: false,
+            created_at: at,
+            due_at: at,
+            failed_at: None,
+        }
     }
 }
 

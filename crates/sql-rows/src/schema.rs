@@ -79,6 +79,7 @@ diesel::table! {
         to_service -> Bool,
         attempts -> Integer,
         unknown_outcomes -> Integer,
+        over_limit -> Bool,
         created_at -> crate::Instant,
         due_at -> crate::Instant,
         leased_until -> Nullable<crate::Instant>,
@@ -146,8 +147,9 @@ diesel::allow_tables_to_appear_in_same_query!(orders, deliveries, webhook_delive
 diesel::allow_tables_to_appear_in_same_query!(webhook_endpoints, webhook_deliveries);
 
 diesel::table! {
-    recipient_mails (hour, recipient) {
+    recipient_mails (hour, client_id, recipient) {
         hour -> crate::Instant,
+        client_id -> BigInt,
         recipient -> Binary,
         mails -> BigInt,
     }

@@ -194,6 +194,8 @@ CREATE TABLE deliveries (
     attempts INTEGER NOT NULL DEFAULT 0,
     -- The attempts after which the relay did not say whether it accepted the mail.
     unknown_outcomes INTEGER NOT NULL DEFAULT 0,
+    -- Whether it waits because its recipient has had its mails of the hour.
+    over_limit INTEGER NOT NULL DEFAULT 0,
     message_key TEXT NOT NULL,
     recipient TEXT NOT NULL,
     -- created, documents_added or cancelled.
@@ -207,16 +209,19 @@ CREATE TABLE deliveries (
 -- due_at, id LIMIT ?).
 CREATE INDEX deliveries_due ON deliveries (due_at, id) WHERE failed_at IS NULL;
 
--- The mails to each recipient in an hour, counted when a worker first leases them.
+-- The mails of each client to each recipient in an hour, counted when a worker first leases them, and
+-- again after they waited for the limit. Those to signing services are not counted.
 CREATE TABLE recipient_mails (
     -- The beginning of the hour, in microseconds like every instant.
     hour INTEGER NOT NULL,
+    -- The client of the orders: one client does not use up the mails of another.
+    client_id INTEGER NOT NULL,
     -- The SHA-256 of the address in lower case, so that an erased order leaves no address.
     recipient BLOB NOT NULL,
     mails INTEGER NOT NULL,
-    -- Serves: count (WHERE hour = ? AND recipient = ?), and remove past hours (WHERE hour < ? LIMIT
-    -- ?).
-    PRIMARY KEY (hour, recipient)
+    -- Serves: count (WHERE hour = ? AND client_id = ? AND recipient = ?), and remove past hours (WHERE
+    -- hour < ? LIMIT ?).
+    PRIMARY KEY (hour, client_id, recipient)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE api_keys (

@@ -5,7 +5,7 @@ use diesel::{
     dsl::sql,
     prelude::*,
     sql_query,
-    sql_types::{Array, BigInt, Integer, Nullable, Text, Timestamptz},
+    sql_types::{Array, BigInt, Bool, Integer, Nullable, Text, Timestamptz},
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
@@ -68,7 +68,7 @@ impl DeliveryQueue for PostgresStore {
 
     async fn stats(&self) -> Result<QueueStats, StoreError> {
         let stats = async |connection: &mut AsyncPgConnection| {
-            let stats = sql::<(BigInt, BigInt, BigInt, Nullable<Instant>)>(MAIL_STATS);
+            let stats = sql::<(BigInt, BigInt, BigInt, BigInt, Nullable<Instant>)>(MAIL_STATS);
             Ok(mail_stats(stats.get_result(connection).await?))
         };
         self.read(stats).await
@@ -76,7 +76,7 @@ impl DeliveryQueue for PostgresStore {
 }
 
 /// Takes the deliveries that have been due longest, and counts those that are leased for the first
-/// time. Removes counts of past hours. PostgreSQL may run a subquery that locks rows more than
+/// time or waited for the limit of their recipients. Removes counts of past hours. PostgreSQL may run a subquery that locks rows more than
 /// once, but a common table expression only once. With an array, the plan is a lookup of each row,
 /// however many the limit may be.
 ///
@@ -90,23 +90,28 @@ const LEASE: &str = "WITH due AS (\
         UPDATE deliveries SET leased_until = $3, lease_token = lease_token + 1 \
         WHERE id = ANY (ARRAY(SELECT id FROM due)) RETURNING *\
     ), first AS (\
-        SELECT id, recipient, count(*) OVER (PARTITION BY recipient) \
-            - row_number() OVER (PARTITION BY recipient ORDER BY due_at, id) AS later \
-        FROM (SELECT id, due_at, sha256(convert_to(lower(recipient), 'UTF8')) AS recipient \
-            FROM leased WHERE lease_token = 1) AS hashed\
+        SELECT id, client_id, recipient, count(*) OVER (PARTITION BY client_id, recipient) \
+            - row_number() OVER (PARTITION BY client_id, recipient ORDER BY due_at, id) AS later \
+        FROM (SELECT leased.id, due_at, coalesce(client_id, 0) AS client_id, \
+                sha256(convert_to(lower(recipient), 'UTF8')) AS recipient \
+            FROM leased LEFT JOIN orders ON orders.id = order_id \
+            WHERE (lease_token = 1 OR over_limit) AND NOT to_service) AS hashed\
     ), counted AS (\
-        INSERT INTO recipient_mails (hour, recipient, mails) \
-        SELECT $4, recipient, count(*) FROM first GROUP BY recipient ORDER BY recipient \
-        ON CONFLICT (hour, recipient) DO UPDATE \
-        SET mails = recipient_mails.mails + excluded.mails RETURNING recipient, mails\
+        INSERT INTO recipient_mails (hour, client_id, recipient, mails) \
+        SELECT $4, client_id, recipient, count(*) FROM first \
+        GROUP BY client_id, recipient ORDER BY client_id, recipient \
+        ON CONFLICT (hour, client_id, recipient) DO UPDATE \
+        SET mails = recipient_mails.mails + excluded.mails RETURNING client_id, recipient, mails\
     ), past AS (\
-        SELECT hour, recipient FROM recipient_mails WHERE hour < $5 LIMIT $6 \
+        SELECT hour, client_id, recipient FROM recipient_mails WHERE hour < $5 LIMIT $6 \
         FOR UPDATE SKIP LOCKED\
     ), removed AS (\
-        DELETE FROM recipient_mails WHERE (hour, recipient) IN (SELECT hour, recipient FROM past)\
+        DELETE FROM recipient_mails \
+        WHERE (hour, client_id, recipient) IN (SELECT hour, client_id, recipient FROM past)\
     ) SELECT leased.*, mails - later AS mail_of_hour \
     FROM leased LEFT JOIN first USING (id) \
-    LEFT JOIN counted ON counted.recipient = first.recipient \
+    LEFT JOIN counted ON counted.client_id = first.client_id \
+        AND counted.recipient = first.recipient \
     WHERE (SELECT set_config('synchronous_commit', 'off', true)) IS NOT NULL";
 
 /// Moves the ends of leases that are still held. Locks them by identifier, as settling does.
@@ -121,9 +126,9 @@ const RENEW: &str = "WITH held AS (\
 fn settle_statement() -> String {
     format!(
         "WITH held AS (\
-            SELECT d.id, a.attempts, a.unknown, a.due_at, a.failed_at, a.last_error \
-            FROM unnest($1, $2, $3, $4, $5, $6, $7) \
-            AS a (id, token, attempts, unknown, due_at, failed_at, last_error) \
+            SELECT d.id, a.attempts, a.unknown, a.over_limit, a.due_at, a.failed_at, a.last_error \
+            FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) \
+            AS a (id, token, attempts, unknown, over_limit, due_at, failed_at, last_error) \
             JOIN deliveries AS d ON d.id = a.id AND d.lease_token = a.token \
             WHERE d.leased_until IS NOT NULL ORDER BY d.id FOR UPDATE OF d\
         ), done AS (\
@@ -132,6 +137,7 @@ fn settle_statement() -> String {
         ), failed AS (\
             UPDATE deliveries AS d SET leased_until = NULL, attempts = d.attempts + held.attempts, \
                 unknown_outcomes = d.unknown_outcomes + held.unknown, \
+                over_limit = held.over_limit, \
                 due_at = coalesce(held.due_at, d.due_at), failed_at = held.failed_at, \
                 last_error = held.last_error \
             FROM held WHERE d.id = held.id \
@@ -191,6 +197,7 @@ async fn settle(
         .bind::<Array<BigInt>, _>(column(attempted, |one| one.token))
         .bind::<Array<Integer>, _>(column(&counts, |counts| counts[0]))
         .bind::<Array<Integer>, _>(column(&counts, |counts| counts[1]))
+        .bind::<Array<Bool>, _>(column(&changes, |c| c.is_some_and(|c| c.over_limit)))
         .bind::<Array<Nullable<Instant>>, _>(column(&changes, |c| c.and_then(|c| c.due_at)))
         .bind::<Array<Nullable<Instant>>, _>(column(&changes, |c| c.and_then(|c| c.failed_at)))
         .bind::<Array<Nullable<Text>>, _>(column(&changes, |c| c.map(|c| &*c.last_error)));

@@ -16,7 +16,7 @@ use domain::{
 use sql_rows::{
     DeliveryRow, Instant, MAIL_STATS, REMOVED_COUNTS, RetriedDelivery, UnsuccessfulAttempt, Utc,
     counted_hours, due_mails, hashed_recipient, listed_mails, mail_stats, row_limit,
-    schema::{deliveries, recipient_mails},
+    schema::{deliveries, orders, recipient_mails},
 };
 use time::{Duration, OffsetDateTime};
 
@@ -81,7 +81,7 @@ impl DeliveryQueue for SqliteStore {
 
     async fn stats(&self) -> Result<QueueStats, StoreError> {
         let stats = |connection: &mut SqliteConnection| {
-            let stats = sql::<(BigInt, BigInt, BigInt, Nullable<Instant>)>(MAIL_STATS);
+            let stats = sql::<(BigInt, BigInt, BigInt, BigInt, Nullable<Instant>)>(MAIL_STATS);
             Ok(mail_stats(stats.get_result(connection)?))
         };
         self.read(stats).await
@@ -104,37 +104,43 @@ fn lease_due(
     let until = Utc(now.saturating_add(lease_for));
     let mut leases = Vec::with_capacity(due.len());
     for id in due {
-        let (row, token): (DeliveryRow, i64) = diesel::update(deliveries::table.find(id))
-            .set((
-                deliveries::leased_until.eq(until),
-                deliveries::lease_token.eq(deliveries::lease_token + 1),
-            ))
-            .returning((DeliveryRow::as_select(), deliveries::lease_token))
-            .get_result(connection)?;
-        let mail_of_hour = match token {
-            1 => Some(count(connection, hour, &row.recipient)?),
-            _ => None,
-        };
+        let (row, token, waited): (DeliveryRow, i64, bool) =
+            diesel::update(deliveries::table.find(id))
+                .set((
+                    deliveries::leased_until.eq(until),
+                    deliveries::lease_token.eq(deliveries::lease_token + 1),
+                ))
+                .returning((
+                    DeliveryRow::as_select(),
+                    deliveries::lease_token,
+                    deliveries::over_limit,
+                ))
+                .get_result(connection)?;
+        let is_counted = (token == 1 || waited) && !row.to_service;
+        let mail_of_hour = if is_counted { Some(count(connection, hour, &row)?) } else { None };
         leases.push(Lease { delivery: row.into_delivery()?, token, mail_of_hour });
     }
     Ok(leases)
 }
 
 /// Removes counts of past hours.
-const REMOVE_COUNTS: &str = "DELETE FROM recipient_mails WHERE (hour, recipient) IN
-    (SELECT hour, recipient FROM recipient_mails WHERE hour < ? LIMIT ?)";
+const REMOVE_COUNTS: &str = "DELETE FROM recipient_mails WHERE (hour, client_id, recipient) IN
+    (SELECT hour, client_id, recipient FROM recipient_mails WHERE hour < ? LIMIT ?)";
 
-/// Counts a mail that is leased for the first time. Returns which mail of the hour it is.
+/// Counts a mail of a client to a recipient. Returns which mail of the hour it is.
 fn count(
     connection: &mut SqliteConnection,
     hour: OffsetDateTime,
-    recipient: &str,
+    row: &DeliveryRow,
 ) -> Result<u64, Failure> {
-    use recipient_mails::{hour as in_hour, mails, recipient as address, table};
+    use recipient_mails::{client_id, hour as in_hour, mails, recipient as address, table};
 
+    let client = orders::table.find(row.order_id).select(orders::client_id).first(connection);
+    let client: i64 = client.optional()?.unwrap_or_default();
+    let recipient = hashed_recipient(&row.recipient);
     let counted: i64 = diesel::insert_into(table)
-        .values((in_hour.eq(Utc(hour)), address.eq(hashed_recipient(recipient)), mails.eq(1)))
-        .on_conflict((in_hour, address))
+        .values((in_hour.eq(Utc(hour)), client_id.eq(client), address.eq(recipient), mails.eq(1)))
+        .on_conflict((in_hour, client_id, address))
         .do_update()
         .set(mails.eq(mails + 1))
         .returning(mails)

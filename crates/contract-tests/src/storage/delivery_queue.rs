@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use domain::{
-    delivery::{Delivery, DeliveryId, NewDelivery},
+    api_key::ClientId,
+    delivery::{Audience, Delivery, DeliveryId, NewDelivery},
     order::{EmailAddress, OrderId},
     ports::{Attempted, Lease, NewOrder, QueueStats, Settlement},
 };
@@ -329,6 +330,7 @@ pub async fn stats_count_events_and_deliveries(storage: &Storage) {
     let expected = |events, pending, failed, oldest: i64| QueueStats {
         events,
         pending,
+        over_limit: 0,
         failed,
         oldest_created_at: Some(NOW + Duration::seconds(oldest)),
     };
@@ -378,6 +380,48 @@ pub async fn mails_to_a_recipient_are_counted_per_hour(storage: &Storage) {
     let numbers: Vec<_> =
         lease(storage, later, 5).await.iter().map(|lease| lease.mail_of_hour).collect();
     assert_eq!(numbers, [None, None, None, None, Some(1)]);
+}
+
+/// A mail that waits for the limit is counted again, and waits no longer after another outcome.
+pub async fn mail_above_the_limit_waits_and_is_counted_again(storage: &Storage) {
+    enqueue_to(storage, "anna@example.com", 1, NOW).await;
+    let leased = lease_one(storage, NOW).await;
+    let due_at = NOW + Duration::HOUR;
+    let over_limit = Settlement::OverLimit { due_at, error: "over the limit".to_owned() };
+    assert!(settle(storage, &leased, over_limit).await);
+    let stats = storage.stats().await;
+    assert_eq!((stats.pending, stats.over_limit, stats.oldest_created_at), (1, 1, None));
+    let [listed] = <[_; 1]>::try_from(listed(storage, false).await).unwrap();
+    assert_eq!((listed.attempts, listed.last_error.as_deref()), (0, Some("over the limit")));
+    assert_eq!(lease(storage, due_at - MICROSECOND, 10).await, []);
+
+    let again = lease_one(storage, due_at).await;
+    assert_eq!(again.mail_of_hour, Some(1));
+    assert!(settle(storage, &again, retry_at(due_at)).await);
+    assert_eq!(storage.stats().await.over_limit, 0);
+    assert_eq!(lease_one(storage, due_at).await.mail_of_hour, None);
+}
+
+/// A client does not use up the mails of another. Addresses of signing services have no limit.
+pub async fn mails_are_counted_for_each_client_and_not_for_services(storage: &Storage) {
+    let enqueue = async |number, client, audience| {
+        let order = NewOrder { client, ..new_order(&format!("F-{number}"), NOW) };
+        let id = storage.create(&order).await;
+        let recipient = EmailAddress::from_stored("anna@example.com".to_owned());
+        let mail = NewDelivery { recipient, audience, ..delivery(number) };
+        samples::dispatch(&*storage.outbox, id, vec![mail]).await;
+    };
+    for (number, client, audience) in [
+        (1, 1, Audience::Client),
+        (2, 2, Audience::Client),
+        (3, 1, Audience::Service),
+        (4, 1, Audience::Client),
+    ] {
+        enqueue(number, ClientId(client), audience).await;
+    }
+    let leases = lease(storage, NOW, 10).await;
+    let numbers: Vec<_> = leases.iter().map(|lease| lease.mail_of_hour).collect();
+    assert_eq!(numbers, [Some(1), Some(1), None, Some(2)]);
 }
 
 /// Each mail has a number of its own.

@@ -8,7 +8,9 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    delivery::{Delivery, DeliveryId, MailSubject, Notification, worker::Deliveries},
+    delivery::{
+        Delivery, DeliveryId, MailSubject, Notification, due_within_limit, worker::Deliveries,
+    },
     order::{OrderId, OrderStatus},
     ports::{
         Attempted, Clock, DeliveryQueue, Entropy, FoundOrders, Lease, Notifier, NotifyError,
@@ -25,18 +27,22 @@ const RENEWED_AFTER: Duration = Duration::seconds(30);
 /// Default of the greatest number of mails in progress.
 pub const DELIVERIES_IN_FLIGHT: usize = 64;
 
-/// Default of the greatest number of mails to a recipient in an hour. It stops a stolen API key, and
-/// no office creates so many orders.
+/// Default of the greatest number of mails of a client to a recipient in an hour. It slows a stolen API
+/// key down, and no office creates so many orders.
 pub const MAILS_PER_RECIPIENT_HOUR: u32 = 200;
 
-/// The error of a delivery above that number.
-pub const OVER_LIMIT: &str = "the recipient has had its mails of this hour";
+/// The error of a delivery above that number, while it waits.
+pub const OVER_LIMIT: &str =
+    "waits for the next hour: the recipient has had its mails of this hour from this client";
 
 /// What happened to mails.
 #[derive(Debug, PartialEq, Eq)]
 pub enum MailReport {
     /// The outcome of an attempt is stored.
     Attempt(DeliveryReport),
+    /// The recipient of this delivery has had its mails of the hour. Its further ones wait, and are not
+    /// reported.
+    LimitReached(DeliveryId, OrderId),
     /// No mail can be delivered from now on, for this reason.
     OutageBegan(String),
     /// Mails can be delivered again.
@@ -77,6 +83,8 @@ pub struct Outcome {
     /// Whether mails can be delivered in general, or why not. `None` if the attempt did not get as
     /// far as the notifier.
     relay: Option<Result<(), String>>,
+    /// Whether it is the first delivery of the hour above the limit of its recipient.
+    reaches_limit: bool,
     /// The attempts that had found the relay available when this one began.
     available_before: u64,
 }
@@ -159,6 +167,10 @@ impl Deliveries for MailDeliveries {
     /// The relay is down if no other attempt found it available meanwhile.
     fn attempted(&mut self, outcome: &Outcome) -> Option<MailReport> {
         self.held.remove(&(outcome.attempted.id, outcome.attempted.token));
+        if outcome.reaches_limit {
+            let Outcome { attempted, order_id, .. } = outcome;
+            return Some(MailReport::LimitReached(attempted.id, *order_id));
+        }
         match outcome.relay.as_ref()? {
             Ok(()) => {
                 self.found_available += 1;
@@ -198,7 +210,7 @@ pub struct RunDeliveries {
     pub clock: Arc<dyn Clock>,
     /// Provides randomness for the delays of retries.
     pub entropy: Arc<dyn Entropy>,
-    /// Greatest number of mails to a recipient in an hour of the clock; 0 means no limit.
+    /// Greatest number of mails of a client to a recipient in an hour of the clock; 0 means no limit.
     pub mails_per_recipient_hour: u32,
 }
 
@@ -216,9 +228,10 @@ impl RunDeliveries {
     async fn attempt(&self, Ready { lease, mail }: Ready) -> Outcome {
         let delivery = &lease.delivery;
         let limit = u64::from(self.mails_per_recipient_hour);
-        let is_over_limit = limit > 0 && lease.mail_of_hour.is_some_and(|mail| mail > limit);
-        let (settlement, relay) = if is_over_limit {
-            (Settlement::Fail { at: self.clock.now(), error: OVER_LIMIT.to_owned() }, None)
+        let above = lease.mail_of_hour.filter(|&number| limit > 0 && number > limit);
+        let (settlement, relay) = if let Some(number) = above {
+            let due_at = due_within_limit(self.clock.now(), number, limit, delivery.task.subject);
+            (Settlement::OverLimit { due_at, error: OVER_LIMIT.to_owned() }, None)
         } else {
             match mail {
                 Err(error) => (self.after_failure(delivery, &error), unavailable(&error).map(Err)),
@@ -232,7 +245,9 @@ impl RunDeliveries {
             }
         };
         let attempted = Attempted { id: delivery.id, token: lease.token, settlement };
-        Outcome { order_id: delivery.order_id, attempted, relay, available_before: 0 }
+        let reaches_limit = above == Some(limit + 1);
+        let order_id = delivery.order_id;
+        Outcome { order_id, attempted, relay, reaches_limit, available_before: 0 }
     }
 
     /// Hands a mail over. A panic fails this mail only, not the other mails in progress.

@@ -222,11 +222,15 @@ async fn panic_of_the_notifier_fails_one_delivery() {
 }
 
 #[tokio::test]
-async fn mail_above_the_hourly_limit_of_its_recipient_fails_for_good() {
+async fn mail_above_the_hourly_limit_of_its_recipient_waits() {
     // The limit of the use case is 2; 0 means none.
-    for (limit, mail_of_hour, is_sent) in
-        [(2, Some(2), true), (2, Some(3), false), (2, None, true), (0, Some(1_000_000), true)]
-    {
+    for (limit, mail_of_hour, is_sent) in [
+        (2, Some(2), true),
+        (2, Some(3), false),
+        (2, Some(4), false),
+        (2, None, true),
+        (0, Some(1_000_000), true),
+    ] {
         let queue = queue_of(vec![Lease { mail_of_hour, ..lease(delivery(NOW)) }]);
         let mut notifier = MockNotifier::new();
         notifier.expect_notify().times(usize::from(is_sent)).returning(|_| Ok(()));
@@ -235,8 +239,14 @@ async fn mail_above_the_hourly_limit_of_its_recipient_fails_for_good() {
         let expected = if is_sent {
             Settlement::Done
         } else {
-            Settlement::Fail { at: NOW, error: OVER_LIMIT.to_owned() }
+            let due_at = NOW + Duration::HOUR + Duration::SECOND;
+            Settlement::OverLimit { due_at, error: OVER_LIMIT.to_owned() }
         };
-        assert_eq!(attempts(&use_case).await.remove(0).attempted.settlement, expected);
+        let outcome = attempts(&use_case).await.remove(0);
+        assert_eq!(outcome.attempted.settlement, expected);
+        let mut mails = MailDeliveries::new(use_case, 8);
+        let report = mails.attempted(&outcome);
+        let is_reported = report == Some(MailReport::LimitReached(DeliveryId(5), OrderId(1)));
+        assert_eq!(is_reported, mail_of_hour == Some(3));
     }
 }

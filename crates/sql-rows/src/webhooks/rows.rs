@@ -373,7 +373,9 @@ impl WebhookAttempt {
             Settlement::RetryAt { due_at, .. } | Settlement::Unknown { due_at, .. } => {
                 (Some(Utc(*due_at)), None, None, 1)
             }
-            Settlement::Postpone { due_at, .. } => (Some(Utc(*due_at)), None, None, 0),
+            Settlement::Postpone { due_at, .. } | Settlement::OverLimit { due_at, .. } => {
+                (Some(Utc(*due_at)), None, None, 0)
+            }
             Settlement::Fail { at, .. } => (None, None, Some(Utc(*at)), 1),
         };
         let attempts = stored_attempts(&attempted.attempts);

@@ -16,8 +16,9 @@ pub struct Lease {
     pub delivery: Delivery,
     /// Distinguishes this lease from every other lease of the delivery.
     pub token: i64,
-    /// Which mail to its recipient this is in the current hour of the clock, from 1. `None` if the
-    /// delivery was leased before: it is counted once.
+    /// Which mail of its client to its recipient this is in the current hour of the clock, from 1.
+    /// `None` if it is not counted: it was counted before and did not wait for the limit, or its
+    /// reader is a signing service, whose addresses the operator recorded.
     pub mail_of_hour: Option<u64>,
 }
 
@@ -47,6 +48,14 @@ pub enum Settlement {
     /// It is unknown whether it succeeded. The delivery is due again at `due_at`, and the outcome is
     /// counted.
     Unknown {
+        /// The next attempt.
+        due_at: OffsetDateTime,
+        /// The error, for operators.
+        error: String,
+    },
+    /// Its recipient has had its mails of this hour. The delivery waits until `due_at`, the attempt does
+    /// not count, and it is counted again.
+    OverLimit {
         /// The next attempt.
         due_at: OffsetDateTime,
         /// The error, for operators.
@@ -82,9 +91,11 @@ pub struct QueueStats {
     pub events: u64,
     /// Deliveries to attempt, leased ones included.
     pub pending: u64,
+    /// Those of them that wait because their recipients have had their mails of the hour.
+    pub over_limit: u64,
     /// Deliveries that failed for good.
     pub failed: u64,
-    /// Creation of the oldest event or pending delivery.
+    /// Creation of the oldest event or pending delivery, without those that wait for the limit.
     pub oldest_created_at: Option<OffsetDateTime>,
 }
 
@@ -100,7 +111,8 @@ pub trait DeliveryQueue: Send + Sync {
     /// An implementation guarantees:
     /// - No other worker gets a leased delivery before `now + lease_for`.
     /// - After that, a delivery that is not settled is due again.
-    /// - Mails to a recipient are counted over all processes, whatever the case of the address.
+    /// - Mails of a client to a recipient are counted over all processes, whatever the case of the
+    ///   address.
     /// - Counts of past hours do not pile up.
     ///
     /// A lease need not be durable: without it, the delivery is attempted again.
