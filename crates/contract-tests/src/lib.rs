@@ -126,6 +126,7 @@ macro_rules! contract {
             orders_of_deliveries_are_found, unreadable_order_of_a_delivery_is_an_error_of_its_own,
             settlements_of_a_call_are_stored_together, renewed_lease_holds_longer,
             unknown_outcomes_are_counted,
+            recipients_are_remembered_with_the_changes_of_their_orders,
         );
     };
     (webhook_repo, $fixture:expr) => {

@@ -11,7 +11,7 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     order::{EmailAddress, OrderId, StoredOrder},
     ports::Entropy,
-    webhook::EventType,
+    webhook::{ChangedOrder, EventType},
 };
 
 /// Delay after the first failed attempt. Every further failure doubles the delay.
@@ -57,12 +57,10 @@ pub fn due_within_limit(
     const FARTHEST: u64 = 24;
     let next = counted_hour(now).saturating_add(Duration::HOUR);
     if subject == MailSubject::Cancelled {
-        return next;
+        return next.saturating_sub(Duration::MICROSECOND);
     }
     let hours = (number.saturating_sub(1) / limit.max(1)).clamp(1, FARTHEST) - 1;
-    next.saturating_add(
-        Duration::HOUR * i32::try_from(hours).unwrap_or_default() + Duration::SECOND,
-    )
+    next.saturating_add(Duration::HOUR * i32::try_from(hours).unwrap_or_default())
 }
 
 /// Identifier of a delivery, assigned by the queue; positive.
@@ -78,16 +76,21 @@ pub enum MailSubject {
     DocumentsAdded,
     /// It was cancelled.
     Cancelled,
+    /// It was cancelled, and is not any more.
+    Reinstated,
 }
 
 impl MailSubject {
     /// Returns the subject of the mails that follow an event; `None` if no mail follows it.
-    pub fn of(event: EventType) -> Option<Self> {
+    pub fn of(event: EventType, change: Option<&ChangedOrder>) -> Option<Self> {
         match event {
             EventType::OrderCreated => Some(Self::Created),
             EventType::DocumentsAdded => Some(Self::DocumentsAdded),
             EventType::OrderCancelled => Some(Self::Cancelled),
-            EventType::OrderUpdated | EventType::Test => None,
+            EventType::OrderUpdated => {
+                change.filter(|change| change.reinstates()).map(|_| Self::Reinstated)
+            }
+            EventType::Test => None,
         }
     }
 
@@ -97,12 +100,13 @@ impl MailSubject {
             Self::Created => "created",
             Self::DocumentsAdded => "documents_added",
             Self::Cancelled => "cancelled",
+            Self::Reinstated => "reinstated",
         }
     }
 
     /// Returns the subject of a name; `None` if it is none.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Created, Self::DocumentsAdded, Self::Cancelled]
+        [Self::Created, Self::DocumentsAdded, Self::Cancelled, Self::Reinstated]
             .into_iter()
             .find(|subject| subject.as_str() == name)
     }
@@ -127,6 +131,17 @@ pub struct NewDelivery {
     pub recipient: EmailAddress,
     /// What the mail tells.
     pub subject: MailSubject,
+    /// Its reader.
+    pub audience: Audience,
+}
+
+/// An address that was told of an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recipient {
+    /// The order.
+    pub order_id: OrderId,
+    /// The address.
+    pub address: EmailAddress,
     /// Its reader.
     pub audience: Audience,
 }
@@ -197,6 +212,9 @@ pub struct Notification {
     pub audience: Audience,
     /// The order that the mail is about. That of a cancelled order has its changes.
     pub order: StoredOrder,
+    /// Number of changes of the order, which counts up. Calendars keep the appointment with the
+    /// greatest.
+    pub sequence: u32,
 }
 
 #[cfg(test)]
@@ -230,11 +248,11 @@ mod tests {
     fn mails_above_the_limit_are_due_in_the_next_hours() {
         let now = datetime!(2026-11-21 12:34:56 UTC);
         for (number, subject, due) in [
-            (3, MailSubject::Created, datetime!(2026-11-21 13:00:01 UTC)),
-            (4, MailSubject::DocumentsAdded, datetime!(2026-11-21 13:00:01 UTC)),
-            (5, MailSubject::Created, datetime!(2026-11-21 14:00:01 UTC)),
-            (5, MailSubject::Cancelled, datetime!(2026-11-21 13:00 UTC)),
-            (u64::MAX, MailSubject::Created, datetime!(2026-11-22 12:00:01 UTC)),
+            (3, MailSubject::Created, datetime!(2026-11-21 13:00 UTC)),
+            (4, MailSubject::DocumentsAdded, datetime!(2026-11-21 13:00 UTC)),
+            (5, MailSubject::Created, datetime!(2026-11-21 14:00 UTC)),
+            (5, MailSubject::Cancelled, datetime!(2026-11-21 12:59:59.999999 UTC)),
+            (u64::MAX, MailSubject::Created, datetime!(2026-11-22 12:00 UTC)),
         ] {
             assert_eq!(due_within_limit(now, number, 2, subject), due, "{number}");
         }

@@ -41,9 +41,9 @@ pub use orders::rows::{
 };
 pub use orphan::{has_parent, orphans_query};
 pub use queue::{
-    DeliveryRow, Dispatched, EventRow, MAIL_STATS, NewEventRow, REMOVED_COUNTS, RetriedDelivery,
-    UnsuccessfulAttempt, counted_hours, due_events, due_mails, farthest, hashed_recipient,
-    listed_mails, mail_stats,
+    DeliveryRow, Dispatched, EventRow, MAIL_STATS, NewEventRow, REMOVED_COUNTS, RecipientRow,
+    RetriedDelivery, UnsuccessfulAttempt, counted_hours, due_events, due_mails, farthest,
+    hashed_recipient, listed_mails, mail_stats, recipients_of,
 };
 pub use service::ServiceRow;
 pub use statement::{IdRow, Prepared};

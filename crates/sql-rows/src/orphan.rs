@@ -10,7 +10,7 @@ struct Child {
     condition: &'static str,
 }
 
-const CHILDREN: [Child; 7] = [
+const CHILDREN: [Child; 8] = [
     Child {
         table: "documents",
         orphans: "documents without their order",
@@ -30,6 +30,11 @@ const CHILDREN: [Child; 7] = [
         table: "deliveries",
         orphans: "mails without their order",
         condition: "NOT EXISTS (SELECT 1 FROM orders WHERE orders.id = deliveries.order_id)",
+    },
+    Child {
+        table: "order_recipients",
+        orphans: "recipients without their order",
+        condition: "NOT EXISTS (SELECT 1 FROM orders WHERE orders.id = order_recipients.order_id)",
     },
     Child {
         table: "webhook_deliveries",

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use diesel::{dsl::auto_type, prelude::*};
 use domain::{
     delivery::{
-        Audience, Delivery, DeliveryId, FARTHEST_LEASE, MailSubject, NewDelivery, counted_hour,
+        Audience, Delivery, DeliveryId, FARTHEST_LEASE, MailSubject, NewDelivery, Recipient,
+        counted_hour,
     },
     order::{EmailAddress, OrderId},
     ports::{Dispatch, Event, EventId, QueueStats, Settlement},
@@ -17,7 +18,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     NewWebhookRow, Unreadable, Utc,
-    schema::{deliveries, events},
+    schema::{deliveries, events, order_recipients},
     webhooks::rows::read_change,
 };
 
@@ -225,6 +226,47 @@ impl DeliveryRow {
     }
 }
 
+/// An address that was told of an order.
+#[derive(Insertable, Queryable, Selectable)]
+#[diesel(table_name = order_recipients)]
+pub struct RecipientRow {
+    /// The order.
+    pub order_id: i64,
+    /// The address.
+    pub recipient: String,
+    /// Whether a signing service reads its mails.
+    pub to_service: bool,
+}
+
+impl From<&Recipient> for RecipientRow {
+    fn from(recipient: &Recipient) -> Self {
+        Self {
+            order_id: recipient.order_id.0,
+            recipient: recipient.address.as_str().to_owned(),
+            to_service: recipient.audience == Audience::Service,
+        }
+    }
+}
+
+impl RecipientRow {
+    /// Returns the recipient.
+    pub fn into_recipient(self) -> Recipient {
+        Recipient {
+            order_id: OrderId(self.order_id),
+            address: EmailAddress::from_stored(self.recipient),
+            audience: if self.to_service { Audience::Service } else { Audience::Client },
+        }
+    }
+}
+
+/// Selects the recipients of orders.
+#[auto_type(no_type_alias)]
+pub fn recipients_of(orders: Vec<i64>) -> _ {
+    order_recipients::table
+        .filter(order_recipients::order_id.eq_any(orders))
+        .order((order_recipients::order_id, order_recipients::recipient))
+}
+
 /// Returns the instant after which no lease ends, if the clocks are right.
 pub fn farthest(now: Utc) -> Utc {
     Utc(now.0.saturating_add(FARTHEST_LEASE))
@@ -264,7 +306,7 @@ impl UnsuccessfulAttempt {
     /// success.
     pub fn of(settlement: &Settlement) -> Option<(Self, [i32; 2])> {
         let (due_at, failed_at, error, counts) = match settlement {
-            Settlement::Done => return None,
+            Settlement::Done | Settlement::Obsolete => return None,
             Settlement::RetryAt { due_at, error } => (Some(Utc(*due_at)), None, error, [1, 0]),
             Settlement::Unknown { due_at, error } => (Some(Utc(*due_at)), None, error, [1, 1]),
             Settlement::Postpone { due_at, error } | Settlement::OverLimit { due_at, error } => {

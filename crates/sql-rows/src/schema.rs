@@ -147,6 +147,14 @@ diesel::allow_tables_to_appear_in_same_query!(orders, deliveries, webhook_delive
 diesel::allow_tables_to_appear_in_same_query!(webhook_endpoints, webhook_deliveries);
 
 diesel::table! {
+    order_recipients (order_id, recipient) {
+        order_id -> BigInt,
+        recipient -> Text,
+        to_service -> Bool,
+    }
+}
+
+diesel::table! {
     recipient_mails (hour, client_id, recipient) {
         hour -> crate::Instant,
         client_id -> BigInt,

@@ -8,7 +8,7 @@ use domain::{
     order::{Actor, OrderStatus},
     ports::{
         Event,
-        Settlement::{Done, Fail, OverLimit, Postpone, RetryAt, Unknown},
+        Settlement::{Done, Fail, Obsolete, OverLimit, Postpone, RetryAt, Unknown},
     },
     webhook::{DisabledBy, EndpointId, EventType, run_webhooks::WebhookReport},
 };
@@ -21,7 +21,7 @@ use tracing::Level;
 /// An outcome of an attempt, by its name in metrics, and its line in the log.
 type Outcome = (&'static str, Level, &'static str);
 
-const MAILS: [Outcome; 7] = [
+const MAILS: [Outcome; 8] = [
     ("delivered", Level::INFO, "mail delivered"),
     ("retried", Level::WARN, "mail not delivered; it will be retried"),
     (
@@ -34,6 +34,7 @@ const MAILS: [Outcome; 7] = [
     ("failed", Level::ERROR, "mail failed for good"),
     // An attack would flood the log. The first of an hour has a line of its own.
     ("over_limit", Level::DEBUG, "mail waits; its recipient has had its mails of this hour"),
+    ("obsolete", Level::INFO, "mail not sent; its order has changed"),
     ("lease_lost", Level::WARN, "mail took longer than its lease"),
 ];
 
@@ -165,6 +166,7 @@ impl WorkerMetrics {
 fn named(outcome: &DeliveryOutcome) -> (&'static str, Option<&String>) {
     match outcome {
         Settled(Done) => ("delivered", None),
+        Settled(Obsolete) => ("obsolete", None),
         Settled(RetryAt { error, .. }) => ("retried", Some(error)),
         Settled(Unknown { error, .. }) => ("unknown", Some(error)),
         Settled(Postpone { error, .. }) => ("postponed", Some(error)),

@@ -214,7 +214,7 @@ CREATE TABLE deliveries (
     over_limit boolean NOT NULL DEFAULT false,
     message_key text COLLATE "C" NOT NULL,
     recipient text NOT NULL,
-    -- created, documents_added or cancelled.
+    -- created, documents_added, cancelled or reinstated.
     subject text COLLATE "C" NOT NULL,
     -- Whether the signing service reads it, and not a contact of the order.
     to_service boolean NOT NULL,
@@ -229,6 +229,16 @@ CREATE TABLE deliveries (
 -- Serves: lease what has been due longest (WHERE failed_at IS NULL AND due_at <= ? ORDER BY due_at,
 -- id LIMIT ?).
 CREATE INDEX deliveries_due ON deliveries (due_at, id) WHERE failed_at IS NULL;
+
+-- The addresses that were told of each order, which are told of its end too. An erased order has none.
+CREATE TABLE order_recipients (
+    order_id bigint NOT NULL REFERENCES orders (id),
+    recipient text NOT NULL,
+    -- As for deliveries.
+    to_service boolean NOT NULL,
+    -- Serves: the recipients of orders (WHERE order_id = ? ORDER BY recipient).
+    PRIMARY KEY (order_id, recipient)
+);
 
 -- The mails of each client to each recipient in an hour, counted when a worker first leases them, and
 -- again after they waited for the limit. Those to signing services are not counted.

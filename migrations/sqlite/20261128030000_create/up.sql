@@ -198,7 +198,7 @@ CREATE TABLE deliveries (
     over_limit INTEGER NOT NULL DEFAULT 0,
     message_key TEXT NOT NULL,
     recipient TEXT NOT NULL,
-    -- created, documents_added or cancelled.
+    -- created, documents_added, cancelled or reinstated.
     subject TEXT NOT NULL,
     -- Whether the signing service reads it, and not a contact of the order.
     to_service INTEGER NOT NULL,
@@ -208,6 +208,16 @@ CREATE TABLE deliveries (
 -- Serves: lease what has been due longest (WHERE failed_at IS NULL AND due_at <= ? ORDER BY
 -- due_at, id LIMIT ?).
 CREATE INDEX deliveries_due ON deliveries (due_at, id) WHERE failed_at IS NULL;
+
+-- The addresses that were told of each order, which are told of its end too. An erased order has none.
+CREATE TABLE order_recipients (
+    order_id INTEGER NOT NULL REFERENCES orders (id),
+    recipient TEXT NOT NULL,
+    -- As for deliveries.
+    to_service INTEGER NOT NULL,
+    -- Serves: the recipients of orders (WHERE order_id = ? ORDER BY recipient).
+    PRIMARY KEY (order_id, recipient)
+) STRICT, WITHOUT ROWID;
 
 -- The mails of each client to each recipient in an hour, counted when a worker first leases them, and
 -- again after they waited for the limit. Those to signing services are not counted.

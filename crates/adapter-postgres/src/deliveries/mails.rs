@@ -9,13 +9,14 @@ use diesel::{
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
-    delivery::{Delivery, DeliveryId},
+    delivery::{Delivery, DeliveryId, Recipient},
     order::OrderId,
     ports::{Attempted, DeliveryQueue, FoundOrder, Lease, QueueStats, StoreError},
 };
 use sql_rows::{
-    DeliveryRow, Instant, MAIL_STATS, REMOVED_COUNTS, RetriedDelivery, UnsuccessfulAttempt, Utc,
-    counted_hours, farthest, listed_mails, mail_stats, row_limit, schema::deliveries,
+    DeliveryRow, Instant, MAIL_STATS, REMOVED_COUNTS, RecipientRow, RetriedDelivery,
+    UnsuccessfulAttempt, Utc, counted_hours, farthest, listed_mails, mail_stats, recipients_of,
+    row_limit, schema::deliveries,
 };
 use time::{Duration, OffsetDateTime};
 
@@ -46,6 +47,23 @@ impl DeliveryQueue for PostgresStore {
             .bind::<Array<BigInt>, _>(column(leases, |(_, token)| *token))
             .bind::<Timestamptz, _>(until);
         self.execute(renew).await.map(drop)
+    }
+
+    async fn begin(&self, recipients: &[Recipient]) -> Result<Vec<(OrderId, u32)>, StoreError> {
+        let rows: Vec<_> = recipients.iter().map(RecipientRow::from).collect();
+        let begin = sql_query(begin_statement())
+            .bind::<Array<BigInt>, _>(column(&rows, |row| row.order_id))
+            .bind::<Array<Text>, _>(column(&rows, |row| &*row.recipient))
+            .bind::<Array<Bool>, _>(column(&rows, |row| row.to_service));
+        let orders = self.pool.all(begin, |BegunRow { id, changes }| {
+            Ok((OrderId(id), u32::try_from(changes).unwrap_or(u32::MAX)))
+        });
+        Ok(orders.await?)
+    }
+
+    async fn told(&self, orders: &[OrderId]) -> Result<Vec<Recipient>, StoreError> {
+        let orders = column(orders, |id| id.0);
+        self.select(recipients_of(orders), |row: RecipientRow| Ok(row.into_recipient())).await
     }
 
     async fn orders(&self, ids: &[OrderId]) -> Result<Vec<FoundOrder>, StoreError> {
@@ -144,6 +162,31 @@ fn settle_statement() -> String {
             AND d.id = ANY (ARRAY(SELECT id FROM held WHERE last_error IS NOT NULL))\
         ) SELECT id FROM held WHERE {DURABLE}"
     )
+}
+
+/// Remembers the recipients of orders that are not erased. Returns these orders with their numbers of
+/// changes. Passes over locked orders: their state is about to change, and an erasure would leave the
+/// addresses.
+fn begin_statement() -> String {
+    format!(
+        "WITH held AS (\
+            SELECT id FROM orders WHERE id = ANY ($1) AND erased_at IS NULL \
+            ORDER BY id FOR SHARE SKIP LOCKED\
+        ), remembered AS (\
+            INSERT INTO order_recipients (order_id, recipient, to_service) \
+            SELECT a.* FROM unnest($1, $2, $3) AS a (order_id, recipient, to_service) \
+            JOIN held ON held.id = order_id ORDER BY order_id, recipient ON CONFLICT DO NOTHING\
+        ) SELECT id, (SELECT count(*) FROM order_changes WHERE order_id = held.id) AS changes \
+        FROM held WHERE {DURABLE}"
+    )
+}
+
+#[derive(QueryableByName)]
+struct BegunRow {
+    #[diesel(sql_type = BigInt)]
+    id: i64,
+    #[diesel(sql_type = BigInt)]
+    changes: i64,
 }
 
 #[derive(QueryableByName)]

@@ -5,7 +5,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{document::ObjectKey, order::OrderId};
 use sql_rows::{
     ErasedOrder, Utc, attempted_webhooks_of_erased, condemned, free_mails, mails_of_erased,
-    schema::{deliveries, documents, events, order_changes, orders, uploads},
+    schema::{deliveries, documents, events, order_changes, order_recipients, orders, uploads},
 };
 
 use crate::{failure::Failure, locks};
@@ -32,6 +32,9 @@ pub(crate) async fn erase(
     diesel::insert_into(uploads::table).values(rows).execute(connection).await?;
     diesel::update(order_changes::table.filter(order_changes::order_id.eq(id.0)))
         .set(order_changes::reason.eq(None::<String>))
+        .execute(connection)
+        .await?;
+    diesel::delete(order_recipients::table.filter(order_recipients::order_id.eq(id.0)))
         .execute(connection)
         .await?;
     diesel::delete(events::table.filter(events::order_id.eq(id.0))).execute(connection).await?;

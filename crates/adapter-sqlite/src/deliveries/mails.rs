@@ -1,5 +1,7 @@
 //! The queue of mails.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use diesel::{
     dsl::{auto_type, sql},
@@ -9,14 +11,15 @@ use diesel::{
     sqlite::SqliteConnection,
 };
 use domain::{
-    delivery::{Delivery, DeliveryId},
+    delivery::{Delivery, DeliveryId, Recipient},
     order::OrderId,
     ports::{Attempted, DeliveryQueue, FoundOrder, Lease, QueueStats, StoreError},
 };
 use sql_rows::{
-    DeliveryRow, Instant, MAIL_STATS, REMOVED_COUNTS, RetriedDelivery, UnsuccessfulAttempt, Utc,
-    counted_hours, due_mails, hashed_recipient, listed_mails, mail_stats, row_limit,
-    schema::{deliveries, orders, recipient_mails},
+    DeliveryRow, Instant, MAIL_STATS, REMOVED_COUNTS, RecipientRow, RetriedDelivery,
+    UnsuccessfulAttempt, Utc, counted_hours, due_mails, hashed_recipient, listed_mails, mail_stats,
+    recipients_of, row_limit,
+    schema::{deliveries, order_changes, order_recipients, orders, recipient_mails},
 };
 use time::{Duration, OffsetDateTime};
 
@@ -48,6 +51,16 @@ impl DeliveryQueue for SqliteStore {
             Ok(())
         };
         self.transaction(renew).await
+    }
+
+    async fn begin(&self, recipients: &[Recipient]) -> Result<Vec<(OrderId, u32)>, StoreError> {
+        let recipients: Vec<_> = recipients.iter().map(RecipientRow::from).collect();
+        self.transaction(move |connection| begin(connection, recipients)).await
+    }
+
+    async fn told(&self, orders: &[OrderId]) -> Result<Vec<Recipient>, StoreError> {
+        let orders = orders.iter().map(|id| id.0).collect();
+        self.select(recipients_of(orders), |row: RecipientRow| Ok(row.into_recipient())).await
     }
 
     async fn orders(&self, ids: &[OrderId]) -> Result<Vec<FoundOrder>, StoreError> {
@@ -121,6 +134,30 @@ fn lease_due(
         leases.push(Lease { delivery: row.into_delivery()?, token, mail_of_hour });
     }
     Ok(leases)
+}
+
+/// Remembers the recipients of orders that are not erased. Returns these orders with their numbers of
+/// changes.
+fn begin(
+    connection: &mut SqliteConnection,
+    mut recipients: Vec<RecipientRow>,
+) -> Result<Vec<(OrderId, u32)>, Failure> {
+    let ids: BTreeSet<i64> = recipients.iter().map(|row| row.order_id).collect();
+    let mut orders = Vec::new();
+    for id in ids {
+        let order = orders::table.find(id).filter(orders::erased_at.is_null());
+        if order.select(orders::id).first::<i64>(connection).optional()?.is_none() {
+            recipients.retain(|row| row.order_id != id);
+            continue;
+        }
+        let changes = order_changes::table.filter(order_changes::order_id.eq(id)).count();
+        let changes: i64 = changes.get_result(connection)?;
+        orders.push((OrderId(id), u32::try_from(changes).unwrap_or(u32::MAX)));
+    }
+    diesel::insert_or_ignore_into(order_recipients::table)
+        .values(recipients)
+        .execute(connection)?;
+    Ok(orders)
 }
 
 /// Removes counts of past hours.

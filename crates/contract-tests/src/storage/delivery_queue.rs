@@ -4,13 +4,14 @@ use std::collections::HashSet;
 
 use domain::{
     api_key::ClientId,
-    delivery::{Audience, Delivery, DeliveryId, NewDelivery},
+    delivery::{Audience, Delivery, DeliveryId, NewDelivery, Recipient},
     order::{EmailAddress, OrderId},
     ports::{Attempted, Lease, NewOrder, QueueStats, Settlement},
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
+use crate::order_repo::changing;
 use crate::samples::{
     self, MICROSECOND, NOW, Storage, at_once, create_to_be_named, create_with_uploads, delivery,
     document, mails, names_order, new_order, recipient, stored,
@@ -473,4 +474,41 @@ pub async fn unknown_outcomes_are_counted(storage: &Storage) {
     assert_eq!((waiting.attempts, waiting.unknown_outcomes), (3, 2));
     assert!(storage.queue.retry(waiting.id, NOW).await.unwrap());
     assert_eq!(listed(storage, false).await[0].unknown_outcomes, 0);
+}
+
+/// An erased order has none, and neither has an order that does not exist. Changes are counted.
+pub async fn recipients_are_remembered_with_the_changes_of_their_orders(storage: &Storage) {
+    let order = storage.create(&new_order("F-1", NOW)).await;
+    let other = storage.create(&new_order("F-2", NOW)).await;
+    let erased = storage.create(&new_order("F-3", NOW)).await;
+    let recipient = |order_id: OrderId, number, audience| Recipient {
+        order_id,
+        address: recipient(number),
+        audience,
+    };
+    let all = [
+        recipient(order, 1, Audience::Client),
+        recipient(order, 2, Audience::Service),
+        recipient(other, 1, Audience::Client),
+    ];
+    let begin = async |recipients: &[Recipient]| {
+        let mut begun = storage.queue.begin(recipients).await.unwrap();
+        begun.sort_unstable_by_key(|(id, _)| *id);
+        begun
+    };
+    assert_eq!(begin(&all).await, [(order, 0), (other, 0)]);
+    assert_eq!(begin(&[recipient(erased, 1, Audience::Client)]).await, [(erased, 0)]);
+    storage.admin.erase(erased, NOW).await.unwrap();
+    for id in [erased, OrderId(i64::MAX)] {
+        assert_eq!(begin(&[recipient(id, 1, Audience::Client)]).await, []);
+    }
+    assert_eq!(begin(&[]).await, []);
+    assert_eq!(storage.queue.told(&[order, erased, OrderId(i64::MAX)]).await.unwrap(), all[..2]);
+
+    for (version, status) in [(NOW, "ASSIGNED"), (NOW + MICROSECOND, "CANCELLED")] {
+        let update = changing::update(order, version, status);
+        storage.orders.update(&update).await.unwrap().unwrap();
+    }
+    assert_eq!(begin(&all).await, [(order, 2), (other, 0)]);
+    assert_eq!(storage.queue.told(&[order, other]).await.unwrap(), all);
 }

@@ -9,7 +9,8 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     delivery::{
-        Delivery, DeliveryId, MailSubject, Notification, due_within_limit, worker::Deliveries,
+        Delivery, DeliveryId, MailSubject, Notification, Recipient, due_within_limit,
+        worker::Deliveries,
     },
     order::{OrderId, OrderStatus},
     ports::{
@@ -72,7 +73,8 @@ pub enum DeliveryOutcome {
 /// A leased delivery with its mail, or the reason why there is none.
 pub struct Ready {
     lease: Lease,
-    mail: Result<Notification, NotifyError>,
+    /// `None` if the order has changed, and the mail would be wrong.
+    mail: Result<Option<Notification>, NotifyError>,
 }
 
 /// The outcome of an attempt that is not stored yet.
@@ -218,24 +220,49 @@ impl RunDeliveries {
     /// Leases up to `limit` due deliveries and reads their orders.
     async fn lease(&self, limit: usize) -> Result<Vec<Ready>, StoreError> {
         let leases = self.queue.lease(self.clock.now(), LEASE, limit).await?;
-        let ids = leases.iter().map(|lease| lease.delivery.order_id);
-        let orders = self.queue.orders_of(ids).await;
+        let leaving = leases.iter().filter(|lease| self.above_limit(lease).is_none());
+        let recipients: Vec<_> = leaving
+            .map(|Lease { delivery: Delivery { order_id, task, .. }, .. }| Recipient {
+                order_id: *order_id,
+                address: task.recipient.clone(),
+                audience: task.audience,
+            })
+            .collect();
+        // Remembers them before it reads the orders: an order that is cancelled after that tells them.
+        let begun = match &recipients[..] {
+            [] => Ok(Vec::new()),
+            some => self.queue.begin(some).await,
+        };
+        let orders = match begun {
+            Ok(sequences) => {
+                let orders = self.queue.orders_of(recipients.iter().map(|one| one.order_id)).await;
+                orders.map(|orders| (orders, sequences.into_iter().collect()))
+            }
+            Err(error) => Err(error),
+        };
         let ready = |lease: Lease| Ready { mail: mail(&lease.delivery, &orders), lease };
         Ok(leases.into_iter().map(ready).collect())
+    }
+
+    /// Returns which mail of the hour it is, if that is above the limit of its recipient.
+    fn above_limit(&self, lease: &Lease) -> Option<u64> {
+        let limit = u64::from(self.mails_per_recipient_hour);
+        lease.mail_of_hour.filter(|&number| limit > 0 && number > limit)
     }
 
     /// Attempts a delivery.
     async fn attempt(&self, Ready { lease, mail }: Ready) -> Outcome {
         let delivery = &lease.delivery;
         let limit = u64::from(self.mails_per_recipient_hour);
-        let above = lease.mail_of_hour.filter(|&number| limit > 0 && number > limit);
+        let above = self.above_limit(&lease);
         let (settlement, relay) = if let Some(number) = above {
             let due_at = due_within_limit(self.clock.now(), number, limit, delivery.task.subject);
             (Settlement::OverLimit { due_at, error: OVER_LIMIT.to_owned() }, None)
         } else {
             match mail {
                 Err(error) => (self.after_failure(delivery, &error), unavailable(&error).map(Err)),
-                Ok(mail) => match self.notify(&mail).await {
+                Ok(None) => (Settlement::Obsolete, None),
+                Ok(Some(mail)) => match self.notify(&mail).await {
                     Ok(()) => (Settlement::Done, Some(Ok(()))),
                     Err(error) => {
                         let relay = unavailable(&error).map_or(Ok(()), Err);
@@ -274,29 +301,43 @@ impl RunDeliveries {
     }
 }
 
+/// Orders, and the numbers of their changes.
+type Orders = Result<(FoundOrders, HashMap<OrderId, u32>), StoreError>;
+
+/// Returns the mail of a delivery, if it is still true: a late mail must not put a cancelled appointment
+/// back into a calendar, or remove one that takes place.
 fn mail(
     Delivery { order_id, task, .. }: &Delivery,
-    orders: &Result<FoundOrders, StoreError>,
-) -> Result<Notification, NotifyError> {
-    let order = match orders.as_ref().map(|orders| orders.get(order_id)) {
-        Ok(Some(Ok(order))) => order.clone(),
-        Ok(None) => return Err(NotifyError::Permanent("the order does not exist".into())),
+    orders: &Orders,
+) -> Result<Option<Notification>, NotifyError> {
+    let (order, sequence) = match orders
+        .as_ref()
+        .map(|(orders, sequences)| (orders.get(order_id), sequences.get(order_id)))
+    {
+        Ok((Some(Ok(order)), sequence)) => (order.clone(), sequence),
+        Ok((None, _)) => return Err(NotifyError::Permanent("the order does not exist".into())),
         Err(error @ StoreError::Unavailable(_)) => {
             return Err(NotifyError::Unavailable(error_chain(error).into()));
         }
-        Err(error) | Ok(Some(Err(error))) => {
+        Err(error) | Ok((Some(Err(error)), _)) => {
             return Err(NotifyError::Transient(error_chain(error).into()));
         }
     };
-    // A late mail must not put a cancelled appointment back into a calendar.
     let is_cancelled = order.status == OrderStatus::CANCELLED;
-    Ok(Notification {
+    if is_cancelled != (task.subject == MailSubject::Cancelled) {
+        return Ok(None);
+    }
+    let Some(&sequence) = sequence else {
+        return Err(NotifyError::Transient("another transaction is changing the order".into()));
+    };
+    Ok(Some(Notification {
         message_key: task.message_key.clone(),
         recipient: task.recipient.clone(),
-        subject: if is_cancelled { MailSubject::Cancelled } else { task.subject },
+        subject: task.subject,
         audience: task.audience,
         order,
-    })
+        sequence,
+    }))
 }
 
 /// Returns why no mail can be delivered.

@@ -23,6 +23,10 @@ fn use_case(
     notifier: MockNotifier,
     find: fn() -> FindResult,
 ) -> RunDeliveries {
+    queue.expect_begin().returning(|recipients| {
+        assert!(recipients.iter().all(|one| one.address.as_str() == "a@example.com"));
+        Ok(recipients.iter().map(|one| (one.order_id, 7)).collect())
+    });
     queue.expect_orders().withf(|ids| ids == [OrderId(1)]).returning(move |_| {
         Ok(match find() {
             Ok(order) => order.into_iter().map(|order| (OrderId(1), Ok(order))).collect(),
@@ -173,21 +177,42 @@ async fn unreadable_order_is_retried_with_growing_delay() {
     assert!(due_at - NOW > Duration::minutes(20), "{due_at}");
 }
 
-/// It would put the appointment back into a calendar.
+/// It would put a cancelled appointment back into a calendar, or remove one that takes place.
 #[tokio::test]
-async fn late_mail_of_a_cancelled_order_is_a_cancellation() {
-    for (find, expected) in [
-        (found as fn() -> FindResult, MailSubject::Created),
-        (
-            || Ok(Some(StoredOrder { status: OrderStatus::CANCELLED, ..stored_order(NOW) })),
-            MailSubject::Cancelled,
-        ),
+async fn mail_that_is_not_true_any_more_does_not_leave() {
+    use MailSubject::{Cancelled, Created, DocumentsAdded, Reinstated};
+    let cancelled: fn() -> FindResult =
+        || Ok(Some(StoredOrder { status: OrderStatus::CANCELLED, ..stored_order(NOW) }));
+    for (find, sent, obsolete) in [
+        (found as fn() -> FindResult, &[Created, DocumentsAdded, Reinstated][..], &[Cancelled][..]),
+        (cancelled, &[Cancelled], &[Created, DocumentsAdded, Reinstated]),
     ] {
-        let mut notifier = MockNotifier::new();
-        let is_expected = move |mail: &Notification| mail.subject == expected;
-        notifier.expect_notify().withf(is_expected).once().returning(|_| Ok(()));
-        assert_eq!(settlement(delivery(NOW), notifier, find).await, Settlement::Done);
+        for &subject in sent.iter().chain(obsolete) {
+            let is_sent = sent.contains(&subject);
+            let mut notifier = MockNotifier::new();
+            let is_expected =
+                move |mail: &Notification| mail.subject == subject && mail.sequence == 7;
+            notifier
+                .expect_notify()
+                .withf(is_expected)
+                .times(usize::from(is_sent))
+                .returning(|_| Ok(()));
+            let mut delivery = delivery(NOW);
+            delivery.task.subject = subject;
+            let expected = if is_sent { Settlement::Done } else { Settlement::Obsolete };
+            assert_eq!(settlement(delivery, notifier, find).await, expected, "{subject:?}");
+        }
     }
+}
+
+/// Another transaction is changing the order, and may cancel it.
+#[tokio::test]
+async fn mail_of_a_locked_order_is_retried() {
+    let mut queue = queue_of(vec![lease(delivery(NOW))]);
+    queue.expect_begin().once().returning(|_| Ok(Vec::new()));
+    let use_case = use_case(queue, MockNotifier::new(), found);
+    let settled = attempts(&use_case).await.remove(0).attempted.settlement;
+    assert!(matches!(settled, Settlement::RetryAt { .. }), "{settled:?}");
 }
 
 #[tokio::test]
@@ -239,7 +264,7 @@ async fn mail_above_the_hourly_limit_of_its_recipient_waits() {
         let expected = if is_sent {
             Settlement::Done
         } else {
-            let due_at = NOW + Duration::HOUR + Duration::SECOND;
+            let due_at = NOW + Duration::HOUR;
             Settlement::OverLimit { due_at, error: OVER_LIMIT.to_owned() }
         };
         let outcome = attempts(&use_case).await.remove(0);

@@ -50,6 +50,9 @@ fn queue_to(last: i64) -> (MockDeliveryQueue, Arc<Mutex<Vec<usize>>>) {
         Ok(leased.map(lease).collect())
     });
     queue
+        .expect_begin()
+        .returning(|mails| Ok(mails.iter().map(|mail| (mail.order_id, 0)).collect()));
+    queue
         .expect_orders()
         .returning(|ids| Ok(ids.iter().map(|&id| (id, Ok(stored_order(NOW)))).collect()));
     (queue, limits)
@@ -317,6 +320,9 @@ async fn attempt_that_does_not_reach_the_relay_ends_no_outage() {
         };
         Ok(numbers.by_ref().take(limit).map(mixed).collect())
     });
+    queue
+        .expect_begin()
+        .returning(|mails| Ok(mails.iter().map(|mail| (mail.order_id, 0)).collect()));
     queue.expect_orders().returning(|ids| {
         let there = ids.iter().filter(|&&id| id != NO_ORDER);
         Ok(there.map(|&id| (id, Ok(stored_order(NOW)))).collect())

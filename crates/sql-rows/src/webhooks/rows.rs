@@ -369,7 +369,7 @@ impl WebhookAttempt {
     /// Returns the change, and by how many failures it counts.
     pub fn of(attempted: &WebhookAttempted) -> (Self, i32) {
         let (due_at, delivered_at, failed_at, failures) = match &attempted.settlement {
-            Settlement::Done => (None, Some(Utc(attempted.at)), None, 0),
+            Settlement::Done | Settlement::Obsolete => (None, Some(Utc(attempted.at)), None, 0),
             Settlement::RetryAt { due_at, .. } | Settlement::Unknown { due_at, .. } => {
                 (Some(Utc(*due_at)), None, None, 1)
             }

@@ -5,7 +5,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::ports::StoreError;
 use crate::{
-    delivery::{Delivery, DeliveryId},
+    delivery::{Delivery, DeliveryId, Recipient},
     order::{OrderId, StoredOrder},
 };
 
@@ -38,6 +38,8 @@ pub struct Attempted {
 pub enum Settlement {
     /// It succeeded. The delivery leaves the queue.
     Done,
+    /// The order has changed, and the mail would be wrong. The delivery leaves the queue.
+    Obsolete,
     /// It failed. The delivery is due again at `due_at`.
     RetryAt {
         /// The next attempt.
@@ -129,6 +131,14 @@ pub trait DeliveryQueue: Send + Sync {
         leases: &[(DeliveryId, i64)],
         until: OffsetDateTime,
     ) -> Result<(), StoreError>;
+
+    /// Remembers the recipients of mails that are about to leave, durably. Returns the orders, each
+    /// with the number of its changes. Leaves out orders that are erased, or that another transaction
+    /// is changing.
+    async fn begin(&self, recipients: &[Recipient]) -> Result<Vec<(OrderId, u32)>, StoreError>;
+
+    /// Returns the remembered recipients of orders.
+    async fn told(&self, orders: &[OrderId]) -> Result<Vec<Recipient>, StoreError>;
 
     /// Returns those of the orders that exist and are not erased, whatever their clients, in no
     /// particular order. Cancelled ones have their changes. An order whose row cannot be read is an
