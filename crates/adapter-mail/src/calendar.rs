@@ -1,6 +1,6 @@
 //! The appointment as an iCalendar file (RFC 5545).
 
-use domain::{appointment::AppointmentTime, order::StoredOrder};
+use domain::{appointment::AppointmentTime, delivery::MailSubject, order::StoredOrder};
 use time::{Duration, OffsetDateTime, error::Format, macros::format_description};
 
 use crate::confirmation::{address_line, appointment};
@@ -13,12 +13,18 @@ const MAX_LINE: usize = 75;
 
 /// Returns a file with the appointment of an order, or one that removes it (RFC 5546, section 3.2.5).
 /// Deterministic, and equal for all recipients.
-pub(crate) fn calendar(stored: &StoredOrder, is_cancelled: bool) -> Result<String, Format> {
+pub(crate) fn calendar(
+    stored: &StoredOrder,
+    subject: MailSubject,
+    sequence: u32,
+) -> Result<String, Format> {
     let order = &stored.order;
     let signing = &order.signing;
     let (id, file_number) = (stored.id.0, order.file_number.as_str());
     let kind = if signing.ron_signing { "Remote online notarization (RON)" } else { "Signing" };
-    let stamp = instant(if is_cancelled { stored.updated_at } else { stored.created_at })?;
+    let is_cancelled = subject == MailSubject::Cancelled;
+    let is_change = matches!(subject, MailSubject::Cancelled | MailSubject::Reinstated);
+    let stamp = instant(if is_change { stored.updated_at } else { stored.created_at })?;
     // The instant makes it unique among services; it has no address or host name (RFC 7986).
     let microseconds = stored.created_at.unix_timestamp_nanos() / 1_000;
     let mut file = File::default();
@@ -30,7 +36,7 @@ pub(crate) fn calendar(stored: &StoredOrder, is_cancelled: bool) -> Result<Strin
     file.line("BEGIN:VEVENT");
     file.line(&format!("UID:order-{id}-{microseconds}@notary-orders"));
     file.line(&format!("DTSTAMP:{stamp}"));
-    file.line(if is_cancelled { "SEQUENCE:1" } else { "SEQUENCE:0" });
+    file.line(&format!("SEQUENCE:{sequence}"));
     if is_cancelled {
         file.line("STATUS:CANCELLED");
     }

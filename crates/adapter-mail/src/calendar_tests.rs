@@ -1,4 +1,4 @@
-use domain::order::FileNumber;
+use domain::{delivery::MailSubject, order::FileNumber};
 use proptest::prelude::*;
 use serde_json::json;
 use time::{Date, macros::datetime};
@@ -63,7 +63,7 @@ END:VEVENT
 END:VCALENDAR
 ";
     let order = notification_with(&json!({ "ronSigning": false })).order;
-    assert_eq!(calendar(&order, false).unwrap(), expected.replace('\n', "\r\n"));
+    assert_eq!(calendar(&order, MailSubject::Created, 0).unwrap(), expected.replace('\n', "\r\n"));
 }
 
 #[test]
@@ -73,24 +73,33 @@ fn last_day_of_the_calendar_has_an_appointment() {
     if let AppointmentTime::At(at) = &mut order.order.appointment.time {
         at.utc = datetime!(9999-12-31 23:30 UTC);
     }
-    assert_eq!(value(&calendar(&order, false).unwrap(), "DTEND"), "99991231T235959Z");
+    assert_eq!(
+        value(&calendar(&order, MailSubject::Created, 0).unwrap(), "DTEND"),
+        "99991231T235959Z"
+    );
     order.order.appointment.time = AppointmentTime::Anytime;
-    assert_eq!(value(&calendar(&order, false).unwrap(), "DTEND;VALUE=DATE"), "99991231");
+    assert_eq!(
+        value(&calendar(&order, MailSubject::Created, 0).unwrap(), "DTEND;VALUE=DATE"),
+        "99991231"
+    );
 }
 
 #[test]
 fn uid_belongs_to_the_order() {
     let (first, mut second) = (notification(), notification());
     second.message_key = "other".to_owned();
-    assert_eq!(calendar(&first.order, false).unwrap(), calendar(&second.order, false).unwrap());
+    assert_eq!(
+        calendar(&first.order, MailSubject::Created, 0).unwrap(),
+        calendar(&second.order, MailSubject::Created, 0).unwrap()
+    );
     second.order.created_at += Duration::MICROSECOND;
-    let uid = |order| value(&calendar(order, false).unwrap(), "UID");
+    let uid = |order| value(&calendar(order, MailSubject::Created, 0).unwrap(), "UID");
     assert_ne!(uid(&first.order), uid(&second.order));
 }
 
 #[test]
 fn names_and_contact_data_are_left_out() {
-    let file = calendar(&notification().order, false).unwrap();
+    let file = calendar(&notification().order, MailSubject::Created, 0).unwrap();
     for private in ["Jane Doe", "John Roe", "555 010 0199", "example.com", "4711"] {
         assert!(!file.contains(private), "{private}");
     }
@@ -122,7 +131,7 @@ proptest! {
         }
         let number = FileNumber::new(file_number.clone());
         order.order.file_number = number.unwrap_or(order.order.file_number);
-        let file = calendar(&order, false).unwrap();
+        let file = calendar(&order, MailSubject::Created, 0).unwrap();
         let names: Vec<_> = properties(&file).into_iter().map(|(name, _)| name).collect();
         let event = ["UID", "DTSTAMP", "SEQUENCE", "SUMMARY", "LOCATION", "DESCRIPTION", "DTSTART"];
         prop_assert_eq!(&names[6..13], event.as_slice());

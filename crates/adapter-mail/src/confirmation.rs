@@ -108,6 +108,11 @@ fn opening(subject: MailSubject, audience: Audience) -> (&'static str, &'static 
         (MailSubject::DocumentsAdded, _) => {
             ("A signing order has new documents", "The client has added documents to this order.")
         }
+        (MailSubject::Reinstated, _) => (
+            "A signing order takes place again",
+            "The order was cancelled, and is not any more. The attached calendar file has the \
+            appointment.",
+        ),
         (MailSubject::Cancelled, _) => (
             "A signing order is cancelled",
             "The signing does not take place. The attached calendar file removes the appointment.",

@@ -33,4 +33,4 @@ pub use mail_drop::MailDrop;
 pub use open::{OpenError, open};
 pub use removal::{MailsOf, orders_of_mails, remove_mails, remove_old_mails};
 pub use sender::{InvalidSender, Sender};
-pub use smtp::{MAX_CONNECTIONS, is_refusal};
+pub use smtp::{MAX_CONNECTIONS, is_refusal, is_slow};

@@ -78,6 +78,7 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
         MailSubject::Created => ("received", order.created_at),
         MailSubject::DocumentsAdded => ("has new documents", order.updated_at),
         MailSubject::Cancelled => ("cancelled", order.updated_at),
+        MailSubject::Reinstated => ("takes place again", order.updated_at),
     };
     let subject = format!("{SUBJECT_START}{id} {event}: file {file_number}");
     let head = head(sender, key, recipient, subject, date)?;
@@ -92,7 +93,7 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
     let method = if is_cancelled { "CANCEL" } else { "PUBLISH" };
     // Exchange shows a mail whose calendar is an alternative as an appointment, without its text.
     let calendar = Attachment::new("appointment.ics".to_owned()).body(
-        calendar(order, is_cancelled).map_err(permanent)?,
+        calendar(order, notification.subject, notification.sequence).map_err(permanent)?,
         ContentType::parse(&format!("text/calendar; charset=utf-8; method={method}"))
             .map_err(permanent)?,
     );

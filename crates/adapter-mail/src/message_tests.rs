@@ -186,7 +186,8 @@ fn service_gets_what_dispatch_needs() {
 #[test]
 fn cancellation_names_the_reason_and_removes_the_appointment() {
     let created = notification();
-    let mut cancelled = Notification { subject: MailSubject::Cancelled, ..created.clone() };
+    let mut cancelled =
+        Notification { subject: MailSubject::Cancelled, sequence: 3, ..created.clone() };
     let at = created.order.created_at + time::Duration::HOUR;
     cancelled.order.updated_at = at;
     cancelled.order.changes.push(OrderChange {
@@ -202,11 +203,23 @@ fn cancellation_names_the_reason_and_removes_the_appointment() {
     assert_eq!(mail.subject(), Some("Signing order 170017 cancelled: file REFI-2026-001"));
     let calendar = mail.attachments().next().unwrap();
     assert_eq!(calendar.content_type().unwrap().attribute("method"), Some("CANCEL"));
-    let before = super::calendar(&created.order, false).unwrap();
+    let before = super::calendar(&created.order, MailSubject::Created, 0).unwrap();
     let uid = before.lines().find(|line| line.starts_with("UID:")).unwrap();
     let after = calendar.text_contents().unwrap();
-    for line in ["METHOD:CANCEL", "SEQUENCE:1", "STATUS:CANCELLED", uid] {
+    for line in ["METHOD:CANCEL", "SEQUENCE:3", "STATUS:CANCELLED", uid] {
         assert!(after.lines().any(|found| found == line), "{line}: {after}");
+    }
+}
+
+#[test]
+fn order_that_takes_place_again_returns_to_the_calendar() {
+    let again = Notification { subject: MailSubject::Reinstated, sequence: 4, ..notification() };
+    let raw = raw(&again);
+    let mail = parsed(&raw);
+    assert_eq!(mail.subject(), Some("Signing order 170017 takes place again: file REFI-2026-001"));
+    let calendar = mail.attachments().next().unwrap().text_contents().unwrap().to_owned();
+    for line in ["METHOD:PUBLISH", "SEQUENCE:4"] {
+        assert!(calendar.lines().any(|found| found == line), "{line}: {calendar}");
     }
 }
 

@@ -2,12 +2,14 @@
 //!
 //! A failure before `MAIL FROM` is answered is the relay's fault and affects all mails. Afterwards
 //! a rejection belongs to this mail alone. A timeout or a broken connection may be either; a check
-//! on a new connection decides (docs/adr/0010).
+//! on a new connection decides (docs/adr/0010). After the final dot, the outcome stays unknown: the
+//! relay may have accepted the mail.
 
 mod failure;
 mod relay;
 mod unencrypted;
 mod url;
+mod waiting;
 
 use std::{
     io::{self, ErrorKind},
@@ -27,27 +29,34 @@ use tokio::time::timeout;
 pub use self::relay::MAX_CONNECTIONS;
 use self::{
     failure::{Failure, Fault},
-    relay::Relay,
+    relay::{Connection, Relay},
     url::RelayUrl,
 };
 use crate::{OpenError, Sender, message::render, notice};
 
-/// Time limits for the steps of a delivery. Their sum is below the 30 seconds that the port allows.
+/// Time limits for the steps of a delivery. Those that wait for the relay are those of RFC 5321,
+/// section 4.5.3.2: the relay may be slow, and may already have accepted the mail.
 #[derive(Debug, Clone, Copy)]
 struct Timeouts {
+    /// After this time, a step leaves its permit to another mail, and waits on.
+    patience: Duration,
     /// Up to the reply to `MAIL FROM`, including the wait for a connection.
     begin: Duration,
-    /// From `RCPT TO` until the relay has accepted the mail.
+    /// From `RCPT TO` until the relay is ready for the content.
     transfer: Duration,
-    /// For resetting the connection or checking the relay after a failure.
+    /// From the final dot until the relay has accepted the mail.
+    confirm: Duration,
+    /// For resetting the connection.
     cleanup: Duration,
     /// For a check.
     check: Duration,
 }
 
 const TIMEOUTS: Timeouts = Timeouts {
-    begin: Duration::from_secs(8),
-    transfer: Duration::from_secs(18),
+    patience: Duration::from_secs(5),
+    begin: Duration::from_secs(5 * 60),
+    transfer: Duration::from_secs(5 * 60),
+    confirm: Duration::from_secs(10 * 60),
     cleanup: Duration::from_secs(3),
     // The port allows 5 seconds.
     check: Duration::from_millis(4_900),
@@ -85,6 +94,10 @@ impl Notifier for Smtp {
         };
         within(self.timeouts.check, check).await.map_err(unavailable)
     }
+
+    fn waiting(&self) -> usize {
+        self.relay.beginning.count() + self.relay.confirming.count()
+    }
 }
 
 impl Smtp {
@@ -94,32 +107,49 @@ impl Smtp {
         };
         let text = String::from_utf8(mail.formatted())
             .map_err(|error| NotifyError::Permanent(error.into()))?;
-        let (mut connection, _permit) =
-            within(self.timeouts.begin, self.relay.begin()).await.map_err(unavailable)?;
-        let sent = within(self.timeouts.transfer, connection.send(recipient, &text)).await;
-        let Err(failure) = sent else {
-            self.relay.keep(connection);
-            return Ok(());
-        };
+        let Timeouts { patience, begin, transfer, confirm, .. } = self.timeouts;
+        let begun = within(begin, self.relay.begin([patience, begin])).await;
+        let (mut connection, mut permit) = begun.map_err(unavailable)?;
+        let waiting = &self.relay.confirming;
+        let announced = connection.announce(recipient);
+        if let Err(failure) = waiting.within([patience, transfer], &mut permit, announced).await {
+            return Err(self.after(failure, connection).await);
+        }
+        let sent = connection.send(&text);
+        match waiting.within([patience, confirm], &mut permit, sent).await {
+            Ok(()) => {
+                self.relay.keep(connection);
+                Ok(())
+            }
+            // The relay has the whole mail, and may have accepted it.
+            Err(failure) if failure.fault() == Fault::Unknown => {
+                Err(NotifyError::Unknown(failure.into()))
+            }
+            Err(failure) => Err(self.after(failure, connection).await),
+        }
+    }
+
+    /// Returns the error for a failure after the relay has accepted the sender.
+    async fn after(&self, failure: Failure, mut connection: Connection) -> NotifyError {
         match failure.fault() {
-            Fault::Relay => return Err(unavailable(failure)),
+            Fault::Relay => return unavailable(failure),
             Fault::Mail => {
                 // The outcome of this mail does not depend on whether the connection is reusable.
                 if within(self.timeouts.cleanup, connection.reset()).await.is_ok() {
                     self.relay.keep(connection);
                 }
                 if failure.is_refusal() {
-                    return Err(NotifyError::Permanent(failure.into()));
+                    return NotifyError::Permanent(failure.into());
                 }
             }
             Fault::Unknown => {
                 drop(connection);
-                if within(self.timeouts.cleanup, self.relay.check()).await.is_err() {
-                    return Err(unavailable(failure));
+                if within(self.timeouts.begin, self.relay.check()).await.is_err() {
+                    return unavailable(failure);
                 }
             }
         }
-        Err(NotifyError::Transient(failure.into()))
+        NotifyError::Transient(failure.into())
     }
 }
 
@@ -133,6 +163,12 @@ pub fn is_refusal(error: &NotifyError) -> bool {
     };
     cause.downcast_ref().is_some_and(Failure::is_refusal)
         || cause.downcast_ref().is_some_and(folder_is_closed)
+}
+
+/// Returns whether a check failed only because the relay is slow. Mails wait longer for it.
+pub fn is_slow(error: &NotifyError) -> bool {
+    let NotifyError::Unavailable(cause) = error else { return false };
+    matches!(cause.downcast_ref(), Some(Failure::Timeout))
 }
 
 async fn within<T>(

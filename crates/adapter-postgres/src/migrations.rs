@@ -38,7 +38,7 @@ const TRIGGERS: [(&str, &str); 4] = [
 ];
 
 /// The tables that the migrations create, and the rights on them that the service needs.
-const TABLES: [(&str, &str); 13] = [
+const TABLES: [(&str, &str); 14] = [
     ("orders", "SELECT INSERT UPDATE"),
     ("order_changes", "SELECT UPDATE"),
     ("signing_services", "SELECT INSERT UPDATE DELETE"),
@@ -48,6 +48,7 @@ const TABLES: [(&str, &str); 13] = [
     ("deliveries", "SELECT INSERT UPDATE DELETE"),
     ("webhook_endpoints", "SELECT INSERT UPDATE DELETE"),
     ("webhook_deliveries", "SELECT INSERT UPDATE DELETE"),
+    ("order_recipients", "SELECT INSERT DELETE"),
     ("recipient_mails", "SELECT INSERT UPDATE DELETE"),
     ("api_keys", "SELECT INSERT UPDATE"),
     ("key_events", "SELECT INSERT"),

@@ -15,7 +15,7 @@ use crate::{failure::Failure, store::SqliteStore};
 
 /// The tables of a copy. A row comes after the rows to which it refers. Counts of mails are left out:
 /// they end with the hour.
-pub const EXPORTED_TABLES: [&str; 12] = [
+pub const EXPORTED_TABLES: [&str; 13] = [
     "signing_services",
     "api_keys",
     "key_events",
@@ -25,6 +25,7 @@ pub const EXPORTED_TABLES: [&str; 12] = [
     "uploads",
     "events",
     "deliveries",
+    "order_recipients",
     "webhook_endpoints",
     "webhook_deliveries",
     "idempotency_keys",

@@ -121,8 +121,8 @@ async fn counts_of_past_hours_are_removed_in_batches() {
     other
         .batch_execute(&format!(
             "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT 150)
-            INSERT INTO recipient_mails SELECT {long_past}, CAST(n AS BLOB), 1 FROM numbers;
-            INSERT INTO recipient_mails VALUES ({before}, x'00', 1)"
+            INSERT INTO recipient_mails SELECT {long_past}, 1, CAST(n AS BLOB), 1 FROM numbers;
+            INSERT INTO recipient_mails VALUES ({before}, 1, x'00', 1)"
         ))
         .unwrap();
     for left in [51, 1, 1] {

@@ -248,6 +248,12 @@ async fn deliver<D: Deliveries>(
 fn log_mail(report: MailReport, metrics: &WorkerMetrics, mail_is_available: &AtomicBool) {
     match report {
         MailReport::Attempt(report) => metrics.delivery(&report),
+        MailReport::LimitReached(delivery, order_id) => tracing::warn!(
+            delivery = delivery.0,
+            order_id = order_id.0,
+            "the recipient of this mail has had its mails of this hour from this client; its further \
+             ones wait for the next hour"
+        ),
         MailReport::OutageBegan(error) => {
             mail_is_available.store(false, Ordering::Relaxed);
             tracing::warn!(

@@ -120,9 +120,13 @@ macro_rules! contract {
             lease_settles_once, expired_lease_settles_until_taken, unleased_delivery_is_not_settled,
             deliveries_are_listed_by_age, retry_resets_a_failed_delivery,
             retry_makes_a_waiting_delivery_due, stats_count_events_and_deliveries,
-            mails_to_a_recipient_are_counted_per_hour, concurrent_leases_count_every_mail,
+            mails_to_a_recipient_are_counted_per_hour,
+            mail_above_the_limit_waits_and_is_counted_again,
+            mails_are_counted_for_each_client_and_not_for_services, concurrent_leases_count_every_mail,
             orders_of_deliveries_are_found, unreadable_order_of_a_delivery_is_an_error_of_its_own,
             settlements_of_a_call_are_stored_together, mail_of_an_unknown_subject_holds_up_no_other,
+            renewed_lease_holds_longer, unknown_outcomes_are_counted,
+            recipients_are_remembered_with_the_changes_of_their_orders,
         );
     };
     (webhook_repo, $fixture:expr) => {

@@ -11,7 +11,7 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     order::{EmailAddress, OrderId, StoredOrder},
     ports::Entropy,
-    webhook::EventType,
+    webhook::{ChangedOrder, EventType},
 };
 
 /// Delay after the first failed attempt. Every further failure doubles the delay.
@@ -24,6 +24,11 @@ pub const MAX_DELAY: Duration = Duration::HOUR;
 /// relay is back.
 pub const OUTAGE_DELAY: Duration = Duration::seconds(4);
 
+/// Delays before a mail is repeated whose outcome is unknown: the relay had all of it, and did not say
+/// whether it accepted it. The recipient may get each repetition as a copy, so they are few and rare.
+pub const UNKNOWN_DELAYS: [Duration; 3] =
+    [Duration::hours(1), Duration::hours(4), Duration::hours(12)];
+
 /// Age at which a delivery that still fails, fails for good. RFC 5321, section 4.5.4.1, recommends
 /// four to five days.
 pub const MAX_AGE: Duration = Duration::days(5);
@@ -32,6 +37,31 @@ pub const MAX_AGE: Duration = Duration::days(5);
 /// clocks of instances differ by less than that. One that ends later was taken while a clock was
 /// wrong, so it is free.
 pub const FARTHEST_LEASE: Duration = Duration::minutes(4);
+
+/// Returns the beginning of the hour of the clock in which mails to a recipient are counted.
+pub fn counted_hour(now: OffsetDateTime) -> OffsetDateTime {
+    let into_hour = now.unix_timestamp_nanos().rem_euclid(Duration::HOUR.whole_nanoseconds());
+    now.saturating_sub(Duration::nanoseconds_i128(into_hour))
+}
+
+/// Returns when the mail of that number in an hour is due, if the recipient gets `limit` mails an hour.
+/// Mails above the limit spread over the next hours, so that none is looked at each hour in vain. The
+/// recipient of a cancellation must not keep an appointment, so it comes first in the next hour.
+pub fn due_within_limit(
+    now: OffsetDateTime,
+    number: u64,
+    limit: u64,
+    subject: MailSubject,
+) -> OffsetDateTime {
+    /// Erased and cancelled orders may make room earlier.
+    const FARTHEST: u64 = 24;
+    let next = counted_hour(now).saturating_add(Duration::HOUR);
+    if subject == MailSubject::Cancelled {
+        return next.saturating_sub(Duration::MICROSECOND);
+    }
+    let hours = (number.saturating_sub(1) / limit.max(1)).clamp(1, FARTHEST) - 1;
+    next.saturating_add(Duration::HOUR * i32::try_from(hours).unwrap_or_default())
+}
 
 /// Identifier of a delivery, assigned by the queue; positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -46,16 +76,21 @@ pub enum MailSubject {
     DocumentsAdded,
     /// It was cancelled.
     Cancelled,
+    /// It was cancelled, and is not any more.
+    Reinstated,
 }
 
 impl MailSubject {
     /// Returns the subject of the mails that follow an event; `None` if no mail follows it.
-    pub fn of(event: EventType) -> Option<Self> {
+    pub fn of(event: EventType, change: Option<&ChangedOrder>) -> Option<Self> {
         match event {
             EventType::OrderCreated => Some(Self::Created),
             EventType::DocumentsAdded => Some(Self::DocumentsAdded),
             EventType::OrderCancelled => Some(Self::Cancelled),
-            EventType::OrderUpdated | EventType::Test => None,
+            EventType::OrderUpdated => {
+                change.filter(|change| change.reinstates()).map(|_| Self::Reinstated)
+            }
+            EventType::Test => None,
         }
     }
 
@@ -65,11 +100,13 @@ impl MailSubject {
             Self::Created => "created",
             Self::DocumentsAdded => "documents_added",
             Self::Cancelled => "cancelled",
+            Self::Reinstated => "reinstated",
         }
     }
 
     /// All subjects.
-    pub const ALL: [Self; 3] = [Self::Created, Self::DocumentsAdded, Self::Cancelled];
+    pub const ALL: [Self; 4] =
+        [Self::Created, Self::DocumentsAdded, Self::Cancelled, Self::Reinstated];
 
     /// Returns the subject of a name; `None` if it is none.
     pub fn from_name(name: &str) -> Option<Self> {
@@ -100,6 +137,17 @@ pub struct NewDelivery {
     pub audience: Audience,
 }
 
+/// An address that was told of an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recipient {
+    /// The order.
+    pub order_id: OrderId,
+    /// The address.
+    pub address: EmailAddress,
+    /// Its reader.
+    pub audience: Audience,
+}
+
 /// A delivery in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
@@ -111,6 +159,8 @@ pub struct Delivery {
     pub task: NewDelivery,
     /// Number of failed attempts.
     pub attempts: u32,
+    /// Number of those whose outcome is unknown.
+    pub unknown_outcomes: u32,
     /// Instant of the event that it follows, or of the operator's retry.
     pub created_at: OffsetDateTime,
     /// Instant of the next attempt.
@@ -141,6 +191,14 @@ impl Delivery {
         let delay = if is_outage { OUTAGE_DELAY } else { growing.min(MAX_DELAY) };
         Some(now + delay * (0.5 + entropy.fraction() / 2.0))
     }
+
+    /// Returns when to repeat after an attempt at `now` whose outcome is unknown; `None` if the delivery
+    /// fails for good.
+    pub fn next_after_unknown(&self, now: OffsetDateTime) -> Option<OffsetDateTime> {
+        let before = usize::try_from(self.unknown_outcomes).unwrap_or(usize::MAX);
+        let delay = UNKNOWN_DELAYS.get(before).filter(|_| now - self.created_at < MAX_AGE)?;
+        Some(now.saturating_add(*delay))
+    }
 }
 
 /// The content of a mail.
@@ -156,6 +214,9 @@ pub struct Notification {
     pub audience: Audience,
     /// The order that the mail is about. That of a cancelled order has its changes.
     pub order: StoredOrder,
+    /// Number of changes of the order, which counts up. Calendars keep the appointment with the
+    /// greatest.
+    pub sequence: u32,
 }
 
 #[cfg(test)]
@@ -185,10 +246,37 @@ mod tests {
         }
     }
 
+    #[test]
+    fn mails_above_the_limit_are_due_in_the_next_hours() {
+        let now = datetime!(2026-11-21 12:34:56 UTC);
+        for (number, subject, due) in [
+            (3, MailSubject::Created, datetime!(2026-11-21 13:00 UTC)),
+            (4, MailSubject::DocumentsAdded, datetime!(2026-11-21 13:00 UTC)),
+            (5, MailSubject::Created, datetime!(2026-11-21 14:00 UTC)),
+            (5, MailSubject::Cancelled, datetime!(2026-11-21 12:59:59.999999 UTC)),
+            (u64::MAX, MailSubject::Created, datetime!(2026-11-22 12:00 UTC)),
+        ] {
+            assert_eq!(due_within_limit(now, number, 2, subject), due, "{number}");
+        }
+    }
+
     fn entropy_of(random: [u8; 4]) -> impl Entropy {
         let mut entropy = MockEntropy::new();
         entropy.expect_fill().returning(move |bytes| bytes.copy_from_slice(&random));
         entropy
+    }
+
+    #[test]
+    fn unknown_outcome_is_repeated_three_times_hours_apart() {
+        let next = |unknown_outcomes, now| {
+            Delivery { unknown_outcomes, ..delivery(START) }.next_after_unknown(now)
+        };
+        let delays = [0, 1, 2, 3].map(|before| next(before, START).map(|at| at - START));
+        assert_eq!(
+            delays,
+            [Some(Duration::HOUR), Some(4 * Duration::HOUR), Some(12 * Duration::HOUR), None]
+        );
+        assert_eq!(next(0, START + Duration::days(5)), None);
     }
 
     proptest! {

@@ -212,6 +212,7 @@ pub(crate) fn delivery(created_at: OffsetDateTime) -> Delivery {
             audience: Audience::Client,
         },
         attempts: 0,
+        unknown_outcomes: 0,
         created_at,
         due_at: created_at,
         failed_at: None,

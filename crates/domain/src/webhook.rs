@@ -121,6 +121,14 @@ pub struct ChangedOrder {
     pub actor: Actor,
 }
 
+impl ChangedOrder {
+    /// Returns whether a cancelled order takes place again.
+    pub fn reinstates(&self) -> bool {
+        let cancelled = OrderStatus::CANCELLED;
+        self.previous_status == cancelled.as_str() && self.order_status != cancelled.as_str()
+    }
+}
+
 /// Why an endpoint gets nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DisabledBy {

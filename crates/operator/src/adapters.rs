@@ -309,6 +309,10 @@ pub async fn open_notifier(settings: &Settings) -> Result<(Arc<dyn Notifier>, bo
     if adapter_mail::is_refusal(&error) {
         return Err(error).context(MAIL);
     }
+    if adapter_mail::is_slow(&error) {
+        tracing::warn!(setting = MAIL, "the mail relay is slow; mails wait longer for it");
+        return Ok((notifier, true));
+    }
     tracing::warn!(
         setting = MAIL,
         error = error_chain(&error),

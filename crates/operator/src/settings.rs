@@ -196,7 +196,8 @@ pub struct Settings {
     #[arg(long, value_name = "DAYS", default_value_t = 30)]
     pub mail_drop_days: u32,
 
-    /// Greatest number of mails to a recipient in an hour; further ones fail for good; 0 for no limit
+    /// Greatest number of mails of a client to a recipient in an hour; further ones wait for the next;
+    /// 0 for no limit. Addresses of signing services have none
     #[arg(long, value_name = "NUMBER", default_value_t = MAILS_PER_RECIPIENT_HOUR)]
     pub mails_per_recipient_hour: u32,
 

@@ -48,9 +48,10 @@ pub use orders::rows::{
 };
 pub use orphan::{has_parent, orphans_query};
 pub use queue::{
-    DeliveryRow, Dispatched, EventRow, MAIL_STATS, NewEventRow, REMOVED_COUNTS, RetriedDelivery,
-    UNREADABLE_EVENT_DELAY, UnsuccessfulAttempt, counted_hours, due_events, due_mails, farthest,
-    hashed_recipient, listed_mails, mail_stats, readable_events,
+    DeliveryRow, Dispatched, EventRow, MAIL_STATS, NewEventRow, REMOVED_COUNTS, RecipientRow,
+    RetriedDelivery, UNREADABLE_EVENT_DELAY, UnsuccessfulAttempt, counted_hours, due_events,
+    due_mails, farthest, hashed_recipient, listed_mails, mail_stats, readable_events,
+    recipients_of,
 };
 pub use service::ServiceRow;
 pub use statement::{IdRow, Prepared};

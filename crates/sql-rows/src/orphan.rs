@@ -12,7 +12,7 @@ struct Child {
     is_kept: bool,
 }
 
-const CHILDREN: [Child; 10] = [
+const CHILDREN: [Child; 11] = [
     Child {
         table: "orders",
         orphans: "orders without their client",
@@ -55,6 +55,12 @@ const CHILDREN: [Child; 10] = [
         table: "deliveries",
         orphans: "mails without their order",
         condition: "NOT EXISTS (SELECT 1 FROM orders WHERE orders.id = deliveries.order_id)",
+        is_kept: false,
+    },
+    Child {
+        table: "order_recipients",
+        orphans: "recipients without their order",
+        condition: "NOT EXISTS (SELECT 1 FROM orders WHERE orders.id = order_recipients.order_id)",
         is_kept: false,
     },
     Child {

@@ -4,7 +4,10 @@ use std::collections::HashMap;
 
 use diesel::{dsl::auto_type, prelude::*};
 use domain::{
-    delivery::{Audience, Delivery, DeliveryId, FARTHEST_LEASE, MailSubject, NewDelivery},
+    delivery::{
+        Audience, Delivery, DeliveryId, FARTHEST_LEASE, MailSubject, NewDelivery, Recipient,
+        counted_hour,
+    },
     order::{EmailAddress, OrderId},
     ports::{Dispatch, Event, EventId, QueueStats, Settlement},
     webhook::EventType,
@@ -15,7 +18,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     NewWebhookRow, Unreadable, Utc,
-    schema::{deliveries, events},
+    schema::{deliveries, events, order_recipients},
     webhooks::rows::read_change,
 };
 
@@ -151,7 +154,7 @@ impl Dispatched {
 pub fn due_mails(now: OffsetDateTime) -> _ {
     let now: Utc = Utc(now);
     let farthest: Utc = farthest(now);
-    let subjects: [&'static str; 3] = MailSubject::ALL.map(MailSubject::as_str);
+    let subjects: [&'static str; MailSubject::ALL.len()] = MailSubject::ALL.map(MailSubject::as_str);
     let is_free = deliveries::leased_until
         .is_null()
         .or(deliveries::leased_until.le(now))
@@ -168,26 +171,31 @@ pub fn due_mails(now: OffsetDateTime) -> _ {
 /// another version of the service knows are left out; `doctor` names them.
 #[auto_type(no_type_alias)]
 pub fn listed_mails(failed: bool) -> _ {
-    let subjects: [&'static str; 3] = MailSubject::ALL.map(MailSubject::as_str);
+    let subjects: [&'static str; MailSubject::ALL.len()] = MailSubject::ALL.map(MailSubject::as_str);
     deliveries::table
         .filter(deliveries::subject.eq_any(subjects))
         .filter(deliveries::failed_at.is_not_null().eq(failed))
         .order((deliveries::created_at, deliveries::id))
 }
 
-/// The numbers of events, of mails that wait, and of mails that failed for good; and the oldest of
-/// the first two.
+/// The numbers of events, of mails that wait, of those of them above the limit of their recipients, and of
+/// mails that failed for good; and the oldest of those that wait for a worker or the relay.
 pub const MAIL_STATS: &str = "SELECT (SELECT count(*) FROM events), \
     (SELECT count(*) FROM deliveries WHERE failed_at IS NULL), \
+    (SELECT count(*) FROM deliveries WHERE failed_at IS NULL AND over_limit), \
     (SELECT count(*) FROM deliveries WHERE failed_at IS NOT NULL), \
     (SELECT min(created_at) FROM (SELECT created_at FROM events UNION ALL \
-        SELECT created_at FROM deliveries WHERE failed_at IS NULL) AS waiting)";
+        SELECT created_at FROM deliveries WHERE failed_at IS NULL AND NOT over_limit) AS waiting)";
+
+/// The row of [`MAIL_STATS`].
+type MailStatsRow = (i64, i64, i64, i64, Option<Utc>);
 
 /// Returns what the row of [`MAIL_STATS`] means.
-pub fn mail_stats((events, pending, failed, oldest): (i64, i64, i64, Option<Utc>)) -> QueueStats {
+pub fn mail_stats((events, pending, over_limit, failed, oldest): MailStatsRow) -> QueueStats {
     QueueStats {
         events: events.unsigned_abs(),
         pending: pending.unsigned_abs(),
+        over_limit: over_limit.unsigned_abs(),
         failed: failed.unsigned_abs(),
         oldest_created_at: oldest.map(|at| at.0),
     }
@@ -198,13 +206,16 @@ pub fn mail_stats((events, pending, failed, oldest): (i64, i64, i64, Option<Utc>
 #[diesel(table_name = deliveries)]
 pub struct DeliveryRow {
     id: i64,
-    order_id: i64,
+    /// The order that the mail is about.
+    pub order_id: i64,
     message_key: String,
     /// The address that receives the mail.
     pub recipient: String,
     subject: String,
-    to_service: bool,
+    /// Whether a signing service reads it.
+    pub to_service: bool,
     attempts: i32,
+    unknown_outcomes: i32,
     created_at: Utc,
     due_at: Utc,
     failed_at: Option<Utc>,
@@ -225,12 +236,54 @@ impl DeliveryRow {
                 audience: if self.to_service { Audience::Service } else { Audience::Client },
             },
             attempts: u32::try_from(self.attempts).unwrap_or_default(),
+            unknown_outcomes: u32::try_from(self.unknown_outcomes).unwrap_or_default(),
             created_at: self.created_at.0,
             due_at: self.due_at.0,
             failed_at: self.failed_at.map(|at| at.0),
             last_error: self.last_error,
         })
     }
+}
+
+/// An address that was told of an order.
+#[derive(Insertable, Queryable, Selectable)]
+#[diesel(table_name = order_recipients)]
+pub struct RecipientRow {
+    /// The order.
+    pub order_id: i64,
+    /// The address.
+    pub recipient: String,
+    /// Whether a signing service reads its mails.
+    pub to_service: bool,
+}
+
+impl From<&Recipient> for RecipientRow {
+    fn from(recipient: &Recipient) -> Self {
+        Self {
+            order_id: recipient.order_id.0,
+            recipient: recipient.address.as_str().to_owned(),
+            to_service: recipient.audience == Audience::Service,
+        }
+    }
+}
+
+impl RecipientRow {
+    /// Returns the recipient.
+    pub fn into_recipient(self) -> Recipient {
+        Recipient {
+            order_id: OrderId(self.order_id),
+            address: EmailAddress::from_stored(self.recipient),
+            audience: if self.to_service { Audience::Service } else { Audience::Client },
+        }
+    }
+}
+
+/// Selects the recipients of orders.
+#[auto_type(no_type_alias)]
+pub fn recipients_of(orders: Vec<i64>) -> _ {
+    order_recipients::table
+        .filter(order_recipients::order_id.eq_any(orders))
+        .order((order_recipients::order_id, order_recipients::recipient))
 }
 
 /// Returns the instant after which no lease ends, if the clocks are right.
@@ -249,8 +302,7 @@ pub fn hashed_recipient(address: &str) -> Vec<u8> {
 /// Returns the beginning of the hour in which mails are counted, and of the hour before, whose
 /// counts an instance with a slower clock may still use.
 pub fn counted_hours(now: OffsetDateTime) -> (OffsetDateTime, OffsetDateTime) {
-    let into_hour = now.unix_timestamp_nanos().rem_euclid(Duration::HOUR.whole_nanoseconds());
-    let hour = now.saturating_sub(Duration::nanoseconds_i128(into_hour));
+    let hour = counted_hour(now);
     (hour, hour.saturating_sub(Duration::HOUR))
 }
 
@@ -262,22 +314,29 @@ pub struct UnsuccessfulAttempt {
     pub due_at: Option<Utc>,
     /// The instant at which the delivery failed for good.
     pub failed_at: Option<Utc>,
+    /// Whether it waits because its recipient has had its mails of the hour.
+    pub over_limit: bool,
     /// The error.
     pub last_error: String,
 }
 
 impl UnsuccessfulAttempt {
-    /// Returns the change, and by how many attempts it counts; `None` for a success.
-    pub fn of(settlement: &Settlement) -> Option<(Self, i32)> {
-        let (due_at, failed_at, error, attempts) = match settlement {
-            Settlement::Done => return None,
-            Settlement::RetryAt { due_at, error } => (Some(Utc(*due_at)), None, error, 1),
-            Settlement::Postpone { due_at, error } => (Some(Utc(*due_at)), None, error, 0),
-            Settlement::Fail { at, error } => (None, Some(Utc(*at)), error, 1),
+    /// Returns the change, and by how many attempts and unknown outcomes it counts; `None` for a
+    /// success.
+    pub fn of(settlement: &Settlement) -> Option<(Self, [i32; 2])> {
+        let (due_at, failed_at, error, counts) = match settlement {
+            Settlement::Done | Settlement::Obsolete => return None,
+            Settlement::RetryAt { due_at, error } => (Some(Utc(*due_at)), None, error, [1, 0]),
+            Settlement::Unknown { due_at, error } => (Some(Utc(*due_at)), None, error, [1, 1]),
+            Settlement::Postpone { due_at, error } | Settlement::OverLimit { due_at, error } => {
+                (Some(Utc(*due_at)), None, error, [0, 0])
+            }
+            Settlement::Fail { at, error } => (None, Some(Utc(*at)), error, [1, 0]),
         };
         // A mail relay may send any byte, and PostgreSQL cannot store NUL.
         let last_error = error.replace('\0', "\u{fffd}");
-        Some((Self { due_at, failed_at, last_error }, attempts))
+        let over_limit = matches!(settlement, Settlement::OverLimit { .. });
+        Some((Self { due_at, failed_at, over_limit, last_error }, counts))
     }
 }
 
@@ -287,6 +346,8 @@ impl UnsuccessfulAttempt {
 #[diesel(table_name = deliveries, treat_none_as_null = true)]
 pub struct RetriedDelivery {
     attempts: i32,
+    unknown_outcomes: i32,
+    over_limit: bool,
     created_at: Utc,
     due_at: Utc,
     failed_at: Option<Utc>,
@@ -296,7 +357,14 @@ impl RetriedDelivery {
     /// Returns the change that makes it due at an instant.
     pub fn at(instant: OffsetDateTime) -> Self {
         let at = Utc(instant);
-        Self { attempts: 0, created_at: at, due_at: at, failed_at: None }
+        Self {
+            attempts: 0,
+            unknown_outcomes: 0,
+            over_limit: false,
+            created_at: at,
+            due_at: at,
+            failed_at: None,
+        }
     }
 }
 
@@ -308,7 +376,7 @@ mod tests {
     fn error_without_nul_is_stored() {
         let at = OffsetDateTime::UNIX_EPOCH;
         let fail = Settlement::Fail { at, error: "550 \0 no such user".to_owned() };
-        let (change, attempts) = UnsuccessfulAttempt::of(&fail).unwrap();
-        assert_eq!((&*change.last_error, attempts), ("550 \u{fffd} no such user", 1));
+        let (change, counts) = UnsuccessfulAttempt::of(&fail).unwrap();
+        assert_eq!((&*change.last_error, counts), ("550 \u{fffd} no such user", [1, 0]));
     }
 }

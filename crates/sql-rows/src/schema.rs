@@ -79,6 +79,8 @@ diesel::table! {
         subject -> Text,
         to_service -> Bool,
         attempts -> Integer,
+        unknown_outcomes -> Integer,
+        over_limit -> Bool,
         created_at -> crate::Instant,
         due_at -> crate::Instant,
         leased_until -> Nullable<crate::Instant>,
@@ -148,8 +150,17 @@ diesel::allow_tables_to_appear_in_same_query!(orders, order_changes);
 diesel::allow_tables_to_appear_in_same_query!(webhook_endpoints, webhook_deliveries);
 
 diesel::table! {
-    recipient_mails (hour, recipient) {
+    order_recipients (order_id, recipient) {
+        order_id -> BigInt,
+        recipient -> Text,
+        to_service -> Bool,
+    }
+}
+
+diesel::table! {
+    recipient_mails (hour, client_id, recipient) {
         hour -> crate::Instant,
+        client_id -> BigInt,
         recipient -> Binary,
         mails -> BigInt,
     }

@@ -81,6 +81,10 @@ impl Notifier for TracedNotifier {
         self.0.tell(notice).await
     }
 
+    fn waiting(&self) -> usize {
+        self.0.waiting()
+    }
+
     async fn check(&self) -> Result<(), NotifyError> {
         self.0.check().await
     }

@@ -3,12 +3,12 @@
 use domain::{
     delivery::run_deliveries::{
         DeliveryOutcome::{self, LeaseLost, Settled},
-        DeliveryReport, OVER_LIMIT,
+        DeliveryReport,
     },
     order::{Actor, OrderStatus},
     ports::{
         Event,
-        Settlement::{Done, Fail, Postpone, RetryAt},
+        Settlement::{Done, Fail, Obsolete, OverLimit, Postpone, RetryAt, Unknown},
     },
     webhook::{DisabledBy, EndpointId, EventType, run_webhooks::WebhookReport},
 };
@@ -21,14 +21,20 @@ use tracing::Level;
 /// An outcome of an attempt, by its name in metrics, and its line in the log.
 type Outcome = (&'static str, Level, &'static str);
 
-const MAILS: [Outcome; 6] = [
+const MAILS: [Outcome; 8] = [
     ("delivered", Level::INFO, "mail delivered"),
     ("retried", Level::WARN, "mail not delivered; it will be retried"),
+    (
+        "unknown",
+        Level::WARN,
+        "mail sent, and the relay did not say whether it accepted it; it will be repeated",
+    ),
     // The outage is one line of its own. A line per mail would flood the log.
     ("postponed", Level::DEBUG, "mail postponed; no mail can be delivered now"),
     ("failed", Level::ERROR, "mail failed for good"),
-    // An attack would flood the log. The queue keeps each of them for the operator.
-    ("over_limit", Level::DEBUG, "mail failed for good"),
+    // An attack would flood the log. The first of an hour has a line of its own.
+    ("over_limit", Level::DEBUG, "mail waits; its recipient has had its mails of this hour"),
+    ("obsolete", Level::INFO, "mail not sent; its order has changed"),
     ("lease_lost", Level::WARN, "mail took longer than its lease"),
 ];
 
@@ -110,8 +116,7 @@ impl WorkerMetrics {
 
     /// Counts and logs an attempt to deliver a mail.
     pub fn delivery(&self, report: &DeliveryReport) {
-        let failed = |error: &str| if error == OVER_LIMIT { "over_limit" } else { "failed" };
-        let (name, error) = named(&report.outcome, failed);
+        let (name, error) = named(&report.outcome);
         let ids = [Some(report.id.0), None, None, Some(report.order_id.0)];
         count(&self.mails, &MAILS, name, ids, error);
     }
@@ -119,7 +124,7 @@ impl WorkerMetrics {
     /// Counts and logs an attempt to deliver a webhook. The lines have no URL: its path may be a
     /// secret of the client.
     pub fn webhook(&self, report: &WebhookReport) {
-        let (name, error) = named(&report.outcome, |_| "failed");
+        let (name, error) = named(&report.outcome);
         let order_id = report.order_id.map(|id| id.0);
         let ids = [None, Some(report.id.0), Some(report.endpoint.0), order_id];
         count(&self.webhooks, &WEBHOOKS, name, ids, error);
@@ -157,16 +162,16 @@ impl WorkerMetrics {
     }
 }
 
-/// Returns the name of an outcome and its error. `failed` names a failure for good.
-fn named(
-    outcome: &DeliveryOutcome,
-    failed: impl FnOnce(&str) -> &'static str,
-) -> (&'static str, Option<&String>) {
+/// Returns the name of an outcome and its error.
+fn named(outcome: &DeliveryOutcome) -> (&'static str, Option<&String>) {
     match outcome {
         Settled(Done) => ("delivered", None),
+        Settled(Obsolete) => ("obsolete", None),
         Settled(RetryAt { error, .. }) => ("retried", Some(error)),
+        Settled(Unknown { error, .. }) => ("unknown", Some(error)),
         Settled(Postpone { error, .. }) => ("postponed", Some(error)),
-        Settled(Fail { error, .. }) => (failed(error), Some(error)),
+        Settled(OverLimit { error, .. }) => ("over_limit", Some(error)),
+        Settled(Fail { error, .. }) => ("failed", Some(error)),
         LeaseLost => ("lease_lost", None),
     }
 }

@@ -230,9 +230,13 @@ CREATE TABLE deliveries (
     lease_token bigint NOT NULL DEFAULT 0,
     failed_at timestamptz,
     attempts integer NOT NULL DEFAULT 0,
+    -- The attempts after which the relay did not say whether it accepted the mail.
+    unknown_outcomes integer NOT NULL DEFAULT 0,
+    -- Whether it waits because its recipient has had its mails of the hour.
+    over_limit boolean NOT NULL DEFAULT false,
     message_key text COLLATE "C" NOT NULL,
     recipient text NOT NULL,
-    -- created, documents_added or cancelled.
+    -- created, documents_added, cancelled or reinstated.
     subject text COLLATE "C" NOT NULL,
     -- Whether the signing service reads it, and not a contact of the order.
     to_service boolean NOT NULL,
@@ -248,16 +252,29 @@ CREATE TABLE deliveries (
 -- id LIMIT ?).
 CREATE INDEX deliveries_due ON deliveries (due_at, id) WHERE failed_at IS NULL;
 
--- The mails to each recipient in an hour, counted when a worker first leases them.
+-- The addresses that were told of each order, which are told of its end too. An erased order has none.
+CREATE TABLE order_recipients (
+    order_id bigint NOT NULL REFERENCES orders (id),
+    recipient text NOT NULL,
+    -- As for deliveries.
+    to_service boolean NOT NULL,
+    -- Serves: the recipients of orders (WHERE order_id = ? ORDER BY recipient).
+    PRIMARY KEY (order_id, recipient)
+);
+
+-- The mails of each client to each recipient in an hour, counted when a worker first leases them, and
+-- again after they waited for the limit. Those to signing services are not counted.
 CREATE TABLE recipient_mails (
     -- The beginning of the hour.
     hour timestamptz NOT NULL,
+    -- The client of the orders: one client does not use up the mails of another.
+    client_id bigint NOT NULL,
     -- The SHA-256 of the address in lower case, so that an erased order leaves no address here.
     recipient bytea NOT NULL,
     mails bigint NOT NULL,
-    -- Serves: count (WHERE hour = ? AND recipient = ?), and remove past hours (WHERE hour < ? LIMIT
-    -- ?).
-    PRIMARY KEY (hour, recipient)
+    -- Serves: count (WHERE hour = ? AND client_id = ? AND recipient = ?), and remove past hours (WHERE
+    -- hour < ? LIMIT ?).
+    PRIMARY KEY (hour, client_id, recipient)
 );
 
 CREATE TABLE api_keys (

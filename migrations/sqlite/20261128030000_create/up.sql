@@ -253,9 +253,13 @@ CREATE TABLE deliveries (
     lease_token INTEGER NOT NULL DEFAULT 0,
     failed_at INTEGER,
     attempts INTEGER NOT NULL DEFAULT 0,
+    -- The attempts after which the relay did not say whether it accepted the mail.
+    unknown_outcomes INTEGER NOT NULL DEFAULT 0,
+    -- Whether it waits because its recipient has had its mails of the hour.
+    over_limit INTEGER NOT NULL DEFAULT 0,
     message_key TEXT NOT NULL,
     recipient TEXT NOT NULL,
-    -- created, documents_added or cancelled.
+    -- created, documents_added, cancelled or reinstated.
     subject TEXT NOT NULL,
     -- Whether the signing service reads it, and not a contact of the order.
     to_service INTEGER NOT NULL,
@@ -266,16 +270,29 @@ CREATE TABLE deliveries (
 -- due_at, id LIMIT ?).
 CREATE INDEX deliveries_due ON deliveries (due_at, id) WHERE failed_at IS NULL;
 
--- The mails to each recipient in an hour, counted when a worker first leases them.
+-- The addresses that were told of each order, which are told of its end too. An erased order has none.
+CREATE TABLE order_recipients (
+    order_id INTEGER NOT NULL REFERENCES orders (id),
+    recipient TEXT NOT NULL,
+    -- As for deliveries.
+    to_service INTEGER NOT NULL,
+    -- Serves: the recipients of orders (WHERE order_id = ? ORDER BY recipient).
+    PRIMARY KEY (order_id, recipient)
+) STRICT, WITHOUT ROWID;
+
+-- The mails of each client to each recipient in an hour, counted when a worker first leases them, and
+-- again after they waited for the limit. Those to signing services are not counted.
 CREATE TABLE recipient_mails (
     -- The beginning of the hour, in microseconds like every instant.
     hour INTEGER NOT NULL,
+    -- The client of the orders: one client does not use up the mails of another.
+    client_id INTEGER NOT NULL,
     -- The SHA-256 of the address in lower case, so that an erased order leaves no address.
     recipient BLOB NOT NULL,
     mails INTEGER NOT NULL,
-    -- Serves: count (WHERE hour = ? AND recipient = ?), and remove past hours (WHERE hour < ? LIMIT
-    -- ?).
-    PRIMARY KEY (hour, recipient)
+    -- Serves: count (WHERE hour = ? AND client_id = ? AND recipient = ?), and remove past hours (WHERE
+    -- hour < ? LIMIT ?).
+    PRIMARY KEY (hour, client_id, recipient)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE api_keys (

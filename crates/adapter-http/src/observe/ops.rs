@@ -30,8 +30,12 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 const READINESS_AGE: i64 = 60;
 
 /// The gauges of mails and webhooks: names, and what they count.
-const QUEUES: [(&str, &str); 8] = [
+const QUEUES: [(&str, &str); 9] = [
     ("notary_orders_mails_pending", "Pending mails in the whole queue."),
+    (
+        "notary_orders_mails_over_limit",
+        "Pending mails that wait because their recipients have had their mails of the hour.",
+    ),
     (
         "notary_orders_events_pending",
         "Events of orders whose deliveries are not in the queues yet.",
@@ -135,6 +139,7 @@ impl Ops {
         // In the order of `QUEUES`.
         let values = [
             mails.pending as f64,
+            mails.over_limit as f64,
             mails.events as f64,
             mails.failed as f64,
             age(mails.oldest_created_at),

@@ -20,7 +20,7 @@ use lettre::{
 };
 use tokio::{
     net::TcpStream,
-    sync::{AcquireError, OwnedSemaphorePermit, Semaphore},
+    sync::Semaphore,
     time::{Instant, sleep, timeout},
 };
 
@@ -28,11 +28,17 @@ use super::{
     failure::{Failure, Step},
     unencrypted::Unencrypted,
     url::{Encryption, RelayUrl},
+    waiting::{Permit, WaitingMails},
 };
 use crate::OpenError;
 
 /// Limit on concurrent connections. A relay whose own limit is lower gets as many as it accepts.
 pub const MAX_CONNECTIONS: u16 = 32;
+/// Limit on mails that wait for a slow greeting, beyond [`MAX_CONNECTIONS`]. A new connection may be
+/// faster, so few of them wait.
+const MAX_BEGINNING: usize = 8;
+/// Limit on mails that wait for a slow confirmation, beyond [`MAX_CONNECTIONS`].
+const MAX_CONFIRMING: usize = 128;
 /// How long the limit is lowered by one after the relay rejected a further connection.
 const LOWERED_FOR: Duration = Duration::from_secs(10);
 /// Limit on concurrent lookups of the relay's name.
@@ -55,6 +61,8 @@ pub(super) struct Relay {
     sender: Address,
     hello: ClientId,
     pub(super) permits: Arc<Semaphore>,
+    pub(super) beginning: WaitingMails,
+    pub(super) confirming: WaitingMails,
     lookups: Arc<Semaphore>,
     /// Idle connections, and since when they are idle.
     idle: Mutex<Vec<(Connection, Instant)>>,
@@ -67,9 +75,6 @@ pub(super) struct Connection {
     smtp: AsyncSmtpConnection,
     _open: Arc<()>,
 }
-
-/// A permit for a connection. The semaphore is never closed.
-type Permit = Result<OwnedSemaphorePermit, AcquireError>;
 
 impl Relay {
     pub(super) fn new(url: RelayUrl, sender: Address) -> Result<Self, OpenError> {
@@ -90,6 +95,8 @@ impl Relay {
             sender,
             hello,
             permits: Arc::new(Semaphore::new(MAX_CONNECTIONS.into())),
+            beginning: WaitingMails::up_to(MAX_BEGINNING),
+            confirming: WaitingMails::up_to(MAX_CONFIRMING),
             lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)),
             idle: Mutex::default(),
             open: Arc::default(),
@@ -97,10 +104,15 @@ impl Relay {
     }
 
     /// Returns an idle or a new connection on which the relay has accepted the sender of a mail.
-    pub(super) async fn begin(&self) -> Result<(Connection, Permit), Failure> {
+    /// The limits are those of [`WaitingMails::within`].
+    pub(super) async fn begin(
+        &self,
+        limits: [Duration; 2],
+    ) -> Result<(Connection, Permit), Failure> {
         loop {
-            let permit = Arc::clone(&self.permits).acquire_owned().await;
-            match self.begin_on_any_connection().await {
+            let mut permit = Arc::clone(&self.permits).acquire_owned().await;
+            let begun = self.begin_on_any_connection();
+            match self.beginning.within(limits, &mut permit, begun).await {
                 Ok(connection) => return Ok((connection, permit)),
                 // The relay works, but takes no further connection: waits for one of the others.
                 Err(failure) if failure.may_be_connection_limit() && self.has_connections() => {
@@ -219,12 +231,17 @@ impl Relay {
 }
 
 impl Connection {
-    /// Sends the mail, whose lines all end in CRLF.
-    pub(super) async fn send(&mut self, recipient: &Address, mail: &str) -> Result<(), Failure> {
+    /// Names the recipient, and asks the relay to read the mail.
+    pub(super) async fn announce(&mut self, recipient: &Address) -> Result<(), Failure> {
         let reply = self.smtp.command(Rcpt::new(recipient.clone(), Vec::new())).await;
         expect(Severity::PositiveCompletion, reply, Step::Recipient, Some(recipient))?;
         let reply = self.smtp.command(Data).await;
-        expect(Severity::PositiveIntermediate, reply, Step::Mail, Some(recipient))?;
+        expect(Severity::PositiveIntermediate, reply, Step::Mail, Some(recipient))
+    }
+
+    /// Sends the mail, whose lines all end in CRLF. A failure without a reply says nothing about
+    /// whether the relay has accepted it.
+    pub(super) async fn send(&mut self, mail: &str) -> Result<(), Failure> {
         // Sends the message and its terminator in one write (RFC 5321 section 4.5.2). Lettre uses
         // two, which Nagle's algorithm delays by 40 ms.
         let content = mail.replace("\r\n.", "\r\n..") + ".\r\n";

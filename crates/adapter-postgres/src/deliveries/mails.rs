@@ -5,17 +5,18 @@ use diesel::{
     dsl::sql,
     prelude::*,
     sql_query,
-    sql_types::{Array, BigInt, Integer, Nullable, Text, Timestamptz},
+    sql_types::{Array, BigInt, Bool, Integer, Nullable, Text, Timestamptz},
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
-    delivery::{Delivery, DeliveryId, MailSubject},
+    delivery::{Delivery, DeliveryId, MailSubject, Recipient},
     order::OrderId,
     ports::{Attempted, DeliveryQueue, FoundOrder, Lease, QueueStats, StoreError},
 };
 use sql_rows::{
-    DeliveryRow, Instant, MAIL_STATS, REMOVED_COUNTS, RetriedDelivery, UnsuccessfulAttempt, Utc,
-    counted_hours, farthest, listed_mails, mail_stats, row_limit, schema::deliveries,
+    DeliveryRow, Instant, MAIL_STATS, REMOVED_COUNTS, RecipientRow, RetriedDelivery,
+    UnsuccessfulAttempt, Utc, counted_hours, farthest, listed_mails, mail_stats, recipients_of,
+    row_limit, schema::deliveries,
 };
 use time::{Duration, OffsetDateTime};
 
@@ -34,6 +35,35 @@ impl DeliveryQueue for PostgresStore {
         limit: usize,
     ) -> Result<Vec<Lease>, StoreError> {
         lease(self, now, lease_for, limit).await
+    }
+
+    async fn renew(
+        &self,
+        leases: &[(DeliveryId, i64)],
+        until: OffsetDateTime,
+    ) -> Result<(), StoreError> {
+        let renew = sql_query(RENEW)
+            .bind::<Array<BigInt>, _>(column(leases, |(id, _)| id.0))
+            .bind::<Array<BigInt>, _>(column(leases, |(_, token)| *token))
+            .bind::<Timestamptz, _>(until);
+        self.execute(renew).await.map(drop)
+    }
+
+    async fn begin(&self, recipients: &[Recipient]) -> Result<Vec<(OrderId, u32)>, StoreError> {
+        let rows: Vec<_> = recipients.iter().map(RecipientRow::from).collect();
+        let begin = sql_query(begin_statement())
+            .bind::<Array<BigInt>, _>(column(&rows, |row| row.order_id))
+            .bind::<Array<Text>, _>(column(&rows, |row| &*row.recipient))
+            .bind::<Array<Bool>, _>(column(&rows, |row| row.to_service));
+        let orders = self.pool.all(begin, |BegunRow { id, changes }| {
+            Ok((OrderId(id), u32::try_from(changes).unwrap_or(u32::MAX)))
+        });
+        Ok(orders.await?)
+    }
+
+    async fn told(&self, orders: &[OrderId]) -> Result<Vec<Recipient>, StoreError> {
+        let orders = column(orders, |id| id.0);
+        self.select(recipients_of(orders), |row: RecipientRow| Ok(row.into_recipient())).await
     }
 
     async fn orders(&self, ids: &[OrderId]) -> Result<Vec<FoundOrder>, StoreError> {
@@ -56,7 +86,7 @@ impl DeliveryQueue for PostgresStore {
 
     async fn stats(&self) -> Result<QueueStats, StoreError> {
         let stats = async |connection: &mut AsyncPgConnection| {
-            let stats = sql::<(BigInt, BigInt, BigInt, Nullable<Instant>)>(MAIL_STATS);
+            let stats = sql::<(BigInt, BigInt, BigInt, BigInt, Nullable<Instant>)>(MAIL_STATS);
             Ok(mail_stats(stats.get_result(connection).await?))
         };
         self.read(stats).await
@@ -64,7 +94,7 @@ impl DeliveryQueue for PostgresStore {
 }
 
 /// Takes the deliveries that have been due longest, and counts those that are leased for the first
-/// time. Removes counts of past hours. PostgreSQL may run a subquery that locks rows more than
+/// time or waited for the limit of their recipients. Removes counts of past hours. PostgreSQL may run a subquery that locks rows more than
 /// once, but a common table expression only once. With an array, the plan is a lookup of each row,
 /// however many the limit may be.
 ///
@@ -78,33 +108,45 @@ const LEASE: &str = "WITH due AS (\
         UPDATE deliveries SET leased_until = $3, lease_token = lease_token + 1 \
         WHERE id = ANY (ARRAY(SELECT id FROM due)) RETURNING *\
     ), first AS (\
-        SELECT id, recipient, count(*) OVER (PARTITION BY recipient) \
-            - row_number() OVER (PARTITION BY recipient ORDER BY due_at, id) AS later \
-        FROM (SELECT id, due_at, sha256(convert_to(lower(recipient), 'UTF8')) AS recipient \
-            FROM leased WHERE lease_token = 1) AS hashed\
+        SELECT id, client_id, recipient, count(*) OVER (PARTITION BY client_id, recipient) \
+            - row_number() OVER (PARTITION BY client_id, recipient ORDER BY due_at, id) AS later \
+        FROM (SELECT leased.id, due_at, coalesce(client_id, 0) AS client_id, \
+                sha256(convert_to(lower(recipient), 'UTF8')) AS recipient \
+            FROM leased LEFT JOIN orders ON orders.id = order_id \
+            WHERE (lease_token = 1 OR over_limit) AND NOT to_service) AS hashed\
     ), counted AS (\
-        INSERT INTO recipient_mails (hour, recipient, mails) \
-        SELECT $4, recipient, count(*) FROM first GROUP BY recipient ORDER BY recipient \
-        ON CONFLICT (hour, recipient) DO UPDATE \
-        SET mails = recipient_mails.mails + excluded.mails RETURNING recipient, mails\
+        INSERT INTO recipient_mails (hour, client_id, recipient, mails) \
+        SELECT $4, client_id, recipient, count(*) FROM first \
+        GROUP BY client_id, recipient ORDER BY client_id, recipient \
+        ON CONFLICT (hour, client_id, recipient) DO UPDATE \
+        SET mails = recipient_mails.mails + excluded.mails RETURNING client_id, recipient, mails\
     ), past AS (\
-        SELECT hour, recipient FROM recipient_mails WHERE hour < $5 LIMIT $6 \
+        SELECT hour, client_id, recipient FROM recipient_mails WHERE hour < $5 LIMIT $6 \
         FOR UPDATE SKIP LOCKED\
     ), removed AS (\
-        DELETE FROM recipient_mails WHERE (hour, recipient) IN (SELECT hour, recipient FROM past)\
+        DELETE FROM recipient_mails \
+        WHERE (hour, client_id, recipient) IN (SELECT hour, client_id, recipient FROM past)\
     ) SELECT leased.*, mails - later AS mail_of_hour \
     FROM leased LEFT JOIN first USING (id) \
-    LEFT JOIN counted ON counted.recipient = first.recipient \
+    LEFT JOIN counted ON counted.client_id = first.client_id \
+        AND counted.recipient = first.recipient \
     WHERE (SELECT set_config('synchronous_commit', 'off', true)) IS NOT NULL";
+
+/// Moves the ends of leases that are still held. Locks them by identifier, as settling does.
+const RENEW: &str = "WITH held AS (\
+        SELECT d.id FROM unnest($1, $2) AS a (id, token) \
+        JOIN deliveries AS d ON d.id = a.id AND d.lease_token = a.token \
+        WHERE d.leased_until IS NOT NULL ORDER BY d.id FOR UPDATE OF d\
+    ) UPDATE deliveries SET leased_until = $3 WHERE id = ANY (ARRAY(SELECT id FROM held))";
 
 /// Settles the deliveries whose leases are still held. Locks them by identifier, so that two
 /// workers never deadlock. A delivery without an error is done.
 fn settle_statement() -> String {
     format!(
         "WITH held AS (\
-            SELECT d.id, a.attempts, a.due_at, a.failed_at, a.last_error \
-            FROM unnest($1, $2, $3, $4, $5, $6) \
-            AS a (id, token, attempts, due_at, failed_at, last_error) \
+            SELECT d.id, a.attempts, a.unknown, a.over_limit, a.due_at, a.failed_at, a.last_error \
+            FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) \
+            AS a (id, token, attempts, unknown, over_limit, due_at, failed_at, last_error) \
             JOIN deliveries AS d ON d.id = a.id AND d.lease_token = a.token \
             WHERE d.leased_until IS NOT NULL ORDER BY d.id FOR UPDATE OF d\
         ), done AS (\
@@ -112,12 +154,39 @@ fn settle_statement() -> String {
             WHERE id = ANY (ARRAY(SELECT id FROM held WHERE last_error IS NULL))\
         ), failed AS (\
             UPDATE deliveries AS d SET leased_until = NULL, attempts = d.attempts + held.attempts, \
+                unknown_outcomes = d.unknown_outcomes + held.unknown, \
+                over_limit = held.over_limit, \
                 due_at = coalesce(held.due_at, d.due_at), failed_at = held.failed_at, \
                 last_error = held.last_error \
             FROM held WHERE d.id = held.id \
             AND d.id = ANY (ARRAY(SELECT id FROM held WHERE last_error IS NOT NULL))\
         ) SELECT id FROM held WHERE {DURABLE}"
     )
+}
+
+/// Remembers the recipients of orders that are not erased. Returns these orders with their numbers of
+/// changes. Passes over locked orders: their state is about to change, and an erasure would leave the
+/// addresses.
+fn begin_statement() -> String {
+    format!(
+        "WITH held AS (\
+            SELECT id FROM orders WHERE id = ANY ($1) AND erased_at IS NULL \
+            ORDER BY id FOR SHARE SKIP LOCKED\
+        ), remembered AS (\
+            INSERT INTO order_recipients (order_id, recipient, to_service) \
+            SELECT a.* FROM unnest($1, $2, $3) AS a (order_id, recipient, to_service) \
+            JOIN held ON held.id = order_id ORDER BY order_id, recipient ON CONFLICT DO NOTHING\
+        ) SELECT id, (SELECT count(*) FROM order_changes WHERE order_id = held.id) AS changes \
+        FROM held WHERE {DURABLE}"
+    )
+}
+
+#[derive(QueryableByName)]
+struct BegunRow {
+    #[diesel(sql_type = BigInt)]
+    id: i64,
+    #[diesel(sql_type = BigInt)]
+    changes: i64,
 }
 
 #[derive(QueryableByName)]
@@ -167,11 +236,13 @@ async fn settle(
     let failed: Vec<_> =
         attempted.iter().map(|one| UnsuccessfulAttempt::of(&one.settlement)).collect();
     let changes = column(&failed, |one| one.as_ref().map(|(change, _)| change));
-    let attempts = column(&failed, |one| one.as_ref().map_or(0, |(_, attempts)| *attempts));
+    let counts = column(&failed, |one| one.as_ref().map_or([0, 0], |(_, counts)| *counts));
     let settle = sql_query(settle_statement())
         .bind::<Array<BigInt>, _>(column(attempted, |one| one.id.0))
         .bind::<Array<BigInt>, _>(column(attempted, |one| one.token))
-        .bind::<Array<Integer>, _>(attempts)
+        .bind::<Array<Integer>, _>(column(&counts, |counts| counts[0]))
+        .bind::<Array<Integer>, _>(column(&counts, |counts| counts[1]))
+        .bind::<Array<Bool>, _>(column(&changes, |c| c.is_some_and(|c| c.over_limit)))
         .bind::<Array<Nullable<Instant>>, _>(column(&changes, |c| c.and_then(|c| c.due_at)))
         .bind::<Array<Nullable<Instant>>, _>(column(&changes, |c| c.and_then(|c| c.failed_at)))
         .bind::<Array<Nullable<Text>>, _>(column(&changes, |c| c.map(|c| &*c.last_error)));

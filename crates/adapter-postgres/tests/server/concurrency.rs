@@ -209,9 +209,9 @@ async fn upload_is_adopted_or_condemned() {
 async fn counts_of_past_hours_are_removed_in_batches() {
     let (store, database) = store().await;
     database.sql(
-        "INSERT INTO recipient_mails SELECT '2026-11-21 10:00Z', n::text::bytea, 1 \
+        "INSERT INTO recipient_mails SELECT '2026-11-21 10:00Z', 1, n::text::bytea, 1 \
             FROM generate_series(1, 150) n; \
-        INSERT INTO recipient_mails VALUES ('2026-11-21 11:00Z', 'm', 1)",
+        INSERT INTO recipient_mails VALUES ('2026-11-21 11:00Z', 1, 'm', 1)",
     );
     for left in ["51", "1", "1"] {
         assert_eq!(store.lease(NOW, Duration::MINUTE, 1).await.unwrap(), []);

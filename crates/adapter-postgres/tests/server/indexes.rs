@@ -38,7 +38,7 @@ const MANY: &str = "
     INSERT INTO webhook_deliveries (endpoint_id, event, message_key, created_at, due_at,
             delivered_at)
         SELECT 1000 + id % 10, 'order.created', 'm' || id, '2999-01-01', now(), now() FROM orders;
-    INSERT INTO recipient_mails SELECT '2026-11-21 12:00Z', n::text::bytea, 1
+    INSERT INTO recipient_mails SELECT '2026-11-21 12:00Z', 1, n::text::bytea, 1
         FROM generate_series(1, 10000) n;
     INSERT INTO api_keys (name, lookup, hash, issued_at, is_test)
         SELECT 'x', 'm' || n, sha256('x'), now(), false FROM generate_series(1, 10000) n;

@@ -160,6 +160,7 @@ const RIGHTS: [(&str, &[&str]); 15] = [
     ("deliveries", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("webhook_endpoints", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("webhook_deliveries", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("order_recipients", &["SELECT", "INSERT", "DELETE"]),
     ("recipient_mails", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("api_keys", &["SELECT", "INSERT", "UPDATE"]),
     ("key_events", &["SELECT", "INSERT"]),

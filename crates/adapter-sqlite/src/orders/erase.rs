@@ -8,7 +8,10 @@ use domain::{document::ObjectKey, order::OrderId};
 use sql_rows::{
     ErasedOrder, HeldMail, HeldWebhook, Utc, attempted_webhooks, attempted_webhooks_of_erased,
     condemned, ended_mails, free_mails, mails_of_erased,
-    schema::{deliveries, documents, events, order_changes, orders, uploads, webhook_deliveries},
+    schema::{
+        deliveries, documents, events, order_changes, order_recipients, orders, uploads,
+        webhook_deliveries,
+    },
     uploads_of_erased, waiting_webhooks_of,
 };
 
@@ -37,6 +40,8 @@ pub(crate) fn erase(
     diesel::insert_into(uploads::table).values(rows).execute(connection)?;
     diesel::update(order_changes::table.filter(order_changes::order_id.eq(id.0)))
         .set(order_changes::reason.eq(None::<String>))
+        .execute(connection)?;
+    diesel::delete(order_recipients::table.filter(order_recipients::order_id.eq(id.0)))
         .execute(connection)?;
     diesel::delete(events::table.filter(events::order_id.eq(id.0))).execute(connection)?;
     let mails = deliveries::table.filter(deliveries::order_id.eq(id.0)).select(deliveries::id);

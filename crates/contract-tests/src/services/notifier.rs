@@ -80,6 +80,7 @@ pub fn notification_of(request: Value, recipient: &str, entropy: &CountingEntrop
         subject: MailSubject::Created,
         audience: Audience::Client,
         order,
+        sequence: 0,
     }
 }
 

@@ -3,13 +3,15 @@
 use std::collections::HashSet;
 
 use domain::{
-    delivery::{Delivery, DeliveryId, NewDelivery},
+    api_key::ClientId,
+    delivery::{Audience, Delivery, DeliveryId, NewDelivery, Recipient},
     order::{EmailAddress, OrderId},
     ports::{Attempted, Lease, NewOrder, QueueStats, Settlement},
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
+use crate::order_repo::changing;
 use crate::samples::{
     self, MICROSECOND, NOW, Storage, at_once, create_to_be_named, create_with_uploads, delivery,
     document, mails, names_order, new_order, recipient, stored,
@@ -210,6 +212,7 @@ pub async fn retry_resets_a_failed_delivery(storage: &Storage) {
     let last_error = Some("no such mailbox".to_owned());
     let expected = Delivery {
         attempts: 0,
+        unknown_outcomes: 0,
         created_at: later,
         due_at: later,
         failed_at: None,
@@ -328,6 +331,7 @@ pub async fn stats_count_events_and_deliveries(storage: &Storage) {
     let expected = |events, pending, failed, oldest: i64| QueueStats {
         events,
         pending,
+        over_limit: 0,
         failed,
         oldest_created_at: Some(NOW + Duration::seconds(oldest)),
     };
@@ -379,6 +383,48 @@ pub async fn mails_to_a_recipient_are_counted_per_hour(storage: &Storage) {
     assert_eq!(numbers, [None, None, None, None, Some(1)]);
 }
 
+/// A mail that waits for the limit is counted again, and waits no longer after another outcome.
+pub async fn mail_above_the_limit_waits_and_is_counted_again(storage: &Storage) {
+    enqueue_to(storage, "anna@example.com", 1, NOW).await;
+    let leased = lease_one(storage, NOW).await;
+    let due_at = NOW + Duration::HOUR;
+    let over_limit = Settlement::OverLimit { due_at, error: "over the limit".to_owned() };
+    assert!(settle(storage, &leased, over_limit).await);
+    let stats = storage.stats().await;
+    assert_eq!((stats.pending, stats.over_limit, stats.oldest_created_at), (1, 1, None));
+    let [listed] = <[_; 1]>::try_from(listed(storage, false).await).unwrap();
+    assert_eq!((listed.attempts, listed.last_error.as_deref()), (0, Some("over the limit")));
+    assert_eq!(lease(storage, due_at - MICROSECOND, 10).await, []);
+
+    let again = lease_one(storage, due_at).await;
+    assert_eq!(again.mail_of_hour, Some(1));
+    assert!(settle(storage, &again, retry_at(due_at)).await);
+    assert_eq!(storage.stats().await.over_limit, 0);
+    assert_eq!(lease_one(storage, due_at).await.mail_of_hour, None);
+}
+
+/// A client does not use up the mails of another. Addresses of signing services have no limit.
+pub async fn mails_are_counted_for_each_client_and_not_for_services(storage: &Storage) {
+    let enqueue = async |number, client, audience| {
+        let order = NewOrder { client, ..new_order(&format!("F-{number}"), NOW) };
+        let id = storage.create(&order).await;
+        let recipient = EmailAddress::from_stored("anna@example.com".to_owned());
+        let mail = NewDelivery { recipient, audience, ..delivery(number) };
+        samples::dispatch(&*storage.outbox, id, vec![mail]).await;
+    };
+    for (number, client, audience) in [
+        (1, 1, Audience::Client),
+        (2, 2, Audience::Client),
+        (3, 1, Audience::Service),
+        (4, 1, Audience::Client),
+    ] {
+        enqueue(number, ClientId(client), audience).await;
+    }
+    let leases = lease(storage, NOW, 10).await;
+    let numbers: Vec<_> = leases.iter().map(|lease| lease.mail_of_hour).collect();
+    assert_eq!(numbers, [Some(1), Some(1), None, Some(2)]);
+}
+
 /// Each mail has a number of its own.
 pub async fn concurrent_leases_count_every_mail(storage: &Storage) {
     for number in 0..12 {
@@ -408,4 +454,76 @@ pub async fn mail_of_an_unknown_subject_holds_up_no_other(storage: &Storage) {
     assert_eq!(storage.queue.lease(NOW, Duration::MINUTE, 1).await.unwrap(), []);
     let faults = storage.webhook_queue.unreadable(10).await.unwrap();
     assert_eq!(faults, [format!("row {} of deliveries cannot be read: subject", unknown.0)]);
+}
+
+/// A lease that is lost or settled is not renewed.
+pub async fn renewed_lease_holds_longer(storage: &Storage) {
+    enqueue_all(storage, 1, NOW, vec![delivery(1), delivery(2)]).await;
+    let lost = lease(storage, NOW, 10).await;
+    let kept: Vec<_> = lease(storage, NOW + LEASE, 10).await;
+    let key = |lease: &Lease| (lease.delivery.id, lease.token);
+    let until = NOW + LEASE + LEASE + Duration::MINUTE;
+    storage.queue.renew(&[], until).await.unwrap();
+    storage.queue.renew(&[key(&kept[0]), key(&lost[1])], until).await.unwrap();
+    let free = lease(storage, NOW + LEASE + LEASE, 10).await;
+    assert_eq!(recipients(free.iter().map(|lease| &lease.delivery)), [recipient(2)]);
+    assert!(settle(storage, &kept[0], Settlement::Done).await);
+    storage.queue.renew(&[key(&kept[0])], until).await.unwrap();
+    assert_eq!(listed(storage, false).await.len(), 1);
+}
+
+/// A retry of an operator begins anew.
+pub async fn unknown_outcomes_are_counted(storage: &Storage) {
+    enqueue(storage, 1, NOW).await;
+    for count in 1..=2 {
+        let leased = lease_one(storage, NOW).await;
+        let unknown = Settlement::Unknown { due_at: NOW, error: "no reply".to_owned() };
+        assert!(settle(storage, &leased, unknown).await);
+        let [listed] = <[_; 1]>::try_from(listed(storage, false).await).unwrap();
+        assert_eq!((listed.attempts, listed.unknown_outcomes), (count, count));
+        assert_eq!(listed.last_error.as_deref(), Some("no reply"));
+    }
+    let leased = lease_one(storage, NOW).await;
+    assert!(settle(storage, &leased, retry_at(NOW)).await);
+    let [waiting] = <[_; 1]>::try_from(listed(storage, false).await).unwrap();
+    assert_eq!((waiting.attempts, waiting.unknown_outcomes), (3, 2));
+    assert!(storage.queue.retry(waiting.id, NOW).await.unwrap());
+    assert_eq!(listed(storage, false).await[0].unknown_outcomes, 0);
+}
+
+/// An erased order has none, and neither has an order that does not exist. Changes are counted.
+pub async fn recipients_are_remembered_with_the_changes_of_their_orders(storage: &Storage) {
+    let order = storage.create(&new_order("F-1", NOW)).await;
+    let other = storage.create(&new_order("F-2", NOW)).await;
+    let erased = storage.create(&new_order("F-3", NOW)).await;
+    let recipient = |order_id: OrderId, number, audience| Recipient {
+        order_id,
+        address: recipient(number),
+        audience,
+    };
+    let all = [
+        recipient(order, 1, Audience::Client),
+        recipient(order, 2, Audience::Service),
+        recipient(other, 1, Audience::Client),
+    ];
+    let begin = async |recipients: &[Recipient]| {
+        let mut begun = storage.queue.begin(recipients).await.unwrap();
+        begun.sort_unstable_by_key(|(id, _)| *id);
+        begun
+    };
+    assert_eq!(begin(&all).await, [(order, 0), (other, 0)]);
+    assert_eq!(begin(&[recipient(erased, 1, Audience::Client)]).await, [(erased, 0)]);
+    storage.admin.erase(erased, NOW).await.unwrap();
+    for id in [erased, OrderId(i64::MAX)] {
+        assert_eq!(begin(&[recipient(id, 1, Audience::Client)]).await, []);
+    }
+    assert_eq!(begin(&[]).await, []);
+    assert_eq!(storage.queue.told(&[order, erased, OrderId(i64::MAX)]).await.unwrap(), all[..2]);
+
+    for (version, status) in [(NOW, "ASSIGNED"), (NOW + MICROSECOND, "CANCELLED")] {
+        let update = changing::update(order, version, status);
+        storage.orders.update(&update).await.unwrap().unwrap();
+    }
+    assert_eq!(begin(&all).await, [(order, 2), (other, 0)]);
+    assert_eq!(storage.queue.told(&[order, other]).await.unwrap(), all);
 }

@@ -17,7 +17,7 @@ use crate::samples::{
 };
 
 mod adding;
-mod changing;
+pub(crate) mod changing;
 mod together;
 
 pub(crate) use adding::addition;

@@ -11,7 +11,7 @@ use crate::{
     api_key::Party,
     background::Step,
     delivery::{
-        Audience, MailSubject, NewDelivery,
+        Audience, MailSubject, NewDelivery, Recipient,
         worker::{OUTAGE_PAUSE, POLL},
     },
     order::{EmailAddress, OrderId, StoredOrder},
@@ -88,6 +88,7 @@ impl DispatchEvents {
             parties.into_iter().chain(services.iter().copied().map(Party::Service)).collect();
         let endpoints = self.endpoints.of_parties(&parties).await?;
         let services = self.services.find(&services).await?;
+        let told = self.told(&events).await?;
         let is_full = events.len() == BATCH;
         let (mut dispatches, mut put_off) = (Vec::new(), Vec::new());
         for &Event { id, order_id, event, ref change } in &events {
@@ -95,7 +96,7 @@ impl DispatchEvents {
                 Some(Err(_unreadable)) => put_off.push(id),
                 Some(Ok(order)) => dispatches.push(Dispatch {
                     event: id,
-                    mails: self.mails(event, order, &services),
+                    mails: self.mails(event, change.as_ref(), order, &services, &told),
                     webhooks: self.webhooks(event, change.as_ref(), order, &endpoints),
                 }),
                 // An erased order has no recipients.
@@ -117,18 +118,41 @@ impl DispatchEvents {
         Ok((Dispatched { events, unreadable }, has_more))
     }
 
+    /// Returns the addresses that know the orders of these events, if those are cancelled.
+    async fn told(&self, events: &[Event]) -> Result<Vec<Recipient>, StoreError> {
+        let cancelled = events.iter().filter(|event| event.event == EventType::OrderCancelled);
+        let cancelled: BTreeSet<_> = cancelled.map(|event| event.order_id).collect();
+        match Vec::from_iter(cancelled) {
+            none if none.is_empty() => Ok(Vec::new()),
+            orders => self.queue.told(&orders).await,
+        }
+    }
+
     /// Returns a mail for each address of the signing service, and for each contact of a new or
-    /// cancelled order. An address of both gets one, that of the service, which has more. A test order
-    /// is no real signing, so it has none.
+    /// reinstated order. An address of both gets one, that of the service, which has more. A
+    /// cancellation goes to those who know the order: the addresses of the service may have changed.
+    /// A test order is no real signing, so it has none.
     fn mails(
         &self,
         event: EventType,
+        change: Option<&ChangedOrder>,
         order: &StoredOrder,
         services: &[SigningService],
+        told: &[Recipient],
     ) -> Vec<NewDelivery> {
-        let Some(subject) = MailSubject::of(event).filter(|_| !order.is_test) else {
+        let Some(subject) = MailSubject::of(event, change).filter(|_| !order.is_test) else {
             return Vec::new();
         };
+        let mail = |recipient: &EmailAddress, audience| NewDelivery {
+            message_key: webhook::message_key(&*self.entropy),
+            recipient: recipient.clone(),
+            subject,
+            audience,
+        };
+        if subject == MailSubject::Cancelled {
+            let told = told.iter().filter(|one| one.order_id == order.id);
+            return told.map(|one| mail(&one.address, one.audience)).collect();
+        }
         let own = services.iter().filter(|one| one.id == order.order.signing_service_id);
         let dispatchers: Vec<_> = own.flat_map(|service| &service.emails).collect();
         let is_dispatcher = |contact: &EmailAddress| {
@@ -141,12 +165,7 @@ impl DispatchEvents {
         clients
             .filter(|_| subject != MailSubject::DocumentsAdded)
             .chain(dispatchers.iter().map(|email| (*email, Audience::Service)))
-            .map(|(recipient, audience)| NewDelivery {
-                message_key: webhook::message_key(&*self.entropy),
-                recipient: recipient.clone(),
-                subject,
-                audience,
-            })
+            .map(|(recipient, audience)| mail(recipient, audience))
             .collect()
     }
 

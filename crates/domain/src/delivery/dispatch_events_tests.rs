@@ -222,10 +222,50 @@ async fn change_of_an_order_reaches_both_parties() {
             mails.map(|mail| (mail.subject, mail.audience)).collect()
         };
         assert_eq!(subjects(0), []);
-        assert_eq!(subjects(1), [(MailSubject::Cancelled, Audience::Service); 2]);
+        // The addresses of the service have changed since the order was created.
+        assert_eq!(subjects(1), [(MailSubject::Cancelled, Audience::Service)]);
+        assert_eq!(dispatches[1].mails[0].recipient.as_str(), "before@service.example.com");
         Ok(ids(dispatches))
     });
-    let dispatch = use_case(outbox, whole_orders());
+    let mut queue = whole_orders();
+    queue.expect_told().once().returning(|orders| {
+        assert_eq!(orders, [OrderId(1)]);
+        let told = |number, address: &str| Recipient {
+            order_id: OrderId(number),
+            address: address.to_owned().try_into().unwrap(),
+            audience: Audience::Service,
+        };
+        Ok(vec![told(1, "before@service.example.com"), told(2, "other@service.example.com")])
+    });
+    let dispatch = use_case(outbox, queue);
     let dispatch = DispatchEvents { endpoints: Arc::new(endpoints_of(endpoints)), ..dispatch };
     dispatch.step().await.result.unwrap();
+}
+
+/// They may have removed the appointment from their calendars.
+#[tokio::test]
+async fn order_that_takes_place_again_is_mailed_like_a_new_one() {
+    let change = |order_status: &str, previous_status: &str| ChangedOrder {
+        order_status: order_status.to_owned(),
+        previous_status: previous_status.to_owned(),
+        notary_id: None,
+        actor: Actor::Database,
+    };
+    let found = [change("CONFIRMED", "CANCELLED"), change("CONFIRMED", "NEW")];
+    let found = found.map(|change| Event {
+        event: EventType::OrderUpdated,
+        change: Some(change),
+        ..event(1)
+    });
+    let mut outbox = MockOutbox::new();
+    outbox.expect_events().returning(move |_, _| Ok(found.to_vec()));
+    outbox.expect_dispatch().once().returning(move |dispatches, _| {
+        let subjects = |number: usize| -> Vec<_> {
+            dispatches[number].mails.iter().map(|mail| mail.subject).collect()
+        };
+        assert_eq!(subjects(0), [MailSubject::Reinstated; 2]);
+        assert_eq!(subjects(1), []);
+        Ok(ids(dispatches))
+    });
+    use_case(outbox, whole_orders()).step().await.result.unwrap();
 }

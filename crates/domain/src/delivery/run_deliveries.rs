@@ -2,13 +2,16 @@
 //!
 //! The module `delivery` defines the retry schedule, and `delivery::worker` the pace.
 
-use std::{mem, panic::AssertUnwindSafe, sync::Arc};
+use std::{collections::HashMap, mem, panic::AssertUnwindSafe, sync::Arc};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
-use time::Duration;
+use time::{Duration, OffsetDateTime};
 
 use crate::{
-    delivery::{Delivery, DeliveryId, MailSubject, Notification, worker::Deliveries},
+    delivery::{
+        Delivery, DeliveryId, MailSubject, Notification, Recipient, due_within_limit,
+        worker::Deliveries,
+    },
     order::{OrderId, OrderStatus},
     ports::{
         Attempted, Clock, DeliveryQueue, Entropy, FoundOrders, Lease, Notifier, NotifyError,
@@ -16,24 +19,31 @@ use crate::{
     },
 };
 
-/// Duration of a lease: four times as long as a notifier may take.
+/// Duration of a lease. Attempts that take longer renew theirs.
 pub(crate) const LEASE: Duration = Duration::minutes(2);
+
+/// Age at which a lease is renewed.
+const RENEWED_AFTER: Duration = Duration::seconds(30);
 
 /// Default of the greatest number of mails in progress.
 pub const DELIVERIES_IN_FLIGHT: usize = 64;
 
-/// Default of the greatest number of mails to a recipient in an hour. It stops a stolen API key, and
-/// no office creates so many orders.
+/// Default of the greatest number of mails of a client to a recipient in an hour. It slows a stolen API
+/// key down, and no office creates so many orders.
 pub const MAILS_PER_RECIPIENT_HOUR: u32 = 200;
 
-/// The error of a delivery above that number.
-pub const OVER_LIMIT: &str = "the recipient has had its mails of this hour";
+/// The error of a delivery above that number, while it waits.
+pub const OVER_LIMIT: &str =
+    "waits for the next hour: the recipient has had its mails of this hour from this client";
 
 /// What happened to mails.
 #[derive(Debug, PartialEq, Eq)]
 pub enum MailReport {
     /// The outcome of an attempt is stored.
     Attempt(DeliveryReport),
+    /// The recipient of this delivery has had its mails of the hour. Its further ones wait, and are not
+    /// reported.
+    LimitReached(DeliveryId, OrderId),
     /// No mail can be delivered from now on, for this reason.
     OutageBegan(String),
     /// Mails can be delivered again.
@@ -63,7 +73,8 @@ pub enum DeliveryOutcome {
 /// A leased delivery with its mail, or the reason why there is none.
 pub struct Ready {
     lease: Lease,
-    mail: Result<Notification, NotifyError>,
+    /// `None` if the order has changed, and the mail would be wrong.
+    mail: Result<Option<Notification>, NotifyError>,
 }
 
 /// The outcome of an attempt that is not stored yet.
@@ -74,6 +85,8 @@ pub struct Outcome {
     /// Whether mails can be delivered in general, or why not. `None` if the attempt did not get as
     /// far as the notifier.
     relay: Option<Result<(), String>>,
+    /// Whether it is the first delivery of the hour above the limit of its recipient.
+    reaches_limit: bool,
     /// The attempts that had found the relay available when this one began.
     available_before: u64,
 }
@@ -95,12 +108,21 @@ pub struct MailDeliveries {
     /// Attempts that found the relay available.
     found_available: u64,
     in_outage: bool,
+    /// The leases of the attempts in progress, and when they were last taken or renewed.
+    held: HashMap<(DeliveryId, i64), OffsetDateTime>,
 }
 
 impl MailDeliveries {
     /// Returns the mails with up to `slots` attempts in progress.
     pub fn new(run: RunDeliveries, slots: usize) -> Self {
-        Self { run, slots, open_slots: slots, found_available: 0, in_outage: false }
+        Self {
+            run,
+            slots,
+            open_slots: slots,
+            found_available: 0,
+            in_outage: false,
+            held: HashMap::new(),
+        }
     }
 }
 
@@ -109,8 +131,9 @@ impl Deliveries for MailDeliveries {
     type Outcome = Outcome;
     type Report = MailReport;
 
+    /// Mails that wait for a slow relay take no slot.
     fn capacity(&self) -> usize {
-        self.open_slots
+        self.open_slots + self.run.notifier.waiting()
     }
 
     fn is_in_outage(&self) -> bool {
@@ -121,7 +144,20 @@ impl Deliveries for MailDeliveries {
         self.run.lease(limit).await
     }
 
+    async fn renew(&mut self) -> Result<(), StoreError> {
+        let now = self.run.clock.now();
+        let is_old = |since: &OffsetDateTime| now - *since >= RENEWED_AFTER;
+        let old: Vec<_> =
+            self.held.iter().filter(|(_, since)| is_old(since)).map(|(lease, _)| *lease).collect();
+        if !old.is_empty() {
+            self.run.queue.renew(&old, now.saturating_add(LEASE)).await?;
+            self.held.extend(old.into_iter().map(|lease| (lease, now)));
+        }
+        Ok(())
+    }
+
     fn attempt(&mut self, ready: Ready) -> BoxFuture<'static, Outcome> {
+        self.held.insert((ready.lease.delivery.id, ready.lease.token), self.run.clock.now());
         let (run, available_before) = (self.run.clone(), self.found_available);
         async move { Outcome { available_before, ..run.attempt(ready).await } }.boxed()
     }
@@ -132,6 +168,11 @@ impl Deliveries for MailDeliveries {
     ///
     /// The relay is down if no other attempt found it available meanwhile.
     fn attempted(&mut self, outcome: &Outcome) -> Option<MailReport> {
+        self.held.remove(&(outcome.attempted.id, outcome.attempted.token));
+        if outcome.reaches_limit {
+            let Outcome { attempted, order_id, .. } = outcome;
+            return Some(MailReport::LimitReached(attempted.id, *order_id));
+        }
         match outcome.relay.as_ref()? {
             Ok(()) => {
                 self.found_available += 1;
@@ -171,7 +212,7 @@ pub struct RunDeliveries {
     pub clock: Arc<dyn Clock>,
     /// Provides randomness for the delays of retries.
     pub entropy: Arc<dyn Entropy>,
-    /// Greatest number of mails to a recipient in an hour of the clock; 0 means no limit.
+    /// Greatest number of mails of a client to a recipient in an hour of the clock; 0 means no limit.
     pub mails_per_recipient_hour: u32,
 }
 
@@ -179,23 +220,49 @@ impl RunDeliveries {
     /// Leases up to `limit` due deliveries and reads their orders.
     async fn lease(&self, limit: usize) -> Result<Vec<Ready>, StoreError> {
         let leases = self.queue.lease(self.clock.now(), LEASE, limit).await?;
-        let ids = leases.iter().map(|lease| lease.delivery.order_id);
-        let orders = self.queue.orders_of(ids).await;
+        let leaving = leases.iter().filter(|lease| self.above_limit(lease).is_none());
+        let recipients: Vec<_> = leaving
+            .map(|Lease { delivery: Delivery { order_id, task, .. }, .. }| Recipient {
+                order_id: *order_id,
+                address: task.recipient.clone(),
+                audience: task.audience,
+            })
+            .collect();
+        // Remembers them before it reads the orders: an order that is cancelled after that tells them.
+        let begun = match &recipients[..] {
+            [] => Ok(Vec::new()),
+            some => self.queue.begin(some).await,
+        };
+        let orders = match begun {
+            Ok(sequences) => {
+                let orders = self.queue.orders_of(recipients.iter().map(|one| one.order_id)).await;
+                orders.map(|orders| (orders, sequences.into_iter().collect()))
+            }
+            Err(error) => Err(error),
+        };
         let ready = |lease: Lease| Ready { mail: mail(&lease.delivery, &orders), lease };
         Ok(leases.into_iter().map(ready).collect())
+    }
+
+    /// Returns which mail of the hour it is, if that is above the limit of its recipient.
+    fn above_limit(&self, lease: &Lease) -> Option<u64> {
+        let limit = u64::from(self.mails_per_recipient_hour);
+        lease.mail_of_hour.filter(|&number| limit > 0 && number > limit)
     }
 
     /// Attempts a delivery.
     async fn attempt(&self, Ready { lease, mail }: Ready) -> Outcome {
         let delivery = &lease.delivery;
         let limit = u64::from(self.mails_per_recipient_hour);
-        let is_over_limit = limit > 0 && lease.mail_of_hour.is_some_and(|mail| mail > limit);
-        let (settlement, relay) = if is_over_limit {
-            (Settlement::Fail { at: self.clock.now(), error: OVER_LIMIT.to_owned() }, None)
+        let above = self.above_limit(&lease);
+        let (settlement, relay) = if let Some(number) = above {
+            let due_at = due_within_limit(self.clock.now(), number, limit, delivery.task.subject);
+            (Settlement::OverLimit { due_at, error: OVER_LIMIT.to_owned() }, None)
         } else {
             match mail {
                 Err(error) => (self.after_failure(delivery, &error), unavailable(&error).map(Err)),
-                Ok(mail) => match self.notify(&mail).await {
+                Ok(None) => (Settlement::Obsolete, None),
+                Ok(Some(mail)) => match self.notify(&mail).await {
                     Ok(()) => (Settlement::Done, Some(Ok(()))),
                     Err(error) => {
                         let relay = unavailable(&error).map_or(Ok(()), Err);
@@ -205,7 +272,9 @@ impl RunDeliveries {
             }
         };
         let attempted = Attempted { id: delivery.id, token: lease.token, settlement };
-        Outcome { order_id: delivery.order_id, attempted, relay, available_before: 0 }
+        let reaches_limit = above == Some(limit + 1);
+        let order_id = delivery.order_id;
+        Outcome { order_id, attempted, relay, reaches_limit, available_before: 0 }
     }
 
     /// Hands a mail over. A panic fails this mail only, not the other mails in progress.
@@ -218,6 +287,12 @@ impl RunDeliveries {
         let (now, error) = (self.clock.now(), error_chain(failure));
         let is_outage = matches!(failure, NotifyError::Unavailable(_));
         let is_final = matches!(failure, NotifyError::Permanent(_));
+        if matches!(failure, NotifyError::Unknown(_)) {
+            return match delivery.next_after_unknown(now) {
+                Some(due_at) => Settlement::Unknown { due_at, error },
+                None => Settlement::Fail { at: now, error },
+            };
+        }
         match delivery.next_attempt(now, is_outage, &*self.entropy) {
             Some(due_at) if is_outage => Settlement::Postpone { due_at, error },
             Some(due_at) if !is_final => Settlement::RetryAt { due_at, error },
@@ -226,29 +301,43 @@ impl RunDeliveries {
     }
 }
 
+/// Orders, and the numbers of their changes.
+type Orders = Result<(FoundOrders, HashMap<OrderId, u32>), StoreError>;
+
+/// Returns the mail of a delivery, if it is still true: a late mail must not put a cancelled appointment
+/// back into a calendar, or remove one that takes place.
 fn mail(
     Delivery { order_id, task, .. }: &Delivery,
-    orders: &Result<FoundOrders, StoreError>,
-) -> Result<Notification, NotifyError> {
-    let order = match orders.as_ref().map(|orders| orders.get(order_id)) {
-        Ok(Some(Ok(order))) => order.clone(),
-        Ok(None) => return Err(NotifyError::Permanent("the order does not exist".into())),
+    orders: &Orders,
+) -> Result<Option<Notification>, NotifyError> {
+    let (order, sequence) = match orders
+        .as_ref()
+        .map(|(orders, sequences)| (orders.get(order_id), sequences.get(order_id)))
+    {
+        Ok((Some(Ok(order)), sequence)) => (order.clone(), sequence),
+        Ok((None, _)) => return Err(NotifyError::Permanent("the order does not exist".into())),
         Err(error @ StoreError::Unavailable(_)) => {
             return Err(NotifyError::Unavailable(error_chain(error).into()));
         }
-        Err(error) | Ok(Some(Err(error))) => {
+        Err(error) | Ok((Some(Err(error)), _)) => {
             return Err(NotifyError::Transient(error_chain(error).into()));
         }
     };
-    // A late mail must not put a cancelled appointment back into a calendar.
     let is_cancelled = order.status == OrderStatus::CANCELLED;
-    Ok(Notification {
+    if is_cancelled != (task.subject == MailSubject::Cancelled) {
+        return Ok(None);
+    }
+    let Some(&sequence) = sequence else {
+        return Err(NotifyError::Transient("another transaction is changing the order".into()));
+    };
+    Ok(Some(Notification {
         message_key: task.message_key.clone(),
         recipient: task.recipient.clone(),
-        subject: if is_cancelled { MailSubject::Cancelled } else { task.subject },
+        subject: task.subject,
         audience: task.audience,
         order,
-    })
+        sequence,
+    }))
 }
 
 /// Returns why no mail can be delivered.

@@ -23,6 +23,10 @@ fn use_case(
     notifier: MockNotifier,
     find: fn() -> FindResult,
 ) -> RunDeliveries {
+    queue.expect_begin().returning(|recipients| {
+        assert!(recipients.iter().all(|one| one.address.as_str() == "a@example.com"));
+        Ok(recipients.iter().map(|one| (one.order_id, 7)).collect())
+    });
     queue.expect_orders().withf(|ids| ids == [OrderId(1)]).returning(move |_| {
         Ok(match find() {
             Ok(order) => order.into_iter().map(|order| (OrderId(1), Ok(order))).collect(),
@@ -128,6 +132,22 @@ async fn transient_failure_is_retried_with_growing_delay() {
     }
 }
 
+#[tokio::test]
+async fn unknown_outcome_is_repeated_three_times_hours_apart() {
+    let unknown = || NotifyError::Unknown("the relay did not answer in time".into());
+    for (unknown_outcomes, hours) in [(0, Some(1)), (2, Some(12)), (3, None)] {
+        let delivery = Delivery { unknown_outcomes, ..delivery(NOW) };
+        let no_reply =
+            notifier(|| Err(NotifyError::Unknown("the relay did not answer in time".into())));
+        let error = error_chain(&unknown());
+        let expected = match hours {
+            Some(hours) => Settlement::Unknown { due_at: NOW + Duration::hours(hours), error },
+            None => Settlement::Fail { at: NOW, error },
+        };
+        assert_eq!(settlement(delivery, no_reply, found).await, expected);
+    }
+}
+
 /// Checks that the next attempt is due in two to four seconds.
 fn assert_postponed(settled: Settlement, cause: &NotifyError) {
     let Settlement::Postpone { due_at, error } = settled else { panic!("{settled:?}") };
@@ -157,21 +177,42 @@ async fn unreadable_order_is_retried_with_growing_delay() {
     assert!(due_at - NOW > Duration::minutes(20), "{due_at}");
 }
 
-/// It would put the appointment back into a calendar.
+/// It would put a cancelled appointment back into a calendar, or remove one that takes place.
 #[tokio::test]
-async fn late_mail_of_a_cancelled_order_is_a_cancellation() {
-    for (find, expected) in [
-        (found as fn() -> FindResult, MailSubject::Created),
-        (
-            || Ok(Some(StoredOrder { status: OrderStatus::CANCELLED, ..stored_order(NOW) })),
-            MailSubject::Cancelled,
-        ),
+async fn mail_that_is_not_true_any_more_does_not_leave() {
+    use MailSubject::{Cancelled, Created, DocumentsAdded, Reinstated};
+    let cancelled: fn() -> FindResult =
+        || Ok(Some(StoredOrder { status: OrderStatus::CANCELLED, ..stored_order(NOW) }));
+    for (find, sent, obsolete) in [
+        (found as fn() -> FindResult, &[Created, DocumentsAdded, Reinstated][..], &[Cancelled][..]),
+        (cancelled, &[Cancelled], &[Created, DocumentsAdded, Reinstated]),
     ] {
-        let mut notifier = MockNotifier::new();
-        let is_expected = move |mail: &Notification| mail.subject == expected;
-        notifier.expect_notify().withf(is_expected).once().returning(|_| Ok(()));
-        assert_eq!(settlement(delivery(NOW), notifier, find).await, Settlement::Done);
+        for &subject in sent.iter().chain(obsolete) {
+            let is_sent = sent.contains(&subject);
+            let mut notifier = MockNotifier::new();
+            let is_expected =
+                move |mail: &Notification| mail.subject == subject && mail.sequence == 7;
+            notifier
+                .expect_notify()
+                .withf(is_expected)
+                .times(usize::from(is_sent))
+                .returning(|_| Ok(()));
+            let mut delivery = delivery(NOW);
+            delivery.task.subject = subject;
+            let expected = if is_sent { Settlement::Done } else { Settlement::Obsolete };
+            assert_eq!(settlement(delivery, notifier, find).await, expected, "{subject:?}");
+        }
     }
+}
+
+/// Another transaction is changing the order, and may cancel it.
+#[tokio::test]
+async fn mail_of_a_locked_order_is_retried() {
+    let mut queue = queue_of(vec![lease(delivery(NOW))]);
+    queue.expect_begin().once().returning(|_| Ok(Vec::new()));
+    let use_case = use_case(queue, MockNotifier::new(), found);
+    let settled = attempts(&use_case).await.remove(0).attempted.settlement;
+    assert!(matches!(settled, Settlement::RetryAt { .. }), "{settled:?}");
 }
 
 #[tokio::test]
@@ -206,11 +247,15 @@ async fn panic_of_the_notifier_fails_one_delivery() {
 }
 
 #[tokio::test]
-async fn mail_above_the_hourly_limit_of_its_recipient_fails_for_good() {
+async fn mail_above_the_hourly_limit_of_its_recipient_waits() {
     // The limit of the use case is 2; 0 means none.
-    for (limit, mail_of_hour, is_sent) in
-        [(2, Some(2), true), (2, Some(3), false), (2, None, true), (0, Some(1_000_000), true)]
-    {
+    for (limit, mail_of_hour, is_sent) in [
+        (2, Some(2), true),
+        (2, Some(3), false),
+        (2, Some(4), false),
+        (2, None, true),
+        (0, Some(1_000_000), true),
+    ] {
         let queue = queue_of(vec![Lease { mail_of_hour, ..lease(delivery(NOW)) }]);
         let mut notifier = MockNotifier::new();
         notifier.expect_notify().times(usize::from(is_sent)).returning(|_| Ok(()));
@@ -219,8 +264,14 @@ async fn mail_above_the_hourly_limit_of_its_recipient_fails_for_good() {
         let expected = if is_sent {
             Settlement::Done
         } else {
-            Settlement::Fail { at: NOW, error: OVER_LIMIT.to_owned() }
+            let due_at = NOW + Duration::HOUR;
+            Settlement::OverLimit { due_at, error: OVER_LIMIT.to_owned() }
         };
-        assert_eq!(attempts(&use_case).await.remove(0).attempted.settlement, expected);
+        let outcome = attempts(&use_case).await.remove(0);
+        assert_eq!(outcome.attempted.settlement, expected);
+        let mut mails = MailDeliveries::new(use_case, 8);
+        let report = mails.attempted(&outcome);
+        let is_reported = report == Some(MailReport::LimitReached(DeliveryId(5), OrderId(1)));
+        assert_eq!(is_reported, mail_of_hour == Some(3));
     }
 }

@@ -72,6 +72,11 @@ pub trait Deliveries: Send + Sync {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Self::Ready>, StoreError>> + Send;
 
+    /// Renews the leases of attempts that take long.
+    fn renew(&mut self) -> impl Future<Output = Result<(), StoreError>> + Send {
+        async { Ok(()) }
+    }
+
     /// Begins an attempt.
     fn attempt(&mut self, ready: Self::Ready) -> BoxFuture<'static, Self::Outcome>;
 
@@ -136,7 +141,8 @@ impl<D: Deliveries> DeliveryWorker<D> {
         let settled = self.settle(&mut reports).await;
         // Attempts that ended meanwhile have free slots, too.
         self.note_ended(&mut reports);
-        let failure = match settled {
+        let renewed = self.renew().await;
+        let failure = match settled.and(renewed) {
             Ok(()) => self.lease().await.err(),
             Err(failure) => Some(failure),
         };
@@ -180,6 +186,12 @@ impl<D: Deliveries> DeliveryWorker<D> {
             }
             Err(error) => Err(DeliveryFailure::Settle { deliveries: self.unsettled.len(), error }),
         }
+    }
+
+    async fn renew(&mut self) -> Result<(), DeliveryFailure> {
+        let renewed = self.deliveries.renew();
+        let renewed = during(renewed, &mut self.running, &mut self.ended).await;
+        renewed.map_err(DeliveryFailure::Lease)
     }
 
     async fn lease(&mut self) -> Result<(), DeliveryFailure> {

@@ -15,11 +15,11 @@ use super::*;
 use crate::{
     delivery::{
         Delivery, DeliveryId, MAX_AGE, Notification,
-        run_deliveries::{DeliveryOutcome, MailDeliveries, MailReport, RunDeliveries},
+        run_deliveries::{DeliveryOutcome, LEASE, MailDeliveries, MailReport, RunDeliveries},
     },
     order::OrderId,
-    ports::{Lease, MockDeliveryQueue, Notifier, NotifyError, error_chain},
-    test_support::{CountingEntropy, clock, delivery, stored_order},
+    ports::{Lease, MockClock, MockDeliveryQueue, Notifier, NotifyError, error_chain},
+    test_support::{CountingEntropy, delivery, stored_order},
     webhook::EndpointNotice,
 };
 
@@ -50,6 +50,9 @@ fn queue_to(last: i64) -> (MockDeliveryQueue, Arc<Mutex<Vec<usize>>>) {
         Ok(leased.map(lease).collect())
     });
     queue
+        .expect_begin()
+        .returning(|mails| Ok(mails.iter().map(|mail| (mail.order_id, 0)).collect()));
+    queue
         .expect_orders()
         .returning(|ids| Ok(ids.iter().map(|&id| (id, Ok(stored_order(NOW)))).collect()));
     (queue, limits)
@@ -65,6 +68,7 @@ type Reply = Box<dyn Fn(i64) -> BoxFuture<'static, Result<(), NotifyError>> + Se
 /// Replies to each mail by its number.
 struct Replies {
     reply: Reply,
+    waiting: usize,
     calls: Arc<AtomicUsize>,
 }
 
@@ -77,6 +81,10 @@ impl Notifier for Replies {
 
     async fn tell(&self, _: &EndpointNotice) -> Result<(), NotifyError> {
         Ok(())
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting
     }
 
     async fn check(&self) -> Result<(), NotifyError> {
@@ -93,15 +101,21 @@ fn worker(
     reply: impl Fn(i64) -> BoxFuture<'static, Result<(), NotifyError>> + Send + Sync + 'static,
 ) -> (MailWorker, Arc<AtomicUsize>) {
     let calls = Arc::<AtomicUsize>::default();
+    let replies = Replies { reply: Box::new(reply), waiting: 0, calls: Arc::clone(&calls) };
+    (worker_of(queue, slots, replies), calls)
+}
+
+fn worker_of(queue: MockDeliveryQueue, slots: usize, notifier: Replies) -> MailWorker {
+    let (mut clock, began) = (MockClock::new(), Instant::now());
+    clock.expect_now().returning(move || NOW + began.elapsed());
     let run = RunDeliveries {
         queue: Arc::new(queue),
-        notifier: Arc::new(Replies { reply: Box::new(reply), calls: Arc::clone(&calls) }),
-        clock: clock(NOW),
+        notifier: Arc::new(notifier),
+        clock: Arc::new(clock),
         entropy: Arc::new(CountingEntropy::default()),
         mails_per_recipient_hour: 0,
     };
-    let mails = MailDeliveries::new(run, slots);
-    (DeliveryWorker::new(mails, sleep), calls)
+    DeliveryWorker::new(MailDeliveries::new(run, slots), sleep)
 }
 
 /// Replies after this time.
@@ -137,7 +151,7 @@ async fn settled(worker: &mut MailWorker, count: usize) -> Vec<(i64, DeliveryOut
     while settled.len() < count {
         settled.extend(step(worker).await.reports.into_iter().filter_map(|report| match report {
             MailReport::Attempt(report) => Some((report.id.0, report.outcome)),
-            MailReport::OutageBegan(_) | MailReport::OutageEnded => None,
+            _ => None,
         }));
     }
     settled
@@ -181,12 +195,41 @@ async fn mails_that_end_within_milliseconds_are_settled_together() {
 
 #[tokio::test(start_paused = true)]
 async fn slow_mails_hold_up_no_other() {
-    let (queue, limits) = queue_to(100);
+    let (mut queue, limits) = queue_to(100);
+    queue.expect_renew().returning(|_, _| Ok(()));
     let slow = |number| if number < 8 { pending().boxed() } else { after(1, Ok(())) };
     let done = settled(&mut worker(settling(queue), SLOTS, slow).0, 93).await;
     assert_eq!(numbers(&done), (8..=100).collect::<Vec<_>>());
     // All slots, and then the one that becomes free.
     assert_eq!(limits.lock().unwrap()[..4], [8, 1, 1, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn mails_that_wait_for_a_slow_relay_take_no_slot() {
+    let (queue, limits) = queue_to(0);
+    let reply = Box::new(|_| pending().boxed());
+    let replies = Replies { reply, waiting: 5, calls: Arc::default() };
+    step(&mut worker_of(queue, SLOTS, replies)).await;
+    assert_eq!(*limits.lock().unwrap(), [SLOTS + 5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_attempt_renews_its_lease() {
+    let (mut queue, _) = queue_to(1);
+    let renewed = Arc::new(Mutex::new(Vec::new()));
+    let renewals = Arc::clone(&renewed);
+    queue.expect_renew().returning(move |leases, until| {
+        assert_eq!(leases, [(DeliveryId(1), 3)]);
+        renewals.lock().unwrap().push(until);
+        Ok(())
+    });
+    let (mut worker, _) = worker(settling(queue), SLOTS, |_| after(600, Ok(())));
+    settled(&mut worker, 1).await;
+    let renewed = renewed.lock().unwrap();
+    assert!((15..=20).contains(&renewed.len()), "{}", renewed.len());
+    assert!(renewed.last().unwrap() > &(NOW + Duration::from_secs(600)));
+    // The lease before each renewal was still held.
+    assert!(renewed.windows(2).all(|pair| pair[1] - pair[0] < LEASE));
 }
 
 #[tokio::test(start_paused = true)]
@@ -277,6 +320,9 @@ async fn attempt_that_does_not_reach_the_relay_ends_no_outage() {
         };
         Ok(numbers.by_ref().take(limit).map(mixed).collect())
     });
+    queue
+        .expect_begin()
+        .returning(|mails| Ok(mails.iter().map(|mail| (mail.order_id, 0)).collect()));
     queue.expect_orders().returning(|ids| {
         let there = ids.iter().filter(|&&id| id != NO_ORDER);
         Ok(there.map(|&id| (id, Ok(stored_order(NOW)))).collect())

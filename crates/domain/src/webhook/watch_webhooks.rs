@@ -117,7 +117,10 @@ impl WatchWebhooks {
     async fn send(&self, notice: EndpointNotice) -> NoticeOutcome {
         match self.notifier.tell(&notice).await {
             Ok(()) => NoticeOutcome::Told,
-            Err(error @ NotifyError::Permanent(_)) => NoticeOutcome::Failed(error_chain(&error)),
+            // A notice that may have arrived is not repeated.
+            Err(error @ (NotifyError::Permanent(_) | NotifyError::Unknown(_))) => {
+                NoticeOutcome::Failed(error_chain(&error))
+            }
             Err(error) => NoticeOutcome::Later(error_chain(&error)),
         }
     }
@@ -269,7 +272,8 @@ mod tests {
     async fn mail_that_may_succeed_later_is_sent_again() {
         let unavailable: fn() -> NotifyError = || NotifyError::Unavailable("no relay".into());
         let permanent: fn() -> NotifyError = || NotifyError::Permanent("no mailbox".into());
-        for (error, is_told) in [(unavailable, 0), (permanent, 1)] {
+        let unknown: fn() -> NotifyError = || NotifyError::Unknown("no reply".into());
+        for (error, is_told) in [(unavailable, 0), (permanent, 1), (unknown, 1)] {
             let mut endpoints = untold(&endpoint(ID));
             endpoints.expect_told().times(is_told).returning(|_, _, _| Ok(()));
             let mut notifier = MockNotifier::new();

@@ -24,6 +24,7 @@ const ROWS: [(&str, &str); EXPORTED_TABLES.len()] = [
     ("uploads", "unfinished uploads"),
     ("events", "events"),
     ("deliveries", "deliveries"),
+    ("order_recipients", "recipients of orders"),
     ("webhook_endpoints", "webhook endpoints"),
     ("webhook_deliveries", "webhooks"),
     ("api_keys", "API keys"),

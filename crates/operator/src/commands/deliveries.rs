@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 
 use super::{
-    output::{Column, Format, at, print},
+    output::{Column, Format, at, instant, print},
     webhooks::last_attempt,
 };
 use crate::adapters::Storage;
@@ -30,11 +30,17 @@ pub enum DeliveriesCommand {
         #[command(flatten)]
         format: Format,
     },
-    /// Attempt a delivery again at once
+    /// Attempt a delivery, or all that failed for good, again at once
     Retry {
         /// Its identifier, as listed
-        #[arg(value_parser = listed_id)]
-        id: (String, i64),
+        #[arg(value_parser = listed_id, required_unless_present = "failed")]
+        id: Option<(String, i64)>,
+        /// Attempt all deliveries that failed for good again
+        #[arg(long, conflicts_with = "id")]
+        failed: bool,
+        /// Only those that failed at this instant or later, such as 2026-12-01T08:00:00Z
+        #[arg(long, value_name = "INSTANT", value_parser = instant, requires = "failed")]
+        since: Option<OffsetDateTime>,
     },
 }
 
@@ -70,7 +76,7 @@ pub(super) async fn run(
             }
             Ok(())
         }
-        DeliveriesCommand::Retry { id: (id, number) } => {
+        DeliveriesCommand::Retry { id: Some((id, number)), .. } => {
             let is_known = if id.starts_with('w') {
                 storage.webhook_queue.retry(WebhookDeliveryId(number), now).await?
             } else {
@@ -79,7 +85,33 @@ pub(super) async fn run(
             ensure!(is_known, "there is no delivery {id}");
             print(&format!("delivery {id} is due now\n"))
         }
+        DeliveriesCommand::Retry { since, .. } => {
+            let [mails, webhooks] = retry_failed(storage, since, now).await?;
+            print(&format!("{mails} mails and {webhooks} webhooks are due now\n"))
+        }
     }
+}
+
+/// Makes the deliveries due that failed for good since an instant. Returns the numbers of mails and
+/// webhooks.
+async fn retry_failed(
+    storage: &Storage,
+    since: Option<OffsetDateTime>,
+    now: OffsetDateTime,
+) -> Result<[usize; 2]> {
+    let is_later = |failed_at: OffsetDateTime| since.is_none_or(|since| failed_at >= since);
+    let mut retried = [0; 2];
+    for mail in storage.queue.list(true, usize::MAX).await? {
+        if mail.failed_at.is_some_and(is_later) {
+            retried[0] += usize::from(storage.queue.retry(mail.id, now).await?);
+        }
+    }
+    for webhook in storage.webhook_queue.list(true, usize::MAX).await? {
+        if is_later(last_attempt_at(&webhook)) {
+            retried[1] += usize::from(storage.webhook_queue.retry(webhook.id, now).await?);
+        }
+    }
+    Ok(retried)
 }
 
 fn of_mail(mail: &Delivery) -> [Value; 6] {
@@ -93,11 +125,14 @@ fn of_mail(mail: &Delivery) -> [Value; 6] {
     ]
 }
 
+fn last_attempt_at(webhook: &WebhookDelivery) -> OffsetDateTime {
+    webhook.attempts.last().map_or(webhook.created_at, |attempt| attempt.at)
+}
+
 fn of_webhook(webhook: &WebhookDelivery) -> [Value; 6] {
-    let last = webhook.attempts.last().map_or(webhook.created_at, |attempt| attempt.at);
     let time = match webhook.status {
         WebhookStatus::Pending { due_at } => due_at,
-        WebhookStatus::Delivered | WebhookStatus::Failed => last,
+        WebhookStatus::Delivered | WebhookStatus::Failed => last_attempt_at(webhook),
     };
     [
         json!(format!("w{}", webhook.id.0)),

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use domain::order::{EmailAddress, InvalidEmail};
 use serde_json::{Value, json};
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
 
 /// Prints to standard output. A closed pipe is not an error.
 pub fn print(text: &str) -> Result<()> {
@@ -103,6 +103,11 @@ pub(super) fn at(instant: impl Into<Option<OffsetDateTime>>) -> Value {
 /// Returns the mode of what is for tests or for live orders.
 pub(super) fn mode(is_test: bool) -> Value {
     json!(if is_test { "test" } else { "live" })
+}
+
+/// Reads an instant of an argument (RFC 3339).
+pub(super) fn instant(text: &str) -> Result<OffsetDateTime, time::error::Parse> {
+    Ok(OffsetDateTime::parse(text, &Rfc3339)?.to_offset(UtcOffset::UTC))
 }
 
 /// Reads an e-mail address of an argument.

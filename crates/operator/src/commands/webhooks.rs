@@ -14,10 +14,10 @@ use domain::{
     },
 };
 use serde_json::{Value, json};
-use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
+use time::OffsetDateTime;
 
 use self::{details::Details, listen::Listen};
-use super::output::{Column, Format, at, mode, print, second};
+use super::output::{Column, Format, at, instant, mode, print, second};
 use crate::{
     adapters::Storage,
     settings::{Settings, WrongSetting},
@@ -135,10 +135,6 @@ fn party(client: Option<i64>, service: Option<i64>) -> Option<Party> {
 pub struct Listed {
     /// Its identifier, as listed
     id: i64,
-}
-
-fn instant(text: &str) -> Result<OffsetDateTime, time::error::Parse> {
-    Ok(OffsetDateTime::parse(text, &Rfc3339)?.to_offset(UtcOffset::UTC))
 }
 
 pub(super) async fn run(

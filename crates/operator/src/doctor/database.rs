@@ -8,7 +8,7 @@ use adapter_sqlite::SqliteStore;
 use adapter_webhook::SealedSecrets;
 use anyhow::Context as _;
 use domain::{
-    ports::{WebhookQueue, WebhookRepo},
+    ports::{DeliveryQueue, QueueStats, WebhookQueue, WebhookRepo},
     webhook::manage_webhooks::unreadable_secrets,
 };
 use time::Duration;
@@ -44,6 +44,7 @@ pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Fail
     postgres(inspection, of.settings.database_connections, found)?;
     judge_secrets(&store, of, found).await;
     judge_webhooks(&store, found).await;
+    judge_mails(&store, found).await;
     Ok(())
 }
 
@@ -73,6 +74,26 @@ async fn judge_webhooks(deliveries: &dyn WebhookQueue, found: &mut Findings) {
         format!("{named}{more}"),
         "What this version knows is used and sent; start the version that wrote them for the rest",
     );
+}
+
+/// Counts mails that need an operator or wait for the limit of their recipients.
+async fn judge_mails(queue: &dyn DeliveryQueue, found: &mut Findings) {
+    let Ok(QueueStats { over_limit, failed, .. }) = queue.stats().await else { return };
+    found.check = "mail";
+    if over_limit > 0 {
+        found.warn(
+            format!("{over_limit} mails wait: their recipients have had the mails of this hour"),
+            "`notary-orders deliveries list` names their orders. Revoke the key if it was stolen, or \
+             raise --mails-per-recipient-hour",
+        );
+    }
+    if failed > 0 {
+        found.warn(
+            format!("{failed} mails failed for good"),
+            "`notary-orders deliveries list --failed` says why; send them again with \
+             `notary-orders deliveries retry --failed`",
+        );
+    }
 }
 
 /// Judges whether the key of the settings decrypts the secrets of webhooks. Another check reports
@@ -127,6 +148,7 @@ async fn sqlite(path: &Path, of: &Subject, found: &mut Findings) -> Result<(), F
             judge_orphans(&usable(store.orphans().await)?, found);
             judge_secrets(&store, of, found).await;
             judge_webhooks(&store, found).await;
+            judge_mails(&store, found).await;
         }
         Some(missing) => found.warn(
             format!("SQLite at {shown} accepts writes, and lacks {missing} migrations"),

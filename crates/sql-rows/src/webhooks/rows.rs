@@ -364,9 +364,13 @@ impl WebhookAttempt {
     /// Returns the change, and by how many failures it counts.
     pub fn of(attempted: &WebhookAttempted) -> (Self, i32) {
         let (due_at, delivered_at, failed_at, failures) = match &attempted.settlement {
-            Settlement::Done => (None, Some(Utc(attempted.at)), None, 0),
-            Settlement::RetryAt { due_at, .. } => (Some(Utc(*due_at)), None, None, 1),
-            Settlement::Postpone { due_at, .. } => (Some(Utc(*due_at)), None, None, 0),
+            Settlement::Done | Settlement::Obsolete => (None, Some(Utc(attempted.at)), None, 0),
+            Settlement::RetryAt { due_at, .. } | Settlement::Unknown { due_at, .. } => {
+                (Some(Utc(*due_at)), None, None, 1)
+            }
+            Settlement::Postpone { due_at, .. } | Settlement::OverLimit { due_at, .. } => {
+                (Some(Utc(*due_at)), None, None, 0)
+            }
             Settlement::Fail { at, .. } => (None, None, Some(Utc(*at)), 1),
         };
         let attempts = stored_attempts(&attempted.attempts);

@@ -84,8 +84,7 @@ impl TestApp {
         flags: &[&str],
         key: Option<String>,
     ) -> Self {
-        let unlimited =
-            ["--rate-per-second=0", "--reads-rate-per-second=0", "--mails-per-recipient-hour=0"];
+        let unlimited = ["--rate-per-second=0", "--reads-rate-per-second=0"];
         let settings = settings(&wiring, &unlimited, flags);
         let machine =
             Machine { clock: Arc::clone(&clock) as _, entropy: Arc::new(OsEntropy), traces: None };

@@ -21,8 +21,6 @@ use crate::{
 pub fn notary_orders(wiring: &Wiring, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));
     command.env_clear().envs(wiring.environment()).arg("--data-dir").arg(wiring.data());
-    // Many tests create all their orders for the same recipients.
-    command.env("NOTARY_ORDERS_MAILS_PER_RECIPIENT_HOUR", "0");
     let own = ["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--drain-secs=0"]
         .map(str::to_owned)
         .into_iter()

@@ -1,6 +1,6 @@
 //! The mails about an order.
 
-use domain::delivery::run_deliveries::OVER_LIMIT;
+use domain::{delivery::run_deliveries::OVER_LIMIT, ports::Clock as _};
 use serde_json::json;
 
 use crate::harness::{TestApp, created, eventually, eventually_async, order};
@@ -45,19 +45,21 @@ async fn failed_mail_is_retried_and_delays_no_response() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mail_above_the_hourly_limit_waits_for_the_operator() {
+async fn mail_above_the_hourly_limit_waits_for_the_next_hour() {
     let app = TestApp::start_with(&["--mails-per-recipient-hour=1"]).await;
-    for file_number in ["F-1", "F-2"] {
+    for file_number in ["F-1", "F-2", "F-3"] {
         created(app.order(file_number).await).await;
     }
     app.mails(1).await;
-    let over_limit = r#"notary_orders_mails_total{outcome="over_limit"}"#;
-    eventually_async(async || app.metric(over_limit).await == 1).await;
-    let failed = app.storage().queue.list(true, 10).await.unwrap();
-    assert_eq!(failed.len(), 1);
-    assert_eq!(failed[0].last_error.as_deref(), Some(OVER_LIMIT));
+    let waiting = "notary_orders_mails_over_limit";
+    eventually_async(async || app.metric(waiting).await == 2).await;
+    assert_eq!(app.storage().queue.list(true, 10).await.unwrap(), []);
+    let pending = app.storage().queue.list(false, 10).await.unwrap();
+    assert_eq!(pending[0].last_error.as_deref(), Some(OVER_LIMIT));
 
-    // The operator decides: a retry is not counted again.
-    assert!(app.storage().queue.retry(failed[0].id, failed[0].created_at).await.unwrap());
+    app.clock.advance(time::Duration::HOUR);
     app.mails(2).await;
+    // The operator decides: a retry is not counted.
+    assert!(app.storage().queue.retry(pending[1].id, app.clock.now()).await.unwrap());
+    app.mails(3).await;
 }

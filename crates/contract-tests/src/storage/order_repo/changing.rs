@@ -21,7 +21,7 @@ async fn found(storage: &Storage, id: OrderId) -> StoredOrder {
 }
 
 /// Returns the update of a version.
-fn update(id: OrderId, seen: OffsetDateTime, status: &str) -> OrderUpdate {
+pub(crate) fn update(id: OrderId, seen: OffsetDateTime, status: &str) -> OrderUpdate {
     OrderUpdate {
         owner: SERVICE,
         only_service: None,

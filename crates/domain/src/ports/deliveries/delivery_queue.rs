@@ -5,7 +5,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::ports::StoreError;
 use crate::{
-    delivery::{Delivery, DeliveryId},
+    delivery::{Delivery, DeliveryId, Recipient},
     order::{OrderId, StoredOrder},
 };
 
@@ -16,8 +16,9 @@ pub struct Lease {
     pub delivery: Delivery,
     /// Distinguishes this lease from every other lease of the delivery.
     pub token: i64,
-    /// Which mail to its recipient this is in the current hour of the clock, from 1. `None` if the
-    /// delivery was leased before: it is counted once.
+    /// Which mail of its client to its recipient this is in the current hour of the clock, from 1.
+    /// `None` if it is not counted: it was counted before and did not wait for the limit, or its
+    /// reader is a signing service, whose addresses the operator recorded.
     pub mail_of_hour: Option<u64>,
 }
 
@@ -37,8 +38,26 @@ pub struct Attempted {
 pub enum Settlement {
     /// It succeeded. The delivery leaves the queue.
     Done,
+    /// The order has changed, and the mail would be wrong. The delivery leaves the queue.
+    Obsolete,
     /// It failed. The delivery is due again at `due_at`.
     RetryAt {
+        /// The next attempt.
+        due_at: OffsetDateTime,
+        /// The error, for operators.
+        error: String,
+    },
+    /// It is unknown whether it succeeded. The delivery is due again at `due_at`, and the outcome is
+    /// counted.
+    Unknown {
+        /// The next attempt.
+        due_at: OffsetDateTime,
+        /// The error, for operators.
+        error: String,
+    },
+    /// Its recipient has had its mails of this hour. The delivery waits until `due_at`, the attempt does
+    /// not count, and it is counted again.
+    OverLimit {
         /// The next attempt.
         due_at: OffsetDateTime,
         /// The error, for operators.
@@ -74,9 +93,11 @@ pub struct QueueStats {
     pub events: u64,
     /// Deliveries to attempt, leased ones included.
     pub pending: u64,
+    /// Those of them that wait because their recipients have had their mails of the hour.
+    pub over_limit: u64,
     /// Deliveries that failed for good.
     pub failed: u64,
-    /// Creation of the oldest event or pending delivery.
+    /// Creation of the oldest event or pending delivery, without those that wait for the limit.
     pub oldest_created_at: Option<OffsetDateTime>,
 }
 
@@ -92,7 +113,8 @@ pub trait DeliveryQueue: Send + Sync {
     /// An implementation guarantees:
     /// - No other worker gets a leased delivery before `now + lease_for`.
     /// - After that, a delivery that is not settled is due again.
-    /// - Mails to a recipient are counted over all processes, whatever the case of the address.
+    /// - Mails of a client to a recipient are counted over all processes, whatever the case of the
+    ///   address.
     /// - Counts of past hours do not pile up.
     ///
     /// A lease need not be durable: without it, the delivery is attempted again.
@@ -102,6 +124,21 @@ pub trait DeliveryQueue: Send + Sync {
         lease_for: Duration,
         limit: usize,
     ) -> Result<Vec<Lease>, StoreError>;
+
+    /// Moves the ends of leases that are still held to `until`. Need not be durable.
+    async fn renew(
+        &self,
+        leases: &[(DeliveryId, i64)],
+        until: OffsetDateTime,
+    ) -> Result<(), StoreError>;
+
+    /// Remembers the recipients of mails that are about to leave, durably. Returns the orders, each
+    /// with the number of its changes. Leaves out orders that are erased, or that another transaction
+    /// is changing.
+    async fn begin(&self, recipients: &[Recipient]) -> Result<Vec<(OrderId, u32)>, StoreError>;
+
+    /// Returns the remembered recipients of orders.
+    async fn told(&self, orders: &[OrderId]) -> Result<Vec<Recipient>, StoreError>;
 
     /// Returns those of the orders that exist and are not erased, whatever their clients, in no
     /// particular order. Cancelled ones have their changes. An order whose row cannot be read is an

@@ -13,6 +13,9 @@ pub enum NotifyError {
     /// This mail may succeed later.
     #[error("the mail was rejected this time")]
     Transient(#[source] Cause),
+    /// The relay has the whole mail, and has not said whether it accepted it.
+    #[error("the mail was sent, and it is unknown whether it was accepted")]
+    Unknown(#[source] Cause),
     /// This mail will never succeed, for example because the relay rejects the recipient.
     #[error("the mail was rejected for good")]
     Permanent(#[source] Cause),
@@ -26,7 +29,8 @@ pub trait Notifier: Send + Sync {
     ///
     /// An implementation guarantees:
     /// - When the call returns, the relay has accepted the mail, or it is durable in a folder.
-    /// - The call returns within 30 seconds.
+    /// - The call returns within 26 minutes. A relay may take minutes for each step (RFC 5321, section
+    ///   4.5.3.2).
     /// - Equal notifications have the same `Message-ID`.
     ///
     /// # Errors
@@ -39,7 +43,14 @@ pub trait Notifier: Send + Sync {
     /// As for [`Self::notify`].
     async fn tell(&self, notice: &EndpointNotice) -> Result<(), NotifyError>;
 
-    /// Checks within 5 seconds whether mails can be handed over now. Hands none over.
+    /// Returns the number of calls that wait for a slow relay. They hold up no other mail, so they
+    /// take no slot of the worker.
+    fn waiting(&self) -> usize {
+        0
+    }
+
+    /// Checks within 5 seconds whether mails can be handed over now. Hands none over. A relay that is
+    /// only slow may fail it and still accept mails.
     ///
     /// # Errors
     /// [`NotifyError::Unavailable`] only.

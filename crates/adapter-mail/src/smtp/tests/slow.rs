@@ -1,0 +1,61 @@
+//! Relays that are slow.
+
+use super::*;
+
+fn patient_notifier(server: &SmtpServer) -> Arc<Smtp> {
+    let confirm = Duration::from_secs(60);
+    let timeouts = Timeouts { begin: confirm, confirm, ..SHORT_TIMEOUTS };
+    Arc::new(Smtp { timeouts, ..notifier(&server.url()) })
+}
+
+fn send_in_background(
+    notifier: &Arc<Smtp>,
+    recipient: &'static str,
+) -> tokio::task::JoinHandle<Outcome> {
+    let notifier = Arc::clone(notifier);
+    tokio::spawn(async move { send(&notifier, mail_to(recipient)).await })
+}
+
+async fn wait_until_waiting(notifier: &Smtp, count: usize) {
+    let all_wait = async {
+        while notifier.waiting() < count {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(TEST_TIMEOUT, all_wait).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mails_that_wait_for_a_confirmation_hold_up_no_other() {
+    let server = SmtpServer::start();
+    let notifier = patient_notifier(&server);
+    server.treat(|step| match (step.phase, step.recipient) {
+        (Phase::Content, "slow@example.com") => Treatment::Stall,
+        _ => Treatment::Serve,
+    });
+    let slow = usize::from(MAX_CONNECTIONS) + 8;
+    let sent: Vec<_> =
+        (0..slow).map(|_| send_in_background(&notifier, "slow@example.com")).collect();
+    wait_until_waiting(&notifier, slow).await;
+    let start = Instant::now();
+    assert_eq!(send(&notifier, mail_to("fast@example.com")).await, Outcome::Sent);
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    server.behave();
+    for sent in join_all(sent).await {
+        assert_eq!(sent.unwrap(), Outcome::Sent);
+    }
+    assert_eq!((server.mails().len(), notifier.waiting()), (slow + 1, 0), "each is sent once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_greeting_delays_mails_only() {
+    let server = SmtpServer::start();
+    let notifier = patient_notifier(&server);
+    server.treat_phase(Phase::Greeting, Treatment::Stall);
+    let sent = send_in_background(&notifier, "escrow@title.example.com");
+    wait_until_waiting(&notifier, 1).await;
+    let checked = notifier.check().await.unwrap_err();
+    assert!(is_slow(&checked) && !is_refusal(&checked), "{checked:?}");
+    server.behave();
+    assert_eq!(sent.await.unwrap(), Outcome::Sent);
+}
