@@ -32,7 +32,11 @@ impl Failure {
     pub(crate) fn of(error: &Error, hint: &str) -> Self {
         let text = error.to_string();
         let Some(response) = response(&text) else {
-            return Self { text: one_line(&root(error).to_string()) + hint, is_refusal: false };
+            let text = match names::tls_failure(error) {
+                Some(words) => format!("TLS failed: {words}"),
+                None => one_line(&root(error).to_string()),
+            };
+            return Self { text: text + hint, is_refusal: false };
         };
         // An error code needs no hint.
         let hint = if element(&text, "Code").is_some() { "" } else { hint };

@@ -83,6 +83,9 @@ pub enum ConnectError {
 
 impl From<tokio_postgres::Error> for ConnectError {
     fn from(error: tokio_postgres::Error) -> Self {
+        if let Some(words) = names::tls_failure(&error) {
+            return Self::Rejected(format!("TLS with the server failed: {words}").into());
+        }
         let text = error.as_db_error().map_or_else(|| error_chain(&error), ToString::to_string);
         // The server sends its detail and hint as lines of their own.
         Self::Rejected(text.lines().collect::<Vec<_>>().join("; ").into())

@@ -38,6 +38,10 @@ pub const MAX_AGE: Duration = Duration::days(5);
 /// wrong, so it is free.
 pub const FARTHEST_LEASE: Duration = Duration::minutes(4);
 
+/// Time after which no attempt is in progress that began before: a relay has 20 minutes for a mail (RFC
+/// 5321, section 4.5.3.2), and clocks of instances differ by less than the rest.
+pub const LONGEST_ATTEMPT: Duration = Duration::minutes(24);
+
 /// Returns the beginning of the hour of the clock in which mails to a recipient are counted.
 pub fn counted_hour(now: OffsetDateTime) -> OffsetDateTime {
     let into_hour = now.unix_timestamp_nanos().rem_euclid(Duration::HOUR.whole_nanoseconds());

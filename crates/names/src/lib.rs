@@ -1,7 +1,11 @@
-//! Names of hosts, resolved by threads of their own.
+//! Names of hosts, resolved by threads of their own, and words for failures of TLS.
 //!
 //! The resolver of the system blocks, for half a minute if no name server answers. The threads for
 //! blocking work are few: on them it would hold up uploads and mails.
+
+mod tls;
+
+pub use tls::{is_invalid_certificate, tls_failure};
 
 use std::{
     io,

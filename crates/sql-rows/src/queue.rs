@@ -154,7 +154,8 @@ impl Dispatched {
 pub fn due_mails(now: OffsetDateTime) -> _ {
     let now: Utc = Utc(now);
     let farthest: Utc = farthest(now);
-    let subjects: [&'static str; MailSubject::ALL.len()] = MailSubject::ALL.map(MailSubject::as_str);
+    let subjects: [&'static str; MailSubject::ALL.len()] =
+        MailSubject::ALL.map(MailSubject::as_str);
     let is_free = deliveries::leased_until
         .is_null()
         .or(deliveries::leased_until.le(now))
@@ -171,7 +172,8 @@ pub fn due_mails(now: OffsetDateTime) -> _ {
 /// another version of the service knows are left out; `doctor` names them.
 #[auto_type(no_type_alias)]
 pub fn listed_mails(failed: bool) -> _ {
-    let subjects: [&'static str; MailSubject::ALL.len()] = MailSubject::ALL.map(MailSubject::as_str);
+    let subjects: [&'static str; MailSubject::ALL.len()] =
+        MailSubject::ALL.map(MailSubject::as_str);
     deliveries::table
         .filter(deliveries::subject.eq_any(subjects))
         .filter(deliveries::failed_at.is_not_null().eq(failed))

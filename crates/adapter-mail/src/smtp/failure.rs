@@ -4,6 +4,7 @@ use std::{error::Error as _, iter};
 
 use domain::ports::Cause;
 use lettre::{Address, transport::smtp::Error};
+use names::{is_invalid_certificate, tls_failure};
 
 /// Most characters of a reply that an error repeats.
 const MAX_REPLY_CHARS: usize = 200;
@@ -20,6 +21,11 @@ pub(super) enum Failure {
     NoTls,
     #[error("TLS with the relay failed")]
     Tls(#[source] Cause),
+    #[error(
+        "TLS with the relay failed: {0}; in --mail-url, trust its root certificate with \
+         ca=/absolute/root.pem, or do without TLS: smtp://… with tls=none"
+    )]
+    Certificate(&'static str),
     #[error("the relay offers neither AUTH PLAIN nor AUTH LOGIN")]
     NoAuth,
     #[error("the relay rejected {step}: {reply}")]
@@ -69,6 +75,9 @@ impl Failure {
         recipient: Option<&Address>,
         otherwise: impl FnOnce(Cause) -> Self,
     ) -> Self {
+        if let Some(words) = tls_failure(error).filter(|_| is_invalid_certificate(error)) {
+            return Self::Certificate(words);
+        }
         let Some(code) = error.status() else { return otherwise(root_cause(error)) };
         let text = error.source().map(ToString::to_string).unwrap_or_default();
         let text = match step {
@@ -117,6 +126,9 @@ impl Failure {
 
 /// Returns the last error of the chain; each error above it repeats its text.
 fn root_cause(error: &Error) -> Cause {
+    if let Some(words) = tls_failure(error) {
+        return words.into();
+    }
     let chain = iter::successors(error.source(), |&cause| cause.source());
     chain.last().map_or_else(|| error.to_string(), ToString::to_string).into()
 }

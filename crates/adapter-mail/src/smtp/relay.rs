@@ -4,7 +4,10 @@ use std::{
     fmt::Display,
     io,
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -58,6 +61,10 @@ pub(super) struct Relay {
     url: RelayUrl,
     /// `None` if the connection is never encrypted.
     tls: Option<TlsParameters>,
+    /// Accepts any certificate, for a relay on this machine. Without TLS, its mails would leave too.
+    any_certificate: Option<TlsParameters>,
+    /// Whether the certificate of the relay is not valid, and accepted.
+    is_invalid: AtomicBool,
     sender: Address,
     hello: ClientId,
     pub(super) permits: Arc<Semaphore>,
@@ -82,6 +89,16 @@ impl Relay {
             Encryption::Never => None,
             _ => Some(tls_parameters(&url)?),
         };
+        let any_certificate = match &url {
+            RelayUrl { local: true, root: None, host, .. } if tls.is_some() => {
+                let builder = TlsParameters::builder(host.clone());
+                let any = builder
+                    .dangerous_accept_invalid_certs(true)
+                    .dangerous_accept_invalid_hostnames(true);
+                Some(any.build_rustls().map_err(|error| unconfigured(&error))?)
+            }
+            _ => None,
+        };
         // Many relays reject a name that does not resolve, and the host name rarely does (RFC 5321
         // section 4.1.4).
         let hello = if sender.domain().contains('.') {
@@ -92,6 +109,8 @@ impl Relay {
         Ok(Self {
             url,
             tls,
+            any_certificate,
+            is_invalid: AtomicBool::new(false),
             sender,
             hello,
             permits: Arc::new(Semaphore::new(MAX_CONNECTIONS.into())),
@@ -154,7 +173,30 @@ impl Relay {
         }
     }
 
+    /// Connects again without a check of the certificate if that of a relay on this machine is not
+    /// valid.
     async fn begin_on_new_connection(&self) -> Result<Connection, Failure> {
+        match self.begin_on_checked_connection().await {
+            Err(failure @ Failure::Certificate(_)) if self.any_certificate.is_some() => {
+                if !self.is_invalid.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(
+                        error = failure.to_string(),
+                        "the certificate of the mail relay is not valid; it is accepted, because \
+                         the relay is on this machine"
+                    );
+                }
+                self.begin_on_checked_connection().await
+            }
+            begun => begun,
+        }
+    }
+
+    fn tls(&self) -> Option<&TlsParameters> {
+        let is_invalid = self.is_invalid.load(Ordering::Relaxed);
+        self.any_certificate.as_ref().filter(|_| is_invalid).or(self.tls.as_ref())
+    }
+
+    async fn begin_on_checked_connection(&self) -> Result<Connection, Failure> {
         let smtp = self.connect().await?;
         let mut connection = Connection { smtp, _open: Arc::clone(&self.open) };
         self.encrypt(&mut connection.smtp).await?;
@@ -173,7 +215,7 @@ impl Relay {
                 &*addresses,
                 Some(CONNECT_TIMEOUT),
                 &self.hello,
-                self.tls.clone(),
+                self.tls().cloned(),
                 None,
             );
             return connected.await.map_err(Failure::at(Step::Connection, no_connection));
@@ -185,7 +227,7 @@ impl Relay {
     }
 
     async fn encrypt(&self, connection: &mut AsyncSmtpConnection) -> Result<(), Failure> {
-        match &self.tls {
+        match self.tls() {
             Some(parameters) if connection.can_starttls() => {
                 let encrypted = connection.starttls(parameters.clone(), &self.hello).await;
                 encrypted.map_err(Failure::at(Step::StartTls, Failure::Tls))
@@ -288,11 +330,14 @@ async fn connect_tcp(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     Err(failure)
 }
 
+fn unconfigured(error: &lettre::transport::smtp::Error) -> OpenError {
+    OpenError(format!("TLS cannot be configured: {error}").into())
+}
+
 fn tls_parameters(url: &RelayUrl) -> Result<TlsParameters, OpenError> {
     let builder = TlsParameters::builder(url.host.clone());
     let Some(path) = &url.root else {
-        let failed = |error| OpenError(format!("TLS cannot be configured: {error}").into());
-        return builder.build_rustls().map_err(failed);
+        return builder.build_rustls().map_err(|error| unconfigured(&error));
     };
     let unusable = |cause: &dyn Display| {
         let path = path.display();

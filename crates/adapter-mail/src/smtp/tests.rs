@@ -247,7 +247,7 @@ async fn relay_receives_the_mail_byte_for_byte() {
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_are_limited_and_reused() {
     let server = SmtpServer::start();
-    let notifier = Arc::new(notifier(&server.url()));
+    let notifier = Arc::new(Smtp { timeouts: TIMEOUTS, ..notifier(&server.url()) });
     let entropy = CountingEntropy::default();
     let notifications: Vec<_> = (0..200)
         .map(|number| notification_of(full_request(), &format!("r{number}@example.com"), &entropy))
@@ -272,7 +272,7 @@ async fn connection_limit_of_the_relay_is_no_outage() {
     const LIMIT: usize = 4;
     const TOO_MANY: Treatment = Treatment::Refuse("421 4.7.0 Too many connections");
     let server = SmtpServer::start();
-    let notifier = Arc::new(notifier(&server.url()));
+    let notifier = Arc::new(Smtp { timeouts: TIMEOUTS, ..notifier(&server.url()) });
     server.treat(|step| match step.phase {
         Phase::Greeting if step.connection > LIMIT => TOO_MANY,
         Phase::Content => Treatment::Stall,

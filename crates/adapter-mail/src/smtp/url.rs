@@ -42,6 +42,8 @@ pub(super) struct RelayUrl {
     pub encryption: Encryption,
     /// Whether credentials may be sent over an unencrypted connection.
     pub credentials_in_clear: bool,
+    /// Whether the relay is on this machine, so no attacker can be between.
+    pub local: bool,
     /// The only root certificate to trust, instead of the system's.
     pub root: Option<PathBuf>,
 }
@@ -78,6 +80,7 @@ impl RelayUrl {
             credentials,
             encryption,
             credentials_in_clear,
+            local,
             root,
         })
     }

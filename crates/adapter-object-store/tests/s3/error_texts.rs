@@ -92,5 +92,9 @@ async fn untrusted_certificate() {
         }
     });
     let error = check_error(&url, &credentials(ACCESS_KEY, "guessed")).await;
-    assert_eq!(error, "the store is unavailable: invalid peer certificate: UnknownIssuer");
+    assert_eq!(
+        error,
+        "the store is unavailable: TLS failed: its certificate is of no authority that is trusted \
+         here"
+    );
 }

@@ -148,7 +148,7 @@ async fn missing_right_to_create_tables_is_named() {
 }
 
 /// The rights of a user that did not create the schema.
-const RIGHTS: [(&str, &[&str]); 15] = [
+const RIGHTS: [(&str, &[&str]); 16] = [
     ("__diesel_schema_migrations", &["SELECT"]),
     ("orders", &["SELECT", "INSERT", "UPDATE"]),
     ("orders_id_seq", &["USAGE"]),

@@ -63,22 +63,22 @@ async fn unverified_server_is_rejected() {
         (
             "localhost",
             format!("sslmode=verify-full&{}", root(&other)),
-            "invalid peer certificate: BadSignature",
+            "its certificate is of no authority that is trusted here",
         ),
         (
             "localhost",
             format!("sslmode=require&{}", root(&other)),
-            "invalid peer certificate: BadSignature",
+            "its certificate is of no authority that is trusted here",
         ),
         (
             "127.0.0.1",
             format!("sslmode=verify-full&{}", root(server)),
-            "certificate not valid for name \"127.0.0.1\"",
+            "its certificate is for another name",
         ),
         (
             "127.0.0.1",
             format!("sslmode=require&{}", root(server)),
-            "certificate not valid for name \"127.0.0.1\"",
+            "its certificate is for another name",
         ),
     ] {
         let rejected = encrypted(&database, host, &parameters).await.unwrap_err();

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, slice::from_ref};
 
 use domain::{
     api_key::ClientId,
-    delivery::FARTHEST_LEASE,
+    delivery::LONGEST_ATTEMPT,
     order::OrderId,
     ports::{
         Dispatch, EndpointEffect, Kept, NewOrder, NewWebhookDelivery, OrderFilter, QueueStats,
@@ -275,7 +275,7 @@ pub async fn mail_in_progress_stays_until_it_is_settled(storage: &Storage) {
         let mut end = NOW;
         match settlement {
             Some(settlement) => assert!(settle(&*storage.queue, &lease, settlement).await),
-            None => end += FARTHEST_LEASE,
+            None => end += LONGEST_ATTEMPT,
         }
         assert_eq!(storage.admin.remove_mails(end).await.unwrap(), 0, "{number}");
         assert_eq!(storage.stats().await, QueueStats::default());
@@ -311,7 +311,7 @@ pub async fn webhook_in_progress_of_an_erased_order_is_counted(storage: &Storage
         let lease = lease_webhooks(storage, at).await.remove(0);
         storage.admin.erase(id, NOW).await.unwrap().unwrap();
         assert_eq!(storage.admin.remove_mails(NOW).await.unwrap(), 1, "{ahead}");
-        let ended = NOW + FARTHEST_LEASE;
+        let ended = NOW + LONGEST_ATTEMPT;
         assert_eq!(storage.admin.remove_mails(ended).await.unwrap(), 0, "{ahead}");
         settle_webhook(storage, &lease, Settlement::Done, EndpointEffect::None, at).await;
         assert_eq!(storage.admin.remove_mails(NOW).await.unwrap(), 0, "{ahead}");
@@ -330,7 +330,7 @@ pub async fn upload_in_progress_of_an_erased_order_is_condemned_and_counted(stor
         assert!(!storage.uploads.record_for(gone, from_ref(&late), NOW).await.unwrap());
     }
     assert_eq!(storage.admin.remove_mails(NOW).await.unwrap(), 1);
-    assert_eq!(storage.admin.remove_mails(NOW + FARTHEST_LEASE).await.unwrap(), 0);
+    assert_eq!(storage.admin.remove_mails(NOW + LONGEST_ATTEMPT).await.unwrap(), 0);
     let swept = storage.uploads.condemn_recorded_before(NOW, 10).await.unwrap();
     assert_eq!(swept, from_ref(&key));
     storage.uploads.forget(from_ref(&key)).await.unwrap();

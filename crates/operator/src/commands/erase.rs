@@ -8,7 +8,7 @@ use std::{
 use adapter_mail::{MailsOf, orders_of_mails, remove_mails};
 use anyhow::{Context as _, Result, bail};
 use domain::{
-    delivery::FARTHEST_LEASE,
+    delivery::LONGEST_ATTEMPT,
     order::OrderId,
     ports::Kept,
     use_cases::erase_orders::{EraseOrders, Erasure, NOTICED},
@@ -115,23 +115,24 @@ impl Operator {
     }
 
     /// Waits until no worker attempts a mail or a webhook of an erased order, and no request stores
-    /// documents for one, for at most four minutes.
+    /// documents for one, for at most [`LONGEST_ATTEMPT`].
     async fn wait_for_mails(&self) -> Result<()> {
+        let longest = LONGEST_ATTEMPT.whole_minutes();
         let (mut is_told, began) = (false, self.clock.now());
         loop {
             let now = self.clock.now();
             match self.storage.admin.remove_mails(now).await? {
-                0 if is_told && now - began >= FARTHEST_LEASE => {
+                0 if is_told && now - began >= LONGEST_ATTEMPT => {
                     eprintln!(
-                        "some were still in progress after four minutes. Their process is stopped or \
-                        suspended: end it, and repeat the command"
+                        "some were still in progress after {longest} minutes. Their process is \
+                        stopped or suspended: end it, and repeat the command"
                     );
                     return Ok(());
                 }
                 0 => return Ok(()),
                 left if !is_told => {
                     eprintln!(
-                        "waits up to four minutes for {left} mails, webhooks and uploads in progress"
+                        "waits up to {longest} minutes for {left} mails, webhooks and uploads in progress"
                     );
                 }
                 _ => {}

@@ -8,7 +8,7 @@ use diesel::{
 };
 use domain::{
     api_key::Owner,
-    delivery::FARTHEST_LEASE,
+    delivery::LONGEST_ATTEMPT,
     document::ObjectKey,
     order::{OrderChange, OrderId, OrderStatus, READ_HISTORY, StoredOrder},
     ports::{Cursor, HistoryEntry, HistoryId, HistoryQuery, OrderUpdate, Page, WriteError},
@@ -211,7 +211,7 @@ fn expected_versions(update: &OrderUpdate) -> Vec<Utc> {
 
 /// Returns the instant before which no request began that is still in progress.
 fn nearest(now: Utc) -> Utc {
-    Utc(now.0.saturating_sub(FARTHEST_LEASE))
+    Utc(now.0.saturating_sub(LONGEST_ATTEMPT))
 }
 
 fn cancels(update: &OrderUpdate) -> bool {
