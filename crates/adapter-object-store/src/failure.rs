@@ -14,7 +14,7 @@ use tokio::time::timeout;
 /// Most characters of a store's message that an error repeats.
 const MAX_MESSAGE_CHARS: usize = 200;
 
-/// What Google, Azure and compatible stores answer to the removal of a missing object. Amazon S3
+/// The answer of Google, Azure and compatible stores to the removal of a missing object. Amazon S3
 /// reports success.
 const ABSENT: [&str; 4] = ["NoSuchKey", "No such object", "BlobNotFound", "blob does not exist"];
 

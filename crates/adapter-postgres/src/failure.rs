@@ -1,4 +1,4 @@
-//! What can go wrong inside the adapter, and the errors of the ports that it becomes.
+//! Failures inside the adapter, and the errors of the ports that they become.
 
 use std::sync::Arc;
 

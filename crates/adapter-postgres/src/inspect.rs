@@ -1,4 +1,4 @@
-//! What an operator should know about a server. Reads only.
+//! Facts about a server for `doctor`. Reads only.
 
 use std::net::IpAddr;
 
@@ -56,14 +56,14 @@ pub struct Facts {
     pub connections: i64,
 }
 
-/// What an operator should know about a database.
+/// Facts about a database for `doctor`.
 #[derive(Debug)]
 pub struct Inspection {
     /// The settings and the state of the server.
     pub facts: Facts,
     /// Number of missing migrations, or why a start would fail.
     pub missing_migrations: Result<usize, MigrateError>,
-    /// What rows lack whose parent is gone, and their number. Empty if migrations are missing.
+    /// The kinds of rows whose parent is gone, and their number. Empty if migrations are missing.
     pub orphans: Vec<(String, i64)>,
     /// Whether the URL permits a connection to another machine without encryption.
     pub may_be_unencrypted: bool,

@@ -203,7 +203,7 @@ impl Pool {
     }
 }
 
-/// What a call takes from the pool.
+/// A connection of the pool with the limits of a call.
 struct Held {
     connection: deadpool::Object<AsyncPgConnection>,
     /// Of a call that may use only some of the connections.

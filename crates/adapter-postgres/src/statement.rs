@@ -1,4 +1,4 @@
-//! What the adapter's statements have in common.
+//! The common parts of the adapter's statements.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! What an operator should know about a database file. Writes nothing.
+//! Facts about a database file for `doctor`. Writes nothing.
 
 use std::path::{Path, absolute};
 

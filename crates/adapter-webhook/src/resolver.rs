@@ -75,7 +75,7 @@ pub(crate) struct NoAddress;
 /// Gives `reqwest` the addresses of a name for a new connection, if all of them are admitted.
 pub(crate) struct Resolver {
     pub lookups: Arc<Lookups>,
-    /// What admits addresses. `None` admits all.
+    /// The rule that admits addresses. `None` admits all.
     pub admits: Option<Arc<Guard>>,
 }
 

@@ -30,7 +30,7 @@ use telemetry::{
 };
 use tokio::runtime::Handle;
 
-/// What the API and the workers are made of.
+/// The parts of the API and of the workers.
 pub(crate) struct Parts {
     pub(crate) settings: Settings,
     pub(crate) machine: Machine,

@@ -1,4 +1,4 @@
-//! What the view `order_details` of a database shows of an order.
+//! The view `order_details` of a database.
 
 use std::collections::BTreeMap;
 

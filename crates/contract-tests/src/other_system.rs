@@ -1,4 +1,4 @@
-//! What happens to a store past its ports.
+//! Changes of a store past its ports.
 
 use async_trait::async_trait;
 use domain::{
@@ -63,7 +63,7 @@ pub enum ForeignChange {
     Nothing,
 }
 
-/// What a store still has of an order.
+/// The rest of an order in a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remains {
     /// Its status.

@@ -103,7 +103,7 @@ pub struct ApiKeyId(pub i64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(pub i64);
 
-/// What a key may do.
+/// A permission of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
     /// Create orders, and add documents to them.
@@ -210,7 +210,7 @@ pub struct NewApiKey {
     pub hash: KeyHash,
     /// The only signing service for which the key may create orders; `None` means any.
     pub signing_service: Option<SigningServiceId>,
-    /// What it may do.
+    /// Its permissions.
     pub scopes: Scopes,
     /// Instant of issue.
     pub issued_at: OffsetDateTime,

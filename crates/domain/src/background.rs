@@ -10,7 +10,7 @@ use crate::ports::StoreError;
 /// The outcome of one step.
 #[derive(Debug)]
 pub struct Step<T> {
-    /// What the step did.
+    /// The outcome of the step.
     pub result: Result<T, StoreError>,
     /// Time to wait before the next step. Zero means that there is more to do at once.
     pub pause: Duration,

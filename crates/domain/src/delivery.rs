@@ -71,7 +71,7 @@ pub fn due_within_limit(
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeliveryId(pub i64);
 
-/// What a mail tells of an order.
+/// The news of a mail about an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MailSubject {
     /// The order was created.
@@ -135,7 +135,7 @@ pub struct NewDelivery {
     pub message_key: String,
     /// Address that receives the mail.
     pub recipient: EmailAddress,
-    /// What the mail tells.
+    /// The news of the mail.
     pub subject: MailSubject,
     /// Its reader.
     pub audience: Audience,
@@ -212,7 +212,7 @@ pub struct Notification {
     pub message_key: String,
     /// Address that receives the mail.
     pub recipient: EmailAddress,
-    /// What the mail tells.
+    /// The news of the mail.
     pub subject: MailSubject,
     /// Its reader.
     pub audience: Audience,

@@ -128,7 +128,7 @@ pub struct SpooledFile {
     pub sha256: Sha256Digest,
 }
 
-/// What the bytes of a document are.
+/// The content of a document, as its bytes show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     /// A file of this format.
@@ -146,7 +146,7 @@ pub struct ReceivedDocument {
     pub name_as_sent: String,
     /// The bytes.
     pub file: SpooledFile,
-    /// What the bytes are.
+    /// The content, as the bytes show it.
     pub content: Content,
 }
 

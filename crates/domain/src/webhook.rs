@@ -107,7 +107,7 @@ impl EventType {
     }
 }
 
-/// What a change of status or notary left of an order, as its event tells it. The database writes
+/// The order after a change of status or notary, as its event tells it. The database writes
 /// it, so its JSON is part of the stored format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedOrder {
@@ -171,7 +171,7 @@ pub struct Endpoint {
     pub url: String,
     /// The events that it gets. None, if this version of the service knows none of them.
     pub events: BTreeSet<EventType>,
-    /// What the client notes about it.
+    /// The client's note about it.
     pub description: Option<String>,
     /// Instant of creation.
     pub created_at: OffsetDateTime,
@@ -302,7 +302,7 @@ pub struct EndpointNotice {
     pub endpoint: Endpoint,
     /// Address that receives the mail.
     pub recipient: EmailAddress,
-    /// What the mail is about, and since when.
+    /// The subject of the mail, and since when.
     pub since: OffsetDateTime,
 }
 
@@ -321,7 +321,7 @@ impl EndpointNotice {
     }
 }
 
-/// What a webhook tells: its body.
+/// The body of a webhook.
 #[derive(Debug, Serialize)]
 pub struct WebhookPayload<T> {
     /// The type of the event.
@@ -329,7 +329,7 @@ pub struct WebhookPayload<T> {
     event: &'static str,
     /// When it happened: RFC 3339 in UTC, with microseconds.
     timestamp: String,
-    /// What it happened to.
+    /// The object of the event.
     data: T,
 }
 
@@ -357,7 +357,7 @@ pub struct OrderEventData {
     created_at: String,
 }
 
-/// What an event tells of a change, besides the status.
+/// The facts of a change that an event tells, besides the status.
 #[derive(Debug, Serialize)]
 struct ChangeEventData {
     previous_status: String,

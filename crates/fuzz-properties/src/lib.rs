@@ -1,4 +1,4 @@
-//! What must hold for any input of a client: one function for each target of `fuzz/`. A function
+//! The properties of any input of a client: one function for each target of `fuzz/`. A function
 //! panics when its property is broken. The tests run every property on the corpus and on all inputs
 //! that once broke it.
 //!

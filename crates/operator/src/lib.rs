@@ -1,4 +1,4 @@
-//! What an operator sets and runs: the settings, what they name, and the commands.
+//! The settings and commands of operators, and what the settings name.
 //!
 //! | concept | module |
 //! |---|---|

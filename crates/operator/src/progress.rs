@@ -15,7 +15,7 @@ const ON_TERMINAL: Duration = Duration::from_secs(1);
 /// Pause between two lines of the log.
 const IN_LOG: Duration = Duration::from_secs(10);
 
-/// What work does now, and how far it is.
+/// The current step of some work, and its progress.
 #[derive(Clone)]
 pub(crate) struct Progress(Arc<Mutex<String>>);
 

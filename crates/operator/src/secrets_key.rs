@@ -20,7 +20,7 @@ use crate::{
 /// Names the setting in errors.
 pub(crate) const SETTING: &str = "--secrets-key (NOTARY_ORDERS_SECRETS_KEY)";
 
-/// What to do if stored secrets need another key.
+/// The advice if stored secrets need another key.
 pub const ADVICE: &str = "Set --secrets-key (NOTARY_ORDERS_SECRETS_KEY) to the key with which they \
     were encrypted; after `copy` it is the content of secrets.key in the old data directory. If that \
     key is lost, give each endpoint a new secret: webhooks rotate-secret ID";

@@ -86,7 +86,7 @@ pub fn key_in_use(claim: &Claim, now: Utc) -> _ {
     idempotency_keys::table.find(key).filter(idempotency_keys::kept_until.gt(now)).filter(is_in_use)
 }
 
-/// What an idempotency key is in use for.
+/// The use of an idempotency key.
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = idempotency_keys)]
 pub struct KeyUseRow {

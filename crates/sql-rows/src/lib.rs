@@ -88,7 +88,7 @@ impl Unreadable {
 /// Gets the number of calls of each transaction or statement.
 pub type BatchObserver = Arc<dyn Fn(usize) + Send + Sync>;
 
-/// What metrics report of a database.
+/// The metrics of a database.
 pub trait ObservedDatabase: Send + Sync {
     /// Reports how many writing calls share each transaction or statement.
     fn observe_batches(&self, observer: BatchObserver);

@@ -4,7 +4,7 @@
 /// A table whose rows belong to rows of another.
 struct Child {
     table: &'static str,
-    /// What it lacks.
+    /// The missing parent.
     orphans: &'static str,
     /// Selects rows whose parent is gone.
     condition: &'static str,

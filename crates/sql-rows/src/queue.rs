@@ -308,7 +308,7 @@ pub fn counted_hours(now: OffsetDateTime) -> (OffsetDateTime, OffsetDateTime) {
     (hour, hour.saturating_sub(Duration::HOUR))
 }
 
-/// What an attempt that failed changes, besides the lease and the number of attempts.
+/// The columns that a failed attempt changes, besides the lease and the number of attempts.
 #[derive(AsChangeset)]
 #[diesel(table_name = deliveries)]
 pub struct UnsuccessfulAttempt {

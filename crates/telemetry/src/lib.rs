@@ -1,4 +1,4 @@
-//! What operators see of the running service: its log, its traces, and metrics of background work,
+//! The view of operators on the running service: its log, its traces, and metrics of background work,
 //! the database, the disk and the malware scanner.
 //!
 //! | concept | module |

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::janitor::{self, Janitor, free_port, wait_for};
 
-/// What the scanner takes for malware, anywhere in a file.
+/// The bytes that the scanner takes for malware, anywhere in a file.
 pub const MALWARE: &[u8] = b"this text is malware to the scanner of the tests";
 
 /// Greatest size of a stream in bytes (`StreamMaxLength`).

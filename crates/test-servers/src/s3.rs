@@ -39,7 +39,7 @@ pub const ACCESS_KEY: &str = "AKIATESTSERVER";
 /// Its secret.
 pub const SECRET_KEY: &str = "the-secret-of-the-test-server";
 
-/// What the server does with a request.
+/// The reaction of the server to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Treatment {
     /// Serves it.

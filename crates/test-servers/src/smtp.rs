@@ -46,7 +46,7 @@ pub struct Offer {
     pub auth: Option<&'static str>,
 }
 
-/// What a client has done when the relay replies.
+/// The step of a client to which the relay replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// It has connected, and implicit TLS begins.
@@ -76,7 +76,7 @@ pub enum Phase {
 /// A step of a session that the relay replies to.
 #[derive(Debug, Clone, Copy)]
 pub struct Step<'a> {
-    /// What the client has done.
+    /// The step of the client.
     pub phase: Phase,
     /// The last recipient that the client has named, or an empty string.
     pub recipient: &'a str,
@@ -86,7 +86,7 @@ pub struct Step<'a> {
     pub mails_before: usize,
 }
 
-/// What the relay does at a step.
+/// The reaction of the relay to a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Treatment {
     /// Replies normally.

@@ -148,7 +148,7 @@ impl Reading {
     }
 }
 
+pub(crate) mod held;
 pub(crate) mod json;
-pub(crate) mod kept;
 #[cfg(test)]
 mod tests;

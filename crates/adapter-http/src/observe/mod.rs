@@ -22,7 +22,7 @@ use tracing::{Instrument as _, Span};
 
 use crate::{
     access::rate_limit::Allowance,
-    body::kept::{Answer, KeptBody},
+    body::held::{Answer, HeldBody},
     guard::Connection,
     request::{
         id::{RequestId, X_REQUEST_ID},
@@ -50,7 +50,7 @@ pub(crate) async fn observe(
     let started = Instant::now();
     let (id, span, traced) = begin_span(&api, request.request());
     request.extensions_mut().insert(id.clone());
-    let mut body = KeptBody::share(&mut request, started);
+    let mut body = HeldBody::share(&mut request, started);
     let is_head = *request.method() == Method::HEAD;
     let connection = request.request().conn_data::<Arc<Connection>>().cloned();
     api.closing.request_started();

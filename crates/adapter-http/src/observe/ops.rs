@@ -54,7 +54,7 @@ const QUEUES: [(&str, &str); 9] = [
     ("notary_orders_webhook_endpoints_disabled", "Webhook endpoints that are disabled."),
 ];
 
-/// What the operators' endpoints report on.
+/// The state of the operators' endpoints.
 pub struct Ops {
     clock: Arc<dyn Clock>,
     registry: Registry,
@@ -70,7 +70,7 @@ pub struct Ops {
     stopping: AtomicBool,
 }
 
-/// What the service needs to be ready, and the relay.
+/// The dependencies that make the service ready, and the relay.
 pub struct Dependencies {
     /// Stores orders.
     pub orders: Arc<dyn OrderRepo>,

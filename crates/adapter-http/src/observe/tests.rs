@@ -16,7 +16,7 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 
 use super::*;
 use crate::{
-    Capacity, body::kept::SLICE, request::trace::RequestTrace, serve_api, test_support::Ports,
+    Capacity, body::held::SLICE, request::trace::RequestTrace, serve_api, test_support::Ports,
 };
 
 /// Sends a request with these ids from an address. Returns the id of the answer.
@@ -54,7 +54,7 @@ async fn duration_begins_with_the_last_byte() {
     const HOUR: Duration = Duration::from_secs(3_600);
     let started = Instant::now().checked_sub(HOUR).unwrap();
     let mut request = TestRequest::post().set_payload("body").to_srv_request();
-    let kept = KeptBody::share(&mut request, started);
+    let kept = HeldBody::share(&mut request, started);
     assert_eq!(kept.arrived(), started);
     let mut body = request.take_payload();
     while body.next().await.is_some() {}
@@ -64,7 +64,7 @@ async fn duration_begins_with_the_last_byte() {
 #[test]
 fn answer_is_sent_in_small_slices() {
     let mut request = TestRequest::get().to_srv_request();
-    let request = (KeptBody::share(&mut request, Instant::now()), None);
+    let request = (HeldBody::share(&mut request, Instant::now()), None);
     let blocks = [vec![1; 2 * SLICE + 7], Vec::new(), vec![2; 3]];
     let blocks = stream::iter(blocks.map(|block| Ok::<_, Infallible>(Bytes::from(block))));
     let content = BoxBody::new(SizedStream::new(2 * SLICE as u64 + 10, blocks));

@@ -5,7 +5,7 @@ use contract_tests::samples::{new_order, stored};
 use domain::{
     api_key::{Owner, Party, Scope},
     order::{Actor, OrderId, OrderStatus, SigningServiceId, StoredOrder},
-    ports::{Kept, OrderUpdate},
+    ports::{MaybeErased, OrderUpdate},
 };
 use serde_json::{Value, json};
 
@@ -29,11 +29,11 @@ fn ports(of_service: bool, status: &'static str) -> (Ports, Arc<Mutex<Vec<OrderU
         let order = stored(id, &new_order("REFI-1", NOW));
         (id == OrderId(7)).then_some(StoredOrder { status, ..order })
     };
-    ports.reader.expect_order().returning(move |_, id| Ok(found(id).map(Kept::Whole)));
+    ports.reader.expect_order().returning(move |_, id| Ok(found(id).map(MaybeErased::Whole)));
     ports
         .reader
         .expect_listed()
-        .returning(move |_, id| Ok(found(id).map(|order| Kept::Whole(order.into()))));
+        .returning(move |_, id| Ok(found(id).map(|order| MaybeErased::Whole(order.into()))));
     let updates = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&updates);
     ports.orders.expect_update().returning(move |update| {

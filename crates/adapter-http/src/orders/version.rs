@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 /// The format of the answer. Another number makes every tag that clients have a stale one.
 const FORMAT: u8 = 1;
 
-/// What proxies append to a tag when they compress an answer.
+/// The endings that proxies append to a tag when they compress an answer.
 const SUFFIXES: [&str; 6] = ["--gzip", "-gzip", "--br", "-br", "--zstd", "-zstd"];
 
 /// Returns the validator of an order: the microsecond of its last change, and the format of the answer.

@@ -1,4 +1,4 @@
-//! What all handlers share about a request: its identifier, the address of its client, notes for its
+//! The parts that all handlers share: the identifier of a request, the address of its client, notes for its
 //! log line, spans and counters. Uses no other module of this crate.
 
 pub(crate) mod id;

@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use actix_web::{HttpMessage as _, HttpRequest};
 use domain::{api_key::ApiKeyId, order::OrderId, webhook::EndpointId};
 
-/// What handlers note about a request.
+/// The notes of handlers about a request.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Notes {
-    /// What the request did, as the message of its log line; `None` if it was only answered.
+    /// The effect of the request, as the message of its log line; `None` if it was only answered.
     pub(crate) message: Option<&'static str>,
     pub(crate) api_key: Option<ApiKeyId>,
     /// The address from which an authentication failed.

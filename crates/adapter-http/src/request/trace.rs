@@ -23,7 +23,7 @@ pub struct RequestTrace {
     pub is_exported: bool,
 }
 
-/// What a trace has of an answer.
+/// The part of an answer that a trace records.
 pub struct TracedAnswer<'a> {
     /// The method of the request, one of a closed set.
     pub method: &'a str,

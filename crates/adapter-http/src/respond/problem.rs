@@ -22,14 +22,14 @@ use crate::request::id::RequestId;
 /// Retry delay when a dependency does not respond.
 const RETRY_UNAVAILABLE_SECONDS: u64 = 5;
 
-/// What the client learns about a failure. What only the operator may know is logged separately.
+/// The answer to a failed request. Details that only the operator may know are logged separately.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
     code: ProblemCode,
     detail: Cow<'static, str>,
     errors: Option<Vec<FieldProblem>>,
     violated_policy: Option<&'static str>,
-    /// What the client needs besides the body, such as `Retry-After`.
+    /// The headers besides the body, such as `Retry-After`.
     header: Option<Box<(HeaderName, Cow<'static, str>)>>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct FieldProblem {
     pub(crate) parameter: Option<Cow<'static, str>>,
     /// Stable name of the error; programs can rely on it.
     pub(crate) code: &'static str,
-    /// What to correct, in words.
+    /// The correction, in words.
     pub(crate) detail: Cow<'static, str>,
 }
 

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::respond::conditional::is_known;
 
-/// What a browser may store.
+/// The rule for storing a file in a browser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caching {
     /// Nothing.

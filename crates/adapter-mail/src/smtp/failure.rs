@@ -55,7 +55,7 @@ pub(super) enum Step {
     Content,
 }
 
-/// What caused a failure after `MAIL FROM`.
+/// The cause of a failure after `MAIL FROM`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The relay: all mails are affected.

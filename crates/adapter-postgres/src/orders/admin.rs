@@ -1,4 +1,4 @@
-//! What operators do with orders of any client.
+//! The port for operators, who work with orders of any client.
 
 use std::cmp::Reverse;
 
@@ -13,7 +13,7 @@ use domain::{
     api_key::{ClientId, Owner},
     document::ObjectKey,
     order::{OrderId, StoredOrder, record::ADDRESSES},
-    ports::{Kept, ListedOrder, OrderAdmin, OrderFilter, StoreError},
+    ports::{ListedOrder, MaybeErased, OrderAdmin, OrderFilter, StoreError},
 };
 use sql_rows::{
     OrderList, Prepared, Utc, erased_among, is_order_of, owners, row_limit, schema::orders,
@@ -39,7 +39,7 @@ impl OrderAdmin for PostgresStore {
         self.survey(async move |connection| list(connection, &filter, before, limit).await).await
     }
 
-    async fn order(&self, id: OrderId) -> Result<Option<Kept<StoredOrder>>, StoreError> {
+    async fn order(&self, id: OrderId) -> Result<Option<MaybeErased<StoredOrder>>, StoreError> {
         self.survey(async move |connection| read::find(connection, None, id).await).await
     }
 

@@ -1,4 +1,4 @@
-//! What the database itself rejects, because it must hold between processes.
+//! The constraints of the database itself, because they must hold between processes.
 
 use contract_tests::samples::{
     NOW, WINDOW, api_key, attempt, delivery, document, enqueue, idempotency_key, maximal_order,

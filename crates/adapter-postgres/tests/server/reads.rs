@@ -7,8 +7,8 @@ use domain::{
     api_key::{ClientId, Owner},
     order::OrderId,
     ports::{
-        Cursor, Kept, NewDocuments, NewOrder, OrderAdmin, OrderFilter, OrderReader, OrderRepo,
-        PageQuery, StoreError, UploadLedger as _,
+        Cursor, MaybeErased, NewDocuments, NewOrder, OrderAdmin, OrderFilter, OrderReader,
+        OrderRepo, PageQuery, StoreError, UploadLedger as _,
     },
 };
 use time::{Duration, OffsetDateTime, macros::datetime};
@@ -165,7 +165,7 @@ async fn unreadable_order_does_not_fail_reads_beside_it() {
     database.sql(&format!("UPDATE orders SET created_at = 'infinity' WHERE id = {}", bad.0));
     let (bad_read, good_read) =
         tokio::join!(OrderReader::order(&store, LIVE, bad), OrderReader::order(&store, LIVE, good));
-    assert!(matches!(good_read.unwrap(), Some(Kept::Whole(_))));
+    assert!(matches!(good_read.unwrap(), Some(MaybeErased::Whole(_))));
     let message = super::log_line(&bad_read.unwrap_err());
     let expected = format!("the store failed: row {} of orders cannot be read: ", bad.0);
     assert!(message.starts_with(&expected), "{message}");

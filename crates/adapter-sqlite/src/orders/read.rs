@@ -7,8 +7,8 @@ use domain::{
     document::StoredDocument,
     order::{OrderId, OrderStatus, StoredOrder},
     ports::{
-        Cursor, FoundOrder, HistoryEntry, HistoryId, HistoryQuery, Kept, ListedOrder, OrderReader,
-        Page, PageQuery, StoreError,
+        Cursor, FoundOrder, HistoryEntry, HistoryId, HistoryQuery, ListedOrder, MaybeErased,
+        OrderReader, Page, PageQuery, StoreError,
     },
 };
 use sql_rows::{
@@ -29,7 +29,7 @@ impl OrderReader for SqliteStore {
         &self,
         owner: Owner,
         id: OrderId,
-    ) -> Result<Option<Kept<StoredOrder>>, StoreError> {
+    ) -> Result<Option<MaybeErased<StoredOrder>>, StoreError> {
         self.read_orders(move |connection| find(connection, Some(owner), id)).await
     }
 
@@ -37,7 +37,7 @@ impl OrderReader for SqliteStore {
         &self,
         owner: Owner,
         id: OrderId,
-    ) -> Result<Option<Kept<ListedOrder>>, StoreError> {
+    ) -> Result<Option<MaybeErased<ListedOrder>>, StoreError> {
         self.read_orders(move |connection| listed(connection, owner, id)).await
     }
 
@@ -46,7 +46,7 @@ impl OrderReader for SqliteStore {
         owner: Owner,
         id: OrderId,
         query: &HistoryQuery,
-    ) -> Result<Option<Kept<Option<Page<HistoryEntry>>>>, StoreError> {
+    ) -> Result<Option<MaybeErased<Option<Page<HistoryEntry>>>>, StoreError> {
         let query = *query;
         self.read_orders(move |connection| history(connection, owner, id, query)).await
     }
@@ -56,7 +56,7 @@ impl OrderReader for SqliteStore {
         owner: Owner,
         id: OrderId,
         position: u32,
-    ) -> Result<Option<Kept<StoredDocument>>, StoreError> {
+    ) -> Result<Option<MaybeErased<StoredDocument>>, StoreError> {
         self.read_orders(move |connection| document(connection, owner, id, position)).await
     }
 
@@ -70,11 +70,11 @@ fn listed(
     connection: &mut SqliteConnection,
     owner: Owner,
     id: OrderId,
-) -> Result<Option<Kept<ListedOrder>>, Failure> {
+) -> Result<Option<MaybeErased<ListedOrder>>, Failure> {
     let own = orders::table.filter(is_order_of(owner)).filter(orders::id.eq(id.0));
     let row = Prepared(own.select(ListedRow::as_select())).get_result(connection).optional();
     let row: Option<ListedRow> = row.map_err(|error| unreadable_order::<Failure>(error, &id.0))?;
-    let kept = |listed: Option<ListedOrder>| listed.map_or(Kept::Erased, Kept::Whole);
+    let kept = |listed: Option<ListedOrder>| listed.map_or(MaybeErased::Erased, MaybeErased::Whole);
     Ok(row.map(|row| row.into_listed().map(kept)).transpose()?)
 }
 
@@ -83,11 +83,11 @@ fn history(
     owner: Owner,
     id: OrderId,
     query: HistoryQuery,
-) -> Result<Option<Kept<Option<Page<HistoryEntry>>>>, Failure> {
+) -> Result<Option<MaybeErased<Option<Page<HistoryEntry>>>>, Failure> {
     let created = Prepared(created_order(owner, id)).get_result(connection).optional()?;
     let created_at = match created {
         None => return Ok(None),
-        Some((Some(_erased_at), _)) => return Ok(Some(Kept::Erased)),
+        Some((Some(_erased_at), _)) => return Ok(Some(MaybeErased::Erased)),
         Some((None::<Utc>, created_at)) => created_at,
     };
     let (HistoryQuery { limit, cursor }, columns) =
@@ -97,7 +97,7 @@ fn history(
     {
         let found = Prepared(history_entry(id, entry)).get_result::<i64>(connection);
         if found.optional()?.is_none() {
-            return Ok(Some(Kept::Whole(None)));
+            return Ok(Some(MaybeErased::Whole(None)));
         }
     }
     let rows = match cursor {
@@ -111,7 +111,7 @@ fn history(
             Prepared(older).get_results(connection)?
         }
     };
-    Ok(Some(Kept::Whole(Some(history_page(query, created_at, rows)?))))
+    Ok(Some(MaybeErased::Whole(Some(history_page(query, created_at, rows)?))))
 }
 
 pub(crate) fn document(
@@ -119,16 +119,16 @@ pub(crate) fn document(
     owner: Owner,
     id: OrderId,
     position: u32,
-) -> Result<Option<Kept<StoredDocument>>, Failure> {
+) -> Result<Option<MaybeErased<StoredDocument>>, Failure> {
     let query = order_with_document(owner, id, position);
     let columns = (orders::erased_at, orders::created_at, Option::<DocumentRow>::as_select());
     let row = Prepared(query.select(columns)).get_result(connection).optional();
     let row: Option<(Option<Utc>, Utc, Option<DocumentRow>)> =
         row.map_err(|error| unreadable_order::<Failure>(error, &id.0))?;
     Ok(match row {
-        Some((Some(_erased_at), ..)) => Some(Kept::Erased),
+        Some((Some(_erased_at), ..)) => Some(MaybeErased::Erased),
         Some((None, created_at, Some(document))) => {
-            Some(Kept::Whole(document.into_document(created_at)?))
+            Some(MaybeErased::Whole(document.into_document(created_at)?))
         }
         Some((None, _, None)) | None => None,
     })
@@ -140,12 +140,12 @@ pub(crate) fn find(
     connection: &mut SqliteConnection,
     owner: Option<Owner>,
     id: OrderId,
-) -> Result<Option<Kept<StoredOrder>>, Failure> {
+) -> Result<Option<MaybeErased<StoredOrder>>, Failure> {
     let rows = load(connection, owner, vec![id.0]);
     let mut rows = rows.map_err(|error| unreadable_order::<Failure>(error, &id.0))?;
     let Some((order, documents)) = rows.pop() else { return Ok(None) };
-    let mut kept = order.into_kept(documents)?;
-    if let Kept::Whole(stored) = &mut kept {
+    let mut kept = order.into_maybe_erased(documents)?;
+    if let MaybeErased::Whole(stored) = &mut kept {
         load_changes(connection, &mut [stored])?;
     }
     Ok(Some(kept))
@@ -164,8 +164,8 @@ pub(crate) fn find_each(
     };
     let found = rows.into_iter().filter_map(|(order, documents)| {
         let id = OrderId(order.id);
-        let order = order.into_kept(documents).map_err(Failure::from);
-        Some((id, order.map_err(StoreError::from).map(Kept::whole).transpose()?))
+        let order = order.into_maybe_erased(documents).map_err(Failure::from);
+        Some((id, order.map_err(StoreError::from).map(MaybeErased::whole).transpose()?))
     });
     let mut found: Vec<FoundOrder> = found.collect();
     let whole = found.iter_mut().filter_map(|(_, order)| order.as_mut().ok());
@@ -186,7 +186,7 @@ fn find_alone(
     for &id in ids {
         match find(connection, None, id) {
             Err(unreadable @ Failure::Unreadable(_)) => found.push((id, Err(unreadable.into()))),
-            order => found.extend(order?.and_then(Kept::whole).map(|order| (id, Ok(order)))),
+            order => found.extend(order?.and_then(MaybeErased::whole).map(|order| (id, Ok(order)))),
         }
     }
     Ok(found)

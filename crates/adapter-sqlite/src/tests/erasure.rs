@@ -5,7 +5,7 @@ use domain::{
     delivery::NewDelivery,
     document::StoredDocument,
     order::EmailAddress,
-    ports::{Kept, OrderAdmin as _, Settlement},
+    ports::{MaybeErased, OrderAdmin as _, Settlement},
 };
 use serde_json::{Value, json};
 use time::Duration;
@@ -104,7 +104,7 @@ async fn erased_order_leaves_no_byte() {
         store.erase(*id, NOW).await.unwrap().unwrap();
         assert_eq!(
             domain::ports::OrderAdmin::order(&store, *id).await.unwrap(),
-            Some(Kept::Erased)
+            Some(MaybeErased::Erased)
         );
     }
     // A failed delivery of a marked order was erased with it; its error text too.

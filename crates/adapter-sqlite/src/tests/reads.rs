@@ -10,7 +10,7 @@ use diesel::connection::InstrumentationEvent;
 use domain::{
     api_key::{Owner, Party},
     order::SigningServiceId,
-    ports::{Cursor, Kept, OrderFilter, OrderReader, PageQuery, ReplayBatch, WebhookRepo},
+    ports::{Cursor, MaybeErased, OrderFilter, OrderReader, PageQuery, ReplayBatch, WebhookRepo},
     webhook::WebhookDeliveryId,
 };
 use sql_rows::Utc;
@@ -256,7 +256,7 @@ async fn orders_are_read_while_another_process_writes() {
     let mut writer = outsider(&path(&directory));
     writer.batch_execute("BEGIN IMMEDIATE; UPDATE orders SET status = 'X'").unwrap();
     let read = OrderReader::order(&store, LIVE, id).await.unwrap();
-    assert_eq!(read, Some(Kept::Whole(stored(id, &order))));
+    assert_eq!(read, Some(MaybeErased::Whole(stored(id, &order))));
 }
 
 /// No order outside the time is read, neither for the page nor beyond its cursor.

@@ -31,7 +31,7 @@ pub fn assert_no_circular_uses(folder: &Path) -> usize {
     count
 }
 
-/// What each module, or each folder, uses.
+/// The modules, or folders, that each one uses.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// Returns the top folder of a module, or the module itself at the top.

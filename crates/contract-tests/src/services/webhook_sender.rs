@@ -30,7 +30,7 @@ impl ReceivedWebhook {
     }
 }
 
-/// What the receiver does with each webhook.
+/// The reaction of the receiver to each webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reaction {
     /// Answers with a status, header lines and no body.

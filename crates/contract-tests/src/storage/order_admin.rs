@@ -7,8 +7,8 @@ use domain::{
     delivery::LONGEST_ATTEMPT,
     order::OrderId,
     ports::{
-        Dispatch, EndpointEffect, Kept, NewOrder, NewWebhookDelivery, OrderFilter, QueueStats,
-        Settlement, WriteError,
+        Dispatch, EndpointEffect, MaybeErased, NewOrder, NewWebhookDelivery, OrderFilter,
+        QueueStats, Settlement, WriteError,
     },
     webhook::EventType,
 };
@@ -133,7 +133,7 @@ pub async fn order_of_any_client_is_found(storage: &Storage) {
         };
         let id = create_with_uploads(storage, &order).await;
         let found = storage.admin.order(id).await.unwrap();
-        assert_eq!(found, Some(Kept::Whole(stored(id, &order))));
+        assert_eq!(found, Some(MaybeErased::Whole(stored(id, &order))));
     }
     for unknown in [0, -1, i64::MAX].map(OrderId) {
         assert_eq!(storage.admin.order(unknown).await.unwrap(), None);
@@ -178,11 +178,11 @@ pub async fn erasure_leaves_only_the_row(storage: &Storage) {
     assert_eq!((&*whole.status, whole.client, whole.history), ("CLOSED", CLIENT, closed()));
     assert!(!whole.data.is_empty());
     erase(storage, id).await;
-    assert_eq!(storage.admin.order(id).await.unwrap(), Some(Kept::Erased));
-    assert_eq!(storage.reader.order(LIVE, id).await.unwrap(), Some(Kept::Erased));
+    assert_eq!(storage.admin.order(id).await.unwrap(), Some(MaybeErased::Erased));
+    assert_eq!(storage.reader.order(LIVE, id).await.unwrap(), Some(MaybeErased::Erased));
     for position in [0, 1] {
         let document = storage.reader.document(LIVE, id, position).await.unwrap();
-        assert_eq!(document, Some(Kept::Erased));
+        assert_eq!(document, Some(MaybeErased::Erased));
     }
     assert_eq!(order_of(&*storage.queue, id).await.unwrap(), None);
     let added = addition(id, 1);
@@ -348,7 +348,7 @@ pub async fn other_orders_are_left_alone(storage: &Storage) {
     let kept = create_with_uploads(storage, &second).await;
     erase(storage, erased).await;
     let found = storage.admin.order(kept).await.unwrap();
-    assert_eq!(found, Some(Kept::Whole(stored(kept, &second))));
+    assert_eq!(found, Some(MaybeErased::Whole(stored(kept, &second))));
     let again = storage.orders.create(&second, WINDOW).await;
     assert!(again.is_err(), "it still holds the file number: {again:?}");
     let keys = from_ref(&second.documents[0].key);

@@ -3,7 +3,7 @@
 use domain::{
     api_key::{ClientId, Owner, Party},
     order::{OrderId, OrderStatus, StoredOrder},
-    ports::{Cursor, HistoryId, HistoryQuery, Kept, ListedOrder, NewOrder, Page, PageQuery},
+    ports::{Cursor, HistoryId, HistoryQuery, ListedOrder, MaybeErased, NewOrder, Page, PageQuery},
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
@@ -58,7 +58,7 @@ pub async fn document_is_read_by_its_position(storage: &Storage) {
     order.documents.extend(added.documents);
     for (position, document) in (0..).zip(order.documents) {
         let read = storage.reader.document(LIVE, id, position).await.unwrap();
-        assert_eq!(read, Some(Kept::Whole(document)), "{position}");
+        assert_eq!(read, Some(MaybeErased::Whole(document)), "{position}");
     }
     for position in [4, 5, u32::MAX] {
         let read = storage.reader.document(LIVE, id, position).await.unwrap();
@@ -349,7 +349,7 @@ pub async fn history_is_read_in_pages(storage: &Storage) {
     storage.other_system.change_order(other, ForeignChange::Status("ASSIGNED")).await;
     let read = async |id| {
         let read = storage.reader.order(LIVE, id).await.unwrap();
-        read.and_then(Kept::whole).unwrap().history().collect::<Vec<_>>()
+        read.and_then(MaybeErased::whole).unwrap().history().collect::<Vec<_>>()
     };
     for number in 1..=120 {
         storage.other_system.change_order(id, ForeignChange::Notary(Some(number))).await;
@@ -380,7 +380,7 @@ pub async fn history_is_read_in_pages(storage: &Storage) {
     assert_eq!(page.items[0].change, *read(id).await.last().unwrap());
     let of_other = history(LIVE, other, Cursor::Newest).await.unwrap().whole().unwrap().unwrap();
     let foreign = Cursor::OlderThan(of_other.items[0].id);
-    assert_eq!(history(LIVE, id, foreign).await, Some(Kept::Whole(None)));
+    assert_eq!(history(LIVE, id, foreign).await, Some(MaybeErased::Whole(None)));
     let end = history(LIVE, id, Cursor::OlderThan(HistoryId::CREATED)).await;
     let end = end.unwrap().whole().unwrap().unwrap();
     assert_eq!((end.items.len(), end.has_older, end.has_newer), (0, false, true));
@@ -391,6 +391,6 @@ pub async fn history_is_read_in_pages(storage: &Storage) {
     let listed = storage.reader.listed(LIVE, id).await.unwrap().unwrap().whole().unwrap();
     assert_eq!((listed.stored.notary_id, listed.stored.changes.len()), (Some(120), 0));
     storage.admin.erase(id, NOW).await.unwrap();
-    assert_eq!(history(LIVE, id, Cursor::Newest).await, Some(Kept::Erased));
-    assert_eq!(storage.reader.listed(LIVE, id).await.unwrap(), Some(Kept::Erased));
+    assert_eq!(history(LIVE, id, Cursor::Newest).await, Some(MaybeErased::Erased));
+    assert_eq!(storage.reader.listed(LIVE, id).await.unwrap(), Some(MaybeErased::Erased));
 }

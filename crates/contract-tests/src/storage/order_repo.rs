@@ -6,7 +6,7 @@ use domain::{
     api_key::{ApiKeyId, ClientId, Owner},
     duplicate_window::DuplicateWindow,
     order::{FileNumber, OrderId, StoredOrder},
-    ports::{Kept, NewOrder, QueueStats, WriteError},
+    ports::{MaybeErased, NewOrder, QueueStats, WriteError},
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
@@ -40,8 +40,8 @@ async fn duplicate_of(
 /// Returns an order as its client finds it.
 async fn found(storage: &Storage, owner: Owner, id: OrderId) -> Option<StoredOrder> {
     match storage.reader.order(owner, id).await.unwrap() {
-        Some(Kept::Whole(order)) => Some(order),
-        Some(Kept::Erased) => panic!("{id:?} was erased"),
+        Some(MaybeErased::Whole(order)) => Some(order),
+        Some(MaybeErased::Erased) => panic!("{id:?} was erased"),
         None => None,
     }
 }

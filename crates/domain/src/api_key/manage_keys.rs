@@ -40,7 +40,7 @@ pub struct KeyTerms {
     pub signing_service: Option<SigningServiceId>,
     /// The signing service to which it belongs; `None` for a key of a client.
     pub for_service: Option<SigningServiceId>,
-    /// What it may do.
+    /// Its permissions.
     pub scopes: Scopes,
     /// The client that it is one more key of. With `None` it begins a new client.
     pub client: Option<ClientId>,

@@ -29,7 +29,7 @@ struct ZoneData {
     id: String,
     /// A file of the format `TZif` (RFC 9636).
     file: Cow<'static, [u8]>,
-    /// What the file says, once it was read.
+    /// The rules of the file, once it was read.
     rules: OnceLock<Option<TimeZone>>,
 }
 

@@ -36,7 +36,7 @@ const UNREADABLE_DELAY: Duration = Duration::MINUTE;
 /// Orders that cannot be read, with the reasons. Their events wait for a minute, and others pass them.
 pub type UnreadableOrders = Vec<(OrderId, StoreError)>;
 
-/// What a step has done.
+/// The outcome of a step.
 #[derive(Debug, Default)]
 pub struct Dispatched {
     /// The events that have their deliveries now. No other step of any process has any of them.

@@ -36,7 +36,7 @@ pub const MAILS_PER_RECIPIENT_HOUR: u32 = 200;
 pub const OVER_LIMIT: &str =
     "waits for the next hour: the recipient has had its mails of this hour from this client";
 
-/// What happened to mails.
+/// The outcome of one delivery step.
 #[derive(Debug, PartialEq, Eq)]
 pub enum MailReport {
     /// The outcome of an attempt is stored.

@@ -26,12 +26,12 @@ pub(crate) const OUTAGE_PAUSE: Duration = Duration::from_secs(1);
 /// Waits for a duration. The domain has no timer of its own.
 pub type Sleep = fn(Duration) -> BoxFuture<'static, ()>;
 
-/// What a step did.
+/// The outcome of a step.
 #[derive(Debug)]
 pub struct DeliveryStep<R> {
-    /// What has happened.
+    /// The outcome.
     pub reports: Vec<R>,
-    /// What could not be done. The worker tries it again.
+    /// The failure of a part of the step. The worker tries it again.
     pub failure: Option<DeliveryFailure>,
 }
 

@@ -1,4 +1,4 @@
-//! What a client sends to change or cancel an order.
+//! The bodies that change or cancel an order.
 //!
 //! Unknown members are violations: a client must not believe that it has changed them.
 
@@ -105,7 +105,7 @@ impl CancelRequest {
 /// that status.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the text.
 pub fn read_status(sent: &str) -> Result<OrderStatus, Fault> {
     let blank = || (ViolationCode::Blank, "must not be blank".into());
     let status = Word::of_text(sent.to_owned()).into_value().ok_or_else(blank)?;
@@ -116,7 +116,7 @@ pub fn read_status(sent: &str) -> Result<OrderStatus, Fault> {
 /// Reads a reason: at most 500 characters without control characters. A blank one is none.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the text.
 pub fn read_reason(sent: &str) -> Result<Option<String>, Fault> {
     let reason = Word::of_text(sent.to_owned()).into_value();
     reason.map(|reason| text(MAX_REASON)(&reason).map(|()| reason.into())).transpose()

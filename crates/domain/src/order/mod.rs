@@ -61,7 +61,7 @@ pub struct Order {
     pub appointment: Appointment,
     /// The recipients of mails about the order.
     pub contacts: SigningContacts,
-    /// What is signed, by whom and where.
+    /// The signing: its kind, its signers and its place.
     pub signing: SigningDetails,
     /// The user who created the order.
     pub requested_by: RequestedBy,
@@ -69,7 +69,8 @@ pub struct Order {
     pub trace: Option<TraceContext>,
 }
 
-/// What is signed, by whom and where. The `serde` names are those of the stored [`record`].
+/// The signing: its kind, its signers and its place. The `serde` names are those of the stored
+/// [`record`].
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SigningDetails {
     /// The property that the documents are about.

@@ -9,7 +9,7 @@ pub struct Violation {
     pub pointer: Cow<'static, str>,
     /// Kind of the fault.
     pub code: ViolationCode,
-    /// What the client should change. Never repeats the value.
+    /// The correction that the client should make. Never repeats the value.
     pub detail: Cow<'static, str>,
 }
 

@@ -136,7 +136,7 @@ impl AddDocuments {
     }
 
     async fn find(&self, owner: Owner, id: OrderId) -> Result<StoredOrder, OrderError> {
-        OrderError::unless_kept(self.intake.reader.order(owner, id).await?)
+        OrderError::unless_erased(self.intake.reader.order(owner, id).await?)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     document::DocumentFault,
     idempotency::{Fingerprint, IdempotentRequest, KeyUse},
     order::SigningServiceId,
-    ports::Kept,
+    ports::MaybeErased,
     test_support::{Mocks, api_key, attempt, document, infected, received, scan, stored_order},
 };
 
@@ -30,7 +30,7 @@ fn mocks(documents: usize) -> Mocks {
     let mut mocks = Mocks::default();
     mocks.reader.expect_order().returning(move |owner, id| {
         assert_eq!((owner.party, id), (OWNER.party, ID));
-        Ok((owner == OWNER).then(|| Kept::Whole(order(documents))))
+        Ok((owner == OWNER).then(|| MaybeErased::Whole(order(documents))))
     });
     mocks
 }
@@ -100,7 +100,7 @@ async fn unacceptable_documents_store_nothing() {
 async fn order_that_cannot_take_documents_stores_nothing() {
     let error = add(mocks(99), &["a.pdf", "b.pdf"], false).await.unwrap_err();
     assert!(matches!(error, OrderError::TooMany { stored: 99 }), "{error}");
-    for (found, expected) in [(None, "no such order"), (Some(Kept::Erased), "erased")] {
+    for (found, expected) in [(None, "no such order"), (Some(MaybeErased::Erased), "erased")] {
         let mut mocks = Mocks::default();
         mocks.reader.expect_order().times(2).returning(move |_, _| Ok(found.clone()));
         let adding = AddDocuments { intake: mocks.intake(NOW) };

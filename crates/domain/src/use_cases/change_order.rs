@@ -131,7 +131,7 @@ impl ChangeOrder {
     }
 
     async fn find(&self, changer: Changer, id: OrderId) -> Result<ListedOrder, OrderError> {
-        let found = OrderError::unless_kept(self.reader.listed(changer.owner, id).await?)?;
+        let found = OrderError::unless_erased(self.reader.listed(changer.owner, id).await?)?;
         let service = found.stored.order.signing_service_id;
         if changer.only_service.is_some_and(|only| only != service) {
             return Err(OrderError::Forbidden);

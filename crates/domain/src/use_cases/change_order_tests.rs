@@ -5,7 +5,7 @@ use time::{Duration, OffsetDateTime, macros::datetime};
 use super::*;
 use crate::{
     api_key::ClientId,
-    ports::{Kept, MockOrderReader, MockOrderRepo, StoreError},
+    ports::{MaybeErased, MockOrderReader, MockOrderRepo, StoreError},
     test_support::{clock, stored_order},
 };
 
@@ -36,7 +36,9 @@ fn assign(text: &str, notary: i64) -> ChangeRequest {
 fn use_case(order: StoredOrder, takes: bool) -> (ChangeOrder, Arc<Mutex<Vec<OrderUpdate>>>) {
     let (mut reader, mut orders) = (MockOrderReader::new(), MockOrderRepo::new());
     let found = order.clone();
-    reader.expect_listed().returning(move |_, _| Ok(Some(Kept::Whole(found.clone().into()))));
+    reader
+        .expect_listed()
+        .returning(move |_, _| Ok(Some(MaybeErased::Whole(found.clone().into()))));
     let updates = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&updates);
     orders.expect_update().returning(move |update| {

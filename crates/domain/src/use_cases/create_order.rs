@@ -57,7 +57,7 @@ impl CreateOrder {
         let owner = attempt.claim.key.owner();
         let gone = || StoreError::Internal("the order of an idempotency key is gone".into());
         let found = self.intake.reader.order(owner, answered.order_id).await?.ok_or_else(gone)?;
-        let stored = OrderError::unless_kept(Some(found))?.as_created();
+        let stored = OrderError::unless_erased(Some(found))?.as_created();
         Ok(CreatedOrder { stored, utc_disagreements: Vec::new(), replayed: true, unscanned: 0 })
     }
 

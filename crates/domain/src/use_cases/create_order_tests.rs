@@ -14,7 +14,7 @@ use crate::{
     document::{DocumentFault, ObjectKey, SpooledFile},
     idempotency::{AddedRange, Fingerprint, IdempotentRequest, KeyUse},
     order::OrderId,
-    ports::{BlobStore, BlobStream, Kept, MockServiceRepo, StoreError},
+    ports::{BlobStore, BlobStream, MaybeErased, MockServiceRepo, StoreError},
     test_support::{
         Mocks, api_key as key, attempt, document as stored_document, down, minimal_request,
         received as document, scan, stored_order,
@@ -354,7 +354,11 @@ async fn repeat_returns_order_as_created() {
     let mut mocks = Mocks::default();
     let answered = answered(attempt().fingerprint);
     mocks.orders.expect_create().once().returning(move |_, _| Err(WriteError::KeyInUse(answered)));
-    mocks.reader.expect_order().once().returning(|_, _| Ok(Some(Kept::Whole(created_before()))));
+    mocks
+        .reader
+        .expect_order()
+        .once()
+        .returning(|_, _| Ok(Some(MaybeErased::Whole(created_before()))));
     let created = mocks.create(Some(&attempt())).await;
     let CreatedOrder { stored, replayed, .. } = created.unwrap();
     assert!(replayed);
@@ -374,7 +378,10 @@ async fn repeat_is_answered_after_its_service_was_removed() {
             if is_answered { Err(WriteError::KeyInUse(answered)) } else { Ok(()) }
         });
         mocks.idempotency.expect_release().times(usize::from(!is_answered)).returning(|_| Ok(()));
-        mocks.reader.expect_order().returning(|_, _| Ok(Some(Kept::Whole(created_before()))));
+        mocks
+            .reader
+            .expect_order()
+            .returning(|_, _| Ok(Some(MaybeErased::Whole(created_before()))));
         let mut services = MockServiceRepo::new();
         services.expect_find().once().returning(|_| Ok(Vec::new()));
         let known_services: Option<Arc<dyn ServiceRepo>> = Some(Arc::new(services));
@@ -410,7 +417,7 @@ async fn repeat_for_an_erased_order_is_rejected() {
     let mut mocks = Mocks::default();
     let other = answered(attempt().fingerprint);
     mocks.orders.expect_create().returning(move |_, _| Err(WriteError::KeyInUse(other)));
-    mocks.reader.expect_order().returning(|_, _| Ok(Some(Kept::Erased)));
+    mocks.reader.expect_order().returning(|_, _| Ok(Some(MaybeErased::Erased)));
     let error = mocks.create(Some(&attempt())).await.unwrap_err();
     assert!(matches!(error, OrderError::Erased), "{error}");
 }
@@ -445,7 +452,7 @@ async fn documents_of_concurrent_repeat_are_removed() {
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
     let answered = answered(attempt().fingerprint);
     mocks.orders.expect_create().returning(move |_, _| Err(WriteError::KeyInUse(answered)));
-    mocks.reader.expect_order().returning(|_, _| Ok(Some(Kept::Whole(created_before()))));
+    mocks.reader.expect_order().returning(|_, _| Ok(Some(MaybeErased::Whole(created_before()))));
     let created = mocks.create_from(minimal_request(), &["a.pdf"], Some(&attempt())).await.unwrap();
     assert!(created.replayed);
 }

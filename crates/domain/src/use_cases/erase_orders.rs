@@ -16,7 +16,7 @@ const BATCH: usize = 1_000;
 /// Time within which every instance ends the requests that receive or send documents of an erased order.
 pub const NOTICED: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// What was erased.
+/// The number of erased orders and documents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Erasure {
     /// Orders.

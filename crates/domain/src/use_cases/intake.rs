@@ -1,4 +1,4 @@
-//! What creating an order and adding documents to it have in common: the claim of an idempotency
+//! The common steps of creating an order and adding documents: the claim of an idempotency
 //! key, and documents that are stored before one atomic step adopts them.
 
 use std::sync::{

@@ -3,7 +3,7 @@
 use crate::{
     document::DocumentFault,
     order::OrderId,
-    ports::{Kept, StoreError, WriteError},
+    ports::{MaybeErased, StoreError, WriteError},
     request::Violation,
 };
 
@@ -91,10 +91,10 @@ impl OrderError {
     }
 
     /// Returns what was found of an order.
-    pub(crate) fn unless_kept<T>(found: Option<Kept<T>>) -> Result<T, Self> {
+    pub(crate) fn unless_erased<T>(found: Option<MaybeErased<T>>) -> Result<T, Self> {
         match found {
-            Some(Kept::Whole(found)) => Ok(found),
-            Some(Kept::Erased) => Err(Self::Erased),
+            Some(MaybeErased::Whole(found)) => Ok(found),
+            Some(MaybeErased::Erased) => Err(Self::Erased),
             None => Err(Self::NoSuchOrder),
         }
     }

@@ -22,7 +22,7 @@ pub struct ReadOrder {
 impl ReadOrder {
     /// Returns an order with its documents.
     pub async fn order(&self, owner: Owner, id: OrderId) -> Result<StoredOrder, OrderError> {
-        OrderError::unless_kept(self.reader.order(owner, id).await?)
+        OrderError::unless_erased(self.reader.order(owner, id).await?)
     }
 
     /// Returns a page of the history of an order.
@@ -32,7 +32,7 @@ impl ReadOrder {
         id: OrderId,
         query: &HistoryQuery,
     ) -> Result<Page<HistoryEntry>, OrderError> {
-        let page = OrderError::unless_kept(self.reader.history(owner, id, query).await?)?;
+        let page = OrderError::unless_erased(self.reader.history(owner, id, query).await?)?;
         page.ok_or(OrderError::UnknownCursor)
     }
 
@@ -48,7 +48,7 @@ impl ReadOrder {
         id: OrderId,
         position: u32,
     ) -> Result<StoredDocument, OrderError> {
-        OrderError::unless_kept(self.reader.document(owner, id, position).await?)
+        OrderError::unless_erased(self.reader.document(owner, id, position).await?)
     }
 
     /// Opens a range of the bytes of a document that [`Self::document`] has returned.

@@ -4,7 +4,7 @@ use time::{OffsetDateTime, macros::datetime};
 use super::*;
 use crate::{
     api_key::ClientId,
-    ports::{Kept, MockBlobStore, MockOrderReader},
+    ports::{MaybeErased, MockBlobStore, MockOrderReader},
     test_support::document,
 };
 
@@ -13,7 +13,7 @@ const OWNER: Owner = Owner::client(ClientId(1), true);
 const ID: OrderId = OrderId(1);
 
 /// Returns the error of a document whose object is missing, and which is then looked up again.
-async fn unread(looked_up_again: fn() -> Kept<StoredDocument>) -> OrderError {
+async fn unread(looked_up_again: fn() -> MaybeErased<StoredDocument>) -> OrderError {
     // Given: a store without the object, and a database that is asked once for the document.
     let mut blobs = MockBlobStore::new();
     blobs.expect_get().once().returning(|_, _| Ok(None));
@@ -31,7 +31,7 @@ async fn unread(looked_up_again: fn() -> Kept<StoredDocument>) -> OrderError {
 
 #[tokio::test]
 async fn missing_object_names_its_order() {
-    let error = unread(|| Kept::Whole(document("k", NOW))).await;
+    let error = unread(|| MaybeErased::Whole(document("k", NOW))).await;
 
     // Then: the log says which object is missing.
     assert!(matches!(error, OrderError::MissingObject { order: ID, position: 2 }), "{error:?}");
@@ -40,7 +40,7 @@ async fn missing_object_names_its_order() {
 
 #[tokio::test]
 async fn object_of_an_order_erased_meanwhile_is_erased() {
-    let error = unread(|| Kept::Erased).await;
+    let error = unread(|| MaybeErased::Erased).await;
 
     assert!(matches!(error, OrderError::Erased), "{error:?}");
 }

@@ -1,4 +1,4 @@
-//! What a client sends to create or change a webhook endpoint. Unknown members are ignored.
+//! The bodies that create or change a webhook endpoint. Their unknown members are ignored.
 
 use std::collections::BTreeSet;
 
@@ -120,7 +120,7 @@ pub struct EndpointChange {
     pub url: Option<String>,
     /// The events that it gets.
     pub events: Option<BTreeSet<EventType>>,
-    /// What the client notes about it; `Some(None)` removes it.
+    /// The client's note about it; `Some(None)` removes it.
     pub description: Option<Option<String>>,
     /// Whether it is enabled.
     pub is_enabled: Option<bool>,

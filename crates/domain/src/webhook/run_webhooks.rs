@@ -56,7 +56,7 @@ pub const SLOW: Duration = Duration::seconds(5);
 /// Delay after which a secret that cannot be read is read again. An operator must mend that.
 const UNREADABLE_DELAY: Duration = Duration::MINUTE;
 
-/// What happened to webhooks.
+/// The outcome of one delivery step.
 #[derive(Debug, PartialEq, Eq)]
 pub enum WebhooksReport {
     /// The outcome of an attempt is stored.

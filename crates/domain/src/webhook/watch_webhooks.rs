@@ -29,7 +29,7 @@ const BATCH: usize = 100;
 /// Unreadable rows of each kind that a step looks for.
 const UNREADABLE: usize = 100;
 
-/// What a step did.
+/// The outcome of a step.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct WatchStep {
     /// Endpoints that were disabled because no attempt succeeded for [`FAILING_LIMIT`].
@@ -42,7 +42,7 @@ pub struct WatchStep {
     pub forgotten: usize,
 }
 
-/// What became of a mail to the contact of a client.
+/// The outcome of a mail to the contact of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NoticeOutcome {
     /// It was sent.

@@ -16,7 +16,7 @@ pub struct DoctorCommand {
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
-    /// What the command line found out about the settings.
+    /// The result of reading the settings.
     #[arg(skip = Findings::of("settings"))]
     settings: Findings,
 }

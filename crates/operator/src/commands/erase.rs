@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use domain::{
     delivery::LONGEST_ATTEMPT,
     order::OrderId,
-    ports::Kept,
+    ports::MaybeErased,
     use_cases::erase_orders::{EraseOrders, Erasure, NOTICED},
 };
 use time::{Duration, OffsetDateTime};
@@ -66,11 +66,11 @@ impl Operator {
     async fn erase_order(&self, id: OrderId, yes: bool) -> Result<Option<Erasure>> {
         match self.storage.admin.order(id).await? {
             None => bail!("there is no order {}", id.0),
-            Some(Kept::Erased) => {
+            Some(MaybeErased::Erased) => {
                 eprintln!("order {} was erased before", id.0);
                 Ok(Some(Erasure::default()))
             }
-            Some(Kept::Whole(order)) => {
+            Some(MaybeErased::Whole(order)) => {
                 let documents = order.documents.len();
                 if !confirmed(yes, &format!("order {} with {documents} documents", id.0))? {
                     return Ok(None);

@@ -62,7 +62,7 @@ pub enum KeysCommand {
     Trail(Format),
 }
 
-/// What names a key.
+/// The name of a key on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyName {
     Id(i64),
@@ -110,7 +110,7 @@ pub struct Issue {
         conflicts_with_all = ["signing_service", "client"]
     )]
     for_service: Option<i64>,
-    /// What the key may do: orders:create, orders:read or webhooks:manage; a key of a signing
+    /// Permission of the key: orders:create, orders:read or webhooks:manage; a key of a signing
     /// service orders:read, orders:update or webhooks:manage. Repeat it for several. The default is
     /// orders:create and orders:read; for a signing service orders:read and orders:update
     #[arg(long = "scope", value_name = "SCOPE", value_parser = scope)]

@@ -16,7 +16,7 @@ use domain::{
         Actor, OrderChange, OrderId, OrderStatus, StoredOrder,
         change_request::{CancelRequest, ChangeRequest, read_reason, read_status},
     },
-    ports::{BlobStore, Clock, Cursor, HistoryQuery, Kept, ListedOrder, OrderFilter},
+    ports::{BlobStore, Clock, Cursor, HistoryQuery, ListedOrder, MaybeErased, OrderFilter},
     use_cases::change_order::{ChangeOrder, Changer},
 };
 use futures_util::TryStreamExt as _;
@@ -167,7 +167,7 @@ pub(super) async fn run(command: OrdersCommand, operator: &Operator) -> Result<(
     }
 }
 
-/// What the commands about orders work with.
+/// The stores and settings of the commands about orders.
 pub(super) struct Operator {
     pub(super) settings: Settings,
     pub(super) storage: Storage,
@@ -212,8 +212,8 @@ impl Operator {
     /// Returns an order; an error if there is none, or if it was erased.
     async fn order(&self, id: OrderId) -> Result<StoredOrder> {
         match self.storage.admin.order(id).await? {
-            Some(Kept::Whole(order)) => Ok(order),
-            Some(Kept::Erased) => bail!("order {} was erased", id.0),
+            Some(MaybeErased::Whole(order)) => Ok(order),
+            Some(MaybeErased::Erased) => bail!("order {} was erased", id.0),
             None => bail!("there is no order {}", id.0),
         }
     }
@@ -263,7 +263,7 @@ impl Operator {
         loop {
             let query = HistoryQuery { limit: MAX_LISTED, cursor };
             let page = self.storage.reader.history(owner, order.id, &query).await?;
-            let Some(page) = page.and_then(Kept::whole).flatten() else {
+            let Some(page) = page.and_then(MaybeErased::whole).flatten() else {
                 bail!("order {} was erased meanwhile", order.id.0);
             };
             let oldest = page.items.last().map(|entry| entry.id);

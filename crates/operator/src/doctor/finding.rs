@@ -1,4 +1,4 @@
-//! What the checks look at, and what they find.
+//! The input of the checks, and their findings.
 
 use std::{fmt, sync::Arc};
 
@@ -19,16 +19,16 @@ pub enum Level {
     Fail,
 }
 
-/// What a check found, for one line of the report. It has no line break.
+/// The finding of a check, for one line of the report. It has no line break.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Whether it is right.
     pub level: Level,
     /// The name of the check.
     pub check: &'static str,
-    /// What was found. Begins with a small letter, and has no full stop at its end.
+    /// The fact. Begins with a small letter, and has no full stop at its end.
     pub text: String,
-    /// What to do. Begins with a capital letter, and has no full stop at its end.
+    /// The advice. Begins with a capital letter, and has no full stop at its end.
     pub advice: Option<String>,
 }
 
@@ -90,7 +90,7 @@ impl Findings {
     }
 }
 
-/// What the checks look at.
+/// The input of the checks.
 pub(super) struct Subject {
     pub(super) settings: Settings,
     pub(super) clock: Arc<dyn Clock>,

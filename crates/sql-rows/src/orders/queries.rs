@@ -255,7 +255,7 @@ impl From<&OrderUpdate> for ChangedOrder {
     }
 }
 
-/// What decides whether an order takes documents.
+/// The columns that decide whether an order takes documents.
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = orders)]
 pub struct OrderState {

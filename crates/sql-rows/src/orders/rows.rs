@@ -12,7 +12,7 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest},
     order::{Actor, OrderChange, OrderId, OrderStatus, StoredOrder, record::OrderRecord},
-    ports::{Cause, Kept, ListedOrder, NewDocuments, NewOrder},
+    ports::{Cause, ListedOrder, MaybeErased, NewDocuments, NewOrder},
 };
 
 use crate::{
@@ -143,11 +143,14 @@ pub struct KeptOrderRow {
 
 impl KeptOrderRow {
     /// Returns the order, unless it is erased.
-    pub fn into_kept(self, documents: Vec<DocumentRow>) -> Result<Kept<StoredOrder>, Unreadable> {
+    pub fn into_maybe_erased(
+        self,
+        documents: Vec<DocumentRow>,
+    ) -> Result<MaybeErased<StoredOrder>, Unreadable> {
         if self.erased_at.is_some() {
-            return Ok(Kept::Erased);
+            return Ok(MaybeErased::Erased);
         }
-        self.order.into_stored(OrderId(self.id), documents).map(Kept::Whole)
+        self.order.into_stored(OrderId(self.id), documents).map(MaybeErased::Whole)
     }
 }
 
@@ -169,7 +172,7 @@ impl ListedRow {
     /// Returns the order; `None` if it is erased.
     pub fn into_listed(self) -> Result<Option<ListedOrder>, Unreadable> {
         let documents = usize::try_from(self.documents).unwrap_or_default();
-        let stored = self.order.into_kept(Vec::new())?.whole();
+        let stored = self.order.into_maybe_erased(Vec::new())?.whole();
         Ok(stored.map(|stored| ListedOrder { stored, documents }))
     }
 }

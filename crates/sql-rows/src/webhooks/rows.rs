@@ -182,7 +182,7 @@ impl EndpointChangeRow {
     }
 }
 
-/// What a lease needs of the endpoint of a delivery.
+/// The columns of an endpoint that a lease needs.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = webhook_endpoints)]
 pub struct TargetRow {
@@ -346,7 +346,7 @@ fn stored_attempts(attempts: &[AttemptRecord]) -> String {
     serde_json::to_string(&attempts).unwrap_or_else(|_| "[]".to_owned())
 }
 
-/// What an attempt changes, besides the lease and the number of failures.
+/// The columns that an attempt changes, besides the lease and the number of failures.
 #[derive(AsChangeset)]
 #[diesel(table_name = webhook_deliveries)]
 pub struct WebhookAttempt {

@@ -6,7 +6,7 @@ use contract_tests::{
 use domain::{
     idempotency::{Answered, Fingerprint, KeyUse},
     order::{OrderId, StoredOrder},
-    ports::{Kept, WriteError},
+    ports::{MaybeErased, WriteError},
 };
 
 use crate::test_support::{Answer, NOW, Ports, TestApi, form, part};
@@ -32,7 +32,7 @@ fn with_order() -> Ports {
     ports.reader.expect_order().returning(|_, id| {
         let documents = vec![document(), document()];
         let order = stored(id, &new_order("REFI-1", NOW));
-        Ok(Some(Kept::Whole(StoredOrder { documents, ..order })))
+        Ok(Some(MaybeErased::Whole(StoredOrder { documents, ..order })))
     });
     ports
 }
@@ -47,7 +47,9 @@ async fn form_needs_supported_documents() {
 
 #[actix_web::test]
 async fn order_is_checked_before_the_documents_are_read() {
-    for (found, status, code) in [(None, 404, "not_found"), (Some(Kept::Erased), 410, "erased")] {
+    for (found, status, code) in
+        [(None, 404, "not_found"), (Some(MaybeErased::Erased), 410, "erased")]
+    {
         let mut ports = Ports::new();
         ports.reader.expect_order().return_once(|_, _| Ok(found));
         let request = TestApi::post(PATH).insert_header(("content-type", "text/plain"));
@@ -74,8 +76,8 @@ async fn request_ends_when_its_order_is_erased() {
     let mut ports = Ports::new();
     let mut is_found = true;
     ports.reader.expect_order().returning_st(move |_, id| {
-        let order = Kept::Whole(stored(id, &new_order("REFI-1", NOW)));
-        Ok(Some(if std::mem::take(&mut is_found) { order } else { Kept::Erased }))
+        let order = MaybeErased::Whole(stored(id, &new_order("REFI-1", NOW)));
+        Ok(Some(if std::mem::take(&mut is_found) { order } else { MaybeErased::Erased }))
     });
     // It would wait for longer.
     ports.bodies = 0;

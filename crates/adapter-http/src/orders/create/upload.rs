@@ -1,4 +1,4 @@
-//! What the two operations with documents share: a form is received under the claim of its
+//! The steps that both operations with documents share: a form is received under the claim of its
 //! `Idempotency-Key`, and then stored in a task of its own.
 
 use actix_web::{HttpRequest, web};
@@ -22,13 +22,13 @@ use crate::{
 pub(crate) struct Received {
     pub(crate) form: OrderForm,
     pub(crate) attempt: Option<Attempt>,
-    /// What the storing holds.
+    /// The key and the permit of the storing.
     pub(crate) storing: Storing,
     /// The answer to an earlier request under the key.
     pub(crate) answered: Option<Answered>,
 }
 
-/// What a request holds until its documents are stored: its key and its permit.
+/// The key and the permit that a request has until its documents are stored.
 type Storing = (Option<ClaimGuard>, Share);
 
 /// Receives the form of a request, when the limit of uploads permits it. `operation` is its name in

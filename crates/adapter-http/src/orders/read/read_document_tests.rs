@@ -6,7 +6,7 @@ use contract_tests::samples::document;
 use domain::{
     document::{Sha256Digest, StoredDocument},
     order::OrderId,
-    ports::{Kept, StoreError},
+    ports::{MaybeErased, StoreError},
 };
 use futures_util::{StreamExt as _, stream};
 
@@ -46,7 +46,7 @@ fn without_blobs() -> Ports {
     ports.reader.expect_document().returning(|owner, id, position| {
         assert_eq!((owner, id, position), (OWNER, OrderId(7), 1));
         let document = StoredDocument { key: ten_bytes_key(), ..ten_bytes() };
-        Ok(Some(Kept::Whole(document)))
+        Ok(Some(MaybeErased::Whole(document)))
     });
     ports
 }
@@ -130,7 +130,7 @@ async fn download_ends_when_its_order_is_erased() {
             looks += 1;
             let document = StoredDocument { key: ten_bytes_key(), ..ten_bytes() };
             let is_kept = looks <= 2 || !is_erased;
-            Ok(Some(if is_kept { Kept::Whole(document) } else { Kept::Erased }))
+            Ok(Some(if is_kept { MaybeErased::Whole(document) } else { MaybeErased::Erased }))
         });
         ports.blobs.expect_get().returning(|_, _| {
             let blocks = stream::iter(BYTES.chunks(1)).then(async |block| {
@@ -169,7 +169,7 @@ async fn missing_documents_are_the_same_404_as_missing_orders() {
 #[actix_web::test]
 async fn document_of_an_erased_order_is_gone() {
     let mut ports = Ports::new();
-    ports.reader.expect_document().returning(|_, _, _| Ok(Some(Kept::Erased)));
+    ports.reader.expect_document().returning(|_, _, _| Ok(Some(MaybeErased::Erased)));
 
     send(ports, TestApi::get(PATH)).await.problem(410, "erased");
 }

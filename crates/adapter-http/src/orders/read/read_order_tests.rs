@@ -3,7 +3,7 @@ use contract_tests::samples::{
 };
 use domain::{
     order::{OrderChange, OrderId, StoredOrder},
-    ports::{Cursor, HistoryEntry, HistoryId, Kept, NewOrder, Page, StoreError},
+    ports::{Cursor, HistoryEntry, HistoryId, MaybeErased, NewOrder, Page, StoreError},
 };
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ async fn order_is_answered_with_its_details_and_documents() {
     let mut ports = Ports::new();
     ports.reader.expect_order().once().returning(|owner, id| {
         assert_eq!((owner, id), (OWNER, OrderId(7)));
-        Ok(Some(Kept::Whole(whole())))
+        Ok(Some(MaybeErased::Whole(whole())))
     });
 
     let answer = get(ports, "/api/order/7").await;
@@ -62,7 +62,7 @@ async fn absent_fields_are_left_out_of_details() {
     let mut ports = Ports::new();
     let new = NewOrder { order: order(minimal_request()), ..new_order("REFI-1", NOW) };
     let order = stored(OrderId(7), &new);
-    ports.reader.expect_order().return_once(|_, _| Ok(Some(Kept::Whole(order))));
+    ports.reader.expect_order().return_once(|_, _| Ok(Some(MaybeErased::Whole(order))));
 
     let answer = get(ports, "/api/order/7").await;
 
@@ -106,7 +106,7 @@ async fn failing_store_is_unavailable_or_internal() {
 async fn head_has_the_headers_of_get() {
     let mut ports = Ports::new();
     let order = whole();
-    ports.reader.expect_order().returning(move |_, _| Ok(Some(Kept::Whole(order.clone()))));
+    ports.reader.expect_order().returning(move |_, _| Ok(Some(MaybeErased::Whole(order.clone()))));
     let api = ports.api();
 
     let get = api.send(TestApi::get("/api/order/7")).await;
@@ -123,7 +123,7 @@ async fn documents_are_listed_in_their_order() {
         documents: documents.clone(),
         ..stored(OrderId(7), &new_order("REFI-1", NOW))
     };
-    ports.reader.expect_order().return_once(|_, _| Ok(Some(Kept::Whole(order))));
+    ports.reader.expect_order().return_once(|_, _| Ok(Some(MaybeErased::Whole(order))));
 
     let answer = ports.api().send(TestApi::get("/api/order/7/documents")).await;
 
@@ -149,7 +149,8 @@ async fn documents_are_listed_in_their_order() {
 #[actix_web::test]
 async fn missing_and_erased_orders_are_not_read() {
     for path in ["/api/order/7", "/api/order/7/documents"] {
-        for (found, status, code) in [(None, 404, "not_found"), (Some(Kept::Erased), 410, "erased")]
+        for (found, status, code) in
+            [(None, 404, "not_found"), (Some(MaybeErased::Erased), 410, "erased")]
         {
             let mut ports = Ports::new();
             ports.reader.expect_order().return_once(|_, _| Ok(found));
@@ -171,11 +172,11 @@ async fn history_is_a_list_in_pages() {
         let items = match query.cursor {
             Cursor::Newest => vec![entry(9), entry(5)],
             Cursor::OlderThan(HistoryId(5)) => vec![entry(0)],
-            Cursor::OlderThan(_) => return Ok(Some(Kept::Whole(None))),
-            Cursor::NewerThan(_) => return Ok(Some(Kept::Erased)),
+            Cursor::OlderThan(_) => return Ok(Some(MaybeErased::Whole(None))),
+            Cursor::NewerThan(_) => return Ok(Some(MaybeErased::Erased)),
         };
         let (has_older, has_newer) = (items.len() == 2, items.len() == 1);
-        Ok(Some(Kept::Whole(Some(Page { items, has_older, has_newer }))))
+        Ok(Some(MaybeErased::Whole(Some(Page { items, has_older, has_newer }))))
     });
     let api = ports.api();
     let get = |query: &str| api.send(TestApi::get(&format!("{path}?limit=2{query}")));

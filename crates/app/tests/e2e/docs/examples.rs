@@ -76,7 +76,7 @@ fn command(client: &str, settings: &[(&str, &str)]) -> Command {
     command
 }
 
-/// What a client did.
+/// The run of a client.
 #[derive(Debug)]
 struct Run {
     succeeded: bool,

@@ -27,7 +27,7 @@ use contract_tests::fakes::ManualClock;
 use domain::{
     api_key::manage_keys::KeyTerms,
     order::{OrderId, SigningServiceId, StoredOrder},
-    ports::Kept,
+    ports::MaybeErased,
 };
 use operator::{Machine, OsEntropy, adapters::Storage, settings::Settings};
 
@@ -144,7 +144,7 @@ impl TestApp {
 
     /// Returns an order that exists and is not erased.
     pub async fn stored_order(&self, id: OrderId) -> Option<StoredOrder> {
-        self.storage().admin.order(id).await.unwrap().and_then(Kept::whole)
+        self.storage().admin.order(id).await.unwrap().and_then(MaybeErased::whole)
     }
 
     pub fn rows(&self, table: &str) -> usize {

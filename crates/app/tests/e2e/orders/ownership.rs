@@ -106,7 +106,7 @@ impl Operation {
     }
 }
 
-/// What the operations name.
+/// The objects that the operations name.
 #[derive(Clone, Copy)]
 struct Ids {
     order: i64,

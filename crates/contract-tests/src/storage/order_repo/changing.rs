@@ -3,7 +3,7 @@
 use domain::{
     api_key::{ClientId, Owner, Party},
     order::{Actor, OrderChange, OrderId, OrderStatus, SigningServiceId, StoredOrder},
-    ports::{Event, Kept, NewDocuments, NewOrder, OrderFilter, OrderUpdate, WriteError},
+    ports::{Event, MaybeErased, NewDocuments, NewOrder, OrderFilter, OrderUpdate, WriteError},
     webhook::EventType,
 };
 use time::{Duration, OffsetDateTime};
@@ -17,7 +17,7 @@ use crate::{
 const SERVICE: Owner = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
 
 async fn found(storage: &Storage, id: OrderId) -> StoredOrder {
-    storage.reader.order(LIVE, id).await.unwrap().and_then(Kept::whole).unwrap()
+    storage.reader.order(LIVE, id).await.unwrap().and_then(MaybeErased::whole).unwrap()
 }
 
 /// Returns the update of a version.

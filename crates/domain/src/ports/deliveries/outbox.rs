@@ -12,20 +12,20 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventId(pub i64);
 
-/// What happened to an order, as long as nothing has followed it.
+/// An event of an order that has no deliveries yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// Its identifier.
     pub id: EventId,
     /// The order.
     pub order_id: OrderId,
-    /// What happened.
+    /// The kind of the event.
     pub event: EventType,
     /// The change that the event tells of.
     pub change: Option<ChangedOrder>,
 }
 
-/// What follows an event.
+/// The deliveries that follow an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dispatch {
     /// The event.

@@ -100,7 +100,7 @@ pub struct WebhookLease {
     pub is_proven: bool,
 }
 
-/// What an attempt means for its endpoint.
+/// The effect of an attempt on its endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndpointEffect {
     /// Nothing: the attempt did not reach it.
@@ -132,11 +132,11 @@ pub struct WebhookAttempted {
     pub settlement: Settlement,
     /// The attempts of the delivery, with this one.
     pub attempts: Vec<AttemptRecord>,
-    /// What it means for the endpoint.
+    /// The effect on the endpoint.
     pub effect: EndpointEffect,
 }
 
-/// What a settlement changed.
+/// The changes of a settlement.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WebhooksSettled {
     /// The deliveries whose leases were held.

@@ -20,7 +20,7 @@ pub struct NewEndpoint {
     pub url: String,
     /// The events that it gets.
     pub events: BTreeSet<EventType>,
-    /// What the client notes about it.
+    /// The client's note about it.
     pub description: Option<String>,
     /// Its secret, encrypted.
     pub secret: Vec<u8>,

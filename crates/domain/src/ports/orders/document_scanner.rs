@@ -7,7 +7,7 @@ use crate::ports::Cause;
 /// Time limit of a scan, with the wait for a free connection to the scanner.
 pub const SCAN_TIME_LIMIT: Duration = Duration::seconds(20);
 
-/// What a scanner says about a document.
+/// The verdict of a scanner about a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// It has found no malware.

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use time::OffsetDateTime;
 
-use crate::ports::{Kept, ListedOrder, StoreError};
+use crate::ports::{ListedOrder, MaybeErased, StoreError};
 use crate::{
     api_key::ClientId,
     document::ObjectKey,
@@ -19,7 +19,7 @@ pub struct OrderFilter {
     pub email: Option<String>,
 }
 
-/// What an operator does with orders, whatever their client.
+/// Stores orders for operators, who work with those of any client.
 ///
 /// # Errors
 /// Every method fails with [`StoreError`] only. [`StoreError::Internal`] names an order whose row
@@ -36,7 +36,7 @@ pub trait OrderAdmin: Send + Sync {
     ) -> Result<Vec<ListedOrder>, StoreError>;
 
     /// Returns an order with its documents and changes; `None` if there is none.
-    async fn order(&self, id: OrderId) -> Result<Option<Kept<StoredOrder>>, StoreError>;
+    async fn order(&self, id: OrderId) -> Result<Option<MaybeErased<StoredOrder>>, StoreError>;
 
     /// Returns the identifiers of up to `limit` orders that were created before `instant` and are
     /// not erased, oldest first.

@@ -8,16 +8,16 @@ use crate::{
     order::{OrderChange, OrderId, StoredOrder},
 };
 
-/// What is left of an order, or of a part of it.
+/// An order or a part of it, unless it was erased.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kept<T> {
+pub enum MaybeErased<T> {
     /// It is there.
     Whole(T),
     /// An operator has erased the order.
     Erased,
 }
 
-impl<T> Kept<T> {
+impl<T> MaybeErased<T> {
     /// Returns what is there, unless it is erased.
     pub fn whole(self) -> Option<T> {
         match self {
@@ -151,7 +151,7 @@ pub trait OrderReader: Send + Sync {
         &self,
         owner: Owner,
         id: OrderId,
-    ) -> Result<Option<Kept<ListedOrder>>, StoreError>;
+    ) -> Result<Option<MaybeErased<ListedOrder>>, StoreError>;
 
     /// Returns a page of the history of an order; `None` if the owner has no such order, and no page if
     /// the cursor is no entry of it.
@@ -160,7 +160,7 @@ pub trait OrderReader: Send + Sync {
         owner: Owner,
         id: OrderId,
         query: &HistoryQuery,
-    ) -> Result<Option<Kept<Option<Page<HistoryEntry>>>>, StoreError>;
+    ) -> Result<Option<MaybeErased<Option<Page<HistoryEntry>>>>, StoreError>;
 
     /// Returns an order with its documents and its newest changes, up to
     /// [`READ_HISTORY`](crate::order::READ_HISTORY); `None` if the owner has no such order.
@@ -168,7 +168,7 @@ pub trait OrderReader: Send + Sync {
         &self,
         owner: Owner,
         id: OrderId,
-    ) -> Result<Option<Kept<StoredOrder>>, StoreError>;
+    ) -> Result<Option<MaybeErased<StoredOrder>>, StoreError>;
 
     /// Returns a document of an order by its position, from 0; `None` if the owner has no such
     /// order, or the order no such document.
@@ -177,7 +177,7 @@ pub trait OrderReader: Send + Sync {
         owner: Owner,
         id: OrderId,
         position: u32,
-    ) -> Result<Option<Kept<StoredDocument>>, StoreError>;
+    ) -> Result<Option<MaybeErased<StoredDocument>>, StoreError>;
 
     /// Returns a page of the owner's orders; `None` if the cursor is no order of the owner.
     async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Option<Page>, StoreError>;

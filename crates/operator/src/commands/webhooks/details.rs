@@ -1,4 +1,4 @@
-//! What an operator says of a webhook endpoint.
+//! The options that describe a webhook endpoint.
 
 use clap::Args;
 use serde::de::DeserializeOwned;
@@ -10,7 +10,7 @@ pub struct Details {
     /// order.cancelled. Repeat it for several. A new endpoint gets all of them by default
     #[arg(long = "event", value_name = "EVENT")]
     pub(super) events: Vec<String>,
-    /// What to note about the endpoint
+    /// Note about the endpoint
     #[arg(long, value_name = "TEXT")]
     pub(super) description: Option<String>,
 }

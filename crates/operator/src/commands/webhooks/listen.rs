@@ -256,7 +256,7 @@ fn advice(outcome: &AttemptOutcome) -> String {
     }
 }
 
-/// What arrived, to be printed.
+/// A webhook that arrived, to be printed.
 struct Arrival {
     /// Its `webhook-id` and body, or why it is rejected.
     outcome: Result<(String, Bytes), String>,

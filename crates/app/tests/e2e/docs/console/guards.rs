@@ -1,4 +1,4 @@
-//! What the console does when users are fast, share a page, or meet a fault.
+//! The console with users that are fast, share a page, or meet a fault.
 
 use std::path::Path;
 

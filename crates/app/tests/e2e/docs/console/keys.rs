@@ -1,4 +1,4 @@
-//! What the console does with a key, and what a key may see.
+//! The console with keys: how it stores a key, and what each key sees.
 
 use domain::api_key::{Scope, manage_keys::KeyTerms};
 use reqwest::{Method, StatusCode};

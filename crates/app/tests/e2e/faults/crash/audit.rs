@@ -9,7 +9,7 @@ use crate::{
     wiring::{HEX_SHA256, Wiring},
 };
 
-/// What the stores contain, and how it differs from the responses.
+/// The content of the stores, and how it differs from the responses.
 #[derive(Debug, Default)]
 pub struct Audit {
     orders: usize,

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{harness::service_process::notary_orders, wiring::Wiring};
 
-/// What the command printed.
+/// The output of the command.
 pub struct Report {
     findings: Vec<Value>,
     pub text: String,

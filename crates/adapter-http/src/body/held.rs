@@ -1,4 +1,4 @@
-//! Keeps the body of a request until its answer is sent.
+//! Holds the body of a request until its answer is sent.
 //!
 //! actix closes the connection of a body that was not read to its end, and lets the client read the
 //! answer first. If a chunked body were dropped earlier, actix would read it without end.
@@ -25,7 +25,7 @@ use crate::guard::InProgress;
 
 /// A body that the handler and the answer share.
 #[derive(Clone)]
-pub(crate) struct KeptBody(Rc<Shared>);
+pub(crate) struct HeldBody(Rc<Shared>);
 
 struct Shared {
     body: RefCell<Payload>,
@@ -35,7 +35,7 @@ struct Shared {
     ended: Cell<bool>,
 }
 
-impl KeptBody {
+impl HeldBody {
     /// Replaces the body of a request that has begun by a shared one.
     pub(crate) fn share(request: &mut ServiceRequest, started: Instant) -> Self {
         let (body, arrived) = (RefCell::new(request.take_payload()), Cell::new(started));
@@ -65,7 +65,7 @@ impl KeptBody {
     }
 }
 
-impl Stream for KeptBody {
+impl Stream for HeldBody {
     type Item = Result<Bytes, PayloadError>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -88,7 +88,7 @@ pub(crate) struct Answer {
     /// Bytes of the content that actix has not got yet.
     pub(crate) rest: Bytes,
     pub(crate) is_head: bool,
-    pub(crate) _request: (KeptBody, Option<InProgress>),
+    pub(crate) _request: (HeldBody, Option<InProgress>),
 }
 
 impl MessageBody for Answer {
