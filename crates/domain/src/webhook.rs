@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use time::{
     Duration, OffsetDateTime, format_description::StaticFormatDescription,
     macros::format_description,
@@ -408,9 +407,15 @@ pub fn order_body(
     WebhookPayload::body(event, at, data)
 }
 
+/// The data of a test event.
+#[derive(Serialize)]
+struct TestData {
+    webhook_id: i64,
+}
+
 /// Returns the body of a test event of an endpoint.
 pub fn test_body(at: OffsetDateTime, endpoint: EndpointId) -> Result<String, serde_json::Error> {
-    WebhookPayload::body(EventType::Test, at, json!({ "webhook_id": endpoint.0 }))
+    WebhookPayload::body(EventType::Test, at, TestData { webhook_id: endpoint.0 })
 }
 
 fn timestamp(at: OffsetDateTime) -> String {

@@ -38,8 +38,8 @@ pub use orders::queries::{
     ChangedOrder, CondemnedUpload, ErasedOrder, HeldMail, HeldWebhook, OrderState,
     abandoned_uploads, add_changes, attempted_webhooks, attempted_webhooks_of_erased,
     changeable_order, changes_of, condemned, created_order, ended_mails, erased_among, free_mails,
-    grouped, history_after, history_before, history_entry, history_page, kept_order,
-    mails_of_erased, order_with_document, orders_with_documents, sorted_keys, unreadable_order,
+    grouped, history_after, history_before, history_entry, history_page, mails_of_erased,
+    order_with_document, orders_with_documents, sorted_keys, unerased_order, unreadable_order,
     uploads_for, uploads_of_erased, waiting_webhooks_of,
 };
 pub use orders::rows::{

@@ -319,8 +319,8 @@ pub(crate) fn document_too_large(name: &str, limits: DocumentLimits) -> Problem 
     )
 }
 
-/// Returns the label of a part in an answer. Names that an order does not have may be anything, so
-/// they are not repeated.
+/// Returns the label of a part in the detail of an answer. Names that an order does not have may be
+/// anything, so details do not repeat them.
 fn label(name: &str, number: usize) -> String {
     if text_part(name).is_some() {
         format!("The part {name}")

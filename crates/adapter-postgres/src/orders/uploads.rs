@@ -10,7 +10,7 @@ use domain::{
     use_cases::sweep_uploads::SweepUploads,
 };
 use sql_rows::{
-    Utc, abandoned_uploads, kept_order, row_limit, schema::uploads, sorted_keys, uploads_for,
+    Utc, abandoned_uploads, row_limit, schema::uploads, sorted_keys, unerased_order, uploads_for,
 };
 use time::OffsetDateTime;
 
@@ -34,7 +34,7 @@ impl UploadLedger for PostgresStore {
         let record = async move |connection: &mut AsyncPgConnection| {
             // An erasure waits for this lock, and condemns the keys.
             locks::lock(connection, "orders", &[order.0]).await?;
-            if kept_order(order).execute(connection).await? == 0 {
+            if unerased_order(order).get_result::<i64>(connection).await.optional()?.is_none() {
                 return Ok(false);
             }
             diesel::insert_into(uploads::table).values(rows).execute(connection).await?;

@@ -9,7 +9,7 @@ use domain::{
     use_cases::sweep_uploads::SweepUploads,
 };
 use sql_rows::{
-    Utc, abandoned_uploads, kept_order, row_limit, schema::uploads, sorted_keys, uploads_for,
+    Utc, abandoned_uploads, row_limit, schema::uploads, sorted_keys, unerased_order, uploads_for,
 };
 use time::OffsetDateTime;
 
@@ -31,7 +31,7 @@ impl UploadLedger for SqliteStore {
     ) -> Result<bool, StoreError> {
         let rows = uploads_for(order, keys, at);
         let record = move |connection: &mut SqliteConnection| {
-            if kept_order(order).execute(connection)? == 0 {
+            if unerased_order(order).get_result::<i64>(connection).optional()?.is_none() {
                 return Ok(false);
             }
             diesel::insert_into(uploads::table).values(rows).execute(connection)?;

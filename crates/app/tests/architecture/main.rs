@@ -35,7 +35,14 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     for database in ["adapter-postgres", "adapter-sqlite"] {
         allowed.entry(database).or_default().insert("sql-rows");
     }
-    for server in ["adapter-clamd", "adapter-mail", "adapter-webhook"] {
+    let servers = [
+        "adapter-clamd",
+        "adapter-mail",
+        "adapter-object-store",
+        "adapter-postgres",
+        "adapter-webhook",
+    ];
+    for server in servers {
         allowed.entry(server).or_default().insert("names");
     }
     allowed.insert("sql-rows", BTreeSet::from(["domain"]));

@@ -222,8 +222,7 @@ impl OrderRequest {
             "utcStartTimeDate" => self.utcStartTimeDate = Code::of_text(text),
             "utcEndTimeDate" => self.utcEndTimeDate = Code::of_text(text),
             _ => {
-                let json = serde_json::to_string(&text)?;
-                self.unknown.push(Unknown { name: name.to_owned(), json });
+                self.unknown.push(Unknown::of_text(name, &text));
             }
         }
         Ok(())

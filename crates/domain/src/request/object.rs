@@ -11,7 +11,7 @@ use serde::{
     },
     forward_to_deserialize_any,
 };
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use super::{
     characters::is_blank,
@@ -23,7 +23,7 @@ use super::{
 pub struct Object<T> {
     /// The members that the API knows.
     pub members: T,
-    /// The members that it does not know, in the order of the request.
+    /// The first members that it does not know, in the order of the request.
     pub unknown: Vec<Unknown>,
 }
 
@@ -32,31 +32,51 @@ pub struct Object<T> {
 pub struct Unknown {
     /// Its name.
     pub name: String,
-    /// Its value as JSON.
-    pub json: String,
+    /// Whether its value says something: it is not `null`, a blank text, or a list or object of such.
+    pub(crate) has_content: bool,
+    /// Whether its value is a number, `true` or `false`.
+    pub(crate) is_plain: bool,
+    /// The value as JSON, if it is short.
+    pub(crate) short: Option<String>,
 }
 
+/// Maximum number of unknown members of an object that are looked at. More would only cost time.
+const MAX_UNKNOWN: usize = 100;
+/// Maximum length of a value that is stored, in bytes.
+const MAX_SHORT: usize = 8;
+
 impl Unknown {
+    fn new(name: String, json: &str) -> Self {
+        let has_content = match json.as_bytes() {
+            [b'"' | b'[' | b'{', ..] => serde_json::from_str(json).map_or(true, |it| says(&it)),
+            json => json != b"null",
+        };
+        let is_plain = !json.starts_with(['"', '[', '{']);
+        let short = (json.len() <= MAX_SHORT).then(|| json.to_owned());
+        Self { name, has_content, is_plain, short }
+    }
+
+    /// Returns the unknown member of a text.
+    pub(crate) fn of_text(name: &str, text: &str) -> Self {
+        let short = (text.len() < MAX_SHORT).then(|| format!("\"{text}\""));
+        Self { name: name.to_owned(), has_content: !is_blank(text), is_plain: false, short }
+    }
+
     /// Returns the JSON Pointer to the member in the object at `object`.
     pub(crate) fn pointer(&self, object: &str) -> String {
         // RFC 6901, section 3.
         format!("{object}/{}", self.name.replace('~', "~0").replace('/', "~1"))
     }
+}
 
-    /// Returns whether the value says something: it is not `null`, a blank text, `[]` or `{}`.
-    pub(crate) fn has_content(&self) -> bool {
-        let json = &*self.json;
-        match json.as_bytes() {
-            b"null" => false,
-            [b'"', ..] => serde_json::from_str(json).is_ok_and(|text: String| !is_blank(&text)),
-            [b'[', items @ .., b']'] | [b'{', items @ .., b'}'] => !items.trim_ascii().is_empty(),
-            _ => true,
-        }
-    }
-
-    /// Returns whether the value is a number, `true` or `false`.
-    pub(crate) fn is_plain(&self) -> bool {
-        !self.json.starts_with(['"', '[', '{'])
+/// Returns whether a value says something.
+fn says(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::String(text) => !is_blank(text),
+        Value::Array(items) => items.iter().any(says),
+        Value::Object(members) => members.values().any(says),
+        Value::Bool(_) | Value::Number(_) => true,
     }
 }
 
@@ -199,8 +219,9 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
                 return seed.deserialize(name.into_deserializer()).map(Some);
             }
             let json: Box<RawValue> = self.inner.next_value()?;
-            let json = Box::<str>::from(json).into();
-            self.seen.unknown.push(Unknown { name: name.into_owned(), json });
+            if self.seen.unknown.len() < MAX_UNKNOWN {
+                self.seen.unknown.push(Unknown::new(name.into_owned(), json.get()));
+            }
         }
         Ok(None)
     }
@@ -222,14 +243,16 @@ mod tests {
 
     #[test]
     fn unknown_members_are_collected() {
-        let json =
-            r#"{"a":" \t\u200b","known":true,"b":[ ],"c":{"d":1},"a":0,"e":null,"f":{ },"g":"x"}"#;
+        let json = r#"{"a":" \t\u200b","known":true,"b":[ ],"c":{"d":1},"a":0,"e":[null],"f":{ },"g":"x"}"#;
         let object: Object<Known> = serde_json::from_str(json).unwrap();
         assert_eq!(object.known.value(), Some(&true));
-        let with_content = object.unknown.iter().filter(|member| member.has_content());
+        let with_content = object.unknown.iter().filter(|member| member.has_content);
         let found: Vec<_> = with_content.map(|member| &*member.name).collect();
         assert_eq!((found, object.unknown.len()), (vec!["c", "a", "g"], 7));
         assert!(serde_json::from_str::<Object<Known>>("[true]").is_err());
         assert_eq!(names::<Known>(), ["known"]);
+        let many = format!("{{{}\"known\":true}}", "\"a\":1,".repeat(1_000));
+        let object: Object<Known> = serde_json::from_str(&many).unwrap();
+        assert_eq!((object.known.value(), object.unknown.len()), (Some(&true), MAX_UNKNOWN));
     }
 }

@@ -66,10 +66,13 @@ impl CreateOrder {
     pub async fn create(
         &self,
         key: &ApiKey,
-        request: OrderRequest,
+        mut request: OrderRequest,
         documents: Option<Vec<ReceivedDocument>>,
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, OrderError> {
+        if documents.is_some() {
+            request.forget_documents();
+        }
         // Checks the binding of the key first, before anything else about the request.
         let service = request.signing_service_id().map(SigningServiceId);
         if service.is_some_and(|service| !key.may_order_for(service)) {

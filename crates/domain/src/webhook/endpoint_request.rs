@@ -19,6 +19,9 @@ pub const MAX_URL: usize = 2_000;
 /// Maximum length of a description in characters.
 pub const MAX_DESCRIPTION: usize = 200;
 
+/// Maximum number of names that are looked at. More are wrong in any case.
+const MAX_EVENTS: usize = 20;
+
 /// The body that creates an endpoint.
 pub type NewEndpointBody = Object<NewEndpointMembers>;
 
@@ -73,7 +76,7 @@ impl Validate for Events {
         parent: &mut dyn FnMut() -> garde::Path,
         report: &mut garde::Report,
     ) {
-        for (position, name) in self.0.iter().enumerate() {
+        for (position, name) in self.0.iter().enumerate().take(MAX_EVENTS) {
             let checked = given(event(&self.0[..position]))(name, context);
             if let Err(error) = checked {
                 report.append(parent().join(position), error);
@@ -85,6 +88,9 @@ impl Validate for Events {
 fn some_events(Events(names): &Events) -> Checked {
     if names.is_empty() {
         return fault(ViolationCode::Blank, "must have at least one event");
+    }
+    if names.len() > MAX_EVENTS {
+        return fault(ViolationCode::TooLong, format!("must have at most {MAX_EVENTS} events"));
     }
     Ok(())
 }

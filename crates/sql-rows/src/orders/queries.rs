@@ -339,7 +339,7 @@ pub fn uploads_for(order: OrderId, keys: &[ObjectKey], at: OffsetDateTime) -> Ve
 
 /// Selects an order that is not erased.
 #[auto_type(no_type_alias)]
-pub fn kept_order(id: OrderId) -> _ {
+pub fn unerased_order(id: OrderId) -> _ {
     let id: i64 = id.0;
     orders::table.filter(orders::id.eq(id).and(orders::erased_at.is_null())).select(orders::id)
 }

@@ -80,7 +80,7 @@ async fn panic_reveals_nothing_a_client_sent() {
     if std::env::var_os(INSIDE).is_some() {
         return cause_two_panics().await;
     }
-    let name = "panics::panic_reveals_nothing_a_client_sent";
+    let name = "faults::panics::panic_reveals_nothing_a_client_sent";
     let mut child = Command::new(std::env::current_exe().unwrap());
     let child = child.args(["--exact", name, "--nocapture"]).env(INSIDE, "1").output().unwrap();
     let (log, out) =

@@ -74,6 +74,8 @@ impl Operation {
                 "webhook_id" => ids.webhook,
                 "delivery_id" => ids.delivery,
                 _ if self.is_of_webhooks() => ids.delivery,
+                // The creation is the entry 0.
+                "starting_after" | "ending_before" if self.path.ends_with("/history") => 0,
                 _ => ids.order,
             };
             let is_identifier = parameter["schema"]["format"] == "int64" && name != "limit";
