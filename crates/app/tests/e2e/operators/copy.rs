@@ -30,7 +30,7 @@ async fn copied_database_serves_the_same_service() {
     let to = wiring.database_url();
     let printed = run(&wiring, &["copy", "--from", &from, "--to", &to]);
     let counts = "copied 1 signing services, 2 orders, 1 changes of orders, 1 documents, \
-         0 unfinished uploads, 1 events, 2 deliveries, 0 webhook endpoints, 0 webhooks, 1 API keys";
+         0 unfinished uploads, 1 events, 2 deliveries, 0 recipients of orders, 0 webhook endpoints, 0 webhooks, 1 API keys";
     assert!(printed.starts_with(counts), "{printed}");
     for table in ["orders", "documents", "deliveries", "api_keys"] {
         assert!(wiring.rows(table) > 0, "{table}");

@@ -139,7 +139,9 @@ fn silent_dependencies_do_not_hold_the_report_up() {
     let report = Report::on(&wiring, &[]);
     let took = began.elapsed();
     wiring.database_server().thaw();
-    assert_eq!(report.failed(), ["database", "documents", "mail"], "{}", report.text);
+    assert_eq!(report.failed(), ["database", "documents"], "{}", report.text);
+    // The service waits longer for a relay than the report.
+    assert_ne!(report.found("warn", "mail"), "", "{}", report.text);
     assert_ne!(report.found("ok", "proxies"), "", "{}", report.text);
     assert!(took < Duration::from_secs(40), "{took:?}");
 }
