@@ -33,6 +33,9 @@ pub const UNKNOWN_DELAYS: [Duration; 3] =
 /// four to five days.
 pub const MAX_AGE: Duration = Duration::days(5);
 
+/// Number of attempts before a delivery fails for good by its age: they take some ten hours.
+pub const FEWEST_ATTEMPTS: u32 = 20;
+
 /// Time after which no lease and no claim to an idempotency key ends: leases take two minutes, and
 /// clocks of instances differ by less than that. One that ends later was taken while a clock was
 /// wrong, so it is free.
@@ -187,7 +190,8 @@ impl Delivery {
         is_outage: bool,
         entropy: &dyn Entropy,
     ) -> Option<OffsetDateTime> {
-        if now - self.created_at >= MAX_AGE {
+        // A mail may have waited for the limit of its recipient. It gets its retries nevertheless.
+        if now - self.created_at >= MAX_AGE && self.attempts >= FEWEST_ATTEMPTS {
             return None;
         }
         // 2^20 times the first delay exceeds the longest delay.
@@ -240,7 +244,7 @@ mod tests {
     fn delivery_fails_for_good_after_five_days() {
         let entropy = CountingEntropy::default();
         let end = START + Duration::days(5);
-        for attempts in [0, 98] {
+        for attempts in [FEWEST_ATTEMPTS, 98] {
             let delivery = Delivery { attempts, ..delivery(START) };
             let last = end - Duration::SECOND;
             for is_outage in [false, true] {
@@ -248,6 +252,8 @@ mod tests {
                 assert_eq!(delivery.next_attempt(end, is_outage, &entropy), None);
             }
         }
+        let waited = Delivery { attempts: FEWEST_ATTEMPTS - 1, ..delivery(START) };
+        assert!(waited.next_attempt(end, false, &entropy).is_some(), "it waited for the limit");
     }
 
     #[test]

@@ -38,6 +38,7 @@ const MANY: &str = "
     INSERT INTO webhook_deliveries (endpoint_id, event, message_key, created_at, due_at,
             delivered_at)
         SELECT 1000 + id % 10, 'order.created', 'm' || id, '2999-01-01', now(), now() FROM orders;
+    INSERT INTO order_recipients (order_id, recipient, to_service) SELECT id, 'a@b', false FROM orders;
     INSERT INTO recipient_mails SELECT '2026-11-21 12:00Z', 1, n::text::bytea, 1
         FROM generate_series(1, 10000) n;
     INSERT INTO api_keys (name, lookup, hash, issued_at, is_test)

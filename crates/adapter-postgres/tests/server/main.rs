@@ -147,6 +147,7 @@ async fn every_call(store: &PostgresStore) {
     store.dispatch(&[mails(event, vec![delivery(0)])], NOW).await.unwrap();
     let lease = &store.lease(NOW, time::Duration::MINUTE, 1).await.unwrap()[0];
     store.retry(lease.delivery.id, NOW).await.unwrap();
+    store.told(&[lease.delivery.order_id]).await.unwrap();
     assert!(settle(store, lease, &Settlement::Done).await);
     call_webhooks(store).await;
 }

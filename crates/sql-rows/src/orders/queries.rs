@@ -394,15 +394,16 @@ pub fn attempted_webhooks(ids: Vec<i64>) -> _ {
         .filter(webhook_deliveries::leased_until.is_not_null())
 }
 
-/// Keeps a leased mail or webhook of an erased order from other workers until no lease of now can
-/// be held any more. The lease itself does not tell when: its worker may have another clock.
+/// Keeps a leased mail of an erased order from other workers until no attempt of now can go on. The lease
+/// itself does not tell when: its worker may have another clock, and renews it for a slow relay.
 #[derive(AsChangeset)]
 #[diesel(table_name = deliveries)]
 pub struct HeldMail {
     due_at: Utc,
 }
 
-/// The same for a webhook.
+/// Keeps a leased webhook of an erased order from other workers until no lease of now can be held any
+/// more. Its attempt is shorter.
 #[derive(AsChangeset)]
 #[diesel(table_name = webhook_deliveries)]
 pub struct HeldWebhook {
@@ -412,7 +413,7 @@ pub struct HeldWebhook {
 impl HeldMail {
     /// Returns the change for an erasure at an instant.
     pub fn since(erasure: Utc) -> Self {
-        Self { due_at: farthest(erasure) }
+        Self { due_at: Utc(erasure.0.saturating_add(LONGEST_ATTEMPT)) }
     }
 }
 

@@ -53,7 +53,7 @@ pub trait OrderAdmin: Send + Sync {
     ///   [`UploadLedger`](super::UploadLedger), with those that requests in progress add to it
     /// - removes its events and its mails, except those that a worker has leased: see
     ///   [`Self::remove_mails`]. No other worker leases these, or its webhooks in progress, before `at`
-    ///   and [`FARTHEST_LEASE`](crate::delivery::FARTHEST_LEASE), whatever the clock of their worker
+    ///   and [`LONGEST_ATTEMPT`](crate::delivery::LONGEST_ATTEMPT), whatever the clock of their worker
     ///
     /// The row stays with its identifier, client, instants and status. Webhook deliveries stay too:
     /// they have no data of the order, and those that wait are not sent. Returns the condemned
@@ -77,7 +77,7 @@ pub trait OrderAdmin: Send + Sync {
     /// Removes the mails that erased orders have left, except those in progress. Returns how many these
     /// are, with the webhooks and uploads in progress of erased orders: the caller waits until there are none. A
     /// mail or webhook is in progress until its worker settles it, or until the erasure is
-    /// [`FARTHEST_LEASE`](crate::delivery::FARTHEST_LEASE) ago at `at`. An upload is in progress as long as its
+    /// [`LONGEST_ATTEMPT`](crate::delivery::LONGEST_ATTEMPT) ago at `at`. An upload is in progress as long as its
     /// key is in the ledger, up to that instant.
     async fn remove_mails(&self, at: OffsetDateTime) -> Result<usize, StoreError>;
 }
