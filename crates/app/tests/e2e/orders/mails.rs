@@ -53,6 +53,8 @@ async fn mail_above_the_hourly_limit_waits_for_the_next_hour() {
     app.mails(1).await;
     let waiting = "notary_orders_mails_over_limit";
     eventually_async(async || app.metric(waiting).await == 2).await;
+    // The one that left is in the queue until its outcome is stored.
+    eventually(|| app.pending_mails() == 2).await;
     assert_eq!(app.storage().queue.list(true, 10).await.unwrap(), []);
     let pending = app.storage().queue.list(false, 10).await.unwrap();
     assert_eq!(pending[0].last_error.as_deref(), Some(OVER_LIMIT));
