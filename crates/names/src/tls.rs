@@ -6,16 +6,16 @@ use rustls::{AlertDescription, CertificateError, Error as TlsError};
 
 /// Returns what is wrong if a failure of TLS is the cause of an error.
 pub fn tls_failure(error: &(dyn Error + 'static)) -> Option<&'static str> {
-    iter::successors(Some(error), |&cause| cause_of(cause))
-        .find_map(|cause| cause.downcast_ref::<TlsError>())
-        .map(in_words)
+    tls_error(error).map(in_words)
 }
 
 /// Returns whether the certificate of the other side is the cause of an error.
 pub fn is_invalid_certificate(error: &(dyn Error + 'static)) -> bool {
-    iter::successors(Some(error), |&cause| cause_of(cause))
-        .filter_map(|cause| cause.downcast_ref::<TlsError>())
-        .any(|error| matches!(error, TlsError::InvalidCertificate(_)))
+    matches!(tls_error(error), Some(TlsError::InvalidCertificate(_)))
+}
+
+fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a TlsError> {
+    iter::successors(Some(error), |&cause| cause_of(cause)).find_map(|cause| cause.downcast_ref())
 }
 
 /// An `io::Error` leaves the error that it wraps out of its `source`.

@@ -176,7 +176,7 @@ impl Relay {
     /// Connects again without a check of the certificate if that of a relay on this machine is not
     /// valid.
     async fn begin_on_new_connection(&self) -> Result<Connection, Failure> {
-        match self.begin_on_checked_connection().await {
+        match self.connect_and_begin().await {
             Err(failure @ Failure::Certificate(_)) if self.any_certificate.is_some() => {
                 if !self.is_invalid.swap(true, Ordering::Relaxed) {
                     tracing::warn!(
@@ -185,7 +185,7 @@ impl Relay {
                          the relay is on this machine"
                     );
                 }
-                self.begin_on_checked_connection().await
+                self.connect_and_begin().await
             }
             begun => begun,
         }
@@ -196,7 +196,7 @@ impl Relay {
         self.any_certificate.as_ref().filter(|_| is_invalid).or(self.tls.as_ref())
     }
 
-    async fn begin_on_checked_connection(&self) -> Result<Connection, Failure> {
+    async fn connect_and_begin(&self) -> Result<Connection, Failure> {
         let smtp = self.connect().await?;
         let mut connection = Connection { smtp, _open: Arc::clone(&self.open) };
         self.encrypt(&mut connection.smtp).await?;

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::OrderRequest;
+use super::{OrderRequest, default_language, default_same};
 use crate::request::{Object, Sent, Unknown, Violation, ViolationCode, names};
 
 /// Names under which programs send documents, without case and separators.
@@ -104,12 +104,12 @@ impl Field {
     /// Returns whether a member says what an absent field says (spec section 2.3).
     fn is_default(&self, member: &Unknown) -> bool {
         let default = match self.name {
-            "language" => "\"en\"",
-            "isPropertyAddressSame" => "true",
-            "scanbacksRequired" | "ronSigning" => "false",
+            "language" => Value::from(default_language()),
+            "isPropertyAddressSame" => default_same().into(),
+            "scanbacksRequired" | "ronSigning" => bool::default().into(),
             _ => return false,
         };
-        member.short.as_deref() == Some(default)
+        member.short.as_deref() == Some(&default.to_string())
     }
 }
 

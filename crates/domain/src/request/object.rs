@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, iter, ops};
 
 use garde::Validate;
 use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
+    Deserialize, Deserializer, Serialize,
     de::{
         DeserializeOwned, DeserializeSeed, IntoDeserializer as _, MapAccess, Visitor,
         value::{self, MapDeserializer},
@@ -18,12 +18,14 @@ use super::{
     sent::{Member, Sent},
 };
 
-/// An object of a request.
-#[derive(Clone, Default, PartialEq)]
+/// An object of a request. Only its known members are written.
+#[derive(Clone, Default, PartialEq, Serialize)]
+#[serde(transparent)]
 pub struct Object<T> {
     /// The members that the API knows.
     pub members: T,
     /// The first members that it does not know, in the order of the request.
+    #[serde(skip)]
     pub unknown: Vec<Unknown>,
 }
 
@@ -112,12 +114,6 @@ impl<T: DeserializeOwned> Member for Object<T> {
 
     fn of_object(json: &str) -> serde_json::Result<Sent<Self>> {
         serde_json::from_str(json).map(Sent::Value)
-    }
-}
-
-impl<T: Serialize> Serialize for Object<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.members.serialize(serializer)
     }
 }
 

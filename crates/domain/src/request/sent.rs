@@ -156,11 +156,3 @@ impl Member for i64 {
         integer(digits).map_or(Sent::Mistyped, Sent::Value)
     }
 }
-
-impl<T: Member> Member for Vec<Sent<T>> {
-    const EXPECTED: &'static str = "must be an array of strings";
-
-    fn of_array(json: &str) -> serde_json::Result<Sent<Self>> {
-        serde_json::from_str(json).map(Sent::Value)
-    }
-}

@@ -7,7 +7,7 @@ use crate::{
     order::{OrderId, OrderStatus, StoredOrder},
     ports::{NewDocuments, StoreError, WriteError},
     use_cases::{
-        intake::Intake,
+        intake::{Intake, keys_of},
         order_error::{OrderError, Rejection},
     },
 };
@@ -65,7 +65,7 @@ impl AddDocuments {
             return Err(OrderError::TooMany { stored });
         }
         // From here on, an erasure waits for this request.
-        let keys: Vec<_> = accepted.iter().map(|(document, _)| document.key.clone()).collect();
+        let keys = keys_of(&accepted);
         if !self.intake.uploads.record_for(id, &keys, self.intake.clock.now()).await? {
             return Err(OrderError::Erased);
         }

@@ -50,6 +50,11 @@ pub struct Intake {
 /// Documents that may be stored, with their files.
 pub(crate) type Accepted = Vec<(StoredDocument, SpooledFile)>;
 
+/// Returns the keys of documents.
+pub(crate) fn keys_of(accepted: &[(StoredDocument, SpooledFile)]) -> Vec<ObjectKey> {
+    accepted.iter().map(|(document, _)| document.key.clone()).collect()
+}
+
 impl Intake {
     /// Time after which a claim ends unless the attempt extends it.
     pub const CLAIM: Duration = Duration::seconds(15);
@@ -148,7 +153,7 @@ impl Intake {
         if accepted.is_empty() {
             return Ok(adopt(Vec::new(), self.clock.now()).await);
         }
-        let keys: Vec<_> = accepted.iter().map(|(document, _)| document.key.clone()).collect();
+        let keys = keys_of(&accepted);
         self.uploads.record(&keys, self.clock.now()).await?;
         self.store_recorded(accepted, adopt).await
     }
@@ -159,7 +164,7 @@ impl Intake {
         accepted: Accepted,
         adopt: impl AsyncFnOnce(Vec<StoredDocument>, OffsetDateTime) -> Result<T, WriteError>,
     ) -> Result<Result<T, WriteError>, StoreError> {
-        let keys: Vec<_> = accepted.iter().map(|(document, _)| document.key.clone()).collect();
+        let keys = keys_of(&accepted);
         match self.put_all(&accepted).await {
             Ok(()) => {}
             // Leaves the recorded objects to the sweeper. A put that timed out may still take

@@ -30,7 +30,7 @@ pub type NewEndpointBody = Object<NewEndpointMembers>;
 #[serde(default)]
 pub struct NewEndpointMembers {
     #[garde(custom(required(text(MAX_URL))))]
-    url: Sent<Word>,
+    pub(super) url: Sent<Word>,
     #[garde(dive, custom(nullable(some_events)))]
     events: Sent<Events>,
     #[garde(custom(optional(text(MAX_DESCRIPTION))))]
@@ -46,7 +46,7 @@ pub type EndpointChangeBody = Object<EndpointChangeMembers>;
 #[serde(default)]
 pub struct EndpointChangeMembers {
     #[garde(custom(nullable(text(MAX_URL))))]
-    url: Sent<Word>,
+    pub(super) url: Sent<Word>,
     #[garde(dive, custom(nullable(some_events)))]
     events: Sent<Events>,
     #[garde(custom(optional(text(MAX_DESCRIPTION))))]
@@ -172,20 +172,6 @@ impl EndpointChange {
             description: (*description != Sent::Absent).then(|| text(description)),
             is_enabled,
         }
-    }
-}
-
-impl NewEndpointMembers {
-    /// Returns the URL, if one was sent.
-    pub(super) fn url(&self) -> Option<&str> {
-        self.url.value().map(|url| &**url)
-    }
-}
-
-impl EndpointChangeMembers {
-    /// Returns the URL, if one was sent.
-    pub(super) fn url(&self) -> Option<&str> {
-        self.url.value().map(|url| &**url)
     }
 }
 

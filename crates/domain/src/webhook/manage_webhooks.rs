@@ -10,7 +10,7 @@ use crate::{
         Clock, DeliveryPageQuery, Entropy, NewEndpoint, Page, ReplayBatch, SecretBox, StoreError,
         WebhookQueue, WebhookRepo, WebhookSender,
     },
-    request::{Violation, ViolationCode},
+    request::{Violation, ViolationCode, Word},
     webhook::{
         self, Endpoint, EndpointId, EventType, MAX_ENDPOINTS, ROTATION_OVERLAP, WebhookDelivery,
         WebhookDeliveryId,
@@ -75,7 +75,7 @@ impl ManageWebhooks {
         body: &NewEndpointBody,
     ) -> Result<(Endpoint, WebhookSecret), WebhooksError> {
         let request = EndpointChange::create(body);
-        let request = self.check_url(owner.party, body.url(), request).await?;
+        let request = self.check_url(owner.party, body.url.value(), request).await?;
         let (secret, sealed) = self.new_secret(owner)?;
         let new = NewEndpoint {
             owner,
@@ -111,7 +111,7 @@ impl ManageWebhooks {
         body: &EndpointChangeBody,
     ) -> Result<Endpoint, WebhooksError> {
         let change = EndpointChange::change(body);
-        let mut url = body.url();
+        let mut url = body.url.value();
         // The URL of an unknown endpoint is not looked up.
         if url.is_some() && self.endpoints.endpoint(owner, id).await?.is_none() {
             url = None;
@@ -211,7 +211,7 @@ impl ManageWebhooks {
     async fn check_url(
         &self,
         party: Party,
-        url: Option<&str>,
+        url: Option<&Word>,
         parsed: Result<EndpointChange, Vec<Violation>>,
     ) -> Result<EndpointChange, WebhooksError> {
         let mut violations = parsed.as_ref().err().cloned().unwrap_or_default();
