@@ -175,11 +175,12 @@ impl Storage {
         &self,
         settings: &Settings,
         machine: &Machine,
+        sender: Arc<dyn WebhookSender>,
     ) -> Result<ManageWebhooks> {
         Ok(ManageWebhooks {
             endpoints: Arc::clone(&self.webhooks),
             deliveries: Arc::clone(&self.webhook_queue),
-            sender: webhook_sender(settings)?,
+            sender,
             secrets: secret_box(settings, &machine.entropy)?,
             clock: Arc::clone(&machine.clock),
             entropy: Arc::clone(&machine.entropy),
@@ -187,8 +188,8 @@ impl Storage {
     }
 }
 
-/// Returns what sends webhooks by the settings.
-pub(crate) fn webhook_sender(settings: &Settings) -> Result<Arc<dyn WebhookSender>> {
+/// Returns what sends webhooks by the settings. Blocks: it reads the root certificates of the system.
+pub fn webhook_sender(settings: &Settings) -> Result<Arc<dyn WebhookSender>> {
     let (open, proxy) = (settings.webhook_allow.clone(), settings.webhook_proxy.as_deref());
     let sender = adapter_webhook::Sender::new(open, proxy);
     Ok(Arc::new(checked(sender, "--webhook-proxy (NOTARY_ORDERS_WEBHOOK_PROXY)")?))
