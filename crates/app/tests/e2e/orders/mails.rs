@@ -99,6 +99,40 @@ async fn mails_above_the_limit_are_shown_and_warned_of_once() {
     assert_eq!(warnings.filter(|line| line.contains("WARN")).count(), 1, "{log}");
 }
 
+/// Adds a mail about order 1 to its contact. A worker has leased it so many times, and stored no outcome.
+fn add_mail(wiring: &Wiring, subject: &str, leases: usize) {
+    let insert = "INSERT INTO deliveries (order_id, message_key, recipient, subject, to_service, \
+        created_at, due_at, lease_token)";
+    let mail = format!("'k', '{CONTACT}', '{subject}', false, created_at, created_at, {leases}");
+    wiring.lines(&format!("{insert} SELECT id, {mail} FROM orders WHERE id = 1"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mails_that_are_not_true_any_more_use_up_no_limit() {
+    let wiring = Wiring::new();
+    let service = ServiceProcess::keyed(&wiring, &["--mails-per-recipient-hour=2"]);
+    created(service.order("F-1").await).await;
+    eventually(|| wiring.mails().len() == 1).await;
+    for _ in 0..3 {
+        add_mail(&wiring, "cancelled", 0);
+    }
+    eventually(|| wiring.pending_mails() == 0).await;
+    created(service.order("F-2").await).await;
+    eventually(|| wiring.mails().len() == 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mails_of_a_lost_worker_are_within_the_limit() {
+    let wiring = Wiring::new();
+    let service = ServiceProcess::keyed(&wiring, &["--mails-per-recipient-hour=1"]);
+    created(service.order("F-1").await).await;
+    eventually(|| wiring.mails().len() == 1).await;
+    add_mail(&wiring, "documents_added", 1);
+    let waiting = "notary_orders_mails_over_limit";
+    eventually_async(async || service.metric(waiting).await == 1).await;
+    assert_eq!(wiring.mails().len(), 1);
+}
+
 /// Creates orders whose mails wait for the relay, and returns their stores.
 async fn unsent_mails(wiring: &Wiring, file_numbers: &[&str]) -> Storage {
     let service = ServiceProcess::keyed(wiring, &[]);
@@ -162,9 +196,8 @@ async fn mail_that_is_being_sent_is_not_retried() {
 /// Returns the recipients of the mails with a text, sorted.
 fn recipients(wiring: &Wiring, text: &str) -> Vec<String> {
     let mails = wiring.mails().into_iter().filter(|mail| mail.contains(text));
-    let to = mails.map(|mail| {
-        mail.lines().find_map(|line| line.strip_prefix("To: ")).unwrap().to_owned()
-    });
+    let to = mails
+        .map(|mail| mail.lines().find_map(|line| line.strip_prefix("To: ")).unwrap().to_owned());
     let mut to: Vec<_> = to.collect();
     to.sort();
     to
