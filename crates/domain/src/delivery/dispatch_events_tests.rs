@@ -242,9 +242,10 @@ async fn change_of_an_order_reaches_both_parties() {
     dispatch.step().await.result.unwrap();
 }
 
-/// They may have removed the appointment from their calendars.
+/// They may have removed the appointment from their calendars. The present addresses may have heard of
+/// nothing. An address of both gets one mail.
 #[tokio::test]
-async fn order_that_takes_place_again_is_mailed_like_a_new_one() {
+async fn order_that_takes_place_again_is_mailed_to_those_who_were_told_and_to_present_addresses() {
     let change = |order_status: &str, previous_status: &str| ChangedOrder {
         order_status: order_status.to_owned(),
         previous_status: previous_status.to_owned(),
@@ -260,12 +261,22 @@ async fn order_that_takes_place_again_is_mailed_like_a_new_one() {
     let mut outbox = MockOutbox::new();
     outbox.expect_events().returning(move |_, _| Ok(found.to_vec()));
     outbox.expect_dispatch().once().returning(move |dispatches, _| {
-        let subjects = |number: usize| -> Vec<_> {
-            dispatches[number].mails.iter().map(|mail| mail.subject).collect()
-        };
-        assert_eq!(subjects(0), [MailSubject::Reinstated; 2]);
-        assert_eq!(subjects(1), []);
+        let mails = &dispatches[0].mails;
+        assert!(mails.iter().all(|mail| mail.subject == MailSubject::Reinstated), "{mails:?}");
+        let recipients: Vec<_> = mails.iter().map(|mail| mail.recipient.as_str()).collect();
+        let present = ["Escrow@title.example.com", "dispatch@service.example.com"];
+        assert_eq!(recipients, [&present[..], &["before@service.example.com"]].concat());
+        assert_eq!(dispatches[1].mails, []);
         Ok(ids(dispatches))
     });
-    use_case(outbox, whole_orders()).step().await.result.unwrap();
+    let mut queue = whole_orders();
+    queue.expect_told().once().returning(|orders| {
+        let told = |address: &str| Recipient {
+            order_id: orders[0],
+            address: address.to_owned().try_into().unwrap(),
+            audience: Audience::Service,
+        };
+        Ok(["before@service.example.com", "DISPATCH@service.example.com"].map(told).into())
+    });
+    use_case(outbox, queue).step().await.result.unwrap();
 }
