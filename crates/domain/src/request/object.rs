@@ -39,12 +39,19 @@ pub struct Unknown {
 
 /// Maximum number of unknown members of an object that are looked at. More would only cost time.
 const MAX_UNKNOWN: usize = 100;
+/// The longest text that is read as an object, in bytes.
+const MAX_TEXT_OBJECT: usize = 4096;
+/// How many characters of another text are kept.
+const MAX_BEGINNING: usize = 64;
 
 impl Unknown {
-    /// Returns the unknown member of a text, which is JSON if it is an object.
+    /// Returns the unknown member of a text, which is JSON if it is an object. Keeps only the beginning of
+    /// other texts: a form may have many, and is held while its documents arrive.
     pub(crate) fn of_text(name: &str, text: &str) -> Self {
-        let is_object = serde_json::from_str::<Map<String, Value>>(text).is_ok();
-        let json = if is_object { text.to_owned() } else { Value::from(text).to_string() };
+        let is_object = text.len() <= MAX_TEXT_OBJECT
+            && serde_json::from_str::<Map<String, Value>>(text).is_ok();
+        let beginning = || Value::from(text.trim().chars().take(MAX_BEGINNING).collect::<String>());
+        let json = if is_object { text.to_owned() } else { beginning().to_string() };
         Self { name: name.to_owned(), json }
     }
 
@@ -225,6 +232,15 @@ mod tests {
     #[serde(default)]
     struct Known {
         known: Sent<bool>,
+    }
+
+    #[test]
+    fn unknown_text_is_an_object_or_its_beginning() {
+        let value = |text: &str| Unknown::of_text("a", text).value();
+        assert_eq!(value(r#" {"b":1} "#), serde_json::json!({ "b": 1 }));
+        assert_eq!(value(" en "), "en");
+        let long = format!("{{\"b\":\"{}\"}}", "x".repeat(MAX_TEXT_OBJECT));
+        assert_eq!(value(&long), long[..MAX_BEGINNING]);
     }
 
     #[test]
