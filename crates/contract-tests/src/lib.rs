@@ -140,6 +140,7 @@ macro_rules! contract {
             endpoints_of_parties_are_found_whatever_their_state,
             endpoint_is_disabled_when_it_has_failed_for_too_long,
             unknown_events_of_an_endpoint_are_left_out, endpoint_knows_the_key_that_made_it,
+            rotation_hands_endpoints_on,
             endpoint_that_fails_is_told_of_once, endpoint_that_the_service_disabled_is_told_of_once,
         );
     };

@@ -21,7 +21,8 @@ CREATE TABLE orders (
     -- The latest order with a file number holds it; see orders_file_number.
     holds_file_number boolean NOT NULL,
     file_number text COLLATE "C" NOT NULL,
-    status text NOT NULL CHECK (char_length(status) BETWEEN 1 AND 50 AND status !~ '[[:cntrl:]]'),
+    status text NOT NULL CHECK (char_length(status) BETWEEN 1 AND 50
+        AND trim(status) <> '' AND status !~ '[[:cntrl:]]'),
     -- The service reads and writes it whole, so it is kept as text.
     details json NOT NULL,
     -- The service names itself here when it changes `status` or `notary_id`: the trigger

@@ -20,7 +20,7 @@ CREATE TABLE orders (
     -- The latest order with a file number holds it; see orders_file_number.
     holds_file_number INTEGER NOT NULL,
     file_number TEXT NOT NULL,
-    status TEXT NOT NULL CHECK (length(status) BETWEEN 1 AND 50
+    status TEXT NOT NULL CHECK (length(status) BETWEEN 1 AND 50 AND trim(status) <> ''
         AND status NOT GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'),
     -- A JSON object. Some versions of SQLite refuse JSON functions in a CHECK with `trusted_schema = OFF`.
     details TEXT NOT NULL CHECK (details GLOB '{*}'),

@@ -6,7 +6,7 @@ use tracing::Instrument as _;
 
 use crate::{
     access::{authentication::admit, fingerprint::attempt, idempotency_key, rate_limit::Policy},
-    body::json::{self, MAX_BODY},
+    body::json,
     orders::create::created::{self, JSON},
     request::trace::STEPS,
     respond::{
@@ -43,13 +43,11 @@ pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: Sta
 
 /// Names the other operation to a client whose body is too large. Most such bodies have documents.
 pub(crate) fn name_the_form(problem: Problem) -> Problem {
-    if problem.code() != ProblemCode::PayloadTooLarge {
-        return problem;
+    if problem.code() == ProblemCode::PayloadTooLarge {
+        problem.adding("Documents are sent with create-with-documents.")
+    } else {
+        problem
     }
-    let detail = format!(
-        "The body is larger than {MAX_BODY} bytes. Documents are sent with create-with-documents."
-    );
-    Problem::new(ProblemCode::PayloadTooLarge, detail)
 }
 
 /// Logs the order of a client that has disconnected before the answer.
