@@ -3,6 +3,7 @@
 //! [`OrderRequest`] is what a client sends. [`Order`] is a valid order. [`StoredOrder`] is an order
 //! that the service has created. [`record`] is its stored form.
 
+mod amendment;
 pub mod change_request;
 mod misplaced;
 mod money;

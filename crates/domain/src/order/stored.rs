@@ -26,8 +26,14 @@ impl OrderStatus {
     /// Nothing is left to do. Such an order cannot be cancelled.
     pub const COMPLETED: Self = Self(Cow::Borrowed("COMPLETED"));
 
+    /// The signing did not take place as it was to. The client cannot change such an order.
+    pub const DID_NOT_SIGN: Self = Self(Cow::Borrowed("DID_NOT_SIGN"));
+
     /// The states in which an order cannot be cancelled.
     pub const CLOSED: [Self; 2] = [Self::SIGNED, Self::COMPLETED];
+
+    /// The states in which the client cannot change an order: the appointment is over.
+    pub const OVER: [Self; 3] = [Self::SIGNED, Self::DID_NOT_SIGN, Self::COMPLETED];
 
     /// The usual states. The service knows the rules of some; all others are free texts.
     pub const USUAL: [Self; 8] = [
@@ -36,7 +42,7 @@ impl OrderStatus {
         Self(Cow::Borrowed("CONFIRMED")),
         Self(Cow::Borrowed("ON_HOLD")),
         Self::SIGNED,
-        Self(Cow::Borrowed("DID_NOT_SIGN")),
+        Self::DID_NOT_SIGN,
         Self::COMPLETED,
         Self::CANCELLED,
     ];
