@@ -238,6 +238,11 @@ impl OrderRequest {
         Ok(())
     }
 
+    /// Returns the file number, if the request has one.
+    pub(crate) fn file_number(&self) -> Option<&str> {
+        self.signingDetailsFormData.value()?.fileNumber.value().map(|number| &**number)
+    }
+
     /// Returns the identifier of the signing service, if the request has one.
     pub(crate) fn signing_service_id(&self) -> Option<i64> {
         self.signingServiceId.value().copied()

@@ -30,8 +30,7 @@ pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: Sta
     let task_api = api.clone();
     let task = async move {
         let _held = permit;
-        let order: OrderRequest = json::parse(&body)?
-            .ok_or_else(|| Problem::malformed("The body must be a JSON object."))?;
+        let order = parse(&body)?;
         let attempt = claim.map(|claim| attempt(claim, JSON, &order, &[])).transpose()?;
         let created = task_api.create_order.create(&key, order, None, attempt.as_ref()).await?;
         created::count(&task_api.metrics, JSON, &created);
@@ -39,6 +38,11 @@ pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: Sta
     };
     let created = api.detached.run_to_end(task, log_unanswered).await?;
     Ok(created::response(&request, JSON, &created))
+}
+
+/// Parses the body of an order.
+pub(crate) fn parse(body: &[u8]) -> Result<OrderRequest, Problem> {
+    json::parse(body)?.ok_or_else(|| Problem::malformed("The body must be a JSON object."))
 }
 
 /// Names the other operation to a client whose body is too large. Most such bodies have documents.
