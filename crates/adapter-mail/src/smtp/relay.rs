@@ -187,13 +187,13 @@ impl Relay {
     /// Connects again without a check of the certificate if that of a relay on this machine is not
     /// valid.
     async fn begin_on_new_connection(&self) -> Result<Connection, Failure> {
+        let connect = |tls| Box::pin(self.connect_and_begin(tls));
         let any = self.any_certificate.as_ref();
         let is_accepted = self.invalid_at().is_some_and(|at| at.elapsed() < CHECKED_AGAIN_AFTER);
         if any.is_some() && is_accepted {
-            return self.connect_and_begin(any).await;
+            return connect(any).await;
         }
-        let begun = self.connect_and_begin(self.tls.as_ref()).await;
-        match begun {
+        match connect(self.tls.as_ref()).await {
             Err(failure @ Failure::Certificate(_)) if any.is_some() => {
                 if self.invalid_at().replace(Instant::now()).is_none() {
                     tracing::warn!(
@@ -202,7 +202,7 @@ impl Relay {
                          the relay is on this machine"
                     );
                 }
-                self.connect_and_begin(any).await
+                connect(any).await
             }
             Ok(connection) => {
                 self.invalid_at().take();

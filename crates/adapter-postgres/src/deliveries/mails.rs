@@ -63,14 +63,14 @@ impl DeliveryQueue for PostgresStore {
             .bind::<Timestamptz, _>(hour)
             .bind::<Timestamptz, _>(hour_before)
             .bind::<BigInt, _>(REMOVED_COUNTS);
-        let begun = self.pool.all(begin, |row: BegunRow| {
+        let mails = self.pool.all(begin, |row: BegunRow| {
             Ok(Begun {
                 id: DeliveryId(row.id),
                 mail_of_hour: row.mail_of_hour.map(i64::unsigned_abs),
                 changes: row.changes.map(|changes| u32::try_from(changes).unwrap_or(u32::MAX)),
             })
         });
-        Ok(begun.await?)
+        Ok(mails.await?)
     }
 
     async fn told(&self, orders: &[OrderId]) -> Result<Vec<Recipient>, StoreError> {

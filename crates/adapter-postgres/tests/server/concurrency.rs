@@ -3,7 +3,8 @@
 use std::{collections::HashSet, sync::Arc};
 
 use contract_tests::samples::{
-    MICROSECOND, NOW, WINDOW, attempt, document, idempotency_key, new_order,
+    MICROSECOND, NOW, WINDOW, attempt, delivery, dispatch, document, idempotency_key, new_order,
+    order_of,
 };
 use domain::{
     document::StoredDocument,
@@ -202,6 +203,48 @@ async fn upload_is_adopted_or_condemned() {
     }
     assert_eq!(database.sql("SELECT count(*) FROM uploads"), "0");
     assert_no_deadlock(&database);
+}
+
+/// Another system changes the order all the time.
+#[tokio::test(flavor = "multi_thread")]
+async fn mail_begins_with_the_changes_of_the_version_that_was_read() {
+    let (store, database) = store().await;
+    let id = store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    dispatch(&store, id, vec![delivery(0)]).await;
+    let mail = store.lease(NOW, Duration::MINUTE, 1).await.unwrap()[0].delivery.id;
+    let outsider = outsider(&database).await;
+    let changing = tokio::spawn(async move {
+        for number in 1..=300 {
+            let change = format!("UPDATE orders SET status = 'S{number}'");
+            outsider.batch_execute(&change).await.unwrap();
+        }
+    });
+    let mut begun = 0;
+    while !changing.is_finished() {
+        let order = order_of(&store, id).await.unwrap().unwrap();
+        let one = store.begin(&[(mail, order.updated_at)], NOW, 0).await.unwrap()[0];
+        if let Some(changes) = one.changes {
+            let read = order.status.as_str().strip_prefix('S').unwrap_or("0");
+            assert_eq!(changes.to_string(), read);
+            begun += 1;
+        }
+    }
+    changing.await.unwrap();
+    assert!(begun > 0);
+}
+
+/// The order may be cancelled, or erased.
+#[tokio::test]
+async fn mail_of_a_locked_order_does_not_begin() {
+    let (store, database) = store().await;
+    let id = store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    dispatch(&store, id, vec![delivery(0)]).await;
+    let mail = store.lease(NOW, Duration::MINUTE, 1).await.unwrap()[0].delivery.id;
+    let outsider = outsider(&database).await;
+    outsider.batch_execute("BEGIN; UPDATE orders SET status = 'ASSIGNED'").await.unwrap();
+    assert_eq!(store.begin(&[(mail, NOW)], NOW, 0).await.unwrap()[0].changes, None);
+    outsider.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(store.begin(&[(mail, NOW)], NOW, 0).await.unwrap()[0].changes, Some(0));
 }
 
 /// Counts of the hour before stay, for an instance whose clock is behind.
