@@ -44,16 +44,15 @@ pub struct CreateOrder {
 }
 
 impl CreateOrder {
-    /// Returns the order that was created under the idempotency key of an attempt, as it was then. Fails
-    /// if this request differs from the one that created it.
+    /// Returns the order that was created under the idempotency key of an attempt, with documents or
+    /// without, as it was then. Fails if this request differs from the one that created it.
     pub async fn repeat(
         &self,
         answered: Answered,
         attempt: &Attempt,
-        mut request: OrderRequest,
+        request: OrderRequest,
     ) -> Result<CreatedOrder, OrderError> {
-        request.forget_documents();
-        let sent = request.parse().ok().map(|parsed| parsed.order);
+        let sent = request.parse_beside(true).ok().map(|parsed| parsed.order);
         self.repeated(answered, attempt, sent).await
     }
 
