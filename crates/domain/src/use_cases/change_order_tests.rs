@@ -213,8 +213,8 @@ async fn file_number_and_service_are_immutable() {
         (
             with_others,
             &[
-                ("/signingServiceId", ViolationCode::OutOfRange),
                 ("/requestedBy/userId", ViolationCode::OutOfRange),
+                ("/signingServiceId", ViolationCode::OutOfRange),
                 ("/signingDetailsFormData/fileNumber", ViolationCode::Immutable),
             ],
         ),

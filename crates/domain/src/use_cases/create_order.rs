@@ -9,7 +9,7 @@ use crate::{
     document::{ReceivedDocument, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{Answered, Attempt},
-    order::{OrderRequest, OrderStatus, ParsedOrder, SigningServiceId, StoredOrder},
+    order::{Order, OrderRequest, OrderStatus, ParsedOrder, SigningServiceId, StoredOrder},
     ports::{NewOrder, ServiceRepo, StoreError, WriteError},
     request::{Violation, ViolationCode},
     use_cases::{
@@ -44,12 +44,25 @@ pub struct CreateOrder {
 }
 
 impl CreateOrder {
-    /// Returns the order that was created under the idempotency key of an attempt. Fails if this
-    /// request differs from the one that created it.
+    /// Returns the order that was created under the idempotency key of an attempt, with documents or
+    /// without, as it was then. Fails if this request differs from the one that created it.
     pub async fn repeat(
         &self,
         answered: Answered,
         attempt: &Attempt,
+        request: OrderRequest,
+    ) -> Result<CreatedOrder, OrderError> {
+        let sent = request.parse_beside(true).ok().map(|parsed| parsed.order);
+        self.repeated(answered, attempt, sent).await
+    }
+
+    /// Returns the order that was created under the idempotency key of an attempt. `sent` is the order of
+    /// this request: its client may have changed the stored one since.
+    async fn repeated(
+        &self,
+        answered: Answered,
+        attempt: &Attempt,
+        sent: Option<Box<Order>>,
     ) -> Result<CreatedOrder, OrderError> {
         if answered.fingerprint != attempt.fingerprint || answered.added.is_some() {
             return Err(OrderError::KeyReused);
@@ -57,7 +70,8 @@ impl CreateOrder {
         let owner = attempt.claim.key.owner();
         let gone = || StoreError::Internal("the order of an idempotency key is gone".into());
         let found = self.intake.reader.order(owner, answered.order_id).await?.ok_or_else(gone)?;
-        let stored = OrderError::unless_erased(Some(found))?.as_created();
+        let mut stored = OrderError::unless_erased(Some(found))?.as_created();
+        stored.order = sent.unwrap_or(stored.order);
         Ok(CreatedOrder { stored, utc_disagreements: Vec::new(), replayed: true, unscanned: 0 })
     }
 
@@ -88,7 +102,7 @@ impl CreateOrder {
                     && violations.iter().any(|violation| violation.code == unknown)
                     && let Some(answered) = self.intake.peek(&attempt.claim).await?
                 {
-                    return self.repeat(answered, attempt).await;
+                    return self.repeated(answered, attempt, None).await;
                 }
                 return Err(OrderError::Rejected(Rejection {
                     violations,
@@ -98,11 +112,14 @@ impl CreateOrder {
             }
         };
         let unscanned = self.intake.scan(&accepted).await?;
-        let commit = async |documents, at| self.commit(key, parsed, documents, at, attempt).await;
+        let mut unused = None;
+        let commit = async |documents, at| {
+            self.commit(key, parsed, documents, at, attempt, &mut unused).await
+        };
         match (self.intake.store(accepted, commit).await?, attempt) {
             (Ok(created), _) => Ok(CreatedOrder { unscanned, ..created }),
             (Err(WriteError::KeyInUse(key_use)), Some(attempt)) => {
-                self.repeat(self.intake.answered(key_use)?, attempt).await
+                self.repeated(self.intake.answered(key_use)?, attempt, unused).await
             }
             (Err(WriteError::Duplicate { created_at }), _) => Err(OrderError::Duplicate {
                 retry_after: self.window.seconds_left(created_at, self.intake.clock.now()),
@@ -134,6 +151,7 @@ impl CreateOrder {
         Ok(Err(violations))
     }
 
+    /// Creates an order. Leaves an order that was not created in `unused`.
     async fn commit(
         &self,
         key: &ApiKey,
@@ -141,6 +159,7 @@ impl CreateOrder {
         documents: Vec<StoredDocument>,
         created_at: OffsetDateTime,
         attempt: Option<&Attempt>,
+        unused: &mut Option<Box<Order>>,
     ) -> Result<CreatedOrder, WriteError> {
         let new = NewOrder {
             client: key.client(),
@@ -151,7 +170,13 @@ impl CreateOrder {
             is_test: key.key.is_test,
             idempotent_request: self.intake.idempotent_request(attempt, created_at),
         };
-        let id = self.intake.orders.create(&new, self.window).await?;
+        let id = match self.intake.orders.create(&new, self.window).await {
+            Ok(id) => id,
+            Err(error) => {
+                *unused = Some(new.order);
+                return Err(error);
+            }
+        };
         let stored = StoredOrder {
             id,
             order: new.order,

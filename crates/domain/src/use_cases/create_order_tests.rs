@@ -354,14 +354,13 @@ async fn repeat_returns_order_as_created() {
     let mut mocks = Mocks::default();
     let answered = answered(attempt().fingerprint);
     mocks.orders.expect_create().once().returning(move |_, _| Err(WriteError::KeyInUse(answered)));
-    mocks
-        .reader
-        .expect_order()
-        .once()
-        .returning(|_, _| Ok(Some(MaybeErased::Whole(created_before()))));
+    let mut amended = created_before();
+    amended.order.signing.signer.name = "Jane Roe".to_owned();
+    mocks.reader.expect_order().once().return_once(|_, _| Ok(Some(MaybeErased::Whole(amended))));
     let created = mocks.create(Some(&attempt())).await;
     let CreatedOrder { stored, replayed, .. } = created.unwrap();
     assert!(replayed);
+    assert_eq!(stored.order.signing.signer.name, "Jane Doe");
     assert_eq!(
         (stored.id, stored.notary_id, stored.updated_at),
         (OrderId(5), None, NOW - Duration::HOUR)

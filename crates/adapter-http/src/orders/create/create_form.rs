@@ -22,7 +22,7 @@ pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: Sta
     let Received { form, attempt, storing, answered } =
         upload::receive(&request, payload, &api, &key, FORM, true).await?;
     let created = if let (Some(answered), Some(attempt)) = (answered, &attempt) {
-        let repeated = api.create_order.repeat(answered, attempt).await?;
+        let repeated = api.create_order.repeat(answered, attempt, form.request).await?;
         created::count(&api.metrics, FORM, &repeated);
         repeated
     } else {

@@ -1,5 +1,7 @@
 //! Both sides change an order: at once, by SQL, and by the commands of operators.
 
+mod amendments;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::join_all;

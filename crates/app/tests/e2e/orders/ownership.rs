@@ -52,10 +52,10 @@ impl Operation {
         self.path.contains('{')
     }
 
-    /// Returns whether it creates an order or adds documents, which only clients do.
+    /// Returns whether it creates or replaces an order or adds documents, which only clients do.
     fn creates(&self) -> bool {
         let is_form = self.description["requestBody"]["content"]["multipart/form-data"].is_object();
-        is_form || self.path == CREATE
+        is_form || self.path == CREATE || self.method == Method::PUT
     }
 
     fn is_of_webhooks(&self) -> bool {
@@ -99,6 +99,8 @@ impl Operation {
             }
             Some("multipart/form-data") => request.multipart(form_with_deed("FORM")),
             Some(_) if self.is_of_webhooks() => request.json(&webhook("foreign")),
+            // Only the file number of the order is valid.
+            Some(_) if self.method == Method::PUT => request.json(&order(MARKER)),
             Some(kind) if self.has_path_parameters() => {
                 let body = &self.description["requestBody"]["content"][kind];
                 request.json(&body["examples"]["request"]["value"])

@@ -1,0 +1,228 @@
+//! A client changes what it has said of its order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::future::join_all;
+use reqwest::{Method, Response};
+use serde_json::{Value, json};
+
+use super::{as_service, event_of, history, instances, new_order, patch};
+use crate::{
+    harness::scripted_server::ScriptedServer,
+    harness::service_process::{ServiceProcess, run},
+    harness::{Api, WEBHOOKS, deed, eventually, order, problem, with_documents},
+    wiring::Wiring,
+};
+
+async fn put(api: &Api, id: i64, body: &Value) -> Response {
+    api.request(Method::PUT, &format!("/api/order/{id}")).json(body).send().await.unwrap()
+}
+
+async fn tag(api: &Api, id: i64) -> String {
+    let read = api.get(&format!("/api/order/{id}")).await;
+    read.headers()["etag"].to_str().unwrap().to_owned()
+}
+
+/// Sends a request until the service takes it: on a busy machine, requests that wait for the order longer
+/// than for a lock of another system are 503, and have changed nothing.
+async fn accepted(send: impl AsyncFn() -> u16) -> u16 {
+    loop {
+        match send().await {
+            503 => {}
+            status => return status,
+        }
+    }
+}
+
+/// Returns the request of an order with another value of a signing detail.
+fn with(file_number: &str, name: &str, value: impl Into<Value>) -> Value {
+    let mut body = order(file_number);
+    body["signingDetailsFormData"][name] = value.into();
+    body
+}
+
+const DATE: [&str; 2] = ["/signingDetailsFormData/signingDate", "/utcTimeDate"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_fields_are_named_and_their_values_are_in_the_order_only() {
+    let wiring = Wiring::new();
+    let receiver = ScriptedServer::start(Vec::new());
+    let instances = instances(&wiring);
+    for owner in ["--client=1", "--service=42"] {
+        let url = format!("--url={}/{}", receiver.url(), &owner[2..8]);
+        let create = ["webhooks", "create", owner, "--event=order.changed", &url];
+        run(&wiring, &[&create[..], &WEBHOOKS].concat());
+    }
+    let client = &instances[0];
+    let service = as_service(&wiring, client);
+    let id = new_order(client, "F-1").await;
+    let before = tag(client, id).await;
+    let created = client.read(&format!("/api/order/{id}")).await;
+
+    let answer = put(client, id, &with("F-1", "signingDate", "2027-03-09")).await;
+
+    assert_eq!(answer.status(), 200);
+    let after = answer.headers()["etag"].to_str().unwrap().to_owned();
+    let record: Value = answer.json().await.unwrap();
+    assert_eq!(record["signing_date"], "2027-03-09");
+    assert!(record["updated_at"].as_str() > created["updated_at"].as_str());
+    assert!(before != after && after == tag(client, id).await);
+    let read = service.read(&format!("/api/order/{id}")).await;
+    let mut expected = created.clone();
+    for pointer in DATE {
+        let pointer = format!("/details{pointer}");
+        *expected.pointer_mut(&pointer).unwrap() = read.pointer(&pointer).unwrap().clone();
+    }
+    for name in ["updated_at", "signing_date", "history"] {
+        expected[name] = read[name].clone();
+    }
+    assert_eq!(read, expected);
+    let entry = json!({
+        "at": record["updated_at"], "kind": "changed", "changed": DATE, "order_status": "NEW",
+        "notary_id": null, "actor": "client", "reason": null,
+    });
+    assert_eq!(read["history"], json!([created["history"][0], entry]));
+    let exported = run(&wiring, &["orders", "show", &id.to_string()]);
+    assert_eq!(serde_json::from_str::<Value>(&exported).unwrap()["history"], read["history"]);
+
+    eventually(|| receiver.requests().len() >= 2).await;
+    for request in receiver.requests() {
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        assert_eq!(body["data"]["changed"], json!(DATE));
+        assert!(!body.to_string().contains("2027-03-09"), "{body}");
+    }
+    let owners: BTreeSet<_> = receiver.requests().iter().map(event_of).map(|it| it.0).collect();
+    assert_eq!(owners, BTreeSet::from(["/client".to_owned(), "/servic".to_owned()]));
+
+    // Again, and as it was read.
+    let mut details = read["details"].clone();
+    details["signingServiceId"] = json!(42);
+    for same in [with("F-1", "signingDate", " 2027-03-09 "), details] {
+        let answer = put(client, id, &same).await;
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.headers()["etag"], after);
+    }
+    assert_eq!(client.read(&format!("/api/order/{id}")).await, read);
+    eventually(|| wiring.rows("events") == 0).await;
+    assert_eq!(wiring.rows("webhook_deliveries"), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_amendment_changes_nothing() {
+    let wiring = Wiring::new();
+    let client = ServiceProcess::keyed(&wiring, &[]);
+    let service = as_service(&wiring, &client);
+    let [id, cancelled, erased] = [
+        new_order(&client, "F-1").await,
+        new_order(&client, "F-2").await,
+        new_order(&client, "F-3").await,
+    ];
+    let stale = tag(&client, id).await;
+    assert_eq!(
+        patch(&service, id, "*", &json!({ "order_status": "CONFIRMED" })).await.status(),
+        200
+    );
+    let before = client.read(&format!("/api/order/{id}")).await;
+
+    let mut other = with("F-9", "state", "Texas");
+    other["signingServiceId"] = json!(43);
+    let refused = problem(put(&client, id, &other).await, 400, "validation_failed").await;
+    let pointers = refused["errors"].as_array().unwrap().iter();
+    let pointers: Vec<_> = pointers.map(|it| (&it["pointer"], &it["code"])).collect();
+    let expected = [
+        ("/signingDetailsFormData/state", "invalid_format"),
+        ("/signingDetailsFormData/fileNumber", "immutable"),
+        ("/signingServiceId", "immutable"),
+    ];
+    let expected = expected.map(|(pointer, code)| (json!(pointer), json!(code)));
+    assert!(pointers.into_iter().eq(expected.iter().map(|(pointer, code)| (pointer, code))));
+    let body = with("F-1", "signerName", "Jane Roe");
+    let request = client.request(Method::PUT, &format!("/api/order/{id}")).json(&body);
+    let answer = request.header("if-match", stale).send().await.unwrap();
+    problem(answer, 412, "precondition_failed").await;
+    problem(put(&service, id, &body).await, 403, "forbidden").await;
+    assert_eq!(client.read(&format!("/api/order/{id}")).await, before);
+
+    for status in ["SIGNED", "DID_NOT_SIGN", "COMPLETED"] {
+        let change = json!({ "order_status": status });
+        assert_eq!(patch(&service, id, "*", &change).await.status(), 200);
+        problem(put(&client, id, &body).await, 409, "order_closed").await;
+    }
+    client.post(&format!("/api/order/{cancelled}/cancel")).send().await.unwrap();
+    let body = with("F-2", "signerName", "Jane Roe");
+    problem(put(&client, cancelled, &body).await, 409, "order_cancelled").await;
+    run(&wiring, &["orders", "erase", &erased.to_string(), "--yes"]);
+    let body = with("F-3", "signerName", "Jane Roe");
+    problem(put(&client, erased, &body).await, 410, "erased").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tag_of_one_side_permits_a_change_by_the_other() {
+    let wiring = Wiring::new();
+    let client = ServiceProcess::keyed(&wiring, &[]);
+    let service = as_service(&wiring, &client);
+    let id = new_order(&client, "F-1").await;
+    let body = with("F-1", "signerName", "Jane Roe");
+    let request = client.request(Method::PUT, &format!("/api/order/{id}")).json(&body);
+    let answer = request.header("if-match", tag(&service, id).await).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let tag = tag(&client, id).await;
+    let answer = patch(&service, id, &tag, &json!({ "notary_id": 7 })).await;
+    assert_eq!(answer.status(), 200);
+    assert_eq!(history(&client, id).await.len(), 3);
+}
+
+/// Each request of both sides is one entry and one event, until the order is cancelled and erased.
+#[tokio::test(flavor = "multi_thread")]
+async fn amendments_at_once_with_other_changes_lose_nothing() {
+    let wiring = Wiring::new();
+    let instances = instances(&wiring);
+    let id = new_order(&instances[0], "F-1").await;
+    let services: Vec<_> = instances.iter().map(|it| as_service(&wiring, it)).collect();
+    let send = async |at: usize| {
+        let client: &Api = &instances[at % instances.len()];
+        let service: &Api = &services[at % services.len()];
+        let response = match at % 3 {
+            0 => put(client, id, &with("F-1", "lender", format!("Lender {at}"))).await,
+            1 => patch(service, id, "*", &json!({ "order_status": format!("S{at}") })).await,
+            _ => {
+                let form = with_documents(reqwest::multipart::Form::new(), 1, &deed());
+                let add = client.post(&format!("/api/order/{id}/documents"));
+                add.multipart(form).send().await.unwrap()
+            }
+        };
+        response.status().as_u16()
+    };
+    let requests = (0..24).map(async |at| accepted(async || send(at).await).await);
+    let mut statuses = BTreeMap::new();
+    for status in join_all(requests).await {
+        *statuses.entry(status).or_insert(0) += 1;
+    }
+    assert_eq!(statuses, BTreeMap::from([(200, 16), (201, 8)]));
+    let history = history(&instances[0], id).await;
+    let kinds = |kind: &str| history.iter().filter(|entry| entry["kind"] == kind).count();
+    assert_eq!((kinds("changed"), kinds("status"), history.len()), (8, 8, 17));
+    let read = instances[0].read(&format!("/api/order/{id}")).await;
+    assert_eq!(read["documents_uploaded"], 8);
+    assert_eq!(read["order_status"], history[16]["order_status"]);
+
+    // A change that comes after the cancellation or the erasure is refused.
+    let racing = (0..12).map(async |at| {
+        let client = &instances[at % instances.len()];
+        let send = async || {
+            let response = if at == 6 {
+                client.post(&format!("/api/order/{id}/cancel")).send().await.unwrap()
+            } else {
+                put(client, id, &with("F-1", "lender", format!("Other {at}"))).await
+            };
+            response.status().as_u16()
+        };
+        (at, accepted(send).await)
+    });
+    let answers = join_all(racing).await;
+    let changed = answers.iter().filter(|(at, status)| *at != 6 && *status == 200).count();
+    assert!(answers.iter().all(|(_, status)| [200, 409].contains(status)), "{answers:?}");
+    let history = super::history(&instances[0], id).await;
+    assert_eq!(history.len(), 17 + changed + 1);
+    assert_eq!(history.last().unwrap()["order_status"], "CANCELLED");
+}
