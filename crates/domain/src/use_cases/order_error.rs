@@ -55,6 +55,9 @@ pub enum OrderError {
         /// Documents that it has.
         stored: usize,
     },
+    /// The order has [`MAX_NOTES`](crate::order::MAX_NOTES) notes.
+    #[error("the order has as many notes as it can have")]
+    TooManyNotes,
     /// The idempotency key was used for another request.
     #[error("the idempotency key was used for another request")]
     KeyReused,
@@ -107,6 +110,7 @@ impl From<WriteError> for OrderError {
             WriteError::Erased => Self::Erased,
             WriteError::Cancelled => Self::Cancelled,
             WriteError::TooMany { stored } => Self::TooMany { stored },
+            WriteError::TooManyNotes => Self::TooManyNotes,
             WriteError::UploadSwept | WriteError::Unavailable(_) => {
                 StoreError::Unavailable(error.into()).into()
             }
