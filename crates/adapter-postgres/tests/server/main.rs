@@ -41,7 +41,7 @@ use domain::{
     ports::{
         ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _, NewDocuments, NewNote,
         NewOrder, OrderAdmin, OrderFilter, OrderReader, OrderRepo as _, Outbox as _, PageQuery,
-        ServiceRepo as _, Settlement, StoreError, UploadLedger as _, WriteError,
+        Settlement, StoreError, UploadLedger as _, WriteError,
     },
 };
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
@@ -130,7 +130,7 @@ async fn every_call(store: &PostgresStore) {
         idempotent_request: None,
     };
     store.add_note(&note).await.unwrap();
-    store.standing(SigningServiceId(42)).await.unwrap();
+    domain::ports::ServiceRepo::standing(store, SigningServiceId(42)).await.unwrap();
     store.condemn(std::slice::from_ref(&two.key)).await.unwrap();
     store.forget(&[two.key]).await.unwrap();
     let key = api_key(NOW);

@@ -4,7 +4,7 @@ use domain::{
     api_key::{ClientId, Owner, Party},
     idempotency::{AddedRange, Answered, KeyUse},
     order::{Actor, MAX_NOTES, Note, OrderId, OrderStatus, SigningServiceId},
-    ports::{NewNote, NewOrder, WriteError},
+    ports::{NewNote, NewOrder, OrderRepo, WriteError},
     webhook::{EventChange, EventType},
 };
 use time::Duration;
@@ -96,13 +96,23 @@ pub async fn notes_are_added_to_own_orders_only(storage: &Storage) {
     assert_eq!(storage.other_system.remains(id).await.data, Vec::<String>::new());
 }
 
+/// Adds a note. Tries again if concurrent calls are in the way.
+async fn add_patiently(orders: &dyn OrderRepo, new: &NewNote) -> Result<Note, WriteError> {
+    loop {
+        match orders.add_note(new).await {
+            Err(WriteError::Unavailable(_)) => {}
+            outcome => return outcome,
+        }
+    }
+}
+
 /// Over any number of processes.
 pub async fn order_takes_no_more_than_the_maximum_of_notes(storage: &Storage) {
     let id = storage.create(&new_order("F-1", NOW)).await;
     let adding = |count: usize| {
         at_once((0..count).map(|number| {
             let (orders, new) = (storage.orders.clone(), new_note(id, &number.to_string()));
-            async move { orders.add_note(&new).await }
+            async move { add_patiently(&*orders, &new).await }
         }))
     };
     for _ in 0..(MAX_NOTES - 2) / 2 {
