@@ -38,6 +38,7 @@ mod console;
 mod detached_tasks;
 mod form;
 mod guard;
+mod list_services;
 mod observe;
 mod openapi;
 mod orders;

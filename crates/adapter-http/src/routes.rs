@@ -10,11 +10,11 @@ use actix_web::{
 };
 
 use crate::{
-    console,
+    console, list_services,
     observe::ops,
     openapi::{self, docs_page},
     orders::{
-        change,
+        add_note, change,
         create::{add_documents, create_form, create_json},
         path,
         read::{list_orders, read_document, read_order},
@@ -33,7 +33,7 @@ use crate::{
 
 /// Returns the operations of the API: each path below the base path, and its methods. The OpenAPI
 /// document describes them all.
-pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 16] {
+pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 18] {
     [
         (create_json::PATH, vec![on(POST, create_json::create)]),
         (create_form::PATH, vec![on(POST, create_form::create)]),
@@ -48,8 +48,10 @@ pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 16] {
         ),
         (path::HISTORY, vec![on(GET, read_order::list_history)]),
         (path::CANCEL, vec![on(POST, change::cancel)]),
+        (path::NOTES, vec![on(POST, add_note::add)]),
         (path::DOCUMENTS, vec![on(GET, read_order::list_documents), on(POST, add_documents::add)]),
         (path::DOCUMENT, vec![on(GET, read_document::read)]),
+        (list_services::PATH, vec![on(GET, list_services::list)]),
         (read_key::PATH, vec![on(GET, read_key::read)]),
         (WEBHOOKS, vec![on(GET, endpoint::list), on(POST, endpoint::create)]),
         (

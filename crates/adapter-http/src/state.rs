@@ -6,9 +6,10 @@ use actix_web::web;
 use domain::{
     document::DocumentLimits,
     ports::Entropy,
+    signing_service::ListServices,
     use_cases::{
-        add_documents::AddDocuments, change_order::ChangeOrder, create_order::CreateOrder,
-        read_order::ReadOrder,
+        add_documents::AddDocuments, add_note::AddNote, change_order::ChangeOrder,
+        create_order::CreateOrder, read_order::ReadOrder,
     },
     webhook::{EndpointId, manage_webhooks::ManageWebhooks},
 };
@@ -29,12 +30,16 @@ pub(crate) type State = web::Data<Api>;
 pub struct Api {
     /// Creates orders.
     pub create_order: CreateOrder,
+    /// Adds notes to orders.
+    pub add_note: AddNote,
     /// Changes and cancels orders.
     pub change_order: ChangeOrder,
     /// Adds documents to orders.
     pub add_documents: AddDocuments,
     /// Reads orders and documents.
     pub read_order: ReadOrder,
+    /// Lists signing services.
+    pub list_services: ListServices,
     /// Manages webhooks.
     pub webhooks: ManageWebhooks,
     /// Decides which requests are carried out.

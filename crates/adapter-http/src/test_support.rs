@@ -25,12 +25,14 @@ use domain::{
     idempotency::DEFAULT_RETENTION,
     ports::{
         MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockIdempotencyLedger,
-        MockOrderReader, MockOrderRepo, MockSecretBox, MockUploadLedger, MockWebhookQueue,
-        MockWebhookRepo, MockWebhookSender,
+        MockOrderReader, MockOrderRepo, MockSecretBox, MockServiceRepo, MockUploadLedger,
+        MockWebhookQueue, MockWebhookRepo, MockWebhookSender,
     },
+    signing_service::ListServices,
     use_cases::{
-        add_documents::AddDocuments, change_order::ChangeOrder, create_order::CreateOrder,
-        intake::Intake, read_order::ReadOrder, scan_documents::ScanDocuments,
+        add_documents::AddDocuments, add_note::AddNote, change_order::ChangeOrder,
+        create_order::CreateOrder, intake::Intake, read_order::ReadOrder,
+        scan_documents::ScanDocuments,
     },
     webhook::manage_webhooks::ManageWebhooks,
 };
@@ -60,6 +62,7 @@ pub(crate) struct Ports {
     /// The malware scanner; none by default.
     pub(crate) scan: Option<ScanDocuments>,
     pub(crate) keys: MockApiKeyRepo,
+    pub(crate) services: MockServiceRepo,
     pub(crate) endpoints: MockWebhookRepo,
     pub(crate) deliveries: MockWebhookQueue,
     pub(crate) sender: MockWebhookSender,
@@ -101,6 +104,7 @@ impl Ports {
             blobs: MockBlobStore::new(),
             scan: None,
             keys: MockApiKeyRepo::new(),
+            services: MockServiceRepo::new(),
             endpoints: MockWebhookRepo::new(),
             deliveries: MockWebhookQueue::new(),
             sender: MockWebhookSender::new(),
@@ -146,6 +150,13 @@ impl Ports {
                 window: DuplicateWindow::default(),
                 known_services: None,
             },
+            add_note: AddNote {
+                orders: intake.orders.clone(),
+                reader: intake.reader.clone(),
+                clock: clock.clone(),
+                idempotency_retention: intake.idempotency_retention,
+            },
+            list_services: ListServices { services: Arc::new(self.services) },
             change_order: ChangeOrder {
                 orders: intake.orders.clone(),
                 reader: intake.reader.clone(),

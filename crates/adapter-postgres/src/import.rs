@@ -14,14 +14,15 @@ use crate::{failure::Failure, store::PostgresStore};
 
 /// No other transaction writes until the import ends. The tables are in the order in which creating
 /// an order writes to them, so that the two do not wait for each other.
-const LOCK: &str = "LOCK TABLE signing_services, orders, order_changes, documents, uploads, \
+const LOCK: &str = "LOCK TABLE signing_services, orders, order_changes, order_notes, documents, uploads, \
     events, deliveries, order_recipients, webhook_endpoints, webhook_deliveries, idempotency_keys, api_keys, \
     key_events IN EXCLUSIVE MODE";
 
 /// Tables whose identifiers the database assigns.
-const IDENTITIES: [&str; 8] = [
+const IDENTITIES: [&str; 9] = [
     "orders",
     "order_changes",
+    "order_notes",
     "events",
     "deliveries",
     "webhook_endpoints",

@@ -38,9 +38,10 @@ const TRIGGERS: [(&str, &str); 4] = [
 ];
 
 /// The tables that the migrations create, and the rights on them that the service needs.
-const TABLES: [(&str, &str); 14] = [
+const TABLES: [(&str, &str); 15] = [
     ("orders", "SELECT INSERT UPDATE"),
     ("order_changes", "SELECT INSERT UPDATE"),
+    ("order_notes", "SELECT INSERT UPDATE"),
     ("signing_services", "SELECT INSERT UPDATE DELETE"),
     ("documents", "SELECT INSERT DELETE"),
     ("uploads", "SELECT INSERT UPDATE DELETE"),

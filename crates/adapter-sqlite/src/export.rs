@@ -15,12 +15,13 @@ use crate::{failure::Failure, store::SqliteStore};
 
 /// The tables of a copy. A row comes after the rows to which it refers. Counts of mails are left out:
 /// they end with the hour.
-pub const EXPORTED_TABLES: [&str; 13] = [
+pub const EXPORTED_TABLES: [&str; 14] = [
     "signing_services",
     "api_keys",
     "key_events",
     "orders",
     "order_changes",
+    "order_notes",
     "documents",
     "uploads",
     "events",

@@ -10,12 +10,11 @@ use contract_tests::samples::{
 use diesel::{Connection as _, connection::SimpleConnection as _, sqlite::SqliteConnection};
 use domain::{
     api_key::{ClientId, NewApiKey},
-    delivery::{Audience, Recipient},
     idempotency::IdempotentRequest,
     order::{Actor, OrderId, OrderStatus, SigningServiceId},
     ports::{
-        ApiKeyRepo, DeliveryQueue, NewOrder, OrderRepo as _, OrderUpdate, UploadLedger as _,
-        WebhookQueue as _,
+        ApiKeyRepo, DeliveryQueue, NewNote, NewOrder, OrderRepo as _, OrderUpdate,
+        UploadLedger as _, WebhookQueue as _,
     },
     signing_service::SigningService,
 };
@@ -56,9 +55,10 @@ async fn every_row_is_exported_once_in_pages() {
         let id = store.create(&order, WINDOW).await.unwrap();
         if number < 4 {
             dispatch(&store, id, vec![delivery(0), delivery(1)]).await;
-            let address = delivery(0).recipient;
-            let told = Recipient { order_id: id, address, audience: Audience::Client };
-            DeliveryQueue::begin(&store, &[told]).await.unwrap();
+            let mails = DeliveryQueue::list(&store, false, 100).await.unwrap();
+            let own = mails.iter().find(|mail| mail.order_id == id).unwrap();
+            let begun = DeliveryQueue::begin(&store, &[(own.id, NOW)], NOW, 0).await.unwrap();
+            assert_eq!(begun.len(), 1);
         }
     }
     for number in 1..4 {
@@ -69,11 +69,21 @@ async fn every_row_is_exported_once_in_pages() {
             expected: None,
             status: Some(OrderStatus::SIGNED),
             notary_id: None,
+            notary: None,
             at: NOW + Duration::SECOND,
             actor: Actor::Service,
             reason: None,
         };
         assert!(store.update(&update).await.unwrap().is_some());
+        let note = NewNote {
+            owner: LIVE,
+            order_id: OrderId(number),
+            author: Actor::Client,
+            text: "x".to_owned(),
+            at: NOW,
+            idempotent_request: None,
+        };
+        store.add_note(&note).await.unwrap();
         let (id, name) = (SigningServiceId(number), "x".to_owned());
         assert!(
             domain::ports::ServiceRepo::add(&store, &SigningService { id, name, emails: vec![] })
@@ -89,7 +99,7 @@ async fn every_row_is_exported_once_in_pages() {
             .unwrap();
         store.add_test(LIVE, endpoint.id, "key", NOW).await.unwrap().unwrap();
     }
-    let counts = [3, 3, 3, 5, 3, 10, 1, 4, 8, 4, 3, 3, 5];
+    let counts = [3, 3, 3, 5, 3, 3, 10, 1, 7, 8, 4, 3, 3, 5];
     assert_eq!(counts.len(), EXPORTED_TABLES.len());
     for (table, count) in EXPORTED_TABLES.into_iter().zip(counts) {
         let all = rows(&store, table, 100).await;

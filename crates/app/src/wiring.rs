@@ -11,9 +11,11 @@ use anyhow::Result;
 use domain::{
     api_key::manage_keys::ManageKeys,
     ports::{BlobStore, Notifier, WebhookSender},
+    signing_service::{KnownServices, ListServices},
     use_cases::{
-        add_documents::AddDocuments, change_order::ChangeOrder, create_order::CreateOrder,
-        intake::Intake, read_order::ReadOrder, scan_documents::ScanDocuments,
+        add_documents::AddDocuments, add_note::AddNote, change_order::ChangeOrder,
+        create_order::CreateOrder, intake::Intake, read_order::ReadOrder,
+        scan_documents::ScanDocuments,
     },
     webhook::manage_webhooks::{ManageWebhooks, unreadable_secrets},
 };
@@ -21,7 +23,7 @@ use operator::{
     Machine,
     adapters::{DATA_DIR, Storage, open_blobs, open_notifier, open_scanner},
     secrets_key::ADVICE,
-    settings::{Settings, checked},
+    settings::{RequireKnownServices, Settings, checked},
 };
 use prometheus::Registry;
 use telemetry::{
@@ -135,8 +137,15 @@ impl Parts {
             create_order: CreateOrder {
                 intake,
                 window: settings.duplicate_window(),
-                known_services: settings.require_known_services.then(|| storage.services.clone()),
+                known_services: known_services(settings, storage),
             },
+            add_note: AddNote {
+                orders: storage.orders.clone(),
+                reader: storage.reader.clone(),
+                clock: clock.clone(),
+                idempotency_retention: settings.idempotency_retention(),
+            },
+            list_services: ListServices { services: storage.services.clone() },
             change_order: ChangeOrder {
                 orders: storage.orders.clone(),
                 reader: storage.reader.clone(),
@@ -168,6 +177,16 @@ impl Parts {
         adapter_http::register_gauges(registry, &api)?;
         Ok(api)
     }
+}
+
+/// Returns which signing services orders may name; `None` if any.
+fn known_services(settings: &Settings, storage: &Storage) -> Option<Arc<KnownServices>> {
+    let takes_any_without_records = match settings.require_known_services {
+        RequireKnownServices::Never => return None,
+        RequireKnownServices::Auto => true,
+        RequireKnownServices::Always => false,
+    };
+    Some(Arc::new(KnownServices::new(storage.services.clone(), takes_any_without_records)))
 }
 
 fn register_gauges(settings: &Settings, registry: &Registry, storage: &Storage) -> Result<()> {

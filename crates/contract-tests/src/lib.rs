@@ -55,7 +55,8 @@ macro_rules! contract {
             test_and_real_orders_do_not_share_file_numbers,
             change_is_found_as_stored, order_of_another_owner_or_version_is_not_changed,
             one_of_concurrent_changes_of_a_version_is_stored, changed_order_is_returned,
-            change_of_nothing_or_of_a_cancelled_order_is_not_stored,
+            change_of_nothing_or_of_a_cancelled_order_is_not_stored, notary_is_found_as_named,
+            name_leaves_with_a_number_that_another_system_changes,
             documents_added_after_a_change_keep_the_history,
             amended_order_is_found_as_stored, amendment_is_later_than_every_change_before,
             amendment_of_nothing_leaves_no_trace, order_of_another_client_or_version_is_not_amended,
@@ -71,12 +72,15 @@ macro_rules! contract {
             concurrent_additions_never_share_a_position, order_takes_no_more_than_the_maximum,
             documents_are_added_to_own_orders_only, addition_with_swept_upload_is_rejected,
             addition_is_stored_under_its_key, one_of_concurrent_additions_with_one_key_is_stored,
-            failed_addition_leaves_its_key_free,
+            failed_addition_leaves_its_key_free, notes_are_found_as_added,
+            notes_are_added_to_own_orders_only, order_takes_no_more_than_the_maximum_of_notes,
+            note_is_stored_under_its_key, one_of_concurrent_notes_with_one_key_is_stored,
         );
     };
     (service_repo, $fixture:expr) => {
         $crate::obligations!(service_repo, $fixture;
             record_is_read_as_it_was_added, number_has_one_record, record_is_changed_and_removed,
+            standing_of_a_number_depends_on_all_records,
         );
     };
     (upload_ledger, $fixture:expr) => {
@@ -104,7 +108,7 @@ macro_rules! contract {
             revoked_key_is_found_as_revoked, first_key_is_added_once,
             rotation_adds_successor_and_sets_expiry, rotation_does_not_extend_a_key,
             only_a_valid_key_is_rotated, last_use_is_the_latest_noted,
-            history_has_every_change_once, concurrent_rotations_all_count, unknown_names_of_keys_are_left_out,
+            history_has_every_change_once, concurrent_rotations_all_count, only_a_client_is_renamed, unknown_names_of_keys_are_left_out,
         );
     };
     (outbox, $fixture:expr) => {
@@ -176,7 +180,7 @@ macro_rules! contract {
             unreadable_order_is_named, page_has_the_newest_orders_with_their_number_of_documents,
             pages_walk_to_the_oldest_order_and_back, page_has_orders_with_a_file_number,
             orders_of_a_time_are_found_though_clocks_differ, filters_and_cursors_combine,
-            history_is_read_in_pages, erased_order_is_in_no_page_and_still_a_cursor, poller_misses_no_concurrent_order,
+            orders_have_the_names_of_now, history_is_read_in_pages, erased_order_is_in_no_page_and_still_a_cursor, poller_misses_no_concurrent_order,
         );
     };
     (order_admin, $fixture:expr) => {

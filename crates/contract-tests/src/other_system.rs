@@ -59,6 +59,8 @@ pub enum ForeignChange {
     Notary(Option<i64>),
     /// Sets both.
     Both(&'static str, Option<i64>),
+    /// Sets the notary and its name.
+    Named(Option<i64>, &'static str),
     /// Writes the order as it is.
     Nothing,
 }
@@ -72,7 +74,7 @@ pub struct Remains {
     pub client: ClientId,
     /// The status that each of its changes has set, the oldest first.
     pub history: Vec<String>,
-    /// Its data: details, file number, times of the signing, reasons of changes, documents. Erasure
+    /// Its data: details, file number, times of the signing, notary, notes, reasons of changes, documents. Erasure
     /// leaves none.
     pub data: Vec<String>,
 }

@@ -13,7 +13,7 @@ use domain::{
     idempotency::{
         Attempt, Claim, ClaimToken, Fingerprint, IdempotencyKey, IdempotentRequest, KeyUse,
     },
-    order::{EmailAddress, FileNumber, OrderId, OrderStatus, SigningServiceId, StoredOrder},
+    order::{EmailAddress, FileNumber, Names, OrderId, OrderStatus, SigningServiceId, StoredOrder},
     ports::{
         ApiKeyRepo, Attempted, DeliveryQueue, Dispatch, EventId, IdempotencyLedger, Lease,
         NewOrder, OrderAdmin, OrderReader, OrderRepo, Outbox, QueueStats, ServiceRepo, Settlement,
@@ -279,12 +279,15 @@ pub fn stored(id: OrderId, new: &NewOrder) -> StoredOrder {
         client: new.client,
         api_key: new.api_key,
         notary_id: None,
+        notary: None,
         documents: new
             .documents
             .iter()
             .map(|document| StoredDocument { created_at: new.created_at, ..document.clone() })
             .collect(),
         changes: Vec::new(),
+        notes: Vec::new(),
+        names: Names::default(),
         is_test: new.is_test,
         created_at: new.created_at,
         updated_at: new.created_at,
@@ -320,6 +323,7 @@ pub fn api_key(issued_at: OffsetDateTime) -> NewApiKey {
         documents_rate: Some(Rate { per_second: 1, burst: u32::MAX }),
         for_service: None,
         client: None,
+        client_name: None,
         contact: None,
     }
 }

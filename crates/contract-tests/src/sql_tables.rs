@@ -39,6 +39,9 @@ impl<Sql: Fn(&str) -> Vec<String> + Send + Sync> OtherSystem for SqlTables<Sql> 
             ForeignChange::Both(status, id) => {
                 format!("status = '{status}', notary_id = {}", notary(id))
             }
+            ForeignChange::Named(id, name) => {
+                format!(r#"notary = '{{"name": "{name}"}}', notary_id = {}"#, notary(id))
+            }
             ForeignChange::Nothing => "holds_file_number = holds_file_number".to_owned(),
         };
         self.update(id, &set);
@@ -108,7 +111,9 @@ impl<Sql: Fn(&str) -> Vec<String> + Send + Sync> OtherSystem for SqlTables<Sql> 
             self.found(id, "file_number"),
             self.found(id, "coalesce(CAST(starts_at AS TEXT), '')"),
             self.found(id, "coalesce(CAST(ends_at AS TEXT), '')"),
+            self.found(id, "coalesce(notary, '')"),
             of_changes("reason"),
+            (self.0)(&format!("SELECT text AS found FROM order_notes WHERE order_id = {}", id.0)),
             (self.0)(&documents),
         ];
         Remains {

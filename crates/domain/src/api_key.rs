@@ -226,6 +226,8 @@ pub struct NewApiKey {
     pub for_service: Option<SigningServiceId>,
     /// The client that the key belongs to. With `None` the key begins a new client.
     pub client: Option<ClientId>,
+    /// The name of the client that it begins; `None` means the name of the key.
+    pub client_name: Option<String>,
     /// Address of the client that is told of webhook endpoints that fail.
     pub contact: Option<EmailAddress>,
 }
@@ -343,6 +345,11 @@ impl ApiKey {
     /// client.
     pub fn client(&self) -> ClientId {
         self.key.client.unwrap_or(ClientId(self.id.0))
+    }
+
+    /// Returns the name of the client that this key begins.
+    pub fn client_name(&self) -> &str {
+        self.key.client_name.as_deref().unwrap_or(&self.key.name)
     }
 
     /// Returns what the key begins with, as its client presents it, without the secret.

@@ -13,8 +13,8 @@
 //! | the duplicate window of a file number | [`duplicate_window`] |
 //! | API keys: issue, rotate, revoke, cache, last use | [`api_key`] |
 //! | repeats of a request with one `Idempotency-Key` | [`idempotency`] |
-//! | records of signing services | [`signing_service`] |
-//! | use cases of orders: create, add documents, scan, read, change, cancel, erase, clean up | [`use_cases`] |
+//! | records of signing services, and which of them orders may name | [`signing_service`] |
+//! | use cases of orders: create, add documents and notes, scan, read, change, cancel, erase, clean up | [`use_cases`] |
 //! | mails about an order; the loop that delivers mails and webhooks | [`delivery`] |
 //! | webhooks: endpoints, events, retry schedule, payloads, secrets | [`webhook`] |
 //! | steps of background work | [`background`] |

@@ -18,7 +18,7 @@ use crate::{
         StoredDocument,
     },
     idempotency::{Attempt, Claim, ClaimToken, Fingerprint, IdempotencyKey},
-    order::{EmailAddress, OrderId, OrderRequest, OrderStatus, StoredOrder},
+    order::{EmailAddress, Names, OrderId, OrderRequest, OrderStatus, StoredOrder},
     ports::{
         Entropy, MockBlobStore, MockClock, MockDocumentScanner, MockIdempotencyLedger,
         MockOrderReader, MockOrderRepo, MockUploadLedger, ScanError, StoreError, Verdict,
@@ -178,6 +178,7 @@ pub(crate) fn new_api_key(hash: KeyHash, issued_at: OffsetDateTime) -> NewApiKey
         documents_rate: None,
         for_service: None,
         client: None,
+        client_name: None,
         contact: None,
     }
 }
@@ -192,8 +193,11 @@ pub(crate) fn stored_order(created_at: OffsetDateTime) -> StoredOrder {
         client: ClientId(1),
         api_key: ApiKeyId(1),
         notary_id: None,
+        notary: None,
         documents: vec![],
         changes: vec![],
+        notes: vec![],
+        names: Names::default(),
         is_test: false,
         created_at,
         updated_at: created_at,

@@ -1,6 +1,7 @@
 //! Use cases of orders: create, add documents, read, change, cancel, erase, and clean up after them.
 
 pub mod add_documents;
+pub mod add_note;
 pub mod change_order;
 pub mod create_order;
 pub mod erase_orders;

@@ -73,27 +73,31 @@ pub enum EventType {
     OrderCancelled,
     /// The client changed an order.
     OrderChanged,
+    /// A note was added to an order.
+    NoteAdded,
     /// The client or an operator asked for a test.
     Test,
 }
 
 impl EventType {
     /// The events of orders: those that an endpoint can choose.
-    pub const OF_ORDERS: [Self; 5] = [
+    pub const OF_ORDERS: [Self; 6] = [
         Self::OrderCreated,
         Self::DocumentsAdded,
         Self::OrderUpdated,
         Self::OrderCancelled,
         Self::OrderChanged,
+        Self::NoteAdded,
     ];
 
     /// Every event.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::OrderCreated,
         Self::DocumentsAdded,
         Self::OrderUpdated,
         Self::OrderCancelled,
         Self::OrderChanged,
+        Self::NoteAdded,
         Self::Test,
     ];
 
@@ -105,6 +109,7 @@ impl EventType {
             Self::OrderUpdated => "order.updated",
             Self::OrderCancelled => "order.cancelled",
             Self::OrderChanged => "order.changed",
+            Self::NoteAdded => "order.note_added",
             Self::Test => "webhook.test",
         }
     }
@@ -126,6 +131,11 @@ pub enum EventChange {
         /// The changed fields, as JSON Pointers.
         changed: Vec<String>,
     },
+    /// A note.
+    Note {
+        /// The side that wrote it.
+        author: Actor,
+    },
 }
 
 impl EventChange {
@@ -134,6 +144,7 @@ impl EventChange {
         match self {
             Self::Order(change) => Some(change),
             Self::Fields { .. } => None,
+            Self::Note { .. } => None,
         }
     }
 }
@@ -394,6 +405,7 @@ pub struct OrderEventData {
 enum ChangeEventData {
     Order { previous_status: String, notary_id: Option<i64> },
     Fields { changed: Vec<String> },
+    Note { author: Actor },
 }
 
 impl From<&EventChange> for ChangeEventData {
@@ -404,6 +416,7 @@ impl From<&EventChange> for ChangeEventData {
                 notary_id: change.notary_id,
             },
             EventChange::Fields { changed } => Self::Fields { changed: changed.clone() },
+            EventChange::Note { author } => Self::Note { author: *author },
         }
     }
 }
@@ -417,7 +430,7 @@ impl<T: Serialize> WebhookPayload<T> {
 /// Returns the body of an event of an order that happened at `at`: the order as the event left it.
 /// `change` is what the event tells besides.
 /// Equal in all attempts, unless other systems change the status of an order that has new
-/// documents, or that its client changed.
+/// documents or a note, or that its client changed.
 pub fn order_body(
     event: EventType,
     change: Option<&EventChange>,

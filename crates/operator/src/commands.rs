@@ -11,6 +11,7 @@ use clap_complete::Shell;
 use domain::api_key::revoke_key::RevokeKey;
 
 use self::{
+    clients::ClientsCommand,
     deliveries::DeliveriesCommand,
     doctor::DoctorCommand,
     keys::KeysCommand,
@@ -24,6 +25,7 @@ use crate::{
 };
 
 mod backup;
+mod clients;
 mod copy;
 mod deliveries;
 pub mod doctor;
@@ -47,10 +49,13 @@ pub enum Command {
     /// Issue, list, rotate and revoke API keys
     #[command(subcommand)]
     Keys(KeysCommand),
+    /// List and rename clients
+    #[command(subcommand)]
+    Clients(ClientsCommand),
     /// Add, list, change and remove the records of signing services
     #[command(subcommand)]
     Services(ServicesCommand),
-    /// List, show, export, change, cancel and erase orders
+    /// List, show, export, change, note, cancel and erase orders
     #[command(subcommand)]
     Orders(OrdersCommand),
     /// List deliveries that wait or failed for good, and retry them
@@ -113,6 +118,10 @@ impl Command {
                 let keys = storage.manage_keys(&machine);
                 keys::run(command, RevokeKey { keys, endpoints: storage.webhooks.clone() }, now)
                     .await
+            }
+            Self::Clients(command) => {
+                let storage = Storage::open_patiently(&settings).await?;
+                clients::run(command, &storage.manage_keys(&machine), now).await
             }
             Self::Services(command) => {
                 let storage = Storage::open(&settings).await?;

@@ -119,9 +119,16 @@ pub struct Settings {
     #[arg(long, value_name = "FOLDER", value_parser = time_zones)]
     pub tzdata_dir: Option<ZoneDatabase>,
 
-    /// Whether orders may name only signing services of which `services list` has a record
-    #[arg(long, value_name = "BOOLEAN", default_value_t = false, action = ArgAction::Set)]
-    pub require_known_services: bool,
+    /// Whether orders may name only signing services of which `services list` has a record; auto: as
+    /// soon as it has one
+    #[arg(
+        long,
+        value_name = "WHEN",
+        num_args = 0..=1,
+        default_value = "auto",
+        default_missing_value = "true"
+    )]
+    pub require_known_services: RequireKnownServices,
 
     /// Seconds after an order during which its file number is rejected as a duplicate
     #[arg(
@@ -298,6 +305,19 @@ pub fn is_wrong_setting(error: &anyhow::Error) -> bool {
     // SQLite has no other sign of it.
     let is_no_database = error.root_cause().to_string() == "file is not a database";
     is_marked || is_no_database || kinds.into_iter().any(is_closed)
+}
+
+/// When orders may name only signing services that have a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RequireKnownServices {
+    /// As soon as one has a record.
+    Auto,
+    /// Always.
+    #[value(name = "true", alias = "on")]
+    Always,
+    /// Never.
+    #[value(name = "false", alias = "off")]
+    Never,
 }
 
 /// Format of the log.

@@ -32,6 +32,7 @@ pub struct NewApiKeyRow {
     documents_rate_per_second: Option<i64>,
     documents_rate_burst: Option<i64>,
     client_id: Option<i64>,
+    client_name: Option<String>,
     contact: Option<String>,
 }
 
@@ -52,6 +53,7 @@ impl From<&NewApiKey> for NewApiKeyRow {
             documents_rate_per_second: key.documents_rate.map(|rate| rate.per_second.into()),
             documents_rate_burst: key.documents_rate.map(|rate| rate.burst.into()),
             client_id: key.client.map(|client| client.0),
+            client_name: key.client_name.clone(),
             contact: key.contact.as_ref().map(|contact| contact.as_str().to_owned()),
         }
     }
@@ -90,6 +92,7 @@ impl ApiKeyRow {
                 documents_rate: rate(key.documents_rate_per_second, key.documents_rate_burst)
                     .map_err(|_| unreadable("documents_rate_per_second"))?,
                 client: key.client_id.map(ClientId),
+                client_name: key.client_name,
                 contact: key.contact.map(EmailAddress::from_stored),
             },
             revoked_at: self.revoked_at.map(|at| at.0),
@@ -112,6 +115,14 @@ pub fn valid_key(id: ApiKeyId, at: OffsetDateTime) -> _ {
     let at: Utc = Utc(at);
     let is_valid = api_keys::expires_at.is_null().or(api_keys::expires_at.gt(at));
     api_keys::table.filter(api_keys::id.eq(id).and(api_keys::revoked_at.is_null()).and(is_valid))
+}
+
+/// Selects the first key of a client.
+#[auto_type(no_type_alias)]
+pub fn first_key_of(client: ClientId) -> _ {
+    let id: i64 = client.0;
+    let begins_client = api_keys::client_id.is_null().and(api_keys::for_service.is_null());
+    api_keys::table.filter(api_keys::id.eq(id).and(begins_client))
 }
 
 /// Selects a key that was not used since an instant.

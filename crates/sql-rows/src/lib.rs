@@ -28,7 +28,7 @@ pub use idempotency::{
     KeyRow, KeyUseRow, first_key, free_keys, key_in_use, key_of, key_row, keys_after, own_claim,
 };
 pub use instant::{Instant, Utc};
-pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow, key_unused_since, valid_key};
+pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow, first_key_of, key_unused_since, valid_key};
 pub use migrations::{ORDER_CHANGE, VersionError, count_missing};
 pub use orders::lists::{
     Ids, OrderList, PageRanges, common, compare_ids, compare_instants, compare_numbers,
@@ -36,15 +36,15 @@ pub use orders::lists::{
 };
 pub use orders::queries::{
     ChangedOrder, CondemnedUpload, ErasedOrder, HeldMail, HeldWebhook, OrderState,
-    abandoned_uploads, add_changes, attempted_webhooks, attempted_webhooks_of_erased,
-    changeable_order, changes_of, condemned, created_order, ended_mails, erased_among, free_mails,
-    grouped, history_after, history_before, history_entry, history_page, mails_of_erased,
-    order_with_document, orders_with_documents, sorted_keys, unerased_order, unreadable_order,
-    uploads_for, uploads_of_erased, waiting_webhooks_of,
+    abandoned_uploads, add_changes, add_notes, attempted_webhooks, attempted_webhooks_of_erased,
+    changeable_order, changed_notary, changes_of, condemned, created_order, ended_mails,
+    erased_among, free_mails, grouped, history_after, history_before, history_entry, history_page,
+    mails_of_erased, next_note, notes_of, order_with_document, orders_with_documents, sorted_keys,
+    unerased_order, unreadable_order, uploads_for, uploads_of_erased, waiting_webhooks_of,
 };
 pub use orders::rows::{
-    AmendedRows, DocumentRow, KeptOrderRow, ListedRow, OrderChangeRow, OrderRow, PendingOrder,
-    is_order_of, party_column,
+    AmendedRows, DocumentRow, KeptOrderRow, ListedRow, NoteRow, OrderChangeRow, OrderRow,
+    PendingOrder, is_order_of, party_column,
 };
 pub use orphan::{has_parent, orphans_query};
 pub use queue::{

@@ -12,7 +12,7 @@ struct Child {
     is_kept: bool,
 }
 
-const CHILDREN: [Child; 11] = [
+const CHILDREN: [Child; 12] = [
     Child {
         table: "orders",
         orphans: "orders without their client",
@@ -43,6 +43,12 @@ const CHILDREN: [Child; 11] = [
         table: "order_changes",
         orphans: "changes without their order",
         condition: "NOT EXISTS (SELECT 1 FROM orders WHERE orders.id = order_changes.order_id)",
+        is_kept: false,
+    },
+    Child {
+        table: "order_notes",
+        orphans: "notes without their order",
+        condition: "NOT EXISTS (SELECT 1 FROM orders WHERE orders.id = order_notes.order_id)",
         is_kept: false,
     },
     Child {

@@ -9,6 +9,7 @@ diesel::table! {
         api_key_id -> BigInt,
         signing_service_id -> BigInt,
         notary_id -> Nullable<BigInt>,
+        notary -> Nullable<Text>,
         starts_at -> Nullable<crate::Instant>,
         ends_at -> Nullable<crate::Instant>,
         created_at -> crate::Instant,
@@ -53,6 +54,16 @@ diesel::table! {
         notary_id -> Nullable<BigInt>,
         actor -> Text,
         reason -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    order_notes (id) {
+        id -> BigInt,
+        order_id -> BigInt,
+        at -> crate::Instant,
+        author -> Text,
+        text -> Text,
     }
 }
 
@@ -173,6 +184,7 @@ diesel::table! {
     api_keys (id) {
         id -> BigInt,
         name -> Text,
+        client_name -> Nullable<Text>,
         lookup -> Text,
         hash -> Binary,
         signing_service_id -> Nullable<BigInt>,

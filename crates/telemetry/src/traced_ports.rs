@@ -9,11 +9,11 @@ use domain::{
     delivery::Notification,
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
-    order::OrderId,
+    order::{Note, OrderId},
     ports::{
-        ListedOrder, NewDocuments, NewOrder, Notifier, NotifyError, OrderAmendment, OrderRepo,
-        OrderUpdate, StoreError, UrlRefused, WebhookAnswer, WebhookError, WebhookRequest,
-        WebhookSender, WriteError,
+        ListedOrder, NewDocuments, NewNote, NewOrder, Notifier, NotifyError, OrderAmendment,
+        OrderRepo, OrderUpdate, StoreError, UrlRefused, WebhookAnswer, WebhookError,
+        WebhookRequest, WebhookSender, WriteError,
     },
     trace_context::STEPS,
     webhook::EndpointNotice,
@@ -54,6 +54,11 @@ impl OrderRepo for TracedOrders {
     async fn amend(&self, amendment: &OrderAmendment) -> Result<ListedOrder, WriteError> {
         let span = tracing::info_span!(target: STEPS, "commit");
         self.0.amend(amendment).instrument(span).await
+    }
+
+    async fn add_note(&self, new: &NewNote) -> Result<Note, WriteError> {
+        let span = tracing::info_span!(target: STEPS, "commit");
+        self.0.add_note(new).instrument(span).await
     }
 
     async fn check(&self) -> Result<(), StoreError> {

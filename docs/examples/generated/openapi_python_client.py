@@ -27,6 +27,7 @@ from notary_orders_client.api.webhooks import (
     list_webhooks,
 )
 from notary_orders_client.models import (
+    CreatedOrder,
     NewWebhook,
     Order,
     OrderChange,
@@ -84,7 +85,7 @@ created = create_order_with_documents.sync(
     client=ours, body=form, idempotency_key=f'"{uuid.uuid4()}"'
 )
 # Each call returns the answer or a problem.
-assert isinstance(created, OrderRecord), created
+assert isinstance(created, CreatedOrder), created
 print("created", created.order_id, created.signing_date, created.documents_uploaded)
 
 page = list_orders.sync(client=ours, limit=10, file_number=created.file_number)

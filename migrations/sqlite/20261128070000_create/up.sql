@@ -12,6 +12,8 @@ CREATE TABLE orders (
     signing_service_id INTEGER NOT NULL,
     -- Other systems assign notaries and move orders on.
     notary_id INTEGER CHECK (notary_id > 0),
+    -- A JSON object: {"name", "phone"?, "email"?}.
+    notary TEXT CHECK (notary GLOB '{*}'),
     starts_at INTEGER,
     ends_at INTEGER,
     created_at INTEGER NOT NULL,
@@ -24,12 +26,12 @@ CREATE TABLE orders (
         AND status NOT GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'),
     -- A JSON object. Some versions of SQLite refuse JSON functions in a CHECK with `trusted_schema = OFF`.
     details TEXT NOT NULL CHECK (details GLOB '{*}'),
-    -- The service names itself here when it changes `status` or `notary_id`: the trigger
+    -- The service names itself here when it changes `status`, `notary_id` or `notary`: the trigger
     -- orders_record_change moves both to the history. NULL: another system makes the change.
     change_actor TEXT,
     change_reason TEXT,
     -- An operator has erased the order: `details` is {}, `file_number` is empty and not held,
-    -- `starts_at` and `ends_at` are NULL, and there are no documents and no deliveries.
+    -- `starts_at`, `ends_at` and `notary` are NULL, and there are no documents and no deliveries.
     erased_at INTEGER
 ) STRICT;
 
@@ -130,6 +132,20 @@ CREATE TABLE order_changes (
 -- DESC LIMIT ?).
 CREATE INDEX order_changes_order ON order_changes (order_id, id);
 
+-- The notes of both sides and of operators, up to 1,000 of an order. They are never changed.
+CREATE TABLE order_notes (
+    id INTEGER PRIMARY KEY,
+    order_id INTEGER NOT NULL REFERENCES orders (id),
+    at INTEGER NOT NULL,
+    -- client, service or operator.
+    author TEXT NOT NULL,
+    -- Empty when the order is erased.
+    text TEXT NOT NULL
+) STRICT;
+
+-- Serves: the notes of an order, and their number (WHERE order_id = ? ORDER BY id).
+CREATE INDEX order_notes_order ON order_notes (order_id, id);
+
 -- The usual statuses, by their letters: a text that differs from one only by letter case, blanks, `-` or
 -- `_`, and CANCELED, is that status.
 CREATE VIEW usual_statuses (letters, status) AS VALUES
@@ -153,36 +169,45 @@ BEGIN
         NEW.status);
 END;
 
--- Records a change of status or notary, and adds its event. Gives the status its usual form. Instants of
--- one order increase. Every version of SQLite has julianday; it tells milliseconds. Some versions refuse
+-- Records a change of status or notary, and adds its event. Gives the status its usual form. A change of the
+-- number alone, by another system, empties the name: it belongs to the number before. Instants of one
+-- order increase. Every version of SQLite has julianday; it tells milliseconds. Some versions refuse
 -- JSON functions in triggers with `trusted_schema = OFF`, so this writes the object itself. A status has
 -- no control characters. A stored one has its usual form, so one in another form is just getting it, which
--- is no change of its own.
-CREATE TRIGGER orders_record_change AFTER UPDATE OF status, notary_id ON orders
-WHEN (OLD.status IS NOT NEW.status OR OLD.notary_id IS NOT NEW.notary_id)
+-- is no change of its own. Neither is what this trigger changes, nor an erasure.
+CREATE TRIGGER orders_record_change AFTER UPDATE OF status, notary_id, notary ON orders
+WHEN (OLD.status IS NOT NEW.status OR OLD.notary_id IS NOT NEW.notary_id
+        OR OLD.notary IS NOT NEW.notary)
+    AND OLD.erased_at IS NEW.erased_at AND NEW.change_actor IS NOT 'trigger'
     AND OLD.status = coalesce(
         (SELECT status FROM usual_statuses WHERE letters = upper(
             replace(replace(replace(replace(OLD.status, ' ', ''), char(160), ''), '-', ''), '_', ''))
         ),
         OLD.status)
 BEGIN
-    UPDATE orders SET change_actor = NULL, change_reason = NULL, status = coalesce(
+    UPDATE orders SET change_actor = 'trigger', status = coalesce(
         (SELECT status FROM usual_statuses WHERE letters = upper(
             replace(replace(replace(replace(NEW.status, ' ', ''), char(160), ''), '-', ''), '_', ''))
         ),
-        NEW.status)
+        NEW.status),
+        notary = CASE WHEN NEW.change_actor IS NULL AND NEW.notary_id IS NOT OLD.notary_id
+                AND NEW.notary IS OLD.notary
+            THEN NULL ELSE NEW.notary END
     WHERE id = NEW.id;
-    UPDATE orders SET updated_at =
-        CASE WHEN NEW.change_actor IS NULL
+    UPDATE orders SET change_actor = NULL, change_reason = NULL, updated_at = CASE
+            WHEN status IS OLD.status AND notary_id IS OLD.notary_id AND notary IS OLD.notary
+            THEN updated_at
+            WHEN NEW.change_actor IS NULL
             THEN max(CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000,
                 OLD.updated_at + 1)
             ELSE NEW.updated_at END
-    WHERE id = NEW.id AND (status IS NOT OLD.status OR notary_id IS NOT OLD.notary_id);
+    WHERE id = NEW.id;
     INSERT INTO order_changes (order_id, at, kind, status, notary_id, actor, reason)
     SELECT id, updated_at, 'status', status, notary_id, coalesce(NEW.change_actor, 'database'),
         NEW.change_reason
     FROM orders
-    WHERE id = NEW.id AND (status IS NOT OLD.status OR notary_id IS NOT OLD.notary_id);
+    WHERE id = NEW.id AND (status IS NOT OLD.status OR notary_id IS NOT OLD.notary_id
+        OR notary IS NOT OLD.notary);
     INSERT INTO events (order_id, created_at, type, change)
     SELECT id, updated_at,
         CASE WHEN status = 'CANCELLED' AND OLD.status <> 'CANCELLED'
@@ -193,7 +218,8 @@ BEGIN
             || ',"actor":"' || replace(replace(coalesce(NEW.change_actor, 'database'), '\', '\\'),
                 '"', '\"') || '"}'
     FROM orders
-    WHERE id = NEW.id AND (status IS NOT OLD.status OR notary_id IS NOT OLD.notary_id);
+    WHERE id = NEW.id AND (status IS NOT OLD.status OR notary_id IS NOT OLD.notary_id
+        OR notary IS NOT OLD.notary);
 END;
 
 -- Refuses a status that is not UTF-8, or has a NUL: SQLite stores what it gets, and no reader could read
@@ -306,6 +332,8 @@ CREATE TABLE api_keys (
     -- The first key of the client, which identifies the client; NULL for that key itself.
     client_id INTEGER REFERENCES api_keys (id),
     name TEXT NOT NULL,
+    -- The name of the client, in its first key. NULL: that of the key.
+    client_name TEXT,
     -- UNIQUE serves: the key that a client presents (WHERE lookup = ?).
     lookup TEXT NOT NULL UNIQUE,
     hash BLOB NOT NULL,
@@ -460,7 +488,11 @@ CREATE INDEX webhook_deliveries_created ON webhook_deliveries (created_at);
 CREATE VIEW order_details AS
 SELECT
     id AS order_id, client_id, api_key_id, signing_service_id,
-    nullif(file_number, '') AS file_number, status AS order_status, notary_id, is_test,
+    nullif(file_number, '') AS file_number, status AS order_status, notary_id,
+    CASE WHEN json_valid(notary) THEN CAST(json_extract(notary, '$.name') AS TEXT) END AS notary_name,
+    CASE WHEN json_valid(notary) THEN CAST(json_extract(notary, '$.phone') AS TEXT) END AS notary_phone,
+    CASE WHEN json_valid(notary) THEN CAST(json_extract(notary, '$.email') AS TEXT) END AS notary_email,
+    is_test,
     CAST(json_extract(details, '$.email') AS TEXT) AS order_contact_email,
     CAST(json_extract(details, '$.company') AS INTEGER) AS client_company_id,
     CAST(json_extract(details, '$.observer') AS TEXT) AS observer_email,

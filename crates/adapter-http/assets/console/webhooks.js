@@ -6,7 +6,8 @@ import {
 } from "./dom.js";
 
 const PATH = "api/webhooks";
-const EVENTS = ["order.created", "order.documents_added", "order.updated", "order.cancelled"];
+const EVENTS = ["order.created", "order.documents_added", "order.updated", "order.cancelled",
+  "order.note_added"];
 const DISABLED_BY = {
   request: "by a request",
   gone: "because its receiver answered 410",

@@ -3,8 +3,8 @@
 use domain::{
     document::ReceivedDocument,
     idempotency::{Attempt, Claim, Fingerprint},
-    order::OrderRequest,
 };
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::respond::problem::Problem;
@@ -14,7 +14,7 @@ use crate::respond::problem::Problem;
 pub fn attempt(
     claim: Claim,
     operation: &str,
-    request: &OrderRequest,
+    request: &impl Serialize,
     documents: &[ReceivedDocument],
 ) -> Result<Attempt, Problem> {
     // Absent and blank fields are never written, so a field added later does not change earlier

@@ -4,6 +4,7 @@ use domain::{
     api_key::ClientId,
     document::{Content, Sha256Digest, SpooledFile},
     idempotency::{ClaimToken, IdempotencyKey},
+    order::OrderRequest,
 };
 use serde_json::{Value, json};
 
@@ -36,7 +37,7 @@ fn fingerprint_of(
         key: IdempotencyKey::new(ClientId(1), is_test, "key").unwrap(),
         token: ClaimToken([0; 16]),
     };
-    attempt(claim, operation, &serde_json::from_str(request).unwrap(), documents)
+    attempt(claim, operation, &serde_json::from_str::<OrderRequest>(request).unwrap(), documents)
         .unwrap()
         .fingerprint
 }

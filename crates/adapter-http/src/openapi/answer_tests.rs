@@ -87,9 +87,15 @@ fn known_values_are_those_of_the_code_and_closed_in_requests_only() {
         ),
         ("WebhookDelivery", "event/x-extensible-enum", json!(events)),
         ("OrderHistoryEntry OrderHistoryListEntry", "kind/x-extensible-enum", json!(kinds)),
+        (
+            "OrderNote OrderNoteEventData",
+            "author/x-extensible-enum",
+            json!(actors[..3].iter().map(|actor| actor.as_str()).collect::<Vec<_>>()),
+        ),
         ("OrderHistoryEntry", "actor/x-extensible-enum", json!(actors.map(Actor::as_str))),
         (
-            "OrderRecord Order OrderHistoryEntry OrderChange OrderEventData OrderChangeEventData",
+            "CreatedOrder OrderRecord Order OrderHistoryEntry OrderChange OrderEventData \
+             OrderChangeEventData OrderNoteEventData",
             "order_status/x-extensible-enum",
             json!(statuses),
         ),

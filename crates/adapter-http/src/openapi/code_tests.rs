@@ -9,8 +9,10 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::MAX_KEY_CHARS,
     order::{
-        Actor, MAX_REASON, MAX_STATUS, Money, OrderId, OrderRequest,
-        change_request::{CancelBody, CancelRequest, ChangeBody, ChangeRequest},
+        Actor, MAX_NOTE, MAX_NOTES, MAX_REASON, MAX_STATUS, Money, OrderId, OrderRequest,
+        change_request::{
+            CancelBody, CancelRequest, ChangeBody, ChangeRequest, NoteBody, NoteRequest,
+        },
         default_language,
     },
     request::{Violation, ViolationCode},
@@ -189,8 +191,9 @@ fn texts_are_valid_if_and_only_if_the_service_accepts_them() {
 fn changes_are_valid_if_and_only_if_the_service_accepts_them() {
     let schema = |name: &str| validator(&json!({ "$ref": format!("#/components/schemas/{name}") }));
     let (change, cancellation) = (schema("OrderChange"), schema("OrderCancellation"));
-    let lengths = [MAX_STATUS, MAX_STATUS + 1, MAX_REASON, MAX_REASON + 1];
-    let lengths = lengths.map(|length| json!("x".repeat(length)));
+    let note = schema("NewOrderNote");
+    let lengths = [MAX_STATUS, MAX_REASON, MAX_NOTE].map(|length| [length, length + 1]).concat();
+    let lengths = lengths.into_iter().map(|length| json!("x".repeat(length)));
     let others = [json!(null), json!(0), json!(-1), json!(7), json!(7.0), json!(7.5), json!(true)];
     let texts = TEXTS.split('|').map(Value::from);
     for value in texts.chain(lengths).chain(others).chain([json!(i64::MAX), json!(1e19)]) {
@@ -202,6 +205,25 @@ fn changes_are_valid_if_and_only_if_the_service_accepts_them() {
                 (ChangeRequest::parse(changes).is_ok(), CancelRequest::parse(cancels).is_ok());
             assert_eq!((change.is_valid(&body), cancellation.is_valid(&body)), accepted, "{body}");
         }
+        let body = json!({ "text": value });
+        let sent: NoteBody = serde_json::from_value(body.clone()).unwrap();
+        assert_eq!(note.is_valid(&body), NoteRequest::parse(sent).is_ok(), "{body}");
+    }
+    for notary in [
+        json!(null),
+        json!({}),
+        json!("Pat"),
+        json!({ "name": " " }),
+        json!({ "name": "é".repeat(201) }),
+        json!({ "name": "Pat", "phone": null, "email": " " }),
+        json!({ "name": "Pat", "phone": "+1 555 010 0142", "email": "pat@example.com" }),
+        json!({ "name": "Pat", "phone": "555" }),
+        json!({ "name": "Pat", "email": "pat" }),
+        json!({ "name": "Pat", "mobile": "+1 555 010 0142" }),
+    ] {
+        let body = json!({ "notary": notary });
+        let sent: ChangeBody = serde_json::from_value(body.clone()).unwrap();
+        assert_eq!(change.is_valid(&body), ChangeRequest::parse(sent).is_ok(), "{body}");
     }
     assert!(change.is_valid(&json!({})) && ChangeRequest::parse(ChangeBody::default()).is_ok());
     assert!(
@@ -220,7 +242,7 @@ fn composed_schemas_have_the_properties_of_their_parts() {
             property.remove("example");
             // A part of a form has no null.
             let text = property.get("type").is_some_and(|kinds| kinds[1] == "null");
-            if schema.starts_with("Order") && text {
+            if schema.contains("Order") && text {
                 property["type"] = property["type"][0].take();
             }
         }
@@ -229,9 +251,15 @@ fn composed_schemas_have_the_properties_of_their_parts() {
     for (whole, own, part, left_out) in [
         (
             "Order",
-            &["details", "documents", "documents_uploaded", "history"][..],
+            &["details", "documents", "documents_uploaded", "history", "notes"][..],
             "OrderRecord",
             &["documents_uploaded"][..],
+        ),
+        (
+            "OrderRecord",
+            &["documents_uploaded", "notary", "client_name", "signing_service_name"],
+            "CreatedOrder",
+            &["documents_uploaded"],
         ),
         ("OrderForm", &["documents"], "OrderRequest", &[]),
         ("NewWebhook", &["secret"], "Webhook", &[]),
@@ -245,6 +273,9 @@ fn composed_schemas_have_the_properties_of_their_parts() {
     let mut of_fields = names("ChangedFieldsEventData");
     assert!(of_fields.remove("changed"));
     assert_eq!(of_fields, of_change);
+    let mut of_note = names("OrderNoteEventData");
+    assert!(of_note.remove("author"));
+    assert_eq!(of_note, names("OrderEventData"));
     assert_eq!(properties("DocumentsForm")["documents"], properties("OrderForm")["documents"]);
     for name in ["order_id", "documents_uploaded"] {
         assert_eq!(properties("AddedDocuments")[name], properties("Order")[name]);
@@ -268,6 +299,7 @@ fn limits_names_and_defaults_are_those_of_the_code() {
         ("WebhookRequest WebhookChange", "events/maxItems", json!(of_orders.len())),
         ("OrderChange", "order_status/maxLength", json!(MAX_STATUS)),
         ("OrderCancellation", "reason/maxLength", json!(MAX_REASON)),
+        ("NewOrderNote", "text/maxLength", json!(MAX_NOTE)),
     ] {
         for schema in schemas.split(' ') {
             let found = at(&format!("/components/schemas/{schema}/properties/{pointer}"));
@@ -301,6 +333,7 @@ fn limits_names_and_defaults_are_those_of_the_code() {
         format!("The body is larger than {}.", units::size(json::MAX_BODY)),
         format!("to an order. An order has at most {MAX_DOCUMENTS_PER_ORDER}."),
         format!("A client has at most {MAX_ENDPOINTS}."),
+        format!("An order has at most {},000.", MAX_NOTES / 1_000),
         format!("1 to {} files in parts named", DocumentLimits::default().max_count),
         format!("1 to {} files of at most", DocumentLimits::default().max_count),
         format!("1 to {MAX_KEY_CHARS} visible ASCII characters"),
@@ -360,8 +393,9 @@ fn problems_are_those_of_the_service() {
         invalid(vec![violation(
             "/signingServiceId",
             ViolationCode::UnknownSigningService,
-            "must be a signing service that the operator knows",
+            "must be a signing service of which the operator has a record: `services add` adds one",
         )]),
+        invalid(vec![violation("/text", ViolationCode::Blank, "must not be blank")]),
         invalid_webhook(violation("/url", ViolationCode::NotAllowed, not_public)),
         invalid_webhook(violation("/since", ViolationCode::Required, "is required")),
         Problem::invalid(ProblemCode::ValidationFailed, vec![invalid_limit]),
@@ -378,6 +412,7 @@ fn problems_are_those_of_the_service() {
         OrderError::Cancelled.into(),
         OrderError::Closed.into(),
         OrderError::Over.into(),
+        OrderError::TooManyNotes.into(),
         OrderError::Changed.into(),
         OrderError::InProgress { retry_after: 5 }.into(),
         WebhooksError::Disabled.into(),
@@ -425,10 +460,12 @@ fn events_have_their_bodies() {
         actor: Actor::Service,
     });
     let fields = EventChange::Fields { changed: vec!["/utcTimeDate".to_owned()] };
+    let note = EventChange::Note { author: Actor::Client };
     let of_orders = EventType::OF_ORDERS.map(|event| {
         let change = match event {
             EventType::OrderUpdated | EventType::OrderCancelled => Some(&status),
             EventType::OrderChanged => Some(&fields),
+            EventType::NoteAdded => Some(&note),
             _ => None,
         };
         (event, order_body(event, change, NOW, &order))
@@ -464,12 +501,13 @@ fn document_states_the_settings() {
     for (default, own, times) in [
         (r#""url": "/""#, r#""url": "/api""#, 1),
         (r#""url": "/api/order"#, r#""url": "/api/api/order"#, 6),
+        (r#""url": "/api/services"#, r#""url": "/api/api/services"#, 1),
         (r#""url": "/api/webhooks"#, r#""url": "/api/api/webhooks"#, 2),
         (r#"e": "/api/order/1/documents/0""#, r#"e": "/api/api/order/1/documents/0""#, 1),
         ("larger than 10485760 bytes.", "larger than 3145728 bytes.", 2),
         ("files of at most 10 MiB each", "files of at most 3 MiB each", 2),
         ("less than 1 minute ago", "less than 90 seconds ago", 1),
-        ("of the client for 24 hours:", "of the client for 2 hours:", 3),
+        ("of the client for 24 hours:", "of the client for 2 hours:", 4),
     ] {
         assert_eq!(count(super::DEFAULT, default), times, "{default}");
         assert_eq!((count(&document, default), count(&document, own)), (0, times), "{own}");

@@ -51,12 +51,7 @@ pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: Sta
 }
 
 pub(crate) async fn cancel(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    // The client that creates orders cancels them, and so does the service that carries them out.
-    let scope = |key: &ApiKey| match key.party() {
-        Party::Client(_) => Scope::OrdersCreate,
-        Party::Service(_) => Scope::OrdersUpdate,
-    };
-    let key = admit_for(&request, &api.access, Policy::Changes, scope).await?;
+    let key = admit_for(&request, &api.access, Policy::Changes, scope_of_either_side).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
     let body = json::read_optional_object(&request, payload, &api.json_bodies, &key).await?;
@@ -66,12 +61,21 @@ pub(crate) async fn cancel(request: HttpRequest, payload: web::Payload, api: Sta
     Ok(answer(&request, &order, "order cancelled"))
 }
 
+/// Returns the scope of what both sides may do: the client that creates orders, and the service that
+/// carries them out.
+pub(super) fn scope_of_either_side(key: &ApiKey) -> Scope {
+    match key.party() {
+        Party::Client(_) => Scope::OrdersCreate,
+        Party::Service(_) => Scope::OrdersUpdate,
+    }
+}
+
 /// Answers with the record and the validator, so that the client can change the order again.
 fn answer(request: &HttpRequest, order: &ListedOrder, message: &'static str) -> HttpResponse {
     note(request, |notes| notes.message = Some(message));
     let mut answer = HttpResponse::Ok();
     answer.insert_header(header::ETag(version::tag(&order.stored)));
-    answer.json(OrderRecord::of(&order.stored, Some(order.documents)))
+    answer.json(OrderRecord::of(&order.stored, order.documents))
 }
 
 #[cfg(test)]

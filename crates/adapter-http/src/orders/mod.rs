@@ -1,5 +1,6 @@
 //! Orders: the operations that create, read and change them, and their records.
 
+pub(crate) mod add_note;
 pub(crate) mod change;
 pub(crate) mod create;
 mod erasure;

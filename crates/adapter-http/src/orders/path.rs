@@ -16,6 +16,8 @@ pub(crate) const ORDER: &str = "/api/order/{order_id}";
 pub(crate) const CANCEL: &str = "/api/order/{order_id}/cancel";
 /// Path of the history of an order.
 pub(crate) const HISTORY: &str = "/api/order/{order_id}/history";
+/// Path of the notes of an order.
+pub(crate) const NOTES: &str = "/api/order/{order_id}/notes";
 /// Path of the documents of an order.
 pub(crate) const DOCUMENTS: &str = "/api/order/{order_id}/documents";
 /// Path of a document.

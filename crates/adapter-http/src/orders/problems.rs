@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use domain::{
     document::{DocumentFault, MAX_DOCUMENTS_PER_ORDER},
+    order::MAX_NOTES,
     request::{Violation, ViolationCode},
     use_cases::order_error::{OrderError, Rejection},
 };
@@ -52,6 +53,10 @@ impl From<OrderError> for Problem {
                      This one has {stored}."
                 );
                 Self::new(ProblemCode::TooManyDocuments, detail)
+            }
+            OrderError::TooManyNotes => {
+                let detail = format!("An order can have at most {MAX_NOTES} notes.");
+                Self::new(ProblemCode::TooManyNotes, detail)
             }
             OrderError::KeyReused => Self::new(
                 ProblemCode::IdempotencyKeyReused,

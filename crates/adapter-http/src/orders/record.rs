@@ -2,12 +2,20 @@
 
 use domain::{
     document::StoredDocument,
-    order::{Dollars, OrderChange, OrderRequest, StoredOrder},
+    order::{Dollars, Notary, Note, OrderChange, OrderRequest, StoredOrder},
     ports::HistoryEntry,
 };
 use serde::Serialize;
 
 use crate::{orders::path, respond::instants::timestamp};
+
+/// The members that the record of a read has and the answer to a creation has not (spec section 2.5).
+#[derive(Serialize)]
+struct ReadMembers<'a> {
+    notary: Option<&'a Notary>,
+    client_name: Option<&'a str>,
+    signing_service_name: Option<&'a str>,
+}
 
 /// The record of an order.
 #[derive(Serialize)]
@@ -21,6 +29,8 @@ pub(crate) struct OrderRecord<'a> {
     signing_service_id: i64,
     client_company_id: Option<i64>,
     notary_id: Option<i64>,
+    #[serde(flatten)]
+    read: Option<ReadMembers<'a>>,
     invoice_fee: Option<Dollars>,
     notary_pay: Option<Dollars>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,8 +40,18 @@ pub(crate) struct OrderRecord<'a> {
 }
 
 impl<'a> OrderRecord<'a> {
-    /// Returns the record of an order. It states the number of documents, unless that is `None`.
-    pub(crate) fn of(stored: &'a StoredOrder, documents: Option<usize>) -> Self {
+    /// Returns the record of an order that is read or changed, with the number of its documents.
+    pub(crate) fn of(stored: &'a StoredOrder, documents: usize) -> Self {
+        let read = ReadMembers {
+            notary: stored.notary.as_ref(),
+            client_name: stored.names.client.as_deref(),
+            signing_service_name: stored.names.service.as_deref(),
+        };
+        Self { read: Some(read), ..Self::created(stored, Some(documents)) }
+    }
+
+    /// Returns the record of a created order. It states the number of documents, unless that is `None`.
+    pub(crate) fn created(stored: &'a StoredOrder, documents: Option<usize>) -> Self {
         let order = &stored.order;
         let invoice = &order.signing.invoice;
         Self {
@@ -44,6 +64,7 @@ impl<'a> OrderRecord<'a> {
             signing_service_id: order.signing_service_id.0,
             client_company_id: order.contacts.client_company_id,
             notary_id: stored.notary_id,
+            read: None,
             invoice_fee: invoice.fee.map(Dollars),
             notary_pay: invoice.notary_pay.map(Dollars),
             documents_uploaded: documents,
@@ -61,6 +82,7 @@ pub struct WholeOrder<'a> {
     details: OrderRequest,
     documents: Vec<DocumentRecord<'a>>,
     history: Vec<ChangeRecord>,
+    notes: Vec<NoteRecord<'a>>,
 }
 
 impl<'a> WholeOrder<'a> {
@@ -68,10 +90,11 @@ impl<'a> WholeOrder<'a> {
     pub fn of(stored: &'a StoredOrder, base_path: &str) -> Self {
         let documents_url = path::of_documents(base_path, stored.id);
         Self {
-            record: OrderRecord::of(stored, Some(stored.documents.len())),
+            record: OrderRecord::of(stored, stored.documents.len()),
             details: OrderRequest::of(&stored.order),
             documents: DocumentRecord::all(&stored.documents, 0, &documents_url).collect(),
             history: stored.history().map(ChangeRecord::of).collect(),
+            notes: stored.notes.iter().map(NoteRecord::of).collect(),
         }
     }
 
@@ -108,6 +131,20 @@ impl ChangeRecord {
             actor: change.actor.as_str(),
             reason: change.reason,
         }
+    }
+}
+
+/// A note of an order.
+#[derive(Serialize)]
+pub(super) struct NoteRecord<'a> {
+    at: String,
+    author: &'static str,
+    text: &'a str,
+}
+
+impl<'a> NoteRecord<'a> {
+    pub(super) fn of(note: &'a Note) -> Self {
+        Self { at: timestamp(note.at), author: note.author.as_str(), text: &note.text }
     }
 }
 

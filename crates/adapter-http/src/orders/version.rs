@@ -6,61 +6,90 @@ use actix_web::{
     http::header::{EntityTag, HeaderName, IF_MATCH, IF_NONE_MATCH},
 };
 use domain::order::StoredOrder;
+use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
 
 /// The format of the answer. Another number makes every tag that clients have a stale one.
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 
 /// The codings whose names proxies append to a tag when they compress an answer, after one `-` or two.
 const CODINGS: [&str; 5] = ["gzip", "br", "zstd", "deflate", "bzip2"];
 
-/// Returns the validator of an order: the microsecond of its last change, and the format of the answer.
-/// Everything that the answer shows changes that instant.
-pub(crate) fn tag(order: &StoredOrder) -> EntityTag {
-    EntityTag::new_strong(text(order.updated_at))
+/// What a tag names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tag {
+    /// The version: the instant of the last change of the order. Everything that the answer shows of the
+    /// order itself changes it.
+    version: OffsetDateTime,
+    /// A checksum of what the answer shows beside the order: the names of both sides.
+    beside: u32,
 }
 
-fn text(updated_at: OffsetDateTime) -> String {
-    let micros = updated_at.unix_timestamp() * 1_000_000 + i64::from(updated_at.microsecond());
-    format!("{:016x}{FORMAT:02x}", micros.cast_unsigned())
+impl Tag {
+    fn of(order: &StoredOrder) -> Self {
+        let mut hash = Sha256::new();
+        for name in [&order.names.client, &order.names.service] {
+            let name = name.as_deref().unwrap_or_default();
+            hash.update((name.len() as u64).to_be_bytes());
+            hash.update(name);
+        }
+        let [first, second, third, fourth, ..] = <[u8; 32]>::from(hash.finalize());
+        let beside = u32::from_be_bytes([first, second, third, fourth]);
+        Self { version: order.updated_at, beside }
+    }
+
+    /// Returns the text of the tag: the microsecond, the format of the answer and the checksum.
+    fn text(self) -> String {
+        let Self { version, beside } = self;
+        let micros = version.unix_timestamp() * 1_000_000 + i64::from(version.microsecond());
+        format!("{:016x}{FORMAT:02x}{beside:08x}", micros.cast_unsigned())
+    }
+
+    /// Reads a tag in a form that proxies and clients make of it; `None` if it has another form.
+    fn read(mut tag: &str) -> Option<Self> {
+        while let Some(inner) = unwrapped(tag) {
+            tag = inner;
+        }
+        let (micros, rest) = tag.split_at_checked(16)?;
+        let (_, beside) = rest.split_at_checked(2)?;
+        let nanos = i128::from(u64::from_str_radix(micros, 16).ok()?.cast_signed()) * 1_000;
+        let version = OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?;
+        let read = Self { version, beside: u32::from_str_radix(beside, 16).ok()? };
+        (read.text() == tag).then_some(read)
+    }
+}
+
+/// Returns the validator of an order.
+pub(crate) fn tag(order: &StoredOrder) -> EntityTag {
+    EntityTag::new_strong(Tag::of(order).text())
 }
 
 /// Returns the versions that `If-Match` permits to change, by the instant of the last change; `None`
-/// permits any. A tag of another form matches nothing.
+/// permits any. A tag of another form matches nothing. What stands beside the order does not count: a
+/// renamed client is no reason to reject a change.
 ///
 /// A tag names a version of the order, not bytes. So it matches in the forms that proxies and clients make
 /// of it: weak, without quotes, and with the suffix of a compression. RFC 9110, section 13.1.1 asks for
 /// a strong comparison (ADR 41).
 pub(crate) fn expected(request: &HttpRequest) -> Option<Vec<OffsetDateTime>> {
-    request.headers().contains_key(IF_MATCH).then(|| named(request, &IF_MATCH)).flatten()
+    let tags = request.headers().contains_key(IF_MATCH).then(|| named(request, &IF_MATCH))?;
+    tags.map(|tags| tags.into_iter().map(|tag| tag.version).collect())
 }
 
-/// Returns whether the client has this version.
+/// Returns whether the client has this version, with what stands beside it.
 pub(crate) fn is_known(request: &HttpRequest, order: &StoredOrder) -> bool {
     request.headers().contains_key(IF_NONE_MATCH)
-        && named(request, &IF_NONE_MATCH)
-            .is_none_or(|versions| versions.contains(&order.updated_at))
+        && named(request, &IF_NONE_MATCH).is_none_or(|tags| tags.contains(&Tag::of(order)))
 }
 
-/// Returns the versions that a header names; `None` for `*`.
-fn named(request: &HttpRequest, header: &HeaderName) -> Option<Vec<OffsetDateTime>> {
+/// Returns the tags of a header; `None` for `*`.
+fn named(request: &HttpRequest, header: &HeaderName) -> Option<Vec<Tag>> {
     let lines = request.headers().get_all(header).filter_map(|line| line.to_str().ok());
     let tags = lines.flat_map(|line| line.split(',')).map(str::trim);
     tags.filter(|tag| !tag.is_empty())
-        .map(|tag| if tag == "*" { None } else { Some(version(tag)) })
+        .map(|tag| if tag == "*" { None } else { Some(Tag::read(tag)) })
         .collect::<Option<Vec<_>>>()
-        .map(|versions| versions.into_iter().flatten().collect())
-}
-
-/// Returns the version that a tag names; `None` if it has another form.
-fn version(mut tag: &str) -> Option<OffsetDateTime> {
-    while let Some(inner) = unwrapped(tag) {
-        tag = inner;
-    }
-    let (micros, _) = tag.split_at_checked(16)?;
-    let nanos = i128::from(u64::from_str_radix(micros, 16).ok()?.cast_signed()) * 1_000;
-    let version = OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?;
-    (text(version) == tag).then_some(version)
+        .map(|tags| tags.into_iter().flatten().collect())
 }
 
 /// Removes what a proxy or a client has put around a tag. Clients also quote what has quotes already.
@@ -77,11 +106,17 @@ fn unwrapped(tag: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use actix_web::test::TestRequest;
+    use contract_tests::samples::{new_order, stored};
+    use domain::order::{Names, OrderId};
     use time::{Duration, macros::datetime};
 
     use super::*;
 
     const NOW: OffsetDateTime = datetime!(2026-12-01 12:00:00.123456 UTC);
+
+    fn text(version: OffsetDateTime) -> String {
+        Tag { version, beside: 0x0102_0304 }.text()
+    }
 
     fn if_match(header: &str) -> Option<Vec<OffsetDateTime>> {
         expected(&TestRequest::get().insert_header(("if-match", header)).to_http_request())
@@ -122,12 +157,40 @@ mod tests {
             &format!("\"{tag}-gz\""),
             &format!("\"+{tag}\""),
             &format!("\"{}\"", tag.to_uppercase()),
-            &format!("{}02", &tag[..16]),
+            &format!("{}03{}", &tag[..16], &tag[18..]),
+            &tag[..18],
             &tag[..16],
         ] {
             assert_eq!(if_match(form), Some(Vec::new()), "{form}");
         }
         assert_ne!(if_match(&later), Some(vec![NOW]));
+    }
+
+    #[test]
+    fn names_beside_the_order_make_another_tag_of_the_same_version() {
+        let named = |client: Option<&str>, service: Option<&str>| {
+            let names =
+                Names { client: client.map(str::to_owned), service: service.map(str::to_owned) };
+            StoredOrder { names, ..stored(OrderId(7), &new_order("F-1", NOW)) }
+        };
+        let orders = [
+            named(None, None),
+            named(Some("ab"), Some("c")),
+            named(Some("a"), Some("bc")),
+            named(Some("c"), Some("ab")),
+            named(None, Some("ab")),
+        ];
+        for (number, order) in orders.iter().enumerate() {
+            let tag = tag(order).to_string();
+            assert_eq!(if_match(&tag), Some(vec![NOW]));
+            for form in [tag.clone(), format!("W/{tag}"), format!("{tag}-gzip")] {
+                let request = TestRequest::get().insert_header(("if-none-match", form));
+                let request = request.to_http_request();
+                let known = orders.iter().map(|order| is_known(&request, order));
+                let expected: Vec<_> = (0..orders.len()).map(|other| other == number).collect();
+                assert_eq!(known.collect::<Vec<_>>(), expected);
+            }
+        }
     }
 
     #[test]

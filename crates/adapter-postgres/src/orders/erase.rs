@@ -7,8 +7,8 @@ use sql_rows::{
     ErasedOrder, HeldMail, HeldWebhook, Utc, attempted_webhooks, attempted_webhooks_of_erased,
     condemned, ended_mails, free_mails,
     schema::{
-        deliveries, documents, events, order_changes, order_recipients, orders, uploads,
-        webhook_deliveries,
+        deliveries, documents, events, order_changes, order_notes, order_recipients, orders,
+        uploads, webhook_deliveries,
     },
     uploads_of_erased, waiting_webhooks_of,
 };
@@ -42,6 +42,10 @@ pub(crate) async fn erase(
     diesel::insert_into(uploads::table).values(rows).execute(connection).await?;
     diesel::update(order_changes::table.filter(order_changes::order_id.eq(id.0)))
         .set(order_changes::reason.eq(None::<String>))
+        .execute(connection)
+        .await?;
+    diesel::update(order_notes::table.filter(order_notes::order_id.eq(id.0)))
+        .set(order_notes::text.eq(""))
         .execute(connection)
         .await?;
     diesel::delete(order_recipients::table.filter(order_recipients::order_id.eq(id.0)))

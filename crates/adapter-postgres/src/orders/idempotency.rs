@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
-    idempotency::{Claim, IdempotencyKey, KeyUse},
-    ports::{IdempotencyLedger, NewDocuments, StoreError, WriteError},
+    idempotency::{Claim, IdempotencyKey, IdempotentRequest, KeyUse},
+    ports::{IdempotencyLedger, StoreError, WriteError},
 };
 use sql_rows::{
     KeyRow, Utc, first_key, free_keys, key_of, key_row, keys_after, own_claim, row_limit,
@@ -67,15 +67,16 @@ impl IdempotencyLedger for PostgresStore {
     }
 }
 
-/// Returns why documents were not added.
+/// Returns why documents or a note were not added at an instant.
 pub(super) async fn rejection(
     store: &PostgresStore,
     failure: Failure,
-    new: &NewDocuments,
+    request: Option<&IdempotentRequest>,
+    at: OffsetDateTime,
 ) -> WriteError {
-    match (failure.rejected_by(), &new.idempotent_request) {
+    match (failure.rejected_by(), request) {
         (Some(UPLOAD_SWEPT), _) => WriteError::UploadSwept,
-        (Some(KEY_IN_USE), Some(request)) => taken(store, &request.attempt.claim, Utc(new.at))
+        (Some(KEY_IN_USE), Some(request)) => taken(store, &request.attempt.claim, Utc(at))
             .await
             .map_or_else(Into::into, WriteError::KeyInUse),
         _ => failure.into(),

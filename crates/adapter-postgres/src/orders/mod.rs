@@ -1,6 +1,7 @@
 //! The repository of orders.
 
 mod add_documents;
+mod add_note;
 mod admin;
 mod amend;
 mod erase;
@@ -15,14 +16,15 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
-    order::OrderId,
+    order::{Note, OrderId},
     ports::{
-        ListedOrder, NewDocuments, NewOrder, OrderAmendment, OrderRepo, OrderUpdate, StoreError,
-        WriteError,
+        ListedOrder, NewDocuments, NewNote, NewOrder, OrderAmendment, OrderRepo, OrderUpdate,
+        StoreError, WriteError,
     },
 };
 use sql_rows::{
-    ChangedOrder, Instant, ListedRow, PendingOrder, Utc, changeable_order, schema::orders,
+    ChangedOrder, Instant, ListedRow, PendingOrder, Utc, changeable_order, changed_notary,
+    schema::orders,
 };
 
 use crate::{
@@ -49,7 +51,10 @@ impl OrderRepo for PostgresStore {
         };
         match self.change_orders::<_, Failure>(add).await {
             Ok(outcome) => outcome,
-            Err(failure) => Err(idempotency::rejection(self, failure, new).await),
+            Err(failure) => {
+                Err(idempotency::rejection(self, failure, new.idempotent_request.as_ref(), new.at)
+                    .await)
+            }
         }
     }
 
@@ -60,7 +65,11 @@ impl OrderRepo for PostgresStore {
             let at = at.sql(", updated_at + interval '1 microsecond')");
             let order = changeable_order(&update).filter(sql::<Bool>(&CHANGE));
             let change = diesel::update(order)
-                .set((ChangedOrder::from(&update), orders::updated_at.eq(at)))
+                .set((
+                    ChangedOrder::from(&update),
+                    orders::notary.eq(changed_notary(&update)),
+                    orders::updated_at.eq(at),
+                ))
                 .returning(ListedRow::as_select());
             Ok(Prepared(change).get_results(connection).await?)
         };
@@ -80,6 +89,20 @@ impl OrderRepo for PostgresStore {
             amend::amend(connection, &amendment).await
         };
         self.change_orders::<_, WriteError>(amend).await?
+    }
+
+    async fn add_note(&self, new: &NewNote) -> Result<Note, WriteError> {
+        let added = new.clone();
+        let add = async move |connection: &mut AsyncPgConnection| {
+            add_note::add_note(connection, &added).await
+        };
+        match self.change_orders::<_, Failure>(add).await {
+            Ok(outcome) => outcome,
+            Err(failure) => {
+                let request = new.idempotent_request.as_ref();
+                Err(idempotency::rejection(self, failure, request, new.at).await)
+            }
+        }
     }
 
     /// Checks that the tables exist and the database accepts writes. Writes nothing.

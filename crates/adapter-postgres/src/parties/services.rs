@@ -1,10 +1,14 @@
 //! Records of signing services.
 
 use async_trait::async_trait;
-use diesel::prelude::*;
+use diesel::{
+    dsl::{exists, select},
+    prelude::*,
+};
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     order::SigningServiceId,
-    ports::{ServiceRepo, StoreError},
+    ports::{ServiceRepo, Standing, StoreError},
     signing_service::SigningService,
 };
 use sql_rows::{ServiceRow, schema::signing_services};
@@ -34,6 +38,23 @@ impl ServiceRepo for PostgresStore {
         let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
         let rows = signing_services::table.filter(signing_services::id.eq_any(ids));
         self.select(rows, ServiceRow::into_service).await
+    }
+
+    async fn standing(&self, id: SigningServiceId) -> Result<Standing, StoreError> {
+        let own = signing_services::table.find(id.0);
+        let standing = select((
+            exists(own.select(signing_services::id)),
+            exists(signing_services::table.select(signing_services::id)),
+        ));
+        let read = async move |connection: &mut AsyncPgConnection| {
+            Ok(standing.get_result(connection).await?)
+        };
+        let (has_record, any): (bool, bool) = self.read(read).await?;
+        Ok(match (has_record, any) {
+            (true, _) => Standing::Recorded,
+            (false, true) => Standing::Unknown,
+            (false, false) => Standing::NoRecords,
+        })
     }
 
     async fn all(&self) -> Result<Vec<SigningService>, StoreError> {

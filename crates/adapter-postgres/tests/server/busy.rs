@@ -186,6 +186,7 @@ fn signed(id: OrderId) -> OrderUpdate {
         expected: Some(vec![NOW]),
         status: Some(OrderStatus::SIGNED),
         notary_id: None,
+        notary: None,
         at: NOW + time::Duration::SECOND,
         actor: Actor::Service,
         reason: None,

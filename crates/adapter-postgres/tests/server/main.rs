@@ -35,12 +35,13 @@ use contract_tests::samples::{
     new_order, order_of, settle,
 };
 use domain::{
+    api_key::ClientId,
     idempotency::IdempotentRequest,
-    order::OrderId,
+    order::{Actor, OrderId, SigningServiceId},
     ports::{
-        ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _, NewDocuments, NewOrder,
-        OrderAdmin, OrderFilter, OrderReader, OrderRepo as _, Outbox as _, PageQuery, Settlement,
-        StoreError, UploadLedger as _, WriteError,
+        ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _, NewDocuments, NewNote,
+        NewOrder, OrderAdmin, OrderFilter, OrderReader, OrderRepo as _, Outbox as _, PageQuery,
+        Settlement, StoreError, UploadLedger as _, WriteError,
     },
 };
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
@@ -120,6 +121,16 @@ async fn every_call(store: &PostgresStore) {
         idempotent_request: None,
     };
     store.add_documents(&added).await.unwrap();
+    let note = NewNote {
+        owner: LIVE,
+        order_id: order,
+        author: Actor::Client,
+        text: "x".to_owned(),
+        at: NOW,
+        idempotent_request: None,
+    };
+    store.add_note(&note).await.unwrap();
+    domain::ports::ServiceRepo::standing(store, SigningServiceId(42)).await.unwrap();
     store.condemn(std::slice::from_ref(&two.key)).await.unwrap();
     store.forget(&[two.key]).await.unwrap();
     let key = api_key(NOW);
@@ -128,6 +139,7 @@ async fn every_call(store: &PostgresStore) {
     ApiKeyRepo::find(store, &key.lookup).await.unwrap().unwrap();
     store.rotate(id, &api_key(NOW), NOW, "jane").await.unwrap().unwrap();
     store.revoke(id, NOW, "jane").await.unwrap();
+    assert!(store.rename_client(ClientId(id.0), "x").await.unwrap());
     store.note_uses(&[(id, NOW)]).await.unwrap();
     store.trail().await.unwrap();
     let attempt = attempt(&idempotency_key(1, "key"), 7);

@@ -148,11 +148,12 @@ async fn missing_right_to_create_tables_is_named() {
 }
 
 /// The rights of a user that did not create the schema.
-const RIGHTS: [(&str, &[&str]); 16] = [
+const RIGHTS: [(&str, &[&str]); 17] = [
     ("__diesel_schema_migrations", &["SELECT"]),
     ("orders", &["SELECT", "INSERT", "UPDATE"]),
     ("orders_id_seq", &["USAGE"]),
     ("order_changes", &["SELECT", "INSERT", "UPDATE"]),
+    ("order_notes", &["SELECT", "INSERT", "UPDATE"]),
     ("signing_services", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("documents", &["SELECT", "INSERT", "DELETE"]),
     ("uploads", &["SELECT", "INSERT", "UPDATE", "DELETE"]),

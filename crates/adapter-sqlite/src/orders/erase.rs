@@ -9,8 +9,8 @@ use sql_rows::{
     ErasedOrder, HeldMail, HeldWebhook, Utc, attempted_webhooks, attempted_webhooks_of_erased,
     condemned, ended_mails, free_mails,
     schema::{
-        deliveries, documents, events, order_changes, order_recipients, orders, uploads,
-        webhook_deliveries,
+        deliveries, documents, events, order_changes, order_notes, order_recipients, orders,
+        uploads, webhook_deliveries,
     },
     uploads_of_erased, waiting_webhooks_of,
 };
@@ -40,6 +40,9 @@ pub(crate) fn erase(
     diesel::insert_into(uploads::table).values(rows).execute(connection)?;
     diesel::update(order_changes::table.filter(order_changes::order_id.eq(id.0)))
         .set(order_changes::reason.eq(None::<String>))
+        .execute(connection)?;
+    diesel::update(order_notes::table.filter(order_notes::order_id.eq(id.0)))
+        .set(order_notes::text.eq(""))
         .execute(connection)?;
     diesel::delete(order_recipients::table.filter(order_recipients::order_id.eq(id.0)))
         .execute(connection)?;

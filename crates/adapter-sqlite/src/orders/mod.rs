@@ -5,16 +5,16 @@ use diesel::{dsl::sql, prelude::*, result::Error, sqlite::SqliteConnection};
 use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
-    order::OrderId,
+    order::{Note, OrderId},
     ports::{
-        ListedOrder, NewDocuments, NewOrder, OrderAmendment, OrderRepo, OrderUpdate, StoreError,
-        WriteError,
+        ListedOrder, NewDocuments, NewNote, NewOrder, OrderAmendment, OrderRepo, OrderUpdate,
+        StoreError, WriteError,
     },
     webhook::EventType,
 };
 use sql_rows::{
     ChangedOrder, DocumentRow, Instant, KeyRow, ListedRow, NewEventRow, PendingOrder, Prepared,
-    Utc, changeable_order,
+    Utc, changeable_order, changed_notary,
     schema::{events, orders},
 };
 
@@ -25,6 +25,7 @@ use self::{
 use crate::{failure::Failure, store::SqliteStore};
 
 mod add_documents;
+mod add_note;
 pub(crate) mod admin;
 mod amend;
 mod erase;
@@ -63,6 +64,12 @@ impl OrderRepo for SqliteStore {
         self.transaction::<_, WriteError>(amend).await?
     }
 
+    async fn add_note(&self, new: &NewNote) -> Result<Note, WriteError> {
+        let new = new.clone();
+        let add = move |connection: &mut SqliteConnection| add_note::add_note(connection, &new);
+        self.transaction::<_, Failure>(add).await?
+    }
+
     /// Checks that the database is writable: takes the write lock and reads the schema. Writes
     /// nothing.
     async fn check(&self) -> Result<(), StoreError> {
@@ -80,7 +87,11 @@ fn change(
 ) -> Result<Option<ListedOrder>, Failure> {
     let at = sql::<Instant>("max(").bind::<Instant, _>(Utc(update.at)).sql(", updated_at + 1)");
     let change = diesel::update(changeable_order(update))
-        .set((ChangedOrder::from(update), orders::updated_at.eq(at)))
+        .set((
+            ChangedOrder::from(update),
+            orders::notary.eq(changed_notary(update)),
+            orders::updated_at.eq(at),
+        ))
         .returning(ListedRow::as_select());
     let changed = Prepared(change).get_result(connection).optional()?;
     Ok(changed.map(ListedRow::into_listed).transpose()?.flatten())

@@ -12,9 +12,9 @@ use domain::{
     },
 };
 use sql_rows::{
-    DocumentRow, KeptOrderRow, ListedRow, OrderChangeRow, Prepared, Utc, add_changes, changes_of,
-    created_order, grouped, history_after, history_before, history_entry, history_page,
-    is_order_of, order_with_document, orders_with_documents,
+    DocumentRow, KeptOrderRow, ListedRow, NoteRow, OrderChangeRow, Prepared, Utc, add_changes,
+    add_notes, changes_of, created_order, grouped, history_after, history_before, history_entry,
+    history_page, is_order_of, notes_of, order_with_document, orders_with_documents,
     schema::{order_changes, orders},
     unreadable_order,
 };
@@ -147,6 +147,8 @@ pub(crate) fn find(
     let mut kept = order.into_maybe_erased(documents)?;
     if let MaybeErased::Whole(stored) = &mut kept {
         load_changes(connection, &mut [stored])?;
+        let notes = notes_of(id).select(NoteRow::as_select());
+        add_notes(stored, Prepared(notes).get_results(connection)?);
     }
     Ok(Some(kept))
 }

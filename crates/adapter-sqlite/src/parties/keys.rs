@@ -7,11 +7,11 @@ use diesel::{
     sqlite::SqliteConnection,
 };
 use domain::{
-    api_key::{ApiKey, ApiKeyId, KeyChange, KeyEvent, NewApiKey},
+    api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, NewApiKey},
     ports::{ApiKeyRepo, StoreError},
 };
 use sql_rows::{
-    ApiKeyRow, KeyEventRow, NewApiKeyRow, Utc, endpoints_made_by, key_unused_since,
+    ApiKeyRow, KeyEventRow, NewApiKeyRow, Utc, endpoints_made_by, first_key_of, key_unused_since,
     schema::{api_keys, key_events, webhook_endpoints},
     valid_key,
 };
@@ -92,6 +92,12 @@ impl ApiKeyRepo for SqliteStore {
             Ok(row.map(ApiKeyRow::into_key).transpose()?)
         };
         self.transaction(revoke).await
+    }
+
+    async fn rename_client(&self, client: ClientId, name: &str) -> Result<bool, StoreError> {
+        let renamed = diesel::update(first_key_of(client));
+        let renamed = renamed.set(api_keys::client_name.eq(name.to_owned()));
+        Ok(self.execute(renamed).await? > 0)
     }
 
     async fn note_uses(&self, uses: &[(ApiKeyId, OffsetDateTime)]) -> Result<(), StoreError> {

@@ -1,11 +1,13 @@
 //! Erasure leaves nothing of an order in the files of the database.
 
-use contract_tests::samples::{delivery, enqueue, maximal_request, object_key, order, settle};
+use contract_tests::samples::{
+    LIVE, delivery, enqueue, maximal_request, object_key, order, settle,
+};
 use domain::{
     delivery::NewDelivery,
     document::StoredDocument,
-    order::EmailAddress,
-    ports::{MaybeErased, OrderAdmin as _, Settlement},
+    order::{Actor, EmailAddress},
+    ports::{MaybeErased, NewNote, OrderAdmin as _, Settlement},
 };
 use serde_json::{Value, json};
 use time::Duration;
@@ -88,8 +90,23 @@ async fn erased_order_leaves_no_byte() {
         marked.push(enqueue(&store, &order, marked_deliveries(number)).await);
     }
     // Other systems rewrite the rows, and mails are delivered, fail and wait.
-    on_writer(&store, "UPDATE orders SET status = 'ASSIGNED AND A LONGER STATUS', notary_id = 7")
-        .await;
+    on_writer(
+        &store,
+        "UPDATE orders SET status = 'ASSIGNED AND A LONGER STATUS', notary_id = 7,
+            notary = CASE WHEN details LIKE '%mkerasedzq%' THEN '{\"name\":\"mkerasedzq\"}' END",
+    )
+    .await;
+    for &order_id in &marked {
+        let note = NewNote {
+            owner: LIVE,
+            order_id,
+            author: Actor::Service,
+            text: MARKER.repeat(100),
+            at: NOW,
+            idempotent_request: None,
+        };
+        store.add_note(&note).await.unwrap();
+    }
     let leases = store.lease(NOW, Duration::MINUTE, 20).await.unwrap();
     for (number, lease) in leases.iter().enumerate() {
         let settlement = match number % 3 {

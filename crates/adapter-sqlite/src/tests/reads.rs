@@ -110,6 +110,8 @@ async fn every_read_uses_an_index() {
         let has = |part: &str| statement.contains(part);
         let index = if has("FROM `order_changes`") {
             "INDEX order_changes_order "
+        } else if has("FROM `order_notes`") {
+            "INDEX order_notes_order "
         } else if has("`id` = ?") || has("`id` IN (") {
             "PRIMARY KEY"
         } else if has("NOT (`orders`.`holds_file_number`)") {
@@ -269,7 +271,7 @@ async fn pages_by_instant_are_alike_for_few_and_many_orders() {
         &store,
         "WITH RECURSIVE numbers (value) AS
             (SELECT 1 UNION ALL SELECT value + 1 FROM numbers LIMIT 1499)
-        INSERT INTO orders SELECT NULL, client_id, api_key_id, signing_service_id, notary_id,
+        INSERT INTO orders SELECT NULL, client_id, api_key_id, signing_service_id, notary_id, NULL,
             starts_at, ends_at, created_at + value * 1000000, updated_at, is_test, 0, file_number,
             status, details, NULL, NULL, NULL FROM orders, numbers",
     )

@@ -68,6 +68,7 @@ mod operators {
     mod erasure;
     mod keys;
     mod lists;
+    mod names;
     mod orders;
     mod wrong_settings;
 }

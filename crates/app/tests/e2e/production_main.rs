@@ -56,6 +56,7 @@ mod operators {
         pub mod report;
     }
     mod keys;
+    mod names;
     mod orders;
     mod upkeep;
 }

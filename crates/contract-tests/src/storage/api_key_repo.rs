@@ -1,6 +1,9 @@
 //! The contract of `ApiKeyRepo`.
 
-use domain::api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, NewApiKey, Scope, Scopes};
+use domain::{
+    api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, NewApiKey, Scope, Scopes},
+    order::SigningServiceId,
+};
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{MICROSECOND, NOW, Storage, api_key, at_once};
@@ -239,4 +242,22 @@ pub async fn unknown_names_of_keys_are_left_out(storage: &Storage) {
     let end = NOW + Duration::HOUR;
     assert!(rotate(storage, id, &api_key(NOW), end).await.is_some());
     assert!(revoke(storage, id, NOW).await.is_some());
+}
+
+/// No other key of the client, and no key of a service.
+pub async fn only_a_client_is_renamed(storage: &Storage) {
+    let named = NewApiKey { client_name: Some("Acme \"é\"".to_owned()), ..api_key(NOW) };
+    let id = add(storage, &named).await;
+    let client = ClientId(id.0);
+    let further = add(storage, &NewApiKey { client: Some(client), ..api_key(NOW) }).await;
+    let for_service = Some(SigningServiceId(7));
+    let of_service = add(storage, &NewApiKey { for_service, ..api_key(NOW) }).await;
+    let before = list(storage).await;
+    for other in [further.0, of_service.0, of_service.0 + 1] {
+        assert!(!storage.keys.rename_client(ClientId(other), "Other").await.unwrap());
+    }
+    assert_eq!(list(storage).await, before);
+    assert!(storage.keys.rename_client(client, "Title 'ö'").await.unwrap());
+    let renamed = NewApiKey { client_name: Some("Title 'ö'".to_owned()), ..named };
+    assert_eq!(find(storage, &renamed.lookup).await, Some(unused(id, renamed)));
 }

@@ -1,18 +1,23 @@
 //! The contract of `OrderReader`.
 
 use domain::{
-    api_key::{ClientId, Owner, Party},
-    order::{OrderId, OrderStatus, StoredOrder},
-    ports::{Cursor, HistoryId, HistoryQuery, ListedOrder, MaybeErased, NewOrder, Page, PageQuery},
+    api_key::{ClientId, NewApiKey, Owner, Party},
+    order::{Names, OrderId, OrderStatus, SigningServiceId, StoredOrder},
+    ports::{
+        Cursor, HistoryId, HistoryQuery, ListedOrder, MaybeErased, NewOrder, OrderFilter, Page,
+        PageQuery,
+    },
+    signing_service::SigningService,
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
 use crate::{
     ForeignChange,
+    order_repo::changing,
     samples::{
-        CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, create_to_be_named, create_with_uploads,
-        document, names_order, new_order, record_uploads, stored,
+        CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, api_key, create_to_be_named,
+        create_with_uploads, document, names_order, new_order, record_uploads, stored,
     },
 };
 
@@ -166,6 +171,42 @@ pub async fn page_has_the_newest_orders_with_their_number_of_documents(storage: 
         listed.stored.updated_at = found.stored.updated_at;
     }
     assert_eq!(whole, Page { items: expected, has_older: false, has_newer: false });
+}
+
+/// In every read, and in the answer of a change. A client without a name has that of its first key.
+pub async fn orders_have_the_names_of_now(storage: &Storage) {
+    let first = api_key(NOW);
+    let client = ClientId(storage.keys.add(&first, "jane").await.unwrap().0);
+    let further = NewApiKey { client: Some(client), ..api_key(NOW) };
+    storage.keys.add(&further, "jane").await.unwrap();
+    let owner = Owner::client(client, false);
+    let id = storage.create(&NewOrder { client, ..new_order("F-1", NOW) }).await;
+    let mut service =
+        SigningService { id: SigningServiceId(42), name: "Seven".to_owned(), emails: Vec::new() };
+    let mut expected = Names { client: Some(first.name), service: None };
+    for step in 0..3 {
+        if step == 1 {
+            assert!(storage.services.add(&service).await.unwrap());
+            expected.service = Some("Seven".to_owned());
+        } else if step == 2 {
+            service.name = "Eight".to_owned();
+            assert!(storage.services.change(&service).await.unwrap());
+            assert!(storage.keys.rename_client(client, "Acme").await.unwrap());
+            expected = Names { client: Some("Acme".to_owned()), service: Some("Eight".to_owned()) };
+        }
+        let order = storage.reader.order(owner, id).await.unwrap().and_then(MaybeErased::whole);
+        let listed = storage.reader.listed(owner, id).await.unwrap().and_then(MaybeErased::whole);
+        let page = storage.reader.page(owner, &newest(10)).await.unwrap().unwrap();
+        let admin = storage.admin.order(id).await.unwrap().and_then(MaybeErased::whole);
+        let all = storage.admin.list(&OrderFilter::default(), None, 10).await.unwrap();
+        let change = changing::update(id, order.as_ref().unwrap().updated_at, &format!("S{step}"));
+        let changed = storage.orders.update(&change).await.unwrap();
+        let found = [order.unwrap(), listed.unwrap().stored, page.items[0].stored.clone()];
+        let found = found.into_iter().chain([admin.unwrap(), all[0].stored.clone()]);
+        for order in found.chain([changed.unwrap().stored]) {
+            assert_eq!(order.names, expected, "{step}");
+        }
+    }
 }
 
 /// Each page says whether there are older and newer ones. A client without orders has an empty page.

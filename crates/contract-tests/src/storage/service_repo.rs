@@ -1,6 +1,6 @@
 //! The contract of `ServiceRepo`.
 
-use domain::{order::SigningServiceId, signing_service::SigningService};
+use domain::{order::SigningServiceId, ports::Standing, signing_service::SigningService};
 
 use crate::samples::{Storage, recipient};
 
@@ -43,4 +43,15 @@ pub async fn record_is_changed_and_removed(storage: &Storage) {
     assert!(storage.services.remove(SigningServiceId(7)).await.unwrap());
     assert!(!storage.services.remove(SigningServiceId(7)).await.unwrap());
     assert_eq!(storage.services.all().await.unwrap(), [other]);
+}
+
+/// It is known at once, and no longer when the record is removed.
+pub async fn standing_of_a_number_depends_on_all_records(storage: &Storage) {
+    let services = &storage.services;
+    let standing = async |id| services.standing(SigningServiceId(id)).await.unwrap();
+    assert_eq!(standing(7).await, Standing::NoRecords);
+    assert!(services.add(&service(7, "Seven", 1)).await.unwrap());
+    assert_eq!((standing(7).await, standing(8).await), (Standing::Recorded, Standing::Unknown));
+    assert!(services.remove(SigningServiceId(7)).await.unwrap());
+    assert_eq!((standing(7).await, standing(8).await), (Standing::NoRecords, Standing::NoRecords));
 }

@@ -44,6 +44,8 @@ pub struct KeyTerms {
     pub scopes: Scopes,
     /// The client that it is one more key of. With `None` it begins a new client.
     pub client: Option<ClientId>,
+    /// The name of the client that it begins; `None` means the name of the key.
+    pub client_name: Option<String>,
     /// Time until it expires; `None` means never.
     pub lifetime: Option<Duration>,
     /// Whether its orders are test orders.
@@ -119,6 +121,7 @@ impl ManageKeys {
             rate: terms.rate,
             documents_rate: terms.documents_rate,
             client: terms.client,
+            client_name: terms.client_name,
             contact: terms.contact,
         };
         (presented, key)
@@ -144,6 +147,7 @@ impl ManageKeys {
             issued_at,
             expires_at: lifetime.map(|lifetime| issued_at.saturating_add(lifetime)),
             client: Some(old.client()),
+            client_name: None,
             ..old.key.clone()
         };
         let until = issued_at.saturating_add(grace);

@@ -43,6 +43,7 @@ fn issued(hash: KeyHash) -> ApiKey {
         rate: Some(Rate { per_second: 5, burst: 9 }),
         documents_rate: None,
         client: None,
+        client_name: Some("Title".to_owned()),
         contact: Some(EmailAddress::from_stored("it@title.example.com".to_owned())),
     };
     ApiKey { id: ApiKeyId(3), key, revoked_at: None, last_used_at: None }
@@ -210,6 +211,8 @@ async fn successor_keeps_terms_and_client() {
             issued_at: NOW,
             expires_at: Some(NOW + Duration::days(90)),
             client: Some(crate::api_key::ClientId(3)),
+            // Only the first key has the name of its client.
+            client_name: None,
             ..old
         };
         assert_eq!(*successor, NewApiKey { lookup: successor.lookup.clone(), ..expected });

@@ -1,14 +1,28 @@
-//! The bodies that change or cancel an order.
+//! The bodies that change or cancel an order, or add a note to it.
 //!
 //! Unknown members are violations: a client must not believe that it has changed them.
 
 use garde::Validate;
 use serde::Deserialize;
 
-use super::{MAX_REASON, MAX_STATUS, OrderStatus};
+use super::{EmailAddress, MAX_NOTE, MAX_REASON, MAX_STATUS, Notary, OrderStatus};
 use crate::request::{
-    Fault, Member, Object, Sent, Violation, ViolationCode, Word, integer,
-    rules::{Checked, closed, fault, given, nullable, optional, text},
+    Code,
+    Fault,
+    Line,
+    Lines,
+    Member,
+    Object,
+    Sent,
+    Violation,
+    ViolationCode,
+    Word,
+    integer,
+    // `garde` has a variable of the name of each field.
+    rules::{
+        self, Checked, any, closed, fault, given, nullable, optional, required, text,
+        unknown_members, violations,
+    },
 };
 
 /// The body of a change.
@@ -20,8 +34,36 @@ pub type ChangeBody = Object<ChangeMembers>;
 pub struct ChangeMembers {
     #[garde(custom(given(text(MAX_STATUS))))]
     order_status: Sent<Word>,
-    #[garde(custom(nullable(notary)))]
+    #[garde(custom(nullable(notary_number)))]
     notary_id: Sent<NotaryId>,
+    #[garde(dive, custom(nullable(any)))]
+    notary: Sent<Object<NotaryMembers>>,
+}
+
+/// Maximum length of the name of a notary in characters: as for the other persons of an order.
+const MAX_NAME: usize = 200;
+
+/// The members of the notary of a change, with the rules of the contacts of an order.
+#[derive(Clone, Default, Deserialize, Validate)]
+#[serde(default)]
+struct NotaryMembers {
+    #[garde(custom(required(text(MAX_NAME))))]
+    name: Sent<Line>,
+    #[garde(custom(optional(rules::phone)))]
+    phone: Sent<Code>,
+    #[garde(custom(optional(rules::email)))]
+    email: Sent<Code>,
+}
+
+/// The body of a note.
+pub type NoteBody = Object<NoteMembers>;
+
+/// The members of a note.
+#[derive(Clone, Default, Deserialize, Validate)]
+#[serde(default)]
+pub struct NoteMembers {
+    #[garde(custom(required(rules::text(MAX_NOTE))))]
+    text: Sent<Lines>,
 }
 
 /// The body of a cancellation.
@@ -47,7 +89,7 @@ impl Member for NotaryId {
     }
 }
 
-fn notary(NotaryId(id): &NotaryId) -> Checked {
+fn notary_number(NotaryId(id): &NotaryId) -> Checked {
     if id.is_some_and(|id| id > 0) {
         Ok(())
     } else {
@@ -62,7 +104,18 @@ pub struct ChangeRequest {
     pub status: Option<OrderStatus>,
     /// The notary; `Some(None)` unassigns.
     pub notary_id: Option<Option<i64>>,
+    /// Who the notary is; `Some(None)` forgets it.
+    pub notary: Option<Option<Notary>>,
 }
+
+/// A note.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NoteRequest {
+    /// What it says.
+    pub text: String,
+}
+
+conceal!(NoteRequest);
 
 /// A cancellation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -78,15 +131,58 @@ impl ChangeRequest {
     /// # Errors
     /// All violations.
     pub fn parse(body: ChangeBody) -> Result<Self, Vec<Violation>> {
-        closed(&body)?;
-        let ChangeMembers { order_status, notary_id } = body.members;
+        let mut violations = violations(&body);
+        violations.extend(unknown_members(&body, ""));
+        violations
+            .extend(body.notary.value().into_iter().flat_map(|it| unknown_members(it, "/notary")));
+        if !violations.is_empty() {
+            return Err(violations);
+        }
+        let ChangeMembers { order_status, notary_id, notary } = body.members;
         Ok(Self {
             status: order_status.into_value().and_then(|text| OrderStatus::named(text.into())),
             notary_id: match notary_id {
                 Sent::Null => Some(None),
                 sent => sent.into_value().map(|NotaryId(id)| id),
             },
+            notary: match notary {
+                Sent::Null => Some(None),
+                sent => sent.into_value().map(|notary| notary.members.into_notary()),
+            },
         })
+    }
+}
+
+impl NotaryMembers {
+    /// Returns the notary; `None` without a name.
+    fn into_notary(self) -> Option<Notary> {
+        Some(Notary {
+            name: self.name.into_value()?.into(),
+            phone: self.phone.into_value().map(Into::into),
+            email: self.email.into_value().map(|email| EmailAddress::from_stored(email.into())),
+        })
+    }
+}
+
+impl NoteRequest {
+    /// Reads the body of a note.
+    ///
+    /// # Errors
+    /// All violations.
+    pub fn parse(body: NoteBody) -> Result<Self, Vec<Violation>> {
+        closed(&body)?;
+        Ok(Self { text: body.members.text.into_value().map(Into::into).unwrap_or_default() })
+    }
+
+    /// Reads a note: 1 to 5,000 characters without control characters other than line ends and tabs.
+    ///
+    /// # Errors
+    /// The fault of the text.
+    pub fn read(sent: &str) -> Result<Self, Fault> {
+        let blank = || (ViolationCode::Blank, "must not be blank".into());
+        let note = Lines::of_text(sent.to_owned()).into_value().ok_or_else(blank)?;
+        text(MAX_NOTE)(&note)?;
+        Ok(Self { text: note.into() })
     }
 }
 
@@ -152,7 +248,8 @@ mod tests {
             (json!({ "notary_id": null }), None, Some(None)),
         ] {
             let change = ChangeRequest::parse(body(&sent));
-            assert_eq!(change, Ok(ChangeRequest { status, notary_id }), "{sent}");
+            let expected = ChangeRequest { status, notary_id, notary: None };
+            assert_eq!(change, Ok(expected), "{sent}");
         }
         for (sent, reason) in [
             (json!({}), None),
@@ -162,6 +259,74 @@ mod tests {
         ] {
             assert_eq!(CancelRequest::parse(body(&sent)), Ok(CancelRequest { reason }), "{sent}");
         }
+    }
+
+    #[test]
+    fn notary_follows_the_rules_of_contacts() {
+        let notary = |name: &str, phone: Option<&str>, email: Option<&str>| Notary {
+            name: name.to_owned(),
+            phone: phone.map(str::to_owned),
+            email: email.map(|email| EmailAddress::from_stored(email.to_owned())),
+        };
+        let (phone, email) = ("+1 555 010 0100", "pat@example.com");
+        let whole = json!({ "name": " Pat\u{200b} Lee\n", "phone": phone, "email": email });
+        for (sent, expected) in [
+            (json!(null), None),
+            (whole, Some(notary("Pat Lee", Some(phone), Some(email)))),
+            (json!({ "name": "é" }), Some(notary("é", None, None))),
+            (json!({ "name": "P", "phone": null, "email": "" }), Some(notary("P", None, None))),
+        ] {
+            let change = ChangeRequest::parse(body(&json!({ "notary": sent }))).unwrap();
+            assert_eq!(change, ChangeRequest { notary: Some(expected), ..Default::default() });
+        }
+        for (sent, expected) in [
+            (json!({}), vec![("/notary/name", "required")]),
+            (json!({ "name": null }), vec![("/notary/name", "required")]),
+            (json!({ "name": " " }), vec![("/notary/name", "blank")]),
+            (json!({ "name": "é".repeat(201) }), vec![("/notary/name", "too_long")]),
+            (json!({ "name": "P", "phone": "call me" }), vec![("/notary/phone", "invalid_format")]),
+            (json!({ "name": "P", "email": "pat" }), vec![("/notary/email", "invalid_format")]),
+            (
+                json!({ "name": 1, "a/b": 1 }),
+                vec![("/notary/name", "wrong_type"), ("/notary/a~1b", "unknown_member")],
+            ),
+            (json!("Pat"), vec![("/notary", "wrong_type")]),
+            (json!([]), vec![("/notary", "wrong_type")]),
+        ] {
+            let found = faults(ChangeRequest::parse(body(&json!({ "notary": sent }))));
+            let expected: Vec<_> =
+                expected.into_iter().map(|(pointer, code)| (pointer.to_owned(), code)).collect();
+            assert_eq!(found, expected, "{sent}");
+        }
+    }
+
+    #[test]
+    fn note_is_cleaned_like_instructions() {
+        for (sent, expected) in [
+            (json!("  Ring.\r\n\tTwice. \n"), Ok("Ring.\r\n\tTwice.")),
+            (json!("a\u{2028}b"), Ok("a\nb")),
+            (json!(" \n "), Err("blank")),
+            (json!("\u{200b}"), Err("blank")),
+            (json!(null), Err("required")),
+            (json!(7), Err("wrong_type")),
+            (json!("a\u{0}b"), Err("invalid_characters")),
+            (json!("é".repeat(5_001)), Err("too_long")),
+        ] {
+            let parsed = NoteRequest::parse(body(&json!({ "text": sent })));
+            let text = parsed.as_ref().map(|note| note.text.as_str());
+            assert_eq!(text.ok(), expected.ok(), "{sent}");
+            let code = expected.err().map(|code| vec![("/text".to_owned(), code)]);
+            assert_eq!(faults(parsed), code.unwrap_or_default(), "{sent}");
+            if let Some(text) = sent.as_str() {
+                let read = NoteRequest::read(text);
+                assert_eq!(read.as_ref().map(|note| note.text.as_str()).ok(), expected.ok());
+                assert_eq!(read.err().map(|(code, _)| code.as_str()), expected.err());
+            }
+        }
+        assert!(NoteRequest::read(&"é".repeat(5_000)).is_ok());
+        let sent = json!({ "text": "a", "author": "client" });
+        let expected = [("/author".to_owned(), "unknown_member")];
+        assert_eq!(faults(NoteRequest::parse(body(&sent))), expected);
     }
 
     #[test]

@@ -5,11 +5,13 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 
-use super::{MAX_STATUS, Order, OrderId};
+use super::{EmailAddress, MAX_STATUS, Order, OrderId};
 use crate::{
     api_key::{ApiKeyId, ClientId},
     document::StoredDocument,
 };
+
+conceal!(Notary, Note);
 
 /// State of an order: 1 to [`MAX_STATUS`] characters. The service creates orders as `NEW`. Signing
 /// services and other systems set further states, and the service returns them unchanged.
@@ -195,6 +197,42 @@ impl OrderChange {
     }
 }
 
+/// The notary of an order. The `serde` names are those of answers and of storage.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notary {
+    /// Full name.
+    pub name: String,
+    /// Phone number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phone: Option<String>,
+    /// E-mail address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub email: Option<EmailAddress>,
+}
+
+/// A note about an order, for the other side. It is never changed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Instant at which it was added. Instants of the notes of one order increase.
+    pub at: OffsetDateTime,
+    /// The side that wrote it.
+    pub author: Actor,
+    /// What it says, on one or several lines.
+    pub text: String,
+}
+
+/// Maximum number of notes of an order.
+pub const MAX_NOTES: usize = 1_000;
+
+/// The names of both sides of an order. They are no part of it: operators change them at any time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Names {
+    /// The name of the client.
+    pub client: Option<String>,
+    /// The name of the signing service; none without a record.
+    pub service: Option<String>,
+}
+
 /// Maximum number of entries of the history that a read of an order has.
 pub const READ_HISTORY: usize = 100;
 
@@ -209,11 +247,17 @@ pub struct StoredOrder {
     pub status: OrderStatus,
     /// The assigned notary; none on creation.
     pub notary_id: Option<i64>,
+    /// Who that is, if the service or another system has told.
+    pub notary: Option<Notary>,
     /// The documents, in the order of the request.
     pub documents: Vec<StoredDocument>,
     /// The newest changes since the creation, up to [`READ_HISTORY`], oldest first.
     /// Lists of orders leave them out.
     pub changes: Vec<OrderChange>,
+    /// Its notes, oldest first. Lists of orders leave them out.
+    pub notes: Vec<Note>,
+    /// The names of its client and its signing service.
+    pub names: Names,
     /// The client that created it.
     pub client: ClientId,
     /// The API key with which the client created it.
@@ -240,7 +284,9 @@ impl StoredOrder {
         self.documents.retain(|document| document.created_at == self.created_at);
         self.status = OrderStatus::NEW;
         self.notary_id = None;
+        self.notary = None;
         self.changes.clear();
+        self.notes.clear();
         self.updated_at = self.created_at;
         self
     }

@@ -11,6 +11,8 @@ use crate::request::{
 pub const MAX_STATUS: usize = 50;
 /// Maximum length of the reason of a cancellation in characters.
 pub const MAX_REASON: usize = 500;
+/// Maximum length of a note in characters.
+pub const MAX_NOTE: usize = 5_000;
 /// Maximum length of a file number in characters.
 pub(super) const MAX_FILE_NUMBER: usize = 100;
 

@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use time::OffsetDateTime;
 
 use super::StoreError;
-use crate::api_key::{ApiKey, ApiKeyId, KeyEvent, NewApiKey};
+use crate::api_key::{ApiKey, ApiKeyId, ClientId, KeyEvent, NewApiKey};
 
 /// Stores issued API keys and their history.
 ///
@@ -50,6 +50,9 @@ pub trait ApiKeyRepo: Send + Sync {
         at: OffsetDateTime,
         by: &str,
     ) -> Result<Option<ApiKey>, StoreError>;
+
+    /// Gives a client another name. Returns `false` if there is no such client.
+    async fn rename_client(&self, client: ClientId, name: &str) -> Result<bool, StoreError>;
 
     /// Records when keys were last used. A later use that is already recorded stays.
     async fn note_uses(&self, uses: &[(ApiKeyId, OffsetDateTime)]) -> Result<(), StoreError>;

@@ -3,6 +3,17 @@ use async_trait::async_trait;
 use crate::ports::StoreError;
 use crate::{order::SigningServiceId, signing_service::SigningService};
 
+/// What the records of signing services tell about a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It has a record.
+    Recorded,
+    /// It has none, but others have.
+    Unknown,
+    /// There is no record at all.
+    NoRecords,
+}
+
 /// Stores the records of signing services.
 ///
 /// An implementation guarantees that every change is durable when the call returns.
@@ -23,6 +34,9 @@ pub trait ServiceRepo: Send + Sync {
 
     /// Returns those of the services that have a record, in no particular order.
     async fn find(&self, ids: &[SigningServiceId]) -> Result<Vec<SigningService>, StoreError>;
+
+    /// Returns what the records tell about a number.
+    async fn standing(&self, id: SigningServiceId) -> Result<Standing, StoreError>;
 
     /// Returns every record, by number.
     async fn all(&self) -> Result<Vec<SigningService>, StoreError>;

@@ -100,12 +100,17 @@ pub(crate) fn closed<T: garde::Validate<Context = ()>>(
     request: &Object<T>,
 ) -> Result<(), Vec<Violation>> {
     let mut violations = violations(request);
-    violations.extend(request.unknown.iter().map(|member| Violation {
-        pointer: pointer("", &member.name).into(),
+    violations.extend(unknown_members(request, ""));
+    if violations.is_empty() { Ok(()) } else { Err(violations) }
+}
+
+/// Returns the violations of an object at a JSON Pointer that must not have unknown members.
+pub(crate) fn unknown_members<T>(object: &Object<T>, at: &str) -> impl Iterator<Item = Violation> {
+    object.unknown.iter().map(move |member| Violation {
+        pointer: pointer(at, &member.name).into(),
         code: ViolationCode::UnknownMember,
         detail: "is not a member of this request".into(),
-    }));
-    if violations.is_empty() { Ok(()) } else { Err(violations) }
+    })
 }
 
 fn check(follows: bool, code: ViolationCode, detail: &'static str) -> Checked {

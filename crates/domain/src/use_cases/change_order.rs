@@ -47,6 +47,20 @@ impl Changer {
         };
         Self { owner: key.owner(), actor, only_service: key.key.signing_service }
     }
+
+    /// Returns the order, if this side may change it.
+    pub(crate) async fn find(
+        self,
+        reader: &dyn OrderReader,
+        id: OrderId,
+    ) -> Result<ListedOrder, OrderError> {
+        let found = OrderError::unless_erased(reader.listed(self.owner, id).await?)?;
+        let service = found.stored.order.signing_service_id;
+        if self.only_service.is_some_and(|only| only != service) {
+            return Err(OrderError::Forbidden);
+        }
+        Ok(found)
+    }
 }
 
 impl ChangeOrder {
@@ -65,19 +79,20 @@ impl ChangeOrder {
         request: &ChangeRequest,
         expected: Option<Vec<OffsetDateTime>>,
     ) -> Result<ListedOrder, OrderError> {
-        let ChangeRequest { status, notary_id } = request.clone();
+        let ChangeRequest { status, notary_id, notary } = request.clone();
         let update = self.update(changer, id, expected);
-        let update = OrderUpdate { status, notary_id, ..update };
+        let update = OrderUpdate { status, notary_id, notary, ..update };
         if let Some(changed) = self.store(&update).await? {
             return Ok(changed);
         }
-        let found = self.find(changer, id).await?;
+        let found = changer.find(&*self.reader, id).await?;
         let order = &found.stored;
         if !is_expected(&update, order) {
             return Err(OrderError::Changed);
         }
         let changes_nothing = update.status.as_ref().is_none_or(|status| *status == order.status)
-            && update.notary_id.is_none_or(|notary_id| notary_id == order.notary_id);
+            && update.notary_id.is_none_or(|notary_id| notary_id == order.notary_id)
+            && update.notary.as_ref().is_none_or(|notary| *notary == order.notary);
         if changes_nothing { Ok(found) } else { Err(refusal(&update, order)) }
     }
 
@@ -96,7 +111,7 @@ impl ChangeOrder {
         request: OrderRequest,
         expected: Option<Vec<OffsetDateTime>>,
     ) -> Result<(ListedOrder, Vec<&'static str>), OrderError> {
-        let found = self.find(changer, id).await?;
+        let found = changer.find(&*self.reader, id).await?;
         let immutable = immutable(&request, &found.stored.order);
         let ParsedOrder { order, utc_disagreements } = match request.parse() {
             Ok(parsed) if immutable.is_empty() => parsed,
@@ -135,7 +150,7 @@ impl ChangeOrder {
         if let Some(cancelled) = self.store(&update).await? {
             return Ok(cancelled);
         }
-        let found = self.find(changer, id).await?;
+        let found = changer.find(&*self.reader, id).await?;
         let order = &found.stored;
         if order.status == OrderStatus::CANCELLED {
             return Ok(found);
@@ -154,26 +169,26 @@ impl ChangeOrder {
         id: OrderId,
         expected: Option<Vec<OffsetDateTime>>,
     ) -> OrderUpdate {
-        let at = self.clock.now();
-        let (status, notary_id, reason) = (None, None, None);
-        OrderUpdate { owner, only_service, id, expected, status, notary_id, at, actor, reason }
+        OrderUpdate {
+            owner,
+            only_service,
+            id,
+            expected,
+            status: None,
+            notary_id: None,
+            notary: None,
+            at: self.clock.now(),
+            actor,
+            reason: None,
+        }
     }
 
     /// Returns the changed order; `None` if nothing was changed.
     async fn store(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, OrderError> {
-        if update.status.is_none() && update.notary_id.is_none() {
+        if (&update.status, update.notary_id, &update.notary) == (&None, None, &None) {
             return Ok(None);
         }
         Ok(self.orders.update(update).await?)
-    }
-
-    async fn find(&self, changer: Changer, id: OrderId) -> Result<ListedOrder, OrderError> {
-        let found = OrderError::unless_erased(self.reader.listed(changer.owner, id).await?)?;
-        let service = found.stored.order.signing_service_id;
-        if changer.only_service.is_some_and(|only| only != service) {
-            return Err(OrderError::Forbidden);
-        }
-        Ok(found)
     }
 }
 

@@ -29,7 +29,8 @@ fn order(text: &str) -> StoredOrder {
 }
 
 fn assign(text: &str, notary: i64) -> ChangeRequest {
-    ChangeRequest { status: Some(status(text)), notary_id: Some(Some(notary)) }
+    let notary_id = Some(Some(notary));
+    ChangeRequest { status: Some(status(text)), notary_id, notary: None }
 }
 
 /// The use case on an order. The store takes every change, or none.
@@ -65,6 +66,7 @@ async fn change_is_stored_with_its_actor_and_without_a_read_before_it() {
             expected,
             status: request.status,
             notary_id: request.notary_id,
+            notary: None,
             at: NOW,
             actor: changer.actor,
             reason: None,
@@ -92,7 +94,7 @@ async fn unexpected_version_is_not_changed() {
     let seen = order("NEW").updated_at;
     for (expected, is_seen) in [(vec![], false), (vec![NOW], false), (vec![NOW, seen], true)] {
         let (use_case, _) = use_case(order("NEW"), false);
-        let request = ChangeRequest { status: Some(status("NEW")), notary_id: None };
+        let request = ChangeRequest { status: Some(status("NEW")), notary_id: None, notary: None };
         let changed = use_case.change(SERVICE, ID, &request, Some(expected.clone())).await;
         assert_eq!(changed.is_ok(), is_seen);
         assert!(is_seen || matches!(changed, Err(OrderError::Changed)));

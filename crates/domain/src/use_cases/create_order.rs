@@ -9,9 +9,10 @@ use crate::{
     document::{ReceivedDocument, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{Answered, Attempt},
-    order::{Order, OrderRequest, OrderStatus, ParsedOrder, SigningServiceId, StoredOrder},
-    ports::{NewOrder, ServiceRepo, StoreError, WriteError},
+    order::{Names, Order, OrderRequest, OrderStatus, ParsedOrder, SigningServiceId, StoredOrder},
+    ports::{NewOrder, StoreError, WriteError},
     request::{Violation, ViolationCode},
+    signing_service::KnownServices,
     use_cases::{
         intake::Intake,
         order_error::{OrderError, Rejection},
@@ -40,7 +41,7 @@ pub struct CreateOrder {
     /// Time for which an order bars its file number.
     pub window: DuplicateWindow,
     /// The signing services that orders may name; `None` if they may name any.
-    pub known_services: Option<Arc<dyn ServiceRepo>>,
+    pub known_services: Option<Arc<KnownServices>>,
 }
 
 impl CreateOrder {
@@ -139,14 +140,16 @@ impl CreateOrder {
         let (Some(services), Some(service)) = (&self.known_services, service) else {
             return Ok(parsed);
         };
-        if service.0 < 1 || !services.find(&[service]).await?.is_empty() {
+        if service.0 < 1 || services.accept(service, self.intake.clock.now()).await? {
             return Ok(parsed);
         }
         let mut violations = parsed.err().unwrap_or_default();
         violations.push(Violation {
             pointer: "/signingServiceId".into(),
             code: ViolationCode::UnknownSigningService,
-            detail: "must be a signing service that the operator knows".into(),
+            detail: "must be a signing service of which the operator has a record: \
+                     `services add` adds one"
+                .into(),
         });
         Ok(Err(violations))
     }
@@ -182,8 +185,12 @@ impl CreateOrder {
             order: new.order,
             status: OrderStatus::NEW,
             notary_id: None,
+            notary: None,
             documents: new.documents,
             changes: Vec::new(),
+            notes: Vec::new(),
+            // The answer has no names.
+            names: Names::default(),
             client: new.client,
             api_key: new.api_key,
             is_test: new.is_test,

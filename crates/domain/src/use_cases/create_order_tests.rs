@@ -14,7 +14,7 @@ use crate::{
     document::{DocumentFault, ObjectKey, SpooledFile},
     idempotency::{AddedRange, Fingerprint, IdempotentRequest, KeyUse},
     order::OrderId,
-    ports::{BlobStore, BlobStream, MaybeErased, MockServiceRepo, StoreError},
+    ports::{BlobStore, BlobStream, MaybeErased, MockServiceRepo, Standing, StoreError},
     test_support::{
         Mocks, api_key as key, attempt, document as stored_document, down, minimal_request,
         received as document, scan, stored_order,
@@ -382,8 +382,8 @@ async fn repeat_is_answered_after_its_service_was_removed() {
             .expect_order()
             .returning(|_, _| Ok(Some(MaybeErased::Whole(created_before()))));
         let mut services = MockServiceRepo::new();
-        services.expect_find().once().returning(|_| Ok(Vec::new()));
-        let known_services: Option<Arc<dyn ServiceRepo>> = Some(Arc::new(services));
+        services.expect_standing().once().returning(|_| Ok(Standing::Unknown));
+        let known_services = Some(Arc::new(KnownServices::new(Arc::new(services), true)));
         let use_case = CreateOrder { known_services, ..mocks.use_case() };
         let order = request(minimal_request());
         let created = use_case.create(&key(), order, None, Some(&attempt())).await;

@@ -80,16 +80,9 @@ impl Intake {
         Ok(answered)
     }
 
-    /// Returns the request that was answered under a key in use. If another attempt is in progress,
-    /// caps the wait: that attempt extends its claim while it runs, and often ends long before.
+    /// Like [`answered`].
     pub(crate) fn answered(&self, key_use: KeyUse) -> Result<Answered, OrderError> {
-        match key_use {
-            KeyUse::Answered(answered) => Ok(answered),
-            KeyUse::InProgress { until } => {
-                let left = (until - self.clock.now()).whole_seconds();
-                Err(OrderError::InProgress { retry_after: left.clamp(1, 5).unsigned_abs() })
-            }
-        }
+        answered(key_use, self.clock.now())
     }
 
     /// Returns the request as it is stored at an instant.
@@ -225,6 +218,18 @@ impl Intake {
         let Ok(condemned) = self.uploads.condemn(keys).await else { return };
         // The caller already reports a failure, and the sweeper tries again.
         let _ = remove_condemned(&*self.blobs, &*self.uploads, condemned).await;
+    }
+}
+
+/// Returns the request that was answered under a key in use. If another attempt is in progress,
+/// caps the wait: that attempt extends its claim while it runs, and often ends long before.
+pub(crate) fn answered(key_use: KeyUse, now: OffsetDateTime) -> Result<Answered, OrderError> {
+    match key_use {
+        KeyUse::Answered(answered) => Ok(answered),
+        KeyUse::InProgress { until } => {
+            let left = (until - now).whole_seconds();
+            Err(OrderError::InProgress { retry_after: left.clamp(1, 5).unsigned_abs() })
+        }
     }
 }
 

@@ -58,6 +58,9 @@ pub enum OrderError {
         /// Documents that it has.
         stored: usize,
     },
+    /// The order has [`MAX_NOTES`](crate::order::MAX_NOTES) notes.
+    #[error("the order has as many notes as it can have")]
+    TooManyNotes,
     /// The idempotency key was used for another request.
     #[error("the idempotency key was used for another request")]
     KeyReused,
@@ -112,6 +115,7 @@ impl From<WriteError> for OrderError {
             WriteError::Over => Self::Over,
             WriteError::Changed => Self::Changed,
             WriteError::TooMany { stored } => Self::TooMany { stored },
+            WriteError::TooManyNotes => Self::TooManyNotes,
             WriteError::UploadSwept | WriteError::Unavailable(_) => {
                 StoreError::Unavailable(error.into()).into()
             }

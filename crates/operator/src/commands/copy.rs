@@ -20,6 +20,7 @@ const ROWS: [(&str, &str); EXPORTED_TABLES.len()] = [
     ("signing_services", "signing services"),
     ("orders", "orders"),
     ("order_changes", "changes of orders"),
+    ("order_notes", "notes of orders"),
     ("documents", "documents"),
     ("uploads", "unfinished uploads"),
     ("events", "events"),

@@ -20,7 +20,7 @@ use domain::{
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
 
-use super::output::{Column, Format, address, at, is_plain, mode, print, second};
+use super::output::{Column, Format, address, at, is_plain, mode, party_name, print, second};
 use crate::settings::WrongSetting;
 
 /// Maximum length of the name of a key or an operator, in characters.
@@ -107,7 +107,7 @@ pub struct Issue {
         long,
         value_name = "ID",
         value_parser = value_parser!(i64).range(1..),
-        conflicts_with_all = ["signing_service", "client"]
+        conflicts_with_all = ["signing_service", "client", "client_name"]
     )]
     for_service: Option<i64>,
     /// Permission of the key: orders:create, orders:read or webhooks:manage; a key of a signing
@@ -118,6 +118,9 @@ pub struct Issue {
     /// Issue one more key for the client of this identifier, as listed. It sees the same orders
     #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
     client: Option<i64>,
+    /// Name of the new client, which both sides of its orders see; the default is the name of the key
+    #[arg(long, value_name = "NAME", value_parser = party_name, conflicts_with = "client")]
+    client_name: Option<String>,
     /// Days until the key expires
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=36_500))]
     expires_in_days: Option<u32>,
@@ -169,6 +172,7 @@ async fn issue(keys: &ManageKeys, issue: Issue) -> Result<()> {
         for_service: issue.for_service.map(SigningServiceId),
         scopes,
         client: issue.client.map(ClientId),
+        client_name: issue.client_name,
         lifetime: issue.expires_in_days.map(|days| Duration::days(days.into())),
         is_test: issue.test,
         rate: rate(issue.limit_per_second, issue.limit_burst),

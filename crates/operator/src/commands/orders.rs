@@ -7,21 +7,25 @@ use std::{
 };
 
 use adapter_http::WholeOrder;
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
     api_key::{ClientId, Owner},
     document::{Sha256Digest, StoredDocument},
     order::{
         Actor, OrderChange, OrderId, OrderStatus, StoredOrder,
-        change_request::{CancelRequest, ChangeRequest, read_reason, read_status},
+        change_request::{CancelRequest, ChangeRequest, NoteRequest, read_reason, read_status},
     },
     ports::{BlobStore, Clock, Cursor, HistoryQuery, ListedOrder, MaybeErased, OrderFilter},
-    use_cases::change_order::{ChangeOrder, Changer},
+    request::Violation,
+    use_cases::{
+        add_note::AddNote,
+        change_order::{ChangeOrder, Changer},
+    },
 };
 use futures_util::TryStreamExt as _;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::output::{Column, Format, at, mode, print};
@@ -29,7 +33,7 @@ use crate::{
     adapters::{Storage, open_blobs},
     private_files::{create_empty_folder, create_file, replace_file},
     progress::Progress,
-    settings::Settings,
+    settings::{Settings, WrongSetting},
 };
 
 /// Maximum number of listed orders.
@@ -63,12 +67,20 @@ pub enum OrdersCommand {
         #[arg(long, value_name = "FOLDER")]
         to: PathBuf,
     },
-    /// Set the status or the notary of an order
+    /// Set the status, the notary or who the notary is
     Change {
         /// Its identifier
         id: i64,
         #[command(flatten)]
         change: NewState,
+    },
+    /// Add a note to an order, for both sides
+    Note {
+        /// Its identifier
+        id: i64,
+        /// What it says, on one or several lines
+        #[arg(value_parser = note)]
+        text: NoteRequest,
     },
     /// Cancel an order
     Cancel {
@@ -97,12 +109,44 @@ pub struct NewState {
     status: Option<OrderStatus>,
     /// Its notary, or none
     #[arg(long, value_name = "ID|none", value_parser = notary)]
-    notary: Option<Notary>,
+    notary: Option<NotaryNumber>,
+    /// Name of its notary, or none. A name stays until the notary is another
+    #[arg(long, value_name = "NAME|none")]
+    notary_name: Option<String>,
+    /// Phone of its notary
+    #[arg(long, value_name = "PHONE", requires = "notary_name")]
+    notary_phone: Option<String>,
+    /// E-mail address of its notary
+    #[arg(long, value_name = "EMAIL", requires = "notary_name")]
+    notary_email: Option<String>,
 }
 
-/// A notary, or none.
+impl NewState {
+    /// Returns the change, by the rules of the API.
+    fn request(self) -> Result<ChangeRequest> {
+        let mut body = json!({});
+        if let Some(name) = self.notary_name {
+            let (phone, email) = (self.notary_phone, self.notary_email);
+            let person = json!({ "name": name, "phone": phone, "email": email });
+            body["notary"] = if name == "none" { Value::Null } else { person };
+        }
+        let body = serde_json::from_str(&body.to_string())?;
+        let request = ChangeRequest::parse(body).map_err(|violations| {
+            let described = |fault: &Violation| {
+                let field = fault.pointer.rsplit('/').next().unwrap_or_default();
+                format!("--notary-{field}: {}", fault.detail)
+            };
+            let described: Vec<_> = violations.iter().map(described).collect();
+            WrongSetting(anyhow!(described.join("; ")))
+        })?;
+        let notary_id = self.notary.map(|NotaryNumber(number)| number);
+        Ok(ChangeRequest { status: self.status, notary_id, ..request })
+    }
+}
+
+/// The number of a notary, or none.
 #[derive(Debug, Clone, Copy)]
-pub struct Notary(Option<i64>);
+pub struct NotaryNumber(Option<i64>);
 
 #[derive(Debug, Args)]
 pub struct Filter {
@@ -131,12 +175,16 @@ fn status(text: &str) -> Result<OrderStatus, String> {
     read_status(text).map_err(|(_, detail)| detail.into_owned())
 }
 
-fn notary(text: &str) -> Result<Notary, &'static str> {
+fn notary(text: &str) -> Result<NotaryNumber, &'static str> {
     if text == "none" {
-        return Ok(Notary(None));
+        return Ok(NotaryNumber(None));
     }
     let number = text.parse().ok().filter(|number| *number > 0);
-    number.map(|number| Notary(Some(number))).ok_or("must be a positive number or none")
+    number.map(|number| NotaryNumber(Some(number))).ok_or("must be a positive number or none")
+}
+
+fn note(text: &str) -> Result<NoteRequest, String> {
+    NoteRequest::read(text).map_err(|(_, detail)| detail.into_owned())
 }
 
 fn cancellation(reason: &str) -> Result<CancelRequest, String> {
@@ -156,10 +204,10 @@ pub(super) async fn run(command: OrdersCommand, operator: &Operator) -> Result<(
             let progress = Progress::new("exporting");
             progress.of(operator.export(OrderId(id), &to, &progress)).await
         }
-        OrdersCommand::Change { id, change: NewState { status, notary } } => {
-            let notary_id = notary.map(|Notary(notary)| notary);
-            operator.change(OrderId(id), &ChangeRequest { status, notary_id }).await
+        OrdersCommand::Change { id, change } => {
+            operator.change(OrderId(id), &change.request()?).await
         }
+        OrdersCommand::Note { id, text } => operator.note(OrderId(id), text).await,
         OrdersCommand::Cancel { id, reason } => {
             operator.cancel(OrderId(id), &reason.unwrap_or_default()).await
         }
@@ -192,13 +240,16 @@ impl Operator {
             email: filter.email.map(|email| email.trim().to_owned()),
         };
         let orders = self.storage.admin.list(&filter, before.map(OrderId), MAX_LISTED).await?;
-        let columns: [Column<'_, ListedOrder>; 7] = [
+        let columns: [Column<'_, ListedOrder>; 10] = [
             ("ID", "", &|order| json!(order.stored.id.0)),
             ("CLIENT", "", &|order| json!(order.stored.client.0)),
             ("MODE", "", &|order| mode(order.stored.is_test)),
             ("CREATED", "", &|order| at(order.stored.created_at)),
             ("DOCUMENTS", "", &|order| json!(order.documents)),
             ("STATUS", "", &|order| json!(order.stored.status.as_str())),
+            ("CLIENT NAME", "-", &|order| json!(order.stored.names.client)),
+            ("SIGNING SERVICE", "", &|order| json!(order.stored.order.signing_service_id.0)),
+            ("SIGNING SERVICE NAME", "-", &|order| json!(order.stored.names.service)),
             ("FILE NUMBER", "", &|order| json!(order.stored.order.file_number.as_str())),
         ];
         format.print(&columns, &orders)?;
@@ -222,6 +273,15 @@ impl Operator {
         let (operator, orders) = self.changer(id).await?;
         let changed = orders.change(operator, id, request, None).await;
         report(&changed.with_context(|| format!("order {} was not changed", id.0))?)
+    }
+
+    async fn note(&self, id: OrderId, request: NoteRequest) -> Result<()> {
+        let (operator, ChangeOrder { orders, reader, clock }) = self.changer(id).await?;
+        let idempotency_retention = self.settings.idempotency_retention();
+        let notes = AddNote { orders, reader, clock, idempotency_retention };
+        let added = notes.add(operator, id, request, None).await;
+        added.with_context(|| format!("order {} got no note", id.0))?;
+        print(&format!("order {} has the note\n", id.0))
     }
 
     async fn cancel(&self, id: OrderId, request: &CancelRequest) -> Result<()> {

@@ -4,7 +4,10 @@ use std::io::{self, ErrorKind, Write as _};
 
 use anyhow::Result;
 use clap::Args;
-use domain::order::{EmailAddress, InvalidEmail};
+use domain::{
+    order::{EmailAddress, InvalidEmail},
+    signing_service::MAX_NAME,
+};
 use serde_json::{Value, json};
 use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
 
@@ -119,6 +122,12 @@ pub(super) fn address(text: &str) -> Result<EmailAddress, InvalidEmail> {
 /// characters.
 pub(super) fn is_plain(text: &str, max_chars: usize) -> bool {
     !text.trim().is_empty() && text.chars().count() <= max_chars && !text.chars().any(is_hidden)
+}
+
+/// Reads the name of a client or a signing service of an argument.
+pub(super) fn party_name(text: &str) -> Result<String, String> {
+    let rule = || format!("must be one line of at most {MAX_NAME} visible characters");
+    is_plain(text, MAX_NAME).then(|| text.trim().to_owned()).ok_or_else(rule)
 }
 
 /// Returns whether a terminal does not show a character, or obeys it.

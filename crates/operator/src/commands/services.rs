@@ -5,11 +5,11 @@ use clap::{Args, Subcommand, value_parser};
 use domain::{
     order::{EmailAddress, SigningServiceId},
     ports::ServiceRepo,
-    signing_service::{MAX_EMAILS, MAX_NAME, SigningService},
+    signing_service::{MAX_EMAILS, SigningService},
 };
 use serde_json::json;
 
-use super::output::{Column, Format, address, is_plain, print};
+use super::output::{Column, Format, address, party_name, print};
 use crate::settings::WrongSetting;
 
 #[derive(Debug, Subcommand)]
@@ -20,7 +20,7 @@ pub enum ServicesCommand {
         #[arg(value_parser = value_parser!(i64).range(1..))]
         id: i64,
         /// Its name
-        #[arg(long, value_parser = name)]
+        #[arg(long, value_parser = party_name)]
         name: String,
         #[command(flatten)]
         addresses: Addresses,
@@ -58,7 +58,7 @@ pub struct Addresses {
 #[group(required = true, multiple = true)]
 pub struct NewRecord {
     /// Its name
-    #[arg(long, value_parser = name)]
+    #[arg(long, value_parser = party_name)]
     name: Option<String>,
     /// An address that gets a mail about each of its orders. Repeat it for several. They replace
     /// those before
@@ -92,11 +92,6 @@ pub(super) async fn run(command: ServicesCommand, services: &dyn ServiceRepo) ->
             print(&format!("service {id} is removed\n"))
         }
     }
-}
-
-fn name(text: &str) -> Result<String, String> {
-    let rule = || format!("must be one line of at most {MAX_NAME} visible characters");
-    is_plain(text, MAX_NAME).then(|| text.trim().to_owned()).ok_or_else(rule)
 }
 
 /// Keeps each address once, whatever the letter case.

@@ -4,22 +4,25 @@ use diesel::{
     dsl::{self, auto_type, sql},
     expression::{SqlLiteral, UncheckedBind},
     prelude::*,
-    sql_types::{BigInt, Bool, Nullable},
+    sql_types::{BigInt, Bool, Nullable, Text},
 };
 use domain::{
     api_key::Owner,
     delivery::LONGEST_ATTEMPT,
     document::ObjectKey,
-    order::{OrderChange, OrderId, OrderStatus, READ_HISTORY, StoredOrder},
+    idempotency::AddedRange,
+    order::{MAX_NOTES, OrderChange, OrderId, OrderStatus, READ_HISTORY, StoredOrder},
     ports::{Cursor, HistoryEntry, HistoryId, HistoryQuery, OrderUpdate, Page, WriteError},
 };
 use time::OffsetDateTime;
 
 use crate::{
-    DocumentRow, KeptOrderRow, OrderChangeRow, Unreadable, Utc, farthest,
-    orders::rows::is_own,
+    DocumentRow, KeptOrderRow, NoteRow, OrderChangeRow, Unreadable, Utc, farthest,
+    orders::rows::{is_own, stored_notary},
     row_limit,
-    schema::{deliveries, documents, order_changes, orders, uploads, webhook_deliveries},
+    schema::{
+        deliveries, documents, order_changes, order_notes, orders, uploads, webhook_deliveries,
+    },
     webhooks::queries::is_waiting,
 };
 
@@ -175,6 +178,29 @@ pub fn add_changes(
     Ok(())
 }
 
+/// Selects the notes of an order, oldest first.
+#[auto_type(no_type_alias)]
+pub fn notes_of(order: OrderId) -> _ {
+    let order: i64 = order.0;
+    order_notes::table.filter(order_notes::order_id.eq(order)).order(order_notes::id)
+}
+
+/// Gives an order its notes up to the instant at which it was read.
+pub fn add_notes(found: &mut StoredOrder, rows: Vec<NoteRow>) {
+    let notes = rows.into_iter().map(NoteRow::into_note);
+    found.notes = notes.filter(|note| note.at <= found.updated_at).collect();
+}
+
+/// Returns the position of the next note of an order that has a number of them.
+///
+/// # Errors
+/// [`WriteError::TooManyNotes`].
+pub fn next_note(stored: i64) -> Result<AddedRange, WriteError> {
+    let position = u32::try_from(stored).ok().filter(|position| (*position as usize) < MAX_NOTES);
+    let first_position = position.ok_or(WriteError::TooManyNotes)?;
+    Ok(AddedRange { first_position, count: 1 })
+}
+
 /// Selects the order of an update if it may be changed so: `OrderRepo::update` has the rule. The conditions
 /// that do not apply are there too, so the statement has one text and stays prepared.
 #[auto_type(no_type_alias)]
@@ -192,13 +218,20 @@ pub fn changeable_order(update: &OrderUpdate) -> _ {
     let status: String = status_of(update);
     let has_notary: dsl::AsExprOf<bool, Bool> = update.notary_id.is_some().into_sql::<Bool>();
     let is_other_notary: OtherNotary = other_notary(update);
+    let has_name: dsl::AsExprOf<bool, Bool> = update.notary.is_some().into_sql::<Bool>();
+    let is_other_name: OtherName = other_name(update);
     orders::table
         .filter(orders::id.eq(id).and(is_own).and(orders::erased_at.is_null()))
         .filter(orders::status.ne(cancelled))
         .filter(any_service.or(orders::signing_service_id.eq(service)))
         .filter(any_version.or(orders::updated_at.eq_any(versions)))
         .filter(cancels_nothing.or(orders::status.ne_all(closed)))
-        .filter(has_status.and(orders::status.ne(status)).or(has_notary.and(is_other_notary)))
+        .filter(
+            has_status
+                .and(orders::status.ne(status))
+                .or(has_notary.and(is_other_notary))
+                .or(has_name.and(is_other_name)),
+        )
 }
 
 fn closed_statuses() -> Vec<String> {
@@ -229,7 +262,55 @@ fn other_notary(update: &OrderUpdate) -> OtherNotary {
         .bind::<Nullable<BigInt>, _>(update.notary_id.flatten())
 }
 
-/// Changes the status and the notary of an order, besides its instant. The trigger of `migrations/` adds the
+type OtherName = UncheckedBind<SqlLiteral<Bool>, dsl::AsExprOf<Option<String>, Nullable<Text>>>;
+
+fn other_name(update: &OrderUpdate) -> OtherName {
+    sql::<Bool>("orders.notary IS DISTINCT FROM ").bind::<Nullable<Text>, _>(notary_of(update))
+}
+
+fn notary_of(update: &OrderUpdate) -> Option<String> {
+    update.notary.as_ref().and_then(Option::as_ref).map(stored_notary)
+}
+
+type Bound<E, V, T> = UncheckedBind<E, dsl::AsExprOf<V, T>>;
+type NotaryText = SqlLiteral<Nullable<Text>>;
+type ChangedNotary = SqlLiteral<
+    Nullable<Text>,
+    Bound<
+        SqlLiteral<
+            Nullable<Text>,
+            Bound<
+                SqlLiteral<
+                    Nullable<Text>,
+                    Bound<
+                        SqlLiteral<Nullable<Text>, Bound<NotaryText, bool, Bool>>,
+                        Option<String>,
+                        Nullable<Text>,
+                    >,
+                >,
+                bool,
+                Bool,
+            >,
+        >,
+        Option<i64>,
+        Nullable<BigInt>,
+    >,
+>;
+
+/// Returns the notary of an order after an update: an old name never stands beside a new number.
+pub fn changed_notary(update: &OrderUpdate) -> ChangedNotary {
+    sql::<Nullable<Text>>("CASE WHEN ")
+        .bind::<Bool, _>(update.notary.is_some())
+        .sql(" THEN ")
+        .bind::<Nullable<Text>, _>(notary_of(update))
+        .sql(" WHEN ")
+        .bind::<Bool, _>(update.notary_id.is_some())
+        .sql(" AND notary_id IS DISTINCT FROM ")
+        .bind::<Nullable<BigInt>, _>(update.notary_id.flatten())
+        .sql(" THEN NULL ELSE notary END")
+}
+
+/// Changes the status and the notary of an order, besides its instant and the name of the notary. The trigger of `migrations/` adds the
 /// entry of the history and the event.
 #[derive(AsChangeset)]
 #[diesel(table_name = orders)]
@@ -255,7 +336,7 @@ impl From<&OrderUpdate> for ChangedOrder {
     }
 }
 
-/// The columns that decide whether an order takes documents.
+/// The columns that decide whether an order takes documents and notes.
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = orders)]
 pub struct OrderState {
@@ -268,11 +349,20 @@ impl OrderState {
     /// Returns the instant of the order's last change, or why it takes no documents.
     pub fn takes_documents(state: Option<Self>) -> Result<OffsetDateTime, WriteError> {
         match state {
-            None => Err(WriteError::NoSuchOrder),
-            Some(Self { erased_at: Some(_), .. }) => Err(WriteError::Erased),
-            Some(Self { status, .. }) if status == OrderStatus::CANCELLED.as_str() => {
+            Some(Self { erased_at: None, status, .. })
+                if status == OrderStatus::CANCELLED.as_str() =>
+            {
                 Err(WriteError::Cancelled)
             }
+            state => Self::takes_notes(state),
+        }
+    }
+
+    /// Returns the instant of the order's last change, or why it takes no notes.
+    pub fn takes_notes(state: Option<Self>) -> Result<OffsetDateTime, WriteError> {
+        match state {
+            None => Err(WriteError::NoSuchOrder),
+            Some(Self { erased_at: Some(_), .. }) => Err(WriteError::Erased),
             Some(Self { updated_at, .. }) => Ok(updated_at.0),
         }
     }
@@ -286,6 +376,7 @@ pub struct ErasedOrder {
     holds_file_number: bool,
     starts_at: Option<Utc>,
     ends_at: Option<Utc>,
+    notary: Option<String>,
     erased_at: Option<Utc>,
 }
 
@@ -297,6 +388,7 @@ impl ErasedOrder {
             holds_file_number: false,
             starts_at: None,
             ends_at: None,
+            notary: None,
             erased_at: Some(instant),
         }
     }

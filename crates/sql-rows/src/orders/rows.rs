@@ -4,7 +4,7 @@ use diesel::{
     dsl::{AsExprOf, auto_type, sql},
     expression::{SqlLiteral, UncheckedBind},
     prelude::*,
-    sql_types::{BigInt, Bool, Text},
+    sql_types::{BigInt, Bool, Nullable, Text},
 };
 use domain::{
     api_key::{ApiKeyId, ClientId, Owner, Party},
@@ -12,15 +12,16 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest},
     order::{
-        Actor, ChangeKind, OrderChange, OrderId, OrderStatus, StoredOrder, record::OrderRecord,
+        Actor, ChangeKind, Names, Notary, Note, OrderChange, OrderId, OrderStatus, StoredOrder,
+        record::OrderRecord,
     },
-    ports::{Amended, Cause, ListedOrder, MaybeErased, NewDocuments, NewOrder},
+    ports::{Amended, Cause, ListedOrder, MaybeErased, NewDocuments, NewNote, NewOrder},
     webhook::{EventChange, EventType},
 };
 
 use crate::{
     NewChangeEventRow, Unreadable, Utc, digest,
-    schema::{documents, order_changes, orders},
+    schema::{documents, order_changes, order_notes, orders},
 };
 
 /// Returns the column of orders that names a party, and its value.
@@ -63,6 +64,7 @@ pub struct OrderRow {
     pub api_key_id: i64,
     pub signing_service_id: i64,
     pub notary_id: Option<i64>,
+    pub notary: Option<String>,
     pub starts_at: Option<Utc>,
     pub ends_at: Option<Utc>,
     pub created_at: Utc,
@@ -88,6 +90,7 @@ impl OrderRow {
             api_key_id: new.api_key.0,
             signing_service_id: record.signing_service_id,
             notary_id: None,
+            notary: None,
             starts_at: record.starts_at.map(Utc),
             ends_at: record.ends_at.map(Utc),
             created_at: Utc(new.created_at),
@@ -121,7 +124,10 @@ impl OrderRow {
             order: Box::new(record.into_order().map_err(|error| unreadable(&error))?),
             status: OrderStatus::from_stored(self.status).ok_or_else(|| unreadable(&"status"))?,
             notary_id: self.notary_id,
+            notary: self.notary.as_deref().and_then(read_notary),
             changes: Vec::new(),
+            notes: Vec::new(),
+            names: Names::default(),
             documents: documents
                 .into_iter()
                 .map(|row| row.into_document(self.created_at))
@@ -133,6 +139,17 @@ impl OrderRow {
     }
 }
 
+/// Returns how a notary is stored.
+pub(crate) fn stored_notary(notary: &Notary) -> String {
+    // Texts become JSON without an error.
+    serde_json::to_string(notary).unwrap_or_default()
+}
+
+/// Reads a notary. Another system may have written something else: an order is readable without it.
+fn read_notary(stored: &str) -> Option<Notary> {
+    serde_json::from_str(stored).ok()
+}
+
 /// An order as it is read, without its documents.
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = orders)]
@@ -140,8 +157,20 @@ pub struct KeptOrderRow {
     /// The identifier.
     pub id: i64,
     erased_at: Option<Utc>,
+    #[diesel(select_expression = client_name(), select_expression_type = SqlLiteral<Nullable<Text>>)]
+    client_name: Option<String>,
+    #[diesel(select_expression = service_name(), select_expression_type = SqlLiteral<Nullable<Text>>)]
+    service_name: Option<String>,
     #[diesel(embed)]
     order: OrderRow,
+}
+
+fn client_name() -> SqlLiteral<Nullable<Text>> {
+    sql("(SELECT coalesce(k.client_name, k.name) FROM api_keys AS k WHERE k.id = orders.client_id)")
+}
+
+fn service_name() -> SqlLiteral<Nullable<Text>> {
+    sql("(SELECT s.name FROM signing_services AS s WHERE s.id = orders.signing_service_id)")
 }
 
 impl KeptOrderRow {
@@ -153,7 +182,9 @@ impl KeptOrderRow {
         if self.erased_at.is_some() {
             return Ok(MaybeErased::Erased);
         }
-        self.order.into_stored(OrderId(self.id), documents).map(MaybeErased::Whole)
+        let names = Names { client: self.client_name, service: self.service_name };
+        let stored = self.order.into_stored(OrderId(self.id), documents)?;
+        Ok(MaybeErased::Whole(StoredOrder { names, ..stored }))
     }
 }
 
@@ -308,6 +339,35 @@ impl AmendedRows {
             change: NewChangeRow::by_client(found, &kind, at)?,
             event: NewChangeEventRow::new(EventType::OrderChanged, &change, found.id.0, at),
         })
+    }
+}
+
+/// A note of an order.
+#[derive(Insertable, Queryable, Selectable)]
+#[diesel(table_name = order_notes)]
+pub struct NoteRow {
+    order_id: i64,
+    at: Utc,
+    author: String,
+    text: String,
+}
+
+impl NoteRow {
+    /// Returns the row of a note that is added at an instant.
+    pub fn new(new: &NewNote, at: Utc) -> Self {
+        Self {
+            order_id: new.order_id.0,
+            at,
+            author: new.author.as_str().to_owned(),
+            text: new.text.clone(),
+        }
+    }
+
+    /// Returns the note.
+    pub fn into_note(self) -> Note {
+        // Another version of the service has named one that this does not know.
+        let author = Actor::from_name(&self.author).unwrap_or(Actor::Database);
+        Note { at: self.at.0, author, text: self.text }
     }
 }
 

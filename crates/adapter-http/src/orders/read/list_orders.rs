@@ -32,7 +32,7 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     };
     let url = format!("{}{}", api.base_path, path::ORDERS);
     let records = page.items.iter().map(|ListedOrder { stored, documents }| {
-        (stored.id.0, OrderRecord::of(stored, Some(*documents)))
+        (stored.id.0, OrderRecord::of(stored, *documents))
     });
     list::page(&request, url, &paging, (page.has_older, page.has_newer), records)
 }

@@ -25,12 +25,24 @@ async fn copied_database_serves_the_same_service() {
     assert_eq!(service.stop("-TERM").0, Some(0));
     let add = ["services", "add", "42", "--name=x", "--email=dispatch@service.example.com"];
     run(&wiring, &[&[&*embedded][..], &add].concat());
-    run(&wiring, &[&embedded, "orders", "change", "1", "--status=ASSIGNED", "--notary=7"]);
+    run(
+        &wiring,
+        &[
+            &embedded,
+            "orders",
+            "change",
+            "1",
+            "--status=ASSIGNED",
+            "--notary=7",
+            "--notary-name=Pat",
+        ],
+    );
+    run(&wiring, &[&embedded, "orders", "note", "1", "two\nlines"]);
 
     let to = wiring.database_url();
     let printed = run(&wiring, &["copy", "--from", &from, "--to", &to]);
-    let counts = "copied 1 signing services, 2 orders, 1 changes of orders, 1 documents, \
-         0 unfinished uploads, 1 events, 2 deliveries, 0 recipients of orders, 0 webhook endpoints, 0 webhooks, 1 API keys";
+    let counts = "copied 1 signing services, 2 orders, 1 changes of orders, 1 notes of orders, 1 documents, \
+         0 unfinished uploads, 2 events, 2 deliveries, 0 recipients of orders, 0 webhook endpoints, 0 webhooks, 1 API keys";
     assert!(printed.starts_with(counts), "{printed}");
     for table in ["orders", "documents", "deliveries", "api_keys"] {
         assert!(wiring.rows(table) > 0, "{table}");
@@ -49,6 +61,8 @@ async fn copied_database_serves_the_same_service() {
     for (name, value) in assigned.as_object().unwrap() {
         assert_eq!(&order["history"][1][name], value);
     }
+    assert_eq!(order["notary"], json!({ "name": "Pat" }));
+    assert_eq!(order["notes"][0]["text"], "two\nlines");
     run(&wiring, &["orders", "change", "1", "--status=CONFIRMED"]);
     let order = service.read("/api/order/1").await;
     assert_eq!(order["history"][2]["order_status"], "CONFIRMED");

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use reqwest::multipart::Form;
+use serde_json::json;
 
 use crate::{
     harness::markers::{MarkedOrder, Marker},
@@ -18,7 +19,7 @@ const KEPT: &str = "/signingServiceId";
 /// Returns an order with a marker in every field, and in the names and bytes of two documents.
 fn marked() -> MarkedOrder {
     let mut marked = MarkedOrder::new();
-    for needle in ["mkfilezq", "mkcontentzq", "mkaddedzq", "mkidemzq"] {
+    for needle in ["mkfilezq", "mkcontentzq", "mkaddedzq", "mkidemzq", "mknotezq", "mknotaryzq"] {
         marked.markers.push(Marker::text(needle, needle));
     }
     // Shorter ones occur in other bytes by chance.
@@ -53,6 +54,9 @@ async fn erased_order_leaves_nothing_in_files_and_log() {
     created(post(CREATE_WITH_DOCUMENTS).multipart(order).send().await.unwrap()).await;
     let more = with_document(Form::new(), "Mkaddedzq.pdf");
     created(post("/api/order/1/documents").multipart(more).send().await.unwrap()).await;
+    let note = json!({ "text": "mknotezq" });
+    created(post("/api/order/1/notes").json(&note).send().await.unwrap()).await;
+    run(&wiring, &["orders", "change", "1", "--notary=7", "--notary-name=mknotaryzq"]);
     created(service.order_with_deed("F-2").await).await;
     eventually(|| wiring.pending_mails() == 0).await;
     let (before, mails) = (found(&wiring, &marked), wiring.mails().len());

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::{
     harness::scripted_server::{Request, ScriptedServer},
     harness::service_process::{ServiceProcess, fail, issue_key, output, run},
-    harness::{Api, WEBHOOKS, created, eventually, problem, setting},
+    harness::{Api, WEBHOOKS, created, errors, eventually, problem, setting},
     wiring::Wiring,
 };
 
@@ -185,6 +185,169 @@ async fn operator_changes_and_cancels_orders() {
     problem(request.send().await.unwrap(), 409, "order_cancelled").await;
 }
 
+/// In reads and answers of changes, and in no event and no history. Another number forgets the name, by
+/// SQL too.
+#[tokio::test(flavor = "multi_thread")]
+async fn notary_is_shown_to_both_sides_and_in_no_event() {
+    let wiring = Wiring::new();
+    let receiver = ScriptedServer::start(Vec::new());
+    let flags = [&WEBHOOKS[..], &["--duplicate-window-secs=0"]].concat();
+    let client = ServiceProcess::keyed(&wiring, &flags);
+    let url = format!("--url={}/client", receiver.url());
+    run(&wiring, &[&["webhooks", "create", "--client=1", &url], &WEBHOOKS[..]].concat());
+    let service = as_service(&wiring, &client);
+    let order = new_order(&client, "F-1").await;
+    let pat =
+        json!({ "name": "Pat Quill", "phone": "+1 555 010 0142", "email": "pat@example.com" });
+    let change = async |body: Value| {
+        let answer = patch(&service, order, "*", &body).await;
+        assert_eq!(answer.status(), 200, "{body}");
+        answer.json::<Value>().await.unwrap()
+    };
+    for (body, expected) in [
+        (json!({ "order_status": "ASSIGNED", "notary_id": 7, "notary": pat }), &pat),
+        (json!({ "order_status": "CONFIRMED", "notary_id": 7 }), &pat),
+        (json!({ "notary_id": 8 }), &Value::Null),
+        (json!({ "notary": pat }), &pat),
+        (json!({ "notary": null }), &Value::Null),
+        (json!({ "notary": { "name": "Kim" } }), &json!({ "name": "Kim" })),
+    ] {
+        let answer = change(body.clone()).await;
+        assert_eq!(answer["notary"], *expected, "{body}");
+        for api in [&*client, &service] {
+            assert_eq!(api.read(&format!("/api/order/{order}")).await["notary"], *expected);
+            assert_eq!(api.read("/api/order").await["data"][0]["notary"], *expected);
+        }
+    }
+    let read = async || client.read(&format!("/api/order/{order}")).await;
+    for (set, expected) in [
+        ("notary_id = 9", Value::Null),
+        (r#"notary_id = 10, notary = '{"name": "Lee"}'"#, json!({ "name": "Lee" })),
+        ("status = 'SIGNED'", json!({ "name": "Lee" })),
+        ("notary_id = NULL", Value::Null),
+    ] {
+        let before = read().await;
+        let change = format!("UPDATE orders SET {set}");
+        assert!(wiring.execute(&format!("{change}; {change}")).status.success());
+        let after = read().await;
+        assert_eq!(after["notary"], expected, "{set}");
+        let entries = |order: &Value| order["history"].as_array().unwrap().len();
+        assert_eq!(entries(&after), entries(&before) + 1, "{set}");
+        assert!(after["updated_at"].as_str() > before["updated_at"].as_str());
+    }
+    let fault = json!({ "notary": { "name": "P", "email": "x", "mobile": 1 } });
+    let fault = problem(patch(&service, order, "*", &fault).await, 400, "validation_failed").await;
+    assert_eq!(
+        errors(&fault),
+        [("/notary/email", "invalid_format"), ("/notary/mobile", "unknown_member")]
+    );
+    let orders = |arguments: &[&str]| run(&wiring, &[&["orders"], arguments].concat());
+    orders(&["change", "1", "--notary=11", "--notary-name=Ann", "--notary-phone=555 010 0143"]);
+    assert_eq!(read().await["notary"], json!({ "name": "Ann", "phone": "555 010 0143" }));
+    orders(&["change", "1", "--notary-name=none"]);
+    assert_eq!(read().await["notary"], json!(null));
+    let whole = read().await;
+    eventually(|| receiver.requests().len() == whole["history"].as_array().unwrap().len()).await;
+    let told = receiver.requests().iter().map(|it| String::from_utf8_lossy(&it.body).into_owned());
+    let told = told.collect::<String>() + &whole["history"].to_string();
+    for name in ["Pat", "Kim", "Lee", "Ann", "555", "\"notary\""] {
+        assert!(!told.contains(name), "{name}: {told}");
+    }
+}
+
+/// Once, with one event without the text, also when a request is repeated under its key.
+#[tokio::test(flavor = "multi_thread")]
+async fn notes_reach_the_other_side() {
+    let wiring = Wiring::new();
+    let receiver = ScriptedServer::start(Vec::new());
+    let client = ServiceProcess::keyed(&wiring, &WEBHOOKS);
+    let url = format!("--url={}/client", receiver.url());
+    let create = ["webhooks", "create", "--client=1", "--event=order.note_added", &url];
+    run(&wiring, &[&create[..], &WEBHOOKS].concat());
+    let service = as_service(&wiring, &client);
+    let order = new_order(&client, "F-1").await;
+    let path = format!("/api/order/{order}/notes");
+    let post = async |api: &Api, text: &str, key: &str| {
+        let request = api.post(&path).json(&json!({ "text": text }));
+        request.header("idempotency-key", key).send().await.unwrap()
+    };
+    let mut expected = Vec::new();
+    for (api, text, author) in [
+        (&*client, " Ring\r\ntwice. ", "client"),
+        (&service, "Done.", "service"),
+        (&*client, "Thanks.", "client"),
+    ] {
+        let key = format!("key-{}", expected.len());
+        let tag = api.get(&format!("/api/order/{order}")).await.headers()["etag"].clone();
+        let added = post(api, text, &key).await;
+        let repeated = post(api, text, &key).await;
+        assert_eq!((added.status(), repeated.status()), (201.into(), 201.into()));
+        assert_eq!(repeated.headers()["idempotency-replayed"], "true");
+        assert!(!added.headers().contains_key("idempotency-replayed"));
+        let added: Value = added.json().await.unwrap();
+        assert_eq!(repeated.json::<Value>().await.unwrap(), added);
+        assert_eq!((&added["author"], &added["text"]), (&json!(author), &json!(text.trim())));
+        problem(post(api, "Another text.", &key).await, 422, "idempotency_key_reused").await;
+        assert_eq!(added.as_object().unwrap().len(), 3);
+        expected.push(added);
+        let read = api.get(&format!("/api/order/{order}")).await;
+        assert_ne!(read.headers()["etag"], tag);
+        let read: Value = read.json().await.unwrap();
+        assert_eq!(read["notes"], json!(expected));
+        assert_eq!(read["updated_at"], expected.last().unwrap()["at"]);
+        if author == "service" {
+            let cancel = client.post(&format!("/api/order/{order}/cancel"));
+            assert_eq!(cancel.send().await.unwrap().status(), 200);
+        }
+    }
+    run(&wiring, &["orders", "note", "1", "By phone:\nno answer"]);
+    let notes = service.read(&format!("/api/order/{order}")).await["notes"].clone();
+    assert_eq!(
+        (&notes[3]["author"], &notes[3]["text"]),
+        (&json!("operator"), &json!("By phone:\nno answer"))
+    );
+    let shown: Value = serde_json::from_str(&run(&wiring, &["orders", "show", "1"])).unwrap();
+    assert_eq!(shown["notes"], notes);
+    eventually(|| receiver.requests().len() == 4).await;
+    let mut authors = Vec::new();
+    for request in receiver.requests() {
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        assert_eq!(
+            (&body["type"], &body["data"]["order_id"]),
+            (&json!("order.note_added"), &json!(1))
+        );
+        assert!(body["data"].get("text").is_none() && body["data"].get("notary_id").is_none());
+        authors.push(body["data"]["author"].as_str().unwrap().to_owned());
+    }
+    authors.sort_unstable();
+    assert_eq!(authors, ["client", "client", "operator", "service"]);
+
+    let send = async |api: &Api, body: Value| api.post(&path).json(&body).send().await.unwrap();
+    for (body, pointer, code) in [
+        (json!({}), "/text", "required"),
+        (json!({ "text": " \n" }), "/text", "blank"),
+        (json!({ "text": "x".repeat(5_001) }), "/text", "too_long"),
+        (json!({ "text": "a\u{0}" }), "/text", "invalid_characters"),
+        (json!({ "text": "a", "author": "client" }), "/author", "unknown_member"),
+    ] {
+        let fault = problem(send(&client, body).await, 400, "validation_failed").await;
+        assert_eq!(errors(&fault), [(pointer, code)]);
+    }
+    let more = "INSERT INTO order_notes (order_id, at, author, text) \
+        SELECT id, created_at, 'client', 'x' FROM orders, \
+        (VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)) AS a, \
+        (VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)) AS b, \
+        (VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)) AS c LIMIT 995";
+    assert!(wiring.execute(more).status.success());
+    assert_eq!(send(&client, json!({ "text": "the last" })).await.status(), 201);
+    problem(send(&service, json!({ "text": "x" })).await, 409, "too_many_notes").await;
+    let error = fail(&wiring, &["orders", "note", "1", "x"]);
+    assert!(error.contains("order 1 got no note"), "{error}");
+    run(&wiring, &["orders", "erase", "1", "--yes"]);
+    problem(send(&service, json!({ "text": "x" })).await, 410, "erased").await;
+    assert_eq!(wiring.lines("SELECT count(*) FROM order_notes WHERE text <> ''"), ["0"]);
+}
+
 #[test]
 fn operator_keeps_the_records_of_services() {
     let wiring = Wiring::new();
@@ -218,7 +381,11 @@ fn wrong_arguments_exit_with_2() {
     let emails: Vec<_> = (0..11).map(|at| format!("--email=a{at}@b.example.com")).collect();
     let emails: Vec<_> = emails.iter().map(String::as_str).collect();
     let many = [&["services", "add", "42", "--name=x"], &emails[..]].concat();
-    let wrong: [&[&str]; 17] = [
+    let wrong: [&[&str]; 21] = [
+        &["orders", "note", "1", " "],
+        &["orders", "change", "1", "--notary-phone=5550100"],
+        &["orders", "change", "1", "--notary-name=x", "--notary-email=nobody"],
+        &["orders", "change", "1", "--notary-name= "],
         &["services", "add", "0", "--name=x", "--email=a@b.example.com"],
         &["services", "add", "42", "--name=x"],
         &["services", "add", "42", "--name= ", "--email=a@b.example.com"],

@@ -209,6 +209,7 @@ pub async fn concurrent_amendments_and_changes_are_one_after_the_other(storage: 
             EventChange::Fields { changed } => {
                 assert_eq!(change.kind, ChangeKind::Changed(changed.clone()));
             }
+            other => panic!("no change of the order: {other:?}"),
         }
     }
 }

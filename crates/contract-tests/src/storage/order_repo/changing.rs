@@ -2,9 +2,12 @@
 
 use domain::{
     api_key::{ClientId, Owner, Party},
-    order::{Actor, ChangeKind, OrderChange, OrderId, OrderStatus, SigningServiceId, StoredOrder},
+    order::{
+        Actor, ChangeKind, EmailAddress, Notary, OrderChange, OrderId, OrderStatus,
+        SigningServiceId, StoredOrder,
+    },
     ports::{Event, MaybeErased, NewDocuments, NewOrder, OrderFilter, OrderUpdate, WriteError},
-    webhook::{EventChange, EventType},
+    webhook::EventType,
 };
 use time::{Duration, OffsetDateTime};
 
@@ -29,6 +32,7 @@ pub(crate) fn update(id: OrderId, seen: OffsetDateTime, status: &str) -> OrderUp
         expected: Some(vec![seen]),
         status: OrderStatus::from_stored(status.to_owned()),
         notary_id: Some(Some(7)),
+        notary: None,
         at: seen + MICROSECOND,
         actor: Actor::Service,
         reason: Some("é, 'because'".to_owned()),
@@ -51,7 +55,7 @@ async fn is_changed(storage: &Storage, update: &OrderUpdate) -> bool {
 async fn events(storage: &Storage) -> Vec<(EventType, String, String, Actor)> {
     let events = storage.outbox.events(NOW + 400 * Duration::DAY, 10_000).await.unwrap();
     let told = |Event { event, change, .. }: Event| {
-        let EventChange::Order(change) = change? else { return None };
+        let change = change?.order()?.clone();
         Some((event, change.previous_status, change.order_status, change.actor))
     };
     events.into_iter().filter_map(told).collect()
@@ -210,6 +214,80 @@ pub async fn change_by_another_system_has_the_same_history_and_event(storage: &S
     let each = [EventType::OrderUpdated, EventType::OrderUpdated, EventType::OrderCancelled];
     assert_eq!(kinds, [each, each].concat());
     assert_eq!(found(storage, ids[1]).await.changes, []);
+}
+
+fn notary(name: &str) -> Option<Notary> {
+    Some(Notary { name: name.to_owned(), phone: None, email: None })
+}
+
+/// An update that assigns another notary without naming it forgets the name; one that names it again
+/// keeps it. The history and the event tell the number only.
+pub async fn notary_is_found_as_named(storage: &Storage) {
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    let whole = Some(Notary {
+        name: "Pat \"Ink\" O'Neil, é\\".to_owned(),
+        phone: Some("+1 555 010 0100".to_owned()),
+        email: Some(EmailAddress::from_stored("pat@example.com".to_owned())),
+    });
+    let any = OrderUpdate { expected: None, status: None, notary_id: None, ..update(id, NOW, "") };
+    let named =
+        |notary: &Option<Notary>| OrderUpdate { notary: Some(notary.clone()), ..any.clone() };
+    let assigned = |number| OrderUpdate { notary_id: Some(number), ..any.clone() };
+    let both = |number, notary| OrderUpdate { notary_id: Some(number), ..named(notary) };
+    let pat = notary("Pat");
+    for (number, (update, expected)) in [
+        (both(Some(7), &whole), (Some(7), &whole)),
+        (named(&pat), (Some(7), &pat)),
+        (
+            OrderUpdate { status: OrderStatus::named("NEXT".to_owned()), ..assigned(Some(7)) },
+            (Some(7), &pat),
+        ),
+        (both(Some(8), &pat), (Some(8), &pat)),
+        (assigned(Some(9)), (Some(9), &None)),
+        (named(&pat), (Some(9), &pat)),
+        (assigned(None), (None, &None)),
+        (named(&whole), (None, &whole)),
+        (named(&None), (None, &None)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let changed = storage.orders.update(&update).await.unwrap().unwrap();
+        let order = found(storage, id).await;
+        assert_eq!((order.notary_id, &order.notary), expected, "{update:?}");
+        assert_eq!((order.changes.len(), events(storage).await.len()), (number + 1, number + 1));
+        assert_eq!(changed, order.into());
+        assert!(!is_changed(storage, &update).await, "{update:?}");
+    }
+    assert!(is_changed(storage, &both(Some(7), &whole)).await);
+    storage.admin.erase(id, NOW).await.unwrap();
+    let remains = storage.other_system.remains(id).await;
+    assert_eq!((remains.history.len(), remains.data), (10, Vec::new()));
+}
+
+/// Also when the database changes it: an old name never stands beside a new number.
+pub async fn name_leaves_with_a_number_that_another_system_changes(storage: &Storage) {
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    for (number, (change, expected)) in [
+        (ForeignChange::Named(Some(7), "Pat"), (Some(7), notary("Pat"))),
+        (ForeignChange::Status("assigned"), (Some(7), notary("Pat"))),
+        (ForeignChange::Named(Some(7), "Kim"), (Some(7), notary("Kim"))),
+        (ForeignChange::Named(Some(8), "Pat"), (Some(8), notary("Pat"))),
+        (ForeignChange::Both("canceled", Some(9)), (Some(9), None)),
+        (ForeignChange::Named(None, "Pat"), (None, notary("Pat"))),
+        (ForeignChange::Notary(Some(7)), (Some(7), None)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for _ in 0..2 {
+            storage.other_system.change_order(id, change).await;
+        }
+        let order = found(storage, id).await;
+        assert_eq!((order.notary_id, &order.notary), (expected.0, &expected.1), "{number}");
+        assert_eq!((order.changes.len(), events(storage).await.len()), (number + 1, number + 1));
+        assert_eq!(order.changes[number].at, order.updated_at);
+    }
 }
 
 /// The service names itself for one change only.

@@ -36,7 +36,7 @@ pub trait OrderAdmin: Send + Sync {
         limit: usize,
     ) -> Result<Vec<ListedOrder>, StoreError>;
 
-    /// Returns an order with its documents and changes; `None` if there is none.
+    /// Returns an order with its documents, changes and notes; `None` if there is none.
     async fn order(&self, id: OrderId) -> Result<Option<MaybeErased<StoredOrder>>, StoreError>;
 
     /// Returns the identifiers of up to `limit` orders that were created before `instant` and are
@@ -49,7 +49,7 @@ pub trait OrderAdmin: Send + Sync {
 
     /// Erases an order in one atomic, durable step:
     /// - empties its details and its file number, which becomes free
-    /// - removes the reasons of its changes
+    /// - removes its notary, the texts of its notes and the reasons of its changes
     /// - removes its documents, and condemns their keys in the
     ///   [`UploadLedger`](super::UploadLedger), with those that requests in progress add to it
     /// - removes its events and its mails, except those that a worker has leased: see

@@ -39,7 +39,8 @@ pub struct ListedOrder {
 impl From<StoredOrder> for ListedOrder {
     fn from(mut stored: StoredOrder) -> Self {
         let documents = std::mem::take(&mut stored.documents).len();
-        Self { stored: StoredOrder { changes: Vec::new(), ..stored }, documents }
+        let stored = StoredOrder { changes: Vec::new(), notes: Vec::new(), ..stored };
+        Self { stored, documents }
     }
 }
 
@@ -134,6 +135,7 @@ impl<T> Page<T> {
 /// - No call returns anything of another owner's order, nor whether there is one: the owner stands
 ///   in the query.
 /// - The cost of a call does not grow with the number of stored orders.
+/// - Every order has the names of its client and its signing service as they are now.
 /// - Erased orders are in no list. As a cursor they are still orders of their owner.
 /// - A poller that pages with [`Cursor::NewerThan`] misses no order, although identifiers are given
 ///   before commits: such a page ends before the first identifier under which an older order may
@@ -145,7 +147,7 @@ impl<T> Page<T> {
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait OrderReader: Send + Sync {
-    /// Returns an order without its documents and changes, with the number of its documents; `None` if the
+    /// Returns an order without its documents, changes and notes, with the number of its documents; `None` if the
     /// owner has no such order.
     async fn listed(
         &self,
@@ -162,7 +164,7 @@ pub trait OrderReader: Send + Sync {
         query: &HistoryQuery,
     ) -> Result<Option<MaybeErased<Option<Page<HistoryEntry>>>>, StoreError>;
 
-    /// Returns an order with its documents and its newest changes, up to
+    /// Returns an order with its documents, its notes and its newest changes, up to
     /// [`READ_HISTORY`](crate::order::READ_HISTORY); `None` if the owner has no such order.
     async fn order(
         &self,

@@ -7,7 +7,9 @@ use crate::{
     document::StoredDocument,
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest, KeyUse},
-    order::{Actor, Order, OrderId, OrderStatus, SigningServiceId, StoredOrder, after},
+    order::{
+        Actor, Notary, Note, Order, OrderId, OrderStatus, SigningServiceId, StoredOrder, after,
+    },
 };
 
 /// Everything that is stored when an order is created.
@@ -30,7 +32,7 @@ pub struct NewOrder {
     pub idempotent_request: Option<IdempotentRequest>,
 }
 
-/// The reason why an order was not created, documents were not added, or a key was not claimed.
+/// The reason why an order was not created, documents or a note were not added, or a key was not claimed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// An order within the duplicate window has the file number.
@@ -60,6 +62,9 @@ pub enum WriteError {
         /// Documents that it has.
         stored: usize,
     },
+    /// The order has [`MAX_NOTES`](crate::order::MAX_NOTES) notes.
+    #[error("the order has as many notes as it can have")]
+    TooManyNotes,
     /// The idempotency key of the request is in use.
     #[error("the idempotency key is in use")]
     KeyInUse(KeyUse),
@@ -107,6 +112,23 @@ impl NewDocuments {
     }
 }
 
+/// A note to add to an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewNote {
+    /// An owner of the order.
+    pub owner: Owner,
+    /// The order.
+    pub order_id: OrderId,
+    /// The side that writes it.
+    pub author: Actor,
+    /// What it says.
+    pub text: String,
+    /// The instant of the addition.
+    pub at: OffsetDateTime,
+    /// The request, if it has an idempotency key.
+    pub idempotent_request: Option<IdempotentRequest>,
+}
+
 /// A change of the status or the notary of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderUpdate {
@@ -122,6 +144,9 @@ pub struct OrderUpdate {
     pub status: Option<OrderStatus>,
     /// The notary; `None` leaves it as it is, and `Some(None)` unassigns.
     pub notary_id: Option<Option<i64>>,
+    /// Who the notary is; `Some(None)` forgets it. `None` leaves it as it is, unless the update assigns
+    /// another notary.
+    pub notary: Option<Option<Notary>>,
     /// The instant of the change.
     pub at: OffsetDateTime,
     /// The side that makes it.
@@ -237,6 +262,9 @@ pub trait OrderRepo: Send + Sync {
     ///   [`CLOSED`](OrderStatus::CLOSED)
     /// - it has that status and that notary already.
     ///
+    /// An old name never stands beside a new number: an update that assigns another notary and does not
+    /// name it empties the name.
+    ///
     /// Of concurrent calls that expect the same version, one changes it.
     ///
     /// A change by another system, by SQL, has the same history and event, at the instant of the
@@ -256,6 +284,23 @@ pub trait OrderRepo: Send + Sync {
     /// # Errors
     /// Except after `Unavailable` and `Internal`, nothing was stored.
     async fn amend(&self, amendment: &OrderAmendment) -> Result<ListedOrder, WriteError>;
+
+    /// Adds a note to an order in one atomic, durable step, and returns it:
+    /// - stores it behind the notes that the order has, at the instant of the addition or later:
+    ///   instants of an order increase
+    /// - sets the order's instant of the last change to that of the note
+    /// - adds one event to the [`Outbox`](crate::ports::Outbox)
+    /// - stores the request under its idempotency key, with the position of the note
+    ///
+    /// An implementation guarantees, over any number of processes:
+    /// - The order never has more than [`MAX_NOTES`](crate::order::MAX_NOTES). A cancelled order takes
+    ///   notes.
+    /// - Of concurrent calls with one idempotency key, one adds a note. A key in use is reported before
+    ///   anything of the order.
+    ///
+    /// # Errors
+    /// Except after `Unavailable` and `Internal`, nothing was stored.
+    async fn add_note(&self, new: &NewNote) -> Result<Note, WriteError>;
 
     /// Checks whether the store can take an order now.
     async fn check(&self) -> Result<(), StoreError>;

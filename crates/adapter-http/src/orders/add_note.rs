@@ -1,0 +1,48 @@
+//! `POST /api/order/{order_id}/notes`: either side adds a note to an order.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use domain::{
+    order::change_request::{NoteBody, NoteRequest},
+    use_cases::{add_note::AddedNote, change_order::Changer, order_error::OrderError},
+};
+
+use crate::{
+    access::{
+        authentication::admit_for,
+        fingerprint::attempt,
+        idempotency_key::{self, IDEMPOTENCY_REPLAYED},
+        rate_limit::Policy,
+    },
+    body::json,
+    orders::{change::scope_of_either_side, path, record::NoteRecord},
+    request::notes::note,
+    respond::answer::Answer,
+    state::State,
+};
+
+pub(crate) async fn add(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
+    let key = admit_for(&request, &api.access, Policy::Changes, scope_of_either_side).await?;
+    let id = path::order_id(&request)?;
+    note(&request, |notes| notes.order = Some(id));
+    let claim = idempotency_key::claim(&request, &key, &*api.entropy)?;
+    let body: NoteBody = json::read_object(&request, payload, &api.json_bodies, &key).await?;
+    let sent = NoteRequest::parse(body).map_err(OrderError::rejected)?;
+    // It must not change: stored fingerprints contain it.
+    let operation = format!("note of {}", id.0);
+    let attempt = claim.map(|claim| attempt(claim, &operation, &sent.text, &[])).transpose()?;
+    let adding = api.add_note.clone();
+    let work = async move { adding.add(Changer::of(&key), id, sent, attempt.as_ref()).await };
+    let AddedNote { note: added, replayed } = api.detached.run_to_end(work, drop).await?;
+    let messages = ["note added", "note added before, answered again"];
+    note(&request, |notes| notes.message = Some(messages[usize::from(replayed)]));
+    let mut answer = HttpResponse::Created();
+    if replayed {
+        api.metrics.replays.inc();
+        answer.insert_header((IDEMPOTENCY_REPLAYED, "true"));
+    }
+    Ok(answer.json(NoteRecord::of(&added)))
+}
+
+#[cfg(test)]
+#[path = "add_note_tests.rs"]
+mod tests;

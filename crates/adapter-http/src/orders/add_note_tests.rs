@@ -1,0 +1,95 @@
+use actix_web::test::TestRequest;
+use contract_tests::samples::{new_order, stored};
+use domain::{
+    api_key::{Owner, Party, Scope},
+    idempotency::{AddedRange, Answered, KeyUse},
+    order::{Actor, Note, OrderId, SigningServiceId, StoredOrder},
+    ports::{MaybeErased, WriteError},
+};
+use serde_json::json;
+
+use crate::test_support::{NOW, OWNER, Ports, TestApi};
+
+const PATH: &str = "/api/order/7/notes";
+const SERVICE: Owner = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
+
+fn post(text: &str) -> TestRequest {
+    TestApi::post(PATH).set_json(json!({ "text": text }))
+}
+
+fn note(author: Actor) -> Note {
+    Note { at: NOW, author, text: "Ring\ntwice.".to_owned() }
+}
+
+#[actix_web::test]
+async fn either_side_adds_a_note() {
+    for (mut ports, owner, author) in [
+        (Ports::new(), OWNER, Actor::Client),
+        (
+            Ports::with_key(|key| {
+                key.for_service = Some(SigningServiceId(42));
+                key.scopes = [Scope::OrdersUpdate].into_iter().collect();
+            }),
+            SERVICE,
+            Actor::Service,
+        ),
+    ] {
+        ports.orders.expect_add_note().once().returning(move |new| {
+            assert_eq!((new.owner, new.order_id, new.author), (owner, OrderId(7), author));
+            assert_eq!((&*new.text, new.at), ("Ring\ntwice.", NOW));
+            assert!(new.idempotent_request.is_none());
+            Ok(note(author))
+        });
+        let answer = ports.api().send(post(" Ring\ntwice. ")).await;
+        assert_eq!(answer.status, 201);
+        let expected = json!({
+            "at": "2026-11-21T12:00:00.000000Z", "author": author.as_str(), "text": "Ring\ntwice.",
+        });
+        assert_eq!(answer.body, expected);
+    }
+}
+
+#[actix_web::test]
+async fn repeat_is_marked() {
+    let mut ports = Ports::new();
+    ports.orders.expect_add_note().returning(|new| {
+        let fingerprint = new.idempotent_request.as_ref().unwrap().attempt.fingerprint;
+        let added = Some(AddedRange { first_position: 0, count: 1 });
+        let answered = Answered { fingerprint, order_id: OrderId(7), added };
+        Err(WriteError::KeyInUse(KeyUse::Answered(answered)))
+    });
+    ports.reader.expect_order().returning(|_, id| {
+        let notes = vec![note(Actor::Client)];
+        let order = StoredOrder { notes, ..stored(id, &new_order("F-1", NOW)) };
+        Ok(Some(MaybeErased::Whole(order)))
+    });
+    let request = post("Ring\ntwice.").insert_header(("idempotency-key", "key"));
+    let answer = ports.api().send(request).await;
+    assert_eq!((answer.status.as_u16(), answer.header("idempotency-replayed")), (201, "true"));
+    assert_eq!(answer.body["text"], "Ring\ntwice.");
+}
+
+#[actix_web::test]
+async fn rejections_are_problems() {
+    for (error, status, code) in [
+        (WriteError::TooManyNotes, 409, "too_many_notes"),
+        (WriteError::NoSuchOrder, 404, "not_found"),
+        (WriteError::Erased, 410, "erased"),
+        (WriteError::Unavailable("gone".into()), 503, "unavailable"),
+    ] {
+        let mut ports = Ports::new();
+        ports.orders.expect_add_note().return_once(|_| Err(error));
+        ports.api().send(post("a")).await.problem(status, code);
+    }
+    let read_only = Ports::with_key(|key| key.scopes = [Scope::OrdersRead].into_iter().collect());
+    read_only.api().send(post("a")).await.problem(403, "forbidden");
+    let api = Ports::new().api();
+    let body = json!({ "text": " ", "at": "now" });
+    let rejected = api.send(TestApi::post(PATH).set_json(body)).await;
+    assert_eq!(rejected.status, 400);
+    let fields = rejected.body["errors"].as_array().unwrap().iter();
+    let fields: Vec<_> = fields.map(|error| (&error["pointer"], &error["code"])).collect();
+    let expected = [("/text", "blank"), ("/at", "unknown_member")];
+    let expected = expected.map(|(pointer, code)| (json!(pointer), json!(code)));
+    assert_eq!(fields, expected.iter().map(|(pointer, code)| (pointer, code)).collect::<Vec<_>>());
+}

@@ -1,0 +1,95 @@
+//! Use case: add a note to an order.
+
+use std::sync::Arc;
+
+use time::Duration;
+
+use crate::{
+    idempotency::{Answered, Attempt, IdempotentRequest},
+    order::{Note, OrderId, change_request::NoteRequest},
+    ports::{Clock, NewNote, OrderReader, OrderRepo, StoreError, WriteError},
+    use_cases::{change_order::Changer, intake::answered, order_error::OrderError},
+};
+
+/// Adds notes to orders.
+#[derive(Clone)]
+pub struct AddNote {
+    /// Stores orders.
+    pub orders: Arc<dyn OrderRepo>,
+    /// Reads orders.
+    pub reader: Arc<dyn OrderReader>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Time for which a request is stored under its idempotency key.
+    pub idempotency_retention: Duration,
+}
+
+/// A note that an order got.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddedNote {
+    /// The note.
+    pub note: Note,
+    /// Whether an earlier request with the same idempotency key added it.
+    pub replayed: bool,
+}
+
+impl AddNote {
+    /// Adds a note. A cancelled order takes notes too: both sides may still have to explain.
+    ///
+    /// # Errors
+    /// [`OrderError::TooManyNotes`]: the order has as many as it can have.
+    pub async fn add(
+        &self,
+        changer: Changer,
+        id: OrderId,
+        request: NoteRequest,
+        attempt: Option<&Attempt>,
+    ) -> Result<AddedNote, OrderError> {
+        if changer.only_service.is_some() {
+            changer.find(&*self.reader, id).await?;
+        }
+        let at = self.clock.now();
+        let kept_until = at.saturating_add(self.idempotency_retention);
+        let kept = |attempt: &Attempt| IdempotentRequest { attempt: attempt.clone(), kept_until };
+        let new = NewNote {
+            owner: changer.owner,
+            order_id: id,
+            author: changer.actor,
+            text: request.text,
+            at,
+            idempotent_request: attempt.map(kept),
+        };
+        match (self.orders.add_note(&new).await, attempt) {
+            (Err(WriteError::KeyInUse(key_use)), Some(attempt)) => {
+                let answered = answered(key_use, self.clock.now())?;
+                self.repeat(changer, id, answered, attempt).await
+            }
+            (added, _) => Ok(AddedNote { note: added?, replayed: false }),
+        }
+    }
+
+    /// Returns the note that was added under the idempotency key of an attempt. Fails if this request
+    /// differs from the one that added it.
+    async fn repeat(
+        &self,
+        changer: Changer,
+        id: OrderId,
+        answered: Answered,
+        attempt: &Attempt,
+    ) -> Result<AddedNote, OrderError> {
+        let (Some(range), true) = (
+            answered.added,
+            answered.fingerprint == attempt.fingerprint && answered.order_id == id,
+        ) else {
+            return Err(OrderError::KeyReused);
+        };
+        let order = OrderError::unless_erased(self.reader.order(changer.owner, id).await?)?;
+        let note = order.notes.into_iter().nth(range.first_position as usize);
+        let gone = || StoreError::Internal("the note of an idempotency key is gone".into());
+        Ok(AddedNote { note: note.ok_or_else(gone)?, replayed: true })
+    }
+}
+
+#[cfg(test)]
+#[path = "add_note_tests.rs"]
+mod tests;
