@@ -9,8 +9,11 @@ use domain::{
     api_key::manage_keys::KeyTerms,
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
-    order::OrderId,
-    ports::{ListedOrder, NewDocuments, NewOrder, OrderRepo, OrderUpdate, StoreError, WriteError},
+    order::{Note, OrderId},
+    ports::{
+        ListedOrder, NewDocuments, NewNote, NewOrder, OrderRepo, OrderUpdate, StoreError,
+        WriteError,
+    },
 };
 use operator::{Machine, adapters::Storage};
 use serde_json::Value;
@@ -40,6 +43,10 @@ impl OrderRepo for Panicking {
 
     async fn update(&self, _: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {
         Ok(None)
+    }
+
+    async fn add_note(&self, _: &NewNote) -> Result<Note, WriteError> {
+        Err(WriteError::NoSuchOrder)
     }
 
     async fn check(&self) -> Result<(), StoreError> {
