@@ -9,9 +9,10 @@ use domain::{
     api_key::manage_keys::KeyTerms,
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
-    order::OrderId,
+    order::{Note, OrderId},
     ports::{
-        ListedOrder, NewDocuments, NewOrder, OrderAmendment, OrderRepo, OrderUpdate, StoreError,
+        ListedOrder, NewDocuments, NewNote, NewOrder, OrderAmendment, OrderRepo, OrderUpdate,
+        StoreError,
         WriteError,
     },
 };
@@ -46,6 +47,10 @@ impl OrderRepo for Panicking {
     }
 
     async fn amend(&self, _: &OrderAmendment) -> Result<ListedOrder, WriteError> {
+        Err(WriteError::NoSuchOrder)
+    }
+
+    async fn add_note(&self, _: &NewNote) -> Result<Note, WriteError> {
         Err(WriteError::NoSuchOrder)
     }
 

@@ -38,7 +38,7 @@ async fn both_sides_see_the_names_of_now() {
     let service = client.as_key(service.trim());
     let record = created(client.order("F-1").await).await;
     assert!(names(&record).iter().all(Value::is_null) && record.get("client_name").is_none());
-    let mut tags = Vec::new();
+    let mut tags: Vec<String> = Vec::new();
     for (command, expected) in [
         (None, [json!("Acme Title"), json!(null)]),
         (Some(&ADD[..]), [json!("Acme Title"), json!("Lone Star")]),
