@@ -77,7 +77,7 @@ pub async fn amended_order_is_found_as_stored(storage: &Storage) {
             order.updated_at = at;
             told.push(changed);
         }
-        order.order = Box::new(stored);
+        *order.order = stored;
         let order_sent = Box::new(amended);
         let new = OrderAmendment { owner: LIVE, id, expected: None, order: order_sent, at };
         assert_eq!(amend(storage, &new).await.unwrap(), order.clone().into());
