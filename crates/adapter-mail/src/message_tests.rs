@@ -6,7 +6,7 @@ use contract_tests::{
 };
 use domain::{
     delivery::Audience,
-    order::{Actor, EmailAddress, OrderChange, OrderStatus},
+    order::{Actor, ChangeKind, EmailAddress, OrderChange, OrderStatus},
 };
 use mail_parser::{MessageParser, MimeHeaders as _, PartType};
 use proptest::prelude::*;
@@ -192,6 +192,7 @@ fn cancellation_names_the_reason_and_removes_the_appointment() {
     cancelled.order.updated_at = at;
     cancelled.order.changes.push(OrderChange {
         at,
+        kind: ChangeKind::Status,
         status: OrderStatus::CANCELLED,
         notary_id: None,
         actor: Actor::Client,

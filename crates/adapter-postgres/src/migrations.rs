@@ -40,7 +40,7 @@ const TRIGGERS: [(&str, &str); 4] = [
 /// The tables that the migrations create, and the rights on them that the service needs.
 const TABLES: [(&str, &str); 14] = [
     ("orders", "SELECT INSERT UPDATE"),
-    ("order_changes", "SELECT UPDATE"),
+    ("order_changes", "SELECT INSERT UPDATE"),
     ("signing_services", "SELECT INSERT UPDATE DELETE"),
     ("documents", "SELECT INSERT DELETE"),
     ("uploads", "SELECT INSERT UPDATE DELETE"),

@@ -11,7 +11,9 @@ use domain::{
     document::{ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest},
-    order::{Actor, OrderChange, OrderId, OrderStatus, StoredOrder, record::OrderRecord},
+    order::{
+        Actor, ChangeKind, OrderChange, OrderId, OrderStatus, StoredOrder, record::OrderRecord,
+    },
     ports::{Cause, ListedOrder, MaybeErased, NewDocuments, NewOrder},
 };
 
@@ -211,6 +213,9 @@ pub struct OrderChangeRow {
     /// The order.
     pub order_id: i64,
     at: Utc,
+    kind: String,
+    changed: Option<String>,
+    documents: Option<String>,
     status: String,
     notary_id: Option<i64>,
     actor: String,
@@ -222,8 +227,11 @@ impl OrderChangeRow {
     pub fn into_change(self) -> Result<OrderChange, Unreadable> {
         let unreadable =
             |column: &str| Unreadable::new("order_changes of order", &self.order_id, &column);
+        let kind =
+            ChangeKind::from_stored(&self.kind, self.changed.as_deref(), self.documents.as_deref());
         Ok(OrderChange {
             at: self.at.0,
+            kind: kind.ok_or_else(|| unreadable("kind"))?,
             status: OrderStatus::from_stored(self.status).ok_or_else(|| unreadable("status"))?,
             notary_id: self.notary_id,
             // Another version of the service, or another system, has named one that this does not know.

@@ -2,7 +2,7 @@
 
 use domain::{
     api_key::{ClientId, Owner, Party},
-    order::{Actor, OrderChange, OrderId, OrderStatus, SigningServiceId, StoredOrder},
+    order::{Actor, ChangeKind, OrderChange, OrderId, OrderStatus, SigningServiceId, StoredOrder},
     ports::{Event, MaybeErased, NewDocuments, NewOrder, OrderFilter, OrderUpdate, WriteError},
     webhook::EventType,
 };
@@ -38,7 +38,8 @@ pub(crate) fn update(id: OrderId, seen: OffsetDateTime, status: &str) -> OrderUp
 /// Returns the entry of an update in the history.
 fn entry(update: &OrderUpdate) -> OrderChange {
     let OrderUpdate { at, status, notary_id, actor, reason, .. } = update.clone();
-    OrderChange { at, status: status.unwrap(), notary_id: notary_id.unwrap(), actor, reason }
+    let (status, notary_id) = (status.unwrap(), notary_id.unwrap());
+    OrderChange { at, kind: ChangeKind::Status, status, notary_id, actor, reason }
 }
 
 /// Changes an order, and returns whether that was done.
