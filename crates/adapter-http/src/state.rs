@@ -8,7 +8,7 @@ use domain::{
     ports::Entropy,
     use_cases::{
         add_documents::AddDocuments, change_order::ChangeOrder, create_order::CreateOrder,
-        read_order::ReadOrder,
+        read_order::ReadOrder, withdraw_document::WithdrawDocument,
     },
     webhook::{EndpointId, manage_webhooks::ManageWebhooks},
 };
@@ -33,6 +33,8 @@ pub struct Api {
     pub change_order: ChangeOrder,
     /// Adds documents to orders.
     pub add_documents: AddDocuments,
+    /// Withdraws documents.
+    pub withdraw_document: WithdrawDocument,
     /// Reads orders and documents.
     pub read_order: ReadOrder,
     /// Manages webhooks.
@@ -41,6 +43,8 @@ pub struct Api {
     pub access: Access,
     /// Limits for the documents of one request.
     pub limits: DocumentLimits,
+    /// Limits for the signed documents of one request.
+    pub signed_limits: DocumentLimits,
     /// Stores documents while they are uploaded.
     pub spool: Spool,
     /// Counters of the API.

@@ -30,7 +30,8 @@ use domain::{
     },
     use_cases::{
         add_documents::AddDocuments, change_order::ChangeOrder, create_order::CreateOrder,
-        intake::Intake, read_order::ReadOrder, scan_documents::ScanDocuments,
+        intake::Intake, note_downloads::Downloads, read_order::ReadOrder,
+        scan_documents::ScanDocuments, withdraw_document::WithdrawDocument,
     },
     webhook::manage_webhooks::ManageWebhooks,
 };
@@ -151,7 +152,13 @@ impl Ports {
                 reader: intake.reader.clone(),
                 clock: clock.clone(),
             },
-            read_order: ReadOrder { reader: intake.reader.clone(), blobs: intake.blobs.clone() },
+            read_order: ReadOrder {
+                reader: intake.reader.clone(),
+                blobs: intake.blobs.clone(),
+                downloads: Downloads::default(),
+                clock: clock.clone(),
+            },
+            withdraw_document: WithdrawDocument { intake: intake.clone() },
             add_documents: AddDocuments { intake },
             access: Access {
                 keys: ManageKeys {
@@ -165,6 +172,7 @@ impl Ports {
                 proxies: Proxies { trusted: self.trusted_proxies, header: header::X_FORWARDED_FOR },
             },
             limits: DocumentLimits::default(),
+            signed_limits: DocumentLimits::default(),
             spool: Spool::open(folder.path(), u64::MAX).unwrap(),
             metrics: ApiMetrics::register(&registry).unwrap(),
             entropy,

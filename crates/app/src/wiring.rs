@@ -13,7 +13,8 @@ use domain::{
     ports::{BlobStore, Notifier, WebhookSender},
     use_cases::{
         add_documents::AddDocuments, change_order::ChangeOrder, create_order::CreateOrder,
-        intake::Intake, read_order::ReadOrder, scan_documents::ScanDocuments,
+        intake::Intake, note_downloads::Downloads, read_order::ReadOrder,
+        scan_documents::ScanDocuments, withdraw_document::WithdrawDocument,
     },
     webhook::manage_webhooks::{ManageWebhooks, unreadable_secrets},
 };
@@ -42,6 +43,8 @@ pub(crate) struct Parts {
     pub(crate) notifier: Arc<dyn Notifier>,
     pub(crate) mail_is_available: Arc<AtomicBool>,
     pub(crate) rates: Arc<RateLimits>,
+    /// Downloads that are not stored yet.
+    pub(crate) downloads: Downloads,
 }
 
 impl Parts {
@@ -95,6 +98,7 @@ impl Parts {
             notifier,
             mail_is_available: Arc::new(AtomicBool::new(mail_is_available)),
             rates: Arc::new(RateLimits::new(orders, with_documents, settings.reads_rate())),
+            downloads: Downloads::default(),
         })
     }
 
@@ -131,7 +135,13 @@ impl Parts {
         let api = web::Data::new(Api {
             add_documents: AddDocuments { intake: intake.clone() },
             webhooks: self.webhooks.clone(),
-            read_order: ReadOrder { reader: storage.reader.clone(), blobs: blobs.clone() },
+            withdraw_document: WithdrawDocument { intake: intake.clone() },
+            read_order: ReadOrder {
+                reader: storage.reader.clone(),
+                blobs: blobs.clone(),
+                downloads: self.downloads.clone(),
+                clock: clock.clone(),
+            },
             create_order: CreateOrder {
                 intake,
                 window: settings.duplicate_window(),
@@ -151,6 +161,7 @@ impl Parts {
                 },
             },
             limits: settings.document_limits(),
+            signed_limits: settings.signed_document_limits(),
             spool,
             metrics: ApiMetrics::register(registry)?,
             entropy,

@@ -11,7 +11,7 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     order::{EmailAddress, OrderId, StoredOrder},
     ports::Entropy,
-    webhook::{ChangedOrder, EventType},
+    webhook::{EventChange, EventType},
 };
 
 /// Delay after the first failed attempt. Every further failure doubles the delay.
@@ -89,15 +89,19 @@ pub enum MailSubject {
 
 impl MailSubject {
     /// Returns the subject of the mails that follow an event; `None` if no mail follows it.
-    pub fn of(event: EventType, change: Option<&ChangedOrder>) -> Option<Self> {
+    pub fn of(event: EventType, change: Option<&EventChange>) -> Option<Self> {
         match event {
             EventType::OrderCreated => Some(Self::Created),
             EventType::DocumentsAdded => Some(Self::DocumentsAdded),
             EventType::OrderCancelled => Some(Self::Cancelled),
             EventType::OrderUpdated => {
+                let change = change.and_then(EventChange::order);
                 change.filter(|change| change.reinstates()).map(|_| Self::Reinstated)
             }
-            EventType::Test => None,
+            EventType::SignedDocumentsAdded
+            | EventType::DocumentsReplaced
+            | EventType::DocumentWithdrawn
+            | EventType::Test => None,
         }
     }
 

@@ -35,12 +35,13 @@ pub use orders::lists::{
     least_and_greatest, listed, owners, searched_instants,
 };
 pub use orders::queries::{
-    ChangedOrder, CondemnedUpload, ErasedOrder, HeldMail, HeldWebhook, OrderState,
-    abandoned_uploads, add_changes, attempted_webhooks, attempted_webhooks_of_erased,
-    changeable_order, changes_of, condemned, created_order, ended_mails, erased_among, free_mails,
-    grouped, history_after, history_before, history_entry, history_page, mails_of_erased,
-    order_with_document, orders_with_documents, sorted_keys, unerased_order, unreadable_order,
-    uploads_for, uploads_of_erased, waiting_webhooks_of,
+    ChangedOrder, CondemnedUpload, DocumentsChange, ErasedOrder, HeldMail, HeldWebhook, OrderState,
+    WithdrawnDocument, abandoned_uploads, add_changes, attempted_webhooks,
+    attempted_webhooks_of_erased, changeable_order, changes_of, condemned, condemned_of,
+    created_order, document_counts, document_row, ended_mails, erased_among, free_mails, grouped,
+    history_after, history_before, history_entry, history_page, mails_of_erased, not_downloaded,
+    order_with_document, orders_with_documents, replaceable, sorted_keys, stored_position,
+    unerased_order, unreadable_order, uploads_for, uploads_of_erased, waiting_webhooks_of,
 };
 pub use orders::rows::{
     DocumentRow, KeptOrderRow, ListedRow, OrderChangeRow, OrderRow, PendingOrder, is_order_of,
@@ -48,9 +49,9 @@ pub use orders::rows::{
 };
 pub use orphan::{has_parent, orphans_query};
 pub use queue::{
-    DeliveryRow, Dispatched, EventRow, MAIL_STATS, NewEventRow, REMOVED_COUNTS, RecipientRow,
-    RetriedDelivery, UNREADABLE_EVENT_DELAY, UnsuccessfulAttempt, counted_hours, due_events,
-    due_mails, farthest, hashed_recipient, listed_mails, mail_stats, readable_events,
+    DeliveryRow, Dispatched, EventRow, MAIL_STATS, NewChangeEventRow, NewEventRow, REMOVED_COUNTS,
+    RecipientRow, RetriedDelivery, UNREADABLE_EVENT_DELAY, UnsuccessfulAttempt, counted_hours,
+    due_events, due_mails, farthest, hashed_recipient, listed_mails, mail_stats, readable_events,
     recipients_of, retried_mail, unleased_mail,
 };
 pub use service::ServiceRow;

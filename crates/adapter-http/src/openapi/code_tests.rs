@@ -16,7 +16,7 @@ use domain::{
     request::{Violation, ViolationCode},
     use_cases::order_error::{OrderError, Rejection},
     webhook::{
-        ChangedOrder, EndpointId, EventType, MAX_ENDPOINTS,
+        ChangedOrder, EndpointId, EventChange, EventType, MAX_ENDPOINTS,
         endpoint_request::{MAX_DESCRIPTION, MAX_URL},
         manage_webhooks::WebhooksError,
         order_body, test_body,
@@ -229,9 +229,16 @@ fn composed_schemas_have_the_properties_of_their_parts() {
     for (whole, own, part, left_out) in [
         (
             "Order",
-            &["details", "documents", "documents_uploaded", "history"][..],
+            &[
+                "details",
+                "documents",
+                "documents_uploaded",
+                "history",
+                "signed_documents",
+                "signed_documents_uploaded",
+            ][..],
             "OrderRecord",
-            &["documents_uploaded"][..],
+            &["documents_uploaded", "signed_documents_uploaded"][..],
         ),
         ("OrderForm", &["documents"], "OrderRequest", &[]),
         ("NewWebhook", &["secret"], "Webhook", &[]),
@@ -243,9 +250,12 @@ fn composed_schemas_have_the_properties_of_their_parts() {
     assert!(of_change.remove("previous_status") && of_change.remove("notary_id"));
     assert_eq!(of_change, names("OrderEventData"));
     assert_eq!(properties("DocumentsForm")["documents"], properties("OrderForm")["documents"]);
-    for name in ["order_id", "documents_uploaded"] {
-        assert_eq!(properties("AddedDocuments")[name], properties("Order")[name]);
+    for name in ["AddedDocuments", "AddedSignedDocuments"] {
+        assert_eq!(properties(name)["order_id"], properties("Order")["order_id"]);
     }
+    let mut of_documents = names("DocumentsEventData");
+    assert!(of_documents.remove("documents") && of_documents.remove("actor"));
+    assert_eq!(of_documents, names("OrderEventData"));
     let reads = &at("/paths")["/api/order/{order_id}/documents/{position}"]["get"]["parameters"];
     let position = reads.as_array().unwrap().iter().find(|it| it["name"] == "position").unwrap();
     for keyword in ["type", "format", "minimum", "maximum"] {
@@ -259,12 +269,13 @@ fn limits_names_and_defaults_are_those_of_the_code() {
     let in_request = DocumentLimits::default().max_count;
     let of_orders = EventType::OF_ORDERS.map(EventType::as_str);
     for (schemas, pointer, expected) in [
-        ("DocumentsForm OrderForm", "documents/maxItems", json!(in_request)),
+        ("DocumentsForm OrderForm SignedDocumentsForm", "documents/maxItems", json!(in_request)),
         ("WebhookRequest WebhookChange", "url/maxLength", json!(MAX_URL)),
         ("WebhookRequest WebhookChange", "description/maxLength", json!(MAX_DESCRIPTION)),
         ("WebhookRequest WebhookChange", "events/maxItems", json!(of_orders.len())),
         ("OrderChange", "order_status/maxLength", json!(MAX_STATUS)),
         ("OrderCancellation", "reason/maxLength", json!(MAX_REASON)),
+        ("DocumentsForm", "replaces/maximum", json!(MAX_DOCUMENTS_PER_ORDER - 1)),
     ] {
         for schema in schemas.split(' ') {
             let found = at(&format!("/components/schemas/{schema}/properties/{pointer}"));
@@ -376,6 +387,16 @@ fn problems_are_those_of_the_service() {
         replay_in_progress(),
         body::too_slow(),
         form::document_too_large("deed-of-trust.pdf", limits),
+        form::document_too_large(
+            "deed-of-trust.pdf",
+            DocumentLimits { max_bytes: 50 << 20, ..limits },
+        ),
+        invalid(vec![violation(
+            "/replaces",
+            ViolationCode::NotReplaceable,
+            "must be the position of a document of the order that is neither replaced nor withdrawn",
+        )]),
+        OrderError::Withdrawn.into(),
         body::payload_too_large(json::MAX_BODY),
         name_the_form(body::payload_too_large(json::MAX_BODY)),
         json::unsupported_media_type(),
@@ -409,15 +430,22 @@ fn problems_are_those_of_the_service() {
 #[test]
 fn events_have_their_bodies() {
     let order = stored(OrderId(7), &new_order("REFI-1", NOW));
-    let change = ChangedOrder {
+    let change = EventChange::Order(ChangedOrder {
         order_status: "ASSIGNED".to_owned(),
         previous_status: "NEW".to_owned(),
         notary_id: Some(7001),
         actor: Actor::Service,
-    };
+    });
+    let documents = EventChange::Documents { documents: vec![0, 1], actor: Actor::Service };
     let of_orders = EventType::OF_ORDERS.map(|event| {
-        let is_change = matches!(event, EventType::OrderUpdated | EventType::OrderCancelled);
-        (event, order_body(event, is_change.then_some(&change), NOW, &order))
+        let told = match event {
+            EventType::OrderUpdated | EventType::OrderCancelled => Some(&change),
+            EventType::SignedDocumentsAdded
+            | EventType::DocumentsReplaced
+            | EventType::DocumentWithdrawn => Some(&documents),
+            EventType::OrderCreated | EventType::DocumentsAdded | EventType::Test => None,
+        };
+        (event, order_body(event, told, NOW, &order))
     });
     let test = (EventType::Test, test_body(NOW, EndpointId(3)));
     let events: Vec<_> = of_orders.into_iter().chain([test]).collect();
@@ -449,13 +477,13 @@ fn document_states_the_settings() {
     let count = |document: &str, text: &str| document.matches(text).count();
     for (default, own, times) in [
         (r#""url": "/""#, r#""url": "/api""#, 1),
-        (r#""url": "/api/order"#, r#""url": "/api/api/order"#, 6),
+        (r#""url": "/api/order"#, r#""url": "/api/api/order"#, 9),
         (r#""url": "/api/webhooks"#, r#""url": "/api/api/webhooks"#, 2),
         (r#"e": "/api/order/1/documents/0""#, r#"e": "/api/api/order/1/documents/0""#, 1),
         ("larger than 10485760 bytes.", "larger than 3145728 bytes.", 2),
         ("files of at most 10 MiB each", "files of at most 3 MiB each", 2),
         ("less than 1 minute ago", "less than 90 seconds ago", 1),
-        ("of the client for 24 hours:", "of the client for 2 hours:", 3),
+        ("of the client for 24 hours:", "of the client for 2 hours:", 4),
     ] {
         assert_eq!(count(super::DEFAULT, default), times, "{default}");
         assert_eq!((count(&document, default), count(&document, own)), (0, times), "{own}");

@@ -30,6 +30,10 @@ impl From<OrderError> for Problem {
             OrderError::Erased => {
                 Self::new(ProblemCode::Erased, "The operator has erased this order.")
             }
+            OrderError::Withdrawn => Self::new(
+                ProblemCode::Withdrawn,
+                "The side that uploaded this document has withdrawn it. Its bytes are gone.",
+            ),
             OrderError::Changed => Self::new(
                 ProblemCode::PreconditionFailed,
                 "The order has changed. Read it again, and send its ETag in If-Match.",
@@ -45,7 +49,7 @@ impl From<OrderError> for Problem {
             OrderError::TooMany { stored } => {
                 let detail = format!(
                     "An order can have at most {MAX_DOCUMENTS_PER_ORDER} documents. \
-                     This one has {stored}."
+                     This one has {stored}, also replaced and withdrawn ones."
                 );
                 Self::new(ProblemCode::TooManyDocuments, detail)
             }
@@ -61,7 +65,7 @@ impl From<OrderError> for Problem {
             )
             .retry_after(retry_after),
             OrderError::Store(error) => error.into(),
-            OrderError::MissingObject { .. } => Self::internal().log(&error),
+            OrderError::MissingObject(_) => Self::internal().log(&error),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The records of orders and of their documents, which `docs/openapi.json` describes.
 
 use domain::{
-    document::StoredDocument,
-    order::{Dollars, OrderChange, OrderRequest, StoredOrder},
-    ports::HistoryEntry,
+    document::{DocumentKind, StoredDocument, stored_count},
+    order::{Actor, Dollars, OrderChange, OrderRequest, StoredOrder},
+    ports::{HistoryEntry, ListedOrder},
 };
 use serde::Serialize;
 
@@ -25,6 +25,8 @@ pub(crate) struct OrderRecord<'a> {
     notary_pay: Option<Dollars>,
     #[serde(skip_serializing_if = "Option::is_none")]
     documents_uploaded: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signed_documents_uploaded: Option<usize>,
     created_at: String,
     updated_at: String,
 }
@@ -47,8 +49,17 @@ impl<'a> OrderRecord<'a> {
             invoice_fee: invoice.fee.map(Dollars),
             notary_pay: invoice.notary_pay.map(Dollars),
             documents_uploaded: documents,
+            signed_documents_uploaded: None,
             created_at: timestamp(stored.created_at),
             updated_at: timestamp(stored.updated_at),
+        }
+    }
+
+    /// Returns the record of an order without its documents, with their numbers.
+    pub(crate) fn listed(order: &'a ListedOrder) -> Self {
+        Self {
+            signed_documents_uploaded: Some(order.signed_documents),
+            ..Self::of(&order.stored, Some(order.documents))
         }
     }
 }
@@ -60,17 +71,22 @@ pub struct WholeOrder<'a> {
     record: OrderRecord<'a>,
     details: OrderRequest,
     documents: Vec<DocumentRecord<'a>>,
+    signed_documents: Vec<DocumentRecord<'a>>,
     history: Vec<ChangeRecord>,
 }
 
 impl<'a> WholeOrder<'a> {
     /// Returns an order as a client reads it below a base path.
     pub fn of(stored: &'a StoredOrder, base_path: &str) -> Self {
-        let documents_url = path::of_documents(base_path, stored.id);
+        let documents = |kind| DocumentRecord::of_kind(stored, kind, base_path).collect();
         Self {
-            record: OrderRecord::of(stored, Some(stored.documents.len())),
+            record: OrderRecord {
+                signed_documents_uploaded: Some(stored_count(&stored.signed_documents)),
+                ..OrderRecord::of(stored, Some(stored_count(&stored.documents)))
+            },
             details: OrderRequest::of(&stored.order),
-            documents: DocumentRecord::all(&stored.documents, 0, &documents_url).collect(),
+            documents: documents(DocumentKind::ToSign),
+            signed_documents: documents(DocumentKind::Signed),
             history: stored.history().map(ChangeRecord::of).collect(),
         }
     }
@@ -135,18 +151,42 @@ pub(super) struct DocumentRecord<'a> {
     size: u64,
     sha256: String,
     created_at: String,
+    uploaded_by: Actor,
+    replaces: Option<u32>,
+    replaced_by: Option<u32>,
+    withdrawn_at: Option<String>,
+    withdrawn_by: Option<Actor>,
+    first_downloaded_at: Option<String>,
     url: String,
 }
 
 impl<'a> DocumentRecord<'a> {
-    /// Returns the records of documents, of which the first has the position `first`. `url` is the
-    /// path of the order's documents.
-    pub(super) fn all(
-        documents: &'a [StoredDocument],
-        first: u32,
-        url: &str,
+    /// Returns the records of the documents of a kind of an order below a base path.
+    pub(super) fn of_kind(
+        stored: &'a StoredOrder,
+        kind: DocumentKind,
+        base_path: &str,
     ) -> impl Iterator<Item = Self> {
-        (first..).zip(documents).map(move |(position, document)| Self {
+        let (documents, url) =
+            (stored.documents_of(kind), path::of_documents(base_path, stored.id, kind));
+        (0..).zip(documents).map(move |(position, document)| {
+            let is_replaced = |other: &StoredDocument| other.replaced_by == Some(position);
+            let replaces = (0..).zip(documents).find(|(_, other)| is_replaced(other));
+            Self::new(document, kind, position, replaces.map(|(replaced, _)| replaced), &url)
+        })
+    }
+
+    /// Returns the record of a document at a position. `url` is the path of the order's documents of
+    /// its kind.
+    pub(super) fn new(
+        document: &'a StoredDocument,
+        kind: DocumentKind,
+        position: u32,
+        replaces: Option<u32>,
+        url: &str,
+    ) -> Self {
+        let uploader = Actor::uploading(kind);
+        Self {
             position,
             name: &document.name,
             name_as_sent: &document.name_as_sent,
@@ -154,7 +194,13 @@ impl<'a> DocumentRecord<'a> {
             size: document.size,
             sha256: document.sha256.to_string(),
             created_at: timestamp(document.created_at),
+            uploaded_by: uploader,
+            replaces,
+            replaced_by: document.replaced_by,
+            withdrawn_at: document.withdrawn_at.map(timestamp),
+            withdrawn_by: document.withdrawn_at.map(|_| uploader),
+            first_downloaded_at: document.first_downloaded_at.map(timestamp),
             url: format!("{url}/{position}"),
-        })
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use contract_tests::samples::{
-    MICROSECOND, NOW, WINDOW, attempt, document, idempotency_key, new_order,
+    MICROSECOND, NOW, WINDOW, attempt, document, idempotency_key, key_of, new_order,
 };
 use domain::{
     document::StoredDocument,
@@ -153,7 +153,7 @@ async fn upload_is_adopted_or_condemned() {
     let (stores, database) = two_stores().await;
     for round in 0..40_usize {
         let mut documents: Vec<StoredDocument> = (0..20).map(|_| document()).collect();
-        let keys: Vec<_> = documents.iter().map(|document| document.key.clone()).collect();
+        let keys: Vec<_> = documents.iter().map(key_of).collect();
         stores[0].record(&keys, NOW).await.unwrap();
         // The documents of a form have no order of their keys.
         documents.reverse();

@@ -3,10 +3,14 @@
 use async_trait::async_trait;
 use diesel::{dsl::sql, prelude::*, result::Error, sqlite::SqliteConnection};
 use domain::{
+    document::ObjectKey,
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::OrderId,
-    ports::{ListedOrder, NewDocuments, NewOrder, OrderRepo, OrderUpdate, StoreError, WriteError},
+    ports::{
+        Download, ListedOrder, NewDocuments, NewOrder, OrderRepo, OrderUpdate, StoreError,
+        Withdrawal, WriteError,
+    },
     webhook::EventType,
 };
 use sql_rows::{
@@ -18,6 +22,7 @@ use sql_rows::{
 use self::{
     add_documents::{add_documents, store_documents},
     idempotency::{in_use, remember},
+    withdraw::{note_downloads, withdraw},
 };
 use crate::{failure::Failure, store::SqliteStore};
 
@@ -28,6 +33,7 @@ mod idempotency;
 pub(crate) mod list;
 pub(crate) mod read;
 mod uploads;
+mod withdraw;
 
 #[async_trait]
 impl OrderRepo for SqliteStore {
@@ -46,6 +52,16 @@ impl OrderRepo for SqliteStore {
             Err(Failure::Swept) => Err(WriteError::UploadSwept),
             added => added?,
         }
+    }
+
+    async fn withdraw(&self, withdrawal: &Withdrawal) -> Result<Vec<ObjectKey>, WriteError> {
+        let withdrawal = *withdrawal;
+        self.transaction::<_, Failure>(move |connection| withdraw(connection, &withdrawal)).await?
+    }
+
+    async fn note_downloads(&self, downloads: &[Download]) -> Result<(), StoreError> {
+        let downloads = downloads.to_vec();
+        self.transaction(move |connection| note_downloads(connection, &downloads)).await
     }
 
     async fn update(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {

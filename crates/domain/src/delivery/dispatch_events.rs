@@ -20,7 +20,7 @@ use crate::{
         StoreError, WebhookRepo,
     },
     signing_service::SigningService,
-    webhook::{self, ChangedOrder, Endpoint, EventType},
+    webhook::{self, Endpoint, EventChange, EventType},
 };
 
 /// Maximum number of events in a step.
@@ -138,7 +138,7 @@ impl DispatchEvents {
     fn mails(
         &self,
         event: EventType,
-        change: Option<&ChangedOrder>,
+        change: Option<&EventChange>,
         order: &StoredOrder,
         services: &[SigningService],
         told: &[Recipient],
@@ -181,7 +181,7 @@ impl DispatchEvents {
     fn webhooks(
         &self,
         event: EventType,
-        change: Option<&ChangedOrder>,
+        change: Option<&EventChange>,
         order: &StoredOrder,
         endpoints: &[Endpoint],
     ) -> Vec<NewWebhookDelivery> {

@@ -6,7 +6,7 @@ use crate::{
     order::{Actor, OrderId, SigningServiceId},
     ports::{EventId, MockDeliveryQueue, MockOutbox, MockServiceRepo, MockWebhookRepo},
     test_support::{CountingEntropy, clock, endpoint, stored_order},
-    webhook::{DisabledBy, EndpointId},
+    webhook::{ChangedOrder, DisabledBy, EndpointId},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -201,12 +201,12 @@ async fn change_of_an_order_reaches_both_parties() {
         Endpoint { owner: service, ..endpoint(EndpointId(2)) },
         Endpoint { owner: foreign, ..endpoint(EndpointId(3)) },
     ];
-    let change = ChangedOrder {
+    let change = EventChange::Order(ChangedOrder {
         order_status: "CANCELLED".to_owned(),
         previous_status: "NEW".to_owned(),
         notary_id: None,
         actor: Actor::Service,
-    };
+    });
     let events = [EventType::OrderUpdated, EventType::OrderCancelled];
     let found = events.map(|kind| Event { event: kind, change: Some(change.clone()), ..event(1) });
     let mut outbox = MockOutbox::new();
@@ -255,7 +255,7 @@ async fn order_that_takes_place_again_is_mailed_to_those_who_were_told_and_to_pr
     let found = [change("CONFIRMED", "CANCELLED"), change("CONFIRMED", "NEW")];
     let found = found.map(|change| Event {
         event: EventType::OrderUpdated,
-        change: Some(change),
+        change: Some(EventChange::Order(change)),
         ..event(1)
     });
     let mut outbox = MockOutbox::new();

@@ -16,7 +16,9 @@ mod text;
 pub use money::{Dollars, Money, MoneyError};
 pub use parse::ParsedOrder;
 pub use request::OrderRequest;
-pub use stored::{Actor, ChangeKind, OrderChange, OrderStatus, READ_HISTORY, StoredOrder, after};
+pub use stored::{
+    Actor, ChangeKind, DocumentId, OrderChange, OrderStatus, READ_HISTORY, StoredOrder, after,
+};
 pub use text::{EmailAddress, FileNumber, InvalidEmail, MAX_REASON, MAX_STATUS};
 
 use std::collections::BTreeSet;

@@ -67,6 +67,8 @@ codes! {
     UnknownMember = "unknown_member",
     /// The member belongs elsewhere, where nothing was sent.
     MisplacedMember = "misplaced_member",
+    /// The order has no document at the position that could be replaced.
+    NotReplaceable = "not_replaceable",
     /// The operator has no record of the signing service.
     UnknownSigningService = "unknown_signing_service",
 }

@@ -54,7 +54,7 @@ impl CreateOrder {
         if answered.fingerprint != attempt.fingerprint || answered.added.is_some() {
             return Err(OrderError::KeyReused);
         }
-        let owner = attempt.claim.key.owner();
+        let owner = attempt.claim.key.owner;
         let gone = || StoreError::Internal("the order of an idempotency key is gone".into());
         let found = self.intake.reader.order(owner, answered.order_id).await?.ok_or_else(gone)?;
         let stored = OrderError::unless_erased(Some(found))?.as_created();
@@ -158,6 +158,7 @@ impl CreateOrder {
             status: OrderStatus::NEW,
             notary_id: None,
             documents: new.documents,
+            signed_documents: Vec::new(),
             changes: Vec::new(),
             client: new.client,
             api_key: new.api_key,

@@ -77,7 +77,7 @@ pub(crate) fn is_waiting() -> _ {
 /// The condition of a delivery of an event that this version of the service knows.
 #[auto_type(no_type_alias)]
 pub fn is_known() -> _ {
-    let events: [&'static str; 5] = EventType::ALL.map(EventType::as_str);
+    let events: [&'static str; EventType::ALL.len()] = EventType::ALL.map(EventType::as_str);
     webhook_deliveries::event.eq_any(events)
 }
 
@@ -94,7 +94,7 @@ pub fn leased_of(endpoint: i64, now: Utc) -> _ {
 /// Selects the deliveries of an endpoint that are due, the longest due first.
 #[auto_type(no_type_alias)]
 pub fn due_of(endpoint: i64, now: Utc) -> _ {
-    let events: [&'static str; 5] = EventType::ALL.map(EventType::as_str);
+    let events: [&'static str; EventType::ALL.len()] = EventType::ALL.map(EventType::as_str);
     let farthest: Utc = farthest(now);
     webhook_deliveries::table
         .filter(webhook_deliveries::endpoint_id.eq(endpoint))

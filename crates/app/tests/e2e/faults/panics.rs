@@ -7,10 +7,14 @@ use app::serve::Starting;
 use async_trait::async_trait;
 use domain::{
     api_key::manage_keys::KeyTerms,
+    document::ObjectKey,
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::OrderId,
-    ports::{ListedOrder, NewDocuments, NewOrder, OrderRepo, OrderUpdate, StoreError, WriteError},
+    ports::{
+        Download, ListedOrder, NewDocuments, NewOrder, OrderRepo, OrderUpdate, StoreError,
+        Withdrawal, WriteError,
+    },
 };
 use operator::{Machine, adapters::Storage};
 use serde_json::Value;
@@ -40,6 +44,14 @@ impl OrderRepo for Panicking {
 
     async fn update(&self, _: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {
         Ok(None)
+    }
+
+    async fn withdraw(&self, _: &Withdrawal) -> Result<Vec<ObjectKey>, WriteError> {
+        Err(WriteError::NoSuchOrder)
+    }
+
+    async fn note_downloads(&self, _: &[Download]) -> Result<(), StoreError> {
+        Ok(())
     }
 
     async fn check(&self) -> Result<(), StoreError> {

@@ -51,7 +51,7 @@ async fn is_changed(storage: &Storage, update: &OrderUpdate) -> bool {
 async fn events(storage: &Storage) -> Vec<(EventType, String, String, Actor)> {
     let events = storage.outbox.events(NOW + 400 * Duration::DAY, 10_000).await.unwrap();
     let told = |Event { event, change, .. }: Event| {
-        let change = change?;
+        let change = change?.order()?.clone();
         Some((event, change.previous_status, change.order_status, change.actor))
     };
     events.into_iter().filter_map(told).collect()

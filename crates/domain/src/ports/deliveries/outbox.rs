@@ -5,7 +5,7 @@ use crate::ports::{NewWebhookDelivery, StoreError};
 use crate::{
     delivery::NewDelivery,
     order::OrderId,
-    webhook::{ChangedOrder, EventType},
+    webhook::{EventChange, EventType},
 };
 
 /// Identifier of an event, assigned by the store; positive.
@@ -22,7 +22,7 @@ pub struct Event {
     /// The kind of the event.
     pub event: EventType,
     /// The change that the event tells of.
-    pub change: Option<ChangedOrder>,
+    pub change: Option<EventChange>,
 }
 
 /// The deliveries that follow an event.
