@@ -76,7 +76,7 @@ pub use state::Api;
 pub mod internals {
     pub use crate::{
         access::{authentication::bearer, fingerprint::attempt, idempotency_key::key_text},
-        form::{FormSpace, OrderForm, TEXT_PARTS, check_bytes, read as read_form},
+        form::{FormSpace, OrderForm, TEXT_PARTS, Texts, check_bytes, read as read_form},
         respond::problem::{Problem, ProblemCode},
     };
 }

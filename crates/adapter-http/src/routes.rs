@@ -15,7 +15,7 @@ use crate::{
     openapi::{self, docs_page},
     orders::{
         add_note, change,
-        create::{add_documents, create_form, create_json},
+        create::{add_documents, create_form, create_json, withdraw},
         path,
         read::{list_orders, read_document, read_order},
     },
@@ -50,7 +50,15 @@ pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 18] {
         (path::CANCEL, vec![on(POST, change::cancel)]),
         (path::NOTES, vec![on(POST, add_note::add)]),
         (path::DOCUMENTS, vec![on(GET, read_order::list_documents), on(POST, add_documents::add)]),
-        (path::DOCUMENT, vec![on(GET, read_document::read)]),
+        (path::DOCUMENT, vec![on(GET, read_document::read), on(DELETE, withdraw::withdraw)]),
+        (
+            path::SIGNED_DOCUMENTS,
+            vec![on(GET, read_order::list_signed), on(POST, add_documents::add_signed)],
+        ),
+        (
+            path::SIGNED_DOCUMENT,
+            vec![on(GET, read_document::read_signed), on(DELETE, withdraw::withdraw_signed)],
+        ),
         (list_services::PATH, vec![on(GET, list_services::list)]),
         (read_key::PATH, vec![on(GET, read_key::read)]),
         (WEBHOOKS, vec![on(GET, endpoint::list), on(POST, endpoint::create)]),
@@ -59,7 +67,7 @@ pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 18] {
             vec![
                 on(GET, endpoint::read),
                 on(&[Method::PATCH], endpoint::change),
-                on(&[Method::DELETE], endpoint::delete),
+                on(DELETE, endpoint::delete),
             ],
         ),
         (ROTATE_SECRET, vec![on(POST, endpoint::rotate_secret)]),
@@ -123,6 +131,7 @@ pub(crate) fn configure_ops(config: &mut ServiceConfig) {
 /// Methods and their handlers.
 type MethodRoutes = Vec<(Method, Route)>;
 
+const DELETE: &[Method] = &[Method::DELETE];
 const POST: &[Method] = &[Method::POST];
 /// The server leaves out the body of an answer to `HEAD`.
 const GET: &[Method] = &[Method::GET, Method::HEAD];

@@ -9,7 +9,7 @@ use domain::{
     signing_service::ListServices,
     use_cases::{
         add_documents::AddDocuments, add_note::AddNote, change_order::ChangeOrder,
-        create_order::CreateOrder, read_order::ReadOrder,
+        create_order::CreateOrder, read_order::ReadOrder, withdraw_document::WithdrawDocument,
     },
     webhook::{EndpointId, manage_webhooks::ManageWebhooks},
 };
@@ -36,6 +36,8 @@ pub struct Api {
     pub change_order: ChangeOrder,
     /// Adds documents to orders.
     pub add_documents: AddDocuments,
+    /// Withdraws documents.
+    pub withdraw_document: WithdrawDocument,
     /// Reads orders and documents.
     pub read_order: ReadOrder,
     /// Lists signing services.
@@ -46,6 +48,8 @@ pub struct Api {
     pub access: Access,
     /// Limits for the documents of one request.
     pub limits: DocumentLimits,
+    /// Limits for the signed documents of one request.
+    pub signed_limits: DocumentLimits,
     /// Stores documents while they are uploaded.
     pub spool: Spool,
     /// Counters of the API.

@@ -31,8 +31,8 @@ use domain::{
     signing_service::ListServices,
     use_cases::{
         add_documents::AddDocuments, add_note::AddNote, change_order::ChangeOrder,
-        create_order::CreateOrder, intake::Intake, read_order::ReadOrder,
-        scan_documents::ScanDocuments,
+        create_order::CreateOrder, intake::Intake, note_downloads::Downloads, read_order::ReadOrder,
+        scan_documents::ScanDocuments, withdraw_document::WithdrawDocument,
     },
     webhook::manage_webhooks::ManageWebhooks,
 };
@@ -162,7 +162,13 @@ impl Ports {
                 reader: intake.reader.clone(),
                 clock: clock.clone(),
             },
-            read_order: ReadOrder { reader: intake.reader.clone(), blobs: intake.blobs.clone() },
+            read_order: ReadOrder {
+                reader: intake.reader.clone(),
+                blobs: intake.blobs.clone(),
+                downloads: Downloads::default(),
+                clock: clock.clone(),
+            },
+            withdraw_document: WithdrawDocument { intake: intake.clone() },
             add_documents: AddDocuments { intake },
             access: Access {
                 keys: ManageKeys {
@@ -176,6 +182,7 @@ impl Ports {
                 proxies: Proxies { trusted: self.trusted_proxies, header: header::X_FORWARDED_FOR },
             },
             limits: DocumentLimits::default(),
+            signed_limits: DocumentLimits::default(),
             spool: Spool::open(folder.path(), u64::MAX).unwrap(),
             metrics: ApiMetrics::register(&registry).unwrap(),
             entropy,

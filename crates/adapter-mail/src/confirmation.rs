@@ -4,7 +4,7 @@ use askama::Template;
 use domain::{
     appointment::{Appointment, AppointmentTime},
     delivery::{Audience, MailSubject, Notification},
-    order::{Money, SigningLocation, StoredOrder},
+    order::{ChangeKind, Money, SigningLocation, StoredOrder},
 };
 use time::{OffsetDateTime, Time, macros::format_description};
 
@@ -40,7 +40,8 @@ impl Confirmation {
         } else {
             address_line(signing.signing_location())
         };
-        let reason = stored.changes.last().and_then(|change| change.reason.clone());
+        let states = stored.changes.iter().filter(|change| change.kind == ChangeKind::Status);
+        let reason = states.last().and_then(|change| change.reason.clone());
         let of_service = |value: Option<String>| value.filter(|_| is_for_service);
         let (invoice, co_signer) = (&signing.invoice, &signing.co_signer);
         let scanbacks = if signing.scanbacks_required { "required" } else { "not required" };
@@ -175,7 +176,8 @@ fn words(text: &str) -> Vec<String> {
 }
 
 fn documents(stored: &StoredOrder) -> String {
-    let names: Vec<_> = stored.documents.iter().map(|document| document.name.as_str()).collect();
+    let current = stored.documents.iter().filter(|document| document.is_current());
+    let names: Vec<_> = current.map(|document| document.name.as_str()).collect();
     if names.is_empty() {
         "none".to_owned()
     } else {

@@ -68,9 +68,9 @@ impl Import {
         if table == "documents" {
             // A trigger moves each document's upload out of the ledger.
             let uploads = "INSERT INTO uploads (key, recorded_at) SELECT key, now()";
-            self.insert_rows(uploads, table, rows).await?;
+            self.insert_rows(uploads, table, rows, "WHERE key IS NOT NULL").await?;
         }
-        self.insert_rows(&format!("INSERT INTO {table} SELECT r.*"), table, rows).await
+        self.insert_rows(&format!("INSERT INTO {table} SELECT r.*"), table, rows, "").await
     }
 
     /// Ends the import. The identifiers of each table go on after the last one that the source has
@@ -106,8 +106,10 @@ impl Import {
         insert: &str,
         table: &str,
         rows: &str,
+        condition: &str,
     ) -> Result<(), StoreError> {
         let from = format!("FROM jsonb_populate_recordset(NULL::{table}, $1::jsonb) AS r");
+        let from = format!("{from} {condition}");
         let query = sql_query(format!("{insert} {from}")).bind::<Text, _>(rows);
         query.execute(&mut self.0).await.map_err(Failure::from)?;
         Ok(())

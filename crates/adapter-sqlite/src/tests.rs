@@ -5,7 +5,9 @@ use std::{
     task::Poll,
 };
 
-use contract_tests::samples::{NOW, WINDOW, api_key, document, new_order, order_of, stored};
+use contract_tests::samples::{
+    NOW, WINDOW, api_key, document, key_of, new_order, object_key, order_of, stored,
+};
 use diesel::{
     Connection as _, RunQueryDsl as _,
     connection::SimpleConnection as _,
@@ -84,9 +86,9 @@ async fn restarted_store_has_everything_in_one_file() {
     let (order, key, uploads) = (
         NewOrder { documents: vec![document()], ..new_order("F-1", NOW) },
         api_key(NOW),
-        [document().key],
+        [object_key()],
     );
-    store.record(&[order.documents[0].key.clone()], NOW).await.unwrap();
+    store.record(&[key_of(&order.documents[0])], NOW).await.unwrap();
     store.record(&uploads, NOW).await.unwrap();
     let id = store.create(&order, WINDOW).await.unwrap();
     store.add(&key, "jane").await.unwrap();

@@ -5,7 +5,7 @@
 use adapter_sqlite::{EXPORTED_TABLES, SqliteStore};
 use contract_tests::samples::{
     CLIENT, LIVE, NOW, WINDOW, api_key, attempt, delivery, dispatch, document, enqueue,
-    idempotency_key, new_endpoint, new_order,
+    idempotency_key, key_of, new_endpoint, new_order, object_key,
 };
 use diesel::{Connection as _, connection::SimpleConnection as _, sqlite::SqliteConnection};
 use domain::{
@@ -42,7 +42,7 @@ async fn every_row_is_exported_once_in_pages() {
     }
     for number in 0..5 {
         let documents = vec![document(), document()];
-        let keys: Vec<_> = documents.iter().map(|document| document.key.clone()).collect();
+        let keys: Vec<_> = documents.iter().map(key_of).collect();
         store.record(&keys, NOW).await.unwrap();
         let key = idempotency_key(1 + number % 2, &format!("key {number}"));
         let idempotent_request =
@@ -91,7 +91,7 @@ async fn every_row_is_exported_once_in_pages() {
                 .unwrap()
         );
     }
-    store.record(&[document().key], NOW).await.unwrap();
+    store.record(&[object_key()], NOW).await.unwrap();
     for _ in 0..3 {
         let endpoint = domain::ports::WebhookRepo::add(&store, &new_endpoint(LIVE), 10)
             .await
@@ -164,7 +164,7 @@ async fn rows_whose_parent_is_gone_are_counted_and_left_out() {
     ApiKeyRepo::add(&store, &further, "by").await.unwrap();
     for number in 0..2 {
         let documents = vec![document()];
-        store.record(&[documents[0].key.clone()], NOW).await.unwrap();
+        store.record(&[key_of(&documents[0])], NOW).await.unwrap();
         let key = idempotency_key(1, &format!("key {number}"));
         let idempotent_request =
             Some(IdempotentRequest { attempt: attempt(&key, 7), kept_until: NOW + Duration::DAY });

@@ -14,8 +14,8 @@ use domain::{
     signing_service::{KnownServices, ListServices},
     use_cases::{
         add_documents::AddDocuments, add_note::AddNote, change_order::ChangeOrder,
-        create_order::CreateOrder, intake::Intake, read_order::ReadOrder,
-        scan_documents::ScanDocuments,
+        create_order::CreateOrder, intake::Intake, note_downloads::Downloads, read_order::ReadOrder,
+        scan_documents::ScanDocuments, withdraw_document::WithdrawDocument,
     },
     webhook::manage_webhooks::{ManageWebhooks, unreadable_secrets},
 };
@@ -44,6 +44,8 @@ pub(crate) struct Parts {
     pub(crate) notifier: Arc<dyn Notifier>,
     pub(crate) mail_is_available: Arc<AtomicBool>,
     pub(crate) rates: Arc<RateLimits>,
+    /// Downloads that are not stored yet.
+    pub(crate) downloads: Downloads,
 }
 
 impl Parts {
@@ -97,6 +99,7 @@ impl Parts {
             notifier,
             mail_is_available: Arc::new(AtomicBool::new(mail_is_available)),
             rates: Arc::new(RateLimits::new(orders, with_documents, settings.reads_rate())),
+            downloads: Downloads::default(),
         })
     }
 
@@ -133,7 +136,13 @@ impl Parts {
         let api = web::Data::new(Api {
             add_documents: AddDocuments { intake: intake.clone() },
             webhooks: self.webhooks.clone(),
-            read_order: ReadOrder { reader: storage.reader.clone(), blobs: blobs.clone() },
+            withdraw_document: WithdrawDocument { intake: intake.clone() },
+            read_order: ReadOrder {
+                reader: storage.reader.clone(),
+                blobs: blobs.clone(),
+                downloads: self.downloads.clone(),
+                clock: clock.clone(),
+            },
             create_order: CreateOrder {
                 intake,
                 window: settings.duplicate_window(),
@@ -160,6 +169,7 @@ impl Parts {
                 },
             },
             limits: settings.document_limits(),
+            signed_limits: settings.signed_document_limits(),
             spool,
             metrics: ApiMetrics::register(registry)?,
             entropy,

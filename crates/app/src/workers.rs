@@ -11,7 +11,7 @@ use std::{
 use adapter_mail::remove_old_mails;
 use anyhow::Result;
 use domain::{
-    api_key::{manage_keys::ManageKeys, note_key_uses::NoteKeyUses},
+    api_key::note_key_uses::NoteKeyUses,
     background::Step,
     delivery::{
         dispatch_events::{DispatchEvents, Dispatched},
@@ -19,7 +19,9 @@ use domain::{
         worker::{Deliveries, DeliveryFailure, DeliveryStep, DeliveryWorker, Sleep},
     },
     ports::{Notifier, error_chain},
-    use_cases::{forget_keys::ForgetKeys, sweep_uploads::SweepUploads},
+    use_cases::{
+        forget_keys::ForgetKeys, note_downloads::NoteDownloads, sweep_uploads::SweepUploads,
+    },
     webhook::{
         DisabledBy, EndpointId,
         run_webhooks::{RunWebhooks, WebhookDeliveries, WebhooksReport},
@@ -57,7 +59,14 @@ pub(crate) fn spawn_upkeep(
     let of = |dependency| Fallible { outages: outages.clone(), dependency };
     let Parts { settings, storage, webhooks, .. } = parts;
     let Machine { clock, .. } = &parts.machine;
-    tasks.spawn(note_key_uses(parts.keys.clone(), outages.clone(), stop.clone()));
+    let mut uses = NoteKeyUses::new(parts.keys.clone());
+    let uses = async move || uses.step().await;
+    let failure = "the last use of API keys is not stored until the database answers";
+    tasks.spawn(store_notes(stop.clone(), uses, of(DATABASE), failure));
+    let mut downloads = NoteDownloads::new(storage.orders.clone(), parts.downloads.clone());
+    let downloads = async move || downloads.step().await;
+    let failure = "first downloads of documents are not stored until the database answers";
+    tasks.spawn(store_notes(stop.clone(), downloads, of(DATABASE), failure));
     let mut forget = ForgetKeys::new(storage.idempotency.clone(), clock.clone());
     let forget = async move || forget.step().await;
     let failure = "expired idempotency keys could not be removed";
@@ -334,21 +343,20 @@ async fn check_mail(
     Ok(())
 }
 
-/// Stores the last uses of keys until the stop, and once more after it.
-async fn note_key_uses(
-    keys: ManageKeys,
-    outages: Arc<Outages>,
+/// Stores what requests have noted until the stop, and once more after it.
+async fn store_notes(
     stop: CancellationToken,
+    mut store: impl AsyncFnMut() -> Step<()>,
+    on: Fallible,
+    failure: &'static str,
 ) -> Result<()> {
-    let mut worker = NoteKeyUses::new(keys);
     loop {
         let is_last = stop.is_cancelled();
-        let Step { result, pause } = worker.step().await;
+        let Step { result, pause } = store().await;
         if let Err(error) = result {
-            let failure = "the last use of API keys is not stored until the database answers";
-            outages.failed(DATABASE, failure, &error);
+            on.outages.failed(on.dependency, failure, &error);
         }
-        if is_last {
+        if is_last && !pause.is_zero() {
             return Ok(());
         }
         let _ = stop.run_until_cancelled(sleep(pause)).await;

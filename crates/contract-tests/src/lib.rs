@@ -75,6 +75,9 @@ macro_rules! contract {
             failed_addition_leaves_its_key_free, notes_are_found_as_added,
             notes_are_added_to_own_orders_only, order_takes_no_more_than_the_maximum_of_notes,
             note_is_stored_under_its_key, one_of_concurrent_notes_with_one_key_is_stored,
+            signed_documents_have_positions_of_their_own, replaced_document_keeps_its_place,
+            only_a_current_document_is_replaced, withdrawn_document_keeps_its_record,
+            document_of_another_owner_is_not_withdrawn, first_download_is_kept,
         );
     };
     (service_repo, $fixture:expr) => {

@@ -6,14 +6,17 @@ use std::sync::{
 };
 
 use domain::{
-    api_key::{ApiKeyId, ClientId, KeyHash, NewApiKey, Rate, Scope},
+    api_key::{ApiKeyId, ClientId, KeyHash, NewApiKey, Owner, Rate, Scope},
     delivery::{Audience, MailSubject, NewDelivery},
-    document::{ObjectKey, Sha256Digest, StoredDocument},
+    document::{DocumentKind, ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{
         Attempt, Claim, ClaimToken, Fingerprint, IdempotencyKey, IdempotentRequest, KeyUse,
     },
-    order::{EmailAddress, FileNumber, Names, OrderId, OrderStatus, SigningServiceId, StoredOrder},
+    order::{
+        DocumentId, EmailAddress, FileNumber, Names, OrderId, OrderStatus, SigningServiceId,
+        StoredOrder,
+    },
     ports::{
         ApiKeyRepo, Attempted, DeliveryQueue, Dispatch, EventId, IdempotencyLedger, Lease,
         NewOrder, OrderAdmin, OrderReader, OrderRepo, Outbox, QueueStats, ServiceRepo, Settlement,
@@ -150,7 +153,7 @@ pub fn names_order(error: &StoreError, id: OrderId) -> bool {
 
 /// Returns the keys of documents.
 pub fn keys_of(documents: &[StoredDocument]) -> Vec<ObjectKey> {
-    documents.iter().map(|document| document.key.clone()).collect()
+    documents.iter().filter_map(|document| document.key.clone()).collect()
 }
 
 /// The instant of the samples, with microseconds.
@@ -187,14 +190,27 @@ pub fn document() -> StoredDocument {
     let mut sha256 = [0xff; 32];
     sha256[..8].copy_from_slice(&unique().to_le_bytes());
     StoredDocument {
-        key,
+        key: Some(key),
         name: "_______.pdf".to_owned(),
         name_as_sent,
         media_type: "application/pdf".to_owned(),
         size: 10 * 1024 * 1024,
         sha256: Sha256Digest(sha256),
         created_at: NOW,
+        replaced_by: None,
+        withdrawn_at: None,
+        first_downloaded_at: None,
     }
+}
+
+/// Returns the key of a document that is not withdrawn.
+pub fn key_of(document: &StoredDocument) -> ObjectKey {
+    document.key.clone().unwrap()
+}
+
+/// Returns the document to sign at a position of an order.
+pub fn to_sign(order: OrderId, position: u32) -> DocumentId {
+    DocumentId { order, kind: DocumentKind::ToSign, position }
 }
 
 /// Returns the address of that number.
@@ -285,6 +301,7 @@ pub fn stored(id: OrderId, new: &NewOrder) -> StoredOrder {
             .iter()
             .map(|document| StoredDocument { created_at: new.created_at, ..document.clone() })
             .collect(),
+        signed_documents: Vec::new(),
         changes: Vec::new(),
         notes: Vec::new(),
         names: Names::default(),
@@ -338,7 +355,7 @@ pub fn key_use<T: std::fmt::Debug>(outcome: Result<T, WriteError>) -> KeyUse {
 
 /// Returns an idempotency key of a client.
 pub fn idempotency_key(client: i64, text: &str) -> IdempotencyKey {
-    IdempotencyKey::new(ClientId(client), false, text).unwrap()
+    IdempotencyKey::new(Owner::client(ClientId(client), false), text).unwrap()
 }
 
 /// Returns a new claim to a key.

@@ -98,7 +98,12 @@ impl MailSubject {
                 let change = change.and_then(EventChange::order);
                 change.filter(|change| change.reinstates()).map(|_| Self::Reinstated)
             }
-            EventType::OrderChanged | EventType::NoteAdded | EventType::Test => None,
+            EventType::OrderChanged
+            | EventType::NoteAdded
+            | EventType::SignedDocumentsAdded
+            | EventType::DocumentsReplaced
+            | EventType::DocumentWithdrawn
+            | EventType::Test => None,
         }
     }
 

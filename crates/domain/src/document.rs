@@ -103,7 +103,8 @@ impl Default for DocumentLimits {
     }
 }
 
-/// Maximum number of documents of an order, with those that were added later.
+/// Maximum number of documents of one kind of an order, with those that were added later, replaced and
+/// withdrawn.
 pub const MAX_DOCUMENTS_PER_ORDER: usize = 100;
 
 /// SHA-256 of a document.
@@ -196,14 +197,23 @@ impl ReceivedDocument {
     }
 }
 
+/// Who uploads a document to an order. The documents of each kind have positions of their own, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DocumentKind {
+    /// The client uploads it, to be signed.
+    ToSign,
+    /// The signing service uploads it, after the signing.
+    Signed,
+}
+
 /// A stored document. Its position in the order is its position in the request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredDocument {
-    /// Key in the blob store.
-    pub key: ObjectKey,
+    /// Key in the blob store; `None` when the document is withdrawn.
+    pub key: Option<ObjectKey>,
     /// Sanitized file name.
     pub name: String,
-    /// File name, as the client sent it.
+    /// File name, as the client sent it; empty when the document is withdrawn.
     pub name_as_sent: String,
     /// Media type.
     pub media_type: String,
@@ -213,6 +223,30 @@ pub struct StoredDocument {
     pub sha256: Sha256Digest,
     /// The instant when the order was created, or the document added to it.
     pub created_at: OffsetDateTime,
+    /// The position of the document that stands in its place.
+    pub replaced_by: Option<u32>,
+    /// The instant when its side withdrew it. Its bytes are gone.
+    pub withdrawn_at: Option<OffsetDateTime>,
+    /// The instant when the other side first read it whole.
+    pub first_downloaded_at: Option<OffsetDateTime>,
+}
+
+impl StoredDocument {
+    /// Returns whether it is the one to use: neither replaced nor withdrawn.
+    pub fn is_current(&self) -> bool {
+        self.key.is_some() && self.replaced_by.is_none()
+    }
+}
+
+/// Returns the number of documents whose bytes are stored, also of replaced ones.
+pub fn stored_count(documents: &[StoredDocument]) -> usize {
+    documents.iter().filter(|document| document.key.is_some()).count()
+}
+
+/// Returns the name of a withdrawn document: the name that it had may be personal data.
+pub fn withdrawn_name(name: &str) -> String {
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    sanitize_file_name(&format!("document.{extension}"))
 }
 
 #[cfg(test)]

@@ -4,11 +4,7 @@
 use sha2::{Digest as _, Sha256};
 use time::{Duration, OffsetDateTime};
 
-use crate::{
-    api_key::{ClientId, Owner},
-    order::OrderId,
-    ports::Entropy,
-};
+use crate::{api_key::Owner, order::OrderId, ports::Entropy};
 
 /// Maximum length of a key in characters.
 pub const MAX_KEY_CHARS: usize = 255;
@@ -16,30 +12,22 @@ pub const MAX_KEY_CHARS: usize = 255;
 /// Time for which a request is stored under its key, unless the operator sets another.
 pub const DEFAULT_RETENTION: Duration = Duration::DAY;
 
-/// An idempotency key of a client. Clients do not share keys, and neither do the test keys and the
-/// live keys of a client.
+/// An idempotency key of an owner. Owners do not share keys.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey {
-    /// The client.
-    pub client: ClientId,
-    /// Whether its API key is a test key.
-    pub is_test: bool,
+    /// The owner of what requests with the key create.
+    pub owner: Owner,
     /// SHA-256 of the key. The key itself may hold anything, so it is neither stored nor logged.
     pub digest: [u8; 32],
 }
 
 impl IdempotencyKey {
-    /// Returns the owner of what requests with the key create.
-    pub fn owner(&self) -> Owner {
-        Owner::client(self.client, self.is_test)
-    }
-
-    /// Returns the key of a client. Returns `None` unless the text has 1 to 255 characters, all
+    /// Returns the key of an owner. Returns `None` unless the text has 1 to 255 characters, all
     /// visible ASCII or spaces.
-    pub fn new(client: ClientId, is_test: bool, text: &str) -> Option<Self> {
+    pub fn new(owner: Owner, text: &str) -> Option<Self> {
         let whole = (1..=MAX_KEY_CHARS).contains(&text.len())
             && text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-        whole.then(|| Self { client, is_test, digest: Sha256::digest(text).into() })
+        whole.then(|| Self { owner, digest: Sha256::digest(text).into() })
     }
 }
 
@@ -112,50 +100,49 @@ pub struct Answered {
 /// The documents that a request added to an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddedRange {
-    /// Position of the first of them; the number of documents that the order had before.
+    /// Position of the first of them.
     pub first_position: u32,
     /// Their number.
     pub count: u32,
-}
-
-impl AddedRange {
-    /// Returns the number of documents that the order had after the addition.
-    pub fn total(self) -> u32 {
-        self.first_position.saturating_add(self.count)
-    }
+    /// The number of documents that the order had after the addition, without withdrawn ones.
+    pub total: u32,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::CountingEntropy;
+    use crate::{api_key::ClientId, test_support::CountingEntropy};
+
+    const OWNER: Owner = Owner::client(ClientId(1), false);
 
     #[test]
     fn key_has_1_to_255_visible_characters() {
         for text in
             ["a", "8e03978e-40d5-43dd-bc93-6894a57f9324", "two words, and ~", &"x".repeat(255)]
         {
-            assert!(IdempotencyKey::new(ClientId(1), false, text).is_some(), "{text}");
+            assert!(IdempotencyKey::new(OWNER, text).is_some(), "{text}");
         }
         for text in ["", &"x".repeat(256), "line\nbreak", "tab\t", "é", "\u{7f}", "\0"] {
-            assert_eq!(IdempotencyKey::new(ClientId(1), false, text), None, "{text:?}");
+            assert_eq!(IdempotencyKey::new(OWNER, text), None, "{text:?}");
         }
     }
 
     #[test]
     fn keys_differ_by_client_and_text() {
-        let key = |client, text| IdempotencyKey::new(ClientId(client), false, text).unwrap();
+        let key = |client, text| {
+            IdempotencyKey::new(Owner::client(ClientId(client), false), text).unwrap()
+        };
         assert_eq!(key(1, "a"), key(1, "a"));
         assert_ne!(key(1, "a"), key(2, "a"));
         assert_ne!(key(1, "a"), key(1, "A"));
-        assert_ne!(IdempotencyKey::new(ClientId(1), true, "a"), Some(key(1, "a")));
+        assert_ne!(IdempotencyKey::new(Owner { is_test: true, ..OWNER }, "a"), Some(key(1, "a")));
         assert!(!format!("{:?}", key(1, "what the client sent")).contains("client sent"));
     }
 
     #[test]
     fn attempts_have_different_tokens() {
         let entropy = CountingEntropy::default();
-        let key = IdempotencyKey::new(ClientId(1), false, "a").unwrap();
+        let key = IdempotencyKey::new(OWNER, "a").unwrap();
         assert_ne!(Claim::new(key.clone(), &entropy), Claim::new(key, &entropy));
     }
 }

@@ -131,19 +131,22 @@ pub(crate) fn received(name: &str) -> ReceivedDocument {
 /// Returns a document with a key.
 pub(crate) fn document(key: &str, created_at: OffsetDateTime) -> StoredDocument {
     StoredDocument {
-        key: ObjectKey::from_stored(key.to_owned()),
+        key: Some(ObjectKey::from_stored(key.to_owned())),
         name: "deed.pdf".to_owned(),
         name_as_sent: "deed.pdf".to_owned(),
         media_type: "application/pdf".to_owned(),
         size: 5,
         sha256: Sha256Digest([7; 32]),
         created_at,
+        replaced_by: None,
+        withdrawn_at: None,
+        first_downloaded_at: None,
     }
 }
 
 /// Returns an attempt of client 1.
 pub(crate) fn attempt() -> Attempt {
-    let key = IdempotencyKey::new(ClientId(1), false, "8e03978e").unwrap();
+    let key = IdempotencyKey::new(Owner::client(ClientId(1), false), "8e03978e").unwrap();
     Attempt { claim: Claim { key, token: ClaimToken([1; 16]) }, fingerprint: Fingerprint([2; 32]) }
 }
 
@@ -195,6 +198,7 @@ pub(crate) fn stored_order(created_at: OffsetDateTime) -> StoredOrder {
         notary_id: None,
         notary: None,
         documents: vec![],
+        signed_documents: vec![],
         changes: vec![],
         notes: vec![],
         names: Names::default(),

@@ -1,4 +1,4 @@
-//! Use cases of orders: create, add documents, read, change, cancel, erase, and clean up after them.
+//! Use cases of orders: create, add and withdraw documents, read, change, cancel, erase, and clean up after them.
 
 pub mod add_documents;
 pub mod add_note;
@@ -7,7 +7,9 @@ pub mod create_order;
 pub mod erase_orders;
 pub mod forget_keys;
 pub mod intake;
+pub mod note_downloads;
 pub mod order_error;
 pub mod read_order;
 pub mod scan_documents;
 pub mod sweep_uploads;
+pub mod withdraw_document;

@@ -75,29 +75,41 @@ pub enum EventType {
     OrderChanged,
     /// A note was added to an order.
     NoteAdded,
+    /// The signing service added signed documents to an order.
+    SignedDocumentsAdded,
+    /// The client replaced a document of an order.
+    DocumentsReplaced,
+    /// A side withdrew a document from an order.
+    DocumentWithdrawn,
     /// The client or an operator asked for a test.
     Test,
 }
 
 impl EventType {
     /// The events of orders: those that an endpoint can choose.
-    pub const OF_ORDERS: [Self; 6] = [
+    pub const OF_ORDERS: [Self; 9] = [
         Self::OrderCreated,
         Self::DocumentsAdded,
         Self::OrderUpdated,
         Self::OrderCancelled,
         Self::OrderChanged,
         Self::NoteAdded,
+        Self::SignedDocumentsAdded,
+        Self::DocumentsReplaced,
+        Self::DocumentWithdrawn,
     ];
 
     /// Every event.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::OrderCreated,
         Self::DocumentsAdded,
         Self::OrderUpdated,
         Self::OrderCancelled,
         Self::OrderChanged,
         Self::NoteAdded,
+        Self::SignedDocumentsAdded,
+        Self::DocumentsReplaced,
+        Self::DocumentWithdrawn,
         Self::Test,
     ];
 
@@ -110,6 +122,9 @@ impl EventType {
             Self::OrderCancelled => "order.cancelled",
             Self::OrderChanged => "order.changed",
             Self::NoteAdded => "order.note_added",
+            Self::SignedDocumentsAdded => "order.signed_documents_added",
+            Self::DocumentsReplaced => "order.documents_replaced",
+            Self::DocumentWithdrawn => "order.document_withdrawn",
             Self::Test => "webhook.test",
         }
     }
@@ -136,6 +151,13 @@ pub enum EventChange {
         /// The side that wrote it.
         author: Actor,
     },
+    /// A change of documents.
+    Documents {
+        /// Their positions.
+        documents: Vec<u32>,
+        /// The side that uploads documents of their kind.
+        actor: Actor,
+    },
 }
 
 impl EventChange {
@@ -145,6 +167,7 @@ impl EventChange {
             Self::Order(change) => Some(change),
             Self::Fields { .. } => None,
             Self::Note { .. } => None,
+            Self::Documents { .. } => None,
         }
     }
 }
@@ -391,7 +414,7 @@ pub struct OrderEventData {
     signing_service_id: i64,
     /// Identifier of the client company.
     client_company_id: Option<i64>,
-    /// Number of its documents, with those that the event added.
+    /// Number of its documents, with those that the event added, without withdrawn ones.
     documents_uploaded: usize,
     /// Whether a test key created it.
     is_test: bool,
@@ -406,6 +429,7 @@ enum ChangeEventData {
     Order { previous_status: String, notary_id: Option<i64> },
     Fields { changed: Vec<String> },
     Note { author: Actor },
+    Documents { documents: Vec<u32>, actor: Actor },
 }
 
 impl From<&EventChange> for ChangeEventData {
@@ -417,6 +441,9 @@ impl From<&EventChange> for ChangeEventData {
             },
             EventChange::Fields { changed } => Self::Fields { changed: changed.clone() },
             EventChange::Note { author } => Self::Note { author: *author },
+            EventChange::Documents { documents, actor } => {
+                Self::Documents { documents: documents.clone(), actor: *actor }
+            }
         }
     }
 }
@@ -446,7 +473,8 @@ pub fn order_body(
     };
     // Clocks of instances differ: a document that was added soon after may have an earlier instant.
     let documents = order.documents.iter().filter(|document| {
-        document.created_at == order.created_at || !is_created && document.created_at <= at
+        document.withdrawn_at.is_none_or(|withdrawn_at| withdrawn_at > at)
+            && (document.created_at == order.created_at || !is_created && document.created_at <= at)
     });
     let data = OrderEventData {
         order_id: order.id.0,

@@ -8,7 +8,7 @@ use std::{
 use actix_web::{FromRequest as _, dev, error::PayloadError, http::header, test::TestRequest, web};
 use adapter_http::{
     Spool,
-    internals::{FormSpace, OrderForm, Problem, ProblemCode, read_form},
+    internals::{FormSpace, OrderForm, Problem, ProblemCode, Texts, read_form},
 };
 use bytes::Bytes;
 use domain::{
@@ -101,7 +101,7 @@ pub(super) fn read<T>(
             spool: &reader.spool,
             limits: LIMITS,
             client: ClientId(1),
-            has_texts: true,
+            texts: Texts::Order,
         };
         inspect(reader.runtime.block_on(read_form(&request, payload, space)))
     }))

@@ -1,7 +1,7 @@
 use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use adapter_http::internals::{bearer, key_text};
 use domain::{
-    api_key::{ClientId, PresentedKey},
+    api_key::{ClientId, Owner, PresentedKey},
     idempotency::{IdempotencyKey, MAX_KEY_CHARS},
 };
 
@@ -85,9 +85,9 @@ pub fn idempotency_key(data: &[u8]) {
         .flat_map(|c| matches!(c, '"' | '\\').then_some('\\').into_iter().chain([c]))
         .collect();
     assert_eq!(key_text(format!("\"{quoted}\"").as_bytes()).as_ref(), Some(&text));
-    let key = IdempotencyKey::new(ClientId(1), false, &text);
+    let key = IdempotencyKey::new(Owner::client(ClientId(1), false), &text);
     assert_eq!(key.is_some(), (1..=MAX_KEY_CHARS).contains(&text.chars().count()), "{text}");
-    assert_eq!(key, IdempotencyKey::new(ClientId(1), false, &text));
+    assert_eq!(key, IdempotencyKey::new(Owner::client(ClientId(1), false), &text));
 }
 
 /// Returns the text of a String and the rest, by the algorithm of RFC 9651, section 4.2.5.

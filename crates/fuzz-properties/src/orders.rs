@@ -3,7 +3,7 @@ use std::{collections::BTreeSet, sync::LazyLock};
 use adapter_http::{OpenApiSettings, internals::attempt, openapi_document};
 use arbitrary::{Result, Unstructured};
 use domain::{
-    api_key::ClientId,
+    api_key::{ClientId, Owner},
     appointment::AppointmentTime,
     idempotency::{Claim, ClaimToken, Fingerprint, IdempotencyKey},
     order::{OrderRequest, ParsedOrder},
@@ -211,7 +211,7 @@ fn valid(request: &OrderRequest, parsed: &ParsedOrder) {
 
 fn fingerprint(request: &OrderRequest) -> Fingerprint {
     let claim = Claim {
-        key: IdempotencyKey::new(ClientId(1), false, "key").unwrap(),
+        key: IdempotencyKey::new(Owner::client(ClientId(1), false), "key").unwrap(),
         token: ClaimToken([0; 16]),
     };
     attempt(claim, "json", request, &[]).unwrap().fingerprint

@@ -148,6 +148,10 @@ pub struct Settings {
     )]
     pub max_document_bytes: u64,
 
+    /// Maximum size of one signed document in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 50, value_parser = number(1..=1_024))]
+    pub signed_document_mib: u64,
+
     /// Orders per second for each API key, and failed authentications per second for each client
     /// address; 0 turns the limit off
     #[arg(long, value_name = "NUMBER", default_value_t = Rate::default().per_second)]
@@ -394,6 +398,12 @@ impl Settings {
     /// Returns the limits for the documents of one request.
     pub fn document_limits(&self) -> DocumentLimits {
         DocumentLimits { max_bytes: self.max_document_bytes, ..DocumentLimits::default() }
+    }
+
+    /// Returns the limits for the signed documents of one request.
+    pub fn signed_document_limits(&self) -> DocumentLimits {
+        let max_bytes = self.signed_document_mib * 1024 * 1024;
+        DocumentLimits { max_bytes, ..DocumentLimits::default() }
     }
 
     /// Returns how long requests are served on after the signal to stop. An operator who presses

@@ -7,7 +7,7 @@ use diesel::{
     sql_types::{BigInt, Binary, Bool},
 };
 use domain::{
-    api_key::ClientId,
+    api_key::Owner,
     idempotency::{
         AddedRange, Answered, Claim, Fingerprint, IdempotencyKey, IdempotentRequest, KeyUse,
     },
@@ -15,15 +15,15 @@ use domain::{
 };
 use time::OffsetDateTime;
 
-use crate::{Unreadable, Utc, digest, farthest, schema::idempotency_keys};
+use crate::{Unreadable, Utc, digest, farthest, party_of, schema::idempotency_keys, stored_party};
 
 /// An idempotency key, claimed or answered.
 #[derive(AsChangeset, Insertable)]
 // Binds `NULL` for absent values, so the statement text is constant and stays prepared.
-#[diesel(table_name = idempotency_keys, primary_key(client_id, is_test, digest))]
+#[diesel(table_name = idempotency_keys, primary_key(party, is_test, digest))]
 #[diesel(treat_none_as_default_value = false, treat_none_as_null = true)]
 pub struct KeyRow {
-    client_id: i64,
+    party: i64,
     is_test: bool,
     digest: Vec<u8>,
     token: Vec<u8>,
@@ -33,14 +33,15 @@ pub struct KeyRow {
     kept_until: Utc,
     first_document: Option<i32>,
     documents: Option<i32>,
+    documents_stored: Option<i32>,
 }
 
 impl KeyRow {
     /// Returns the row of a claim.
     pub fn claimed(Claim { key, token }: &Claim, taken_at: Utc, kept_until: Utc) -> Self {
         Self {
-            client_id: key.client.0,
-            is_test: key.is_test,
+            party: stored_party(key.owner.party),
+            is_test: key.owner.is_test,
             digest: key.digest.to_vec(),
             token: token.0.to_vec(),
             fingerprint: None,
@@ -49,6 +50,7 @@ impl KeyRow {
             kept_until,
             first_document: None,
             documents: None,
+            documents_stored: None,
         }
     }
 
@@ -66,6 +68,7 @@ impl KeyRow {
             order_id: Some(order_id),
             first_document: added.map(|added| number(added.first_position)),
             documents: added.map(|added| number(added.count)),
+            documents_stored: added.map(|added| number(added.total)),
             ..Self::claimed(&attempt.claim, at, Utc(*kept_until))
         }
     }
@@ -76,8 +79,7 @@ impl KeyRow {
 /// `idempotency_key_in_use` repeats this rule for the trigger that protects the rows.
 #[auto_type(no_type_alias)]
 pub fn key_in_use(claim: &Claim, now: Utc) -> _ {
-    let key: (i64, bool, Vec<u8>) =
-        (claim.key.client.0, claim.key.is_test, claim.key.digest.to_vec());
+    let key: (i64, bool, Vec<u8>) = key_row(&claim.key);
     let token: Vec<u8> = claim.token.0.to_vec();
     let farthest: Utc = farthest(now);
     let other_request =
@@ -90,27 +92,30 @@ pub fn key_in_use(claim: &Claim, now: Utc) -> _ {
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = idempotency_keys)]
 pub struct KeyUseRow {
-    client_id: i64,
+    party: i64,
     fingerprint: Option<Vec<u8>>,
     order_id: Option<i64>,
     kept_until: Utc,
     first_document: Option<i32>,
     documents: Option<i32>,
+    documents_stored: Option<i32>,
 }
 
 impl KeyUseRow {
     /// Returns the use.
     pub fn into_use(self) -> Result<KeyUse, Unreadable> {
-        let unreadable = |column| of_client(self.client_id, column);
+        let unreadable = |column| of_party(self.party, column);
         let (Some(order_id), Some(fingerprint)) = (self.order_id, self.fingerprint) else {
             return Ok(KeyUse::InProgress { until: self.kept_until.0 });
         };
         let fingerprint = Fingerprint(digest(fingerprint, || unreadable("fingerprint"))?);
         let number = |number: i32| u32::try_from(number).map_err(|_| unreadable("documents"));
-        let range = |(first, count)| {
-            Ok(AddedRange { first_position: number(first)?, count: number(count)? })
+        let range = |((first, count), total)| {
+            let (first_position, count, total) = (number(first)?, number(count)?, number(total)?);
+            Ok(AddedRange { first_position, count, total })
         };
-        let added = self.first_document.zip(self.documents).map(range).transpose()?;
+        let added = self.first_document.zip(self.documents).zip(self.documents_stored);
+        let added = added.map(range).transpose()?;
         Ok(KeyUse::Answered(Answered { fingerprint, order_id: OrderId(order_id), added }))
     }
 }
@@ -129,14 +134,14 @@ pub fn first_key() -> KeyColumns {
 
 /// Returns the primary key of an idempotency key.
 pub fn key_row(key: &IdempotencyKey) -> KeyColumns {
-    (key.client.0, key.is_test, key.digest.to_vec())
+    (stored_party(key.owner.party), key.owner.is_test, key.digest.to_vec())
 }
 
 /// Compares primary keys as rows, which the databases look up in the index. diesel has no such
 /// comparison.
-fn compare_key(way: &str, (client, is_test, digest): KeyColumns) -> KeyComparison {
-    let key = sql::<Bool>(&format!("(client_id, is_test, digest) {way} ("));
-    let key = key.bind::<BigInt, _>(client).sql(", ").bind::<Bool, _>(is_test);
+fn compare_key(way: &str, (party, is_test, digest): KeyColumns) -> KeyComparison {
+    let key = sql::<Bool>(&format!("(party, is_test, digest) {way} ("));
+    let key = key.bind::<BigInt, _>(party).sql(", ").bind::<Bool, _>(is_test);
     key.sql(", ").bind::<Binary, _>(digest).sql(")")
 }
 
@@ -145,7 +150,7 @@ fn compare_key(way: &str, (client, is_test, digest): KeyColumns) -> KeyCompariso
 pub fn keys_after(key: KeyColumns) -> _ {
     let is_later: KeyComparison = compare_key(">", key);
     idempotency_keys::table.filter(is_later).order((
-        idempotency_keys::client_id,
+        idempotency_keys::party,
         idempotency_keys::is_test,
         idempotency_keys::digest,
     ))
@@ -166,26 +171,20 @@ pub fn free_keys(after: KeyColumns, last: KeyColumns, now: OffsetDateTime) -> _ 
 /// Selects the key of a claim that no request was answered under.
 #[auto_type(no_type_alias)]
 pub fn own_claim(claim: &Claim) -> _ {
-    let client: i64 = claim.key.client.0;
-    let is_test: bool = claim.key.is_test;
-    let digest: Vec<u8> = claim.key.digest.to_vec();
+    let key: (i64, bool, Vec<u8>) = key_row(&claim.key);
     let token: Vec<u8> = claim.token.0.to_vec();
-    idempotency_keys::table.filter(
-        idempotency_keys::client_id
-            .eq(client)
-            .and(idempotency_keys::is_test.eq(is_test))
-            .and(idempotency_keys::digest.eq(digest))
-            .and(idempotency_keys::order_id.is_null())
-            .and(idempotency_keys::token.eq(token)),
-    )
+    idempotency_keys::table
+        .find(key)
+        .filter(idempotency_keys::order_id.is_null().and(idempotency_keys::token.eq(token)))
 }
 
 /// Returns the idempotency key of a primary key.
-pub fn key_of((client, is_test, bytes): KeyColumns) -> Result<IdempotencyKey, Unreadable> {
-    let digest = digest(bytes, || of_client(client, "digest"))?;
-    Ok(IdempotencyKey { client: ClientId(client), is_test, digest })
+pub fn key_of((party, is_test, bytes): KeyColumns) -> Result<IdempotencyKey, Unreadable> {
+    let digest = digest(bytes, || of_party(party, "digest"))?;
+    let owner = Owner { party: party_of(party), is_test };
+    Ok(IdempotencyKey { owner, digest })
 }
 
-fn of_client(client: i64, column: &str) -> Unreadable {
-    Unreadable::new("idempotency_keys", &format!("of client {client}"), &column)
+fn of_party(party: i64, column: &str) -> Unreadable {
+    Unreadable::new("idempotency_keys", &format!("of {}", party_of(party)), &column)
 }

@@ -84,7 +84,8 @@ const CHILDREN: [Child; 12] = [
         orphans: "idempotency keys without their order or client",
         condition: "(order_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM orders \
                 WHERE orders.id = idempotency_keys.order_id) \
-            OR NOT EXISTS (SELECT 1 FROM api_keys AS c WHERE c.id = idempotency_keys.client_id))",
+            OR party > 0 AND NOT EXISTS (SELECT 1 FROM api_keys AS c \
+                WHERE c.id = idempotency_keys.party))",
         is_kept: false,
     },
     Child {

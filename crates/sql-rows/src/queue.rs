@@ -57,14 +57,19 @@ impl NewEventRow {
 pub struct NewChangeEventRow {
     #[diesel(embed)]
     event: NewEventRow,
-    change: String,
+    change: Option<String>,
 }
 
 impl NewChangeEventRow {
     /// Returns the row of an event.
-    pub fn new(event: EventType, change: &EventChange, order_id: i64, created_at: Utc) -> Self {
+    pub fn new(
+        event: EventType,
+        change: Option<&EventChange>,
+        order_id: i64,
+        created_at: Utc,
+    ) -> Self {
         let event = NewEventRow::new(event, order_id, created_at);
-        Self { event, change: stored_change(change) }
+        Self { event, change: change.map(stored_change) }
     }
 }
 

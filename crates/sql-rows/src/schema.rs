@@ -27,16 +27,20 @@ diesel::table! {
 }
 
 diesel::table! {
-    documents (order_id, position) {
+    documents (order_id, signed, position) {
         order_id -> BigInt,
         position -> Integer,
-        key -> Text,
+        key -> Nullable<Text>,
         name -> Text,
         name_as_sent -> Text,
         media_type -> Text,
         size -> BigInt,
         sha256 -> Binary,
         added_at -> Nullable<crate::Instant>,
+        signed -> Bool,
+        replaced_by -> Nullable<Integer>,
+        withdrawn_at -> Nullable<crate::Instant>,
+        first_downloaded_at -> Nullable<crate::Instant>,
     }
 }
 
@@ -216,8 +220,8 @@ diesel::table! {
 }
 
 diesel::table! {
-    idempotency_keys (client_id, is_test, digest) {
-        client_id -> BigInt,
+    idempotency_keys (party, is_test, digest) {
+        party -> BigInt,
         is_test -> Bool,
         digest -> Binary,
         token -> Binary,
@@ -227,5 +231,6 @@ diesel::table! {
         kept_until -> crate::Instant,
         first_document -> Nullable<Integer>,
         documents -> Nullable<Integer>,
+        documents_stored -> Nullable<Integer>,
     }
 }

@@ -7,13 +7,14 @@ use async_trait::async_trait;
 use domain::{
     api_key::Party,
     delivery::Notification,
+    document::ObjectKey,
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::{Note, OrderId},
     ports::{
-        ListedOrder, NewDocuments, NewNote, NewOrder, Notifier, NotifyError, OrderAmendment,
-        OrderRepo, OrderUpdate, StoreError, UrlRefused, WebhookAnswer, WebhookError,
-        WebhookRequest, WebhookSender, WriteError,
+        Download, ListedOrder, NewDocuments, NewNote, NewOrder, Notifier, NotifyError,
+        OrderAmendment, OrderRepo, OrderUpdate, StoreError, UrlRefused, WebhookAnswer,
+        WebhookError, WebhookRequest, WebhookSender, Withdrawal, WriteError,
     },
     trace_context::STEPS,
     webhook::EndpointNotice,
@@ -44,6 +45,15 @@ impl OrderRepo for TracedOrders {
     async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, WriteError> {
         let span = tracing::info_span!(target: STEPS, "commit");
         self.0.add_documents(new).instrument(span).await
+    }
+
+    async fn withdraw(&self, withdrawal: &Withdrawal) -> Result<Vec<ObjectKey>, WriteError> {
+        let span = tracing::info_span!(target: STEPS, "commit");
+        self.0.withdraw(withdrawal).instrument(span).await
+    }
+
+    async fn note_downloads(&self, downloads: &[Download]) -> Result<(), StoreError> {
+        self.0.note_downloads(downloads).await
     }
 
     async fn update(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {

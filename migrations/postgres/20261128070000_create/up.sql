@@ -76,15 +76,16 @@ CREATE TABLE uploads (
     key text COLLATE "C" PRIMARY KEY,
     recorded_at timestamptz NOT NULL,
     condemned boolean NOT NULL DEFAULT false,
-    -- The order to which they are added. NULL for documents of a new order, and of an erased one.
+    -- The order to which they are added, or of which they are withdrawn. NULL for documents of a new
+    -- order, and of an erased one.
     order_id bigint
 );
 
 CREATE TABLE documents (
     order_id bigint NOT NULL REFERENCES orders (id),
     position integer NOT NULL,
-    -- UNIQUE serves no query: an object belongs to one document.
-    key text COLLATE "C" NOT NULL UNIQUE,
+    -- UNIQUE serves no query: an object belongs to one document. NULL: the document is withdrawn.
+    key text COLLATE "C" UNIQUE,
     name text NOT NULL,
     name_as_sent text NOT NULL,
     media_type text NOT NULL,
@@ -92,8 +93,15 @@ CREATE TABLE documents (
     sha256 bytea NOT NULL,
     -- NULL: the document came with its order.
     added_at timestamptz,
-    -- Serves: documents of one order, in their order (WHERE order_id = ? ORDER BY position).
-    PRIMARY KEY (order_id, position)
+    -- Whether the signing service uploaded it. Positions of such documents count from 0 again.
+    signed boolean NOT NULL DEFAULT false,
+    -- The position of the document that stands in its place.
+    replaced_by integer,
+    withdrawn_at timestamptz,
+    -- When the other side first read it whole.
+    first_downloaded_at timestamptz,
+    -- Serves: documents of one order, in their order (WHERE order_id = ? ORDER BY signed, position).
+    PRIMARY KEY (order_id, signed, position)
 );
 
 -- The SQLSTATEs of class NO are ours, and each message begins with its own: engines with several
@@ -112,8 +120,9 @@ BEGIN
 END
 $$;
 
+-- A copy from SQLite brings withdrawn documents, which have no upload.
 CREATE TRIGGER documents_adopt_uploads BEFORE INSERT ON documents
-    FOR EACH ROW EXECUTE FUNCTION adopt_upload();
+    FOR EACH ROW WHEN (NEW.key IS NOT NULL) EXECUTE FUNCTION adopt_upload();
 
 -- The outbox: the statement that creates an order adds one event for all recipients. A worker
 -- turns events into deliveries. The order has no foreign key: the statement that writes the order
@@ -351,8 +360,9 @@ CREATE TABLE key_events (
 -- Idempotency keys in use: claimed by a request in progress (no order), or of a request that was
 -- answered. No foreign keys, for the reasons given at orders and events.
 CREATE TABLE idempotency_keys (
-    client_id bigint NOT NULL,
-    -- Test keys and live keys of a client do not share idempotency keys.
+    -- A client, or minus the number of a signing service.
+    party bigint NOT NULL,
+    -- Test keys and live keys of a party do not share idempotency keys.
     is_test boolean NOT NULL,
     digest bytea NOT NULL,
     token bytea NOT NULL,
@@ -360,15 +370,16 @@ CREATE TABLE idempotency_keys (
     order_id bigint,
     taken_at timestamptz NOT NULL,
     kept_until timestamptz NOT NULL,
-    -- What a request added to its order: the position of its first document, and their number. NULL
-    -- for a request that created the order.
+    -- What a request added to its order: the position of its first document, and their number; and how
+    -- many the order then had. NULL for a request that created the order.
     first_document integer,
     documents integer,
-    -- Serves: claim, release, the check before an order is created (WHERE client_id = ? AND is_test =
-    -- ? AND digest = ?), and the walk that forgets keys that are free again (WHERE (client_id,
-    -- is_test, digest) > (?, ?, ?) ORDER BY client_id, is_test, digest LIMIT ?). An index by time would
-    -- serve the walk better, but every order would pay for it.
-    PRIMARY KEY (client_id, is_test, digest)
+    documents_stored integer,
+    -- Serves: claim, release, the check before an order is created (WHERE party = ? AND is_test = ?
+    -- AND digest = ?), and the walk that forgets keys that are free again (WHERE (party, is_test,
+    -- digest) > (?, ?, ?) ORDER BY party, is_test, digest LIMIT ?). An index by time would serve the
+    -- walk better, but every order would pay for it.
+    PRIMARY KEY (party, is_test, digest)
 );
 
 -- The rule of a key in use, for the trigger below and for every statement of the adapter: the key

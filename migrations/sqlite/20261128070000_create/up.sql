@@ -71,7 +71,8 @@ CREATE INDEX orders_service_created ON orders (signing_service_id, is_test, crea
 CREATE TABLE documents (
     order_id INTEGER NOT NULL REFERENCES orders (id),
     position INTEGER NOT NULL,
-    key TEXT NOT NULL UNIQUE,
+    -- NULL: the document is withdrawn.
+    key TEXT UNIQUE,
     name TEXT NOT NULL,
     name_as_sent TEXT NOT NULL,
     media_type TEXT NOT NULL,
@@ -79,8 +80,15 @@ CREATE TABLE documents (
     sha256 BLOB NOT NULL,
     -- NULL: the document came with its order.
     added_at INTEGER,
+    -- Whether the signing service uploaded it. Positions of such documents count from 0 again.
+    signed INTEGER NOT NULL DEFAULT 0,
+    -- The position of the document that stands in its place.
+    replaced_by INTEGER,
+    withdrawn_at INTEGER,
+    -- When the other side first read it whole.
+    first_downloaded_at INTEGER,
     -- Serves: documents of one order, in their order.
-    PRIMARY KEY (order_id, position)
+    PRIMARY KEY (order_id, signed, position)
 ) STRICT, WITHOUT ROWID;
 
 -- Objects that no order has adopted yet. The table holds only uploads in progress, so the sweeper
@@ -89,7 +97,8 @@ CREATE TABLE uploads (
     key TEXT PRIMARY KEY,
     recorded_at INTEGER NOT NULL,
     condemned INTEGER NOT NULL DEFAULT 0,
-    -- The order to which they are added. NULL for documents of a new order, and of an erased one.
+    -- The order to which they are added, or of which they are withdrawn. NULL for documents of a new
+    -- order, and of an erased one.
     order_id INTEGER
 ) STRICT, WITHOUT ROWID;
 
@@ -368,8 +377,9 @@ CREATE TABLE key_events (
 -- Idempotency keys in use: claimed by a request in progress (no order), or of a request that was
 -- answered.
 CREATE TABLE idempotency_keys (
-    client_id INTEGER NOT NULL,
-    -- Test keys and live keys of a client do not share idempotency keys.
+    -- A client, or minus the number of a signing service.
+    party INTEGER NOT NULL,
+    -- Test keys and live keys of a party do not share idempotency keys.
     is_test INTEGER NOT NULL,
     digest BLOB NOT NULL,
     token BLOB NOT NULL,
@@ -377,15 +387,16 @@ CREATE TABLE idempotency_keys (
     order_id INTEGER,
     taken_at INTEGER NOT NULL,
     kept_until INTEGER NOT NULL,
-    -- What the request added to its order: the position of its first document, and their number.
-    -- NULL for a request that created the order.
+    -- What the request added to its order: the position of its first document, and their number; and how
+    -- many the order then had. NULL for a request that created the order.
     first_document INTEGER,
     documents INTEGER,
-    -- Serves: claim, release, the check before an order is created (WHERE client_id = ? AND is_test =
-    -- ? AND digest = ?), and the walk that forgets keys that are free again (WHERE (client_id,
-    -- is_test, digest) > (?, ?, ?) ORDER BY client_id, is_test, digest LIMIT ?). An index by time would
-    -- serve the walk better, but every order would pay for it.
-    PRIMARY KEY (client_id, is_test, digest)
+    documents_stored INTEGER,
+    -- Serves: claim, release, the check before an order is created (WHERE party = ? AND is_test = ?
+    -- AND digest = ?), and the walk that forgets keys that are free again (WHERE (party, is_test,
+    -- digest) > (?, ?, ?) ORDER BY party, is_test, digest LIMIT ?). An index by time would serve the
+    -- walk better, but every order would pay for it.
+    PRIMARY KEY (party, is_test, digest)
 ) STRICT, WITHOUT ROWID;
 
 -- Webhooks: the endpoints of clients and signing services, and what is sent to them.

@@ -21,7 +21,7 @@ pub fn attempt(
     // fingerprints.
     let fields = serde_json::to_string(request).map_err(|error| Problem::internal().log(&error))?;
     let mut hash = Sha256::new();
-    hash.update([u8::from(claim.key.is_test)]);
+    hash.update([u8::from(claim.key.owner.is_test)]);
     hash_text(&mut hash, operation);
     hash_text(&mut hash, &fields);
     for document in documents {

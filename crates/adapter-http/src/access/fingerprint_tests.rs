@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use domain::{
-    api_key::ClientId,
+    api_key::{ClientId, Owner},
     document::{Content, Sha256Digest, SpooledFile},
     idempotency::{ClaimToken, IdempotencyKey},
     order::OrderRequest,
@@ -34,7 +34,7 @@ fn fingerprint_of(
     documents: &[ReceivedDocument],
 ) -> Fingerprint {
     let claim = Claim {
-        key: IdempotencyKey::new(ClientId(1), is_test, "key").unwrap(),
+        key: IdempotencyKey::new(Owner::client(ClientId(1), is_test), "key").unwrap(),
         token: ClaimToken([0; 16]),
     };
     attempt(claim, operation, &serde_json::from_str::<OrderRequest>(request).unwrap(), documents)

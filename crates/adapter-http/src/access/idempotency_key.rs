@@ -25,8 +25,7 @@ pub(crate) fn claim(
     if values.next().is_some() {
         return Err(Problem::malformed("The request has more than one Idempotency-Key."));
     }
-    let key = key_text(value.as_bytes())
-        .and_then(|text| IdempotencyKey::new(key.client(), key.key.is_test, &text));
+    let key = key_text(value.as_bytes()).and_then(|text| IdempotencyKey::new(key.owner(), &text));
     // The detail does not repeat the value, which may be anything.
     let malformed = || {
         Problem::malformed(format!(

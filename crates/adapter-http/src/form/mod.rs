@@ -61,7 +61,33 @@ pub struct OrderForm {
     pub documents: Vec<ReceivedDocument>,
     /// The documents' files, which are deleted when this is dropped.
     pub held: Vec<SpoolGuard>,
+    /// What the document replaces, as the client sent it; not blank.
+    pub replaces: Option<String>,
 }
+
+/// The text parts that a form may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Texts {
+    /// Those of an order, and any others, which are ignored.
+    Order,
+    /// The position of the document that the document of the form replaces.
+    Replaces,
+    /// None.
+    None,
+}
+
+impl Texts {
+    /// Finds the text part of this name.
+    fn named(self, name: &str) -> Option<&'static str> {
+        match self {
+            Self::Order => text_part(name),
+            Self::Replaces => (name == REPLACES).then_some(REPLACES),
+            Self::None => None,
+        }
+    }
+}
+
+const REPLACES: &str = "replaces";
 
 /// Where a form is read to.
 #[derive(Debug, Clone, Copy)]
@@ -72,8 +98,8 @@ pub struct FormSpace<'a> {
     pub limits: DocumentLimits,
     /// The client of the request.
     pub client: ClientId,
-    /// Whether the form may have text parts.
-    pub has_texts: bool,
+    /// The text parts that the form may have.
+    pub texts: Texts,
 }
 
 /// Returns the size limit of a whole form in bytes. It includes one document more than the limit,
@@ -157,20 +183,21 @@ struct FormReader<'a> {
 impl FormReader<'_> {
     async fn part(&mut self, part: Field) -> Result<(), Problem> {
         let (name, file_name) = part_names(&part).map_err(|fault| self.malformed(fault))?;
-        let label = label(&name, self.number);
+        let known = self.space.texts.named(&name);
+        let label = label(known, self.number);
         match (name.as_str(), file_name) {
             ("documents", Some(file_name)) => self.document(file_name, part).await,
             ("documents", None) => Err(Problem::malformed(
                 "A part named documents must be a file: it has no filename.",
             )),
             // Browsers give a typed text that a script appends the file name `blob`.
-            (name, Some(file_name)) if !(file_name == "blob" && text_part(name).is_some()) => {
+            (_, Some(file_name)) if !(file_name == "blob" && known.is_some()) => {
                 let detail = format!("{label} is a file. Files must be parts named documents.");
                 Err(Problem::malformed(detail))
             }
-            _ if !self.space.has_texts => Err(Problem::malformed(format!(
-                "{label} is not named documents. The form must have documents only."
-            ))),
+            _ if known.is_none() && self.space.texts != Texts::Order => Err(Problem::malformed(
+                format!("{label} is not named documents. The form must have documents only."),
+            )),
             (name, _) => {
                 let text = self.text(part, &label, max_text_bytes(name)).await?;
                 self.add_text(name, text)
@@ -183,13 +210,15 @@ impl FormReader<'_> {
         if name == "_charset_" && Encoding::for_label(text.as_bytes()) != Some(UTF_8) {
             return Err(self.malformed("names another charset than UTF-8"));
         }
-        if let Some(known) = text_part(name) {
+        if let Some(known) = self.space.texts.named(name) {
             if self.texts.contains(&known) {
                 return Err(Problem::malformed(format!("The form has two parts {name}.")));
             }
             self.texts.push(known);
         }
-        if let Err(error) = self.form.request.add_part(name, text) {
+        if self.space.texts == Texts::Replaces {
+            self.form.replaces = Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        } else if let Err(error) = self.form.request.add_part(name, text) {
             self.faults.push(format!("The part {name} is not valid JSON: {error}."));
         }
         Ok(())
@@ -321,11 +350,10 @@ pub(crate) fn document_too_large(name: &str, limits: DocumentLimits) -> Problem 
 
 /// Returns the label of a part in the detail of an answer. Names that an order does not have may be
 /// anything, so details do not repeat them.
-fn label(name: &str, number: usize) -> String {
-    if text_part(name).is_some() {
-        format!("The part {name}")
-    } else {
-        format!("Part {number} of the form")
+fn label(known: Option<&str>, number: usize) -> String {
+    match known {
+        Some(name) => format!("The part {name}"),
+        None => format!("Part {number} of the form"),
     }
 }
 

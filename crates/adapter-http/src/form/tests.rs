@@ -38,7 +38,7 @@ async fn read_as(
     let request = request(&[content_type]);
     let mut payload: dev::Payload = dev::Payload::Stream { payload: Box::pin(body) };
     let payload = web::Payload::from_request(&request, &mut payload).await.unwrap();
-    let space = FormSpace { spool, limits, client: ClientId(1), has_texts: true };
+    let space = FormSpace { spool, limits, client: ClientId(1), texts: Texts::Order };
     read(&request, payload, space).await
 }
 

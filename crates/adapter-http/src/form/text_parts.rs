@@ -13,13 +13,13 @@ pub const TEXT_PARTS: [(&str, &str); 7] = [
 
 /// Size limit of a text part in bytes.
 const MAX_BYTES: usize = 256 * 1024;
-/// Size limit of a part with an instant, which has at most 35 characters.
+/// Size limit of a part with an instant, which has at most 35 characters, or a position.
 const MAX_INSTANT_BYTES: usize = 128;
 
 /// Returns the size limit of the text part of this name.
 pub(super) fn max_bytes(name: &str) -> usize {
-    let is_instant = text_part(name).is_some() && name.starts_with("utc");
-    if is_instant { MAX_INSTANT_BYTES } else { MAX_BYTES }
+    let is_short = text_part(name).is_some() && name.starts_with("utc") || name == "replaces";
+    if is_short { MAX_INSTANT_BYTES } else { MAX_BYTES }
 }
 
 /// Finds the text part of this name.

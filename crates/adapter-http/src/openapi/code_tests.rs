@@ -251,9 +251,17 @@ fn composed_schemas_have_the_properties_of_their_parts() {
     for (whole, own, part, left_out) in [
         (
             "Order",
-            &["details", "documents", "documents_uploaded", "history", "notes"][..],
+            &[
+                "details",
+                "documents",
+                "documents_uploaded",
+                "history",
+                "notes",
+                "signed_documents",
+                "signed_documents_uploaded",
+            ][..],
             "OrderRecord",
-            &["documents_uploaded"][..],
+            &["documents_uploaded", "signed_documents_uploaded"][..],
         ),
         (
             "OrderRecord",
@@ -277,9 +285,12 @@ fn composed_schemas_have_the_properties_of_their_parts() {
     assert!(of_note.remove("author"));
     assert_eq!(of_note, names("OrderEventData"));
     assert_eq!(properties("DocumentsForm")["documents"], properties("OrderForm")["documents"]);
-    for name in ["order_id", "documents_uploaded"] {
-        assert_eq!(properties("AddedDocuments")[name], properties("Order")[name]);
+    for name in ["AddedDocuments", "AddedSignedDocuments"] {
+        assert_eq!(properties(name)["order_id"], properties("Order")["order_id"]);
     }
+    let mut of_documents = names("DocumentsEventData");
+    assert!(of_documents.remove("documents") && of_documents.remove("actor"));
+    assert_eq!(of_documents, names("OrderEventData"));
     let reads = &at("/paths")["/api/order/{order_id}/documents/{position}"]["get"]["parameters"];
     let position = reads.as_array().unwrap().iter().find(|it| it["name"] == "position").unwrap();
     for keyword in ["type", "format", "minimum", "maximum"] {
@@ -293,13 +304,14 @@ fn limits_names_and_defaults_are_those_of_the_code() {
     let in_request = DocumentLimits::default().max_count;
     let of_orders = EventType::OF_ORDERS.map(EventType::as_str);
     for (schemas, pointer, expected) in [
-        ("DocumentsForm OrderForm", "documents/maxItems", json!(in_request)),
+        ("DocumentsForm OrderForm SignedDocumentsForm", "documents/maxItems", json!(in_request)),
         ("WebhookRequest WebhookChange", "url/maxLength", json!(MAX_URL)),
         ("WebhookRequest WebhookChange", "description/maxLength", json!(MAX_DESCRIPTION)),
         ("WebhookRequest WebhookChange", "events/maxItems", json!(of_orders.len())),
         ("OrderChange", "order_status/maxLength", json!(MAX_STATUS)),
         ("OrderCancellation", "reason/maxLength", json!(MAX_REASON)),
         ("NewOrderNote", "text/maxLength", json!(MAX_NOTE)),
+        ("DocumentsForm", "replaces/maximum", json!(MAX_DOCUMENTS_PER_ORDER - 1)),
     ] {
         for schema in schemas.split(' ') {
             let found = at(&format!("/components/schemas/{schema}/properties/{pointer}"));
@@ -420,6 +432,16 @@ fn problems_are_those_of_the_service() {
         replay_in_progress(),
         body::too_slow(),
         form::document_too_large("deed-of-trust.pdf", limits),
+        form::document_too_large(
+            "deed-of-trust.pdf",
+            DocumentLimits { max_bytes: 50 << 20, ..limits },
+        ),
+        invalid(vec![violation(
+            "/replaces",
+            ViolationCode::NotReplaceable,
+            "must be the position of a document of the order that is neither replaced nor withdrawn",
+        )]),
+        OrderError::Withdrawn.into(),
         body::payload_too_large(json::MAX_BODY),
         name_the_form(body::payload_too_large(json::MAX_BODY)),
         json::unsupported_media_type(),
@@ -461,12 +483,16 @@ fn events_have_their_bodies() {
     });
     let fields = EventChange::Fields { changed: vec!["/utcTimeDate".to_owned()] };
     let note = EventChange::Note { author: Actor::Client };
+    let documents = EventChange::Documents { documents: vec![0, 1], actor: Actor::Service };
     let of_orders = EventType::OF_ORDERS.map(|event| {
         let change = match event {
             EventType::OrderUpdated | EventType::OrderCancelled => Some(&status),
             EventType::OrderChanged => Some(&fields),
             EventType::NoteAdded => Some(&note),
-            _ => None,
+            EventType::SignedDocumentsAdded
+            | EventType::DocumentsReplaced
+            | EventType::DocumentWithdrawn => Some(&documents),
+            EventType::OrderCreated | EventType::DocumentsAdded | EventType::Test => None,
         };
         (event, order_body(event, change, NOW, &order))
     });
@@ -500,7 +526,7 @@ fn document_states_the_settings() {
     let count = |document: &str, text: &str| document.matches(text).count();
     for (default, own, times) in [
         (r#""url": "/""#, r#""url": "/api""#, 1),
-        (r#""url": "/api/order"#, r#""url": "/api/api/order"#, 6),
+        (r#""url": "/api/order"#, r#""url": "/api/api/order"#, 9),
         (r#""url": "/api/services"#, r#""url": "/api/api/services"#, 1),
         (r#""url": "/api/webhooks"#, r#""url": "/api/api/webhooks"#, 2),
         (r#"e": "/api/order/1/documents/0""#, r#"e": "/api/api/order/1/documents/0""#, 1),

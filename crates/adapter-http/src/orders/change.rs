@@ -75,7 +75,7 @@ fn answer(request: &HttpRequest, order: &ListedOrder, message: &'static str) -> 
     note(request, |notes| notes.message = Some(message));
     let mut answer = HttpResponse::Ok();
     answer.insert_header(header::ETag(version::tag(&order.stored)));
-    answer.json(OrderRecord::of(&order.stored, order.documents))
+    answer.json(OrderRecord::listed(order))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The operations that write: create orders, and add documents to them.
+//! The operations that write: create orders, and add and withdraw documents.
 
 pub(crate) mod add_documents;
 pub(crate) mod claim_guard;
@@ -6,3 +6,4 @@ pub(crate) mod create_form;
 pub(crate) mod create_json;
 pub(crate) mod created;
 pub(crate) mod upload;
+pub(crate) mod withdraw;

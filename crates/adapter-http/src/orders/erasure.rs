@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::{
     api_key::{ApiKey, Owner},
-    order::OrderId,
+    order::{DocumentId, OrderId},
     use_cases::{
         add_documents::AddDocuments, erase_orders::NOTICED, order_error::OrderError,
         read_order::ReadOrder,
@@ -22,7 +22,7 @@ const _: () = assert!(LOOK.as_millis() * 2 <= NOTICED.as_millis());
 pub(super) async fn erased(adding: &AddDocuments, key: &ApiKey, id: OrderId) -> OrderError {
     loop {
         sleep(LOOK).await;
-        if let Err(error @ OrderError::Erased) = adding.check(key, id).await {
+        if let Err(error @ OrderError::Erased) = adding.intake.order(key, id).await {
             return error;
         }
     }
@@ -32,25 +32,24 @@ pub(super) async fn erased(adding: &AddDocuments, key: &ApiKey, id: OrderId) -> 
 pub(super) struct Look {
     reading: ReadOrder,
     owner: Owner,
-    order: OrderId,
-    position: u32,
+    document: DocumentId,
     due: Interval,
 }
 
 impl Look {
     /// Returns the look at a document that was just found.
-    pub(super) fn at(reading: ReadOrder, owner: Owner, order: OrderId, position: u32) -> Self {
+    pub(super) fn at(reading: ReadOrder, owner: Owner, document: DocumentId) -> Self {
         let mut due = interval_at(Instant::now() + LOOK, LOOK);
         due.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { reading, owner, order, position, due }
+        Self { reading, owner, document, due }
     }
 
-    /// Returns whether the document is erased.
-    pub(super) async fn is_erased(&mut self) -> bool {
+    /// Returns whether the document is erased or withdrawn.
+    pub(super) async fn is_gone(&mut self) -> bool {
         if self.due.tick().now_or_never().is_none() {
             return false;
         }
-        let found = self.reading.document(self.owner, self.order, self.position).await;
-        matches!(found, Err(OrderError::Erased | OrderError::NoSuchOrder))
+        let found = self.reading.document(self.owner, self.document).await;
+        matches!(found, Err(OrderError::Erased | OrderError::NoSuchOrder | OrderError::Withdrawn))
     }
 }

@@ -1,7 +1,10 @@
 //! The paths of orders and their documents.
 
 use actix_web::HttpRequest;
-use domain::order::OrderId;
+use domain::{
+    document::DocumentKind,
+    order::{DocumentId, OrderId},
+};
 
 use crate::respond::{
     path_number::{identifier, number},
@@ -23,9 +26,18 @@ pub(crate) const DOCUMENTS: &str = "/api/order/{order_id}/documents";
 /// Path of a document.
 pub(crate) const DOCUMENT: &str = "/api/order/{order_id}/documents/{position}";
 
-/// Returns the path of the documents of an order.
-pub(super) fn of_documents(base_path: &str, OrderId(id): OrderId) -> String {
-    format!("{base_path}{ORDERS}/{id}/documents")
+/// Path of the signed documents of an order.
+pub(crate) const SIGNED_DOCUMENTS: &str = "/api/order/{order_id}/signed-documents";
+/// Path of a signed document.
+pub(crate) const SIGNED_DOCUMENT: &str = "/api/order/{order_id}/signed-documents/{position}";
+
+/// Returns the path of the documents of a kind of an order.
+pub(super) fn of_documents(base_path: &str, OrderId(id): OrderId, kind: DocumentKind) -> String {
+    let documents = match kind {
+        DocumentKind::ToSign => "documents",
+        DocumentKind::Signed => "signed-documents",
+    };
+    format!("{base_path}{ORDERS}/{id}/{documents}")
 }
 
 /// Returns the path of the history of an order.
@@ -39,7 +51,9 @@ pub(super) fn order_id(request: &HttpRequest) -> Result<OrderId, Problem> {
     identifier(request, "order_id").map(OrderId).ok_or_else(Problem::no_such_order)
 }
 
-/// Returns the position of the document that the path of a request names.
-pub(super) fn position(request: &HttpRequest) -> Result<u32, Problem> {
-    number(request, "position").ok_or_else(Problem::no_such_order)
+/// Returns the document of a kind that the path of a request names.
+pub(super) fn document(request: &HttpRequest, kind: DocumentKind) -> Result<DocumentId, Problem> {
+    let order = order_id(request)?;
+    let position = number(request, "position").ok_or_else(Problem::no_such_order)?;
+    Ok(DocumentId { order, kind, position })
 }

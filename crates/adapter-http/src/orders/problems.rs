@@ -31,6 +31,10 @@ impl From<OrderError> for Problem {
             OrderError::Erased => {
                 Self::new(ProblemCode::Erased, "The operator has erased this order.")
             }
+            OrderError::Withdrawn => Self::new(
+                ProblemCode::Withdrawn,
+                "The side that uploaded this document has withdrawn it. Its bytes are gone.",
+            ),
             OrderError::Changed => Self::new(
                 ProblemCode::PreconditionFailed,
                 "The order has changed. Read it again, and send its ETag in If-Match.",
@@ -50,7 +54,7 @@ impl From<OrderError> for Problem {
             OrderError::TooMany { stored } => {
                 let detail = format!(
                     "An order can have at most {MAX_DOCUMENTS_PER_ORDER} documents. \
-                     This one has {stored}."
+                     This one has {stored}, also replaced and withdrawn ones."
                 );
                 Self::new(ProblemCode::TooManyDocuments, detail)
             }
@@ -70,7 +74,7 @@ impl From<OrderError> for Problem {
             )
             .retry_after(retry_after),
             OrderError::Store(error) => error.into(),
-            OrderError::MissingObject { .. } => Self::internal().log(&error),
+            OrderError::MissingObject(_) => Self::internal().log(&error),
         }
     }
 }

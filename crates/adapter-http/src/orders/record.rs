@@ -1,9 +1,9 @@
 //! The records of orders and of their documents, which `docs/openapi.json` describes.
 
 use domain::{
-    document::StoredDocument,
-    order::{Dollars, Notary, Note, OrderChange, OrderRequest, StoredOrder},
-    ports::HistoryEntry,
+    document::{DocumentKind, StoredDocument, stored_count},
+    order::{Actor, Dollars, Notary, Note, OrderChange, OrderRequest, StoredOrder},
+    ports::{HistoryEntry, ListedOrder},
 };
 use serde::Serialize;
 
@@ -15,6 +15,7 @@ struct ReadMembers<'a> {
     notary: Option<&'a Notary>,
     client_name: Option<&'a str>,
     signing_service_name: Option<&'a str>,
+    signed_documents_uploaded: usize,
 }
 
 /// The record of an order.
@@ -40,12 +41,13 @@ pub(crate) struct OrderRecord<'a> {
 }
 
 impl<'a> OrderRecord<'a> {
-    /// Returns the record of an order that is read or changed, with the number of its documents.
-    pub(crate) fn of(stored: &'a StoredOrder, documents: usize) -> Self {
+    /// Returns the record of an order that is read or changed, with the numbers of its documents.
+    fn of(stored: &'a StoredOrder, documents: usize, signed_documents: usize) -> Self {
         let read = ReadMembers {
             notary: stored.notary.as_ref(),
             client_name: stored.names.client.as_deref(),
             signing_service_name: stored.names.service.as_deref(),
+            signed_documents_uploaded: signed_documents,
         };
         Self { read: Some(read), ..Self::created(stored, Some(documents)) }
     }
@@ -72,6 +74,11 @@ impl<'a> OrderRecord<'a> {
             updated_at: timestamp(stored.updated_at),
         }
     }
+
+    /// Returns the record of an order without its documents, with their numbers.
+    pub(crate) fn listed(order: &'a ListedOrder) -> Self {
+        Self::of(&order.stored, order.documents, order.signed_documents)
+    }
 }
 
 /// An order as a client reads it.
@@ -81,6 +88,7 @@ pub struct WholeOrder<'a> {
     record: OrderRecord<'a>,
     details: OrderRequest,
     documents: Vec<DocumentRecord<'a>>,
+    signed_documents: Vec<DocumentRecord<'a>>,
     history: Vec<ChangeRecord>,
     notes: Vec<NoteRecord<'a>>,
 }
@@ -88,11 +96,16 @@ pub struct WholeOrder<'a> {
 impl<'a> WholeOrder<'a> {
     /// Returns an order as a client reads it below a base path.
     pub fn of(stored: &'a StoredOrder, base_path: &str) -> Self {
-        let documents_url = path::of_documents(base_path, stored.id);
+        let documents = |kind| DocumentRecord::of_kind(stored, kind, base_path).collect();
         Self {
-            record: OrderRecord::of(stored, stored.documents.len()),
+            record: OrderRecord::of(
+                stored,
+                stored_count(&stored.documents),
+                stored_count(&stored.signed_documents),
+            ),
             details: OrderRequest::of(&stored.order),
-            documents: DocumentRecord::all(&stored.documents, 0, &documents_url).collect(),
+            documents: documents(DocumentKind::ToSign),
+            signed_documents: documents(DocumentKind::Signed),
             history: stored.history().map(ChangeRecord::of).collect(),
             notes: stored.notes.iter().map(NoteRecord::of).collect(),
         }
@@ -172,18 +185,42 @@ pub(super) struct DocumentRecord<'a> {
     size: u64,
     sha256: String,
     created_at: String,
+    uploaded_by: Actor,
+    replaces: Option<u32>,
+    replaced_by: Option<u32>,
+    withdrawn_at: Option<String>,
+    withdrawn_by: Option<Actor>,
+    first_downloaded_at: Option<String>,
     url: String,
 }
 
 impl<'a> DocumentRecord<'a> {
-    /// Returns the records of documents, of which the first has the position `first`. `url` is the
-    /// path of the order's documents.
-    pub(super) fn all(
-        documents: &'a [StoredDocument],
-        first: u32,
-        url: &str,
+    /// Returns the records of the documents of a kind of an order below a base path.
+    pub(super) fn of_kind(
+        stored: &'a StoredOrder,
+        kind: DocumentKind,
+        base_path: &str,
     ) -> impl Iterator<Item = Self> {
-        (first..).zip(documents).map(move |(position, document)| Self {
+        let (documents, url) =
+            (stored.documents_of(kind), path::of_documents(base_path, stored.id, kind));
+        (0..).zip(documents).map(move |(position, document)| {
+            let is_replaced = |other: &StoredDocument| other.replaced_by == Some(position);
+            let replaces = (0..).zip(documents).find(|(_, other)| is_replaced(other));
+            Self::new(document, kind, position, replaces.map(|(replaced, _)| replaced), &url)
+        })
+    }
+
+    /// Returns the record of a document at a position. `url` is the path of the order's documents of
+    /// its kind.
+    pub(super) fn new(
+        document: &'a StoredDocument,
+        kind: DocumentKind,
+        position: u32,
+        replaces: Option<u32>,
+        url: &str,
+    ) -> Self {
+        let uploader = Actor::uploading(kind);
+        Self {
             position,
             name: &document.name,
             name_as_sent: &document.name_as_sent,
@@ -191,7 +228,13 @@ impl<'a> DocumentRecord<'a> {
             size: document.size,
             sha256: document.sha256.to_string(),
             created_at: timestamp(document.created_at),
+            uploaded_by: uploader,
+            replaces,
+            replaced_by: document.replaced_by,
+            withdrawn_at: document.withdrawn_at.map(timestamp),
+            withdrawn_by: document.withdrawn_at.map(|_| uploader),
+            first_downloaded_at: document.first_downloaded_at.map(timestamp),
             url: format!("{url}/{position}"),
-        })
+        }
     }
 }

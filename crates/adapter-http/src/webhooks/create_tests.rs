@@ -1,7 +1,7 @@
 use actix_web::test::TestRequest;
 use domain::{
     ports::UrlRefused,
-    webhook::{Endpoint, MAX_ENDPOINTS},
+    webhook::{Endpoint, EventType, MAX_ENDPOINTS},
 };
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ async fn webhook_is_created_and_its_secret_shown() {
         json!({
             "id": 3,
             "url": "https://hooks.example.com/orders",
-            "events": ["order.created", "order.documents_added", "order.updated", "order.cancelled", "order.changed", "order.note_added"],
+            "events": EventType::OF_ORDERS.map(EventType::as_str),
             "description": "Escrow desk",
             "status": "enabled",
             "disabled_by": null,

@@ -8,7 +8,7 @@ use diesel::{
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{order::OrderStatus, webhook::EventType};
-use sql_rows::{Instant, PendingOrder, Utc, schema::orders};
+use sql_rows::{Instant, PendingOrder, Utc, schema::orders, stored_party};
 
 use crate::statement::{DURABLE, Prepared, column};
 
@@ -43,14 +43,14 @@ static STATEMENT: LazyLock<String> = LazyLock::new(|| {
             SELECT c.*, h.id AS holder \
             FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) \
             AS c (file_number, details, client_id, api_key_id, signing_service_id, starts_at, \
-                ends_at, created_at, window_opens_at, key_client, digest, token, fingerprint, \
+                ends_at, created_at, window_opens_at, key_party, digest, token, fingerprint, \
                 kept_until) \
             LEFT JOIN LATERAL (SELECT id, created_at FROM orders WHERE file_number = c.file_number \
                 AND is_test = $1 AND holds_file_number LIMIT 1) AS h ON true \
             WHERE (h.created_at <= c.window_opens_at) IS NOT FALSE AND ($24 OR h.id IS NULL) \
             AND (SELECT idempotency_key_in_use(k.kept_until, k.order_id, k.token, c.token, \
                 c.created_at) \
-                FROM idempotency_keys AS k WHERE k.client_id = c.key_client \
+                FROM idempotency_keys AS k WHERE k.party = c.key_party \
                 AND k.is_test = $1 AND k.digest = c.digest) IS NOT TRUE \
             ORDER BY c.file_number COLLATE \"C\"\
         ), held AS (\
@@ -77,14 +77,15 @@ static STATEMENT: LazyLock<String> = LazyLock::new(|| {
                 (file_number, position, key, name, name_as_sent, media_type, size, sha256) \
             JOIN created USING (file_number) ORDER BY key COLLATE \"C\"\
         ), remembered AS (\
-            INSERT INTO idempotency_keys (client_id, is_test, digest, token, fingerprint, order_id, \
+            INSERT INTO idempotency_keys (party, is_test, digest, token, fingerprint, order_id, \
                 taken_at, kept_until) \
-            SELECT key_client, $1, digest, token, fingerprint, created.id, created.created_at, \
+            SELECT key_party, $1, digest, token, fingerprint, created.id, created.created_at, \
                 kept_until \
-            FROM candidates JOIN created USING (file_number) WHERE key_client IS NOT NULL \
-            ORDER BY key_client, digest ON CONFLICT (client_id, is_test, digest) DO UPDATE \
+            FROM candidates JOIN created USING (file_number) WHERE key_party IS NOT NULL \
+            ORDER BY key_party, digest ON CONFLICT (party, is_test, digest) DO UPDATE \
             SET token = excluded.token, fingerprint = excluded.fingerprint, \
                 order_id = excluded.order_id, first_document = NULL, documents = NULL, \
+                documents_stored = NULL, \
                 taken_at = excluded.taken_at, kept_until = excluded.kept_until\
         ), noted AS (\
             INSERT INTO events (type, order_id, created_at) \
@@ -124,7 +125,9 @@ pub(crate) async fn insert_orders(
         .bind::<Array<Nullable<Instant>>, _>(column(batch, |order| order.row.ends_at))
         .bind::<Array<Instant>, _>(column(batch, |order| order.row.created_at))
         .bind::<Array<Instant>, _>(column(batch, |order| order.window_opens_at))
-        .bind::<Array<Nullable<BigInt>>, _>(column(&attempts, |a| a.map(|a| a.claim.key.client.0)))
+        .bind::<Array<Nullable<BigInt>>, _>(column(&attempts, |a| {
+            a.map(|a| stored_party(a.claim.key.owner.party))
+        }))
         .bind::<Array<Nullable<Binary>>, _>(column(&attempts, |a| {
             a.map(|a| &a.claim.key.digest[..])
         }))
@@ -135,7 +138,9 @@ pub(crate) async fn insert_orders(
         }))
         .bind::<Array<Text>, _>(column(&documents, |(order, _)| &*order.file_number))
         .bind::<Array<Integer>, _>(column(&documents, |(_, document)| document.position))
-        .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.key))
+        .bind::<Array<Nullable<Text>>, _>(column(&documents, |(_, document)| {
+            document.key.as_deref()
+        }))
         .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.name))
         .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.name_as_sent))
         .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.media_type))

@@ -4,15 +4,16 @@ use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     idempotency::AddedRange,
-    order::after,
     ports::{NewDocuments, WriteError},
-    webhook::EventType,
 };
 use sql_rows::{
-    DocumentRow, KeyRow, NewEventRow, OrderState, Prepared, Utc, is_order_of,
-    schema::{documents, events, orders},
+    DocumentRow, DocumentsChange, KeyRow, OrderState, Prepared, Utc, document_counts, is_order_of,
+    replaceable,
+    schema::{documents, orders},
+    stored_position,
 };
 
+use super::withdraw::record;
 use crate::{
     failure::Failure,
     group_commit::key_use::{in_use, remember},
@@ -34,20 +35,28 @@ pub(super) async fn add_documents(
     }
     let own = orders::table.find(order_id).filter(is_order_of(new.owner));
     let state = Prepared(own.select(OrderState::as_select())).get_result(connection).await;
-    let updated_at = match OrderState::takes_documents(state.optional()?) {
-        Ok(updated_at) => Utc(after(updated_at, new.at)),
+    let order = match OrderState::takes_documents(state.optional()?) {
+        Ok(order) => order,
         Err(error) => return Ok(Err(error)),
     };
-    let stored = documents::table.filter(documents::order_id.eq(order_id)).count();
-    let range = match new.range(Prepared(stored).get_result(connection).await?) {
+    let counts = document_counts(new.order_id, new.kind);
+    let (stored, kept) = Prepared(counts).get_result(connection).await?;
+    let range = match new.range(stored, kept) {
         Ok(range) => range,
         Err(error) => return Ok(Err(error)),
     };
+    if let Some(position) = new.replaces {
+        let replaced = diesel::update(replaceable(new.order_id, position))
+            .set(documents::replaced_by.eq(stored_position(range.first_position)));
+        if Prepared(replaced).execute(connection).await? == 0 {
+            return Ok(Err(WriteError::NotReplaceable));
+        }
+    }
     let rows = DocumentRow::added(new, range).map_err(Failure::Unstorable)?;
     // A trigger adopts their uploads.
     diesel::insert_into(documents::table).values(rows).execute(connection).await?;
-    let event = NewEventRow::new(EventType::DocumentsAdded, order_id, at);
-    diesel::insert_into(events::table).values(event).execute(connection).await?;
+    let updated_at = order.changed_at(new.at);
+    record(connection, DocumentsChange::added(new, range, &order, updated_at)).await?;
     if let Some(request) = &new.idempotent_request {
         remember(connection, &KeyRow::answered(request, order_id, at, Some(range))).await?;
     }

@@ -33,8 +33,8 @@ pub(super) async fn add_note(
     }
     let own = orders::table.find(order_id).filter(is_order_of(new.owner));
     let state = Prepared(own.select(OrderState::as_select())).get_result(connection).await;
-    let at = match OrderState::takes_notes(state.optional()?) {
-        Ok(updated_at) => Utc(after(updated_at, new.at)),
+    let at = match OrderState::is_there(state.optional()?) {
+        Ok(order) => order.changed_at(new.at),
         Err(error) => return Ok(Err(error)),
     };
     let stored = order_notes::table.filter(order_notes::order_id.eq(order_id)).count();
@@ -45,7 +45,7 @@ pub(super) async fn add_note(
     let added = diesel::insert_into(order_notes::table).values(NoteRow::new(new, at));
     let added = Prepared(added.returning(NoteRow::as_returning())).get_result(connection).await?;
     let told = EventChange::Note { author: new.author };
-    let event = NewChangeEventRow::new(EventType::NoteAdded, &told, order_id, at);
+    let event = NewChangeEventRow::new(EventType::NoteAdded, Some(&told), order_id, at);
     Prepared(diesel::insert_into(events::table).values(event)).execute(connection).await?;
     if let Some(request) = &new.idempotent_request {
         remember(connection, &KeyRow::answered(request, order_id, Utc(new.at), Some(position)))

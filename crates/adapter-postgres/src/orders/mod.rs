@@ -9,17 +9,19 @@ mod idempotency;
 mod list;
 pub(crate) mod read;
 mod uploads;
+mod withdraw;
 
 use async_trait::async_trait;
 use diesel::{dsl::sql, prelude::*, sql_types::Bool};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
+    document::ObjectKey,
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::{Note, OrderId},
     ports::{
-        ListedOrder, NewDocuments, NewNote, NewOrder, OrderAmendment, OrderRepo, OrderUpdate,
-        StoreError, WriteError,
+        Download, ListedOrder, NewDocuments, NewNote, NewOrder, OrderAmendment, OrderRepo,
+        OrderUpdate, StoreError, Withdrawal, WriteError,
     },
 };
 use sql_rows::{
@@ -56,6 +58,22 @@ impl OrderRepo for PostgresStore {
                     .await)
             }
         }
+    }
+
+    async fn withdraw(&self, withdrawal: &Withdrawal) -> Result<Vec<ObjectKey>, WriteError> {
+        let withdrawal = *withdrawal;
+        let withdraw = async move |connection: &mut AsyncPgConnection| {
+            withdraw::withdraw(connection, &withdrawal).await
+        };
+        self.change_orders::<_, WriteError>(withdraw).await?
+    }
+
+    async fn note_downloads(&self, downloads: &[Download]) -> Result<(), StoreError> {
+        let downloads = downloads.to_vec();
+        let note = async move |connection: &mut AsyncPgConnection| {
+            withdraw::note_downloads(connection, &downloads).await
+        };
+        self.change_orders(note).await
     }
 
     async fn update(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {

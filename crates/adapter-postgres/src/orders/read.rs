@@ -6,7 +6,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     api_key::Owner,
     document::StoredDocument,
-    order::{OrderId, OrderStatus, StoredOrder},
+    order::{DocumentId, OrderId, OrderStatus, StoredOrder},
     ports::{
         Cursor, FoundOrder, HistoryEntry, HistoryId, HistoryQuery, ListedOrder, MaybeErased,
         OrderReader, Page, PageQuery, StoreError,
@@ -55,11 +55,9 @@ impl OrderReader for PostgresStore {
     async fn document(
         &self,
         owner: Owner,
-        id: OrderId,
-        position: u32,
+        id: DocumentId,
     ) -> Result<Option<MaybeErased<StoredDocument>>, StoreError> {
-        self.read_orders(async move |connection| document(connection, owner, id, position).await)
-            .await
+        self.read_orders(async move |connection| document(connection, owner, id).await).await
     }
 
     async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Option<Page>, StoreError> {
@@ -119,14 +117,13 @@ async fn history(
 pub(crate) async fn document(
     connection: &mut AsyncPgConnection,
     owner: Owner,
-    id: OrderId,
-    position: u32,
+    id: DocumentId,
 ) -> Result<Option<MaybeErased<StoredDocument>>, Failure> {
-    let query = order_with_document(owner, id, position);
+    let query = order_with_document(owner, id);
     let columns = (orders::erased_at, orders::created_at, Option::<DocumentRow>::as_select());
     let row = Prepared(query.select(columns)).get_result(connection).await.optional();
     let row: Option<(Option<Utc>, Utc, Option<DocumentRow>)> =
-        row.map_err(|error| unreadable_order::<Failure>(error, &id.0))?;
+        row.map_err(|error| unreadable_order::<Failure>(error, &id.order.0))?;
     Ok(match row {
         Some((Some(_erased_at), ..)) => Some(MaybeErased::Erased),
         Some((None, created_at, Some(document))) => {

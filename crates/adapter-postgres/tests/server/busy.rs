@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use contract_tests::samples::{LIVE, NOW, WINDOW, document, new_order};
+use contract_tests::samples::{LIVE, NOW, WINDOW, document, key_of, new_order};
 use domain::{
     order::{Actor, OrderId, OrderStatus},
     ports::{
@@ -201,10 +201,12 @@ async fn documents_wait_shortly_for_a_locked_order() {
     let holder = outsider(&database).await;
     holder.batch_execute("BEGIN; UPDATE orders SET notary_id = 5").await.unwrap();
     let document = document();
-    store.record(std::slice::from_ref(&document.key), NOW).await.unwrap();
+    store.record(&[key_of(&document)], NOW).await.unwrap();
     let new = NewDocuments {
         owner: LIVE,
         order_id: id,
+        kind: domain::document::DocumentKind::ToSign,
+        replaces: None,
         documents: vec![document],
         at: NOW,
         max_documents: 20,

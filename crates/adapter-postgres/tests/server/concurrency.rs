@@ -3,8 +3,8 @@
 use std::{collections::HashSet, sync::Arc};
 
 use contract_tests::samples::{
-    MICROSECOND, NOW, WINDOW, attempt, delivery, dispatch, document, idempotency_key, new_order,
-    order_of,
+    MICROSECOND, NOW, WINDOW, attempt, delivery, dispatch, document, idempotency_key, key_of,
+    new_order, order_of,
 };
 use domain::{
     document::StoredDocument,
@@ -154,7 +154,7 @@ async fn upload_is_adopted_or_condemned() {
     let (stores, database) = two_stores().await;
     for round in 0..40_usize {
         let mut documents: Vec<StoredDocument> = (0..20).map(|_| document()).collect();
-        let keys: Vec<_> = documents.iter().map(|document| document.key.clone()).collect();
+        let keys: Vec<_> = documents.iter().map(key_of).collect();
         stores[0].record(&keys, NOW).await.unwrap();
         // The documents of a form have no order of their keys.
         documents.reverse();

@@ -1,8 +1,8 @@
 //! The constraints of the database itself, because they must hold between processes.
 
 use contract_tests::samples::{
-    NOW, WINDOW, api_key, attempt, delivery, document, enqueue, idempotency_key, maximal_order,
-    new_order,
+    NOW, WINDOW, api_key, attempt, delivery, document, enqueue, idempotency_key, key_of,
+    maximal_order, new_order,
 };
 use domain::{
     idempotency::IdempotentRequest,
@@ -19,7 +19,7 @@ use super::{outsider, store};
 async fn full() -> Client {
     let (store, database) = store().await;
     let (document, spare) = (document(), document());
-    store.record(&[document.key.clone(), spare.key], NOW).await.unwrap();
+    store.record(&[key_of(&document), key_of(&spare)], NOW).await.unwrap();
     // Free at once, so that tests may change it.
     let idempotent_request = Some(IdempotentRequest {
         attempt: attempt(&idempotency_key(1, "key"), 7),

@@ -31,8 +31,8 @@ use std::{error::Error, time::Duration};
 
 use adapter_postgres::PostgresStore;
 use contract_tests::samples::{
-    LIVE, NOW, WINDOW, api_key, attempt, call_webhooks, delivery, document, idempotency_key, mails,
-    new_order, order_of, settle,
+    LIVE, NOW, WINDOW, api_key, attempt, call_webhooks, delivery, document, idempotency_key,
+    key_of, mails, new_order, order_of, settle, to_sign,
 };
 use domain::{
     api_key::ClientId,
@@ -97,7 +97,7 @@ async fn create(store: &PostgresStore, file_number: &str) -> Result<OrderId, Wri
 async fn every_call(store: &PostgresStore) {
     let (one, two, three) = (document(), document(), document());
     store.check().await.unwrap();
-    store.record(&[&one, &two, &three].map(|document| document.key.clone()), NOW).await.unwrap();
+    store.record(&[&one, &two, &three].map(key_of), NOW).await.unwrap();
     let order = store
         .create(&NewOrder { documents: vec![one], ..new_order("E-1", NOW) }, WINDOW)
         .await
@@ -105,7 +105,7 @@ async fn every_call(store: &PostgresStore) {
     create(store, "E-1").await.unwrap_err();
     order_of(store, order).await.unwrap().unwrap();
     OrderReader::order(store, LIVE, order).await.unwrap().unwrap();
-    store.document(LIVE, order, 0).await.unwrap().unwrap();
+    store.document(LIVE, to_sign(order, 0)).await.unwrap().unwrap();
     let cursor = Cursor::NewerThan(order);
     let (created_after, created_before) = (Some(NOW), Some(NOW));
     let page = PageQuery { file_number: None, created_after, created_before, limit: 1, cursor };
@@ -115,6 +115,8 @@ async fn every_call(store: &PostgresStore) {
     let added = NewDocuments {
         owner: LIVE,
         order_id: order,
+        kind: domain::document::DocumentKind::ToSign,
+        replaces: None,
         documents: vec![three],
         at: NOW,
         max_documents: 2,
@@ -131,8 +133,8 @@ async fn every_call(store: &PostgresStore) {
     };
     store.add_note(&note).await.unwrap();
     domain::ports::ServiceRepo::standing(store, SigningServiceId(42)).await.unwrap();
-    store.condemn(std::slice::from_ref(&two.key)).await.unwrap();
-    store.forget(&[two.key]).await.unwrap();
+    store.condemn(&[key_of(&two)]).await.unwrap();
+    store.forget(&[key_of(&two)]).await.unwrap();
     let key = api_key(NOW);
     store.add_first(&api_key(NOW), "jane").await.unwrap();
     let id = store.add(&key, "jane").await.unwrap();

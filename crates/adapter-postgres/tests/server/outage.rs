@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use contract_tests::samples::{NOW, WINDOW, document, new_order};
+use contract_tests::samples::{NOW, WINDOW, document, keys_of, new_order, object_key};
 use domain::ports::{
     ApiKeyRepo, DeliveryQueue as _, NewOrder, OrderRepo as _, UploadLedger as _, WriteError,
 };
@@ -25,7 +25,7 @@ async fn every_port_is_unavailable(store: &PostgresStore) {
     unavailable(store.check().await);
     unavailable(ApiKeyRepo::find(store, "00000000000000aa").await);
     unavailable(store.lease(NOW, time::Duration::MINUTE, 1).await);
-    unavailable(store.record(&[document().key], NOW).await);
+    unavailable(store.record(&[object_key()], NOW).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,10 +53,7 @@ async fn frozen_server_times_out_and_stores_no_partial_order() {
     let store = std::sync::Arc::new(store_at(&database.url()).await);
     create(&store, "before").await.unwrap();
     let documents: Vec<_> = (0..20).map(|_| document()).collect();
-    store
-        .record(&documents.iter().map(|document| document.key.clone()).collect::<Vec<_>>(), NOW)
-        .await
-        .unwrap();
+    store.record(&keys_of(&documents), NOW).await.unwrap();
 
     cluster.freeze();
     let order = NewOrder { documents, ..new_order("frozen", NOW) };

@@ -1,8 +1,8 @@
 //! Reads of orders: their cost, their round trips, and what they see of transactions in progress.
 
-use std::{slice::from_ref, sync::Arc};
+use std::sync::Arc;
 
-use contract_tests::samples::{CLIENT, LIVE, NOW, WINDOW, document, new_order};
+use contract_tests::samples::{CLIENT, LIVE, NOW, WINDOW, document, key_of, new_order, to_sign};
 use domain::{
     api_key::{ClientId, Owner},
     order::OrderId,
@@ -108,7 +108,7 @@ async fn reads_cost_the_same_in_a_large_table() {
     };
     assert_eq!(page(&store, &both).await, [59_999, 59_998, 59_997, 59_996]);
     OrderReader::order(&store, LIVE, OrderId(50_001)).await.unwrap().unwrap();
-    store.document(LIVE, OrderId(50_001), 0).await.unwrap().unwrap();
+    store.document(LIVE, to_sign(OrderId(50_001), 0)).await.unwrap().unwrap();
     OrderAdmin::order(&store, OrderId(50_001)).await.unwrap().unwrap();
     let old = store.created_before(created(50_000), 20).await.unwrap();
     assert_eq!(old[..2], [1, 40_000].map(OrderId));
@@ -130,10 +130,10 @@ async fn poller_waits_for_a_transaction_that_is_held_open() {
     let (holder, watcher) = (outsider(&database).await, outsider(&database).await);
     // The transaction has drawn its identifier when it waits for the upload.
     let document = document();
-    store.record(from_ref(&document.key), NOW).await.unwrap();
+    store.record(&[key_of(&document)], NOW).await.unwrap();
     let lock = format!(
         "BEGIN; SELECT key FROM uploads WHERE key = '{}' FOR UPDATE",
-        document.key.as_str()
+        key_of(&document).as_str()
     );
     holder.batch_execute(&lock).await.unwrap();
     let held = tokio::spawn({
@@ -169,7 +169,7 @@ async fn unreadable_order_does_not_fail_reads_beside_it() {
     let message = super::log_line(&bad_read.unwrap_err());
     let expected = format!("the store failed: row {} of orders cannot be read: ", bad.0);
     assert!(message.starts_with(&expected), "{message}");
-    assert!(matches!(store.document(LIVE, bad, 0).await, Err(StoreError::Internal(_))));
+    assert!(matches!(store.document(LIVE, to_sign(bad, 0)).await, Err(StoreError::Internal(_))));
 }
 
 #[tokio::test]
@@ -204,10 +204,12 @@ async fn request_that_added_documents_is_forgotten_by_the_next_use_of_its_key() 
     let id = create(&store, "F-1").await.unwrap();
     let attempt = attempt(&idempotency_key(CLIENT.0, "key"), 7);
     let document = document();
-    store.record(from_ref(&document.key), NOW).await.unwrap();
+    store.record(&[key_of(&document)], NOW).await.unwrap();
     let addition = NewDocuments {
         owner: LIVE,
         order_id: id,
+        kind: domain::document::DocumentKind::ToSign,
+        replaces: None,
         documents: vec![document],
         at: NOW,
         max_documents: 100,

@@ -4,7 +4,7 @@ use std::{collections::HashSet, future::Future};
 
 use contract_tests::samples::{
     LIVE, NOW, WINDOW, api_key, attempt, claim, delivery, document, enqueue, idempotency_key,
-    new_order, object_key, settle,
+    key_of, new_order, object_key, settle, to_sign,
 };
 use domain::{
     idempotency::IdempotentRequest,
@@ -56,8 +56,7 @@ async fn order_takes_one_round_trip_and_a_rejected_one_two_or_three() {
         for (order, again) in
             [(order(2 * number, documents), 2), (with_key(2 * number + 1, documents), 3)]
         {
-            let keys: Vec<_> =
-                order.documents.iter().map(|document| document.key.clone()).collect();
+            let keys: Vec<_> = order.documents.iter().map(key_of).collect();
             store.record(&keys, NOW).await.unwrap();
             let (stored, first) = counted(&proxy, store.create(&order, WINDOW)).await;
             stored.unwrap();
@@ -99,7 +98,7 @@ macro_rules! round_trips {
 async fn other_calls_take_one_round_trip_an_order_two_and_a_later_page_three_or_four() {
     let (store, proxy) = wired().await;
     let sample = order(0, 3);
-    let keys: Vec<_> = sample.documents.iter().map(|document| document.key.clone()).collect();
+    let keys: Vec<_> = sample.documents.iter().map(key_of).collect();
     store.record(&keys, NOW).await.unwrap();
     let id = store.create(&sample, WINDOW).await.unwrap();
     let key = api_key(NOW);
@@ -118,7 +117,7 @@ async fn other_calls_take_one_round_trip_an_order_two_and_a_later_page_three_or_
         let took = round_trips!(
             &proxy,
             OrderReader::order(&store, LIVE, id),
-            store.document(LIVE, id, 2),
+            store.document(LIVE, to_sign(id, 2)),
             ApiKeyRepo::find(&store, &key.lookup),
             ApiKeyRepo::find(&store, "00000000000000aa"),
             store.claim(&claim, NOW, NOW + Duration::MINUTE),

@@ -1,7 +1,7 @@
 //! Rows that the service cannot have written.
 
 use contract_tests::samples::{
-    NOW, WINDOW, api_key, delivery, dispatch, document, maximal_order, new_order, order_of,
+    NOW, WINDOW, api_key, delivery, dispatch, document, key_of, maximal_order, new_order, order_of,
 };
 use domain::ports::{
     ApiKeyRepo, DeliveryQueue, NewOrder, OrderRepo as _, StoreError, UploadLedger as _,
@@ -63,7 +63,7 @@ async fn unreadable_order_is_named_with_its_fault() {
 async fn other_unreadable_rows_are_named() {
     let (store, database) = store().await;
     let (document, key) = (document(), api_key(NOW));
-    store.record(std::slice::from_ref(&document.key), NOW).await.unwrap();
+    store.record(&[key_of(&document)], NOW).await.unwrap();
     let order = NewOrder { documents: vec![document], ..new_order("F-1", NOW) };
     let id = store.create(&order, WINDOW).await.unwrap();
     let key_id = store.add(&key, "jane").await.unwrap().0;

@@ -3,16 +3,19 @@
 use diesel::{dsl::not, prelude::*, sqlite::SqliteConnection};
 use domain::{
     idempotency::AddedRange,
-    order::after,
     ports::{NewDocuments, WriteError},
-    webhook::EventType,
 };
 use sql_rows::{
-    DocumentRow, KeyRow, NewEventRow, OrderState, Prepared, Utc, is_order_of,
-    schema::{documents, events, orders, uploads},
+    DocumentRow, DocumentsChange, KeyRow, OrderState, Prepared, Utc, document_counts, is_order_of,
+    replaceable,
+    schema::{documents, orders, uploads},
+    stored_position,
 };
 
-use super::idempotency::{in_use, remember};
+use super::{
+    idempotency::{in_use, remember},
+    withdraw::record,
+};
 use crate::failure::Failure;
 
 /// Adds documents. Fails with [`Failure::Swept`] if an upload was swept. A rejection has changed
@@ -29,19 +32,27 @@ pub(super) fn add_documents(
     }
     let own = orders::table.find(order_id).filter(is_order_of(new.owner));
     let state = Prepared(own.select(OrderState::as_select())).get_result(connection);
-    let updated_at = match OrderState::takes_documents(state.optional()?) {
-        Ok(updated_at) => Utc(after(updated_at, new.at)),
+    let order = match OrderState::takes_documents(state.optional()?) {
+        Ok(order) => order,
         Err(error) => return Ok(Err(error)),
     };
-    let stored = documents::table.filter(documents::order_id.eq(order_id)).count();
-    let range = match new.range(Prepared(stored).get_result(connection)?) {
+    let counts = document_counts(new.order_id, new.kind);
+    let (stored, kept) = Prepared(counts).get_result(connection)?;
+    let range = match new.range(stored, kept) {
         Ok(range) => range,
         Err(error) => return Ok(Err(error)),
     };
+    if let Some(position) = new.replaces {
+        let replaced = diesel::update(replaceable(new.order_id, position))
+            .set(documents::replaced_by.eq(stored_position(range.first_position)));
+        if Prepared(replaced).execute(connection)? == 0 {
+            return Ok(Err(WriteError::NotReplaceable));
+        }
+    }
     let rows = DocumentRow::added(new, range).map_err(Failure::Unstorable)?;
     store_documents(connection, rows)?;
-    let event = NewEventRow::new(EventType::DocumentsAdded, order_id, at);
-    diesel::insert_into(events::table).values(event).execute(connection)?;
+    let updated_at = order.changed_at(new.at);
+    record(connection, DocumentsChange::added(new, range, &order, updated_at))?;
     if let Some(request) = &new.idempotent_request {
         remember(connection, &KeyRow::answered(request, order_id, at, Some(range)))?;
     }
@@ -57,7 +68,8 @@ pub(super) fn store_documents(
     rows: impl IntoIterator<Item = DocumentRow>,
 ) -> Result<(), Failure> {
     for row in rows {
-        let live = uploads::table.find(&row.key).filter(not(uploads::condemned));
+        let own = uploads::key.nullable().eq(&row.key);
+        let live = uploads::table.filter(own).filter(not(uploads::condemned));
         if diesel::delete(live).execute(connection)? == 0 {
             return Err(Failure::Swept);
         }

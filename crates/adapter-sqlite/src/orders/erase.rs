@@ -31,7 +31,7 @@ pub(crate) fn erase(
         return Ok(None);
     }
     let removed = diesel::delete(documents::table.filter(documents::order_id.eq(id.0)))
-        .returning((documents::position, documents::key))
+        .returning((documents::signed, documents::position, documents::key))
         .get_results(connection)?;
     diesel::update(uploads::table.filter(uploads::order_id.eq(id.0)))
         .set(uploads::condemned.eq(true))

@@ -3,12 +3,13 @@
 use async_trait::async_trait;
 use diesel::{dsl::sql, prelude::*, result::Error, sqlite::SqliteConnection};
 use domain::{
+    document::ObjectKey,
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::{Note, OrderId},
     ports::{
-        ListedOrder, NewDocuments, NewNote, NewOrder, OrderAmendment, OrderRepo, OrderUpdate,
-        StoreError, WriteError,
+        Download, ListedOrder, NewDocuments, NewNote, NewOrder, OrderAmendment, OrderRepo,
+        OrderUpdate, StoreError, Withdrawal, WriteError,
     },
     webhook::EventType,
 };
@@ -21,6 +22,7 @@ use sql_rows::{
 use self::{
     add_documents::{add_documents, store_documents},
     idempotency::{in_use, remember},
+    withdraw::{note_downloads, withdraw},
 };
 use crate::{failure::Failure, store::SqliteStore};
 
@@ -33,6 +35,7 @@ mod idempotency;
 pub(crate) mod list;
 pub(crate) mod read;
 mod uploads;
+mod withdraw;
 
 #[async_trait]
 impl OrderRepo for SqliteStore {
@@ -51,6 +54,16 @@ impl OrderRepo for SqliteStore {
             Err(Failure::Swept) => Err(WriteError::UploadSwept),
             added => added?,
         }
+    }
+
+    async fn withdraw(&self, withdrawal: &Withdrawal) -> Result<Vec<ObjectKey>, WriteError> {
+        let withdrawal = *withdrawal;
+        self.transaction::<_, Failure>(move |connection| withdraw(connection, &withdrawal)).await?
+    }
+
+    async fn note_downloads(&self, downloads: &[Download]) -> Result<(), StoreError> {
+        let downloads = downloads.to_vec();
+        self.transaction(move |connection| note_downloads(connection, &downloads)).await
     }
 
     async fn update(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {

@@ -5,7 +5,7 @@ use diesel::{prelude::*, result::Error, sqlite::SqliteConnection};
 use domain::{
     api_key::Owner,
     document::StoredDocument,
-    order::{OrderId, OrderStatus, StoredOrder},
+    order::{DocumentId, OrderId, OrderStatus, StoredOrder},
     ports::{
         Cursor, FoundOrder, HistoryEntry, HistoryId, HistoryQuery, ListedOrder, MaybeErased,
         OrderReader, Page, PageQuery, StoreError,
@@ -54,10 +54,9 @@ impl OrderReader for SqliteStore {
     async fn document(
         &self,
         owner: Owner,
-        id: OrderId,
-        position: u32,
+        id: DocumentId,
     ) -> Result<Option<MaybeErased<StoredDocument>>, StoreError> {
-        self.read_orders(move |connection| document(connection, owner, id, position)).await
+        self.read_orders(move |connection| document(connection, owner, id)).await
     }
 
     async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Option<Page>, StoreError> {
@@ -117,14 +116,13 @@ fn history(
 pub(crate) fn document(
     connection: &mut SqliteConnection,
     owner: Owner,
-    id: OrderId,
-    position: u32,
+    id: DocumentId,
 ) -> Result<Option<MaybeErased<StoredDocument>>, Failure> {
-    let query = order_with_document(owner, id, position);
+    let query = order_with_document(owner, id);
     let columns = (orders::erased_at, orders::created_at, Option::<DocumentRow>::as_select());
     let row = Prepared(query.select(columns)).get_result(connection).optional();
     let row: Option<(Option<Utc>, Utc, Option<DocumentRow>)> =
-        row.map_err(|error| unreadable_order::<Failure>(error, &id.0))?;
+        row.map_err(|error| unreadable_order::<Failure>(error, &id.order.0))?;
     Ok(match row {
         Some((Some(_erased_at), ..)) => Some(MaybeErased::Erased),
         Some((None, created_at, Some(document))) => {

@@ -1,7 +1,7 @@
 //! Erasure leaves nothing of an order in the files of the database.
 
 use contract_tests::samples::{
-    LIVE, delivery, enqueue, maximal_request, object_key, order, settle,
+    LIVE, delivery, enqueue, key_of, maximal_request, object_key, order, settle,
 };
 use domain::{
     delivery::NewDelivery,
@@ -56,7 +56,7 @@ fn marked_order(number: usize) -> NewOrder {
     };
     NewOrder {
         order: order(request),
-        documents: vec![document.clone(), StoredDocument { key: object_key(), ..document }],
+        documents: vec![document.clone(), StoredDocument { key: Some(object_key()), ..document }],
         ..new_order("F", NOW)
     }
 }
@@ -85,7 +85,7 @@ async fn erased_order_leaves_no_byte() {
         let at = NOW + Duration::MINUTE * i32::try_from(number).unwrap();
         enqueue(&store, &NewOrder { created_at: at, ..other }, vec![delivery(0)]).await;
         let order = marked_order(number);
-        let keys: Vec<_> = order.documents.iter().map(|document| document.key.clone()).collect();
+        let keys: Vec<_> = order.documents.iter().map(key_of).collect();
         store.record(&keys, NOW).await.unwrap();
         marked.push(enqueue(&store, &order, marked_deliveries(number)).await);
     }

@@ -5,7 +5,7 @@ use std::{
     sync::Mutex,
 };
 
-use contract_tests::samples::{CLIENT, LIVE, WEBHOOK_SLOTS, new_endpoint};
+use contract_tests::samples::{CLIENT, LIVE, WEBHOOK_SLOTS, new_endpoint, to_sign};
 use diesel::connection::InstrumentationEvent;
 use domain::{
     api_key::{Owner, Party},
@@ -82,7 +82,7 @@ async fn every_read_uses_an_index() {
     let mut connection = outsider(&path(&directory));
     let statements = statements(&mut connection, |connection| {
         read::find(connection, Some(LIVE), OrderId(1)).unwrap().unwrap();
-        read::document(connection, LIVE, OrderId(1), 0).unwrap();
+        read::document(connection, LIVE, to_sign(OrderId(1), 0)).unwrap();
         read::find(connection, None, OrderId(1)).unwrap().unwrap();
         let service = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
         for owner in [LIVE, service] {

@@ -56,7 +56,7 @@ async fn full_disk_makes_the_store_unavailable() {
     let store = open(&directory).await;
     on_writer(&store, "PRAGMA max_page_count = 1").await;
     let failed = loop {
-        match store.create(&new_order(document().key.as_str(), NOW), WINDOW).await {
+        match store.create(&new_order(object_key().as_str(), NOW), WINDOW).await {
             Ok(_) => {}
             Err(error) => break error,
         }

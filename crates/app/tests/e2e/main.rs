@@ -86,6 +86,7 @@ mod orders {
     mod ownership;
     mod read;
     mod read_documents;
+    mod signed_documents;
 }
 
 mod running {

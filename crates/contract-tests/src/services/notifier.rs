@@ -63,7 +63,7 @@ pub fn notification_of(request: Value, recipient: &str, entropy: &CountingEntrop
     let recipient = EmailAddress::try_from(recipient.to_owned()).unwrap();
     let created_at = datetime!(2026-11-21 12:00:07.123456 UTC);
     let documents = ["Deed_of_Trust.pdf", "Closing_Disclosure.docx"].map(|name| StoredDocument {
-        key: ObjectKey::random(entropy),
+        key: Some(ObjectKey::random(entropy)),
         name: name.to_owned(),
         name_as_sent: name.to_owned(),
         ..samples::document()

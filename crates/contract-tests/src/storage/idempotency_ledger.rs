@@ -1,8 +1,7 @@
 //! The contract of `IdempotencyLedger`, and of idempotency keys when an order is created.
 
-use std::slice::from_ref;
-
 use domain::{
+    api_key::Owner,
     idempotency::{Answered, Attempt, Claim, IdempotencyKey, KeyUse},
     order::OrderId,
     ports::{NewOrder, WriteError},
@@ -12,7 +11,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
     KEPT, MICROSECOND, NOW, Storage, WINDOW, at_once, attempt, claim, document, idempotency_key,
-    key_use, new_order, order_of, stored, with_key,
+    key_of, key_use, new_order, order_of, stored, with_key,
 };
 
 async fn try_claim(
@@ -91,12 +90,13 @@ pub async fn key_is_released_by_its_holder(storage: &Storage) {
 
 /// Keys that differ by letter case are different, too, and those of test keys.
 pub async fn clients_do_not_share_keys(storage: &Storage) {
-    let of_test = |key: IdempotencyKey| IdempotencyKey { is_test: true, ..key };
+    let of_test =
+        |key: IdempotencyKey| IdempotencyKey { owner: Owner { is_test: true, ..key.owner }, ..key };
     for key in [key(), idempotency_key(2, "key"), idempotency_key(1, "Key"), of_test(key())] {
         try_claim(storage, &claim(&key), NOW).await.unwrap();
     }
     for key in [idempotency_key(3, "order"), of_test(idempotency_key(3, "order"))] {
-        let order = NewOrder { is_test: key.is_test, ..new_order("F-0", NOW) };
+        let order = NewOrder { is_test: key.owner.is_test, ..new_order("F-0", NOW) };
         storage.create(&with_key(order, &attempt(&key, 7))).await;
     }
     // The walk meets each of them.
@@ -152,11 +152,11 @@ pub async fn key_in_use_precedes_duplicate(storage: &Storage) {
     let id = create(storage, "F-1", NOW, &first).await;
     let again = new_order("F-1", NOW + Duration::SECOND);
     let late = document();
-    storage.record(from_ref(&late.key)).await;
+    storage.record(&[key_of(&late)]).await;
     let repeated = NewOrder { documents: vec![late.clone()], ..again.clone() };
     let repeated = with_key(repeated, &attempt(&key(), 7));
     assert_eq!(in_use_for_order(storage, &repeated).await, answered(&first, id));
-    assert_eq!(storage.condemn(from_ref(&late.key)).await, [late.key]);
+    assert_eq!(storage.condemn(&[key_of(&late)]).await, [key_of(&late)]);
     let under_another = with_key(again, &attempt(&idempotency_key(1, "other"), 7));
     let outcome = storage.orders.create(&under_another, WINDOW).await;
     assert!(matches!(outcome, Err(WriteError::Duplicate { .. })), "{outcome:?}");

@@ -20,9 +20,9 @@ use crate::{
     order_repo::addition,
     samples::{
         CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, attempt, create_with_uploads, delivery,
-        dispatch, document, idempotency_key, keys_of, lease_webhooks, mails, maximal_order,
-        maximal_request, new_endpoint, new_order, order, order_of, record_uploads, settle,
-        settle_webhook, stored, with_key,
+        dispatch, document, idempotency_key, key_of, keys_of, lease_webhooks, mails, maximal_order,
+        maximal_request, new_endpoint, new_order, object_key, order, order_of, record_uploads,
+        settle, settle_webhook, stored, to_sign, with_key,
     },
 };
 
@@ -181,7 +181,7 @@ pub async fn erasure_leaves_only_the_row(storage: &Storage) {
     assert_eq!(storage.admin.order(id).await.unwrap(), Some(MaybeErased::Erased));
     assert_eq!(storage.reader.order(LIVE, id).await.unwrap(), Some(MaybeErased::Erased));
     for position in [0, 1] {
-        let document = storage.reader.document(LIVE, id, position).await.unwrap();
+        let document = storage.reader.document(LIVE, to_sign(id, position)).await.unwrap();
         assert_eq!(document, Some(MaybeErased::Erased));
     }
     assert_eq!(order_of(&*storage.queue, id).await.unwrap(), None);
@@ -327,7 +327,7 @@ pub async fn webhook_in_progress_of_an_erased_order_is_counted(storage: &Storage
 /// The request still puts its objects, and then removes them.
 pub async fn upload_in_progress_of_an_erased_order_is_condemned_and_counted(storage: &Storage) {
     let [id, other] = storage.create_all(["F-1", "F-2"]).await;
-    let [key, kept, late] = [document().key, document().key, document().key];
+    let [key, kept, late] = [object_key(), object_key(), object_key()];
     for (order, key) in [(id, &key), (other, &kept)] {
         // Changes no row: SQLite counts the rows of the last change, not of a read.
         storage.uploads.forget(from_ref(&late)).await.unwrap();
@@ -359,7 +359,7 @@ pub async fn other_orders_are_left_alone(storage: &Storage) {
     assert_eq!(found, Some(MaybeErased::Whole(stored(kept, &second))));
     let again = storage.orders.create(&second, WINDOW).await;
     assert!(again.is_err(), "it still holds the file number: {again:?}");
-    let keys = from_ref(&second.documents[0].key);
+    let keys = &[key_of(&second.documents[0])];
     assert_eq!(storage.condemn(keys).await, []);
     let repeated = storage.orders.create(&NewOrder { documents: vec![], ..first }, WINDOW).await;
     assert!(matches!(repeated, Err(WriteError::KeyInUse(_))), "{repeated:?}");
@@ -370,7 +370,7 @@ pub async fn document_is_added_or_the_order_erased_never_both(storage: &Storage)
     for round in 0..20 {
         let id = storage.create(&new_order(&format!("F-{round}"), NOW)).await;
         let added = addition(id, 1);
-        let key = added.documents[0].key.clone();
+        let key = key_of(&added.documents[0]);
         record_uploads(storage, &added.documents).await;
         let (orders, admin) = (storage.orders.clone(), storage.admin.clone());
         let adding = tokio::spawn(async move { orders.add_documents(&added).await });

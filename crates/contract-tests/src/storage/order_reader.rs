@@ -17,7 +17,7 @@ use crate::{
     order_repo::changing,
     samples::{
         CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, api_key, create_to_be_named,
-        create_with_uploads, document, names_order, new_order, record_uploads, stored,
+        create_with_uploads, document, names_order, new_order, record_uploads, stored, to_sign,
     },
 };
 
@@ -62,11 +62,11 @@ pub async fn document_is_read_by_its_position(storage: &Storage) {
     storage.orders.add_documents(&added).await.unwrap();
     order.documents.extend(added.documents);
     for (position, document) in (0..).zip(order.documents) {
-        let read = storage.reader.document(LIVE, id, position).await.unwrap();
+        let read = storage.reader.document(LIVE, to_sign(id, position)).await.unwrap();
         assert_eq!(read, Some(MaybeErased::Whole(document)), "{position}");
     }
     for position in [4, 5, u32::MAX] {
-        let read = storage.reader.document(LIVE, id, position).await.unwrap();
+        let read = storage.reader.document(LIVE, to_sign(id, position)).await.unwrap();
         assert_eq!(read, None, "{position}");
     }
 }
@@ -95,7 +95,7 @@ pub async fn other_owner_reads_nothing(storage: &Storage) {
     for asking in [&owners[..], &[Owner::client(ClientId(0), false)]].concat() {
         for &(owner, _, id) in &owned {
             let order = storage.reader.order(asking, id).await.unwrap();
-            let document = storage.reader.document(asking, id, 0).await.unwrap();
+            let document = storage.reader.document(asking, to_sign(id, 0)).await.unwrap();
             let is_own = asking == owner;
             assert_eq!([order.is_some(), document.is_some()], [is_own; 2], "{asking:?} {id:?}");
             for cursor in [Cursor::OlderThan(id), Cursor::NewerThan(id)] {
@@ -126,7 +126,7 @@ pub async fn unknown_order_is_not_read(storage: &Storage) {
     let id = create(storage, 1).await[0];
     for unknown in [i64::MIN, -1, 0, id.0 + 1, i64::MAX].map(OrderId) {
         assert_eq!(storage.reader.order(LIVE, unknown).await.unwrap(), None);
-        assert_eq!(storage.reader.document(LIVE, unknown, 0).await.unwrap(), None);
+        assert_eq!(storage.reader.document(LIVE, to_sign(unknown, 0)).await.unwrap(), None);
         for cursor in [Cursor::OlderThan(unknown), Cursor::NewerThan(unknown)] {
             let query = PageQuery { cursor, ..newest(10) };
             assert_eq!(storage.reader.page(LIVE, &query).await.unwrap(), None, "{cursor:?}");
@@ -157,7 +157,7 @@ pub async fn page_has_the_newest_orders_with_their_number_of_documents(storage: 
         };
         let id = create_with_uploads(storage, &order).await;
         let listed = StoredOrder { documents: vec![], ..stored(id, &order) };
-        expected.insert(0, ListedOrder { stored: listed, documents });
+        expected.insert(0, ListedOrder { stored: listed, documents, signed_documents: 0 });
     }
     for ListedOrder { stored, .. } in &expected {
         let change = ForeignChange::Both("ASSIGNED", Some(9));

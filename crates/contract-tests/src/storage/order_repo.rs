@@ -12,14 +12,15 @@ use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    LIVE, MICROSECOND, NOW, Storage, WINDOW, at_once, create_with_uploads, document, keys_of,
-    maximal_order, minimal_order, new_order, object_key, stored, various_orders,
+    LIVE, MICROSECOND, NOW, Storage, WINDOW, at_once, create_with_uploads, document, key_of,
+    keys_of, maximal_order, minimal_order, new_order, object_key, stored, various_orders,
 };
 
 mod adding;
 mod amending;
 pub(crate) mod changing;
 mod noting;
+mod documents;
 mod together;
 
 pub(crate) use adding::addition;
@@ -27,6 +28,7 @@ pub use adding::*;
 pub use amending::*;
 pub use changing::*;
 pub use noting::*;
+pub use documents::*;
 pub use together::*;
 
 /// Creates a duplicate, and returns the instant of the order before.
@@ -118,7 +120,7 @@ pub async fn file_numbers_are_compared_exactly(storage: &Storage) {
 pub async fn duplicate_writes_nothing(storage: &Storage) {
     let first = storage.create(&new_order("F-1", NOW)).await;
     let document = document();
-    storage.record(from_ref(&document.key)).await;
+    storage.record(&[key_of(&document)]).await;
     let again = NewOrder {
         documents: vec![document.clone()],
         ..new_order("F-1", NOW + WINDOW.0 - MICROSECOND)
@@ -127,7 +129,7 @@ pub async fn duplicate_writes_nothing(storage: &Storage) {
 
     assert_eq!(found(storage, LIVE, OrderId(first.0 + 1)).await, None);
     assert_eq!(storage.stats().await.events, 1);
-    assert_eq!(storage.condemn(from_ref(&document.key)).await, [document.key]);
+    assert_eq!(storage.condemn(&[key_of(&document)]).await, [key_of(&document)]);
     storage.create(&new_order("F-1", NOW + WINDOW.0)).await;
 }
 
@@ -173,11 +175,11 @@ pub async fn creating_an_order_adopts_its_uploads(storage: &Storage) {
 pub async fn order_with_swept_upload_is_rejected(storage: &Storage) {
     let (live, swept) = (document(), document());
     storage.record(&keys_of(&[live.clone(), swept.clone()])).await;
-    storage.condemn(from_ref(&swept.key)).await;
+    storage.condemn(&[key_of(&swept)]).await;
     let order = NewOrder { documents: vec![live.clone(), swept.clone()], ..new_order("F-1", NOW) };
     for forget in [false, true] {
         if forget {
-            storage.uploads.forget(from_ref(&swept.key)).await.unwrap();
+            storage.uploads.forget(&[key_of(&swept)]).await.unwrap();
         }
         let outcome = storage.orders.create(&order, WINDOW).await;
         assert!(matches!(outcome, Err(WriteError::UploadSwept)), "{outcome:?}");
@@ -185,7 +187,7 @@ pub async fn order_with_swept_upload_is_rejected(storage: &Storage) {
     }
     let next = storage.create(&NewOrder { documents: vec![], ..order }).await;
     assert_eq!(found(storage, LIVE, next).await.unwrap().documents, []);
-    assert_eq!(storage.condemn(from_ref(&live.key)).await, [live.key], "it is in the ledger");
+    assert_eq!(storage.condemn(&[key_of(&live)]).await, [key_of(&live)], "it is in the ledger");
 }
 
 /// The order that held the file number before still holds it.

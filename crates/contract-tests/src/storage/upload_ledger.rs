@@ -8,7 +8,7 @@ use domain::{
 };
 use time::{Duration, OffsetDateTime};
 
-use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, document, new_order, object_key};
+use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, document, key_of, new_order, object_key};
 
 async fn recorded<const N: usize>(storage: &Storage) -> [ObjectKey; N] {
     let keys = std::array::from_fn(|_| object_key());
@@ -34,7 +34,7 @@ pub async fn recorded_keys_are_condemned(storage: &Storage) {
         let condemned = storage.condemn(&[one.clone(), object_key(), three.clone()]).await;
         assert_eq!(set(condemned), set([one.clone(), three.clone()]));
     }
-    let documents = vec![StoredDocument { key: two, ..document() }];
+    let documents = vec![StoredDocument { key: Some(two), ..document() }];
     storage.create(&NewOrder { documents, ..new_order("F-1", NOW) }).await;
 }
 
@@ -96,13 +96,13 @@ pub async fn only_condemned_keys_are_forgotten(storage: &Storage) {
 /// Covers condemned and forgotten keys.
 pub async fn swept_key_is_never_adopted(storage: &Storage) {
     let document = document();
-    storage.record(from_ref(&document.key)).await;
+    storage.record(&[key_of(&document)]).await;
     let order = NewOrder { documents: vec![document.clone()], ..new_order("F-1", NOW) };
     swept(storage, NOW + MICROSECOND, 1).await;
     for _ in 0..2 {
         let outcome = storage.orders.create(&order, WINDOW).await;
         assert!(matches!(outcome, Err(WriteError::UploadSwept)), "{outcome:?}");
-        storage.uploads.forget(from_ref(&document.key)).await.unwrap();
+        storage.uploads.forget(&[key_of(&document)]).await.unwrap();
     }
 }
 
@@ -110,7 +110,7 @@ pub async fn swept_key_is_never_adopted(storage: &Storage) {
 pub async fn key_is_adopted_or_condemned_never_both(storage: &Storage) {
     for round in 0..40 {
         let document = document();
-        let key = document.key.clone();
+        let key = key_of(&document);
         storage.record(from_ref(&key)).await;
         let order = NewOrder { documents: vec![document], ..new_order(&format!("F-{round}"), NOW) };
         let (orders, uploads) = (storage.orders.clone(), storage.uploads.clone());

@@ -18,8 +18,8 @@ pub use money::{Dollars, Money, MoneyError};
 pub use parse::ParsedOrder;
 pub use request::OrderRequest;
 pub use stored::{
-    Actor, ChangeKind, MAX_NOTES, Names, Notary, Note, OrderChange, OrderStatus, READ_HISTORY,
-    StoredOrder, after,
+    Actor, ChangeKind, DocumentId, MAX_NOTES, Names, Notary, Note, OrderChange, OrderStatus,
+    READ_HISTORY, StoredOrder, after,
 };
 pub use text::{EmailAddress, FileNumber, InvalidEmail, MAX_NOTE, MAX_REASON, MAX_STATUS};
 

@@ -8,7 +8,7 @@ use time::{Duration, OffsetDateTime};
 use super::{EmailAddress, MAX_STATUS, Order, OrderId};
 use crate::{
     api_key::{ApiKeyId, ClientId},
-    document::StoredDocument,
+    document::{DocumentKind, StoredDocument},
 };
 
 conceal!(Notary, Note);
@@ -101,6 +101,14 @@ impl Actor {
             Self::Service => "service",
             Self::Operator => "operator",
             Self::Database => "database",
+        }
+    }
+
+    /// Returns the side that uploads and withdraws documents of a kind.
+    pub fn uploading(kind: DocumentKind) -> Self {
+        match kind {
+            DocumentKind::ToSign => Self::Client,
+            DocumentKind::Signed => Self::Service,
         }
     }
 
@@ -233,6 +241,17 @@ pub struct Names {
     pub service: Option<String>,
 }
 
+/// A document of an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DocumentId {
+    /// The order.
+    pub order: OrderId,
+    /// The kind.
+    pub kind: DocumentKind,
+    /// The position among the documents of this kind. It never changes.
+    pub position: u32,
+}
+
 /// Maximum number of entries of the history that a read of an order has.
 pub const READ_HISTORY: usize = 100;
 
@@ -249,8 +268,10 @@ pub struct StoredOrder {
     pub notary_id: Option<i64>,
     /// Who that is, if the service or another system has told.
     pub notary: Option<Notary>,
-    /// The documents, in the order of the request.
+    /// The documents by position, those of the request first.
     pub documents: Vec<StoredDocument>,
+    /// The signed documents by position.
+    pub signed_documents: Vec<StoredDocument>,
     /// The newest changes since the creation, up to [`READ_HISTORY`], oldest first.
     /// Lists of orders leave them out.
     pub changes: Vec<OrderChange>,
@@ -271,6 +292,14 @@ pub struct StoredOrder {
 }
 
 impl StoredOrder {
+    /// Returns the documents of a kind, by position.
+    pub fn documents_of(&self, kind: DocumentKind) -> &[StoredDocument] {
+        match kind {
+            DocumentKind::ToSign => &self.documents,
+            DocumentKind::Signed => &self.signed_documents,
+        }
+    }
+
     /// Returns the newest entries of the history, up to [`READ_HISTORY`], oldest first. The oldest of all
     /// is the creation.
     pub fn history(&self) -> impl Iterator<Item = OrderChange> {
@@ -282,6 +311,7 @@ impl StoredOrder {
     /// Returns the order as it was on creation, without documents that were added later.
     pub fn as_created(mut self) -> Self {
         self.documents.retain(|document| document.created_at == self.created_at);
+        self.signed_documents.clear();
         self.status = OrderStatus::NEW;
         self.notary_id = None;
         self.notary = None;

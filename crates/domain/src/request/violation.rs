@@ -69,6 +69,8 @@ codes! {
     MisplacedMember = "misplaced_member",
     /// The value cannot be changed.
     Immutable = "immutable",
+    /// The order has no document at the position that could be replaced.
+    NotReplaceable = "not_replaceable",
     /// The operator has no record of the signing service.
     UnknownSigningService = "unknown_signing_service",
 }

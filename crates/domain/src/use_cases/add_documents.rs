@@ -2,21 +2,57 @@
 
 use crate::{
     api_key::{ApiKey, Owner},
-    document::{MAX_DOCUMENTS_PER_ORDER, ReceivedDocument, StoredDocument},
+    document::{DocumentKind, MAX_DOCUMENTS_PER_ORDER, ReceivedDocument, StoredDocument},
     idempotency::{AddedRange, Answered, Attempt},
-    order::{OrderId, OrderStatus, StoredOrder},
+    order::{OrderId, OrderStatus},
     ports::{NewDocuments, StoreError, WriteError},
+    request::{Violation, ViolationCode},
     use_cases::{
         intake::{Intake, keys_of},
         order_error::{OrderError, Rejection},
     },
 };
 
+/// What documents are added to, and what they replace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Addition {
+    /// The order.
+    pub order_id: OrderId,
+    /// The kind of the documents.
+    pub kind: DocumentKind,
+    /// The position of the document that they replace, as the client sent it.
+    pub replaces: Option<String>,
+}
+
+impl Addition {
+    /// Returns the position of the document that a number of documents replace.
+    fn replaced(&self, documents: usize) -> Result<Option<u32>, Violation> {
+        let violation = |code, detail: &'static str| {
+            Err(Violation { pointer: "/replaces".into(), code, detail: detail.into() })
+        };
+        let text = self.replaces.as_deref().map(str::trim).unwrap_or_default();
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        match text.parse().ok().filter(|_: &u32| is_number) {
+            None => violation(ViolationCode::InvalidFormat, "must be the position of a document"),
+            Some(_) if documents > 1 => violation(
+                ViolationCode::NotAllowed,
+                "must come with one document only, which takes the place of the other",
+            ),
+            position => Ok(position),
+        }
+    }
+}
+
 /// Documents that an order got after its creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddedDocuments {
     /// The order.
     pub order_id: OrderId,
+    /// The position of the document that they replace.
+    pub replaces: Option<u32>,
     /// Their positions.
     pub range: AddedRange,
     /// The documents, by position.
@@ -40,29 +76,39 @@ impl AddDocuments {
     pub async fn add(
         &self,
         key: &ApiKey,
-        id: OrderId,
+        addition: &Addition,
         documents: Vec<ReceivedDocument>,
         attempt: Option<&Attempt>,
     ) -> Result<AddedDocuments, OrderError> {
-        let no_documents = documents.is_empty();
+        let (id, kind) = (addition.order_id, addition.kind);
+        let (no_documents, replaces) = (documents.is_empty(), addition.replaced(documents.len()));
         let (accepted, faults) = self.intake.accept(documents);
-        if no_documents || !faults.is_empty() {
-            let rejection = Rejection { documents: faults, no_documents, ..Rejection::default() };
-            return Err(OrderError::Rejected(rejection));
-        }
+        let replaces = match replaces {
+            Ok(replaces) if faults.is_empty() && !no_documents => replaces,
+            replaces => {
+                let violations = replaces.err().into_iter().collect();
+                let rejection = Rejection { violations, documents: faults, no_documents };
+                return Err(OrderError::Rejected(rejection));
+            }
+        };
         // By now, the order of a repeat may be cancelled or full. The repeat gets its answer.
         if let Some(attempt) = attempt
             && let Some(answered) = self.intake.claim(&attempt.claim).await?
         {
-            return self.repeat(id, answered, attempt).await;
+            return self.repeat(key.owner(), addition, answered, attempt).await;
         }
-        let order = self.check(key, id).await?;
+        let order = self.intake.order(key, id).await?;
         if order.status == OrderStatus::CANCELLED {
             return Err(OrderError::Cancelled);
         }
-        let stored = order.documents.len();
-        if stored + accepted.len() > MAX_DOCUMENTS_PER_ORDER {
-            return Err(OrderError::TooMany { stored });
+        let stored = order.documents_of(kind);
+        if stored.len() + accepted.len() > MAX_DOCUMENTS_PER_ORDER {
+            return Err(OrderError::TooMany { stored: stored.len() });
+        }
+        let is_current =
+            |position: u32| stored.get(position as usize).is_some_and(StoredDocument::is_current);
+        if !replaces.is_none_or(is_current) {
+            return Err(OrderError::not_replaceable());
         }
         // From here on, an erasure waits for this request.
         let keys = keys_of(&accepted);
@@ -82,6 +128,8 @@ impl AddDocuments {
             let new = NewDocuments {
                 owner,
                 order_id: id,
+                kind,
+                replaces,
                 documents,
                 at,
                 max_documents,
@@ -92,10 +140,12 @@ impl AddDocuments {
         };
         match (self.intake.store_recorded(accepted, commit).await?, attempt) {
             (Ok((range, documents)), _) => {
-                Ok(AddedDocuments { order_id: id, range, documents, replayed: false, unscanned })
+                let (order_id, replayed) = (id, false);
+                Ok(AddedDocuments { order_id, replaces, range, documents, replayed, unscanned })
             }
             (Err(WriteError::KeyInUse(key_use)), Some(attempt)) => {
-                self.repeat(id, self.intake.answered(key_use)?, attempt).await
+                let answered = self.intake.answered(key_use)?;
+                self.repeat(key.owner(), addition, answered, attempt).await
             }
             (Err(error), _) => Err(error.into()),
         }
@@ -105,38 +155,28 @@ impl AddDocuments {
     /// request differs from the one that added them.
     pub async fn repeat(
         &self,
-        id: OrderId,
+        owner: Owner,
+        addition: &Addition,
         answered: Answered,
         attempt: &Attempt,
     ) -> Result<AddedDocuments, OrderError> {
         let (Some(range), true) = (
             answered.added,
-            answered.fingerprint == attempt.fingerprint && answered.order_id == id,
+            answered.fingerprint == attempt.fingerprint && answered.order_id == addition.order_id,
         ) else {
             return Err(OrderError::KeyReused);
         };
-        let order = self.find(attempt.claim.key.owner(), id).await?;
+        let order = self.intake.find(owner, addition.order_id).await?;
         let (first, count) = (range.first_position as usize, range.count as usize);
-        let documents: Vec<_> = order.documents.into_iter().skip(first).take(count).collect();
+        let added = order.documents_of(addition.kind);
+        let documents: Vec<_> = added.iter().skip(first).take(count).cloned().collect();
         if documents.len() != count {
             let cause = "the documents of an idempotency key are gone";
             return Err(StoreError::Internal(cause.into()).into());
         }
-        Ok(AddedDocuments { order_id: id, range, documents, replayed: true, unscanned: 0 })
-    }
-
-    /// Returns the order, if the key may add to it. The rule of creating holds: a bound key adds to
-    /// orders of its signing service only.
-    pub async fn check(&self, key: &ApiKey, id: OrderId) -> Result<StoredOrder, OrderError> {
-        let order = self.find(key.owner(), id).await?;
-        if !key.may_order_for(order.order.signing_service_id) {
-            return Err(OrderError::Forbidden);
-        }
-        Ok(order)
-    }
-
-    async fn find(&self, owner: Owner, id: OrderId) -> Result<StoredOrder, OrderError> {
-        OrderError::unless_erased(self.intake.reader.order(owner, id).await?)
+        let replaces = addition.replaced(count).unwrap_or_default();
+        let (order_id, replayed, unscanned) = (order.id, true, 0);
+        Ok(AddedDocuments { order_id, replaces, range, documents, replayed, unscanned })
     }
 }
 

@@ -7,13 +7,15 @@ use crate::{
     api_key::{ClientId, NewApiKey},
     document::DocumentFault,
     idempotency::{Fingerprint, IdempotentRequest, KeyUse},
-    order::SigningServiceId,
+    order::{SigningServiceId, StoredOrder},
     ports::MaybeErased,
     test_support::{Mocks, api_key, attempt, document, infected, received, scan, stored_order},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 const ID: OrderId = OrderId(1);
+
+const ADDITION: Addition = Addition { order_id: ID, kind: DocumentKind::ToSign, replaces: None };
 
 /// Returns the order with that many documents.
 fn order(documents: usize) -> StoredOrder {
@@ -43,7 +45,7 @@ async fn add(mocks: Mocks, names: &[&str], key: bool) -> Result<AddedDocuments, 
     let documents = names.iter().map(|name| received(name)).collect();
     let attempt = key.then(attempt);
     AddDocuments { intake: mocks.intake(NOW) }
-        .add(&api_key(), ID, documents, attempt.as_ref())
+        .add(&api_key(), &ADDITION, documents, attempt.as_ref())
         .await
 }
 
@@ -67,7 +69,8 @@ async fn documents_are_recorded_put_and_added() {
         Ok(())
     });
     mocks.orders.expect_add_documents().once().returning(move |new| {
-        let added: Vec<_> = new.documents.iter().map(|document| document.key.clone()).collect();
+        let added: Vec<_> =
+            new.documents.iter().filter_map(|document| document.key.clone()).collect();
         assert_eq!(added, *keys.lock().unwrap());
         assert!(new.documents.iter().all(|document| document.created_at == NOW));
         assert_eq!(
@@ -77,11 +80,11 @@ async fn documents_are_recorded_put_and_added() {
         let kept_until = NOW + Duration::DAY;
         let request = IdempotentRequest { attempt: attempt(), kept_until };
         assert_eq!(new.idempotent_request, Some(request));
-        Ok(AddedRange { first_position: 2, count: 2 })
+        Ok(AddedRange { first_position: 2, count: 2, total: 4 })
     });
     let added = add(mocks, &["a.pdf", "b.pdf"], true).await.unwrap();
     let names: Vec<_> = added.documents.iter().map(|document| &*document.name).collect();
-    assert_eq!((added.range.total(), added.replayed, names), (4, false, vec!["a.pdf", "b.pdf"]));
+    assert_eq!((added.range.total, added.replayed, names), (4, false, vec!["a.pdf", "b.pdf"]));
 }
 
 #[tokio::test]
@@ -105,8 +108,8 @@ async fn order_that_cannot_take_documents_stores_nothing() {
         mocks.reader.expect_order().times(2).returning(move |_, _| Ok(found.clone()));
         let adding = AddDocuments { intake: mocks.intake(NOW) };
         for error in [
-            adding.check(&api_key(), ID).await.unwrap_err(),
-            adding.add(&api_key(), ID, vec![received("a.pdf")], None).await.unwrap_err(),
+            adding.intake.order(&api_key(), ID).await.unwrap_err(),
+            adding.add(&api_key(), &ADDITION, vec![received("a.pdf")], None).await.unwrap_err(),
         ] {
             assert!(error.to_string().contains(expected), "{error}");
         }
@@ -144,12 +147,12 @@ async fn key_adds_only_to_orders_that_it_could_create() {
         (NewApiKey { signing_service: Some(SigningServiceId(99)), ..test }, "NoSuchOrder"),
     ] {
         let key = ApiKey { key, ..api_key() };
-        let checked = AddDocuments { intake: mocks(0).intake(NOW) }.check(&key, ID).await;
+        let checked = mocks(0).intake(NOW).order(&key, ID).await;
         assert!(format!("{checked:?}").contains(expected), "{checked:?}");
         if checked.is_err() {
             // Nothing is recorded or put.
             let adding = AddDocuments { intake: mocks(0).intake(NOW) };
-            let added = adding.add(&key, ID, vec![received("a.pdf")], None).await;
+            let added = adding.add(&key, &ADDITION, vec![received("a.pdf")], None).await;
             assert!(format!("{added:?}").contains(expected), "{added:?}");
         }
     }
@@ -160,7 +163,7 @@ async fn full_order_takes_no_more_but_one_less_does() {
     let mut mocks = mocks(99);
     mocks.uploads.expect_record_for().returning(|_, _, _| Ok(true));
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
-    let range = AddedRange { first_position: 99, count: 1 };
+    let range = AddedRange { first_position: 99, count: 1, total: 100 };
     mocks.orders.expect_add_documents().once().returning(move |_| Ok(range));
     assert_eq!(add(mocks, &["a.pdf"], false).await.unwrap().range, range);
 }
@@ -187,7 +190,7 @@ async fn objects_of_a_failed_addition_are_removed() {
 
 #[tokio::test]
 async fn repeat_returns_the_documents_of_the_first_request() {
-    let range = AddedRange { first_position: 1, count: 2 };
+    let range = AddedRange { first_position: 1, count: 2, total: 3 };
     for at_commit in [false, true] {
         // The order has got further documents since.
         let mut mocks = mocks(5);
@@ -209,7 +212,7 @@ async fn repeat_returns_the_documents_of_the_first_request() {
 
 #[tokio::test]
 async fn key_of_another_request_is_rejected() {
-    let range = Some(AddedRange { first_position: 0, count: 1 });
+    let range = Some(AddedRange { first_position: 0, count: 1, total: 1 });
     for other in [
         Answered { fingerprint: Fingerprint([9; 32]), ..answered(range) },
         Answered { order_id: OrderId(2), ..answered(range) },
@@ -219,5 +222,48 @@ async fn key_of_another_request_is_rejected() {
         claims(&mut mocks, move || Err(WriteError::KeyInUse(KeyUse::Answered(other))));
         let error = add(mocks, &["a.pdf"], true).await.unwrap_err();
         assert!(matches!(error, OrderError::KeyReused), "{error}");
+    }
+}
+
+/// A blank one is none, and the other faults are reported with it.
+#[tokio::test]
+async fn replaced_document_must_be_a_current_one_for_one_document() {
+    let with = async |documents: usize, replaces: &str, names: &[&str]| {
+        let mut mocks = Mocks::default();
+        mocks.reader.expect_order().returning(move |_, _| {
+            let mut order = order(documents);
+            order.documents[0].key = None;
+            order.documents[1].replaced_by = Some(2);
+            Ok(Some(MaybeErased::Whole(order)))
+        });
+        mocks.uploads.expect_record_for().returning(|_, _, _| Ok(true));
+        mocks.blobs.expect_put().returning(|_, _| Ok(()));
+        let range = AddedRange { first_position: 3, count: 1, total: 3 };
+        mocks.orders.expect_add_documents().returning(move |new| {
+            assert!(new.replaces.is_none_or(|position| position == 2));
+            Ok(range)
+        });
+        let addition = Addition { replaces: Some(replaces.to_owned()), ..ADDITION };
+        let documents = names.iter().map(|name| received(name)).collect();
+        let adding = AddDocuments { intake: mocks.intake(NOW) };
+        adding.add(&api_key(), &addition, documents, None).await
+    };
+    for (replaces, replaced) in [(" 2 ", Some(2)), ("02", Some(2)), ("  ", None)] {
+        assert_eq!(with(3, replaces, &["a.pdf"]).await.unwrap().replaces, replaced);
+    }
+    for (replaces, names, code, documents) in [
+        ("0", &["a.pdf"][..], ViolationCode::NotReplaceable, 0),
+        ("1", &["a.pdf"], ViolationCode::NotReplaceable, 0),
+        ("3", &["a.pdf"], ViolationCode::NotReplaceable, 0),
+        ("+2", &["a.pdf"], ViolationCode::InvalidFormat, 0),
+        ("4294967296", &["a.pdf"], ViolationCode::InvalidFormat, 0),
+        ("two", &["a.exe"], ViolationCode::InvalidFormat, 1),
+        ("2", &["a.pdf", "b.pdf"], ViolationCode::NotAllowed, 0),
+    ] {
+        let error = with(3, replaces, names).await.unwrap_err();
+        let OrderError::Rejected(rejection) = error else { panic!("{error}") };
+        let [violation] = &rejection.violations[..] else { panic!("{rejection:?}") };
+        assert_eq!((&*violation.pointer, violation.code), ("/replaces", code), "{replaces}");
+        assert_eq!(rejection.documents.len(), documents);
     }
 }

@@ -68,7 +68,7 @@ impl CreateOrder {
         if answered.fingerprint != attempt.fingerprint || answered.added.is_some() {
             return Err(OrderError::KeyReused);
         }
-        let owner = attempt.claim.key.owner();
+        let owner = attempt.claim.key.owner;
         let gone = || StoreError::Internal("the order of an idempotency key is gone".into());
         let found = self.intake.reader.order(owner, answered.order_id).await?.ok_or_else(gone)?;
         let mut stored = OrderError::unless_erased(Some(found))?.as_created();
@@ -187,6 +187,7 @@ impl CreateOrder {
             notary_id: None,
             notary: None,
             documents: new.documents,
+            signed_documents: Vec::new(),
             changes: Vec::new(),
             notes: Vec::new(),
             // The answer has no names.

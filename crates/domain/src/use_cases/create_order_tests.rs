@@ -398,7 +398,7 @@ async fn repeat_is_answered_after_its_service_was_removed() {
 
 #[tokio::test]
 async fn key_reused_for_another_request_is_rejected() {
-    let added = Some(AddedRange { first_position: 0, count: 1 });
+    let added = Some(AddedRange { first_position: 0, count: 1, total: 1 });
     let (fingerprint, order_id) = (attempt().fingerprint, OrderId(5));
     for other in [
         answered(Fingerprint([3; 32])),

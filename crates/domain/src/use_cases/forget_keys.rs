@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        api_key::ClientId,
+        api_key::{ClientId, Owner},
         ports::MockIdempotencyLedger,
         test_support::{clock, down},
     };
@@ -87,7 +87,7 @@ mod tests {
 
     /// Returns the cursor of each step, the reply of the ledger, and the pause.
     fn steps() -> [Expected; 5] {
-        let key = |text: &str| IdempotencyKey::new(ClientId(1), false, text);
+        let key = |text: &str| IdempotencyKey::new(Owner::client(ClientId(1), false), text);
         [
             (None, Ok(key("a")), BATCH_PAUSE),
             (key("a"), Err(down()), ROUND_PAUSE),

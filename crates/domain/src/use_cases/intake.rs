@@ -10,10 +10,12 @@ use futures_util::{StreamExt as _, stream};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
+    api_key::{ApiKey, Owner},
     document::{
         DocumentFault, ObjectKey, ReceivedDocument, SpooledFile, StoredDocument, sanitize_file_name,
     },
     idempotency::{Answered, Attempt, Claim, IdempotentRequest, KeyUse},
+    order::{OrderId, StoredOrder},
     ports::{
         BlobStore, Clock, Entropy, IdempotencyLedger, OrderReader, OrderRepo, StoreError,
         UploadLedger, WriteError,
@@ -52,7 +54,7 @@ pub(crate) type Accepted = Vec<(StoredDocument, SpooledFile)>;
 
 /// Returns the keys of documents.
 pub(crate) fn keys_of(accepted: &[(StoredDocument, SpooledFile)]) -> Vec<ObjectKey> {
-    accepted.iter().map(|(document, _)| document.key.clone()).collect()
+    accepted.iter().filter_map(|(document, _)| document.key.clone()).collect()
 }
 
 impl Intake {
@@ -85,6 +87,20 @@ impl Intake {
         answered(key_use, self.clock.now())
     }
 
+    /// Returns the order, if the key may add documents to it. The rule of creating holds: a bound key
+    /// adds to orders of its signing service only.
+    pub async fn order(&self, key: &ApiKey, id: OrderId) -> Result<StoredOrder, OrderError> {
+        let order = self.find(key.owner(), id).await?;
+        if !key.may_order_for(order.order.signing_service_id) {
+            return Err(OrderError::Forbidden);
+        }
+        Ok(order)
+    }
+
+    pub(crate) async fn find(&self, owner: Owner, id: OrderId) -> Result<StoredOrder, OrderError> {
+        OrderError::unless_erased(self.reader.order(owner, id).await?)
+    }
+
     /// Returns the request as it is stored at an instant.
     pub(crate) fn idempotent_request(
         &self,
@@ -105,7 +121,7 @@ impl Intake {
             match document.format() {
                 Ok(format) => {
                     let stored = StoredDocument {
-                        key: ObjectKey::random(&*self.entropy),
+                        key: Some(ObjectKey::random(&*self.entropy)),
                         name: sanitize_file_name(&document.name_as_sent),
                         name_as_sent: document.name_as_sent,
                         media_type: format.media_type().to_owned(),
@@ -113,6 +129,9 @@ impl Intake {
                         sha256: document.file.sha256,
                         // Set again when an order gets the document.
                         created_at: self.clock.now(),
+                        replaced_by: None,
+                        withdrawn_at: None,
+                        first_downloaded_at: None,
                     };
                     accepted.push((stored, document.file));
                 }
@@ -184,11 +203,12 @@ impl Intake {
     /// so that no object appears after its removal.
     async fn put_all(&self, accepted: &Accepted) -> Result<(), StoreError> {
         let failed = &AtomicBool::new(false);
-        let puts = accepted.iter().map(|(document, file)| async move {
+        let files = accepted.iter().filter_map(|(it, file)| Some((it.key.as_ref()?, file)));
+        let puts = files.map(|(key, file)| async move {
             if failed.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let put = self.blobs.put(&document.key, file).await;
+            let put = self.blobs.put(key, file).await;
             failed.fetch_or(put.is_err(), Ordering::Relaxed);
             put
         });

@@ -2,9 +2,9 @@
 
 use crate::{
     document::DocumentFault,
-    order::OrderId,
+    order::DocumentId,
     ports::{MaybeErased, StoreError, WriteError},
-    request::Violation,
+    request::{Violation, ViolationCode},
 };
 
 /// Every fault of a request.
@@ -39,6 +39,9 @@ pub enum OrderError {
     /// An operator has erased the order.
     #[error("the order was erased")]
     Erased,
+    /// The document is withdrawn.
+    #[error("the document was withdrawn")]
+    Withdrawn,
     /// The order is not the version that the client has seen.
     #[error("the order has changed")]
     Changed,
@@ -74,13 +77,8 @@ pub enum OrderError {
     #[error("the cursor is no order of the client")]
     UnknownCursor,
     /// The document store has lost an object: an operator must restore it.
-    #[error("the object of document {position} of order {} is missing", order.0)]
-    MissingObject {
-        /// The order.
-        order: OrderId,
-        /// The position of the document.
-        position: u32,
-    },
+    #[error("the object of document {} of order {} is missing", _0.position, _0.order.0)]
+    MissingObject(DocumentId),
     /// A store or the scanner failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -90,6 +88,16 @@ impl OrderError {
     /// Returns the error of a request with violations.
     pub fn rejected(violations: Vec<Violation>) -> Self {
         Self::Rejected(Rejection { violations, ..Rejection::default() })
+    }
+
+    pub(crate) fn not_replaceable() -> Self {
+        Self::rejected(vec![Violation {
+            pointer: "/replaces".into(),
+            code: ViolationCode::NotReplaceable,
+            detail: "must be the position of a document of the order that is neither replaced nor \
+                withdrawn"
+                .into(),
+        }])
     }
 
     pub(crate) fn contended() -> Self {
@@ -116,6 +124,7 @@ impl From<WriteError> for OrderError {
             WriteError::Changed => Self::Changed,
             WriteError::TooMany { stored } => Self::TooMany { stored },
             WriteError::TooManyNotes => Self::TooManyNotes,
+            WriteError::NotReplaceable => Self::not_replaceable(),
             WriteError::UploadSwept | WriteError::Unavailable(_) => {
                 StoreError::Unavailable(error.into()).into()
             }

@@ -1,13 +1,18 @@
 //! Use case: read the orders of a client.
 
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::{Arc, PoisonError},
+};
 
 use crate::{
     api_key::Owner,
-    document::StoredDocument,
-    order::{OrderId, StoredOrder},
-    ports::{BlobStore, BlobStream, HistoryEntry, HistoryQuery, OrderReader, Page, PageQuery},
-    use_cases::order_error::OrderError,
+    document::{ObjectKey, StoredDocument},
+    order::{DocumentId, OrderId, StoredOrder},
+    ports::{
+        BlobStore, BlobStream, Clock, HistoryEntry, HistoryQuery, OrderReader, Page, PageQuery,
+    },
+    use_cases::{note_downloads::Downloads, order_error::OrderError},
 };
 
 /// Reads orders for their client.
@@ -17,6 +22,10 @@ pub struct ReadOrder {
     pub reader: Arc<dyn OrderReader>,
     /// Stores documents.
     pub blobs: Arc<dyn BlobStore>,
+    /// Downloads that are not stored yet.
+    pub downloads: Downloads,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
 }
 
 impl ReadOrder {
@@ -41,31 +50,39 @@ impl ReadOrder {
         self.reader.page(owner, query).await?.ok_or(OrderError::UnknownCursor)
     }
 
-    /// Returns a document of an order by its position, from 0.
+    /// Returns a document of an order, and its key.
     pub async fn document(
         &self,
         owner: Owner,
-        id: OrderId,
-        position: u32,
-    ) -> Result<StoredDocument, OrderError> {
-        OrderError::unless_erased(self.reader.document(owner, id, position).await?)
+        id: DocumentId,
+    ) -> Result<(StoredDocument, ObjectKey), OrderError> {
+        let document = OrderError::unless_erased(self.reader.document(owner, id).await?)?;
+        let key = document.key.clone().ok_or(OrderError::Withdrawn)?;
+        Ok((document, key))
     }
 
-    /// Opens a range of the bytes of a document that [`Self::document`] has returned.
+    /// Notes that the other side has read a document whole. [`NoteDownloads`] stores it.
+    ///
+    /// [`NoteDownloads`]: super::note_downloads::NoteDownloads
+    pub fn note_download(&self, document: DocumentId) {
+        let mut downloads = self.downloads.lock().unwrap_or_else(PoisonError::into_inner);
+        downloads.entry(document).or_insert_with(|| self.clock.now());
+    }
+
+    /// Opens a range of the bytes of a document that [`Self::document`] has returned with a key.
     pub async fn bytes(
         &self,
         owner: Owner,
-        id: OrderId,
-        position: u32,
-        document: &StoredDocument,
+        id: DocumentId,
+        key: &ObjectKey,
         range: Range<u64>,
     ) -> Result<BlobStream, OrderError> {
-        if let Some(bytes) = self.blobs.get(&document.key, range).await? {
+        if let Some(bytes) = self.blobs.get(key, range).await? {
             return Ok(bytes);
         }
-        // The order may have been erased since the document was looked up.
-        self.document(owner, id, position).await?;
-        Err(OrderError::MissingObject { order: id, position })
+        // It may have been erased or withdrawn since it was looked up.
+        self.document(owner, id).await?;
+        Err(OrderError::MissingObject(id))
     }
 }
 

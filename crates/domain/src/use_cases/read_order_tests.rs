@@ -4,13 +4,14 @@ use time::{OffsetDateTime, macros::datetime};
 use super::*;
 use crate::{
     api_key::ClientId,
+    document::DocumentKind,
     ports::{MaybeErased, MockBlobStore, MockOrderReader},
-    test_support::document,
+    test_support::{clock, document},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 const OWNER: Owner = Owner::client(ClientId(1), true);
-const ID: OrderId = OrderId(1);
+const ID: DocumentId = DocumentId { order: OrderId(1), kind: DocumentKind::ToSign, position: 2 };
 
 /// Returns the error of a document whose object is missing, and which is then looked up again.
 async fn unread(looked_up_again: fn() -> MaybeErased<StoredDocument>) -> OrderError {
@@ -20,13 +21,18 @@ async fn unread(looked_up_again: fn() -> MaybeErased<StoredDocument>) -> OrderEr
     let mut reader = MockOrderReader::new();
     reader
         .expect_document()
-        .with(eq(OWNER), eq(ID), eq(2))
+        .with(eq(OWNER), eq(ID))
         .once()
-        .returning(move |_, _, _| Ok(Some(looked_up_again())));
-    let reading = ReadOrder { reader: Arc::new(reader), blobs: Arc::new(blobs) };
+        .returning(move |_, _| Ok(Some(looked_up_again())));
+    let reading = ReadOrder {
+        reader: Arc::new(reader),
+        blobs: Arc::new(blobs),
+        downloads: Downloads::default(),
+        clock: clock(NOW),
+    };
 
     // When: the client reads the first bytes.
-    reading.bytes(OWNER, ID, 2, &document("k", NOW), 0..5).await.err().unwrap()
+    reading.bytes(OWNER, ID, &ObjectKey::from_stored("k".to_owned()), 0..5).await.err().unwrap()
 }
 
 #[tokio::test]
@@ -34,7 +40,7 @@ async fn missing_object_names_its_order() {
     let error = unread(|| MaybeErased::Whole(document("k", NOW))).await;
 
     // Then: the log says which object is missing.
-    assert!(matches!(error, OrderError::MissingObject { order: ID, position: 2 }), "{error:?}");
+    assert!(matches!(error, OrderError::MissingObject(ID)), "{error:?}");
     assert_eq!(error.to_string(), "the object of document 2 of order 1 is missing");
 }
 
@@ -43,4 +49,12 @@ async fn object_of_an_order_erased_meanwhile_is_erased() {
     let error = unread(|| MaybeErased::Erased).await;
 
     assert!(matches!(error, OrderError::Erased), "{error:?}");
+}
+
+#[tokio::test]
+async fn object_of_a_document_withdrawn_meanwhile_is_withdrawn() {
+    let error =
+        unread(|| MaybeErased::Whole(StoredDocument { key: None, ..document("k", NOW) })).await;
+
+    assert!(matches!(error, OrderError::Withdrawn), "{error:?}");
 }

@@ -14,7 +14,7 @@ use std::{
 
 use adapter_sqlite::{DatabaseCopy, Totals};
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use domain::document::{Sha256Digest, StoredDocument};
+use domain::document::{ObjectKey, Sha256Digest, StoredDocument};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
@@ -172,10 +172,13 @@ fn copy_documents(
     let (mut last, mut copied) = (String::new(), 0);
     loop {
         let page = database.documents(&last, PAGE)?;
-        let Some(end) = page.last() else { break };
-        end.key.as_str().clone_into(&mut last);
+        if page.is_empty() {
+            break;
+        }
         for document in page {
-            copy_document(&document, from, to, &mut folders)?;
+            let Some(key) = &document.key else { continue };
+            key.as_str().clone_into(&mut last);
+            copy_document(key, &document, from, to, &mut folders)?;
             copied += 1;
             progress.set(format!("copied {copied} of {} documents", totals.documents));
         }
@@ -187,12 +190,13 @@ fn copy_documents(
 
 /// Copies a document, and creates its folder below `to` unless it is in the set.
 fn copy_document(
+    key: &ObjectKey,
     document: &StoredDocument,
     from: &Path,
     to: &Path,
     folders: &mut BTreeSet<PathBuf>,
 ) -> Result<()> {
-    let (key, file) = (document.key.as_str(), to.join(document.key.as_str()));
+    let (key, file) = (key.as_str(), to.join(key.as_str()));
     // A backup may come from anywhere.
     let is_below = Path::new(key).components().all(|part| matches!(part, Component::Normal(_)));
     ensure!(is_below, "the database names a document outside of its folder");

@@ -9,6 +9,7 @@ use adapter_mail::{MailsOf, orders_of_mails, remove_mails};
 use anyhow::{Context as _, Result, bail};
 use domain::{
     delivery::LONGEST_ATTEMPT,
+    document::stored_count,
     order::OrderId,
     ports::MaybeErased,
     use_cases::erase_orders::{EraseOrders, Erasure, NOTICED},
@@ -71,7 +72,8 @@ impl Operator {
                 Ok(Some(Erasure::default()))
             }
             Some(MaybeErased::Whole(order)) => {
-                let documents = order.documents.len();
+                let documents =
+                    stored_count(&order.documents) + stored_count(&order.signed_documents);
                 if !confirmed(yes, &format!("order {} with {documents} documents", id.0))? {
                     return Ok(None);
                 }

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
     api_key::{ClientId, Owner},
-    document::{Sha256Digest, StoredDocument},
+    document::{ObjectKey, Sha256Digest, StoredDocument},
     order::{
         Actor, OrderChange, OrderId, OrderStatus, StoredOrder,
         change_request::{CancelRequest, ChangeRequest, NoteRequest, read_reason, read_status},
@@ -337,23 +337,31 @@ impl Operator {
         Ok(entries)
     }
 
-    /// Writes the documents, each under its position and its name, and then the order: a folder
-    /// without it is not complete.
+    /// Writes the documents that are not withdrawn, each under its position and its name, and then the
+    /// order: a folder without it is not complete.
     async fn export(&self, id: OrderId, folder: &Path, progress: &Progress) -> Result<()> {
         let order = self.order(id).await?;
         create_empty_folder(folder)?;
         let blobs = open_blobs(&self.settings).await?;
-        for (position, document) in order.documents.iter().enumerate() {
-            progress.set(format!("writing document {position} of {}", order.documents.len()));
-            let file = folder.join(format!("{position:02}-{}", document.name));
-            write(&*blobs, document, &file).await.with_context(|| {
-                format!("document {position} of order {} was not written", id.0)
-            })?;
+        let mut written = 0;
+        for (prefix, what, documents) in [
+            ("", "document", &order.documents),
+            ("signed-", "signed document", &order.signed_documents),
+        ] {
+            for (position, document) in documents.iter().enumerate() {
+                let Some(key) = &document.key else { continue };
+                progress.set(format!("writing {what} {position} of {}", documents.len()));
+                let file = folder.join(format!("{prefix}{position:02}-{}", document.name));
+                write(&*blobs, key, document, &file).await.with_context(|| {
+                    format!("{what} {position} of order {} was not written", id.0)
+                })?;
+                written += 1;
+            }
         }
         let file = folder.join(ORDER);
         replace_file(&file, self.json(&order).await?.as_bytes())
             .with_context(|| file.display().to_string())?;
-        print(&format!("order {} and {} documents are exported\n", id.0, order.documents.len()))
+        print(&format!("order {} and {written} documents are exported\n", id.0))
     }
 }
 
@@ -364,10 +372,14 @@ fn report(ListedOrder { stored: order, .. }: &ListedOrder) -> Result<()> {
 }
 
 /// Writes a document in blocks, durably, and compares it with its record.
-async fn write(blobs: &dyn BlobStore, document: &StoredDocument, path: &Path) -> Result<()> {
+async fn write(
+    blobs: &dyn BlobStore,
+    key: &ObjectKey,
+    document: &StoredDocument,
+    path: &Path,
+) -> Result<()> {
     let mut file = create_file(path)?;
-    let mut bytes =
-        blobs.get(&document.key, 0..document.size).await?.context("the object is missing")?;
+    let mut bytes = blobs.get(key, 0..document.size).await?.context("the object is missing")?;
     let mut hash = Sha256::new();
     while let Some(block) = bytes.try_next().await? {
         hash.update(&block);

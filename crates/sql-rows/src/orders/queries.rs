@@ -9,15 +9,22 @@ use diesel::{
 use domain::{
     api_key::Owner,
     delivery::LONGEST_ATTEMPT,
-    document::ObjectKey,
+    document::{DocumentKind, ObjectKey, withdrawn_name},
     idempotency::AddedRange,
-    order::{MAX_NOTES, OrderChange, OrderId, OrderStatus, READ_HISTORY, StoredOrder},
-    ports::{Cursor, HistoryEntry, HistoryId, HistoryQuery, OrderUpdate, Page, WriteError},
+    order::{
+        Actor, ChangeKind, DocumentId, MAX_NOTES, OrderChange, OrderId, OrderStatus, READ_HISTORY,
+        StoredOrder, after,
+    },
+    ports::{
+        Cursor, HistoryEntry, HistoryId, HistoryQuery, NewDocuments, OrderUpdate, Page, WriteError,
+    },
+    webhook::{EventChange, EventType},
 };
 use time::OffsetDateTime;
 
 use crate::{
-    DocumentRow, KeptOrderRow, NoteRow, OrderChangeRow, Unreadable, Utc, farthest,
+    DocumentRow, KeptOrderRow, NewChangeEventRow, NewChangeRow, NoteRow, OrderChangeRow, Unreadable,
+    Utc, farthest,
     orders::rows::{is_own, stored_notary},
     row_limit,
     schema::{
@@ -28,17 +35,66 @@ use crate::{
 
 /// Selects an order of an owner, with the document at a position.
 #[auto_type(no_type_alias)]
-pub fn order_with_document(owner: Owner, id: OrderId, position: u32) -> _ {
-    let id: i64 = id.0;
-    // No document has a position below 0.
-    let position: i32 = i32::try_from(position).unwrap_or(-1);
+pub fn order_with_document(owner: Owner, document: DocumentId) -> _ {
+    let id: i64 = document.order.0;
+    let signed: bool = is_signed(document.kind);
+    let position: i32 = stored_position(document.position);
     let is_own: is_own = is_own(owner);
     orders::table
         .left_join(
-            documents::table
-                .on(documents::order_id.eq(orders::id).and(documents::position.eq(position))),
+            documents::table.on(documents::order_id
+                .eq(orders::id)
+                .and(documents::signed.eq(signed))
+                .and(documents::position.eq(position))),
         )
         .filter(orders::id.eq(id).and(is_own))
+}
+
+/// Selects a document.
+#[auto_type(no_type_alias)]
+pub fn document_row(document: DocumentId) -> _ {
+    let id: i64 = document.order.0;
+    let signed: bool = is_signed(document.kind);
+    let position: i32 = stored_position(document.position);
+    documents::table.find((id, signed, position))
+}
+
+/// Selects a document to sign that is neither replaced nor withdrawn.
+#[auto_type(no_type_alias)]
+pub fn replaceable(order: OrderId, position: u32) -> _ {
+    let (id, signed): (i64, bool) = (order.0, false);
+    let position: i32 = stored_position(position);
+    documents::table
+        .find((id, signed, position))
+        .filter(documents::replaced_by.is_null().and(documents::key.is_not_null()))
+}
+
+/// Selects a document that the other side has not downloaded yet.
+#[auto_type(no_type_alias)]
+pub fn not_downloaded(document: DocumentId) -> _ {
+    let id: i64 = document.order.0;
+    let signed: bool = is_signed(document.kind);
+    let position: i32 = stored_position(document.position);
+    documents::table.find((id, signed, position)).filter(documents::first_downloaded_at.is_null())
+}
+
+/// Counts the documents of a kind of an order, and those of them that are not withdrawn.
+#[auto_type(no_type_alias)]
+pub fn document_counts(id: OrderId, kind: DocumentKind) -> _ {
+    let id: i64 = id.0;
+    let signed: bool = is_signed(kind);
+    documents::table
+        .filter(documents::order_id.eq(id).and(documents::signed.eq(signed)))
+        .select((dsl::count_star(), dsl::count(documents::key)))
+}
+
+fn is_signed(kind: DocumentKind) -> bool {
+    kind == DocumentKind::Signed
+}
+
+/// Returns how a position is stored. No document has one below 0.
+pub fn stored_position(position: u32) -> i32 {
+    i32::try_from(position).unwrap_or(-1)
 }
 
 /// Selects orders with all their documents, so that one statement reads both at one instant.
@@ -47,7 +103,7 @@ pub fn orders_with_documents(ids: Vec<i64>) -> _ {
     orders::table
         .left_join(documents::table.on(documents::order_id.eq(orders::id)))
         .filter(orders::id.eq_any(ids))
-        .order((orders::id, documents::position))
+        .order((orders::id, documents::signed, documents::position))
 }
 
 /// Groups the rows of [`orders_with_documents`] by order.
@@ -340,30 +396,120 @@ impl From<&OrderUpdate> for ChangedOrder {
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = orders)]
 pub struct OrderState {
+    id: i64,
     erased_at: Option<Utc>,
     status: String,
+    notary_id: Option<i64>,
     updated_at: Utc,
 }
 
 impl OrderState {
-    /// Returns the instant of the order's last change, or why it takes no documents.
-    pub fn takes_documents(state: Option<Self>) -> Result<OffsetDateTime, WriteError> {
-        match state {
-            Some(Self { erased_at: None, status, .. })
-                if status == OrderStatus::CANCELLED.as_str() =>
-            {
-                Err(WriteError::Cancelled)
-            }
-            state => Self::takes_notes(state),
-        }
+    /// Returns the order if it takes documents, or why it does not.
+    pub fn takes_documents(state: Option<Self>) -> Result<Self, WriteError> {
+        let state = Self::is_there(state)?;
+        let is_cancelled = state.status == OrderStatus::CANCELLED.as_str();
+        if is_cancelled { Err(WriteError::Cancelled) } else { Ok(state) }
     }
 
-    /// Returns the instant of the order's last change, or why it takes no notes.
-    pub fn takes_notes(state: Option<Self>) -> Result<OffsetDateTime, WriteError> {
+    /// Returns the order unless it is erased.
+    pub fn is_there(state: Option<Self>) -> Result<Self, WriteError> {
         match state {
             None => Err(WriteError::NoSuchOrder),
             Some(Self { erased_at: Some(_), .. }) => Err(WriteError::Erased),
-            Some(Self { updated_at, .. }) => Ok(updated_at.0),
+            Some(state) => Ok(state),
+        }
+    }
+
+    /// Returns the instant of a change at `now`: instants of one order increase.
+    pub fn changed_at(&self, now: OffsetDateTime) -> Utc {
+        Utc(after(self.updated_at.0, now))
+    }
+}
+
+/// A change of documents: the entry of the history and the event.
+pub struct DocumentsChange {
+    /// The entry; the addition of documents to sign has none.
+    pub entry: Option<NewChangeRow>,
+    /// The event.
+    pub event: NewChangeEventRow,
+}
+
+impl DocumentsChange {
+    /// Returns the addition of documents at an instant.
+    pub fn added(
+        new: &NewDocuments,
+        AddedRange { first_position, count, .. }: AddedRange,
+        order: &OrderState,
+        at: Utc,
+    ) -> Self {
+        let positions = (first_position..first_position.saturating_add(count)).collect();
+        match (new.kind, new.replaces) {
+            (DocumentKind::ToSign, None) => {
+                let event = NewChangeEventRow::new(EventType::DocumentsAdded, None, order.id, at);
+                Self { entry: None, event }
+            }
+            (DocumentKind::ToSign, Some(_)) => {
+                let (event, entry) =
+                    (EventType::DocumentsReplaced, ChangeKind::DocumentsReplaced(positions));
+                Self::recorded(event, &entry, new.kind, order, at)
+            }
+            (DocumentKind::Signed, _) => {
+                let (event, entry) =
+                    (EventType::SignedDocumentsAdded, ChangeKind::SignedDocumentsAdded(positions));
+                Self::recorded(event, &entry, new.kind, order, at)
+            }
+        }
+    }
+
+    /// Returns the withdrawal of a document at an instant.
+    pub fn withdrawn(document: DocumentId, order: &OrderState, at: Utc) -> Self {
+        let entry = ChangeKind::Withdrawn(vec![document.position]);
+        Self::recorded(EventType::DocumentWithdrawn, &entry, document.kind, order, at)
+    }
+
+    fn recorded(
+        event: EventType,
+        entry: &ChangeKind,
+        kind: DocumentKind,
+        order: &OrderState,
+        at: Utc,
+    ) -> Self {
+        let (actor, documents) = (Actor::uploading(kind), entry.documents().unwrap_or_default());
+        let change = EventChange::Documents { documents: documents.to_vec(), actor };
+        Self {
+            event: NewChangeEventRow::new(event, Some(&change), order.id, at),
+            entry: Some(NewChangeRow {
+                order_id: order.id,
+                at,
+                kind: entry.as_str(),
+                changed: None,
+                documents: serde_json::to_string(documents).ok(),
+                status: order.status.clone(),
+                notary_id: order.notary_id,
+                actor: actor.as_str(),
+            }),
+        }
+    }
+}
+
+/// Empties a document that its side withdraws.
+#[derive(AsChangeset)]
+#[diesel(table_name = documents, treat_none_as_null = true)]
+pub struct WithdrawnDocument {
+    key: Option<String>,
+    name: String,
+    name_as_sent: &'static str,
+    withdrawn_at: Option<Utc>,
+}
+
+impl WithdrawnDocument {
+    /// Returns the change of a document with a name at an instant.
+    pub fn at(instant: Utc, name: &str) -> Self {
+        Self {
+            key: None,
+            name: withdrawn_name(name),
+            name_as_sent: "",
+            withdrawn_at: Some(instant),
         }
     }
 }
@@ -401,17 +547,39 @@ pub struct CondemnedUpload {
     key: String,
     recorded_at: Utc,
     condemned: bool,
+    order_id: Option<i64>,
+}
+
+impl CondemnedUpload {
+    /// Returns the ledger's row of a document that is withdrawn from an order.
+    pub fn withdrawn(key: String, order: OrderId, at: Utc) -> Self {
+        Self { key, recorded_at: at, condemned: true, order_id: Some(order.0) }
+    }
+}
+
+/// Selects the condemned uploads of an order.
+#[auto_type(no_type_alias)]
+pub fn condemned_of(order: OrderId) -> _ {
+    let order: i64 = order.0;
+    uploads::table
+        .filter(uploads::order_id.eq(order).and(uploads::condemned))
+        .order(uploads::key)
+        .select(uploads::key)
 }
 
 /// Returns the ledger's rows of removed documents, and the keys of their objects by position.
 pub fn condemned(
-    mut removed: Vec<(i32, String)>,
+    mut removed: Vec<(bool, i32, Option<String>)>,
     at: Utc,
 ) -> (Vec<CondemnedUpload>, Vec<ObjectKey>) {
     removed.sort();
-    let row = |key: &String| CondemnedUpload { key: key.clone(), recorded_at: at, condemned: true };
-    let rows = removed.iter().map(|(_, key)| row(key)).collect();
-    (rows, removed.into_iter().map(|(_, key)| ObjectKey::from_stored(key)).collect())
+    let keys: Vec<String> = removed.into_iter().filter_map(|(.., key)| key).collect();
+    let row = |key: &String| {
+        let key = key.clone();
+        CondemnedUpload { key, recorded_at: at, condemned: true, order_id: None }
+    };
+    let rows = keys.iter().map(row).collect();
+    (rows, keys.into_iter().map(ObjectKey::from_stored).collect())
 }
 
 /// An upload that an order gets.

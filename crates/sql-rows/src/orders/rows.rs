@@ -8,7 +8,7 @@ use diesel::{
 };
 use domain::{
     api_key::{ApiKeyId, ClientId, Owner, Party},
-    document::{ObjectKey, Sha256Digest, StoredDocument},
+    document::{DocumentKind, ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest},
     order::{
@@ -117,6 +117,11 @@ impl OrderRow {
             ends_at: self.ends_at.map(|at| at.0),
             details: self.details,
         };
+        let (signed, to_sign): (Vec<_>, Vec<_>) = documents.into_iter().partition(|row| row.signed);
+        let stored = |rows: Vec<DocumentRow>| {
+            let rows = rows.into_iter().map(|row| row.into_document(self.created_at));
+            rows.collect::<Result<Vec<_>, _>>()
+        };
         Ok(StoredOrder {
             id,
             client: ClientId(self.client_id),
@@ -128,10 +133,8 @@ impl OrderRow {
             changes: Vec::new(),
             notes: Vec::new(),
             names: Names::default(),
-            documents: documents
-                .into_iter()
-                .map(|row| row.into_document(self.created_at))
-                .collect::<Result<_, _>>()?,
+            documents: stored(to_sign)?,
+            signed_documents: stored(signed)?,
             is_test: self.is_test,
             created_at: self.created_at.0,
             updated_at: self.updated_at.0,
@@ -194,20 +197,26 @@ impl KeptOrderRow {
 pub struct ListedRow {
     #[diesel(embed)]
     order: KeptOrderRow,
-    #[diesel(select_expression = count_documents(), select_expression_type = SqlLiteral<BigInt>)]
+    #[diesel(select_expression = count_documents("NOT signed"))]
+    #[diesel(select_expression_type = SqlLiteral<BigInt>)]
     documents: i64,
+    #[diesel(select_expression = count_documents("signed"))]
+    #[diesel(select_expression_type = SqlLiteral<BigInt>)]
+    signed_documents: i64,
 }
 
-fn count_documents() -> SqlLiteral<BigInt> {
-    sql("(SELECT count(*) FROM documents WHERE order_id = orders.id)")
+/// Counts the documents of an order that are not withdrawn.
+fn count_documents(condition: &str) -> SqlLiteral<BigInt> {
+    sql(&format!("(SELECT count(key) FROM documents WHERE order_id = orders.id AND {condition})"))
 }
 
 impl ListedRow {
     /// Returns the order; `None` if it is erased.
     pub fn into_listed(self) -> Result<Option<ListedOrder>, Unreadable> {
-        let documents = usize::try_from(self.documents).unwrap_or_default();
+        let [documents, signed_documents] = [self.documents, self.signed_documents]
+            .map(|count| usize::try_from(count).unwrap_or_default());
         let stored = self.order.into_maybe_erased(Vec::new())?.whole();
-        Ok(stored.map(|stored| ListedOrder { stored, documents }))
+        Ok(stored.map(|stored| ListedOrder { stored, documents, signed_documents }))
     }
 }
 
@@ -273,17 +282,19 @@ impl OrderChangeRow {
     }
 }
 
-/// The entry in the history of an order that its client changed.
+/// An entry to add to the history of an order.
 #[derive(Insertable)]
 #[diesel(table_name = order_changes)]
+#[expect(missing_docs, reason = "the columns, which the migrations describe")]
 pub struct NewChangeRow {
-    order_id: i64,
-    at: Utc,
-    kind: &'static str,
-    changed: Option<String>,
-    status: String,
-    notary_id: Option<i64>,
-    actor: &'static str,
+    pub order_id: i64,
+    pub at: Utc,
+    pub kind: &'static str,
+    pub changed: Option<String>,
+    pub documents: Option<String>,
+    pub status: String,
+    pub notary_id: Option<i64>,
+    pub actor: &'static str,
 }
 
 impl NewChangeRow {
@@ -294,6 +305,7 @@ impl NewChangeRow {
             at,
             kind: kind.as_str(),
             changed: kind.changed().map(serde_json::to_string).transpose()?,
+            documents: None,
             status: order.status.as_str().to_owned(),
             notary_id: order.notary_id,
             actor: Actor::Client.as_str(),
@@ -338,7 +350,7 @@ impl AmendedRows {
                 updated_at: at,
             },
             change: NewChangeRow::by_client(found, &kind, at)?,
-            event: NewChangeEventRow::new(EventType::OrderChanged, &change, found.id.0, at),
+            event: NewChangeEventRow::new(EventType::OrderChanged, Some(&change), found.id.0, at),
         })
     }
 }
@@ -379,13 +391,17 @@ impl NoteRow {
 pub struct DocumentRow {
     pub order_id: i64,
     pub position: i32,
-    pub key: String,
+    pub key: Option<String>,
     pub name: String,
     pub name_as_sent: String,
     pub media_type: String,
     pub size: i64,
     pub sha256: Vec<u8>,
     pub added_at: Option<Utc>,
+    pub signed: bool,
+    pub replaced_by: Option<i32>,
+    pub withdrawn_at: Option<Utc>,
+    pub first_downloaded_at: Option<Utc>,
 }
 
 impl DocumentRow {
@@ -393,13 +409,17 @@ impl DocumentRow {
         Ok(Self {
             order_id: 0,
             position,
-            key: document.key.as_str().to_owned(),
+            key: document.key.as_ref().map(|key| key.as_str().to_owned()),
             name: document.name.clone(),
             name_as_sent: document.name_as_sent.clone(),
             media_type: document.media_type.clone(),
             size: i64::try_from(document.size)?,
             sha256: document.sha256.0.to_vec(),
             added_at: None,
+            signed: false,
+            replaced_by: None,
+            withdrawn_at: None,
+            first_downloaded_at: None,
         })
     }
 
@@ -409,7 +429,8 @@ impl DocumentRow {
         let positions = i32::try_from(range.first_position)?..;
         let rows = positions.zip(&new.documents).map(|(position, document)| {
             let (order_id, added_at) = (new.order_id.0, Some(Utc(new.at)));
-            Ok(Self { order_id, added_at, ..Self::new(position, document)? })
+            let signed = new.kind == DocumentKind::Signed;
+            Ok(Self { order_id, added_at, signed, ..Self::new(position, document)? })
         });
         let mut rows: Vec<Self> = rows.collect::<Result<_, Cause>>()?;
         rows.sort_by(|one, other| one.key.cmp(&other.key));
@@ -421,13 +442,19 @@ impl DocumentRow {
         let unreadable =
             |column: &str| Unreadable::new("documents of order", &self.order_id, &column);
         Ok(StoredDocument {
-            key: ObjectKey::from_stored(self.key),
+            key: self.key.map(ObjectKey::from_stored),
             name: self.name,
             name_as_sent: self.name_as_sent,
             media_type: self.media_type,
             size: u64::try_from(self.size).map_err(|_| unreadable("size"))?,
             created_at: self.added_at.unwrap_or(order_created_at).0,
             sha256: Sha256Digest(digest(self.sha256, || unreadable("sha256"))?),
+            replaced_by: self
+                .replaced_by
+                .map(|position| u32::try_from(position).map_err(|_| unreadable("replaced_by")))
+                .transpose()?,
+            withdrawn_at: self.withdrawn_at.map(|at| at.0),
+            first_downloaded_at: self.first_downloaded_at.map(|at| at.0),
         })
     }
 }

@@ -5,10 +5,10 @@ use domain::use_cases::create_order::CreatedOrder;
 
 use crate::{
     access::{authentication::admit, rate_limit::Policy},
-    form::OrderForm,
+    form::{OrderForm, Texts},
     orders::create::{
         created::{self, FORM},
-        upload::{self, Received},
+        upload::{self, Form, Received},
     },
     respond::answer::Answer,
     state::State,
@@ -19,14 +19,15 @@ pub(crate) const PATH: &str = "/api/order/create-with-documents";
 
 pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
     let key = admit(&request, &api.access, Policy::OrdersWithDocuments).await?;
+    let form = Form { operation: FORM, texts: Texts::Order, limits: api.limits };
     let Received { form, attempt, storing, answered } =
-        upload::receive(&request, payload, &api, &key, FORM, true).await?;
+        upload::receive(&request, payload, &api, &key, form).await?;
     let created = if let (Some(answered), Some(attempt)) = (answered, &attempt) {
         let repeated = api.create_order.repeat(answered, attempt, form.request).await?;
         created::count(&api.metrics, FORM, &repeated);
         repeated
     } else {
-        let OrderForm { request: order, documents, held } = form;
+        let OrderForm { request: order, documents, held, .. } = form;
         let (create, metrics) = (api.create_order.clone(), api.metrics.clone());
         let work =
             async move { create.create(&key, order, Some(documents), attempt.as_ref()).await };

@@ -4,6 +4,7 @@
 use actix_web::{HttpRequest, web};
 use domain::{
     api_key::ApiKey,
+    document::DocumentLimits,
     idempotency::{Answered, Attempt},
 };
 use tracing::Instrument as _;
@@ -11,7 +12,7 @@ use tracing::Instrument as _;
 use crate::{
     access::{fingerprint::attempt, idempotency_key, limits::Share},
     body,
-    form::{self, FormSpace, OrderForm, SpoolGuard},
+    form::{self, FormSpace, OrderForm, SpoolGuard, Texts},
     orders::create::claim_guard::ClaimGuard,
     request::trace::STEPS,
     respond::problem::{Problem, ProblemCode},
@@ -31,29 +32,39 @@ pub(crate) struct Received {
 /// The key and the permit that a request has until its documents are stored.
 type Storing = (Option<ClaimGuard>, Share);
 
-/// Receives the form of a request, when the limit of uploads permits it. `operation` is its name in
-/// fingerprints.
+/// What the form of an operation may have.
+pub(crate) struct Form<'a> {
+    /// The name of the operation in fingerprints.
+    pub(crate) operation: &'a str,
+    pub(crate) texts: Texts,
+    pub(crate) limits: DocumentLimits,
+}
+
+/// Receives the form of a request, when the limit of uploads permits it.
 pub(crate) async fn receive(
     request: &HttpRequest,
     payload: web::Payload,
     api: &State,
     key: &ApiKey,
-    operation: &str,
-    has_texts: bool,
+    Form { operation, texts, limits }: Form<'_>,
 ) -> Result<Received, Problem> {
     let claim = idempotency_key::claim(request, key, &*api.entropy)?;
-    body::check_head(request, form::max_bytes(api.limits))?;
+    body::check_head(request, form::max_bytes(limits))?;
     let (guard, answered) = match &claim {
         Some(claim) => ClaimGuard::acquire(api, claim).await?,
         None => (None, None),
     };
-    let (spool, limits, client) = (&api.spool, api.limits, key.client());
+    let (spool, client) = (&api.spool, key.client());
     let received = async {
         let permit = api.uploads.acquire(request, client).await?;
         let step = tracing::info_span!(target: STEPS, "read");
-        let space = FormSpace { spool, limits, client, has_texts };
+        let space = FormSpace { spool, limits, client, texts };
         let form = form::read(request, payload, space).instrument(step).await?;
-        let fingerprint = |claim| attempt(claim, operation, &form.request, &form.documents);
+        let operation = match &form.replaces {
+            Some(replaced) => format!("{operation} replacing {replaced}"),
+            None => operation.to_owned(),
+        };
+        let fingerprint = |claim| attempt(claim, &operation, &form.request, &form.documents);
         let attempt = claim.map(fingerprint).transpose()?;
         Ok((form, attempt, permit))
     };

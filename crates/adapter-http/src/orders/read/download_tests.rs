@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use actix_web::{
     body::{BodySize, MessageBody as _},
@@ -6,8 +6,8 @@ use actix_web::{
 };
 use contract_tests::samples::document;
 use domain::{
-    ports::{MockBlobStore, MockOrderReader, StoreError},
-    use_cases::read_order::ReadOrder,
+    ports::{MockBlobStore, MockClock, MockOrderReader, StoreError},
+    use_cases::{note_downloads::Downloads, read_order::ReadOrder},
 };
 use futures_util::{FutureExt as _, StreamExt as _, future::poll_fn, stream};
 use prometheus::Registry;
@@ -122,16 +122,27 @@ fn read(blocks: Vec<Result<Bytes, StoreError>>, length: u64) -> (Vec<usize>, boo
     let ports = ReadOrder {
         reader: Arc::new(MockOrderReader::new()),
         blobs: Arc::new(MockBlobStore::new()),
+        downloads: Downloads::default(),
+        clock: Arc::new(MockClock::new()),
     };
-    let look = Look::at(ports, OWNER, OrderId(7), 0);
-    let mut download = Box::pin(body(stream, length, (OrderId(7), 0), look, &metrics));
+    let id = DocumentId { order: OrderId(7), kind: DocumentKind::ToSign, position: 0 };
+    let look = Look::at(ports, OWNER, id);
+    let is_noted = Rc::new(Cell::new(false));
+    let note_end = {
+        let is_noted = is_noted.clone();
+        move || is_noted.set(true)
+    };
+    let mut download = Box::pin(body(stream, length, id, look, note_end, &metrics));
     assert_eq!(download.size(), BodySize::Sized(length));
     let mut slices = Vec::new();
     loop {
         let next = poll_fn(|context| download.as_mut().poll_next(context));
         match next.now_or_never().unwrap() {
             Some(Ok(slice)) => slices.push(slice.len()),
-            end => return (slices, end.is_some(), metrics),
+            end => {
+                assert_eq!(is_noted.get(), end.is_none());
+                return (slices, end.is_some(), metrics);
+            }
         }
     }
 }

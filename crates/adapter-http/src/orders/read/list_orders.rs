@@ -3,7 +3,7 @@
 use actix_web::HttpRequest;
 use domain::{
     order::{FileNumber, OrderId},
-    ports::{Cursor, ListedOrder, PageQuery},
+    ports::{Cursor, PageQuery},
     request::ViolationCode,
     use_cases::order_error::OrderError,
 };
@@ -31,9 +31,7 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
         page => page?,
     };
     let url = format!("{}{}", api.base_path, path::ORDERS);
-    let records = page.items.iter().map(|ListedOrder { stored, documents }| {
-        (stored.id.0, OrderRecord::of(stored, *documents))
-    });
+    let records = page.items.iter().map(|order| (order.stored.id.0, OrderRecord::listed(order)));
     list::page(&request, url, &paging, (page.has_older, page.has_newer), records)
 }
 

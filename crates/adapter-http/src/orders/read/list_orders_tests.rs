@@ -10,6 +10,7 @@ use crate::test_support::{NOW, OWNER, Ports, TestApi};
 fn page(ids: &[i64], has_older: bool, has_newer: bool) -> Page {
     let listed = |id: &i64| ListedOrder {
         stored: stored(OrderId(*id), &new_order("REFI-1", NOW)),
+        signed_documents: 0,
         documents: 3,
     };
     Page { items: ids.iter().map(listed).collect(), has_older, has_newer }

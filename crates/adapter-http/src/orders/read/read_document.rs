@@ -16,10 +16,10 @@ use actix_web::{
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use domain::{
-    document::StoredDocument,
-    order::OrderId,
+    document::{DocumentKind, StoredDocument},
+    order::{Actor, DocumentId, OrderId},
     ports::{BlobStream, error_chain},
-    use_cases::order_error::OrderError,
+    use_cases::{change_order::Changer, order_error::OrderError},
 };
 use futures_util::{
     Stream, StreamExt as _,
@@ -33,7 +33,7 @@ use crate::{
     orders::{erasure::Look, path},
     request::{metrics::ApiMetrics, notes::note},
     respond::{answer::Answer, conditional, problem::Problem},
-    state::State,
+    state::{Api, State},
 };
 
 /// The hash of the whole document (RFC 9530).
@@ -47,29 +47,47 @@ const PLAIN: &[u8] = b"!#$&+-.^_`|~";
 const LONGEST_NAME: usize = 200;
 
 pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
-    let key = admit(&request, &api.access, Policy::Reads).await?;
-    let (id, position) = (path::order_id(&request)?, path::position(&request)?);
-    let document = api.read_order.document(key.owner(), id, position).await?;
-    note(&request, |notes| (notes.order, notes.document) = (Some(id), Some(position)));
+    send(&request, &api, DocumentKind::ToSign).await
+}
+
+pub(crate) async fn read_signed(request: HttpRequest, api: State) -> Answer {
+    send(&request, &api, DocumentKind::Signed).await
+}
+
+async fn send(request: &HttpRequest, api: &Api, kind: DocumentKind) -> Answer {
+    let key = admit(request, &api.access, Policy::Reads).await?;
+    let id = path::document(request, kind)?;
+    let (document, object) = api.read_order.document(key.owner(), id).await?;
+    note(request, |notes| {
+        (notes.order, notes.document) = (Some(id.order), Some(id.position));
+    });
     let (tag, size) = (EntityTag::new_strong(document.sha256.to_string()), document.size);
-    if let Some(not_modified) = conditional::not_modified(&request, &tag) {
+    if let Some(not_modified) = conditional::not_modified(request, &tag) {
         return Ok(not_modified);
     }
-    let part = requested_range(&request, &tag, size)?;
+    let part = requested_range(request, &tag, size)?;
     let mut response = conditional::with_tag(begin(part, &document), &tag);
     if request.method() == Method::HEAD {
         return Ok(response.body(SizedStream::new(size, stream::empty::<Result<_, Infallible>>())));
     }
     let range = part.map_or(0..size, |(first, last)| first..last.saturating_add(1));
     let length = range.end.saturating_sub(range.start);
-    let blocks = api.read_order.bytes(key.owner(), id, position, &document, range).await;
-    if matches!(blocks, Err(OrderError::MissingObject { .. })) {
+    // A part that ends the document counts, too: the reader had the beginning before.
+    let is_first = document.first_downloaded_at.is_none() && range.end == size;
+    let is_for_other_side = Changer::of(&key).actor != Actor::uploading(kind);
+    let blocks = api.read_order.bytes(key.owner(), id, &object, range).await;
+    if matches!(blocks, Err(OrderError::MissingObject(_))) {
         // The log has its order.
         api.metrics.documents_missing.inc();
     }
-    let look = Look::at(api.read_order.clone(), key.owner(), id, position);
-    let body = body(blocks?, length, (id, position), look, &api.metrics);
-    Ok(response.body(body))
+    let look = Look::at(api.read_order.clone(), key.owner(), id);
+    let reading = api.read_order.clone();
+    let note_end = move || {
+        if is_first && is_for_other_side {
+            reading.note_download(id);
+        }
+    };
+    Ok(response.body(body(blocks?, length, id, look, note_end, &api.metrics)))
 }
 
 /// Begins the answer with a document, or with a part of it.
@@ -138,15 +156,17 @@ fn is_unchanged(request: &HttpRequest, tag: &EntityTag) -> bool {
         || matches!(IfRange::parse(request), Ok(IfRange::EntityTag(known)) if known.strong_eq(tag))
 }
 
-/// Returns the next `length` bytes of a document. When the store fails or the order is erased, the body
-/// fails too, and actix cuts the connection: a part must not look whole.
-fn body(
+/// Returns the next `length` bytes of a document. When the store fails, the order is erased or the
+/// document withdrawn, the body fails too, and actix cuts the connection: a part must not look whole.
+/// `note_end` runs when all bytes were taken.
+fn body<F: Fn() + 'static>(
     blocks: BlobStream,
     length: u64,
-    (OrderId(order_id), document): (OrderId, u32),
+    DocumentId { order: OrderId(order_id), position: document, .. }: DocumentId,
     look: Look,
+    note_end: F,
     metrics: &ApiMetrics,
-) -> SizedStream<impl Stream<Item = io::Result<Bytes>> + use<>> {
+) -> SizedStream<impl Stream<Item = io::Result<Bytes>> + use<F>> {
     let (sent, cut) = (metrics.document_bytes_read.clone(), metrics.downloads_cut.clone());
     // actix reads a body outside of the span of its request.
     let span = Span::current();
@@ -157,24 +177,26 @@ fn body(
         cut.inc();
         io::ErrorKind::UnexpectedEof.into()
     };
-    let blocks = try_unfold((blocks, length, look, sent, fail), move |state| async move {
-        let (mut blocks, left, mut look, sent, fail) = state;
-        if left == 0 {
-            return Ok(None);
-        }
-        if look.is_erased().await {
-            tracing::info!(order_id, document, "download cut off: the order was erased");
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let block = match blocks.next().await {
-            Some(block) => block.map_err(|error| fail(&error_chain(&error)))?,
-            None => return Err(fail("the object is shorter than the document")),
-        };
-        let left = left.checked_sub(block.len() as u64);
-        let left = left.ok_or_else(|| fail("the object is longer than the document"))?;
-        sent.inc_by(block.len() as u64);
-        Ok(Some((block, (blocks, left, look, sent, fail))))
-    });
+    let blocks =
+        try_unfold((blocks, length, look, sent, fail, note_end), move |state| async move {
+            let (mut blocks, left, mut look, sent, fail, note_end) = state;
+            if left == 0 {
+                note_end();
+                return Ok(None);
+            }
+            if look.is_gone().await {
+                tracing::info!(order_id, document, "download cut off: erased or withdrawn");
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let block = match blocks.next().await {
+                Some(block) => block.map_err(|error| fail(&error_chain(&error)))?,
+                None => return Err(fail("the object is shorter than the document")),
+            };
+            let left = left.checked_sub(block.len() as u64);
+            let left = left.ok_or_else(|| fail("the object is longer than the document"))?;
+            sent.inc_by(block.len() as u64);
+            Ok(Some((block, (blocks, left, look, sent, fail, note_end))))
+        });
     SizedStream::new(length, blocks)
 }
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use actix_web::test::TestRequest;
+use actix_web::{http::Method, test::TestRequest};
 use bytes::Bytes;
 use contract_tests::samples::document;
 use domain::{
@@ -43,9 +43,9 @@ fn ten_bytes_key() -> domain::document::ObjectKey {
 
 fn without_blobs() -> Ports {
     let mut ports = Ports::new();
-    ports.reader.expect_document().returning(|owner, id, position| {
-        assert_eq!((owner, id, position), (OWNER, OrderId(7), 1));
-        let document = StoredDocument { key: ten_bytes_key(), ..ten_bytes() };
+    ports.reader.expect_document().returning(|owner, id| {
+        assert_eq!((owner, id.order, id.position), (OWNER, OrderId(7), 1));
+        let document = StoredDocument { key: Some(ten_bytes_key()), ..ten_bytes() };
         Ok(Some(MaybeErased::Whole(document)))
     });
     ports
@@ -126,9 +126,9 @@ async fn download_ends_when_its_order_is_erased() {
     for is_erased in [false, true] {
         let mut ports = Ports::new();
         let mut looks = 0;
-        ports.reader.expect_document().returning_st(move |_, _, _| {
+        ports.reader.expect_document().returning_st(move |_, _| {
             looks += 1;
-            let document = StoredDocument { key: ten_bytes_key(), ..ten_bytes() };
+            let document = StoredDocument { key: Some(ten_bytes_key()), ..ten_bytes() };
             let is_kept = looks <= 2 || !is_erased;
             Ok(Some(if is_kept { MaybeErased::Whole(document) } else { MaybeErased::Erased }))
         });
@@ -153,7 +153,7 @@ async fn download_ends_when_its_order_is_erased() {
 #[actix_web::test]
 async fn missing_documents_are_the_same_404_as_missing_orders() {
     let mut ports = Ports::new();
-    ports.reader.expect_document().returning(|_, _, _| Ok(None));
+    ports.reader.expect_document().returning(|_, _| Ok(None));
     ports.reader.expect_order().returning(|_, _| Ok(None));
     let api = ports.api();
     let order = api.send(TestApi::get("/api/order/7")).await;
@@ -169,7 +169,46 @@ async fn missing_documents_are_the_same_404_as_missing_orders() {
 #[actix_web::test]
 async fn document_of_an_erased_order_is_gone() {
     let mut ports = Ports::new();
-    ports.reader.expect_document().returning(|_, _, _| Ok(Some(MaybeErased::Erased)));
+    ports.reader.expect_document().returning(|_, _| Ok(Some(MaybeErased::Erased)));
 
     send(ports, TestApi::get(PATH)).await.problem(410, "erased");
+}
+
+#[actix_web::test]
+async fn withdrawn_document_is_gone() {
+    for method in [Method::GET, Method::HEAD] {
+        let mut ports = Ports::new();
+        let withdrawn = || StoredDocument { key: None, ..ten_bytes() };
+        ports
+            .reader
+            .expect_document()
+            .returning(move |_, _| Ok(Some(MaybeErased::Whole(withdrawn()))));
+
+        let answer = send(ports, TestApi::get(PATH).method(method.clone())).await;
+
+        assert_eq!(answer.status.as_u16(), 410, "{method}");
+    }
+}
+
+/// The key of the tests is that of a client.
+#[actix_web::test]
+async fn first_download_is_noted_when_the_other_side_has_the_end() {
+    const SIGNED: &str = "/api/order/7/signed-documents/1";
+    for (path, method, range, is_noted) in [
+        (SIGNED, Method::GET, None, true),
+        (SIGNED, Method::GET, Some("bytes=4-"), true),
+        (SIGNED, Method::GET, Some("bytes=0-8"), false),
+        (SIGNED, Method::HEAD, None, false),
+        (PATH, Method::GET, None, false),
+    ] {
+        let api = ports().api();
+        let request = TestApi::get(path).method(method);
+        let range = range.map(|range| ("range", range));
+        let request = range.into_iter().fold(request, TestRequest::insert_header);
+
+        api.send(request).await;
+
+        let noted = api.api.read_order.downloads.lock().unwrap().len();
+        assert_eq!(noted, usize::from(is_noted), "{path} {range:?}");
+    }
 }

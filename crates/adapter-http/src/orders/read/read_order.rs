@@ -3,6 +3,7 @@
 
 use actix_web::{HttpRequest, HttpResponse};
 use domain::{
+    document::DocumentKind,
     order::StoredOrder,
     ports::{HistoryId, HistoryQuery},
     use_cases::order_error::OrderError,
@@ -35,10 +36,17 @@ pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
 }
 
 pub(crate) async fn list_documents(request: HttpRequest, api: State) -> Answer {
-    let stored = find(&request, &api).await?;
-    let url = path::of_documents(&api.base_path, stored.id);
-    let records = DocumentRecord::all(&stored.documents, 0, &url);
-    list::whole(&request, url.clone(), records)
+    list_kind(&request, &api, DocumentKind::ToSign).await
+}
+
+pub(crate) async fn list_signed(request: HttpRequest, api: State) -> Answer {
+    list_kind(&request, &api, DocumentKind::Signed).await
+}
+
+async fn list_kind(request: &HttpRequest, api: &Api, kind: DocumentKind) -> Answer {
+    let stored = find(request, api).await?;
+    let url = path::of_documents(&api.base_path, stored.id, kind);
+    list::whole(request, url, DocumentRecord::of_kind(&stored, kind, &api.base_path))
 }
 
 pub(crate) async fn list_history(request: HttpRequest, api: State) -> Answer {

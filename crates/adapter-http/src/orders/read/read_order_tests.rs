@@ -139,6 +139,12 @@ async fn documents_are_listed_in_their_order() {
         "media_type": "application/pdf",
         "size": 10 * 1024 * 1024,
         "sha256": documents[1].sha256.to_string(),
+        "uploaded_by": "client",
+        "replaces": null,
+        "replaced_by": null,
+        "withdrawn_at": null,
+        "withdrawn_by": null,
+        "first_downloaded_at": null,
         "url": "/api/order/7/documents/1"
     });
     expected["created_at"] = data[1]["created_at"].clone();

@@ -54,6 +54,8 @@ problem_codes! {
     MethodNotAllowed = METHOD_NOT_ALLOWED, "method_not_allowed", "Method not allowed";
     /// An operator has erased the order.
     Erased = GONE, "erased", "The order was erased";
+    /// The side that uploaded the document has withdrawn it.
+    Withdrawn = GONE, "withdrawn", "The document was withdrawn";
     /// The duplicate window of the file number is not over.
     DuplicateOrder = CONFLICT, "duplicate_order", "The file number was used recently";
     /// The order is cancelled, and does not change any more.

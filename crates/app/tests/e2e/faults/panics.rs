@@ -7,13 +7,13 @@ use app::serve::Starting;
 use async_trait::async_trait;
 use domain::{
     api_key::manage_keys::KeyTerms,
+    document::ObjectKey,
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::{Note, OrderId},
     ports::{
-        ListedOrder, NewDocuments, NewNote, NewOrder, OrderAmendment, OrderRepo, OrderUpdate,
-        StoreError,
-        WriteError,
+        Download, ListedOrder, NewDocuments, NewNote, NewOrder, OrderAmendment, OrderRepo,
+        OrderUpdate, StoreError, Withdrawal, WriteError,
     },
 };
 use operator::{Machine, adapters::Storage};
@@ -52,6 +52,14 @@ impl OrderRepo for Panicking {
 
     async fn add_note(&self, _: &NewNote) -> Result<Note, WriteError> {
         Err(WriteError::NoSuchOrder)
+    }
+
+    async fn withdraw(&self, _: &Withdrawal) -> Result<Vec<ObjectKey>, WriteError> {
+        Err(WriteError::NoSuchOrder)
+    }
+
+    async fn note_downloads(&self, _: &[Download]) -> Result<(), StoreError> {
+        Ok(())
     }
 
     async fn check(&self) -> Result<(), StoreError> {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use domain::{
+    api_key::Owner,
     idempotency::{Claim, ClaimToken, IdempotencyKey, KeyUse},
     ports::{Clock as _, WriteError},
     use_cases::intake::Intake,
@@ -90,7 +91,7 @@ async fn begin_upload(app: &TestApp) -> (TcpStream, Vec<u8>) {
 /// Returns the end of the current claim of the key, which another request cannot claim.
 async fn claimed_until(app: &TestApp) -> OffsetDateTime {
     let (client, now) = (app.storage().keys.list().await.unwrap()[0].client(), app.clock.now());
-    let key = IdempotencyKey::new(client, false, KEY).unwrap();
+    let key = IdempotencyKey::new(Owner::client(client, false), KEY).unwrap();
     let other = Claim { key, token: ClaimToken([9; 16]) };
     match app.storage().idempotency.claim(&other, now, now).await {
         Err(WriteError::KeyInUse(KeyUse::InProgress { until })) => until,

@@ -1,9 +1,8 @@
 //! Documents that are added to an order.
 
-use std::slice::from_ref;
-
 use domain::{
     api_key::{ClientId, Owner},
+    document::DocumentKind,
     idempotency::{AddedRange, Answered, KeyUse},
     order::{OrderId, StoredOrder},
     ports::{NewDocuments, NewOrder, WriteError},
@@ -14,8 +13,8 @@ use time::Duration;
 use super::found;
 use crate::samples::{
     CLIENT, LIVE, MICROSECOND, NOW, Storage, at_once, attempt, claim, create_with_uploads,
-    document, idempotency_key, idempotent_request, key_use, keys_of, new_order, record_uploads,
-    stored,
+    document, idempotency_key, idempotent_request, key_of, key_use, keys_of, new_order,
+    record_uploads, stored,
 };
 
 /// The instant of the additions.
@@ -30,6 +29,8 @@ pub(crate) fn addition(order_id: OrderId, documents: usize) -> NewDocuments {
     NewDocuments {
         owner: LIVE,
         order_id,
+        kind: DocumentKind::ToSign,
+        replaces: None,
         documents,
         at: LATER,
         max_documents: 100,
@@ -73,7 +74,7 @@ pub async fn added_documents_follow_the_others(storage: &Storage) {
             let range = storage.orders.add_documents(&new).await.unwrap();
             let [first_position, count] =
                 [order.documents.len(), count].map(|number| u32::try_from(number).unwrap());
-            assert_eq!(range, AddedRange { first_position, count });
+            assert_eq!(range, AddedRange { first_position, count, total: first_position + count });
             assert_eq!(storage.condemn(&keys_of(&new.documents)).await, []);
             order.documents.extend(new.documents);
         }
@@ -107,8 +108,8 @@ pub async fn concurrent_additions_never_share_a_position(storage: &Storage) {
         own.sort_unstable_by_key(|(range, _)| range.first_position);
         for (range, new) in own {
             assert_eq!(range.first_position, next);
-            next = range.total();
-            let positions = range.first_position as usize..range.total() as usize;
+            next = range.total;
+            let positions = range.first_position as usize..range.total as usize;
             assert_eq!(order.documents[positions], new.documents);
         }
         assert_eq!(order.documents.len(), next as usize);
@@ -157,15 +158,15 @@ pub async fn addition_with_swept_upload_is_rejected(storage: &Storage) {
         let new = addition(id, 2);
         record_uploads(storage, &new.documents).await;
         let [live, swept] = &new.documents[..] else { unreachable!() };
-        storage.condemn(from_ref(&swept.key)).await;
+        storage.condemn(&[key_of(&swept)]).await;
         if forget {
-            storage.uploads.forget(from_ref(&swept.key)).await.unwrap();
+            storage.uploads.forget(&[key_of(&swept)]).await.unwrap();
         }
         let outcome = storage.orders.add_documents(&new).await;
         assert!(matches!(outcome, Err(WriteError::UploadSwept)), "{outcome:?}");
         assert_eq!(found(storage, LIVE, id).await, Some(stored(id, &order)));
-        let left = storage.condemn(from_ref(&live.key)).await;
-        assert_eq!(left, from_ref(&live.key));
+        let left = storage.condemn(&[key_of(&live)]).await;
+        assert_eq!(left, &[key_of(&live)]);
     }
 }
 
@@ -208,7 +209,7 @@ pub async fn one_of_concurrent_additions_with_one_key_is_stored(storage: &Storag
         let orders = storage.orders.clone();
         async move { orders.add_documents(&new).await }
     });
-    let range = AddedRange { first_position: 0, count: 1 };
+    let range = AddedRange { first_position: 0, count: 1, total: 1 };
     let outcomes = at_once(adding).await;
     assert_eq!(outcomes.iter().flatten().collect::<Vec<_>>(), [&range]);
     for outcome in outcomes.into_iter().filter(Result::is_err) {

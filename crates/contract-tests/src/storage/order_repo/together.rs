@@ -1,8 +1,6 @@
 //! Orders that are created at the same time. A store may commit them together; each has its own
 //! outcome all the same.
 
-use std::slice::from_ref;
-
 use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::{Answered, KeyUse},
@@ -12,7 +10,7 @@ use time::Duration;
 
 use super::{create_at_once, found};
 use crate::samples::{
-    LIVE, NOW, Storage, at_once, attempt, document, idempotency_key, keys_of, new_order,
+    LIVE, NOW, Storage, at_once, attempt, document, idempotency_key, key_of, keys_of, new_order,
     record_uploads, stored, with_key,
 };
 
@@ -31,8 +29,8 @@ pub async fn concurrent_orders_have_their_own_outcomes(storage: &Storage) {
         adopted.extend(keys_of(&good.documents));
         record_uploads(storage, &good.documents).await;
         record_uploads(storage, &swept.documents).await;
-        storage.condemn(from_ref(&swept.documents[0].key)).await;
-        left.push(swept.documents[1].key.clone());
+        storage.condemn(&[key_of(&swept.documents[0])]).await;
+        left.push(key_of(&swept.documents[1]));
         orders.extend([good, swept, new_order("before", NOW), new_order("twin", NOW)]);
         orders.push(under(numbered(number, "key in use", 0), "before"));
         orders.push(under(numbered(number, "own key", 0), &format!("own {number}")));

@@ -4,8 +4,8 @@ use time::OffsetDateTime;
 use crate::ports::StoreError;
 use crate::{
     api_key::Owner,
-    document::StoredDocument,
-    order::{OrderChange, OrderId, StoredOrder},
+    document::{StoredDocument, stored_count},
+    order::{DocumentId, OrderChange, OrderId, StoredOrder},
 };
 
 /// An order or a part of it, unless it was erased.
@@ -30,17 +30,20 @@ impl<T> MaybeErased<T> {
 /// An order in a list: without its documents, with their number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedOrder {
-    /// The order; `documents` is empty.
+    /// The order; `documents` and `signed_documents` are empty.
     pub stored: StoredOrder,
-    /// The number of its documents.
+    /// The number of its documents, without withdrawn ones.
     pub documents: usize,
+    /// The number of its signed documents, without withdrawn ones.
+    pub signed_documents: usize,
 }
 
 impl From<StoredOrder> for ListedOrder {
     fn from(mut stored: StoredOrder) -> Self {
-        let documents = std::mem::take(&mut stored.documents).len();
+        let [documents, signed_documents] = [&mut stored.documents, &mut stored.signed_documents]
+            .map(|documents| stored_count(&std::mem::take(documents)));
         let stored = StoredOrder { changes: Vec::new(), notes: Vec::new(), ..stored };
-        Self { stored, documents }
+        Self { stored, documents, signed_documents }
     }
 }
 
@@ -172,13 +175,12 @@ pub trait OrderReader: Send + Sync {
         id: OrderId,
     ) -> Result<Option<MaybeErased<StoredOrder>>, StoreError>;
 
-    /// Returns a document of an order by its position, from 0; `None` if the owner has no such
+    /// Returns a document of an order; `None` if the owner has no such
     /// order, or the order no such document.
     async fn document(
         &self,
         owner: Owner,
-        id: OrderId,
-        position: u32,
+        document: DocumentId,
     ) -> Result<Option<MaybeErased<StoredDocument>>, StoreError>;
 
     /// Returns a page of the owner's orders; `None` if the cursor is no order of the owner.

@@ -4,11 +4,12 @@ use time::OffsetDateTime;
 use crate::ports::{Cause, ListedOrder, StoreError};
 use crate::{
     api_key::{ApiKeyId, ClientId, Owner},
-    document::StoredDocument,
+    document::{DocumentKind, ObjectKey, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest, KeyUse},
     order::{
-        Actor, Notary, Note, Order, OrderId, OrderStatus, SigningServiceId, StoredOrder, after,
+        Actor, DocumentId, Notary, Note, Order, OrderId, OrderStatus, SigningServiceId,
+        StoredOrder, after,
     },
 };
 
@@ -65,6 +66,9 @@ pub enum WriteError {
     /// The order has [`MAX_NOTES`](crate::order::MAX_NOTES) notes.
     #[error("the order has as many notes as it can have")]
     TooManyNotes,
+    /// The document to replace does not exist, or is replaced or withdrawn.
+    #[error("the document cannot be replaced")]
+    NotReplaceable,
     /// The idempotency key of the request is in use.
     #[error("the idempotency key is in use")]
     KeyInUse(KeyUse),
@@ -86,29 +90,36 @@ pub struct NewDocuments {
     pub owner: Owner,
     /// The order.
     pub order_id: OrderId,
+    /// Their kind.
+    pub kind: DocumentKind,
+    /// The position of the document that they replace.
+    pub replaces: Option<u32>,
     /// The documents, already in the blob store and recorded in the
     /// [`UploadLedger`](super::UploadLedger).
     pub documents: Vec<StoredDocument>,
     /// The instant of the addition.
     pub at: OffsetDateTime,
-    /// Maximum number of documents of the order, with these.
+    /// Maximum number of documents of this kind of the order, with these.
     pub max_documents: usize,
     /// The request, if it has an idempotency key.
     pub idempotent_request: Option<IdempotentRequest>,
 }
 
 impl NewDocuments {
-    /// Returns the positions of the documents after those that the order has.
+    /// Returns the positions of the documents after those that the order has. `kept` of those are not
+    /// withdrawn.
     ///
     /// # Errors
     /// [`WriteError::TooMany`]: the order would have more than it may.
-    pub fn range(&self, stored: i64) -> Result<AddedRange, WriteError> {
-        let stored = usize::try_from(stored).unwrap_or(usize::MAX);
-        if stored.saturating_add(self.documents.len()) > self.max_documents {
+    pub fn range(&self, stored: i64, kept: i64) -> Result<AddedRange, WriteError> {
+        let [stored, kept] = [stored, kept].map(|it| usize::try_from(it).unwrap_or(usize::MAX));
+        let added = self.documents.len();
+        if stored.saturating_add(added) > self.max_documents {
             return Err(WriteError::TooMany { stored });
         }
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        Ok(AddedRange { first_position: count(stored), count: count(self.documents.len()) })
+        let total = count(kept.saturating_add(added));
+        Ok(AddedRange { first_position: count(stored), count: count(added), total })
     }
 }
 
@@ -127,6 +138,17 @@ pub struct NewNote {
     pub at: OffsetDateTime,
     /// The request, if it has an idempotency key.
     pub idempotent_request: Option<IdempotentRequest>,
+}
+
+/// The withdrawal of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Withdrawal {
+    /// The owner that withdraws it.
+    pub owner: Owner,
+    /// The document.
+    pub document: DocumentId,
+    /// The instant of the withdrawal.
+    pub at: OffsetDateTime,
 }
 
 /// A change of the status or the notary of an order.
@@ -207,6 +229,15 @@ impl OrderAmendment {
     }
 }
 
+/// The first download of a document by the other side than the one that uploaded it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Download {
+    /// The document.
+    pub document: DocumentId,
+    /// The instant when it had been sent whole.
+    pub at: OffsetDateTime,
+}
+
 /// Stores orders.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
@@ -234,20 +265,42 @@ pub trait OrderRepo: Send + Sync {
     ) -> Result<OrderId, WriteError>;
 
     /// Adds documents to an order in one atomic, durable step:
-    /// - stores them behind the documents that the order has, and returns their positions
+    /// - stores them behind the documents of their kind that the order has, and returns their positions
+    /// - marks the document that they replace
     /// - adopts the uploads, which leave the ledger
     /// - sets the order's instant of the last change
+    /// - adds one event to the [`Outbox`](crate::ports::Outbox), and, for signed documents and a
+    ///   replacement, an entry to the order's history
     /// - stores the request under its idempotency key, with the positions
     ///
     /// An implementation guarantees, over any number of processes:
     /// - Concurrent calls never share a position, and leave none out.
-    /// - The order never has more than `max_documents`.
+    /// - The order never has more than `max_documents` of a kind.
+    /// - Of concurrent calls that replace one document, one does.
     /// - Of concurrent calls with one idempotency key, one adds documents. A key in use is reported
     ///   before anything of the order.
     ///
     /// # Errors
     /// Except after `Unavailable` and `Internal`, nothing was stored.
     async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, WriteError>;
+
+    /// Withdraws a document in one atomic, durable step:
+    /// - removes its key and its names, and condemns the key in the
+    ///   [`UploadLedger`](super::UploadLedger)
+    /// - sets the order's instant of the last change
+    /// - adds an entry to the order's history, and one event to the [`Outbox`](crate::ports::Outbox)
+    ///
+    /// Its position and its record stay. Withdrawing it again changes nothing. Returns the condemned
+    /// keys of the order that are not forgotten yet: the caller deletes their objects.
+    ///
+    /// # Errors
+    /// [`WriteError::NoSuchOrder`] also if the order has no such document.
+    async fn withdraw(&self, withdrawal: &Withdrawal) -> Result<Vec<ObjectKey>, WriteError>;
+
+    /// Stores when documents were first downloaded, in one atomic, durable step, and sets the instants of
+    /// the last change of their orders. A document that has an instant keeps it. Documents of erased
+    /// orders are left out.
+    async fn note_downloads(&self, downloads: &[Download]) -> Result<(), StoreError>;
 
     /// Changes the status or the notary of an order in one atomic, durable step, and returns the order:
     /// - sets the order's instant of the last change to that of the change, or later: instants of an

@@ -1,0 +1,210 @@
+//! Signed documents, and documents that are replaced, withdrawn and downloaded.
+
+use domain::{
+    api_key::{ClientId, Owner, Party},
+    document::DocumentKind,
+    order::{Actor, ChangeKind, DocumentId, OrderChange, OrderId, SigningServiceId, StoredOrder},
+    ports::{Download, NewDocuments, NewOrder, Withdrawal, WriteError},
+    webhook::{EventChange, EventType},
+};
+use futures_util::future::join_all;
+use time::{Duration, OffsetDateTime};
+
+use super::{
+    adding::{add, addition},
+    found,
+};
+use crate::samples::{
+    LIVE, MICROSECOND, NOW, Storage, create_with_uploads, document, key_of, new_order, to_sign,
+};
+
+const SERVICE: Owner = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
+
+async fn order_of(storage: &Storage, id: OrderId) -> StoredOrder {
+    found(storage, LIVE, id).await.unwrap()
+}
+
+/// Creates an order with that many documents.
+async fn create(storage: &Storage, documents: usize) -> OrderId {
+    let documents = (0..documents).map(|_| document()).collect();
+    create_with_uploads(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await
+}
+
+fn signed(order: OrderId, documents: usize) -> NewDocuments {
+    let kind = DocumentKind::Signed;
+    NewDocuments { owner: SERVICE, kind, ..addition(order, documents) }
+}
+
+fn replacement(order: OrderId, position: u32) -> NewDocuments {
+    NewDocuments { replaces: Some(position), ..addition(order, 1) }
+}
+
+fn withdrawal(document: DocumentId, at: OffsetDateTime) -> Withdrawal {
+    Withdrawal { owner: LIVE, document, at }
+}
+
+/// Returns what the newest event tells.
+async fn newest_event(storage: &Storage) -> (EventType, Option<EventChange>) {
+    let events = storage.outbox.events(NOW + 400 * Duration::DAY, 10_000).await.unwrap();
+    let newest = events.into_iter().last().unwrap();
+    (newest.event, newest.change)
+}
+
+fn documents(documents: &[u32], actor: Actor) -> Option<EventChange> {
+    Some(EventChange::Documents { documents: documents.to_vec(), actor })
+}
+
+/// Returns the kinds and the actors of the entries of the history.
+fn entries(order: &StoredOrder) -> Vec<(ChangeKind, Actor)> {
+    let entry = |OrderChange { kind, actor, .. }: &OrderChange| (kind.clone(), *actor);
+    order.changes.iter().map(entry).collect()
+}
+
+/// Each addition has an entry in the history, and an event.
+pub async fn signed_documents_have_positions_of_their_own(storage: &Storage) {
+    let id = create(storage, 2).await;
+    let (first, second) = (signed(id, 2), signed(id, 1));
+    for (new, first_position, total) in [(&first, 0, 2), (&second, 2, 3)] {
+        let range = add(storage, new).await.unwrap();
+        assert_eq!((range.first_position, range.total), (first_position, total));
+    }
+    add(storage, &addition(id, 1)).await.unwrap();
+    let order = order_of(storage, id).await;
+    assert_eq!(order.signed_documents, [first.documents, second.documents].concat());
+    assert_eq!(order.documents.len(), 3);
+    let added = |positions| (ChangeKind::SignedDocumentsAdded(positions), Actor::Service);
+    assert_eq!(entries(&order), [added(vec![0, 1]), added(vec![2])]);
+    let events = storage.outbox.events(NOW + 400 * Duration::DAY, 10).await.unwrap();
+    let event = events.iter().find(|event| event.event == EventType::SignedDocumentsAdded);
+    assert_eq!(event.unwrap().change, documents(&[0, 1], Actor::Service));
+    let listed = storage.reader.listed(LIVE, id).await.unwrap().unwrap().whole().unwrap();
+    assert_eq!((listed.documents, listed.signed_documents), (3, 3));
+    for (kind, expected) in
+        [(DocumentKind::ToSign, &order.documents), (DocumentKind::Signed, &order.signed_documents)]
+    {
+        let document = DocumentId { order: id, kind, position: 2 };
+        let read = storage.reader.document(SERVICE, document).await.unwrap().unwrap();
+        assert_eq!(read.whole().as_ref(), expected.get(2));
+    }
+    let full = NewDocuments { max_documents: 3, ..signed(id, 1) };
+    let outcome = add(storage, &full).await;
+    assert!(matches!(outcome, Err(WriteError::TooMany { stored: 3 })), "{outcome:?}");
+}
+
+/// The new one is stored behind the others.
+pub async fn replaced_document_keeps_its_place(storage: &Storage) {
+    let id = create(storage, 2).await;
+    let before = order_of(storage, id).await;
+    let range = add(storage, &replacement(id, 1)).await.unwrap();
+    assert_eq!((range.first_position, range.total), (2, 3));
+    let order = order_of(storage, id).await;
+    let replaced_by: Vec<_> = order.documents.iter().map(|it| it.replaced_by).collect();
+    assert_eq!(replaced_by, [None, Some(2), None]);
+    assert_eq!(order.documents[1].key, before.documents[1].key);
+    assert_eq!(entries(&order), [(ChangeKind::DocumentsReplaced(vec![2]), Actor::Client)]);
+    let told = (EventType::DocumentsReplaced, documents(&[2], Actor::Client));
+    assert_eq!(newest_event(storage).await, told);
+}
+
+/// Neither one that is replaced or withdrawn nor one that is not there. Of concurrent replacements of one
+/// document, one is stored.
+pub async fn only_a_current_document_is_replaced(storage: &Storage) {
+    let id = create(storage, 2).await;
+    storage.orders.withdraw(&withdrawal(to_sign(id, 0), NOW)).await.unwrap();
+    let before = order_of(storage, id).await;
+    for position in [0, 2, 3, u32::MAX] {
+        let outcome = add(storage, &replacement(id, position)).await;
+        assert!(matches!(outcome, Err(WriteError::NotReplaceable)), "{outcome:?}");
+    }
+    assert_eq!(order_of(storage, id).await, before);
+    let replacing: Vec<_> = (0..6).map(|_| replacement(id, 1)).collect();
+    let outcomes = join_all(replacing.iter().map(|new| add(storage, new))).await;
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
+    for outcome in outcomes.into_iter().filter_map(Result::err) {
+        assert!(matches!(outcome, WriteError::NotReplaceable), "{outcome:?}");
+    }
+    assert_eq!(order_of(storage, id).await.documents.len(), 3);
+}
+
+/// It loses its names and its key, which is returned until it is forgotten. Later documents keep their
+/// positions.
+pub async fn withdrawn_document_keeps_its_record(storage: &Storage) {
+    let id = create(storage, 2).await;
+    let before = order_of(storage, id).await;
+    let key = key_of(&before.documents[0]);
+    for at in [NOW, NOW + Duration::MINUTE] {
+        let condemned = storage.orders.withdraw(&withdrawal(to_sign(id, 0), at)).await.unwrap();
+        assert_eq!(condemned, std::slice::from_ref(&key));
+    }
+    storage.uploads.forget(&[key]).await.unwrap();
+    let again = storage.orders.withdraw(&withdrawal(to_sign(id, 0), NOW)).await.unwrap();
+    assert_eq!(again, []);
+    let order = order_of(storage, id).await;
+    let (withdrawn, old) = (&order.documents[0], &before.documents[0]);
+    assert_eq!((&withdrawn.key, withdrawn.withdrawn_at), (&None, Some(order.updated_at)));
+    assert_eq!((&*withdrawn.name, &*withdrawn.name_as_sent), ("document.pdf", ""));
+    assert_eq!((withdrawn.size, withdrawn.sha256), (old.size, old.sha256));
+    assert_eq!(order.documents[1], before.documents[1]);
+    assert_eq!(order.updated_at, before.updated_at + MICROSECOND);
+    assert_eq!(entries(&order), [(ChangeKind::Withdrawn(vec![0]), Actor::Client)]);
+    let told = (EventType::DocumentWithdrawn, documents(&[0], Actor::Client));
+    assert_eq!(newest_event(storage).await, told);
+    let listed = storage.reader.listed(LIVE, id).await.unwrap().unwrap().whole().unwrap();
+    assert_eq!(listed.documents, 1);
+    let range = add(storage, &addition(id, 1)).await.unwrap();
+    assert_eq!((range.first_position, range.total), (2, 2));
+    let document = DocumentId { order: id, kind: DocumentKind::Signed, position: 0 };
+    add(storage, &signed(id, 1)).await.unwrap();
+    let own = Withdrawal { owner: SERVICE, document, at: NOW };
+    assert_eq!(storage.orders.withdraw(&own).await.unwrap().len(), 1);
+    let order = order_of(storage, id).await;
+    assert_eq!(entries(&order)[2], (ChangeKind::Withdrawn(vec![0]), Actor::Service));
+    let condemned = storage.admin.erase(id, NOW).await.unwrap().unwrap();
+    assert_eq!(condemned.len(), 2, "those of the documents that were left");
+}
+
+/// Nor one that is not there, nor one of an erased order.
+pub async fn document_of_another_owner_is_not_withdrawn(storage: &Storage) {
+    let id = create(storage, 1).await;
+    let before = order_of(storage, id).await;
+    let own = withdrawal(to_sign(id, 0), NOW);
+    let service = |number| Party::Service(SigningServiceId(number));
+    for other in [
+        Withdrawal { owner: Owner::client(ClientId(99), false), ..own },
+        Withdrawal { owner: Owner { is_test: true, ..LIVE }, ..own },
+        Withdrawal { owner: Owner { party: service(43), is_test: false }, ..own },
+        withdrawal(to_sign(id, 1), NOW),
+        withdrawal(to_sign(OrderId(id.0 + 1), 0), NOW),
+        withdrawal(DocumentId { kind: DocumentKind::Signed, ..own.document }, NOW),
+    ] {
+        let outcome = storage.orders.withdraw(&other).await;
+        assert!(matches!(outcome, Err(WriteError::NoSuchOrder)), "{outcome:?}");
+    }
+    assert_eq!(order_of(storage, id).await, before);
+    storage.admin.erase(id, NOW).await.unwrap();
+    let outcome = storage.orders.withdraw(&own).await;
+    assert!(matches!(outcome, Err(WriteError::Erased)), "{outcome:?}");
+}
+
+/// It changes the instant of the order's last change. Those of unknown documents and of erased orders are
+/// left out.
+pub async fn first_download_is_kept(storage: &Storage) {
+    let id = create(storage, 2).await;
+    let erased = storage.create(&new_order("F-2", NOW)).await;
+    storage.admin.erase(erased, NOW).await.unwrap();
+    let download = |order, position, at| Download { document: to_sign(order, position), at };
+    let later = NOW + Duration::MINUTE;
+    for downloads in [
+        vec![download(id, 0, NOW - MICROSECOND), download(id, 7, NOW), download(erased, 0, NOW)],
+        vec![download(id, 0, later), download(OrderId(erased.0 + 1), 0, NOW)],
+    ] {
+        storage.orders.note_downloads(&downloads).await.unwrap();
+        let order = order_of(storage, id).await;
+        let first: Vec<_> = order.documents.iter().map(|it| it.first_downloaded_at).collect();
+        assert_eq!(first, [Some(NOW - MICROSECOND), None]);
+        assert_eq!(order.updated_at, NOW + MICROSECOND);
+        assert_eq!(order.changes, []);
+    }
+    storage.orders.note_downloads(&[download(id, 1, later)]).await.unwrap();
+    assert_eq!(order_of(storage, id).await.updated_at, later);
+}
