@@ -30,9 +30,10 @@ pub use idempotency::{
 pub use instant::{Instant, Utc};
 pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow, key_unused_since, valid_key};
 pub use migrations::{ORDER_CHANGE, VersionError, count_missing};
+pub use orders::find::{ListBackend, Matching, OnPage};
 pub use orders::lists::{
-    Ids, OrderList, PageRanges, common, compare_ids, compare_instants, compare_numbers,
-    least_and_greatest, listed, owners, searched_instants,
+    Ids, OrderList, PageRanges, SEARCH_ENDS, Searched, common, compare_ids, compare_numbers,
+    listed, owners, searched_before,
 };
 pub use orders::queries::{
     ChangedOrder, CondemnedUpload, ErasedOrder, HeldMail, HeldWebhook, OrderState,
@@ -43,7 +44,7 @@ pub use orders::queries::{
     uploads_for, uploads_of_erased, waiting_webhooks_of,
 };
 pub use orders::rows::{
-    AmendedRows, DocumentRow, KeptOrderRow, ListedRow, OrderChangeRow, OrderRow, PendingOrder,
+    AmendedRows, DocumentRow, FoundBy, KeptOrderRow, ListedRow, OrderChangeRow, OrderRow, PendingOrder,
     is_order_of, party_column,
 };
 pub use orphan::{has_parent, orphans_query};

@@ -286,6 +286,8 @@ pub struct ErasedOrder {
     holds_file_number: bool,
     starts_at: Option<Utc>,
     ends_at: Option<Utc>,
+    signing_date: Option<String>,
+    search_text: Option<String>,
     erased_at: Option<Utc>,
 }
 
@@ -297,6 +299,8 @@ impl ErasedOrder {
             holds_file_number: false,
             starts_at: None,
             ends_at: None,
+            signing_date: None,
+            search_text: None,
             erased_at: Some(instant),
         }
     }
