@@ -196,15 +196,16 @@ impl OnPage {
         if !DB::COMPARES_ROWS {
             self.walk_owner(out)?;
         }
-        self.walk_bound(out, ">=", Ok(&self.low))?;
-        self.walk_bound(out, "<=", Ok(&self.high))?;
-        if !is_first {
-            let (way, behind) = if self.newest_first {
-                ("<", format!("block.b << {BLOCK}"))
-            } else {
-                (">=", format!("(block.b + 1) << {BLOCK}"))
-            };
-            self.walk_bound(out, way, Err(&behind))?;
+        // One bound a side: an index begins at any one of several.
+        match (is_first, self.newest_first) {
+            (false, false) => {
+                self.walk_bound(out, ">=", Err(&format!("(block.b + 1) << {BLOCK}")))?;
+            }
+            _ => self.walk_bound(out, ">=", Ok(&self.low))?,
+        }
+        match (is_first, self.newest_first) {
+            (false, true) => self.walk_bound(out, "<", Err(&format!("block.b << {BLOCK}")))?,
+            _ => self.walk_bound(out, "<=", Ok(&self.high))?,
         }
         let way = if self.newest_first { " DESC" } else { "" };
         let column = self.column;

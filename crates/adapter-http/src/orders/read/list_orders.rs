@@ -18,7 +18,7 @@ use crate::{
     respond::{
         answer::Answer,
         instants,
-        list::{self, DEFAULT_LIMIT, Fault, Others, Paging, fault},
+        list::{self, Fault, Others, Paging, fault},
         problem::{FieldProblem, Problem, ProblemCode},
     },
     state::State,
