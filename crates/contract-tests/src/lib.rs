@@ -176,7 +176,7 @@ macro_rules! contract {
             unreadable_order_is_named, page_has_the_newest_orders_with_their_number_of_documents,
             pages_walk_to_the_oldest_order_and_back, page_has_orders_with_a_file_number,
             orders_of_a_time_are_found_though_clocks_differ, filters_and_cursors_combine,
-            filters_find_the_orders_that_match, search_finds_a_part_of_a_text,
+            filters_find_the_orders_that_match, search_finds_a_part_of_a_text, changed_order_is_found_by_its_new_values,
             history_is_read_in_pages, erased_order_is_in_no_page_and_still_a_cursor, poller_misses_no_concurrent_order,
         );
     };

@@ -44,8 +44,8 @@ pub use orders::queries::{
     uploads_for, uploads_of_erased, waiting_webhooks_of,
 };
 pub use orders::rows::{
-    AmendedRows, DocumentRow, FoundBy, KeptOrderRow, ListedRow, OrderChangeRow, OrderRow, PendingOrder,
-    is_order_of, party_column,
+    AmendedRows, DocumentRow, FoundBy, KeptOrderRow, ListedRow, OrderChangeRow, OrderRow,
+    PendingOrder, is_order_of, party_column,
 };
 pub use orphan::{has_parent, orphans_query};
 pub use queue::{

@@ -5,7 +5,7 @@ use domain::{
     order::{OrderId, OrderStatus, SigningServiceId, StoredOrder, search::SearchedText},
     ports::{
         Cursor, HistoryId, HistoryQuery, ListFilter, ListedOrder, MaybeErased, NewOrder,
-        OrderFilter, Page, PageQuery,
+        OrderAmendment, OrderFilter, Page, PageQuery,
     },
 };
 use futures_util::future::join_all;
@@ -428,6 +428,35 @@ pub async fn search_finds_a_part_of_a_text(storage: &Storage) {
     assert_eq!(ids(storage, &after).await, (vec![id], false, false));
     storage.admin.erase(id, NOW).await.unwrap();
     assert_eq!(ids(storage, &query("zoë")).await, (vec![], false, false));
+}
+
+/// By its new date and texts, and no more by those before.
+pub async fn changed_order_is_found_by_its_new_values(storage: &Storage) {
+    let before = new_order("F-1", NOW);
+    let id = storage.create(&before).await;
+    let mut order = before.order.clone();
+    order.signing.signer.name = "Renée Changed".to_owned();
+    order.appointment.date = before.order.appointment.date + Duration::DAY;
+    let dates = [before.order.appointment.date, order.appointment.date];
+    let names = [before.order.signing.signer.name.clone(), order.signing.signer.name.clone()];
+    let amendment =
+        OrderAmendment { owner: LIVE, id, expected: None, order, at: NOW + Duration::HOUR };
+    storage.orders.amend(&amendment).await.unwrap();
+    for ((date, name), expected) in dates.into_iter().zip(names).zip([&[][..], &[id]]) {
+        let on_date = ListFilter {
+            signing_date_from: Some(date),
+            signing_date_to: Some(date),
+            ..Default::default()
+        };
+        let search = SearchedText::parse(name).ok();
+        for filter in [on_date, ListFilter { search, ..Default::default() }] {
+            let query = PageQuery { filter, ..newest(10) };
+            assert_eq!(ids(storage, &query).await.0, expected, "{:?}", query.filter);
+        }
+    }
+    let updated_after = Some(NOW + Duration::MINUTE);
+    let filter = ListFilter { updated_after, ..Default::default() };
+    assert_eq!(ids(storage, &PageQuery { filter, ..newest(10) }).await.0, [id]);
 }
 
 /// Pages around it have its neighbours.
