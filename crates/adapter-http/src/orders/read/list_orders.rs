@@ -7,7 +7,7 @@ use domain::{
         FileNumber, OrderId,
         search::{SearchedText, read_statuses},
     },
-    ports::{Cursor, ListFilter, ListedOrder, PageQuery},
+    ports::{ListFilter, ListedOrder, PageQuery},
     request::ViolationCode,
     use_cases::order_error::OrderError,
 };

@@ -1,4 +1,4 @@
-use domain::order::OrderStatus;
+use domain::{order::OrderStatus, ports::Cursor};
 use serde_json::Value;
 use time::macros::{date, datetime};
 
