@@ -1,8 +1,8 @@
-// The side of the signing service: finds its new orders, assigns a notary to each, and confirms it. Run
-// it again and again: it goes on after the last order that it has seen.
+// The side of the signing service: finds its open orders, assigns a notary to each, and confirms it. Run
+// it again and again: it looks at the orders that have changed since the last run.
 //
 // Needs create-orders.mjs beside it. Settings: BASE_URL, API_KEY (a key of the signing service),
-// NOTARY_ID, STATE_DIR (folder of the position in the list).
+// NOTARY_ID, STATE_DIR (folder of the time of the last run).
 
 import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
@@ -14,6 +14,9 @@ import { OrderFailed, get, run, send } from "./create-orders.mjs";
 const { NOTARY_ID = "7001", STATE_DIR = "." } = process.env;
 const notary = Number(NOTARY_ID);
 const ATTEMPTS = 3;
+// More milliseconds than the clock of this machine may differ from the clock of the service. Orders of this
+// time are read twice, which does no harm: what is to do depends on their state.
+const OVERLAP = 5 * 60_000;
 
 // Decides by the state of an order. Your product asks its notaries here.
 function nextChange({ order_status, notary_id }) {
@@ -46,36 +49,29 @@ async function dispatch(orderId) {
   }
 }
 
-const list = async (cursor) => JSON.parse((await get(`/api/order?limit=100${cursor}`)).answer);
-
-// Pages to the end of the list, which begins with the newest order.
-async function oldest() {
-  for (let before = ""; ; ) {
-    const { data, has_more } = await list(before);
-    const orderId = data.at(-1)?.order_id;
-    if (!has_more) return orderId;
-    before = `&starting_after=${orderId}`;
+// Reads all pages of the open orders that were created or changed since a time, the newest first.
+async function changed(since) {
+  const query = new URLSearchParams({ limit: 100, order_status: "NEW,ASSIGNED" });
+  if (since) query.set("updated_after", since);
+  const orders = [];
+  for (;;) {
+    const { data, has_more } = JSON.parse((await get(`/api/order?${query}`)).answer);
+    orders.push(...data);
+    if (!has_more) return orders;
+    query.set("starting_after", orders.at(-1).order_id);
   }
 }
 
-// Follows the list of orders from its stored position, which your product has in its database. Begins
-// with the oldest order.
+// Looks at all open orders in the first run. Your product has the time in its database.
 async function main() {
-  const stored = join(STATE_DIR, "newest-order");
-  if (!existsSync(stored)) {
-    const first = await oldest();
-    if (first === undefined) return;
-    await dispatch(first);
-    await writeFile(stored, String(first));
+  const stored = join(STATE_DIR, "polled-at");
+  // Before the first page is read: an order that changes meanwhile is found in the next run.
+  const began = new Date(Date.now() - OVERLAP).toISOString();
+  const since = existsSync(stored) ? await readFile(stored, "utf8") : undefined;
+  for (const order of (await changed(since)).reverse()) {
+    if (nextChange(order)) await dispatch(order.order_id);
   }
-  for (;;) {
-    const { data: orders } = await list(`&ending_before=${await readFile(stored, "utf8")}`);
-    if (orders.length === 0) return;
-    for (const order of [...orders].reverse()) {
-      if (nextChange(order)) await dispatch(order.order_id);
-    }
-    await writeFile(stored, String(orders[0].order_id));
-  }
+  await writeFile(stored, began);
 }
 
 await run(main);

@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# The side of the signing service: finds its new orders, assigns a notary to each, and confirms it. Run
-# it again and again: it goes on after the last order that it has seen.
+# The side of the signing service: finds its open orders, assigns a notary to each, and confirms it. Run
+# it again and again: it looks at the orders that have changed since the last run.
 #
 # Needs create-orders.sh beside it. Settings: BASE_URL, API_KEY (a key of the signing service),
-# NOTARY_ID, STATE_DIR (folder of the position in the list).
+# NOTARY_ID, STATE_DIR (folder of the time of the last run).
 set -euo pipefail
 
 . "$(dirname "$0")/create-orders.sh"
 notary_id=${NOTARY_ID:-7001}
 most_lost=3
-stored=${STATE_DIR:-.}/newest-order
+stored=${STATE_DIR:-.}/polled-at
+# More seconds than the clock of this machine may differ from the clock of the service. Orders of this time
+# are read twice, which does no harm: what is to do depends on their state.
+overlap=300
 
 # Decides by the state of an order; empty if there is nothing to do. Your product asks its notaries here.
 # shellcheck disable=SC2016 # jq expands $notary
@@ -44,32 +47,26 @@ dispatch() {
     done
 }
 
-# Prints the oldest order: pages to the end of the list, which begins with the newest one.
-oldest() {
-    local before='' order_id
+# Prints the open orders that were created or changed since a time and have something to do, the oldest
+# first. Reads all pages.
+changed() {
+    local path='/api/order?limit=100&order_status=NEW,ASSIGNED' before=''
+    [ -z "$1" ] || path+="&updated_after=$1"
     while true; do
-        get "/api/order?limit=100$before" "$work/page"
-        order_id=$(jq '.data[-1].order_id // empty' "$work/page")
+        get "$path$before" "$work/page"
+        decide ".data[] | select([$next_change] != []) | .order_id" "$work/page"
         [ "$(jq .has_more "$work/page")" = true ] || break
-        before="&starting_after=$order_id"
-    done
-    echo "$order_id"
+        before="&starting_after=$(jq '.data[-1].order_id' "$work/page")"
+    done | tac
 }
 
-# Follows the list of orders from its stored position, which your product has in its database. Begins
-# with the oldest order.
-if [ ! -s "$stored" ]; then
-    first=$(set -e; oldest)
-    [ -n "$first" ] || exit 0
-    dispatch "$first"
-    echo "$first" >"$stored"
-fi
-while true; do
-    get "/api/order?limit=100&ending_before=$(cat "$stored")" "$work/page"
-    [ "$(jq '.data | length' "$work/page")" -gt 0 ] || break
-    due=$(decide ".data | reverse | .[] | select([$next_change] != []) | .order_id" "$work/page")
-    for order_id in $due; do
-        dispatch "$order_id"
-    done
-    jq '.data[0].order_id' "$work/page" >"$stored"
+# The first run looks at all open orders. Your product has the time in its database. It is taken before the
+# first page is read: an order that changes meanwhile is found in the next run.
+began=$(($(date +%s) - overlap))
+since=''
+[ ! -s "$stored" ] || since=$(cat "$stored")
+due=$(set -e; changed "$since")
+for order_id in $due; do
+    dispatch "$order_id"
 done
+jq -rn "$began | todate" >"$stored"

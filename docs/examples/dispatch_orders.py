@@ -1,19 +1,23 @@
-"""The side of the signing service: finds its new orders, assigns a notary to each, and confirms it.
-Run it again and again: it goes on after the last order that it has seen.
+"""The side of the signing service: finds its open orders, assigns a notary to each, and confirms it.
+Run it again and again: it looks at the orders that have changed since the last run.
 
 Needs create_orders.py beside it. Settings: BASE_URL, API_KEY (a key of the signing service),
-NOTARY_ID, STATE_DIR (folder of the position in the list).
+NOTARY_ID, STATE_DIR (folder of the time of the last run).
 """
 
 import os
 import random
 import time
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from create_orders import OrderFailed, get, run, send
 
 NOTARY_ID = int(os.environ.get("NOTARY_ID", "7001"))
 ATTEMPTS = 3
+# More than the clock of this machine may differ from the clock of the service. Orders of this time are
+# read twice, which does no harm: what is to do depends on their state.
+OVERLAP = timedelta(minutes=5)
 
 
 def next_change(order: dict) -> dict | None:
@@ -52,35 +56,29 @@ def dispatch(order_id: int) -> None:
             print(change["order_status"], order_id, flush=True)
 
 
-def oldest() -> int | None:
-    """Pages to the end of the list, which begins with the newest order."""
-    before = ""
+def changed(since: str | None) -> list[dict]:
+    """Reads all pages of the open orders that were created or changed since a time, the newest first."""
+    path = "/api/order?limit=100&order_status=NEW,ASSIGNED"
+    if since:
+        path += f"&updated_after={since}"
+    orders, before = [], ""
     while True:
-        page = get(f"/api/order?limit=100{before}").json()
-        order_id = page["data"][-1]["order_id"] if page["data"] else None
+        page = get(path + before).json()
+        orders += page["data"]
         if not page["has_more"]:
-            return order_id
-        before = f"&starting_after={order_id}"
+            return orders
+        before = f"&starting_after={orders[-1]['order_id']}"
 
 
 def main() -> None:
-    """Follows the list of orders from its stored position, which your product has in its database.
-    Begins with the oldest order."""
-    stored = Path(os.environ.get("STATE_DIR", "."), "newest-order")
-    if not stored.exists():
-        first = oldest()
-        if first is None:
-            return
-        dispatch(first)
-        stored.write_text(str(first))
-    while True:
-        orders = get(f"/api/order?limit=100&ending_before={stored.read_text()}").json()["data"]
-        if not orders:
-            return
-        for order in reversed(orders):
-            if next_change(order):
-                dispatch(order["order_id"])
-        stored.write_text(str(orders[0]["order_id"]))
+    """Looks at all open orders in the first run. Your product has the time in its database."""
+    stored = Path(os.environ.get("STATE_DIR", "."), "polled-at")
+    # Before the first page is read: an order that changes meanwhile is found in the next run.
+    began = datetime.now(timezone.utc) - OVERLAP
+    for order in reversed(changed(stored.read_text() if stored.exists() else None)):
+        if next_change(order):
+            dispatch(order["order_id"])
+    stored.write_text(began.strftime("%Y-%m-%dT%H:%M:%SZ"))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,15 @@
-//! The side of the signing service: finds its new orders, assigns a notary to each, and confirms it.
-//! Run it again and again: it goes on after the last order that it has seen.
+//! The side of the signing service: finds its open orders, assigns a notary to each, and confirms it.
+//! Run it again and again: it looks at the orders that have changed since the last run.
 //!
 //! Needs `create_orders.rs` beside it. Settings: `BASE_URL`, `API_KEY` (a key of the signing
-//! service), `NOTARY_ID`, `STATE_DIR` (folder of the position in the list).
+//! service), `NOTARY_ID`, `STATE_DIR` (folder of the time of the last run).
 
-use std::{env, fs, path::Path, process::ExitCode, time::Duration};
+use std::{
+    env, fs,
+    path::Path,
+    process::ExitCode,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use reqwest::{
     Method, StatusCode,
@@ -12,6 +17,7 @@ use reqwest::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 #[expect(dead_code, reason = "what only the client's side uses")]
 mod create_orders;
@@ -19,6 +25,9 @@ mod create_orders;
 use create_orders::{Failure, Orders, ProblemAnswer, exit_code, send};
 
 const ATTEMPTS: u32 = 3;
+/// More than the clock of this machine may differ from the clock of the service. Orders of this time
+/// are read twice, which does no harm: what is to do depends on their state.
+const OVERLAP: Duration = Duration::from_secs(300);
 
 #[derive(Deserialize)]
 struct Found {
@@ -85,43 +94,38 @@ fn is_precondition(failure: &Failure) -> bool {
     answer.is_some_and(|answer| answer.problem.code == "precondition_failed")
 }
 
-async fn list(orders: &Orders, cursor: &str) -> Result<Page, Failure> {
-    Ok(orders.get(&format!("/api/order?limit=100{cursor}")).await?.1)
-}
-
-/// Pages to the end of the list, which begins with the newest order.
-async fn oldest(orders: &Orders) -> Result<Option<i64>, Failure> {
-    let mut before = String::new();
+/// Reads all pages of the open orders that were created or changed since a time, the newest first.
+async fn changed(orders: &Orders, since: Option<&str>) -> Result<Vec<Found>, Failure> {
+    let mut path = "/api/order?limit=100&order_status=NEW,ASSIGNED".to_owned();
+    if let Some(since) = since {
+        path += &format!("&updated_after={since}");
+    }
+    let (mut found, mut before) = (Vec::new(), String::new());
     loop {
-        let Page { data, has_more } = list(orders, &before).await?;
-        match data.last() {
+        let Page { data, has_more } = orders.get(&format!("{path}{before}")).await?.1;
+        found.extend(data);
+        match found.last() {
             Some(last) if has_more => before = format!("&starting_after={}", last.order_id),
-            last => return Ok(last.map(|order| order.order_id)),
+            _ => return Ok(found),
         }
     }
 }
 
-/// Follows the list of orders from its stored position, which your product has in its database.
-/// Begins with the oldest order.
+/// Looks at all open orders in the first run. Your product has the time in its database.
 async fn run() -> Result<(), Failure> {
     let orders = Orders::from_env()?;
     let notary = env::var("NOTARY_ID").map_or(Ok(7001), |number| number.parse())?;
     let folder = env::var("STATE_DIR").unwrap_or_else(|_| ".".to_owned());
-    let stored = Path::new(&folder).join("newest-order");
-    if !stored.exists() {
-        let Some(first) = oldest(&orders).await? else { return Ok(()) };
-        dispatch(&orders, first, notary).await?;
-        fs::write(&stored, first.to_string())?;
+    let stored = Path::new(&folder).join("polled-at");
+    let since = fs::read_to_string(&stored).ok();
+    // Before the first page is read: an order that changes meanwhile is found in the next run.
+    let began = OffsetDateTime::UNIX_EPOCH + UNIX_EPOCH.elapsed()? - OVERLAP;
+    let found = changed(&orders, since.as_deref()).await?;
+    for order in found.iter().rev().filter(|order| next_change(order, notary).is_some()) {
+        dispatch(&orders, order.order_id, notary).await?;
     }
-    loop {
-        let since = fs::read_to_string(&stored)?;
-        let Page { data, .. } = list(&orders, &format!("&ending_before={}", since.trim())).await?;
-        let Some(newest) = data.first() else { return Ok(()) };
-        for order in data.iter().rev().filter(|order| next_change(order, notary).is_some()) {
-            dispatch(&orders, order.order_id, notary).await?;
-        }
-        fs::write(&stored, newest.order_id.to_string())?;
-    }
+    fs::write(&stored, began.format(&Rfc3339)?)?;
+    Ok(())
 }
 
 #[tokio::main]

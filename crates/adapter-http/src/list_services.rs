@@ -8,7 +8,7 @@ use crate::{
     access::{authentication::admit_any, rate_limit::Policy},
     respond::{
         answer::Answer,
-        list::{self, Paging},
+        list::{self, Others, Paging},
     },
     state::State,
 };
@@ -30,7 +30,7 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
         let id = service.id.0;
         (id, ServiceRecord { signing_service_id: id, name: &service.name })
     });
-    list::page(&request, url, &paging, (page.has_older, page.has_newer), records)
+    list::page(&request, url, &paging, Others::from(&page), records)
 }
 
 /// The record of a signing service, without its addresses.

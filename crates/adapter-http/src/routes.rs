@@ -33,7 +33,7 @@ use crate::{
 
 /// Returns the operations of the API: each path below the base path, and its methods. The OpenAPI
 /// document describes them all.
-pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 18] {
+pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 20] {
     [
         (create_json::PATH, vec![on(POST, create_json::create)]),
         (create_form::PATH, vec![on(POST, create_form::create)]),

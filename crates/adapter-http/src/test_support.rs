@@ -31,8 +31,8 @@ use domain::{
     signing_service::ListServices,
     use_cases::{
         add_documents::AddDocuments, add_note::AddNote, change_order::ChangeOrder,
-        create_order::CreateOrder, intake::Intake, note_downloads::Downloads, read_order::ReadOrder,
-        scan_documents::ScanDocuments, withdraw_document::WithdrawDocument,
+        create_order::CreateOrder, intake::Intake, note_downloads::Downloads,
+        read_order::ReadOrder, scan_documents::ScanDocuments, withdraw_document::WithdrawDocument,
     },
     webhook::manage_webhooks::ManageWebhooks,
 };

@@ -30,9 +30,10 @@ pub use idempotency::{
 pub use instant::{Instant, Utc};
 pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow, first_key_of, key_unused_since, valid_key};
 pub use migrations::{ORDER_CHANGE, VersionError, count_missing};
+pub use orders::find::{ListBackend, Matching, OnPage};
 pub use orders::lists::{
-    Ids, OrderList, PageRanges, common, compare_ids, compare_instants, compare_numbers,
-    least_and_greatest, listed, owners, searched_instants,
+    Ids, OrderList, PageRanges, SEARCH_ENDS, Searched, common, compare_ids, compare_numbers,
+    listed, owners, searched_before,
 };
 pub use orders::queries::{
     ChangedOrder, CondemnedUpload, DocumentsChange, ErasedOrder, HeldMail, HeldWebhook, OrderState,
@@ -41,12 +42,12 @@ pub use orders::queries::{
     condemned_of, created_order, document_counts, document_row, ended_mails, erased_among,
     free_mails, grouped, history_after, history_before, history_entry, history_page,
     mails_of_erased, next_note, not_downloaded, notes_of, order_with_document,
-    orders_with_documents, replaceable, sorted_keys, stored_position,
-    unerased_order, unreadable_order, uploads_for, uploads_of_erased, waiting_webhooks_of,
+    orders_with_documents, replaceable, sorted_keys, stored_position, unerased_order,
+    unreadable_order, uploads_for, uploads_of_erased, waiting_webhooks_of,
 };
 pub use orders::rows::{
-    AmendedRows, DocumentRow, KeptOrderRow, ListedRow, NewChangeRow, NoteRow, OrderChangeRow, OrderRow,
-    PendingOrder, is_order_of, party_column,
+    AmendedRows, DocumentRow, FoundBy, KeptOrderRow, ListedRow, NewChangeRow, NoteRow,
+    OrderChangeRow, OrderRow, PendingOrder, is_order_of, party_column,
 };
 pub use orphan::{has_parent, orphans_query};
 pub use queue::{

@@ -22,6 +22,8 @@ diesel::table! {
         details -> Text,
         change_actor -> Nullable<Text>,
         change_reason -> Nullable<Text>,
+        signing_date -> Nullable<Text>,
+        search_text -> Nullable<Text>,
         erased_at -> Nullable<crate::Instant>,
     }
 }

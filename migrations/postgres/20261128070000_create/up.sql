@@ -31,6 +31,11 @@ CREATE TABLE orders (
     -- record_order_change moves both to the history. NULL: another system makes the change.
     change_actor text,
     change_reason text,
+    -- The date of the appointment in its zone, YYYY-MM-DD. NULL when the order is erased.
+    signing_date text COLLATE "C",
+    -- The texts that a search looks at, folded: crates/domain/src/order/search.rs. NULL when the order is
+    -- erased.
+    search_text text COLLATE "C",
     -- An operator has erased the order: `details` is {}, `file_number` is empty and not held,
     -- `starts_at`, `ends_at` and `notary` are NULL, and there are no documents and no deliveries.
     erased_at timestamptz
@@ -47,12 +52,6 @@ CREATE UNIQUE INDEX orders_file_number ON orders (file_number, is_test) WHERE ho
 -- ORDER BY id).
 CREATE INDEX orders_client ON orders (client_id, is_test, id) WHERE erased_at IS NULL;
 
--- Serves: the smallest and largest identifier between two instants (SELECT min(id + 0), max(id + 0)
--- WHERE client_id = ? AND is_test = ? AND erased_at IS NULL AND created_at >= ? AND created_at < ?),
--- and the oldest orders of an owner (ORDER BY created_at, id LIMIT ?).
-CREATE INDEX orders_client_created ON orders (client_id, is_test, created_at, id)
-    WHERE erased_at IS NULL;
-
 -- A new order holds its file number, so it is not in this index and does not pay for it.
 -- Serves, together with orders_file_number: pages of an owner with a file number (WHERE file_number
 -- = ? AND client_id = ? AND is_test = ? AND NOT holds_file_number AND erased_at IS NULL AND id < ?
@@ -65,8 +64,37 @@ CREATE INDEX orders_client_file_number ON orders (file_number, client_id, is_tes
 -- NULL AND id < ? ORDER BY id). A page with a file number uses the two indexes of file numbers.
 CREATE INDEX orders_service ON orders (signing_service_id, is_test, id) WHERE erased_at IS NULL;
 
--- Serves: the smallest and largest identifier between two instants, as above.
-CREATE INDEX orders_service_created ON orders (signing_service_id, is_test, created_at, id)
+-- Each filter of a list has an index for each side. It begins with the owner and a block of 2,048
+-- identifiers: pages are in the order of identifiers, and a page looks into one block after the other
+-- until it is full. So it costs about the same wherever the matching orders are.
+-- Serves: pages of an owner with some statuses (WHERE client_id = ? AND is_test = ? AND id >> 11 = ?
+-- AND erased_at IS NULL AND status IN (?)).
+CREATE INDEX orders_client_status ON orders (client_id, is_test, (id >> 11), status)
+    WHERE erased_at IS NULL;
+-- Serves: the same for a signing service.
+CREATE INDEX orders_service_status ON orders (signing_service_id, is_test, (id >> 11), status)
+    WHERE erased_at IS NULL;
+
+-- Serves: pages of an owner with signing dates (… AND signing_date >= ? AND signing_date <= ?).
+CREATE INDEX orders_client_date ON orders (client_id, is_test, (id >> 11), signing_date)
+    WHERE erased_at IS NULL;
+-- Serves: the same for a signing service.
+CREATE INDEX orders_service_date ON orders (signing_service_id, is_test, (id >> 11), signing_date)
+    WHERE erased_at IS NULL;
+
+-- Serves: pages of an owner changed since an instant (… AND updated_at >= ?).
+CREATE INDEX orders_client_updated ON orders (client_id, is_test, (id >> 11), updated_at)
+    WHERE erased_at IS NULL;
+-- Serves: the same for a signing service.
+CREATE INDEX orders_service_updated ON orders (signing_service_id, is_test, (id >> 11), updated_at)
+    WHERE erased_at IS NULL;
+
+-- Serves: pages of an owner created between two instants (… AND created_at >= ? AND created_at < ?),
+-- and the orders of an owner that are old enough to be erased.
+CREATE INDEX orders_client_created ON orders (client_id, is_test, (id >> 11), created_at)
+    WHERE erased_at IS NULL;
+-- Serves: the same for a signing service.
+CREATE INDEX orders_service_created ON orders (signing_service_id, is_test, (id >> 11), created_at)
     WHERE erased_at IS NULL;
 
 -- Objects that no order has adopted yet. The table holds only uploads in progress, so the sweeper

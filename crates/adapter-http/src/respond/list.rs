@@ -3,7 +3,10 @@
 use std::{borrow::Cow, str::FromStr};
 
 use actix_web::{HttpRequest, HttpResponse};
-use domain::{ports::Cursor, request::ViolationCode};
+use domain::{
+    ports::{Cursor, Page},
+    request::ViolationCode,
+};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde::Serialize;
 
@@ -54,11 +57,29 @@ impl Paging {
         least: i64,
         query: &str,
         filters: &[&str],
-        mut read_filter: impl FnMut(&str, &str) -> Result<(), Fault>,
+        read_filter: impl FnMut(&str, &str) -> Result<(), Fault>,
     ) -> Result<Self, Problem> {
+        let mut errors = Vec::new();
+        let paging = Self::read_all(least, query, filters, &mut errors, read_filter);
+        if errors.is_empty() {
+            Ok(paging)
+        } else {
+            Err(Problem::invalid(ProblemCode::ValidationFailed, errors))
+        }
+    }
+
+    /// Like [`Self::parse_from`], for a list that has more rules. Adds a problem for each parameter at
+    /// fault; the caller reports them.
+    pub(crate) fn read_all(
+        least: i64,
+        query: &str,
+        filters: &[&str],
+        errors: &mut Vec<FieldProblem>,
+        mut read_filter: impl FnMut(&str, &str) -> Result<(), Fault>,
+    ) -> Self {
         let (limit, cursor) = (DEFAULT_LIMIT, Cursor::Newest);
         let mut paging = Self { limit, cursor, least, kept: Vec::new() };
-        let (mut seen, mut errors) = (Vec::new(), Vec::new());
+        let mut seen = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let name = decode(name).unwrap_or_else(|| name.to_owned());
@@ -78,11 +99,7 @@ impl Paging {
             let detail = "must not be together with starting_after";
             errors.push(FieldProblem::of_parameter(ENDING_BEFORE, "conflict", detail));
         }
-        if errors.is_empty() {
-            Ok(paging)
-        } else {
-            Err(Problem::invalid(ProblemCode::ValidationFailed, errors))
-        }
+        paging
     }
 
     fn read(
@@ -138,23 +155,37 @@ impl Paging {
         Problem::invalid(ProblemCode::ValidationFailed, vec![error])
     }
 
-    /// Returns the value of `Link` (RFC 8288) of a page from the newest to the oldest item; `None` if
-    /// there is no other page.
-    fn links(
-        &self,
-        path: &str,
-        (newest, oldest): (i64, i64),
-        (has_older, has_newer): (bool, bool),
-    ) -> Option<String> {
+    /// Returns the value of `Link` (RFC 8288) of a page of items; `None` if there is no other page.
+    fn links(&self, path: &str, ids: &[i64], others: Others) -> Option<String> {
+        let stopped = |is_there| others.stopped_at.filter(|_| self.is_toward_newer() == is_there);
+        let oldest = stopped(false).or_else(|| ids.last().copied()).filter(|_| others.older);
+        let newest = stopped(true).or_else(|| ids.first().copied()).filter(|_| others.newer);
         let kept = self.kept.iter().map(|(name, value)| {
             format!("{name}={}&", utf8_percent_encode(value, NON_ALPHANUMERIC))
         });
         let page = format!("{path}?{}", kept.collect::<String>());
-        let next = format!("<{page}{STARTING_AFTER}={oldest}>; rel=\"next\"");
-        let prev = format!("<{page}{ENDING_BEFORE}={newest}>; rel=\"prev\"");
-        let links = [has_older.then_some(next), has_newer.then_some(prev)];
+        let next = oldest.map(|id| format!("<{page}{STARTING_AFTER}={id}>; rel=\"next\""));
+        let prev = newest.map(|id| format!("<{page}{ENDING_BEFORE}={id}>; rel=\"prev\""));
+        let links = [next, prev];
         let links = links.into_iter().flatten().collect::<Vec<_>>();
         (!links.is_empty()).then(|| links.join(", "))
+    }
+}
+
+/// What there is besides the items of a page.
+#[derive(Clone, Copy)]
+pub(crate) struct Others {
+    /// Whether there are older items.
+    pub(crate) older: bool,
+    /// Whether there are newer items.
+    pub(crate) newer: bool,
+    /// The last item that a search has read, if it goes on there.
+    pub(crate) stopped_at: Option<i64>,
+}
+
+impl<T> From<&Page<T>> for Others {
+    fn from(page: &Page<T>) -> Self {
+        Self { older: page.has_older, newer: page.has_newer, stopped_at: page.stopped_at }
     }
 }
 
@@ -205,12 +236,11 @@ pub(crate) fn page<T: Serialize>(
     request: &HttpRequest,
     url: String,
     paging: &Paging,
-    (has_older, has_newer): (bool, bool),
+    others: Others,
     items: impl Iterator<Item = (i64, T)>,
 ) -> Result<HttpResponse, Problem> {
     let (ids, data): (Vec<i64>, Vec<T>) = items.unzip();
-    let ends = ids.first().copied().zip(ids.last().copied());
-    let links = ends.and_then(|ends| paging.links(&url, ends, (has_older, has_newer)));
-    let has_more = if paging.is_toward_newer() { has_newer } else { has_older };
+    let links = paging.links(&url, &ids, others);
+    let has_more = if paging.is_toward_newer() { others.newer } else { others.older };
     conditional::json(request, &List { object: "list", url, has_more, data }, links)
 }

@@ -20,7 +20,7 @@ use crate::{
     respond::{
         answer::Answer,
         instants,
-        list::{self, Paging},
+        list::{self, Others, Paging},
     },
     state::State,
     webhooks::{
@@ -45,7 +45,7 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     let url = format!("{}/deliveries", path::of_webhook(&api.base_path, id));
     let records = page.items.iter();
     let records = records.map(|delivery| (delivery.id.0, DeliveryRecord::of(delivery, &endpoint)));
-    list::page(&request, url, &paging, (page.has_older, page.has_newer), records)
+    list::page(&request, url, &paging, Others::from(&page), records)
 }
 
 pub(crate) async fn test(request: HttpRequest, api: State) -> Answer {

@@ -28,7 +28,7 @@ async fn page_has_deliveries_with_attempts_and_links() {
             ..delivery(5)
         };
         let deliveries = vec![delivery(8), test];
-        Ok(Some(Page { items: deliveries, has_older: true, has_newer: true }))
+        Ok(Some(Page { items: deliveries, has_older: true, has_newer: true, stopped_at: None }))
     });
 
     let answer = ports.api().send(TestApi::get(&format!("{PATH}?limit=2&starting_after=9"))).await;
@@ -68,7 +68,7 @@ async fn deliveries_of_a_disabled_webhook_have_no_next_attempt() {
     ports.endpoints.expect_endpoint().returning(|_, _| Ok(Some(disabled(3))));
     ports.deliveries.expect_page().returning(|_, _, _| {
         let deliveries = vec![delivery(8)];
-        Ok(Some(Page { items: deliveries, has_older: false, has_newer: false }))
+        Ok(Some(Page { items: deliveries, has_older: false, has_newer: false, stopped_at: None }))
     });
 
     let answer = ports.api().send(TestApi::get(PATH)).await;

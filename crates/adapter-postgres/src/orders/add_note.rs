@@ -3,7 +3,7 @@
 use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
-    order::{Note, after},
+    order::Note,
     ports::{NewNote, WriteError},
     webhook::{EventChange, EventType},
 };

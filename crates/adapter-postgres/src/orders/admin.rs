@@ -17,7 +17,7 @@ use domain::{
     ports::{ListedOrder, MaybeErased, OrderAdmin, OrderFilter, StoreError},
 };
 use sql_rows::{
-    OrderList, Prepared, Utc, erased_among, is_order_of, mails_of_erased, owners, row_limit,
+    OrderList, Prepared, Utc, erased_among, mails_of_erased, owners,
     schema::{deliveries, orders},
 };
 use time::OffsetDateTime;
@@ -50,8 +50,7 @@ impl OrderAdmin for PostgresStore {
         instant: OffsetDateTime,
         limit: usize,
     ) -> Result<Vec<OrderId>, StoreError> {
-        self.survey(async move |connection| created_before(connection, Utc(instant), limit).await)
-            .await
+        self.survey(async move |connection| created_before(connection, instant, limit).await).await
     }
 
     async fn erase(
@@ -91,19 +90,20 @@ impl OrderAdmin for PostgresStore {
     }
 }
 
-/// Lists orders. No index has addresses.
+/// Lists orders. Reads one after the other: no index has addresses, or the orders of all owners by a
+/// filter.
 pub(crate) async fn list(
     connection: &mut AsyncPgConnection,
     filter: &OrderFilter,
     before: Option<OrderId>,
     limit: usize,
 ) -> Result<Vec<ListedOrder>, Failure> {
-    let matching = |orders| with_address(orders, filter.email.as_deref());
+    let also = |orders| with_address(orders, filter.email.as_deref());
     let ids = i64::MIN..=before.map_or(i64::MAX, |id| id.0.saturating_sub(1));
     let mut listed = Vec::new();
     for owner in owners(filter.client) {
-        let list = OrderList { owner, file_number: filter.file_number.as_deref() };
-        listed.extend(list::load(connection, list, &ids, matching, true, limit).await?);
+        let list = OrderList { owner, filter: &filter.list };
+        listed.extend(list::load(connection, list, &ids, also, true, limit).await?);
     }
     listed.sort_unstable_by_key(|order| Reverse(order.stored.id.0));
     listed.truncate(limit);
@@ -118,10 +118,10 @@ fn with_address<'a>(orders: Orders<'a>, address: Option<&str>) -> Orders<'a> {
     orders.filter(address.sql(&format!(") IN ({addresses})")))
 }
 
-/// Reads the oldest orders of each owner, because the indexes of orders begin with the owner.
+/// Reads the first orders of each owner, because the indexes of orders begin with the owner.
 pub(crate) async fn created_before(
     connection: &mut AsyncPgConnection,
-    instant: Utc,
+    instant: OffsetDateTime,
     limit: usize,
 ) -> Result<Vec<OrderId>, Failure> {
     let kept = || orders::table.filter(orders::erased_at.is_null());
@@ -135,15 +135,9 @@ pub(crate) async fn created_before(
             .limit(1);
         let Some(next) = Prepared(next).get_result(connection).await.optional()? else { break };
         last = next;
-        let oldest = kept()
-            .filter(is_order_of(Owner::client(ClientId(last.0), last.1)))
-            .filter(orders::created_at.lt(instant))
-            .order((orders::created_at, orders::id))
-            .limit(row_limit(limit))
-            .select((orders::created_at, orders::id));
-        let oldest: Vec<(Utc, i64)> = Prepared(oldest).get_results(connection).await?;
-        found.extend(oldest);
+        let owner = Owner::client(ClientId(last.0), last.1);
+        found.extend(list::created_before(connection, owner, instant, limit).await?);
     }
     found.sort_unstable();
-    Ok(found.into_iter().take(limit).map(|(_, id)| OrderId(id)).collect())
+    Ok(found.into_iter().take(limit).map(OrderId).collect())
 }

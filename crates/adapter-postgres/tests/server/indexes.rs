@@ -4,9 +4,10 @@ use contract_tests::samples::{LIVE, NOW, WEBHOOK_SLOTS, new_endpoint};
 use domain::{
     api_key::{ClientId, Owner, Party},
     delivery::DeliveryId,
-    order::{OrderId, SigningServiceId},
+    order::{OrderId, OrderStatus, SigningServiceId},
     ports::{
-        Cursor, DeliveryQueue, OrderReader, PageQuery, WebhookQueue, WebhookRepo, WebhookSlots,
+        Cursor, DeliveryQueue, ListFilter, OrderReader, PageQuery, WebhookQueue, WebhookRepo,
+        WebhookSlots,
     },
 };
 use time::Duration;
@@ -22,7 +23,8 @@ const UNUSED: &str = "'documents_key_key', 'api_keys_pkey', 'key_events_pkey', \
 const MANY: &str = "
     INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, created_at,
         updated_at, is_test, holds_file_number, file_number, status, details)
-    SELECT 1, 1, 1, now(), now(), now(), n % 2 = 0, true, 'M-' || n, 'NEW', details
+    SELECT 1, 1, 1, now(), now(), now(), n % 2 = 0, true, 'M-' || n,
+        CASE WHEN n % 3 = 0 THEN 'SIGNED' ELSE 'NEW' END, details
         FROM generate_series(1, 10000) n, (SELECT details FROM orders LIMIT 1) sample;
     INSERT INTO uploads SELECT 'm/' || id, now() FROM orders;
     INSERT INTO documents SELECT id, 0, 'm/' || id, 'x.pdf', 'x.pdf', 'application/pdf', 1,
@@ -62,14 +64,21 @@ async fn calls_use_indexes() {
     let mails: Vec<_> = (2..66).map(|id| (DeliveryId(id), NOW)).collect();
     assert_eq!(store.begin(&mails, NOW, 200).await.unwrap().len(), 64);
     for file_number in [None, Some("M-1".to_owned())] {
-        let (created_after, created_before, cursor) = (None, None, Cursor::Newest);
-        let query = PageQuery { file_number, created_after, created_before, limit: 20, cursor };
+        let filter = ListFilter { file_number, ..ListFilter::default() };
+        let query = PageQuery { filter, limit: 20, cursor: Cursor::Newest };
         OrderReader::page(&store, Owner::client(ClientId(1), true), &query).await.unwrap().unwrap();
     }
 
-    for created_after in [None, Some(NOW)] {
-        let (file_number, created_before, cursor) = (None, None, Cursor::Newest);
-        let query = PageQuery { file_number, created_after, created_before, limit: 20, cursor };
+    let default = ListFilter::default;
+    for filter in [
+        default(),
+        ListFilter { created_after: Some(NOW), ..default() },
+        ListFilter { statuses: vec![OrderStatus::SIGNED], ..default() },
+        ListFilter { signing_date_to: Some(NOW.date()), ..default() },
+        ListFilter { updated_after: Some(NOW), ..default() },
+    ] {
+        let query = PageQuery { filter, limit: 20, cursor: Cursor::Newest };
+        OrderReader::page(&store, Owner::client(ClientId(1), true), &query).await.unwrap().unwrap();
         let service = Owner { party: Party::Service(SigningServiceId(1)), is_test: true };
         OrderReader::page(&store, service, &query).await.unwrap().unwrap();
     }

@@ -39,9 +39,9 @@ use domain::{
     idempotency::IdempotentRequest,
     order::{Actor, OrderId, SigningServiceId},
     ports::{
-        ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _, NewDocuments, NewNote,
-        NewOrder, OrderAdmin, OrderFilter, OrderReader, OrderRepo as _, Outbox as _, PageQuery,
-        Settlement, StoreError, UploadLedger as _, WriteError,
+        ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _, ListFilter, NewDocuments,
+        NewNote, NewOrder, OrderAdmin, OrderFilter, OrderReader, OrderRepo as _, Outbox as _,
+        PageQuery, Settlement, StoreError, UploadLedger as _, WriteError,
     },
 };
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
@@ -108,7 +108,8 @@ async fn every_call(store: &PostgresStore) {
     store.document(LIVE, to_sign(order, 0)).await.unwrap().unwrap();
     let cursor = Cursor::NewerThan(order);
     let (created_after, created_before) = (Some(NOW), Some(NOW));
-    let page = PageQuery { file_number: None, created_after, created_before, limit: 1, cursor };
+    let filter = ListFilter { created_after, created_before, ..ListFilter::default() };
+    let page = PageQuery { filter, limit: 1, cursor };
     OrderReader::page(store, LIVE, &page).await.unwrap().unwrap();
     OrderAdmin::list(store, &OrderFilter::default(), None, 1).await.unwrap();
     store.created_before(NOW, 1).await.unwrap();

@@ -7,8 +7,8 @@ use domain::{
     api_key::{ClientId, Owner},
     order::OrderId,
     ports::{
-        Cursor, MaybeErased, NewDocuments, NewOrder, OrderAdmin, OrderFilter, OrderReader,
-        OrderRepo, PageQuery, StoreError, UploadLedger as _,
+        Cursor, ListFilter, MaybeErased, NewDocuments, NewOrder, OrderAdmin, OrderFilter,
+        OrderReader, OrderRepo, PageQuery, StoreError, UploadLedger as _,
     },
 };
 use time::{Duration, OffsetDateTime, macros::datetime};
@@ -17,13 +17,7 @@ use super::{PostgresStore, create, outsider, sessions, sql_without_statistics, s
 
 /// Returns the question for the newest orders.
 fn newest() -> PageQuery {
-    PageQuery {
-        file_number: None,
-        created_after: None,
-        created_before: None,
-        limit: 20,
-        cursor: Cursor::Newest,
-    }
+    PageQuery { filter: ListFilter::default(), limit: 20, cursor: Cursor::Newest }
 }
 
 async fn page_of(store: &PostgresStore, owner: Owner, query: &PageQuery) -> Vec<i64> {
@@ -93,7 +87,9 @@ async fn reads_cost_the_same_in_a_large_table() {
     let cursor = Cursor::OlderThan(OrderId(40_001));
     let last = PageQuery { cursor, ..newest() };
     assert_eq!(page(&store, &last).await, [1]);
-    let numbered = PageQuery { file_number: Some("M-45001".to_owned()), ..newest() };
+    let file_number = Some("M-45001".to_owned());
+    let filter = ListFilter { file_number, ..ListFilter::default() };
+    let numbered = PageQuery { filter, ..newest() };
     assert_eq!(page(&store, &numbered).await, [95_001, 45_001]);
     let cursor = Cursor::OlderThan(OrderId(95_001));
     assert_eq!(page(&store, &PageQuery { cursor, ..numbered.clone() }).await, [45_001]);
@@ -101,8 +97,11 @@ async fn reads_cost_the_same_in_a_large_table() {
     assert_eq!(page(&store, &PageQuery { cursor, ..numbered }).await, [95_001]);
     // A time is a range of an index too, and ends in the middle of the identifiers.
     let both = PageQuery {
-        created_after: Some(created(59_990)),
-        created_before: Some(created(60_000)),
+        filter: ListFilter {
+            created_after: Some(created(59_990)),
+            created_before: Some(created(60_000)),
+            ..ListFilter::default()
+        },
         cursor: Cursor::NewerThan(OrderId(59_995)),
         ..newest()
     };

@@ -9,8 +9,8 @@ use contract_tests::samples::{
 use domain::{
     idempotency::IdempotentRequest,
     ports::{
-        ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _, NewOrder, OrderReader,
-        OrderRepo as _, PageQuery, Settlement, UploadLedger as _, WriteError,
+        ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _, ListFilter, NewOrder,
+        OrderReader, OrderRepo as _, PageQuery, Settlement, UploadLedger as _, WriteError,
     },
 };
 use futures_util::future::join_all;
@@ -104,13 +104,7 @@ async fn other_calls_take_one_round_trip_an_order_two_and_a_later_page_three_or_
     let key = api_key(NOW);
     store.add(&key, "jane").await.unwrap();
     let claim = claim(&idempotency_key(2, "in progress"));
-    let page = |cursor| PageQuery {
-        file_number: None,
-        created_after: None,
-        created_before: None,
-        limit: 20,
-        cursor,
-    };
+    let page = |cursor| PageQuery { filter: ListFilter::default(), limit: 20, cursor };
     let pages = [Cursor::Newest, Cursor::OlderThan(id), Cursor::NewerThan(id)].map(page);
     for round in 0..2 {
         let keys: Vec<_> = (0..20).map(|_| object_key()).collect();

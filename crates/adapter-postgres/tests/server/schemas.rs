@@ -3,7 +3,7 @@
 use contract_tests::samples::LIVE;
 use domain::{
     order::OrderId,
-    ports::{Cursor, OrderReader as _, PageQuery},
+    ports::{Cursor, ListFilter, OrderReader as _, PageQuery},
 };
 use test_servers::postgres::{Cluster, Database};
 use tokio::time::timeout;
@@ -19,13 +19,7 @@ async fn in_schema(database: &Database<'_>, schema: &str) -> PostgresStore {
 /// Returns the orders that a poller sees after one.
 async fn polled(store: &PostgresStore, last: OrderId) -> Vec<OrderId> {
     let cursor = Cursor::NewerThan(last);
-    let page = PageQuery {
-        file_number: None,
-        created_after: None,
-        created_before: None,
-        limit: 10,
-        cursor,
-    };
+    let page = PageQuery { filter: ListFilter::default(), limit: 10, cursor };
     let page = store.page(LIVE, &page).await.unwrap().unwrap();
     let mut orders: Vec<_> = page.items.into_iter().map(|order| order.stored.id).collect();
     orders.sort_unstable();

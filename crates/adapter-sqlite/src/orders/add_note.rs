@@ -2,7 +2,7 @@
 
 use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::{
-    order::{Note, after},
+    order::Note,
     ports::{NewNote, WriteError},
     webhook::{EventChange, EventType},
 };

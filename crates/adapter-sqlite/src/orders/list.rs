@@ -1,4 +1,4 @@
-//! Lists of orders. Each is read as ranges of identifiers in an index.
+//! Lists of orders. Each is read as ranges of an index.
 
 use diesel::{
     dsl::{exists, not, select},
@@ -7,49 +7,51 @@ use diesel::{
 };
 use domain::{
     api_key::Owner,
-    ports::{ListedOrder, Page, PageQuery},
+    ports::{ListFilter, ListedOrder, Page, PageQuery},
 };
 use sql_rows::{
-    Ids, ListedRow, OrderList, PageRanges, Prepared, Utc, common, compare_ids, compare_instants,
-    compare_numbers, is_order_of, least_and_greatest, listed, row_limit, schema::orders,
-    searched_instants, unreadable_order,
+    Ids, ListedRow, Matching, OnPage, OrderList, PageRanges, Prepared, SEARCH_ENDS, Searched,
+    compare_ids, compare_numbers, is_order_of, listed, row_limit, schema::orders, searched_before,
+    unreadable_order,
 };
+use time::OffsetDateTime;
 
 use crate::failure::Failure;
 
 /// A query of orders whose conditions vary.
 pub(crate) type Orders<'a> = orders::BoxedQuery<'a, Sqlite>;
 
-/// Selects the orders of a list with identifiers in a range.
-fn within<'a>(list: OrderList<'a>, ids: &Ids) -> Orders<'a> {
-    let kept = orders::table.filter(orders::erased_at.is_null()).into_boxed();
+/// Selects the matching orders of a list with identifiers in a range, whatever their number.
+fn within<'a>(list: OrderList<'a>, ids: &Ids, matching: Matching) -> Orders<'a> {
+    let orders = orders::table.filter(matching).into_boxed();
     let (low, high) = (*ids.start(), *ids.end());
-    match (list.owner, list.file_number) {
+    match (list.owner, &list.filter.file_number) {
         (Some(owner), None) => {
-            kept.filter(compare_ids(owner, ">=", low)).filter(compare_ids(owner, "<=", high))
+            orders.filter(compare_ids(owner, ">=", low)).filter(compare_ids(owner, "<=", high))
         }
-        (Some(owner), Some(number)) => kept
+        (Some(owner), Some(number)) => orders
             .filter(compare_numbers(owner, number, ">=", low))
             .filter(compare_numbers(owner, number, "<=", high)),
-        (None, None) => kept.filter(orders::id.between(low, high)),
+        (None, None) => orders.filter(orders::id.between(low, high)),
         (None, Some(number)) => {
-            kept.filter(orders::id.between(low, high)).filter(orders::file_number.eq(number))
+            orders.filter(orders::id.between(low, high)).filter(orders::file_number.eq(number))
         }
     }
 }
 
-/// Reads up to `limit` of the orders in a range that match, in the order of their identifiers.
+/// Reads up to `limit` of the orders in a range that match, in the order of their identifiers. `also` is a
+/// condition that no index serves.
 pub(crate) fn load<'a>(
     connection: &mut SqliteConnection,
     list: OrderList<'a>,
     ids: &Ids,
-    matching: impl Fn(Orders<'a>) -> Orders<'a>,
+    also: impl Fn(Orders<'a>) -> Orders<'a>,
     newest_first: bool,
     limit: usize,
 ) -> Result<Vec<ListedOrder>, Failure> {
     let mut rows: Vec<ListedRow> = Vec::new();
     for holds in list.holders() {
-        let part = matching(within(list, ids));
+        let part = also(within(list, ids, Matching::of(list.filter)));
         // As the partial indexes have the condition.
         let part = match holds {
             Some(true) => part.filter(orders::holds_file_number),
@@ -61,6 +63,50 @@ pub(crate) fn load<'a>(
         rows.extend(loaded.map_err(|error| unreadable_order::<Failure>(error, &"of a list"))?);
     }
     Ok(listed(rows, newest_first, limit)?)
+}
+
+/// Reads up to `limit` of an owner's orders in a range that match: by the indexes of the filters, if they
+/// have all of them, and else one after the other.
+fn find(
+    connection: &mut SqliteConnection,
+    owner: Owner,
+    filter: &ListFilter,
+    ids: &Ids,
+    newest_first: bool,
+    limit: usize,
+) -> Result<Vec<ListedOrder>, Failure> {
+    let list = OrderList { owner: Some(owner), filter };
+    let matching = Matching::of(filter);
+    if filter.file_number.is_some() || !matching.has_indexes() {
+        return load(connection, list, ids, |orders| orders, newest_first, limit);
+    }
+    let found = OnPage::of(owner, matching, ids, newest_first, limit);
+    let found = orders::table.filter(found).select(ListedRow::as_select());
+    let loaded = Prepared(found).get_results(connection);
+    let rows = loaded.map_err(|error| unreadable_order::<Failure>(error, &"of a list"))?;
+    Ok(listed(rows, newest_first, limit)?)
+}
+
+/// Returns the part of a range that a search reads for one page. A file number finds its few orders.
+fn searched(
+    connection: &mut SqliteConnection,
+    owner: Owner,
+    filter: &ListFilter,
+    ids: Ids,
+    newest_first: bool,
+) -> Result<Searched, Failure> {
+    if filter.search.is_none() || filter.file_number.is_some() {
+        return Ok(Searched { ids, stopped_at: None });
+    }
+    let all = ListFilter::default();
+    let list = OrderList { owner: Some(owner), filter: &all };
+    let ends = within(list, &ids, Matching::of(&all))
+        .order(list.order(newest_first))
+        .offset(searched_before())
+        .limit(SEARCH_ENDS)
+        .select(orders::id);
+    let ends: Vec<i64> = Prepared(ends).get_results(connection)?;
+    Ok(Searched::of(&ids, newest_first, &ends))
 }
 
 /// Returns a page of an owner's orders; `None` if the cursor is no order of the owner. Orders are
@@ -77,45 +123,32 @@ pub(crate) fn page(
             return Ok(None);
         }
     }
-    let bounds = bounds(connection, owner, query)?;
-    let list = OrderList { owner: Some(owner), file_number: query.file_number.as_deref() };
-    let mut read = |ids: &Ids, newest_first, limit| {
-        let matching = |orders| between(orders, query);
-        load(connection, list, &common(ids, &bounds), matching, newest_first, limit)
-    };
-    let orders = read(&ranges.page, ranges.newest_first, query.limit.saturating_add(1))?;
-    let has_others = match &ranges.others {
-        Some(others) => !read(others, !ranges.newest_first, 1)?.is_empty(),
+    let (filter, newest_first) = (&query.filter, ranges.newest_first);
+    let Searched { ids, stopped_at } =
+        searched(connection, owner, filter, ranges.page, newest_first)?;
+    let limit = query.limit.saturating_add(1);
+    let orders = find(connection, owner, filter, &ids, newest_first, limit)?;
+    let has_others = match ranges.others {
+        Some(others) => {
+            let others = searched(connection, owner, filter, others, !newest_first)?;
+            others.stopped_at.is_some()
+                || !find(connection, owner, filter, &others.ids, !newest_first, 1)?.is_empty()
+        }
         None => false,
     };
-    Ok(Some(Page::of(query.limit, &query.cursor, orders, has_others)))
+    let page = Page::of(query.limit, &query.cursor, orders, has_others);
+    Ok(Some(page.stopping(&query.cursor, stopped_at)))
 }
 
-/// Keeps the orders that were created between the instants of a query.
-fn between<'a>(mut orders: Orders<'a>, query: &PageQuery) -> Orders<'a> {
-    if let Some(instant) = query.created_after {
-        orders = orders.filter(orders::created_at.ge(Utc(instant)));
-    }
-    if let Some(instant) = query.created_before {
-        orders = orders.filter(orders::created_at.lt(Utc(instant)));
-    }
-    orders
-}
-
-/// Returns the smallest and the largest identifier of the owner's orders between the instants of a
-/// query, so that a page is searched only there. If clocks were wrong, there are others between.
-fn bounds(
+/// Returns up to `limit` of the owner's orders that were created before an instant, the smallest first.
+pub(crate) fn created_before(
     connection: &mut SqliteConnection,
     owner: Owner,
-    query: &PageQuery,
-) -> Result<Ids, Failure> {
-    let Some((after, before)) = searched_instants(query) else { return Ok(i64::MIN..=i64::MAX) };
-    let bounds = orders::table
-        .filter(orders::erased_at.is_null())
-        .filter(compare_instants(owner, ">=", after))
-        .filter(compare_instants(owner, "<", before))
-        .select(least_and_greatest());
-    let bounds: (Option<i64>, Option<i64>) = Prepared(bounds).get_result(connection)?;
-    // No identifier is in the range of none.
-    Ok(bounds.0.unwrap_or(i64::MAX)..=bounds.1.unwrap_or(i64::MIN))
+    instant: OffsetDateTime,
+    limit: usize,
+) -> Result<Vec<i64>, Failure> {
+    let filter = ListFilter { created_before: Some(instant), ..ListFilter::default() };
+    let all = i64::MIN..=i64::MAX;
+    let found = OnPage::of(owner, Matching::of(&filter), &all, false, limit);
+    Ok(Prepared(orders::table.filter(found).select(orders::id)).get_results(connection)?)
 }

@@ -146,7 +146,7 @@ fn insert(connection: &mut SqliteConnection, order: &PendingOrder) -> Result<i64
     );
     let insert = |connection: &mut SqliteConnection| {
         diesel::insert_into(orders::table)
-            .values(&order.row)
+            .values((&order.row, &order.found_by))
             .returning(orders::id)
             .get_result(connection)
     };

@@ -9,8 +9,11 @@ use contract_tests::samples::{CLIENT, LIVE, WEBHOOK_SLOTS, new_endpoint, to_sign
 use diesel::connection::InstrumentationEvent;
 use domain::{
     api_key::{Owner, Party},
-    order::SigningServiceId,
-    ports::{Cursor, MaybeErased, OrderFilter, OrderReader, PageQuery, ReplayBatch, WebhookRepo},
+    order::{OrderStatus, SigningServiceId, search::SearchedText},
+    ports::{
+        Cursor, ListFilter, MaybeErased, OrderFilter, OrderReader, PageQuery, ReplayBatch,
+        WebhookRepo,
+    },
     webhook::WebhookDeliveryId,
 };
 use sql_rows::Utc;
@@ -58,15 +61,19 @@ fn plans(
 fn questions() -> Vec<PageQuery> {
     let mut questions = Vec::new();
     for cursor in [Cursor::Newest, Cursor::OlderThan(OrderId(2)), Cursor::NewerThan(OrderId(2))] {
-        for filters in 0..8 {
+        for filters in 0..128 {
             let some = |bit: i32| filters & bit > 0;
-            questions.push(PageQuery {
+            let filter = ListFilter {
                 file_number: some(1).then(|| "F-1".to_owned()),
                 created_after: some(2).then_some(NOW),
                 created_before: some(4).then_some(NOW),
-                limit: 20,
-                cursor,
-            });
+                statuses: if some(8) { vec![OrderStatus::NEW] } else { Vec::new() },
+                signing_date_from: some(16).then_some(NOW.date()),
+                signing_date_to: some(16).then_some(NOW.date()),
+                updated_after: some(32).then_some(NOW),
+                search: SearchedText::parse("jane".to_owned()).ok().filter(|_| some(64)),
+            };
+            questions.push(PageQuery { filter, limit: 20, cursor });
         }
     }
     questions
@@ -92,17 +99,24 @@ async fn every_read_uses_an_index() {
         }
         for filters in 0..8 {
             let filter = OrderFilter {
-                file_number: (filters & 1 > 0).then(|| "F-1".to_owned()),
+                list: ListFilter {
+                    file_number: (filters & 1 > 0).then(|| "F-1".to_owned()),
+                    ..ListFilter::default()
+                },
                 client: (filters & 2 > 0).then_some(CLIENT),
                 email: (filters & 4 > 0).then(|| "jane@example.com".to_owned()),
             };
             admin::list(connection, &filter, None, 20).unwrap();
         }
-        admin::created_before(connection, Utc(NOW), 20).unwrap();
+        admin::created_before(connection, NOW, 20).unwrap();
     });
     let plans = plans(&mut connection, statements);
     assert!(plans.len() > 30, "{}", plans.len());
-    let whole = |step: &String| step.contains("SCAN") && !step.contains("CONSTANT");
+    // The recursion names blocks, and its parts their matching orders.
+    let parts = ["CONSTANT", "SCAN block", "SCAN matching"];
+    let whole =
+        |step: &String| step.contains("SCAN") && !parts.iter().any(|part| step.contains(part));
+    let mut found = 0;
     for (statement, details) in plans {
         assert!(!details.iter().any(whole), "{statement}\n{details:#?}");
         let uses = |part: &str| details.iter().any(|detail| detail.contains(part));
@@ -120,10 +134,17 @@ async fn every_read_uses_an_index() {
             || has("(file_number, ")
         {
             "INDEX orders_file_number "
-        } else if has("min(id + 0)") && has("(signing_service_id, is_test") {
-            "INDEX orders_service_created "
-        } else if has("min(id + 0)") || has("`created_at` < ?") && has("orders.client_id = ?") {
-            "INDEX orders_client_created "
+        } else if has("WITH RECURSIVE") {
+            found += 1;
+            let owner = if has("client_id = ") { "client" } else { "service" };
+            let block = details.iter().filter(|step| step.contains("<expr>=?"));
+            let block: Vec<_> =
+                block.filter(|step| step.contains(&format!("orders_{owner}_"))).collect();
+            assert!(block.len() >= 2, "{statement}\n{details:#?}");
+            let first = format!("INDEX orders_{owner} (");
+            let next = details.iter().filter(|step| step.contains(&first) && step.contains("id<?"));
+            assert_eq!(next.count(), 2, "{statement}\n{details:#?}");
+            continue;
         } else if has("(signing_service_id, is_test") {
             "INDEX orders_service "
         } else if has("(client_id, is_test") {
@@ -138,6 +159,7 @@ async fn every_read_uses_an_index() {
             && index != "INDEX orders_file_number ";
         assert!(!is_page || !uses("TEMP B-TREE"), "{statement}\n{details:#?}");
     }
+    assert!(found > 50, "{found}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -261,43 +283,83 @@ async fn orders_are_read_while_another_process_writes() {
     assert_eq!(read, Some(MaybeErased::Whole(stored(id, &order))));
 }
 
-/// No order outside the time is read, neither for the page nor beyond its cursor.
+/// The orders of several blocks, with a status that none, few, or most of them have.
 #[tokio::test]
-async fn pages_by_instant_are_alike_for_few_and_many_orders() {
+async fn filters_find_orders_in_every_block() {
     let directory = tempdir().unwrap();
     let store = open(&directory).await;
     store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
-    on_writer(
-        &store,
-        "WITH RECURSIVE numbers (value) AS
-            (SELECT 1 UNION ALL SELECT value + 1 FROM numbers LIMIT 1499)
-        INSERT INTO orders SELECT NULL, client_id, api_key_id, signing_service_id, notary_id, NULL,
-            starts_at, ends_at, created_at + value * 1000000, updated_at, is_test, 0, file_number,
-            status, details, NULL, NULL, NULL FROM orders, numbers",
-    )
-    .await;
-    for after in [0, 200, 400, 600, 1_497] {
-        let query = PageQuery {
-            created_after: Some(NOW + Duration::seconds(after)),
-            limit: 3,
-            ..questions()[0].clone()
-        };
-        let page = store.page(LIVE, &query).await.unwrap().unwrap();
-        let listed: Vec<_> = page.items.iter().map(|order| order.stored.id.0).collect();
-        assert_eq!(listed, [1_500, 1_499, 1_498]);
-        assert_eq!(page.has_older, after < 1_497);
-        let query = PageQuery { cursor: Cursor::NewerThan(OrderId(1_498)), ..query };
-        let page = store.page(LIVE, &query).await.unwrap().unwrap();
-        let listed: Vec<_> = page.items.iter().map(|order| order.stored.id.0).collect();
-        assert_eq!((listed, page.has_older), (vec![1_500, 1_499], true));
-        let mut connection = outsider(&path(&directory));
-        let statements = statements(&mut connection, |connection| {
-            list::page(connection, LIVE, &query).unwrap().unwrap();
-        });
-        for (low, high) in [(1_499, 1_500), (after + 1, 1_498)] {
-            let owner = format!("{}, false", CLIENT.0);
-            let binds = format!("binds: [{owner}, {low}, {owner}, {high}, ");
-            assert!(statements.iter().any(|text| text.contains(&binds)), "{statements:#?}");
+    many_orders(&directory, 12_287);
+    let of_status = |status: &'static str| -> Vec<i64> {
+        let ids = (1..=12_288).rev();
+        match status {
+            "RARE" => ids.filter(|id| id % 2_000 == 0).collect(),
+            "OLD" => ids.filter(|id| (2..5).contains(id)).collect(),
+            "USUAL" => ids.filter(|id| id % 2_000 != 0 && *id > 4).collect(),
+            _ => Vec::new(),
         }
+    };
+    for status in ["RARE", "OLD", "USUAL", "NONE"] {
+        let statuses = vec![OrderStatus::from_stored(status.to_owned()).unwrap()];
+        let filter = ListFilter { statuses, ..ListFilter::default() };
+        let expected = of_status(status);
+        let mut query = PageQuery { filter, limit: 3, cursor: Cursor::Newest };
+        for page in expected.chunks(3).chain(expected.is_empty().then_some(&[][..])).take(4) {
+            let found = store.page(LIVE, &query).await.unwrap().unwrap();
+            let ids: Vec<_> = found.items.iter().map(|order| order.stored.id.0).collect();
+            assert_eq!(ids, page, "{status}");
+            assert_eq!(found.has_older, page.last() != expected.last(), "{status}");
+            query.cursor = page.last().map_or(Cursor::Newest, |id| Cursor::OlderThan(OrderId(*id)));
+        }
+        query.cursor = Cursor::NewerThan(OrderId(2_040));
+        let newer: Vec<_> = expected.iter().rev().filter(|id| **id > 2_040).take(3).collect();
+        let found = store.page(LIVE, &query).await.unwrap().unwrap();
+        let ids: Vec<_> = found.items.iter().rev().map(|order| &order.stored.id.0).collect();
+        assert_eq!(ids, newer, "{status}");
     }
+}
+
+/// A page of a search tells where it stopped. The next pages go on there, and find every order.
+#[tokio::test]
+async fn search_reads_a_bounded_number_of_orders() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    many_orders(&directory, 60_000);
+    let found = "UPDATE orders SET search_text = 'found' WHERE id IN (1, 2, 55000, 60001)";
+    outsider(&path(&directory)).batch_execute(found).unwrap();
+    let search = SearchedText::parse("FOUND".to_owned()).ok();
+    let filter = ListFilter { search, ..ListFilter::default() };
+    let older = |id| Cursor::OlderThan(OrderId(id));
+    for (cursor, expected, has_older, has_newer, stopped_at) in [
+        (Cursor::Newest, &[60_001][..], true, false, None),
+        (older(60_001), &[55_000], true, true, Some(10_001)),
+        (older(55_000), &[], true, true, Some(5_000)),
+        (older(50_001), &[2], true, true, None),
+        (older(2), &[1], false, true, None),
+        (Cursor::NewerThan(OrderId(2)), &[], true, true, Some(50_002)),
+        (Cursor::NewerThan(OrderId(50_002)), &[55_000], true, true, None),
+    ] {
+        let query = PageQuery { filter: filter.clone(), limit: 1, cursor };
+        let page = store.page(LIVE, &query).await.unwrap().unwrap();
+        let ids: Vec<_> = page.items.iter().map(|order| order.stored.id.0).collect();
+        let found = (&*ids, page.has_older, page.has_newer, page.stopped_at);
+        assert_eq!(found, (expected, has_older, has_newer, stopped_at), "{cursor:?}");
+    }
+}
+
+/// Adds orders like the first one, and gives each a status.
+fn many_orders(directory: &TempDir, count: i64) {
+    let insert = format!(
+        "WITH RECURSIVE numbers (value) AS
+            (SELECT 1 UNION ALL SELECT value + 1 FROM numbers LIMIT {count})
+        INSERT INTO orders (client_id, api_key_id, signing_service_id, created_at, updated_at,
+            is_test, holds_file_number, file_number, status, details, signing_date, search_text,
+            starts_at)
+        SELECT client_id, api_key_id, signing_service_id, created_at, updated_at, is_test, 0,
+            file_number,
+            CASE WHEN value % 2000 = 1999 THEN 'RARE' WHEN value < 4 THEN 'OLD' ELSE 'USUAL' END,
+            details, signing_date, search_text, starts_at FROM orders, numbers"
+    );
+    outsider(&path(directory)).batch_execute(&insert).unwrap();
 }

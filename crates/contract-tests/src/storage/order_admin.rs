@@ -7,8 +7,8 @@ use domain::{
     delivery::LONGEST_ATTEMPT,
     order::OrderId,
     ports::{
-        Dispatch, EndpointEffect, MaybeErased, NewOrder, NewWebhookDelivery, OrderFilter,
-        QueueStats, Settlement, WriteError,
+        Dispatch, EndpointEffect, ListFilter, MaybeErased, NewOrder, NewWebhookDelivery,
+        OrderFilter, QueueStats, Settlement, WriteError,
     },
     webhook::EventType,
 };
@@ -70,7 +70,7 @@ pub async fn orders_are_listed_by_file_number_and_client(storage: &Storage) {
         ids.push(storage.create(&order).await);
     }
     let filter = |file_number: Option<&str>, client| OrderFilter {
-        file_number: file_number.map(str::to_owned),
+        list: ListFilter { file_number: file_number.map(str::to_owned), ..Default::default() },
         client,
         email: None,
     };
@@ -141,7 +141,7 @@ pub async fn order_of_any_client_is_found(storage: &Storage) {
 }
 
 /// The instant itself is left out, and so are erased orders. A clock may have been a year ahead.
-pub async fn old_orders_are_found_oldest_first(storage: &Storage) {
+pub async fn old_orders_are_found_smallest_first(storage: &Storage) {
     for number in 0..4 {
         let order = new_order(&format!("A-{number}"), NOW + Duration::days(365));
         storage.create(&order).await;

@@ -2,29 +2,36 @@
 
 use domain::{
     api_key::{ClientId, NewApiKey, Owner, Party},
-    order::{Names, OrderId, OrderStatus, SigningServiceId, StoredOrder},
+    order::{Names, OrderId, OrderStatus, SigningServiceId, StoredOrder, search::SearchedText},
     ports::{
-        Cursor, HistoryId, HistoryQuery, ListedOrder, MaybeErased, NewOrder, OrderFilter, Page,
-        PageQuery,
+        Cursor, HistoryId, HistoryQuery, ListFilter, ListedOrder, MaybeErased, NewOrder,
+        OrderAmendment, OrderFilter, Page, PageQuery,
     },
     signing_service::SigningService,
 };
 use futures_util::future::join_all;
-use time::{Duration, OffsetDateTime};
+use serde_json::{Value, json};
+use time::{Duration, OffsetDateTime, macros::date};
 
 use crate::{
     ForeignChange,
     order_repo::changing,
     samples::{
         CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, api_key, create_to_be_named,
-        create_with_uploads, document, names_order, new_order, record_uploads, stored, to_sign,
+        create_with_uploads, document, minimal_request, names_order, new_order, order,
+        record_uploads, stored, to_sign,
     },
 };
 
 /// Returns the question for the newest orders.
 fn newest(limit: usize) -> PageQuery {
-    let (created_after, created_before) = (None, None);
-    PageQuery { file_number: None, created_after, created_before, limit, cursor: Cursor::Newest }
+    PageQuery { filter: ListFilter::default(), limit, cursor: Cursor::Newest }
+}
+
+/// Returns the question for the newest orders with a file number.
+fn numbered(file_number: Option<&str>, limit: usize) -> PageQuery {
+    let file_number = file_number.map(str::to_owned);
+    PageQuery { filter: ListFilter { file_number, ..Default::default() }, ..newest(limit) }
 }
 
 async fn page(storage: &Storage, query: &PageQuery) -> Page {
@@ -113,7 +120,7 @@ pub async fn other_owner_reads_nothing(storage: &Storage) {
                 *owner == asking && *id != erased && file_number.is_none_or(|it| it == *number)
             };
             let expected: Vec<_> = owned.iter().rev().filter(is_listed).map(|own| own.2).collect();
-            let query = PageQuery { file_number: file_number.map(str::to_owned), ..newest(10) };
+            let query = numbered(file_number, 10);
             let page = storage.reader.page(asking, &query).await.unwrap().unwrap();
             let listed: Vec<_> = page.items.iter().map(|order| order.stored.id).collect();
             assert_eq!((listed, page.has_older, page.has_newer), (expected, false, false));
@@ -170,7 +177,10 @@ pub async fn page_has_the_newest_orders_with_their_number_of_documents(storage: 
         // The database sets the instant of the change.
         listed.stored.updated_at = found.stored.updated_at;
     }
-    assert_eq!(whole, Page { items: expected, has_older: false, has_newer: false });
+    assert_eq!(
+        whole,
+        Page { items: expected, has_older: false, has_newer: false, stopped_at: None }
+    );
 }
 
 /// In every read, and in the answer of a change. A client without a name has that of its first key.
@@ -243,12 +253,12 @@ pub async fn page_has_orders_with_a_file_number(storage: &Storage) {
             expected.push(id);
         }
     }
-    let query = |limit| PageQuery { file_number: Some("F-1".to_owned()), ..newest(limit) };
+    let query = |limit| numbered(Some("F-1"), limit);
     assert_eq!(ids(storage, &query(10)).await, (reversed(&expected), false, false));
     assert_eq!(ids(storage, &query(2)).await, (reversed(&expected[1..]), true, false));
     let older = PageQuery { cursor: Cursor::OlderThan(expected[1]), ..query(2) };
     assert_eq!(ids(storage, &older).await, (vec![expected[0]], false, true));
-    let unknown = PageQuery { file_number: Some("F".to_owned()), ..newest(10) };
+    let unknown = numbered(Some("F"), 10);
     assert_eq!(ids(storage, &unknown).await, (vec![], false, false));
 }
 
@@ -275,7 +285,9 @@ pub async fn orders_of_a_time_are_found_though_clocks_differ(storage: &Storage) 
             };
             let found = orders.iter().rev().filter(|(_, at)| is_in(at));
             let expected: Vec<_> = found.map(|(id, _)| *id).collect();
-            let query = PageQuery { created_after: after, created_before: before, ..newest(100) };
+            let (created_after, created_before) = (after, before);
+            let filter = ListFilter { created_after, created_before, ..Default::default() };
+            let query = PageQuery { filter, ..newest(100) };
             let found = ids(storage, &query).await;
             assert_eq!(found, (expected, false, false), "{after:?} to {before:?}");
         }
@@ -297,15 +309,193 @@ pub async fn filters_and_cursors_combine(storage: &Storage) {
         (10, Cursor::Newest, Some(7), 7..7, false, false),
     ] {
         let query = PageQuery {
-            created_after: Some(at(2)),
-            created_before: Some(at(6)),
-            file_number: number.map(|number: usize| format!("F-{number}")),
+            filter: ListFilter {
+                created_after: Some(at(2)),
+                created_before: Some(at(6)),
+                file_number: number.map(|number: usize| format!("F-{number}")),
+                ..Default::default()
+            },
             limit,
             cursor,
         };
         let page = ids(storage, &query).await;
         assert_eq!(page, (reversed(&all[expected]), has_older, has_newer), "{query:?}");
     }
+}
+
+/// Each filter alone and all combinations of two, with each cursor, for both sides. An order is created at
+/// the instant of its last change, unless it was changed.
+pub async fn filters_find_the_orders_that_match(storage: &Storage) {
+    let service = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
+    let mut orders = Vec::new();
+    for number in 0..12 {
+        let mut request: Value = minimal_request();
+        let date = date!(2026 - 12 - 01) + Duration::days(number % 4);
+        request["signingDetailsFormData"]["signingDate"] = json!(date.to_string());
+        request["signingDetailsFormData"]["fileNumber"] = json!(format!("F-{number}"));
+        let at = NOW + Duration::hours(number);
+        let new = NewOrder { order: order(request), ..new_order("F", at) };
+        orders.push((storage.create(&new).await, date, at));
+    }
+    for (number, status) in [(0, "ASSIGNED"), (3, "en route"), (4, "ASSIGNED"), (8, "en route")] {
+        let change = ForeignChange::Status(status);
+        storage.other_system.change_order(orders[number].0, change).await;
+    }
+    // As they are now: the database sets the instant of a change.
+    let stored = page(storage, &newest(100)).await.items;
+    let date_of = |id| orders.iter().find(|order| order.0 == id).unwrap().1;
+    let statuses = |texts: &[&str]| {
+        texts.iter().filter_map(|text| OrderStatus::named((*text).to_owned())).collect()
+    };
+    let default = ListFilter::default;
+    let single = [
+        ListFilter { statuses: statuses(&["NEW"]), ..default() },
+        ListFilter { statuses: statuses(&["En Route", "assigned"]), ..default() },
+        ListFilter { statuses: statuses(&["SIGNED"]), ..default() },
+        ListFilter { signing_date_from: Some(date!(2026 - 12 - 02)), ..default() },
+        ListFilter { signing_date_to: Some(date!(2026 - 12 - 02)), ..default() },
+        ListFilter {
+            signing_date_from: Some(date!(2026 - 12 - 03)),
+            signing_date_to: Some(date!(2026 - 12 - 03)),
+            ..default()
+        },
+        ListFilter { updated_after: Some(NOW + Duration::hours(6)), ..default() },
+        ListFilter { updated_after: Some(NOW + Duration::hours(12)), ..default() },
+        ListFilter { created_before: Some(NOW + Duration::hours(8)), ..default() },
+        ListFilter { created_after: Some(NOW + Duration::hours(3)), ..default() },
+    ];
+    for one in &single {
+        for other in &single {
+            let mut filter = one.clone();
+            filter.created_after = filter.created_after.or(other.created_after);
+            filter.created_before = filter.created_before.or(other.created_before);
+            filter.updated_after = filter.updated_after.or(other.updated_after);
+            filter.signing_date_from = filter.signing_date_from.or(other.signing_date_from);
+            filter.signing_date_to = filter.signing_date_to.or(other.signing_date_to);
+            if filter.statuses.is_empty() {
+                filter.statuses.clone_from(&other.statuses);
+            }
+            let matches = |order: &&ListedOrder| {
+                let StoredOrder { id, created_at, updated_at, ref status, .. } = order.stored;
+                filter.created_after.is_none_or(|after| after <= created_at)
+                    && filter.created_before.is_none_or(|before| created_at < before)
+                    && filter.updated_after.is_none_or(|after| after <= updated_at)
+                    && filter.signing_date_from.is_none_or(|from| from <= date_of(id))
+                    && filter.signing_date_to.is_none_or(|to| date_of(id) <= to)
+                    && (filter.statuses.is_empty() || filter.statuses.contains(status))
+            };
+            let expected: Vec<_> =
+                stored.iter().filter(matches).map(|order| order.stored.id).collect();
+            let in_list = OrderFilter { list: filter.clone(), ..Default::default() };
+            let listed = storage.admin.list(&in_list, None, 100).await.unwrap();
+            let listed: Vec<_> = listed.iter().map(|order| order.stored.id).collect();
+            assert_eq!(listed, expected, "{filter:?}");
+            for owner in [LIVE, service] {
+                // Page by page toward older orders, and back.
+                let mut query = PageQuery { filter: filter.clone(), ..newest(2) };
+                let mut found = Vec::new();
+                loop {
+                    let page = storage.reader.page(owner, &query).await.unwrap().unwrap();
+                    found.extend(page.items.iter().map(|order| order.stored.id));
+                    if !page.has_older {
+                        break;
+                    }
+                    query.cursor = Cursor::OlderThan(found[found.len() - 1]);
+                }
+                assert_eq!(found, expected, "{owner:?} {filter:?}");
+                query.cursor = Cursor::NewerThan(orders[0].0);
+                let back = storage.reader.page(owner, &query).await.unwrap().unwrap();
+                let back: Vec<_> = back.items.iter().map(|order| order.stored.id).collect();
+                let after_first = expected.iter().rev().filter(|id| **id != orders[0].0);
+                let after_first: Vec<_> = after_first.take(2).copied().collect();
+                assert_eq!(back, reversed(&after_first), "{owner:?} {filter:?}");
+            }
+        }
+    }
+    let test = Owner { is_test: true, ..service };
+    let other = Owner { party: Party::Service(SigningServiceId(43)), is_test: false };
+    for owner in [test, other, Owner::client(ClientId(77), false)] {
+        for filter in &single {
+            let query = PageQuery { filter: filter.clone(), ..newest(10) };
+            let page = storage.reader.page(owner, &query).await.unwrap().unwrap();
+            assert_eq!(page.items, [], "{owner:?}");
+        }
+    }
+}
+
+/// The letter case does not matter, in any script. An erased order is not found.
+pub async fn search_finds_a_part_of_a_text(storage: &Storage) {
+    let mut request: Value = minimal_request();
+    let details = &mut request["signingDetailsFormData"];
+    details["fileNumber"] = json!("Refi-100%_é");
+    details["signerName"] = json!("Zoë Müller-Straße");
+    details["coSignerName"] = json!("ΟΔΥΣΣΕΥΣ Ñandú");
+    details["propertyAddress"] = json!("12 Ağaç Ulitsa Ёлкина");
+    let new = NewOrder { order: order(request), ..new_order("F", NOW) };
+    let id = storage.create(&new).await;
+    let other = storage.create(&new_order("F-2", NOW)).await;
+    let query = |text: &str| {
+        let search = Some(SearchedText::parse(text.to_owned()).unwrap());
+        PageQuery { filter: ListFilter { search, ..Default::default() }, ..newest(10) }
+    };
+    for text in [
+        "refi-1",
+        "0%_É",
+        "ZOË",
+        "müLLER-strasse",
+        "οδυσσευς",
+        "Οδυσσ",
+        "ñANDÚ",
+        "12 ağaÇ",
+        "ёЛКИНА",
+    ] {
+        assert_eq!(ids(storage, &query(text)).await, (vec![id], false, false), "{text}");
+        let in_list = OrderFilter { list: query(text).filter, ..Default::default() };
+        let listed = storage.admin.list(&in_list, None, 10).await.unwrap();
+        assert_eq!(listed.iter().map(|order| order.stored.id).collect::<Vec<_>>(), [id], "{text}");
+    }
+    for text in ["refi_1", "%%%", "100%_éZ", "Zoe", "straße ο", "'; --"] {
+        assert_eq!(ids(storage, &query(text)).await, (vec![], false, false), "{text}");
+    }
+    let with_date = |from| {
+        let PageQuery { filter, .. } = query("zoë");
+        PageQuery { filter: ListFilter { signing_date_from: Some(from), ..filter }, ..newest(10) }
+    };
+    assert_eq!(ids(storage, &with_date(date!(2020 - 01 - 01))).await.0, [id]);
+    assert_eq!(ids(storage, &with_date(date!(9999 - 01 - 01))).await.0, []);
+    let after = PageQuery { cursor: Cursor::OlderThan(other), ..query("zoë") };
+    assert_eq!(ids(storage, &after).await, (vec![id], false, false));
+    storage.admin.erase(id, NOW).await.unwrap();
+    assert_eq!(ids(storage, &query("zoë")).await, (vec![], false, false));
+}
+
+/// By its new date and texts, and no more by those before.
+pub async fn changed_order_is_found_by_its_new_values(storage: &Storage) {
+    let before = new_order("F-1", NOW);
+    let id = storage.create(&before).await;
+    let mut order = before.order.clone();
+    order.signing.signer.name = "Renée Changed".to_owned();
+    order.appointment.date = before.order.appointment.date + Duration::DAY;
+    let dates = [before.order.appointment.date, order.appointment.date];
+    let names = [before.order.signing.signer.name.clone(), order.signing.signer.name.clone()];
+    let amendment =
+        OrderAmendment { owner: LIVE, id, expected: None, order, at: NOW + Duration::HOUR };
+    storage.orders.amend(&amendment).await.unwrap();
+    for ((date, name), expected) in dates.into_iter().zip(names).zip([&[][..], &[id]]) {
+        let on_date = ListFilter {
+            signing_date_from: Some(date),
+            signing_date_to: Some(date),
+            ..Default::default()
+        };
+        let search = SearchedText::parse(name).ok();
+        for filter in [on_date, ListFilter { search, ..Default::default() }] {
+            let query = PageQuery { filter, ..newest(10) };
+            assert_eq!(ids(storage, &query).await.0, expected, "{:?}", query.filter);
+        }
+    }
+    let updated_after = Some(NOW + Duration::MINUTE);
+    let filter = ListFilter { updated_after, ..Default::default() };
+    assert_eq!(ids(storage, &PageQuery { filter, ..newest(10) }).await.0, [id]);
 }
 
 /// Pages around it have its neighbours.

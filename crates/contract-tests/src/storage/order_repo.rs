@@ -19,16 +19,16 @@ use crate::samples::{
 mod adding;
 mod amending;
 pub(crate) mod changing;
-mod noting;
 mod documents;
+mod noting;
 mod together;
 
 pub(crate) use adding::addition;
 pub use adding::*;
 pub use amending::*;
 pub use changing::*;
-pub use noting::*;
 pub use documents::*;
+pub use noting::*;
 pub use together::*;
 
 /// Creates a duplicate, and returns the instant of the order before.

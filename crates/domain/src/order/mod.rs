@@ -11,6 +11,7 @@ mod parse;
 mod read_back;
 pub mod record;
 mod request;
+pub mod search;
 mod stored;
 mod text;
 

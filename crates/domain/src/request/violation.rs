@@ -47,6 +47,8 @@ codes! {
     Blank = "blank",
     /// The value is of another JSON type.
     WrongType = "wrong_type",
+    /// The text is shorter than the field allows.
+    TooShort = "too_short",
     /// The text is longer than the field allows.
     TooLong = "too_long",
     /// The text has characters that the field does not allow.

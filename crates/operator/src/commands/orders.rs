@@ -11,12 +11,16 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
     api_key::{ClientId, Owner},
+    appointment::parse_date,
     document::{ObjectKey, Sha256Digest, StoredDocument},
     order::{
         Actor, OrderChange, OrderId, OrderStatus, StoredOrder,
         change_request::{CancelRequest, ChangeRequest, NoteRequest, read_reason, read_status},
+        search::{SearchedText, read_statuses},
     },
-    ports::{BlobStore, Clock, Cursor, HistoryQuery, ListedOrder, MaybeErased, OrderFilter},
+    ports::{
+        BlobStore, Clock, Cursor, HistoryQuery, ListFilter, ListedOrder, MaybeErased, OrderFilter,
+    },
     request::Violation,
     use_cases::{
         add_note::AddNote,
@@ -27,8 +31,9 @@ use futures_util::TryStreamExt as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use time::{Date, OffsetDateTime};
 
-use super::output::{Column, Format, at, mode, print};
+use super::output::{Column, Format, at, instant, mode, print};
 use crate::{
     adapters::{Storage, open_blobs},
     private_files::{create_empty_folder, create_file, replace_file},
@@ -159,7 +164,27 @@ pub struct Filter {
     /// Only orders with this e-mail address of a mail recipient, signer or contact
     #[arg(long, value_name = "A")]
     email: Option<String>,
+    /// Only orders with one of these statuses, separated by commas
+    #[arg(long, value_name = "STATUSES", value_parser = statuses)]
+    status: Option<Statuses>,
+    /// Only orders with an appointment on this date or later
+    #[arg(long, value_name = "DATE", value_parser = date)]
+    signing_date_from: Option<Date>,
+    /// Only orders with an appointment on this date or earlier
+    #[arg(long, value_name = "DATE", value_parser = date)]
+    signing_date_to: Option<Date>,
+    /// Only orders created or changed at this time or later (RFC 3339)
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    updated_after: Option<OffsetDateTime>,
+    /// Only orders with these 3 to 100 characters in the file number, the name of a signer or co-signer, or
+    /// the address of the property, whatever the letter case
+    #[arg(long, value_name = "TEXT", value_parser = searched)]
+    search: Option<SearchedText>,
 }
+
+/// Statuses of orders.
+#[derive(Debug, Clone)]
+pub struct Statuses(Vec<OrderStatus>);
 
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
@@ -173,6 +198,18 @@ pub struct Erased {
 
 fn status(text: &str) -> Result<OrderStatus, String> {
     read_status(text).map_err(|(_, detail)| detail.into_owned())
+}
+
+fn statuses(text: &str) -> Result<Statuses, String> {
+    read_statuses(text).map(Statuses).map_err(|(_, detail)| detail.into_owned())
+}
+
+fn date(text: &str) -> Result<Date, &'static str> {
+    parse_date(text).ok_or("must be a date, such as 2026-12-01")
+}
+
+fn searched(text: &str) -> Result<SearchedText, String> {
+    SearchedText::parse(text.to_owned()).map_err(|(_, detail)| detail.into_owned())
 }
 
 fn notary(text: &str) -> Result<NotaryNumber, &'static str> {
@@ -235,10 +272,22 @@ struct ShownOrder<'a> {
 impl Operator {
     async fn list(&self, filter: Filter, before: Option<i64>, format: Format) -> Result<()> {
         let filter = OrderFilter {
-            file_number: filter.file_number.map(|number| number.trim().to_owned()),
+            list: ListFilter {
+                file_number: filter.file_number.map(|number| number.trim().to_owned()),
+                statuses: filter.status.map(|statuses| statuses.0).unwrap_or_default(),
+                signing_date_from: filter.signing_date_from,
+                signing_date_to: filter.signing_date_to,
+                updated_after: filter.updated_after,
+                search: filter.search,
+                ..ListFilter::default()
+            },
             client: filter.client.map(ClientId),
             email: filter.email.map(|email| email.trim().to_owned()),
         };
+        ensure!(
+            filter.list.has_dates(),
+            "--signing-date-to must not be before --signing-date-from"
+        );
         let orders = self.storage.admin.list(&filter, before.map(OrderId), MAX_LISTED).await?;
         let columns: [Column<'_, ListedOrder>; 10] = [
             ("ID", "", &|order| json!(order.stored.id.0)),

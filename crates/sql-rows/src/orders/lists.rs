@@ -5,15 +5,15 @@ use std::ops::RangeInclusive;
 use diesel::{
     dsl::{AsExprOf, sql},
     expression::{SqlLiteral, UncheckedBind},
-    sql_types::{BigInt, Bool, Nullable, Text},
+    sql_types::{BigInt, Bool, Text},
 };
 use domain::{
     api_key::{ClientId, Owner},
-    ports::{Cursor, ListedOrder, PageQuery},
+    order::search::SEARCHED_ORDERS,
+    ports::{Cursor, ListFilter, ListedOrder},
 };
-use time::macros::datetime;
 
-use crate::{Instant, ListedRow, Unreadable, Utc, party_column};
+use crate::{ListedRow, Unreadable, party_column, row_limit};
 
 /// Identifiers of orders.
 pub type Ids = RangeInclusive<i64>;
@@ -36,15 +36,15 @@ pub type NumberComparison = Bound<
 pub struct OrderList<'a> {
     /// The owner; `None` for the orders of all.
     pub owner: Option<Owner>,
-    /// The file number; `None` for any.
-    pub file_number: Option<&'a str>,
+    /// The filters.
+    pub filter: &'a ListFilter,
 }
 
 impl OrderList<'_> {
     /// Returns the order of the index.
     pub fn order(self, newest_first: bool) -> SqlLiteral<BigInt> {
         let column = self.owner.map(|owner| party_column(owner.party).0);
-        let columns = match (column, self.file_number) {
+        let columns = match (column, &self.filter.file_number) {
             (Some(column), Some(_)) => format!("file_number, {column}, is_test, id"),
             (Some(column), None) => format!("{column}, is_test, id"),
             (None, _) => "id".to_owned(),
@@ -56,7 +56,7 @@ impl OrderList<'_> {
     /// Returns whether the holders of the file number are read apart: one index has the orders that hold
     /// it, another one the others. `None` reads all at once.
     pub fn holders(self) -> &'static [Option<bool>] {
-        if self.file_number.is_some() { &[Some(true), Some(false)] } else { &[None] }
+        if self.filter.file_number.is_some() { &[Some(true), Some(false)] } else { &[None] }
     }
 }
 
@@ -78,26 +78,12 @@ pub fn compare_ids(owner: Owner, way: &str, id: i64) -> OwnerComparison<i64, Big
     row.sql(", ").bind::<BigInt, _>(id).sql(")")
 }
 
-/// Compares the instants of an owner's orders like [`compare_ids`].
-pub fn compare_instants(owner: Owner, way: &str, at: Utc) -> OwnerComparison<Utc, Instant> {
-    let (column, party) = party_column(owner.party);
-    let row = sql::<Bool>(&format!("({column}, is_test, created_at) {way} ("));
-    let row = row.bind::<BigInt, _>(party).sql(", ").bind::<Bool, _>(owner.is_test);
-    row.sql(", ").bind::<Instant, _>(at).sql(")")
-}
-
 /// Compares the identifiers of an owner's orders with a file number like [`compare_ids`].
 pub fn compare_numbers(owner: Owner, number: &str, way: &str, id: i64) -> NumberComparison {
     let (column, party) = party_column(owner.party);
     let row = sql::<Bool>(&format!("(file_number, {column}, is_test, id) {way} ("));
     let row = row.bind::<Text, _>(number.to_owned()).sql(", ").bind::<BigInt, _>(party);
     row.sql(", ").bind::<Bool, _>(owner.is_test).sql(", ").bind::<BigInt, _>(id).sql(")")
-}
-
-/// Selects the smallest and the largest identifier. `+ 0` keeps the databases from a walk in the order
-/// of identifiers: the index of instants has both columns.
-pub fn least_and_greatest() -> SqlLiteral<(Nullable<BigInt>, Nullable<BigInt>)> {
-    sql("min(id + 0), max(id + 0)")
 }
 
 /// Returns the orders of a list's rows by identifier. A row may stand there twice: an order may have lost
@@ -151,12 +137,32 @@ pub fn common(one: &Ids, other: &Ids) -> Ids {
     *one.start().max(other.start())..=*one.end().min(other.end())
 }
 
-/// Returns the instants between which a page is searched; `None` if the file number finds its orders.
-pub fn searched_instants(query: &PageQuery) -> Option<(Utc, Utc)> {
-    let has_instants = query.created_after.is_some() || query.created_before.is_some();
-    (query.file_number.is_none() && has_instants).then(|| {
-        let after = query.created_after.unwrap_or(datetime!(0000-01-01 0:00 UTC));
-        let before = query.created_before.unwrap_or(datetime!(9999-12-31 23:59:59 UTC));
-        (Utc(after), Utc(before))
-    })
+/// Number of orders that are read to tell where a search ends for one page: the last one that it may read,
+/// and the one behind it.
+pub const SEARCH_ENDS: i64 = 2;
+
+/// Number of orders before them.
+pub fn searched_before() -> i64 {
+    row_limit(SEARCHED_ORDERS - 1)
+}
+
+/// The part of a range that a search reads, and where it stopped if there are more orders in the range.
+pub struct Searched {
+    /// The part.
+    pub ids: Ids,
+    /// The last order in it.
+    pub stopped_at: Option<i64>,
+}
+
+impl Searched {
+    /// Returns the part of a range. `ends` are up to [`SEARCH_ENDS`] orders behind [`searched_before`] ones.
+    pub fn of(ids: &Ids, newest_first: bool, ends: &[i64]) -> Self {
+        let stopped_at = if let [last, _] = *ends { Some(last) } else { None };
+        let ids = match stopped_at {
+            Some(last) if newest_first => last..=*ids.end(),
+            Some(last) => *ids.start()..=last,
+            None => ids.clone(),
+        };
+        Self { ids, stopped_at }
+    }
 }

@@ -23,8 +23,8 @@ use domain::{
 use time::OffsetDateTime;
 
 use crate::{
-    DocumentRow, KeptOrderRow, NewChangeEventRow, NewChangeRow, NoteRow, OrderChangeRow, Unreadable,
-    Utc, farthest,
+    DocumentRow, KeptOrderRow, NewChangeEventRow, NewChangeRow, NoteRow, OrderChangeRow,
+    Unreadable, Utc, farthest,
     orders::rows::{is_own, stored_notary},
     row_limit,
     schema::{
@@ -254,7 +254,7 @@ pub fn add_notes(found: &mut StoredOrder, rows: Vec<NoteRow>) {
 pub fn next_note(stored: i64) -> Result<AddedRange, WriteError> {
     let position = u32::try_from(stored).ok().filter(|position| (*position as usize) < MAX_NOTES);
     let first_position = position.ok_or(WriteError::TooManyNotes)?;
-    Ok(AddedRange { first_position, count: 1 })
+    Ok(AddedRange { first_position, count: 1, total: 0 })
 }
 
 /// Selects the order of an update if it may be changed so: `OrderRepo::update` has the rule. The conditions
@@ -523,6 +523,8 @@ pub struct ErasedOrder {
     starts_at: Option<Utc>,
     ends_at: Option<Utc>,
     notary: Option<String>,
+    signing_date: Option<String>,
+    search_text: Option<String>,
     erased_at: Option<Utc>,
 }
 
@@ -535,6 +537,8 @@ impl ErasedOrder {
             starts_at: None,
             ends_at: None,
             notary: None,
+            signing_date: None,
+            search_text: None,
             erased_at: Some(instant),
         }
     }

@@ -12,8 +12,8 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest},
     order::{
-        Actor, ChangeKind, Names, Notary, Note, OrderChange, OrderId, OrderStatus, StoredOrder,
-        record::OrderRecord,
+        Actor, ChangeKind, Names, Notary, Note, Order, OrderChange, OrderId, OrderStatus,
+        StoredOrder, record::OrderRecord, search::searched_text,
     },
     ports::{Amended, Cause, ListedOrder, MaybeErased, NewDocuments, NewNote, NewOrder},
     webhook::{EventChange, EventType},
@@ -80,6 +80,23 @@ pub struct OrderRow {
 /// Selects the details as JSON text; the domain reads it.
 fn details_text() -> SqlLiteral<Text> {
     sql("CAST(details AS TEXT)")
+}
+
+/// The columns of an order that only lists look at. Every statement that writes the details writes them too.
+#[derive(Insertable, AsChangeset)]
+#[diesel(table_name = orders)]
+pub struct FoundBy {
+    /// The date of the appointment in its zone.
+    pub signing_date: String,
+    /// The texts that a search looks at.
+    pub search_text: String,
+}
+
+impl FoundBy {
+    /// Returns the columns of an order.
+    pub fn of(order: &Order) -> Self {
+        Self { signing_date: order.appointment.date.to_string(), search_text: searched_text(order) }
+    }
 }
 
 impl OrderRow {
@@ -224,6 +241,8 @@ impl ListedRow {
 pub struct PendingOrder {
     /// The order.
     pub row: OrderRow,
+    /// What lists find it by.
+    pub found_by: FoundBy,
     /// Its documents. Each row gets the order's identifier when the order has one.
     pub documents: Vec<DocumentRow>,
     /// The request, if it has an idempotency key.
@@ -238,6 +257,7 @@ impl PendingOrder {
         let documents = (0..).zip(&new.documents);
         Ok(Self {
             row: OrderRow::new(new)?,
+            found_by: FoundBy::of(&new.order),
             documents: documents
                 .map(|(position, document)| DocumentRow::new(position, document))
                 .collect::<Result<_, _>>()?,
@@ -321,6 +341,8 @@ pub struct AmendedOrder {
     starts_at: Option<Utc>,
     ends_at: Option<Utc>,
     updated_at: Utc,
+    #[diesel(embed)]
+    found_by: FoundBy,
 }
 
 /// What is stored when a client changes an order.
@@ -348,6 +370,7 @@ impl AmendedRows {
                 starts_at: record.starts_at.map(Utc),
                 ends_at: record.ends_at.map(Utc),
                 updated_at: at,
+                found_by: FoundBy::of(&order),
             },
             change: NewChangeRow::by_client(found, &kind, at)?,
             event: NewChangeEventRow::new(EventType::OrderChanged, Some(&change), found.id.0, at),

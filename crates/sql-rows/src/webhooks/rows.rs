@@ -301,9 +301,9 @@ impl WebhookDeliveryRow {
 
 /// Leaves out the deliveries of a page that cannot be read.
 pub fn readable_page(page: Page<WebhookDeliveryRow>) -> Page<WebhookDelivery> {
-    let Page { items, has_older, has_newer } = page;
+    let Page { items, has_older, has_newer, stopped_at } = page;
     let items = items.into_iter().filter_map(|row| row.into_delivery().ok()).collect();
-    Page { items, has_older, has_newer }
+    Page { items, has_older, has_newer, stopped_at }
 }
 
 /// The number of deliveries that wait for enabled endpoints, the oldest due of those that were not

@@ -2,8 +2,12 @@
 
 use actix_web::HttpRequest;
 use domain::{
-    order::{FileNumber, OrderId},
-    ports::{Cursor, PageQuery},
+    appointment::parse_date,
+    order::{
+        FileNumber, OrderId,
+        search::{SearchedText, read_statuses},
+    },
+    ports::{ListFilter, PageQuery},
     request::ViolationCode,
     use_cases::order_error::OrderError,
 };
@@ -14,8 +18,8 @@ use crate::{
     respond::{
         answer::Answer,
         instants,
-        list::{self, DEFAULT_LIMIT, Fault, Paging, fault},
-        problem::Problem,
+        list::{self, Fault, Others, Paging, fault},
+        problem::{FieldProblem, Problem, ProblemCode},
     },
     state::State,
 };
@@ -32,42 +36,68 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     };
     let url = format!("{}{}", api.base_path, path::ORDERS);
     let records = page.items.iter().map(|order| (order.stored.id.0, OrderRecord::listed(order)));
-    list::page(&request, url, &paging, (page.has_older, page.has_newer), records)
+    list::page(&request, url, &paging, Others::from(&page), records)
 }
 
 const FILE_NUMBER: &str = "file_number";
 const CREATED_AFTER: &str = "created_after";
 const CREATED_BEFORE: &str = "created_before";
+const ORDER_STATUS: &str = "order_status";
+const SIGNING_DATE_FROM: &str = "signing_date_from";
+const SIGNING_DATE_TO: &str = "signing_date_to";
+const UPDATED_AFTER: &str = "updated_after";
+const SEARCH: &str = "search";
 
 /// Reads the query of the URL. Reports every parameter at fault.
 fn parse(query: &str) -> Result<(PageQuery, Paging), Problem> {
-    let mut page = PageQuery {
-        file_number: None,
-        created_after: None,
-        created_before: None,
-        limit: DEFAULT_LIMIT,
-        cursor: Cursor::Newest,
-    };
-    let filters = [FILE_NUMBER, CREATED_AFTER, CREATED_BEFORE];
-    let paging = Paging::parse(query, &filters, |name, value| read_filter(&mut page, name, value))?;
-    page.limit = paging.limit;
-    page.cursor = paging.cursor(OrderId);
-    Ok((page, paging))
+    let mut filter = ListFilter::default();
+    let filters = [
+        FILE_NUMBER,
+        CREATED_AFTER,
+        CREATED_BEFORE,
+        ORDER_STATUS,
+        SIGNING_DATE_FROM,
+        SIGNING_DATE_TO,
+        UPDATED_AFTER,
+        SEARCH,
+    ];
+    let mut errors = Vec::new();
+    let paging = Paging::read_all(1, query, &filters, &mut errors, |name, value| {
+        read_filter(&mut filter, name, value)
+    });
+    if !filter.has_dates() {
+        let detail = "must not be before signing_date_from";
+        errors.push(FieldProblem::of_parameter(SIGNING_DATE_TO, "conflict", detail));
+    }
+    if !errors.is_empty() {
+        return Err(Problem::invalid(ProblemCode::ValidationFailed, errors));
+    }
+    Ok((PageQuery { filter, limit: paging.limit, cursor: paging.cursor(OrderId) }, paging))
 }
 
-/// Reads a parameter into the query.
-fn read_filter(page: &mut PageQuery, name: &str, value: &str) -> Result<(), Fault> {
+/// Reads a parameter into the filter.
+fn read_filter(filter: &mut ListFilter, name: &str, value: &str) -> Result<(), Fault> {
+    let named = |(code, detail): (ViolationCode, _)| (code.as_str(), detail);
     let instant = || {
         let detail = "must be an RFC 3339 datetime, such as 2026-12-01T20:30:00Z; \
             a plus sign in it is written %2B";
         instants::parse(value).ok_or_else(|| fault(ViolationCode::InvalidFormat, detail))
     };
+    let date = || {
+        let detail = "must be a date, such as 2026-12-01";
+        parse_date(value).ok_or_else(|| fault(ViolationCode::InvalidFormat, detail))
+    };
     match name {
-        CREATED_AFTER => page.created_after = Some(instant()?),
-        CREATED_BEFORE => page.created_before = Some(instant()?),
+        CREATED_AFTER => filter.created_after = Some(instant()?),
+        CREATED_BEFORE => filter.created_before = Some(instant()?),
+        UPDATED_AFTER => filter.updated_after = Some(instant()?),
+        SIGNING_DATE_FROM => filter.signing_date_from = Some(date()?),
+        SIGNING_DATE_TO => filter.signing_date_to = Some(date()?),
+        ORDER_STATUS => filter.statuses = read_statuses(value).map_err(named)?,
+        SEARCH => filter.search = Some(SearchedText::parse(value.to_owned()).map_err(named)?),
         _ => {
             let searched = FileNumber::searched(value.to_owned());
-            page.file_number = Some(searched.map_err(|(code, detail)| (code.as_str(), detail))?);
+            filter.file_number = Some(searched.map_err(named)?);
         }
     }
     Ok(())

@@ -13,7 +13,7 @@ fn page(ids: &[i64], has_older: bool, has_newer: bool) -> Page {
         signed_documents: 0,
         documents: 3,
     };
-    Page { items: ids.iter().map(listed).collect(), has_older, has_newer }
+    Page { items: ids.iter().map(listed).collect(), has_older, has_newer, stopped_at: None }
 }
 
 #[actix_web::test]
@@ -62,6 +62,29 @@ async fn links_lead_to_older_and_newer_pages_and_keep_the_other_parameters() {
         let found = answer.headers.get("link").map(|link| link.to_str().unwrap());
         assert_eq!(found, link.as_deref(), "{cursor} {ids:?}");
         assert_eq!(answer.body["has_more"], has_more, "{cursor} {ids:?}");
+    }
+}
+
+#[actix_web::test]
+async fn search_goes_on_where_it_stopped() {
+    for (cursor, ids, link) in [
+        ("", &[][..], "</api/order?search=jane&starting_after=4>; rel=\"next\""),
+        ("", &[8], "</api/order?search=jane&starting_after=4>; rel=\"next\""),
+        ("&ending_before=3", &[], "</api/order?search=jane&ending_before=4>; rel=\"prev\""),
+    ] {
+        let toward_newer = !cursor.is_empty();
+        let mut ports = Ports::new();
+        ports.reader.expect_page().returning(move |_, _| {
+            let page = page(ids, !toward_newer, toward_newer);
+            Ok(Some(Page { stopped_at: Some(4), ..page }))
+        });
+
+        let answer =
+            ports.api().send(TestApi::get(&format!("/api/order?search=jane{cursor}"))).await;
+
+        assert_eq!(answer.header("link"), link, "{cursor}");
+        assert_eq!(answer.body["has_more"], true, "{cursor}");
+        assert_eq!(answer.body["data"].as_array().unwrap().len(), ids.len());
     }
 }
 

@@ -1,5 +1,6 @@
+use domain::{order::OrderStatus, ports::Cursor};
 use serde_json::Value;
-use time::macros::datetime;
+use time::macros::{date, datetime};
 
 use super::*;
 use crate::{respond::list::LONGEST_NAME, test_support::body_of};
@@ -18,20 +19,30 @@ fn query_without_parameters_is_first_page() {
     for query in ["", "&&"] {
         let page = parse(query).unwrap().0;
         assert_eq!((page.limit, page.cursor), (20, Cursor::Newest));
-        assert_eq!((page.file_number, page.created_after, page.created_before), (None, None, None));
+        assert_eq!(page.filter, ListFilter::default());
     }
 }
 
 #[test]
 fn every_parameter_is_read() {
     let query = "file_number=%20REFI+%C3%A9&created_after=2026-11-21T12:00:00Z\
-        &created_before=2026-11-21T14:00:00.5%2B01:00&limit=100&starting_after=7";
+        &created_before=2026-11-21T14:00:00.5%2B01:00&limit=100&starting_after=7\
+        &order_status=new,on%20hold,NEW,en+route&signing_date_from=2026-12-01\
+        &signing_date_to=2026-12-01&updated_after=2026-11-21T12:00:00Z&search=%20%C3%89tienne";
+    let status = |text: &str| OrderStatus::named(text.to_owned()).unwrap();
     assert_eq!(
         parse(query).unwrap().0,
         PageQuery {
-            file_number: Some("REFI é".to_owned()),
-            created_after: Some(datetime!(2026-11-21 12:00 UTC)),
-            created_before: Some(datetime!(2026-11-21 13:00:00.5 UTC)),
+            filter: ListFilter {
+                file_number: Some("REFI é".to_owned()),
+                created_after: Some(datetime!(2026-11-21 12:00 UTC)),
+                created_before: Some(datetime!(2026-11-21 13:00:00.5 UTC)),
+                statuses: ["NEW", "ON_HOLD", "en route"].map(status).to_vec(),
+                signing_date_from: Some(date!(2026 - 12 - 01)),
+                signing_date_to: Some(date!(2026 - 12 - 01)),
+                updated_after: Some(datetime!(2026-11-21 12:00 UTC)),
+                search: SearchedText::parse("ÉTIENNE".to_owned()).ok(),
+            },
             limit: 100,
             cursor: Cursor::OlderThan(OrderId(7)),
         }
@@ -48,15 +59,20 @@ fn instants_between_microseconds_mean_the_later_one() {
         ("2026-11-21T12:00:00.999999999Z", datetime!(2026-11-21 12:00:01 UTC)),
     ] {
         let page = parse(&format!("created_after={text}")).unwrap().0;
-        assert_eq!(page.created_after, Some(instant), "{text}");
+        assert_eq!(page.filter.created_after, Some(instant), "{text}");
     }
 }
 
 #[test]
 fn every_parameter_at_fault_is_named() {
-    let query = "limit=0&file_number=+&created_after=yesterday&page=2&starting_after=-1\
+    let query = "signing_date_to=12/01/2026&updated_after=0&order_status=,&search=ab&limit=0\
+        &file_number=+&created_after=yesterday&page=2&starting_after=-1\
         &created_before=9999-12-31T23:59:59.9999999Z&limit=5";
     let expected = [
+        ("signing_date_to", "invalid_format"),
+        ("updated_after", "invalid_format"),
+        ("order_status", "blank"),
+        ("search", "too_short"),
         ("limit", "out_of_range"),
         ("file_number", "blank"),
         ("created_after", "invalid_format"),
@@ -83,6 +99,16 @@ fn values_at_fault_are_rejected() {
         ("created_after=2026-11-21", "invalid_format"),
         ("created_after=2026-11-21T12:00:00+00:00", "invalid_format"),
         ("created_after=0000-01-01T00:00:00%2B23:59", "invalid_format"),
+        ("order_status=", "blank"),
+        ("order_status=NEW,", "blank"),
+        ("order_status=NEW,a%00", "invalid_characters"),
+        ("order_status=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21", "out_of_range"),
+        ("signing_date_from=2026-02-29", "invalid_format"),
+        ("signing_date_from=2026-12-01T00:00:00Z", "invalid_format"),
+        ("signing_date_from=2026-12-02&signing_date_to=2026-12-01", "conflict"),
+        ("updated_after=2026-11-21", "invalid_format"),
+        ("search=%20ab%20", "too_short"),
+        ("search=a%0Abc", "invalid_characters"),
         ("file_number=%FF", "invalid_characters"),
         ("file_number=a%00", "invalid_characters"),
         ("=1", "unknown_parameter"),

@@ -20,7 +20,7 @@ use crate::{
     respond::{
         answer::Answer,
         conditional::with_tag,
-        list::{self, Paging},
+        list::{self, Others, Paging},
         problem::Problem,
     },
     state::{Api, State},
@@ -63,9 +63,10 @@ pub(crate) async fn list_history(request: HttpRequest, api: State) -> Answer {
         }
         page => page?,
     };
+    let others = Others::from(&page);
     let records = page.items.into_iter().map(|entry| (entry.id.0, EntryRecord::of(entry)));
     let url = path::of_history(&api.base_path, id);
-    list::page(&request, url, &paging, (page.has_older, page.has_newer), records)
+    list::page(&request, url, &paging, others, records)
 }
 
 /// Returns the order that a request reads.

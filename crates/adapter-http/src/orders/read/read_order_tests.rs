@@ -183,7 +183,7 @@ async fn history_is_a_list_in_pages() {
             Cursor::NewerThan(_) => return Ok(Some(MaybeErased::Erased)),
         };
         let (has_older, has_newer) = (items.len() == 2, items.len() == 1);
-        Ok(Some(MaybeErased::Whole(Some(Page { items, has_older, has_newer }))))
+        Ok(Some(MaybeErased::Whole(Some(Page { items, has_older, has_newer, stopped_at: None }))))
     });
     let api = ports.api();
     let get = |query: &str| api.send(TestApi::get(&format!("{path}?limit=2{query}")));

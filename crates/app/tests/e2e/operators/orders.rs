@@ -45,6 +45,20 @@ async fn operator_finds_orders_of_all_clients() {
     assert_eq!(ids(&["--email", "john.roe@example.com"]), [2]);
     assert_eq!(ids(&["--email=jane.doe@example.com", "--file-number=F-1"]), [1]);
     assert_eq!(ids(&["--email=jane.doe@example.com", "--client=3"]), [0; 0]);
+    assert_eq!(ids(&["--status=new,signed", "--search=f-2"]), [2]);
+    assert_eq!(ids(&["--status=SIGNED"]), [0; 0]);
+    assert_eq!(ids(&["--signing-date-from=2026-12-01", "--signing-date-to=2026-12-01"]), [3, 2, 1]);
+    assert_eq!(ids(&["--signing-date-from=2026-12-02", "--client=2"]), [0; 0]);
+    assert_eq!(ids(&["--updated-after=2020-01-01T00:00:00Z", "--search", "JANE DOE"]), [3, 2, 1]);
+    for (bad, part) in [
+        (&["--status=NEW,"][..], "must not be blank"),
+        (&["--signing-date-from=12/01/2026"], "must be a date"),
+        (&["--signing-date-from=2026-12-02", "--signing-date-to=2026-12-01"], "must not be before"),
+        (&["--search=ab"], "at least 3 characters"),
+    ] {
+        let message = fail(&app.wiring, &[&["list"], bad].concat());
+        assert!(message.contains(part), "{message}");
+    }
     let list = run(&app.wiring, &["list"]);
     let newest: Vec<_> = list.lines().nth(1).unwrap().split_whitespace().collect();
     assert_eq!(newest[5..], ["NEW", "test", "42", "-", "F-3"], "{list}");

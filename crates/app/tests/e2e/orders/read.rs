@@ -3,10 +3,15 @@
 use std::collections::BTreeSet;
 
 use contract_tests::samples::maximal_request;
+use domain::{
+    api_key::{Scope, manage_keys::KeyTerms},
+    order::SigningServiceId,
+};
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
+use time::Duration;
 
-use crate::harness::{TestApp, created};
+use crate::harness::{TestApp, created, order};
 
 fn ids(list: &Value) -> Vec<i64> {
     list["data"].as_array().unwrap().iter().map(|it| it["order_id"].as_i64().unwrap()).collect()
@@ -107,4 +112,52 @@ async fn links_lead_through_all_orders() {
     assert_eq!(ids(&app.read(&previous).await), [7, 6, 5]);
     let newer = app.read("/api/order?limit=2&ending_before=3").await;
     assert_eq!((ids(&newer), &newer["has_more"]), (vec![5, 4], &json!(true)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn filters_combine_for_both_sides() {
+    let app = TestApp::start().await;
+    let of_service = KeyTerms {
+        for_service: Some(SigningServiceId(42)),
+        scopes: Scope::DEFAULT_OF_SERVICES.into_iter().collect(),
+        ..KeyTerms::default()
+    };
+    let service = app.as_key(&app.issue_key_on(of_service).await);
+    for number in 1..=4 {
+        let mut order = order(&format!("F-{number}"));
+        let details = &mut order["signingDetailsFormData"];
+        details["signingDate"] = json!(format!("2026-12-0{number}"));
+        details["coSignerName"] = json!(format!("Zoë Straße {number}"));
+        app.clock.advance(Duration::SECOND);
+        created(app.create(&order).await).await;
+    }
+    let before = app.read("/api/order/4").await["updated_at"].as_str().unwrap().to_owned();
+    app.clock.advance(Duration::SECOND);
+    for id in [1, 3] {
+        let request = service.request(Method::PATCH, &format!("/api/order/{id}"));
+        let request = request.json(&json!({ "order_status": "on hold" }));
+        assert_eq!(request.send().await.unwrap().status(), 200);
+    }
+    for (query, expected) in [
+        ("order_status=NEW".to_owned(), vec![4, 2]),
+        ("order_status=On-Hold,SIGNED".to_owned(), vec![3, 1]),
+        ("order_status=new,ON_HOLD".to_owned(), vec![4, 3, 2, 1]),
+        ("signing_date_from=2026-12-02&signing_date_to=2026-12-03".to_owned(), vec![3, 2]),
+        ("signing_date_from=2026-12-02&order_status=ON_HOLD".to_owned(), vec![3]),
+        (format!("updated_after={before}"), vec![4, 3, 1]),
+        (format!("updated_after={before}&order_status=NEW"), vec![4]),
+        ("search=zo%C3%8B%20STRASSE%202".to_owned(), vec![2]),
+        ("search=jane&signing_date_to=2026-12-01".to_owned(), vec![1]),
+        ("search=jane&file_number=F-3".to_owned(), vec![3]),
+        ("search=nobody".to_owned(), vec![]),
+        (format!("created_before={before}&limit=2"), vec![3, 2]),
+    ] {
+        for api in [&*app, &service] {
+            let list = api.read(&format!("/api/order?{query}")).await;
+            assert_eq!(ids(&list), expected, "{query}");
+        }
+    }
+    let page = app.get("/api/order?order_status=new,on%20hold&limit=3").await;
+    let next = link(&page, "next").unwrap();
+    assert_eq!(ids(&app.read(&next).await), [1]);
 }

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use time::OffsetDateTime;
 
-use crate::ports::{ListedOrder, MaybeErased, StoreError};
+use crate::ports::{ListFilter, ListedOrder, MaybeErased, StoreError};
 use crate::{
     api_key::ClientId,
     delivery::DeliveryId,
@@ -12,8 +12,8 @@ use crate::{
 /// The orders that an operator asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OrderFilter {
-    /// Only orders with this file number.
-    pub file_number: Option<String>,
+    /// What an owner can ask for too.
+    pub list: ListFilter,
     /// Only orders of this client.
     pub client: Option<ClientId>,
     /// Only orders with this mail recipient, signer or contact, whatever the letter case.
@@ -40,7 +40,7 @@ pub trait OrderAdmin: Send + Sync {
     async fn order(&self, id: OrderId) -> Result<Option<MaybeErased<StoredOrder>>, StoreError>;
 
     /// Returns the identifiers of up to `limit` orders that were created before `instant` and are
-    /// not erased, oldest first.
+    /// not erased, smallest first.
     async fn created_before(
         &self,
         instant: OffsetDateTime,

@@ -1,11 +1,11 @@
 use async_trait::async_trait;
-use time::OffsetDateTime;
+use time::{Date, OffsetDateTime};
 
 use crate::ports::StoreError;
 use crate::{
     api_key::Owner,
     document::{StoredDocument, stored_count},
-    order::{DocumentId, OrderChange, OrderId, StoredOrder},
+    order::{DocumentId, OrderChange, OrderId, OrderStatus, StoredOrder, search::SearchedText},
 };
 
 /// An order or a part of it, unless it was erased.
@@ -59,15 +59,40 @@ pub enum Cursor<Id = OrderId> {
     NewerThan(Id),
 }
 
-/// The question for a page of an owner's orders.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PageQuery {
+/// The orders that a list has: those that match every filter.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListFilter {
     /// Only orders with this file number.
     pub file_number: Option<String>,
     /// Only orders created at this instant or later.
     pub created_after: Option<OffsetDateTime>,
     /// Only orders created before this instant.
     pub created_before: Option<OffsetDateTime>,
+    /// Only orders with one of these statuses; empty for any.
+    pub statuses: Vec<OrderStatus>,
+    /// Only orders with an appointment on this date in its zone, or later.
+    pub signing_date_from: Option<Date>,
+    /// Only orders with an appointment on this date in its zone, or earlier.
+    pub signing_date_to: Option<Date>,
+    /// Only orders created or changed at this instant or later.
+    pub updated_after: Option<OffsetDateTime>,
+    /// Only orders with this text in one of the texts that a search looks at.
+    pub search: Option<SearchedText>,
+}
+
+impl ListFilter {
+    /// Returns whether there are dates from the first to the last one.
+    pub fn has_dates(&self) -> bool {
+        let dates = self.signing_date_from.zip(self.signing_date_to);
+        dates.is_none_or(|(from, to)| from <= to)
+    }
+}
+
+/// The question for a page of an owner's orders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageQuery {
+    /// Which orders it has.
+    pub filter: ListFilter,
     /// The largest number of orders; at least 1.
     pub limit: usize,
     /// Where the page begins.
@@ -112,6 +137,9 @@ pub struct Page<T = ListedOrder> {
     /// Whether newer items than the first one match; on an empty page, newer than the cursor or the
     /// cursor itself.
     pub has_newer: bool,
+    /// Identifier of the last item that a search has read, if it stopped at its limit before the page was
+    /// full: the search goes on there. There is a page in its direction.
+    pub stopped_at: Option<i64>,
 }
 
 impl<T> Page<T> {
@@ -128,7 +156,20 @@ impl<T> Page<T> {
                 (has_others, has_more)
             }
         };
-        Self { items: read, has_older, has_newer }
+        Self { items: read, has_older, has_newer, stopped_at: None }
+    }
+
+    /// Notes where a search stopped, unless the page was full before.
+    #[must_use]
+    pub fn stopping(self, cursor: &Cursor, at: Option<i64>) -> Self {
+        let toward_newer = matches!(cursor, Cursor::NewerThan(_));
+        let is_full = if toward_newer { self.has_newer } else { self.has_older };
+        match at {
+            Some(_) if is_full => self,
+            None => self,
+            Some(_) if toward_newer => Self { has_newer: true, stopped_at: at, ..self },
+            Some(_) => Self { has_older: true, stopped_at: at, ..self },
+        }
     }
 }
 
@@ -183,6 +224,8 @@ pub trait OrderReader: Send + Sync {
         document: DocumentId,
     ) -> Result<Option<MaybeErased<StoredDocument>>, StoreError>;
 
-    /// Returns a page of the owner's orders; `None` if the cursor is no order of the owner.
+    /// Returns a page of the owner's orders that match at the instant of the read; `None` if the cursor is no
+    /// order of the owner. A search reads at most [`SEARCHED_ORDERS`](crate::order::search::SEARCHED_ORDERS)
+    /// orders from the cursor on, and tells where it stopped.
     async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Option<Page>, StoreError>;
 }
