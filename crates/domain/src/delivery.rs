@@ -9,8 +9,9 @@ pub mod worker;
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    order::{EmailAddress, OrderId, StoredOrder},
+    order::{EmailAddress, Order, OrderId, StoredOrder},
     ports::Entropy,
+    signing_service::SigningService,
     webhook::{ChangedOrder, EventType},
 };
 
@@ -85,6 +86,22 @@ pub enum MailSubject {
     Cancelled,
     /// It was cancelled, and is not any more.
     Reinstated,
+    /// The client has changed it.
+    Changed,
+    /// It has a notary, or another one.
+    NotaryAssigned,
+    /// The appointment is confirmed.
+    Confirmed,
+    /// The documents are signed.
+    Signed,
+    /// The signing has taken place without signatures, or not at all.
+    NotSigned,
+    /// The signing service has returned signed documents.
+    SignedDocumentsAdded,
+    /// The client has replaced a document.
+    DocumentReplaced,
+    /// One side has written a note to the other.
+    NoteAdded,
 }
 
 impl MailSubject {
@@ -108,16 +125,55 @@ impl MailSubject {
             Self::DocumentsAdded => "documents_added",
             Self::Cancelled => "cancelled",
             Self::Reinstated => "reinstated",
+            Self::Changed => "changed",
+            Self::NotaryAssigned => "notary_assigned",
+            Self::Confirmed => "confirmed",
+            Self::Signed => "signed",
+            Self::NotSigned => "not_signed",
+            Self::SignedDocumentsAdded => "signed_documents_added",
+            Self::DocumentReplaced => "document_replaced",
+            Self::NoteAdded => "note_added",
         }
     }
 
     /// All subjects.
-    pub const ALL: [Self; 4] =
-        [Self::Created, Self::DocumentsAdded, Self::Cancelled, Self::Reinstated];
+    pub const ALL: [Self; 12] = [
+        Self::Created,
+        Self::DocumentsAdded,
+        Self::Cancelled,
+        Self::Reinstated,
+        Self::Changed,
+        Self::NotaryAssigned,
+        Self::Confirmed,
+        Self::Signed,
+        Self::NotSigned,
+        Self::SignedDocumentsAdded,
+        Self::DocumentReplaced,
+        Self::NoteAdded,
+    ];
 
     /// Returns the subject of a name; `None` if it is none.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|subject| subject.as_str() == name)
+    }
+}
+
+/// The mails that the service sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Mails {
+    /// All.
+    #[default]
+    Full,
+    /// Those about appointments and signed documents.
+    Essential,
+}
+
+impl Mails {
+    /// Returns whether a mail is sent.
+    pub fn include(self, subject: MailSubject) -> bool {
+        use MailSubject::{Cancelled, Changed, Created, Reinstated, SignedDocumentsAdded};
+        self == Self::Full
+            || matches!(subject, Created | Changed | Cancelled | Reinstated | SignedDocumentsAdded)
     }
 }
 
@@ -222,6 +278,12 @@ pub struct Notification {
     pub audience: Audience,
     /// The order that the mail is about. That of a cancelled order has its changes.
     pub order: StoredOrder,
+    /// The record of its signing service, if there is one.
+    pub service: Option<SigningService>,
+    /// The order before the change, in a mail about a change.
+    pub previous: Option<Box<Order>>,
+    /// The text of the note, in a mail about a note.
+    pub note: Option<String>,
     /// Number of changes of the order, which counts up. Calendars keep the appointment with the
     /// greatest.
     pub sequence: u32,

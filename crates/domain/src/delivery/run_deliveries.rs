@@ -331,6 +331,9 @@ fn mail(
         return Err(NotifyError::Transient("another transaction is changing the order".into()));
     };
     Ok(Some(Notification {
+        service: None,
+        previous: None,
+        note: None,
         message_key: task.message_key.clone(),
         recipient: task.recipient.clone(),
         subject: task.subject,
