@@ -9,7 +9,7 @@ pub mod worker;
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    order::{EmailAddress, Order, OrderId, StoredOrder},
+    order::{EmailAddress, Order, OrderId, OrderStatus, StoredOrder},
     ports::Entropy,
     signing_service::SigningService,
     webhook::{ChangedOrder, EventType},
@@ -111,10 +111,65 @@ impl MailSubject {
             EventType::OrderCreated => Some(Self::Created),
             EventType::DocumentsAdded => Some(Self::DocumentsAdded),
             EventType::OrderCancelled => Some(Self::Cancelled),
-            EventType::OrderUpdated => {
-                change.filter(|change| change.reinstates()).map(|_| Self::Reinstated)
-            }
+            EventType::OrderUpdated => Self::of_update(change?),
             EventType::Test => None,
+        }
+    }
+
+    /// Returns the subject of the mails that follow a change of status or notary. A change of both has
+    /// one, which names the notary.
+    fn of_update(change: &ChangedOrder) -> Option<Self> {
+        if change.reinstates() {
+            return Some(Self::Reinstated);
+        }
+        let has_notary = change.notary_id.is_some();
+        if change.order_status == change.previous_status {
+            return has_notary.then_some(Self::NotaryAssigned);
+        }
+        let news = [
+            (OrderStatus::ASSIGNED, Self::NotaryAssigned),
+            (OrderStatus::CONFIRMED, Self::Confirmed),
+            (OrderStatus::SIGNED, Self::Signed),
+            (OrderStatus::DID_NOT_SIGN, Self::NotSigned),
+        ];
+        let mut news =
+            news.into_iter().filter(|(status, _)| status.as_str() == change.order_status);
+        let (_, subject) = news.next()?;
+        (subject != Self::NotaryAssigned || has_notary).then_some(subject)
+    }
+
+    /// Returns whether one side of an order gets the mails. Those of a cancellation go to the addresses
+    /// that know the order.
+    pub fn is_for(self, audience: Audience) -> bool {
+        match self {
+            Self::Created | Self::Reinstated | Self::Changed | Self::NoteAdded => true,
+            Self::DocumentsAdded | Self::DocumentReplaced => audience == Audience::Service,
+            Self::NotaryAssigned
+            | Self::Confirmed
+            | Self::Signed
+            | Self::NotSigned
+            | Self::SignedDocumentsAdded => audience == Audience::Client,
+            Self::Cancelled => false,
+        }
+    }
+
+    /// Returns whether the news is still true of an order. A late mail must not put a cancelled
+    /// appointment back into a calendar, or remove one that takes place.
+    pub fn is_true_of(self, order: &StoredOrder) -> bool {
+        let is_cancelled = order.status == OrderStatus::CANCELLED;
+        match self {
+            Self::Cancelled => is_cancelled,
+            Self::NotaryAssigned => !is_cancelled && order.notary_id.is_some(),
+            Self::Confirmed => order.status == OrderStatus::CONFIRMED,
+            Self::Signed => [OrderStatus::SIGNED, OrderStatus::COMPLETED].contains(&order.status),
+            Self::NotSigned => order.status == OrderStatus::DID_NOT_SIGN,
+            // Each side may still explain, and the papers are there.
+            Self::NoteAdded | Self::SignedDocumentsAdded => true,
+            Self::Created
+            | Self::DocumentsAdded
+            | Self::Reinstated
+            | Self::Changed
+            | Self::DocumentReplaced => !is_cancelled,
         }
     }
 
@@ -296,8 +351,9 @@ mod tests {
 
     use super::*;
     use crate::{
+        order::Actor,
         ports::MockEntropy,
-        test_support::{CountingEntropy, delivery},
+        test_support::{CountingEntropy, delivery, stored_order},
     };
 
     const START: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -316,6 +372,65 @@ mod tests {
         }
         let waited = Delivery { attempts: FEWEST_ATTEMPTS - 1, ..delivery(START) };
         assert!(waited.next_attempt(end, false, &entropy).is_some(), "it waited for the limit");
+    }
+
+    fn change(previous_status: &str, order_status: &str, notary_id: Option<i64>) -> ChangedOrder {
+        ChangedOrder {
+            order_status: order_status.to_owned(),
+            previous_status: previous_status.to_owned(),
+            notary_id,
+            actor: Actor::Service,
+        }
+    }
+
+    #[test]
+    fn change_of_status_or_notary_has_the_mail_of_its_news() {
+        for (change, subject) in [
+            (change("NEW", "ASSIGNED", Some(7)), Some(MailSubject::NotaryAssigned)),
+            (change("NEW", "NEW", Some(7)), Some(MailSubject::NotaryAssigned)),
+            (change("ASSIGNED", "CONFIRMED", Some(7)), Some(MailSubject::Confirmed)),
+            (change("CONFIRMED", "SIGNED", Some(7)), Some(MailSubject::Signed)),
+            (change("CONFIRMED", "DID_NOT_SIGN", Some(7)), Some(MailSubject::NotSigned)),
+            (change("CANCELLED", "CONFIRMED", Some(7)), Some(MailSubject::Reinstated)),
+            (change("NEW", "ASSIGNED", None), None),
+            (change("ASSIGNED", "ASSIGNED", None), None),
+            (change("SIGNED", "COMPLETED", Some(7)), None),
+            (change("NEW", "Waiting for the lender", Some(7)), None),
+        ] {
+            let found = MailSubject::of(EventType::OrderUpdated, Some(&change));
+            assert_eq!(found, subject, "{change:?}");
+        }
+    }
+
+    #[test]
+    fn news_that_is_not_true_any_more_does_not_leave() {
+        let order = |status: &OrderStatus, notary_id| StoredOrder {
+            status: status.clone(),
+            notary_id,
+            ..stored_order(START)
+        };
+        use MailSubject::{
+            Cancelled, Changed, Confirmed, Created, DocumentReplaced, DocumentsAdded, NotSigned,
+            NotaryAssigned, NoteAdded, Reinstated, Signed, SignedDocumentsAdded,
+        };
+        let always = [NoteAdded, SignedDocumentsAdded];
+        let alive = [Created, DocumentsAdded, Reinstated, Changed, DocumentReplaced];
+        for (order, others) in [
+            (order(&OrderStatus::NEW, None), vec![]),
+            (order(&OrderStatus::CONFIRMED, Some(7)), vec![NotaryAssigned, Confirmed]),
+            (order(&OrderStatus::SIGNED, Some(7)), vec![NotaryAssigned, Signed]),
+            (order(&OrderStatus::COMPLETED, None), vec![Signed]),
+            (order(&OrderStatus::DID_NOT_SIGN, None), vec![NotSigned]),
+            (order(&OrderStatus::CANCELLED, Some(7)), vec![Cancelled]),
+        ] {
+            for subject in MailSubject::ALL {
+                let is_cancelled = order.status == OrderStatus::CANCELLED;
+                let expected = always.contains(&subject)
+                    || others.contains(&subject)
+                    || !is_cancelled && alive.contains(&subject);
+                assert_eq!(subject.is_true_of(&order), expected, "{subject:?} {:?}", order.status);
+            }
+        }
     }
 
     #[test]

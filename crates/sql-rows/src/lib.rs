@@ -51,7 +51,7 @@ pub use queue::{
     DeliveryRow, Dispatched, EventRow, MAIL_STATS, NewEventRow, REMOVED_COUNTS, RecipientRow,
     RetriedDelivery, UNREADABLE_EVENT_DELAY, UnsuccessfulAttempt, counted_hours, due_events,
     due_mails, farthest, hashed_recipient, listed_mails, mail_stats, readable_events,
-    recipients_of,
+    recipients_of, retried_mail, unleased_mail,
 };
 pub use service::ServiceRow;
 pub use statement::{IdRow, Prepared};

@@ -9,7 +9,7 @@ use domain::{
         counted_hour,
     },
     order::{EmailAddress, OrderId},
-    ports::{Dispatch, Event, EventId, QueueStats, Settlement},
+    ports::{Dispatch, Event, EventId, QueueStats, Retried, Settlement},
     webhook::EventType,
 };
 
@@ -153,19 +153,33 @@ impl Dispatched {
 #[auto_type(no_type_alias)]
 pub fn due_mails(now: OffsetDateTime) -> _ {
     let now: Utc = Utc(now);
-    let farthest: Utc = farthest(now);
+    let is_free: is_unleased = is_unleased(now);
     let subjects: [&'static str; MailSubject::ALL.len()] =
         MailSubject::ALL.map(MailSubject::as_str);
-    let is_free = deliveries::leased_until
-        .is_null()
-        .or(deliveries::leased_until.le(now))
-        .or(deliveries::leased_until.gt(farthest));
     deliveries::table
         .filter(deliveries::failed_at.is_null())
         .filter(deliveries::due_at.le(now))
         .filter(deliveries::subject.eq_any(subjects))
         .filter(is_free)
         .order((deliveries::due_at, deliveries::id))
+}
+
+/// Selects a mail, unless a worker has leased it.
+#[auto_type(no_type_alias)]
+pub fn unleased_mail(id: DeliveryId, now: OffsetDateTime) -> _ {
+    let id: i64 = id.0;
+    let is_free: is_unleased = is_unleased(Utc(now));
+    deliveries::table.filter(deliveries::id.eq(id)).filter(is_free)
+}
+
+/// Tells deliveries that no worker has leased at an instant.
+#[auto_type]
+fn is_unleased(now: Utc) -> _ {
+    let farthest: Utc = farthest(now);
+    deliveries::leased_until
+        .is_null()
+        .or(deliveries::leased_until.le(now))
+        .or(deliveries::leased_until.gt(farthest))
 }
 
 /// Selects the mails that failed for good, or the others, oldest first. Those with a subject that only
@@ -259,16 +273,6 @@ pub struct RecipientRow {
     pub to_service: bool,
 }
 
-impl From<&Recipient> for RecipientRow {
-    fn from(recipient: &Recipient) -> Self {
-        Self {
-            order_id: recipient.order_id.0,
-            recipient: recipient.address.as_str().to_owned(),
-            to_service: recipient.audience == Audience::Service,
-        }
-    }
-}
-
 impl RecipientRow {
     /// Returns the recipient.
     pub fn into_recipient(self) -> Recipient {
@@ -293,7 +297,7 @@ pub fn farthest(now: Utc) -> Utc {
     Utc(now.0.saturating_add(FARTHEST_LEASE))
 }
 
-/// Counts of mails removed by a lease. A lease adds fewer.
+/// Counts of mails removed when others are added, which are fewer.
 pub const REMOVED_COUNTS: i64 = 100;
 
 /// Returns what mails to an address are counted by. Letter case does not matter.
@@ -342,8 +346,7 @@ impl UnsuccessfulAttempt {
     }
 }
 
-/// Makes a mail due, with no failures. Does not touch a lease that a worker holds; otherwise the
-/// mail could be sent twice.
+/// Makes a mail due, with no failures.
 #[derive(AsChangeset)]
 #[diesel(table_name = deliveries, treat_none_as_null = true)]
 pub struct RetriedDelivery {
@@ -367,6 +370,15 @@ impl RetriedDelivery {
             due_at: at,
             failed_at: None,
         }
+    }
+}
+
+/// Returns what a retry did, from the numbers of rows that it changed and found.
+pub fn retried_mail(changed: usize, found: i64) -> Retried {
+    match (changed, found) {
+        (0, 0) => Retried::NotFound,
+        (0, _) => Retried::InProgress,
+        _ => Retried::Due,
     }
 }
 

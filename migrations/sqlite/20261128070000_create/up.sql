@@ -280,7 +280,7 @@ CREATE TABLE order_recipients (
     PRIMARY KEY (order_id, recipient)
 ) STRICT, WITHOUT ROWID;
 
--- The mails of each client to each recipient in an hour, counted when a worker first leases them, and
+-- The mails of each client to each recipient in an hour, counted when they first begin to leave, and
 -- again after they waited for the limit. Those to signing services are not counted.
 CREATE TABLE recipient_mails (
     -- The beginning of the hour, in microseconds like every instant.

@@ -4,13 +4,12 @@ use std::{
     fmt::Display,
     io,
     net::SocketAddr,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use futures_util::future::{Either, select};
 use lettre::{
     Address,
     transport::smtp::{
@@ -37,11 +36,12 @@ use crate::OpenError;
 
 /// Limit on concurrent connections. A relay whose own limit is lower gets as many as it accepts.
 pub const MAX_CONNECTIONS: u16 = 32;
-/// Limit on mails that wait for a slow greeting, beyond [`MAX_CONNECTIONS`]. A new connection may be
-/// faster, so few of them wait.
-const MAX_BEGINNING: usize = 8;
-/// Limit on mails that wait for a slow confirmation, beyond [`MAX_CONNECTIONS`].
-const MAX_CONFIRMING: usize = 128;
+/// Limit on mails that wait for a slow greeting, beyond [`MAX_CONNECTIONS`]. Each is a connection more to a
+/// relay that is busy already.
+const MAX_BEGINNING: usize = 128;
+/// Limit on mails that wait for a slow confirmation, beyond [`MAX_CONNECTIONS`]. Each is an idle
+/// connection.
+const MAX_CONFIRMING: usize = 1_024;
 /// How long the limit is lowered by one after the relay rejected a further connection.
 const LOWERED_FOR: Duration = Duration::from_secs(10);
 /// Limit on concurrent lookups of the relay's name.
@@ -51,20 +51,23 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Longest time that a pooled connection may be idle. Relays close idle connections after minutes;
 /// routers drop them earlier.
 const MAX_IDLE: Duration = Duration::from_secs(30);
-/// Time limit for the first reply on a pooled connection.
-const REUSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for the first reply on a pooled connection, after which a new one is tried beside it.
+const REUSE_PATIENCE: Duration = Duration::from_secs(2);
 /// Time limit for the reply to QUIT.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time for which an invalid certificate is accepted until it is checked again. The relay logs a failed
+/// connection for each check.
+const CHECKED_AGAIN_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// A relay, with a pool of idle connections to it.
 pub(super) struct Relay {
     url: RelayUrl,
     /// `None` if the connection is never encrypted.
-    tls: Option<TlsParameters>,
+    pub(super) tls: Option<TlsParameters>,
     /// Accepts any certificate, for a relay on this machine. Without TLS, its mails would leave too.
     any_certificate: Option<TlsParameters>,
-    /// Whether the certificate of the relay is not valid, and accepted.
-    is_invalid: AtomicBool,
+    /// When the certificate of the relay was last found invalid; `None` if it was valid since then.
+    invalid_at: Mutex<Option<Instant>>,
     sender: Address,
     hello: ClientId,
     pub(super) permits: Arc<Semaphore>,
@@ -110,7 +113,7 @@ impl Relay {
             url,
             tls,
             any_certificate,
-            is_invalid: AtomicBool::new(false),
+            invalid_at: Mutex::default(),
             sender,
             hello,
             permits: Arc::new(Semaphore::new(MAX_CONNECTIONS.into())),
@@ -146,14 +149,22 @@ impl Relay {
     }
 
     async fn begin_on_any_connection(&self) -> Result<Connection, Failure> {
-        if let Some(mut connection) = self.take_idle() {
+        let Some(mut connection) = self.take_idle() else {
+            return self.begin_on_new_connection().await;
+        };
+        let reused = async move { self.mail_from(&mut connection).await.map(|()| connection) };
+        let mut reused = Box::pin(reused);
+        match timeout(REUSE_PATIENCE, reused.as_mut()).await {
+            Ok(Ok(connection)) => return Ok(connection),
             // The relay may have closed it, or may limit the number of mails per connection.
-            let begun = timeout(REUSE_TIMEOUT, self.mail_from(&mut connection)).await;
-            if let Ok(Ok(())) = begun {
-                return Ok(connection);
-            }
+            Ok(Err(_)) => return self.begin_on_new_connection().await,
+            Err(_elapsed) => {}
         }
-        self.begin_on_new_connection().await
+        // It is dead, or the relay is slow.
+        match select(reused, pin!(self.begin_on_new_connection())).await {
+            Either::Left((Err(_), new)) => new.await,
+            Either::Left((begun, _)) | Either::Right((begun, _)) => begun,
+        }
     }
 
     fn has_connections(&self) -> bool {
@@ -176,36 +187,45 @@ impl Relay {
     /// Connects again without a check of the certificate if that of a relay on this machine is not
     /// valid.
     async fn begin_on_new_connection(&self) -> Result<Connection, Failure> {
-        match self.connect_and_begin().await {
-            Err(failure @ Failure::Certificate(_)) if self.any_certificate.is_some() => {
-                if !self.is_invalid.swap(true, Ordering::Relaxed) {
+        let any = self.any_certificate.as_ref();
+        let is_accepted = self.invalid_at().is_some_and(|at| at.elapsed() < CHECKED_AGAIN_AFTER);
+        if any.is_some() && is_accepted {
+            return self.connect_and_begin(any).await;
+        }
+        let begun = self.connect_and_begin(self.tls.as_ref()).await;
+        match begun {
+            Err(failure @ Failure::Certificate(_)) if any.is_some() => {
+                if self.invalid_at().replace(Instant::now()).is_none() {
                     tracing::warn!(
                         error = failure.to_string(),
                         "the certificate of the mail relay is not valid; it is accepted, because \
                          the relay is on this machine"
                     );
                 }
-                self.connect_and_begin().await
+                self.connect_and_begin(any).await
+            }
+            Ok(connection) => {
+                self.invalid_at().take();
+                Ok(connection)
             }
             begun => begun,
         }
     }
 
-    fn tls(&self) -> Option<&TlsParameters> {
-        let is_invalid = self.is_invalid.load(Ordering::Relaxed);
-        self.any_certificate.as_ref().filter(|_| is_invalid).or(self.tls.as_ref())
+    fn invalid_at(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.invalid_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn connect_and_begin(&self) -> Result<Connection, Failure> {
-        let smtp = self.connect().await?;
+    async fn connect_and_begin(&self, tls: Option<&TlsParameters>) -> Result<Connection, Failure> {
+        let smtp = self.connect(tls).await?;
         let mut connection = Connection { smtp, _open: Arc::clone(&self.open) };
-        self.encrypt(&mut connection.smtp).await?;
+        self.encrypt(&mut connection.smtp, tls).await?;
         self.log_in(&mut connection.smtp).await?;
         self.mail_from(&mut connection).await?;
         Ok(connection)
     }
 
-    async fn connect(&self) -> Result<AsyncSmtpConnection, Failure> {
+    async fn connect(&self, tls: Option<&TlsParameters>) -> Result<AsyncSmtpConnection, Failure> {
         let (host, port) = (self.url.host.as_str(), self.url.port);
         let no_connection = |source| Failure::NoConnection { host: host.to_owned(), port, source };
         let addresses = names::addresses(&self.lookups, format!("{host}:{port}")).await;
@@ -215,7 +235,7 @@ impl Relay {
                 &*addresses,
                 Some(CONNECT_TIMEOUT),
                 &self.hello,
-                self.tls().cloned(),
+                tls.cloned(),
                 None,
             );
             return connected.await.map_err(Failure::at(Step::Connection, no_connection));
@@ -226,8 +246,12 @@ impl Relay {
         connected.await.map_err(Failure::at(Step::Connection, Failure::Broken))
     }
 
-    async fn encrypt(&self, connection: &mut AsyncSmtpConnection) -> Result<(), Failure> {
-        match self.tls() {
+    async fn encrypt(
+        &self,
+        connection: &mut AsyncSmtpConnection,
+        tls: Option<&TlsParameters>,
+    ) -> Result<(), Failure> {
+        match tls {
             Some(parameters) if connection.can_starttls() => {
                 let encrypted = connection.starttls(parameters.clone(), &self.hello).await;
                 encrypted.map_err(Failure::at(Step::StartTls, Failure::Tls))

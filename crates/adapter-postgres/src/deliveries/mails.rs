@@ -11,12 +11,12 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     delivery::{Delivery, DeliveryId, MailSubject, Recipient},
     order::OrderId,
-    ports::{Attempted, DeliveryQueue, FoundOrder, Lease, QueueStats, StoreError},
+    ports::{Attempted, Begun, DeliveryQueue, FoundOrder, Lease, QueueStats, Retried, StoreError},
 };
 use sql_rows::{
     DeliveryRow, Instant, MAIL_STATS, REMOVED_COUNTS, RecipientRow, RetriedDelivery,
     UnsuccessfulAttempt, Utc, counted_hours, farthest, listed_mails, mail_stats, recipients_of,
-    row_limit, schema::deliveries,
+    retried_mail, row_limit, schema::deliveries, unleased_mail,
 };
 use time::{Duration, OffsetDateTime};
 
@@ -49,16 +49,28 @@ impl DeliveryQueue for PostgresStore {
         self.execute(renew).await.map(drop)
     }
 
-    async fn begin(&self, recipients: &[Recipient]) -> Result<Vec<(OrderId, u32)>, StoreError> {
-        let rows: Vec<_> = recipients.iter().map(RecipientRow::from).collect();
+    async fn begin(
+        &self,
+        mails: &[(DeliveryId, OffsetDateTime)],
+        now: OffsetDateTime,
+        limit: u32,
+    ) -> Result<Vec<Begun>, StoreError> {
+        let (hour, hour_before) = counted_hours(now);
         let begin = sql_query(begin_statement())
-            .bind::<Array<BigInt>, _>(column(&rows, |row| row.order_id))
-            .bind::<Array<Text>, _>(column(&rows, |row| &*row.recipient))
-            .bind::<Array<Bool>, _>(column(&rows, |row| row.to_service));
-        let orders = self.pool.all(begin, |BegunRow { id, changes }| {
-            Ok((OrderId(id), u32::try_from(changes).unwrap_or(u32::MAX)))
+            .bind::<Array<BigInt>, _>(column(mails, |(id, _)| id.0))
+            .bind::<Array<Timestamptz>, _>(column(mails, |(_, version)| *version))
+            .bind::<BigInt, _>(i64::from(limit))
+            .bind::<Timestamptz, _>(hour)
+            .bind::<Timestamptz, _>(hour_before)
+            .bind::<BigInt, _>(REMOVED_COUNTS);
+        let begun = self.pool.all(begin, |row: BegunRow| {
+            Ok(Begun {
+                id: DeliveryId(row.id),
+                mail_of_hour: row.mail_of_hour.map(i64::unsigned_abs),
+                changes: row.changes.map(|changes| u32::try_from(changes).unwrap_or(u32::MAX)),
+            })
         });
-        Ok(orders.await?)
+        Ok(begun.await?)
     }
 
     async fn told(&self, orders: &[OrderId]) -> Result<Vec<Recipient>, StoreError> {
@@ -79,9 +91,14 @@ impl DeliveryQueue for PostgresStore {
         self.select(listed, DeliveryRow::into_delivery).await
     }
 
-    async fn retry(&self, id: DeliveryId, now: OffsetDateTime) -> Result<bool, StoreError> {
-        let retried = diesel::update(deliveries::table.find(id.0)).set(RetriedDelivery::at(now));
-        Ok(self.execute(retried).await? > 0)
+    async fn retry(&self, id: DeliveryId, now: OffsetDateTime) -> Result<Retried, StoreError> {
+        let retry = async move |connection: &mut AsyncPgConnection| {
+            let retried = diesel::update(unleased_mail(id, now)).set(RetriedDelivery::at(now));
+            let retried = retried.execute(connection).await?;
+            let found: i64 = deliveries::table.find(id.0).count().get_result(connection).await?;
+            Ok(retried_mail(retried, found))
+        };
+        self.transaction(retry).await
     }
 
     async fn stats(&self) -> Result<QueueStats, StoreError> {
@@ -93,44 +110,20 @@ impl DeliveryQueue for PostgresStore {
     }
 }
 
-/// Takes the deliveries that have been due longest, and counts those that are leased for the first
-/// time or waited for the limit of their recipients. Removes counts of past hours. PostgreSQL may run a subquery that locks rows more than
-/// once, but a common table expression only once. With an array, the plan is a lookup of each row,
+/// Takes the deliveries that have been due longest. PostgreSQL may run a subquery that locks rows more
+/// than once, but a common table expression only once. With an array, the plan is a lookup of each row,
 /// however many the limit may be.
 ///
 /// The commit does not wait for the disk: after a crash, a delivery whose lease was lost is only
 /// attempted again.
 const LEASE: &str = "WITH due AS (\
-        SELECT id FROM deliveries WHERE failed_at IS NULL AND due_at <= $1 AND subject = ANY ($8) \
-        AND (leased_until IS NULL OR leased_until <= $1 OR leased_until > $7) \
+        SELECT id FROM deliveries WHERE failed_at IS NULL AND due_at <= $1 AND subject = ANY ($5) \
+        AND (leased_until IS NULL OR leased_until <= $1 OR leased_until > $4) \
         ORDER BY due_at, id LIMIT $2 FOR UPDATE SKIP LOCKED\
-    ), leased AS (\
-        UPDATE deliveries SET leased_until = $3, lease_token = lease_token + 1 \
-        WHERE id = ANY (ARRAY(SELECT id FROM due)) RETURNING *\
-    ), first AS (\
-        SELECT id, client_id, recipient, count(*) OVER (PARTITION BY client_id, recipient) \
-            - row_number() OVER (PARTITION BY client_id, recipient ORDER BY due_at, id) AS later \
-        FROM (SELECT leased.id, due_at, coalesce(client_id, 0) AS client_id, \
-                sha256(convert_to(lower(recipient), 'UTF8')) AS recipient \
-            FROM leased LEFT JOIN orders ON orders.id = order_id \
-            WHERE (lease_token = 1 OR over_limit) AND NOT to_service) AS hashed\
-    ), counted AS (\
-        INSERT INTO recipient_mails (hour, client_id, recipient, mails) \
-        SELECT $4, client_id, recipient, count(*) FROM first \
-        GROUP BY client_id, recipient ORDER BY client_id, recipient \
-        ON CONFLICT (hour, client_id, recipient) DO UPDATE \
-        SET mails = recipient_mails.mails + excluded.mails RETURNING client_id, recipient, mails\
-    ), past AS (\
-        SELECT hour, client_id, recipient FROM recipient_mails WHERE hour < $5 LIMIT $6 \
-        FOR UPDATE SKIP LOCKED\
-    ), removed AS (\
-        DELETE FROM recipient_mails \
-        WHERE (hour, client_id, recipient) IN (SELECT hour, client_id, recipient FROM past)\
-    ) SELECT leased.*, mails - later AS mail_of_hour \
-    FROM leased LEFT JOIN first USING (id) \
-    LEFT JOIN counted ON counted.client_id = first.client_id \
-        AND counted.recipient = first.recipient \
-    WHERE (SELECT set_config('synchronous_commit', 'off', true)) IS NOT NULL";
+    ) UPDATE deliveries SET leased_until = $3, lease_token = lease_token + 1 \
+    WHERE id = ANY (ARRAY(SELECT id FROM due)) \
+        AND (SELECT set_config('synchronous_commit', 'off', true)) IS NOT NULL \
+    RETURNING *";
 
 /// Moves the ends of leases that are still held. Locks them by identifier, as settling does.
 const RENEW: &str = "WITH held AS (\
@@ -164,20 +157,52 @@ fn settle_statement() -> String {
     )
 }
 
-/// Remembers the recipients of orders that are not erased. Returns these orders with their numbers of
-/// changes. Passes over locked orders: their state is about to change, and an erasure would leave the
-/// addresses.
+/// Counts mails, and remembers the recipients of those that may leave. Removes counts of past hours.
+/// Passes over locked orders: their state is about to change, and an erasure would leave the addresses.
+///
+/// The version was read before this statement began, so its snapshot has every change up to that version.
 fn begin_statement() -> String {
     format!(
-        "WITH held AS (\
-            SELECT id FROM orders WHERE id = ANY ($1) AND erased_at IS NULL \
-            ORDER BY id FOR SHARE SKIP LOCKED\
+        "WITH mail AS (\
+            SELECT d.id, order_id, recipient, to_service, version, place, \
+                NOT to_service AND (last_error IS NULL OR over_limit) AS counts \
+            FROM unnest($1, $2) WITH ORDINALITY AS a (id, version, place) \
+            JOIN deliveries AS d ON d.id = a.id\
+        ), held AS (\
+            SELECT id, updated_at FROM orders WHERE id = ANY (ARRAY(SELECT order_id FROM mail)) \
+            AND erased_at IS NULL ORDER BY id FOR SHARE SKIP LOCKED\
+        ), first AS (\
+            SELECT id, client_id, recipient, count(*) OVER (PARTITION BY client_id, recipient) \
+                - row_number() OVER (PARTITION BY client_id, recipient ORDER BY place) AS later \
+            FROM (SELECT mail.id, place, coalesce(client_id, 0) AS client_id, \
+                    sha256(convert_to(lower(recipient), 'UTF8')) AS recipient \
+                FROM mail LEFT JOIN orders ON orders.id = order_id WHERE counts) AS hashed\
+        ), counted AS (\
+            INSERT INTO recipient_mails (hour, client_id, recipient, mails) \
+            SELECT $4, client_id, recipient, count(*) FROM first \
+            GROUP BY client_id, recipient ORDER BY client_id, recipient \
+            ON CONFLICT (hour, client_id, recipient) DO UPDATE \
+            SET mails = recipient_mails.mails + excluded.mails RETURNING client_id, recipient, mails\
+        ), past AS (\
+            SELECT hour, client_id, recipient FROM recipient_mails WHERE hour < $5 LIMIT $6 \
+            FOR UPDATE SKIP LOCKED\
+        ), removed AS (\
+            DELETE FROM recipient_mails \
+            WHERE (hour, client_id, recipient) IN (SELECT hour, client_id, recipient FROM past)\
+        ), begun AS (\
+            SELECT mail.*, mails - later AS mail_of_hour, held.id IS NOT NULL AS is_current \
+            FROM mail LEFT JOIN first USING (id) \
+            LEFT JOIN counted ON counted.client_id = first.client_id \
+                AND counted.recipient = first.recipient \
+            LEFT JOIN held ON held.id = order_id AND held.updated_at = version\
         ), remembered AS (\
             INSERT INTO order_recipients (order_id, recipient, to_service) \
-            SELECT a.* FROM unnest($1, $2, $3) AS a (order_id, recipient, to_service) \
-            JOIN held ON held.id = order_id ORDER BY order_id, recipient ON CONFLICT DO NOTHING\
-        ) SELECT id, (SELECT count(*) FROM order_changes WHERE order_id = held.id) AS changes \
-        FROM held WHERE {DURABLE}"
+            SELECT order_id, recipient, to_service FROM begun \
+            WHERE is_current AND ($3 = 0 OR mail_of_hour IS NULL OR mail_of_hour <= $3) \
+            ORDER BY order_id, recipient ON CONFLICT DO NOTHING\
+        ) SELECT id, mail_of_hour, CASE WHEN is_current THEN \
+            (SELECT count(*) FROM order_changes WHERE order_id = begun.order_id) END AS changes \
+        FROM begun WHERE {DURABLE}"
     )
 }
 
@@ -185,8 +210,10 @@ fn begin_statement() -> String {
 struct BegunRow {
     #[diesel(sql_type = BigInt)]
     id: i64,
-    #[diesel(sql_type = BigInt)]
-    changes: i64,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    mail_of_hour: Option<i64>,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    changes: Option<i64>,
 }
 
 #[derive(QueryableByName)]
@@ -195,8 +222,6 @@ struct LeasedRow {
     #[diesel(embed)]
     delivery: DeliveryRow,
     lease_token: i64,
-    #[diesel(sql_type = Nullable<BigInt>)]
-    mail_of_hour: Option<i64>,
 }
 
 async fn lease(
@@ -205,23 +230,15 @@ async fn lease(
     lease_for: Duration,
     limit: usize,
 ) -> Result<Vec<Lease>, StoreError> {
-    let (hour, hour_before) = counted_hours(now);
     let lease = sql_query(LEASE)
         .bind::<Timestamptz, _>(now)
         .bind::<BigInt, _>(row_limit(limit))
         .bind::<Timestamptz, _>(now.saturating_add(lease_for))
-        .bind::<Timestamptz, _>(hour)
-        .bind::<Timestamptz, _>(hour_before)
-        .bind::<BigInt, _>(REMOVED_COUNTS)
         .bind::<Instant, _>(farthest(Utc(now)))
         // Those of another version of the service wait for it.
         .bind::<Array<Text>, _>(MailSubject::ALL.map(MailSubject::as_str).to_vec());
     let leased = store.pool.all(lease, |row: LeasedRow| {
-        Ok(Lease {
-            delivery: row.delivery.into_delivery()?,
-            token: row.lease_token,
-            mail_of_hour: row.mail_of_hour.map(i64::unsigned_abs),
-        })
+        Ok(Lease { delivery: row.delivery.into_delivery()?, token: row.lease_token })
     });
     let mut leased = leased.await?;
     // An update returns its rows in no particular order.

@@ -11,12 +11,14 @@ use diesel::{
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     api_key::{ClientId, Owner},
+    delivery::DeliveryId,
     document::ObjectKey,
     order::{OrderId, StoredOrder, record::ADDRESSES},
     ports::{ListedOrder, MaybeErased, OrderAdmin, OrderFilter, StoreError},
 };
 use sql_rows::{
-    OrderList, Prepared, Utc, erased_among, is_order_of, owners, row_limit, schema::orders,
+    OrderList, Prepared, Utc, erased_among, is_order_of, mails_of_erased, owners, row_limit,
+    schema::{deliveries, orders},
 };
 use time::OffsetDateTime;
 
@@ -69,8 +71,23 @@ impl OrderAdmin for PostgresStore {
         Ok(found.into_iter().map(OrderId).collect())
     }
 
-    async fn remove_mails(&self, at: OffsetDateTime) -> Result<usize, StoreError> {
-        self.maintain(async move |connection| erase::remove_mails(connection, Utc(at)).await).await
+    async fn mails_of_erased(&self) -> Result<Vec<DeliveryId>, StoreError> {
+        let mails = async |connection: &mut AsyncPgConnection| {
+            let ids: Vec<i64> =
+                mails_of_erased().select(deliveries::id).get_results(connection).await?;
+            Ok(ids.into_iter().map(DeliveryId).collect())
+        };
+        self.survey(mails).await
+    }
+
+    async fn remove_mails(
+        &self,
+        mails: &[DeliveryId],
+        at: OffsetDateTime,
+    ) -> Result<usize, StoreError> {
+        let mails: Vec<i64> = mails.iter().map(|id| id.0).collect();
+        self.maintain(async move |connection| erase::remove_mails(connection, mails, Utc(at)).await)
+            .await
     }
 }
 

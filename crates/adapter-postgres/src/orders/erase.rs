@@ -5,7 +5,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{document::ObjectKey, order::OrderId};
 use sql_rows::{
     ErasedOrder, HeldMail, HeldWebhook, Utc, attempted_webhooks, attempted_webhooks_of_erased,
-    condemned, ended_mails, free_mails, mails_of_erased,
+    condemned, ended_mails, free_mails,
     schema::{
         deliveries, documents, events, order_changes, order_recipients, orders, uploads,
         webhook_deliveries,
@@ -65,18 +65,18 @@ pub(crate) async fn erase(
     Ok(Some(keys))
 }
 
-/// Removes the mails of erased orders, but for those that a worker attempts. Returns their number,
-/// with that of the webhooks and uploads in progress.
+/// Removes mails of erased orders, but for those that a worker attempts. Returns their number, with that
+/// of the webhooks and uploads in progress.
 pub(crate) async fn remove_mails(
     connection: &mut AsyncPgConnection,
+    mails: Vec<i64>,
     at: Utc,
 ) -> Result<usize, Failure> {
-    let mails: Vec<i64> = mails_of_erased().select(deliveries::id).get_results(connection).await?;
     let webhooks: i64 = attempted_webhooks_of_erased(at).count().get_result(connection).await?;
-    locks::lock(connection, "deliveries", &mails).await?;
     let uploads: i64 = uploads_of_erased(at).count().get_result(connection).await?;
-    let others = usize::try_from(webhooks + uploads).unwrap_or(usize::MAX);
-    let found = mails.len();
-    let removed = diesel::delete(ended_mails(mails, at)).execute(connection).await?;
-    Ok(found - removed + others)
+    locks::lock(connection, "deliveries", &mails).await?;
+    diesel::delete(ended_mails(mails.clone(), at)).execute(connection).await?;
+    let left = deliveries::table.filter(deliveries::id.eq_any(mails)).count();
+    let left: i64 = left.get_result(connection).await?;
+    Ok(usize::try_from(left + webhooks + uploads).unwrap_or(usize::MAX))
 }

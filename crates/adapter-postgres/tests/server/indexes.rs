@@ -3,6 +3,7 @@
 use contract_tests::samples::{LIVE, NOW, WEBHOOK_SLOTS, new_endpoint};
 use domain::{
     api_key::{ClientId, Owner, Party},
+    delivery::DeliveryId,
     order::{OrderId, SigningServiceId},
     ports::{
         Cursor, DeliveryQueue, OrderReader, PageQuery, WebhookQueue, WebhookRepo, WebhookSlots,
@@ -57,6 +58,8 @@ async fn calls_use_indexes() {
     every_call(&store).await;
     let many: Vec<_> = (id.0..id.0 + 64).map(OrderId).collect();
     assert_eq!(store.orders(&many).await.unwrap().len(), 64);
+    let mails: Vec<_> = (2..66).map(|id| (DeliveryId(id), NOW)).collect();
+    assert_eq!(store.begin(&mails, NOW, 200).await.unwrap().len(), 64);
     for file_number in [None, Some("M-1".to_owned())] {
         let (created_after, created_before, cursor) = (None, None, Cursor::Newest);
         let query = PageQuery { file_number, created_after, created_before, limit: 20, cursor };

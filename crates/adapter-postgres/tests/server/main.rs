@@ -146,6 +146,7 @@ async fn every_call(store: &PostgresStore) {
     store.put_off(&[event], NOW).await.unwrap();
     store.dispatch(&[mails(event, vec![delivery(0)])], NOW).await.unwrap();
     let lease = &store.lease(NOW, time::Duration::MINUTE, 1).await.unwrap()[0];
+    store.begin(&[(lease.delivery.id, NOW)], NOW, 1).await.unwrap();
     store.retry(lease.delivery.id, NOW).await.unwrap();
     store.told(&[lease.delivery.order_id]).await.unwrap();
     assert!(settle(store, lease, &Settlement::Done).await);

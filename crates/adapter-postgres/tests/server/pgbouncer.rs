@@ -63,7 +63,7 @@ mod outbox {
 mod delivery_queue {
     contract_tests::obligations!(delivery_queue, super::storage().await;
         concurrent_workers_never_share_a_delivery,
-        concurrent_leases_count_every_mail,
+        concurrent_workers_count_every_mail,
         settlements_of_a_call_are_stored_together,
     );
 }

@@ -1,7 +1,5 @@
 //! The queue of mails.
 
-use std::collections::BTreeSet;
-
 use async_trait::async_trait;
 use diesel::{
     dsl::{auto_type, sql},
@@ -13,13 +11,14 @@ use diesel::{
 use domain::{
     delivery::{Delivery, DeliveryId, Recipient},
     order::OrderId,
-    ports::{Attempted, DeliveryQueue, FoundOrder, Lease, QueueStats, StoreError},
+    ports::{Attempted, Begun, DeliveryQueue, FoundOrder, Lease, QueueStats, Retried, StoreError},
 };
 use sql_rows::{
     DeliveryRow, Instant, MAIL_STATS, REMOVED_COUNTS, RecipientRow, RetriedDelivery,
     UnsuccessfulAttempt, Utc, counted_hours, due_mails, hashed_recipient, listed_mails, mail_stats,
-    recipients_of, row_limit,
+    recipients_of, retried_mail, row_limit,
     schema::{deliveries, order_changes, order_recipients, orders, recipient_mails},
+    unleased_mail,
 };
 use time::{Duration, OffsetDateTime};
 
@@ -53,9 +52,14 @@ impl DeliveryQueue for SqliteStore {
         self.transaction(renew).await
     }
 
-    async fn begin(&self, recipients: &[Recipient]) -> Result<Vec<(OrderId, u32)>, StoreError> {
-        let recipients: Vec<_> = recipients.iter().map(RecipientRow::from).collect();
-        self.transaction(move |connection| begin(connection, recipients)).await
+    async fn begin(
+        &self,
+        mails: &[(DeliveryId, OffsetDateTime)],
+        now: OffsetDateTime,
+        limit: u32,
+    ) -> Result<Vec<Begun>, StoreError> {
+        let mails = mails.to_vec();
+        self.transaction(move |connection| begin(connection, &mails, now, limit)).await
     }
 
     async fn told(&self, orders: &[OrderId]) -> Result<Vec<Recipient>, StoreError> {
@@ -87,9 +91,14 @@ impl DeliveryQueue for SqliteStore {
         self.select(listed, DeliveryRow::into_delivery).await
     }
 
-    async fn retry(&self, id: DeliveryId, now: OffsetDateTime) -> Result<bool, StoreError> {
-        let retried = diesel::update(deliveries::table.find(id.0)).set(RetriedDelivery::at(now));
-        Ok(self.execute(retried).await? > 0)
+    async fn retry(&self, id: DeliveryId, now: OffsetDateTime) -> Result<Retried, StoreError> {
+        let retry = move |connection: &mut SqliteConnection| {
+            let retried = diesel::update(unleased_mail(id, now)).set(RetriedDelivery::at(now));
+            let retried = retried.execute(connection)?;
+            let found: i64 = deliveries::table.find(id.0).count().get_result(connection)?;
+            Ok(retried_mail(retried, found))
+        };
+        self.transaction(retry).await
     }
 
     async fn stats(&self) -> Result<QueueStats, StoreError> {
@@ -107,57 +116,67 @@ fn lease_due(
     lease_for: Duration,
     limit: usize,
 ) -> Result<Vec<Lease>, Failure> {
-    let (hour, hour_before) = counted_hours(now);
-    sql_query(REMOVE_COUNTS)
-        .bind::<Instant, _>(Utc(hour_before))
-        .bind::<BigInt, _>(REMOVED_COUNTS)
-        .execute(connection)?;
     let due = due_mails(now).limit(row_limit(limit)).select(deliveries::id);
     let due: Vec<i64> = due.load(connection)?;
     let until = Utc(now.saturating_add(lease_for));
     let mut leases = Vec::with_capacity(due.len());
     for id in due {
-        let (row, token, waited): (DeliveryRow, i64, bool) =
-            diesel::update(deliveries::table.find(id))
-                .set((
-                    deliveries::leased_until.eq(until),
-                    deliveries::lease_token.eq(deliveries::lease_token + 1),
-                ))
-                .returning((
-                    DeliveryRow::as_select(),
-                    deliveries::lease_token,
-                    deliveries::over_limit,
-                ))
-                .get_result(connection)?;
-        let is_counted = (token == 1 || waited) && !row.to_service;
-        let mail_of_hour = if is_counted { Some(count(connection, hour, &row)?) } else { None };
-        leases.push(Lease { delivery: row.into_delivery()?, token, mail_of_hour });
+        let (row, token): (DeliveryRow, i64) = diesel::update(deliveries::table.find(id))
+            .set((
+                deliveries::leased_until.eq(until),
+                deliveries::lease_token.eq(deliveries::lease_token + 1),
+            ))
+            .returning((DeliveryRow::as_select(), deliveries::lease_token))
+            .get_result(connection)?;
+        leases.push(Lease { delivery: row.into_delivery()?, token });
     }
     Ok(leases)
 }
 
-/// Remembers the recipients of orders that are not erased. Returns these orders with their numbers of
-/// changes.
+/// Counts mails, and remembers the recipients of those that may leave. Removes counts of past hours.
 fn begin(
     connection: &mut SqliteConnection,
-    mut recipients: Vec<RecipientRow>,
-) -> Result<Vec<(OrderId, u32)>, Failure> {
-    let ids: BTreeSet<i64> = recipients.iter().map(|row| row.order_id).collect();
-    let mut orders = Vec::new();
-    for id in ids {
-        let order = orders::table.find(id).filter(orders::erased_at.is_null());
-        if order.select(orders::id).first::<i64>(connection).optional()?.is_none() {
-            recipients.retain(|row| row.order_id != id);
-            continue;
-        }
-        let changes = order_changes::table.filter(order_changes::order_id.eq(id)).count();
-        let changes: i64 = changes.get_result(connection)?;
-        orders.push((OrderId(id), u32::try_from(changes).unwrap_or(u32::MAX)));
-    }
-    diesel::insert_or_ignore_into(order_recipients::table)
-        .values(recipients)
+    mails: &[(DeliveryId, OffsetDateTime)],
+    now: OffsetDateTime,
+    limit: u32,
+) -> Result<Vec<Begun>, Failure> {
+    let (hour, hour_before) = counted_hours(now);
+    sql_query(REMOVE_COUNTS)
+        .bind::<Instant, _>(Utc(hour_before))
+        .bind::<BigInt, _>(REMOVED_COUNTS)
         .execute(connection)?;
-    Ok(orders)
+    let mut begun = Vec::with_capacity(mails.len());
+    for &(id, version) in mails {
+        let found = deliveries::table
+            .find(id.0)
+            .select((
+                (deliveries::order_id, deliveries::recipient, deliveries::to_service),
+                deliveries::last_error.is_null().or(deliveries::over_limit),
+            ))
+            .first(connection);
+        let Some((row, is_first)): Option<(RecipientRow, bool)> = found.optional()? else {
+            continue;
+        };
+        let is_counted = is_first && !row.to_service;
+        let mail_of_hour = if is_counted { Some(count(connection, hour, &row)?) } else { None };
+        let order = orders::table
+            .find(row.order_id)
+            .filter(orders::erased_at.is_null().and(orders::updated_at.eq(Utc(version))))
+            .count();
+        let mut changes = None;
+        if order.get_result::<i64>(connection)? > 0 {
+            let of_order = order_changes::table.filter(order_changes::order_id.eq(row.order_id));
+            let count: i64 = of_order.count().get_result(connection)?;
+            changes = Some(u32::try_from(count).unwrap_or(u32::MAX));
+            if limit == 0 || mail_of_hour.is_none_or(|number| number <= limit.into()) {
+                diesel::insert_or_ignore_into(order_recipients::table)
+                    .values(row)
+                    .execute(connection)?;
+            }
+        }
+        begun.push(Begun { id, mail_of_hour, changes });
+    }
+    Ok(begun)
 }
 
 /// Removes counts of past hours.
@@ -168,7 +187,7 @@ const REMOVE_COUNTS: &str = "DELETE FROM recipient_mails WHERE (hour, client_id,
 fn count(
     connection: &mut SqliteConnection,
     hour: OffsetDateTime,
-    row: &DeliveryRow,
+    row: &RecipientRow,
 ) -> Result<u64, Failure> {
     use recipient_mails::{client_id, hour as in_hour, mails, recipient as address, table};
 

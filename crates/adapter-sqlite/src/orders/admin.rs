@@ -11,12 +11,14 @@ use diesel::{
 };
 use domain::{
     api_key::{ClientId, Owner},
+    delivery::DeliveryId,
     document::ObjectKey,
     order::{OrderId, StoredOrder, record::ADDRESSES},
     ports::{ListedOrder, MaybeErased, OrderAdmin, OrderFilter, StoreError},
 };
 use sql_rows::{
-    OrderList, Prepared, Utc, erased_among, is_order_of, owners, row_limit, schema::orders,
+    OrderList, Prepared, Utc, erased_among, is_order_of, mails_of_erased, owners, row_limit,
+    schema::{deliveries, orders},
 };
 use time::OffsetDateTime;
 
@@ -66,8 +68,21 @@ impl OrderAdmin for SqliteStore {
         Ok(found.into_iter().map(OrderId).collect())
     }
 
-    async fn remove_mails(&self, at: OffsetDateTime) -> Result<usize, StoreError> {
-        self.maintain(move |connection| erase::remove_mails(connection, Utc(at))).await
+    async fn mails_of_erased(&self) -> Result<Vec<DeliveryId>, StoreError> {
+        let mails = |connection: &mut SqliteConnection| {
+            let ids: Vec<i64> = mails_of_erased().select(deliveries::id).load(connection)?;
+            Ok(ids.into_iter().map(DeliveryId).collect())
+        };
+        self.survey(mails).await
+    }
+
+    async fn remove_mails(
+        &self,
+        mails: &[DeliveryId],
+        at: OffsetDateTime,
+    ) -> Result<usize, StoreError> {
+        let mails: Vec<i64> = mails.iter().map(|id| id.0).collect();
+        self.maintain(move |connection| erase::remove_mails(connection, mails, Utc(at))).await
     }
 }
 

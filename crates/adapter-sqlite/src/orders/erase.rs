@@ -7,7 +7,7 @@ use diesel::{
 use domain::{document::ObjectKey, order::OrderId};
 use sql_rows::{
     ErasedOrder, HeldMail, HeldWebhook, Utc, attempted_webhooks, attempted_webhooks_of_erased,
-    condemned, ended_mails, free_mails, mails_of_erased,
+    condemned, ended_mails, free_mails,
     schema::{
         deliveries, documents, events, order_changes, order_recipients, orders, uploads,
         webhook_deliveries,
@@ -56,14 +56,17 @@ pub(crate) fn erase(
     Ok(Some(keys))
 }
 
-/// Removes the mails of erased orders, but for those that a worker attempts. Returns their number,
-/// with that of the webhooks and uploads in progress.
-pub(crate) fn remove_mails(connection: &mut SqliteConnection, at: Utc) -> Result<usize, Failure> {
-    let mails: Vec<i64> = mails_of_erased().select(deliveries::id).get_results(connection)?;
+/// Removes mails of erased orders, but for those that a worker attempts. Returns their number, with that
+/// of the webhooks and uploads in progress.
+pub(crate) fn remove_mails(
+    connection: &mut SqliteConnection,
+    mails: Vec<i64>,
+    at: Utc,
+) -> Result<usize, Failure> {
     let webhooks: i64 = attempted_webhooks_of_erased(at).count().get_result(connection)?;
     let uploads: i64 = uploads_of_erased(at).count().get_result(connection)?;
-    let others = usize::try_from(webhooks + uploads).unwrap_or(usize::MAX);
-    let found = mails.len();
-    let removed = diesel::delete(ended_mails(mails, at)).execute(connection)?;
-    Ok(found - removed + others)
+    diesel::delete(ended_mails(mails.clone(), at)).execute(connection)?;
+    let left = deliveries::table.filter(deliveries::id.eq_any(mails)).count();
+    let left: i64 = left.get_result(connection)?;
+    Ok(usize::try_from(left + webhooks + uploads).unwrap_or(usize::MAX))
 }

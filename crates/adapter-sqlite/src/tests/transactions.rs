@@ -261,7 +261,7 @@ async fn maintenance_has_no_time_limit() {
     let store = Arc::new(open(&directory).await);
     let (release, holding) = hold(&store).await;
     tokio::time::pause();
-    let mut removing = OrderAdmin::remove_mails(&*store, NOW);
+    let mut removing = OrderAdmin::remove_mails(&*store, &[], NOW);
     let mut erasing = OrderAdmin::erase(&*store, OrderId(1), NOW);
     let mut creating = tokio::spawn({
         let store = Arc::clone(&store);

@@ -6,7 +6,7 @@ use domain::{
     api_key::ClientId,
     delivery::{Audience, Delivery, DeliveryId, NewDelivery, Recipient},
     order::{EmailAddress, OrderId},
-    ports::{Attempted, Lease, NewOrder, QueueStats, Settlement},
+    ports::{Attempted, Begun, Lease, NewOrder, QueueStats, Retried, Settlement},
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
@@ -208,7 +208,7 @@ pub async fn retry_resets_a_failed_delivery(storage: &Storage) {
     let leased = lease_one(storage, NOW).await;
     settle(storage, &leased, fail_at(NOW)).await;
     let later = NOW + Duration::weeks(1);
-    assert!(storage.queue.retry(leased.delivery.id, later).await.unwrap());
+    assert_eq!(storage.queue.retry(leased.delivery.id, later).await.unwrap(), Retried::Due);
     let last_error = Some("no such mailbox".to_owned());
     let expected = Delivery {
         attempts: 0,
@@ -225,21 +225,39 @@ pub async fn retry_resets_a_failed_delivery(storage: &Storage) {
     assert_eq!(lease_one(storage, later).await.delivery, expected);
 }
 
-/// It does not wait for the backoff. The lease of a worker holds, and settles.
+/// It does not wait for the backoff.
 pub async fn retry_makes_a_waiting_delivery_due(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let leased = lease_one(storage, NOW).await;
     let (id, later) = (leased.delivery.id, NOW + Duration::SECOND);
-    assert!(storage.queue.retry(id, later).await.unwrap());
-    assert_eq!(lease(storage, NOW + LEASE - MICROSECOND, 10).await, []);
     assert!(settle(storage, &leased, retry_at(NOW + Duration::HOUR)).await);
-    assert!(storage.queue.retry(id, later).await.unwrap());
+    assert_eq!(storage.queue.retry(id, later).await.unwrap(), Retried::Due);
     let leased = lease_one(storage, later).await;
     assert_eq!(leased.delivery.attempts, 0);
     // Completed deliveries are unknown.
     assert!(settle(storage, &leased, Settlement::Done).await);
     for id in [id, DeliveryId(0), DeliveryId(i64::MAX)] {
-        assert!(!storage.queue.retry(id, NOW).await.unwrap());
+        assert_eq!(storage.queue.retry(id, NOW).await.unwrap(), Retried::NotFound);
+    }
+}
+
+/// Its counts stay, and its worker settles it. A lease that has ended, or was taken while a clock was
+/// wrong, protects nothing.
+pub async fn retry_changes_no_delivery_in_progress(storage: &Storage) {
+    enqueue(storage, 1, NOW).await;
+    let first = lease_one(storage, NOW).await;
+    assert!(settle(storage, &first, retry_at(NOW)).await);
+    let leased = lease_one(storage, NOW).await;
+    let (id, before) = (leased.delivery.id, listed(storage, false).await);
+    let end = NOW + LEASE;
+    for now in [NOW, end - MICROSECOND] {
+        assert_eq!(storage.queue.retry(id, now).await.unwrap(), Retried::InProgress);
+    }
+    assert_eq!(listed(storage, false).await, before);
+    assert!(settle(storage, &leased, retry_at(end)).await);
+    for (lease_at, retry_at) in [(end, end + LEASE), (NOW + Duration::DAY, NOW)] {
+        lease_one(storage, lease_at).await;
+        assert_eq!(storage.queue.retry(id, retry_at).await.unwrap(), Retried::Due);
     }
 }
 
@@ -361,35 +379,89 @@ async fn enqueue_to(storage: &Storage, address: &str, number: usize, at: OffsetD
     enqueue_all(storage, number, at, vec![NewDelivery { recipient, ..delivery(number) }]).await;
 }
 
+/// Begins mails with the current versions of their orders, and a limit.
+async fn begin(storage: &Storage, leases: &[Lease], now: OffsetDateTime, limit: u32) -> Vec<Begun> {
+    let mut mails = Vec::new();
+    for Lease { delivery: Delivery { id, order_id, .. }, .. } in leases {
+        let order = samples::order_of(&*storage.queue, *order_id).await.unwrap().unwrap();
+        mails.push((*id, order.updated_at));
+    }
+    let mut begun = storage.queue.begin(&mails, now, limit).await.unwrap();
+    begun.sort_by_key(|one| mails.iter().position(|(id, _)| *id == one.id));
+    assert_eq!(begun.len(), mails.len());
+    begun
+}
+
+/// Leases mails and begins them. Returns which mails of the hour they are.
+async fn counted(storage: &Storage, now: OffsetDateTime, limit: usize) -> Vec<Option<u64>> {
+    let leases = lease(storage, now, limit).await;
+    begin(storage, &leases, now, 0).await.iter().map(|one| one.mail_of_hour).collect()
+}
+
 /// The longest due mail comes first. The case of the address does not count, and neither does a
-/// second lease. Each hour of the clock begins at 1.
+/// second attempt. Each hour of the clock begins at 1.
 pub async fn mails_to_a_recipient_are_counted_per_hour(storage: &Storage) {
     let addresses = ["anna@example.com", "Anna@Example.com", "ben@example.com", "ANNA@EXAMPLE.COM"];
     for (number, address) in (0..).zip(addresses) {
         enqueue_to(storage, address, number, NOW).await;
     }
-    let mut leases = lease(storage, NOW, 3).await;
-    leases.extend(lease(storage, NOW + Duration::MINUTE, 1).await);
-    let numbers: Vec<_> = leases.iter().map(|lease| lease.mail_of_hour).collect();
-    assert_eq!(numbers, [Some(1), Some(2), Some(1), Some(3)]);
+    let first = lease(storage, NOW, 3).await;
+    let begun = begin(storage, &first, NOW, 0).await;
+    let numbers: Vec<_> = begun.iter().map(|one| one.mail_of_hour).collect();
+    assert_eq!(numbers, [Some(1), Some(2), Some(1)]);
+    let minute = NOW + Duration::MINUTE;
+    let last = lease(storage, minute, 1).await;
+    assert_eq!(begin(storage, &last, minute, 0).await[0].mail_of_hour, Some(3));
 
     let later = NOW + Duration::HOUR;
-    for lease in &leases {
+    for lease in first.iter().chain(&last) {
         settle(storage, lease, retry_at(later)).await;
     }
     enqueue_to(storage, "anna@example.com", 4, later).await;
-    let numbers: Vec<_> =
-        lease(storage, later, 5).await.iter().map(|lease| lease.mail_of_hour).collect();
-    assert_eq!(numbers, [None, None, None, None, Some(1)]);
+    assert_eq!(counted(storage, later, 5).await, [None, None, None, None, Some(1)]);
 }
 
-/// A mail that waits for the limit is counted again, and waits no longer after another outcome.
+/// The worker drops a mail that its order has made wrong, and such a mail uses up no other.
+pub async fn mail_that_does_not_begin_is_not_counted(storage: &Storage) {
+    for number in 0..3 {
+        enqueue_to(storage, "anna@example.com", number, NOW).await;
+    }
+    let leases = lease(storage, NOW, 3).await;
+    for lease in &leases[..2] {
+        settle(storage, lease, Settlement::Obsolete).await;
+    }
+    assert_eq!(begin(storage, &leases[2..], NOW, 1).await[0].mail_of_hour, Some(1));
+    let gone = [(leases[0].delivery.id, NOW), (DeliveryId(i64::MAX), NOW)];
+    assert_eq!(storage.queue.begin(&gone, NOW, 1).await.unwrap(), []);
+}
+
+/// Its mails may have left, or may have waited for the limit.
+pub async fn mail_of_a_lost_worker_is_counted_again(storage: &Storage) {
+    for number in 0..2 {
+        enqueue_to(storage, "anna@example.com", number, NOW).await;
+    }
+    assert_eq!(counted(storage, NOW, 2).await, [Some(1), Some(2)]);
+    assert_eq!(counted(storage, NOW + LEASE, 2).await, [Some(3), Some(4)]);
+    let later = NOW + Duration::HOUR;
+    assert_eq!(counted(storage, later, 2).await, [Some(1), Some(2)]);
+}
+
+/// A mail that waits for the limit is counted again, and waits no longer after another outcome. Its
+/// recipient is told of nothing.
 pub async fn mail_above_the_limit_waits_and_is_counted_again(storage: &Storage) {
-    enqueue_to(storage, "anna@example.com", 1, NOW).await;
-    let leased = lease_one(storage, NOW).await;
+    for number in 0..2 {
+        enqueue_to(storage, "anna@example.com", number, NOW).await;
+    }
+    let leases = lease(storage, NOW, 2).await;
+    let begun = begin(storage, &leases, NOW, 1).await;
+    assert_eq!(begun.iter().map(|one| one.mail_of_hour).collect::<Vec<_>>(), [Some(1), Some(2)]);
+    let orders = [&leases[0], &leases[1]].map(|lease| lease.delivery.order_id);
+    let told = storage.queue.told(&orders).await.unwrap();
+    assert_eq!(told.iter().map(|one| one.order_id).collect::<Vec<_>>(), orders[..1]);
+    assert!(settle(storage, &leases[0], Settlement::Done).await);
     let due_at = NOW + Duration::HOUR;
     let over_limit = Settlement::OverLimit { due_at, error: "over the limit".to_owned() };
-    assert!(settle(storage, &leased, over_limit).await);
+    assert!(settle(storage, &leases[1], over_limit).await);
     let stats = storage.stats().await;
     assert_eq!((stats.pending, stats.over_limit, stats.oldest_created_at), (1, 1, None));
     let [listed] = <[_; 1]>::try_from(listed(storage, false).await).unwrap();
@@ -397,10 +469,12 @@ pub async fn mail_above_the_limit_waits_and_is_counted_again(storage: &Storage) 
     assert_eq!(lease(storage, due_at - MICROSECOND, 10).await, []);
 
     let again = lease_one(storage, due_at).await;
-    assert_eq!(again.mail_of_hour, Some(1));
+    let begun = begin(storage, std::slice::from_ref(&again), due_at, 1).await;
+    assert_eq!((begun[0].mail_of_hour, begun[0].changes), (Some(1), Some(0)));
+    assert_eq!(storage.queue.told(&orders).await.unwrap().len(), 2);
     assert!(settle(storage, &again, retry_at(due_at)).await);
     assert_eq!(storage.stats().await.over_limit, 0);
-    assert_eq!(lease_one(storage, due_at).await.mail_of_hour, None);
+    assert_eq!(counted(storage, due_at, 1).await, [None]);
 }
 
 /// A client does not use up the mails of another. Addresses of signing services have no limit.
@@ -420,25 +494,21 @@ pub async fn mails_are_counted_for_each_client_and_not_for_services(storage: &St
     ] {
         enqueue(number, ClientId(client), audience).await;
     }
-    let leases = lease(storage, NOW, 10).await;
-    let numbers: Vec<_> = leases.iter().map(|lease| lease.mail_of_hour).collect();
-    assert_eq!(numbers, [Some(1), Some(1), None, Some(2)]);
+    assert_eq!(counted(storage, NOW, 10).await, [Some(1), Some(1), None, Some(2)]);
 }
 
 /// Each mail has a number of its own.
-pub async fn concurrent_leases_count_every_mail(storage: &Storage) {
+pub async fn concurrent_workers_count_every_mail(storage: &Storage) {
     for number in 0..12 {
         enqueue_to(storage, "anna@example.com", number, NOW).await;
     }
-    let leases = join_all((0..4).map(|_| lease(storage, NOW, 3))).await;
-    let leases = leases.into_iter().flatten();
-    let mut numbers: Vec<_> = leases.filter_map(|lease| lease.mail_of_hour).collect();
+    let mut numbers = join_all((0..4).map(|_| counted(storage, NOW, 3))).await.concat();
     // A worker skips deliveries that another one locks at the same time.
-    while let [first, rest @ ..] = &lease(storage, NOW, 3).await[..] {
-        numbers.extend(rest.iter().chain([first]).filter_map(|lease| lease.mail_of_hour));
+    while numbers.len() < 12 {
+        numbers.extend(counted(storage, NOW, 3).await);
     }
     numbers.sort_unstable();
-    assert_eq!(numbers, (1..=12).collect::<Vec<_>>());
+    assert_eq!(numbers, (1..=12).map(Some).collect::<Vec<_>>());
 }
 
 /// A newer version of the service has written it. It waits for that, and the others leave.
@@ -487,43 +557,41 @@ pub async fn unknown_outcomes_are_counted(storage: &Storage) {
     assert!(settle(storage, &leased, retry_at(NOW)).await);
     let [waiting] = <[_; 1]>::try_from(listed(storage, false).await).unwrap();
     assert_eq!((waiting.attempts, waiting.unknown_outcomes), (3, 2));
-    assert!(storage.queue.retry(waiting.id, NOW).await.unwrap());
+    assert_eq!(storage.queue.retry(waiting.id, NOW).await.unwrap(), Retried::Due);
     assert_eq!(listed(storage, false).await[0].unknown_outcomes, 0);
 }
 
-/// An erased order has none, and neither has an order that does not exist. Changes are counted.
+/// An order that has changed since it was read, or is erased, has no changes and remembers no recipient.
 pub async fn recipients_are_remembered_with_the_changes_of_their_orders(storage: &Storage) {
-    let order = storage.create(&new_order("F-1", NOW)).await;
-    let other = storage.create(&new_order("F-2", NOW)).await;
-    let erased = storage.create(&new_order("F-3", NOW)).await;
-    let recipient = |order_id: OrderId, number, audience| Recipient {
+    let to_service = NewDelivery { audience: Audience::Service, ..delivery(2) };
+    enqueue_all(storage, 1, NOW, vec![delivery(1), to_service.clone()]).await;
+    enqueue_all(storage, 2, NOW, vec![delivery(1)]).await;
+    enqueue_all(storage, 3, NOW, vec![delivery(1)]).await;
+    let leases = lease(storage, NOW, 10).await;
+    let mails: Vec<_> = leases.iter().map(|lease| (lease.delivery.id, NOW)).collect();
+    let [order, _, other, erased] =
+        <[_; 4]>::try_from(leases).unwrap().map(|lease| lease.delivery.order_id);
+    storage.admin.erase(erased, NOW).await.unwrap();
+    let assigned = storage.orders.update(&changing::update(other, NOW, "ASSIGNED")).await;
+    let version = assigned.unwrap().unwrap().stored.updated_at;
+    let changes = async |mails: &[(DeliveryId, OffsetDateTime)]| {
+        let mut begun = storage.queue.begin(mails, NOW, 0).await.unwrap();
+        begun.sort_unstable_by_key(|one| one.id);
+        begun.into_iter().map(|one| one.changes).collect::<Vec<_>>()
+    };
+    assert_eq!(changes(&mails).await, [Some(0), Some(0), None, None]);
+    let recipient = |order_id, NewDelivery { recipient, audience, .. }: NewDelivery| Recipient {
         order_id,
-        address: recipient(number),
+        address: recipient,
         audience,
     };
-    let all = [
-        recipient(order, 1, Audience::Client),
-        recipient(order, 2, Audience::Service),
-        recipient(other, 1, Audience::Client),
-    ];
-    let begin = async |recipients: &[Recipient]| {
-        let mut begun = storage.queue.begin(recipients).await.unwrap();
-        begun.sort_unstable_by_key(|(id, _)| *id);
-        begun
-    };
-    assert_eq!(begin(&all).await, [(order, 0), (other, 0)]);
-    assert_eq!(begin(&[recipient(erased, 1, Audience::Client)]).await, [(erased, 0)]);
-    storage.admin.erase(erased, NOW).await.unwrap();
-    for id in [erased, OrderId(i64::MAX)] {
-        assert_eq!(begin(&[recipient(id, 1, Audience::Client)]).await, []);
-    }
-    assert_eq!(begin(&[]).await, []);
-    assert_eq!(storage.queue.told(&[order, erased, OrderId(i64::MAX)]).await.unwrap(), all[..2]);
+    let told = [recipient(order, delivery(1)), recipient(order, to_service)];
+    let orders = [order, other, erased, OrderId(i64::MAX)];
+    assert_eq!(storage.queue.told(&orders).await.unwrap(), told);
 
-    for (version, status) in [(NOW, "ASSIGNED"), (NOW + MICROSECOND, "CANCELLED")] {
-        let update = changing::update(order, version, status);
-        storage.orders.update(&update).await.unwrap().unwrap();
-    }
-    assert_eq!(begin(&all).await, [(order, 2), (other, 0)]);
-    assert_eq!(storage.queue.told(&[order, other]).await.unwrap(), all);
+    let current = [mails[0], (mails[2].0, version)];
+    assert_eq!(changes(&current).await, [Some(0), Some(1)]);
+    let all = [&told[..], &[recipient(other, delivery(1))]].concat();
+    assert_eq!(storage.queue.told(&orders).await.unwrap(), all);
+    assert_eq!(changes(&[]).await, []);
 }

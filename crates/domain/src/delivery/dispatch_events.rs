@@ -11,7 +11,7 @@ use crate::{
     api_key::Party,
     background::Step,
     delivery::{
-        Audience, MailSubject, NewDelivery, Recipient,
+        Audience, MailSubject, Mails, NewDelivery, Recipient,
         worker::{OUTAGE_PAUSE, POLL},
     },
     order::{EmailAddress, OrderId, StoredOrder},
@@ -59,6 +59,8 @@ pub struct DispatchEvents {
     pub clock: Arc<dyn Clock>,
     /// Provides the keys of mails.
     pub entropy: Arc<dyn Entropy>,
+    /// The mails that are sent.
+    pub mails: Mails,
 }
 
 impl DispatchEvents {
@@ -118,20 +120,22 @@ impl DispatchEvents {
         Ok((Dispatched { events, unreadable }, has_more))
     }
 
-    /// Returns the addresses that know the orders of these events, if those are cancelled.
+    /// Returns the addresses that know the orders of these events, if those are cancelled or take place
+    /// again.
     async fn told(&self, events: &[Event]) -> Result<Vec<Recipient>, StoreError> {
-        let cancelled = events.iter().filter(|event| event.event == EventType::OrderCancelled);
-        let cancelled: BTreeSet<_> = cancelled.map(|event| event.order_id).collect();
-        match Vec::from_iter(cancelled) {
+        let concerns_all = |Event { event, change, .. }: &&Event| {
+            MailSubject::of(*event, change.as_ref()).is_some_and(goes_to_told)
+        };
+        let orders = events.iter().filter(concerns_all).map(|event| event.order_id);
+        match Vec::from_iter(orders.collect::<BTreeSet<_>>()) {
             none if none.is_empty() => Ok(Vec::new()),
             orders => self.queue.told(&orders).await,
         }
     }
 
-    /// Returns a mail for each address of the signing service, and for each contact of a new or
-    /// reinstated order. An address of both gets one, that of the service, which has more. A
-    /// cancellation goes to those who know the order: the addresses of the service may have changed.
-    /// A test order is no real signing, so it has none.
+    /// Returns a mail for each address of the sides that get the news. An address of both gets one, that
+    /// of the service, which has more. A cancellation goes to those who know the order: the addresses of the service may have changed. An
+    /// order that takes place again goes to them too. A test order is no real signing, so it has none.
     fn mails(
         &self,
         event: EventType,
@@ -140,33 +144,38 @@ impl DispatchEvents {
         services: &[SigningService],
         told: &[Recipient],
     ) -> Vec<NewDelivery> {
-        let Some(subject) = MailSubject::of(event, change).filter(|_| !order.is_test) else {
+        let subject = MailSubject::of(event, change);
+        let Some(subject) = subject.filter(|it| !order.is_test && self.mails.include(*it)) else {
             return Vec::new();
         };
-        let mail = |recipient: &EmailAddress, audience| NewDelivery {
+        let own = services.iter().filter(|one| one.id == order.order.signing_service_id);
+        let own = own.filter(|_| subject.is_for(Audience::Service));
+        let dispatchers: Vec<_> = own.flat_map(|service| &service.emails).collect();
+        let is_same = |one: &EmailAddress, other: &EmailAddress| {
+            one.as_str().eq_ignore_ascii_case(other.as_str())
+        };
+        let contacts = order.order.contacts.recipients();
+        let clients = contacts.iter().filter(|contact| {
+            subject.is_for(Audience::Client)
+                && !dispatchers.iter().any(|dispatcher| is_same(dispatcher, contact))
+        });
+        let clients = clients.map(|email| (email, Audience::Client));
+        let dispatchers = dispatchers.iter().map(|email| (*email, Audience::Service));
+        let mut recipients: Vec<_> = clients.chain(dispatchers).collect();
+        if goes_to_told(subject) {
+            for one in told.iter().filter(|one| one.order_id == order.id) {
+                if !recipients.iter().any(|(known, _)| is_same(known, &one.address)) {
+                    recipients.push((&one.address, one.audience));
+                }
+            }
+        }
+        let mail = |(recipient, audience): (&EmailAddress, _)| NewDelivery {
             message_key: webhook::message_key(&*self.entropy),
             recipient: recipient.clone(),
             subject,
             audience,
         };
-        if subject == MailSubject::Cancelled {
-            let told = told.iter().filter(|one| one.order_id == order.id);
-            return told.map(|one| mail(&one.address, one.audience)).collect();
-        }
-        let own = services.iter().filter(|one| one.id == order.order.signing_service_id);
-        let dispatchers: Vec<_> = own.flat_map(|service| &service.emails).collect();
-        let is_dispatcher = |contact: &EmailAddress| {
-            let contact = contact.as_str();
-            dispatchers.iter().any(|email| email.as_str().eq_ignore_ascii_case(contact))
-        };
-        let contacts = order.order.contacts.recipients();
-        let clients = contacts.iter().filter(|contact| !is_dispatcher(contact));
-        let clients = clients.map(|email| (email, Audience::Client));
-        clients
-            .filter(|_| subject != MailSubject::DocumentsAdded)
-            .chain(dispatchers.iter().map(|email| (*email, Audience::Service)))
-            .map(|(recipient, audience)| mail(recipient, audience))
-            .collect()
+        recipients.into_iter().map(mail).collect()
     }
 
     /// Returns a webhook for each endpoint that gets the event. Those of a disabled endpoint wait.
@@ -186,6 +195,11 @@ impl DispatchEvents {
         };
         getting.map(webhook).collect()
     }
+}
+
+/// Checks whether a mail goes to all addresses that know its order.
+fn goes_to_told(subject: MailSubject) -> bool {
+    matches!(subject, MailSubject::Cancelled | MailSubject::Reinstated)
 }
 
 #[cfg(test)]

@@ -75,6 +75,7 @@ fn use_case(outbox: MockOutbox, queue: MockDeliveryQueue) -> DispatchEvents {
         endpoints: Arc::new(endpoints_of(Vec::new())),
         clock: clock(NOW),
         entropy: Arc::new(CountingEntropy::default()),
+        mails: Mails::Full,
     }
 }
 
@@ -108,6 +109,20 @@ async fn each_recipient_gets_a_mail_of_its_own() {
     });
     let step = use_case(outbox, queue).step().await;
     assert_eq!((step.result.unwrap().unreadable.len(), step.pause), (0, POLL));
+}
+
+#[tokio::test]
+async fn essential_mails_leave_the_others_out() {
+    let kinds = [EventType::OrderCreated, EventType::DocumentsAdded];
+    let found = kinds.map(|kind| Event { event: kind, ..event(1) });
+    let mut outbox = MockOutbox::new();
+    outbox.expect_events().returning(move |_, _| Ok(found.to_vec()));
+    outbox.expect_dispatch().once().returning(|dispatches, _| {
+        assert_eq!([&dispatches[0], &dispatches[1]].map(|one| one.mails.len()), [2, 0]);
+        Ok(ids(dispatches))
+    });
+    let dispatch = use_case(outbox, whole_orders());
+    DispatchEvents { mails: Mails::Essential, ..dispatch }.step().await.result.unwrap();
 }
 
 #[tokio::test]
@@ -242,9 +257,10 @@ async fn change_of_an_order_reaches_both_parties() {
     dispatch.step().await.result.unwrap();
 }
 
-/// They may have removed the appointment from their calendars.
+/// They may have removed the appointment from their calendars. The present addresses may have heard of
+/// nothing. An address of both gets one mail.
 #[tokio::test]
-async fn order_that_takes_place_again_is_mailed_like_a_new_one() {
+async fn order_that_takes_place_again_is_mailed_to_those_who_were_told_and_to_present_addresses() {
     let change = |order_status: &str, previous_status: &str| ChangedOrder {
         order_status: order_status.to_owned(),
         previous_status: previous_status.to_owned(),
@@ -260,12 +276,25 @@ async fn order_that_takes_place_again_is_mailed_like_a_new_one() {
     let mut outbox = MockOutbox::new();
     outbox.expect_events().returning(move |_, _| Ok(found.to_vec()));
     outbox.expect_dispatch().once().returning(move |dispatches, _| {
-        let subjects = |number: usize| -> Vec<_> {
-            dispatches[number].mails.iter().map(|mail| mail.subject).collect()
-        };
-        assert_eq!(subjects(0), [MailSubject::Reinstated; 2]);
-        assert_eq!(subjects(1), []);
+        let mails = &dispatches[0].mails;
+        assert!(mails.iter().all(|mail| mail.subject == MailSubject::Reinstated), "{mails:?}");
+        let recipients: Vec<_> = mails.iter().map(|mail| mail.recipient.as_str()).collect();
+        let present = ["Escrow@title.example.com", "dispatch@service.example.com"];
+        assert_eq!(recipients, [&present[..], &["before@service.example.com"]].concat());
+        let confirmed = &dispatches[1].mails;
+        let confirmed = confirmed.iter().map(|mail| (mail.recipient.as_str(), mail.subject));
+        let contact = ("escrow@title.example.com", MailSubject::Confirmed);
+        assert_eq!(confirmed.collect::<Vec<_>>(), [contact]);
         Ok(ids(dispatches))
     });
-    use_case(outbox, whole_orders()).step().await.result.unwrap();
+    let mut queue = whole_orders();
+    queue.expect_told().once().returning(|orders| {
+        let told = |address: &str| Recipient {
+            order_id: orders[0],
+            address: address.to_owned().try_into().unwrap(),
+            audience: Audience::Service,
+        };
+        Ok(["before@service.example.com", "DISPATCH@service.example.com"].map(told).into())
+    });
+    use_case(outbox, queue).step().await.result.unwrap();
 }

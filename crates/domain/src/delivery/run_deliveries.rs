@@ -2,21 +2,24 @@
 //!
 //! The module `delivery` defines the retry schedule, and `delivery::worker` the pace.
 
-use std::{collections::HashMap, mem, panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    mem,
+    panic::AssertUnwindSafe,
+    sync::Arc,
+};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    delivery::{
-        Delivery, DeliveryId, MailSubject, Notification, Recipient, due_within_limit,
-        worker::Deliveries,
-    },
-    order::{OrderId, OrderStatus},
+    delivery::{Delivery, DeliveryId, Notification, due_within_limit, worker::Deliveries},
+    order::{OrderId, StoredOrder},
     ports::{
-        Attempted, Clock, DeliveryQueue, Entropy, FoundOrders, Lease, Notifier, NotifyError,
-        Settlement, StoreError, error_chain,
+        Attempted, Begun, Clock, DeliveryQueue, Entropy, FoundOrders, Lease, Notifier, NotifyError,
+        ServiceRepo, Settlement, StoreError, error_chain,
     },
+    signing_service::SigningService,
 };
 
 /// Duration of a lease. Attempts that take longer renew theirs.
@@ -73,8 +76,17 @@ pub enum DeliveryOutcome {
 /// A leased delivery with its mail, or the reason why there is none.
 pub struct Ready {
     lease: Lease,
-    /// `None` if the order has changed, and the mail would be wrong.
-    mail: Result<Option<Notification>, NotifyError>,
+    mail: Result<LeasedMail, NotifyError>,
+}
+
+/// The mail of a leased delivery.
+enum LeasedMail {
+    /// It may leave.
+    Current(Box<Notification>),
+    /// The order has changed, and the mail would be wrong.
+    Obsolete,
+    /// Its recipient has had its mails of this hour. It is the one of this number.
+    AboveLimit(u64),
 }
 
 /// The outcome of an attempt that is not stored yet.
@@ -206,6 +218,8 @@ impl Deliveries for MailDeliveries {
 pub struct RunDeliveries {
     /// Stores deliveries.
     pub queue: Arc<dyn DeliveryQueue>,
+    /// Stores the records of signing services.
+    pub services: Arc<dyn ServiceRepo>,
     /// Hands mails over.
     pub notifier: Arc<dyn Notifier>,
     /// Tells the time.
@@ -217,62 +231,98 @@ pub struct RunDeliveries {
 }
 
 impl RunDeliveries {
-    /// Leases up to `limit` due deliveries and reads their orders.
+    /// Leases up to `limit` deliveries, reads their orders, and counts the mails that may leave. So a
+    /// mail that would be wrong uses up no mail of its recipient.
     async fn lease(&self, limit: usize) -> Result<Vec<Ready>, StoreError> {
         let leases = self.queue.lease(self.clock.now(), LEASE, limit).await?;
-        let leaving = leases.iter().filter(|lease| self.above_limit(lease).is_none());
-        let recipients: Vec<_> = leaving
-            .map(|Lease { delivery: Delivery { order_id, task, .. }, .. }| Recipient {
-                order_id: *order_id,
-                address: task.recipient.clone(),
-                audience: task.audience,
-            })
-            .collect();
-        // Remembers them before it reads the orders: an order that is cancelled after that tells them.
-        let begun = match &recipients[..] {
+        let orders = self.queue.orders_of(leases.iter().map(|lease| lease.delivery.order_id)).await;
+        let services = self.services_of(&orders).await;
+        let current = leases.iter().filter_map(|lease| {
+            let order = current_order(&lease.delivery, &orders).ok().flatten()?;
+            Some((lease.delivery.id, order.updated_at))
+        });
+        let begun = match &current.collect::<Vec<_>>()[..] {
             [] => Ok(Vec::new()),
-            some => self.queue.begin(some).await,
+            some => self.queue.begin(some, self.clock.now(), self.mails_per_recipient_hour).await,
         };
-        let orders = match begun {
-            Ok(sequences) => {
-                let orders = self.queue.orders_of(recipients.iter().map(|one| one.order_id)).await;
-                orders.map(|orders| (orders, sequences.into_iter().collect()))
-            }
-            Err(error) => Err(error),
+        let begun = begun.map(|begun| begun.into_iter().map(|one| (one.id, one)).collect());
+        let ready = |lease: Lease| Ready {
+            mail: self.mail(&lease.delivery, &orders, &services, &begun),
+            lease,
         };
-        let ready = |lease: Lease| Ready { mail: mail(&lease.delivery, &orders), lease };
         Ok(leases.into_iter().map(ready).collect())
     }
 
-    /// Returns which mail of the hour it is, if that is above the limit of its recipient.
-    fn above_limit(&self, lease: &Lease) -> Option<u64> {
+    /// Returns the records of the signing services of orders.
+    async fn services_of(
+        &self,
+        orders: &Result<FoundOrders, StoreError>,
+    ) -> Result<Vec<SigningService>, StoreError> {
+        let found = orders.iter().flat_map(HashMap::values).flatten();
+        let ids: BTreeSet<_> = found.map(|order| order.order.signing_service_id).collect();
+        match Vec::from_iter(ids) {
+            none if none.is_empty() => Ok(Vec::new()),
+            ids => self.services.find(&ids).await,
+        }
+    }
+
+    /// Returns the mail of a delivery.
+    fn mail(
+        &self,
+        delivery: &Delivery,
+        orders: &Result<FoundOrders, StoreError>,
+        services: &Result<Vec<SigningService>, StoreError>,
+        begun: &Result<HashMap<DeliveryId, Begun>, StoreError>,
+    ) -> Result<LeasedMail, NotifyError> {
+        let Some(order) = current_order(delivery, orders)? else { return Ok(LeasedMail::Obsolete) };
+        let mut services = services.as_ref().map_err(not_read)?.iter();
+        let service = services.find(|service| service.id == order.order.signing_service_id);
+        let begun = begun.as_ref().map_err(not_read)?.get(&delivery.id);
         let limit = u64::from(self.mails_per_recipient_hour);
-        lease.mail_of_hour.filter(|&number| limit > 0 && number > limit)
+        let number = begun.and_then(|one| one.mail_of_hour);
+        if let Some(number) = number.filter(|&number| limit > 0 && number > limit) {
+            return Ok(LeasedMail::AboveLimit(number));
+        }
+        let Some(sequence) = begun.and_then(|one| one.changes) else {
+            return Err(NotifyError::Transient("the order is being changed".into()));
+        };
+        let task = &delivery.task;
+        Ok(LeasedMail::Current(Box::new(Notification {
+            message_key: task.message_key.clone(),
+            recipient: task.recipient.clone(),
+            subject: task.subject,
+            audience: task.audience,
+            order: order.clone(),
+            service: service.cloned(),
+            previous: None,
+            note: None,
+            sequence,
+        })))
     }
 
     /// Attempts a delivery.
     async fn attempt(&self, Ready { lease, mail }: Ready) -> Outcome {
         let delivery = &lease.delivery;
         let limit = u64::from(self.mails_per_recipient_hour);
-        let above = self.above_limit(&lease);
-        let (settlement, relay) = if let Some(number) = above {
-            let due_at = due_within_limit(self.clock.now(), number, limit, delivery.task.subject);
-            (Settlement::OverLimit { due_at, error: OVER_LIMIT.to_owned() }, None)
-        } else {
-            match mail {
-                Err(error) => (self.after_failure(delivery, &error), unavailable(&error).map(Err)),
-                Ok(None) => (Settlement::Obsolete, None),
-                Ok(Some(mail)) => match self.notify(&mail).await {
-                    Ok(()) => (Settlement::Done, Some(Ok(()))),
-                    Err(error) => {
-                        let relay = unavailable(&error).map_or(Ok(()), Err);
-                        (self.after_failure(delivery, &error), Some(relay))
-                    }
-                },
+        let reaches_limit =
+            matches!(mail, Ok(LeasedMail::AboveLimit(number)) if number == limit + 1);
+        let (settlement, relay) = match mail {
+            Err(error) => (self.after_failure(delivery, &error), unavailable(&error).map(Err)),
+            Ok(LeasedMail::Obsolete) => (Settlement::Obsolete, None),
+            Ok(LeasedMail::AboveLimit(number)) => {
+                let (now, subject) = (self.clock.now(), delivery.task.subject);
+                let due_at = due_within_limit(now, number, limit, subject);
+                (Settlement::OverLimit { due_at, error: OVER_LIMIT.to_owned() }, None)
             }
+            Ok(LeasedMail::Current(mail)) => match self.notify(&mail).await {
+                Ok(()) => (Settlement::Done, Some(Ok(()))),
+                Err(error) => {
+                    let relay = unavailable(&error).map_or(Ok(()), Err);
+                    (self.after_failure(delivery, &error), Some(relay))
+                }
+            },
         };
         let attempted = Attempted { id: delivery.id, token: lease.token, settlement };
-        let reaches_limit = above == Some(limit + 1);
         let order_id = delivery.order_id;
         Outcome { order_id, attempted, relay, reaches_limit, available_before: 0 }
     }
@@ -301,46 +351,27 @@ impl RunDeliveries {
     }
 }
 
-/// Orders, and the numbers of their changes.
-type Orders = Result<(FoundOrders, HashMap<OrderId, u32>), StoreError>;
+/// Returns the order of a delivery. Returns `None` if the mail is not true any more: a late one must not
+/// put a cancelled appointment back into a calendar, or remove one that takes place.
+fn current_order<'o>(
+    delivery: &Delivery,
+    orders: &'o Result<FoundOrders, StoreError>,
+) -> Result<Option<&'o StoredOrder>, NotifyError> {
+    let order = match orders.as_ref().map_err(not_read)?.get(&delivery.order_id) {
+        Some(Ok(order)) => order,
+        Some(Err(error)) => return Err(not_read(error)),
+        None => return Err(NotifyError::Permanent("the order does not exist".into())),
+    };
+    Ok(Some(order).filter(|order| delivery.task.subject.is_true_of(order)))
+}
 
-/// Returns the mail of a delivery, if it is still true: a late mail must not put a cancelled appointment
-/// back into a calendar, or remove one that takes place.
-fn mail(
-    Delivery { order_id, task, .. }: &Delivery,
-    orders: &Orders,
-) -> Result<Option<Notification>, NotifyError> {
-    let (order, sequence) = match orders
-        .as_ref()
-        .map(|(orders, sequences)| (orders.get(order_id), sequences.get(order_id)))
-    {
-        Ok((Some(Ok(order)), sequence)) => (order.clone(), sequence),
-        Ok((None, _)) => return Err(NotifyError::Permanent("the order does not exist".into())),
-        Err(error @ StoreError::Unavailable(_)) => {
-            return Err(NotifyError::Unavailable(error_chain(error).into()));
-        }
-        Err(error) | Ok((Some(Err(error)), _)) => {
-            return Err(NotifyError::Transient(error_chain(error).into()));
-        }
-    };
-    let is_cancelled = order.status == OrderStatus::CANCELLED;
-    if is_cancelled != (task.subject == MailSubject::Cancelled) {
-        return Ok(None);
+/// Returns the failure of a mail whose order cannot be read.
+fn not_read(error: &StoreError) -> NotifyError {
+    let cause = error_chain(error).into();
+    match error {
+        StoreError::Unavailable(_) => NotifyError::Unavailable(cause),
+        StoreError::Internal(_) => NotifyError::Transient(cause),
     }
-    let Some(&sequence) = sequence else {
-        return Err(NotifyError::Transient("another transaction is changing the order".into()));
-    };
-    Ok(Some(Notification {
-        service: None,
-        previous: None,
-        note: None,
-        message_key: task.message_key.clone(),
-        recipient: task.recipient.clone(),
-        subject: task.subject,
-        audience: task.audience,
-        order,
-        sequence,
-    }))
 }
 
 /// Returns why no mail can be delivered.

@@ -3,9 +3,10 @@ use time::{OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
-    order::StoredOrder,
+    delivery::MailSubject,
+    order::{OrderStatus, StoredOrder},
     ports::{MockDeliveryQueue, MockNotifier},
-    test_support::{CountingEntropy, clock, delivery, stored_order},
+    test_support::{CountingEntropy, clock, delivery, no_services, stored_order},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -23,9 +24,9 @@ fn use_case(
     notifier: MockNotifier,
     find: fn() -> FindResult,
 ) -> RunDeliveries {
-    queue.expect_begin().returning(|recipients| {
-        assert!(recipients.iter().all(|one| one.address.as_str() == "a@example.com"));
-        Ok(recipients.iter().map(|one| (one.order_id, 7)).collect())
+    queue.expect_begin().returning(|mails, now, limit| {
+        assert!(now == NOW && limit == 2 && mails.iter().all(|(_, version)| *version == NOW));
+        Ok(mails.iter().map(|(id, _)| begun(*id, None)).collect())
     });
     queue.expect_orders().withf(|ids| ids == [OrderId(1)]).returning(move |_| {
         Ok(match find() {
@@ -36,6 +37,7 @@ fn use_case(
     });
     RunDeliveries {
         queue: Arc::new(queue),
+        services: Arc::new(no_services()),
         notifier: Arc::new(notifier),
         clock: clock(NOW),
         entropy: Arc::new(CountingEntropy::default()),
@@ -55,7 +57,11 @@ fn queue_of(leases: Vec<Lease>) -> MockDeliveryQueue {
 }
 
 fn lease(delivery: Delivery) -> Lease {
-    Lease { delivery, token: TOKEN, mail_of_hour: None }
+    Lease { delivery, token: TOKEN }
+}
+
+fn begun(id: DeliveryId, mail_of_hour: Option<u64>) -> Begun {
+    Begun { id, mail_of_hour, changes: Some(7) }
 }
 
 fn notifier(reply: fn() -> Result<(), NotifyError>) -> MockNotifier {
@@ -205,14 +211,31 @@ async fn mail_that_is_not_true_any_more_does_not_leave() {
     }
 }
 
-/// Another transaction is changing the order, and may cancel it.
+/// Another transaction is changing the order, or has changed it since it was read, and may cancel it.
 #[tokio::test]
-async fn mail_of_a_locked_order_is_retried() {
+async fn mail_of_an_order_that_is_being_changed_is_retried() {
     let mut queue = queue_of(vec![lease(delivery(NOW))]);
-    queue.expect_begin().once().returning(|_| Ok(Vec::new()));
+    let changed = |id| Begun { changes: None, ..begun(id, None) };
+    queue.expect_begin().once().returning(move |mails, _, _| Ok(vec![changed(mails[0].0)]));
     let use_case = use_case(queue, MockNotifier::new(), found);
     let settled = attempts(&use_case).await.remove(0).attempted.settlement;
     assert!(matches!(settled, Settlement::RetryAt { .. }), "{settled:?}");
+}
+
+/// It would use up a mail of its recipient, or wait for the next hour though it never leaves.
+#[tokio::test]
+async fn mail_that_is_not_true_any_more_is_not_counted() {
+    let mut obsolete = Delivery { id: DeliveryId(6), ..delivery(NOW) };
+    obsolete.task.subject = MailSubject::Cancelled;
+    let mut queue = queue_of(vec![lease(obsolete), lease(delivery(NOW))]);
+    queue
+        .expect_begin()
+        .withf(|mails, _, _| mails == [(DeliveryId(5), NOW)])
+        .once()
+        .returning(|_, _, _| Ok(vec![begun(DeliveryId(5), Some(1))]));
+    let use_case = use_case(queue, notifier(|| Ok(())), found);
+    let outcomes = attempts(&use_case).await.into_iter().map(|one| one.attempted.settlement);
+    assert_eq!(outcomes.collect::<Vec<_>>(), [Settlement::Obsolete, Settlement::Done]);
 }
 
 #[tokio::test]
@@ -256,7 +279,10 @@ async fn mail_above_the_hourly_limit_of_its_recipient_waits() {
         (2, None, true),
         (0, Some(1_000_000), true),
     ] {
-        let queue = queue_of(vec![Lease { mail_of_hour, ..lease(delivery(NOW)) }]);
+        let mut queue = queue_of(vec![lease(delivery(NOW))]);
+        queue
+            .expect_begin()
+            .returning(move |mails, _, _| Ok(vec![begun(mails[0].0, mail_of_hour)]));
         let mut notifier = MockNotifier::new();
         notifier.expect_notify().times(usize::from(is_sent)).returning(|_| Ok(()));
         let use_case =

@@ -18,8 +18,8 @@ use crate::{
         run_deliveries::{DeliveryOutcome, LEASE, MailDeliveries, MailReport, RunDeliveries},
     },
     order::OrderId,
-    ports::{Lease, MockClock, MockDeliveryQueue, Notifier, NotifyError, error_chain},
-    test_support::{CountingEntropy, delivery, stored_order},
+    ports::{Begun, Lease, MockClock, MockDeliveryQueue, Notifier, NotifyError, error_chain},
+    test_support::{CountingEntropy, delivery, no_services, stored_order},
     webhook::EndpointNotice,
 };
 
@@ -35,7 +35,11 @@ fn sleep(pause: Duration) -> BoxFuture<'static, ()> {
 fn lease(number: i64) -> Lease {
     let mut delivery = Delivery { id: DeliveryId(number), ..delivery(NOW) };
     delivery.task.message_key = number.to_string();
-    Lease { delivery, token: 3, mail_of_hour: None }
+    Lease { delivery, token: 3 }
+}
+
+fn begun(&(id, _): &(DeliveryId, OffsetDateTime)) -> Begun {
+    Begun { id, mail_of_hour: None, changes: Some(0) }
 }
 
 /// Returns a queue of deliveries from 1 to `last`, and the limits of its leases.
@@ -49,9 +53,7 @@ fn queue_to(last: i64) -> (MockDeliveryQueue, Arc<Mutex<Vec<usize>>>) {
         let leased = due.drain(..limit.min(due.len()));
         Ok(leased.map(lease).collect())
     });
-    queue
-        .expect_begin()
-        .returning(|mails| Ok(mails.iter().map(|mail| (mail.order_id, 0)).collect()));
+    queue.expect_begin().returning(|mails, _, _| Ok(mails.iter().map(begun).collect()));
     queue
         .expect_orders()
         .returning(|ids| Ok(ids.iter().map(|&id| (id, Ok(stored_order(NOW)))).collect()));
@@ -110,6 +112,7 @@ fn worker_of(queue: MockDeliveryQueue, slots: usize, notifier: Replies) -> MailW
     clock.expect_now().returning(move || NOW + began.elapsed());
     let run = RunDeliveries {
         queue: Arc::new(queue),
+        services: Arc::new(no_services()),
         notifier: Arc::new(notifier),
         clock: Arc::new(clock),
         entropy: Arc::new(CountingEntropy::default()),
@@ -320,9 +323,7 @@ async fn attempt_that_does_not_reach_the_relay_ends_no_outage() {
         };
         Ok(numbers.by_ref().take(limit).map(mixed).collect())
     });
-    queue
-        .expect_begin()
-        .returning(|mails| Ok(mails.iter().map(|mail| (mail.order_id, 0)).collect()));
+    queue.expect_begin().returning(|mails, _, _| Ok(mails.iter().map(begun).collect()));
     queue.expect_orders().returning(|ids| {
         let there = ids.iter().filter(|&&id| id != NO_ORDER);
         Ok(there.map(|&id| (id, Ok(stored_order(NOW)))).collect())

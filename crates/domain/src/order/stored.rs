@@ -21,6 +21,12 @@ impl OrderStatus {
     pub const NEW: Self = Self(Cow::Borrowed("NEW"));
     /// The signing does not take place. Such an order does not change any more.
     pub const CANCELLED: Self = Self(Cow::Borrowed("CANCELLED"));
+    /// It has a notary.
+    pub const ASSIGNED: Self = Self(Cow::Borrowed("ASSIGNED"));
+    /// The appointment is confirmed.
+    pub const CONFIRMED: Self = Self(Cow::Borrowed("CONFIRMED"));
+    /// The signing has taken place without signatures, or not at all.
+    pub const DID_NOT_SIGN: Self = Self(Cow::Borrowed("DID_NOT_SIGN"));
     /// The documents are signed. Such an order cannot be cancelled.
     pub const SIGNED: Self = Self(Cow::Borrowed("SIGNED"));
     /// Nothing is left to do. Such an order cannot be cancelled.
@@ -32,11 +38,11 @@ impl OrderStatus {
     /// The usual states. The service knows the rules of some; all others are free texts.
     pub const USUAL: [Self; 8] = [
         Self::NEW,
-        Self(Cow::Borrowed("ASSIGNED")),
-        Self(Cow::Borrowed("CONFIRMED")),
+        Self::ASSIGNED,
+        Self::CONFIRMED,
         Self(Cow::Borrowed("ON_HOLD")),
         Self::SIGNED,
-        Self(Cow::Borrowed("DID_NOT_SIGN")),
+        Self::DID_NOT_SIGN,
         Self::COMPLETED,
         Self::CANCELLED,
     ];

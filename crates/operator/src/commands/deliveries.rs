@@ -2,10 +2,11 @@
 
 use std::num::ParseIntError;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail};
 use clap::Subcommand;
 use domain::{
     delivery::{Delivery, DeliveryId},
+    ports::Retried,
     webhook::{WebhookDelivery, WebhookDeliveryId, WebhookStatus},
 };
 use serde_json::{Value, json};
@@ -77,13 +78,18 @@ pub(super) async fn run(
             Ok(())
         }
         DeliveriesCommand::Retry { id: Some((id, number)), .. } => {
-            let is_known = if id.starts_with('w') {
-                storage.webhook_queue.retry(WebhookDeliveryId(number), now).await?
-            } else {
+            let retried = if !id.starts_with('w') {
                 storage.queue.retry(DeliveryId(number), now).await?
+            } else if storage.webhook_queue.retry(WebhookDeliveryId(number), now).await? {
+                Retried::Due
+            } else {
+                Retried::NotFound
             };
-            ensure!(is_known, "there is no delivery {id}");
-            print(&format!("delivery {id} is due now\n"))
+            match retried {
+                Retried::Due => print(&format!("delivery {id} is due now\n")),
+                Retried::InProgress => bail!("mail {id} is being sent now; see whether it leaves"),
+                Retried::NotFound => bail!("there is no delivery {id}"),
+            }
         }
         DeliveriesCommand::Retry { since, .. } => {
             let [mails, webhooks] = retry_failed(storage, since, now).await?;
@@ -103,7 +109,7 @@ async fn retry_failed(
     let mut retried = [0; 2];
     for mail in storage.queue.list(true, usize::MAX).await? {
         if mail.failed_at.is_some_and(is_later) {
-            retried[0] += usize::from(storage.queue.retry(mail.id, now).await?);
+            retried[0] += usize::from(storage.queue.retry(mail.id, now).await? == Retried::Due);
         }
     }
     for webhook in storage.webhook_queue.list(true, usize::MAX).await? {

@@ -118,28 +118,30 @@ impl Operator {
     /// documents for one, for at most [`LONGEST_ATTEMPT`].
     async fn wait_for_mails(&self) -> Result<()> {
         let longest = LONGEST_ATTEMPT.whole_minutes();
-        let (mut is_told, began) = (false, self.clock.now());
-        loop {
-            let now = self.clock.now();
-            match self.storage.admin.remove_mails(now).await? {
-                0 if is_told && now - began >= LONGEST_ATTEMPT => {
-                    eprintln!(
-                        "some were still in progress after {longest} minutes. Their process is \
-                        stopped or suspended: end it, and repeat the command"
-                    );
-                    return Ok(());
+        let admin = &self.storage.admin;
+        let (mails, began) = (admin.mails_of_erased().await?, self.clock.now());
+        let progress = Progress::new("looking for mails in progress");
+        let wait = async {
+            loop {
+                let now = self.clock.now();
+                let left = admin.remove_mails(&mails, now).await?;
+                if left == 0 {
+                    return Ok::<_, anyhow::Error>(now - began >= LONGEST_ATTEMPT);
                 }
-                0 => return Ok(()),
-                left if !is_told => {
-                    eprintln!(
-                        "waits up to {longest} minutes for {left} mails, webhooks and uploads in progress"
-                    );
-                }
-                _ => {}
+                progress.set(format!(
+                    "waiting for {left} mails, webhooks and uploads in progress, for up to {longest} \
+                    minutes"
+                ));
+                tokio::time::sleep(PAUSE).await;
             }
-            is_told = true;
-            tokio::time::sleep(PAUSE).await;
+        };
+        if progress.of(wait).await? {
+            eprintln!(
+                "some were still in progress after {longest} minutes. Their process is stopped or \
+                suspended: end it, and repeat the command"
+            );
         }
+        Ok(())
     }
 
     /// Removes the mails of all erased orders from the mail drop, also those that an interrupted command

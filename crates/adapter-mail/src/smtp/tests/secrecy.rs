@@ -1,10 +1,19 @@
 //! Encryption of connections, and secrets in error texts.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
 use domain::ports::error_chain;
 use test_servers::smtp::{Offer, PASSWORD, Phase, SmtpServer, Tls, Treatment, USER};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::TcpListener,
+};
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    span::{Attributes, Id, Record},
 };
 
 use super::{super::*, FULL, SHORT_TIMEOUTS, mail, mail_to, notifier};
@@ -189,6 +198,66 @@ async fn invalid_certificate_of_a_relay_on_this_machine_is_accepted() {
         notifier.check().await.unwrap();
         notifier.notify(&mail()).await.unwrap();
         assert!(server.mails()[0].encrypted);
+    }
+}
+
+/// Counts warnings.
+#[derive(Clone, Default)]
+struct Warnings(Arc<AtomicUsize>);
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::WARN && metadata.target().starts_with("adapter_mail")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// Runs on one thread, because the test moves the clock of the runtime and counts the warnings of the
+/// thread. Each check makes a connection of its own.
+#[tokio::test]
+async fn invalid_certificate_is_warned_of_once_and_checked_again_after_an_hour() {
+    let warnings = Warnings::default();
+    let _guard = tracing::subscriber::set_default(warnings.clone());
+    let server = SmtpServer::offering(Offer { tls: Tls::StartTls, auth: None });
+    let host = format!("localhost:{}", server.address().port());
+    let root = server.root_certificate();
+    let valid =
+        RelayUrl::parse(&Url::parse(&format!("smtp://{host}?ca={}", root.display())).unwrap());
+    let valid = Relay::new(valid.unwrap(), "orders@example.com".parse().unwrap()).unwrap().tls;
+    let mut notifier = notifier(&format!("smtp://{host}"));
+    let invalid = notifier.relay.tls.clone();
+    for (tls, hours, connections, warned) in [
+        (&invalid, 0, 2, 1),
+        (&invalid, 0, 3, 1),
+        (&invalid, 1, 5, 1),
+        (&invalid, 0, 6, 1),
+        // It has a valid one now.
+        (&valid, 1, 7, 1),
+        (&valid, 0, 8, 1),
+        (&invalid, 0, 10, 2),
+    ] {
+        notifier.relay.tls.clone_from(tls);
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(hours * 60 * 60)).await;
+        tokio::time::resume();
+        notifier.check().await.unwrap();
+        let warnings = warnings.0.load(Ordering::Relaxed);
+        assert_eq!((server.connections(), warnings), (connections, warned));
     }
 }
 

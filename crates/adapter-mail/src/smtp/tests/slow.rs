@@ -33,7 +33,7 @@ async fn mails_that_wait_for_a_confirmation_hold_up_no_other() {
         (Phase::Content, "slow@example.com") => Treatment::Stall,
         _ => Treatment::Serve,
     });
-    let slow = usize::from(MAX_CONNECTIONS) + 8;
+    let slow = 170;
     let sent: Vec<_> =
         (0..slow).map(|_| send_in_background(&notifier, "slow@example.com")).collect();
     wait_until_waiting(&notifier, slow).await;
@@ -45,6 +45,48 @@ async fn mails_that_wait_for_a_confirmation_hold_up_no_other() {
         assert_eq!(sent.unwrap(), Outcome::Sent);
     }
     assert_eq!((server.mails().len(), notifier.waiting()), (slow + 1, 0), "each is sent once");
+}
+
+/// Some servers of a relay hang, and others work.
+#[tokio::test(flavor = "multi_thread")]
+async fn mails_that_wait_for_a_greeting_hold_up_no_other() {
+    const HANGING: usize = 60;
+    let server = SmtpServer::start();
+    let notifier = patient_notifier(&server);
+    server.treat(|step| match step.phase {
+        Phase::Greeting if step.connection <= HANGING => Treatment::Stall,
+        _ => Treatment::Serve,
+    });
+    let sent: Vec<_> =
+        (0..HANGING).map(|_| send_in_background(&notifier, "slow@example.com")).collect();
+    wait_until_waiting(&notifier, HANGING).await;
+    let start = Instant::now();
+    assert_eq!(send(&notifier, mail_to("fast@example.com")).await, Outcome::Sent);
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    server.behave();
+    for sent in join_all(sent).await {
+        assert_eq!(sent.unwrap(), Outcome::Sent);
+    }
+}
+
+/// A new connection would wait for its greeting.
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_reply_on_a_pooled_connection_is_awaited() {
+    let server = SmtpServer::start();
+    let notifier = patient_notifier(&server);
+    notifier.notify(&mail()).await.unwrap();
+    server.treat(|step| match (step.phase, step.connection) {
+        (Phase::Mail, 1) | (Phase::Greeting, 2) => Treatment::Stall,
+        _ => Treatment::Serve,
+    });
+    let sent = send_in_background(&notifier, "escrow@title.example.com");
+    server.wait_until_held(2, TEST_TIMEOUT).await;
+    server.treat(|step| match step.phase {
+        Phase::Greeting => Treatment::Stall,
+        _ => Treatment::Serve,
+    });
+    assert_eq!(timeout(TEST_TIMEOUT, sent).await.unwrap().unwrap(), Outcome::Sent);
+    assert_eq!(server.connections(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use domain::{
     api_key::{ClientId, Owner, Party},
-    delivery::{dispatch_events::DispatchEvents, worker::DeliveryWorker},
+    delivery::{Mails, dispatch_events::DispatchEvents, worker::DeliveryWorker},
     ports::{
         Clock, Entropy, NewEndpoint, NewOrder, SecretBox, Unreadable, UrlRefused, WebhookAnswer,
         WebhookError, WebhookRequest, WebhookSender,
@@ -88,6 +88,7 @@ fn worker(storage: &Storage, slots: usize) -> (DeliveryWorker<WebhookDeliveries>
         secrets: Some(machine.clone()),
         clock: machine.clone(),
         entropy: machine,
+        mails: Mails::Full,
     };
     let webhooks = WebhookDeliveries::new(run, slots);
     let worker = DeliveryWorker::new(webhooks, |pause| tokio::time::sleep(pause).boxed());

@@ -16,10 +16,31 @@ pub struct Lease {
     pub delivery: Delivery,
     /// Distinguishes this lease from every other lease of the delivery.
     pub token: i64,
+}
+
+/// A mail that is about to leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Begun {
+    /// The delivery.
+    pub id: DeliveryId,
     /// Which mail of its client to its recipient this is in the current hour of the clock, from 1.
     /// `None` if it is not counted: it was counted before and did not wait for the limit, or its
     /// reader is a signing service, whose addresses the operator recorded.
     pub mail_of_hour: Option<u64>,
+    /// The number of changes of its order. `None` if the order is erased or no more the one that was
+    /// read, or another transaction is changing it.
+    pub changes: Option<u32>,
+}
+
+/// What an operator's retry did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retried {
+    /// The delivery is due.
+    Due,
+    /// A worker has leased the delivery. Nothing changed: the mail could be sent twice.
+    InProgress,
+    /// There is no such delivery.
+    NotFound,
 }
 
 /// An attempt that has ended.
@@ -113,9 +134,6 @@ pub trait DeliveryQueue: Send + Sync {
     /// An implementation guarantees:
     /// - No other worker gets a leased delivery before `now + lease_for`.
     /// - After that, a delivery that is not settled is due again.
-    /// - Mails of a client to a recipient are counted over all processes, whatever the case of the
-    ///   address.
-    /// - Counts of past hours do not pile up.
     ///
     /// A lease need not be durable: without it, the delivery is attempted again.
     async fn lease(
@@ -132,10 +150,24 @@ pub trait DeliveryQueue: Send + Sync {
         until: OffsetDateTime,
     ) -> Result<(), StoreError>;
 
-    /// Remembers the recipients of mails that are about to leave, durably. Returns the orders, each
-    /// with the number of its changes. Leaves out orders that are erased, or that another transaction
-    /// is changing.
-    async fn begin(&self, recipients: &[Recipient]) -> Result<Vec<(OrderId, u32)>, StoreError>;
+    /// Counts mails that are about to leave, each with the version (`updated_at`) of its order that was
+    /// read. Remembers the recipients of those that may leave, durably: a later cancellation tells them.
+    /// Leaves out deliveries that are gone.
+    ///
+    /// An implementation guarantees:
+    /// - A mail may leave if its order still has that version, and it is within `limit` mails of the
+    ///   hour, if it is counted; 0 means no limit.
+    /// - A mail is counted while no outcome of it is stored, and after it waited for the limit: two
+    ///   mails may leave if a worker is lost.
+    /// - Mails of a client to a recipient are counted over all processes, whatever the case of the
+    ///   address, in the order of the call.
+    /// - Counts of past hours do not pile up.
+    async fn begin(
+        &self,
+        mails: &[(DeliveryId, OffsetDateTime)],
+        now: OffsetDateTime,
+        limit: u32,
+    ) -> Result<Vec<Begun>, StoreError>;
 
     /// Returns the remembered recipients of orders.
     async fn told(&self, orders: &[OrderId]) -> Result<Vec<Recipient>, StoreError>;
@@ -156,10 +188,8 @@ pub trait DeliveryQueue: Send + Sync {
     /// or the pending ones.
     async fn list(&self, failed: bool, limit: usize) -> Result<Vec<Delivery>, StoreError>;
 
-    /// Makes a delivery due at `now` and resets its age and attempts. Does not touch a lease that
-    /// a worker holds; otherwise the mail could be sent twice. Returns `false` if there is no such
-    /// delivery.
-    async fn retry(&self, id: DeliveryId, now: OffsetDateTime) -> Result<bool, StoreError>;
+    /// Makes a delivery due at `now` and resets its age and attempts, unless a worker has leased it.
+    async fn retry(&self, id: DeliveryId, now: OffsetDateTime) -> Result<Retried, StoreError>;
 
     /// Returns the size of the queue and the outbox.
     async fn stats(&self) -> Result<QueueStats, StoreError>;

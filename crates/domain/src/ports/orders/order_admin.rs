@@ -4,6 +4,7 @@ use time::OffsetDateTime;
 use crate::ports::{ListedOrder, MaybeErased, StoreError};
 use crate::{
     api_key::ClientId,
+    delivery::DeliveryId,
     document::ObjectKey,
     order::{OrderId, StoredOrder},
 };
@@ -74,10 +75,18 @@ pub trait OrderAdmin: Send + Sync {
     /// Returns those of the orders that are erased.
     async fn erased(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError>;
 
-    /// Removes the mails that erased orders have left, except those in progress. Returns how many these
-    /// are, with the webhooks and uploads in progress of erased orders: the caller waits until there are none. A
-    /// mail or webhook is in progress until its worker settles it, or until the erasure is
+    /// Returns the mails that erased orders have left. Reads the whole queue, so the caller asks once: an
+    /// erased order gets no other mails.
+    async fn mails_of_erased(&self) -> Result<Vec<DeliveryId>, StoreError>;
+
+    /// Removes these mails of erased orders, except those in progress. Returns how many these are, with the
+    /// webhooks and uploads in progress of erased orders: the caller waits until there are none. A mail or
+    /// webhook is in progress until its worker settles it, or until the erasure is
     /// [`LONGEST_ATTEMPT`](crate::delivery::LONGEST_ATTEMPT) ago at `at`. An upload is in progress as long as its
     /// key is in the ledger, up to that instant.
-    async fn remove_mails(&self, at: OffsetDateTime) -> Result<usize, StoreError>;
+    async fn remove_mails(
+        &self,
+        mails: &[DeliveryId],
+        at: OffsetDateTime,
+    ) -> Result<usize, StoreError>;
 }
