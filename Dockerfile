@@ -2,7 +2,7 @@
 
 # Compiles the static program. A release has compiled it already, for both architectures, and replaces
 # this stage with a folder of the same layout: scripts/release/image.sh.
-FROM rust:1.95.0-alpine AS program
+FROM rust:1.95.0-alpine@sha256:606fd313a0f49743ee2a7bd49a0914bab7deedb12791f3a846a34a4711db7ed2 AS program
 ARG TARGETARCH
 WORKDIR /src
 COPY . .

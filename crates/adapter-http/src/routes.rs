@@ -38,7 +38,14 @@ pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 16] {
         (create_json::PATH, vec![on(POST, create_json::create)]),
         (create_form::PATH, vec![on(POST, create_form::create)]),
         (path::ORDERS, vec![on(GET, list_orders::list)]),
-        (path::ORDER, vec![on(GET, read_order::read), on(&[Method::PATCH], change::change)]),
+        (
+            path::ORDER,
+            vec![
+                on(GET, read_order::read),
+                on(&[Method::PUT], change::replace),
+                on(&[Method::PATCH], change::change),
+            ],
+        ),
         (path::HISTORY, vec![on(GET, read_order::list_history)]),
         (path::CANCEL, vec![on(POST, change::cancel)]),
         (path::DOCUMENTS, vec![on(GET, read_order::list_documents), on(POST, add_documents::add)]),

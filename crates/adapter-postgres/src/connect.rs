@@ -92,6 +92,10 @@ impl From<tokio_postgres::Error> for ConnectError {
     }
 }
 
+fn setup(error: impl Into<Cause>) -> ConnectError {
+    ConnectError::Setup(error.into())
+}
+
 /// A server, or several of which one accepts writes.
 #[derive(Clone)]
 pub(crate) struct Server {
@@ -127,33 +131,38 @@ impl Server {
         let connect = async {
             let (client, connection) = self.try_hosts().await?;
             let made = AsyncPgConnection::try_from_client_and_connection(client, connection).await;
-            let mut made = made.map_err(|error| ConnectError::Setup(error.into()))?;
-            let set = made.batch_execute(settings).await;
-            set.map(|()| made).map_err(|error| ConnectError::Setup(error.into()))
+            let mut made = made.map_err(setup)?;
+            made.batch_execute(settings).await.map_err(setup)?;
+            Ok(made)
         };
         timeout(TOTAL_TIMEOUT, connect).await.map_err(|_| ConnectError::Timeout)?
     }
 
-    /// Returns whether a pooler lends the session of a client to other clients between
-    /// transactions, as PgBouncer does unless `pool_mode` is `session`. Settings and prepared
-    /// statements would get lost, or into the sessions of others.
-    pub(crate) async fn shares_sessions(&self) -> Result<bool, ConnectError> {
-        let (first, connection) = self.try_hosts().await?;
+    /// Makes a connection like [`Self::connect_unlimited`]; `None` if a pooler lends its session to other
+    /// clients between transactions, as PgBouncer does unless `pool_mode` is `session`. Settings and
+    /// prepared statements would get lost, or into the sessions of others.
+    pub(crate) async fn connect_alone(&self) -> Result<Option<AsyncPgConnection>, ConnectError> {
+        let (session, connection) = self.try_hosts().await?;
         tokio::spawn(connection);
-        let session = backend(&first).await?;
-        let second = async {
-            let (second, connection) = self.try_hosts().await?;
+        let first = backend(&session).await?;
+        let other = async {
+            let (other, connection) = self.try_hosts().await?;
             tokio::spawn(connection);
             for _ in 0..SESSION_CHECKS {
-                if backend(&second).await? == backend(&first).await? {
+                if backend(&other).await? == backend(&session).await? {
                     return Ok::<_, ConnectError>(true);
                 }
             }
             Ok(false)
         };
         // A second session may be more than the server has to give. It is not shared then.
-        let is_shared = timeout(SESSION_CHECK_TIMEOUT, second).await;
-        Ok(matches!(is_shared, Ok(Ok(true))) || backend(&first).await? != session)
+        let is_shared = matches!(timeout(SESSION_CHECK_TIMEOUT, other).await, Ok(Ok(true)));
+        if is_shared || backend(&session).await? != first {
+            return Ok(None);
+        }
+        let mut made = AsyncPgConnection::try_from(session).await.map_err(setup)?;
+        made.batch_execute(PROLOGUE).await.map_err(setup)?;
+        Ok(Some(made))
     }
 
     /// Tries each host. `tokio_postgres` has such a loop, but its `connect_timeout` ends with the

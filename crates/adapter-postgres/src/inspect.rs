@@ -77,10 +77,7 @@ pub(crate) async fn inspect(
     server: &Server,
     clock: &dyn Clock,
 ) -> Result<Inspection, MigrateError> {
-    if server.shares_sessions().await? {
-        return Err(MigrateError::Pooler);
-    }
-    let mut connection = server.connect_unlimited().await?;
+    let mut connection = server.connect_alone().await?.ok_or(MigrateError::Pooler)?;
     let (clock_ahead, round_trip) = compare_clocks(&mut connection, clock).await?;
     let facts = sql::<(Text, Integer, Bool, Bool, Bool, Text, Bool, BigInt, BigInt)>(FACTS);
     let facts = facts.get_result(&mut connection).await?;

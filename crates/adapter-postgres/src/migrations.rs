@@ -40,7 +40,7 @@ const TRIGGERS: [(&str, &str); 4] = [
 /// The tables that the migrations create, and the rights on them that the service needs.
 const TABLES: [(&str, &str); 14] = [
     ("orders", "SELECT INSERT UPDATE"),
-    ("order_changes", "SELECT UPDATE"),
+    ("order_changes", "SELECT INSERT UPDATE"),
     ("signing_services", "SELECT INSERT UPDATE DELETE"),
     ("documents", "SELECT INSERT DELETE"),
     ("uploads", "SELECT INSERT UPDATE DELETE"),
@@ -119,10 +119,7 @@ impl From<diesel::result::Error> for MigrateError {
 /// Applies the missing migrations, all or none, and returns their number. Takes no lock if none is
 /// missing. The lock and the settings end with the transaction.
 pub(crate) async fn migrate(server: &Server) -> Result<usize, MigrateError> {
-    if server.shares_sessions().await? {
-        return Err(MigrateError::Pooler);
-    }
-    let mut connection = server.connect_unlimited().await?;
+    let mut connection = server.connect_alone().await?.ok_or(MigrateError::Pooler)?;
     check_encoding(&mut connection).await?;
     let mut applied = 0;
     if missing(&mut connection).await? > 0 {

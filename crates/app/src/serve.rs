@@ -13,16 +13,20 @@ use actix_web::{
 };
 use adapter_http::{Api, Capacity, Ops};
 use anyhow::{Context as _, Error, Result, anyhow};
+use domain::ports::WebhookSender;
 use operator::{
     Machine,
-    adapters::{LISTEN, OPS_LISTEN, Storage, check_settings},
+    adapters::{LISTEN, OPS_LISTEN, Storage, check_settings, webhook_sender},
     listen,
     settings::{Settings, WrongSetting},
     tls_files::TlsFiles,
 };
 use prometheus::Registry;
 use telemetry::WorkerMetrics;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::{
+    task::{JoinHandle, spawn_blocking},
+    time::{Instant, sleep, timeout, timeout_at},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -47,6 +51,7 @@ pub struct Starting {
     ops_address: SocketAddr,
     ops_server: ServerHandle,
     pub(crate) tls: Option<TlsFiles>,
+    webhook_sender: JoinHandle<Result<Arc<dyn WebhookSender>>>,
     tasks: Tasks,
 }
 
@@ -86,6 +91,9 @@ impl Starting {
     /// opened.
     pub async fn listen(settings: &Settings, machine: &Machine) -> Result<Self> {
         check_settings(settings)?;
+        // The root certificates take milliseconds, in which the database is opened.
+        let own = settings.clone();
+        let webhook_sender = spawn_blocking(move || webhook_sender(&own));
         let registry = Registry::new();
         let tls = TlsFiles::open(settings, machine, &registry)?;
         let api_address = listen::resolve(&settings.listen).await.context(LISTEN)?;
@@ -97,7 +105,7 @@ impl Starting {
         let ops_server = server.handle();
         let mut tasks = Tasks::new();
         tasks.spawn(run(server));
-        Ok(Self { ops, registry, api_address, ops_address, ops_server, tls, tasks })
+        Ok(Self { ops, registry, api_address, ops_address, ops_server, tls, webhook_sender, tasks })
     }
 
     /// Starts the service on an open storage. Fails if a setting of the document store or the mail
@@ -116,7 +124,8 @@ impl Starting {
         })?;
         let api_address = listener.local_addr()?;
         let grace = Grace::new(Duration::from_secs(settings.shutdown_grace_secs));
-        let parts = Parts::open(settings, machine, storage, &registry).await?;
+        let sender = (&mut self.webhook_sender).await??;
+        let parts = Parts::open(settings, machine, storage, sender, &registry).await?;
         let workers = available_parallelism().map_or(2, usize::from);
         let connections =
             listen::max_connections(settings.database_connections, settings.webhooks_in_flight);

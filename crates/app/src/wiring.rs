@@ -10,7 +10,7 @@ use adapter_http::{
 use anyhow::Result;
 use domain::{
     api_key::manage_keys::ManageKeys,
-    ports::{BlobStore, Notifier},
+    ports::{BlobStore, Notifier, WebhookSender},
     use_cases::{
         add_documents::AddDocuments, change_order::ChangeOrder, create_order::CreateOrder,
         intake::Intake, read_order::ReadOrder, scan_documents::ScanDocuments,
@@ -50,6 +50,7 @@ impl Parts {
         settings: &Settings,
         machine: &Machine,
         mut storage: Storage,
+        sender: Arc<dyn WebhookSender>,
         registry: &Registry,
     ) -> Result<Self> {
         let blobs = open_blobs(settings).await?;
@@ -61,7 +62,7 @@ impl Parts {
             None => None,
         };
         let (mut notifier, mail_is_available) = open_notifier(settings).await?;
-        let mut webhooks = storage.manage_webhooks(settings, machine)?;
+        let mut webhooks = storage.manage_webhooks(settings, machine, sender)?;
         let key = webhooks.secrets.as_deref();
         let unreadable = unreadable_secrets(&*webhooks.endpoints, key).await?;
         if unreadable > 0 {

@@ -57,6 +57,11 @@ macro_rules! contract {
             one_of_concurrent_changes_of_a_version_is_stored, changed_order_is_returned,
             change_of_nothing_or_of_a_cancelled_order_is_not_stored,
             documents_added_after_a_change_keep_the_history,
+            amended_order_is_found_as_stored, amendment_is_later_than_every_change_before,
+            amendment_of_nothing_leaves_no_trace, order_of_another_client_or_version_is_not_amended,
+            cancelled_order_and_one_that_is_over_are_not_amended,
+            concurrent_amendments_and_changes_are_one_after_the_other,
+            one_of_concurrent_amendments_of_a_version_is_stored,
             change_by_another_system_has_the_same_history_and_event, near_spelling_by_another_system_is_the_usual_status,
             change_by_another_system_after_one_of_the_service_is_of_the_database,
             erasure_leaves_statuses_and_instants_without_reasons,
@@ -140,6 +145,7 @@ macro_rules! contract {
             endpoints_of_parties_are_found_whatever_their_state,
             endpoint_is_disabled_when_it_has_failed_for_too_long,
             unknown_events_of_an_endpoint_are_left_out, endpoint_knows_the_key_that_made_it,
+            rotation_hands_endpoints_on,
             endpoint_that_fails_is_told_of_once, endpoint_that_the_service_disabled_is_told_of_once,
         );
     };

@@ -12,7 +12,7 @@ use crate::{
     order::{EmailAddress, Order, OrderId, OrderStatus, StoredOrder},
     ports::Entropy,
     signing_service::SigningService,
-    webhook::{ChangedOrder, EventType},
+    webhook::{ChangedOrder, EventChange, EventType},
 };
 
 /// Delay after the first failed attempt. Every further failure doubles the delay.
@@ -106,12 +106,13 @@ pub enum MailSubject {
 
 impl MailSubject {
     /// Returns the subject of the mails that follow an event; `None` if no mail follows it.
-    pub fn of(event: EventType, change: Option<&ChangedOrder>) -> Option<Self> {
+    pub fn of(event: EventType, change: Option<&EventChange>) -> Option<Self> {
         match event {
             EventType::OrderCreated => Some(Self::Created),
             EventType::DocumentsAdded => Some(Self::DocumentsAdded),
             EventType::OrderCancelled => Some(Self::Cancelled),
-            EventType::OrderUpdated => Self::of_update(change?),
+            EventType::OrderUpdated => Self::of_update(change.and_then(EventChange::order)?),
+            EventType::OrderChanged => Some(Self::Changed),
             EventType::Test => None,
         }
     }

@@ -71,21 +71,29 @@ pub enum EventType {
     OrderUpdated,
     /// An order was cancelled.
     OrderCancelled,
+    /// The client changed an order.
+    OrderChanged,
     /// The client or an operator asked for a test.
     Test,
 }
 
 impl EventType {
     /// The events of orders: those that an endpoint can choose.
-    pub const OF_ORDERS: [Self; 4] =
-        [Self::OrderCreated, Self::DocumentsAdded, Self::OrderUpdated, Self::OrderCancelled];
-
-    /// Every event.
-    pub const ALL: [Self; 5] = [
+    pub const OF_ORDERS: [Self; 5] = [
         Self::OrderCreated,
         Self::DocumentsAdded,
         Self::OrderUpdated,
         Self::OrderCancelled,
+        Self::OrderChanged,
+    ];
+
+    /// Every event.
+    pub const ALL: [Self; 6] = [
+        Self::OrderCreated,
+        Self::DocumentsAdded,
+        Self::OrderUpdated,
+        Self::OrderCancelled,
+        Self::OrderChanged,
         Self::Test,
     ];
 
@@ -96,6 +104,7 @@ impl EventType {
             Self::DocumentsAdded => "order.documents_added",
             Self::OrderUpdated => "order.updated",
             Self::OrderCancelled => "order.cancelled",
+            Self::OrderChanged => "order.changed",
             Self::Test => "webhook.test",
         }
     }
@@ -103,6 +112,29 @@ impl EventType {
     /// Returns the event type of a name; `None` if it is none.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|event| event.as_str() == name)
+    }
+}
+
+/// What an event tells besides the order. Its JSON is part of the stored format.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum EventChange {
+    /// A change of status or notary.
+    Order(ChangedOrder),
+    /// A change by the client.
+    Fields {
+        /// The changed fields, as JSON Pointers.
+        changed: Vec<String>,
+    },
+}
+
+impl EventChange {
+    /// Returns the change of status or notary; `None` for an event of something else.
+    pub fn order(&self) -> Option<&ChangedOrder> {
+        match self {
+            Self::Order(change) => Some(change),
+            Self::Fields { .. } => None,
+        }
     }
 }
 
@@ -249,8 +281,8 @@ pub struct WebhookDelivery {
     pub event: EventType,
     /// The order of the event; none for a test.
     pub order_id: Option<OrderId>,
-    /// The change of the order that the event tells of.
-    pub change: Option<ChangedOrder>,
+    /// What the event tells besides the order.
+    pub change: Option<EventChange>,
     /// Random key. The `webhook-id` is derived from it.
     pub message_key: String,
     /// Instant of the event.
@@ -341,7 +373,7 @@ pub struct OrderEventData {
     file_number: String,
     /// Its status.
     order_status: String,
-    /// Its status before the event, and its notary, for an event that tells of a change.
+    /// What the event tells besides the order.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     change: Option<ChangeEventData>,
     /// Its signing service.
@@ -356,11 +388,24 @@ pub struct OrderEventData {
     created_at: String,
 }
 
-/// The facts of a change that an event tells, besides the status.
+/// The facts that an event tells besides the order.
 #[derive(Debug, Serialize)]
-struct ChangeEventData {
-    previous_status: String,
-    notary_id: Option<i64>,
+#[serde(untagged)]
+enum ChangeEventData {
+    Order { previous_status: String, notary_id: Option<i64> },
+    Fields { changed: Vec<String> },
+}
+
+impl From<&EventChange> for ChangeEventData {
+    fn from(change: &EventChange) -> Self {
+        match change {
+            EventChange::Order(change) => Self::Order {
+                previous_status: change.previous_status.clone(),
+                notary_id: change.notary_id,
+            },
+            EventChange::Fields { changed } => Self::Fields { changed: changed.clone() },
+        }
+    }
 }
 
 impl<T: Serialize> WebhookPayload<T> {
@@ -370,18 +415,18 @@ impl<T: Serialize> WebhookPayload<T> {
 }
 
 /// Returns the body of an event of an order that happened at `at`: the order as the event left it.
-/// `change` is what an event tells that has changed the order.
+/// `change` is what the event tells besides.
 /// Equal in all attempts, unless other systems change the status of an order that has new
-/// documents.
+/// documents, or that its client changed.
 pub fn order_body(
     event: EventType,
-    change: Option<&ChangedOrder>,
+    change: Option<&EventChange>,
     at: OffsetDateTime,
     order: &StoredOrder,
 ) -> Result<String, serde_json::Error> {
     let is_created = event == EventType::OrderCreated;
     let new = OrderStatus::NEW;
-    let status = match change {
+    let status = match change.and_then(EventChange::order) {
         Some(change) => &*change.order_status,
         None if is_created => new.as_str(),
         None => order.status.as_str(),
@@ -394,10 +439,7 @@ pub fn order_body(
         order_id: order.id.0,
         file_number: order.order.file_number.as_str().to_owned(),
         order_status: status.to_owned(),
-        change: change.map(|change| ChangeEventData {
-            previous_status: change.previous_status.clone(),
-            notary_id: change.notary_id,
-        }),
+        change: change.map(ChangeEventData::from),
         signing_service_id: order.order.signing_service_id.0,
         client_company_id: order.order.contacts.client_company_id,
         documents_uploaded: documents.count(),

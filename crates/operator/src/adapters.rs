@@ -175,11 +175,12 @@ impl Storage {
         &self,
         settings: &Settings,
         machine: &Machine,
+        sender: Arc<dyn WebhookSender>,
     ) -> Result<ManageWebhooks> {
         Ok(ManageWebhooks {
             endpoints: Arc::clone(&self.webhooks),
             deliveries: Arc::clone(&self.webhook_queue),
-            sender: webhook_sender(settings)?,
+            sender,
             secrets: secret_box(settings, &machine.entropy)?,
             clock: Arc::clone(&machine.clock),
             entropy: Arc::clone(&machine.entropy),
@@ -187,8 +188,8 @@ impl Storage {
     }
 }
 
-/// Returns what sends webhooks by the settings.
-pub(crate) fn webhook_sender(settings: &Settings) -> Result<Arc<dyn WebhookSender>> {
+/// Returns what sends webhooks by the settings. Blocks: it reads the root certificates of the system.
+pub fn webhook_sender(settings: &Settings) -> Result<Arc<dyn WebhookSender>> {
     let (open, proxy) = (settings.webhook_allow.clone(), settings.webhook_proxy.as_deref());
     let sender = adapter_webhook::Sender::new(open, proxy);
     Ok(Arc::new(checked(sender, "--webhook-proxy (NOTARY_ORDERS_WEBHOOK_PROXY)")?))
@@ -238,7 +239,8 @@ pub(crate) async fn open_postgres(
 /// Returns the document store of the settings. Makes a missing folder, and does not connect.
 pub(crate) fn document_store(settings: &Settings) -> Result<Arc<dyn DocumentStore>> {
     if let Some(folder) = settings.documents() {
-        checked(create_folder(&folder), DOCUMENTS)?;
+        let setting = if settings.documents_url.is_none() { DATA_DIR } else { DOCUMENTS };
+        checked(create_folder(&folder), setting)?;
         return Ok(adapter_object_store::in_folder(&folder));
     }
     let url = settings.documents_url.as_deref().unwrap_or_default();
@@ -296,7 +298,7 @@ pub(crate) fn sender(settings: &Settings) -> Result<Sender> {
 pub(crate) fn notifier(settings: &Settings) -> Result<Arc<dyn Notifier>> {
     let sender = sender(settings)?;
     if let Some(folder) = settings.mail_drop() {
-        checked(create_folder(&folder), MAIL)?;
+        checked(create_folder(&folder), if settings.mail_url.is_none() { DATA_DIR } else { MAIL })?;
         return Ok(Arc::new(MailDrop::in_folder(&folder, sender)));
     }
     checked(adapter_mail::open(settings.mail_url.as_deref().unwrap_or_default(), sender), MAIL)
@@ -328,4 +330,37 @@ pub(crate) fn create_data_dir(settings: &Settings) -> Result<()> {
         return Ok(());
     }
     checked(create_folder(&settings.data_dir), DATA_DIR)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use url::Url;
+
+    use super::*;
+    use crate::settings::tests::settings;
+
+    #[test]
+    fn unusable_folder_names_the_setting_that_is_set() {
+        let data = tempfile::tempdir().unwrap();
+        let of = |name: &str| {
+            let file = data.path().join(name);
+            fs::write(&file, "").unwrap();
+            Url::from_file_path(file).unwrap()
+        };
+        let (documents, mail) = (of("documents"), of("mail"));
+        let flag = format!("--data-dir={}", data.path().display());
+        let errors = |flags: &[&str]| {
+            let settings = settings(flags);
+            [document_store(&settings).err().unwrap(), notifier(&settings).err().unwrap()]
+                .map(|error| format!("{error:#}"))
+        };
+        for error in errors(&[&flag]) {
+            assert!(error.starts_with(DATA_DIR), "{error}");
+        }
+        let flags = [format!("--documents-url={documents}"), format!("--mail-url={mail}")];
+        let [documents, mail] = errors(&[&flag, &flags[0], &flags[1]]);
+        assert!(documents.starts_with(DOCUMENTS) && mail.starts_with(MAIL), "{documents} {mail}");
+    }
 }

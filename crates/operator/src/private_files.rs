@@ -8,7 +8,11 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use rustix::process::geteuid;
+use rustix::{
+    fs::{Access, access},
+    io::Errno,
+    process::geteuid,
+};
 use tempfile::NamedTempFile;
 
 use crate::settings::{WrongSetting, checked};
@@ -29,17 +33,21 @@ pub(crate) fn adopt(path: &Path) {
     }
 }
 
-/// Adds the path to an error and, if a right is missing, whose the path is: the file may be what an
-/// operator has made as another user.
+/// Adds the path to an error and, if a right is missing, whose the path is, or its mode: the file may be
+/// what an operator has made as another user.
 pub(crate) fn at_path(error: io::Error, path: &Path) -> anyhow::Error {
     let shown = path.display();
     let existing = path.ancestors().find_map(|path| Some((path, fs::metadata(path).ok()?)));
     match existing {
         Some((found, metadata)) if error.kind() == io::ErrorKind::PermissionDenied => {
-            let (owner, own) = (user(metadata.uid()), user(geteuid().as_raw()));
             let at = if found == path { String::new() } else { format!("{shown}: ") };
-            let found = found.display();
-            let text = format!("{at}{found} belongs to {owner}, and this program runs as {own}");
+            let (found, owner, own) = (found.display(), metadata.uid(), geteuid().as_raw());
+            let text = if owner == own {
+                format!("{at}{found} has the mode {:04o}", metadata.mode() & 0o7777)
+            } else {
+                let (owner, own) = (user(owner), user(own));
+                format!("{at}{found} belongs to {owner}, and this program runs as {own}")
+            };
             anyhow::Error::new(error).context(text)
         }
         _ => anyhow::Error::new(error).context(shown.to_string()),
@@ -71,7 +79,8 @@ pub fn replace_file(file: &Path, content: &[u8]) -> io::Result<()> {
     sync(folder)
 }
 
-/// Creates a folder and its parents, unless they exist. Their entries are durable.
+/// Creates a folder and its parents, unless they exist. Their entries are durable. Fails if this user may
+/// not write to the folder.
 pub(crate) fn create_folder(folder: &Path) -> Result<()> {
     let create = || {
         let folder = std::path::absolute(folder)?;
@@ -82,7 +91,12 @@ pub(crate) fn create_folder(folder: &Path) -> Result<()> {
         // An earlier start may have ended before it made the entry of an existing folder durable.
         folder.ancestors().skip(1).take(missing.max(1)).try_for_each(sync)
     };
-    create().map_err(|error| at_path(error, folder))
+    let may_write = || match access(folder, Access::WRITE_OK | Access::EXEC_OK) {
+        Err(error @ Errno::ACCESS) => Err(error.into()),
+        // The folder itself says later what else is wrong.
+        _ => Ok(()),
+    };
+    create().and_then(|()| may_write()).map_err(|error| at_path(error, folder))
 }
 
 /// Creates a folder durably, unless it exists and is empty.
@@ -133,14 +147,23 @@ mod tests {
     }
 
     #[test]
-    fn missing_right_names_the_path_and_its_owner() {
+    fn missing_right_names_the_path_and_its_owner_or_mode() {
         let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
         let text = |error: anyhow::Error| format!("{error:#}");
-        let (root, own) = (user(0), user(geteuid().as_raw()));
-        let expected =
-            format!("/ belongs to {root}, and this program runs as {own}: permission denied");
-        assert_eq!(text(at_path(denied(), Path::new("/"))), expected);
-        assert_eq!(text(at_path(denied(), Path::new("/none/x"))), format!("/none/x: {expected}"));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().display();
+        let expected = format!("{path} has the mode 0700: permission denied");
+        assert_eq!(text(at_path(denied(), folder.path())), expected);
+        let missing = folder.path().join("x");
+        assert_eq!(text(at_path(denied(), &missing)), format!("{}: {expected}", missing.display()));
+        // Only root can give the folder away.
+        if chown(folder.path(), Some(12_345), None).is_ok() {
+            let expected = format!(
+                "{path} belongs to the user 12345, and this program runs as {}: permission denied",
+                user(0)
+            );
+            assert_eq!(text(at_path(denied(), folder.path())), expected);
+        }
         let full = io::Error::from(io::ErrorKind::StorageFull);
         assert_eq!(text(at_path(full, Path::new("/"))), "/: no storage space");
         assert_eq!(user(u32::MAX), "the user 4294967295");

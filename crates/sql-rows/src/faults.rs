@@ -55,7 +55,7 @@ pub fn oldest_events() -> _ {
 pub fn oldest_webhooks() -> _ {
     let limit: i64 = LOOKED_AT;
     let waits: is_waiting = is_waiting();
-    let known: [&'static str; 5] = EventType::ALL.map(EventType::as_str);
+    let known: [&'static str; EventType::ALL.len()] = EventType::ALL.map(EventType::as_str);
     let tells =
         webhook_deliveries::event.ne_all(known).or(webhook_deliveries::change.is_not_null());
     webhook_deliveries::table

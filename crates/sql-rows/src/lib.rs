@@ -43,14 +43,14 @@ pub use orders::queries::{
     uploads_for, uploads_of_erased, waiting_webhooks_of,
 };
 pub use orders::rows::{
-    DocumentRow, KeptOrderRow, ListedRow, OrderChangeRow, OrderRow, PendingOrder, is_order_of,
-    party_column,
+    AmendedRows, DocumentRow, KeptOrderRow, ListedRow, OrderChangeRow, OrderRow, PendingOrder,
+    is_order_of, party_column,
 };
 pub use orphan::{has_parent, orphans_query};
 pub use queue::{
-    DeliveryRow, Dispatched, EventRow, MAIL_STATS, NewEventRow, REMOVED_COUNTS, RecipientRow,
-    RetriedDelivery, UNREADABLE_EVENT_DELAY, UnsuccessfulAttempt, counted_hours, due_events,
-    due_mails, farthest, hashed_recipient, listed_mails, mail_stats, readable_events,
+    DeliveryRow, Dispatched, EventRow, MAIL_STATS, NewChangeEventRow, NewEventRow, REMOVED_COUNTS,
+    RecipientRow, RetriedDelivery, UNREADABLE_EVENT_DELAY, UnsuccessfulAttempt, counted_hours,
+    due_events, due_mails, farthest, hashed_recipient, listed_mails, mail_stats, readable_events,
     recipients_of, retried_mail, unleased_mail,
 };
 pub use service::ServiceRow;
@@ -60,7 +60,7 @@ pub use webhooks::lease::{
 };
 pub use webhooks::queries::{
     DueAgain, deliveries_of, deliveries_with_endpoints, due_endpoints, due_of, endpoint_of,
-    endpoints_of, is_known, leased_of, untold_endpoints, waits,
+    endpoints_made_by, endpoints_of, is_known, leased_of, untold_endpoints, waits,
 };
 pub use webhooks::rows::{
     EndpointChangeRow, EndpointRow, NewEndpointRow, NewWebhookRow, TargetRow, WEBHOOK_STATS,

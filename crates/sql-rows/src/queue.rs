@@ -10,7 +10,7 @@ use domain::{
     },
     order::{EmailAddress, OrderId},
     ports::{Dispatch, Event, EventId, QueueStats, Retried, Settlement},
-    webhook::EventType,
+    webhook::{EventChange, EventType},
 };
 
 use sha2::{Digest as _, Sha256};
@@ -19,14 +19,15 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     NewWebhookRow, Unreadable, Utc,
     schema::{deliveries, events, order_recipients},
-    webhooks::rows::read_change,
+    webhooks::rows::{read_change, stored_change},
 };
 
 /// The events that a worker turns into deliveries at an instant, of the types that this version of
 /// the program knows.
 #[auto_type(no_type_alias)]
 pub fn due_events(now: OffsetDateTime) -> _ {
-    let types: [&'static str; 4] = EventType::OF_ORDERS.map(EventType::as_str);
+    let types: [&'static str; EventType::OF_ORDERS.len()] =
+        EventType::OF_ORDERS.map(EventType::as_str);
     let now: Utc = Utc(now);
     events::table
         .filter(events::kind.eq_any(types))
@@ -47,6 +48,23 @@ impl NewEventRow {
     /// Returns the row of an event.
     pub fn new(event: EventType, order_id: i64, created_at: Utc) -> Self {
         Self { kind: event.as_str(), order_id, created_at }
+    }
+}
+
+/// An event of an order to add that tells something besides the order.
+#[derive(Insertable)]
+#[diesel(table_name = events)]
+pub struct NewChangeEventRow {
+    #[diesel(embed)]
+    event: NewEventRow,
+    change: String,
+}
+
+impl NewChangeEventRow {
+    /// Returns the row of an event.
+    pub fn new(event: EventType, change: &EventChange, order_id: i64, created_at: Utc) -> Self {
+        let event = NewEventRow::new(event, order_id, created_at);
+        Self { event, change: stored_change(change) }
     }
 }
 

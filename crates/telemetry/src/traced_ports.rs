@@ -11,9 +11,9 @@ use domain::{
     idempotency::AddedRange,
     order::OrderId,
     ports::{
-        ListedOrder, NewDocuments, NewOrder, Notifier, NotifyError, OrderRepo, OrderUpdate,
-        StoreError, UrlRefused, WebhookAnswer, WebhookError, WebhookRequest, WebhookSender,
-        WriteError,
+        ListedOrder, NewDocuments, NewOrder, Notifier, NotifyError, OrderAmendment, OrderRepo,
+        OrderUpdate, StoreError, UrlRefused, WebhookAnswer, WebhookError, WebhookRequest,
+        WebhookSender, WriteError,
     },
     trace_context::STEPS,
     webhook::EndpointNotice,
@@ -49,6 +49,11 @@ impl OrderRepo for TracedOrders {
     async fn update(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {
         let span = tracing::info_span!(target: STEPS, "commit");
         self.0.update(update).instrument(span).await
+    }
+
+    async fn amend(&self, amendment: &OrderAmendment) -> Result<ListedOrder, WriteError> {
+        let span = tracing::info_span!(target: STEPS, "commit");
+        self.0.amend(amendment).instrument(span).await
     }
 
     async fn check(&self) -> Result<(), StoreError> {

@@ -10,7 +10,7 @@ use domain::{
         Event,
         Settlement::{Done, Fail, Obsolete, OverLimit, Postpone, RetryAt, Unknown},
     },
-    webhook::{DisabledBy, EndpointId, EventType, run_webhooks::WebhookReport},
+    webhook::{DisabledBy, EndpointId, EventChange, EventType, run_webhooks::WebhookReport},
 };
 use prometheus::{
     IntCounter, IntCounterVec, Registry, register_int_counter_vec_with_registry,
@@ -139,7 +139,7 @@ impl WorkerMetrics {
 
     /// Counts what an event tells of an order. The dispatcher of one process gets each event.
     pub fn order_event(&self, event: &Event) {
-        let status = match &event.change {
+        let status = match event.change.as_ref().and_then(EventChange::order) {
             Some(change) => {
                 self.changes.with_label_values(&[change.actor.as_str()]).inc();
                 (change.order_status != change.previous_status).then_some(&*change.order_status)

@@ -20,7 +20,7 @@ CREATE TABLE orders (
     -- The latest order with a file number holds it; see orders_file_number.
     holds_file_number INTEGER NOT NULL,
     file_number TEXT NOT NULL,
-    status TEXT NOT NULL CHECK (length(status) BETWEEN 1 AND 50
+    status TEXT NOT NULL CHECK (length(status) BETWEEN 1 AND 50 AND trim(status) <> ''
         AND status NOT GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'),
     -- A JSON object. Some versions of SQLite refuse JSON functions in a CHECK with `trusted_schema = OFF`.
     details TEXT NOT NULL CHECK (details GLOB '{*}'),
@@ -107,12 +107,17 @@ CREATE TABLE events (
     change TEXT
 ) STRICT;
 
--- The history of orders: a row for each change of status or notary, whoever makes it. The creation
--- has none.
+-- The history of orders: a row for each change, whoever makes it. The creation has none.
 CREATE TABLE order_changes (
     id INTEGER PRIMARY KEY,
     order_id INTEGER NOT NULL REFERENCES orders (id),
     at INTEGER NOT NULL,
+    -- status, changed, signed_documents_added, documents_replaced or withdrawn.
+    kind TEXT NOT NULL,
+    -- A JSON array of the changed fields, as JSON Pointers. NULL for other kinds than changed.
+    changed TEXT,
+    -- A JSON array of the positions of documents. NULL for kinds without documents.
+    documents TEXT,
     status TEXT NOT NULL,
     notary_id INTEGER,
     -- client, service, operator or database.
@@ -173,8 +178,8 @@ BEGIN
                 OLD.updated_at + 1)
             ELSE NEW.updated_at END
     WHERE id = NEW.id AND (status IS NOT OLD.status OR notary_id IS NOT OLD.notary_id);
-    INSERT INTO order_changes (order_id, at, status, notary_id, actor, reason)
-    SELECT id, updated_at, status, notary_id, coalesce(NEW.change_actor, 'database'),
+    INSERT INTO order_changes (order_id, at, kind, status, notary_id, actor, reason)
+    SELECT id, updated_at, 'status', status, notary_id, coalesce(NEW.change_actor, 'database'),
         NEW.change_reason
     FROM orders
     WHERE id = NEW.id AND (status IS NOT OLD.status OR notary_id IS NOT OLD.notary_id);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use contract_tests::samples::{maximal_request, minimal_request};
 use domain::{
     api_key::Scope,
-    order::{Actor, OrderRequest, OrderStatus},
+    order::{Actor, ChangeKind, OrderRequest, OrderStatus},
     webhook::{DisabledBy, EventType},
 };
 use serde_json::{Value, json};
@@ -65,6 +65,15 @@ fn known_values_are_those_of_the_code_and_closed_in_requests_only() {
     let of_orders = EventType::OF_ORDERS.map(EventType::as_str);
     let events = [&of_orders[..], &[EventType::Test.as_str()]].concat();
     let actors = [Actor::Client, Actor::Service, Actor::Operator, Actor::Database];
+    let kinds = [
+        ChangeKind::Created,
+        ChangeKind::Status,
+        ChangeKind::Changed(vec![]),
+        ChangeKind::SignedDocumentsAdded(vec![]),
+        ChangeKind::DocumentsReplaced(vec![]),
+        ChangeKind::Withdrawn(vec![]),
+    ]
+    .map(|kind| kind.as_str());
     let reasons = [DisabledBy::Request, DisabledBy::Gone, DisabledBy::Failures];
     let statuses = OrderStatus::USUAL.map(|status| status.as_str().to_owned());
     let codes: Vec<_> = ProblemCode::ALL.iter().map(|code| code.as_str()).collect();
@@ -77,6 +86,7 @@ fn known_values_are_those_of_the_code_and_closed_in_requests_only() {
             json!(reasons.map(DisabledBy::as_str)),
         ),
         ("WebhookDelivery", "event/x-extensible-enum", json!(events)),
+        ("OrderHistoryEntry OrderHistoryListEntry", "kind/x-extensible-enum", json!(kinds)),
         ("OrderHistoryEntry", "actor/x-extensible-enum", json!(actors.map(Actor::as_str))),
         (
             "OrderRecord Order OrderHistoryEntry OrderChange OrderEventData OrderChangeEventData",

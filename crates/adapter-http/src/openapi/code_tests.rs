@@ -16,7 +16,7 @@ use domain::{
     request::{Violation, ViolationCode},
     use_cases::order_error::{OrderError, Rejection},
     webhook::{
-        ChangedOrder, EndpointId, EventType, MAX_ENDPOINTS,
+        ChangedOrder, EndpointId, EventChange, EventType, MAX_ENDPOINTS,
         endpoint_request::{MAX_DESCRIPTION, MAX_URL},
         manage_webhooks::WebhooksError,
         order_body, test_body,
@@ -59,7 +59,7 @@ async fn paths_and_methods_are_those_that_the_service_answers() {
     let document = (PATH, BTreeSet::from(["GET".to_owned(), "HEAD".to_owned()]));
     for (path, expected) in paths.into_iter().map(|path| (path, methods(path))).chain([document]) {
         let url = path.replace(['{', '}'], "").replace("order_id", "7").replace("position", "0");
-        let request = TestRequest::default().method(Method::PUT).uri(&url);
+        let request = TestRequest::default().method(Method::TRACE).uri(&url);
 
         let answer = Ports::without_key().api().send(request).await;
 
@@ -242,6 +242,9 @@ fn composed_schemas_have_the_properties_of_their_parts() {
     let mut of_change = names("OrderChangeEventData");
     assert!(of_change.remove("previous_status") && of_change.remove("notary_id"));
     assert_eq!(of_change, names("OrderEventData"));
+    let mut of_fields = names("ChangedFieldsEventData");
+    assert!(of_fields.remove("changed"));
+    assert_eq!(of_fields, of_change);
     assert_eq!(properties("DocumentsForm")["documents"], properties("OrderForm")["documents"]);
     for name in ["order_id", "documents_uploaded"] {
         assert_eq!(properties("AddedDocuments")[name], properties("Order")[name]);
@@ -345,6 +348,11 @@ fn problems_are_those_of_the_service() {
             "is not a member of this request",
         )]),
         invalid(vec![violation(
+            "/signingDetailsFormData/fileNumber",
+            ViolationCode::Immutable,
+            "must be that of the order",
+        )]),
+        invalid(vec![violation(
             "/reason",
             ViolationCode::TooLong,
             "must have at most 500 characters",
@@ -369,6 +377,7 @@ fn problems_are_those_of_the_service() {
         OrderError::Duplicate { retry_after: 43 }.into(),
         OrderError::Cancelled.into(),
         OrderError::Closed.into(),
+        OrderError::Over.into(),
         OrderError::Changed.into(),
         OrderError::InProgress { retry_after: 5 }.into(),
         WebhooksError::Disabled.into(),
@@ -409,15 +418,20 @@ fn problems_are_those_of_the_service() {
 #[test]
 fn events_have_their_bodies() {
     let order = stored(OrderId(7), &new_order("REFI-1", NOW));
-    let change = ChangedOrder {
+    let status = EventChange::Order(ChangedOrder {
         order_status: "ASSIGNED".to_owned(),
         previous_status: "NEW".to_owned(),
         notary_id: Some(7001),
         actor: Actor::Service,
-    };
+    });
+    let fields = EventChange::Fields { changed: vec!["/utcTimeDate".to_owned()] };
     let of_orders = EventType::OF_ORDERS.map(|event| {
-        let is_change = matches!(event, EventType::OrderUpdated | EventType::OrderCancelled);
-        (event, order_body(event, is_change.then_some(&change), NOW, &order))
+        let change = match event {
+            EventType::OrderUpdated | EventType::OrderCancelled => Some(&status),
+            EventType::OrderChanged => Some(&fields),
+            _ => None,
+        };
+        (event, order_body(event, change, NOW, &order))
     });
     let test = (EventType::Test, test_body(NOW, EndpointId(3)));
     let events: Vec<_> = of_orders.into_iter().chain([test]).collect();

@@ -230,7 +230,8 @@ fn responses_have_headers_and_problem_examples() {
         let has = |name| !response["headers"][name].is_null();
         assert!(has("X-Request-Id"), "{path}");
         // Waiting does not help against the state of an order or a webhook.
-        let is_state = ["/test 409", "/cancel 409", "patch /api/order/{order_id} 409"];
+        let of_order = ["put /api/order/{order_id} 409", "patch /api/order/{order_id} 409"];
+        let is_state = ["/test 409", "/cancel 409", of_order[0], of_order[1]];
         let is_state = is_state.iter().any(|conflict| path.ends_with(conflict));
         let waits = matches!(status, "409" | "429" | "503") && !is_state;
         assert_eq!(has("Retry-After"), waits, "{path}");
@@ -279,8 +280,9 @@ fn operations_have_summary_security_and_parameters() {
             assert_eq!(parameter["required"] == true, parameter["in"] == "path", "{path} {name}");
         }
         let is_read = path.starts_with("get");
-        // Cancelling twice is the same as once.
-        let is_change = path.starts_with("patch") || path.ends_with("/cancel");
+        // Twice is the same as once.
+        let is_change =
+            path.starts_with("put") || path.starts_with("patch") || path.ends_with("/cancel");
         let is_intake = !is_read && !is_change && !is_of_webhooks;
         assert_eq!(names.contains("If-None-Match"), is_read, "{path}");
         assert_eq!(names.contains("If-Match"), is_change && !is_of_webhooks, "{path}");

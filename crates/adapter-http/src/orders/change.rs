@@ -1,5 +1,5 @@
-//! `PATCH /api/order/{order_id}` and `POST /api/order/{order_id}/cancel`: a signing service changes an
-//! order, and either side cancels it.
+//! `PUT` and `PATCH /api/order/{order_id}` and `POST /api/order/{order_id}/cancel`: the client changes an
+//! order, its signing service sets the status and the notary, and either side cancels it.
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use domain::{
@@ -15,11 +15,29 @@ use crate::{
         rate_limit::Policy,
     },
     body::json,
-    orders::{path, record::OrderRecord, version},
+    orders::{
+        create::{create_json, created},
+        path,
+        record::OrderRecord,
+        version,
+    },
     request::notes::note,
     respond::answer::Answer,
     state::State,
 };
+
+pub(crate) async fn replace(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
+    let key = admit_for(&request, &api.access, Policy::Changes, |_| Scope::OrdersCreate).await?;
+    let id = path::order_id(&request)?;
+    note(&request, |notes| notes.order = Some(id));
+    let body = json::read(&request, payload, &api.json_bodies, &key).await?;
+    let order = create_json::parse(&body)?;
+    let expected = version::expected(&request);
+    let (order, utc_disagreements) =
+        api.change_order.amend(Changer::of(&key), id, order, expected).await?;
+    created::warn(&api.metrics, id, &utc_disagreements);
+    Ok(answer(&request, &order, "order changed"))
+}
 
 pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
     let key = admit(&request, &api.access, Policy::Changes).await?;

@@ -1,15 +1,15 @@
 use std::sync::{Arc, Mutex};
 
 use actix_web::{http::Method, test::TestRequest};
-use contract_tests::samples::{new_order, stored};
+use contract_tests::samples::{minimal_request, new_order, stored};
 use domain::{
     api_key::{Owner, Party, Scope},
-    order::{Actor, OrderId, OrderStatus, SigningServiceId, StoredOrder},
-    ports::{MaybeErased, OrderUpdate},
+    order::{Actor, OrderId, OrderRequest, OrderStatus, SigningServiceId, StoredOrder},
+    ports::{MaybeErased, NewOrder, OrderAmendment, OrderUpdate, WriteError},
 };
 use serde_json::{Value, json};
 
-use crate::test_support::{NOW, Ports, TestApi};
+use crate::test_support::{NOW, OWNER, Ports, TestApi};
 
 const CLOSED: [&str; 2] = ["SIGNED", "COMPLETED"];
 const SERVICE: Owner = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
@@ -187,5 +187,110 @@ async fn unknown_order_is_not_found() {
         TestApi::post("/api/order/x/cancel"),
     ] {
         api.send(request).await.problem(404, "not_found");
+    }
+}
+
+fn put(body: &Value) -> TestRequest {
+    TestApi::post("/api/order/7").method(Method::PUT).set_json(body)
+}
+
+/// Returns the request of the order.
+fn request() -> Value {
+    let mut request = minimal_request();
+    request["signingDetailsFormData"]["fileNumber"] = json!("REFI-1");
+    request
+}
+
+/// Has the store answer amendments of order 7 with what a call returns. Returns the amendments.
+fn amended(
+    ports: &mut Ports,
+    answer: impl Fn() -> Result<(), WriteError> + Send + Sync + 'static,
+) -> Arc<Mutex<Vec<OrderAmendment>>> {
+    let amendments = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&amendments);
+    ports.orders.expect_amend().returning(move |amendment| {
+        seen.lock().unwrap().push(amendment.clone());
+        let new = NewOrder { order: amendment.order.clone(), ..new_order("REFI-1", NOW) };
+        answer().map(|()| stored(amendment.id, &new).into())
+    });
+    amendments
+}
+
+#[actix_web::test]
+async fn client_replaces_the_details_and_gets_the_record() {
+    let (mut ports, _) = ports(false, "ASSIGNED");
+    let amendments = amended(&mut ports, || Ok(()));
+    let api = ports.api();
+    let mut body = request();
+    body["signingDetailsFormData"]["signerName"] = json!("Jane Roe");
+    let tag = api.send(TestApi::get("/api/order/7")).await.header("etag").to_owned();
+
+    let answer = api.send(put(&body).insert_header(("if-match", tag))).await;
+
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.body["signer_name"], "Jane Roe");
+    assert!(answer.body.get("history").is_none() && answer.body.get("details").is_none());
+    assert!(answer.header("etag").starts_with('"'));
+    let amendments = amendments.lock().unwrap();
+    assert_eq!((amendments[0].owner, &amendments[0].expected), (OWNER, &Some(vec![NOW])));
+    let read = serde_json::to_value(OrderRequest::of(&amendments[0].order)).unwrap();
+    assert_eq!(read["signingDetailsFormData"]["signerName"], "Jane Roe");
+}
+
+#[actix_web::test]
+async fn replaced_details_follow_the_rules_of_creating() {
+    let (mut ports, _) = ports(false, "NEW");
+    let amendments = amended(&mut ports, || Ok(()));
+    let api = ports.api();
+    let mut body = request();
+    body["signingDetailsFormData"]["fileNumber"] = json!("REFI-2");
+    body["signingDetailsFormData"]["state"] = json!("Texas");
+    body["signingServiceId"] = json!(43);
+    body["documents"] = json!([{ "name": "deed.pdf" }]);
+    let answer = api.send(put(&body)).await;
+    let expected = [
+        ("/signingDetailsFormData/state", "invalid_format"),
+        ("/documents", "misplaced_member"),
+        ("/signingDetailsFormData/fileNumber", "immutable"),
+        ("/signingServiceId", "immutable"),
+    ];
+    assert_eq!(answer.errors(), expected);
+    for body in ["[]", "null", "{"] {
+        let request = TestApi::post("/api/order/7").method(Method::PUT);
+        let request = request.insert_header(("content-type", "application/json"));
+        api.send(request.set_payload(body)).await.problem(400, "malformed_request");
+    }
+    let form = TestApi::post("/api/order/7").method(Method::PUT).set_payload("a=b");
+    api.send(form).await.problem(415, "unsupported_media_type");
+    assert_eq!(*amendments.lock().unwrap(), []);
+}
+
+#[actix_web::test]
+async fn service_and_foreign_orders_are_not_replaced() {
+    let (service, _) = ports(true, "NEW");
+    service.api().send(put(&request())).await.problem(403, "forbidden");
+    let (client, _) = ports(false, "NEW");
+    let api = client.api();
+    for body in [request(), json!({})] {
+        for path in ["/api/order/8", "/api/order/x"] {
+            let request = TestApi::post(path).method(Method::PUT).set_json(&body);
+            api.send(request).await.problem(404, "not_found");
+        }
+    }
+}
+
+#[actix_web::test]
+async fn refused_replacements_have_their_problems() {
+    for (error, status, code) in [
+        ((|| WriteError::Changed) as fn() -> WriteError, 412, "precondition_failed"),
+        (|| WriteError::Cancelled, 409, "order_cancelled"),
+        (|| WriteError::Over, 409, "order_closed"),
+        (|| WriteError::Erased, 410, "erased"),
+        (|| WriteError::NoSuchOrder, 404, "not_found"),
+        (|| WriteError::Unavailable("down".into()), 503, "unavailable"),
+    ] {
+        let (mut ports, _) = ports(false, "NEW");
+        amended(&mut ports, move || Err(error()));
+        ports.api().send(put(&request())).await.problem(status, code);
     }
 }

@@ -16,7 +16,7 @@ impl From<OrderError> for Problem {
             OrderError::Rejected(rejection) => rejected(rejection),
             OrderError::Forbidden => Self::challenge(
                 ProblemCode::Forbidden,
-                "The API key may not create, extend or cancel orders of this signing service.",
+                "The API key may not create, change, extend or cancel orders of this signing service.",
                 r#", error="insufficient_scope""#,
             ),
             OrderError::Duplicate { retry_after } => {
@@ -41,6 +41,10 @@ impl From<OrderError> for Problem {
             OrderError::Closed => Self::new(
                 ProblemCode::OrderClosed,
                 "The order is signed or completed. It cannot be cancelled.",
+            ),
+            OrderError::Over => Self::new(
+                ProblemCode::OrderClosed,
+                "The order is SIGNED, DID_NOT_SIGN or COMPLETED. Its client cannot change it any more.",
             ),
             OrderError::TooMany { stored } => {
                 let detail = format!(

@@ -85,6 +85,11 @@ impl<'a> WholeOrder<'a> {
 #[derive(Serialize)]
 struct ChangeRecord {
     at: String,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    documents: Option<Vec<u32>>,
     order_status: String,
     notary_id: Option<i64>,
     actor: &'static str,
@@ -95,6 +100,9 @@ impl ChangeRecord {
     fn of(change: OrderChange) -> Self {
         Self {
             at: timestamp(change.at),
+            kind: change.kind.as_str(),
+            changed: change.kind.changed().map(<[String]>::to_vec),
+            documents: change.kind.documents().map(<[u32]>::to_vec),
             order_status: change.status.as_str().to_owned(),
             notary_id: change.notary_id,
             actor: change.actor.as_str(),

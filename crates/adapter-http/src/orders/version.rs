@@ -11,8 +11,8 @@ use time::OffsetDateTime;
 /// The format of the answer. Another number makes every tag that clients have a stale one.
 const FORMAT: u8 = 1;
 
-/// The endings that proxies append to a tag when they compress an answer.
-const SUFFIXES: [&str; 6] = ["--gzip", "-gzip", "--br", "-br", "--zstd", "-zstd"];
+/// The codings whose names proxies append to a tag when they compress an answer, after one `-` or two.
+const CODINGS: [&str; 5] = ["gzip", "br", "zstd", "deflate", "bzip2"];
 
 /// Returns the validator of an order: the microsecond of its last change, and the format of the answer.
 /// Everything that the answer shows changes that instant.
@@ -53,18 +53,25 @@ fn named(request: &HttpRequest, header: &HeaderName) -> Option<Vec<OffsetDateTim
 }
 
 /// Returns the version that a tag names; `None` if it has another form.
-fn version(tag: &str) -> Option<OffsetDateTime> {
-    let tag = tag.strip_prefix("W/").unwrap_or(tag);
-    let without = |tag: &str| {
-        SUFFIXES.iter().find_map(|suffix| tag.strip_suffix(suffix)).unwrap_or(tag).to_owned()
-    };
-    let tag = without(tag);
-    let inner = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
-    let tag = inner.map_or_else(|| tag.clone(), without);
+fn version(mut tag: &str) -> Option<OffsetDateTime> {
+    while let Some(inner) = unwrapped(tag) {
+        tag = inner;
+    }
     let (micros, _) = tag.split_at_checked(16)?;
     let nanos = i128::from(u64::from_str_radix(micros, 16).ok()?.cast_signed()) * 1_000;
     let version = OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?;
     (text(version) == tag).then_some(version)
+}
+
+/// Removes what a proxy or a client has put around a tag. Clients also quote what has quotes already.
+fn unwrapped(tag: &str) -> Option<&str> {
+    let without = |coding: &&str| {
+        let tag = tag.strip_suffix(coding)?.strip_suffix('-')?;
+        Some(tag.strip_suffix('-').unwrap_or(tag))
+    };
+    tag.strip_prefix("W/")
+        .or_else(|| tag.strip_prefix('"')?.strip_suffix('"'))
+        .or_else(|| CODINGS.iter().find_map(without))
 }
 
 #[cfg(test)]
@@ -93,6 +100,9 @@ mod tests {
                 format!("\"{tag}\"-gzip"),
                 format!("W/\"{tag}--gzip\""),
                 format!("{tag}-br"),
+                format!("\"{tag}-deflate\""),
+                format!("\"\"{tag}\"\""),
+                format!("\"W/\"{tag}-gzip\"\""),
                 format!("\"b2\" , \"{tag}\""),
             ] {
                 assert_eq!(if_match(&form), Some(vec![at]), "{form}");

@@ -87,6 +87,11 @@ impl Problem {
         Self { errors: Some(errors), ..Self::new(code, detail) }
     }
 
+    /// Adds a sentence to the detail.
+    pub(crate) fn adding(self, sentence: &str) -> Self {
+        Self { detail: format!("{} {sentence}", self.detail).into(), ..self }
+    }
+
     /// Tells the client to wait so many seconds before it retries.
     pub(crate) fn retry_after(self, seconds: u64) -> Self {
         self.with_header(header::RETRY_AFTER, seconds.to_string())

@@ -48,7 +48,7 @@ async fn webhook_is_created_and_its_secret_shown() {
         json!({
             "id": 3,
             "url": "https://hooks.example.com/orders",
-            "events": ["order.created", "order.documents_added", "order.updated", "order.cancelled"],
+            "events": ["order.created", "order.documents_added", "order.updated", "order.cancelled", "order.changed"],
             "description": "Escrow desk",
             "status": "enabled",
             "disabled_by": null,

@@ -6,7 +6,9 @@ use contract_tests::{
 };
 use domain::{
     delivery::{Audience, MailSubject},
-    order::{Actor, Contact, EmailAddress, OrderChange, OrderStatus, SigningServiceId},
+    order::{
+        Actor, ChangeKind, Contact, EmailAddress, OrderChange, OrderStatus, SigningServiceId,
+    },
     signing_service::SigningService,
 };
 use mail_parser::{MessageParser, MimeHeaders as _, PartType};
@@ -203,6 +205,7 @@ fn cancellation_names_the_reason_and_removes_the_appointment() {
     cancelled.order.updated_at = at;
     cancelled.order.changes.push(OrderChange {
         at,
+        kind: ChangeKind::Status,
         status: OrderStatus::CANCELLED,
         notary_id: None,
         actor: Actor::Client,

@@ -2,6 +2,7 @@
 
 mod add_documents;
 mod admin;
+mod amend;
 mod erase;
 mod idempotency;
 mod list;
@@ -15,7 +16,10 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::OrderId,
-    ports::{ListedOrder, NewDocuments, NewOrder, OrderRepo, OrderUpdate, StoreError, WriteError},
+    ports::{
+        ListedOrder, NewDocuments, NewOrder, OrderAmendment, OrderRepo, OrderUpdate, StoreError,
+        WriteError,
+    },
 };
 use sql_rows::{
     ChangedOrder, Instant, ListedRow, PendingOrder, Utc, changeable_order, schema::orders,
@@ -68,6 +72,14 @@ impl OrderRepo for PostgresStore {
             .into_iter()
             .flatten()
             .next())
+    }
+
+    async fn amend(&self, amendment: &OrderAmendment) -> Result<ListedOrder, WriteError> {
+        let amendment = amendment.clone();
+        let amend = async move |connection: &mut AsyncPgConnection| {
+            amend::amend(connection, &amendment).await
+        };
+        self.change_orders::<_, WriteError>(amend).await?
     }
 
     /// Checks that the tables exist and the database accepts writes. Writes nothing.

@@ -68,7 +68,7 @@ impl OrderReader for PostgresStore {
     }
 }
 
-async fn listed(
+pub(super) async fn listed(
     connection: &mut AsyncPgConnection,
     owner: Owner,
     id: OrderId,

@@ -11,8 +11,8 @@ use domain::{
     ports::{ApiKeyRepo, StoreError},
 };
 use sql_rows::{
-    ApiKeyRow, KeyEventRow, NewApiKeyRow, Utc, key_unused_since,
-    schema::{api_keys, key_events},
+    ApiKeyRow, KeyEventRow, NewApiKeyRow, Utc, endpoints_made_by, key_unused_since,
+    schema::{api_keys, key_events, webhook_endpoints},
     valid_key,
 };
 use time::OffsetDateTime;
@@ -61,6 +61,13 @@ impl ApiKeyRepo for PostgresStore {
                 .execute(connection)
                 .await?;
             let successor = add(connection, &successor, &by).await?;
+            let made = endpoints_made_by(id).select(webhook_endpoints::id);
+            let made: Vec<i64> = made.get_results(connection).await?;
+            locks::lock(connection, "webhook_endpoints", &made).await?;
+            diesel::update(endpoints_made_by(id))
+                .set(webhook_endpoints::api_key_id.eq(successor.0))
+                .execute(connection)
+                .await?;
             let change = KeyChange::Rotated { successor };
             record(connection, KeyEventRow::new(id, change, at, &by)).await?;
             Ok(Some(successor))

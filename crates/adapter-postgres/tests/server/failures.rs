@@ -34,6 +34,8 @@ async fn server_state_is_unavailable_and_bad_row_internal() {
         ("58030", "io_error"),
         ("25006", "read_only_sql_transaction"),
         ("40001", "serialization_failure"),
+        // With a text that is not the English one of PostgreSQL.
+        ("40P01", "deadlock_detected"),
         ("42501", "insufficient_privilege"),
     ] {
         reject_orders(&database, code);

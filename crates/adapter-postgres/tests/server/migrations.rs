@@ -152,7 +152,7 @@ const RIGHTS: [(&str, &[&str]); 16] = [
     ("__diesel_schema_migrations", &["SELECT"]),
     ("orders", &["SELECT", "INSERT", "UPDATE"]),
     ("orders_id_seq", &["USAGE"]),
-    ("order_changes", &["SELECT", "UPDATE"]),
+    ("order_changes", &["SELECT", "INSERT", "UPDATE"]),
     ("signing_services", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("documents", &["SELECT", "INSERT", "DELETE"]),
     ("uploads", &["SELECT", "INSERT", "UPDATE", "DELETE"]),

@@ -6,7 +6,10 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::OrderId,
-    ports::{ListedOrder, NewDocuments, NewOrder, OrderRepo, OrderUpdate, StoreError, WriteError},
+    ports::{
+        ListedOrder, NewDocuments, NewOrder, OrderAmendment, OrderRepo, OrderUpdate, StoreError,
+        WriteError,
+    },
     webhook::EventType,
 };
 use sql_rows::{
@@ -23,6 +26,7 @@ use crate::{failure::Failure, store::SqliteStore};
 
 mod add_documents;
 pub(crate) mod admin;
+mod amend;
 mod erase;
 mod idempotency;
 pub(crate) mod list;
@@ -51,6 +55,12 @@ impl OrderRepo for SqliteStore {
     async fn update(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {
         let update = update.clone();
         self.transaction(move |connection| change(connection, &update)).await
+    }
+
+    async fn amend(&self, amendment: &OrderAmendment) -> Result<ListedOrder, WriteError> {
+        let amendment = amendment.clone();
+        let amend = move |connection: &mut SqliteConnection| amend::amend(connection, &amendment);
+        self.transaction::<_, WriteError>(amend).await?
     }
 
     /// Checks that the database is writable: takes the write lock and reads the schema. Writes

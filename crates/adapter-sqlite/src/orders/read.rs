@@ -66,7 +66,7 @@ impl OrderReader for SqliteStore {
     }
 }
 
-fn listed(
+pub(super) fn listed(
     connection: &mut SqliteConnection,
     owner: Owner,
     id: OrderId,

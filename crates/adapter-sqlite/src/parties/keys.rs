@@ -11,8 +11,8 @@ use domain::{
     ports::{ApiKeyRepo, StoreError},
 };
 use sql_rows::{
-    ApiKeyRow, KeyEventRow, NewApiKeyRow, Utc, key_unused_since,
-    schema::{api_keys, key_events},
+    ApiKeyRow, KeyEventRow, NewApiKeyRow, Utc, endpoints_made_by, key_unused_since,
+    schema::{api_keys, key_events, webhook_endpoints},
     valid_key,
 };
 use time::OffsetDateTime;
@@ -56,6 +56,9 @@ impl ApiKeyRepo for SqliteStore {
                 .set(api_keys::expires_at.eq(earlier))
                 .execute(connection)?;
             let successor = add(connection, &successor, &by)?;
+            diesel::update(endpoints_made_by(id))
+                .set(webhook_endpoints::api_key_id.eq(successor.0))
+                .execute(connection)?;
             let change = KeyChange::Rotated { successor };
             record(connection, KeyEventRow::new(id, change, at, &by))?;
             Ok(Some(successor))

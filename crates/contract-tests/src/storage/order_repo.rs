@@ -17,11 +17,13 @@ use crate::samples::{
 };
 
 mod adding;
+mod amending;
 pub(crate) mod changing;
 mod together;
 
 pub(crate) use adding::addition;
 pub use adding::*;
+pub use amending::*;
 pub use changing::*;
 pub use together::*;
 

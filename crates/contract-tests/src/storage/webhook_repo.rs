@@ -10,8 +10,8 @@ use domain::{
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    API_KEY, CLIENT, LIVE, MICROSECOND, NOW, Storage, at_once, attempt_webhook, lease_webhooks,
-    new_endpoint, read_endpoint,
+    API_KEY, CLIENT, LIVE, MICROSECOND, NOW, Storage, api_key, at_once, attempt_webhook,
+    lease_webhooks, new_endpoint, read_endpoint,
 };
 
 const TEST: Owner = Owner { is_test: true, ..LIVE };
@@ -178,6 +178,21 @@ pub async fn unknown_events_of_an_endpoint_are_left_out(storage: &Storage) {
     let fault = format!("row {} of webhook_endpoints cannot be read: events", unknown.0);
     assert_eq!(faults, [fault]);
     assert_eq!(change(storage, unknown, enabled(false)).await.events, events);
+}
+
+/// The successor of a key goes on with its endpoints. Those of other keys stay theirs.
+pub async fn rotation_hands_endpoints_on(storage: &Storage) {
+    let until = NOW + Duration::HOUR;
+    let old = storage.keys.add(&api_key(NOW), "jane").await.unwrap();
+    let other = storage.keys.add(&api_key(NOW), "jane").await.unwrap();
+    for key in [Some(old), Some(other), None, Some(old)] {
+        add(storage, &NewEndpoint { key, ..new_endpoint(LIVE) }).await;
+    }
+    let successor = storage.keys.rotate(old, &api_key(NOW), until, "jane").await.unwrap();
+    let endpoints = storage.webhooks.of_owner(LIVE).await.unwrap();
+    let keys: Vec<_> = endpoints.into_iter().map(|endpoint| endpoint.key).collect();
+    assert!(successor.is_some_and(|successor| successor != old));
+    assert_eq!(keys, [successor, Some(other), None, successor]);
 }
 
 /// A key, or an operator.

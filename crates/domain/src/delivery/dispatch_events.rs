@@ -20,7 +20,7 @@ use crate::{
         StoreError, WebhookRepo,
     },
     signing_service::SigningService,
-    webhook::{self, ChangedOrder, Endpoint, EventType},
+    webhook::{self, Endpoint, EventChange, EventType},
 };
 
 /// Maximum number of events in a step.
@@ -139,7 +139,7 @@ impl DispatchEvents {
     fn mails(
         &self,
         event: EventType,
-        change: Option<&ChangedOrder>,
+        change: Option<&EventChange>,
         order: &StoredOrder,
         services: &[SigningService],
         told: &[Recipient],
@@ -182,7 +182,7 @@ impl DispatchEvents {
     fn webhooks(
         &self,
         event: EventType,
-        change: Option<&ChangedOrder>,
+        change: Option<&EventChange>,
         order: &StoredOrder,
         endpoints: &[Endpoint],
     ) -> Vec<NewWebhookDelivery> {

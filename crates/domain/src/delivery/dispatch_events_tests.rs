@@ -6,7 +6,7 @@ use crate::{
     order::{Actor, OrderId, SigningServiceId},
     ports::{EventId, MockDeliveryQueue, MockOutbox, MockServiceRepo, MockWebhookRepo},
     test_support::{CountingEntropy, clock, endpoint, stored_order},
-    webhook::{DisabledBy, EndpointId},
+    webhook::{ChangedOrder, DisabledBy, EndpointId},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -216,12 +216,12 @@ async fn change_of_an_order_reaches_both_parties() {
         Endpoint { owner: service, ..endpoint(EndpointId(2)) },
         Endpoint { owner: foreign, ..endpoint(EndpointId(3)) },
     ];
-    let change = ChangedOrder {
+    let change = EventChange::Order(ChangedOrder {
         order_status: "CANCELLED".to_owned(),
         previous_status: "NEW".to_owned(),
         notary_id: None,
         actor: Actor::Service,
-    };
+    });
     let events = [EventType::OrderUpdated, EventType::OrderCancelled];
     let found = events.map(|kind| Event { event: kind, change: Some(change.clone()), ..event(1) });
     let mut outbox = MockOutbox::new();
@@ -270,7 +270,7 @@ async fn order_that_takes_place_again_is_mailed_to_those_who_were_told_and_to_pr
     let found = [change("CONFIRMED", "CANCELLED"), change("CONFIRMED", "NEW")];
     let found = found.map(|change| Event {
         event: EventType::OrderUpdated,
-        change: Some(change),
+        change: Some(EventChange::Order(change)),
         ..event(1)
     });
     let mut outbox = MockOutbox::new();
@@ -297,4 +297,25 @@ async fn order_that_takes_place_again_is_mailed_to_those_who_were_told_and_to_pr
         Ok(["before@service.example.com", "DISPATCH@service.example.com"].map(told).into())
     });
     use_case(outbox, queue).step().await.result.unwrap();
+}
+
+#[tokio::test]
+async fn changed_details_reach_both_parties_as_pointers_and_cause_no_mail() {
+    let service = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
+    let endpoints =
+        vec![endpoint(EndpointId(1)), Endpoint { owner: service, ..endpoint(EndpointId(2)) }];
+    let change = EventChange::Fields { changed: vec!["/utcTimeDate".to_owned()] };
+    let found = Event { event: EventType::OrderChanged, change: Some(change.clone()), ..event(1) };
+    let mut outbox = MockOutbox::new();
+    outbox.expect_events().returning(move |_, _| Ok(vec![found.clone()]));
+    outbox.expect_dispatch().once().returning(move |dispatches, _| {
+        assert_eq!(dispatches[0].mails, []);
+        let webhooks = dispatches[0].webhooks.iter();
+        let told: Vec<_> = webhooks.map(|one| (one.endpoint.0, one.change.clone())).collect();
+        assert_eq!(told, [(1, Some(change.clone())), (2, Some(change.clone()))]);
+        Ok(ids(dispatches))
+    });
+    let dispatch = use_case(outbox, whole_orders());
+    let dispatch = DispatchEvents { endpoints: Arc::new(endpoints_of(endpoints)), ..dispatch };
+    dispatch.step().await.result.unwrap();
 }

@@ -3,6 +3,7 @@
 //! [`OrderRequest`] is what a client sends. [`Order`] is a valid order. [`StoredOrder`] is an order
 //! that the service has created. [`record`] is its stored form.
 
+mod amendment;
 pub mod change_request;
 mod misplaced;
 mod money;
@@ -16,7 +17,7 @@ mod text;
 pub use money::{Dollars, Money, MoneyError};
 pub use parse::ParsedOrder;
 pub use request::OrderRequest;
-pub use stored::{Actor, OrderChange, OrderStatus, READ_HISTORY, StoredOrder, after};
+pub use stored::{Actor, ChangeKind, OrderChange, OrderStatus, READ_HISTORY, StoredOrder, after};
 pub use text::{EmailAddress, FileNumber, InvalidEmail, MAX_REASON, MAX_STATUS};
 
 use std::collections::BTreeSet;

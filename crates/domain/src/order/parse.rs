@@ -40,8 +40,14 @@ impl OrderRequest {
     ///
     /// All violations of the request.
     pub fn parse(self) -> Result<ParsedOrder, Vec<Violation>> {
+        self.parse_beside(false)
+    }
+
+    /// Parses the request like [`parse`](Self::parse). If it was sent with documents, what it says about
+    /// them besides is ignored.
+    pub(crate) fn parse_beside(self, documents: bool) -> Result<ParsedOrder, Vec<Violation>> {
         let mut violations = violations(&self);
-        violations.extend(misplaced(&self));
+        violations.extend(misplaced(&self, documents));
         let utc = self.utc();
         let appointment = self
             .signingDetailsFormData

@@ -29,11 +29,11 @@ pub struct OrderMembers {
     pub(super) signingDetailsFormData: Sent<Object<DetailsRequest>>,
     #[garde(custom(required(positive)))]
     pub(super) signingServiceId: Sent<i64>,
-    #[garde(if(cond = self.has_time("at"), custom(optional(instant))))]
+    #[garde(if(cond = self.counts("utcTimeDate"), custom(optional(instant))))]
     pub(super) utcTimeDate: Sent<Code>,
-    #[garde(if(cond = self.has_time("between"), custom(optional(instant))))]
+    #[garde(if(cond = self.counts("utcStartTimeDate"), custom(optional(instant))))]
     pub(super) utcStartTimeDate: Sent<Code>,
-    #[garde(if(cond = self.has_time("between"), custom(optional(instant))))]
+    #[garde(if(cond = self.counts("utcEndTimeDate"), custom(optional(instant))))]
     pub(super) utcEndTimeDate: Sent<Code>,
     #[garde(dive, custom(required(any)))]
     pub(super) requestedBy: Sent<Object<RequestedByRequest>>,
@@ -78,11 +78,11 @@ pub struct DetailsRequest {
     pub(super) signingDate: Sent<Code>,
     #[garde(custom(required(one_of(&["at", "between", "anytime"]))))]
     pub(super) signingTimeType: Sent<Code>,
-    #[garde(if(cond = self.has_time("at"), custom(required(time))))]
+    #[garde(if(cond = self.counts("specificTime"), custom(required(time))))]
     pub(super) specificTime: Sent<Code>,
-    #[garde(if(cond = self.has_time("between"), custom(required(time))))]
+    #[garde(if(cond = self.counts("startTime"), custom(required(time))))]
     pub(super) startTime: Sent<Code>,
-    #[garde(if(cond = self.has_time("between"), custom(required(time))))]
+    #[garde(if(cond = self.counts("endTime"), custom(required(time))))]
     pub(super) endTime: Sent<Code>,
     #[garde(custom(required(time_zone)))]
     pub(super) timeZoneId: Sent<Code>,
@@ -115,13 +115,13 @@ pub struct DetailsRequest {
     #[garde(custom(optional(email)))]
     pub(super) coSignerEmail: Sent<Code>,
     // The spec limits the state and the ZIP code of the property only.
-    #[garde(if(cond = self.has_own_location(), custom(optional(text(500)))))]
+    #[garde(if(cond = self.counts("signingAddress"), custom(optional(text(500)))))]
     pub(super) signingAddress: Sent<Line>,
-    #[garde(if(cond = self.has_own_location(), custom(optional(text(100)))))]
+    #[garde(if(cond = self.counts("signingCity"), custom(optional(text(100)))))]
     pub(super) signingCity: Sent<Line>,
-    #[garde(if(cond = self.has_own_location(), custom(optional(text(50)))))]
+    #[garde(if(cond = self.counts("signingState"), custom(optional(text(50)))))]
     pub(super) signingState: Sent<Line>,
-    #[garde(if(cond = self.has_own_location(), custom(optional(text(20)))))]
+    #[garde(if(cond = self.counts("signingZipcode"), custom(optional(text(20)))))]
     pub(super) signingZipcode: Sent<Line>,
     #[garde(custom(optional(any)))]
     pub(super) isPropertyAddressSame: Sent<bool>,
@@ -188,21 +188,31 @@ fn amount(amount: &Amount) -> Checked {
 }
 
 impl OrderMembers {
-    /// Returns whether the appointment is of this `signingTimeType`.
-    fn has_time(&self, kind: &str) -> bool {
-        self.signingDetailsFormData.value().is_some_and(|details| details.has_time(kind))
+    /// Returns whether the value of a field of the request or of the details counts for the order.
+    pub(super) fn counts(&self, field: &str) -> bool {
+        let details = self.signingDetailsFormData.value();
+        details.map_or_else(|| DetailsRequest::default().counts(field), |sent| sent.counts(field))
     }
 }
 
 impl DetailsRequest {
+    /// Returns whether the value of a field counts for the order. Others are ignored.
+    fn counts(&self, field: &str) -> bool {
+        match field {
+            "specificTime" | "utcTimeDate" => self.has_time("at"),
+            "startTime" | "endTime" | "utcStartTimeDate" | "utcEndTimeDate" => {
+                self.has_time("between")
+            }
+            "signingAddress" | "signingCity" | "signingState" | "signingZipcode" => {
+                self.isPropertyAddressSame.value() == Some(&false)
+            }
+            _ => true,
+        }
+    }
+
     /// Returns whether the appointment is of this `signingTimeType`.
     pub(super) fn has_time(&self, kind: &str) -> bool {
         self.signingTimeType.value().is_some_and(|sent| **sent == *kind)
-    }
-
-    /// Returns whether the signing location is another than the property.
-    pub(super) fn has_own_location(&self) -> bool {
-        self.isPropertyAddressSame.value() == Some(&false)
     }
 }
 
@@ -226,6 +236,11 @@ impl OrderRequest {
             }
         }
         Ok(())
+    }
+
+    /// Returns the file number, if the request has one.
+    pub(crate) fn file_number(&self) -> Option<&str> {
+        self.signingDetailsFormData.value()?.fileNumber.value().map(|number| &**number)
     }
 
     /// Returns the identifier of the signing service, if the request has one.

@@ -32,8 +32,14 @@ impl OrderStatus {
     /// Nothing is left to do. Such an order cannot be cancelled.
     pub const COMPLETED: Self = Self(Cow::Borrowed("COMPLETED"));
 
+    /// The signing did not take place as it was to. The client cannot change such an order.
+    pub const DID_NOT_SIGN: Self = Self(Cow::Borrowed("DID_NOT_SIGN"));
+
     /// The states in which an order cannot be cancelled.
     pub const CLOSED: [Self; 2] = [Self::SIGNED, Self::COMPLETED];
+
+    /// The states in which the client cannot change an order: the appointment is over.
+    pub const OVER: [Self; 3] = [Self::SIGNED, Self::DID_NOT_SIGN, Self::COMPLETED];
 
     /// The usual states. The service knows the rules of some; all others are free texts.
     pub const USUAL: [Self; 8] = [
@@ -110,11 +116,73 @@ impl Actor {
     }
 }
 
-/// An entry in the history of an order: what a change of status or notary left.
+/// What a change of an order was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// The order was created.
+    Created,
+    /// Its status or its notary changed.
+    Status,
+    /// The client changed the fields at these JSON Pointers of the request.
+    Changed(Vec<String>),
+    /// The signing service added the signed documents at these positions.
+    SignedDocumentsAdded(Vec<u32>),
+    /// New documents at these positions replaced others.
+    DocumentsReplaced(Vec<u32>),
+    /// Documents at these positions were withdrawn.
+    Withdrawn(Vec<u32>),
+}
+
+impl ChangeKind {
+    /// Returns the name, in answers and in storage.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Status => "status",
+            Self::Changed(_) => "changed",
+            Self::SignedDocumentsAdded(_) => "signed_documents_added",
+            Self::DocumentsReplaced(_) => "documents_replaced",
+            Self::Withdrawn(_) => "withdrawn",
+        }
+    }
+
+    /// Returns the changed fields; `None` for a change of no fields.
+    pub fn changed(&self) -> Option<&[String]> {
+        if let Self::Changed(pointers) = self { Some(pointers) } else { None }
+    }
+
+    /// Returns the positions of documents; `None` for a change of no documents.
+    pub fn documents(&self) -> Option<&[u32]> {
+        match self {
+            Self::SignedDocumentsAdded(positions)
+            | Self::DocumentsReplaced(positions)
+            | Self::Withdrawn(positions) => Some(positions),
+            Self::Created | Self::Status | Self::Changed(_) => None,
+        }
+    }
+
+    /// Returns a kind that was read from storage: its name, and JSON arrays of fields and of positions.
+    /// `None` if an array is missing or unreadable. An unknown name, which another version of the service
+    /// has written, is a change of status or notary.
+    pub fn from_stored(name: &str, changed: Option<&str>, documents: Option<&str>) -> Option<Self> {
+        let positions = || serde_json::from_str(documents?).ok();
+        match name {
+            "changed" => Some(Self::Changed(serde_json::from_str(changed?).ok()?)),
+            "signed_documents_added" => positions().map(Self::SignedDocumentsAdded),
+            "documents_replaced" => positions().map(Self::DocumentsReplaced),
+            "withdrawn" => positions().map(Self::Withdrawn),
+            _ => Some(Self::Status),
+        }
+    }
+}
+
+/// An entry in the history of an order: what a change left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderChange {
     /// Instant of the change.
     pub at: OffsetDateTime,
+    /// What it was.
+    pub kind: ChangeKind,
     /// The status after it.
     pub status: OrderStatus,
     /// The notary after it.
@@ -129,7 +197,7 @@ impl OrderChange {
     /// Returns the first entry of the history of an order that was created at an instant.
     pub fn created(at: OffsetDateTime) -> Self {
         let (status, actor) = (OrderStatus::NEW, Actor::Client);
-        Self { at, status, notary_id: None, actor, reason: None }
+        Self { at, kind: ChangeKind::Created, status, notary_id: None, actor, reason: None }
     }
 }
 
@@ -149,7 +217,7 @@ pub struct StoredOrder {
     pub notary_id: Option<i64>,
     /// The documents, in the order of the request.
     pub documents: Vec<StoredDocument>,
-    /// The newest changes of status and notary since the creation, up to [`READ_HISTORY`], oldest first.
+    /// The newest changes since the creation, up to [`READ_HISTORY`], oldest first.
     /// Lists of orders leave them out.
     pub changes: Vec<OrderChange>,
     /// The client that created it.
@@ -181,5 +249,35 @@ impl StoredOrder {
         self.changes.clear();
         self.updated_at = self.created_at;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kind_is_read_as_it_was_stored() {
+        let positions = || vec![0, 7];
+        for kind in [
+            ChangeKind::Status,
+            ChangeKind::Changed(vec!["/a".to_owned(), "/b~1".to_owned()]),
+            ChangeKind::SignedDocumentsAdded(positions()),
+            ChangeKind::DocumentsReplaced(positions()),
+            ChangeKind::Withdrawn(positions()),
+        ] {
+            let changed = kind.changed().map(|it| serde_json::to_string(it).unwrap());
+            let documents = kind.documents().map(|it| serde_json::to_string(it).unwrap());
+            let [changed, documents] = [changed.as_deref(), documents.as_deref()];
+            let read = ChangeKind::from_stored(kind.as_str(), changed, documents);
+            assert_eq!(read.as_ref(), Some(&kind));
+        }
+        let later = ChangeKind::from_stored("later", Some("{}"), None);
+        assert_eq!(later, Some(ChangeKind::Status));
+        for (changed, documents) in [(None, None), (Some("["), Some("[-1]"))] {
+            for name in ["changed", "withdrawn"] {
+                assert_eq!(ChangeKind::from_stored(name, changed, documents), None);
+            }
+        }
     }
 }

@@ -23,7 +23,8 @@ pub trait ApiKeyRepo: Send + Sync {
     /// change are one atomic step.
     async fn add_first(&self, key: &NewApiKey, by: &str) -> Result<Option<ApiKeyId>, StoreError>;
 
-    /// Stores the successor of a key, and lets the key expire at `until` unless it expires earlier.
+    /// Stores the successor of a key, hands the webhook endpoints of the key on to it, and lets the key
+    /// expire at `until` unless it expires earlier.
     ///
     /// Returns `None` and changes nothing if the key does not exist, or is expired or revoked when
     /// the successor is issued.

@@ -20,8 +20,8 @@ mod violation;
 
 pub use json::whole_characters;
 pub(crate) use json::{integer, scaled};
-pub(crate) use object::names;
 pub use object::{Object, Unknown};
+pub(crate) use object::{names, pointer, says};
 pub use rules::Fault;
 pub use sent::{Member, Sent};
 pub use text::{Code, Line, Lines, Text, Word};

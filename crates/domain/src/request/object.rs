@@ -11,7 +11,7 @@ use serde::{
     },
     forward_to_deserialize_any,
 };
-use serde_json::{Value, value::RawValue};
+use serde_json::{Map, Value, value::RawValue};
 
 use super::{
     characters::is_blank,
@@ -34,45 +34,41 @@ pub struct Object<T> {
 pub struct Unknown {
     /// Its name.
     pub name: String,
-    /// Whether its value says something: it is not `null`, a blank text, or a list or object of such.
-    pub(crate) has_content: bool,
-    /// Whether its value is a number, `true` or `false`.
-    pub(crate) is_plain: bool,
-    /// The value as JSON, if it is short.
-    pub(crate) short: Option<String>,
+    json: String,
 }
 
 /// Maximum number of unknown members of an object that are looked at. More would only cost time.
 const MAX_UNKNOWN: usize = 100;
-/// Maximum length of a value that is stored, in bytes.
-const MAX_SHORT: usize = 8;
+/// The longest text that is read as an object, in bytes.
+const MAX_TEXT_OBJECT: usize = 4096;
+/// How many characters of another text are kept.
+const MAX_BEGINNING: usize = 64;
 
 impl Unknown {
-    fn new(name: String, json: &str) -> Self {
-        let has_content = match json.as_bytes() {
-            [b'"' | b'[' | b'{', ..] => serde_json::from_str(json).map_or(true, |it| says(&it)),
-            json => json != b"null",
-        };
-        let is_plain = !json.starts_with(['"', '[', '{']);
-        let short = (json.len() <= MAX_SHORT).then(|| json.to_owned());
-        Self { name, has_content, is_plain, short }
-    }
-
-    /// Returns the unknown member of a text.
+    /// Returns the unknown member of a text, which is JSON if it is an object. Keeps only the beginning of
+    /// other texts: a form may have many, and is held while its documents arrive.
     pub(crate) fn of_text(name: &str, text: &str) -> Self {
-        let short = (text.len() < MAX_SHORT).then(|| format!("\"{text}\""));
-        Self { name: name.to_owned(), has_content: !is_blank(text), is_plain: false, short }
+        let is_object = text.len() <= MAX_TEXT_OBJECT
+            && serde_json::from_str::<Map<String, Value>>(text).is_ok();
+        let beginning = || Value::from(text.trim().chars().take(MAX_BEGINNING).collect::<String>());
+        let json = if is_object { text.to_owned() } else { beginning().to_string() };
+        Self { name: name.to_owned(), json }
     }
 
-    /// Returns the JSON Pointer to the member in the object at `object`.
-    pub(crate) fn pointer(&self, object: &str) -> String {
-        // RFC 6901, section 3.
-        format!("{object}/{}", self.name.replace('~', "~0").replace('/', "~1"))
+    /// Returns its value. One that is nested too deep to be read is `null`.
+    pub(crate) fn value(&self) -> Value {
+        serde_json::from_str(&self.json).unwrap_or_default()
     }
 }
 
-/// Returns whether a value says something.
-fn says(value: &Value) -> bool {
+/// Returns the JSON Pointer to a member of the object at `object`.
+pub(crate) fn pointer(object: &str, name: &str) -> String {
+    // RFC 6901, section 3.
+    format!("{object}/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
+/// Returns whether a value says something: it is not `null`, a blank text, or a list or object of such.
+pub(crate) fn says(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::String(text) => !is_blank(text),
@@ -216,7 +212,8 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
             }
             let json: Box<RawValue> = self.inner.next_value()?;
             if self.seen.unknown.len() < MAX_UNKNOWN {
-                self.seen.unknown.push(Unknown::new(name.into_owned(), json.get()));
+                let json = json.get().to_owned();
+                self.seen.unknown.push(Unknown { name: name.into_owned(), json });
             }
         }
         Ok(None)
@@ -238,11 +235,20 @@ mod tests {
     }
 
     #[test]
+    fn unknown_text_is_an_object_or_its_beginning() {
+        let value = |text: &str| Unknown::of_text("a", text).value();
+        assert_eq!(value(r#" {"b":1} "#), serde_json::json!({ "b": 1 }));
+        assert_eq!(value(" en "), "en");
+        let long = format!("{{\"b\":\"{}\"}}", "x".repeat(MAX_TEXT_OBJECT));
+        assert_eq!(value(&long), long[..MAX_BEGINNING]);
+    }
+
+    #[test]
     fn unknown_members_are_collected() {
         let json = r#"{"a":" \t\u200b","known":true,"b":[ ],"c":{"d":1},"a":0,"e":[null],"f":{ },"g":"x"}"#;
         let object: Object<Known> = serde_json::from_str(json).unwrap();
         assert_eq!(object.known.value(), Some(&true));
-        let with_content = object.unknown.iter().filter(|member| member.has_content);
+        let with_content = object.unknown.iter().filter(|member| says(&member.value()));
         let found: Vec<_> = with_content.map(|member| &*member.name).collect();
         assert_eq!((found, object.unknown.len()), (vec!["c", "a", "g"], 7));
         assert!(serde_json::from_str::<Object<Known>>("[true]").is_err());

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use garde::rules::email::parse_email;
 
 use super::{
-    object::Object,
+    object::{Object, pointer},
     sent::{Member, Sent},
     text::{Code, Text},
     violation::{Violation, ViolationCode},
@@ -101,7 +101,7 @@ pub(crate) fn closed<T: garde::Validate<Context = ()>>(
 ) -> Result<(), Vec<Violation>> {
     let mut violations = violations(request);
     violations.extend(request.unknown.iter().map(|member| Violation {
-        pointer: member.pointer("").into(),
+        pointer: pointer("", &member.name).into(),
         code: ViolationCode::UnknownMember,
         detail: "is not a member of this request".into(),
     }));

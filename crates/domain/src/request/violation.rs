@@ -67,6 +67,8 @@ codes! {
     UnknownMember = "unknown_member",
     /// The member belongs elsewhere, where nothing was sent.
     MisplacedMember = "misplaced_member",
+    /// The value cannot be changed.
+    Immutable = "immutable",
     /// The operator has no record of the signing service.
     UnknownSigningService = "unknown_signing_service",
 }

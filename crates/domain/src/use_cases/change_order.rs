@@ -1,4 +1,4 @@
-//! Use case: change the status or the notary of an order, or cancel it.
+//! Use case: change an order, its status or its notary, or cancel it.
 
 use std::sync::Arc;
 
@@ -7,10 +7,12 @@ use time::OffsetDateTime;
 use crate::{
     api_key::{ApiKey, Owner, Party},
     order::{
-        Actor, OrderId, OrderStatus, SigningServiceId, StoredOrder,
+        Actor, Order, OrderId, OrderRequest, OrderStatus, ParsedOrder, SigningServiceId,
+        StoredOrder,
         change_request::{CancelRequest, ChangeRequest},
     },
-    ports::{Clock, ListedOrder, OrderReader, OrderRepo, OrderUpdate},
+    ports::{Clock, ListedOrder, OrderAmendment, OrderReader, OrderRepo, OrderUpdate},
+    request::{Violation, ViolationCode},
     use_cases::order_error::OrderError,
 };
 
@@ -79,6 +81,41 @@ impl ChangeOrder {
         if changes_nothing { Ok(found) } else { Err(refusal(&update, order)) }
     }
 
+    /// Replaces what the client has said of an order, and returns it with the names of the `utc…` fields
+    /// that disagree with the service's own conversion. A request that changes nothing leaves no trace.
+    ///
+    /// # Errors
+    /// - [`OrderError::Rejected`]: all violations, also another file number or signing service.
+    /// - [`OrderError::Changed`]: the order is no expected version.
+    /// - [`OrderError::Cancelled`]: a cancelled order does not change.
+    /// - [`OrderError::Over`]: after the appointment, the client does not change the order.
+    pub async fn amend(
+        &self,
+        changer: Changer,
+        id: OrderId,
+        request: OrderRequest,
+        expected: Option<Vec<OffsetDateTime>>,
+    ) -> Result<(ListedOrder, Vec<&'static str>), OrderError> {
+        let found = self.find(changer, id).await?;
+        let immutable = immutable(&request, &found.stored.order);
+        let ParsedOrder { order, utc_disagreements } = match request.parse() {
+            Ok(parsed) if immutable.is_empty() => parsed,
+            parsed => {
+                let mut violations = parsed.err().unwrap_or_default();
+                for violation in immutable {
+                    // One that breaks its rule has its violation.
+                    if violations.iter().all(|other| other.pointer != violation.pointer) {
+                        violations.push(violation);
+                    }
+                }
+                return Err(OrderError::rejected(violations));
+            }
+        };
+        let (owner, at) = (changer.owner, self.clock.now());
+        let amendment = OrderAmendment { owner, id, expected, order, at };
+        Ok((self.orders.amend(&amendment).await?, utc_disagreements))
+    }
+
     /// Cancels an order, and returns it. Cancelling it again changes nothing, whatever the client has
     /// seen.
     ///
@@ -138,6 +175,26 @@ impl ChangeOrder {
         }
         Ok(found)
     }
+}
+
+/// Returns the fields of a request that must be those of the order, and are not.
+fn immutable(request: &OrderRequest, order: &Order) -> Vec<Violation> {
+    let is_other_number =
+        request.file_number().is_some_and(|number| number != order.file_number.as_str());
+    let is_other_service =
+        request.signing_service_id().is_some_and(|id| id != order.signing_service_id.0);
+    [
+        (is_other_number, "/signingDetailsFormData/fileNumber"),
+        (is_other_service, "/signingServiceId"),
+    ]
+    .into_iter()
+    .filter(|(is_other, _)| *is_other)
+    .map(|(_, pointer)| Violation {
+        pointer: pointer.into(),
+        code: ViolationCode::Immutable,
+        detail: "must be that of the order".into(),
+    })
+    .collect()
 }
 
 fn is_expected(update: &OrderUpdate, order: &StoredOrder) -> bool {

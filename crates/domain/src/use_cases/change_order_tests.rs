@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     api_key::ClientId,
     ports::{MaybeErased, MockOrderReader, MockOrderRepo, StoreError},
-    test_support::{clock, stored_order},
+    test_support::{clock, minimal_request, stored_order},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-12-01 12:00 UTC);
@@ -152,4 +152,88 @@ async fn refusal_without_a_reason_is_temporary() {
     let (use_case, _) = use_case(order("NEW"), false);
     let changed = use_case.change(SERVICE, ID, &assign("ASSIGNED", 5), None).await;
     assert!(matches!(changed, Err(OrderError::Store(StoreError::Unavailable(_)))));
+}
+
+/// Returns the request of the order with changes of its JSON.
+fn request(change: impl Fn(&mut serde_json::Value)) -> OrderRequest {
+    let mut request = minimal_request();
+    change(&mut request);
+    serde_json::from_value(request).unwrap()
+}
+
+/// The use case on an order. The store takes every amendment.
+fn amending(order: StoredOrder) -> (ChangeOrder, Arc<Mutex<Vec<OrderAmendment>>>) {
+    let (mut use_case, _) = use_case(order.clone(), false);
+    let (mut orders, seen) = (MockOrderRepo::new(), Arc::new(Mutex::new(Vec::new())));
+    let amendments = Arc::clone(&seen);
+    orders.expect_amend().returning(move |amendment| {
+        amendments.lock().unwrap().push(amendment.clone());
+        Ok(order.clone().into())
+    });
+    use_case.orders = Arc::new(orders);
+    (use_case, seen)
+}
+
+#[tokio::test]
+async fn amendment_is_stored_as_it_was_sent() {
+    let (use_case, amendments) = amending(order("ASSIGNED"));
+    let sent = request(|request| {
+        request["signingDetailsFormData"]["fileNumber"] = " REFI-1 ".into();
+        request["signingDetailsFormData"]["signerName"] = "Jane Roe".into();
+        request["utcTimeDate"] = "2026-12-01T20:00:00Z".into();
+    });
+    let expected = Some(vec![NOW]);
+    let amended = use_case.amend(CLIENT, ID, sent.clone(), expected.clone()).await.unwrap();
+    assert_eq!(amended, (order("ASSIGNED").into(), vec!["utcTimeDate"]));
+    let order = sent.parse().unwrap().order;
+    let amendment = OrderAmendment { owner: OWNER, id: ID, expected, order, at: NOW };
+    assert_eq!(*amendments.lock().unwrap(), [amendment]);
+}
+
+#[tokio::test]
+async fn file_number_and_service_are_immutable() {
+    let (use_case, amendments) = amending(order("NEW"));
+    let both: fn(&mut serde_json::Value) = |request| {
+        request["signingDetailsFormData"]["fileNumber"] = "refi-1".into();
+        request["signingServiceId"] = 43.into();
+    };
+    let with_others: fn(&mut serde_json::Value) = |request| {
+        request["signingDetailsFormData"]["fileNumber"] = "refi-1".into();
+        request["signingServiceId"] = (-1).into();
+        request["requestedBy"]["userId"] = 0.into();
+    };
+    for (change, expected) in [
+        (
+            both,
+            &[
+                ("/signingDetailsFormData/fileNumber", ViolationCode::Immutable),
+                ("/signingServiceId", ViolationCode::Immutable),
+            ][..],
+        ),
+        (
+            with_others,
+            &[
+                ("/signingServiceId", ViolationCode::OutOfRange),
+                ("/requestedBy/userId", ViolationCode::OutOfRange),
+                ("/signingDetailsFormData/fileNumber", ViolationCode::Immutable),
+            ],
+        ),
+    ] {
+        let refused = use_case.amend(CLIENT, ID, request(change), None).await;
+        let Err(OrderError::Rejected(rejection)) = refused else { panic!("{refused:?}") };
+        let found: Vec<_> =
+            rejection.violations.iter().map(|one| (&*one.pointer, one.code)).collect();
+        assert_eq!(found, expected);
+    }
+    assert_eq!(*amendments.lock().unwrap(), []);
+}
+
+#[tokio::test]
+async fn limited_key_amends_orders_of_its_service_only() {
+    let (use_case, amendments) = amending(order("NEW"));
+    let only = |service| Changer { only_service: Some(SigningServiceId(service)), ..CLIENT };
+    let refused = use_case.amend(only(43), ID, request(|_| ()), None).await;
+    assert!(matches!(refused, Err(OrderError::Forbidden)), "{refused:?}");
+    assert_eq!(*amendments.lock().unwrap(), []);
+    use_case.amend(only(42), ID, request(|_| ()), None).await.unwrap();
 }

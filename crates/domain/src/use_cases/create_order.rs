@@ -66,21 +66,19 @@ impl CreateOrder {
     pub async fn create(
         &self,
         key: &ApiKey,
-        mut request: OrderRequest,
+        request: OrderRequest,
         documents: Option<Vec<ReceivedDocument>>,
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, OrderError> {
-        if documents.is_some() {
-            request.forget_documents();
-        }
         // Checks the binding of the key first, before anything else about the request.
         let service = request.signing_service_id().map(SigningServiceId);
         if service.is_some_and(|service| !key.may_order_for(service)) {
             return Err(OrderError::Forbidden);
         }
+        let has_documents = documents.is_some();
         let no_documents = documents.as_ref().is_some_and(Vec::is_empty);
         let (accepted, faults) = self.intake.accept(documents.unwrap_or_default());
-        let parsed = match self.parse(request).await? {
+        let parsed = match self.parse(request, has_documents).await? {
             Ok(parsed) if faults.is_empty() && !no_documents => parsed,
             parsed => {
                 let violations = parsed.err().unwrap_or_default();
@@ -117,9 +115,10 @@ impl CreateOrder {
     async fn parse(
         &self,
         request: OrderRequest,
+        has_documents: bool,
     ) -> Result<Result<ParsedOrder, Vec<Violation>>, OrderError> {
         let service = request.signing_service_id().map(SigningServiceId);
-        let parsed = request.parse();
+        let parsed = request.parse_beside(has_documents);
         let (Some(services), Some(service)) = (&self.known_services, service) else {
             return Ok(parsed);
         };

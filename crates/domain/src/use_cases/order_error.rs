@@ -48,6 +48,9 @@ pub enum OrderError {
     /// The order is signed or completed, and cannot be cancelled.
     #[error("the order is signed or completed")]
     Closed,
+    /// The appointment is over: the client cannot change the order any more.
+    #[error("the appointment of the order is over")]
+    Over,
     /// The order would have more than
     /// [`MAX_DOCUMENTS_PER_ORDER`](crate::document::MAX_DOCUMENTS_PER_ORDER) documents.
     #[error("the order would have too many documents")]
@@ -106,6 +109,8 @@ impl From<WriteError> for OrderError {
             WriteError::NoSuchOrder => Self::NoSuchOrder,
             WriteError::Erased => Self::Erased,
             WriteError::Cancelled => Self::Cancelled,
+            WriteError::Over => Self::Over,
+            WriteError::Changed => Self::Changed,
             WriteError::TooMany { stored } => Self::TooMany { stored },
             WriteError::UploadSwept | WriteError::Unavailable(_) => {
                 StoreError::Unavailable(error.into()).into()

@@ -19,7 +19,7 @@ use time::OffsetDateTime;
 use self::{details::Details, listen::Listen};
 use super::output::{Column, Format, at, instant, mode, print, second};
 use crate::{
-    adapters::Storage,
+    adapters::{Storage, webhook_sender},
     settings::{Settings, WrongSetting},
     system::Machine,
 };
@@ -148,7 +148,7 @@ pub(super) async fn run(
         // may do.
         settings.webhook_allow.push(listen::network());
     }
-    let webhooks = storage.manage_webhooks(&settings, machine)?;
+    let webhooks = storage.manage_webhooks(&settings, machine, webhook_sender(&settings)?)?;
     execute(command, &webhooks, &storage).await.map_err(|error| match error.downcast() {
         Ok(WebhooksError::Invalid(faults)) => violations(&faults),
         Ok(error) => error.into(),

@@ -11,12 +11,15 @@ use domain::{
     document::{ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest},
-    order::{Actor, OrderChange, OrderId, OrderStatus, StoredOrder, record::OrderRecord},
-    ports::{Cause, ListedOrder, MaybeErased, NewDocuments, NewOrder},
+    order::{
+        Actor, ChangeKind, OrderChange, OrderId, OrderStatus, StoredOrder, record::OrderRecord,
+    },
+    ports::{Amended, Cause, ListedOrder, MaybeErased, NewDocuments, NewOrder},
+    webhook::{EventChange, EventType},
 };
 
 use crate::{
-    Unreadable, Utc, digest,
+    NewChangeEventRow, Unreadable, Utc, digest,
     schema::{documents, order_changes, orders},
 };
 
@@ -211,6 +214,9 @@ pub struct OrderChangeRow {
     /// The order.
     pub order_id: i64,
     at: Utc,
+    kind: String,
+    changed: Option<String>,
+    documents: Option<String>,
     status: String,
     notary_id: Option<i64>,
     actor: String,
@@ -222,13 +228,85 @@ impl OrderChangeRow {
     pub fn into_change(self) -> Result<OrderChange, Unreadable> {
         let unreadable =
             |column: &str| Unreadable::new("order_changes of order", &self.order_id, &column);
+        let kind =
+            ChangeKind::from_stored(&self.kind, self.changed.as_deref(), self.documents.as_deref());
         Ok(OrderChange {
             at: self.at.0,
+            kind: kind.ok_or_else(|| unreadable("kind"))?,
             status: OrderStatus::from_stored(self.status).ok_or_else(|| unreadable("status"))?,
             notary_id: self.notary_id,
             // Another version of the service, or another system, has named one that this does not know.
             actor: Actor::from_name(&self.actor).unwrap_or(Actor::Database),
             reason: self.reason,
+        })
+    }
+}
+
+/// The entry in the history of an order that its client changed.
+#[derive(Insertable)]
+#[diesel(table_name = order_changes)]
+pub struct NewChangeRow {
+    order_id: i64,
+    at: Utc,
+    kind: &'static str,
+    changed: Option<String>,
+    status: String,
+    notary_id: Option<i64>,
+    actor: &'static str,
+}
+
+impl NewChangeRow {
+    /// Returns the row of a change of an order by its client.
+    pub fn by_client(order: &StoredOrder, kind: &ChangeKind, at: Utc) -> Result<Self, Cause> {
+        Ok(Self {
+            order_id: order.id.0,
+            at,
+            kind: kind.as_str(),
+            changed: kind.changed().map(serde_json::to_string).transpose()?,
+            status: order.status.as_str().to_owned(),
+            notary_id: order.notary_id,
+            actor: Actor::Client.as_str(),
+        })
+    }
+}
+
+/// A change of the columns of an order by its client, besides its details.
+#[derive(AsChangeset)]
+#[diesel(table_name = orders, treat_none_as_null = true)]
+pub struct AmendedOrder {
+    starts_at: Option<Utc>,
+    ends_at: Option<Utc>,
+    updated_at: Utc,
+}
+
+/// What is stored when a client changes an order.
+pub struct AmendedRows {
+    /// The details.
+    pub details: String,
+    /// The other columns.
+    pub order: AmendedOrder,
+    /// The entry of the history.
+    pub change: NewChangeRow,
+    /// The event.
+    pub event: NewChangeEventRow,
+}
+
+impl AmendedRows {
+    /// Returns the rows of an amendment of an order. Fails if a value does not fit its column.
+    pub fn new(found: &StoredOrder, amended: Amended) -> Result<Self, Cause> {
+        let Amended { order, changed, at } = amended;
+        let (record, at) = (OrderRecord::of(&order)?, Utc(at));
+        let kind = ChangeKind::Changed(changed.clone());
+        let change = EventChange::Fields { changed };
+        Ok(Self {
+            details: record.details,
+            order: AmendedOrder {
+                starts_at: record.starts_at.map(Utc),
+                ends_at: record.ends_at.map(Utc),
+                updated_at: at,
+            },
+            change: NewChangeRow::by_client(found, &kind, at)?,
+            event: NewChangeEventRow::new(EventType::OrderChanged, &change, found.id.0, at),
         })
     }
 }

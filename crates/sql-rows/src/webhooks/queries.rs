@@ -5,7 +5,7 @@ use diesel::{
     prelude::*,
 };
 use domain::{
-    api_key::Owner,
+    api_key::{ApiKeyId, Owner},
     webhook::{DisabledBy, EndpointId, EventType},
 };
 use time::OffsetDateTime;
@@ -36,6 +36,13 @@ pub fn endpoint_of(owner: Owner, id: EndpointId) -> _ {
     let id: i64 = id.0;
     let is_own: is_of = is_of(owner);
     webhook_endpoints::table.filter(webhook_endpoints::id.eq(id).and(is_own))
+}
+
+/// Selects the endpoints that a key has made.
+#[auto_type(no_type_alias)]
+pub fn endpoints_made_by(key: ApiKeyId) -> _ {
+    let key: i64 = key.0;
+    webhook_endpoints::table.filter(webhook_endpoints::api_key_id.eq(key))
 }
 
 /// Selects the endpoints whose client is to be told that they fail since then, or are disabled.
@@ -70,7 +77,7 @@ pub(crate) fn is_waiting() -> _ {
 /// The condition of a delivery of an event that this version of the service knows.
 #[auto_type(no_type_alias)]
 pub fn is_known() -> _ {
-    let events: [&'static str; 5] = EventType::ALL.map(EventType::as_str);
+    let events: [&'static str; EventType::ALL.len()] = EventType::ALL.map(EventType::as_str);
     webhook_deliveries::event.eq_any(events)
 }
 
@@ -87,7 +94,7 @@ pub fn leased_of(endpoint: i64, now: Utc) -> _ {
 /// Selects the deliveries of an endpoint that are due, the longest due first.
 #[auto_type(no_type_alias)]
 pub fn due_of(endpoint: i64, now: Utc) -> _ {
-    let events: [&'static str; 5] = EventType::ALL.map(EventType::as_str);
+    let events: [&'static str; EventType::ALL.len()] = EventType::ALL.map(EventType::as_str);
     let farthest: Utc = farthest(now);
     webhook_deliveries::table
         .filter(webhook_deliveries::endpoint_id.eq(endpoint))

@@ -11,7 +11,7 @@ use domain::{
         WebhookLease, WebhookStats,
     },
     webhook::{
-        AttemptOutcome, AttemptRecord, ChangedOrder, DisabledBy, Endpoint, EndpointId, EventType,
+        AttemptOutcome, AttemptRecord, DisabledBy, Endpoint, EndpointId, EventChange, EventType,
         PER_ENDPOINT, WebhookDelivery, WebhookDeliveryId, WebhookStatus,
         endpoint_request::EndpointChange,
     },
@@ -44,17 +44,17 @@ pub fn party_of(stored: i64) -> Party {
     }
 }
 
-/// Returns how the change of an order is stored with its event.
-pub fn stored_change(change: &ChangedOrder) -> String {
+/// Returns how what an event tells besides its order is stored.
+pub fn stored_change(change: &EventChange) -> String {
     // Texts and numbers become JSON without an error.
     serde_json::to_string(change).unwrap_or_default()
 }
 
-/// Reads the change of an order that is stored with its event.
+/// Reads what an event tells besides its order.
 ///
 /// # Errors
 /// It is not the JSON of a change.
-pub fn read_change(stored: Option<&str>) -> Result<Option<ChangedOrder>, serde_json::Error> {
+pub fn read_change(stored: Option<&str>) -> Result<Option<EventChange>, serde_json::Error> {
     stored.map(serde_json::from_str).transpose()
 }
 

@@ -6,7 +6,7 @@ use tracing::Instrument as _;
 
 use crate::{
     access::{authentication::admit, fingerprint::attempt, idempotency_key, rate_limit::Policy},
-    body::json::{self, MAX_BODY},
+    body::json,
     orders::create::created::{self, JSON},
     request::trace::STEPS,
     respond::{
@@ -30,8 +30,7 @@ pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: Sta
     let task_api = api.clone();
     let task = async move {
         let _held = permit;
-        let order: OrderRequest = json::parse(&body)?
-            .ok_or_else(|| Problem::malformed("The body must be a JSON object."))?;
+        let order = parse(&body)?;
         let attempt = claim.map(|claim| attempt(claim, JSON, &order, &[])).transpose()?;
         let created = task_api.create_order.create(&key, order, None, attempt.as_ref()).await?;
         created::count(&task_api.metrics, JSON, &created);
@@ -41,15 +40,18 @@ pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: Sta
     Ok(created::response(&request, JSON, &created))
 }
 
+/// Parses the body of an order.
+pub(crate) fn parse(body: &[u8]) -> Result<OrderRequest, Problem> {
+    json::parse(body)?.ok_or_else(|| Problem::malformed("The body must be a JSON object."))
+}
+
 /// Names the other operation to a client whose body is too large. Most such bodies have documents.
 pub(crate) fn name_the_form(problem: Problem) -> Problem {
-    if problem.code() != ProblemCode::PayloadTooLarge {
-        return problem;
+    if problem.code() == ProblemCode::PayloadTooLarge {
+        problem.adding("Documents are sent with create-with-documents.")
+    } else {
+        problem
     }
-    let detail = format!(
-        "The body is larger than {MAX_BODY} bytes. Documents are sent with create-with-documents."
-    );
-    Problem::new(ProblemCode::PayloadTooLarge, detail)
 }
 
 /// Logs the order of a client that has disconnected before the answer.

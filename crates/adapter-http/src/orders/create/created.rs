@@ -15,7 +15,7 @@ pub(crate) const JSON: &str = "json";
 /// Name of the operation with a multipart form.
 pub(crate) const FORM: &str = "multipart";
 
-/// Counts an order, and logs its disagreeing UTC datetimes. Works without the request, because the
+/// Counts an order, and its disagreeing UTC datetimes. Works without the request, because the
 /// client may have disconnected.
 pub(crate) fn count(
     metrics: &ApiMetrics,
@@ -32,9 +32,14 @@ pub(crate) fn count(
         metrics.stored(stored.documents.iter().map(|document| document.size));
     }
     metrics.stored_unscanned(stored.id, *unscanned);
+    warn(metrics, stored.id, utc_disagreements);
+}
+
+/// Logs and counts the UTC datetimes of a request that disagree with the local times.
+pub(crate) fn warn(metrics: &ApiMetrics, order: OrderId, utc_disagreements: &[&'static str]) {
     for field in utc_disagreements {
         tracing::warn!(
-            order_id = stored.id.0,
+            order_id = order.0,
             field,
             "the supplied UTC datetime disagrees with the local time; the local time is stored"
         );

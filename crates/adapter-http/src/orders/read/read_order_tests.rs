@@ -46,6 +46,7 @@ async fn order_is_answered_with_its_details_and_documents() {
     assert_eq!(paths, [(&json!(0), &path(0)), (&json!(1), &path(1))]);
     let created = json!([{
         "at": "2026-11-21T12:00:00.000000Z",
+        "kind": "created",
         "order_status": "NEW",
         "notary_id": null,
         "actor": "client",
@@ -184,7 +185,7 @@ async fn history_is_a_list_in_pages() {
     let first = get("").await;
     assert_eq!(first.header("link"), format!("<{path}?limit=2&starting_after=5>; rel=\"next\""));
     let expected = json!({
-        "id": 9, "at": "2026-11-21T12:00:00.000000Z", "order_status": "NEW", "notary_id": null,
+        "id": 9, "at": "2026-11-21T12:00:00.000000Z", "kind": "created", "order_status": "NEW", "notary_id": null,
         "actor": "client", "reason": null,
     });
     assert_eq!((&first.body["data"][0], &first.body["has_more"]), (&expected, &true.into()));

@@ -58,8 +58,8 @@ problem_codes! {
     DuplicateOrder = CONFLICT, "duplicate_order", "The file number was used recently";
     /// The order is cancelled, and does not change any more.
     OrderCancelled = CONFLICT, "order_cancelled", "The order is cancelled";
-    /// The order is signed or completed, and cannot be cancelled.
-    OrderClosed = CONFLICT, "order_closed", "The order is signed or completed";
+    /// The signing is over: the order cannot be cancelled, or not be changed by its client.
+    OrderClosed = CONFLICT, "order_closed", "The signing of the order is over";
     /// The order is not the version that the client expects.
     PreconditionFailed = PRECONDITION_FAILED, "precondition_failed", "The order has changed";
     /// Another request with the idempotency key is in progress.

@@ -273,7 +273,7 @@ fn later_answers() -> Value {
             "status": "postponed", "attempts": [], "next_attempt_at": null, "created_at": at
         },
         "history": {
-            "at": at, "order_status": "LATER", "notary_id": null, "actor": "notary", "reason": null
+            "at": at, "kind": "later", "order_status": "LATER", "notary_id": null, "actor": "notary", "reason": null
         }
     })
 }
@@ -300,7 +300,7 @@ fn clients_read_values_that_they_do_not_know() {
          \x20   delivery = models.WebhookDelivery.from_dict(later['delivery'])\n\
          \x20   entry = models.OrderHistoryEntry.from_dict(later['history'])\n\
          \x20   print(webhook.status, webhook.disabled_by, len(webhook.events), delivery.event,\n\
-         \x20       delivery.status, entry.order_status, entry.actor)\n",
+         \x20       delivery.status, entry.kind, entry.order_status, entry.actor)\n",
     );
     folder.write(
         "clients_later.ts",
@@ -318,7 +318,7 @@ fn clients_read_values_that_they_do_not_know() {
          const delivery = z.zWebhookDelivery.parse(later.delivery);\n\
          const entry = z.zOrderHistoryEntry.parse(later.history);\n\
          console.log(webhook.status, webhook.disabled_by, webhook.events.length, delivery.event,\n\
-         \x20   delivery.status, entry.order_status, entry.actor);\n",
+         \x20   delivery.status, entry.kind, entry.order_status, entry.actor);\n",
     );
     let generate =
         ["Python", "openapi-python-client", "openapi-typescript and @hey-api/openapi-ts"].map(
@@ -337,7 +337,7 @@ fn clients_read_values_that_they_do_not_know() {
     let printed =
         folder.run(&format!("python later.py\n{compile}\nnode later/clients_later.js"), &[]);
     let expected = "11 whsec_2_later 150 LATER M5V 3L9 later later_2 later/~2 later_2\n\
-        paused quota 9 order.later_1 postponed LATER notary\n";
+        paused quota 9 order.later_1 postponed later LATER notary\n";
     assert_eq!(printed, expected.repeat(3));
 }
 

@@ -10,7 +10,10 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::OrderId,
-    ports::{ListedOrder, NewDocuments, NewOrder, OrderRepo, OrderUpdate, StoreError, WriteError},
+    ports::{
+        ListedOrder, NewDocuments, NewOrder, OrderAmendment, OrderRepo, OrderUpdate, StoreError,
+        WriteError,
+    },
 };
 use operator::{Machine, adapters::Storage};
 use serde_json::Value;
@@ -40,6 +43,10 @@ impl OrderRepo for Panicking {
 
     async fn update(&self, _: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {
         Ok(None)
+    }
+
+    async fn amend(&self, _: &OrderAmendment) -> Result<ListedOrder, WriteError> {
+        Err(WriteError::NoSuchOrder)
     }
 
     async fn check(&self) -> Result<(), StoreError> {

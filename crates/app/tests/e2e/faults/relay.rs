@@ -1,6 +1,7 @@
 //! The relay fails in every phase of a mail. No client may notice and no mail may be lost.
 
 use std::{
+    io::Read as _,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -12,7 +13,11 @@ use domain::ports::Clock as _;
 use futures_util::future::join_all;
 use test_servers::smtp::{Phase, Treatment};
 
-use crate::harness::{TestApp, created};
+use crate::{
+    harness::service_process::{ServiceProcess, notary_orders, on_a_terminal},
+    harness::{TestApp, created},
+    wiring::Wiring,
+};
 
 const PHASES: [Phase; 9] = [
     Phase::Greeting,
@@ -98,4 +103,25 @@ async fn create_order_during_failure(app: &TestApp, phase: Phase, treatment: Tre
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(app.ops("/readyz").await.0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn erasure_says_how_many_mails_it_waits_for() {
+    let wiring = Wiring::new();
+    let service = ServiceProcess::keyed(&wiring, &[]);
+    wiring.stall_mail();
+    created(service.order("F-1").await).await;
+    wiring.a_mail_stalls().await;
+    let mut erase = on_a_terminal(&notary_orders(&wiring, &["orders", "erase", "1", "--yes"]));
+    let mut erase = erase.envs(wiring.environment()).spawn().unwrap();
+    let (mut shown, mut terminal) = (Vec::new(), erase.stdout.take().unwrap());
+    let mut block = [0; 4096];
+    while !String::from_utf8_lossy(&shown).contains("waiting for 1 mails, webhooks and uploads") {
+        let read = terminal.read(&mut block).unwrap();
+        assert_ne!(read, 0, "{}", String::from_utf8_lossy(&shown));
+        shown.extend_from_slice(&block[..read]);
+    }
+    wiring.mails_go_on();
+    assert!(erase.wait().unwrap().success());
+    assert_eq!((wiring.mails().len(), wiring.pending_mails()), (1, 0));
 }

@@ -40,7 +40,7 @@ pub fn output(wiring: &Wiring, arguments: &[&str]) -> Output {
 /// Returns a command that runs another on a terminal.
 pub fn on_a_terminal(command: &Command) -> Command {
     let words = [command.get_program()].into_iter().chain(command.get_args());
-    let words: Vec<_> = words.map(|word| word.to_str().unwrap()).collect();
+    let words: Vec<_> = words.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
     let command = format!("exec {}", words.join(" "));
     let mut script = Command::new("script");
     script.args(["--quiet", "--return", "--command", &command, "/dev/null"]);

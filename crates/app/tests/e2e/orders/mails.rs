@@ -1,9 +1,19 @@
 //! The mails about an order.
 
-use domain::{delivery::run_deliveries::OVER_LIMIT, ports::Clock as _};
-use serde_json::json;
+use domain::{
+    delivery::run_deliveries::OVER_LIMIT,
+    ports::{Attempted, Clock as _, Retried, Settlement},
+};
+use operator::{Machine, adapters::Storage};
+use serde_json::{Value, json};
+use time::{Duration, OffsetDateTime, macros::datetime};
 
-use crate::harness::{TestApp, created, eventually, eventually_async, order};
+use crate::{
+    harness::service_process::{ServiceProcess, fail, run},
+    harness::{TestApp, created, eventually, eventually_async, order, settings},
+    operators::doctor::report::Report,
+    wiring::Wiring,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_recipient_gets_one_mail() {
@@ -40,7 +50,7 @@ async fn failed_mail_is_retried_and_delays_no_response() {
     assert!(pending[0].last_error.is_some());
 
     app.wiring.mend_mail();
-    app.clock.advance(time::Duration::seconds(5));
+    app.clock.advance(Duration::seconds(5));
     app.mails(1).await;
 }
 
@@ -59,9 +69,178 @@ async fn mail_above_the_hourly_limit_waits_for_the_next_hour() {
     let pending = app.storage().queue.list(false, 10).await.unwrap();
     assert_eq!(pending[0].last_error.as_deref(), Some(OVER_LIMIT));
 
-    app.clock.advance(time::Duration::HOUR);
+    app.clock.advance(Duration::HOUR);
     app.mails(2).await;
     // The operator decides: a retry is not counted.
-    assert!(app.storage().queue.retry(pending[1].id, app.clock.now()).await.unwrap());
+    let retried = app.storage().queue.retry(pending[1].id, app.clock.now()).await.unwrap();
+    assert_eq!(retried, Retried::Due);
     app.mails(3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mails_above_the_limit_are_shown_and_warned_of_once() {
+    let wiring = Wiring::new();
+    let limit = ["--mails-per-recipient-hour=1"];
+    let service = ServiceProcess::keyed(&wiring, &limit);
+    for number in 0..5 {
+        created(service.order(&format!("F-{number}")).await).await;
+    }
+    let waiting = "notary_orders_mails_over_limit";
+    eventually_async(async || service.metric(waiting).await == 4).await;
+    let listed = run(&wiring, &["deliveries", "list", "--json"]);
+    let listed = listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let errors: Vec<_> = listed.filter(|mail| mail["last_error"] == OVER_LIMIT).collect();
+    assert_eq!(errors.len(), 4, "{errors:?}");
+    let report = Report::on(&wiring, &["--mail-from=orders@example.com"]);
+    let warned = report.found("warn", "mail");
+    assert!(warned.contains("4 mails wait: their recipients have had"), "{}", report.text);
+    let log = service.stop_and_read_log();
+    let warnings = log.lines().filter(|line| line.contains("has had its mails of this hour"));
+    assert_eq!(warnings.filter(|line| line.contains("WARN")).count(), 1, "{log}");
+}
+
+/// Adds a mail about order 1 to its contact. A worker has leased it so many times, and stored no outcome.
+fn add_mail(wiring: &Wiring, subject: &str, leases: usize) {
+    let insert = "INSERT INTO deliveries (order_id, message_key, recipient, subject, to_service, \
+        created_at, due_at, lease_token)";
+    let mail = format!("'k', '{CONTACT}', '{subject}', false, created_at, created_at, {leases}");
+    wiring.lines(&format!("{insert} SELECT id, {mail} FROM orders WHERE id = 1"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mails_that_are_not_true_any_more_use_up_no_limit() {
+    let wiring = Wiring::new();
+    let service = ServiceProcess::keyed(&wiring, &["--mails-per-recipient-hour=2"]);
+    created(service.order("F-1").await).await;
+    eventually(|| wiring.mails().len() == 1).await;
+    for _ in 0..3 {
+        add_mail(&wiring, "cancelled", 0);
+    }
+    eventually(|| wiring.pending_mails() == 0).await;
+    created(service.order("F-2").await).await;
+    eventually(|| wiring.mails().len() == 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mails_of_a_lost_worker_are_within_the_limit() {
+    let wiring = Wiring::new();
+    let service = ServiceProcess::keyed(&wiring, &["--mails-per-recipient-hour=1"]);
+    created(service.order("F-1").await).await;
+    eventually(|| wiring.mails().len() == 1).await;
+    add_mail(&wiring, "documents_added", 1);
+    let waiting = "notary_orders_mails_over_limit";
+    eventually_async(async || service.metric(waiting).await == 1).await;
+    assert_eq!(wiring.mails().len(), 1);
+}
+
+/// Creates orders whose mails wait for the relay, and returns their stores.
+async fn unsent_mails(wiring: &Wiring, file_numbers: &[&str]) -> Storage {
+    let service = ServiceProcess::keyed(wiring, &[]);
+    wiring.break_mail();
+    for file_number in file_numbers {
+        created(service.order(file_number).await).await;
+    }
+    let storage = Storage::open(&settings(wiring, &[], &[])).await.unwrap();
+    eventually_async(async || {
+        let waiting = storage.queue.list(false, 10).await.unwrap();
+        let tried = waiting.iter().filter(|mail| mail.last_error.is_some());
+        tried.count() == file_numbers.len()
+    })
+    .await;
+    service.stop_and_read_log();
+    storage
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mails_that_failed_since_an_instant_are_retried() {
+    const LATER: OffsetDateTime = datetime!(2100-01-01 00:00 UTC);
+    let wiring = Wiring::new();
+    let storage = unsent_mails(&wiring, &["F-1", "F-2", "F-3"]).await;
+    let leases = storage.queue.lease(LATER, Duration::MINUTE, 10).await.unwrap();
+    let failures = [datetime!(2026-01-01 00:00 UTC), datetime!(2026-02-01 00:00 UTC)];
+    for (lease, at) in leases.iter().zip(failures) {
+        let settlement = Settlement::Fail { at, error: "550 no such user".to_owned() };
+        let attempted = Attempted { id: lease.delivery.id, token: lease.token, settlement };
+        assert_eq!(storage.queue.settle(&[attempted]).await.unwrap().len(), 1);
+    }
+    wiring.mend_mail();
+    let retry = |arguments: &[&str]| run(&wiring, &[&["deliveries", "retry"], arguments].concat());
+    let failed = || run(&wiring, &["deliveries", "list", "--failed", "--json"]).lines().count();
+    let none = "0 mails and 0 webhooks are due now\n";
+    let one = "1 mails and 0 webhooks are due now\n";
+    assert_eq!(retry(&["--failed", "--since=2026-02-01T00:00:01Z"]), none);
+    assert_eq!(retry(&["--failed", "--since=2026-02-01T00:00:00Z"]), one);
+    assert_eq!(failed(), 1);
+    assert_eq!(retry(&["--failed"]), one);
+    assert_eq!((failed(), retry(&["--failed"])), (0, none.to_owned()));
+    let _service = ServiceProcess::start(&wiring, &[]);
+    eventually(|| wiring.mails().len() == 3 && wiring.pending_mails() == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mail_that_is_being_sent_is_not_retried() {
+    let wiring = Wiring::new();
+    let storage = unsent_mails(&wiring, &["F-1"]).await;
+    let later = Machine::default().clock.now() + Duration::MINUTE;
+    let lease = storage.queue.lease(later, Duration::MINUTE, 10).await.unwrap().remove(0);
+    let id = lease.delivery.id.0.to_string();
+    let error = fail(&wiring, &["deliveries", "retry", &id]);
+    assert!(error.contains(&format!("mail {id} is being sent now")), "{error}");
+    let settlement = Settlement::RetryAt { due_at: later, error: "busy".to_owned() };
+    let attempted = Attempted { id: lease.delivery.id, token: lease.token, settlement };
+    assert_eq!(storage.queue.settle(&[attempted]).await.unwrap().len(), 1);
+    let retried = run(&wiring, &["deliveries", "retry", &id]);
+    assert_eq!(retried, format!("delivery {id} is due now\n"));
+}
+
+/// Returns the recipients of the mails with a text, sorted.
+fn recipients(wiring: &Wiring, text: &str) -> Vec<String> {
+    let mails = wiring.mails().into_iter().filter(|mail| mail.contains(text));
+    let to = mails
+        .map(|mail| mail.lines().find_map(|line| line.strip_prefix("To: ")).unwrap().to_owned());
+    let mut to: Vec<_> = to.collect();
+    to.sort();
+    to
+}
+
+const CONTACT: &str = "escrow@title.example.com";
+const BEFORE: &str = "before@service.example.com";
+const AFTER: &str = "after@service.example.com";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn those_who_were_mailed_are_told_of_the_end_and_of_its_reversal() {
+    let wiring = Wiring::new();
+    let service = ServiceProcess::keyed(&wiring, &[]);
+    run(&wiring, &["services", "add", "42", "--name=x", &format!("--email={BEFORE}")]);
+    created(service.order("F-1").await).await;
+    eventually(|| recipients(&wiring, "SEQUENCE:0") == [BEFORE, CONTACT]).await;
+
+    run(&wiring, &["services", "change", "42", &format!("--email={AFTER}")]);
+    run(&wiring, &["orders", "change", "1", "--status=ASSIGNED"]);
+    run(&wiring, &["orders", "cancel", "1"]);
+    eventually(|| recipients(&wiring, "METHOD:CANCEL") == [BEFORE, CONTACT]).await;
+    assert_eq!(recipients(&wiring, "SEQUENCE:2"), [BEFORE, CONTACT]);
+
+    wiring.lines("UPDATE orders SET status = 'CONFIRMED'");
+    eventually(|| recipients(&wiring, "SEQUENCE:3") == [AFTER, BEFORE, CONTACT]).await;
+    eventually(|| wiring.pending_mails() == 0).await;
+    assert_eq!(wiring.mails().len(), 7);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancellation_of_an_order_that_takes_place_again_does_not_leave() {
+    let wiring = Wiring::new();
+    let service = ServiceProcess::keyed(&wiring, &[]);
+    created(service.order("F-1").await).await;
+    eventually(|| wiring.mails().len() == 1 && wiring.pending_mails() == 0).await;
+    wiring.break_mail();
+    run(&wiring, &["orders", "cancel", "1"]);
+    let tried = "SELECT count(*) FROM deliveries WHERE subject = 'cancelled' \
+        AND last_error IS NOT NULL";
+    eventually(|| wiring.lines(tried) == ["1"]).await;
+    wiring.lines("UPDATE orders SET status = 'CONFIRMED'");
+    wiring.mend_mail();
+    eventually(|| wiring.pending_mails() == 0).await;
+    assert_eq!(recipients(&wiring, "METHOD:CANCEL"), [""; 0]);
+    assert_eq!(recipients(&wiring, "takes place again"), [CONTACT]);
 }

@@ -37,6 +37,7 @@ async fn order_reads_back_as_it_was_created() {
     record["details"] = Value::Null;
     record["history"] = json!([{
         "at": record["created_at"],
+        "kind": "created",
         "order_status": "NEW",
         "notary_id": null,
         "actor": "client",

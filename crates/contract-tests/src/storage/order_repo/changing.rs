@@ -2,9 +2,9 @@
 
 use domain::{
     api_key::{ClientId, Owner, Party},
-    order::{Actor, OrderChange, OrderId, OrderStatus, SigningServiceId, StoredOrder},
+    order::{Actor, ChangeKind, OrderChange, OrderId, OrderStatus, SigningServiceId, StoredOrder},
     ports::{Event, MaybeErased, NewDocuments, NewOrder, OrderFilter, OrderUpdate, WriteError},
-    webhook::EventType,
+    webhook::{EventChange, EventType},
 };
 use time::{Duration, OffsetDateTime};
 
@@ -38,7 +38,8 @@ pub(crate) fn update(id: OrderId, seen: OffsetDateTime, status: &str) -> OrderUp
 /// Returns the entry of an update in the history.
 fn entry(update: &OrderUpdate) -> OrderChange {
     let OrderUpdate { at, status, notary_id, actor, reason, .. } = update.clone();
-    OrderChange { at, status: status.unwrap(), notary_id: notary_id.unwrap(), actor, reason }
+    let (status, notary_id) = (status.unwrap(), notary_id.unwrap());
+    OrderChange { at, kind: ChangeKind::Status, status, notary_id, actor, reason }
 }
 
 /// Changes an order, and returns whether that was done.
@@ -50,7 +51,7 @@ async fn is_changed(storage: &Storage, update: &OrderUpdate) -> bool {
 async fn events(storage: &Storage) -> Vec<(EventType, String, String, Actor)> {
     let events = storage.outbox.events(NOW + 400 * Duration::DAY, 10_000).await.unwrap();
     let told = |Event { event, change, .. }: Event| {
-        let change = change?;
+        let EventChange::Order(change) = change? else { return None };
         Some((event, change.previous_status, change.order_status, change.actor))
     };
     events.into_iter().filter_map(told).collect()

@@ -5,7 +5,7 @@ use crate::ports::{NewWebhookDelivery, StoreError};
 use crate::{
     delivery::NewDelivery,
     order::OrderId,
-    webhook::{ChangedOrder, EventType},
+    webhook::{EventChange, EventType},
 };
 
 /// Identifier of an event, assigned by the store; positive.
@@ -22,7 +22,7 @@ pub struct Event {
     /// The kind of the event.
     pub event: EventType,
     /// The change that the event tells of.
-    pub change: Option<ChangedOrder>,
+    pub change: Option<EventChange>,
 }
 
 /// The deliveries that follow an event.
@@ -37,8 +37,9 @@ pub struct Dispatch {
 }
 
 /// Stores events until their deliveries are in the queue.
-/// [`OrderRepo::create`](crate::ports::OrderRepo::create) adds one for each order, and
-/// [`OrderRepo::add_documents`](crate::ports::OrderRepo::add_documents) one for each addition. The
+/// [`OrderRepo::create`](crate::ports::OrderRepo::create) adds one for each order,
+/// [`OrderRepo::add_documents`](crate::ports::OrderRepo::add_documents) one for each addition, and
+/// [`OrderRepo::amend`](crate::ports::OrderRepo::amend) one for each change by the client. The
 /// database itself adds one for each change of status or notary, whoever makes it.
 ///
 /// # Errors

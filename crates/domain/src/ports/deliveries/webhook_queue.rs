@@ -7,7 +7,7 @@ use crate::ports::{Cursor, Page, Settlement, StoreError};
 use crate::{
     api_key::{Owner, Party},
     webhook::{
-        AttemptRecord, ChangedOrder, EndpointId, EventType, WebhookDelivery, WebhookDeliveryId,
+        AttemptRecord, EndpointId, EventChange, EventType, WebhookDelivery, WebhookDeliveryId,
     },
 };
 
@@ -19,7 +19,7 @@ pub struct NewWebhookDelivery {
     /// The event.
     pub event: EventType,
     /// The change that the event tells of.
-    pub change: Option<ChangedOrder>,
+    pub change: Option<EventChange>,
     /// Random key of the message.
     pub message_key: String,
 }

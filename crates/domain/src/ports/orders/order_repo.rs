@@ -7,7 +7,7 @@ use crate::{
     document::StoredDocument,
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest, KeyUse},
-    order::{Actor, Order, OrderId, OrderStatus, SigningServiceId},
+    order::{Actor, Order, OrderId, OrderStatus, SigningServiceId, StoredOrder, after},
 };
 
 /// Everything that is stored when an order is created.
@@ -48,6 +48,12 @@ pub enum WriteError {
     /// The order is cancelled, and does not change any more.
     #[error("the order is cancelled")]
     Cancelled,
+    /// The appointment is over: the client cannot change the order any more.
+    #[error("the appointment of the order is over")]
+    Over,
+    /// The order is no expected version.
+    #[error("the order has changed")]
+    Changed,
     /// The order would have too many documents.
     #[error("the order would have too many documents")]
     TooMany {
@@ -124,6 +130,58 @@ pub struct OrderUpdate {
     pub reason: Option<String>,
 }
 
+/// An order as its client wants it to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderAmendment {
+    /// The client of the order.
+    pub owner: Owner,
+    /// The order.
+    pub id: OrderId,
+    /// The versions that may be changed, by the instant of the order's last change; `None` for any.
+    pub expected: Option<Vec<OffsetDateTime>>,
+    /// The order as it is to be. Its file number and its signing service are those that it has.
+    pub order: Box<Order>,
+    /// The instant of the change.
+    pub at: OffsetDateTime,
+}
+
+/// What an amendment stores.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Amended {
+    /// The order.
+    pub order: Box<Order>,
+    /// The fields that change, as JSON Pointers, sorted.
+    pub changed: Vec<String>,
+    /// The instant of the change.
+    pub at: OffsetDateTime,
+}
+
+impl OrderAmendment {
+    /// Returns what is stored in place of the order that was found; `None` if that has every field so
+    /// already. The trace stays that of the creation.
+    ///
+    /// # Errors
+    /// [`WriteError::Changed`], [`WriteError::Cancelled`], [`WriteError::Over`]
+    pub fn amend(&self, found: &StoredOrder) -> Result<Option<Amended>, WriteError> {
+        if self.expected.as_ref().is_some_and(|seen| !seen.contains(&found.updated_at)) {
+            return Err(WriteError::Changed);
+        }
+        let changed = found.order.fields_changed_by(&self.order);
+        if changed.is_empty() {
+            return Ok(None);
+        }
+        if found.status == OrderStatus::CANCELLED {
+            return Err(WriteError::Cancelled);
+        }
+        if OrderStatus::OVER.contains(&found.status) {
+            return Err(WriteError::Over);
+        }
+        let order = Order { trace: found.order.trace.clone(), ..(*self.order).clone() };
+        let at = after(found.updated_at, self.at);
+        Ok(Some(Amended { order: Box::new(order), changed, at }))
+    }
+}
+
 /// Stores orders.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
@@ -185,6 +243,19 @@ pub trait OrderRepo: Send + Sync {
     /// database: later than every instant of the order. Its actor is
     /// [`Database`](crate::order::Actor::Database). A statement that changes neither has none.
     async fn update(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError>;
+
+    /// Changes what the client has said of an order, in one atomic, durable step, and returns the order:
+    /// - stores the order, without its file number and signing service
+    /// - sets the order's instant of the last change to that of the change, or later
+    /// - adds the change to its history, and one event to the [`Outbox`](crate::ports::Outbox), both with
+    ///   the changed fields
+    ///
+    /// [`OrderAmendment::amend`] decides, on the order as no other call changes it meanwhile. A change of
+    /// nothing returns the order, and leaves no trace.
+    ///
+    /// # Errors
+    /// Except after `Unavailable` and `Internal`, nothing was stored.
+    async fn amend(&self, amendment: &OrderAmendment) -> Result<ListedOrder, WriteError>;
 
     /// Checks whether the store can take an order now.
     async fn check(&self) -> Result<(), StoreError>;

@@ -1,0 +1,233 @@
+//! Changes by the client of what it has said of an order.
+
+use std::collections::BTreeSet;
+
+use domain::{
+    api_key::{ClientId, Owner, Party},
+    order::{Actor, ChangeKind, FileNumber, Order, OrderChange, OrderId, SigningServiceId},
+    ports::{ListedOrder, NewOrder, OrderAmendment, OrderUpdate, WriteError},
+    trace_context::TraceContext,
+    webhook::{EventChange, EventType},
+};
+use time::{Duration, OffsetDateTime};
+
+use super::{adding, changing, found};
+use crate::samples::{
+    LIVE, MICROSECOND, NOW, Storage, at_once, create_with_uploads, document, maximal_order,
+    minimal_order, new_order, record_uploads, various_orders,
+};
+
+/// The instant of the changes.
+const LATER: OffsetDateTime = NOW.saturating_add(Duration::HOUR);
+
+/// Returns the change that gives an order of [`new_order`] another lender.
+fn amendment(id: OrderId, number: &str, lender: &str) -> OrderAmendment {
+    let mut order = new_order(number, NOW).order;
+    order.signing.lender = Some(lender.to_owned());
+    OrderAmendment { owner: LIVE, id, expected: None, order, at: LATER }
+}
+
+fn lender() -> Vec<String> {
+    vec!["/signingDetailsFormData/lender".to_owned()]
+}
+
+async fn amend(storage: &Storage, amendment: &OrderAmendment) -> Result<ListedOrder, WriteError> {
+    storage.orders.amend(amendment).await
+}
+
+/// Returns the changed fields of each event of a change by the client, in their order.
+async fn events(storage: &Storage) -> Vec<Vec<String>> {
+    let events = storage.outbox.events(NOW + 400 * Duration::DAY, 10_000).await.unwrap();
+    let of_client = events.into_iter().filter(|event| event.event == EventType::OrderChanged);
+    let changed = |change| match change {
+        Some(EventChange::Fields { changed }) => changed,
+        change => panic!("{change:?}"),
+    };
+    of_client.map(|event| changed(event.change)).collect()
+}
+
+/// From and to orders of every kind. Documents, status, notary, file number, service and trace stay.
+pub async fn amended_order_is_found_as_stored(storage: &Storage) {
+    let various = various_orders().into_iter().chain([*maximal_order(), *minimal_order()]);
+    let trace = TraceContext { traceparent: "00-1".to_owned(), tracestate: Some("a=1".to_owned()) };
+    let mut before = new_order("F-1", NOW);
+    before.documents = vec![document()];
+    before.order.trace = Some(trace.clone());
+    let id = create_with_uploads(storage, &before).await;
+    let update = changing::update(id, NOW, "ASSIGNED");
+    storage.orders.update(&update).await.unwrap().unwrap();
+    let mut order = found(storage, LIVE, id).await.unwrap();
+    let (mut at, mut told) = (LATER, Vec::new());
+    for amended in various {
+        at += MICROSECOND;
+        let (signing_service_id, file_number) =
+            (SigningServiceId(42), FileNumber::new("F-1".to_owned()).unwrap());
+        let amended = Order { signing_service_id, file_number, trace: None, ..amended };
+        let changed = order.order.fields_changed_by(&amended);
+        let stored = Order { trace: Some(trace.clone()), ..amended.clone() };
+        if !changed.is_empty() {
+            order.changes.push(OrderChange {
+                at,
+                kind: ChangeKind::Changed(changed.clone()),
+                status: order.status.clone(),
+                notary_id: Some(7),
+                actor: Actor::Client,
+                reason: None,
+            });
+            order.updated_at = at;
+            told.push(changed);
+        }
+        order.order = Box::new(stored);
+        let order_sent = Box::new(amended);
+        let new = OrderAmendment { owner: LIVE, id, expected: None, order: order_sent, at };
+        assert_eq!(amend(storage, &new).await.unwrap(), order.clone().into());
+        assert_eq!(found(storage, LIVE, id).await.unwrap(), order);
+    }
+    assert!(told.len() > 10);
+    assert_eq!(events(storage).await, told);
+}
+
+/// Whatever the clock of the instance: instants of an order increase.
+pub async fn amendment_is_later_than_every_change_before(storage: &Storage) {
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    let early = OrderAmendment { at: NOW - Duration::HOUR, ..amendment(id, "F-1", "A") };
+    let amended = amend(storage, &early).await.unwrap();
+    assert_eq!(amended.stored.updated_at, NOW + MICROSECOND);
+    let update = changing::update(id, amended.stored.updated_at, "ASSIGNED");
+    storage.orders.update(&update).await.unwrap().unwrap();
+    adding::add(storage, &adding::addition(id, 1)).await.unwrap();
+    let again = OrderAmendment { at: NOW, ..amendment(id, "F-1", "B") };
+    let amended = amend(storage, &again).await.unwrap();
+    let order = found(storage, LIVE, id).await.unwrap();
+    assert!(amended.stored.updated_at > LATER);
+    assert_eq!(amended, order.clone().into());
+    let kinds: Vec<_> = order.changes.iter().map(|change| change.kind.clone()).collect();
+    let changed = || ChangeKind::Changed(lender());
+    assert_eq!(kinds, [changed(), ChangeKind::Status, changed()]);
+}
+
+/// It returns the order, also if that is cancelled or its signing is over.
+pub async fn amendment_of_nothing_leaves_no_trace(storage: &Storage) {
+    for status in ["NEW", "CANCELLED", "SIGNED"] {
+        let id = storage.create(&new_order(status, NOW)).await;
+        let update = changing::update(id, NOW, status);
+        storage.orders.update(&update).await.unwrap().unwrap();
+        let before = found(storage, LIVE, id).await.unwrap();
+        let order = new_order(status, NOW).order;
+        let nothing = OrderAmendment { order, ..amendment(id, status, "") };
+        assert_eq!(amend(storage, &nothing).await.unwrap(), before.clone().into());
+        assert_eq!(found(storage, LIVE, id).await, Some(before));
+    }
+    assert_eq!(events(storage).await, Vec::<Vec<String>>::new());
+}
+
+/// Nor that of an erased order.
+pub async fn order_of_another_client_or_version_is_not_amended(storage: &Storage) {
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    let test = storage.create(&NewOrder { is_test: true, ..new_order("F-1", NOW) }).await;
+    let own = amendment(id, "F-1", "A");
+    let service = Owner { party: Party::Service(SigningServiceId(43)), is_test: false };
+    for other in [
+        OrderAmendment { owner: service, ..own.clone() },
+        OrderAmendment { owner: Owner::client(ClientId(99), false), ..own.clone() },
+        OrderAmendment { owner: Owner { is_test: true, ..LIVE }, ..own.clone() },
+        OrderAmendment { id: test, ..own.clone() },
+        OrderAmendment { id: OrderId(test.0 + 1), ..own.clone() },
+    ] {
+        let outcome = amend(storage, &other).await;
+        assert!(matches!(outcome, Err(WriteError::NoSuchOrder)), "{outcome:?}");
+    }
+    for expected in [vec![], vec![NOW - MICROSECOND, NOW + MICROSECOND]] {
+        let stale = OrderAmendment { expected: Some(expected), ..own.clone() };
+        let outcome = amend(storage, &stale).await;
+        assert!(matches!(outcome, Err(WriteError::Changed)), "{outcome:?}");
+    }
+    assert_eq!(found(storage, LIVE, id).await.unwrap().updated_at, NOW);
+    let expected = Some(vec![LATER, NOW]);
+    amend(storage, &OrderAmendment { expected, ..own.clone() }).await.unwrap();
+    storage.admin.erase(id, LATER).await.unwrap();
+    let outcome = amend(storage, &own).await;
+    assert!(matches!(outcome, Err(WriteError::Erased)), "{outcome:?}");
+}
+
+/// The version is checked first.
+pub async fn cancelled_order_and_one_that_is_over_are_not_amended(storage: &Storage) {
+    for status in ["CANCELLED", "SIGNED", "DID_NOT_SIGN", "COMPLETED", "ON_HOLD"] {
+        let id = storage.create(&new_order(status, NOW)).await;
+        let update = changing::update(id, NOW, status);
+        storage.orders.update(&update).await.unwrap().unwrap();
+        let before = found(storage, LIVE, id).await;
+        let new = amendment(id, status, "A");
+        let stale = OrderAmendment { expected: Some(vec![NOW]), ..new.clone() };
+        let outcome = amend(storage, &stale).await;
+        assert!(matches!(outcome, Err(WriteError::Changed)), "{outcome:?}");
+        match (amend(storage, &new).await, status) {
+            (Err(WriteError::Cancelled), "CANCELLED")
+            | (Err(WriteError::Over), "SIGNED" | "DID_NOT_SIGN" | "COMPLETED") => {
+                assert_eq!(found(storage, LIVE, id).await, before);
+            }
+            (outcome, status) => {
+                assert_eq!(status, "ON_HOLD");
+                assert_eq!(outcome.unwrap().stored.status.as_str(), status);
+            }
+        }
+    }
+}
+
+/// History and events have one order. Covers changes of status and additions of documents.
+pub async fn concurrent_amendments_and_changes_are_one_after_the_other(storage: &Storage) {
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    let additions: Vec<_> = (0..8).map(|_| adding::addition(id, 1)).collect();
+    for addition in &additions {
+        record_uploads(storage, &addition.documents).await;
+    }
+    let calls = (0..32).map(|number| {
+        let (orders, addition) = (storage.orders.clone(), additions[number / 4].clone());
+        let status = changing::update(id, NOW, &format!("S{number}"));
+        let update = OrderUpdate { expected: None, ..status };
+        let amendment = amendment(id, "F-1", &format!("Lender {number}"));
+        async move {
+            match number % 4 {
+                0 => drop(orders.update(&update).await.unwrap().unwrap()),
+                1 => drop(orders.add_documents(&addition).await.unwrap()),
+                _ => drop(orders.amend(&amendment).await.unwrap()),
+            }
+        }
+    });
+    at_once(calls).await;
+    let order = found(storage, LIVE, id).await.unwrap();
+    assert_eq!((order.documents.len(), order.changes.len()), (8, 24));
+    let instants: BTreeSet<_> = order.changes.iter().map(|change| change.at).collect();
+    assert!(instants.iter().eq(order.changes.iter().map(|change| &change.at)), "they increase");
+    assert_eq!(order.changes.last().unwrap().status, order.status);
+    let events = storage.outbox.events(NOW + 400 * Duration::DAY, 10_000).await.unwrap();
+    let told: Vec<_> = events.into_iter().filter_map(|event| event.change).collect();
+    assert_eq!(told.len(), order.changes.len());
+    for (change, event) in order.changes.iter().zip(&told) {
+        match event {
+            EventChange::Order(event) => assert_eq!(event.order_status, change.status.as_str()),
+            EventChange::Fields { changed } => {
+                assert_eq!(change.kind, ChangeKind::Changed(changed.clone()));
+            }
+        }
+    }
+}
+
+/// The others learn that it has changed.
+pub async fn one_of_concurrent_amendments_of_a_version_is_stored(storage: &Storage) {
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    let calls = (0..8).map(|number| {
+        let orders = storage.orders.clone();
+        let new = amendment(id, "F-1", &format!("Lender {number}"));
+        let new = OrderAmendment { expected: Some(vec![NOW]), ..new };
+        async move { orders.amend(&new).await }
+    });
+    let outcomes = at_once(calls).await;
+    let stored: Vec<_> = outcomes.iter().flatten().collect();
+    let order = found(storage, LIVE, id).await.unwrap();
+    assert_eq!(stored, [&order.clone().into()]);
+    for failed in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
+        assert!(matches!(failed, WriteError::Changed), "{failed:?}");
+    }
+    assert_eq!(events(storage).await, [lender()]);
+}
