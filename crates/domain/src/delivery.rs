@@ -6,10 +6,11 @@ pub mod dispatch_events;
 pub mod run_deliveries;
 pub mod worker;
 
+use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    order::{EmailAddress, Order, OrderId, OrderStatus, StoredOrder},
+    order::{EmailAddress, Order, OrderId, OrderStatus, StoredOrder, record::OrderRecord},
     ports::Entropy,
     signing_service::SigningService,
     webhook::{ChangedOrder, EventChange, EventType},
@@ -242,6 +243,19 @@ pub enum Audience {
     Service,
 }
 
+/// What a mail tells besides the order. It has values of an order, so it is in no webhook and no history.
+/// Its JSON is part of the stored format.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MailContent {
+    /// The order before a change.
+    Previous(OrderRecord),
+    /// The text of a note.
+    Note(String),
+}
+
+conceal!(MailContent);
+
 /// A mail that follows an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewDelivery {
@@ -254,6 +268,8 @@ pub struct NewDelivery {
     pub subject: MailSubject,
     /// Its reader.
     pub audience: Audience,
+    /// What it tells besides the order.
+    pub content: Option<MailContent>,
 }
 
 /// An address that was told of an order.
@@ -398,6 +414,7 @@ mod tests {
             (change("SIGNED", "COMPLETED", Some(7)), None),
             (change("NEW", "Waiting for the lender", Some(7)), None),
         ] {
+            let change = EventChange::Order(change);
             let found = MailSubject::of(EventType::OrderUpdated, Some(&change));
             assert_eq!(found, subject, "{change:?}");
         }

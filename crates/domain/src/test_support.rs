@@ -218,6 +218,7 @@ pub(crate) fn delivery(created_at: OffsetDateTime) -> Delivery {
             recipient: EmailAddress::try_from("a@example.com".to_owned()).unwrap(),
             subject: MailSubject::Created,
             audience: Audience::Client,
+            content: None,
         },
         attempts: 0,
         unknown_outcomes: 0,

@@ -6,9 +6,7 @@ use contract_tests::{
 };
 use domain::{
     delivery::{Audience, MailSubject},
-    order::{
-        Actor, ChangeKind, Contact, EmailAddress, OrderChange, OrderStatus, SigningServiceId,
-    },
+    order::{Actor, ChangeKind, Contact, EmailAddress, OrderChange, OrderStatus, SigningServiceId},
     signing_service::SigningService,
 };
 use mail_parser::{MessageParser, MimeHeaders as _, PartType};

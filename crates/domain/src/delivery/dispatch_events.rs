@@ -93,13 +93,14 @@ impl DispatchEvents {
         let told = self.told(&events).await?;
         let is_full = events.len() == BATCH;
         let (mut dispatches, mut put_off) = (Vec::new(), Vec::new());
-        for &Event { id, order_id, event, ref change } in &events {
-            match orders.get(&order_id) {
+        for event in &events {
+            let id = event.id;
+            match orders.get(&event.order_id) {
                 Some(Err(_unreadable)) => put_off.push(id),
                 Some(Ok(order)) => dispatches.push(Dispatch {
                     event: id,
-                    mails: self.mails(event, change.as_ref(), order, &services, &told),
-                    webhooks: self.webhooks(event, change.as_ref(), order, &endpoints),
+                    mails: self.mails(event, order, &services, &told),
+                    webhooks: self.webhooks(event.event, event.change.as_ref(), order, &endpoints),
                 }),
                 // An erased order has no recipients.
                 None => dispatches.push(Dispatch { event: id, mails: vec![], webhooks: vec![] }),
@@ -138,13 +139,12 @@ impl DispatchEvents {
     /// order that takes place again goes to them too. A test order is no real signing, so it has none.
     fn mails(
         &self,
-        event: EventType,
-        change: Option<&EventChange>,
+        event: &Event,
         order: &StoredOrder,
         services: &[SigningService],
         told: &[Recipient],
     ) -> Vec<NewDelivery> {
-        let subject = MailSubject::of(event, change);
+        let subject = MailSubject::of(event.event, event.change.as_ref());
         let Some(subject) = subject.filter(|it| !order.is_test && self.mails.include(*it)) else {
             return Vec::new();
         };
@@ -174,6 +174,7 @@ impl DispatchEvents {
             recipient: recipient.clone(),
             subject,
             audience,
+            content: event.content.clone(),
         };
         recipients.into_iter().map(mail).collect()
     }

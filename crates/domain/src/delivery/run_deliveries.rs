@@ -13,7 +13,9 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    delivery::{Delivery, DeliveryId, Notification, due_within_limit, worker::Deliveries},
+    delivery::{
+        Delivery, DeliveryId, MailContent, Notification, due_within_limit, worker::Deliveries,
+    },
     order::{OrderId, StoredOrder},
     ports::{
         Attempted, Begun, Clock, DeliveryQueue, Entropy, FoundOrders, Lease, Notifier, NotifyError,
@@ -287,6 +289,11 @@ impl RunDeliveries {
             return Err(NotifyError::Transient("the order is being changed".into()));
         };
         let task = &delivery.task;
+        let (previous, note) = match task.content.clone() {
+            Some(MailContent::Previous(record)) => (record.into_order().ok().map(Box::new), None),
+            Some(MailContent::Note(text)) => (None, Some(text)),
+            None => (None, None),
+        };
         Ok(LeasedMail::Current(Box::new(Notification {
             message_key: task.message_key.clone(),
             recipient: task.recipient.clone(),
@@ -294,8 +301,8 @@ impl RunDeliveries {
             audience: task.audience,
             order: order.clone(),
             service: service.cloned(),
-            previous: None,
-            note: None,
+            previous,
+            note,
             sequence,
         })))
     }

@@ -25,8 +25,6 @@ impl OrderStatus {
     pub const ASSIGNED: Self = Self(Cow::Borrowed("ASSIGNED"));
     /// The appointment is confirmed.
     pub const CONFIRMED: Self = Self(Cow::Borrowed("CONFIRMED"));
-    /// The signing has taken place without signatures, or not at all.
-    pub const DID_NOT_SIGN: Self = Self(Cow::Borrowed("DID_NOT_SIGN"));
     /// The documents are signed. Such an order cannot be cancelled.
     pub const SIGNED: Self = Self(Cow::Borrowed("SIGNED"));
     /// Nothing is left to do. Such an order cannot be cancelled.

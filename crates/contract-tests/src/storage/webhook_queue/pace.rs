@@ -88,7 +88,6 @@ fn worker(storage: &Storage, slots: usize) -> (DeliveryWorker<WebhookDeliveries>
         secrets: Some(machine.clone()),
         clock: machine.clone(),
         entropy: machine,
-        mails: Mails::Full,
     };
     let webhooks = WebhookDeliveries::new(run, slots);
     let worker = DeliveryWorker::new(webhooks, |pause| tokio::time::sleep(pause).boxed());
@@ -124,6 +123,7 @@ async fn create_orders(storage: &Storage, clients: i64, numbers: Range<usize>) {
         endpoints: storage.webhooks.clone(),
         clock: machine.clone(),
         entropy: machine,
+        mails: Mails::Full,
     };
     while !dispatch.step().await.result.unwrap().events.is_empty() {}
 }
