@@ -16,15 +16,13 @@
 //! `tls` is for `smtp://` only. Credentials are sent unencrypted only to this machine, or with
 //! `tls=none`.
 //!
-//! All destinations get the same mail, which the module `message` builds.
+//! All destinations get the same mail, which the module `order` builds.
 
-mod calendar;
-mod confirmation;
-mod language;
 mod mail_drop;
 mod message;
 mod notice;
 mod open;
+mod order;
 mod removal;
 mod sender;
 mod smtp;

@@ -16,7 +16,7 @@ use domain::{
 use lettre::Message;
 use tokio::task::spawn_blocking;
 
-use crate::{Sender, message::render, notice};
+use crate::{Sender, notice, order};
 
 /// Beginning and end of the name of a file that is being written.
 pub(crate) const UNFINISHED: (&str, &str) = (".", ".tmp");
@@ -65,7 +65,7 @@ async fn blocking(
 #[async_trait]
 impl Notifier for MailDrop {
     async fn notify(&self, notification: &Notification) -> Result<(), NotifyError> {
-        self.write(&notification.message_key, &render(&self.sender, notification)?).await
+        self.write(&notification.message_key, &order::render(&self.sender, notification)?).await
     }
 
     async fn tell(&self, notice: &EndpointNotice) -> Result<(), NotifyError> {

@@ -12,7 +12,7 @@ use domain::{background::Step, order::OrderId, ports::StoreError};
 use time::OffsetDateTime;
 use tokio::task::spawn_blocking;
 
-use crate::{mail_drop::UNFINISHED, message::order_of_subject};
+use crate::{mail_drop::UNFINISHED, order::order_of_header};
 
 /// The beginning of a file that has the whole head of its mail.
 const HEAD: u64 = 16 * 1024;
@@ -44,8 +44,7 @@ impl MailsOf {
 fn order(file: &DirEntry) -> io::Result<Option<OrderId>> {
     let mut head = Vec::new();
     File::open(file.path())?.take(HEAD).read_to_end(&mut head)?;
-    let head = String::from_utf8_lossy(&head);
-    Ok(head.lines().find_map(|line| line.strip_prefix("Subject: ")).and_then(order_of_subject))
+    Ok(order_of_header(&String::from_utf8_lossy(&head)))
 }
 
 /// Returns the orders that have mails in a mail drop. Blocks. A missing folder has no mails.
@@ -128,7 +127,7 @@ mod tests {
     use time::Duration;
 
     use super::*;
-    use crate::{MailDrop, message::tests::notification};
+    use crate::{MailDrop, order::tests::notification};
 
     /// Returns the names of the entries of a folder, sorted.
     fn names(folder: &TempDir) -> Vec<String> {

@@ -1,11 +1,29 @@
 use std::str::FromStr;
 
-use domain::order::EmailAddress;
+use domain::order::{EmailAddress, OrderId};
 use lettre::message::Mailbox;
+use url::Url;
 
 /// The sender of all mails: `orders@example.com` or `Example Orders <orders@example.com>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sender(pub(crate) Mailbox);
+pub struct Sender {
+    pub(crate) mailbox: Mailbox,
+    public_url: Option<Url>,
+}
+
+impl Sender {
+    /// Has each mail about an order link to it in the console, which is below this URL.
+    #[must_use]
+    pub fn linking_to(self, public_url: Option<Url>) -> Self {
+        Self { public_url, ..self }
+    }
+
+    /// Returns the address of an order in the console.
+    pub(crate) fn order_page(&self, id: OrderId) -> Option<String> {
+        let url = self.public_url.as_ref()?.as_str().trim_end_matches('/');
+        Some(format!("{url}/console#/order/{}", id.0))
+    }
+}
 
 /// The text is not a valid [`Sender`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -21,7 +39,7 @@ impl FromStr for Sender {
             && EmailAddress::try_from(mailbox.email.to_string()).is_ok()
             // Lettre parses the header that it writes.
             && mailbox.to_string().parse().as_ref() == Ok(&mailbox);
-        is_valid.then_some(Self(mailbox)).ok_or(InvalidSender)
+        is_valid.then_some(Self { mailbox, public_url: None }).ok_or(InvalidSender)
     }
 }
 
@@ -45,7 +63,7 @@ mod tests {
         ] {
             let sender: Sender = text.parse().unwrap();
             assert_eq!(
-                (sender.0.name.as_deref(), sender.0.email.as_ref()),
+                (sender.mailbox.name.as_deref(), sender.mailbox.email.as_ref()),
                 (name, address),
                 "{text}"
             );
@@ -74,7 +92,7 @@ mod tests {
             text in "(?s).{0,40}|[ \"\\\\<>@,.a\r\n\u{85}é-]{0,20}|(?s).{0,80}<o@x>\
                      |[\"a(),:; .]{0,30}<o@x>"
         ) {
-            if let Ok(Sender(mailbox)) = text.parse::<Sender>() {
+            if let Ok(Sender { mailbox, .. }) = text.parse::<Sender>() {
                 let builder = Message::builder().from(mailbox.clone()).to(mailbox.clone());
                 let mail = builder.body(String::new()).unwrap().formatted();
                 let parsed = MessageParser::default().parse(&mail).unwrap();

@@ -32,7 +32,7 @@ use self::{
     relay::{Connection, Relay},
     url::RelayUrl,
 };
-use crate::{OpenError, Sender, message::render, notice};
+use crate::{OpenError, Sender, notice, order};
 
 /// Time limits for the steps of a delivery. Those that wait for the relay are those of RFC 5321,
 /// section 4.5.3.2: the relay may be slow, and may already have accepted the mail.
@@ -72,7 +72,7 @@ pub(crate) struct Smtp {
 impl Smtp {
     /// Creates a notifier for the relay that an `smtp:` or `smtps:` URL names.
     pub(crate) fn open(url: &Url, sender: Sender) -> Result<Self, OpenError> {
-        let relay = Relay::new(RelayUrl::parse(url)?, sender.0.email.clone())?;
+        let relay = Relay::new(RelayUrl::parse(url)?, sender.mailbox.email.clone())?;
         Ok(Self { sender, relay, timeouts: TIMEOUTS })
     }
 }
@@ -80,7 +80,7 @@ impl Smtp {
 #[async_trait]
 impl Notifier for Smtp {
     async fn notify(&self, notification: &Notification) -> Result<(), NotifyError> {
-        self.send(&render(&self.sender, notification)?).await
+        self.send(&order::render(&self.sender, notification)?).await
     }
 
     async fn tell(&self, notice: &EndpointNotice) -> Result<(), NotifyError> {

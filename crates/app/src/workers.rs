@@ -133,6 +133,7 @@ pub(crate) fn spawn_deliveries(
         endpoints: webhooks.endpoints.clone(),
         clock: clock.clone(),
         entropy: entropy.clone(),
+        mails: settings.mails,
     };
     let dispatch_metrics = metrics.clone();
     tasks.spawn(repeat(
@@ -153,6 +154,7 @@ pub(crate) fn spawn_deliveries(
         entropy: entropy.clone(),
     };
     let run_mails = RunDeliveries {
+        services: storage.services.clone(),
         queue: storage.queue.clone(),
         notifier: notifier.clone(),
         clock,

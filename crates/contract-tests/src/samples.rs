@@ -225,6 +225,7 @@ pub fn delivery(number: usize) -> NewDelivery {
         recipient: recipient(number),
         subject: MailSubject::Created,
         audience: Audience::Client,
+        content: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod zones;
 
-use time::{Date, Duration, OffsetDateTime, Time, macros::format_description};
+use time::{Date, Duration, OffsetDateTime, Time, UtcOffset, macros::format_description};
 use tz::{TimeZoneRef, datetime::DateTime, datetime::FoundDateTimeKind};
 
 pub use self::zones::ZoneDatabase;
@@ -91,6 +91,18 @@ impl Zone {
     /// Returns the IANA identifier as the database spells it.
     pub fn id(&self) -> &'static str {
         self.id
+    }
+
+    /// Returns the local time of an instant, and the short name of the zone at that time, such as `CST`;
+    /// `None` outside of the supported years. A zone without a short name has its difference from UTC,
+    /// such as `UTC+03`.
+    pub fn local(&self, instant: OffsetDateTime) -> Option<(OffsetDateTime, String)> {
+        let kind = self.rules.find_local_time_type(instant.unix_timestamp()).ok()?;
+        let offset = UtcOffset::from_whole_seconds(kind.ut_offset()).ok()?;
+        let name = kind.time_zone_designation();
+        let is_number = name.starts_with(['+', '-']);
+        let name = if is_number { format!("UTC{name}") } else { name.to_owned() };
+        Some((instant.checked_to_offset(offset)?, name))
     }
 
     /// Returns the instant of a local time.

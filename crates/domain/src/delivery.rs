@@ -6,12 +6,14 @@ pub mod dispatch_events;
 pub mod run_deliveries;
 pub mod worker;
 
+use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    order::{EmailAddress, OrderId, StoredOrder},
+    order::{Actor, EmailAddress, Order, OrderId, OrderStatus, StoredOrder, record::OrderRecord},
     ports::Entropy,
-    webhook::{EventChange, EventType},
+    signing_service::SigningService,
+    webhook::{ChangedOrder, EventChange, EventType},
 };
 
 /// Delay after the first failed attempt. Every further failure doubles the delay.
@@ -85,6 +87,22 @@ pub enum MailSubject {
     Cancelled,
     /// It was cancelled, and is not any more.
     Reinstated,
+    /// The client has changed it.
+    Changed,
+    /// It has a notary, or another one.
+    NotaryAssigned,
+    /// The appointment is confirmed.
+    Confirmed,
+    /// The documents are signed.
+    Signed,
+    /// The signing has taken place without signatures, or not at all.
+    NotSigned,
+    /// The signing service has returned signed documents.
+    SignedDocumentsAdded,
+    /// The client has replaced a document.
+    DocumentReplaced,
+    /// One side has written a note to the other.
+    NoteAdded,
 }
 
 impl MailSubject {
@@ -94,16 +112,74 @@ impl MailSubject {
             EventType::OrderCreated => Some(Self::Created),
             EventType::DocumentsAdded => Some(Self::DocumentsAdded),
             EventType::OrderCancelled => Some(Self::Cancelled),
-            EventType::OrderUpdated => {
-                let change = change.and_then(EventChange::order);
-                change.filter(|change| change.reinstates()).map(|_| Self::Reinstated)
+            EventType::OrderUpdated => Self::of_update(change.and_then(EventChange::order)?),
+            EventType::OrderChanged => Some(Self::Changed),
+            EventType::NoteAdded => Some(Self::NoteAdded),
+            EventType::SignedDocumentsAdded => Some(Self::SignedDocumentsAdded),
+            EventType::DocumentsReplaced => Some(Self::DocumentReplaced),
+            EventType::DocumentWithdrawn | EventType::Test => None,
+        }
+    }
+
+    /// Returns the subject of the mails that follow a change of status or notary. A change of both has
+    /// one, which names the notary.
+    fn of_update(change: &ChangedOrder) -> Option<Self> {
+        if change.reinstates() {
+            return Some(Self::Reinstated);
+        }
+        if change.order_status == change.previous_status {
+            return Some(Self::NotaryAssigned);
+        }
+        let news = [
+            (OrderStatus::ASSIGNED, Self::NotaryAssigned),
+            (OrderStatus::CONFIRMED, Self::Confirmed),
+            (OrderStatus::SIGNED, Self::Signed),
+            (OrderStatus::DID_NOT_SIGN, Self::NotSigned),
+        ];
+        let mut news =
+            news.into_iter().filter(|(status, _)| status.as_str() == change.order_status);
+        news.next().map(|(_, subject)| subject)
+    }
+
+    /// Returns whether one side of an order gets the mails. Those of a cancellation go to the addresses
+    /// that know the order, and those of a note to the other side.
+    pub fn is_for(self, audience: Audience, change: Option<&EventChange>) -> bool {
+        match self {
+            Self::Created | Self::Reinstated | Self::Changed => true,
+            Self::NoteAdded => match change {
+                Some(EventChange::Note { author: Actor::Client }) => audience == Audience::Service,
+                Some(EventChange::Note { author: Actor::Service }) => audience == Audience::Client,
+                _ => true,
+            },
+            Self::DocumentsAdded | Self::DocumentReplaced => audience == Audience::Service,
+            Self::NotaryAssigned
+            | Self::Confirmed
+            | Self::Signed
+            | Self::NotSigned
+            | Self::SignedDocumentsAdded => audience == Audience::Client,
+            Self::Cancelled => false,
+        }
+    }
+
+    /// Returns whether the news is still true of an order. A late mail must not put a cancelled
+    /// appointment back into a calendar, or remove one that takes place.
+    pub fn is_true_of(self, order: &StoredOrder) -> bool {
+        let is_cancelled = order.status == OrderStatus::CANCELLED;
+        match self {
+            Self::Cancelled => is_cancelled,
+            Self::NotaryAssigned => {
+                !is_cancelled && (order.notary_id.is_some() || order.notary.is_some())
             }
-            EventType::OrderChanged
-            | EventType::NoteAdded
-            | EventType::SignedDocumentsAdded
-            | EventType::DocumentsReplaced
-            | EventType::DocumentWithdrawn
-            | EventType::Test => None,
+            Self::Confirmed => order.status == OrderStatus::CONFIRMED,
+            Self::Signed => [OrderStatus::SIGNED, OrderStatus::COMPLETED].contains(&order.status),
+            Self::NotSigned => order.status == OrderStatus::DID_NOT_SIGN,
+            // Each side may still explain, and the papers are there.
+            Self::NoteAdded | Self::SignedDocumentsAdded => true,
+            Self::Created
+            | Self::DocumentsAdded
+            | Self::Reinstated
+            | Self::Changed
+            | Self::DocumentReplaced => !is_cancelled,
         }
     }
 
@@ -114,16 +190,55 @@ impl MailSubject {
             Self::DocumentsAdded => "documents_added",
             Self::Cancelled => "cancelled",
             Self::Reinstated => "reinstated",
+            Self::Changed => "changed",
+            Self::NotaryAssigned => "notary_assigned",
+            Self::Confirmed => "confirmed",
+            Self::Signed => "signed",
+            Self::NotSigned => "not_signed",
+            Self::SignedDocumentsAdded => "signed_documents_added",
+            Self::DocumentReplaced => "document_replaced",
+            Self::NoteAdded => "note_added",
         }
     }
 
     /// All subjects.
-    pub const ALL: [Self; 4] =
-        [Self::Created, Self::DocumentsAdded, Self::Cancelled, Self::Reinstated];
+    pub const ALL: [Self; 12] = [
+        Self::Created,
+        Self::DocumentsAdded,
+        Self::Cancelled,
+        Self::Reinstated,
+        Self::Changed,
+        Self::NotaryAssigned,
+        Self::Confirmed,
+        Self::Signed,
+        Self::NotSigned,
+        Self::SignedDocumentsAdded,
+        Self::DocumentReplaced,
+        Self::NoteAdded,
+    ];
 
     /// Returns the subject of a name; `None` if it is none.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|subject| subject.as_str() == name)
+    }
+}
+
+/// The mails that the service sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Mails {
+    /// All.
+    #[default]
+    Full,
+    /// Those about appointments and signed documents.
+    Essential,
+}
+
+impl Mails {
+    /// Returns whether a mail is sent.
+    pub fn include(self, subject: MailSubject) -> bool {
+        use MailSubject::{Cancelled, Changed, Created, Reinstated, SignedDocumentsAdded};
+        self == Self::Full
+            || matches!(subject, Created | Changed | Cancelled | Reinstated | SignedDocumentsAdded)
     }
 }
 
@@ -135,6 +250,21 @@ pub enum Audience {
     /// The signing service, which needs everything to dispatch a notary.
     Service,
 }
+
+/// What a mail tells besides the order. It has values of an order, so it is in no webhook and no history.
+/// Its JSON is part of the stored format.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MailContent {
+    /// The order before a change.
+    Previous(OrderRecord),
+    /// The text of a note.
+    Note(String),
+    /// The number of documents that arrived.
+    Documents(usize),
+}
+
+conceal!(MailContent);
 
 /// A mail that follows an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,6 +278,8 @@ pub struct NewDelivery {
     pub subject: MailSubject,
     /// Its reader.
     pub audience: Audience,
+    /// What it tells besides the order.
+    pub content: Option<MailContent>,
 }
 
 /// An address that was told of an order.
@@ -228,6 +360,14 @@ pub struct Notification {
     pub audience: Audience,
     /// The order that the mail is about. That of a cancelled order has its changes.
     pub order: StoredOrder,
+    /// The record of its signing service, if there is one.
+    pub service: Option<SigningService>,
+    /// The order before the change, in a mail about a change.
+    pub previous: Option<Box<Order>>,
+    /// The text of the note, in a mail about a note.
+    pub note: Option<String>,
+    /// The number of documents, in a mail about documents that arrived.
+    pub arrived: Option<usize>,
     /// Number of changes of the order, which counts up. Calendars keep the appointment with the
     /// greatest.
     pub sequence: u32,
@@ -240,8 +380,9 @@ mod tests {
 
     use super::*;
     use crate::{
+        order::Notary,
         ports::MockEntropy,
-        test_support::{CountingEntropy, delivery},
+        test_support::{CountingEntropy, delivery, stored_order},
     };
 
     const START: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -260,6 +401,66 @@ mod tests {
         }
         let waited = Delivery { attempts: FEWEST_ATTEMPTS - 1, ..delivery(START) };
         assert!(waited.next_attempt(end, false, &entropy).is_some(), "it waited for the limit");
+    }
+
+    fn change(previous_status: &str, order_status: &str, notary_id: Option<i64>) -> ChangedOrder {
+        ChangedOrder {
+            order_status: order_status.to_owned(),
+            previous_status: previous_status.to_owned(),
+            notary_id,
+            actor: Actor::Service,
+        }
+    }
+
+    #[test]
+    fn change_of_status_or_notary_has_the_mail_of_its_news() {
+        for (change, subject) in [
+            (change("NEW", "ASSIGNED", Some(7)), Some(MailSubject::NotaryAssigned)),
+            (change("NEW", "NEW", Some(7)), Some(MailSubject::NotaryAssigned)),
+            (change("ASSIGNED", "CONFIRMED", Some(7)), Some(MailSubject::Confirmed)),
+            (change("CONFIRMED", "SIGNED", Some(7)), Some(MailSubject::Signed)),
+            (change("CONFIRMED", "DID_NOT_SIGN", Some(7)), Some(MailSubject::NotSigned)),
+            (change("CANCELLED", "CONFIRMED", Some(7)), Some(MailSubject::Reinstated)),
+            (change("SIGNED", "COMPLETED", Some(7)), None),
+            (change("NEW", "Waiting for the lender", Some(7)), None),
+        ] {
+            let change = EventChange::Order(change);
+            let found = MailSubject::of(EventType::OrderUpdated, Some(&change));
+            assert_eq!(found, subject, "{change:?}");
+        }
+    }
+
+    #[test]
+    fn news_that_is_not_true_any_more_does_not_leave() {
+        let order = |status: &OrderStatus, notary_id| StoredOrder {
+            status: status.clone(),
+            notary_id,
+            ..stored_order(START)
+        };
+        use MailSubject::{
+            Cancelled, Changed, Confirmed, Created, DocumentReplaced, DocumentsAdded, NotSigned,
+            NotaryAssigned, NoteAdded, Reinstated, Signed, SignedDocumentsAdded,
+        };
+        let always = [NoteAdded, SignedDocumentsAdded];
+        let notary = Some(Notary { name: "Nora".to_owned(), phone: None, email: None });
+        let alive = [Created, DocumentsAdded, Reinstated, Changed, DocumentReplaced];
+        for (order, others) in [
+            (order(&OrderStatus::NEW, None), vec![]),
+            (StoredOrder { notary, ..order(&OrderStatus::NEW, None) }, vec![NotaryAssigned]),
+            (order(&OrderStatus::CONFIRMED, Some(7)), vec![NotaryAssigned, Confirmed]),
+            (order(&OrderStatus::SIGNED, Some(7)), vec![NotaryAssigned, Signed]),
+            (order(&OrderStatus::COMPLETED, None), vec![Signed]),
+            (order(&OrderStatus::DID_NOT_SIGN, None), vec![NotSigned]),
+            (order(&OrderStatus::CANCELLED, Some(7)), vec![Cancelled]),
+        ] {
+            for subject in MailSubject::ALL {
+                let is_cancelled = order.status == OrderStatus::CANCELLED;
+                let expected = always.contains(&subject)
+                    || others.contains(&subject)
+                    || !is_cancelled && alive.contains(&subject);
+                assert_eq!(subject.is_true_of(&order), expected, "{subject:?} {:?}", order.status);
+            }
+        }
     }
 
     #[test]

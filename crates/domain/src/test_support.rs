@@ -21,7 +21,8 @@ use crate::{
     order::{EmailAddress, Names, OrderId, OrderRequest, OrderStatus, StoredOrder},
     ports::{
         Entropy, MockBlobStore, MockClock, MockDocumentScanner, MockIdempotencyLedger,
-        MockOrderReader, MockOrderRepo, MockUploadLedger, ScanError, StoreError, Verdict,
+        MockOrderReader, MockOrderRepo, MockServiceRepo, MockUploadLedger, ScanError, StoreError,
+        Verdict,
     },
     use_cases::{intake::Intake, scan_documents::ScanDocuments},
     webhook::{Endpoint, EndpointId, EventType, WebhookDelivery, WebhookDeliveryId, WebhookStatus},
@@ -32,6 +33,13 @@ pub(crate) fn clock(now: OffsetDateTime) -> Arc<MockClock> {
     let mut clock = MockClock::new();
     clock.expect_now().return_const(now);
     Arc::new(clock)
+}
+
+/// Returns a repository without a record of a signing service.
+pub(crate) fn no_services() -> MockServiceRepo {
+    let mut services = MockServiceRepo::new();
+    services.expect_find().returning(|_| Ok(Vec::new()));
+    services
 }
 
 /// Returns the error of a store that does not answer.
@@ -218,6 +226,7 @@ pub(crate) fn delivery(created_at: OffsetDateTime) -> Delivery {
             recipient: EmailAddress::try_from("a@example.com".to_owned()).unwrap(),
             subject: MailSubject::Created,
             audience: Audience::Client,
+            content: None,
         },
         attempts: 0,
         unknown_outcomes: 0,

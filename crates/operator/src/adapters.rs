@@ -290,7 +290,8 @@ pub async fn open_scanner(settings: &Settings) -> Result<Option<Clamd>> {
 
 /// Returns the sender of mails.
 pub(crate) fn sender(settings: &Settings) -> Result<Sender> {
-    checked(settings.mail_from.parse(), MAIL_FROM)
+    let sender: Result<Sender> = checked(settings.mail_from.parse(), MAIL_FROM);
+    Ok(sender?.linking_to(settings.public_url.clone()))
 }
 
 /// Returns the mail relay or folder of the settings. Makes a missing folder, and does not connect.

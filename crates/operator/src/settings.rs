@@ -16,7 +16,10 @@ use clap::{ArgAction, Args, ValueEnum, builder::RangedI64ValueParser, value_pars
 use domain::{
     api_key::Rate,
     appointment::ZoneDatabase,
-    delivery::run_deliveries::{DELIVERIES_IN_FLIGHT, MAILS_PER_RECIPIENT_HOUR},
+    delivery::{
+        Mails,
+        run_deliveries::{DELIVERIES_IN_FLIGHT, MAILS_PER_RECIPIENT_HOUR},
+    },
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
     idempotency::DEFAULT_RETENTION,
@@ -30,7 +33,7 @@ use url::Url;
 pub use self::values::Database;
 use self::{
     time_zones::time_zones,
-    values::{address, address_header, base_path, log_level, network},
+    values::{address, address_header, base_path, log_level, mails, network, public_url},
 };
 
 mod time_zones;
@@ -113,6 +116,15 @@ pub struct Settings {
     /// Sender of mails
     #[arg(long, value_name = "ADDRESS", default_value = "orders@localhost")]
     pub mail_from: String,
+
+    /// Address at which users reach this service, with its base path: each mail links to its order in
+    /// the console [default: mails have no link]
+    #[arg(long, value_name = "URL", value_parser = public_url)]
+    pub public_url: Option<Url>,
+
+    /// Mails to send: all, or only those about new, changed and cancelled orders and signed documents
+    #[arg(long, value_name = "MAILS", default_value = "full", value_parser = mails())]
+    pub mails: Mails,
 
     /// Time zone data of the system or newer files, such as /usr/share/zoneinfo; names that it lacks
     /// are those of the data in the program [default: the data in the program]

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use diesel::{dsl::auto_type, prelude::*};
 use domain::{
     delivery::{
-        Audience, Delivery, DeliveryId, FARTHEST_LEASE, MailSubject, NewDelivery, Recipient,
-        counted_hour,
+        Audience, Delivery, DeliveryId, FARTHEST_LEASE, MailContent, MailSubject, NewDelivery,
+        Recipient, counted_hour,
     },
     order::{EmailAddress, OrderId},
     ports::{Dispatch, Event, EventId, QueueStats, Retried, Settlement},
@@ -58,6 +58,7 @@ pub struct NewChangeEventRow {
     #[diesel(embed)]
     event: NewEventRow,
     change: Option<String>,
+    content: Option<String>,
 }
 
 impl NewChangeEventRow {
@@ -69,7 +70,12 @@ impl NewChangeEventRow {
         created_at: Utc,
     ) -> Self {
         let event = NewEventRow::new(event, order_id, created_at);
-        Self { event, change: change.map(stored_change) }
+        Self { event, change: change.map(stored_change), content: None }
+    }
+
+    /// Has the mails tell something besides.
+    pub fn with_content(self, content: &MailContent) -> Self {
+        Self { content: Some(stored_content(content)), ..self }
     }
 }
 
@@ -81,6 +87,17 @@ pub struct EventRow {
     order_id: i64,
     kind: String,
     change: Option<String>,
+    content: Option<String>,
+}
+
+fn stored_content(content: &MailContent) -> String {
+    // Texts and numbers become JSON without an error.
+    serde_json::to_string(content).unwrap_or_default()
+}
+
+/// Reads what only the mails tell. A mail leaves without a content that cannot be read.
+fn read_content(stored: Option<&str>) -> Option<MailContent> {
+    serde_json::from_str(stored?).ok()
 }
 
 /// Time for which an event that cannot be read is put off.
@@ -109,6 +126,7 @@ impl EventRow {
                 .ok_or_else(|| Unreadable::new("events", &self.id, &"type"))?,
             change: read_change(self.change.as_deref())
                 .map_err(|_| Unreadable::new("events", &self.id, &"change"))?,
+            content: read_content(self.content.as_deref()),
         })
     }
 }
@@ -122,6 +140,7 @@ pub struct NewMailRow {
     recipient: String,
     subject: &'static str,
     to_service: bool,
+    content: Option<String>,
     created_at: Utc,
     due_at: Utc,
 }
@@ -159,6 +178,7 @@ impl Dispatched {
                 recipient: mail.recipient.as_str().to_owned(),
                 subject: mail.subject.as_str(),
                 to_service: mail.audience == Audience::Service,
+                content: mail.content.as_ref().map(stored_content),
                 created_at,
                 due_at,
             }));
@@ -258,6 +278,7 @@ pub struct DeliveryRow {
     created_at: Utc,
     due_at: Utc,
     failed_at: Option<Utc>,
+    content: Option<String>,
     last_error: Option<String>,
 }
 
@@ -273,6 +294,7 @@ impl DeliveryRow {
                 recipient: EmailAddress::from_stored(self.recipient),
                 subject: MailSubject::from_name(&self.subject).ok_or_else(unreadable)?,
                 audience: if self.to_service { Audience::Service } else { Audience::Client },
+                content: read_content(self.content.as_deref()),
             },
             attempts: u32::try_from(self.attempts).unwrap_or_default(),
             unknown_outcomes: u32::try_from(self.unknown_outcomes).unwrap_or_default(),

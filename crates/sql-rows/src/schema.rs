@@ -106,6 +106,7 @@ diesel::table! {
         leased_until -> Nullable<crate::Instant>,
         lease_token -> BigInt,
         failed_at -> Nullable<crate::Instant>,
+        content -> Nullable<Text>,
         last_error -> Nullable<Text>,
     }
 }
@@ -119,6 +120,7 @@ diesel::table! {
         #[sql_name = "type"]
         kind -> Text,
         change -> Nullable<Text>,
+        content -> Nullable<Text>,
     }
 }
 

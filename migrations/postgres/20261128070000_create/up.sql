@@ -166,7 +166,10 @@ CREATE TABLE events (
     -- A version of the program leaves types that it does not know to newer versions.
     type text COLLATE "C" NOT NULL,
     -- What the event tells of a change: a JSON object. NULL for an event of another type.
-    change text
+    change text,
+    -- What only the mails tell, such as the values before a change: a JSON object. It is never in a
+    -- webhook.
+    content text
 ) WITH (
     -- Rows live for a moment. Vacuum after so many dead rows, whatever the length of the queue. It
     -- gives no empty pages back to the file system: that would lock the table, and the next orders
@@ -304,10 +307,12 @@ CREATE TABLE deliveries (
     over_limit boolean NOT NULL DEFAULT false,
     message_key text COLLATE "C" NOT NULL,
     recipient text NOT NULL,
-    -- created, documents_added, cancelled or reinstated.
+    -- The name of a subject; crates/domain/src/delivery.rs lists them.
     subject text COLLATE "C" NOT NULL,
     -- Whether the signing service reads it, and not a contact of the order.
     to_service boolean NOT NULL,
+    -- As for events.
+    content text,
     last_error text
 ) WITH (
     -- A lease changes no column of an index. With room in the page, it adds no entry to any index.

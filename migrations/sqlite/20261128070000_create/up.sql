@@ -143,7 +143,10 @@ CREATE TABLE events (
     -- A version of the program leaves types that it does not know to newer versions.
     type TEXT NOT NULL,
     -- What the event tells of a change: a JSON object. NULL for an event of another type.
-    change TEXT
+    change TEXT,
+    -- What only the mails tell, such as the values before a change: a JSON object. It is never in a
+    -- webhook.
+    content TEXT
 ) STRICT;
 
 -- The history of orders: a row for each change, whoever makes it. The creation has none.
@@ -327,10 +330,12 @@ CREATE TABLE deliveries (
     over_limit INTEGER NOT NULL DEFAULT 0,
     message_key TEXT NOT NULL,
     recipient TEXT NOT NULL,
-    -- created, documents_added, cancelled or reinstated.
+    -- The name of a subject; crates/domain/src/delivery.rs lists them.
     subject TEXT NOT NULL,
     -- Whether the signing service reads it, and not a contact of the order.
     to_service INTEGER NOT NULL,
+    -- As for events.
+    content TEXT,
     last_error TEXT
 ) STRICT;
 

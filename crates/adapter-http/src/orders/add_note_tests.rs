@@ -54,7 +54,7 @@ async fn repeat_is_marked() {
     let mut ports = Ports::new();
     ports.orders.expect_add_note().returning(|new| {
         let fingerprint = new.idempotent_request.as_ref().unwrap().attempt.fingerprint;
-        let added = Some(AddedRange { first_position: 0, count: 1 });
+        let added = Some(AddedRange { first_position: 0, count: 1, total: 0 });
         let answered = Answered { fingerprint, order_id: OrderId(7), added };
         Err(WriteError::KeyInUse(KeyUse::Answered(answered)))
     });

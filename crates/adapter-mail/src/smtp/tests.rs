@@ -8,7 +8,7 @@ mod secrecy;
 mod slow;
 
 use super::*;
-use crate::message::tests::full_request;
+use crate::order::{render, tests::full_request};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -3,6 +3,7 @@
 use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
+    delivery::MailContent,
     order::Note,
     ports::{NewNote, WriteError},
     webhook::{EventChange, EventType},
@@ -45,7 +46,8 @@ pub(super) async fn add_note(
     let added = diesel::insert_into(order_notes::table).values(NoteRow::new(new, at));
     let added = Prepared(added.returning(NoteRow::as_returning())).get_result(connection).await?;
     let told = EventChange::Note { author: new.author };
-    let event = NewChangeEventRow::new(EventType::NoteAdded, Some(&told), order_id, at);
+    let event = NewChangeEventRow::new(EventType::NoteAdded, Some(&told), order_id, at)
+        .with_content(&MailContent::Note(new.text.clone()));
     Prepared(diesel::insert_into(events::table).values(event)).execute(connection).await?;
     if let Some(request) = &new.idempotent_request {
         remember(connection, &KeyRow::answered(request, order_id, Utc(new.at), Some(position)))

@@ -80,6 +80,10 @@ pub fn notification_of(request: Value, recipient: &str, entropy: &CountingEntrop
         subject: MailSubject::Created,
         audience: Audience::Client,
         order,
+        service: None,
+        previous: None,
+        note: None,
+        arrived: None,
         sequence: 0,
     }
 }

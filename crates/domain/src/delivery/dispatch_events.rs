@@ -11,7 +11,7 @@ use crate::{
     api_key::Party,
     background::Step,
     delivery::{
-        Audience, MailSubject, NewDelivery, Recipient,
+        Audience, MailContent, MailSubject, Mails, NewDelivery, Recipient,
         worker::{OUTAGE_PAUSE, POLL},
     },
     order::{EmailAddress, OrderId, StoredOrder},
@@ -59,6 +59,8 @@ pub struct DispatchEvents {
     pub clock: Arc<dyn Clock>,
     /// Provides the keys of mails.
     pub entropy: Arc<dyn Entropy>,
+    /// The mails that are sent.
+    pub mails: Mails,
 }
 
 impl DispatchEvents {
@@ -91,13 +93,14 @@ impl DispatchEvents {
         let told = self.told(&events).await?;
         let is_full = events.len() == BATCH;
         let (mut dispatches, mut put_off) = (Vec::new(), Vec::new());
-        for &Event { id, order_id, event, ref change } in &events {
-            match orders.get(&order_id) {
+        for event in &events {
+            let id = event.id;
+            match orders.get(&event.order_id) {
                 Some(Err(_unreadable)) => put_off.push(id),
                 Some(Ok(order)) => dispatches.push(Dispatch {
                     event: id,
-                    mails: self.mails(event, change.as_ref(), order, &services, &told),
-                    webhooks: self.webhooks(event, change.as_ref(), order, &endpoints),
+                    mails: self.mails(event, order, &services, &told),
+                    webhooks: self.webhooks(event.event, event.change.as_ref(), order, &endpoints),
                 }),
                 // An erased order has no recipients.
                 None => dispatches.push(Dispatch { event: id, mails: vec![], webhooks: vec![] }),
@@ -131,36 +134,44 @@ impl DispatchEvents {
         }
     }
 
-    /// Returns a mail for each address of the signing service, and for each contact of a new or
-    /// reinstated order. An address of both gets one, that of the service, which has more. A
-    /// cancellation goes to those who know the order: the addresses of the service may have changed. An
+    /// Returns a mail for each address of the sides that get the news. An address of both gets one, that
+    /// of the service, which has more. A cancellation goes to those who know the order: the addresses of the service may have changed. An
     /// order that takes place again goes to them too. A test order is no real signing, so it has none.
     fn mails(
         &self,
-        event: EventType,
-        change: Option<&EventChange>,
+        event: &Event,
         order: &StoredOrder,
         services: &[SigningService],
         told: &[Recipient],
     ) -> Vec<NewDelivery> {
-        let Some(subject) = MailSubject::of(event, change).filter(|_| !order.is_test) else {
+        let subject = MailSubject::of(event.event, event.change.as_ref());
+        let Some(subject) = subject.filter(|it| !order.is_test && self.mails.include(*it)) else {
             return Vec::new();
         };
+        if subject == MailSubject::NotaryAssigned && !subject.is_true_of(order) {
+            return Vec::new();
+        }
+        let is_for = |audience| subject.is_for(audience, event.change.as_ref());
+        let arrived = match &event.change {
+            Some(EventChange::Documents { documents, .. }) => {
+                Some(MailContent::Documents(documents.len()))
+            }
+            _ => None,
+        };
         let own = services.iter().filter(|one| one.id == order.order.signing_service_id);
+        let own = own.filter(|_| is_for(Audience::Service));
         let dispatchers: Vec<_> = own.flat_map(|service| &service.emails).collect();
         let is_same = |one: &EmailAddress, other: &EmailAddress| {
             one.as_str().eq_ignore_ascii_case(other.as_str())
         };
         let contacts = order.order.contacts.recipients();
-        let clients = contacts
-            .iter()
-            .filter(|contact| !dispatchers.iter().any(|dispatcher| is_same(dispatcher, contact)));
+        let clients = contacts.iter().filter(|contact| {
+            is_for(Audience::Client)
+                && !dispatchers.iter().any(|dispatcher| is_same(dispatcher, contact))
+        });
         let clients = clients.map(|email| (email, Audience::Client));
-        let mut recipients: Vec<_> = clients
-            .filter(|_| subject != MailSubject::DocumentsAdded)
-            .chain(dispatchers.iter().map(|email| (*email, Audience::Service)))
-            .filter(|_| subject != MailSubject::Cancelled)
-            .collect();
+        let dispatchers = dispatchers.iter().map(|email| (*email, Audience::Service));
+        let mut recipients: Vec<_> = clients.chain(dispatchers).collect();
         if goes_to_told(subject) {
             for one in told.iter().filter(|one| one.order_id == order.id) {
                 if !recipients.iter().any(|(known, _)| is_same(known, &one.address)) {
@@ -173,6 +184,7 @@ impl DispatchEvents {
             recipient: recipient.clone(),
             subject,
             audience,
+            content: event.content.clone().or(arrived.clone()),
         };
         recipients.into_iter().map(mail).collect()
     }

@@ -13,7 +13,7 @@ const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
 fn event(number: i64) -> Event {
     let event = EventType::OrderCreated;
-    Event { id: EventId(number), order_id: OrderId(number), event, change: None }
+    Event { id: EventId(number), order_id: OrderId(number), event, change: None, content: None }
 }
 
 /// Returns the events of a call.
@@ -75,6 +75,7 @@ fn use_case(outbox: MockOutbox, queue: MockDeliveryQueue) -> DispatchEvents {
         endpoints: Arc::new(endpoints_of(Vec::new())),
         clock: clock(NOW),
         entropy: Arc::new(CountingEntropy::default()),
+        mails: Mails::Full,
     }
 }
 
@@ -108,6 +109,20 @@ async fn each_recipient_gets_a_mail_of_its_own() {
     });
     let step = use_case(outbox, queue).step().await;
     assert_eq!((step.result.unwrap().unreadable.len(), step.pause), (0, POLL));
+}
+
+#[tokio::test]
+async fn essential_mails_leave_the_others_out() {
+    let kinds = [EventType::OrderCreated, EventType::DocumentsAdded];
+    let found = kinds.map(|kind| Event { event: kind, ..event(1) });
+    let mut outbox = MockOutbox::new();
+    outbox.expect_events().returning(move |_, _| Ok(found.to_vec()));
+    outbox.expect_dispatch().once().returning(|dispatches, _| {
+        assert_eq!([&dispatches[0], &dispatches[1]].map(|one| one.mails.len()), [2, 0]);
+        Ok(ids(dispatches))
+    });
+    let dispatch = use_case(outbox, whole_orders());
+    DispatchEvents { mails: Mails::Essential, ..dispatch }.step().await.result.unwrap();
 }
 
 #[tokio::test]
@@ -266,7 +281,10 @@ async fn order_that_takes_place_again_is_mailed_to_those_who_were_told_and_to_pr
         let recipients: Vec<_> = mails.iter().map(|mail| mail.recipient.as_str()).collect();
         let present = ["Escrow@title.example.com", "dispatch@service.example.com"];
         assert_eq!(recipients, [&present[..], &["before@service.example.com"]].concat());
-        assert_eq!(dispatches[1].mails, []);
+        let confirmed = &dispatches[1].mails;
+        let confirmed = confirmed.iter().map(|mail| (mail.recipient.as_str(), mail.subject));
+        let contact = ("escrow@title.example.com", MailSubject::Confirmed);
+        assert_eq!(confirmed.collect::<Vec<_>>(), [contact]);
         Ok(ids(dispatches))
     });
     let mut queue = whole_orders();

@@ -2,20 +2,26 @@
 //!
 //! The module `delivery` defines the retry schedule, and `delivery::worker` the pace.
 
-use std::{collections::HashMap, mem, panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    mem,
+    panic::AssertUnwindSafe,
+    sync::Arc,
+};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
     delivery::{
-        Delivery, DeliveryId, MailSubject, Notification, due_within_limit, worker::Deliveries,
+        Delivery, DeliveryId, MailContent, Notification, due_within_limit, worker::Deliveries,
     },
-    order::{OrderId, OrderStatus, StoredOrder},
+    order::{OrderId, StoredOrder},
     ports::{
         Attempted, Begun, Clock, DeliveryQueue, Entropy, FoundOrders, Lease, Notifier, NotifyError,
-        Settlement, StoreError, error_chain,
+        ServiceRepo, Settlement, StoreError, error_chain,
     },
+    signing_service::SigningService,
 };
 
 /// Duration of a lease. Attempts that take longer renew theirs.
@@ -214,6 +220,8 @@ impl Deliveries for MailDeliveries {
 pub struct RunDeliveries {
     /// Stores deliveries.
     pub queue: Arc<dyn DeliveryQueue>,
+    /// Stores the records of signing services.
+    pub services: Arc<dyn ServiceRepo>,
     /// Hands mails over.
     pub notifier: Arc<dyn Notifier>,
     /// Tells the time.
@@ -230,6 +238,7 @@ impl RunDeliveries {
     async fn lease(&self, limit: usize) -> Result<Vec<Ready>, StoreError> {
         let leases = self.queue.lease(self.clock.now(), LEASE, limit).await?;
         let orders = self.queue.orders_of(leases.iter().map(|lease| lease.delivery.order_id)).await;
+        let services = self.services_of(&orders).await;
         let current = leases.iter().filter_map(|lease| {
             let order = current_order(&lease.delivery, &orders).ok().flatten()?;
             Some((lease.delivery.id, order.updated_at))
@@ -239,9 +248,24 @@ impl RunDeliveries {
             some => self.queue.begin(some, self.clock.now(), self.mails_per_recipient_hour).await,
         };
         let begun = begun.map(|begun| begun.into_iter().map(|one| (one.id, one)).collect());
-        let ready =
-            |lease: Lease| Ready { mail: self.mail(&lease.delivery, &orders, &begun), lease };
+        let ready = |lease: Lease| Ready {
+            mail: self.mail(&lease.delivery, &orders, &services, &begun),
+            lease,
+        };
         Ok(leases.into_iter().map(ready).collect())
+    }
+
+    /// Returns the records of the signing services of orders.
+    async fn services_of(
+        &self,
+        orders: &Result<FoundOrders, StoreError>,
+    ) -> Result<Vec<SigningService>, StoreError> {
+        let found = orders.iter().flat_map(HashMap::values).flatten();
+        let ids: BTreeSet<_> = found.map(|order| order.order.signing_service_id).collect();
+        match Vec::from_iter(ids) {
+            none if none.is_empty() => Ok(Vec::new()),
+            ids => self.services.find(&ids).await,
+        }
     }
 
     /// Returns the mail of a delivery.
@@ -249,9 +273,12 @@ impl RunDeliveries {
         &self,
         delivery: &Delivery,
         orders: &Result<FoundOrders, StoreError>,
+        services: &Result<Vec<SigningService>, StoreError>,
         begun: &Result<HashMap<DeliveryId, Begun>, StoreError>,
     ) -> Result<LeasedMail, NotifyError> {
         let Some(order) = current_order(delivery, orders)? else { return Ok(LeasedMail::Obsolete) };
+        let mut services = services.as_ref().map_err(not_read)?.iter();
+        let service = services.find(|service| service.id == order.order.signing_service_id);
         let begun = begun.as_ref().map_err(not_read)?.get(&delivery.id);
         let limit = u64::from(self.mails_per_recipient_hour);
         let number = begun.and_then(|one| one.mail_of_hour);
@@ -262,12 +289,25 @@ impl RunDeliveries {
             return Err(NotifyError::Transient("the order is being changed".into()));
         };
         let task = &delivery.task;
+        let (mut previous, mut note, mut arrived) = (None, None, None);
+        match task.content.clone() {
+            Some(MailContent::Previous(record)) => {
+                previous = record.into_order().ok().map(Box::new)
+            }
+            Some(MailContent::Note(text)) => note = Some(text),
+            Some(MailContent::Documents(count)) => arrived = Some(count),
+            None => {}
+        }
         Ok(LeasedMail::Current(Box::new(Notification {
             message_key: task.message_key.clone(),
             recipient: task.recipient.clone(),
             subject: task.subject,
             audience: task.audience,
             order: order.clone(),
+            service: service.cloned(),
+            previous,
+            note,
+            arrived,
             sequence,
         })))
     }
@@ -334,9 +374,7 @@ fn current_order<'o>(
         Some(Err(error)) => return Err(not_read(error)),
         None => return Err(NotifyError::Permanent("the order does not exist".into())),
     };
-    let is_cancelled = order.status == OrderStatus::CANCELLED;
-    let is_true = is_cancelled == (delivery.task.subject == MailSubject::Cancelled);
-    Ok(Some(order).filter(|_| is_true))
+    Ok(Some(order).filter(|order| delivery.task.subject.is_true_of(order)))
 }
 
 /// Returns the failure of a mail whose order cannot be read.

@@ -3,9 +3,10 @@ use time::{OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
-    order::StoredOrder,
+    delivery::MailSubject,
+    order::{OrderStatus, StoredOrder},
     ports::{MockDeliveryQueue, MockNotifier},
-    test_support::{CountingEntropy, clock, delivery, stored_order},
+    test_support::{CountingEntropy, clock, delivery, no_services, stored_order},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -36,6 +37,7 @@ fn use_case(
     });
     RunDeliveries {
         queue: Arc::new(queue),
+        services: Arc::new(no_services()),
         notifier: Arc::new(notifier),
         clock: clock(NOW),
         entropy: Arc::new(CountingEntropy::default()),

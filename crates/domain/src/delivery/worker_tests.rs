@@ -19,7 +19,7 @@ use crate::{
     },
     order::OrderId,
     ports::{Begun, Lease, MockClock, MockDeliveryQueue, Notifier, NotifyError, error_chain},
-    test_support::{CountingEntropy, delivery, stored_order},
+    test_support::{CountingEntropy, delivery, no_services, stored_order},
     webhook::EndpointNotice,
 };
 
@@ -112,6 +112,7 @@ fn worker_of(queue: MockDeliveryQueue, slots: usize, notifier: Replies) -> MailW
     clock.expect_now().returning(move || NOW + began.elapsed());
     let run = RunDeliveries {
         queue: Arc::new(queue),
+        services: Arc::new(no_services()),
         notifier: Arc::new(notifier),
         clock: Arc::new(clock),
         entropy: Arc::new(CountingEntropy::default()),

@@ -42,15 +42,17 @@ pub const ADDRESSES: [&[&str]; 8] = [
 ];
 
 /// An order as a database stores it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderRecord {
     /// Identifier of the signing service.
     pub signing_service_id: i64,
     /// File number, trimmed.
     pub file_number: String,
     /// The specific time, or the start of the time range, in UTC.
+    #[serde(with = "time::serde::timestamp::option")]
     pub starts_at: Option<OffsetDateTime>,
     /// The end of the time range in UTC.
+    #[serde(with = "time::serde::timestamp::option")]
     pub ends_at: Option<OffsetDateTime>,
     /// The rest of the order as JSON text.
     pub details: String,

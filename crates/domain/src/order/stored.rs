@@ -23,6 +23,10 @@ impl OrderStatus {
     pub const NEW: Self = Self(Cow::Borrowed("NEW"));
     /// The signing does not take place. Such an order does not change any more.
     pub const CANCELLED: Self = Self(Cow::Borrowed("CANCELLED"));
+    /// It has a notary.
+    pub const ASSIGNED: Self = Self(Cow::Borrowed("ASSIGNED"));
+    /// The appointment is confirmed.
+    pub const CONFIRMED: Self = Self(Cow::Borrowed("CONFIRMED"));
     /// The documents are signed. Such an order cannot be cancelled.
     pub const SIGNED: Self = Self(Cow::Borrowed("SIGNED"));
     /// Nothing is left to do. Such an order cannot be cancelled.
@@ -40,8 +44,8 @@ impl OrderStatus {
     /// The usual states. The service knows the rules of some; all others are free texts.
     pub const USUAL: [Self; 8] = [
         Self::NEW,
-        Self(Cow::Borrowed("ASSIGNED")),
-        Self(Cow::Borrowed("CONFIRMED")),
+        Self::ASSIGNED,
+        Self::CONFIRMED,
         Self(Cow::Borrowed("ON_HOLD")),
         Self::SIGNED,
         Self::DID_NOT_SIGN,

@@ -25,7 +25,7 @@ fn request() -> NoteRequest {
 }
 
 fn attempt() -> Attempt {
-    let key = IdempotencyKey::new(ClientId(1), false, "key").unwrap();
+    let key = IdempotencyKey::new(Owner::client(ClientId(1), false), "key").unwrap();
     let claim = Claim { key, token: ClaimToken([7; 16]) };
     Attempt { claim, fingerprint: Fingerprint([7; 32]) }
 }
@@ -90,7 +90,7 @@ async fn bound_key_notes_orders_of_its_service_only() {
 }
 
 fn answered_as(order_id: OrderId, first: Option<u32>, fingerprint: u8) -> WriteError {
-    let added = first.map(|first_position| AddedRange { first_position, count: 1 });
+    let added = first.map(|first_position| AddedRange { first_position, count: 1, total: 0 });
     let fingerprint = Fingerprint([fingerprint; 32]);
     WriteError::KeyInUse(KeyUse::Answered(Answered { fingerprint, order_id, added }))
 }

@@ -9,8 +9,10 @@ use std::{
 use actix_web::http::header::{self, HeaderName};
 use anyhow::{Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use domain::delivery::Mails;
 use ipnet::IpNet;
 use tracing::level_filters::LevelFilter;
+use url::Url;
 
 /// A database.
 #[derive(Clone, PartialEq, Eq)]
@@ -61,6 +63,26 @@ pub(super) fn base_path(text: &str) -> Result<String, String> {
     })
 }
 
+pub(super) fn public_url(text: &str) -> Result<Url, &'static str> {
+    let is_page = |url: &Url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.has_host()
+            && url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+            && url.fragment().is_none()
+    };
+    let url = Url::parse(text.trim()).ok().filter(is_page);
+    url.ok_or(
+        "must be of the form https://orders.example.com, without a user, a query or a fragment",
+    )
+}
+
+pub(super) fn mails() -> impl TypedValueParser<Value = Mails> {
+    PossibleValuesParser::new(["full", "essential"])
+        .map(|mails| if mails == "full" { Mails::Full } else { Mails::Essential })
+}
+
 pub(super) fn log_level() -> impl TypedValueParser<Value = LevelFilter> {
     PossibleValuesParser::new(["off", "error", "warn", "info", "debug", "trace"])
         .try_map(|level| level.parse::<LevelFilter>())
@@ -84,6 +106,24 @@ pub(super) fn network(text: &str) -> Result<IpNet, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn public_url_is_that_of_a_page() {
+        for text in ["https://orders.example.com", " http://localhost:8080/base/ "] {
+            public_url(text).unwrap();
+        }
+        for text in [
+            "",
+            "orders.example.com",
+            "ftp://orders.example.com",
+            "https://user@orders.example.com",
+            "https://:secret@orders.example.com",
+            "https://orders.example.com?key=1",
+            "https://orders.example.com/#/orders",
+        ] {
+            public_url(text).unwrap_err();
+        }
+    }
     use crate::listen::resolve;
 
     #[tokio::test]

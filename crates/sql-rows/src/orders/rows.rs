@@ -8,6 +8,7 @@ use diesel::{
 };
 use domain::{
     api_key::{ApiKeyId, ClientId, Owner, Party},
+    delivery::MailContent,
     document::{DocumentKind, ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest},
@@ -364,6 +365,8 @@ impl AmendedRows {
         let (record, at) = (OrderRecord::of(&order)?, Utc(at));
         let kind = ChangeKind::Changed(changed.clone());
         let change = EventChange::Fields { changed };
+        let previous = MailContent::Previous(OrderRecord::of(&found.order)?);
+        let event = NewChangeEventRow::new(EventType::OrderChanged, Some(&change), found.id.0, at);
         Ok(Self {
             details: record.details,
             order: AmendedOrder {
@@ -373,7 +376,7 @@ impl AmendedRows {
                 found_by: FoundBy::of(&order),
             },
             change: NewChangeRow::by_client(found, &kind, at)?,
-            event: NewChangeEventRow::new(EventType::OrderChanged, Some(&change), found.id.0, at),
+            event: event.with_content(&previous),
         })
     }
 }

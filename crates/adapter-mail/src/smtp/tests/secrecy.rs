@@ -44,7 +44,7 @@ async fn credentials_are_never_sent_unencrypted() {
             credentials_in_clear: false,
             ..RelayUrl::parse(&Url::parse(&server.url()).unwrap()).unwrap()
         };
-        let relay = Relay::new(url, sender.0.email.clone()).unwrap();
+        let relay = Relay::new(url, sender.mailbox.email.clone()).unwrap();
         let smtp = Smtp { sender: sender.clone(), relay, timeouts: SHORT_TIMEOUTS };
         let error = error_chain(&smtp.check().await.unwrap_err());
         assert_eq!(error, "no mail can be handed over now: the relay does not offer TLS");

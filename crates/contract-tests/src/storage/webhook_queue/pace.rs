@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use domain::{
     api_key::{ClientId, Owner, Party},
-    delivery::{dispatch_events::DispatchEvents, worker::DeliveryWorker},
+    delivery::{Mails, dispatch_events::DispatchEvents, worker::DeliveryWorker},
     ports::{
         Clock, Entropy, NewEndpoint, NewOrder, SecretBox, Unreadable, UrlRefused, WebhookAnswer,
         WebhookError, WebhookRequest, WebhookSender,
@@ -123,6 +123,7 @@ async fn create_orders(storage: &Storage, clients: i64, numbers: Range<usize>) {
         endpoints: storage.webhooks.clone(),
         clock: machine.clone(),
         entropy: machine,
+        mails: Mails::Full,
     };
     while !dispatch.step().await.result.unwrap().events.is_empty() {}
 }

@@ -3,7 +3,7 @@ use time::OffsetDateTime;
 
 use crate::ports::{NewWebhookDelivery, StoreError};
 use crate::{
-    delivery::NewDelivery,
+    delivery::{MailContent, NewDelivery},
     order::OrderId,
     webhook::{EventChange, EventType},
 };
@@ -23,6 +23,8 @@ pub struct Event {
     pub event: EventType,
     /// The change that the event tells of.
     pub change: Option<EventChange>,
+    /// What only its mails tell.
+    pub content: Option<MailContent>,
 }
 
 /// The deliveries that follow an event.

@@ -1,9 +1,13 @@
 //! The appointment as an iCalendar file (RFC 5545).
 
-use domain::{appointment::AppointmentTime, delivery::MailSubject, order::StoredOrder};
+use domain::{
+    appointment::AppointmentTime,
+    delivery::{MailSubject, Notification},
+};
+use lettre::message::Mailbox;
 use time::{Duration, OffsetDateTime, error::Format, macros::format_description};
 
-use crate::confirmation::{address_line, appointment};
+use super::{facts::address_line, times::appointment};
 
 /// The length of an appointment that has only a start: about what a signing takes.
 const LENGTH: Duration = Duration::HOUR;
@@ -11,20 +15,28 @@ const LENGTH: Duration = Duration::HOUR;
 /// Greatest length of a line in bytes, without its end (section 3.1).
 const MAX_LINE: usize = 75;
 
+/// Returns whether a mail has a calendar file: its news may put the appointment into a calendar, move it
+/// or remove it.
+pub(super) fn has_calendar(subject: MailSubject) -> bool {
+    use MailSubject::{Cancelled, Changed, Created, Reinstated};
+    matches!(subject, Created | Changed | Cancelled | Reinstated)
+}
+
+/// Returns the method of the calendar file of a mail (RFC 5546, section 1.4).
+pub(super) fn method(subject: MailSubject) -> &'static str {
+    if subject == MailSubject::Cancelled { "CANCEL" } else { "PUBLISH" }
+}
+
 /// Returns a file with the appointment of an order, or one that removes it (RFC 5546, section 3.2.5).
 /// Deterministic, and equal for all recipients.
-pub(crate) fn calendar(
-    stored: &StoredOrder,
-    subject: MailSubject,
-    sequence: u32,
-) -> Result<String, Format> {
+pub(super) fn calendar(notification: &Notification, organizer: &Mailbox) -> Result<String, Format> {
+    let Notification { order: stored, subject, sequence, .. } = notification;
     let order = &stored.order;
     let signing = &order.signing;
     let (id, file_number) = (stored.id.0, order.file_number.as_str());
     let kind = if signing.ron_signing { "Remote online notarization (RON)" } else { "Signing" };
-    let is_cancelled = subject == MailSubject::Cancelled;
-    let is_change = matches!(subject, MailSubject::Cancelled | MailSubject::Reinstated);
-    let stamp = instant(if is_change { stored.updated_at } else { stored.created_at })?;
+    let is_first = *subject == MailSubject::Created;
+    let stamp = instant(if is_first { stored.created_at } else { stored.updated_at })?;
     // The instant makes it unique among services; it has no address or host name (RFC 7986).
     let microseconds = stored.created_at.unix_timestamp_nanos() / 1_000;
     let mut file = File::default();
@@ -32,14 +44,15 @@ pub(crate) fn calendar(
     file.line("VERSION:2.0");
     file.line("PRODID:-//notary-orders//notary-orders//EN");
     file.line("CALSCALE:GREGORIAN");
-    file.line(if is_cancelled { "METHOD:CANCEL" } else { "METHOD:PUBLISH" });
+    file.line(&format!("METHOD:{}", method(*subject)));
     file.line("BEGIN:VEVENT");
     file.line(&format!("UID:order-{id}-{microseconds}@notary-orders"));
     file.line(&format!("DTSTAMP:{stamp}"));
     file.line(&format!("SEQUENCE:{sequence}"));
-    if is_cancelled {
+    if *subject == MailSubject::Cancelled {
         file.line("STATUS:CANCELLED");
     }
+    file.line(&format!("ORGANIZER{}:mailto:{}", common_name(organizer), organizer.email));
     file.text("SUMMARY", &format!("{kind}: {}, file {file_number}", signing.signing_type));
     file.text("LOCATION", &address_line(signing.signing_location()));
     file.text("DESCRIPTION", &format!("Order {id}\n{}", appointment(&order.appointment)?));
@@ -58,6 +71,13 @@ pub(crate) fn calendar(
     file.line("END:VEVENT");
     file.line("END:VCALENDAR");
     Ok(file.0)
+}
+
+/// Returns the parameter with the name of the organizer (RFC 5545, section 3.2.2). It cannot have a
+/// quotation mark.
+fn common_name(organizer: &Mailbox) -> String {
+    let name = organizer.name.as_ref().map(|name| name.replace('"', "'"));
+    name.map_or_else(String::new, |name| format!(";CN=\"{name}\""))
 }
 
 #[derive(Default)]

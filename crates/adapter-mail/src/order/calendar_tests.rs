@@ -4,7 +4,16 @@ use serde_json::json;
 use time::{Date, macros::datetime};
 
 use super::*;
-use crate::message::tests::{notification, notification_with};
+use crate::order::tests::{notification, notification_with};
+
+fn organizer() -> Mailbox {
+    "Example Orders <orders@example.com>".parse().unwrap()
+}
+
+/// Returns the file of a new order.
+fn file_of(notification: &Notification) -> String {
+    calendar(notification, &organizer()).unwrap()
+}
 
 /// Returns the properties of a file: the name with its parameters, and the value.
 fn properties(file: &str) -> Vec<(String, String)> {
@@ -53,55 +62,65 @@ BEGIN:VEVENT
 UID:order-170017-1795262407123456@notary-orders
 DTSTAMP:20261121T120007Z
 SEQUENCE:0
+ORGANIZER;CN=\"Example Orders\":mailto:orders@example.com
 SUMMARY:Signing: Refinance\\, file REFI-2026-001
 LOCATION:500 Elm St\\, Fort Worth\\, TX 76102
-DESCRIPTION:Order 170017\\nTuesday\\, December 1\\, 2026 at 2:30 PM (America/C
- hicago\\; 2026-12-01 20:30 UTC)
+DESCRIPTION:Order 170017\\nTuesday\\, December 1\\, 2026\\, 2:30 PM CST (Americ
+ a/Chicago\\; 2026-12-01 20:30 UTC)
 DTSTART:20261201T203000Z
 DTEND:20261201T213000Z
 END:VEVENT
 END:VCALENDAR
 ";
-    let order = notification_with(&json!({ "ronSigning": false })).order;
-    assert_eq!(calendar(&order, MailSubject::Created, 0).unwrap(), expected.replace('\n', "\r\n"));
+    let created = notification_with(&json!({ "ronSigning": false }));
+    assert_eq!(file_of(&created), expected.replace('\n', "\r\n"));
 }
 
 #[test]
 fn last_day_of_the_calendar_has_an_appointment() {
-    let mut order = notification().order;
-    order.order.appointment.date = Date::MAX;
-    if let AppointmentTime::At(at) = &mut order.order.appointment.time {
+    let mut notification = notification();
+    let appointment = &mut notification.order.order.appointment;
+    appointment.date = Date::MAX;
+    if let AppointmentTime::At(at) = &mut appointment.time {
         at.utc = datetime!(9999-12-31 23:30 UTC);
     }
-    assert_eq!(
-        value(&calendar(&order, MailSubject::Created, 0).unwrap(), "DTEND"),
-        "99991231T235959Z"
-    );
-    order.order.appointment.time = AppointmentTime::Anytime;
-    assert_eq!(
-        value(&calendar(&order, MailSubject::Created, 0).unwrap(), "DTEND;VALUE=DATE"),
-        "99991231"
-    );
+    assert_eq!(value(&file_of(&notification), "DTEND"), "99991231T235959Z");
+    notification.order.order.appointment.time = AppointmentTime::Anytime;
+    assert_eq!(value(&file_of(&notification), "DTEND;VALUE=DATE"), "99991231");
 }
 
 #[test]
 fn uid_belongs_to_the_order() {
     let (first, mut second) = (notification(), notification());
     second.message_key = "other".to_owned();
-    assert_eq!(
-        calendar(&first.order, MailSubject::Created, 0).unwrap(),
-        calendar(&second.order, MailSubject::Created, 0).unwrap()
-    );
+    assert_eq!(file_of(&first), file_of(&second));
+    let uid = |notification: &Notification| value(&file_of(notification), "UID");
+    for subject in [MailSubject::Changed, MailSubject::Cancelled] {
+        let later = Notification { subject, sequence: 1, ..notification() };
+        assert_eq!(uid(&first), uid(&later));
+    }
     second.order.created_at += Duration::MICROSECOND;
-    let uid = |order| value(&calendar(order, MailSubject::Created, 0).unwrap(), "UID");
-    assert_ne!(uid(&first.order), uid(&second.order));
+    assert_ne!(uid(&first), uid(&second));
 }
 
 #[test]
 fn names_and_contact_data_are_left_out() {
-    let file = calendar(&notification().order, MailSubject::Created, 0).unwrap();
-    for private in ["Jane Doe", "John Roe", "555 010 0199", "example.com", "4711"] {
+    let file = file_of(&notification());
+    for private in ["Jane Doe", "John Roe", "555 010 0199", "title.example.com", "4711"] {
         assert!(!file.contains(private), "{private}");
+    }
+}
+
+#[test]
+fn name_of_the_organizer_stays_one_parameter() {
+    for (name, line) in [
+        (None, "ORGANIZER:mailto:o@x.example"),
+        (Some("Orders, Inc."), "ORGANIZER;CN=\"Orders, Inc.\":mailto:o@x.example"),
+        (Some("The \"best\": ; x"), "ORGANIZER;CN=\"The 'best': ; x\":mailto:o@x.example"),
+    ] {
+        let organizer = Mailbox::new(name.map(str::to_owned), "o@x.example".parse().unwrap());
+        let file = calendar(&notification(), &organizer).unwrap();
+        assert!(file.lines().any(|found| found == line), "{line}: {file}");
     }
 }
 
@@ -123,19 +142,23 @@ proptest! {
     /// Stored orders may have texts that requests may not.
     #[test]
     fn any_text_is_one_value(kind in any_text(), file_number in any_text(), place in any_text()) {
-        let mut order = notification().order;
+        let mut created = notification();
+        let order = &mut created.order;
         order.order.signing.signing_type.clone_from(&kind);
         if let Some(location) = &mut order.order.signing.location {
             (location.address, location.city) = (place.clone(), None);
             (location.state, location.zipcode) = (None, None);
         }
         let number = FileNumber::new(file_number.clone());
-        order.order.file_number = number.unwrap_or(order.order.file_number);
-        let file = calendar(&order, MailSubject::Created, 0).unwrap();
+        if let Some(number) = number {
+            order.order.file_number = number;
+        }
+        let file = file_of(&created);
+        let order = &created.order;
         let names: Vec<_> = properties(&file).into_iter().map(|(name, _)| name).collect();
-        let event = ["UID", "DTSTAMP", "SEQUENCE", "SUMMARY", "LOCATION", "DESCRIPTION", "DTSTART"];
-        prop_assert_eq!(&names[6..13], event.as_slice());
-        prop_assert_eq!(names.len(), 16);
+        let event = ["SUMMARY", "LOCATION", "DESCRIPTION", "DTSTART"];
+        prop_assert_eq!(&names[10..14], event.as_slice());
+        prop_assert_eq!(names.len(), 17);
         for line in file.split("\r\n") {
             prop_assert!(line.len() <= 75 && !line.contains(|c: char| c.is_control() && c != '\t'));
         }

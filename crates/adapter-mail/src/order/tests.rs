@@ -5,16 +5,16 @@ use contract_tests::{
     notifier::{ReceivedMail, notification_of},
 };
 use domain::{
-    delivery::Audience,
-    order::{Actor, ChangeKind, EmailAddress, OrderChange, OrderStatus},
+    delivery::{Audience, MailSubject},
+    order::{Actor, ChangeKind, Contact, EmailAddress, OrderChange, OrderStatus, SigningServiceId},
+    signing_service::SigningService,
 };
 use mail_parser::{MessageParser, MimeHeaders as _, PartType};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use time::macros::datetime;
 
-use super::*;
-use crate::language::language_name;
+use super::{language::language_name, *};
 
 /// Returns a request with every field that the mail shows to all recipients.
 pub(crate) fn full_request() -> Value {
@@ -86,6 +86,9 @@ fn parsed(raw: &[u8]) -> mail_parser::Message<'_> {
 fn bodies(raw: &[u8]) -> (String, String) {
     let (mut texts, mut htmls) = (Vec::new(), Vec::new());
     for part in parsed(raw).parts.iter().filter(|part| part.attachment_name().is_none()) {
+        if part.content_type().is_some_and(|kind| kind.subtype() == Some("calendar")) {
+            continue;
+        }
         match &part.body {
             PartType::Text(text) => texts.push(text.replace("\r\n", "\n")),
             PartType::Html(html) => htmls.push(html.replace("\r\n", "\n")),
@@ -139,7 +142,7 @@ Order: 170017
 File number: REFI-2026-001
 Signing service: 42
 Signing type: Refinance
-Appointment: Tuesday, December 1, 2026 at 2:30 PM (America/Chicago; 2026-12-01 20:30 UTC)
+Appointment: Tuesday, December 1, 2026, 2:30 PM CST (America/Chicago; 2026-12-01 20:30 UTC)
 Property: 123 Main St, Dallas, TX 75201
 Signing location: 500 Elm St, Fort Worth, TX 76102
 Signer: Jane Doe
@@ -148,7 +151,7 @@ Language: Spanish
 Remote online notarization (RON): yes
 Scanbacks: required
 Documents: 2 (Deed_of_Trust.pdf, Closing_Disclosure.docx)
-Received: 2026-11-21 12:00 UTC
+Received: Nov 21, 2026, 6:00 AM CST (2026-11-21 12:00 UTC)
 
 Special instructions:
     Ring twice.
@@ -165,14 +168,22 @@ fn service_gets_what_dispatch_needs() {
         "coSignerPhone": "+1 555 010 0111",
         "invoiceFee": 150.5,
         "notaryPay": 95,
+        "loanOfficer": {
+            "contact_name": "Lee Loan",
+            "contact_phone": "+1 555 010 0122",
+            "contact_email": "lee@lender.example"
+        },
     });
     let client = notification_with(&details);
     let service = Notification { audience: Audience::Service, ..client.clone() };
     let lines = [
         "A client has created this order for your signing service. Please assign a notary.",
         "Signing location: 123 Main St, Dallas, TX 75201",
-        "Signer's phone: +1 555 010 0199",
-        "Co-signer's phone: +1 555 010 0111",
+        "Signer: Jane Doe, +1 555 010 0199",
+        "Co-signer: John Roe, +1 555 010 0111",
+        "Loan officer: Lee Loan, +1 555 010 0122, lee@lender.example",
+        "Order contact: escrow@title.example.com",
+        "In-house contact: Ida Inhouse",
         "Invoice fee: 150.50 USD",
         "Notary pay: 95.00 USD",
     ];
@@ -201,10 +212,11 @@ fn cancellation_names_the_reason_and_removes_the_appointment() {
     let raw = raw(&cancelled);
     assert!(bodies(&raw).0.contains("\nReason: The borrower is ill.\n"));
     let mail = parsed(&raw);
-    assert_eq!(mail.subject(), Some("Signing order 170017 cancelled: file REFI-2026-001"));
+    let subject = "Order cancelled REFI-2026-001: Dec 1, 2:30 PM, Fort Worth TX";
+    assert_eq!(mail.subject(), Some(subject));
     let calendar = mail.attachments().next().unwrap();
     assert_eq!(calendar.content_type().unwrap().attribute("method"), Some("CANCEL"));
-    let before = super::calendar(&created.order, MailSubject::Created, 0).unwrap();
+    let before = super::calendar(&created, &sender().mailbox).unwrap();
     let uid = before.lines().find(|line| line.starts_with("UID:")).unwrap();
     let after = calendar.text_contents().unwrap();
     for line in ["METHOD:CANCEL", "SEQUENCE:3", "STATUS:CANCELLED", uid] {
@@ -217,7 +229,8 @@ fn order_that_takes_place_again_returns_to_the_calendar() {
     let again = Notification { subject: MailSubject::Reinstated, sequence: 4, ..notification() };
     let raw = raw(&again);
     let mail = parsed(&raw);
-    assert_eq!(mail.subject(), Some("Signing order 170017 takes place again: file REFI-2026-001"));
+    let subject = "Order reinstated REFI-2026-001: Dec 1, 2:30 PM, Fort Worth TX";
+    assert_eq!(mail.subject(), Some(subject));
     let calendar = mail.attachments().next().unwrap().text_contents().unwrap().to_owned();
     for line in ["METHOD:PUBLISH", "SEQUENCE:4"] {
         assert!(calendar.lines().any(|found| found == line), "{line}: {calendar}");
@@ -232,8 +245,9 @@ fn added_documents_have_a_mail_of_their_own() {
         ..notification()
     };
     let raw = raw(&added);
-    let subject = "Signing order 170017 has new documents: file REFI-2026-001";
+    let subject = "Documents added REFI-2026-001: Dec 1, 2:30 PM, Fort Worth TX";
     assert_eq!(parsed(&raw).subject(), Some(subject));
+    assert_eq!(parsed(&raw).attachment_count(), 0, "nothing of the appointment is new");
     assert!(bodies(&raw).0.contains("The client has added documents to this order."));
 }
 
@@ -249,6 +263,131 @@ fn html_shows_what_the_text_shows_and_no_contact_data_of_the_signer() {
             line.split_once(": ").unwrap_or(("", line.trim().trim_end_matches(':')));
         assert!(html.contains(label) && html.contains(value), "{line} is not in the HTML:\n{html}");
     }
+}
+
+fn service() -> Option<SigningService> {
+    let emails = ["dispatch@service.example", "second@service.example"];
+    let emails = emails.map(|email| EmailAddress::try_from(email.to_owned()).unwrap()).to_vec();
+    Some(SigningService { id: SigningServiceId(42), name: "Fast Signings".to_owned(), emails })
+}
+
+#[test]
+fn answers_go_to_the_other_side() {
+    let client = Notification { service: service(), ..notification() };
+    let to_service = Notification { audience: Audience::Service, ..client.clone() };
+    let without_record = notification();
+    for (notification, address) in [
+        (client, Some("dispatch@service.example")),
+        (to_service, Some("escrow@title.example.com")),
+        (without_record, None),
+    ] {
+        let raw = raw(&notification);
+        let mail = parsed(&raw);
+        let reply_to = mail.reply_to().map(|to| to.first().unwrap().address().unwrap());
+        assert_eq!(reply_to, address);
+    }
+}
+
+#[test]
+fn service_with_a_record_has_a_name() {
+    let (text, _) = bodies(&raw(&Notification { service: service(), ..notification() }));
+    assert!(text.contains("\nSigning service: Fast Signings (42)\n"), "{text}");
+}
+
+#[test]
+fn mail_links_to_the_order_in_the_console() {
+    for url in ["https://orders.example.com/base", "https://orders.example.com/base/"] {
+        let sender = sender().linking_to(Some(url.parse().unwrap()));
+        let raw = render(&sender, &notification()).unwrap().formatted();
+        let (text, html) = bodies(&raw);
+        let link = "https://orders.example.com/base/console#/order/170017";
+        assert!(text.contains(&format!("\nOpen the order: {link}\n")), "{text}");
+        assert!(html.contains(&format!("<a href=\"{link}\"")), "{html}");
+    }
+    let (text, html) = bodies(&raw(&notification()));
+    assert!(!text.contains("Open the order") && !html.contains("Open the order"));
+}
+
+#[test]
+fn phones_addresses_and_places_are_links() {
+    let mut notification = Notification { audience: Audience::Service, ..notification() };
+    let email = EmailAddress::try_from("o'hara+x@title.example".to_owned()).unwrap();
+    notification.order.order.contacts.in_house_contact = Some(Contact {
+        name: Some("Ida".to_owned()),
+        phone: Some("(555) 010-0133 ext. 4".to_owned()),
+        email: Some(email),
+    });
+    notification.order.order.signing.co_signer.phone = Some("ask".to_owned());
+    let html = unescaped(&bodies(&raw(&notification)).1);
+    for link in [
+        "href=\"tel:+15550100199\"",
+        "href=\"tel:5550100133\"",
+        "href=\"mailto:o%27hara%2Bx@title.example\"",
+        "/maps/search/?api=1&query=123%20Main%20St%2C%20Dallas%2C%20TX%2075201\"",
+    ] {
+        assert!(html.contains(link), "{link}: {html}");
+    }
+    assert!(html.contains(">John Roe, ask<"), "{html}");
+}
+
+#[test]
+fn change_shows_old_and_new_values() {
+    let before = notification();
+    let mut request = full_request();
+    let details = &mut request["signingDetailsFormData"];
+    details["specificTime"] = "15:45".into();
+    details["signerPhone"] = "+1 555 010 0177".into();
+    details["coSignerName"] = Value::Null;
+    let changed = Notification {
+        subject: MailSubject::Changed,
+        sequence: 2,
+        previous: Some(before.order.order.clone()),
+        ..notification_for(request)
+    };
+    let to_service = Notification { audience: Audience::Service, ..changed.clone() };
+    let (to_client, _) = bodies(&raw(&changed));
+    let (to_service, html) = bodies(&raw(&to_service));
+    let appointment = "Appointment: Tuesday, December 1, 2026, 3:45 PM CST \
+        (America/Chicago; 2026-12-01 21:45 UTC)
+    before: Tuesday, December 1, 2026, 2:30 PM CST (America/Chicago; 2026-12-01 20:30 UTC)\n";
+    assert!(to_client.contains(appointment), "{to_client}");
+    assert!(to_client.contains("Co-signer: none\n    before: John Roe\n"), "{to_client}");
+    assert!(
+        !to_client.contains("before: Jane Doe"),
+        "the client's mail has no phone of the signer"
+    );
+    let signer = "Signer: Jane Doe, +1 555 010 0177\n    before: Jane Doe, +1 555 010 0199\n";
+    assert!(to_service.contains(signer), "{to_service}");
+    assert!(html.contains("before: Jane Doe, +1 555 010 0199"), "{html}");
+    let raw = raw(&changed);
+    let file = parsed(&raw).attachments().next().unwrap().text_contents().unwrap().to_owned();
+    for line in ["SEQUENCE:2", "DTSTART:20261201T214500Z"] {
+        assert!(file.lines().any(|found| found == line), "{line}: {file}");
+    }
+}
+
+#[test]
+fn note_is_in_its_mail() {
+    let note = Some("The borrower asks:\r\nmay it be 4 PM?".to_owned());
+    let added = Notification { subject: MailSubject::NoteAdded, note, ..notification() };
+    let (text, html) = bodies(&raw(&added));
+    assert!(text.contains("\n    The borrower asks:\n    may it be 4 PM?\n"), "{text}");
+    assert!(html.contains("The borrower asks:\nmay it be 4 PM?"), "{html}");
+}
+
+#[test]
+fn calendar_is_attached_and_an_alternative() {
+    let raw = raw(&notification());
+    let mail = parsed(&raw);
+    let calendars: Vec<_> = mail
+        .parts
+        .iter()
+        .filter(|part| part.content_type().is_some_and(|kind| kind.subtype() == Some("calendar")))
+        .collect();
+    let [shown, attached] = &calendars[..] else { panic!("{} calendars", calendars.len()) };
+    assert_eq!(shown.content_type().unwrap().attribute("method"), Some("PUBLISH"));
+    assert_eq!(attached.attachment_name(), Some("appointment.ics"));
+    assert_eq!(shown.text_contents(), attached.text_contents());
 }
 
 #[test]
@@ -310,11 +449,11 @@ fn every_kind_of_appointment_is_shown() {
     let between = text_with(
         &json!({ "signingTimeType": "between", "startTime": "09:00", "endTime": "12:15" }),
     );
-    let expected = "Appointment: Tuesday, December 1, 2026 between 9:00 AM and 12:15 PM \
+    let expected = "Appointment: Tuesday, December 1, 2026, between 9:00 AM CST and 12:15 PM CST \
                     (America/Chicago; 2026-12-01 15:00 UTC to 2026-12-01 18:15 UTC)\n";
     assert!(between.contains(expected), "{between}");
     let anytime = text_with(&json!({ "signingTimeType": "anytime" }));
-    let expected = "Appointment: Tuesday, December 1, 2026 at any time (America/Chicago)\n";
+    let expected = "Appointment: Tuesday, December 1, 2026, at any time (America/Chicago)\n";
     assert!(anytime.contains(expected), "{anytime}");
 }
 
@@ -489,7 +628,7 @@ fn hostile_text_changes_no_header() {
     for (_, raw) in &mails {
         assert_eq!(header_names(raw), header_names(ordinary));
         assert_eq!(headers(raw), headers(ordinary));
-        assert!(parsed(raw).subject().unwrap().contains("170017"));
+        assert_eq!(order_of_header(&String::from_utf8_lossy(raw)), Some(OrderId(170_017)));
     }
 }
 
@@ -524,7 +663,8 @@ proptest! {
                         |([^\\p{C}\\p{Zl}\\p{Zp}\u{34f}\u{fffc}]| |[a-z]){1,100}"
     ) {
         prop_assume!(!file_number.trim().is_empty());
-        let expected = format!("Signing order 170017 received: file {}", file_number.trim());
+        let number = file_number.trim();
+        let expected = format!("New order {number}: Dec 1, 2:30 PM, Fort Worth TX");
         prop_assert_eq!(subject_with(&file_number), expected);
     }
 }

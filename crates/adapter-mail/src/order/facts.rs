@@ -1,0 +1,232 @@
+//! The facts of an order that a mail shows.
+
+use domain::{
+    delivery::{Audience, MailSubject, Notification},
+    document::stored_count,
+    order::{
+        ChangeKind, Contact, EmailAddress, Money, Notary, Order, SigningLocation, StoredOrder,
+    },
+};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use time::error::Format;
+
+use super::{
+    language::language_name,
+    times::{appointment, instant},
+};
+
+/// What a value of a link may have unescaped (RFC 3986, section 2.3).
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Fewest digits of a text that is a phone number.
+const PHONE_DIGITS: usize = 7;
+
+/// A line of a mail.
+pub(super) struct Fact {
+    pub(super) label: &'static str,
+    /// The parts of the value; a comma stands between them.
+    pub(super) parts: Vec<Part>,
+}
+
+/// A part of a value, and the address that it opens.
+pub(super) struct Part {
+    pub(super) text: String,
+    pub(super) link: Option<String>,
+}
+
+/// A fact that has changed.
+pub(super) struct Change {
+    pub(super) label: &'static str,
+    pub(super) was: String,
+    pub(super) now: String,
+}
+
+impl Fact {
+    /// Returns the value without its links.
+    pub(super) fn value(&self) -> String {
+        let parts: Vec<_> = self.parts.iter().map(|part| part.text.as_str()).collect();
+        parts.join(", ")
+    }
+}
+
+impl Part {
+    fn text(text: String) -> Self {
+        Self { text, link: None }
+    }
+
+    fn phone(text: String) -> Self {
+        let dialled = text.split(char::is_alphabetic).next().unwrap_or_default();
+        let digits: String = dialled.chars().filter(char::is_ascii_digit).collect();
+        let plus = if text.trim_start().starts_with('+') { "+" } else { "" };
+        let link = (digits.len() >= PHONE_DIGITS).then(|| format!("tel:{plus}{digits}"));
+        Self { text, link }
+    }
+
+    fn email(address: &EmailAddress) -> Self {
+        let text = address.as_str().to_owned();
+        let (user, host) = text.rsplit_once('@').unwrap_or((&text, ""));
+        let link = format!("mailto:{}@{host}", utf8_percent_encode(user, UNRESERVED));
+        Self { link: Some(link), text }
+    }
+
+    /// Returns an address that opens a map.
+    fn place(text: String) -> Self {
+        let query = utf8_percent_encode(&text, UNRESERVED);
+        let link = format!("https://www.google.com/maps/search/?api=1&query={query}");
+        Self { link: Some(link), text }
+    }
+}
+
+/// Returns what the mail shows.
+pub(super) fn facts(notification: &Notification) -> Result<Vec<Fact>, Format> {
+    let Notification { order: stored, subject, audience, service, .. } = notification;
+    let order = &stored.order;
+    let text = |label, value: Option<String>| (label, vec![value.map(Part::text)]);
+    let states = stored.changes.iter().filter(|change| change.kind == ChangeKind::Status);
+    let reason = states.last().and_then(|change| change.reason.clone());
+    let number = order.signing_service_id.0;
+    let service = service
+        .as_ref()
+        .map_or_else(|| number.to_string(), |service| format!("{} ({number})", service.name));
+    let first = [
+        text("Reason", reason.filter(|_| *subject == MailSubject::Cancelled)),
+        text("Order", Some(stored.id.0.to_string())),
+        text("File number", Some(order.file_number.as_str().to_owned())),
+        text("Client", stored.names.client.clone().filter(|_| *audience == Audience::Service)),
+        text("Signing service", Some(service)),
+        ("Notary", notary(stored)),
+    ];
+    let signed = stored_count(&stored.signed_documents);
+    let last = [
+        text("Documents", Some(documents(stored))),
+        text("Signed documents", (signed > 0).then(|| signed.to_string())),
+        text("Received", Some(instant(order.appointment.zone, stored.created_at)?)),
+    ];
+    let all = first.into_iter().chain(of_order(order, *audience)?).chain(last);
+    Ok(all.filter_map(fact).collect())
+}
+
+/// A label, and parts of which some may be missing.
+type Parts = (&'static str, Vec<Option<Part>>);
+
+fn fact((label, parts): Parts) -> Option<Fact> {
+    let parts: Vec<_> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then_some(Fact { label, parts })
+}
+
+/// Returns who the notary is, as far as that is known.
+fn notary(stored: &StoredOrder) -> Vec<Option<Part>> {
+    let number = stored.notary_id.map(|number| number.to_string());
+    let Some(Notary { name, phone, email }) = &stored.notary else {
+        return vec![number.map(Part::text)];
+    };
+    let name = number.map_or_else(|| name.clone(), |number| format!("{name} ({number})"));
+    vec![Some(Part::text(name)), phone.clone().map(Part::phone), email.as_ref().map(Part::email)]
+}
+
+/// Returns what the client has said about the order.
+fn of_order(order: &Order, audience: Audience) -> Result<Vec<Parts>, Format> {
+    let (signing, contacts) = (&order.signing, &order.contacts);
+    let is_for_service = audience == Audience::Service;
+    let location = if signing.is_property_address_same && !is_for_service {
+        Part::text("At the property".to_owned())
+    } else {
+        Part::place(address_line(signing.signing_location()))
+    };
+    let text = |label, value: Option<String>| (label, vec![value.map(Part::text)]);
+    let of_service = |label, value: Option<String>| {
+        (label, vec![value.filter(|_| is_for_service).map(Part::text)])
+    };
+    let phone = |number: Option<String>| number.filter(|_| is_for_service).map(Part::phone);
+    let email =
+        |address: Option<&EmailAddress>| address.filter(|_| is_for_service).map(Part::email);
+    let contact = |label, contact: Option<&Contact>| {
+        let contact = contact.filter(|_| is_for_service).cloned().unwrap_or_default();
+        let Contact { name, phone: number, email: address } = contact;
+        (label, vec![name.map(Part::text), phone(number), email(address.as_ref())])
+    };
+    let (signer, co_signer, invoice) = (&signing.signer, &signing.co_signer, &signing.invoice);
+    let scanbacks = if signing.scanbacks_required { "required" } else { "not required" };
+    let ron = if signing.ron_signing { "yes" } else { "no" };
+    Ok(vec![
+        text("Signing type", Some(signing.signing_type.clone())),
+        text("Appointment", Some(appointment(&order.appointment)?)),
+        ("Property", vec![Some(Part::place(address_line(signing.property.clone().into())))]),
+        ("Signing location", vec![Some(location)]),
+        ("Signer", vec![Some(Part::text(signer.name.clone())), phone(Some(signer.phone.clone()))]),
+        ("Co-signer", vec![co_signer.name.clone().map(Part::text), phone(co_signer.phone.clone())]),
+        text("Language", Some(language_name(&signing.language))),
+        text("Remote online notarization (RON)", Some(ron.to_owned())),
+        text("Scanbacks", Some(scanbacks.to_owned())),
+        of_service("E-signing platform", signing.esigning_platform.clone()),
+        of_service("Document delivery", signing.document_delivery.clone()),
+        text("Lender", signing.lender.clone()),
+        contact("Loan officer", signing.loan_officer.as_ref()),
+        ("Order contact", vec![email(Some(&contacts.order_contact_email))]),
+        contact("In-house contact", contacts.in_house_contact.as_ref()),
+        contact("Second in-house contact", contacts.in_house_contact2.as_ref()),
+        of_service("Invoice fee", invoice.fee.map(dollars)),
+        of_service("Notary pay", invoice.notary_pay.map(dollars)),
+    ])
+}
+
+/// Returns the facts that differ from those of the order before its change, with both values.
+pub(super) fn changes(notification: &Notification) -> Result<Vec<Change>, Format> {
+    let Some(previous) = &notification.previous else { return Ok(Vec::new()) };
+    let audience = notification.audience;
+    let values = |order: &Order| -> Result<Vec<_>, Format> {
+        let facts = of_order(order, audience)?.into_iter();
+        let mut values: Vec<_> =
+            facts.map(|parts| (parts.0, fact(parts).map(|fact| fact.value()))).collect();
+        values.push(("Special instructions", order.signing.special_instructions.clone()));
+        Ok(values)
+    };
+    let (before, after) = (values(previous)?, values(&notification.order.order)?);
+    let shown = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
+    let both = before.into_iter().zip(after);
+    let changed = both.filter(|((_, was), (_, now))| was != now);
+    Ok(changed
+        .map(|((label, was), (_, now))| Change { label, was: shown(was), now: shown(now) })
+        .collect())
+}
+
+/// Returns the lines of a text. A mail program does not treat a lone carriage return as a line end.
+pub(super) fn lines(text: Option<&str>) -> Vec<String> {
+    let text = text.unwrap_or_default().replace("\r\n", "\n").replace('\r', "\n");
+    text.lines().map(str::to_owned).collect()
+}
+
+fn dollars(amount: Money) -> String {
+    format!("{amount} USD")
+}
+
+/// Formats an address as one line. Clients often put the whole address into its first field; if that
+/// ends with all of the other fields, they would only repeat it. The last word of a street may be
+/// the name of its city.
+pub(super) fn address_line(
+    SigningLocation { address, city, state, zipcode }: SigningLocation,
+) -> String {
+    let is_whole = city.is_some() && state.is_some() && zipcode.is_some();
+    let region = [state, zipcode].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let rest: Vec<_> = city.into_iter().chain([region]).filter(|part| !part.is_empty()).collect();
+    let rest = rest.join(", ");
+    if rest.is_empty() || is_whole && words(&address).ends_with(&words(&rest)) {
+        return address;
+    }
+    format!("{address}, {rest}")
+}
+
+fn words(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| c == ',' || c == '.' || c.is_whitespace());
+    words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+}
+
+fn documents(stored: &StoredOrder) -> String {
+    let current = stored.documents.iter().filter(|document| document.is_current());
+    let names: Vec<_> = current.map(|document| document.name.as_str()).collect();
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        format!("{} ({})", names.len(), names.join(", "))
+    }
+}

@@ -1,0 +1,120 @@
+//! Builds the mails about orders.
+
+mod calendar;
+mod facts;
+mod language;
+mod news;
+mod times;
+
+use askama::Template;
+use domain::{
+    delivery::{Audience, Notification},
+    order::{EmailAddress, OrderId, SigningLocation, StoredOrder},
+    ports::NotifyError,
+};
+use lettre::{
+    Message,
+    message::{Attachment, Mailbox, MultiPart, SinglePart, header::ContentType},
+};
+
+use self::{
+    calendar::{calendar, has_calendar, method},
+    facts::{Change, Fact, changes, facts, lines},
+    news::{News, news},
+    times::short_appointment,
+};
+use crate::{
+    Sender,
+    message::{head, header, permanent},
+};
+
+/// The header field with the identifier of the order.
+const ORDER_FIELD: &str = "X-Notary-Orders-Order";
+
+/// Returns the order that the header of a mail names.
+pub(crate) fn order_of_header(header: &str) -> Option<OrderId> {
+    let field = header.lines().find_map(|line| line.strip_prefix(ORDER_FIELD)?.strip_prefix(": "));
+    field?.trim_end().parse().ok().map(OrderId)
+}
+
+/// The content of a mail, rendered as text and as HTML.
+struct Content {
+    news: News,
+    changes: Vec<Change>,
+    note: Vec<String>,
+    facts: Vec<Fact>,
+    instructions: Vec<String>,
+    link: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "order.txt")]
+struct Text<'a>(&'a Content);
+
+#[derive(Template)]
+#[template(path = "order.html")]
+struct Html<'a>(&'a Content);
+
+/// Builds a mail about an order. Deterministic: equal notifications give equal bytes.
+pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Message, NotifyError> {
+    let Notification { order: stored, recipient, message_key: key, .. } = notification;
+    let news = news(notification);
+    let subject = subject(&news, stored).map_err(permanent)?;
+    let head = head(sender, key, recipient, subject, news.at)?
+        .raw_header(header(ORDER_FIELD, stored.id.0.to_string()));
+    let head = match other_side(notification).map(|address| address.as_str().parse()).transpose() {
+        Ok(Some(address)) => head.reply_to(Mailbox::new(None, address)),
+        Ok(None) | Err(_) => head,
+    };
+    let content = Content {
+        changes: changes(notification).map_err(permanent)?,
+        note: lines(notification.note.as_deref()),
+        facts: facts(notification).map_err(permanent)?,
+        instructions: lines(stored.order.signing.special_instructions.as_deref()),
+        link: sender.order_page(stored.id),
+        news,
+    };
+
+    // Clients cannot put these boundaries into a part: they do not know the random key.
+    let alternatives = MultiPart::alternative()
+        .boundary(format!("{key}-alternative"))
+        .singlepart(SinglePart::plain(Text(&content).render().map_err(permanent)?))
+        .singlepart(SinglePart::html(Html(&content).render().map_err(permanent)?));
+    if !has_calendar(notification.subject) {
+        return head.multipart(alternatives).map_err(permanent);
+    }
+    let file = calendar(notification, &sender.mailbox).map_err(permanent)?;
+    let method = method(notification.subject);
+    let kind = format!("text/calendar; charset=utf-8; method={method}");
+    let kind = ContentType::parse(&kind).map_err(permanent)?;
+    // Outlook and Gmail show the alternative; other programs open the attachment.
+    let shown = SinglePart::builder().header(kind.clone()).body(file.clone());
+    let attached = Attachment::new("appointment.ics".to_owned()).body(file, kind);
+    let parts = MultiPart::mixed()
+        .boundary(format!("{key}-mixed"))
+        .multipart(alternatives.singlepart(shown))
+        .singlepart(attached);
+    head.multipart(parts).map_err(permanent)
+}
+
+/// Returns the subject: the news and the order, without names of people.
+fn subject(news: &News, stored: &StoredOrder) -> Result<String, time::error::Format> {
+    let order = &stored.order;
+    let SigningLocation { city, state, .. } = order.signing.signing_location();
+    let place = [city, state].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let appointment = short_appointment(&order.appointment)?;
+    let end = [appointment, place].into_iter().filter(|part| !part.is_empty());
+    let end = end.collect::<Vec<_>>().join(", ");
+    Ok(format!("{} {}: {end}", news.subject, order.file_number.as_str()))
+}
+
+/// Returns the address of the other side, which gets the answers to a mail.
+fn other_side(notification: &Notification) -> Option<&EmailAddress> {
+    match notification.audience {
+        Audience::Client => notification.service.as_ref()?.emails.first(),
+        Audience::Service => Some(&notification.order.order.contacts.order_contact_email),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;
