@@ -29,7 +29,12 @@ export const GROUPS = [
         required,
         choices: ["Refinance", "Purchase", "HELOC", "Seller", "Loan modification", "Reverse mortgage"],
       }),
-      field("/signingServiceId", "Signing service number", { kind: "id", required }),
+      field("/signingServiceId", "Signing service number", {
+        kind: "id",
+        required,
+        choices: [],
+        hint: "Its number, or a part of its name to choose from",
+      }),
       field(`${CONTACTS}/clientCompanyId`, "Client company number", { kind: "id" }),
       field(`${DETAILS}/lender`, "Lender"),
       field("/requestedBy/userId", "Ordered by: user number", { kind: "id", required }),

@@ -1,6 +1,6 @@
 // The form that creates an order.
 
-import { Attempts, request, session, stringify, upload } from "./api.js";
+import { Attempts, Failure, nextPage, request, session, stringify, upload } from "./api.js";
 import { announce, fill, h } from "./dom.js";
 import { DOCUMENTS_ID, Entries } from "./entries.js";
 import { FIELDS, KEPT, setMember } from "./fields.js";
@@ -51,12 +51,29 @@ class OrderForm {
     this.#setBusy(false);
   }
 
-  /** Sets the signing service to that of a key that is limited to one. */
+  /** Offers the signing services that the key may name, and sets the only one of a key that is limited to one. */
   bind() {
     const service = this.#entries.control({ pointer: "/signingServiceId" });
     const bound = session.terms.signing_service_id;
     service.readOnly = bound !== null;
     if (service.readOnly) service.value = bound;
+    else this.#offerServices(service.id);
+  }
+
+  async #offerServices(id) {
+    const options = [];
+    try {
+      for (let address = "api/services?limit=100"; address; ) {
+        const { body, headers } = await request(address);
+        const option = (it) => h("option", { value: it.signing_service_id, label: it.name });
+        options.push(...body.data.map(option));
+        address = nextPage(headers);
+      }
+    } catch (failure) {
+      // The user can still enter the number.
+      if (!(failure instanceof Failure)) throw failure;
+    }
+    fill(this.element.querySelector(`#${id}-choices`), options);
   }
 
   /** Returns the order as the operation without documents takes it. */
