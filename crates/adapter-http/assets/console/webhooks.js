@@ -49,7 +49,7 @@ class Webhooks {
     fill(this.#problem);
     try {
       await action();
-      if (done) announce(done);
+      if (done) announce(done, true);
       const { body } = await request(PATH);
       this.#show(body.data);
       return true;
