@@ -69,7 +69,8 @@ function words(entry, before) {
     case "documents_replaced":
       return "Document replaced";
     case "withdrawn":
-      return documents > 1 ? "Documents withdrawn" : "Document withdrawn";
+      // Each side withdraws its own documents.
+      return entry.actor === "service" ? "Signed document withdrawn" : "Document withdrawn";
   }
   return said(entry.kind.replaceAll("_", " "));
 }
