@@ -201,8 +201,10 @@ const SENTENCES = {
   replay_in_progress: ({ retryAfter }) =>
     `Another replay of this webhook is in progress. ${wait(retryAfter)}`,
   order_cancelled: () => "The order is cancelled, so it does not change any more.",
-  order_closed: () => "The order is signed or completed, so it cannot be cancelled.",
+  order_closed: ({ detail }) => detail,
+  too_many_notes: ({ detail }) => detail,
   webhook_disabled: () => "The webhook is disabled, so it gets no test event. Enable it first.",
+  withdrawn: () => "The side that uploaded this document has withdrawn it. Load the page again.",
   410: () =>
     "The operator of the service has erased this order. Its details and documents are gone, and " +
     "there is nothing left to do.",
@@ -257,13 +259,16 @@ export class Failure extends Error {
 /** Names of entries outside the form of an order. */
 const NAMES = {
   "/url": "URL", "/description": "Description", "/events": "Events", "/since": "From", "/until": "Until",
-  "/order_status": "Status", "/notary_id": "Notary number", "/reason": "Reason",
+  "/order_status": "Status", "/notary_id": "Notary: number", "/notary/name": "Notary: name",
+  "/notary/phone": "Notary: phone", "/notary/email": "Notary: e-mail", "/reason": "Reason",
+  "/text": "Note", "/replaces": "Replaced document", search: "Search", order_status: "Status",
+  signing_date_from: "Signing from", signing_date_to: "Signing until",
 };
 
 /** Returns what the user calls the place of an error. `file` is the name of a rejected file. */
 function nameOf({ file, pointer, parameter }) {
   const label = FIELDS.find((it) => it.pointer === pointer)?.label;
-  return file ?? NAMES[pointer] ?? label ?? pointer ?? parameter;
+  return file ?? NAMES[pointer ?? parameter] ?? label ?? pointer ?? parameter;
 }
 
 /** Returns the box that explains a problem. A key that does not work can be replaced in place. */

@@ -82,3 +82,49 @@ export function valueOf({ kind }, control) {
   if (!text) return undefined;
   return NUMBERS[kind]?.test(text) ? new Digits(text) : text;
 }
+
+/** Returns a value as its control shows it. */
+const textOf = (value) => (value instanceof Digits ? value.text : String(value ?? ""));
+
+/** Returns what the user sees in a control. */
+export const textIn = (field, control) => textOf(valueOf(field, control));
+
+/** Shows a value in a control; `undefined` empties it. */
+export function setValue({ kind }, control, value) {
+  const text = textOf(value);
+  if (kind === "checkbox") control.checked = value === true;
+  else if (kind === "radio") control.querySelectorAll("input").forEach((it) => (it.checked = it.value === text));
+  else control.value = text;
+  // What the control of the browser does not know: a time such as 2:30 PM, or an old time zone.
+  const isUnknown = control.value !== undefined && control.value !== text;
+  if (isUnknown && ["date", "time"].includes(kind)) Object.assign(control, { type: "text", value: text });
+  if (isUnknown && kind === "zone") control.append(h("option", { value: text, selected: true }, text));
+}
+
+/** Shows an error at the field of a row, or hides that of an empty text. */
+export function showError(row, text) {
+  row.querySelector(".error").textContent = text;
+  for (const control of row.querySelectorAll("input, select, textarea")) {
+    if (text) control.setAttribute("aria-invalid", "true");
+    else control.removeAttribute("aria-invalid");
+  }
+}
+
+/** Shows the errors of a small form at its fields. Returns whether each has one, and moves the focus there. */
+export function showErrors(form, errors) {
+  const rowOf = ({ pointer, parameter }) =>
+    [...form.querySelectorAll("[data-pointer]")].find((it) => it.dataset.pointer === (pointer ?? parameter));
+  const rows = errors.map(rowOf);
+  if (!rows.length || !rows.every(Boolean)) return false;
+  rows.forEach((row, at) => {
+    row.hidden = false;
+    showError(row, `${row.querySelector("label").textContent} ${errors[at].detail}`);
+  });
+  rows[0].querySelector("input, select, textarea").focus();
+  return true;
+}
+
+/** Hides the errors of a form. */
+export function forgetErrors(form) {
+  for (const row of form.querySelectorAll("[data-pointer]")) showError(row, "");
+}

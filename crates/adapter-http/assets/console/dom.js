@@ -71,9 +71,33 @@ export const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "
 export const badge = (status) =>
   h("span", { class: "badge", "data-status": status.toLowerCase() }, said(status));
 
-/** Lets screen readers say a sentence. A new element lets them repeat the same sentence. */
-export function announce(sentence) {
-  fill(document.getElementById("live"), h("span", {}, sentence));
+/** Returns a link that calls a phone number. An extension is dialled after the answer. */
+export function phoneLink(text) {
+  const [number, extension = ""] = String(text).split(/(?:ext?\.?|#)/i);
+  const digits = number.replace(/[^\d+]/g, "");
+  const dialled = extension.replace(/\D/g, "");
+  if (digits.length < 3) return said(text);
+  return h("a", { href: `tel:${digits}${dialled && `;ext=${dialled}`}` }, said(text));
+}
+
+/** Returns a link that writes to an e-mail address. */
+export const emailLink = (text) =>
+  h("a", { href: `mailto:${encodeURIComponent(text).replace("%40", "@")}` }, said(text));
+
+/** Seconds for which the page shows what was done. */
+const SHOWN = 6;
+
+let hiding = null;
+
+/**
+ * Lets screen readers say a sentence. A new element lets them repeat the same sentence. `isShown`
+ * shows it for a while, too.
+ */
+export function announce(sentence, isShown = false) {
+  const live = fill(document.getElementById("live"), h("span", {}, sentence));
+  clearTimeout(hiding);
+  live.className = isShown ? "toast" : "unseen";
+  if (isShown) hiding = setTimeout(() => (live.className = "unseen"), SHOWN * 1000);
 }
 
 /** Returns a table of a caption, the heads of its columns, and rows of cells. */
@@ -131,15 +155,17 @@ export function ask({ title, lines = [], controls = [], confirm, danger = false 
   });
 }
 
-/** Returns a labelled control of a dialog or a small form. */
-export function labelled(id, label, control, hint) {
+/** Returns a labelled control of a dialog or a small form. Problems of `pointer` are shown at it. */
+export function labelled(id, label, control, hint, pointer) {
   control.id = id;
-  if (hint) control.setAttribute("aria-describedby", `${id}-hint`);
+  const described = [hint && `${id}-hint`, pointer && `${id}-error`].filter(Boolean).join(" ");
+  if (described) control.setAttribute("aria-describedby", described);
   return h(
     "div",
-    { class: "field" },
+    { class: "field", "data-pointer": pointer },
     h("label", { for: id }, label),
     control,
     hint && h("p", { class: "hint", id: `${id}-hint` }, hint),
+    pointer && h("p", { class: "error", id: `${id}-error` }),
   );
 }

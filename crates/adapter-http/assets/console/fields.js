@@ -29,7 +29,12 @@ export const GROUPS = [
         required,
         choices: ["Refinance", "Purchase", "HELOC", "Seller", "Loan modification", "Reverse mortgage"],
       }),
-      field("/signingServiceId", "Signing service number", { kind: "id", required }),
+      field("/signingServiceId", "Signing service number", {
+        kind: "id",
+        required,
+        choices: [],
+        hint: "Its number, or a part of its name to choose from",
+      }),
       field(`${CONTACTS}/clientCompanyId`, "Client company number", { kind: "id" }),
       field(`${DETAILS}/lender`, "Lender"),
       field("/requestedBy/userId", "Ordered by: user number", { kind: "id", required }),
@@ -148,26 +153,26 @@ export const GROUPS = [
 
 export const FIELDS = GROUPS.flatMap((group) => group.fields);
 
-/** Members of the next order of the same user. */
-export const KEPT = FIELDS.map(({ pointer }) => pointer).filter(
-  (pointer) => pointer.startsWith("/requestedBy/") || pointer === "/signingServiceId",
+/** The fields of an appointment, and the instants that the service computes from them. */
+export const TIMES = [
+  "signingDate", "timeZoneId", "signingTimeType", "specificTime", "startTime", "endTime",
+].map((name) => `${DETAILS}/${name}`);
+export const INSTANTS = ["/utcTimeDate", "/utcStartTimeDate", "/utcEndTimeDate"];
+
+/** The fields that the next order of the same user has, too. */
+export const KEPT = FIELDS.filter(
+  ({ pointer }) => pointer.startsWith("/requestedBy/") || pointer === "/signingServiceId",
 );
 
 /** Returns the member of an object that a pointer names. */
 export const member = (object, pointer) =>
   pointer.slice(1).split("/").reduce((inner, name) => inner?.[name], object);
 
-/** Sets the member of an object that a pointer names. */
+/** Sets the member of an object that a pointer names; `undefined` removes it. */
 export function setMember(object, pointer, value) {
   const names = pointer.slice(1).split("/");
   const last = names.pop();
   for (const name of names) object = object[name] ??= {};
-  object[last] = value;
-}
-
-/** Returns the texts of a signing's appointment. */
-export function appointment(details) {
-  const { signingTimeType, specificTime, startTime, endTime } = details;
-  const times = { at: `at ${specificTime}`, between: `between ${startTime} and ${endTime}` };
-  return times[signingTimeType] ?? "any time of the day";
+  if (value === undefined) delete object[last];
+  else object[last] = value;
 }

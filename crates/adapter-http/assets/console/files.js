@@ -11,28 +11,41 @@ export class FileChooser {
   #files = [];
   #id;
   #input;
+  #hint;
   #list = h("ul", { class: "files", "aria-label": "Chosen documents" });
   #error;
   onchange = () => {};
 
-  constructor(id) {
+  constructor(id, label = "Documents") {
     const described = `${id}-hint ${id}-error`;
     this.#id = id;
     this.#input = h("input", {
-      type: "file", id, multiple: true, accept: FORMATS, "aria-describedby": described,
+      type: "file", id, accept: FORMATS, "aria-describedby": described,
       change: () => this.#choose(),
     });
     this.#error = h("p", { class: "error", id: `${id}-error` });
-    const hint = "PDF, Word, JPEG or PNG. Choose them, or drop them here: up to 20 at a time.";
+    this.#hint = h("p", { class: "hint", id: `${id}-hint` });
     this.element = h(
       "div",
       { class: "drop" },
-      h("label", { for: id }, "Documents"),
+      h("label", { for: id }, label),
       this.#input,
-      h("p", { class: "hint", id: `${id}-hint` }, hint),
+      this.#hint,
       this.#error,
       this.#list,
     );
+    this.isSingle = false;
+  }
+
+  /** Sets whether the user chooses one file only. Another file then takes its place. */
+  set isSingle(isSingle) {
+    this.#input.multiple = !isSingle;
+    const number = isSingle ? "Choose one, or drop it here." : "Choose them, or drop them here: up to 20 at a time.";
+    this.#hint.textContent = `PDF, Word, JPEG or PNG. ${number}`;
+  }
+
+  focus() {
+    this.#input.focus();
   }
 
   /** Takes the files that the user drops anywhere on an element. */
@@ -81,6 +94,12 @@ export class FileChooser {
     return `${this.#id}-${at}`;
   }
 
+  /** Forgets the problems of all files. */
+  forgetProblems() {
+    this.setProblem("");
+    for (const error of this.#list.querySelectorAll(".error")) error.textContent = "";
+  }
+
   #mark(isOver) {
     this.element.classList.toggle("over", isOver);
   }
@@ -111,7 +130,7 @@ export class FileChooser {
       this.setProblem("Nothing was added: folders, and files that are chosen already, do not count.");
       return;
     }
-    this.#show([...this.#files, ...added]);
+    this.#show(this.#input.multiple ? [...this.#files, ...added] : added.slice(-1));
     announce(`${count(this.#files.length, "document")} chosen.`);
   }
 

@@ -1,12 +1,10 @@
 // The form that creates an order.
 
-import { Attempts, Failure, problem, request, session, stringify, upload } from "./api.js";
-import { idOf, row, valueOf } from "./controls.js";
-import { announce, fill, h, said } from "./dom.js";
-import { FIELDS, GROUPS, KEPT, setMember } from "./fields.js";
+import { Attempts, Failure, nextPage, request, session, stringify, upload } from "./api.js";
+import { announce, fill, h } from "./dom.js";
+import { DOCUMENTS_ID, Entries } from "./entries.js";
+import { FIELDS, KEPT, setMember } from "./fields.js";
 import { FileChooser, progressBar } from "./files.js";
-
-const DOCUMENTS = idOf("/documents");
 
 /** Problems of documents that name no field. */
 const OF_DOCUMENTS = ["document_too_large", "payload_too_large", "too_many_documents", "no_documents"];
@@ -25,7 +23,7 @@ export function newOrder(created) {
   begun ??= new OrderForm();
   begun.created = created;
   begun.bind();
-  return { title: "New order", element: begun.element };
+  return { title: "New order", element: begun.element, isForm: true };
 }
 
 class OrderForm {
@@ -33,66 +31,56 @@ class OrderForm {
   stop = () => {};
   #attempts = new Attempts();
   #busy = false;
-  #rows = new Map(FIELDS.map((field) => [field.pointer, row(field)]));
-  #files = new FileChooser(DOCUMENTS);
-  #summary = h("div", { tabindex: "-1" });
+  #files = new FileChooser(DOCUMENTS_ID);
+  #entries = new Entries(this.#files);
   #progress = h("div");
   #submit = h("button", { class: "primary" });
-  #groups = h("div", { class: "groups" }, GROUPS.map((group) => this.#group(group)));
 
-  constructor(kept = {}) {
+  constructor(kept = []) {
     this.element = h(
       "form",
       { class: "order", novalidate: true, autocomplete: "off", submit: (event) => this.#send(event) },
       h("p", { class: "hint" }, "Fields with a * are required."),
-      this.#summary,
-      this.#groups,
+      this.#entries.summary,
+      this.#entries.element,
       h("div", { class: "buttons" }, this.#submit),
       this.#progress,
     );
-    this.element.addEventListener("input", ({ target }) => this.#forgetError(target));
-    this.element.addEventListener("change", () => this.#showConditional());
-    for (const [pointer, value] of Object.entries(kept)) this.#control(pointer).value = value;
+    for (const [field, value] of kept) this.#entries.set(field, value);
     this.#files.takeDropsOn(this.element);
-    this.#showConditional();
     this.#setBusy(false);
   }
 
-  /** Sets the signing service to that of a key that is limited to one. */
+  /** Offers the signing services that the key may name, and sets the only one of a key that is limited to one. */
   bind() {
-    const service = this.#control("/signingServiceId");
+    const service = this.#entries.control({ pointer: "/signingServiceId" });
     const bound = session.terms.signing_service_id;
     service.readOnly = bound !== null;
     if (service.readOnly) service.value = bound;
+    else this.#offerServices(service.id);
   }
 
-  #group({ title, fields, hasDocuments }) {
-    const rows = fields.map(({ pointer }) => this.#rows.get(pointer).element);
-    const grid = h("div", { class: "grid" }, rows);
-    const documents = hasDocuments && this.#files.element;
-    return h("fieldset", { class: "card" }, h("legend", {}, title), documents, grid);
-  }
-
-  #control(pointer) {
-    return this.#rows.get(pointer).control;
-  }
-
-  #isShown({ if: condition }) {
-    if (!condition) return true;
-    const [pointer, value] = condition;
-    const field = FIELDS.find((it) => it.pointer === pointer);
-    return valueOf(field, this.#control(pointer)) === value;
-  }
-
-  #showConditional() {
-    for (const field of FIELDS) this.#rows.get(field.pointer).element.hidden = !this.#isShown(field);
+  async #offerServices(id) {
+    const options = [];
+    try {
+      for (let address = "api/services?limit=100"; address; ) {
+        const { body, headers } = await request(address);
+        const option = (it) => h("option", { value: it.signing_service_id, label: it.name });
+        options.push(...body.data.map(option));
+        address = nextPage(headers);
+      }
+    } catch (failure) {
+      // The user can still enter the number.
+      if (!(failure instanceof Failure)) throw failure;
+    }
+    fill(this.element.querySelector(`#${id}-choices`), options);
   }
 
   /** Returns the order as the operation without documents takes it. */
   #order() {
     const order = { signingContactsFormData: {}, signingDetailsFormData: {}, requestedBy: {} };
-    for (const field of FIELDS.filter((it) => this.#isShown(it))) {
-      const value = valueOf(field, this.#control(field.pointer));
+    for (const field of FIELDS.filter((it) => this.#entries.isShown(it))) {
+      const value = this.#entries.value(field);
       if (value !== undefined) setMember(order, field.pointer, value);
     }
     return order;
@@ -102,7 +90,7 @@ class OrderForm {
     event.preventDefault();
     if (this.#busy) return;
     this.#setBusy(true);
-    this.#forgetErrors();
+    this.#entries.forgetErrors();
     const order = this.#order();
     const headers = this.#attempts.header(stringify([order, this.#files.content]));
     try {
@@ -112,8 +100,7 @@ class OrderForm {
       const { body, headers: received } = await sent;
       // Another user may have the page now.
       if (begun !== this) return;
-      const kept = KEPT.map((pointer) => [pointer, this.#control(pointer).value]);
-      begun = new OrderForm(Object.fromEntries(kept));
+      begun = new OrderForm(KEPT.map((field) => [field, this.#entries.value(field)]));
       this.created(body, received.has("idempotency-replayed"));
     } catch (failure) {
       this.#attempts.learn(failure);
@@ -140,97 +127,26 @@ class OrderForm {
 
   #setBusy(busy) {
     this.#busy = busy;
-    this.#groups.inert = busy;
+    this.#entries.element.inert = busy;
     // A disabled button would lose the focus.
     this.#submit.setAttribute("aria-disabled", busy);
     this.#submit.textContent = busy ? "Creating the order…" : "Create the order";
     if (!busy) fill(this.#progress);
   }
 
-  /** Shows a failure: each error at its field, and a summary whose links lead there. */
+  /** Shows a failure, with what follows from its code. */
   #showFailure(failure) {
-    if (!(failure instanceof Failure)) throw failure;
-    const { errors, code, detail } = failure;
-    const items = errors.toSorted(byPlace).map((error) => this.#showError(error));
+    const { code, detail } = failure;
+    const more = [];
     if (OF_DOCUMENTS.includes(code) && this.#files.files.length) {
-      items.push(this.#showError({ pointer: "/documents", detail }));
+      more.push({ pointer: "/documents", detail });
     } else if (code === "payload_too_large") {
       const pointer = "/signingDetailsFormData/specialInstructions";
-      items.push(this.#showError({ pointer, detail: "may be too long: shorten them" }));
+      more.push({ pointer, detail: "may be too long: shorten them" });
     }
     if (code === "duplicate_order") {
-      const pointer = "/signingDetailsFormData/fileNumber";
-      items.push(this.#showError({ pointer, detail: "was used just now" }));
+      more.push({ pointer: "/signingDetailsFormData/fileNumber", detail: "was used just now" });
     }
-    const number = errors.length === 1 ? "1 entry" : `${errors.length} entries`;
-    const content = errors.length
-      ? h("div", { class: "problem" }, h("h2", {}, `Correct ${number}`))
-      : problem(failure);
-    content.append(h("ul", {}, items.map(summaryItem)));
-    fill(this.#summary, content);
-    this.#summary.focus();
+    this.#entries.showFailure(failure, more);
   }
-
-  /** Shows an error at its field. Returns the identifier of the control, the label and the detail. */
-  #showError({ parameter = "", pointer = parameter, detail }) {
-    const [, part, at] = pointer.split("/");
-    if (part === "documents") return this.#showFileError(Number(at ?? NaN), detail);
-    const field = FIELDS[placeOf(pointer)];
-    if (!field) return [null, pointer, detail];
-    const { element } = this.#rows.get(field.pointer);
-    element.hidden = false;
-    element.querySelector(".error").textContent = `${field.label} ${detail}`;
-    for (const control of element.querySelectorAll("input, select, textarea")) {
-      control.setAttribute("aria-invalid", "true");
-    }
-    return [idOf(field.pointer), field.label, detail];
-  }
-
-  #showFileError(at, detail) {
-    const id = this.#files.setFileProblem(at, detail);
-    if (id) return [id, said(this.#files.files[at].name), detail];
-    this.#files.setProblem(detail);
-    return [DOCUMENTS, "Documents", detail];
-  }
-
-  #forgetErrors() {
-    fill(this.#summary);
-    for (const error of this.element.querySelectorAll(".error")) error.textContent = "";
-    for (const control of this.element.querySelectorAll("[aria-invalid]")) {
-      control.removeAttribute("aria-invalid");
-    }
-  }
-
-  /** Forgets the error of a field that the user changes. */
-  #forgetError(changed) {
-    const row = changed.closest("[data-pointer]");
-    for (const control of row?.querySelectorAll("[aria-invalid]") ?? []) {
-      control.removeAttribute("aria-invalid");
-      row.querySelector(".error").textContent = "";
-    }
-  }
-}
-
-/**
- * Returns the index of the field of an error. An error of a whole object is shown at its first
- * field. What has no field comes last.
- */
-function placeOf(pointer) {
-  const isIn = (it) => pointer && `${it.pointer}/`.startsWith(`${pointer}/`);
-  const index = FIELDS.findIndex(isIn);
-  return index < 0 ? FIELDS.length : index;
-}
-
-/** Compares errors by the places of their fields in the form. */
-const byPlace = (one, other) => placeOf(one.pointer) - placeOf(other.pointer);
-
-/** Returns an item of the summary, which leads to its field. */
-function summaryItem([id, label, detail]) {
-  const text = [label, " ", said(detail)];
-  // The address has the view, so the link only moves the focus.
-  const click = (event) => {
-    event.preventDefault();
-    document.getElementById(id).focus();
-  };
-  return h("li", {}, id ? h("a", { href: `#${id}`, click }, text) : text);
 }

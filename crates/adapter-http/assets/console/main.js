@@ -1,6 +1,7 @@
 // Starts the console: signs in, and shows the views that the key may see.
 
 import { Failure, problem, session, signIn, signOut } from "./api.js";
+import { changeOrder } from "./change.js";
 import { announce, button, fill, h, labelled } from "./dom.js";
 import { forgetForm, newOrder } from "./form.js";
 import { order } from "./order.js";
@@ -25,11 +26,14 @@ const permitted = () => VIEWS.filter(([, , scope]) => session.may(scope));
 
 /** Returns the view of the address, if the key may see it; otherwise the first that it may see. */
 function viewOf(address) {
-  const id = /^#\/order\/(\d+)$/.exec(address)?.[1];
+  const [, id, isChange] = /^#\/order\/(\d+)(\/change)?$/.exec(address) ?? [];
+  if (isChange && session.may("orders:read") && session.may("orders:create")) {
+    return changeOrder(id, () => changed(id));
+  }
   if (id && session.may("orders:read")) return order(id);
   const views = permitted();
-  const view = views.find(([it]) => it === address) ?? views[0];
-  if (view) return view[3]();
+  const view = views.find(([it]) => it === address.split("?")[0]) ?? views[0];
+  if (view) return view[3](address);
   const text = "This key has no scope that the console can use. Ask the operator for another key.";
   return { title: "No views", element: h("p", { class: "card" }, text) };
 }
@@ -90,6 +94,12 @@ function created(record, isRepeat) {
   else location.hash = address;
 }
 
+/** Shows an order that was changed. The browser's Back does not return to the form. */
+function changed(id) {
+  news = "The order is changed.";
+  location.replace(`#/order/${id}`);
+}
+
 /** Returns a form that asks for a key. `done` is called with a key that works. */
 function keyForm(id, done) {
   const input = h("input", { type: "password", required: true, autocomplete: "off", spellcheck: "false" });
@@ -130,7 +140,7 @@ session.replace = async () => {
   const done = () => {
     dialog.close();
     const kind = (terms) => JSON.stringify([terms?.party, terms?.scopes, terms?.is_test, terms?.signing_service_id]);
-    if (kind(before) !== kind(session.terms) || location.hash !== "#/new") show();
+    if (kind(before) !== kind(session.terms) || !current.isForm) show();
   };
   dialog.append(keyForm("other-key", done), button("Back", () => dialog.close()));
   dialog.addEventListener("close", () => dialog.remove());

@@ -6,8 +6,10 @@ import {
 } from "./dom.js";
 
 const PATH = "api/webhooks";
-const EVENTS = ["order.created", "order.documents_added", "order.updated", "order.cancelled",
-  "order.note_added"];
+const EVENTS = [
+  "order.created", "order.documents_added", "order.updated", "order.cancelled", "order.changed",
+  "order.signed_documents_added", "order.documents_replaced", "order.document_withdrawn", "order.note_added",
+];
 const DISABLED_BY = {
   request: "by a request",
   gone: "because its receiver answered 410",
@@ -47,7 +49,7 @@ class Webhooks {
     fill(this.#problem);
     try {
       await action();
-      if (done) announce(done);
+      if (done) announce(done, true);
       const { body } = await request(PATH);
       this.#show(body.data);
       return true;

@@ -27,20 +27,28 @@ macro_rules! file {
 }
 
 /// Every file of the console, the page first.
-pub(crate) static FILES: [StaticFile; 14] = [
+pub(crate) static FILES: [StaticFile; 21] = [
     file!("/console", "text/html; charset=utf-8", "/console/index.html"),
     file!("/console/console.css", "text/css; charset=utf-8"),
     file!("/console/icon.svg", "image/svg+xml; charset=utf-8"),
     file!("/console/main.js", SCRIPT),
     file!("/console/api.js", SCRIPT),
+    file!("/console/assign.js", SCRIPT),
+    file!("/console/change.js", SCRIPT),
     file!("/console/controls.js", SCRIPT),
+    file!("/console/documents.js", SCRIPT),
     file!("/console/dom.js", SCRIPT),
+    file!("/console/entries.js", SCRIPT),
     file!("/console/fields.js", SCRIPT),
     file!("/console/files.js", SCRIPT),
     file!("/console/form.js", SCRIPT),
+    file!("/console/history.js", SCRIPT),
+    file!("/console/notes.js", SCRIPT),
     file!("/console/order.js", SCRIPT),
     file!("/console/orders.js", SCRIPT),
+    file!("/console/version.js", SCRIPT),
     file!("/console/webhooks.js", SCRIPT),
+    file!("/console/words.js", SCRIPT),
     file!("/console/zones.js", SCRIPT),
 ];
 

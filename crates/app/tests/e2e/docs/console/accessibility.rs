@@ -1,30 +1,52 @@
 //! Every view passes axe, on small and wide screens, light and dark.
 
 use domain::api_key::{Scope, manage_keys::KeyTerms};
-use reqwest::Method;
+use reqwest::{Method, multipart::Form};
 use serde_json::{Value, json};
 use test_servers::tools;
 
 use super::{Console, of_client, of_service};
-use crate::harness::{Api, WEBHOOKS, created, deed, file, form, order};
+use crate::harness::{Api, WEBHOOKS, created, deed, file, form, order, service_process::run};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_view_passes_axe_at_every_width_light_and_dark() {
     let flags = [&WEBHOOKS[..], &["--duplicate-window-secs=0"]].concat();
-    let mut console = Console::start(&flags, of_client()).await;
+    let client = KeyTerms { client_name: Some("Acme Title".to_owned()), ..of_client() };
+    let mut console = Console::start(&flags, client).await;
     create_samples(&console.user).await;
+    let add = ["services", "add", "42", "--name=Lone Star", "--email=dispatch@signing.example.com"];
+    run(&console.app.wiring, &add);
     let service = of_service();
     let scopes = Scope::OF_SERVICES.into_iter().collect();
     carry_out(&console.app.as_key(&console.app.issue_key_on(service.clone()).await)).await;
     console.press_button("Refresh").await;
     console.browser.shows("REFI-2026-0115").await;
     screenshot(&console, "console.png").await;
+    console.browser.click("#search-more").await;
     check(&console, "orders").await;
     console.browser.click("#order-2").await;
-    console.browser.shows("History").await;
+    console.browser.shows("Oldest first").await;
+    console.enter("New note", "The gate code is 12.").await;
+    console.press_button("Add the note").await;
+    console.browser.shows("Sent.").await;
+    console.press_button("Replace deed-of-trust.pdf").await;
     check(&console, "order").await;
-    console.press_button("Cancel this order").await;
-    check(&console, "dialog").await;
+    for (action, dialog) in [
+        ("Cancel this order", "Cancel the order"),
+        ("Withdraw deed-of-trust.pdf", "Withdraw the document"),
+    ] {
+        console.press_button(action).await;
+        console.browser.shows(dialog).await;
+        check(&console, dialog).await;
+        console.press_button("Back").await;
+    }
+    console.follow("Change this order").await;
+    console.browser.shows("Show what changes").await;
+    console.enter("Lender", "Big Bank").await;
+    check(&console, "change").await;
+    console.press_button("Show what changes").await;
+    console.browser.text("dialog li").await;
+    check(&console, "what changes").await;
     console.press_button("Back").await;
 
     console.view("new").await;
@@ -46,6 +68,7 @@ async fn every_view_passes_axe_at_every_width_light_and_dark() {
     check(&console, "orders of the service").await;
     console.browser.click("#order-2").await;
     console.browser.text("label[for=change-status]").await;
+    console.enter("Status", "").await;
     check(&console, "order of the service").await;
 
     console.sign_in_as(of_client()).await;
@@ -150,12 +173,22 @@ async fn create_samples(client: &Api) {
 
 /// Carries some of the orders out.
 async fn carry_out(service: &Api) {
-    for (id, status, notary) in [(1, "SIGNED", 7001), (2, "CONFIRMED", 7002), (3, "ASSIGNED", 7001)]
-    {
-        let change: Value = json!({ "order_status": status, "notary_id": notary });
+    for (id, status, notary, name) in [
+        (1, "SIGNED", 7001, "Nora Tary"),
+        (2, "CONFIRMED", 7002, "Otto Tary"),
+        (3, "ASSIGNED", 7001, "Nora Tary"),
+    ] {
+        let notary_of = json!({ "name": name, "phone": "+1 214 555 0177", "email": "n@example.com" });
+        let change: Value =
+            json!({ "order_status": status, "notary_id": notary, "notary": notary_of });
         let order = format!("/api/order/{id}");
         let changed = service.request(Method::PATCH, &order).json(&change).send().await;
         assert_eq!(changed.unwrap().status(), 200);
+    }
+    for id in [1, 2] {
+        let signed = Form::new().part("documents", file("signed-deed.pdf", deed()));
+        let signed = service.post(&format!("/api/order/{id}/signed-documents")).multipart(signed);
+        created(signed.send().await.unwrap()).await;
     }
     let cancelled = service.post("/api/order/4/cancel").json(&json!({ "reason": "Moved" }));
     assert_eq!(cancelled.send().await.unwrap().status(), 200);

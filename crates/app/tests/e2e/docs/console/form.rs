@@ -9,7 +9,7 @@ use contract_tests::samples::maximal_request;
 use serde_json::json;
 
 use super::{Console, ENTER, LOSE_ANSWER, TAB, below_root, fields, of_client};
-use crate::harness::{created, deed, errors, order, problem};
+use crate::harness::{created, deed, errors, order, problem, service_process::run};
 
 const SUBMIT: &str = "form.order button.primary";
 
@@ -120,6 +120,19 @@ async fn drop_file(console: &Console, name: &str) {
         }";
     console.browser.run(script, &[name, &content]).await;
     console.browser.shows(name).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signing_services_are_offered_by_name() {
+    let console = Console::start(&[], of_client()).await;
+    let add = ["services", "add", "42", "--name=Lone Star", "--email=dispatch@signing.example.com"];
+    run(&console.app.wiring, &add);
+    console.view("new").await;
+    let script = "const [control] = document.getElementsByName(arguments[0]);
+        const [offered] = control.list.options;
+        return offered ? [offered.value, offered.label] : null;";
+    let offered = console.browser.wait_for(script, "/signingServiceId").await;
+    assert_eq!(offered, json!(["42", "Lone Star"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -157,6 +157,8 @@ async fn limited_key_changes_orders_of_its_signing_service_only() {
         console.browser.shows("Oldest first").await;
         assert_eq!(console.texts("button.danger").await.len(), usize::from(may_change));
         assert_eq!(console.texts(".adding").await.len(), usize::from(may_change));
+        assert_eq!(console.texts("#note-send").await.len(), usize::from(may_change));
+        assert_eq!(console.texts("a[href$='/change']").await.len(), usize::from(may_change));
     }
 
     // A form that was begun with another key gets the signing service of the new one.
@@ -215,17 +217,19 @@ async fn search_stays_until_the_key_is_forgotten() {
     for number in ["BACK-1", "BACK-2"] {
         created(console.user.order(number).await).await;
     }
-    console.browser.paste_over("#search-file-number", "BACK-1").await;
+    console.enter("Search", "BACK-1").await;
     console.press_button("Search").await;
+    console.browser.lacks("#order-2").await;
     console.browser.click("#order-1").await;
     console.browser.shows("Oldest first").await;
-    console.browser.run("history.back()", &[]).await;
+    console.follow("Back to the orders").await;
     console.browser.text("#order-1").await;
     console.browser.lacks("#order-2").await;
-    let searched = "return document.querySelector('#search-file-number').value";
+    let searched = "return document.querySelector('#search-text').value";
     assert_eq!(console.browser.run(searched, &[]).await, "BACK-1");
     console.sign_in_as(of_client()).await;
     assert_eq!(console.browser.run(searched, &[]).await, "");
+    assert_eq!(console.browser.run("return location.hash", &[]).await, "");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -300,7 +304,7 @@ async fn order_that_the_other_side_has_ended_is_shown_as_it_is() {
     assert_eq!(sent.unwrap().status(), 200);
     console.press_button("Cancel this order").await;
     console.press_button("Cancel the order").await;
-    browser.shows("The order is signed or completed, so it cannot be cancelled.").await;
+    browser.shows("The order is signed or completed. It cannot be cancelled.").await;
     browser.lacks("button.danger").await;
 
     browser.run("location.hash = '#/order/2'", &[]).await;

@@ -1,9 +1,13 @@
 //! Uses the console in a real browser, as clients and signing services do.
 
 mod accessibility;
+mod change;
+mod documents;
+mod find;
 mod form;
 mod guards;
 mod keys;
+mod notes;
 mod orders;
 mod problems;
 mod webhooks;
@@ -60,9 +64,19 @@ impl Console {
     /// Forgets the key, and signs in with one of these terms.
     async fn sign_in_as(&mut self, terms: KeyTerms) {
         let key = self.app.issue_key_on(terms).await;
+        self.change_user(&self.app.as_key(&key)).await;
+    }
+
+    /// Forgets the key, and signs in with that of another user.
+    async fn change_user(&mut self, user: &Api) {
         self.browser.click("#header > button").await;
-        self.sign_in(&key).await;
-        self.user = self.app.as_key(&key);
+        self.sign_in(&user.key).await;
+        self.user = user.clone();
+    }
+
+    /// Returns the service as a user with a new key of these terms reaches it.
+    async fn user_on(&self, terms: KeyTerms) -> Api {
+        self.app.as_key(&self.app.issue_key_on(terms).await)
     }
 
     /// Opens a view of the menu.
@@ -80,6 +94,54 @@ impl Console {
             button.click();
             return true;";
         self.browser.wait_for(script, label).await;
+    }
+
+    /// Enters a text into the control with a label that is visible.
+    async fn enter(&self, label: &str, text: &str) {
+        let script = "const [name, text] = JSON.parse(arguments[0]);
+            const label = [...document.querySelectorAll('label')]
+                .find((it) => it.innerText.replace(/ \\*$/, '') === name && it.checkVisibility());
+            if (!label) return null;
+            const { control } = label;
+            const prototype = Object.getPrototypeOf(control);
+            Object.getOwnPropertyDescriptor(prototype, 'value').set.call(control, text);
+            for (const kind of ['input', 'change']) control.dispatchEvent(new Event(kind, { bubbles: true }));
+            return true;";
+        self.browser.wait_for(script, &json!([label, text]).to_string()).await;
+    }
+
+    /// Follows the link with a text.
+    async fn follow(&self, text: &str) {
+        let script = "const link = [...document.querySelectorAll('main a')]
+                .find((it) => it.innerText === arguments[0] && it.checkVisibility());
+            if (!link) return null;
+            link.click();
+            return true;";
+        self.browser.wait_for(script, text).await;
+    }
+
+    /// Opens an order, and waits until the page shows it.
+    async fn open_order(&self, id: i64) {
+        self.browser.run("location.hash = arguments[0]", &[&format!("#/order/{id}")]).await;
+        self.browser.shows(&format!("Order {id}")).await;
+        self.browser.shows("Oldest first").await;
+    }
+
+    /// Returns the text of the card with a heading.
+    async fn card(&self, heading: &str) -> String {
+        let script = "return [...document.querySelectorAll('section.card')]
+            .find((it) => it.querySelector('h2')?.innerText === arguments[0])?.innerText ?? null";
+        self.browser.wait_for(script, heading).await.as_str().unwrap().to_owned()
+    }
+
+    /// Returns the texts of the cells of each row of the table with a caption.
+    async fn rows(&self, caption: &str) -> Vec<Vec<String>> {
+        let script = "const table = [...document.querySelectorAll('table')]
+                .find((it) => it.caption?.innerText === arguments[0]);
+            return table ? [...table.tBodies[0].rows].map((row) => [...row.cells].map((it) => it.innerText.trim()))
+                : null;";
+        let rows = self.browser.wait_for(script, caption).await;
+        serde_json::from_value(rows).unwrap()
     }
 
     /// Fills the form with every required field of an order.

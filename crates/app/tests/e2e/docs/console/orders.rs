@@ -1,12 +1,16 @@
 //! The list of orders, and one order, of both sides.
 
+use domain::api_key::manage_keys::KeyTerms;
+use reqwest::{Method, multipart::Form};
 use serde_json::{Value, json};
 
 use super::{Console, of_client, of_service};
-use crate::harness::{created, deed, eventually_async, file, form, form_with_deed, order};
+use crate::harness::{
+    created, deed, eventually_async, file, form, form_with_deed, order, service_process::run,
+};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn client_finds_an_order_reads_it_and_adds_documents() {
+async fn client_reads_an_order_and_adds_documents() {
     let console = Console::start(&[], of_client()).await;
     let browser = &console.browser;
     for number in ["FIND-1", "FIND-2"] {
@@ -15,20 +19,6 @@ async fn client_finds_an_order_reads_it_and_adds_documents() {
     console.press_button("Refresh").await;
     browser.shows("FIND-2").await;
     assert_eq!(console.texts("tbody a").await, ["FIND-2", "FIND-1"]);
-
-    browser.paste_over("#search-file-number", "FIND-1").await;
-    console.press_button("Search").await;
-    browser.lacks("#order-2").await;
-    // The orders are of the 21st, also in the time zone of the browser.
-    for (day, found) in [("2026-11-20", false), ("2026-11-21", true)] {
-        browser.paste_over("#search-day", day).await;
-        console.press_button("Search").await;
-        if found {
-            browser.text("#order-1").await;
-        } else {
-            browser.shows("No order matches.").await;
-        }
-    }
 
     browser.click("#order-1").await;
     browser.shows("escrow@title.example.com").await;
@@ -64,10 +54,11 @@ async fn service_sees_new_orders_first_and_carries_them_out() {
     browser.text("#order-1").await;
     browser.click("#order-1").await;
     // A near spelling is the usual status.
-    browser.paste_over("#change-status", "as-signed").await;
-    browser.paste_over("#change-notary", "7001").await;
+    console.enter("Status", "").await;
+    console.enter("Other status", "as-signed").await;
+    console.enter("Notary: number", "7001").await;
     console.press_button("Save").await;
-    browser.shows("notary 7001").await;
+    browser.shows("Number 7001").await;
     assert_eq!(browser.run("return document.activeElement.id", &[]).await, "save");
     let read = client.read("/api/order/1").await;
     assert_eq!((&read["order_status"], &read["notary_id"]), (&json!("ASSIGNED"), &json!(7001)));
@@ -83,7 +74,7 @@ async fn service_sees_new_orders_first_and_carries_them_out() {
     browser.paste_over("#change-notary", "").await;
     console.press_button("Save").await;
     browser.shows("Another user has changed the order since you opened it.").await;
-    browser.shows("CONFIRMED").await;
+    assert!(browser.text(".facts h2").await.contains("CONFIRMED"));
     assert_eq!(client.read("/api/order/1").await["notary_id"], 7001);
 
     // A proxy on the way changes the tags.
@@ -143,6 +134,147 @@ async fn hidden_list_does_not_refresh_and_a_seen_one_does_at_once() {
     assert_eq!(browser.requested().await, Vec::<String>::new());
     browser.run(visible, &["seen"]).await;
     browser.text("#order-1").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_sides_see_names_and_reach_the_notary_and_signers() {
+    let terms = KeyTerms { client_name: Some("Acme <b>Title".to_owned()), ..of_client() };
+    let mut console = Console::start(&[], terms).await;
+    let client = console.user.clone();
+    let mut order = order("NAMES-1");
+    order["signingDetailsFormData"]["signerPhone"] = json!("(214) 555-0199 ext. 12");
+    order["signingDetailsFormData"]["coSignerName"] = json!("John Doe");
+    order["signingDetailsFormData"]["coSignerPhone"] = json!("+1 214 555 0188");
+    created(client.create(&order).await).await;
+    let add = ["services", "add", "42", "--name=Lone Star", "--email=dispatch@signing.example.com"];
+    run(&console.app.wiring, &add);
+    let service = console.user_on(of_service()).await;
+    console.change_user(&service).await;
+    console.open_order(1).await;
+    console.enter("Notary: number", "7001").await;
+    console.enter("Notary: name", "Nora Tary").await;
+    console.enter("Notary: phone", "+1 214 555 0177").await;
+    console.enter("Notary: e-mail", "nora@").await;
+    console.press_button("Save").await;
+    console.browser.shows("Notary: e-mail must").await;
+    let invalid = "return document.activeElement.matches('#change-email[aria-invalid=true]')";
+    assert_eq!(console.browser.run(invalid, &[]).await, true);
+    console.enter("Notary: e-mail", "nora@example.com").await;
+    console.press_button("Save").await;
+    console.browser.shows("Saved.").await;
+    assert_eq!(client.read("/api/order/1").await["notary"]["phone"], "+1 214 555 0177");
+
+    for (side, other) in [(service, "Acme <b>Title"), (client, "Lone Star")] {
+        console.change_user(&side).await;
+        console.browser.text("#order-1").await;
+        let row = console.texts("tbody tr").await.concat();
+        assert!(row.contains(other) && row.contains("Nora Tary"), "{row}");
+        console.open_order(1).await;
+        let facts = console.browser.text(".facts").await;
+        for shown in ["Acme <b>Title", "Lone Star (number 42)", "Nora Tary (number 7001)", "John Doe"] {
+            assert!(facts.contains(shown), "{shown}: {facts}");
+        }
+        let links = "return [...document.querySelectorAll('.facts a')].map((it) => it.href)
+            .filter((it) => !it.startsWith('http'))";
+        let expected = json!([
+            "tel:2145550199;ext=12",
+            "tel:+12145550188",
+            "tel:+12145550177",
+            "mailto:nora@example.com",
+        ]);
+        assert_eq!(console.browser.run(links, &[]).await, expected);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn name_of_a_notary_does_not_stay_beside_the_number_of_another() {
+    let console = Console::start(&[], of_service()).await;
+    let client = console.user_on(of_client()).await;
+    created(client.order("NOTARY-1").await).await;
+    console.open_order(1).await;
+    console.enter("Status", "").await;
+    console.enter("Other status", "En route").await;
+    console.enter("Notary: number", "7001").await;
+    console.enter("Notary: name", "Nora Tary").await;
+    for (label, text, status, notary) in [
+        ("Notary: phone", "+1 214 555 0177", "En route", json!([7001, "Nora Tary"])),
+        ("Notary: number", "7002", "En route", json!([7002, null])),
+        ("Notary: name", "Otto Tary", "En route", json!([7002, "Otto Tary"])),
+        ("Notary: name", "", "En route", json!([7002, null])),
+        ("Status", "ON_HOLD", "ON_HOLD", json!([7002, null])),
+        ("Notary: number", "", "ON_HOLD", json!([null, null])),
+    ] {
+        console.enter(label, text).await;
+        console.press_button("Save").await;
+        eventually_async(async || {
+            let read = client.read("/api/order/1").await;
+            read["order_status"] == status
+                && json!([read["notary_id"], read["notary"]["name"]]) == notary
+        })
+        .await;
+        // The form is that of the order as it is now.
+        let number = notary[0].as_i64().map_or_else(String::new, |id| id.to_string());
+        let script = "return document.querySelector('#change-notary').value === arguments[0] || null";
+        console.browser.wait_for(script, &number).await;
+        console.browser.shows("Saved.").await;
+    }
+    assert_eq!(console.complaints().await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn history_tells_in_words_what_happened() {
+    let mut console = Console::start(&[], of_client()).await;
+    let client = console.user.clone();
+    let service = console.user_on(of_service()).await;
+    created(client.create_with(form_with_deed("HISTORY-1")).await).await;
+    let mut changed = order("HISTORY-1");
+    changed["signingDetailsFormData"]["signingDate"] = json!("2026-12-02");
+    changed["signingDetailsFormData"]["lender"] = json!("Big Bank");
+    let sent = client.request(Method::PUT, "/api/order/1").json(&changed).send().await.unwrap();
+    assert_eq!(sent.status(), 200);
+    let patch = async |change: Value| {
+        let sent = service.request(Method::PATCH, "/api/order/1").json(&change).send().await;
+        assert_eq!(sent.unwrap().status(), 200);
+    };
+    patch(json!({ "order_status": "ASSIGNED", "notary_id": 7001 })).await;
+    patch(json!({ "notary": { "name": "Nora Tary" } })).await;
+    let signed = Form::new().part("documents", file("signed.pdf", deed()));
+    created(service.post("/api/order/1/signed-documents").multipart(signed).send().await.unwrap()).await;
+    let replacing = Form::new().text("replaces", "0").part("documents", file("new.pdf", deed()));
+    created(client.post("/api/order/1/documents").multipart(replacing).send().await.unwrap()).await;
+    let withdrawn = client.request(Method::DELETE, "/api/order/1/documents/0").send().await;
+    assert_eq!(withdrawn.unwrap().status(), 204);
+    for side in [&client, &service] {
+        console.change_user(side).await;
+        console.open_order(1).await;
+        let rows = console.rows("Oldest first").await;
+        let words: Vec<_> = rows.iter().map(|row| row[1].as_str()).collect();
+        assert_eq!(
+            words,
+            [
+                "Created",
+                "Changed: Lender, Date of the signing",
+                "Status and notary changed",
+                "Name or contact of the notary changed",
+                "1 signed document added",
+                "Document replaced",
+                "Document withdrawn",
+            ]
+        );
+    }
+
+    for number in 0..100 {
+        patch(json!({ "notary_id": number + 1 })).await;
+    }
+    console.view("orders").await;
+    console.open_order(1).await;
+    assert_eq!(console.rows("Oldest first").await.len(), 100);
+    console.press_button("Show older entries").await;
+    console.browser.lacks("#history-older").await;
+    let rows = console.rows("Oldest first").await;
+    assert_eq!((rows.len(), rows[0][1].as_str()), (107, "Created"));
+    assert_eq!(rows[106][3], "100");
+    assert_eq!(console.complaints().await, Vec::<String>::new());
 }
 
 /// Returns an order whose texts have markup, another direction and emoji.

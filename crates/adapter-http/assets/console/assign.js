@@ -1,0 +1,106 @@
+// The form of a signing service: status and notary of an order. It sends what the user changes.
+
+import { Digits } from "./api.js";
+import { card, h, labelled } from "./dom.js";
+import { forgetErrors } from "./controls.js";
+import { CANCELLED, STATUSES } from "./words.js";
+
+const OTHER = "";
+const PERSON = ["name", "phone", "email"];
+
+export class Assignment {
+  #version;
+  #run;
+  #of = null;
+  #card = null;
+
+  /** `run` does something, and shows the order as it is then. */
+  constructor(version, run) {
+    [this.#version, this.#run] = [version, run];
+  }
+
+  /** Returns the form. What the user has entered stays until another user changes status or notary. */
+  card(order) {
+    const { order_status: status, notary_id: number, notary } = order;
+    const of = JSON.stringify([status, number, notary]);
+    if (of !== this.#of) [this.#of, this.#card] = [of, this.#build(order)];
+    return this.#card;
+  }
+
+  #build(order) {
+    const status = statusControl(order.order_status);
+    const number = h("input", { name: "notary_id", inputmode: "numeric", value: order.notary_id ?? "" });
+    const types = { phone: { type: "tel" }, email: { inputmode: "email", spellcheck: "false" } };
+    const person = Object.fromEntries(
+      PERSON.map((name) => [name, h("input", { name: `notary_${name}`, dir: "auto", ...types[name] })]),
+    );
+    const enter = (notary) => PERSON.forEach((name) => (person[name].value = notary?.[name] ?? ""));
+    const entered = () => PERSON.map((name) => person[name].value.trim());
+    const isAs = (notary) => PERSON.every((name, at) => entered()[at] === (notary?.[name] ?? ""));
+    const isOther = () => number.value.trim() !== String(order.notary_id ?? "");
+    enter(order.notary);
+    // The name of the notary before does not stay beside the number of another.
+    number.addEventListener("input", () => {
+      if (isOther() && isAs(order.notary)) enter(null);
+      else if (!isOther() && isAs(null)) enter(order.notary);
+    });
+    const change = () => {
+      const json = {};
+      if (status.value !== order.order_status) json.order_status = status.value;
+      if (isOther()) json.notary_id = numberOf(number.value.trim());
+      const notary = isAs(null) ? null : Object.fromEntries(PERSON.map((name, at) => [name, entered()[at]]));
+      for (const name of ["phone", "email"]) if (notary?.[name] === "") delete notary[name];
+      // Removing the name forgets the notary.
+      const isForgotten = notary === null || (order.notary && !notary.name);
+      if (!isAs(order.notary) || (isOther() && notary)) json.notary = isForgotten ? null : notary;
+      return json;
+    };
+    const submit = (event) => {
+      event.preventDefault();
+      forgetErrors(event.target);
+      this.#run(() => this.#version.save("PATCH", change()), "Saved.", event.target);
+    };
+    const numberHint = "Empty if none is assigned";
+    return card(
+      "Status and notary",
+      h(
+        "form",
+        { class: "grid", novalidate: true, autocomplete: "off", submit },
+        status.fields,
+        labelled("change-notary", "Notary: number", number, numberHint, "/notary_id"),
+        labelled("change-name", "Notary: name", person.name, "Both sides see it. Empty forgets it", "/notary/name"),
+        labelled("change-phone", "Notary: phone", person.phone, null, "/notary/phone"),
+        labelled("change-email", "Notary: e-mail", person.email, null, "/notary/email"),
+        h("div", { class: "buttons" }, h("button", { class: "primary", id: "save" }, "Save")),
+      ),
+    );
+  }
+}
+
+/** Returns the choice of a status: its fields, and the `value`. */
+function statusControl(status) {
+  const usual = STATUSES.filter((it) => it !== CANCELLED);
+  const known = usual.includes(status) ? usual : [status, ...usual];
+  const option = (value) => h("option", { value, selected: value === status }, value);
+  const select = h(
+    "select",
+    { name: "order_status", input: () => (other.hidden = select.value !== OTHER) },
+    known.map(option),
+    h("option", { value: OTHER }, "Other…"),
+  );
+  const text = h("input", { name: "other_status", maxlength: 50, dir: "auto" });
+  const other = labelled("change-other", "Other status", text, null, "/order_status");
+  other.hidden = true;
+  return {
+    fields: [labelled("change-status", "Status", select), other],
+    get value() {
+      return select.value === OTHER ? text.value.trim() : select.value;
+    },
+  };
+}
+
+/** Returns the notary as the request has it: what is no number is for the service to reject. */
+function numberOf(text) {
+  if (!text) return null;
+  return /^[1-9]\d*$/.test(text) ? new Digits(text) : text;
+}

@@ -1,0 +1,161 @@
+// The form that changes an order: that of a new one, filled in. It shows what changes before it is sent.
+
+import { Digits, Failure, problem } from "./api.js";
+import { announce, ask, fill, h } from "./dom.js";
+import { Entries } from "./entries.js";
+import { FIELDS, INSTANTS, TIMES, member, setMember } from "./fields.js";
+import { Version } from "./version.js";
+import { inWords } from "./words.js";
+
+const FIXED = ["/signingDetailsFormData/fileNumber", "/signingServiceId"];
+
+/** Returns the view. `changed` is called when the order is changed. */
+export function changeOrder(id, changed) {
+  const form = new ChangeForm(id, changed);
+  return { title: `Change order ${id}`, element: form.element, isForm: true };
+}
+
+class ChangeForm {
+  #version;
+  #changed;
+  #isBusy = false;
+  /** The order as it was read, in the names of the request, and the text of each field. */
+  #order = null;
+  #texts = new Map();
+  #entries = new Entries();
+  #problem = h("div", { tabindex: "-1" });
+  #submit = h("button", { class: "primary" }, "Show what changes");
+  #form = h(
+    "form",
+    { class: "order", novalidate: true, autocomplete: "off", submit: (event) => this.#send(event), hidden: true },
+    h("p", { class: "hint" }, "File number and signing service stay. Fields with a * are required."),
+    this.#entries.summary,
+    this.#entries.element,
+    h("div", { class: "buttons" }, this.#submit),
+  );
+
+  constructor(id, changed) {
+    this.#version = new Version(`api/order/${id}`);
+    this.#changed = changed;
+    const back = h("p", {}, h("a", { href: `#/order/${id}` }, "Back to the order"));
+    this.element = h("div", {}, back, this.#problem, this.#form);
+    for (const field of FIELDS) this.#entries.control(field).readOnly = FIXED.includes(field.pointer);
+    this.#load();
+  }
+
+  async #load() {
+    try {
+      this.#take(await this.#version.read());
+    } catch (failure) {
+      this.#show(failure);
+    }
+  }
+
+  /** Fills the form. What the user has entered stays. */
+  #take({ details, signing_service_id: service }) {
+    this.#order = { ...details, signingServiceId: service };
+    for (const field of FIELDS) {
+      const own = this.#isChanged(field) ? [this.#entries.value(field)] : [];
+      // The service computes an instant from the other fields, unless the user enters one.
+      const value = INSTANTS.includes(field.pointer) ? undefined : member(this.#order, field.pointer);
+      this.#entries.set(field, value);
+      this.#texts.set(field.pointer, this.#entries.text(field));
+      for (const value of own) this.#entries.set(field, value);
+    }
+    this.#entries.showConditional();
+    this.#form.hidden = false;
+  }
+
+  #isChanged(field) {
+    return this.#texts.has(field.pointer) && this.#entries.text(field) !== this.#texts.get(field.pointer);
+  }
+
+  /** Returns what the user has changed: fields, and their values before and after. */
+  #changes() {
+    const isLost = ({ pointer, if: [condition] = [] }) =>
+      !INSTANTS.includes(pointer) && FIELDS.some((it) => it.pointer === condition && this.#isChanged(it));
+    return FIELDS.flatMap((field) => {
+      const before = member(this.#order, field.pointer);
+      if (this.#entries.isShown(field)) {
+        return this.#isChanged(field) ? [[field, before, this.#entries.value(field)]] : [];
+      }
+      return before !== undefined && isLost(field) ? [[field, before, undefined]] : [];
+    });
+  }
+
+  async #send(event) {
+    event.preventDefault();
+    if (this.#isBusy) return;
+    this.#entries.forgetErrors();
+    fill(this.#problem);
+    const changes = this.#changes();
+    if (!changes.length) {
+      announce("You have not changed anything yet.", true);
+      return;
+    }
+    this.#setBusy(true);
+    try {
+      const confirmed = await ask({
+        title: "Change the order?",
+        lines: ["The signing service sees the new values."],
+        controls: [h("ul", { class: "changes" }, changes.map(line))],
+        confirm: "Change the order",
+      });
+      if (!confirmed) return;
+      await this.#version.save("PUT", changed(this.#order, changes));
+      this.#changed();
+    } catch (failure) {
+      if (!(failure instanceof Failure)) throw failure;
+      if (failure.status === 412) await this.#load();
+      this.#show(failure);
+    } finally {
+      this.#setBusy(false);
+    }
+  }
+
+  #show(failure) {
+    if (failure.errors?.length) {
+      this.#entries.showFailure(failure);
+      return;
+    }
+    fill(this.#problem, problem(failure));
+    this.#problem.focus();
+  }
+
+  #setBusy(isBusy) {
+    this.#isBusy = isBusy;
+    this.#submit.setAttribute("aria-disabled", isBusy);
+  }
+}
+
+/** Returns an item for the change of a field. */
+function line([field, before, after]) {
+  const shown = { ...field, kind: ["tel", "email"].includes(field.kind) ? "text" : field.kind };
+  const value = (it) => (it === undefined || it === "" ? "empty" : inWords(shown, it));
+  return h("li", {}, h("strong", {}, `${field.label}: `), value(before), " → ", value(after));
+}
+
+/** Returns an order with changes. */
+function changed(order, changes) {
+  const result = structuredClone(order);
+  for (const field of FIELDS.filter(({ kind }) => ["id", "amount"].includes(kind))) {
+    const value = member(result, field.pointer);
+    // An identifier of 19 digits was read as a text.
+    if (typeof value === "string") setMember(result, field.pointer, new Digits(value));
+  }
+  if (changes.some(([{ pointer }]) => TIMES.includes(pointer))) {
+    for (const pointer of INSTANTS) setMember(result, pointer, undefined);
+  }
+  for (const [{ pointer }, , after] of changes) setMember(result, pointer, after);
+  Object.values(result).forEach(prune);
+  return result;
+}
+
+/** Removes the objects that have lost all members, such as a contact. */
+function prune(object) {
+  if (object === null || typeof object !== "object" || object instanceof Digits) return;
+  for (const [name, inner] of Object.entries(object)) {
+    prune(inner);
+    if (inner?.constructor === Object && !Object.keys(inner).length) delete object[name];
+  }
+}

@@ -1,0 +1,227 @@
+// The documents of an order of one kind, and what the side that uploads them does with them.
+
+import { Attempts, request, upload } from "./api.js";
+import { ask, button, card, count, fill, focusHeading, h, instant, said, size, table } from "./dom.js";
+import { FileChooser, progressBar } from "./files.js";
+import { format, party } from "./words.js";
+
+/** The two kinds: their member of an order, which is also the end of the path; who reads them; and their texts. */
+export const TO_SIGN = {
+  member: "documents",
+  path: "documents",
+  id: "add",
+  reader: "service",
+  title: "Documents",
+  label: "Documents",
+  noun: "document",
+  none: "This order has no documents.",
+  add: "Add documents",
+  send: "Add these documents",
+  done: "The documents are added.",
+};
+export const SIGNED = {
+  member: "signed_documents",
+  path: "signed-documents",
+  id: "add-signed",
+  reader: "client",
+  title: "Signed documents",
+  label: "Signed documents",
+  noun: "signed document",
+  none: "There are no signed documents yet.",
+  add: "Upload signed documents",
+  send: "Upload these signed documents",
+  done: "The signed documents are uploaded.",
+};
+
+export class Documents {
+  #kind;
+  #path;
+  #run;
+  #addition;
+
+  /** `run` does something, and shows the order as it is then. */
+  constructor(kind, path, run) {
+    [this.#kind, this.#path, this.#run] = [kind, `${path}/${kind.path}`, run];
+    this.#addition = new Addition(kind, this.#path, run);
+  }
+
+  /** Stops the upload. */
+  stop() {
+    this.#addition.stop();
+  }
+
+  /** Returns the card. `may` says whether the user may add and replace, and whether the user may withdraw. */
+  card(order, may) {
+    const { title, none } = this.#kind;
+    const documents = order[this.#kind.member];
+    const content = documents.length ? this.#table(order, documents, may) : h("p", {}, none);
+    return card(title, content, may.add && this.#addition.element);
+  }
+
+  #table(order, documents, may) {
+    const { noun, reader } = this.#kind;
+    const byPosition = new Map(documents.map((it) => [it.position, it]));
+    const nameAt = (position) => said(nameOf(byPosition.get(position)));
+    const notes = (it) => [
+      it.replaced_by !== null && h("div", { class: "hint" }, "Replaced by ", nameAt(it.replaced_by)),
+      it.replaces !== null && h("div", { class: "hint" }, "Replaces ", nameAt(it.replaces)),
+      it.withdrawn_at && h("div", { class: "hint" }, "Withdrawn ", instant(it.withdrawn_at)),
+    ];
+    const cells = (it) => [
+      h("div", { class: isCurrent(it) ? "" : "former" }, said(nameOf(it)), notes(it)),
+      `${format(it.media_type)}, ${size(it.size)}`,
+      [instant(it.created_at), h("div", { class: "hint" }, party(it.uploaded_by, order))],
+      it.first_downloaded_at
+        ? [instant(it.first_downloaded_at), h("div", { class: "hint" }, party(reader, order))]
+        : "Not yet",
+      it.withdrawn_at ? "None" : h("div", { class: "row" }, this.#actions(it, may)),
+    ];
+    const stored = documents.filter((it) => !it.withdrawn_at).length;
+    const heads = ["Name", "Format and size", "Added", "Downloaded", "Actions"];
+    return table(count(stored, noun), heads, documents.toSorted(byState).map(cells));
+  }
+
+  #actions(it, may) {
+    const name = nameOf(it);
+    const action = (verb, click, more = {}) =>
+      button(verb, click, { "aria-label": `${verb} ${name}`, id: `${this.#kind.id}-${verb}-${it.position}`, ...more });
+    return [
+      action("Download", () => this.#run(() => download(it), "Downloaded.")),
+      may.replace && isCurrent(it) && action("Replace", () => this.#addition.replace(it)),
+      may.withdraw && action("Withdraw", () => this.#withdraw(it), { class: "danger" }),
+    ];
+  }
+
+  async #withdraw(it) {
+    const confirmed = await ask({
+      title: "Withdraw this document?",
+      lines: [
+        said(nameOf(it)),
+        "The file and its name are deleted at once, for both sides. This cannot be undone. The order keeps " +
+          "when it was withdrawn.",
+        it.first_downloaded_at
+          ? ["The other side downloaded it ", instant(it.first_downloaded_at), " and may have a copy."]
+          : "The other side has not downloaded it.",
+      ],
+      confirm: "Withdraw the document",
+      danger: true,
+    });
+    if (confirmed) this.#run(() => request(`${this.#path}/${it.position}`, { method: "DELETE" }), "Withdrawn.");
+  }
+}
+
+/** Adds documents to an order, or replaces one. */
+class Addition {
+  #kind;
+  #path;
+  #run;
+  #isBusy = false;
+  #replaced = null;
+  #attempts = new Attempts();
+  #files;
+  #title = h("h3");
+  #send;
+  #keep = button("Keep the old document", () => this.#leave(), { hidden: true });
+  #progress = h("div");
+  /** Stops the upload. */
+  stop = () => {};
+
+  constructor(kind, path, run) {
+    [this.#kind, this.#path, this.#run] = [kind, path, run];
+    this.#files = new FileChooser(`${kind.id}-documents`, kind.label);
+    this.#send = button("", () => this.#add(), { hidden: true, class: "primary", id: `${kind.id}-send` });
+    this.#files.onchange = () => (this.#send.hidden = !this.#files.files.length);
+    const buttons = h("div", { class: "row" }, this.#send, this.#keep);
+    this.element = h("div", { class: "adding" }, this.#title, this.#files.element, buttons, this.#progress);
+    this.#files.takeDropsOn(this.element);
+    this.#begin(null);
+  }
+
+  /** Lets the user choose the file that replaces a document. */
+  replace(document) {
+    if (this.#isBusy) return;
+    this.#begin(document);
+    this.#files.focus();
+  }
+
+  #begin(replaced) {
+    const { add, send } = this.#kind;
+    this.#replaced = replaced;
+    this.#files.clear();
+    this.#files.isSingle = replaced !== null;
+    fill(this.#title, replaced ? ["Replace ", said(nameOf(replaced))] : add);
+    this.#send.textContent = replaced ? "Replace the document" : send;
+    this.#keep.hidden = !replaced;
+  }
+
+  /** Leaves the replacement. */
+  #leave() {
+    if (this.#isBusy) return;
+    this.#begin(null);
+    this.#files.focus();
+  }
+
+  async #add() {
+    if (this.#isBusy) return;
+    this.#setBusy(true);
+    const done = this.#replaced ? "The document is replaced." : this.#kind.done;
+    try {
+      await this.#run(() => this.#upload(), done);
+    } finally {
+      this.#setBusy(false);
+    }
+  }
+
+  /** Keeps the files as they are while they are sent. */
+  #setBusy(isBusy) {
+    this.#isBusy = isBusy;
+    this.#files.element.inert = isBusy;
+    this.#send.setAttribute("aria-disabled", isBusy);
+    if (!isBusy) fill(this.#progress);
+  }
+
+  async #upload() {
+    const { files, content } = this.#files;
+    const replaced = this.#replaced?.position ?? null;
+    try {
+      await this.#files.check();
+      const form = new FormData();
+      if (replaced !== null) form.append("replaces", replaced);
+      for (const file of files) form.append("documents", file, file.name);
+      const headers = this.#attempts.header(JSON.stringify([replaced, content]));
+      const { answer, stop } = upload(this.#path, form, headers, (part) => bar.set(part));
+      const bar = progressBar(stop);
+      this.stop = stop;
+      fill(this.#progress, bar.element);
+      await answer;
+    } catch (failure) {
+      this.#attempts.learn(failure);
+      for (const error of failure.errors ?? []) {
+        const at = Number(error.pointer?.split("/")[2]);
+        error.file = files[at]?.name;
+        this.#files.setFileProblem(at, error.detail);
+      }
+      throw failure;
+    }
+    // The button of the documents that are added vanishes.
+    if (this.element.contains(document.activeElement)) focusHeading();
+    this.#begin(null);
+  }
+}
+
+const nameOf = (it) => it?.name_as_sent || (it?.withdrawn_at ? "withdrawn document" : "document");
+
+/** Returns whether a document is neither replaced nor withdrawn. */
+const isCurrent = (it) => it.replaced_by === null && !it.withdrawn_at;
+
+/** Compares documents: current ones come first, withdrawn ones last. */
+const byState = (one, other) => stateOf(one) - stateOf(other);
+const stateOf = (it) => (it.withdrawn_at ? 2 : Number(!isCurrent(it)));
+
+/** Saves a document under the name that it was sent with. */
+async function download(it) {
+  const { body } = await request(it.url, { blob: true });
+  const url = URL.createObjectURL(body);
+  h("a", { href: url, download: it.name_as_sent }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}

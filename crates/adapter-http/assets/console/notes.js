@@ -1,0 +1,71 @@
+// The notes of both sides on an order.
+
+import { Attempts, request } from "./api.js";
+import { forgetErrors } from "./controls.js";
+import { card, h, instant, labelled, said } from "./dom.js";
+import { party } from "./words.js";
+
+const MAX_LENGTH = 5_000;
+
+export class Notes {
+  #path;
+  #attempts = new Attempts();
+  #isBusy = false;
+  #text = h("textarea", { name: "text", rows: 3, maxlength: MAX_LENGTH, dir: "auto" });
+  #send = h("button", { class: "primary", id: "note-send" }, "Add the note");
+  #form;
+
+  /** `run` does something, and shows the order as it is then. */
+  constructor(path, run) {
+    this.#path = `${path}/notes`;
+    const submit = async (event) => {
+      event.preventDefault();
+      if (this.#isBusy) return;
+      this.#setBusy(true);
+      forgetErrors(this.#form);
+      await run(() => this.#add(), "Sent.", this.#form);
+      this.#setBusy(false);
+    };
+    const hint = "Both sides and the operator read it. It cannot be changed.";
+    this.#form = h(
+      "form",
+      { novalidate: true, autocomplete: "off", submit },
+      labelled("note-text", "New note", this.#text, hint, "/text"),
+      h("div", { class: "buttons" }, this.#send),
+    );
+  }
+
+  card(order, mayAdd) {
+    const line = (note) =>
+      h(
+        "li",
+        {},
+        h("p", { class: "hint" }, party(note.author, order), ", ", instant(note.at)),
+        h("p", { class: "said" }, said(note.text)),
+      );
+    const notes = order.notes.length
+      ? h("ol", { class: "notes", "aria-label": "Notes, oldest first" }, order.notes.map(line))
+      : h("p", {}, "There is no note yet.");
+    return card("Notes", notes, mayAdd && this.#form);
+  }
+
+  async #add() {
+    const text = this.#text.value;
+    try {
+      const headers = this.#attempts.header(text);
+      await request(this.#path, { method: "POST", json: { text }, headers });
+    } catch (failure) {
+      this.#attempts.learn(failure);
+      throw failure;
+    }
+    // The same text again is another note.
+    this.#attempts = new Attempts();
+    this.#text.value = "";
+  }
+
+  #setBusy(isBusy) {
+    this.#isBusy = isBusy;
+    this.#text.readOnly = isBusy;
+    this.#send.setAttribute("aria-disabled", isBusy);
+  }
+}

@@ -1,0 +1,148 @@
+//! The form that changes an order.
+
+use contract_tests::samples::maximal_request;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{Console, of_client, of_service};
+use crate::harness::{Api, created, order};
+
+const SHOW: &str = "Show what changes";
+const SEND: &str = "Change the order";
+
+impl Console {
+    /// Opens the form of an order, and waits until it is filled.
+    async fn open_change(&self, id: i64) {
+        self.open_order(id).await;
+        self.follow("Change this order").await;
+        self.browser.shows(SHOW).await;
+    }
+}
+
+async fn patch(service: &Api, change: &Value) {
+    let sent = service.request(Method::PATCH, "/api/order/1").json(change).send().await.unwrap();
+    assert_eq!(sent.status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn client_sees_what_changes_before_it_is_sent() {
+    let console = Console::start(&[], of_client()).await;
+    let browser = &console.browser;
+    created(console.user.order("CHANGE-1").await).await;
+    let before = console.user.read("/api/order/1").await;
+    console.open_change(1).await;
+    console.press_button(SHOW).await;
+    browser.shows("You have not changed anything yet.").await;
+    console.enter("Date of the signing", "2026-12-02").await;
+    console.enter("Time", "16:00").await;
+    console.enter("Lender", "Big Bank").await;
+    console.press_button(SHOW).await;
+    let lines = [
+        "Lender: empty → Big Bank",
+        "Date of the signing: Tue, Dec 1, 2026 → Wed, Dec 2, 2026",
+        "Time: 14:30 → 16:00",
+    ];
+    browser.text("dialog li").await;
+    assert_eq!(console.texts("dialog li").await, lines);
+    console.press_button("Back").await;
+    browser.lacks("dialog").await;
+    assert_eq!(console.user.read("/api/order/1").await, before);
+    console.press_button(SHOW).await;
+    console.press_button(SEND).await;
+    browser.shows("The order is changed.").await;
+    browser.shows("Wed, Dec 2, 2026, at 16:00").await;
+    browser.shows("Changed: Lender, Date of the signing, Time").await;
+    let details = console.user.read("/api/order/1").await["details"].clone();
+    assert_eq!(details["utcTimeDate"], "2026-12-02T22:00:00Z");
+
+    // Back leads to the order, not to the form again.
+    browser.run("history.back()", &[]).await;
+    browser.shows("Order 1").await;
+    assert_eq!(browser.run("return location.hash", &[]).await, "#/order/1");
+    assert_eq!(console.complaints().await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_that_the_user_leaves_alone_stay() {
+    let console = Console::start(&[], of_client()).await;
+    let mut maximal = maximal_request();
+    maximal["signingDetailsFormData"]["specialInstructions"] = json!("One.\r\nTwo.");
+    let id = created(console.user.create(&maximal).await).await["order_id"].as_i64().unwrap();
+    console.open_change(id).await;
+    let fixed = "return ['/signingDetailsFormData/fileNumber', '/signingServiceId']
+        .every((name) => document.getElementsByName(name)[0].readOnly)";
+    assert_eq!(console.browser.run(fixed, &[]).await, true);
+    console.enter("In-house contact: name", "").await;
+    console.enter("In-house contact: phone", "").await;
+    console.enter("In-house contact: e-mail", "").await;
+    console.press_button(SHOW).await;
+    console.press_button(SEND).await;
+    console.browser.shows("The order is changed.").await;
+    let history = console.user.read(&format!("/api/order/{id}")).await["history"].clone();
+    let contact = "/signingContactsFormData/inHouseContact";
+    let expected = ["email", "name", "phone"].map(|name| format!("{contact}/contact_{name}"));
+    assert_eq!(history[1]["changed"], json!(expected));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn problems_of_a_change_are_shown_at_their_fields() {
+    let console = Console::start(&[], of_client()).await;
+    created(console.user.order("WRONG-1").await).await;
+    console.open_change(1).await;
+    console.enter("Property: state", "Texas").await;
+    console.enter("Signer: full name", "").await;
+    console.press_button(SHOW).await;
+    console.press_button(SEND).await;
+    console.browser.shows("Correct 2 entries").await;
+    let shown = console.texts("[data-pointer] .error").await;
+    assert!(shown[0].starts_with("Signer: full name must"), "{shown:?}");
+    assert!(shown[1].starts_with("Property: state must"), "{shown:?}");
+    console.browser.click(".problem a").await;
+    console.browser.press("Jane Roe").await;
+    console.enter("Property: state", "OK").await;
+    console.press_button(SHOW).await;
+    console.press_button(SEND).await;
+    console.browser.shows("The order is changed.").await;
+    let details = console.user.read("/api/order/1").await["details"].clone();
+    assert_eq!(details["signingDetailsFormData"]["signerName"], "Jane Roe");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn change_of_another_user_is_not_overwritten() {
+    let console = Console::start(&[], of_client()).await;
+    let browser = &console.browser;
+    let client = console.user.clone();
+    let service = console.user_on(of_service()).await;
+    created(client.order("BOTH-1").await).await;
+    console.open_change(1).await;
+    console.enter("Lender", "Big Bank").await;
+    let mut other = order("BOTH-1");
+    other["signingDetailsFormData"]["city"] = json!("Plano");
+    let sent = client.request(Method::PUT, "/api/order/1").json(&other).send().await.unwrap();
+    assert_eq!(sent.status(), 200);
+    console.press_button(SHOW).await;
+    console.press_button(SEND).await;
+    browser.shows("Another user has changed the order since you opened it.").await;
+    // The entries of both stay.
+    let values = "return ['lender', 'city'].map((name) =>
+        document.getElementsByName(`/signingDetailsFormData/${name}`)[0].value)";
+    assert_eq!(browser.run(values, &[]).await, json!(["Big Bank", "Plano"]));
+    for round in ["ASSIGNED", "CONFIRMED"] {
+        patch(&service, &json!({ "order_status": round })).await;
+        console.press_button(SHOW).await;
+        console.press_button(SEND).await;
+        browser.lacks("dialog").await;
+    }
+    browser.shows("a proxy changes the headers").await;
+    assert_eq!(client.read("/api/order/1").await["details"]["signingDetailsFormData"]["lender"], Value::Null);
+
+    patch(&service, &json!({ "order_status": "SIGNED" })).await;
+    console.open_order(1).await;
+    browser.lacks("a[href$='/change']").await;
+    browser.run("location.hash = '#/order/1/change'", &[]).await;
+    browser.shows(SHOW).await;
+    console.enter("Lender", "Big Bank").await;
+    console.press_button(SHOW).await;
+    console.press_button(SEND).await;
+    browser.shows("Its client cannot change it any more.").await;
+}
