@@ -27,7 +27,7 @@ macro_rules! file {
 }
 
 /// Every file of the console, the page first.
-pub(crate) static FILES: [StaticFile; 21] = [
+pub(crate) static FILES: [StaticFile; 22] = [
     file!("/console", "text/html; charset=utf-8", "/console/index.html"),
     file!("/console/console.css", "text/css; charset=utf-8"),
     file!("/console/icon.svg", "image/svg+xml; charset=utf-8"),
