@@ -432,14 +432,14 @@ mod tests {
 
     #[test]
     fn news_that_is_not_true_any_more_does_not_leave() {
+        use MailSubject::{
+            Cancelled, Changed, Confirmed, Created, DocumentReplaced, DocumentsAdded, NotSigned,
+            NotaryAssigned, NoteAdded, Reinstated, Signed, SignedDocumentsAdded,
+        };
         let order = |status: &OrderStatus, notary_id| StoredOrder {
             status: status.clone(),
             notary_id,
             ..stored_order(START)
-        };
-        use MailSubject::{
-            Cancelled, Changed, Confirmed, Created, DocumentReplaced, DocumentsAdded, NotSigned,
-            NotaryAssigned, NoteAdded, Reinstated, Signed, SignedDocumentsAdded,
         };
         let always = [NoteAdded, SignedDocumentsAdded];
         let notary = Some(Notary { name: "Nora".to_owned(), phone: None, email: None });

@@ -165,9 +165,7 @@ impl EventChange {
     pub fn order(&self) -> Option<&ChangedOrder> {
         match self {
             Self::Order(change) => Some(change),
-            Self::Fields { .. } => None,
-            Self::Note { .. } => None,
-            Self::Documents { .. } => None,
+            Self::Fields { .. } | Self::Note { .. } | Self::Documents { .. } => None,
         }
     }
 }

@@ -292,7 +292,7 @@ impl RunDeliveries {
         let (mut previous, mut note, mut arrived) = (None, None, None);
         match task.content.clone() {
             Some(MailContent::Previous(record)) => {
-                previous = record.into_order().ok().map(Box::new)
+                previous = record.into_order().ok().map(Box::new);
             }
             Some(MailContent::Note(text)) => note = Some(text),
             Some(MailContent::Documents(count)) => arrived = Some(count),

@@ -178,7 +178,8 @@ async fn carry_out(service: &Api) {
         (2, "CONFIRMED", 7002, "Otto Tary"),
         (3, "ASSIGNED", 7001, "Nora Tary"),
     ] {
-        let notary_of = json!({ "name": name, "phone": "+1 214 555 0177", "email": "n@example.com" });
+        let notary_of =
+            json!({ "name": name, "phone": "+1 214 555 0177", "email": "n@example.com" });
         let change: Value =
             json!({ "order_status": status, "notary_id": notary, "notary": notary_of });
         let order = format!("/api/order/{id}");

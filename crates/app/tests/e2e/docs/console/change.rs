@@ -134,7 +134,10 @@ async fn change_of_another_user_is_not_overwritten() {
         browser.lacks("dialog").await;
     }
     browser.shows("a proxy changes the headers").await;
-    assert_eq!(client.read("/api/order/1").await["details"]["signingDetailsFormData"]["lender"], Value::Null);
+    assert_eq!(
+        client.read("/api/order/1").await["details"]["signingDetailsFormData"]["lender"],
+        Value::Null
+    );
 
     patch(&service, &json!({ "order_status": "SIGNED" })).await;
     console.open_order(1).await;

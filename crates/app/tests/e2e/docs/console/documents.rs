@@ -22,7 +22,10 @@ impl Console {
         self.browser.devtools("Browser.setDownloadBehavior", parameters).await;
         self.press_button(&format!("Download {name}")).await;
         let saved = to.join(name);
-        eventually_async(async || std::fs::read(&saved).is_ok_and(|bytes| bytes.starts_with(&deed()))).await;
+        eventually_async(async || {
+            std::fs::read(&saved).is_ok_and(|bytes| bytes.starts_with(&deed()))
+        })
+        .await;
     }
 
     /// Returns the first column of the table of a card, the name alone.
@@ -78,7 +81,10 @@ async fn client_replaces_and_withdraws_documents() {
     for side in [&client, &service] {
         console.change_user(side).await;
         console.open_order(1).await;
-        assert_eq!(console.names("2 documents").await, ["new.pdf", "old.pdf", "withdrawn document"]);
+        assert_eq!(
+            console.names("2 documents").await,
+            ["new.pdf", "old.pdf", "withdrawn document"]
+        );
         let rows = console.rows("2 documents").await;
         assert!(rows[2][0].contains("Withdrawn ") && rows[2][4] == "None", "{rows:?}");
         assert!(!console.browser.text("main").await.contains("wrong-borrower"));

@@ -23,7 +23,8 @@ async fn create_orders(client: &Api) {
 
 impl Console {
     async fn finds(&self, numbers: &[&str]) {
-        let script = "const found = [...document.querySelectorAll('tbody a')].map((it) => it.innerText);
+        let script =
+            "const found = [...document.querySelectorAll('tbody a')].map((it) => it.innerText);
             const busy = document.querySelector('.list').ariaBusy;
             return !busy && JSON.stringify(found) === arguments[0] || null;";
         self.browser.wait_for(script, &json!(numbers).to_string()).await;
@@ -42,10 +43,9 @@ async fn both_sides_find_orders_by_text_status_and_dates() {
     create_orders(&client).await;
     let service = console.user_on(of_service()).await;
     // A signing service sees its new orders first.
-    for (side, all) in [
-        (client, ["LOST-3", "FIND-2", "FIND-1"]),
-        (service, ["FIND-2", "FIND-1", "LOST-3"]),
-    ] {
+    for (side, all) in
+        [(client, ["LOST-3", "FIND-2", "FIND-1"]), (service, ["FIND-2", "FIND-1", "LOST-3"])]
+    {
         console.change_user(&side).await;
         console.finds(&all).await;
         console.enter("Search", "jane").await;
@@ -149,7 +149,12 @@ async fn new_orders_of_a_service_come_by_their_status() {
     console.sign_in_as(of_service()).await;
     console.finds(&["FIND-2", "FIND-1", "LOST-3"]).await;
     assert_eq!(console.texts("caption").await, ["New orders: 2", "Other orders, newest first"]);
-    let lists: Vec<_> =
-        console.browser.requested().await.into_iter().filter(|url| url.contains("/api/order?")).collect();
+    let lists: Vec<_> = console
+        .browser
+        .requested()
+        .await
+        .into_iter()
+        .filter(|url| url.contains("/api/order?"))
+        .collect();
     assert!(lists.len() == 2 && lists[0].ends_with("&order_status=NEW"), "{lists:?}");
 }

@@ -48,13 +48,9 @@ async fn key_stays_in_the_session_and_shows_what_it_may_do() {
         console.sign_in_as(KeyTerms { scopes, ..KeyTerms::default() }).await;
         assert_eq!(console.texts("nav a").await, views);
         // The address of a view that the key may not see leads to another.
-        for address in [
-            "#/orders?search=abc",
-            "#/new",
-            "#/webhooks",
-            "#/order/1",
-            "#/order/1/change",
-        ] {
+        for address in
+            ["#/orders?search=abc", "#/new", "#/webhooks", "#/order/1", "#/order/1/change"]
+        {
             console.browser.run("location.hash = arguments[0]", &[address]).await;
             let script = "return document.querySelector('h1').innerText";
             let title = console.browser.run(script, &[]).await;

@@ -41,7 +41,8 @@ async fn both_sides_write_notes_also_on_a_cancelled_order() {
     console.change_user(&client).await;
     console.open_order(1).await;
     let notes = client.read("/api/order/1").await["notes"].clone();
-    let notes: Vec<_> = notes.as_array().unwrap().iter().map(|it| json!([it["author"], it["text"]])).collect();
+    let notes: Vec<_> =
+        notes.as_array().unwrap().iter().map(|it| json!([it["author"], it["text"]])).collect();
     // A repeat of the answer that was lost adds nothing; the same text again does.
     assert_eq!(
         notes,

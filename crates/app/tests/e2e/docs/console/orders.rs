@@ -171,7 +171,9 @@ async fn both_sides_see_names_and_reach_the_notary_and_signers() {
         assert!(row.contains(other) && row.contains("Nora Tary"), "{row}");
         console.open_order(1).await;
         let facts = console.browser.text(".facts").await;
-        for shown in ["Acme <b>Title", "Lone Star (number 42)", "Nora Tary (number 7001)", "John Doe"] {
+        for shown in
+            ["Acme <b>Title", "Lone Star (number 42)", "Nora Tary (number 7001)", "John Doe"]
+        {
             assert!(facts.contains(shown), "{shown}: {facts}");
         }
         let links = "return [...document.querySelectorAll('.facts a')].map((it) => it.href)
@@ -214,7 +216,8 @@ async fn name_of_a_notary_does_not_stay_beside_the_number_of_another() {
         .await;
         // The form is that of the order as it is now.
         let number = notary[0].as_i64().map_or_else(String::new, |id| id.to_string());
-        let script = "return document.querySelector('#change-notary').value === arguments[0] || null";
+        let script =
+            "return document.querySelector('#change-notary').value === arguments[0] || null";
         console.browser.wait_for(script, &number).await;
         console.browser.shows("Saved.").await;
     }
@@ -239,7 +242,8 @@ async fn history_tells_in_words_what_happened() {
     patch(json!({ "order_status": "ASSIGNED", "notary_id": 7001 })).await;
     patch(json!({ "notary": { "name": "Nora Tary" } })).await;
     let signed = Form::new().part("documents", file("signed.pdf", deed()));
-    created(service.post("/api/order/1/signed-documents").multipart(signed).send().await.unwrap()).await;
+    created(service.post("/api/order/1/signed-documents").multipart(signed).send().await.unwrap())
+        .await;
     let replacing = Form::new().text("replaces", "0").part("documents", file("new.pdf", deed()));
     created(client.post("/api/order/1/documents").multipart(replacing).send().await.unwrap()).await;
     let withdrawn = client.request(Method::DELETE, "/api/order/1/documents/0").send().await;
