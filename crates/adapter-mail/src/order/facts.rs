@@ -82,8 +82,8 @@ pub(super) fn facts(notification: &Notification) -> Result<Vec<Fact>, Format> {
     let Notification { order: stored, subject, audience, service, .. } = notification;
     let order = &stored.order;
     let text = |label, value: Option<String>| (label, vec![value.map(Part::text)]);
-    let states = stored.changes.iter().filter(|change| change.kind == ChangeKind::Status);
-    let reason = states.last().and_then(|change| change.reason.clone());
+    let mut states = stored.changes.iter().rev().filter(|change| change.kind == ChangeKind::Status);
+    let reason = states.next().and_then(|change| change.reason.clone());
     let number = order.signing_service_id.0;
     let service = service
         .as_ref()

@@ -199,7 +199,7 @@ pub async fn orders_have_the_names_of_now(storage: &Storage) {
             assert!(storage.services.add(&service).await.unwrap());
             expected.service = Some("Seven".to_owned());
         } else if step == 2 {
-            service.name = "Eight".to_owned();
+            "Eight".clone_into(&mut service.name);
             assert!(storage.services.change(&service).await.unwrap());
             assert!(storage.keys.rename_client(client, "Acme").await.unwrap());
             expected = Names { client: Some("Acme".to_owned()), service: Some("Eight".to_owned()) };
@@ -474,7 +474,7 @@ pub async fn changed_order_is_found_by_its_new_values(storage: &Storage) {
     let before = new_order("F-1", NOW);
     let id = storage.create(&before).await;
     let mut order = before.order.clone();
-    order.signing.signer.name = "Renée Changed".to_owned();
+    "Renée Changed".clone_into(&mut order.signing.signer.name);
     order.appointment.date = before.order.appointment.date + Duration::DAY;
     let dates = [before.order.appointment.date, order.appointment.date];
     let names = [before.order.signing.signer.name.clone(), order.signing.signer.name.clone()];

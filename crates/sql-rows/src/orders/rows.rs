@@ -337,7 +337,6 @@ impl NewChangeRow {
 /// A change of the columns of an order by its client, besides its details.
 #[derive(AsChangeset)]
 #[diesel(table_name = orders, treat_none_as_null = true)]
-#[expect(clippy::struct_field_names, reason = "the columns")]
 pub struct AmendedOrder {
     starts_at: Option<Utc>,
     ends_at: Option<Utc>,

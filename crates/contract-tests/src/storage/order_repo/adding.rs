@@ -158,15 +158,15 @@ pub async fn addition_with_swept_upload_is_rejected(storage: &Storage) {
         let new = addition(id, 2);
         record_uploads(storage, &new.documents).await;
         let [live, swept] = &new.documents[..] else { unreachable!() };
-        storage.condemn(&[key_of(&swept)]).await;
+        storage.condemn(&[key_of(swept)]).await;
         if forget {
-            storage.uploads.forget(&[key_of(&swept)]).await.unwrap();
+            storage.uploads.forget(&[key_of(swept)]).await.unwrap();
         }
         let outcome = storage.orders.add_documents(&new).await;
         assert!(matches!(outcome, Err(WriteError::UploadSwept)), "{outcome:?}");
         assert_eq!(found(storage, LIVE, id).await, Some(stored(id, &order)));
-        let left = storage.condemn(&[key_of(&live)]).await;
-        assert_eq!(left, &[key_of(&live)]);
+        let left = storage.condemn(&[key_of(live)]).await;
+        assert_eq!(left, &[key_of(live)]);
     }
 }
 

@@ -216,8 +216,8 @@ pub async fn change_by_another_system_has_the_same_history_and_event(storage: &S
     assert_eq!(found(storage, ids[1]).await.changes, []);
 }
 
-fn notary(name: &str) -> Option<Notary> {
-    Some(Notary { name: name.to_owned(), phone: None, email: None })
+fn notary(name: &str) -> Notary {
+    Notary { name: name.to_owned(), phone: None, email: None }
 }
 
 /// An update that assigns another notary without naming it forgets the name; one that names it again
@@ -234,7 +234,7 @@ pub async fn notary_is_found_as_named(storage: &Storage) {
         |notary: &Option<Notary>| OrderUpdate { notary: Some(notary.clone()), ..any.clone() };
     let assigned = |number| OrderUpdate { notary_id: Some(number), ..any.clone() };
     let both = |number, notary| OrderUpdate { notary_id: Some(number), ..named(notary) };
-    let pat = notary("Pat");
+    let pat = Some(notary("Pat"));
     for (number, (update, expected)) in [
         (both(Some(7), &whole), (Some(7), &whole)),
         (named(&pat), (Some(7), &pat)),
@@ -269,12 +269,12 @@ pub async fn notary_is_found_as_named(storage: &Storage) {
 pub async fn name_leaves_with_a_number_that_another_system_changes(storage: &Storage) {
     let id = storage.create(&new_order("F-1", NOW)).await;
     for (number, (change, expected)) in [
-        (ForeignChange::Named(Some(7), "Pat"), (Some(7), notary("Pat"))),
-        (ForeignChange::Status("assigned"), (Some(7), notary("Pat"))),
-        (ForeignChange::Named(Some(7), "Kim"), (Some(7), notary("Kim"))),
-        (ForeignChange::Named(Some(8), "Pat"), (Some(8), notary("Pat"))),
+        (ForeignChange::Named(Some(7), "Pat"), (Some(7), Some(notary("Pat")))),
+        (ForeignChange::Status("assigned"), (Some(7), Some(notary("Pat")))),
+        (ForeignChange::Named(Some(7), "Kim"), (Some(7), Some(notary("Kim")))),
+        (ForeignChange::Named(Some(8), "Pat"), (Some(8), Some(notary("Pat")))),
         (ForeignChange::Both("canceled", Some(9)), (Some(9), None)),
-        (ForeignChange::Named(None, "Pat"), (None, notary("Pat"))),
+        (ForeignChange::Named(None, "Pat"), (None, Some(notary("Pat")))),
         (ForeignChange::Notary(Some(7)), (Some(7), None)),
     ]
     .into_iter()

@@ -50,8 +50,8 @@ async fn newest_event(storage: &Storage) -> (EventType, Option<EventChange>) {
     (newest.event, newest.change)
 }
 
-fn documents(documents: &[u32], actor: Actor) -> Option<EventChange> {
-    Some(EventChange::Documents { documents: documents.to_vec(), actor })
+fn documents(documents: &[u32], actor: Actor) -> EventChange {
+    EventChange::Documents { documents: documents.to_vec(), actor }
 }
 
 /// Returns the kinds and the actors of the entries of the history.
@@ -76,7 +76,7 @@ pub async fn signed_documents_have_positions_of_their_own(storage: &Storage) {
     assert_eq!(entries(&order), [added(vec![0, 1]), added(vec![2])]);
     let events = storage.outbox.events(NOW + 400 * Duration::DAY, 10).await.unwrap();
     let event = events.iter().find(|event| event.event == EventType::SignedDocumentsAdded);
-    assert_eq!(event.unwrap().change, documents(&[0, 1], Actor::Service));
+    assert_eq!(event.unwrap().change, Some(documents(&[0, 1], Actor::Service)));
     let listed = storage.reader.listed(LIVE, id).await.unwrap().unwrap().whole().unwrap();
     assert_eq!((listed.documents, listed.signed_documents), (3, 3));
     for (kind, expected) in
@@ -102,7 +102,7 @@ pub async fn replaced_document_keeps_its_place(storage: &Storage) {
     assert_eq!(replaced_by, [None, Some(2), None]);
     assert_eq!(order.documents[1].key, before.documents[1].key);
     assert_eq!(entries(&order), [(ChangeKind::DocumentsReplaced(vec![2]), Actor::Client)]);
-    let told = (EventType::DocumentsReplaced, documents(&[2], Actor::Client));
+    let told = (EventType::DocumentsReplaced, Some(documents(&[2], Actor::Client)));
     assert_eq!(newest_event(storage).await, told);
 }
 
@@ -147,7 +147,7 @@ pub async fn withdrawn_document_keeps_its_record(storage: &Storage) {
     assert_eq!(order.documents[1], before.documents[1]);
     assert_eq!(order.updated_at, before.updated_at + MICROSECOND);
     assert_eq!(entries(&order), [(ChangeKind::Withdrawn(vec![0]), Actor::Client)]);
-    let told = (EventType::DocumentWithdrawn, documents(&[0], Actor::Client));
+    let told = (EventType::DocumentWithdrawn, Some(documents(&[0], Actor::Client)));
     assert_eq!(newest_event(storage).await, told);
     let listed = storage.reader.listed(LIVE, id).await.unwrap().unwrap().whole().unwrap();
     assert_eq!(listed.documents, 1);
