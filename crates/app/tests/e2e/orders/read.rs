@@ -34,11 +34,32 @@ async fn order_reads_back_as_it_was_created() {
 
     let members: BTreeSet<_> = read.as_object().unwrap().keys().cloned().collect();
     let mut expected: BTreeSet<_> = record.as_object().unwrap().keys().cloned().collect();
-    expected.extend(["details", "documents", "documents_uploaded", "history"].map(str::to_owned));
+    let of_reads = [
+        "client_name",
+        "details",
+        "documents",
+        "documents_uploaded",
+        "history",
+        "notary",
+        "notes",
+        "signed_documents",
+        "signed_documents_uploaded",
+        "signing_service_name",
+    ];
+    expected.extend(of_reads.map(str::to_owned));
     assert_eq!(members, expected);
     let details = read["details"].take();
-    record["documents_uploaded"] = json!(0);
-    record["documents"] = json!([]);
+    for name in ["documents_uploaded", "signed_documents_uploaded"] {
+        record[name] = json!(0);
+    }
+    for name in ["documents", "signed_documents", "notes"] {
+        record[name] = json!([]);
+    }
+    assert!(read["client_name"].is_string());
+    record["client_name"] = read["client_name"].clone();
+    // No service has a record, and no notary is assigned.
+    record["signing_service_name"] = Value::Null;
+    record["notary"] = Value::Null;
     record["details"] = Value::Null;
     record["history"] = json!([{
         "at": record["created_at"],
