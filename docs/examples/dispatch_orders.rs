@@ -98,7 +98,7 @@ fn is_precondition(failure: &Failure) -> bool {
 async fn changed(orders: &Orders, since: Option<&str>) -> Result<Vec<Found>, Failure> {
     let mut path = "/api/order?limit=100&order_status=NEW,ASSIGNED".to_owned();
     if let Some(since) = since {
-        path += &format!("&updated_after={since}");
+        path = format!("{path}&updated_after={since}");
     }
     let (mut found, mut before) = (Vec::new(), String::new());
     loop {

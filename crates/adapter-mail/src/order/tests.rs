@@ -265,15 +265,15 @@ fn html_shows_what_the_text_shows_and_no_contact_data_of_the_signer() {
     }
 }
 
-fn service() -> Option<SigningService> {
+fn service() -> SigningService {
     let emails = ["dispatch@service.example", "second@service.example"];
     let emails = emails.map(|email| EmailAddress::try_from(email.to_owned()).unwrap()).to_vec();
-    Some(SigningService { id: SigningServiceId(42), name: "Fast Signings".to_owned(), emails })
+    SigningService { id: SigningServiceId(42), name: "Fast Signings".to_owned(), emails }
 }
 
 #[test]
 fn answers_go_to_the_other_side() {
-    let client = Notification { service: service(), ..notification() };
+    let client = Notification { service: Some(service()), ..notification() };
     let to_service = Notification { audience: Audience::Service, ..client.clone() };
     let without_record = notification();
     for (notification, address) in [
@@ -290,7 +290,7 @@ fn answers_go_to_the_other_side() {
 
 #[test]
 fn service_with_a_record_has_a_name() {
-    let (text, _) = bodies(&raw(&Notification { service: service(), ..notification() }));
+    let (text, _) = bodies(&raw(&Notification { service: Some(service()), ..notification() }));
     assert!(text.contains("\nSigning service: Fast Signings (42)\n"), "{text}");
 }
 
