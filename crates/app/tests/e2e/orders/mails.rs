@@ -1,16 +1,20 @@
 //! The mails about an order.
 
 use domain::{
+    api_key::{Scope, manage_keys::KeyTerms},
     delivery::run_deliveries::OVER_LIMIT,
+    order::{EmailAddress, SigningServiceId},
     ports::{Attempted, Clock as _, Retried, Settlement},
+    signing_service::SigningService,
 };
 use operator::{Machine, adapters::Storage};
+use reqwest::{Method, multipart::Form};
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime, macros::datetime};
 
 use crate::{
     harness::service_process::{ServiceProcess, fail, run},
-    harness::{TestApp, created, eventually, eventually_async, order, settings},
+    harness::{TestApp, created, deed, eventually, eventually_async, file, order, settings},
     operators::doctor::report::Report,
     wiring::Wiring,
 };
@@ -36,6 +40,107 @@ async fn each_recipient_gets_one_mail() {
     // They are counted after their outcomes are stored.
     let delivered = r#"notary_orders_mails_total{outcome="delivered"}"#;
     eventually_async(async || app.metric(delivered).await == 3).await;
+}
+
+/// Returns the recipients and the beginnings of the subjects of the mails, sorted.
+fn news(mails: &[String]) -> Vec<(String, String)> {
+    let field = |mail: &str, name: &str| {
+        let line = mail.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap().to_owned()
+    };
+    let mut news: Vec<_> = mails
+        .iter()
+        .map(|mail| {
+            let subject = field(mail, "Subject: ");
+            (field(mail, "To: "), subject.split(" F-1: ").next().unwrap().to_owned())
+        })
+        .collect();
+    news.sort_unstable();
+    news
+}
+
+const DISPATCH: &str = "dispatch@service.example";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_side_is_mailed_what_it_should_know_of() {
+    let app = TestApp::start().await;
+    let id = SigningServiceId(42);
+    let emails = vec![EmailAddress::try_from(DISPATCH.to_owned()).unwrap()];
+    let record = SigningService { id, name: "Fast Signings".to_owned(), emails };
+    assert!(app.storage().services.add(&record).await.unwrap());
+    let terms = KeyTerms {
+        scopes: Scope::OF_SERVICES.into_iter().collect(),
+        for_service: Some(id),
+        ..KeyTerms::default()
+    };
+    let service = app.as_key(&app.issue_key_on(terms).await);
+    created(app.order_with_deed("F-1").await).await;
+    let mut expected = vec![
+        (CONTACT.to_owned(), "New order".to_owned()),
+        (DISPATCH.to_owned(), "New order".to_owned()),
+    ];
+    let mut mails = app.mails(expected.len()).await;
+    assert_eq!(news(&mails), expected);
+    let of = |recipient: &str, subject: &str| (recipient.to_owned(), subject.to_owned());
+    let patch = async |body: Value| {
+        let changed = service.request(Method::PATCH, "/api/order/1").json(&body).send().await;
+        assert_eq!(changed.unwrap().status(), 200, "{body}");
+    };
+    let mut changed = order("F-1");
+    changed["signingDetailsFormData"]["signingDate"] = json!("2027-03-09");
+    let file = |name| Form::new().part("documents", file(name, deed()));
+    for step in 0..7 {
+        match step {
+            0 => {
+                patch(json!({ "notary": { "name": "Nora Tary", "phone": "+1 555 010 0142" } }))
+                    .await;
+                expected.push(of(CONTACT, "Notary assigned"));
+            }
+            1 => {
+                patch(json!({ "order_status": "CONFIRMED" })).await;
+                expected.push(of(CONTACT, "Appointment confirmed"));
+            }
+            2 => {
+                let put = app.request(Method::PUT, "/api/order/1").json(&changed).send().await;
+                assert_eq!(put.unwrap().status(), 200);
+                expected.extend([CONTACT, DISPATCH].map(|to| of(to, "Order changed")));
+            }
+            3 => {
+                let note = json!({ "text": "The gate code is 4711." });
+                created(app.post("/api/order/1/notes").json(&note).send().await.unwrap()).await;
+                expected.push(of(DISPATCH, "New note"));
+            }
+            4 => {
+                let form = file("new.pdf").text("replaces", "0");
+                let path = "/api/order/1/documents";
+                created(app.post(path).multipart(form).send().await.unwrap()).await;
+                expected.push(of(DISPATCH, "Document replaced"));
+            }
+            5 => {
+                let path = "/api/order/1/signed-documents";
+                created(service.post(path).multipart(file("a.pdf")).send().await.unwrap()).await;
+                expected.push(of(CONTACT, "Signed documents"));
+            }
+            _ => {
+                patch(json!({ "order_status": "SIGNED" })).await;
+                expected.push(of(CONTACT, "Order signed"));
+            }
+        }
+        mails = app.mails(expected.len()).await;
+        expected.sort_unstable();
+        assert_eq!(news(&mails), expected, "step {step}");
+    }
+    let of_change = |to: &str| {
+        let to = format!("To: {to}");
+        let mut mails = mails.iter().filter(|mail| mail.contains("Subject: Order changed"));
+        mails.find(|mail| mail.contains(&to)).unwrap().clone()
+    };
+    for (to, other) in [(CONTACT, DISPATCH), (DISPATCH, CONTACT)] {
+        let mail = of_change(to);
+        for shown in ["Tuesday, March 9, 2027", "before: ", &format!("Reply-To: {other}")] {
+            assert!(mail.contains(shown), "{shown}: {mail}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
