@@ -20,12 +20,13 @@ export function fill(element, ...children) {
 
 /**
  * Replaces the content of an element that is shown again. What had the focus keeps it, by its id. If
- * it is gone, the heading of the view gets the focus.
+ * it is gone, the heading of the view gets the focus. `content` may be a function: a form that stays
+ * would lose the focus when it moves into a new card.
  */
-export function renew(element, ...children) {
+export function renew(element, content) {
   const focused = document.activeElement;
   const hadFocus = focused !== element && element.contains(focused);
-  fill(element, ...children);
+  fill(element, typeof content === "function" ? content() : content);
   if (!hadFocus) return;
   if (focused.id) document.getElementById(focused.id)?.focus({ preventScroll: true });
   if (!element.contains(document.activeElement)) focusHeading();

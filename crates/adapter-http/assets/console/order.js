@@ -97,8 +97,7 @@ class OrderView {
     const ofSide = (isUploader) => ({
       add: isUploader && !isCancelled, replace: isUploader && !isCancelled, withdraw: isUploader,
     });
-    renew(
-      this.#content,
+    renew(this.#content, () => [
       this.#facts(order, isClient && isChangeable(order)),
       isService && !isCancelled && this.#assignment.card(order),
       this.#documents.card(order, ofSide(isClient)),
@@ -109,7 +108,7 @@ class OrderView {
       isCancellable(order) &&
         (isClient || isService) &&
         button("Cancel this order", () => this.#cancel(order), { class: "danger" }),
-    );
+    ]);
   }
 
   #facts(order, mayChange) {

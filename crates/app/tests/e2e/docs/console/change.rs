@@ -95,7 +95,7 @@ async fn problems_of_a_change_are_shown_at_their_fields() {
     console.press_button(SEND).await;
     console.browser.shows("Correct 2 entries").await;
     let shown = console.texts("[data-pointer] .error").await;
-    assert!(shown[0].starts_with("Signer: full name must"), "{shown:?}");
+    assert!(shown[0].starts_with("Signer: full name is required"), "{shown:?}");
     assert!(shown[1].starts_with("Property: state must"), "{shown:?}");
     console.browser.click(".problem a").await;
     console.browser.press("Jane Roe").await;
