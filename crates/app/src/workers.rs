@@ -20,7 +20,8 @@ use domain::{
     },
     ports::{Notifier, error_chain},
     use_cases::{
-        forget_keys::ForgetKeys, note_downloads::NoteDownloads, sweep_uploads::SweepUploads,
+        note_downloads::NoteDownloads,
+        upkeep::{forget_keys::ForgetKeys, sweep_uploads::SweepUploads},
     },
     webhook::{
         DisabledBy, EndpointId,

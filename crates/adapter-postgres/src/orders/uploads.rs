@@ -7,7 +7,7 @@ use domain::{
     document::ObjectKey,
     order::OrderId,
     ports::{StoreError, UploadLedger},
-    use_cases::sweep_uploads::SweepUploads,
+    use_cases::upkeep::sweep_uploads::SweepUploads,
 };
 use sql_rows::{
     Utc, abandoned_uploads, row_limit, schema::uploads, sorted_keys, unerased_order, uploads_for,
