@@ -78,15 +78,18 @@ def before_load_schema(context, raw_schema):
     order_form = schemas["OrderForm"]["properties"]
     order_form["signingDetailsFormData"] = {"$ref": "#/components/schemas/FormDetails"}
 
-    for path in ("/api/order/create-with-documents", "/api/order/{order_id}/documents"):
+    order = "/api/order/{order_id}"
+    additions = (f"{order}/documents", f"{order}/signed-documents")
+    for path in ("/api/order/create-with-documents", *additions):
         form = raw_schema["paths"][path]["post"]["requestBody"]["content"]["multipart/form-data"]
         # With a media type, Schemathesis generates files whose names do not fit.
         form.get("encoding", {}).pop("documents", None)
         # The examples have names of files instead of their contents.
         for example in form.get("examples", {}).values():
             example["value"].pop("documents", None)
-    # Without its file, the form with documents only has no example.
-    form.pop("example", None)
+        if path in additions:
+            # Without its file, the form with documents only has no example.
+            form.pop("example", None)
 
 
 @schemathesis.hook

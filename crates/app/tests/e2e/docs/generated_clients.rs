@@ -253,6 +253,8 @@ fn later_answers() -> Value {
         "document": {
             "position": 150, "name": "x".repeat(200), "name_as_sent": "deed.pdf",
             "media_type": "application/later", "size": 1, "sha256": "LATER", "created_at": at,
+            "uploaded_by": "lender", "replaces": null, "replaced_by": null,
+            "withdrawn_at": at, "withdrawn_by": "lender", "first_downloaded_at": null,
             "url": "/api/order/1/documents/150"
         },
         "details": {
