@@ -23,8 +23,9 @@ for path in pathlib.Path(sys.argv[1]).glob("*.eml"):
     assert not any(part.defects for part in [mail, *parts]), path
     types = [part.get_content_type() for part in parts]
     assert types == ["multipart/mixed", "multipart/alternative", "text/plain", "text/html",
-                     "text/calendar"], types
-    assert parts[4].get_filename() == "appointment.ics"
+                     "text/calendar", "text/calendar"], types
+    assert parts[4].get_filename() is None and parts[5].get_filename() == "appointment.ics"
+    assert parts[4].get_payload(decode=True) == parts[5].get_payload(decode=True)
     assert parts[4]["Content-Type"].params["method"] == "PUBLISH"
     content = parts[4].get_payload(decode=True)
     calendars = Calendar.from_ical(content, multiple=True)
@@ -32,7 +33,8 @@ for path in pathlib.Path(sys.argv[1]).glob("*.eml"):
     unfolded = [text.replace(b"\r\n ", b"") for text in (calendars[0].to_ical(False), content)]
     assert unfolded[0] == unfolded[1], unfolded
     event, = calendars[0].events
-    assert not event.subcomponents and "ATTENDEE" not in event and "ORGANIZER" not in event
+    assert not event.subcomponents and "ATTENDEE" not in event
+    assert event["ORGANIZER"] == "mailto:orders@example.com"
     events.append({
         "uid": event.uid, "sequence": event.sequence, "summary": event.summary,
         "location": event.location, "description": event.description,

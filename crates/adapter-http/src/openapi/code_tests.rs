@@ -265,7 +265,13 @@ fn composed_schemas_have_the_properties_of_their_parts() {
         ),
         (
             "OrderRecord",
-            &["documents_uploaded", "notary", "client_name", "signing_service_name"],
+            &[
+                "documents_uploaded",
+                "notary",
+                "client_name",
+                "signing_service_name",
+                "signed_documents_uploaded",
+            ],
             "CreatedOrder",
             &["documents_uploaded"],
         ),
@@ -534,7 +540,7 @@ fn document_states_the_settings() {
         ("larger than 10485760 bytes.", "larger than 3145728 bytes.", 2),
         ("files of at most 10 MiB each", "files of at most 3 MiB each", 2),
         ("less than 1 minute ago", "less than 90 seconds ago", 1),
-        ("of the client for 24 hours:", "of the client for 2 hours:", 4),
+        ("of the client for 24 hours:", "of the client for 2 hours:", 5),
     ] {
         assert_eq!(count(super::DEFAULT, default), times, "{default}");
         assert_eq!((count(&document, default), count(&document, own)), (0, times), "{own}");
