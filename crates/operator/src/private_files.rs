@@ -152,6 +152,7 @@ mod tests {
         let text = |error: anyhow::Error| format!("{error:#}");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().display();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
         let expected = format!("{path} has the mode 0700: permission denied");
         assert_eq!(text(at_path(denied(), folder.path())), expected);
         let missing = folder.path().join("x");

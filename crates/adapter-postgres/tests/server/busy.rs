@@ -17,9 +17,9 @@ use super::{
     PostgresStore, create, not_created, outsider, sessions, store, unavailable, until, url_through,
 };
 
-/// Connections of a start: two look for a pooler, one looks for missing migrations, and one applies
-/// them.
-const AT_START: usize = 4;
+/// Connections of a start: two look for a pooler, of which one looks for missing migrations, and another
+/// applies them.
+const AT_START: usize = 3;
 
 #[tokio::test]
 async fn server_ends_statement_before_caller() {

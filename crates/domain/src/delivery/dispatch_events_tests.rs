@@ -3,7 +3,7 @@ use time::{OffsetDateTime, macros::datetime};
 use super::*;
 use crate::{
     api_key::{ClientId, Owner},
-    order::{Actor, OrderId, SigningServiceId},
+    order::{Actor, OrderId, SigningServiceId, record::OrderRecord},
     ports::{EventId, MockDeliveryQueue, MockOutbox, MockServiceRepo, MockWebhookRepo},
     test_support::{CountingEntropy, clock, endpoint, stored_order},
     webhook::{ChangedOrder, DisabledBy, EndpointId},
@@ -300,16 +300,24 @@ async fn order_that_takes_place_again_is_mailed_to_those_who_were_told_and_to_pr
 }
 
 #[tokio::test]
-async fn changed_details_reach_both_parties_as_pointers_and_cause_no_mail() {
+async fn changed_details_reach_webhooks_as_pointers_and_mails_with_the_values_before() {
     let service = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
     let endpoints =
         vec![endpoint(EndpointId(1)), Endpoint { owner: service, ..endpoint(EndpointId(2)) }];
     let change = EventChange::Fields { changed: vec!["/utcTimeDate".to_owned()] };
-    let found = Event { event: EventType::OrderChanged, change: Some(change.clone()), ..event(1) };
+    let before = MailContent::Previous(OrderRecord::of(&stored_order(NOW).order).unwrap());
+    let found = Event {
+        event: EventType::OrderChanged,
+        change: Some(change.clone()),
+        content: Some(before.clone()),
+        ..event(1)
+    };
     let mut outbox = MockOutbox::new();
     outbox.expect_events().returning(move |_, _| Ok(vec![found.clone()]));
     outbox.expect_dispatch().once().returning(move |dispatches, _| {
-        assert_eq!(dispatches[0].mails, []);
+        let mails = dispatches[0].mails.iter();
+        let told: Vec<_> = mails.map(|mail| (mail.subject, mail.content.clone())).collect();
+        assert_eq!(told, vec![(MailSubject::Changed, Some(before.clone())); 2]);
         let webhooks = dispatches[0].webhooks.iter();
         let told: Vec<_> = webhooks.map(|one| (one.endpoint.0, one.change.clone())).collect();
         assert_eq!(told, [(1, Some(change.clone())), (2, Some(change.clone()))]);
