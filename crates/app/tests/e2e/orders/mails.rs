@@ -75,13 +75,10 @@ async fn each_side_is_mailed_what_it_should_know_of() {
     };
     let service = app.as_key(&app.issue_key_on(terms).await);
     created(app.order_with_deed("F-1").await).await;
-    let mut expected = vec![
-        (CONTACT.to_owned(), "New order".to_owned()),
-        (DISPATCH.to_owned(), "New order".to_owned()),
-    ];
+    let of = |recipient: &str, subject: &str| (recipient.to_owned(), subject.to_owned());
+    let mut expected = vec![of(DISPATCH, "New order"), of(CONTACT, "New order")];
     let mut mails = app.mails(expected.len()).await;
     assert_eq!(news(&mails), expected);
-    let of = |recipient: &str, subject: &str| (recipient.to_owned(), subject.to_owned());
     let patch = async |body: Value| {
         let changed = service.request(Method::PATCH, "/api/order/1").json(&body).send().await;
         assert_eq!(changed.unwrap().status(), 200, "{body}");
