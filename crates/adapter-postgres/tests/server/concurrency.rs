@@ -220,8 +220,8 @@ async fn mail_begins_with_the_changes_of_the_version_that_was_read() {
         let (changed, begun) =
             tokio::join!(outsider.batch_execute(&change), store.begin(&mails, NOW, 0));
         changed.unwrap();
-        let changes = begun.unwrap()[0].changes;
-        assert!(changes.is_none_or(|changes| changes == number), "{changes:?} of {number}");
+        let counted = begun.unwrap()[0].changes;
+        assert!(counted.is_none_or(|counted| counted == number), "{counted:?} of {number}");
     }
     let version = order_of(&store, id).await.unwrap().unwrap().updated_at;
     let begun = store.begin(&[(mail, version)], NOW, 0).await.unwrap();

@@ -109,13 +109,14 @@ async fn each_side_is_mailed_what_it_should_know_of() {
             }
             4 => {
                 let form = file("new.pdf").text("replaces", "0");
-                let path = "/api/order/1/documents";
-                created(app.post(path).multipart(form).send().await.unwrap()).await;
+                let documents = "/api/order/1/documents";
+                created(app.post(documents).multipart(form).send().await.unwrap()).await;
                 expected.push(of(DISPATCH, "Document replaced"));
             }
             5 => {
-                let path = "/api/order/1/signed-documents";
-                created(service.post(path).multipart(file("a.pdf")).send().await.unwrap()).await;
+                let documents = "/api/order/1/signed-documents";
+                created(service.post(documents).multipart(file("a.pdf")).send().await.unwrap())
+                    .await;
                 expected.push(of(CONTACT, "Signed documents"));
             }
             _ => {
