@@ -131,7 +131,7 @@ async fn each_side_is_mailed_what_it_should_know_of() {
     let of_change = |to: &str| {
         let to = format!("To: {to}");
         let mut mails = mails.iter().filter(|mail| mail.contains("Subject: Order changed"));
-        mails.find(|mail| mail.contains(&to)).unwrap().clone()
+        mails.find(|mail| mail.lines().any(|line| line == to)).unwrap().clone()
     };
     for (to, other) in [(CONTACT, DISPATCH), (DISPATCH, CONTACT)] {
         let mail = of_change(to);
