@@ -32,6 +32,7 @@ const SETTINGS: &str = "PRAGMA busy_timeout = 2000;
     PRAGMA secure_delete = ON;
     PRAGMA foreign_keys = ON;
     PRAGMA trusted_schema = OFF;
+    PRAGMA temp_store = MEMORY;
     PRAGMA cache_size = -8000;";
 
 /// Waits up to a day for locks.

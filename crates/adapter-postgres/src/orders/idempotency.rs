@@ -67,8 +67,20 @@ impl IdempotencyLedger for PostgresStore {
     }
 }
 
-/// Returns why documents or a note were not added at an instant.
-pub(super) async fn rejection(
+/// Returns the outcome of a transaction that adds documents or a note at an instant.
+pub(super) async fn outcome<T>(
+    store: &PostgresStore,
+    ended: Result<Result<T, WriteError>, Failure>,
+    request: Option<&IdempotentRequest>,
+    at: OffsetDateTime,
+) -> Result<T, WriteError> {
+    match ended {
+        Ok(outcome) => outcome,
+        Err(failure) => Err(rejection(store, failure, request, at).await),
+    }
+}
+
+async fn rejection(
     store: &PostgresStore,
     failure: Failure,
     request: Option<&IdempotentRequest>,

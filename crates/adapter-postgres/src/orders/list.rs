@@ -147,9 +147,9 @@ pub(crate) async fn page(
         if !Prepared(own).get_result::<bool>(connection).await? {
             return Ok(None);
         }
-        if !ranges.newest_first {
-            ranges.page = common(&ranges.page, &(i64::MIN..=horizon(connection).await?));
-        }
+    }
+    if !ranges.newest_first {
+        ranges.page = common(&ranges.page, &(i64::MIN..=horizon(connection).await?));
     }
     let (filter, newest_first) = (&query.filter, ranges.newest_first);
     let Searched { ids, stopped_at } =

@@ -51,13 +51,8 @@ impl OrderRepo for PostgresStore {
         let add = async move |connection: &mut AsyncPgConnection| {
             add_documents::add_documents(connection, &added).await
         };
-        match self.change_orders::<_, Failure>(add).await {
-            Ok(outcome) => outcome,
-            Err(failure) => {
-                Err(idempotency::rejection(self, failure, new.idempotent_request.as_ref(), new.at)
-                    .await)
-            }
-        }
+        let ended = self.change_orders::<_, Failure>(add).await;
+        idempotency::outcome(self, ended, new.idempotent_request.as_ref(), new.at).await
     }
 
     async fn withdraw(&self, withdrawal: &Withdrawal) -> Result<Vec<ObjectKey>, WriteError> {
@@ -114,13 +109,8 @@ impl OrderRepo for PostgresStore {
         let add = async move |connection: &mut AsyncPgConnection| {
             add_note::add_note(connection, &added).await
         };
-        match self.change_orders::<_, Failure>(add).await {
-            Ok(outcome) => outcome,
-            Err(failure) => {
-                let request = new.idempotent_request.as_ref();
-                Err(idempotency::rejection(self, failure, request, new.at).await)
-            }
-        }
+        let ended = self.change_orders::<_, Failure>(add).await;
+        idempotency::outcome(self, ended, new.idempotent_request.as_ref(), new.at).await
     }
 
     /// Checks that the tables exist and the database accepts writes. Writes nothing.

@@ -41,7 +41,7 @@ pub(super) fn add_note(
     let added = Prepared(added.returning(NoteRow::as_returning())).get_result(connection)?;
     let told = EventChange::Note { author: new.author };
     let event = NewChangeEventRow::new(EventType::NoteAdded, Some(&told), order_id, at)
-        .with_content(&MailContent::Note(new.text.clone()));
+        .with_content(&MailContent::Note { author: new.author, text: new.text.clone() });
     Prepared(diesel::insert_into(events::table).values(event)).execute(connection)?;
     if let Some(request) = &new.idempotent_request {
         remember(connection, &KeyRow::answered(request, order_id, Utc(new.at), Some(position)))?;

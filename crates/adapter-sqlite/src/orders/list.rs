@@ -65,8 +65,7 @@ pub(crate) fn load<'a>(
     Ok(listed(rows, newest_first, limit)?)
 }
 
-/// Reads up to `limit` of an owner's orders in a range that match: by the indexes of the filters, if they
-/// have all of them, and else one after the other.
+/// Reads up to `limit` of an owner's orders in a range that match.
 fn find(
     connection: &mut SqliteConnection,
     owner: Owner,
@@ -75,12 +74,11 @@ fn find(
     newest_first: bool,
     limit: usize,
 ) -> Result<Vec<ListedOrder>, Failure> {
-    let list = OrderList { owner: Some(owner), filter };
-    let matching = Matching::of(filter);
-    if filter.file_number.is_some() || !matching.has_indexes() {
+    if filter.file_number.is_some() {
+        let list = OrderList { owner: Some(owner), filter };
         return load(connection, list, ids, |orders| orders, newest_first, limit);
     }
-    let found = OnPage::of(owner, matching, ids, newest_first, limit);
+    let found = OnPage::of(owner, Matching::of(filter), ids, newest_first, limit);
     let found = orders::table.filter(found).select(ListedRow::as_select());
     let loaded = Prepared(found).get_results(connection);
     let rows = loaded.map_err(|error| unreadable_order::<Failure>(error, &"of a list"))?;

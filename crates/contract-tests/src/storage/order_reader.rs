@@ -134,7 +134,9 @@ pub async fn unknown_order_is_not_read(storage: &Storage) {
     for unknown in [i64::MIN, -1, 0, id.0 + 1, i64::MAX].map(OrderId) {
         assert_eq!(storage.reader.order(LIVE, unknown).await.unwrap(), None);
         assert_eq!(storage.reader.document(LIVE, to_sign(unknown, 0)).await.unwrap(), None);
-        for cursor in [Cursor::OlderThan(unknown), Cursor::NewerThan(unknown)] {
+        // Toward newer orders, 0 stands for the beginning.
+        let cursors = [Cursor::OlderThan(unknown), Cursor::NewerThan(unknown)];
+        for cursor in cursors.into_iter().filter(|it| *it != Cursor::NewerThan(OrderId(0))) {
             let query = PageQuery { cursor, ..newest(10) };
             assert_eq!(storage.reader.page(LIVE, &query).await.unwrap(), None, "{cursor:?}");
         }
@@ -221,9 +223,12 @@ pub async fn orders_have_the_names_of_now(storage: &Storage) {
 
 /// Each page says whether there are older and newer ones. A client without orders has an empty page.
 pub async fn pages_walk_to_the_oldest_order_and_back(storage: &Storage) {
-    assert_eq!(ids(storage, &newest(10)).await, (vec![], false, false));
-    let all = create(storage, 7).await;
     let (older, newer) = (Cursor::OlderThan, Cursor::NewerThan);
+    for cursor in [Cursor::Newest, newer(OrderId(0))] {
+        let page = ids(storage, &PageQuery { cursor, ..newest(10) }).await;
+        assert_eq!(page, (vec![], false, false), "{cursor:?}");
+    }
+    let all = create(storage, 7).await;
     for (limit, cursor, expected, has_older, has_newer) in [
         (3, Cursor::Newest, 4..7, true, false),
         (3, older(all[4]), 1..4, true, true),
@@ -231,6 +236,8 @@ pub async fn pages_walk_to_the_oldest_order_and_back(storage: &Storage) {
         (3, newer(all[0]), 1..4, true, true),
         (3, newer(all[3]), 4..7, true, false),
         (3, newer(all[5]), 6..7, true, false),
+        (3, newer(OrderId(0)), 0..3, false, true),
+        (7, newer(OrderId(0)), 0..7, false, false),
         // A page that ends exactly at the last order.
         (3, older(all[3]), 0..3, false, true),
         (7, Cursor::Newest, 0..7, false, false),
@@ -431,6 +438,7 @@ pub async fn search_finds_a_part_of_a_text(storage: &Storage) {
     details["signerName"] = json!("Zoë Müller-Straße");
     details["coSignerName"] = json!("ΟΔΥΣΣΕΥΣ Ñandú");
     details["propertyAddress"] = json!("12 Ağaç Ulitsa Ёлкина");
+    details["city"] = json!("Cañon City");
     let new = NewOrder { order: order(request), ..new_order("F", NOW) };
     let id = storage.create(&new).await;
     let other = storage.create(&new_order("F-2", NOW)).await;
@@ -448,6 +456,7 @@ pub async fn search_finds_a_part_of_a_text(storage: &Storage) {
         "ñANDÚ",
         "12 ağaÇ",
         "ёЛКИНА",
+        "CAÑON",
     ] {
         assert_eq!(ids(storage, &query(text)).await, (vec![id], false, false), "{text}");
         let in_list = OrderFilter { list: query(text).filter, ..Default::default() };

@@ -61,11 +61,13 @@ pub fn read_statuses(sent: &str) -> Result<Vec<OrderStatus>, Fault> {
 }
 
 /// Returns the texts of an order that a search looks at, folded, one a line: the file number, the names of
-/// the signers, and the address of the property. A searched text has no line end, so it is found in one of
-/// them.
+/// the signers, and the address and city of the property. A searched text has no line end, so it is found in
+/// one of them.
 pub fn searched_text(order: &Order) -> String {
     let signing = &order.signing;
-    let texts = [order.file_number.as_str(), &signing.signer.name, &signing.property.address];
+    let property = &signing.property;
+    let number = order.file_number.as_str();
+    let texts = [number, &signing.signer.name, &property.address, &property.city];
     let texts = texts.into_iter().chain(signing.co_signer.name.as_deref());
     texts.map(folded).collect::<Vec<_>>().join("\n")
 }

@@ -1,9 +1,10 @@
 //! The filters of a list, and how their indexes find the orders of a page.
 //!
 //! A page is in the order of identifiers, and each filter is a range of another column. So the index of a
-//! filter has the orders of an owner in blocks of identifiers, and inside a block by that column. A page
-//! looks into the owner's blocks one after the other until it is full: it costs one look-up a block, and
-//! reads at most one block too many, wherever the matching orders are.
+//! filter has the orders in blocks of identifiers, and inside a block by that column. A page looks into the
+//! owner's blocks one after the other until it is full. It skips a block without an order that matches, and
+//! searches the others in the index of the owner: wherever the matching orders are, it costs some look-ups
+//! a block.
 
 use diesel::{
     QueryResult,
@@ -13,7 +14,11 @@ use diesel::{
     serialize::ToSql,
     sql_types::{BigInt, Bool, HasSqlType, Text},
 };
-use domain::{api_key::Owner, ports::ListFilter};
+use domain::{
+    api_key::{Owner, Party},
+    order::OrderStatus,
+    ports::ListFilter,
+};
 
 use crate::{Ids, Instant, Utc, orders::rows::party_column, row_limit, schema::orders};
 
@@ -22,14 +27,19 @@ const BLOCK: i64 = 11;
 
 /// The parts of statements in which the databases differ.
 pub trait ListBackend: Backend + HasSqlType<Bool> + HasSqlType<Instant> {
-    /// Before a query of the values that an expression may have. A join with it could read whole tables.
+    /// Before a query of the identifiers on a page. A join with it could read whole tables.
     const IN: &str;
     /// After it.
     const END: &str;
     /// Whether an index serves a comparison of rows up to its last column.
     const COMPARES_ROWS: bool;
+    /// Whether a query in `FROM` may name the tables before it.
+    const HAS_LATERAL: bool;
     /// The function of a text and a part of it that tells where the part is, from 1.
     const CONTAINS: &str;
+
+    /// Returns the table, and which index to use if the planner does not find it by itself.
+    fn orders_by(index: &str) -> String;
 }
 
 #[cfg(feature = "postgres")]
@@ -37,7 +47,12 @@ impl ListBackend for diesel::pg::Pg {
     const IN: &str = " = ANY (ARRAY(";
     const END: &str = "))";
     const COMPARES_ROWS: bool = true;
+    const HAS_LATERAL: bool = true;
     const CONTAINS: &str = "strpos";
+
+    fn orders_by(_: &str) -> String {
+        "orders".to_owned()
+    }
 }
 
 #[cfg(feature = "sqlite")]
@@ -45,7 +60,12 @@ impl ListBackend for diesel::sqlite::Sqlite {
     const IN: &str = " IN (";
     const END: &str = ")";
     const COMPARES_ROWS: bool = false;
+    const HAS_LATERAL: bool = false;
     const CONTAINS: &str = "instr";
+
+    fn orders_by(index: &str) -> String {
+        format!("orders INDEXED BY {index}")
+    }
 }
 
 /// A range of a column, or a set of its values.
@@ -117,6 +137,55 @@ impl Part {
         }
         Ok(())
     }
+
+    /// Writes that `block.b` has an order of the part, whatever its owner. Each index of blocks answers a
+    /// question of its own.
+    fn walk_block<'b, DB: ListBackend>(&'b self, out: &mut AstPass<'_, 'b, DB>) -> QueryResult<()>
+    where
+        String: ToSql<Text, DB>,
+        Utc: ToSql<Instant, DB>,
+    {
+        out.push_sql(" AND (FALSE");
+        let [new, other] =
+            ["=", "<>"].map(|way| format!(" AND status {way} '{}'", OrderStatus::NEW.as_str()));
+        match self {
+            Self::Dates(..) => {
+                walk_any(out, &new, |out| self.walk(out))?;
+                walk_any(out, &other, |out| self.walk(out))?;
+            }
+            Self::Statuses(statuses) => {
+                let is_new = |status: &String| status == OrderStatus::NEW.as_str();
+                if statuses.iter().any(is_new) {
+                    walk_any(out, &new, |_| Ok(()))?;
+                }
+                if !statuses.iter().all(is_new) {
+                    walk_any(out, &other, |out| self.walk(out))?;
+                }
+            }
+            Self::Created(..) => walk_any(out, "", |out| self.walk(out))?,
+            Self::Updated(at) => {
+                let created = " AND created_at >= ";
+                walk_any(out, "", |out| compare::<Instant, _, _>(out, created, Some(at)))?;
+                walk_any(out, " AND updated_at > created_at", |out| self.walk(out))?;
+            }
+        }
+        out.push_sql(")");
+        Ok(())
+    }
+}
+
+/// Writes that `block.b` has an order with conditions. A query of one row, because a planner can turn
+/// `EXISTS` into a walk through all orders.
+fn walk_any<'b, DB: ListBackend>(
+    out: &mut AstPass<'_, 'b, DB>,
+    of_index: &str,
+    conditions: impl FnOnce(&mut AstPass<'_, 'b, DB>) -> QueryResult<()>,
+) -> QueryResult<()> {
+    let block = format!("id >> {BLOCK} = block.b AND erased_at IS NULL{of_index}");
+    out.push_sql(&format!(" OR (SELECT 1 FROM orders WHERE {block}"));
+    conditions(out)?;
+    out.push_sql(" LIMIT 1) IS NOT NULL");
+    Ok(())
 }
 
 /// Writes a comparison with a value, if there is one.
@@ -159,6 +228,7 @@ where
 /// ends when the page is full.
 pub struct OnPage {
     column: &'static str,
+    index: &'static str,
     party: i64,
     is_test: bool,
     low: i64,
@@ -178,12 +248,27 @@ impl OnPage {
         limit: usize,
     ) -> Self {
         let (column, party) = party_column(owner.party);
+        let index = match owner.party {
+            Party::Client(_) => "orders_client",
+            Party::Service(_) => "orders_service",
+        };
         let (low, high, limit) = (*ids.start(), *ids.end(), row_limit(limit));
-        Self { column, party, is_test: owner.is_test, low, high, newest_first, limit, matching }
+        let is_test = owner.is_test;
+        Self { column, index, party, is_test, low, high, newest_first, limit, matching }
+    }
+
+    /// Returns the order of the page.
+    fn order(&self) -> String {
+        let (column, way) = (self.column, self.way());
+        format!(" ORDER BY {column}{way}, is_test{way}, id{way}")
+    }
+
+    fn way(&self) -> &'static str {
+        if self.newest_first { " DESC" } else { "" }
     }
 
     /// Writes the first of the owner's blocks in the range, or the first behind `block.b`.
-    fn walk_block<'b, DB: ListBackend>(
+    fn walk_next<'b, DB: ListBackend>(
         &'b self,
         out: &mut AstPass<'_, 'b, DB>,
         is_first: bool,
@@ -192,57 +277,59 @@ impl OnPage {
         i64: ToSql<BigInt, DB>,
         bool: ToSql<Bool, DB>,
     {
-        out.push_sql(&format!("(SELECT id >> {BLOCK} FROM orders WHERE erased_at IS NULL"));
-        if !DB::COMPARES_ROWS {
-            self.walk_owner(out)?;
-        }
+        let orders = DB::orders_by(self.index);
+        out.push_sql(&format!("(SELECT id >> {BLOCK} FROM {orders} WHERE erased_at IS NULL"));
         // One bound a side: an index begins at any one of several.
-        match (is_first, self.newest_first) {
-            (false, false) => {
-                self.walk_bound(out, ">=", Err(&format!("(block.b + 1) << {BLOCK}")))?;
-            }
-            _ => self.walk_bound(out, ">=", Ok(&self.low))?,
-        }
-        match (is_first, self.newest_first) {
-            (false, true) => self.walk_bound(out, "<", Err(&format!("block.b << {BLOCK}")))?,
-            _ => self.walk_bound(out, "<=", Ok(&self.high))?,
-        }
-        let way = if self.newest_first { " DESC" } else { "" };
-        let column = self.column;
-        out.push_sql(&format!(" ORDER BY {column}{way}, is_test{way}, id{way} LIMIT 1)"));
+        let from = match (is_first, self.newest_first) {
+            (false, false) => Err(format!("(block.b + 1) << {BLOCK}")),
+            _ => Ok(&self.low),
+        };
+        let to = match (is_first, self.newest_first) {
+            (false, true) => (" < ", Err(format!("block.b << {BLOCK}"))),
+            _ => (" <= ", Ok(&self.high)),
+        };
+        self.walk_owner(out, from, to)?;
+        out.push_sql(&self.order());
+        out.push_sql(" LIMIT 1)");
         Ok(())
     }
 
-    /// Compares the identifier with a value or a text of SQL. No other index can serve a comparison of rows,
-    /// whatever the planner knows about the owners.
-    fn walk_bound<'b, DB: ListBackend>(
+    /// Writes that an order is one of the owner, with an identifier between two values or texts of SQL.
+    /// No other index can serve a comparison of rows, whatever the planner knows about the owners.
+    fn walk_owner<'b, DB: ListBackend>(
         &'b self,
         out: &mut AstPass<'_, 'b, DB>,
-        way: &str,
-        bound: Result<&'b i64, &str>,
+        from: Result<&'b i64, String>,
+        (way, to): (&str, Result<&'b i64, String>),
     ) -> QueryResult<()>
     where
         i64: ToSql<BigInt, DB>,
         bool: ToSql<Bool, DB>,
     {
-        if DB::COMPARES_ROWS {
-            out.push_sql(&format!(" AND ({}, is_test, id) {way} (", self.column));
-            out.push_bind_param::<BigInt, _>(&self.party)?;
-            out.push_sql(", ");
-            out.push_bind_param::<Bool, _>(&self.is_test)?;
-            out.push_sql(", ");
-        } else {
-            out.push_sql(&format!(" AND id {way} ("));
+        let column = self.column;
+        if !DB::COMPARES_ROWS {
+            self.walk_party(out)?;
         }
-        match bound {
-            Ok(id) => out.push_bind_param::<BigInt, _>(id)?,
-            Err(sql) => out.push_sql(sql),
+        for (way, bound) in [(" >= ", from), (way, to)] {
+            if DB::COMPARES_ROWS {
+                out.push_sql(&format!(" AND ({column}, is_test, id){way}("));
+                out.push_bind_param::<BigInt, _>(&self.party)?;
+                out.push_sql(", ");
+                out.push_bind_param::<Bool, _>(&self.is_test)?;
+                out.push_sql(", ");
+            } else {
+                out.push_sql(&format!(" AND id{way}("));
+            }
+            match bound {
+                Ok(id) => out.push_bind_param::<BigInt, _>(id)?,
+                Err(sql) => out.push_sql(&sql),
+            }
+            out.push_sql(")");
         }
-        out.push_sql(")");
         Ok(())
     }
 
-    fn walk_owner<'b, DB: ListBackend>(&'b self, out: &mut AstPass<'_, 'b, DB>) -> QueryResult<()>
+    fn walk_party<'b, DB: ListBackend>(&'b self, out: &mut AstPass<'_, 'b, DB>) -> QueryResult<()>
     where
         i64: ToSql<BigInt, DB>,
         bool: ToSql<Bool, DB>,
@@ -253,13 +340,11 @@ impl OnPage {
         out.push_bind_param::<Bool, _>(&self.is_test)
     }
 
-    /// Selects the matching orders of some blocks. `+ 0` keeps the databases from a walk in the order of
-    /// identifiers.
-    fn walk_in_blocks<'b, DB: ListBackend>(
+    /// Writes the condition of the matching orders of `block.b`. `+ 0` leaves the bounds of the block to
+    /// the index.
+    fn walk_matching<'b, DB: ListBackend>(
         &'b self,
         out: &mut AstPass<'_, 'b, DB>,
-        selected: &str,
-        blocks: impl FnOnce(&mut AstPass<'_, 'b, DB>) -> QueryResult<()>,
     ) -> QueryResult<()>
     where
         i64: ToSql<BigInt, DB>,
@@ -267,19 +352,19 @@ impl OnPage {
         String: ToSql<Text, DB>,
         Utc: ToSql<Instant, DB>,
     {
-        out.push_sql(&format!("SELECT {selected} FROM orders WHERE "));
         self.matching.walk_ast(out.reborrow())?;
-        self.walk_owner(out)?;
-        out.push_sql(&format!(" AND id >> {BLOCK}"));
-        blocks(out)?;
+        self.walk_party(out)?;
+        // PostgreSQL would compare rows up to the end of the owner's orders, not of the block.
+        out.push_sql(&format!(" AND id >= block.b << {BLOCK} AND id < (block.b + 1) << {BLOCK}"));
         out.push_sql(" AND id + 0 >= ");
         out.push_bind_param::<BigInt, _>(&self.low)?;
         out.push_sql(" AND id + 0 <= ");
         out.push_bind_param::<BigInt, _>(&self.high)
     }
 
-    /// Writes that the block has an order for each filter, if there are several: it is read only then.
-    fn walk_each_filter<'b, DB: ListBackend>(
+    /// Selects the first matching orders of `block.b`. Their order and the limit keep a planner without
+    /// statistics from a walk through all orders.
+    fn walk_first_of_block<'b, DB: ListBackend>(
         &'b self,
         out: &mut AstPass<'_, 'b, DB>,
     ) -> QueryResult<()>
@@ -289,14 +374,64 @@ impl OnPage {
         String: ToSql<Text, DB>,
         Utc: ToSql<Instant, DB>,
     {
-        let parts = &self.matching.parts;
-        for part in parts.iter().filter(|_| parts.len() > 1) {
-            out.push_sql(" AND EXISTS (SELECT 1 FROM orders WHERE erased_at IS NULL");
-            self.walk_owner(out)?;
-            out.push_sql(&format!(" AND id >> {BLOCK} = block.b"));
-            part.walk(out)?;
-            out.push_sql(")");
+        out.push_sql(&format!("SELECT id FROM {} WHERE ", DB::orders_by(self.index)));
+        self.walk_matching(out)?;
+        out.push_sql(&self.order());
+        self.walk_limit(out, " LIMIT ")
+    }
+
+    fn walk_limit<'b, DB: ListBackend>(
+        &'b self,
+        out: &mut AstPass<'_, 'b, DB>,
+        before: &str,
+    ) -> QueryResult<()>
+    where
+        i64: ToSql<BigInt, DB>,
+    {
+        out.push_sql(before);
+        out.push_bind_param::<BigInt, _>(&self.limit)
+    }
+
+    /// Writes that `block.b` has an order for each filter.
+    fn walk_filters<'b, DB: ListBackend>(&'b self, out: &mut AstPass<'_, 'b, DB>) -> QueryResult<()>
+    where
+        String: ToSql<Text, DB>,
+        Utc: ToSql<Instant, DB>,
+    {
+        self.matching.parts.iter().try_for_each(|part| part.walk_block(out))
+    }
+
+    /// Selects the first matching orders of the owner's blocks.
+    fn walk_blocks<'b, DB: ListBackend>(&'b self, out: &mut AstPass<'_, 'b, DB>) -> QueryResult<()>
+    where
+        i64: ToSql<BigInt, DB>,
+        bool: ToSql<Bool, DB>,
+        String: ToSql<Text, DB>,
+        Utc: ToSql<Instant, DB>,
+    {
+        out.push_sql("WITH RECURSIVE block (b, n) AS (SELECT ");
+        self.walk_next(out, true)?;
+        out.push_sql(", CAST(0 AS bigint) UNION ALL SELECT ");
+        self.walk_next(out, false)?;
+        out.push_sql(", n + CASE WHEN b IS NOT NULL");
+        self.walk_filters(out)?;
+        out.push_sql(" THEN (SELECT count(*) FROM (");
+        self.walk_first_of_block(out)?;
+        out.push_sql(") AS matching) ELSE 0 END FROM block WHERE b IS NOT NULL");
+        self.walk_limit(out, " AND n < ")?;
+        out.push_sql(") SELECT orders.id FROM block CROSS JOIN ");
+        if DB::HAS_LATERAL {
+            out.push_sql("LATERAL (");
+            self.walk_first_of_block(out)?;
+            out.push_sql(") AS orders");
+        } else {
+            out.push_sql(&format!("{} ON ", DB::orders_by(self.index)));
+            self.walk_matching(out)?;
         }
+        self.walk_limit(out, " WHERE n < ")?;
+        self.walk_filters(out)?;
+        out.push_sql(&format!(" ORDER BY orders.id{}", self.way()));
+        self.walk_limit(out, " LIMIT ")?;
         Ok(())
     }
 }
@@ -309,35 +444,18 @@ where
     Utc: ToSql<Instant, DB>,
 {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, DB>) -> QueryResult<()> {
-        let way = if self.newest_first { " DESC" } else { "" };
         out.push_sql("orders.id");
         out.push_sql(DB::IN);
-        out.push_sql("WITH RECURSIVE block (b, n) AS (SELECT ");
-        self.walk_block(&mut out, true)?;
-        out.push_sql(", CAST(0 AS bigint) UNION ALL SELECT ");
-        self.walk_block(&mut out, false)?;
-        out.push_sql(", n + CASE WHEN b IS NOT NULL");
-        self.walk_each_filter(&mut out)?;
-        out.push_sql(" THEN (SELECT count(*) FROM (");
-        self.walk_in_blocks(&mut out, "1", |out| {
-            out.push_sql(" = block.b");
-            Ok(())
-        })?;
-        out.push_sql(" LIMIT ");
-        out.push_bind_param::<BigInt, _>(&self.limit)?;
-        out.push_sql(") AS matching) ELSE 0 END FROM block WHERE b IS NOT NULL AND n < ");
-        out.push_bind_param::<BigInt, _>(&self.limit)?;
-        out.push_sql(") ");
-        self.walk_in_blocks(&mut out, "id", |out| {
-            out.push_sql(DB::IN);
-            out.push_sql("SELECT b FROM block WHERE n < ");
-            out.push_bind_param::<BigInt, _>(&self.limit)?;
-            self.walk_each_filter(out)?;
-            out.push_sql(DB::END);
-            Ok(())
-        })?;
-        out.push_sql(&format!(" ORDER BY id + 0{way} LIMIT "));
-        out.push_bind_param::<BigInt, _>(&self.limit)?;
+        if self.matching.has_indexes() {
+            self.walk_blocks(&mut out)?;
+        } else {
+            let orders = DB::orders_by(self.index);
+            out.push_sql(&format!("SELECT id FROM {orders} WHERE "));
+            self.matching.walk_ast(out.reborrow())?;
+            self.walk_owner(&mut out, Ok(&self.low), (" <= ", Ok(&self.high)))?;
+            out.push_sql(&self.order());
+            self.walk_limit(&mut out, " LIMIT ")?;
+        }
         out.push_sql(DB::END);
         Ok(())
     }

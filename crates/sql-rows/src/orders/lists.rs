@@ -9,7 +9,7 @@ use diesel::{
 };
 use domain::{
     api_key::{ClientId, Owner},
-    order::search::SEARCHED_ORDERS,
+    order::{OrderId, search::SEARCHED_ORDERS},
     ports::{Cursor, ListFilter, ListedOrder},
 };
 
@@ -124,6 +124,8 @@ impl PageRanges {
             Cursor::OlderThan(id) => {
                 (i64::MIN..=id.0.saturating_sub(1), Some(id.0..=i64::MAX), Some(id.0), true)
             }
+            // The oldest orders: no order has an identifier below 1.
+            Cursor::NewerThan(OrderId(0)) => (i64::MIN..=i64::MAX, None, None, false),
             Cursor::NewerThan(id) => {
                 (id.0.saturating_add(1)..=i64::MAX, Some(i64::MIN..=id.0), Some(id.0), false)
             }

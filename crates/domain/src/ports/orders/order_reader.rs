@@ -55,7 +55,8 @@ pub enum Cursor<Id = OrderId> {
     Newest,
     /// After this item, toward older ones.
     OlderThan(Id),
-    /// Before this item, toward newer ones. The page has the items next to it.
+    /// Before this item, toward newer ones. The page has the items next to it. In a list of orders, 0 stands for
+    /// all orders: the page has the oldest ones.
     NewerThan(Id),
 }
 

@@ -48,8 +48,11 @@ CREATE UNIQUE INDEX orders_file_number ON orders (file_number, is_test) WHERE ho
 
 -- The indexes below leave out erased orders, which are in no list.
 -- Serves: pages of an owner (WHERE client_id = ? AND is_test = ? AND erased_at IS NULL AND id < ?
--- ORDER BY id).
-CREATE INDEX orders_client ON orders (client_id, is_test, id) WHERE erased_at IS NULL;
+-- ORDER BY id). The columns behind `id` are those of the filters: a block of orders is searched without
+-- reading them.
+CREATE INDEX orders_client
+    ON orders (client_id, is_test, id, status, signing_date, created_at, updated_at)
+    WHERE erased_at IS NULL;
 
 -- A new order holds its file number, so it is not in this index and does not pay for it.
 -- Serves, together with orders_file_number: pages of an owner with a file number (WHERE file_number
@@ -61,40 +64,29 @@ CREATE INDEX orders_client_file_number ON orders (file_number, client_id, is_tes
 
 -- Serves: pages of a signing service (WHERE signing_service_id = ? AND is_test = ? AND erased_at IS
 -- NULL AND id < ? ORDER BY id). A page with a file number uses the two indexes of file numbers.
-CREATE INDEX orders_service ON orders (signing_service_id, is_test, id) WHERE erased_at IS NULL;
-
--- Each filter of a list has an index for each side. It begins with the owner and a block of 2,048
--- identifiers: pages are in the order of identifiers, and a page looks into one block after the other
--- until it is full. So it costs about the same wherever the matching orders are.
--- Serves: pages of an owner with some statuses (WHERE client_id = ? AND is_test = ? AND id >> 11 = ?
--- AND erased_at IS NULL AND status IN (?)).
-CREATE INDEX orders_client_status ON orders (client_id, is_test, (id >> 11), status)
-    WHERE erased_at IS NULL;
--- Serves: the same for a signing service.
-CREATE INDEX orders_service_status ON orders (signing_service_id, is_test, (id >> 11), status)
+CREATE INDEX orders_service
+    ON orders (signing_service_id, is_test, id, status, signing_date, created_at, updated_at)
     WHERE erased_at IS NULL;
 
--- Serves: pages of an owner with signing dates (… AND signing_date >= ? AND signing_date <= ?).
-CREATE INDEX orders_client_date ON orders (client_id, is_test, (id >> 11), signing_date)
-    WHERE erased_at IS NULL;
--- Serves: the same for a signing service.
-CREATE INDEX orders_service_date ON orders (signing_service_id, is_test, (id >> 11), signing_date)
-    WHERE erased_at IS NULL;
-
--- Serves: pages of an owner changed since an instant (… AND updated_at >= ?).
-CREATE INDEX orders_client_updated ON orders (client_id, is_test, (id >> 11), updated_at)
-    WHERE erased_at IS NULL;
--- Serves: the same for a signing service.
-CREATE INDEX orders_service_updated ON orders (signing_service_id, is_test, (id >> 11), updated_at)
-    WHERE erased_at IS NULL;
-
--- Serves: pages of an owner created between two instants (… AND created_at >= ? AND created_at < ?),
--- and the orders of an owner that are old enough to be erased.
-CREATE INDEX orders_client_created ON orders (client_id, is_test, (id >> 11), created_at)
-    WHERE erased_at IS NULL;
--- Serves: the same for a signing service.
-CREATE INDEX orders_service_created ON orders (signing_service_id, is_test, (id >> 11), created_at)
-    WHERE erased_at IS NULL;
+-- A page with filters looks into blocks of 2,048 identifiers, one after the other, until it is full. The
+-- indexes of blocks tell in which a matching order can be. They have the orders of all owners. A new
+-- order is in two of them: each costs its creation 3 to 5 %.
+-- Serves: blocks with new orders, and with new orders of signing dates (WHERE id >> 11 = ? AND erased_at
+-- IS NULL AND status = 'NEW' AND signing_date >= ? AND signing_date <= ?).
+CREATE INDEX orders_new_date ON orders ((id >> 11), signing_date)
+    WHERE erased_at IS NULL AND status = 'NEW';
+-- Serves: blocks with other orders of signing dates (… AND status <> 'NEW' …).
+CREATE INDEX orders_other_date ON orders ((id >> 11), signing_date)
+    WHERE erased_at IS NULL AND status <> 'NEW';
+-- Serves: blocks with other statuses than new (… AND status <> 'NEW' AND status IN (?)).
+CREATE INDEX orders_other_status ON orders ((id >> 11), status)
+    WHERE erased_at IS NULL AND status <> 'NEW';
+-- Serves: blocks with orders created between two instants (… AND created_at >= ? AND created_at < ?).
+CREATE INDEX orders_created ON orders ((id >> 11), created_at) WHERE erased_at IS NULL;
+-- Serves: blocks with orders changed since an instant (… AND updated_at > created_at AND updated_at >=
+-- ?). The index above has those that were created since then.
+CREATE INDEX orders_updated ON orders ((id >> 11), updated_at)
+    WHERE erased_at IS NULL AND updated_at > created_at;
 
 CREATE TABLE documents (
     order_id INTEGER NOT NULL REFERENCES orders (id),
