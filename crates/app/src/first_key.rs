@@ -90,8 +90,13 @@ fn places(settings: &Settings, database: &Path, base_url: &str, ops: SocketAddr)
         None => "sent to the relay of --mail-url".to_owned(),
     };
     let ops = local_address(ops);
+    let console = if settings.console {
+        format!("console    {base_url}/console, for people: sign in with the key below\n")
+    } else {
+        String::new()
+    };
     Ok(format!(
-        "API        {base_url}/api, with its guide at {base_url}/docs
+        "{console}API        {base_url}/api, with its guide at {base_url}/docs
 health     http://{ops}/readyz, metrics at http://{ops}/metrics
 database   {}
 documents  {documents}

@@ -80,6 +80,10 @@ impl ApiKeyRepo for PostgresStore {
         Ok(self.select(key, ApiKeyRow::into_key).await?.pop())
     }
 
+    async fn first_of(&self, client: ClientId) -> Result<Option<ApiKey>, StoreError> {
+        Ok(self.select(first_key_of(client), ApiKeyRow::into_key).await?.pop())
+    }
+
     async fn list(&self) -> Result<Vec<ApiKey>, StoreError> {
         self.select(api_keys::table.order(api_keys::id), ApiKeyRow::into_key).await
     }

@@ -261,3 +261,18 @@ pub async fn only_a_client_is_renamed(storage: &Storage) {
     let renamed = NewApiKey { client_name: Some("Title 'ö'".to_owned()), ..named };
     assert_eq!(find(storage, &renamed.lookup).await, Some(unused(id, renamed)));
 }
+
+/// No other key of the client, and no key of a service.
+pub async fn first_key_of_a_client_is_found(storage: &Storage) {
+    let first = api_key(NOW);
+    let id = add(storage, &first).await;
+    let client = ClientId(id.0);
+    let further = add(storage, &NewApiKey { client: Some(client), ..api_key(NOW) }).await;
+    let for_service = Some(SigningServiceId(7));
+    let of_service = add(storage, &NewApiKey { for_service, ..api_key(NOW) }).await;
+    let found = async |client| storage.keys.first_of(client).await.unwrap();
+    assert_eq!(found(client).await, Some(unused(id, first)));
+    for other in [further.0, of_service.0, of_service.0 + 1] {
+        assert_eq!(found(ClientId(other)).await, None);
+    }
+}

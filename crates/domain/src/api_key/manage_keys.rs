@@ -1,9 +1,6 @@
 //! Use case: issue, authenticate, rotate and revoke API keys.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::Arc;
 
 use time::{Duration, OffsetDateTime};
 
@@ -12,6 +9,7 @@ use crate::{
         ApiKey, ApiKeyId, ClientId, KeyEvent, NewApiKey, Party, PresentedKey, Rate, Scopes,
         key_cache::KeyCache,
     },
+    background::{Unstored, lock},
     order::{EmailAddress, SigningServiceId},
     ports::{ApiKeyRepo, Clock, Entropy, StoreError},
 };
@@ -60,7 +58,7 @@ pub struct KeyTerms {
 
 /// Last uses of keys that are not stored yet. Storing each use at once would cost more than the
 /// request.
-pub type KeyUses = Mutex<BTreeMap<ApiKeyId, OffsetDateTime>>;
+pub type KeyUses = Unstored<ApiKeyId>;
 
 /// The reason why a key was not issued or rotated.
 #[derive(Debug, thiserror::Error)]
@@ -181,9 +179,16 @@ impl ManageKeys {
         let now = self.clock.now();
         let key = key.filter(|key| key.admits(presented, now));
         if let Some(key) = &key {
-            self.uses.lock().unwrap_or_else(PoisonError::into_inner).insert(key.id, now);
+            lock(&self.uses).insert(key.id, now);
         }
         Ok(key)
+    }
+
+    /// Returns the name of the client of a key; `None` for a key of a signing service.
+    pub async fn client_name(&self, key: &ApiKey) -> Result<Option<String>, StoreError> {
+        let Party::Client(client) = key.party() else { return Ok(None) };
+        let first = self.keys.first_of(client).await?;
+        Ok(first.map(|first| first.client_name().to_owned()))
     }
 
     /// Revokes a key. Returns `None` if there is no such key.

@@ -1,8 +1,11 @@
 //! Use case: store when API keys were last used.
 
-use std::{mem, sync::PoisonError, time::Duration};
+use std::time::Duration;
 
-use crate::{api_key::manage_keys::ManageKeys, background::Step};
+use crate::{
+    api_key::manage_keys::ManageKeys,
+    background::{FirstFailure, Step, lock, take},
+};
 
 /// Pause between two steps.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -13,36 +16,28 @@ const BATCH: usize = 500;
 /// Stores the last uses of API keys.
 pub struct NoteKeyUses {
     keys: ManageKeys,
-    is_failing: bool,
+    failure: FirstFailure,
 }
 
 impl NoteKeyUses {
     /// Returns a worker that stores the uses of `keys`.
     pub fn new(keys: ManageKeys) -> Self {
-        Self { keys, is_failing: false }
+        Self { keys, failure: FirstFailure::default() }
     }
 
     /// Stores the uses since the last step. After a failure, the next step stores them. Only the
     /// first of several failures in a row is an error.
     pub async fn step(&mut self) -> Step<()> {
         let ManageKeys { keys, uses, .. } = &self.keys;
-        let last = || uses.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken: Vec<_> = {
-            let mut last = last();
-            let next = last.keys().nth(BATCH).copied();
-            let later = next.map(|next| last.split_off(&next)).unwrap_or_default();
-            mem::replace(&mut *last, later).into_iter().collect()
-        };
+        let (taken, _) = take(uses, BATCH);
         let noted = if taken.is_empty() { Ok(()) } else { keys.note_uses(&taken).await };
         if noted.is_err() {
-            let mut last = last();
+            let mut last = lock(uses);
             for (id, at) in taken {
                 last.entry(id).or_insert(at);
             }
         }
-        let is_repeated = self.is_failing && noted.is_err();
-        self.is_failing = noted.is_err();
-        Step { result: if is_repeated { Ok(()) } else { noted }, pause: PAUSE }
+        Step { result: self.failure.report(noted), pause: PAUSE }
     }
 }
 

@@ -39,6 +39,10 @@ pub trait ApiKeyRepo: Send + Sync {
     /// Returns the key with this lookup part, valid or not.
     async fn find(&self, lookup: &str) -> Result<Option<ApiKey>, StoreError>;
 
+    /// Returns the first key of a client, valid or not; it has the name of the client. Returns `None` if
+    /// there is no such client.
+    async fn first_of(&self, client: ClientId) -> Result<Option<ApiKey>, StoreError>;
+
     /// Returns every key ever issued, oldest first.
     async fn list(&self) -> Result<Vec<ApiKey>, StoreError>;
 

@@ -20,7 +20,9 @@ use domain::{
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
 
-use super::output::{Column, Format, address, at, is_plain, mode, party_name, print, second};
+use super::output::{
+    Column, Format, address, at, is_plain, mode, party_name, print, second, shortened,
+};
 use crate::settings::WrongSetting;
 
 /// Maximum length of the name of a key or an operator, in characters.
@@ -332,7 +334,27 @@ fn list(keys: &[ApiKey], format: Format, now: OffsetDateTime) -> Result<()> {
             json!({ "per_second": per_second, "burst": burst })
         }))
     };
-    let columns: [Column<'_, ApiKey>; 14] = [
+    let client_name = |listed: &ApiKey| {
+        let first = keys.iter().find(|key| Some(key.id.0) == client(listed))?;
+        Some(first.client_name().to_owned())
+    };
+    let party = |listed: &ApiKey| match (client(listed), client_name(listed)) {
+        (Some(client), Some(name)) => format!("{client} {name}"),
+        _ => listed.party().to_string(),
+    };
+    // Fits 100 columns, whatever the names are.
+    let of_table: [Column<'_, ApiKey>; 7] = [
+        ("NAME", "", &|listed| json!(shortened(&listed.key.name, 16))),
+        ("KEY", "", &|listed| json!(listed.public_part())),
+        ("ID", "", &|listed| json!(listed.id.0)),
+        ("STATE", "", &|listed| json!(state(listed))),
+        ("MODE", "", &|listed| mode(listed.key.is_test)),
+        ("CLIENT", "", &|listed| json!(shortened(&party(listed), 20))),
+        ("LAST USED", "never", &|listed| {
+            json!(listed.last_used_at.map(|at| at.date().to_string()))
+        }),
+    ];
+    let columns: [Column<'_, ApiKey>; 15] = [
         ("ID", "", &|listed| json!(listed.id.0)),
         ("STATE", "", &|listed| json!(state(listed))),
         ("MODE", "", &|listed| mode(listed.key.is_test)),
@@ -343,6 +365,7 @@ fn list(keys: &[ApiKey], format: Format, now: OffsetDateTime) -> Result<()> {
         ("LIMIT", "default", &|listed| limit(listed.key.rate)),
         ("WITH DOCUMENTS", "default", &|listed| limit(listed.key.documents_rate)),
         ("CLIENT", "-", &|listed| json!(client(listed))),
+        ("CLIENT NAME", "-", &|listed| json!(client_name(listed))),
         ("FOR SERVICE", "-", &|listed| json!(listed.key.for_service.map(|id| id.0))),
         ("SCOPES", "", &|listed| {
             json!(listed.key.scopes.to_string().split(' ').collect::<Vec<_>>())
@@ -350,5 +373,5 @@ fn list(keys: &[ApiKey], format: Format, now: OffsetDateTime) -> Result<()> {
         ("KEY", "", &|listed| json!(listed.public_part())),
         ("NAME", "", &|listed| json!(listed.key.name)),
     ];
-    format.print(&columns, keys)
+    format.print_both(&of_table, &columns, keys)
 }

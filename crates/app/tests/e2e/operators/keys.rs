@@ -19,9 +19,39 @@ fn issue(wiring: &Wiring, flags: &[&str]) -> String {
     key(&run(wiring, &[&["keys", "issue"], flags].concat()))
 }
 
-/// Returns the lines of the list of keys, without the heading.
-fn listed(wiring: &Wiring) -> Vec<String> {
-    run(wiring, &["keys", "list"]).lines().skip(1).map(str::to_owned).collect()
+/// Returns the keys, in the order in which they were issued.
+fn listed(wiring: &Wiring) -> Vec<Value> {
+    let printed = run(wiring, &["keys", "list", "--json"]);
+    printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Returns the identifier of the key that was issued last.
+fn newest_id(wiring: &Wiring) -> i64 {
+    listed(wiring).last().unwrap()["id"].as_i64().unwrap()
+}
+
+#[test]
+fn list_of_keys_fits_a_hundred_columns() {
+    let wiring = Wiring::new();
+    let long = "é".repeat(100);
+    issue(&wiring, &["--name", &long, "--client-name", &long, "--test"]);
+    let acme = issue(&wiring, &["--name=portal", "--client-name=Acme Title"]);
+    issue(&wiring, &["--name=second", "--client=2"]);
+    issue(&wiring, &["--name=dispatch", "--for-service=42"]);
+    let table = run(&wiring, &["keys", "list"]);
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    let lines: Vec<_> = table.lines().collect();
+    assert!(lines[0].starts_with("NAME "), "{table}");
+    for (line, name, client) in [
+        (2, "portal ", "2 Acme Title "),
+        (3, "second ", "2 Acme Title "),
+        (4, "dispatch ", "service 42 "),
+    ] {
+        assert!(lines[line].starts_with(name) && lines[line].contains(client), "{table}");
+    }
+    let public = lines[2].split_whitespace().nth(1).unwrap();
+    assert!(acme.starts_with(&format!("{public}_")), "{table}");
+    assert_eq!(listed(&wiring)[2]["client_name"], "Acme Title");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -30,7 +60,7 @@ async fn rotated_key_is_valid_for_grace_period() {
     let service = ServiceProcess::start(&wiring, &[]);
     let terms = ["--signing-service=42", "--limit-per-second=7", "--limit-burst=9"];
     let old = issue(&wiring, &[&["--name=title company"], &terms[..]].concat());
-    let id = listed(&wiring).last().unwrap().split_whitespace().next().unwrap().to_owned();
+    let id = newest_id(&wiring).to_string();
     let rotated = output(&wiring, &["keys", "rotate", &id, "--grace-hours", "2"]);
     let note = String::from_utf8(rotated.stderr.clone()).unwrap();
     let new = key(&text(rotated));
@@ -55,7 +85,7 @@ async fn rotated_key_is_valid_for_grace_period() {
     created(service.as_key(&last).order("F-6").await).await;
     // The old key had no expiry before its rotation, so the newest has none.
     let newest = listed(&wiring).pop().unwrap();
-    assert_eq!(newest.split_whitespace().nth(4), Some("never"), "{newest}");
+    assert_eq!(newest["expires"], Value::Null);
     let expired = fail(&wiring, &["keys", "rotate", &id]);
     assert!(expired.contains("is revoked or expired"), "{expired}");
     let unknown = fail(&wiring, &["keys", "rotate", "999"]);
@@ -65,10 +95,9 @@ async fn rotated_key_is_valid_for_grace_period() {
 /// Returns the client and the scopes of the key that was issued last.
 fn newest_client_and_scopes(wiring: &Wiring) -> [String; 2] {
     let newest = listed(wiring).pop().unwrap();
-    let mut columns = newest.split_whitespace().rev().skip(2).map(str::to_owned);
-    let scopes = columns.next().unwrap();
-    // Between them is the signing service of the key.
-    [columns.nth(1).unwrap(), scopes]
+    let scopes = newest["scopes"].as_array().unwrap().iter();
+    let scopes: Vec<_> = scopes.map(|scope| scope.as_str().unwrap()).collect();
+    [newest["client"].to_string(), scopes.join(",")]
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,22 +148,20 @@ async fn trail_names_the_operator_of_each_change() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn list_shows_last_use_of_keys() {
-    /// The columns of expiry and last use, both empty.
-    const UNUSED: &str = "never    never";
     let wiring = Wiring::new();
     let service = ServiceProcess::start(&wiring, &[]);
-    let used = issue(&wiring, &["--name=used", "--limit-per-second=5", "--limit-burst=8"]);
+    let used = issue(&wiring, &["--name=used"]);
     issue(&wiring, &["--name=unused", "--test"]);
-    let listed_keys = || -> [String; 2] {
-        let mut lines = listed(&wiring);
-        lines.split_off(lines.len() - 2).try_into().unwrap()
+    let lines_of = |name: &str| -> Vec<String> {
+        let table = run(&wiring, &["keys", "list"]);
+        let named = table.lines().filter(|line| line.starts_with(&format!("{name} ")));
+        named.map(str::to_owned).collect()
     };
-    let [before, _] = listed_keys();
-    assert!(before.contains(UNUSED) && before.contains("5/s, 8"), "{before}");
+    let is_unused = |name| lines_of(name).iter().all(|line| line.ends_with("  never"));
+    assert!(is_unused("used"));
     created(service.as_key(&used).order("F-1").await).await;
-    eventually(|| !listed_keys()[0].contains(UNUSED)).await;
-    let [_, unused] = listed_keys();
-    assert!(unused.contains(UNUSED) && unused.contains("test"), "{unused}");
+    eventually(|| !is_unused("used")).await;
+    assert!(is_unused("unused") && lines_of("unused")[0].contains(" test "));
     service.stop("-TERM");
 }
 
@@ -225,8 +252,7 @@ async fn revoked_key_names_its_webhooks_and_takes_them_along() {
     let first = issue(&wiring, &[&["--name=first"], &scopes[..]].concat());
     let client = format!("--client={}", newest_client_and_scopes(&wiring)[0]);
     let second = issue(&wiring, &[&["--name=second", &*client], &scopes[..]].concat());
-    let newest = listed(&wiring).pop().unwrap();
-    let id: u64 = newest.split_whitespace().next().unwrap().parse().unwrap();
+    let id = newest_id(&wiring);
     let (first_id, second_id) = ((id - 1).to_string(), id.to_string());
     let service = ServiceProcess::start(&wiring, &WEBHOOKS);
     let mut paths = Vec::new();
