@@ -111,7 +111,7 @@ macro_rules! contract {
             revoked_key_is_found_as_revoked, first_key_is_added_once,
             rotation_adds_successor_and_sets_expiry, rotation_does_not_extend_a_key,
             only_a_valid_key_is_rotated, last_use_is_the_latest_noted,
-            history_has_every_change_once, concurrent_rotations_all_count, only_a_client_is_renamed, unknown_names_of_keys_are_left_out,
+            history_has_every_change_once, concurrent_rotations_all_count, only_a_client_is_renamed, first_key_of_a_client_is_found, unknown_names_of_keys_are_left_out,
         );
     };
     (outbox, $fixture:expr) => {

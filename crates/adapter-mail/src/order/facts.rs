@@ -1,7 +1,7 @@
 //! The facts of an order that a mail shows.
 
 use domain::{
-    delivery::{Audience, MailSubject, Notification},
+    delivery::{Audience, MailContent, MailSubject, Notification},
     document::stored_count,
     order::{
         ChangeKind, Contact, EmailAddress, Money, Notary, Order, SigningLocation, StoredOrder,
@@ -15,7 +15,7 @@ use super::{
     times::{appointment, instant},
 };
 
-/// What a value of a link may have unescaped (RFC 3986, section 2.3).
+/// The characters that a value of a link may have unescaped (RFC 3986, section 2.3).
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Fewest digits of a text that is a phone number.
@@ -34,11 +34,11 @@ pub(super) struct Part {
     pub(super) link: Option<String>,
 }
 
-/// A fact that has changed.
+/// A fact that has changed. Its values may have several lines.
 pub(super) struct Change {
     pub(super) label: &'static str,
-    pub(super) was: String,
-    pub(super) now: String,
+    pub(super) was: Vec<String>,
+    pub(super) now: Vec<String>,
 }
 
 impl Fact {
@@ -153,8 +153,24 @@ fn of_order(order: &Order, audience: Audience) -> Result<Vec<Parts>, Format> {
         text("Appointment", Some(appointment(&order.appointment)?)),
         ("Property", vec![Some(Part::place(address_line(signing.property.clone().into())))]),
         ("Signing location", vec![Some(location)]),
-        ("Signer", vec![Some(Part::text(signer.name.clone())), phone(Some(signer.phone.clone()))]),
-        ("Co-signer", vec![co_signer.name.clone().map(Part::text), phone(co_signer.phone.clone())]),
+        (
+            "Signer",
+            vec![
+                Some(Part::text(signer.name.clone())),
+                phone(Some(signer.phone.clone())),
+                email(Some(&signer.email)),
+            ],
+        ),
+        of_service("Signer's spouse", signer.spouse_name.clone()),
+        (
+            "Co-signer",
+            vec![
+                co_signer.name.clone().map(Part::text),
+                phone(co_signer.phone.clone()),
+                email(co_signer.email.as_ref()),
+            ],
+        ),
+        of_service("Co-signer's spouse", co_signer.spouse_name.clone()),
         text("Language", Some(language_name(&signing.language))),
         text("Remote online notarization (RON)", Some(ron.to_owned())),
         text("Scanbacks", Some(scanbacks.to_owned())),
@@ -172,7 +188,9 @@ fn of_order(order: &Order, audience: Audience) -> Result<Vec<Parts>, Format> {
 
 /// Returns the facts that differ from those of the order before its change, with both values.
 pub(super) fn changes(notification: &Notification) -> Result<Vec<Change>, Format> {
-    let Some(previous) = &notification.previous else { return Ok(Vec::new()) };
+    let Some(MailContent::Previous(record)) = &notification.content else { return Ok(Vec::new()) };
+    // A mail without the values before is better than none.
+    let Ok(previous) = record.clone().into_order() else { return Ok(Vec::new()) };
     let audience = notification.audience;
     let values = |order: &Order| -> Result<Vec<_>, Format> {
         let facts = of_order(order, audience)?.into_iter();
@@ -181,8 +199,8 @@ pub(super) fn changes(notification: &Notification) -> Result<Vec<Change>, Format
         values.push(("Special instructions", order.signing.special_instructions.clone()));
         Ok(values)
     };
-    let (before, after) = (values(previous)?, values(&notification.order.order)?);
-    let shown = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
+    let (before, after) = (values(&previous)?, values(&notification.order.order)?);
+    let shown = |value: Option<String>| lines(Some(value.as_deref().unwrap_or("none")));
     let both = before.into_iter().zip(after);
     let changed = both.filter(|((_, was), (_, now))| was != now);
     Ok(changed

@@ -8,7 +8,7 @@ mod times;
 
 use askama::Template;
 use domain::{
-    delivery::{Audience, Notification},
+    delivery::{Audience, MailContent, Notification},
     order::{EmailAddress, OrderId, SigningLocation, StoredOrder},
     ports::NotifyError,
 };
@@ -66,9 +66,13 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
         Ok(Some(address)) => head.reply_to(Mailbox::new(None, address)),
         Ok(None) | Err(_) => head,
     };
+    let note = match &notification.content {
+        Some(MailContent::Note { text, .. }) => Some(text.as_str()),
+        _ => None,
+    };
     let content = Content {
         changes: changes(notification).map_err(permanent)?,
-        note: lines(notification.note.as_deref()),
+        note: lines(note),
         facts: facts(notification).map_err(permanent)?,
         instructions: lines(stored.order.signing.special_instructions.as_deref()),
         link: sender.order_page(stored.id),

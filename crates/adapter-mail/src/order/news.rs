@@ -1,6 +1,10 @@
 //! The news of a mail: its subject, heading and first sentences.
 
-use domain::delivery::{Audience, MailSubject, Notification};
+use domain::{
+    delivery::{Audience, MailContent, MailSubject, Notification},
+    document::StoredDocument,
+    order::Actor,
+};
 use time::OffsetDateTime;
 
 /// The news of a mail.
@@ -17,19 +21,51 @@ pub(super) struct News {
     pub(super) closing: &'static str,
 }
 
+/// Returns the first sentence of a mail that names documents or an author.
+fn introduction(notification: &Notification) -> String {
+    let documents = &notification.order.documents;
+    match &notification.content {
+        Some(MailContent::Note { author, .. }) => {
+            let author = match author {
+                Actor::Client => "The client",
+                Actor::Service => "The signing service",
+                Actor::Operator | Actor::Database => "The operator of the order system",
+            };
+            format!("{author} has written a note on this order.")
+        }
+        Some(MailContent::Documents(new))
+            if notification.subject == MailSubject::DocumentReplaced =>
+        {
+            let is_old =
+                |one: &&StoredDocument| one.replaced_by.is_some_and(|by| new.contains(&by));
+            let old = documents.iter().find(is_old);
+            let new =
+                new.first().and_then(|position| documents.get(usize::try_from(*position).ok()?));
+            let [old, new] = [old, new].map(|one| one.filter(|one| one.withdrawn_at.is_none()));
+            let old = old.map_or("a document of this order", |old| &old.name);
+            let new = new.map_or_else(|| "one".to_owned(), |new| format!("one, {}", new.name));
+            format!("The client has replaced {old}. Please print the new {new}.")
+        }
+        Some(MailContent::Documents(new)) if new.len() == 1 => {
+            "The signing service has returned 1 signed document.".to_owned()
+        }
+        Some(MailContent::Documents(new)) => {
+            format!("The signing service has returned {} signed documents.", new.len())
+        }
+        _ => String::new(),
+    }
+}
+
 /// Returns the news of a mail.
 pub(super) fn news(notification: &Notification) -> News {
     let Notification { order, subject, audience, .. } = notification;
-    let arrived = notification.arrived.map(|count| match count {
-        1 => "The signing service has returned 1 signed document.".to_owned(),
-        _ => format!("The signing service has returned {count} signed documents."),
-    });
+    let special = introduction(notification);
     let (subject, heading, introduction) = match (subject, audience) {
         (MailSubject::Created, Audience::Client) => (
             "New order",
             "We have received your signing order",
-            "Thank you for your order. Please check the details below, and tell your signing \
-            service if anything needs to be corrected.",
+            "Thank you for your order. Please check the details below. Change the order, or tell \
+            your signing service, if anything needs to be corrected.",
         ),
         (MailSubject::Created, Audience::Service) => (
             "New order",
@@ -44,8 +80,8 @@ pub(super) fn news(notification: &Notification) -> News {
         (MailSubject::Reinstated, _) => (
             "Order reinstated",
             "A signing order takes place again",
-            "The order was cancelled, and is not any more. The attached calendar file has the \
-            appointment.",
+            "The cancellation of this order does not apply any more: the signing takes place. The \
+            attached calendar file has the appointment.",
         ),
         (MailSubject::Cancelled, _) => (
             "Order cancelled",
@@ -77,18 +113,14 @@ pub(super) fn news(notification: &Notification) -> News {
             "The documents are not signed",
             "The signing service reports that the documents were not signed.",
         ),
-        (MailSubject::SignedDocumentsAdded, _) => (
-            "Signed documents",
-            "Signed documents have arrived",
-            arrived.as_deref().unwrap_or("The signing service has returned signed documents."),
-        ),
-        (MailSubject::DocumentReplaced, _) => (
-            "Document replaced",
-            "A document has been replaced",
-            "The client has replaced a document of this order. Please print the new one.",
-        ),
+        (MailSubject::SignedDocumentsAdded, _) => {
+            ("Signed documents", "Signed documents have arrived", special.as_str())
+        }
+        (MailSubject::DocumentReplaced, _) => {
+            ("Document replaced", "A document has been replaced", special.as_str())
+        }
         (MailSubject::NoteAdded, _) => {
-            ("New note", "A signing order has a new note", "Here is a new note on this order.")
+            ("New note", "A signing order has a new note", special.as_str())
         }
     };
     let is_first = notification.subject == MailSubject::Created;

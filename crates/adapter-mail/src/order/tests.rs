@@ -5,8 +5,11 @@ use contract_tests::{
     notifier::{ReceivedMail, notification_of},
 };
 use domain::{
-    delivery::{Audience, MailSubject},
-    order::{Actor, ChangeKind, Contact, EmailAddress, OrderChange, OrderStatus, SigningServiceId},
+    delivery::{Audience, MailContent, MailSubject},
+    order::{
+        Actor, ChangeKind, Contact, EmailAddress, OrderChange, OrderStatus, SigningServiceId,
+        record::OrderRecord,
+    },
     signing_service::SigningService,
 };
 use mail_parser::{MessageParser, MimeHeaders as _, PartType};
@@ -135,8 +138,8 @@ fn text_shows_the_order() {
     let (text, _) = bodies(&raw(&notification()));
     let expected = "Hello,
 
-Thank you for your order. Please check the details below, and tell your signing service if \
-anything needs to be corrected.
+Thank you for your order. Please check the details below. Change the order, or tell your signing \
+service, if anything needs to be corrected.
 
 Order: 170017
 File number: REFI-2026-001
@@ -179,7 +182,7 @@ fn service_gets_what_dispatch_needs() {
     let lines = [
         "A client has created this order for your signing service. Please assign a notary.",
         "Signing location: 123 Main St, Dallas, TX 75201",
-        "Signer: Jane Doe, +1 555 010 0199",
+        "Signer: Jane Doe, +1 555 010 0199, jane.doe@example.com",
         "Co-signer: John Roe, +1 555 010 0111",
         "Loan officer: Lee Loan, +1 555 010 0122, lee@lender.example",
         "Order contact: escrow@title.example.com",
@@ -341,7 +344,7 @@ fn change_shows_old_and_new_values() {
     let changed = Notification {
         subject: MailSubject::Changed,
         sequence: 2,
-        previous: Some(before.order.order.clone()),
+        content: Some(MailContent::Previous(OrderRecord::of(&before.order.order).unwrap())),
         ..notification_for(request)
     };
     let to_service = Notification { audience: Audience::Service, ..changed.clone() };
@@ -349,14 +352,15 @@ fn change_shows_old_and_new_values() {
     let (to_service, html) = bodies(&raw(&to_service));
     let appointment = "Appointment: Tuesday, December 1, 2026, 3:45 PM CST \
         (America/Chicago; 2026-12-01 21:45 UTC)
-    before: Tuesday, December 1, 2026, 2:30 PM CST (America/Chicago; 2026-12-01 20:30 UTC)\n";
+        before: Tuesday, December 1, 2026, 2:30 PM CST (America/Chicago; 2026-12-01 20:30 UTC)\n";
     assert!(to_client.contains(appointment), "{to_client}");
-    assert!(to_client.contains("Co-signer: none\n    before: John Roe\n"), "{to_client}");
+    assert!(to_client.contains("Co-signer: none\n        before: John Roe\n"), "{to_client}");
     assert!(
         !to_client.contains("before: Jane Doe"),
         "the client's mail has no phone of the signer"
     );
-    let signer = "Signer: Jane Doe, +1 555 010 0177\n    before: Jane Doe, +1 555 010 0199\n";
+    let signer = "Signer: Jane Doe, +1 555 010 0177, jane.doe@example.com
+        before: Jane Doe, +1 555 010 0199, jane.doe@example.com\n";
     assert!(to_service.contains(signer), "{to_service}");
     assert!(html.contains("before: Jane Doe, +1 555 010 0199"), "{html}");
     let raw = raw(&changed);
@@ -368,11 +372,12 @@ fn change_shows_old_and_new_values() {
 
 #[test]
 fn note_is_in_its_mail() {
-    let note = Some("The borrower asks:\r\nmay it be 4 PM?".to_owned());
-    let added = Notification { subject: MailSubject::NoteAdded, note, ..notification() };
+    let text = "The borrower asks:\r\nmay it be 4 PM?".to_owned();
+    let note = Some(MailContent::Note { author: Actor::Client, text });
+    let added = Notification { subject: MailSubject::NoteAdded, content: note, ..notification() };
     let (text, html) = bodies(&raw(&added));
     assert!(text.contains("\n    The borrower asks:\n    may it be 4 PM?\n"), "{text}");
-    assert!(html.contains("The borrower asks:\nmay it be 4 PM?"), "{html}");
+    assert!(html.contains("The borrower asks:<br>may it be 4 PM?"), "{html}");
 }
 
 #[test]

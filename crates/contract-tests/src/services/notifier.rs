@@ -81,9 +81,7 @@ pub fn notification_of(request: Value, recipient: &str, entropy: &CountingEntrop
         audience: Audience::Client,
         order,
         service: None,
-        previous: None,
-        note: None,
-        arrived: None,
+        content: None,
         sequence: 0,
     }
 }
