@@ -47,8 +47,10 @@ fn every_parameter_is_read() {
             cursor: Cursor::OlderThan(OrderId(7)),
         }
     );
-    let newer = parse("ending_before=9223372036854775807").unwrap().0.cursor;
-    assert_eq!(newer, Cursor::NewerThan(OrderId(i64::MAX)));
+    for id in [0, i64::MAX] {
+        let newer = parse(&format!("ending_before={id}")).unwrap().0.cursor;
+        assert_eq!(newer, Cursor::NewerThan(OrderId(id)));
+    }
 }
 
 #[test]

@@ -22,7 +22,7 @@ use domain::{
     use_cases::{change_order::Changer, order_error::OrderError},
 };
 use futures_util::{
-    Stream, StreamExt as _,
+    Stream,
     stream::{self, try_unfold},
 };
 use percent_encoding::percent_encode_byte;
@@ -30,7 +30,11 @@ use tracing::Span;
 
 use crate::{
     access::{authentication::admit, rate_limit::Policy},
-    orders::{erasure::Look, path},
+    orders::{
+        erasure::Look,
+        path,
+        read::document_blocks::{Cut, DocumentBlocks},
+    },
     request::{metrics::ApiMetrics, notes::note},
     respond::{answer::Answer, conditional, problem::Problem},
     state::{Api, State},
@@ -170,33 +174,30 @@ fn body<F: Fn() + 'static>(
     let (sent, cut) = (metrics.document_bytes_read.clone(), metrics.downloads_cut.clone());
     // actix reads a body outside of the span of its request.
     let span = Span::current();
-    let fail = move |error: &str| {
-        span.in_scope(|| {
-            tracing::error!(order_id, document, error, "download cut off: the store failed");
-        });
-        cut.inc();
-        io::ErrorKind::UnexpectedEof.into()
-    };
-    let blocks =
-        try_unfold((blocks, length, look, sent, fail, note_end), move |state| async move {
-            let (mut blocks, left, mut look, sent, fail, note_end) = state;
-            if left == 0 {
-                note_end();
-                return Ok(None);
-            }
-            if look.is_gone().await {
+    let cut_off = move |cut_off| {
+        let _entered = span.enter();
+        match cut_off {
+            Cut::Gone => {
                 tracing::info!(order_id, document, "download cut off: erased or withdrawn");
-                return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            let block = match blocks.next().await {
-                Some(block) => block.map_err(|error| fail(&error_chain(&error)))?,
-                None => return Err(fail("the object is shorter than the document")),
-            };
-            let left = left.checked_sub(block.len() as u64);
-            let left = left.ok_or_else(|| fail("the object is longer than the document"))?;
-            sent.inc_by(block.len() as u64);
-            Ok(Some((block, (blocks, left, look, sent, fail, note_end))))
-        });
+            Cut::Broken(error) => {
+                let error = error_chain(&*error);
+                tracing::error!(order_id, document, error, "download cut off: the store failed");
+                cut.inc();
+            }
+        }
+        io::Error::from(io::ErrorKind::UnexpectedEof)
+    };
+    let blocks = DocumentBlocks { blocks, left: length, look };
+    let blocks = try_unfold((blocks, sent, cut_off, note_end), move |state| async move {
+        let (mut blocks, sent, cut_off, note_end) = state;
+        let Some(block) = blocks.next().await.map_err(&cut_off)? else {
+            note_end();
+            return Ok(None);
+        };
+        sent.inc_by(block.len() as u64);
+        Ok(Some((block, (blocks, sent, cut_off, note_end))))
+    });
     SizedStream::new(length, blocks)
 }
 
