@@ -1,7 +1,8 @@
 // Calls the public API with the key of the user, and explains its problems.
 
 import { announce, button, fill, h, said } from "./dom.js";
-import { FIELDS } from "./fields.js";
+import { fieldOf } from "./fields.js";
+import { inTrade } from "./trade.js";
 
 /** Where the service is: above the folder of this file. */
 const BASE = new URL("..", import.meta.url);
@@ -10,7 +11,7 @@ const BASE = new URL("..", import.meta.url);
 const STORED = "notary-orders.key";
 
 /** Uses the storage of this tab. Returns `null` where the browser blocks it. */
-function inStorage(use) {
+export function inStorage(use) {
   try {
     return use(sessionStorage) ?? null;
   } catch {
@@ -112,7 +113,7 @@ export async function request(path, { method = "GET", json, headers = {}, blob =
 }
 
 /**
- * Sends a form with an idempotency key. `progress` gets the part that has been sent, from 0 to 1. Returns a promise of the
+ * Sends a form with an idempotency key. `progress` gets the bytes that have been sent, and all. Returns a promise of the
  * answer, and a function that stops the upload.
  */
 export function upload(path, form, headers, progress) {
@@ -121,7 +122,7 @@ export function upload(path, form, headers, progress) {
     call.open("POST", target(path));
     const all = { ...headers, authorization: `Bearer ${session.key}` };
     for (const [name, value] of Object.entries(all)) call.setRequestHeader(name, value);
-    call.upload.onprogress = ({ loaded, total }) => progress(total ? loaded / total : 0);
+    call.upload.onprogress = ({ loaded, total }) => progress(loaded, total);
     call.onload = () => {
       const received = new Headers();
       for (const name of ["retry-after", "www-authenticate", "idempotency-replayed"]) {
@@ -170,6 +171,7 @@ const SENTENCES = {
   stopped: () =>
     "You stopped the upload. It may have arrived. Search for it before you change anything; the same " +
     "content is stored only once.",
+  file_wrong: () => "A document cannot be sent. Remove it, or choose another one.",
   file_changed: () => "A file has changed or moved since you chose it. Remove it, and choose it again.",
   0: ({ isRepeatable, isKeyed }) => {
     if (isRepeatable) return "The service did not answer. Check your connection, and try again.";
@@ -224,8 +226,8 @@ const SENTENCES = {
   500: () => "The service has a fault. Try again later, and give the operator the request number.",
 };
 
-/** Problems whose `detail` says more than the sentence. */
-const DETAILED = [400, 403, 413, 422, 501];
+/** Problems whose `detail` says more than the sentence. That of a 400 with errors only counts them. */
+const DETAILED = [400, 403, 413, 501];
 
 /** An answer that is no success; the status is 0 if there was none. */
 export class Failure extends Error {
@@ -251,7 +253,8 @@ export class Failure extends Error {
   get sentence() {
     const general = this.status >= 500 ? SENTENCES[500] : SENTENCES[400];
     const sentence = (SENTENCES[this.code] ?? SENTENCES[this.status] ?? general)(this);
-    const detail = DETAILED.includes(this.status) && !this.scope ? this.detail : null;
+    const isDetailed = DETAILED.includes(this.status) && !this.scope && !this.errors.length;
+    const detail = isDetailed ? this.detail : null;
     return detail ? `${sentence} ${detail}` : sentence;
   }
 }
@@ -267,7 +270,7 @@ const NAMES = {
 
 /** Returns what the user calls the place of an error. `file` is the name of a rejected file. */
 function nameOf({ file, pointer, parameter }) {
-  const label = FIELDS.find((it) => it.pointer === pointer)?.label;
+  const label = fieldOf(pointer)?.label;
   return file ?? NAMES[pointer ?? parameter] ?? label ?? pointer ?? parameter;
 }
 
@@ -280,7 +283,7 @@ export function problem(failure) {
     h("p", {}, said(failure.sentence)),
     [0, 400].includes(failure.status) &&
       failure.errors.length > 0 &&
-      h("ul", {}, failure.errors.map((it) => h("li", {}, said(`${nameOf(it)}: ${it.detail}`)))),
+      h("ul", {}, failure.errors.map((it) => h("li", {}, said(`${nameOf(it)}: ${inTrade(it.detail)}`)))),
     failure.requestId && h("p", { class: "hint" }, "Request number ", h("code", {}, failure.requestId)),
     failure.status === 401 && button("Use another key", () => session.replace()),
   );

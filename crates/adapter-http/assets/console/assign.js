@@ -1,34 +1,34 @@
-// The form of a signing service: status and notary of an order. It sends what the user changes.
+// The forms of a signing service: notary and status of an order. They send what the user changes.
 
 import { Digits } from "./api.js";
-import { card, h, labelled } from "./dom.js";
+import { h, labelled } from "./dom.js";
 import { forgetErrors } from "./controls.js";
 import { CANCELLED, STATUSES } from "./words.js";
 
 const OTHER = "";
+const [NEW, ASSIGNED] = ["NEW", "ASSIGNED"];
 const PERSON = ["name", "phone", "email"];
 
 export class Assignment {
   #version;
   #run;
   #of = null;
-  #card = null;
+  #forms = null;
 
   /** `run` does something, and shows the order as it is then. */
   constructor(version, run) {
     [this.#version, this.#run] = [version, run];
   }
 
-  /** Returns the form. What the user has entered stays until another user changes status or notary. */
-  card(order) {
+  /** Returns the forms. What the user has entered stays until another user changes status or notary. */
+  forms(order) {
     const { order_status: status, notary_id: number, notary } = order;
     const of = JSON.stringify([status, number, notary]);
-    if (of !== this.#of) [this.#of, this.#card] = [of, this.#build(order)];
-    return this.#card;
+    if (of !== this.#of) [this.#of, this.#forms] = [of, [this.#notaryForm(order), this.#statusForm(order)]];
+    return this.#forms;
   }
 
-  #build(order) {
-    const status = statusControl(order.order_status);
+  #notaryForm(order) {
     const number = h("input", { name: "notary_id", inputmode: "numeric", value: order.notary_id ?? "" });
     const types = { phone: { type: "tel" }, email: { inputmode: "email", spellcheck: "false" } };
     const person = Object.fromEntries(
@@ -44,35 +44,57 @@ export class Assignment {
       if (isOther() && isAs(order.notary)) enter(null);
       else if (!isOther() && isAs(null)) enter(order.notary);
     });
+    const isNew = order.order_status === NEW;
+    const hasNotary = order.notary || order.notary_id !== null;
+    const label = hasNotary ? "Change the notary" : "Assign a notary";
     const change = () => {
       const json = {};
-      if (status.value !== order.order_status) json.order_status = status.value;
       if (isOther()) json.notary_id = numberOf(number.value.trim());
       const notary = isAs(null) ? null : Object.fromEntries(PERSON.map((name, at) => [name, entered()[at]]));
       for (const name of ["phone", "email"]) if (notary?.[name] === "") delete notary[name];
       // Removing the name forgets the notary.
       const isForgotten = notary === null || (order.notary && !notary.name);
       if (!isAs(order.notary) || (isOther() && notary)) json.notary = isForgotten ? null : notary;
+      const isAssigned = json.notary || json.notary_id;
+      // A new order that has a notary is assigned.
+      if (isNew && isAssigned) json.order_status = ASSIGNED;
       return json;
     };
     const submit = (event) => {
       event.preventDefault();
       forgetErrors(event.target);
-      this.#run(() => this.#version.save("PATCH", change()), "Saved.", event.target);
+      const done = hasNotary ? "The notary is changed." : "The notary is assigned.";
+      this.#run(() => this.#version.save("PATCH", change()), done, event.target);
     };
-    const numberHint = "Empty if none is assigned";
-    return card(
-      "Status and notary",
+    return h(
+      "details",
+      { class: "form", open: !hasNotary },
+      h("summary", { id: "assign" }, label),
       h(
         "form",
-        { class: "grid", novalidate: true, autocomplete: "off", submit },
-        status.fields,
-        labelled("change-notary", "Notary: number", number, numberHint, "/notary_id"),
+        { class: "grid", "aria-label": label, novalidate: true, autocomplete: "off", submit },
         labelled("change-name", "Notary: name", person.name, "Both sides see it. Empty forgets it", "/notary/name"),
         labelled("change-phone", "Notary: phone", person.phone, null, "/notary/phone"),
         labelled("change-email", "Notary: e-mail", person.email, null, "/notary/email"),
-        h("div", { class: "buttons" }, h("button", { class: "primary", id: "save" }, "Save")),
+        labelled("change-notary", "Notary: number", number, "If your notaries have numbers", "/notary_id"),
+        h("div", { class: "buttons" }, h("button", { class: isNew && "primary", id: "save" }, isNew ? "Assign" : "Save the notary")),
       ),
+    );
+  }
+
+  #statusForm(order) {
+    const status = statusControl(order.order_status);
+    const submit = (event) => {
+      event.preventDefault();
+      forgetErrors(event.target);
+      const save = () => this.#version.save("PATCH", { order_status: status.value });
+      this.#run(save, "The status is saved.", event.target);
+    };
+    return h(
+      "form",
+      { class: "grid", "aria-label": "Status", novalidate: true, autocomplete: "off", submit },
+      status.fields,
+      h("div", { class: "buttons" }, h("button", { id: "save-status" }, "Save the status")),
     );
   }
 }

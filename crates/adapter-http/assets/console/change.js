@@ -1,18 +1,35 @@
 // The form that changes an order: that of a new one, filled in. It shows what changes before it is sent.
 
+import { Advice } from "./advice.js";
 import { Digits, Failure, problem } from "./api.js";
-import { announce, ask, fill, h } from "./dom.js";
+import { offerServices } from "./controls.js";
+import { ask, button, fill, focusHeading, h } from "./dom.js";
 import { Entries } from "./entries.js";
-import { FIELDS, INSTANTS, TIMES, member, setMember } from "./fields.js";
+import { FIELDS, FILE_NUMBER, INSTANTS, TIMES, member, setMember } from "./fields.js";
+import { allServices } from "./form.js";
+import { askBeforeLeaving } from "./leave.js";
+import { toast } from "./toast.js";
 import { Version } from "./version.js";
 import { inWords } from "./words.js";
 
-const FIXED = ["/signingDetailsFormData/fileNumber", "/signingServiceId"];
+const SERVICE = "/signingServiceId";
+const FIXED = [FILE_NUMBER, SERVICE];
+
+/** The form that the user has begun. Its entries stay while the user looks at other views. */
+let begun = null;
+
+askBeforeLeaving(() => begun?.isUnsaved);
+
+/** Forgets the form that the user has begun. */
+export function forgetChange() {
+  begun = null;
+}
 
 /** Returns the view. `changed` is called when the order is changed. */
 export function changeOrder(id, changed) {
-  const form = new ChangeForm(id, changed);
-  return { title: `Change order ${id}`, element: form.element, isForm: true };
+  if (begun?.id !== id || !begun.isUnsaved) begun = new ChangeForm(id, changed);
+  begun.open();
+  return { title: `Change order ${id}`, element: begun.element, isForm: true };
 }
 
 class ChangeForm {
@@ -22,25 +39,48 @@ class ChangeForm {
   /** The order as it was read, in the names of the request, and the text of each field. */
   #order = null;
   #texts = new Map();
+  #isSaved = false;
   #entries = new Entries();
+  #advice = new Advice(this.#entries);
   #problem = h("div", { tabindex: "-1" });
+  #discard = button("Discard what I have entered", () => this.#forgetEntries());
   #submit = h("button", { class: "primary" }, "Show what changes");
   #form = h(
     "form",
     { class: "order", novalidate: true, autocomplete: "off", submit: (event) => this.#send(event), hidden: true },
-    h("p", { class: "hint" }, "File number and signing service stay. Fields with a * are required."),
+    h(
+      "div",
+      { class: "draft" },
+      h("p", { class: "hint" }, "File number and signing service stay. Fields with a * are required."),
+      this.#discard,
+    ),
     this.#entries.summary,
     this.#entries.element,
     h("div", { class: "buttons" }, this.#submit),
   );
 
   constructor(id, changed) {
-    this.#version = new Version(`api/order/${id}`);
+    this.id = id;
     this.#changed = changed;
     const back = h("p", {}, h("a", { href: `#/order/${id}` }, "Back to the order"));
     this.element = h("div", {}, back, this.#problem, this.#form);
     for (const field of FIELDS) this.#entries.control(field).readOnly = FIXED.includes(field.pointer);
+  }
+
+  /** Shows the order as it is now, with what the user has entered before. */
+  open() {
+    this.#version = new Version(`api/order/${this.id}`);
+    fill(this.#problem);
+    this.#discard.hidden = !this.isUnsaved;
     this.#load();
+  }
+
+  #forgetEntries() {
+    this.#texts.clear();
+    this.#entries.forgetErrors();
+    this.#discard.hidden = true;
+    this.#load();
+    focusHeading();
   }
 
   async #load() {
@@ -63,7 +103,20 @@ class ChangeForm {
       for (const value of own) this.#entries.set(field, value);
     }
     this.#entries.showConditional();
+    this.#advice.refresh();
     this.#form.hidden = false;
+    this.#nameService(service);
+  }
+
+  /** Shows the name of the signing service, which stays. */
+  async #nameService(id) {
+    const named = (await allServices()).filter((it) => it.signing_service_id === id);
+    offerServices(this.#entries.control({ pointer: SERVICE }), named, true);
+  }
+
+  /** Returns whether leaving would lose changes. */
+  get isUnsaved() {
+    return this.#order !== null && !this.#isSaved && this.#changes().length > 0;
   }
 
   #isChanged(field) {
@@ -90,7 +143,7 @@ class ChangeForm {
     fill(this.#problem);
     const changes = this.#changes();
     if (!changes.length) {
-      announce("You have not changed anything yet.", true);
+      toast("You have not changed anything yet.");
       return;
     }
     this.#setBusy(true);
@@ -103,6 +156,7 @@ class ChangeForm {
       });
       if (!confirmed) return;
       await this.#version.save("PUT", changed(this.#order, changes));
+      this.#isSaved = true;
       this.#changed();
     } catch (failure) {
       if (!(failure instanceof Failure)) throw failure;
@@ -138,7 +192,7 @@ function line([field, before, after]) {
 /** Returns an order with changes. */
 function changed(order, changes) {
   const result = structuredClone(order);
-  for (const field of FIELDS.filter(({ kind }) => ["id", "amount"].includes(kind))) {
+  for (const field of FIELDS.filter(({ kind }) => ["id", "service", "amount"].includes(kind))) {
     const value = member(result, field.pointer);
     // An identifier of 19 digits was read as a text.
     if (typeof value === "string") setMember(result, field.pointer, new Digits(value));

@@ -1,7 +1,8 @@
 // The control of each kind of field, with its label and the places of hint and error.
 
 import { Digits } from "./api.js";
-import { h } from "./dom.js";
+import { fill, h } from "./dom.js";
+import { inTrade } from "./trade.js";
 import { zones } from "./zones.js";
 
 /** Returns the identifier of the control of a field. */
@@ -10,25 +11,28 @@ export const idOf = (pointer) => `field${pointer.replaceAll("/", "-")}`;
 /** Returns the control of a field, and the row with its label, hint and error. */
 export function row(field) {
   const id = idOf(field.pointer);
-  const described = `${field.hint ? `${id}-hint ` : ""}${id}-error`;
+  const notes = [field.hint && `${id}-hint`, field.isAdvised && `${id}-note`, `${id}-error`];
+  const described = notes.filter(Boolean).join(" ");
   const control = field.kind === "radio" ? radios(field, id) : single(field, id);
   control.setAttribute("aria-describedby", described);
   const mark = field.required && h("span", { "aria-hidden": "true", class: "mark" }, " *");
-  const notes = [
+  const below = [
     field.choices && h("datalist", { id: `${id}-choices` }, field.choices.map((it) => h("option", { value: it }))),
     field.hint && h("p", { class: "hint", id: `${id}-hint` }, field.hint),
+    field.isAdvised && h("p", { class: "note", id: `${id}-note`, role: "status" }),
     h("p", { class: "error", id: `${id}-error` }),
   ];
   const label = () => h("label", { for: id }, field.label, mark);
   const kinds = {
     radio: () => [control],
     checkbox: () => [control, label()],
+    service: () => [label(), control, h("select", { hidden: true, change: ({ target }) => (control.value = target.value) })],
   };
   if (field.kind === "radio") control.prepend(h("legend", {}, field.label, mark));
   const content = kinds[field.kind]?.() ?? [label(), control];
-  const classes = ["field", field.wide && "wide", field.kind === "checkbox" && "check"];
+  const classes = ["field", field.wide && "wide", field.isLong && "long", field.kind === "checkbox" && "check"];
   const attributes = { class: classes.filter(Boolean).join(" "), "data-pointer": field.pointer };
-  return { control, element: h("div", attributes, content, notes) };
+  return { control, element: h("div", attributes, content, below) };
 }
 
 function single({ pointer, kind, required, initial, choices }, id) {
@@ -46,6 +50,10 @@ function single({ pointer, kind, required, initial, choices }, id) {
       return h("input", { ...shared, type: kind });
     case "tel":
       return h("input", { ...text, type: "tel" });
+    case "instant":
+      return h("select", shared);
+    case "service":
+      return h("input", { ...text, inputmode: "numeric", input: ({ target }) => showService(target) });
     case "id":
       return h("input", { ...text, inputmode: "numeric" });
     case "amount":
@@ -71,8 +79,54 @@ const zoneOptions = () =>
     h("optgroup", { label: title }, entries.map(([id, name]) => h("option", { value: id }, name))),
   );
 
+/**
+ * Offers signing services by name. Without any, the user enters the number of one. `isBound` means that the key may
+ * name this one only.
+ */
+export function offerServices(control, services, isBound) {
+  const select = control.nextElementSibling;
+  const hasNames = services.length > 0;
+  const id = hasNames ? select.id || control.id : control.id;
+  const option = (it) => h("option", { value: it.signing_service_id }, it.name);
+  fill(select, !isBound && h("option", { value: "" }, "Choose a signing service"), services.map(option));
+  [select.hidden, control.hidden, control.readOnly] = [!hasNames, hasNames, isBound];
+  if (!hasNames) return;
+  // The label and the links of errors lead to the control that is shown.
+  if (!select.id) {
+    control.id = `${id}-number`;
+    select.id = id;
+    for (const name of ["aria-describedby", "required"]) {
+      if (control.hasAttribute(name)) select.setAttribute(name, control.getAttribute(name));
+    }
+  }
+  showService(control);
+}
+
+/** Shows the service of a number among those that are offered by name. */
+function showService(control) {
+  const select = control.nextElementSibling;
+  if (!select || select.hidden) return;
+  const isKnown = [...select.options].some((it) => it.value === control.value);
+  if (!isKnown) select.append(h("option", { value: control.value }, `Number ${control.value}`));
+  select.value = control.value;
+}
+
+/** Offers the instants of a local time that occurs twice. */
+export function offerInstants(control, instants, zone) {
+  const chosen = control.value;
+  const text = (instant) =>
+    instant.toLocaleTimeString("en-US", { timeZone: zone, hour: "numeric", minute: "2-digit", timeZoneName: "short" });
+  const option = (instant, at) => {
+    const value = instant.toISOString().replace(".000Z", "Z");
+    return h("option", { value }, `${text(instant)}, the ${["first", "second"][at]}: ${value}`);
+  };
+  fill(control, h("option", { value: "" }, "Choose one of the two"), instants.map(option));
+  control.value = chosen;
+  if (control.selectedIndex < 0) control.value = "";
+}
+
 /** What is sent as a number. Everything else is sent as a text, and the service says what is wrong. */
-const NUMBERS = { id: /^(0|[1-9]\d*)$/, amount: /^(0|[1-9]\d*)(\.\d+)?$/ };
+const NUMBERS = { id: /^(0|[1-9]\d*)$/, service: /^(0|[1-9]\d*)$/, amount: /^(0|[1-9]\d*)(\.\d+)?$/ };
 
 /** Returns the value of a control as the request has it; `undefined` if it is absent. */
 export function valueOf({ kind }, control) {
@@ -95,10 +149,17 @@ export function setValue({ kind }, control, value) {
   if (kind === "checkbox") control.checked = value === true;
   else if (kind === "radio") control.querySelectorAll("input").forEach((it) => (it.checked = it.value === text));
   else control.value = text;
+  if (kind === "service") showService(control);
   // What the control of the browser does not know: a time such as 2:30 PM, or an old time zone.
   const isUnknown = control.value !== undefined && control.value !== text;
   if (isUnknown && ["date", "time"].includes(kind)) Object.assign(control, { type: "text", value: text });
   if (isUnknown && kind === "zone") control.append(h("option", { value: text, selected: true }, text));
+}
+
+/** Shows a note at the field of a row; none if the text is empty. */
+export function showNote(row, text) {
+  const note = row.querySelector(".note");
+  if (note.textContent !== text) note.textContent = text;
 }
 
 /** Shows an error at the field of a row, or hides that of an empty text. */
@@ -118,7 +179,7 @@ export function showErrors(form, errors) {
   if (!rows.length || !rows.every(Boolean)) return false;
   rows.forEach((row, at) => {
     row.hidden = false;
-    showError(row, `${row.querySelector("label").textContent} ${errors[at].detail}`);
+    showError(row, `${row.querySelector("label").textContent} ${inTrade(errors[at].detail)}`);
   });
   rows[0].querySelector("input, select, textarea").focus();
   return true;

@@ -1,9 +1,12 @@
 // The documents of an order of one kind, and what the side that uploads them does with them.
 
-import { Attempts, request, upload } from "./api.js";
-import { ask, button, card, count, fill, focusHeading, h, instant, said, size, table } from "./dom.js";
-import { FileChooser, progressBar } from "./files.js";
-import { format, party } from "./words.js";
+import { Attempts, request, session } from "./api.js";
+import { ask, button, card, count, fill, focusHeading, h, instant, moment, said, save, size, table } from "./dom.js";
+import { FileChooser, identify } from "./files.js";
+import { isShowable, preview } from "./preview.js";
+import { toast } from "./toast.js";
+import { send } from "./uploads.js";
+import { format, party, role } from "./words.js";
 
 /** The two kinds: their member of an order, which is also the end of the path; who reads them; and their texts. */
 export const TO_SIGN = {
@@ -12,7 +15,8 @@ export const TO_SIGN = {
   id: "add",
   reader: "service",
   title: "Documents",
-  label: "Documents",
+  label: "Choose documents",
+  limit: "document_bytes",
   noun: "document",
   none: "This order has no documents.",
   add: "Add documents",
@@ -25,7 +29,8 @@ export const SIGNED = {
   id: "add-signed",
   reader: "client",
   title: "Signed documents",
-  label: "Signed documents",
+  label: "Choose signed documents",
+  limit: "signed_document_bytes",
   noun: "signed document",
   none: "There are no signed documents yet.",
   add: "Upload signed documents",
@@ -50,6 +55,11 @@ export class Documents {
     this.#addition.stop();
   }
 
+  /** Lets the user choose the files of an upload. */
+  choose() {
+    this.#addition.choose();
+  }
+
   /** Returns the card. `may` says whether the user may add and replace, and whether the user may withdraw. */
   card(order, may) {
     const { title, none } = this.#kind;
@@ -68,17 +78,36 @@ export class Documents {
       it.withdrawn_at && h("div", { class: "hint" }, "Withdrawn ", instant(it.withdrawn_at)),
     ];
     const cells = (it) => [
-      h("div", { class: isCurrent(it) ? "" : "former" }, said(nameOf(it)), notes(it)),
-      `${format(it.media_type)}, ${size(it.size)}`,
-      [instant(it.created_at), h("div", { class: "hint" }, party(it.uploaded_by, order))],
-      it.first_downloaded_at
-        ? [instant(it.first_downloaded_at), h("div", { class: "hint" }, party(reader, order))]
-        : "Not yet",
+      h("div", { class: isCurrent(it) ? "name" : "name former" }, this.#name(it), notes(it)),
+      format(it.media_type),
+      size(it.size),
+      moment(it.created_at),
+      h("span", { title: h("span", {}, party(it.uploaded_by, order)).textContent }, role(it.uploaded_by)),
+      h("span", { title: `By the ${role(reader)}` }, it.first_downloaded_at ? moment(it.first_downloaded_at) : "Not yet"),
       it.withdrawn_at ? "None" : h("div", { class: "row" }, this.#actions(it, may)),
     ];
     const stored = documents.filter((it) => !it.withdrawn_at).length;
-    const heads = ["Name", "Format and size", "Added", "Downloaded", "Actions"];
-    return table(count(stored, noun), heads, documents.toSorted(byState).map(cells));
+    const heads = ["Name", "Kind", "Size", "Added", "By", "Downloaded", "Actions"];
+    const all = button("Download all", () => this.#run(() => this.#downloadAll(order), "Downloaded."), {
+      "aria-label": `Download all ${noun}s`, id: `${this.#kind.id}-download-all`,
+    });
+    const rows = table(count(stored, noun), heads, documents.toSorted(byState).map(cells));
+    rows.classList.add("documents");
+    return [rows, stored > 0 && h("p", { class: "buttons" }, all)];
+  }
+
+  /** Returns the name of a document, which shows it if a browser can. */
+  #name(it) {
+    const name = said(nameOf(it));
+    if (it.withdrawn_at || !isShowable(it)) return name;
+    const show = () => this.#run(() => preview(it, () => download(it)));
+    return button(name, show, { "aria-label": `Preview ${nameOf(it)}`, id: `${this.#kind.id}-Preview-${it.position}` });
+  }
+
+  /** Saves all documents as one archive, which the service makes. */
+  async #downloadAll(order) {
+    const { body } = await request(`${this.#path}.zip`, { blob: true });
+    save(body, `order-${order.order_id}-${this.#kind.path}.zip`);
   }
 
   #actions(it, may) {
@@ -122,17 +151,16 @@ class Addition {
   #title = h("h3");
   #send;
   #keep = button("Keep the old document", () => this.#leave(), { hidden: true });
-  #progress = h("div");
   /** Stops the upload. */
   stop = () => {};
 
   constructor(kind, path, run) {
     [this.#kind, this.#path, this.#run] = [kind, path, run];
-    this.#files = new FileChooser(`${kind.id}-documents`, kind.label);
+    this.#files = new FileChooser(`${kind.id}-documents`, kind.label, session.terms.limits[kind.limit]);
     this.#send = button("", () => this.#add(), { hidden: true, class: "primary", id: `${kind.id}-send` });
     this.#files.onchange = () => (this.#send.hidden = !this.#files.files.length);
     const buttons = h("div", { class: "row" }, this.#send, this.#keep);
-    this.element = h("div", { class: "adding" }, this.#title, this.#files.element, buttons, this.#progress);
+    this.element = h("div", { class: "adding" }, this.#title, this.#files.element, buttons);
     this.#files.takeDropsOn(this.element);
     this.#begin(null);
   }
@@ -141,6 +169,11 @@ class Addition {
   replace(document) {
     if (this.#isBusy) return;
     this.#begin(document);
+    this.#files.focus();
+  }
+
+  choose() {
+    this.element.scrollIntoView({ block: "center" });
     this.#files.focus();
   }
 
@@ -164,9 +197,8 @@ class Addition {
   async #add() {
     if (this.#isBusy) return;
     this.#setBusy(true);
-    const done = this.#replaced ? "The document is replaced." : this.#kind.done;
     try {
-      await this.#run(() => this.#upload(), done);
+      await this.#run(() => this.#upload());
     } finally {
       this.#setBusy(false);
     }
@@ -177,35 +209,53 @@ class Addition {
     this.#isBusy = isBusy;
     this.#files.element.inert = isBusy;
     this.#send.setAttribute("aria-disabled", isBusy);
-    if (!isBusy) fill(this.#progress);
   }
 
+  /** Sends the files with which nothing is wrong, and says so. The others stay, each with its error. */
   async #upload() {
-    const { files, content } = this.#files;
     const replaced = this.#replaced?.position ?? null;
+    const wrong = await this.#files.check().catch((failure) => failure);
+    const files = this.#files.good;
+    if (!files.length) throw wrong;
+    const form = new FormData();
+    if (replaced !== null) form.append("replaces", replaced);
+    for (const file of files) form.append("documents", file, file.name);
+    const headers = this.#attempts.header(JSON.stringify([replaced, identify(files)]));
     try {
-      await this.#files.check();
-      const form = new FormData();
-      if (replaced !== null) form.append("replaces", replaced);
-      for (const file of files) form.append("documents", file, file.name);
-      const headers = this.#attempts.header(JSON.stringify([replaced, content]));
-      const { answer, stop } = upload(this.#path, form, headers, (part) => bar.set(part));
-      const bar = progressBar(stop);
+      const { answer, stop } = send(this.#path, form, headers, this.#files, files);
       this.stop = stop;
-      fill(this.#progress, bar.element);
       await answer;
     } catch (failure) {
       this.#attempts.learn(failure);
-      for (const error of failure.errors ?? []) {
-        const at = Number(error.pointer?.split("/")[2]);
-        error.file = files[at]?.name;
-        this.#files.setFileProblem(at, error.detail);
+      const rejected = (failure.errors ?? []).map((error) => [error, files[error.pointer?.split("/")[2]]]);
+      for (const [error, file] of rejected.filter(([, file]) => file)) {
+        error.file = file.name;
+        this.#files.reject(file, error.detail);
       }
+      // One that the service rejects does not cost the others.
+      if (rejected.length && rejected.every(([, file]) => file) && this.#files.good.length) return this.#upload();
+      if (!this.element.isConnected) toast(`The upload failed: ${failure.sentence}`, { link: this.#link });
       throw failure;
     }
+    this.#end(files);
+  }
+
+  #end(files) {
+    const isWhole = files.length === this.#files.files.length;
+    const done = this.#replaced ? "The document is replaced." : this.#kind.done;
     // The button of the documents that are added vanishes.
     if (this.element.contains(document.activeElement)) focusHeading();
-    this.#begin(null);
+    const isShown = this.element.isConnected;
+    if (isWhole) this.#begin(null);
+    else this.#files.remove(files);
+    const left = count(this.#files.files.length, "document");
+    toast(isWhole ? done : `${done} ${left} could not be sent: see why.`, { link: isShown ? undefined : this.#link });
+  }
+
+  /** The link to the order. */
+  get #link() {
+    const id = this.#path.split("/")[2];
+    return { href: `#/order/${id}`, text: `Open order ${id}` };
   }
 }
 
@@ -221,7 +271,5 @@ const stateOf = (it) => (it.withdrawn_at ? 2 : Number(!isCurrent(it)));
 /** Saves a document under the name that it was sent with. */
 async function download(it) {
   const { body } = await request(it.url, { blob: true });
-  const url = URL.createObjectURL(body);
-  h("a", { href: url, download: it.name_as_sent }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  save(body, it.name_as_sent);
 }

@@ -49,6 +49,14 @@ export function instant(iso) {
   return h("time", { datetime: iso, title: iso }, new Date(iso).toLocaleString("en-US", options));
 }
 
+/** Returns an instant in few characters, for lists; the whole is there on demand. */
+export function moment(iso) {
+  const date = new Date(iso);
+  const year = date.getFullYear() === new Date().getFullYear() ? undefined : "numeric";
+  const options = { year, month: "short", day: "numeric", hour: "numeric", minute: "2-digit" };
+  return h("time", { datetime: iso, title: instant(iso).textContent }, date.toLocaleString("en-US", options));
+}
+
 /** Returns a date without a time, such as 2026-12-01, in words. */
 export function day(date) {
   const options = { weekday: "short", year: "numeric", month: "short", day: "numeric" };
@@ -85,21 +93,8 @@ export function phoneLink(text) {
 export const emailLink = (text) =>
   h("a", { href: `mailto:${encodeURIComponent(text).replace("%40", "@")}` }, said(text));
 
-/** Seconds for which the page shows what was done. */
-const SHOWN = 6;
-
-let hiding = null;
-
-/**
- * Lets screen readers say a sentence. A new element lets them repeat the same sentence. `isShown`
- * shows it for a while, too.
- */
-export function announce(sentence, isShown = false) {
-  const live = fill(document.getElementById("live"), h("span", {}, sentence));
-  clearTimeout(hiding);
-  live.className = isShown ? "toast" : "unseen";
-  if (isShown) hiding = setTimeout(() => (live.className = "unseen"), SHOWN * 1000);
-}
+/** Lets screen readers say a sentence. A new element lets them repeat the same sentence. */
+export const announce = (sentence) => fill(document.getElementById("live"), h("span", {}, sentence));
 
 /** Returns a table of a caption, the heads of its columns, and rows of cells. */
 export function table(caption, heads, rows) {
@@ -169,4 +164,11 @@ export function labelled(id, label, control, hint, pointer) {
     hint && h("p", { class: "hint", id: `${id}-hint` }, hint),
     pointer && h("p", { class: "error", id: `${id}-error` }),
   );
+}
+
+/** Saves a file under a name. */
+export function save(blob, name) {
+  const url = URL.createObjectURL(blob);
+  h("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }

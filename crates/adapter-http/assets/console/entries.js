@@ -1,9 +1,13 @@
 // The fields of an order as its client enters them, with the problems at their fields.
 
 import { Failure, problem } from "./api.js";
-import { forgetErrors, idOf, row, setValue, showError, textIn, valueOf } from "./controls.js";
+import { instantsOf } from "./calendar.js";
+import {
+  forgetErrors, idOf, offerInstants, row, setValue, showError, showNote, textIn, valueOf,
+} from "./controls.js";
 import { fill, h, said } from "./dom.js";
-import { FIELDS, GROUPS } from "./fields.js";
+import { FIELDS, GROUPS, SIGNING_DATE, TIME_ZONE, fieldOf } from "./fields.js";
+import { inTrade } from "./trade.js";
 
 const DOCUMENTS = "/documents";
 export const DOCUMENTS_ID = idOf(DOCUMENTS);
@@ -17,19 +21,38 @@ export class Entries {
   /** `files` chooses the documents, if there are any. */
   constructor(files = null) {
     this.#files = files;
-    this.element = h("div", { class: "groups" }, GROUPS.map((group) => this.#group(group)));
+    const documents = files && h("fieldset", { class: "card" }, h("legend", {}, "Documents"), files.element);
+    const [open, closed] = [true, false].map((isOpen) => GROUPS.filter((it) => Boolean(it.isOpen) === isOpen));
+    const groups = [open.map((it) => this.#openGroup(it)), documents, closed.map((it) => this.#closedGroup(it))];
+    this.element = h("div", { class: "groups" }, groups);
     this.element.addEventListener("input", ({ target }) => {
       const row = target.closest("[data-pointer]");
       if (row) showError(row, "");
     });
-    this.element.addEventListener("change", () => this.showConditional());
+    this.element.addEventListener("change", ({ target }) => {
+      this.showConditional();
+      const field = fieldOf(target.closest("[data-pointer]")?.dataset.pointer);
+      if (field && this.#isFilled(field)) this.#open(field);
+    });
     this.showConditional();
   }
 
-  #group({ title, fields, hasDocuments }) {
-    const rows = fields.map(({ pointer }) => this.#rows.get(pointer).element);
-    const documents = hasDocuments && this.#files?.element;
-    return h("fieldset", { class: "card" }, h("legend", {}, title), documents, h("div", { class: "grid" }, rows));
+  #fields(fields) {
+    return h("div", { class: "grid" }, fields.map(({ pointer }) => this.#rows.get(pointer).element));
+  }
+
+  #openGroup({ title, fields }) {
+    return h("fieldset", { class: "card" }, h("legend", {}, title), this.#fields(fields));
+  }
+
+  #closedGroup({ title, holds, fields }) {
+    const summary = h("summary", {}, title, " ", h("span", { class: "hint" }, holds));
+    return h("details", { class: "card" }, summary, h("div", { role: "group", "aria-label": title }, this.#fields(fields)));
+  }
+
+  /** Opens the group of a field. */
+  #open({ pointer }) {
+    this.#rows.get(pointer).element.closest("details")?.setAttribute("open", "");
   }
 
   control({ pointer }) {
@@ -48,17 +71,61 @@ export class Entries {
 
   set(field, value) {
     setValue(field, this.control(field), value);
+    if (this.#isFilled(field)) this.#open(field);
+  }
+
+  #isFilled(field) {
+    return ![undefined, false].includes(this.value(field));
+  }
+
+  /** Returns what the user sees in the fields, by their pointers. */
+  get texts() {
+    return Object.fromEntries(FIELDS.map((field) => [field.pointer, this.text(field)]));
+  }
+
+  set texts(texts) {
+    for (const [pointer, text] of Object.entries(texts)) {
+      const field = fieldOf(pointer);
+      if (field?.kind === "checkbox") this.set(field, text === "true");
+      else if (field && field.kind !== "instant") this.set(field, text);
+    }
+    this.showConditional();
+    const instants = FIELDS.filter(({ kind, pointer }) => kind === "instant" && texts[pointer]);
+    for (const field of instants) this.set(field, texts[field.pointer]);
+  }
+
+  /** Shows a note at a field; none if the text is empty. */
+  note({ pointer }, text) {
+    showNote(this.#rows.get(pointer).element, text);
+  }
+
+  /** Returns errors for the fields that are required and empty. */
+  get missing() {
+    const isMissing = (it) => it.required && this.isShown(it) && this.value(it) === undefined;
+    return FIELDS.filter(isMissing).map(({ pointer }) => ({ pointer, detail: "is required" }));
   }
 
   /** Returns whether the other entries have a use for a field. */
-  isShown({ if: condition }) {
+  isShown({ if: condition, twice }) {
     if (!condition) return true;
     const [pointer, value] = condition;
-    return this.value(FIELDS.find((it) => it.pointer === pointer)) === value;
+    if (this.value(fieldOf(pointer)) !== value) return false;
+    return !twice || this.#instants(twice).length === 2;
+  }
+
+  /** Returns the instants of the local time that a field has. */
+  #instants(time) {
+    return instantsOf(...[SIGNING_DATE, time, TIME_ZONE].map((pointer) => this.value(fieldOf(pointer))));
   }
 
   showConditional() {
-    for (const field of FIELDS) this.#rows.get(field.pointer).element.hidden = !this.isShown(field);
+    for (const field of FIELDS) {
+      const isShown = this.isShown(field);
+      this.#rows.get(field.pointer).element.hidden = !isShown;
+      if (isShown && field.twice) {
+        offerInstants(this.control(field), this.#instants(field.twice), this.value(fieldOf(TIME_ZONE)));
+      }
+    }
   }
 
   /** Shows a failure: each error at its field, and a summary. `more` are errors that the answer does not name. */
@@ -76,13 +143,15 @@ export class Entries {
   }
 
   /** Shows an error at its field. Returns the identifier of the control, the label and the detail. */
-  #showError({ parameter = "", pointer = parameter, detail }) {
+  #showError({ parameter = "", pointer = parameter, detail: ofService }) {
+    const detail = inTrade(ofService);
     const [, part, at] = pointer.split("/");
     if (part === "documents" && this.#files) return this.#showFileError(Number(at ?? NaN), detail);
     const field = FIELDS[placeOf(pointer)];
     if (!field) return [null, pointer, detail];
     const { element } = this.#rows.get(field.pointer);
     element.hidden = false;
+    this.#open(field);
     showError(element, `${field.label} ${detail}`);
     return [idOf(field.pointer), field.label, detail];
   }

@@ -15,35 +15,58 @@ const person = (pointer, who) => [
 ];
 
 const TIME_TYPE = `${DETAILS}/signingTimeType`;
-const SAME_ADDRESS = `${DETAILS}/isPropertyAddressSame`;
+export const STATE = `${DETAILS}/state`;
+export const ZIP_CODE = `${DETAILS}/zipcode`;
+export const SIGNING_STATE = `${DETAILS}/signingState`;
+export const SIGNING_ZIP_CODE = `${DETAILS}/signingZipcode`;
+export const SAME_ADDRESS = `${DETAILS}/isPropertyAddressSame`;
 const at = { if: [TIME_TYPE, "at"] };
 const between = { if: [TIME_TYPE, "between"] };
 const elsewhere = { if: [SAME_ADDRESS, false] };
 
+/** An instant: shown only if the local time of `twice` occurs twice. */
+const instant = (pointer, label, twice, more) =>
+  field(pointer, label, {
+    kind: "instant",
+    isLong: true,
+    twice: `${DETAILS}/${twice}`,
+    hint: "The clocks are put back on this date, so this time occurs twice. Without a choice it is the first.",
+    ...more,
+  });
+
+/** The groups. One that is not open says what it holds, and opens if it is filled or at fault. */
 export const GROUPS = [
   {
-    title: "File and client",
+    title: "File",
+    isOpen: true,
     fields: [
       field(`${DETAILS}/fileNumber`, "File or loan number", { required }),
       field(`${DETAILS}/signingType`, "Type of signing", {
         required,
         choices: ["Refinance", "Purchase", "HELOC", "Seller", "Loan modification", "Reverse mortgage"],
       }),
-      field("/signingServiceId", "Signing service number", {
-        kind: "id",
-        required,
-        choices: [],
-        hint: "Its number, or a part of its name to choose from",
-      }),
-      field(`${CONTACTS}/clientCompanyId`, "Client company number", { kind: "id" }),
       field(`${DETAILS}/lender`, "Lender"),
+      field(`${CONTACTS}/clientCompanyId`, "Client company number", { kind: "id" }),
       field("/requestedBy/userId", "Ordered by: user number", { kind: "id", required }),
       field("/requestedBy/userRole", "Ordered by: role", { hint: "Such as escrow officer" }),
+      field(`${CONTACTS}/orderContactEmail`, "Order contact: e-mail", {
+        kind: "email",
+        required,
+        hint: "Gets the confirmation",
+      }),
+    ],
+  },
+  {
+    title: "Signing service",
+    isOpen: true,
+    fields: [
+      field("/signingServiceId", "Signing service", { kind: "service", required }),
       field("/requestedBy/signingServiceId", "Ordered by: signing service number", { kind: "id" }),
     ],
   },
   {
     title: "Signer",
+    isOpen: true,
     fields: [
       field(`${DETAILS}/signerName`, "Signer: full name", { required }),
       field(`${DETAILS}/signerPhone`, "Signer: phone", { kind: "tel", required }),
@@ -53,23 +76,14 @@ export const GROUPS = [
     ],
   },
   {
-    title: "Co-signer",
-    fields: [
-      field(`${DETAILS}/coSignerName`, "Co-signer: full name"),
-      field(`${DETAILS}/coSignerPhone`, "Co-signer: phone", { kind: "tel" }),
-      field(`${DETAILS}/coSignerEmail`, "Co-signer: e-mail", { kind: "email" }),
-      field(`${DETAILS}/coSignerSpouseName`, "Co-signer: spouse’s name"),
-    ],
-  },
-  {
     title: "Appointment",
+    isOpen: true,
     fields: [
-      field(`${DETAILS}/signingDate`, "Date of the signing", { kind: "date", required }),
-      field(`${DETAILS}/timeZoneId`, "Time zone", { kind: "zone", required }),
+      field(`${DETAILS}/signingDate`, "Date of the signing", { kind: "date", required, isAdvised: true }),
+      field(`${DETAILS}/timeZoneId`, "Time zone", { kind: "zone", required, isAdvised: true }),
       field(TIME_TYPE, "Time of the signing", {
         kind: "radio",
         required,
-        wide: true,
         initial: "at",
         options: [
           ["at", "At a time"],
@@ -78,37 +92,44 @@ export const GROUPS = [
         ],
       }),
       field(`${DETAILS}/specificTime`, "Time", { kind: "time", required, ...at }),
+      instant("/utcTimeDate", "Time in UTC", "specificTime", at),
       field(`${DETAILS}/startTime`, "Earliest time", { kind: "time", required, ...between }),
+      instant("/utcStartTimeDate", "Earliest time in UTC", "startTime", between),
       field(`${DETAILS}/endTime`, "Latest time", { kind: "time", required, ...between }),
-      field("/utcTimeDate", "Time in UTC", {
-        ...at,
-        hint: "Rarely needed: only for a time that occurs twice when clocks are put back. Such as 2026-11-01T06:30:00Z",
-      }),
-      field("/utcStartTimeDate", "Earliest time in UTC", { ...between, hint: "Rarely needed" }),
-      field("/utcEndTimeDate", "Latest time in UTC", { ...between, hint: "Rarely needed" }),
+      instant("/utcEndTimeDate", "Latest time in UTC", "endTime", between),
     ],
   },
   {
     title: "Property and place of the signing",
+    isOpen: true,
     fields: [
-      field(`${DETAILS}/propertyAddress`, "Property: address", { required, wide: true }),
+      field(`${DETAILS}/propertyAddress`, "Property: address", { required, isLong: true }),
       field(`${DETAILS}/city`, "Property: city", { required }),
-      field(`${DETAILS}/state`, "Property: state", { required, hint: "Two letters, such as TX" }),
-      field(`${DETAILS}/zipcode`, "Property: ZIP code", { required, hint: "Five digits" }),
+      field(STATE, "Property: state", { required, hint: "Two letters, such as TX" }),
+      field(ZIP_CODE, "Property: ZIP code", { required, hint: "Five digits" }),
       field(SAME_ADDRESS, "The signing is at the property", {
         kind: "checkbox",
         initial: true,
-        wide: true,
       }),
-      field(`${DETAILS}/signingAddress`, "Signing: address", { ...elsewhere, wide: true }),
+      field(`${DETAILS}/signingAddress`, "Signing: address", { ...elsewhere, isLong: true }),
       field(`${DETAILS}/signingCity`, "Signing: city", elsewhere),
-      field(`${DETAILS}/signingState`, "Signing: state", elsewhere),
-      field(`${DETAILS}/signingZipcode`, "Signing: ZIP code", elsewhere),
+      field(SIGNING_STATE, "Signing: state", elsewhere),
+      field(SIGNING_ZIP_CODE, "Signing: ZIP code", elsewhere),
     ],
   },
   {
-    title: "Documents and delivery",
-    hasDocuments: true,
+    title: "Co-signer",
+    holds: "name, phone, e-mail, spouse",
+    fields: [
+      field(`${DETAILS}/coSignerName`, "Co-signer: full name"),
+      field(`${DETAILS}/coSignerPhone`, "Co-signer: phone", { kind: "tel" }),
+      field(`${DETAILS}/coSignerEmail`, "Co-signer: e-mail", { kind: "email" }),
+      field(`${DETAILS}/coSignerSpouseName`, "Co-signer: spouse’s name"),
+    ],
+  },
+  {
+    title: "Delivery",
+    holds: "of the documents, scanbacks, e-signing, RON",
     fields: [
       field(`${DETAILS}/documentDelivery`, "Delivery of the documents"),
       field(`${DETAILS}/esigningPlatform`, "E-signing platform"),
@@ -117,7 +138,8 @@ export const GROUPS = [
     ],
   },
   {
-    title: "Fees and invoice",
+    title: "Fees",
+    holds: "invoice, pay of the notary",
     fields: [
       field(`${DETAILS}/invoiceFee`, "Invoice amount", { kind: "amount", hint: "Such as 150.50" }),
       field(`${DETAILS}/notaryPay`, "Pay of the notary", { kind: "amount" }),
@@ -125,24 +147,26 @@ export const GROUPS = [
       field(`${DETAILS}/invoicePhone`, "Invoice: phone", { kind: "tel" }),
       field(`${DETAILS}/invoiceEmail`, "Invoice: e-mail", { kind: "email" }),
       field(`${DETAILS}/invoiceOrderTo/company_name`, "Invoice to: company"),
-      field(`${DETAILS}/invoiceOrderTo/invoice_address`, "Invoice to: address", { wide: true }),
+      field(`${DETAILS}/invoiceOrderTo/invoice_address`, "Invoice to: address", { isLong: true }),
       field(`${DETAILS}/invoiceOrderTo/city`, "Invoice to: city"),
       field(`${DETAILS}/invoiceOrderTo/state`, "Invoice to: state"),
       field(`${DETAILS}/invoiceOrderTo/zipcode`, "Invoice to: ZIP code"),
     ],
   },
   {
-    title: "Contacts and instructions",
+    title: "Contacts",
+    holds: "in-house, loan officer, observer",
     fields: [
-      field(`${CONTACTS}/orderContactEmail`, "Order contact: e-mail", {
-        kind: "email",
-        required,
-        hint: "Gets the confirmation",
-      }),
-      field(`${CONTACTS}/observer`, "Observer: e-mail", { kind: "email" }),
       ...person(`${CONTACTS}/inHouseContact`, "In-house contact"),
       ...person(`${CONTACTS}/inHouseContact2`, "Second in-house contact"),
       ...person(`${DETAILS}/loanOfficer`, "Loan officer"),
+      field(`${CONTACTS}/observer`, "Observer: e-mail", { kind: "email" }),
+    ],
+  },
+  {
+    title: "Instructions",
+    holds: "for the notary",
+    fields: [
       field(`${DETAILS}/specialInstructions`, "Instructions for the notary", {
         kind: "lines",
         wide: true,
@@ -159,10 +183,18 @@ export const TIMES = [
 ].map((name) => `${DETAILS}/${name}`);
 export const INSTANTS = ["/utcTimeDate", "/utcStartTimeDate", "/utcEndTimeDate"];
 
+export const [SIGNING_DATE, TIME_ZONE] = TIMES;
+export const FILE_NUMBER = `${DETAILS}/fileNumber`;
+
 /** The fields that the next order of the same user has, too. */
 export const KEPT = FIELDS.filter(
-  ({ pointer }) => pointer.startsWith("/requestedBy/") || pointer === "/signingServiceId",
+  ({ pointer }) =>
+    pointer.startsWith("/requestedBy/") ||
+    ["/signingServiceId", `${CONTACTS}/clientCompanyId`].includes(pointer),
 );
+
+/** Returns the field of a pointer. */
+export const fieldOf = (pointer) => FIELDS.find((it) => it.pointer === pointer);
 
 /** Returns the member of an object that a pointer names. */
 export const member = (object, pointer) =>

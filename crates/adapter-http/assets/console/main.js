@@ -1,12 +1,14 @@
 // Starts the console: signs in, and shows the views that the key may see.
 
 import { Failure, problem, session, signIn, signOut } from "./api.js";
-import { changeOrder } from "./change.js";
-import { announce, button, fill, h, labelled } from "./dom.js";
+import { changeOrder, forgetChange } from "./change.js";
+import { announce, button, fill, h, labelled, said } from "./dom.js";
 import { forgetForm, newOrder } from "./form.js";
+import { keyView, signInHelp } from "./key.js";
 import { order } from "./order.js";
 import { forgetSearch, orders } from "./orders.js";
-import { webhooks } from "./webhooks.js";
+import { indicator } from "./uploads.js";
+import { forgetSecret, webhooks } from "./webhooks.js";
 
 const NAME = "notary-orders console";
 const [header, main] = ["header", "main"].map((id) => document.getElementById(id));
@@ -14,7 +16,7 @@ const [header, main] = ["header", "main"].map((id) => document.getElementById(id
 /** The views of the menu: address, name, scope, and what builds it. */
 const VIEWS = [
   ["#/orders", "Orders", "orders:read", orders],
-  ["#/new", "New order", "orders:create", () => newOrder(created)],
+  ["#/new", "New order", "orders:create", (address) => newOrder(created, show, address)],
   ["#/webhooks", "Webhooks", "webhooks:manage", webhooks],
 ];
 
@@ -31,6 +33,7 @@ function viewOf(address) {
     return changeOrder(id, () => changed(id));
   }
   if (id && session.may("orders:read")) return order(id);
+  if (address === "#/key") return keyView();
   const views = permitted();
   const view = views.find(([it]) => it === address.split("?")[0]) ?? views[0];
   if (view) return view[3](address);
@@ -67,18 +70,24 @@ function menu() {
     const isCurrent = current.title === name;
     return h("a", { href: address, "aria-current": isCurrent && "page" }, name);
   };
-  const party = session.isService ? `Signing service ${service}` : "Client";
+  const { client_name: client, signing_service_name: name } = session.terms;
+  const party = session.isService ? (name ?? `Signing service ${service}`) : (client ?? "Client");
+  const kind = isTest && h("span", { class: "badge", "data-status": "test" }, "Test");
   return [
     brand,
     h("nav", { "aria-label": "Views" }, permitted().map(link)),
-    h("span", { class: "party" }, party, isTest && h("span", { class: "badge", "data-status": "test" }, "Test")),
+    indicator,
+    h("span", { class: "party" }, said(party), kind),
+    h("a", { href: "#/key", "aria-current": current.title === "Your key" && "page" }, "Your key"),
     button("Forget the key", forget),
   ];
 }
 
 function forget() {
   signOut();
+  forgetChange();
   forgetForm();
+  forgetSecret();
   forgetSearch();
   history.replaceState(null, "", location.pathname);
   show();
@@ -129,8 +138,7 @@ function keyForm(id, done) {
 }
 
 function signInView() {
-  const text = "Create, follow and carry out notarial signing orders. The operator of the service issues keys.";
-  return { title: "Use your API key", element: h("div", {}, h("p", {}, text), keyForm("api-key", show)) };
+  return { title: "Use your API key", element: h("div", {}, keyForm("api-key", show), signInHelp()) };
 }
 
 /** Asks for another key in place. What the user has entered stays, unless the key is of another kind. */

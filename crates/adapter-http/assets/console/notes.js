@@ -1,9 +1,8 @@
-// The notes of both sides on an order.
+// The form that adds a note to an order.
 
 import { Attempts, request } from "./api.js";
 import { forgetErrors } from "./controls.js";
-import { card, h, instant, labelled, said } from "./dom.js";
-import { party } from "./words.js";
+import { h, labelled } from "./dom.js";
 
 const MAX_LENGTH = 5_000;
 
@@ -11,8 +10,8 @@ export class Notes {
   #path;
   #attempts = new Attempts();
   #isBusy = false;
-  #text = h("textarea", { name: "text", rows: 3, maxlength: MAX_LENGTH, dir: "auto" });
-  #send = h("button", { class: "primary", id: "note-send" }, "Add the note");
+  #text = h("textarea", { name: "text", rows: 2, maxlength: MAX_LENGTH, dir: "auto" });
+  #send = h("button", { id: "note-send" }, "Add the note");
   #form;
 
   /** `run` does something, and shows the order as it is then. */
@@ -23,30 +22,20 @@ export class Notes {
       if (this.#isBusy) return;
       this.#setBusy(true);
       forgetErrors(this.#form);
-      await run(() => this.#add(), "Sent.", this.#form);
+      await run(() => this.#add(), "The note is added.", this.#form);
       this.#setBusy(false);
     };
     const hint = "Both sides and the operator read it. It cannot be changed.";
     this.#form = h(
       "form",
-      { novalidate: true, autocomplete: "off", submit },
+      { class: "note-form", novalidate: true, autocomplete: "off", submit },
       labelled("note-text", "New note", this.#text, hint, "/text"),
       h("div", { class: "buttons" }, this.#send),
     );
   }
 
-  card(order, mayAdd) {
-    const line = (note) =>
-      h(
-        "li",
-        {},
-        h("p", { class: "hint" }, party(note.author, order), ", ", instant(note.at)),
-        h("p", { class: "said" }, said(note.text)),
-      );
-    const notes = order.notes.length
-      ? h("ol", { class: "notes", "aria-label": "Notes, oldest first" }, order.notes.map(line))
-      : h("p", {}, "There is no note yet.");
-    return card("Notes", notes, mayAdd && this.#form);
+  get form() {
+    return this.#form;
   }
 
   async #add() {

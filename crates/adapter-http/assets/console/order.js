@@ -1,16 +1,18 @@
-// One order: its details, notes, documents and history, and what the key may do with it.
+// One order: what a dispatcher reads aloud, and what the key may do with it.
 
 import { problem, request, session } from "./api.js";
 import { showErrors } from "./controls.js";
-import { announce, ask, badge, button, card, day, emailLink, fill, h, instant, labelled, phoneLink, renew, said } from "./dom.js";
+import { ask, badge, button, card, emailLink, fill, h, instant, labelled, phoneLink, renew, said } from "./dom.js";
 import { Assignment } from "./assign.js";
 import { Documents, SIGNED, TO_SIGN } from "./documents.js";
-import { GROUPS, member } from "./fields.js";
-import { History } from "./history.js";
+import { details } from "./facts.js";
 import { Notes } from "./notes.js";
 import { listAddress } from "./orders.js";
+import { Timeline } from "./timeline.js";
+import { signingTime } from "./times.js";
+import { toast } from "./toast.js";
 import { Version } from "./version.js";
-import { CANCELLED, appointment, inWords, isCancellable, isChangeable } from "./words.js";
+import { CANCELLED, isCancellable, isChangeable } from "./words.js";
 import { zoneName } from "./zones.js";
 
 /** Returns the view of an order. */
@@ -29,7 +31,7 @@ class OrderView {
   #notes;
   #documents;
   #signed;
-  #history;
+  #timeline;
 
   constructor(id) {
     this.#id = id;
@@ -47,7 +49,7 @@ class OrderView {
     this.#notes = new Notes(this.#path, run);
     this.#documents = new Documents(TO_SIGN, this.#path, run);
     this.#signed = new Documents(SIGNED, this.#path, run);
-    this.#history = new History(this.#path, () => this.#load());
+    this.#timeline = new Timeline(this.#path, () => this.#load());
     this.#load();
   }
 
@@ -66,7 +68,7 @@ class OrderView {
     fill(this.#problem);
     try {
       await action();
-      if (done) announce(done, true);
+      if (done) toast(done);
       await this.#load();
     } catch (failure) {
       if (form && showErrors(form, failure.errors ?? [])) return;
@@ -80,7 +82,7 @@ class OrderView {
   async #load() {
     try {
       const order = await this.#version.read();
-      await this.#history.read(order);
+      await this.#timeline.read(order);
       this.#show(order);
     } catch (failure) {
       const isGone = [404, 410].includes(failure.status);
@@ -97,40 +99,100 @@ class OrderView {
     const ofSide = (isUploader) => ({
       add: isUploader && !isCancelled, replace: isUploader && !isCancelled, withdraw: isUploader,
     });
-    renew(this.#content, () => [
-      this.#facts(order, isClient && isChangeable(order)),
-      isService && !isCancelled && this.#assignment.card(order),
-      this.#documents.card(order, ofSide(isClient)),
-      this.#signed.card(order, { ...ofSide(isService), replace: false }),
-      this.#notes.card(order, isClient || isService),
-      GROUPS.map((group) => groupCard(group, order)),
-      this.#history.card(order),
-      isCancellable(order) &&
-        (isClient || isService) &&
-        button("Cancel this order", () => this.#cancel(order), { class: "danger" }),
-    ]);
+    const mayNote = isClient || isService;
+    renew(this.#content, () =>
+      h(
+        "div",
+        { class: "order-page" },
+        this.#head(order),
+        h(
+          "div",
+          { class: "actions" },
+          isClient && this.#clientActions(order),
+          isService && this.#serviceActions(order),
+        ),
+        h(
+          "div",
+          { class: "papers" },
+          this.#documents.card(order, ofSide(isClient)),
+          this.#signed.card(order, { ...ofSide(isService), replace: false }),
+          details(order),
+        ),
+        h("div", { class: "events" }, this.#timeline.card(order, mayNote && this.#notes.form)),
+      ),
+    );
   }
 
-  #facts(order, mayChange) {
+  #head(order) {
     const details = order.details.signingDetailsFormData;
     const entry = ([name, ...value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
     const { client_name: client, signing_service_name: service, signing_service_id: number } = order;
-    const parties = [
+    const facts = [
+      ["When", signingTime(order, { withDay: true }), h("div", { class: "hint" }, said(zoneName(details.timeZoneId).split(", ")[0]))],
+      ["Where", ...place(details)],
+      ["Signer", ...person(details.signerName, details.signerPhone)],
+      details.coSignerName && ["Co-signer", ...person(details.coSignerName, details.coSignerPhone)],
+      ["What", said(details.signingType)],
+      ["Notary", notaryOf(order)],
       ["Client", said(client ?? "no name")],
       ["Signing service", service ? [said(service), ` (number ${number})`] : `Number ${number}`],
-      ["Notary", notaryOf(order)],
       ["Created", instant(order.created_at)],
-    ];
+    ].filter(Boolean);
     return h(
       "section",
       { class: "card facts" },
       h("h2", {}, said(order.file_number), " ", badge(order.order_status)),
-      person(details.signerName, details.signerPhone),
-      details.coSignerName && person(details.coSignerName, details.coSignerPhone),
-      h("p", {}, day(order.signing_date), `, ${appointment(details)}, `, said(zoneName(details.timeZoneId))),
-      h("dl", { class: "grid" }, parties.map(entry)),
-      mayChange &&
-        h("p", { class: "buttons" }, h("a", { class: "button", href: `#/order/${this.#id}/change` }, "Change this order")),
+      h("dl", { class: "grid" }, facts.map(entry)),
+    );
+  }
+
+  #clientActions(order) {
+    const link = (href, label, isMain) => h("a", { class: isMain ? "button primary" : "button", href }, label);
+    const isOpen = order.order_status !== CANCELLED;
+    return card(
+      "Actions",
+      h(
+        "div",
+        { class: "buttons" },
+        isChangeable(order) && link(`#/order/${this.#id}/change`, "Change this order", true),
+        isOpen && button("Add documents", () => this.#documents.choose(), { id: "choose-documents" }),
+        link(`#/new?from=${this.#id}`, "Duplicate order"),
+        this.#cancelButton(order),
+      ),
+    );
+  }
+
+  #serviceActions(order) {
+    const { order_status: status, signed_documents: signed } = order;
+    if (status === CANCELLED) return null;
+    const set = (label, next, done) =>
+      button(label, () => this.#run(() => this.#version.save("PATCH", { order_status: next }), done), {
+        class: "primary", id: "next",
+      });
+    const upload = (isMain) =>
+      button("Upload signed documents", () => this.#signed.choose(), { class: isMain && "primary", id: "choose-signed" });
+    const hasSigned = signed.some((it) => !it.withdrawn_at);
+    const isMain = status === "CONFIRMED" || (status === "SIGNED" && !hasSigned);
+    return [
+      card(
+        "Actions",
+        h(
+          "div",
+          { class: "buttons" },
+          status === "ASSIGNED" && set("Confirm the appointment", "CONFIRMED", "The appointment is confirmed."),
+          status === "SIGNED" && hasSigned && set("Complete the order", "COMPLETED", "The order is completed."),
+          upload(isMain),
+          this.#cancelButton(order),
+        ),
+        this.#assignment.forms(order),
+      ),
+    ];
+  }
+
+  #cancelButton(order) {
+    return (
+      isCancellable(order) &&
+      button("Cancel this order", () => this.#cancel(order), { class: "danger", id: "cancel-order" })
     );
   }
 
@@ -150,7 +212,21 @@ class OrderView {
   }
 }
 
-const person = (name, phone) => h("p", {}, said(name), phone && [", ", phoneLink(phone)]);
+const person = (name, phone) => [said(name), phone && h("div", {}, phoneLink(phone))];
+
+/** Returns where the signing is. */
+function place(details) {
+  const isElsewhere = details.isPropertyAddressSame === false;
+  const of = (name) => details[`signing${name[0].toUpperCase()}${name.slice(1)}`] ?? null;
+  const [address, city, state, zip] = isElsewhere
+    ? ["address", "city", "state", "zipcode"].map(of)
+    : [details.propertyAddress, details.city, details.state, details.zipcode];
+  const region = [city, [state, zip].filter(Boolean).join(" ")].filter(Boolean).join(", ");
+  const text = address ?? details.propertyAddress;
+  // Many addresses have their city.
+  const isWhole = city && text.toLowerCase().includes(city.toLowerCase());
+  return [said(text), !isWhole && h("div", {}, said(region))];
+}
 
 /** Returns who the notary of an order is. */
 function notaryOf({ notary, notary_id: number }) {
@@ -161,18 +237,4 @@ function notaryOf({ notary, notary_id: number }) {
     number !== null && ` (number ${number})`,
     contact.filter(Boolean).map((link) => h("div", {}, link)),
   ];
-}
-
-/** Returns the fields of a group that the order has. */
-function groupCard({ title, fields }, order) {
-  const request = { ...order.details, signingServiceId: order.signing_service_id };
-  const found = fields
-    .map((field) => [field, member(request, field.pointer)])
-    .filter(([, value]) => value !== undefined && value !== null);
-  if (!found.length) return null;
-  const entry = ([field, value]) => {
-    const content = [h("dt", {}, field.label), h("dd", {}, inWords(field, value))];
-    return h("div", { class: field.wide && "wide" }, content);
-  };
-  return card(title, h("dl", { class: "grid" }, found.map(entry)));
 }

@@ -1,34 +1,33 @@
-// The list of orders. A signing service sees its new orders first. The list refreshes itself. What it shows
-// stands in its address.
+// The work list: agendas of today and of this week, new orders, and all orders. It refreshes itself. What it
+// shows stands in its address.
 
-import { ProblemBox, nextPage, request, session } from "./api.js";
+import { ProblemBox } from "./api.js";
+import { Agenda } from "./agenda.js";
 import { forgetErrors, showErrors } from "./controls.js";
-import { announce, badge, button, count, day, h, instant, labelled, renew, said, table } from "./dom.js";
-import { STATUSES } from "./words.js";
+import { csvOf } from "./csv.js";
+import { announce, button, count, fill, h, renew, save } from "./dom.js";
+import { Filters } from "./filters.js";
+import { Pages, readAll } from "./pages.js";
+import { Rows, ordersTable } from "./rows.js";
+import { ADDRESS, VIEWS, addressOf, daysOf, filterOf, inView, isAgenda, isFiltered, searchOf } from "./search.js";
+import { dateIn, dayHeading, dayInWords } from "./times.js";
+import { toast } from "./toast.js";
 
 /** Seconds between two refreshes. An unchanged page costs the service an answer without a body. */
 const PERIOD = 10;
 
-/** Orders on a page. */
-const PAGE = 100;
-
-const ADDRESS = "#/orders";
-
-/** Characters from which the service finds a part of a text. */
-const PART = 3;
-
-/** The texts of a search in the address, besides the statuses. */
-const TEXTS = ["search", "signing_date_from", "signing_date_to", "created"];
-
 /** The address of the list that the user has seen last. */
 let last = ADDRESS;
+
+/** The address of the list in which the user has opened an order, and the id of its row. */
+let opened = null;
 
 /** Returns the address of the list as the user has seen it. */
 export const listAddress = () => last;
 
 /** Forgets the search. */
 export function forgetSearch() {
-  last = ADDRESS;
+  [last, opened] = [ADDRESS, null];
 }
 
 /** Returns the view of an address. */
@@ -37,98 +36,66 @@ export function orders(address) {
   return { title: "Orders", element: list.element, dispose: () => list.dispose() };
 }
 
-/** Returns the search of an address. */
-function searchOf(address) {
-  const parameters = new URLSearchParams(address.split("?")[1]);
-  const texts = TEXTS.map((name) => [name, parameters.get(name) ?? ""]);
-  const statuses = (parameters.get("order_status") ?? "").split(",").filter(Boolean);
-  return { ...Object.fromEntries(texts), statuses, depth: Math.max(1, Number(parameters.get("pages")) || 1) };
-}
-
-/** Returns the address of a search. */
-function addressOf({ statuses, depth, ...texts }) {
-  const pages = depth > 1 ? depth : "";
-  const all = Object.entries({ ...texts, order_status: statuses.join(","), pages });
-  const parameters = new URLSearchParams(all.filter(([, value]) => value));
-  return parameters.size ? `${ADDRESS}?${parameters}` : ADDRESS;
-}
-
-/** Returns the parameters of a search. A day is that of the browser's time zone. */
-function filterOf({ search, statuses, created, ...dates }) {
-  const filter = {
-    search: search.length < PART ? "" : search,
-    // What is shorter can only be a whole file number.
-    file_number: search.length < PART ? search : "",
-    order_status: statuses.join(","),
-    signing_date_from: dates.signing_date_from,
-    signing_date_to: dates.signing_date_to,
-  };
-  const [year, month, dayOfMonth] = created.split("-").map(Number);
-  const midnight = (days) => new Date(year, month - 1, dayOfMonth + days);
-  if (!Number.isNaN(midnight(0).getTime())) {
-    filter.created_after = midnight(0).toISOString();
-    filter.created_before = midnight(1).toISOString();
-  }
-  return Object.fromEntries(Object.entries(filter).filter(([, value]) => value));
-}
-
-/** Pages of orders, each of which leads to the next. */
-class Pages {
-  /** The pages that were read: each with its address and the answer. */
-  #known = [];
-  #first;
-  depth;
-
-  constructor(filter, depth = 1) {
-    this.#first = `api/order?${new URLSearchParams({ limit: PAGE, ...filter })}`;
-    this.depth = depth;
-  }
-
-  /** Reads the pages. One that has not changed is not sent again. Returns the orders, and whether there are more. */
-  async read() {
-    const pages = [];
-    let address = this.#first;
-    while (address && pages.length < this.depth) {
-      const known = this.#known.find((page) => page.address === address);
-      const headers = known ? { "if-none-match": known.tag } : {};
-      const answer = await request(address, { headers });
-      const page = answer.status === 304 ? known : pageOf(address, answer);
-      pages.push(page);
-      address = page.next;
-    }
-    this.#known = pages;
-    return { records: pages.flatMap((page) => page.records), hasMore: Boolean(address) };
-  }
-}
-
 class OrderList {
   #search;
-  #orders;
-  /** The new orders of a signing service, above all orders. */
-  #fresh = null;
+  #source;
   #shown = null;
-  #newest = null;
+  #seen = new Set();
+  /** The last answer. */
+  #loaded = { records: [] };
   #trouble = new ProblemBox();
   #timer = null;
   /** Counts the loads: the answer of an older one is dropped. */
   #load = 0;
-  #searchForm = h("div");
+  #isLoading = false;
+  #filters;
+  #views = h("nav", { class: "views", "aria-label": "Lists of orders" });
   #list = h("div", { class: "list", "aria-busy": "true" });
-  #more = button("", () => this.#deepen(this.#orders), { hidden: true });
-  #state = h("span", { class: "hint" }, "Loading…");
+  #rows = new Rows(this.#list);
+  #before = button("Show the orders before", () => this.#move("back"), { hidden: true });
+  #more = button("", () => this.#move("forward"), { hidden: true });
+  #fresh = h("div", { class: "fresh" });
+  #count = h("p", { class: "count", id: "count" }, "Loading…");
+  #state = h("span", { class: "hint" });
+  #csv = button("Download as CSV", () => this.#download(), { class: "quiet" });
+  #observer = new IntersectionObserver((entries) => {
+    // A search for a text reads many orders, so that only its user goes on with it.
+    const isSeen = entries.some((it) => it.isIntersecting);
+    if (isSeen && !this.#more.hidden && !this.#isLoading && !this.#search.search) this.#move("forward");
+  });
 
   constructor(search) {
-    const refresh = button("Refresh", () => this.#refresh());
+    this.#filters = new Filters(search, (it) => this.#begin(it));
     this.element = h(
       "div",
-      {},
-      this.#searchForm,
+      { class: "work" },
+      this.#views,
+      this.#filters.element,
       this.#trouble.element,
-      h("div", { class: "bar" }, this.#state, refresh),
+      h(
+        "div",
+        { class: "bar" },
+        this.#count,
+        h(
+          "div",
+          { class: "row tools" },
+          this.#state,
+          button("Refresh", () => this.#refresh(), { class: "quiet" }),
+          this.#csv,
+          button("Print", () => print(), { class: "quiet" }),
+        ),
+      ),
+      h("div", { class: "buttons" }, this.#before),
+      this.#fresh,
       this.#list,
       h("div", { class: "buttons" }, this.#more),
     );
-    document.addEventListener("visibilitychange", this.#seen);
+    this.#list.addEventListener("click", ({ target }) => {
+      const link = target.closest("tbody a");
+      if (link) opened = { address: last, id: link.id };
+    });
+    document.addEventListener("visibilitychange", this.#appear);
+    document.addEventListener("keydown", this.#press);
     this.#take(search);
     this.#refresh();
   }
@@ -136,26 +103,40 @@ class OrderList {
   dispose() {
     this.#load++;
     clearTimeout(this.#timer);
-    document.removeEventListener("visibilitychange", this.#seen);
+    this.#observer.disconnect();
+    document.removeEventListener("visibilitychange", this.#appear);
+    document.removeEventListener("keydown", this.#press);
   }
 
-  #seen = () => {
+  #appear = () => {
     if (document.hidden) clearTimeout(this.#timer);
     else if (!this.#search.search) this.#refresh();
   };
 
-  get #isFiltered() {
-    return Object.keys(filterOf(this.#search)).length > 0;
-  }
+  /** The slash goes to the search, and the arrow down to the rows, unless the user types. */
+  #press = (event) => {
+    const { target, key } = event;
+    const isFree = target === document.body || target.matches("h1, main");
+    if (key === "ArrowDown" && (isFree || target.id === "search-text")) this.#rows.move(event);
+    if (key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (target.closest("input, textarea, select, dialog, [contenteditable]")) return;
+    event.preventDefault();
+    this.#filters.focus();
+  };
 
   /** Begins a search. */
   #take(search) {
     this.#search = search;
-    [this.#shown, this.#newest] = [null, null];
+    [this.#shown, this.#seen] = [null, new Set()];
     last = addressOf(search);
-    this.#orders = new Pages(filterOf(search), search.depth);
-    this.#fresh = session.isService && !this.#isFiltered ? new Pages({ order_status: "NEW" }) : null;
-    renew(this.#searchForm, this.#form());
+    const { view, depth, from } = search;
+    const progress = (number) => (this.#count.textContent = `Loading… ${count(number, "order")}`);
+    this.#source = isAgenda(search)
+      ? new Agenda(search, progress)
+      : new Pages(filterOf(search), { oldestFirst: view === "new", depth, from });
+    fill(this.#views, VIEWS.map(([name, title]) =>
+      h("a", { href: addressOf(inView(search, name)), "aria-current": name === view && "page" }, title)));
+    fill(this.#fresh);
   }
 
   /** Searches, and lets the browser's Back return to the search before. */
@@ -163,169 +144,194 @@ class OrderList {
     const address = addressOf(search);
     if (address !== location.hash) history.pushState(null, "", address);
     this.#take(search);
+    this.#list.setAttribute("aria-busy", "true");
     this.#refresh("found");
   }
 
-  #deepen(pages) {
-    pages.depth++;
-    if (pages === this.#orders) {
-      this.#search.depth = pages.depth;
-      last = addressOf(this.#search);
-      history.replaceState(null, "", last);
-    }
-    this.#refresh("more");
+  #move(way) {
+    this.#source[way]();
+    this.#refresh("moved");
   }
 
-  #form() {
-    const { search, statuses, signing_date_from: from, signing_date_to: to, created } = this.#search;
-    const text = h("input", { name: "search", dir: "auto", type: "search", maxlength: 100, value: search });
-    const date = (name, value) => h("input", { name, type: "date", value });
-    const known = [...STATUSES, ...statuses.filter((it) => !STATUSES.includes(it))];
-    const boxes = known.map((status) =>
-      h("input", {
-        type: "checkbox", name: "order_status", value: status, id: `search-${status}`,
-        checked: statuses.includes(status),
-      }),
-    );
-    const other = h("input", { name: "other_status", maxlength: 200, dir: "auto" });
-    const submit = (event) => {
-      event.preventDefault();
-      const entered = new FormData(event.target);
-      const texts = TEXTS.map((name) => [name, entered.get(name).trim()]);
-      const others = entered.get("other_status").split(",").map((it) => it.trim());
-      const chosen = [...new Set([...entered.getAll("order_status"), ...others])].filter(Boolean);
-      this.#begin({ ...Object.fromEntries(texts), statuses: chosen, depth: 1 });
-    };
-    const clear = () => this.#begin(searchOf(ADDRESS));
-    const choice = (box) => h("span", { class: "radio" }, box, h("label", { for: box.id }, box.value));
-    const hint = "A part of the file number, a signer’s name or the property’s address: 3 characters or more";
-    const hasMore = statuses.length > 0 || from || to || created;
-    return h(
-      "form",
-      { class: "card search", role: "search", novalidate: true, autocomplete: "off", submit },
-      labelled("search-text", "Search", text, hint, "search"),
-      h(
-        "div",
-        { class: "buttons" },
-        h("button", { class: "primary", id: "search-send" }, "Search"),
-        this.#isFiltered && button("Show all orders", clear, { id: "search-clear" }),
-      ),
-      h(
-        "details",
-        { class: "wide", open: Boolean(hasMore) },
-        h("summary", { id: "search-more" }, "By status and date"),
-        h(
-          "div",
-          { class: "grid" },
-          h(
-            "div",
-            { class: "wide", "data-pointer": "order_status" },
-            h("fieldset", { class: "radios" }, h("legend", {}, "Status"), boxes.map(choice)),
-            h("p", { class: "error" }),
-          ),
-          labelled("search-other", "Other status", other),
-          labelled("search-from", "Signing from", date("signing_date_from", from), null, "signing_date_from"),
-          labelled("search-to", "Signing until", date("signing_date_to", to), null, "signing_date_to"),
-          labelled("search-day", "Created on (your time)", date("created", created)),
-        ),
-      ),
-    );
-  }
-
-  /** Loads the pages again. `reason` is what the user did: `found` for a search, `more` for more orders. */
+  /** Loads the orders again. `reason` is what the user did: `found` for a search, `moved` for other orders. */
   async #refresh(reason) {
     clearTimeout(this.#timer);
     const load = ++this.#load;
+    this.#isLoading = true;
+    const begin = performance.now();
     let wait = PERIOD;
     try {
-      const fresh = await this.#fresh?.read();
-      const loaded = await this.#orders.read();
+      const loaded = await this.#source.read({ isMove: reason === "moved" });
       if (load !== this.#load) return;
       this.#trouble.show(null);
-      forgetErrors(this.#searchForm);
+      forgetErrors(this.#filters.element);
       this.#state.textContent = `Refreshed at ${new Date().toLocaleTimeString("en-US")}`;
-      this.#show(loaded, fresh, reason);
+      this.#show(loaded, reason);
+      // Many changes take long to read. The page spends most of its time at rest.
+      wait = Math.max(PERIOD, ((performance.now() - begin) / 1000) * 10);
     } catch (failure) {
       if (load !== this.#load) return;
       this.#trouble.show(failure);
-      showErrors(this.#searchForm, failure.errors ?? []);
+      showErrors(this.#filters.element, failure.errors ?? []);
       this.#list.removeAttribute("aria-busy");
       this.#state.textContent = "Not refreshed";
       // A key that does not work, or may not read, does not get better by itself.
       if ([400, 401, 403].includes(failure.status)) return;
       wait = Math.max(wait, failure.retryAfter);
+    } finally {
+      if (load === this.#load) this.#isLoading = false;
     }
     // A text is searched in many orders, so that only its user repeats it.
     if (!document.hidden && !this.#search.search) this.#timer = setTimeout(() => this.#refresh(), wait * 1000);
   }
 
-  #show(loaded, fresh, reason) {
-    const { records, hasMore } = loaded;
+  #show(loaded, reason) {
+    const { records, hasBefore, hasMore } = loaded;
+    this.#loaded = loaded;
+    this.#keepPlace();
+    this.#before.hidden = !hasBefore;
     this.#more.hidden = !hasMore;
-    this.#more.textContent = this.#search.search ? "Search further" : "Show older orders";
+    this.#more.textContent = this.#moreLabel();
     this.#list.removeAttribute("aria-busy");
-    const all = [...(fresh?.records ?? []), ...records];
-    const found = records.length || !hasMore ? `${count(records.length, "order")} found` : "No order found so far";
-    if (reason === "found") announce(`${found}.`);
-    if (reason === "more") announce(`${count(records.length, "order")} shown.`);
-    const shown = JSON.stringify([loaded, fresh]);
-    if (shown === this.#shown) return;
-    this.#shown = shown;
-    const newest = Math.max(0, ...all.map((it) => it.order_id));
-    const added = new Set(all.map((it) => it.order_id).filter((id) => id > this.#newest)).size;
-    if (!reason && this.#newest !== null && added) announce(`${count(added, "new order")}.`);
-    this.#newest = newest;
-    renew(this.#list, fresh ? this.#ofService(loaded, fresh) : this.#table(loaded));
-  }
-
-  #table({ records, hasMore }) {
-    if (records.length) {
-      return ordersTable(this.#isFiltered ? "Orders that match, newest first" : "Orders, newest first", records);
+    const sentence = this.#sentence(loaded);
+    this.#count.textContent = sentence;
+    if (reason === "found") announce(`${sentence}.`);
+    if (reason === "moved") announce(`${count(records.length, "order")} shown.`);
+    const shown = JSON.stringify([dateIn(0), records]);
+    if (shown !== this.#shown) {
+      const isFirst = this.#shown === null;
+      this.#shown = shown;
+      this.#keepStill(() => renew(this.#list, this.#content(loaded)));
+      this.#rows.renew();
+      this.#learn(records, isFirst || reason);
+      if (isFirst) this.#returnToRow();
     }
-    let text = "There are no orders yet.";
-    if (this.#isFiltered) text = "No order matches.";
-    if (hasMore) text = "No order matches so far. There are older ones: search further.";
-    return h("p", { class: "card" }, text);
+    // Tells again whether the end of the list is in sight.
+    this.#observer.disconnect();
+    this.#observer.observe(this.#more);
   }
 
-  /** Returns the new orders of a signing service, and then the others. */
-  #ofService({ records, hasMore }, fresh) {
-    const isShown = new Set(fresh.records.map((it) => it.order_id));
-    const others = records.filter((it) => it.order_status !== "NEW" && !isShown.has(it.order_id));
-    if (!fresh.records.length && !records.length) return this.#table({ records, hasMore });
-    const number = `${fresh.records.length}${fresh.hasMore ? " of more" : ""}`;
-    const more = button("Show more new orders", () => this.#deepen(this.#fresh), { id: "more-new" });
-    const none = hasMore ? h("p", { class: "card" }, "No other order among the newest. Show older orders.") : null;
-    return [
-      fresh.records.length
-        ? ordersTable(`New orders: ${number}`, fresh.records, fresh.hasMore && more)
-        : h("p", { class: "card" }, "There is no new order."),
-      others.length ? ordersTable("Other orders, newest first", others) : none,
-    ];
+  /** Goes to the order that its user comes back from. */
+  #returnToRow() {
+    const isBack = opened?.address === last;
+    const row = isBack ? document.getElementById(opened.id) : null;
+    opened = null;
+    row?.scrollIntoView({ block: "center" });
+    row?.focus({ preventScroll: true });
   }
-}
 
-function pageOf(address, { headers, body }) {
-  const next = nextPage(headers);
-  return { address, tag: headers.get("etag"), records: body.data, next };
-}
+  /** Keeps in the address how far the user has gone. */
+  #keepPlace() {
+    const { depth, from } = this.#source;
+    if (this.#search.depth === depth && this.#search.from === from) return;
+    Object.assign(this.#search, { depth, from });
+    last = addressOf(this.#search);
+    history.replaceState(null, "", last);
+  }
 
-function ordersTable(caption, records, more) {
-  const side = session.isService ? "Client" : "Signing service";
-  const heads = ["File number", "Status", "Signer", "Signing", "Property", side, "Notary", "Documents", "Created"];
-  const other = session.isService
-    ? (it) => said(it.client_name ?? "no name")
-    : (it) => said(it.signing_service_name ?? `Number ${it.signing_service_id}`);
-  const cells = (order) => [
-    h("a", { href: `#/order/${order.order_id}`, id: `order-${order.order_id}` }, said(order.file_number)),
-    badge(order.order_status),
-    said(order.signer_name),
-    day(order.signing_date),
-    said(order.property_address),
-    other(order),
-    said(order.notary?.name ?? order.notary_id ?? "none"),
-    `${order.documents_uploaded}${order.signed_documents_uploaded ? `, ${order.signed_documents_uploaded} signed` : ""}`,
-    instant(order.created_at),
-  ];
-  return h("div", { class: "card orders" }, table(caption, heads, records.map(cells)), more);
+  #moreLabel() {
+    const { view, search } = this.#search;
+    if (search) return "Search further";
+    return view === "all" ? "Show older orders" : "Show more orders";
+  }
+
+  /** Returns how many orders there are. */
+  #sentence({ records, total }) {
+    const { view } = this.#search;
+    const days = isAgenda(this.#search) ? [...new Set(daysOf(this.#search))].map((it) => dayInWords(it)).join(" to ") : "";
+    const noun = { new: "new order", all: "order" }[view] ?? "signing";
+    const found = isFiltered(this.#search) ? " found" : "";
+    const way = view === "new" ? ", oldest first" : ", newest first";
+    if (total === null) {
+      return records.length ? `${records.length} of more ${noun}s${found}${way}` : `No ${noun}${found} so far`;
+    }
+    const end = days ? `, ${days}` : total > 1 ? way : "";
+    return `${total.toLocaleString("en-US")} ${noun}${total === 1 ? "" : "s"}${found}${end}`;
+  }
+
+  #content({ records, hasMore }) {
+    if (!records.length) return h("p", { class: "card" }, this.#nothing(hasMore));
+    if (!isAgenda(this.#search)) {
+      const caption = { new: "New orders, oldest first", all: "Orders, newest first" }[this.#search.view];
+      return h("div", { class: "card" }, ordersTable(caption, records, { withDay: true }));
+    }
+    const days = Map.groupBy(records, (order) => order.signing_date);
+    return [...days].map(([date, those]) => {
+      const number = count(those.length, "signing");
+      const heading = h("h2", {}, dayHeading(date), h("span", { class: "hint" }, ` ${number}`));
+      return h("section", { class: "card day" }, heading, ordersTable(`${dayHeading(date)}, ${number}`, those));
+    });
+  }
+
+  #nothing(hasMore) {
+    if (hasMore) return "No order matches so far. There are older ones: search further.";
+    if (isFiltered(this.#search)) return "No order matches.";
+    return {
+      today: "There is no signing today.", week: "There is no signing this week.", new: "There is no new order.",
+      all: "There are no orders yet.",
+    }[this.#search.view];
+  }
+
+  /** Renews the list, and keeps the row that the user reads where it is on the screen. */
+  #keepStill(renewList) {
+    const top = (link) => link.getBoundingClientRect().top;
+    const { links } = this.#rows;
+    const isSeen = (link) => link && top(link) >= 0 && top(link) < innerHeight;
+    const { activeElement } = document;
+    const kept = [links.find((it) => it === activeElement && isSeen(it)), ...links.filter(isSeen)].filter(Boolean);
+    const places = kept.map((link) => [link.id, top(link)]);
+    renewList();
+    const place = places.find(([id]) => document.getElementById(id));
+    if (!place) return;
+    const link = document.getElementById(place[0]);
+    const moved = top(link) - place[1];
+    if (!moved) return;
+    scrollBy(0, moved);
+    const left = top(link) - place[1];
+    if (left <= 0) return;
+    // A short page has no place to scroll to.
+    const missing = left + Math.max(0, innerHeight - document.body.offsetHeight);
+    this.#list.style.paddingBottom = `${parseFloat(this.#list.style.paddingBottom || "0") + missing}px`;
+    scrollBy(0, left);
+  }
+
+  /** Tells of orders that have come. A button leads to those above what the user reads. */
+  #learn(records, isAsked) {
+    const isNew = ({ order_id: id }) => !this.#seen.has(id);
+    const added = isAsked ? [] : records.filter(isNew);
+    for (const { order_id: id } of records) this.#seen.add(id);
+    if (!added.length) return;
+    const sentence = count(added.length, "new order");
+    announce(`${sentence}.`);
+    const [first] = added.map(({ order_id: id }) => document.getElementById(`order-${id}`));
+    if (first.getBoundingClientRect().top >= 0) return;
+    const go = () => {
+      fill(this.#fresh);
+      first.isConnected ? first.focus() : scrollTo(0, 0);
+    };
+    fill(this.#fresh, button(`Show ${sentence}`, go));
+  }
+
+  /** Saves every order that the list has, also those that it does not show. */
+  async #download() {
+    if (this.#csv.getAttribute("aria-disabled") === "true") return;
+    this.#csv.setAttribute("aria-disabled", "true");
+    try {
+      const { view } = this.#search;
+      const isWhole = this.#loaded.total === this.#loaded.records.length;
+      const all = isWhole ? this.#loaded.records : await this.#all();
+      save(csvOf(all), `orders-${view}-${dateIn(0)}.csv`);
+      toast(`${count(all.length, "order")} saved as CSV.`);
+    } catch (failure) {
+      this.#trouble.show(failure);
+    } finally {
+      this.#csv.removeAttribute("aria-disabled");
+    }
+  }
+
+  async #all() {
+    if (isAgenda(this.#search)) return this.#source.all();
+    const all = await readAll(filterOf(this.#search));
+    return this.#search.view === "new" ? all.reverse() : all;
+  }
 }

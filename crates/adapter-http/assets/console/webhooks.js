@@ -1,15 +1,26 @@
 // Webhooks: the endpoints, their deliveries that failed, replay and test event.
 
-import { ProblemBox, nextPage, problem, request } from "./api.js";
+import { ProblemBox, inStorage, nextPage, problem, request } from "./api.js";
+import { forgetErrors, showErrors } from "./controls.js";
 import {
-  announce, ask, badge, button, card, fill, focusHeading, h, instant, labelled, renew, said, table,
+  ask, badge, button, card, fill, focusHeading, h, instant, labelled, renew, said, table,
 } from "./dom.js";
+import { askBeforeLeaving } from "./leave.js";
+import { menu } from "./menu.js";
+import { toast } from "./toast.js";
 
 const PATH = "api/webhooks";
-const EVENTS = [
-  "order.created", "order.documents_added", "order.updated", "order.cancelled", "order.changed",
-  "order.signed_documents_added", "order.documents_replaced", "order.document_withdrawn", "order.note_added",
-];
+const EVENTS = {
+  "order.created": "an order was created",
+  "order.documents_added": "documents were added",
+  "order.updated": "status or notary changed",
+  "order.cancelled": "an order was cancelled",
+  "order.changed": "the client changed an order",
+  "order.signed_documents_added": "signed documents arrived",
+  "order.documents_replaced": "a document was replaced",
+  "order.document_withdrawn": "a document was withdrawn",
+  "order.note_added": "a note was written",
+};
 const DISABLED_BY = {
   request: "by a request",
   gone: "because its receiver answered 410",
@@ -27,8 +38,9 @@ export function webhooks() {
 
 class Webhooks {
   #problem = h("div", { tabindex: "-1" });
-  #secret = h("div", { tabindex: "-1" });
   #list = h("div", {}, h("p", {}, "Loading…"));
+  /** The card of the webhook that the user edits, and its number. */
+  #edited = null;
   deliveries = new Deliveries((action, done) => this.run(action, done));
 
   constructor() {
@@ -36,24 +48,29 @@ class Webhooks {
       "div",
       {},
       this.#problem,
-      this.#secret,
+      secretPlace,
       this.#list,
       this.deliveries.element,
       this.#creation(),
     );
+    showSecret();
     this.run(async () => {});
   }
 
-  /** Does something, and shows the webhooks as they are then, or what went wrong. */
-  async run(action, done) {
+  /**
+   * Does something, and shows the webhooks as they are then, or what went wrong: at the fields of `form` if each
+   * error has one.
+   */
+  async run(action, done, form) {
     fill(this.#problem);
     try {
       await action();
-      if (done) announce(done, true);
+      if (done) toast(done);
       const { body } = await request(PATH);
       this.#show(body.data);
       return true;
     } catch (failure) {
+      if (form && showErrors(form, failure.errors ?? [])) return false;
       if (!this.#list.querySelector("section")) fill(this.#list);
       fill(this.#problem, problem(failure));
       this.#problem.focus();
@@ -63,10 +80,11 @@ class Webhooks {
 
   #show(endpoints) {
     const none = h("p", { class: "card" }, "There is no webhook yet. Create one below.");
-    renew(this.#list, endpoints.length ? endpoints.map((it) => this.#endpoint(it)) : none);
+    renew(this.#list, () => (endpoints.length ? endpoints.map((it) => this.#endpoint(it)) : none));
   }
 
   #endpoint(it) {
+    if (this.#edited?.id === it.id) return this.#edited.card;
     const path = `${PATH}/${it.id}`;
     const isEnabled = it.status === "enabled";
     const post = (to, done) => () => this.run(() => request(`${path}/${to}`, { method: "POST" }), done);
@@ -76,9 +94,13 @@ class Webhooks {
       if (await post("test", "The test event is on its way.")()) this.deliveries.open(it, false);
     };
     const id = (action) => ({ id: `webhook-${it.id}-${action}` });
-    const toggle = isEnabled
-      ? button("Disable", set("disabled", "Disabled. Its events wait for 30 days."), id("toggle"))
-      : button("Enable", set("enabled", "Enabled."), id("toggle"));
+    const actions = {
+      enable: ["Enable", set("enabled", "Enabled."), id("toggle")],
+      failed: ["Failed deliveries", () => this.deliveries.open(it, true), id("failed")],
+      test: ["Send a test event", test, id("test")],
+    };
+    const name = !isEnabled ? "enable" : it.failing_since ? "failed" : "test";
+    const [label, run, attributes] = actions[name];
     return h(
       "section",
       { class: "card", "aria-label": `Webhook ${it.id}` },
@@ -90,14 +112,39 @@ class Webhooks {
       h(
         "div",
         { class: "buttons" },
-        button("Failed deliveries", () => this.deliveries.open(it, true), id("failed")),
-        button("All deliveries", () => this.deliveries.open(it, false), id("all")),
-        isEnabled && button("Send a test event", test, id("test")),
-        toggle,
-        button("New secret", () => this.#rotate(it, path), id("secret")),
-        button("Delete", () => this.#delete(it, path), { class: "danger", ...id("delete") }),
+        button(label, run, { class: "primary", ...attributes }),
+        menu("More…", `More actions for webhook ${it.id}`, `webhook-${it.id}-more`, [
+          ["Edit", () => this.#edit(it, path), id("edit")],
+          name !== "failed" && actions.failed,
+          ["All deliveries", () => this.deliveries.open(it, false), id("all")],
+          isEnabled && name !== "test" && actions.test,
+          isEnabled && ["Disable", set("disabled", "Disabled. Its events wait for 30 days."), id("toggle")],
+          ["New secret", () => this.#rotate(it, path), id("secret")],
+          ["Delete", () => this.#delete(it, path), { class: "danger", ...id("delete") }],
+        ]),
       ),
     );
+  }
+
+  /** Lets the user change URL, description and events in the place of the card. */
+  #edit(it, path) {
+    const leave = () => {
+      this.#edited = null;
+      this.run(async () => {});
+      focusHeading();
+    };
+    const form = endpointForm(`webhook-${it.id}`, "Save", it, async (json) => {
+      const save = async () => {
+        await request(path, { method: "PATCH", json: { description: null, ...json } });
+        this.#edited = null;
+      };
+      if (await this.run(save, "Saved.", form)) focusHeading();
+    });
+    form.querySelector(".buttons").append(button("Back", leave));
+    const edited = h("section", { class: "card", "aria-label": `Webhook ${it.id}` }, h("h2", {}, "Edit the webhook"), form);
+    this.#edited = { id: it.id, card: edited };
+    document.getElementById(`webhook-${it.id}-edit`)?.closest("section").replaceWith(edited);
+    form.querySelector("input").focus();
   }
 
   async #rotate({ url }, path) {
@@ -106,7 +153,7 @@ class Webhooks {
     if (!confirmed) return;
     await this.run(async () => {
       const { body } = await request(`${path}/rotate-secret`, { method: "POST" });
-      this.#showSecret(body.secret);
+      keepSecret(body);
     });
   }
 
@@ -118,54 +165,122 @@ class Webhooks {
     await this.run(() => request(path, { method: "DELETE" }), "Deleted.");
   }
 
-  /** Shows a secret, which no other answer has. */
-  #showSecret(secret) {
-    const forget = () => {
-      fill(this.#secret);
-      focusHeading();
-    };
-    const done = button("I have stored it", forget);
-    const text = "Store this secret now: it is shown this once.";
-    fill(this.#secret, card("Secret of the webhook", h("p", {}, text), h("p", {}, h("code", {}, secret)), done));
-    this.#secret.focus();
-  }
-
   #creation() {
-    const url = h("input", { type: "url", required: true, placeholder: "https://", spellcheck: "false" });
-    const description = h("input", { maxlength: 200, dir: "auto" });
-    const box = (event) =>
-      h("input", { type: "checkbox", value: event, id: `event-${event}`, checked: true });
-    const boxes = EVENTS.map(box);
-    const create = h("button", { class: "primary" }, "Create");
-    let isBusy = false;
-    const submit = async (event) => {
-      event.preventDefault();
-      // A second request would create a second webhook, and replace the secret that is shown.
-      if (isBusy) return;
-      isBusy = true;
-      create.setAttribute("aria-disabled", true);
-      const json = { url: url.value.trim(), events: boxes.filter((box) => box.checked).map((box) => box.value) };
-      if (description.value.trim()) json.description = description.value.trim();
-      await this.run(async () => {
+    const form = endpointForm("webhook", "Create", { events: Object.keys(EVENTS) }, (json) => {
+      const create = async () => {
         const { body } = await request(PATH, { method: "POST", json });
-        this.#showSecret(body.secret);
-        event.target.reset();
-      }, "Created.");
-      isBusy = false;
-      create.setAttribute("aria-disabled", false);
-    };
-    const choice = (box) => h("span", { class: "radio" }, box, h("label", { for: box.id }, box.value));
-    return card(
-      "Create a webhook",
+        keepSecret(body);
+        form.reset();
+      };
+      return this.run(create, "Created.", form);
+    });
+    return card("Create a webhook", form);
+  }
+}
+
+/** Returns a form for an endpoint. `save` gets its members. */
+function endpointForm(id, label, { url = "", description, events }, save) {
+  const address = h("input", { type: "url", required: true, placeholder: "https://", spellcheck: "false", value: url });
+  const note = h("input", { maxlength: 200, dir: "auto", value: description });
+  const box = (event) => {
+    const own = id === "webhook" ? `event-${event}` : `${id}-${event}`;
+    return h("input", { type: "checkbox", value: event, id: own, checked: events.includes(event) });
+  };
+  const boxes = [...new Set([...Object.keys(EVENTS), ...events])].map(box);
+  const choice = (box) => {
+    const words = EVENTS[box.value] && h("span", { class: "hint" }, ` ${EVENTS[box.value]}`);
+    return h("span", { class: "radio" }, box, h("label", { for: box.id }, box.value, words));
+  };
+  const send = h("button", { class: "primary" }, label);
+  let isBusy = false;
+  const submit = async (event) => {
+    event.preventDefault();
+    // A second request would create a second webhook.
+    if (isBusy) return;
+    isBusy = true;
+    send.setAttribute("aria-disabled", true);
+    forgetErrors(form);
+    const json = { url: address.value.trim(), events: boxes.filter((it) => it.checked).map((it) => it.value) };
+    if (note.value.trim()) json.description = note.value.trim();
+    await save(json);
+    isBusy = false;
+    send.setAttribute("aria-disabled", false);
+  };
+  const form = h(
+    "form",
+    { class: "grid", novalidate: true, autocomplete: "off", submit },
+    labelled(`${id}-url`, "URL", address, undefined, "/url"),
+    labelled(`${id}-description`, "Description", note, "A note of yours", "/description"),
+    h(
+      "div",
+      { class: "wide", "data-pointer": "/events" },
+      h("fieldset", { class: "radios", "aria-describedby": `${id}-events-error` }, h("legend", {}, "Events"), boxes.map(choice)),
+      h("p", { class: "error", id: `${id}-events-error` }),
+    ),
+    h("div", { class: "buttons" }, send),
+  );
+  return form;
+}
+
+/** Where a secret is kept until its user has stored it: in this tab, as the key is. No other answer has it. */
+const KEPT = "notary-orders.secret";
+const secretPlace = h("div", { tabindex: "-1" });
+let secret = null;
+
+askBeforeLeaving(() => secret !== null);
+
+/** Keeps the secret of an answer, and shows it. */
+function keepSecret({ url, secret: text }) {
+  secret = { url, text };
+  inStorage((storage) => storage.setItem(KEPT, JSON.stringify(secret)));
+  showSecret();
+  secretPlace.focus();
+}
+
+/** Forgets the secret. */
+export function forgetSecret() {
+  secret = null;
+  inStorage((storage) => storage.removeItem(KEPT));
+  fill(secretPlace);
+}
+
+function showSecret() {
+  secret ??= JSON.parse(inStorage((storage) => storage.getItem(KEPT)));
+  if (!secret) {
+    fill(secretPlace);
+    return;
+  }
+  const code = h("code", {}, secret.text);
+  const done = () => {
+    forgetSecret();
+    focusHeading();
+  };
+  fill(
+    secretPlace,
+    card(
+      "Secret of the webhook",
+      h("p", {}, "Store this secret now, where the receiver reads it: it is shown this once."),
+      h("p", { class: "hint" }, said(secret.url)),
+      h("p", {}, code),
       h(
-        "form",
-        { class: "grid", novalidate: true, autocomplete: "off", submit },
-        labelled("webhook-url", "URL", url),
-        labelled("webhook-description", "Description", description, "A note of yours"),
-        h("fieldset", { class: "radios wide" }, h("legend", {}, "Events"), boxes.map(choice)),
-        h("div", { class: "buttons" }, create),
+        "div",
+        { class: "buttons" },
+        button("Copy", () => copy(code), { class: "primary", "aria-label": "Copy the secret" }),
+        button("I have stored it", done),
       ),
-    );
+    ),
+  );
+}
+
+/** Copies the text of an element. A page without TLS has no clipboard, but can copy what is selected. */
+async function copy(element) {
+  try {
+    await navigator.clipboard.writeText(element.textContent);
+    toast("Copied.");
+  } catch {
+    getSelection().selectAllChildren(element);
+    if (document.execCommand("copy")) toast("Copied.");
+    else toast("The browser does not let this page copy. The secret is selected: copy it with Ctrl+C.");
   }
 }
 
@@ -273,7 +388,8 @@ class Deliveries {
     const none = hasMore ? `None of the newest ${all.length} deliveries has failed.` : "No delivery has failed.";
     const close = () => {
       this.close();
-      (document.getElementById(`webhook-${endpoint.id}-failed`) ?? document.querySelector("main h1")).focus();
+      const card = document.getElementById(`webhook-${endpoint.id}-failed`)?.closest("section");
+      (card?.querySelector("button") ?? document.querySelector("main h1")).focus();
     };
     const title = this.#onlyFailed ? "Failed deliveries" : "All deliveries";
     return card(

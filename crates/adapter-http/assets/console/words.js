@@ -21,11 +21,13 @@ export const isChangeable = (order) => isCancellable(order) && order.order_statu
 
 const ACTORS = { client: "client", service: "signing service", operator: "operator", database: "operator’s system" };
 
+/** Returns the role of who has done something. */
+export const role = (actor) => ACTORS[actor] ?? actor;
+
 /** Returns who has done something with an order. */
 export function party(actor, { client_name: client, signing_service_name: service }) {
   const name = { client, service }[actor];
-  const role = ACTORS[actor] ?? actor;
-  return name ? [said(name), ` (${role})`] : said(role);
+  return name ? [said(name), ` (${role(actor)})`] : said(role(actor));
 }
 
 const FORMATS = {
@@ -38,13 +40,6 @@ const FORMATS = {
 
 /** Returns the format of a document. */
 export const format = (mediaType) => FORMATS[mediaType] ?? mediaType;
-
-/** Returns the time of a signing. */
-export function appointment(details) {
-  const { signingTimeType, specificTime, startTime, endTime } = details;
-  const times = { at: `at ${specificTime}`, between: `between ${startTime} and ${endTime}` };
-  return times[signingTimeType] ?? "any time of the day";
-}
 
 /** Returns the value of a field of an order. */
 export function inWords({ kind, options }, value) {

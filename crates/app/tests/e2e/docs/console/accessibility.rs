@@ -13,7 +13,7 @@ async fn every_view_passes_axe_at_every_width_light_and_dark() {
     let flags = [&WEBHOOKS[..], &["--duplicate-window-secs=0"]].concat();
     let client = KeyTerms { client_name: Some("Acme Title".to_owned()), ..of_client() };
     let mut console = Console::start(&flags, client).await;
-    create_samples(&console.user).await;
+    create_samples(&console).await;
     let add = ["services", "add", "42", "--name=Lone Star", "--email=dispatch@signing.example.com"];
     run(&console.app.wiring, &add);
     let service = of_service();
@@ -22,23 +22,31 @@ async fn every_view_passes_axe_at_every_width_light_and_dark() {
     console.press_button("Refresh").await;
     console.browser.shows("REFI-2026-0115").await;
     screenshot(&console, "console.png").await;
-    console.browser.click("#search-more").await;
+    console.browser.click("#signing-dates").await;
     check(&console, "orders").await;
+    console.browser.click("#signing-dates").await;
+    console.follow("This week").await;
+    console.browser.text(".day h2").await;
+    screenshot(&console, "console-week.png").await;
+    check(&console, "agenda").await;
+    console.follow("All").await;
     console.browser.click("#order-2").await;
-    console.browser.shows("Oldest first").await;
+    console.browser.text(".timeline").await;
     console.enter("New note", "The gate code is 12.").await;
     console.press_button("Add the note").await;
-    console.browser.shows("Sent.").await;
+    console.browser.shows("The note is added.").await;
+    screenshot(&console, "console-order.png").await;
     console.press_button("Replace deed-of-trust.pdf").await;
     check(&console, "order").await;
-    for (action, dialog) in [
-        ("Cancel this order", "Cancel the order"),
-        ("Withdraw deed-of-trust.pdf", "Withdraw the document"),
+    for (action, dialog, leave) in [
+        ("Cancel this order", "Cancel the order", "Back"),
+        ("Withdraw deed-of-trust.pdf", "Withdraw the document", "Back"),
+        ("Preview deed-of-trust.pdf", "Close", "Close"),
     ] {
         console.press_button(action).await;
         console.browser.shows(dialog).await;
         check(&console, dialog).await;
-        console.press_button("Back").await;
+        console.press_button(leave).await;
     }
     console.follow("Change this order").await;
     console.browser.shows("Show what changes").await;
@@ -60,12 +68,13 @@ async fn every_view_passes_axe_at_every_width_light_and_dark() {
     check(&console, "form").await;
 
     console.sign_in_as(KeyTerms { scopes, is_test: true, ..service }).await;
-    console.browser.shows("There are no orders yet.").await;
+    console.browser.shows("There is no new order.").await;
     check(&console, "test key").await;
     console.sign_in_as(of_service()).await;
-    console.browser.shows("New orders: ").await;
+    console.browser.shows("new orders, oldest first").await;
     screenshot(&console, "console-service.png").await;
     check(&console, "orders of the service").await;
+    console.follow("All").await;
     console.browser.click("#order-2").await;
     console.browser.text("label[for=change-status]").await;
     console.enter("Status", "").await;
@@ -78,6 +87,15 @@ async fn every_view_passes_axe_at_every_width_light_and_dark() {
     console.press_button("Send a test event").await;
     console.browser.shows("webhook.test").await;
     check(&console, "webhooks").await;
+    console.choose("Edit").await;
+    console.browser.shows("Edit the webhook").await;
+    check(&console, "edit a webhook").await;
+    console.press_button("Back").await;
+    console.browser.click("[aria-haspopup=menu]").await;
+    check(&console, "menu").await;
+    console.browser.click("a[href='#/key']").await;
+    console.browser.shows("What this key is").await;
+    check(&console, "key").await;
 
     console.browser.click("#header > button").await;
     check(&console, "sign-in").await;
@@ -118,39 +136,16 @@ async fn check(console: &Console, view: &str) {
 }
 
 /// Creates orders as a title company has them.
-async fn create_samples(client: &Api) {
-    for (number, signer, kind, city, state, zone, date) in [
-        (
-            "REFI-2026-0112",
-            "Jane Doe",
-            "Refinance",
-            "Dallas",
-            "TX",
-            "America/Chicago",
-            "2026-12-01",
-        ),
-        ("PUR-2026-0847", "John Roe", "Purchase", "Albany", "NY", "America/New_York", "2026-12-02"),
-        ("HELOC-2026-0031", "Zoë Núñez", "HELOC", "Phoenix", "AZ", "America/Phoenix", "2026-12-02"),
-        (
-            "REFI-2026-0113",
-            "Mary O’Brien",
-            "Refinance",
-            "Boise",
-            "ID",
-            "America/Denver",
-            "2026-12-03",
-        ),
-        ("PUR-2026-0851", "שרה כהן", "Purchase", "Miami", "FL", "America/New_York", "2026-12-03"),
-        (
-            "REFI-2026-0115",
-            "Amara Okafor",
-            "Refinance",
-            "Portland",
-            "OR",
-            "America/Los_Angeles",
-            "2026-12-04",
-        ),
+async fn create_samples(console: &Console) {
+    for (number, signer, kind, city, state, zone, days) in [
+        ("REFI-2026-0112", "Jane Doe", "Refinance", "Dallas", "TX", "America/Chicago", 0),
+        ("PUR-2026-0847", "John Roe", "Purchase", "Albany", "NY", "America/New_York", 1),
+        ("HELOC-2026-0031", "Zoë Núñez", "HELOC", "Phoenix", "AZ", "America/Phoenix", 1),
+        ("REFI-2026-0113", "Mary O’Brien", "Refinance", "Boise", "ID", "America/Denver", 2),
+        ("PUR-2026-0851", "שרה כהן", "Purchase", "Miami", "FL", "America/New_York", 2),
+        ("REFI-2026-0115", "Amara Okafor", "Refinance", "Portland", "OR", "America/Los_Angeles", 3),
     ] {
+        let date = console.date_in(days).await;
         let mut order = order(number);
         let details = &mut order["signingDetailsFormData"];
         for (name, value) in [
@@ -159,7 +154,7 @@ async fn create_samples(client: &Api) {
             ("city", city),
             ("state", state),
             ("timeZoneId", zone),
-            ("signingDate", date),
+            ("signingDate", &date),
             ("propertyAddress", &format!("12 Main St, {city}, {state}")),
         ] {
             details[name] = json!(value);
@@ -167,7 +162,7 @@ async fn create_samples(client: &Api) {
         let documents = form(&order)
             .part("documents", file("deed-of-trust.pdf", deed()))
             .part("documents", file("closing-disclosure.pdf", deed()));
-        created(client.create_with(documents).await).await;
+        created(console.user.create_with(documents).await).await;
     }
 }
 

@@ -4,7 +4,7 @@ use contract_tests::samples::maximal_request;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Console, of_client, of_service};
+use super::{ASKS, Console, of_client, of_service};
 use crate::harness::{Api, created, order};
 
 const SHOW: &str = "Show what changes";
@@ -50,7 +50,7 @@ async fn client_sees_what_changes_before_it_is_sent() {
     console.press_button(SHOW).await;
     console.press_button(SEND).await;
     browser.shows("The order is changed.").await;
-    browser.shows("Wed, Dec 2, 2026, at 16:00").await;
+    browser.shows("4:00 PM CST").await;
     browser.shows("Changed: Lender, Date of the signing, Time").await;
     let details = console.user.read("/api/order/1").await["details"].clone();
     assert_eq!(details["utcTimeDate"], "2026-12-02T22:00:00Z");
@@ -148,4 +148,24 @@ async fn change_of_another_user_is_not_overwritten() {
     console.press_button(SHOW).await;
     console.press_button(SEND).await;
     browser.shows("Its client cannot change it any more.").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_of_a_change_stay_while_the_user_looks_at_other_views() {
+    let console = Console::start(&[], of_client()).await;
+    let browser = &console.browser;
+    created(console.user.order("STAY-1").await).await;
+    console.open_change(1).await;
+    assert_eq!(browser.run(ASKS, &[]).await, false);
+    console.enter("Lender", "Big Bank").await;
+    assert_eq!(browser.run(ASKS, &[]).await, true);
+    console.view("orders").await;
+    browser.run("history.back()", &[]).await;
+    browser.shows("Discard what I have entered").await;
+    let lender = "return document.getElementsByName('/signingDetailsFormData/lender')[0].value";
+    assert_eq!(browser.run(lender, &[]).await, "Big Bank");
+    console.press_button("Discard what I have entered").await;
+    let is_empty = "return document.getElementsByName(arguments[0])[0].value ? null : true";
+    browser.wait_for(is_empty, "/signingDetailsFormData/lender").await;
+    assert_eq!(browser.run(ASKS, &[]).await, false);
 }

@@ -1,5 +1,9 @@
 //! The form that creates orders, over both operations.
 
+mod advice;
+mod draft;
+mod uploads;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
@@ -128,11 +132,75 @@ async fn signing_services_are_offered_by_name() {
     let add = ["services", "add", "42", "--name=Lone Star", "--email=dispatch@signing.example.com"];
     run(&console.app.wiring, &add);
     console.view("new").await;
-    let script = "const [control] = document.getElementsByName(arguments[0]);
-        const [offered] = control.list.options;
-        return offered ? [offered.value, offered.label] : null;";
-    let offered = console.browser.wait_for(script, "/signingServiceId").await;
+    let script = "const [, offered] = document.getElementById(arguments[0]).options ?? [];
+        return offered ? [offered.value, offered.text] : null;";
+    let offered = console.browser.wait_for(script, "field-signingServiceId").await;
     assert_eq!(offered, json!(["42", "Lone Star"]));
+    console.enter("Signing service", "42").await;
+    console.press_button("Create the order").await;
+    console.browser.shows("Correct ").await;
+    assert!(!console.browser.text(".problem").await.contains("Signing service"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_groups_are_closed_until_filled_or_at_fault() {
+    let console = Console::start(&[], of_client()).await;
+    console.view("new").await;
+    let open = "return [...document.querySelectorAll('details')]
+        .map((it) => [it.querySelector('summary').firstChild.data, it.open])";
+    let groups = console.browser.run(open, &[]).await;
+    let names = ["Co-signer", "Delivery", "Fees", "Contacts", "Instructions"];
+    assert_eq!(groups, json!(names.map(|name| (name, false))));
+    let legends = console.texts("fieldset.card > legend").await;
+    let always = ["File", "Signing service", "Signer", "Appointment"];
+    assert_eq!(legends[..4], always);
+    let height = "return document.documentElement.scrollHeight";
+    let size = json!({ "width": 1280, "height": 860, "deviceScaleFactor": 1, "mobile": false });
+    console.browser.devtools("Emulation.setDeviceMetricsOverride", size).await;
+    let height = console.browser.run(height, &[]).await.as_i64().unwrap();
+    assert!(height <= 860 * 3 / 2, "{height}");
+
+    console.fill(&json!({ "signingDetailsFormData": { "coSignerName": "Mary Roe" } })).await;
+    // A field in a closed group takes a value, such as from a program that fills forms.
+    let set = "document.getElementsByName('/signingDetailsFormData/notaryPay')[0].value = 'much'";
+    console.browser.run(set, &[]).await;
+    console.browser.click(SUBMIT).await;
+    console.browser.shows("Pay of the notary must be an amount, such as 150.50").await;
+    let groups = console.browser.run(open, &[]).await;
+    let open = [true, false, true, false, false];
+    assert_eq!(groups, json!(names.into_iter().zip(open).collect::<Vec<_>>()));
+    assert_eq!(console.complaints().await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_are_in_the_words_of_the_trade() {
+    let console = Console::start(&[], of_client()).await;
+    console.view("new").await;
+    let mut wrong = order("WORDS-1");
+    wrong["requestedBy"]["userId"] = json!("x");
+    wrong["signingServiceId"] = json!("0");
+    for (name, value) in [
+        ("signerName", " "),
+        ("signerPhone", "1"),
+        ("signerEmail", "jane"),
+        ("state", "Texas"),
+        ("zipcode", "1"),
+        ("invoiceFee", "1.234"),
+        ("notaryPay", "much"),
+        ("signingDate", ""),
+        ("specificTime", ""),
+        ("timeZoneId", ""),
+    ] {
+        wrong["signingDetailsFormData"][name] = json!(value);
+    }
+    console.fill(&wrong).await;
+    console.browser.click(SUBMIT).await;
+    console.browser.shows("Correct 1").await;
+    let page = console.browser.text(".problem").await;
+    assert!(page.contains("Ordered by: user number must be a number, such as 42"), "{page}");
+    for technical in ["integer", "null", "`", "JSON", "ISO", "IANA", "YYYY", "string", "64 bits"] {
+        assert!(!page.contains(technical), "{technical}: {page}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -183,9 +251,8 @@ async fn each_problem_is_shown_at_its_field_by_both_operations() {
     let large = tempfile::Builder::new().suffix(".pdf").tempfile().unwrap();
     std::fs::write(large.path(), [deed(), vec![b' '; 10 << 20]].concat()).unwrap();
     browser.type_into("input[type=file]", large.path().to_str().unwrap()).await;
-    browser.click(SUBMIT).await;
-    browser.shows("This is too large.").await;
-    browser.text(".drop > .error").await;
+    browser.shows("is too large: at most 10 MiB").await;
+    assert_eq!(console.texts(".files .error").await.len(), 1);
     let name = large.path().file_name().unwrap().to_str().unwrap();
     console.press_button(&format!("Remove {name}")).await;
     browser.click(SUBMIT).await;

@@ -1,12 +1,16 @@
 //! The console with keys: how it stores a key, and what each key sees.
 
-use domain::api_key::{Scope, manage_keys::KeyTerms};
+use domain::{
+    api_key::{Scope, manage_keys::KeyTerms},
+    order::SigningServiceId,
+};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use test_servers::browser::Browser;
+use time::Duration;
 
-use super::{Console, of_client};
-use crate::harness::{TestApp, client, order};
+use super::{Console, of_client, of_service};
+use crate::harness::{TestApp, client, order, service_process::run};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn key_stays_in_the_session_and_shows_what_it_may_do() {
@@ -46,7 +50,7 @@ async fn key_stays_in_the_session_and_shows_what_it_may_do() {
     ] {
         let scopes = scopes.iter().copied().collect();
         console.sign_in_as(KeyTerms { scopes, ..KeyTerms::default() }).await;
-        assert_eq!(console.texts("nav a").await, views);
+        assert_eq!(console.texts("#header nav a").await, views);
         // The address of a view that the key may not see leads to another.
         for address in
             ["#/orders?search=abc", "#/new", "#/webhooks", "#/order/1", "#/order/1/change"]
@@ -71,13 +75,16 @@ async fn key_stays_in_the_session_and_shows_what_it_may_do() {
 
     console.browser.click("#header > button").await;
     console.browser.text(".key").await;
-    assert_eq!(console.browser.run(stored, &[]).await, json!([[], [], ""]));
+    // The numbers of the last order stay, for the next one of its client.
+    let left = console.browser.run(stored, &[]).await;
+    assert_eq!((&left[0], &left[2]), (&json!([]), &json!("")));
+    assert!(!left.to_string().contains("nok_"), "{left}");
     for wrong in ["nok_mistyped", "ключ"] {
         console.browser.paste_over("#api-key", wrong).await;
         console.press_button("Continue").await;
         console.browser.shows("This key does not work").await;
     }
-    assert_eq!(console.browser.run(stored, &[]).await, json!([[], [], ""]));
+    assert_eq!(console.browser.run(stored, &[]).await, left);
     assert_eq!(console.complaints().await, Vec::<String>::new());
 }
 
@@ -112,11 +119,50 @@ async fn console_has_security_headers_and_can_be_taken_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn user_sees_the_terms_of_the_key() {
+    let terms = KeyTerms {
+        client_name: Some("Acme Title".to_owned()),
+        signing_service: Some(SigningServiceId(42)),
+        lifetime: Some(Duration::days(30)),
+        is_test: true,
+        ..of_client()
+    };
+    let mut console = Console::start(&[], terms).await;
+    let add = ["services", "add", "42", "--name=Lone Star", "--email=dispatch@signing.example.com"];
+    run(&console.app.wiring, &add);
+    console.browser.click("a[href='#/key']").await;
+    let card = console.card("What this key is").await;
+    for text in [
+        "Name",
+        "Acme Title (number ",
+        "Lone Star (number 42)",
+        "Test",
+        "orders:create: create, change and cancel orders",
+        "webhooks:manage",
+        "Expires",
+        "Last use",
+    ] {
+        assert!(card.contains(text), "{text}: {card}");
+    }
+    assert!(!card.contains("nok_") && !card.contains("never"), "{card}");
+    console.sign_in_as(of_service()).await;
+    console.browser.click("a[href='#/key']").await;
+    let card = console.card("What this key is").await;
+    for text in ["Lone Star (number 42)", "Live", "orders:update", "never"] {
+        assert!(card.contains(text), "{text}: {card}");
+    }
+    assert!(!card.contains("Client"), "{card}");
+    assert_eq!(console.complaints().await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn page_needs_no_key_to_load_and_shows_no_view_without_one() {
     let app = TestApp::start().await;
     let browser = Browser::start(client()).await;
     browser.open(&app.url("/console#/webhooks")).await;
     browser.shows("The operator of the service issues keys.").await;
+    browser.shows("data/first-key").await;
+    browser.shows("What is kept where").await;
     browser.lacks("nav").await;
     let sent = browser.requested().await;
     assert!(sent.iter().all(|url| !url.contains("/api/")), "{sent:?}");

@@ -3,11 +3,16 @@
 mod accessibility;
 mod change;
 mod documents;
-mod find;
 mod form;
 mod guards;
 mod keys;
+mod list {
+    mod agenda;
+    mod find;
+    mod many;
+}
 mod notes;
+mod order_page;
 mod orders;
 mod problems;
 mod webhooks;
@@ -21,10 +26,15 @@ use domain::{
 use serde_json::{Value, json};
 use test_servers::browser::Browser;
 
-use crate::harness::{Api, TestApp, client};
+use crate::harness::{Api, TestApp, client, created, order};
 
 const ENTER: char = '\u{e007}';
 const TAB: char = '\u{e004}';
+
+/// Returns whether the page asks before it is left.
+const ASKS: &str = "const event = new Event('beforeunload', { cancelable: true });
+    dispatchEvent(event);
+    return event.defaultPrevented;";
 
 /// Loses the next answer: the service carries the request out, and the page does not learn of it.
 const LOSE_ANSWER: &str = "const send = window.fetch;
@@ -124,7 +134,7 @@ impl Console {
     async fn open_order(&self, id: i64) {
         self.browser.run("location.hash = arguments[0]", &[&format!("#/order/{id}")]).await;
         self.browser.shows(&format!("Order {id}")).await;
-        self.browser.shows("Oldest first").await;
+        self.browser.text(".timeline").await;
     }
 
     /// Returns the text of the card with a heading.
@@ -144,6 +154,12 @@ impl Console {
         serde_json::from_value(rows).unwrap()
     }
 
+    /// Returns the lines of each item of the timeline, the newest first.
+    async fn timeline(&self) -> Vec<Vec<String>> {
+        let items = self.texts(".timeline li").await;
+        items.iter().map(|item| item.lines().map(str::to_owned).collect()).collect()
+    }
+
     /// Fills the form with every required field of an order.
     async fn fill(&self, order: &Value) {
         let script = "for (const [pointer, value] of JSON.parse(arguments[0])) {
@@ -155,6 +171,29 @@ impl Console {
                 first.dispatchEvent(new Event('change', { bubbles: true }));
             }";
         self.browser.run(script, &[&json!(fields(order)).to_string()]).await;
+    }
+
+    /// Sets the time zone of the browser.
+    async fn set_time_zone(&self, id: &str) {
+        let zone = json!({ "timezoneId": id });
+        self.browser.devtools("Emulation.setTimezoneOverride", zone).await;
+    }
+
+    /// Returns the day that is some days after today in the browser.
+    async fn date_in(&self, days: i32) -> String {
+        let script = "const date = new Date();
+            date.setDate(date.getDate() + Number(arguments[0]));
+            return date.toLocaleDateString('sv');";
+        self.browser.run(script, &[&days.to_string()]).await.as_str().unwrap().to_owned()
+    }
+
+    /// Creates an order of the user with a date and some details.
+    async fn create_on(&self, number: &str, date: &str, details: Value) {
+        let mut order = order(number);
+        let members = order["signingDetailsFormData"].as_object_mut().unwrap();
+        members.insert("signingDate".to_owned(), json!(date));
+        members.extend(details.as_object().unwrap().clone());
+        created(self.user.create(&order).await).await;
     }
 
     /// Returns the texts of all elements of a selector that are visible.

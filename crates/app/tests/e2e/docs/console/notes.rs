@@ -11,14 +11,13 @@ async fn both_sides_write_notes_also_on_a_cancelled_order() {
     let client = console.user.clone();
     created(client.order("NOTE-1").await).await;
     console.open_order(1).await;
-    console.browser.shows("There is no note yet.").await;
     console.press_button("Add the note").await;
     console.browser.shows("New note must").await;
     let invalid = "return document.activeElement.matches('#note-text[aria-invalid=true]')";
     assert_eq!(console.browser.run(invalid, &[]).await, true);
     console.enter("New note", "Gate code 12.\n<b>Mind</b> the dog.").await;
     console.press_button("Add the note").await;
-    console.browser.shows("Sent.").await;
+    console.browser.shows("The note is added.").await;
     console.browser.shows("Gate code 12.\n<b>Mind</b> the dog.").await;
     console.browser.lacks("[aria-invalid]").await;
     let focused = "return document.activeElement.id";
@@ -36,7 +35,7 @@ async fn both_sides_write_notes_also_on_a_cancelled_order() {
     for _ in 0..2 {
         console.enter("New note", "Called back.").await;
         console.press_button("Add the note").await;
-        console.browser.shows("Sent.").await;
+        console.browser.shows("The note is added.").await;
     }
     console.change_user(&client).await;
     console.open_order(1).await;
@@ -52,8 +51,9 @@ async fn both_sides_write_notes_also_on_a_cancelled_order() {
             json!(["service", "Called back."]),
         ]
     );
-    let shown = console.texts(".notes li").await;
+    let shown = console.texts(".timeline .note").await;
     assert_eq!(shown.len(), 3);
-    assert!(shown[0].contains("client") && shown[1].contains("signing service"), "{shown:?}");
+    // The newest one comes first.
+    assert!(shown[2].contains("client") && shown[1].contains("signing service"), "{shown:?}");
     assert_eq!(console.complaints().await, Vec::<String>::new());
 }

@@ -22,7 +22,7 @@ async fn client_reads_an_order_and_adds_documents() {
 
     browser.click("#order-1").await;
     browser.shows("escrow@title.example.com").await;
-    for shown in ["Tue, Dec 1, 2026, at 14:30", "Central time (Chicago)", "123 Main St", "client"] {
+    for shown in ["2:30 PM CST", "Central time (Chicago)", "123 Main St", "client"] {
         browser.shows(shown).await;
     }
     let downloads = tempfile::tempdir().unwrap();
@@ -42,26 +42,32 @@ async fn client_reads_an_order_and_adds_documents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn service_sees_new_orders_first_and_carries_them_out() {
+async fn service_sees_its_new_orders_and_carries_them_out() {
     let console = Console::start(&[], of_service()).await;
     let browser = &console.browser;
     let client = console.app.as_key(&console.app.issue_key_on(of_client()).await);
-    browser.shows("There are no orders yet.").await;
-    assert_eq!(console.texts("nav a").await, ["Orders"]);
+    browser.shows("There is no new order.").await;
+    assert_eq!(console.texts("#header nav a").await, ["Orders"]);
 
     // The list refreshes itself.
     created(client.order("WORK-1").await).await;
     browser.text("#order-1").await;
     browser.click("#order-1").await;
-    // A near spelling is the usual status.
-    console.enter("Status", "").await;
-    console.enter("Other status", "as-signed").await;
     console.enter("Notary: number", "7001").await;
-    console.press_button("Save").await;
+    console.press_button("Assign").await;
+    browser.shows("The notary is assigned.").await;
     browser.shows("Number 7001").await;
-    assert_eq!(browser.run("return document.activeElement.id", &[]).await, "save");
     let read = client.read("/api/order/1").await;
     assert_eq!((&read["order_status"], &read["notary_id"]), (&json!("ASSIGNED"), &json!(7001)));
+    console.press_button("Confirm the appointment").await;
+    browser.shows("The appointment is confirmed.").await;
+    // A near spelling is the usual status.
+    console.enter("Status", "").await;
+    console.enter("Other status", "on-hold").await;
+    console.press_button("Save the status").await;
+    browser.shows("The status is saved.").await;
+    assert_eq!(browser.run("return document.activeElement.id", &[]).await, "save-status");
+    assert_eq!(client.read("/api/order/1").await["order_status"], "ON_HOLD");
 
     // Another dispatcher has changed the order.
     console
@@ -71,8 +77,9 @@ async fn service_sees_new_orders_first_and_carries_them_out() {
         .send()
         .await
         .unwrap();
+    browser.click("#assign").await;
     browser.paste_over("#change-notary", "").await;
-    console.press_button("Save").await;
+    console.press_button("Save the notary").await;
     browser.shows("Another user has changed the order since you opened it.").await;
     assert!(browser.text(".facts h2").await.contains("CONFIRMED"));
     assert_eq!(client.read("/api/order/1").await["notary_id"], 7001);
@@ -88,7 +95,8 @@ async fn service_sees_new_orders_first_and_carries_them_out() {
     let sentences = ["Another user has changed", "a proxy changes the headers", "Try again in"];
     for sentence in sentences {
         browser.paste_over("#change-notary", "7002").await;
-        console.press_button("Save").await;
+        browser.run("document.querySelector('details.form').open = true", &[]).await;
+        console.press_button("Save the notary").await;
         browser.shows(sentence).await;
     }
     // The answer before them was 412, too.
@@ -99,9 +107,9 @@ async fn service_sees_new_orders_first_and_carries_them_out() {
     created(client.order("WORK-3").await).await;
     console.user.post("/api/order/3/cancel").send().await.unwrap();
     console.view("orders").await;
-    browser.text("#order-3").await;
-    assert_eq!(console.texts("caption").await, ["New orders: 1", "Other orders, newest first"]);
-    assert_eq!(console.texts("tbody a").await, ["WORK-2", "WORK-3", "WORK-1"]);
+    browser.shows("1 new order").await;
+    browser.shows("WORK-2").await;
+    assert_eq!(console.texts("tbody a").await, ["WORK-2"]);
 
     browser.click("#order-2").await;
     browser.shows("WORK-2").await;
@@ -121,7 +129,7 @@ async fn service_sees_new_orders_first_and_carries_them_out() {
 async fn hidden_list_does_not_refresh_and_a_seen_one_does_at_once() {
     let console = Console::start(&[], of_service()).await;
     let browser = &console.browser;
-    browser.shows("There are no orders yet.").await;
+    browser.shows("There is no new order.").await;
     let visible = "Object.defineProperty(document, 'hidden', { value: arguments[0] === 'hidden', configurable: true });
         document.dispatchEvent(new Event('visibilitychange'));";
     browser.run(visible, &["hidden"]).await;
@@ -156,17 +164,18 @@ async fn both_sides_see_names_and_reach_the_notary_and_signers() {
     console.enter("Notary: name", "Nora Tary").await;
     console.enter("Notary: phone", "+1 214 555 0177").await;
     console.enter("Notary: e-mail", "nora@").await;
-    console.press_button("Save").await;
+    console.press_button("Assign").await;
     console.browser.shows("Notary: e-mail must").await;
     let invalid = "return document.activeElement.matches('#change-email[aria-invalid=true]')";
     assert_eq!(console.browser.run(invalid, &[]).await, true);
     console.enter("Notary: e-mail", "nora@example.com").await;
-    console.press_button("Save").await;
-    console.browser.shows("Saved.").await;
+    console.press_button("Assign").await;
+    console.browser.shows("The notary is assigned.").await;
     assert_eq!(client.read("/api/order/1").await["notary"]["phone"], "+1 214 555 0177");
 
     for (side, other) in [(service, "Acme <b>Title"), (client, "Lone Star")] {
         console.change_user(&side).await;
+        console.follow("All").await;
         console.browser.text("#order-1").await;
         let row = console.texts("tbody tr").await.concat();
         assert!(row.contains(other) && row.contains("Nora Tary"), "{row}");
@@ -195,20 +204,25 @@ async fn name_of_a_notary_does_not_stay_beside_the_number_of_another() {
     let client = console.user_on(of_client()).await;
     created(client.order("NOTARY-1").await).await;
     console.open_order(1).await;
-    console.enter("Status", "").await;
-    console.enter("Other status", "En route").await;
     console.enter("Notary: number", "7001").await;
     console.enter("Notary: name", "Nora Tary").await;
+    console.press_button("Assign").await;
+    console.browser.shows("The notary is assigned.").await;
+    let save = "const forms = document.querySelector('details.form');
+        forms.open = true;
+        return true;";
     for (label, text, status, notary) in [
-        ("Notary: phone", "+1 214 555 0177", "En route", json!([7001, "Nora Tary"])),
-        ("Notary: number", "7002", "En route", json!([7002, null])),
-        ("Notary: name", "Otto Tary", "En route", json!([7002, "Otto Tary"])),
-        ("Notary: name", "", "En route", json!([7002, null])),
+        ("Notary: phone", "+1 214 555 0177", "ASSIGNED", json!([7001, "Nora Tary"])),
+        ("Notary: number", "7002", "ASSIGNED", json!([7002, null])),
+        ("Notary: name", "Otto Tary", "ASSIGNED", json!([7002, "Otto Tary"])),
+        ("Notary: name", "", "ASSIGNED", json!([7002, null])),
         ("Status", "ON_HOLD", "ON_HOLD", json!([7002, null])),
         ("Notary: number", "", "ON_HOLD", json!([null, null])),
     ] {
+        console.browser.run(save, &[]).await;
         console.enter(label, text).await;
-        console.press_button("Save").await;
+        let button = if label == "Status" { "Save the status" } else { "Save the notary" };
+        console.press_button(button).await;
         eventually_async(async || {
             let read = client.read("/api/order/1").await;
             read["order_status"] == status
@@ -220,7 +234,10 @@ async fn name_of_a_notary_does_not_stay_beside_the_number_of_another() {
         let script =
             "return document.querySelector('#change-notary').value === arguments[0] || null";
         console.browser.wait_for(script, &number).await;
-        console.browser.shows("Saved.").await;
+        console
+            .browser
+            .shows(if label == "Status" { "The status is saved." } else { "The notary is" })
+            .await;
     }
     assert_eq!(console.complaints().await, Vec::<String>::new());
 }
@@ -252,14 +269,14 @@ async fn history_tells_in_words_what_happened() {
     for side in [&client, &service] {
         console.change_user(side).await;
         console.open_order(1).await;
-        let rows = console.rows("Oldest first").await;
-        let words: Vec<_> = rows.iter().map(|row| row[1].as_str()).collect();
+        let items = console.timeline().await;
+        let words: Vec<_> = items.iter().rev().map(|lines| lines[0].as_str()).collect();
         assert_eq!(
             words,
             [
-                "Created",
+                "Created NEW",
                 "Changed: Lender, Date of the signing",
-                "Status and notary changed",
+                "Status and notary changed: number 7001 ASSIGNED",
                 "Name or contact of the notary changed",
                 "1 signed document added",
                 "Document replaced",
@@ -273,12 +290,12 @@ async fn history_tells_in_words_what_happened() {
     }
     console.view("orders").await;
     console.open_order(1).await;
-    assert_eq!(console.rows("Oldest first").await.len(), 100);
+    assert_eq!(console.timeline().await.len(), 100);
     console.press_button("Show older entries").await;
     console.browser.lacks("#history-older").await;
-    let rows = console.rows("Oldest first").await;
-    assert_eq!((rows.len(), rows[0][1].as_str()), (107, "Created"));
-    assert_eq!(rows[106][3], "100");
+    let items = console.timeline().await;
+    assert_eq!((items.len(), items[106][0].as_str()), (107, "Created NEW"));
+    assert_eq!(items[0][0], "Notary changed: number 100");
     assert_eq!(console.complaints().await, Vec::<String>::new());
 }
 

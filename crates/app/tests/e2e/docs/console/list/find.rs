@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Console, of_client, of_service};
+use crate::docs::console::{Console, of_client, of_service};
 use crate::harness::{Api, created, order};
 
 /// Creates three orders: of Jane and Amara, and one that is cancelled.
@@ -22,17 +22,12 @@ async fn create_orders(client: &Api) {
 }
 
 impl Console {
-    async fn finds(&self, numbers: &[&str]) {
+    pub(in crate::docs::console) async fn finds(&self, numbers: &[&str]) {
         let script =
             "const found = [...document.querySelectorAll('tbody a')].map((it) => it.innerText);
             const busy = document.querySelector('.list').ariaBusy;
             return !busy && JSON.stringify(found) === arguments[0] || null;";
         self.browser.wait_for(script, &json!(numbers).to_string()).await;
-    }
-
-    async fn tick(&self, label: &str) {
-        let script = "[...document.querySelectorAll('label')].find((it) => it.innerText === arguments[0]).click()";
-        self.browser.run(script, &[label]).await;
     }
 }
 
@@ -42,35 +37,37 @@ async fn both_sides_find_orders_by_text_status_and_dates() {
     let client = console.user.clone();
     create_orders(&client).await;
     let service = console.user_on(of_service()).await;
-    // A signing service sees its new orders first.
-    for (side, all) in
-        [(client, ["LOST-3", "FIND-2", "FIND-1"]), (service, ["FIND-2", "FIND-1", "LOST-3"])]
-    {
+    let all = ["LOST-3", "FIND-2", "FIND-1"];
+    for side in [client, service] {
         console.change_user(&side).await;
+        console.follow("All").await;
         console.finds(&all).await;
         console.enter("Search", "jane").await;
         console.press_button("Search").await;
         console.finds(&["LOST-3", "FIND-1"]).await;
-        console.browser.click("#search-more").await;
-        console.tick("NEW").await;
-        console.tick("ASSIGNED").await;
-        console.press_button("Search").await;
+        console.press_button("NEW").await;
+        console.finds(&["FIND-1"]).await;
+        console.press_button("ASSIGNED").await;
         console.finds(&["FIND-1"]).await;
         console.enter("Search", "").await;
+        console.browser.click("#signing-dates").await;
         console.enter("Signing from", "2026-12-02").await;
         console.enter("Signing until", "2026-12-02").await;
         console.press_button("Search").await;
         console.finds(&["FIND-2"]).await;
         // The orders are of the 21st, also in the time zone of the browser.
         for (day, found) in [("2026-11-20", &[][..]), ("2026-11-21", &["FIND-2"])] {
-            console.enter("Created on (your time)", day).await;
+            console.browser.run("document.getElementById('created-chip').open = true", &[]).await;
+            console.enter("Created from (your time)", day).await;
+            console.enter("Created until (your time)", day).await;
             console.press_button("Search").await;
             console.finds(found).await;
         }
+        console.browser.run("document.getElementById('signing-chip').open = true", &[]).await;
         console.enter("Signing from", "2026-12-03").await;
         console.press_button("Search").await;
         console.browser.shows("Signing until must not be before").await;
-        console.press_button("Show all orders").await;
+        console.press_button("Clear the filters").await;
         console.finds(&all).await;
         // Two characters are a whole file number.
         console.enter("Search", "FI").await;
@@ -88,9 +85,7 @@ async fn address_keeps_the_search_for_back_reload_and_sent_links() {
     console.enter("Search", "Jane").await;
     console.press_button("Search").await;
     console.finds(&["LOST-3", "FIND-1"]).await;
-    console.browser.click("#search-more").await;
-    console.tick("CANCELLED").await;
-    console.press_button("Search").await;
+    console.press_button("CANCELLED").await;
     console.finds(&["LOST-3"]).await;
     console.browser.run("history.back()", &[]).await;
     console.finds(&["LOST-3", "FIND-1"]).await;
@@ -98,12 +93,15 @@ async fn address_keeps_the_search_for_back_reload_and_sent_links() {
     console.finds(&["LOST-3"]).await;
     let address = console.browser.run("return location.href", &[]).await;
     let address = address.as_str().unwrap().to_owned();
-    assert!(address.ends_with("/console#/orders?search=Jane&order_status=CANCELLED"), "{address}");
+    assert!(
+        address.ends_with("/console#/orders?view=all&search=Jane&order_status=CANCELLED"),
+        "{address}"
+    );
 
     console.browser.run("location.reload()", &[]).await;
     console.finds(&["LOST-3"]).await;
     console.browser.click("#order-3").await;
-    console.browser.shows("Oldest first").await;
+    console.browser.text(".timeline").await;
     console.browser.run("history.back()", &[]).await;
     console.finds(&["LOST-3"]).await;
 
@@ -115,8 +113,8 @@ async fn address_keeps_the_search_for_back_reload_and_sent_links() {
     console.sign_in(&service.key).await;
     console.user = service;
     console.finds(&["LOST-3"]).await;
-    let ticked = "return document.querySelector('#search-CANCELLED').checked";
-    assert_eq!(console.browser.run(ticked, &[]).await, true);
+    let pressed = "return document.getElementById('status-CANCELLED').ariaPressed";
+    assert_eq!(console.browser.run(pressed, &[]).await, "true");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,22 +137,4 @@ async fn search_goes_on_where_a_page_is_empty() {
     let more = "return document.querySelector('.list + .buttons').checkVisibility() &&
         document.querySelector('.list + .buttons button').checkVisibility()";
     assert_eq!(console.browser.run(more, &[]).await, false);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn new_orders_of_a_service_come_by_their_status() {
-    let mut console = Console::start(&[], of_client()).await;
-    create_orders(&console.user).await;
-    console.browser.requested().await;
-    console.sign_in_as(of_service()).await;
-    console.finds(&["FIND-2", "FIND-1", "LOST-3"]).await;
-    assert_eq!(console.texts("caption").await, ["New orders: 2", "Other orders, newest first"]);
-    let lists: Vec<_> = console
-        .browser
-        .requested()
-        .await
-        .into_iter()
-        .filter(|url| url.contains("/api/order?"))
-        .collect();
-    assert!(lists.len() == 2 && lists[0].ends_with("&order_status=NEW"), "{lists:?}");
 }

@@ -1,14 +1,14 @@
-// The history of an order in words, with older entries on demand.
+// The history of an order and its notes as one timeline in words, newest first.
 
 import { nextPage, request } from "./api.js";
-import { badge, button, card, count, h, instant, said, table } from "./dom.js";
+import { badge, button, card, count, h, instant, said } from "./dom.js";
 import { FIELDS, INSTANTS } from "./fields.js";
 import { CANCELLED, party } from "./words.js";
 
 /** Entries that an order has in a read, and on a page of its history. */
 const PAGE = 100;
 
-export class History {
+export class Timeline {
   #path;
   #reload;
   #pages = 1;
@@ -34,25 +34,45 @@ export class History {
     [this.#entries, this.#hasOlder] = [entries.reverse(), Boolean(address)];
   }
 
-  card(order) {
+  /** Returns the card. `form` writes a note. */
+  card(order, form) {
     const older = () => {
       this.#pages++;
       this.#reload();
     };
-    const cells = (entry, at) => [
-      instant(entry.at),
-      words(entry, this.#entries[at - 1]),
-      badge(entry.order_status),
-      String(entry.notary_id ?? "none"),
-      party(entry.actor, order),
-    ];
+    const events = this.#entries.map((entry, at) => [entry.at, this.#event(order, entry, this.#entries[at - 1])]);
+    const from = this.#hasOlder && this.#entries.length ? this.#entries[0].at : "";
+    // Older notes come with the older entries.
+    const notes = order.notes.filter(({ at }) => at >= from).map((note) => [note.at, noteItem(order, note)]);
+    // Of the same instant, the note is the newer one.
+    const all = [...events, ...notes].sort(([one], [other]) => (one < other ? -1 : Number(one > other))).reverse();
     return card(
-      "History",
+      "Timeline",
+      form,
+      h("ol", { class: "timeline", "aria-label": "Notes and history, newest first" }, all.map(([, item]) => item)),
       this.#hasOlder && h("p", {}, button("Show older entries", older, { id: "history-older" })),
-      table("Oldest first", ["When", "What", "Status", "Notary number", "By"], this.#entries.map(cells)),
+    );
+  }
+
+  #event(order, entry, before) {
+    const isOther = entry.order_status !== before?.order_status;
+    return h(
+      "li",
+      {},
+      h("div", {}, words(entry, before), isOther && [" ", badge(entry.order_status)]),
+      h("div", { class: "hint" }, instant(entry.at), ", ", party(entry.actor, order)),
+      entry.reason && h("div", { class: "said" }, "Reason: ", said(entry.reason)),
     );
   }
 }
+
+const noteItem = (order, note) =>
+  h(
+    "li",
+    { class: "note" },
+    h("div", { class: "said" }, said(note.text)),
+    h("div", { class: "hint" }, "Note, ", instant(note.at), ", ", party(note.author, order)),
+  );
 
 /** Returns what happened. `before` is the entry before, if it is known. */
 function words(entry, before) {
@@ -61,7 +81,7 @@ function words(entry, before) {
     case "created":
       return "Created";
     case "status":
-      return h("div", {}, said(ofStatus(entry, before)), entry.reason && h("div", {}, "Reason: ", said(entry.reason)));
+      return ofStatus(entry, before);
     case "changed":
       return said(`Changed: ${labels(entry.changed)}`);
     case "signed_documents_added":
@@ -83,7 +103,8 @@ function ofStatus(entry, before) {
     entry.notary_id !== before.notary_id && "notary",
   ].filter(Boolean);
   const what = changed.join(" and ") || "name or contact of the notary";
-  return `${what[0].toUpperCase()}${what.slice(1)} changed`;
+  const number = changed.includes("notary") && entry.notary_id ? `: number ${entry.notary_id}` : "";
+  return `${what[0].toUpperCase()}${what.slice(1)} changed${number}`;
 }
 
 /** Returns the labels of fields. The instants follow from the other fields of an appointment. */

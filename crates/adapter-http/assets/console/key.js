@@ -1,0 +1,100 @@
+// The key of the user: what it is, where one comes from, and what is kept where.
+
+import { problem, request, session } from "./api.js";
+import { badge, card, fill, h, instant, said } from "./dom.js";
+
+/** What each scope lets its key do. */
+const SCOPES = {
+  "orders:create": "create, change and cancel orders, and add documents",
+  "orders:read": "see orders and their documents",
+  "orders:update": "carry out orders: status, notary, signed documents",
+  "webhooks:manage": "manage webhooks",
+};
+
+/** Returns the view of the key. */
+export function keyView() {
+  const element = h("div", {}, h("p", {}, "Loading…"));
+  const load = async () => {
+    try {
+      session.terms = (await request("api/key")).body;
+      fill(element, termsCard(session.terms), storageCard());
+    } catch (failure) {
+      fill(element, problem(failure));
+    }
+  };
+  load();
+  return { title: "Your key", element };
+}
+
+function termsCard(terms) {
+  const { signing_service_id: number, signing_service_name: name } = terms;
+  const service = number === null ? "any" : name ? [said(name), ` (number ${number})`] : `number ${number}`;
+  const isClient = terms.party === "client";
+  const scope = (it) => h("li", {}, h("code", {}, it), SCOPES[it] && `: ${SCOPES[it]}`);
+  const entries = [
+    ["Name", said(terms.name)],
+    isClient && ["Client", said(terms.client_name), ` (number ${terms.client_id})`],
+    [isClient ? "Orders for signing service" : "Signing service", service],
+    ["Kind", terms.is_test ? badge("Test") : badge("Live"), terms.is_test ? " sees test orders only; they cause no mails" : " sees live orders"],
+    ["Expires", terms.expires_at ? instant(terms.expires_at) : "never"],
+    ["Last use", terms.last_used_at ? instant(terms.last_used_at) : "just now, for the first time"],
+    ["Scopes", terms.scopes.length ? h("ul", {}, terms.scopes.map(scope)) : "none"],
+  ].filter(Boolean);
+  const row = ([label, ...value]) => h("div", { class: label === "Scopes" && "wide" }, h("dt", {}, label), h("dd", {}, value));
+  const text = "Another name, other scopes or a new key: ask the operator of the service.";
+  return card("What this key is", h("dl", { class: "grid" }, entries.map(row)), h("p", { class: "hint" }, text));
+}
+
+/** Returns what is kept where. */
+function storageCard() {
+  const item = (what, where) => h("li", {}, h("strong", {}, what), ` ${where}`);
+  return card(
+    "What is kept where",
+    h(
+      "ul",
+      {},
+      item("Your key", "stays in this tab. “Forget the key” or closing the tab removes it."),
+      item(
+        "An order that you have begun",
+        "stays in this browser until it is created or you discard it, also when the key is forgotten. Only a key of " +
+          "the same client sees it here. On a shared computer, discard it when you leave.",
+      ),
+      item("Your user number, company number and signing service", "stay in this browser for the next order."),
+      item("Orders, documents and notes", "are with the service. The browser’s cache has none of them."),
+    ),
+  );
+}
+
+/** Returns what a user without a key should know. */
+export function signInHelp() {
+  return h(
+    "div",
+    {},
+    card(
+      "What this is",
+      h(
+        "p",
+        {},
+        "Title companies and escrow officers create, find and change orders for notarial signings here. Signing " +
+          "services carry them out and return the signed documents.",
+      ),
+    ),
+    card(
+      "Where a key comes from",
+      h("p", {}, "The operator of the service issues keys. Ask the operator for one, and for a test key to try things out."),
+      h(
+        "p",
+        {},
+        "Do you run the service yourself? Its first start shows a key in the terminal. Without a terminal, the key is " +
+          "in the file ",
+        h("code", {}, "first-key"),
+        " of the data directory, such as ",
+        h("code", {}, "data/first-key"),
+        ". The command ",
+        h("code", {}, "notary-orders keys issue"),
+        " makes more.",
+      ),
+    ),
+    storageCard(),
+  );
+}

@@ -1,0 +1,173 @@
+//! The work list with many orders.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::{
+    docs::console::{Console, of_client, of_service},
+    harness::{created, eventually_async},
+};
+
+impl Console {
+    /// Adds copies of every order.
+    fn copy_orders(&self, copies: usize) {
+        let copy = format!(
+            "WITH RECURSIVE numbers (value) AS
+                (SELECT 1 UNION ALL SELECT value + 1 FROM numbers WHERE value < {copies})
+            INSERT INTO orders (client_id, api_key_id, signing_service_id, created_at, updated_at,
+                is_test, holds_file_number, file_number, status, details, signing_date,
+                search_text, starts_at)
+            SELECT client_id, api_key_id, signing_service_id, created_at, updated_at, is_test,
+                FALSE, file_number, status, details, signing_date, search_text,
+                starts_at FROM orders, numbers"
+        );
+        let output = self.app.wiring.execute(&copy);
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    async fn downloads_to(&self, folder: &Path) {
+        let to = json!({ "behavior": "allow", "downloadPath": folder });
+        self.browser.devtools("Browser.setDownloadBehavior", to).await;
+    }
+
+    /// Returns the number of rows, and of all elements.
+    async fn size(&self) -> (u64, u64) {
+        let script = "return [document.querySelectorAll('tbody tr').length,
+            document.querySelectorAll('*').length]";
+        let size = self.browser.run(script, &[]).await;
+        (size[0].as_u64().unwrap(), size[1].as_u64().unwrap())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_order_is_hidden_among_two_thousand() {
+    let mut console = Console::start(&[], of_client()).await;
+    let today = console.date_in(0).await;
+    console.create_on("OLDEST", &today, json!({ "specificTime": "23:00" })).await;
+    console.create_on("OTHER", &console.date_in(30).await, json!({})).await;
+    console.copy_orders(999);
+    console.create_on("NEWEST", &today, json!({ "specificTime": "00:01" })).await;
+    console.sign_in_as(of_service()).await;
+    // New orders are the oldest first.
+    console.browser.shows("100 of more new orders, oldest first").await;
+    assert_eq!(console.texts("tbody a").await[0], "OLDEST");
+    console.press_button("Show more orders").await;
+    console.browser.shows("200 of more new orders").await;
+    // The scroll loads more, and the page stays small.
+    let scroll = "scrollTo(0, document.body.scrollHeight);
+        const last = [...document.querySelectorAll('tbody a')].at(-1);
+        return Number(last.id.replace('order-', '')) >= Number(arguments[0]) || null";
+    for id in [400, 800, 1_200, 1_600, 2_001] {
+        console.browser.wait_for(scroll, &id.to_string()).await;
+    }
+    assert!(console.texts("tbody a").await.contains(&"NEWEST".to_owned()));
+    let (rows, elements) = console.size().await;
+    assert!(rows <= 500 && elements < 15_000, "{rows} {elements}");
+    console.press_button("Show the orders before").await;
+    console.browser.shows("500 of more new orders").await;
+
+    console.follow("Today").await;
+    console.browser.shows("1,001 signings").await;
+    assert_eq!(console.texts("tbody a").await[0], "NEWEST");
+    assert_eq!(console.size().await.0, 500);
+    let downloads = tempfile::tempdir().unwrap();
+    console.downloads_to(downloads.path()).await;
+    console.press_button("Download as CSV").await;
+    let saved = downloads.path().join(format!("orders-today-{today}.csv"));
+    eventually_async(async || saved.exists()).await;
+    let csv = std::fs::read_to_string(&saved).unwrap();
+    assert_eq!(csv.lines().count(), 1_002);
+    assert!(csv.starts_with("\u{feff}Order number,File number,Status,"));
+    assert_eq!(console.complaints().await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn csv_and_print_have_the_list() {
+    let console = Console::start(&[], of_client()).await;
+    console.create_on("=1+1", "2026-12-01", json!({ "signerName": "Jane \"JD\", Doe" })).await;
+    console.create_on("OUT-2", "2026-12-02", json!({})).await;
+    console.enter("Search", "jane \"jd\"").await;
+    console.press_button("Search").await;
+    console.browser.shows("1 order found").await;
+    let downloads = tempfile::tempdir().unwrap();
+    console.downloads_to(downloads.path()).await;
+    console.press_button("Download as CSV").await;
+    console.browser.shows("1 order saved as CSV.").await;
+    let saved = downloads.path().join(format!("orders-all-{}.csv", console.date_in(0).await));
+    eventually_async(async || saved.exists()).await;
+    let csv = std::fs::read_to_string(&saved).unwrap();
+    let line = csv.lines().nth(1).unwrap();
+    assert!(line.starts_with("1,'=1+1,NEW,\"Jane \"\"JD\"\", Doe\",2026-12-01,14:30,,"), "{csv}");
+
+    let print = "window.print = () => (window.printed = true);";
+    console.browser.run(print, &[]).await;
+    console.press_button("Print").await;
+    assert_eq!(console.browser.run("return window.printed", &[]).await, true);
+    let media = json!({ "media": "print" });
+    console.browser.devtools("Emulation.setEmulatedMedia", media).await;
+    let visible = "return ['#header', 'form.search', '.tools', 'table'].map((it) =>
+        document.querySelector(it).checkVisibility())";
+    let shown = console.browser.run(visible, &[]).await;
+    assert_eq!(shown, json!([false, false, false, true]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_orders_appear_without_moving_what_the_user_reads() {
+    let console = Console::start(&[], of_client()).await;
+    for number in ["READ-1", "READ-2"] {
+        created(console.user.order(number).await).await;
+    }
+    console.press_button("Refresh").await;
+    console.browser.text("#order-2").await;
+    let top = async |id: &str| {
+        let script =
+            "return document.getElementById(arguments[0])?.getBoundingClientRect().top ?? null";
+        console.browser.wait_for(script, id).await.as_f64().unwrap()
+    };
+    let before = top("order-2").await;
+    for number in ["READ-3", "READ-4"] {
+        created(console.user.order(number).await).await;
+    }
+    console.press_button("Refresh").await;
+    assert!(top("order-4").await < top("order-2").await);
+    assert!((top("order-2").await - before).abs() <= 1.0);
+    // What came above is told, and one click away, if it is not in sight.
+    for number in 5..40 {
+        created(console.user.order(&format!("READ-{number}")).await).await;
+    }
+    console.press_button("Refresh").await;
+    console.browser.text("#order-39").await;
+    assert!((top("order-2").await - before).abs() <= 1.0);
+    console.press_button("Show 35 new orders").await;
+    let focused = "return document.activeElement.id";
+    assert_eq!(console.browser.run(focused, &[]).await, "order-39");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn list_of_twenty_thousand_orders_is_fast_and_small() {
+    let mut console = Console::start(&["--rate-per-second=0"], of_client()).await;
+    console.create_on("MANY-1", &console.date_in(30).await, json!({})).await;
+    console.copy_orders(9);
+    console.create_on("MANY-2", &console.date_in(1).await, json!({})).await;
+    // Eleven orders, each of them 1,819 times.
+    console.copy_orders(1_818);
+    console.sign_in_as(of_service()).await;
+    console.browser.shows("100 of more new orders").await;
+    let read = "const done = arguments[arguments.length - 1];
+        const times = performance.getEntriesByType('resource')
+            .filter(({ name }) => name.includes('/api/order?')).map((it) => it.duration);
+        done(Math.max(...times));";
+    for view in ["All", "New"] {
+        console.browser.run("performance.clearResourceTimings()", &[]).await;
+        console.follow(view).await;
+        console.browser.shows("100 of more").await;
+        let slowest = console.browser.run_async(read, &[]).await.as_f64().unwrap();
+        println!("{view}: {slowest} ms");
+        assert!(slowest < 2_000.0, "{view}: {slowest} ms");
+    }
+    console.follow("This week").await;
+    console.browser.shows("1,819 signings").await;
+    let (rows, elements) = console.size().await;
+    assert!(rows <= 500 && elements < 15_000, "{rows} {elements}");
+}
