@@ -34,6 +34,12 @@ async fn first_start_writes_key_to_a_file_and_prints_working_curl_line() {
     {
         assert!(place.exists() && text.contains(place.to_str().unwrap()), "{text}");
     }
+    // People begin with the console, so it stands first.
+    let console = text.find("\nconsole    http://").unwrap();
+    assert!(
+        console < text.find("\nAPI ").unwrap() && text.contains("/console, for people"),
+        "{text}"
+    );
     let docs = lines.iter().find_map(|line| line.trim_end().split_once("its guide at ")).unwrap().1;
     assert_eq!(client().get(docs).send().await.unwrap().status(), 200);
     assert!(text.contains(&format!("http://{}/readyz", server.ops_address)), "{text}");

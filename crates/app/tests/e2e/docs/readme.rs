@@ -82,6 +82,17 @@ fn program_of_the_archive_starts_and_shows_an_order_with_a_key() {
 }
 
 #[test]
+fn readme_installs_what_the_archive_has_for_shells() {
+    let readme = readme();
+    let install = blocks(&readme, "sh").into_iter().find(|block| block.contains("man1/")).unwrap();
+    let describe = fs::read_to_string(root().join("scripts/release/describe.sh")).unwrap();
+    for line in install.lines() {
+        let file = line.split_whitespace().nth(5).unwrap();
+        assert!(describe.contains(&format!("/{file}\"")), "{file}");
+    }
+}
+
+#[test]
 fn image_of_readme_has_its_port_folder_and_version() {
     let (readme, dockerfile) = (readme(), fs::read_to_string(root().join("Dockerfile")).unwrap());
     let run = blocks(&readme, "sh").into_iter().find(|block| block.contains("docker run")).unwrap();
@@ -192,19 +203,23 @@ fn members(value: &Value) -> Vec<&String> {
 }
 
 #[test]
-fn receiver_of_the_guide_prints_the_order_that_readme_creates() {
+fn receiver_of_the_guide_prints_its_order_after_those_of_readme() {
     let (wiring, readme, guide) = (Wiring::new(), readme(), webhooks_guide());
     let mut server = ServiceProcess::start(&wiring, &options(&guide, "--webhook-allow"));
     let printed = first_words(&mut server);
     // The port may be in use on this machine.
     let listen = [&options(&guide, "webhooks listen")[..], &["--port=0"]].concat();
     let mut listening = Listening::ready(notary_orders(&wiring, &listen));
-    let create = readme.replace("127.0.0.1:8080", &server.address.to_string());
-    let create = blocks(&create, "sh").into_iter().find(|it| it.contains("/api/order/create "));
+    let create = |text: &str| {
+        let text = text.replace("127.0.0.1:8080", &server.address.to_string());
+        let block = blocks(&text, "sh").into_iter().find(|it| it.contains("/api/order/create "));
+        let command = format!("{}\n{}", export(&printed), block.unwrap());
+        assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success());
+    };
+    create(&readme);
+    assert_eq!(listening.event()["data"]["file_number"], "REFI-2026-001");
 
-    let command = format!("{}\n{}", export(&printed), create.unwrap());
-    assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success());
-
+    create(&guide);
     let event = listening.event();
     let shown = blocks(&guide, "json").into_iter().find(|it| it.contains("order.created"));
     let shown: Value = serde_json::from_str(shown.unwrap()).unwrap();
