@@ -38,6 +38,7 @@ mod console;
 mod detached_tasks;
 mod form;
 mod guard;
+mod home_page;
 mod list_services;
 mod observe;
 mod openapi;

@@ -1,7 +1,7 @@
 //! `GET /api/key`: what the key of the request is, and what it may do.
 
 use actix_web::HttpRequest;
-use domain::api_key::{ApiKey, Party, Scope};
+use domain::api_key::{Party, Scope};
 use serde::Serialize;
 
 use crate::{
@@ -15,72 +15,116 @@ pub(crate) const PATH: &str = "/api/key";
 /// Needs no scope: each key may know itself.
 pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
     let key = admit_any(&request, &api.access, Policy::Reads).await?;
-    conditional::json(&request, &KeyRecord::of(&key), None)
+    let (party, client, service) = match key.party() {
+        Party::Client(client) => ("client", Some(client), key.key.signing_service),
+        Party::Service(service) => ("service", None, Some(service)),
+    };
+    let client_name = api.access.keys.client_name(&key).await?;
+    let service_name = match service {
+        Some(service) => api.list_services.name(service).await?,
+        None => None,
+    };
+    let scopes = Scope::ALL.into_iter().filter(|scope| key.may(*scope)).map(Scope::as_str);
+    let record = KeyRecord {
+        name: &key.key.name,
+        party,
+        client_id: client.map(|client| client.0),
+        client_name,
+        signing_service_id: service.map(|service| service.0),
+        signing_service_name: service_name,
+        scopes: scopes.collect(),
+        is_test: key.key.is_test,
+        expires_at: key.key.expires_at.map(timestamp),
+        last_used_at: key.last_used_at.map(timestamp),
+        limits: LimitsRecord {
+            documents_per_request: api.limits.max_count,
+            document_bytes: api.limits.max_bytes,
+            signed_document_bytes: api.signed_limits.max_bytes,
+        },
+    };
+    conditional::json(&request, &record, None)
 }
 
 /// The record of a key, without anything of the key itself.
 #[derive(Serialize)]
-struct KeyRecord {
+struct KeyRecord<'a> {
+    name: &'a str,
     party: &'static str,
+    client_id: Option<i64>,
+    client_name: Option<String>,
     signing_service_id: Option<i64>,
+    signing_service_name: Option<String>,
     scopes: Vec<&'static str>,
     is_test: bool,
     expires_at: Option<String>,
+    last_used_at: Option<String>,
+    limits: LimitsRecord,
 }
 
-impl KeyRecord {
-    fn of(key: &ApiKey) -> Self {
-        let (party, service) = match key.party() {
-            Party::Client(_) => ("client", key.key.signing_service),
-            Party::Service(service) => ("service", Some(service)),
-        };
-        let scopes = Scope::ALL.into_iter().filter(|scope| key.may(*scope)).map(Scope::as_str);
-        Self {
-            party,
-            signing_service_id: service.map(|service| service.0),
-            scopes: scopes.collect(),
-            is_test: key.key.is_test,
-            expires_at: key.key.expires_at.map(timestamp),
-        }
-    }
+/// The limits of what the key may send.
+#[derive(Serialize)]
+struct LimitsRecord {
+    documents_per_request: usize,
+    document_bytes: u64,
+    signed_document_bytes: u64,
 }
 
 #[cfg(test)]
 mod tests {
-    use domain::order::SigningServiceId;
-    use serde_json::json;
+    use domain::{order::SigningServiceId, signing_service::SigningService};
+    use serde_json::{Value, json};
     use time::Duration;
 
     use super::*;
-    use crate::test_support::{NOW, Ports, TestApi};
+    use crate::test_support::{NOW, Ports, TestApi, api_key};
+
+    fn limits() -> Value {
+        let mebibytes_10 = 10 << 20;
+        json!({ "documents_per_request": 20, "document_bytes": mebibytes_10,
+            "signed_document_bytes": mebibytes_10 })
+    }
 
     #[actix_web::test]
     async fn client_learns_the_terms_of_its_key() {
-        let ports = Ports::with_key(|key| {
+        let mut ports = Ports::with_key(|key| {
+            key.name = "closing desk".to_owned();
             key.signing_service = Some(SigningServiceId(42));
             key.expires_at = Some(NOW + Duration::days(1));
+        });
+        ports.keys.expect_first_of().returning(|_| {
+            let mut first = api_key();
+            first.key.client_name = Some("Acme Title".to_owned());
+            Ok(Some(first))
+        });
+        ports.services.expect_find().returning(|_| {
+            let (id, name) = (SigningServiceId(42), "Lone Star".to_owned());
+            Ok(vec![SigningService { id, name, emails: vec![] }])
         });
         let answer = ports.api().send(TestApi::get(PATH)).await;
         assert_eq!(answer.status, 200);
         let expected = json!({
-            "party": "client", "signing_service_id": 42, "is_test": false,
+            "name": "closing desk", "party": "client", "client_id": 1, "client_name": "Acme Title",
+            "signing_service_id": 42, "signing_service_name": "Lone Star", "is_test": false,
             "scopes": ["orders:create", "orders:read", "webhooks:manage"],
-            "expires_at": "2026-11-22T12:00:00.000000Z",
+            "expires_at": "2026-11-22T12:00:00.000000Z", "last_used_at": null, "limits": limits(),
         });
         assert_eq!(answer.body, expected);
     }
 
     #[actix_web::test]
     async fn key_without_scopes_learns_its_service() {
-        let ports = Ports::with_key(|key| {
+        let mut ports = Ports::with_key(|key| {
+            key.name = "dispatch".to_owned();
             key.for_service = Some(SigningServiceId(7));
             key.scopes = [].into_iter().collect();
             (key.is_test, key.expires_at) = (true, None);
         });
+        ports.services.expect_find().returning(|_| Ok(vec![]));
         let answer = ports.api().send(TestApi::get(PATH)).await;
         let expected = json!({
-            "party": "service", "signing_service_id": 7, "is_test": true, "scopes": [],
-            "expires_at": null,
+            "name": "dispatch", "party": "service", "client_id": null, "client_name": null,
+            "signing_service_id": 7, "signing_service_name": null, "is_test": true, "scopes": [],
+            "expires_at": null, "last_used_at": null, "limits": limits(),
         });
         assert_eq!(answer.body, expected);
     }

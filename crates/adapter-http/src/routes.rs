@@ -10,14 +10,14 @@ use actix_web::{
 };
 
 use crate::{
-    console, list_services,
+    console, home_page, list_services,
     observe::ops,
     openapi::{self, docs_page},
     orders::{
         add_note, change,
         create::{add_documents, create_form, create_json, withdraw},
         path,
-        read::{list_orders, read_document, read_order},
+        read::{archive, list_orders, read_document, read_order},
     },
     read_key,
     respond::{
@@ -33,7 +33,7 @@ use crate::{
 
 /// Returns the operations of the API: each path below the base path, and its methods. The OpenAPI
 /// document describes them all.
-pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 20] {
+pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 22] {
     [
         (create_json::PATH, vec![on(POST, create_json::create)]),
         (create_form::PATH, vec![on(POST, create_form::create)]),
@@ -50,11 +50,13 @@ pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 20] {
         (path::CANCEL, vec![on(POST, change::cancel)]),
         (path::NOTES, vec![on(POST, add_note::add)]),
         (path::DOCUMENTS, vec![on(GET, read_order::list_documents), on(POST, add_documents::add)]),
+        (path::DOCUMENTS_ZIP, vec![on(GET, archive::read)]),
         (path::DOCUMENT, vec![on(GET, read_document::read), on(DELETE, withdraw::withdraw)]),
         (
             path::SIGNED_DOCUMENTS,
             vec![on(GET, read_order::list_signed), on(POST, add_documents::add_signed)],
         ),
+        (path::SIGNED_DOCUMENTS_ZIP, vec![on(GET, archive::read_signed)]),
         (
             path::SIGNED_DOCUMENT,
             vec![on(GET, read_document::read_signed), on(DELETE, withdraw::withdraw_signed)],
@@ -81,10 +83,11 @@ pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 20] {
 /// Adds every path to an application, with the console or without.
 pub(crate) fn configure(config: &mut ServiceConfig, base_path: &str, has_console: bool) {
     let at = |path: &str| format!("{base_path}{path}");
-    let to_documentation = async || Redirect::to("docs").using_status_code(StatusCode::FOUND);
+    let home = move || ready(home_page::response(has_console));
     if let Some((_, last)) = base_path.rsplit_once('/') {
         for (path, to) in [(base_path, last), ("/", &base_path[1..])] {
-            let location = format!("{to}/docs");
+            // The links of the page are relative to its path with a slash.
+            let location = format!("{to}/");
             let found =
                 move || ready(Redirect::to(location.clone()).using_status_code(StatusCode::FOUND));
             config.service(resource(path, vec![plain(GET, &found)]));
@@ -95,7 +98,7 @@ pub(crate) fn configure(config: &mut ServiceConfig, base_path: &str, has_console
     }
     config
         .service(resource(&at(openapi::PATH), vec![plain(GET, &openapi::serve)]))
-        .service(resource(&at("/"), vec![plain(GET, &to_documentation)]));
+        .service(resource(&at("/"), vec![plain(GET, &home)]));
     add_page(config, base_path, &docs_page::FILES);
     if has_console {
         add_page(config, base_path, &console::FILES);
@@ -175,23 +178,41 @@ mod tests {
         App,
         dev::Service as _,
         http::header::HeaderValue,
-        test::{TestRequest, init_service},
+        test::{TestRequest, init_service, read_body},
     };
 
     use super::*;
 
     #[actix_web::test]
-    async fn base_path_leads_to_the_documentation() {
-        for (base, path, location) in [
-            ("", "/", "docs"),
-            ("/a/notary", "/a/notary/", "docs"),
-            ("/a/notary", "/a/notary", "notary/docs"),
-            ("/a/notary", "/", "a/notary/docs"),
-        ] {
-            let service = init_service(App::new().configure(|it| configure(it, base, true))).await;
+    async fn base_path_leads_to_the_page_with_a_slash() {
+        for (path, location) in [("/a/notary", "notary/"), ("/", "a/notary/")] {
+            let app = App::new().configure(|it| configure(it, "/a/notary", true));
+            let service = init_service(app).await;
             let found = service.call(TestRequest::with_uri(path).to_request()).await.unwrap();
             let sent = found.headers().get("location").and_then(|location| location.to_str().ok());
             assert_eq!((found.status().as_u16(), sent), (302, Some(location)), "{path}");
+        }
+    }
+
+    #[actix_web::test]
+    async fn home_page_links_what_there_is() {
+        for (base, has_console) in [("", true), ("/a/notary", true), ("", false)] {
+            let app = App::new().configure(|it| configure(it, base, has_console));
+            let service = init_service(app).await;
+            let get = |path: &str| TestRequest::with_uri(&format!("{base}/{path}")).to_request();
+            let answer = service.call(get("")).await.unwrap();
+            assert_eq!(answer.status(), 200);
+            let page = read_body(answer).await;
+            let page = std::str::from_utf8(&page).unwrap();
+            let links = page.split(" href=\"").skip(1).filter_map(|it| it.split('"').next());
+            let links: Vec<_> = links.filter(|link| !link.starts_with("data:")).collect();
+            let expected = ["console", "docs", "openapi.json"];
+            assert_eq!(links, expected[usize::from(!has_console)..]);
+            for link in links {
+                // The document needs settings that this test has not.
+                assert_ne!(service.call(get(link)).await.unwrap().status(), 404, "{link}");
+            }
+            assert!(page.contains("/readyz"));
         }
     }
 

@@ -43,6 +43,12 @@ impl AppointmentTime {
             Self::Anytime => [None; 3],
         }
     }
+
+    /// Returns when the signing begins, and when a range ends.
+    pub fn bounds(self) -> [Option<Moment>; 2] {
+        let [at, start, end] = self.moments();
+        [at.or(start), end]
+    }
 }
 
 /// A local time and its instant.

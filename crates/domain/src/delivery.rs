@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    order::{Actor, EmailAddress, Order, OrderId, OrderStatus, StoredOrder, record::OrderRecord},
+    order::{Actor, EmailAddress, OrderId, OrderStatus, StoredOrder, record::OrderRecord},
     ports::Entropy,
     signing_service::SigningService,
     webhook::{ChangedOrder, EventChange, EventType},
@@ -251,17 +251,22 @@ pub enum Audience {
     Service,
 }
 
-/// What a mail tells besides the order. It has values of an order, so it is in no webhook and no history.
+/// The content of a mail besides the order. It has values of an order, so it is in no webhook and no history.
 /// Its JSON is part of the stored format.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MailContent {
     /// The order before a change.
     Previous(OrderRecord),
-    /// The text of a note.
-    Note(String),
-    /// The number of documents that arrived.
-    Documents(usize),
+    /// A note.
+    Note {
+        /// The side that wrote it.
+        author: Actor,
+        /// Its text.
+        text: String,
+    },
+    /// The positions of the documents that arrived.
+    Documents(Vec<u32>),
 }
 
 conceal!(MailContent);
@@ -278,7 +283,7 @@ pub struct NewDelivery {
     pub subject: MailSubject,
     /// Its reader.
     pub audience: Audience,
-    /// What it tells besides the order.
+    /// The content that it has besides the order.
     pub content: Option<MailContent>,
 }
 
@@ -362,12 +367,8 @@ pub struct Notification {
     pub order: StoredOrder,
     /// The record of its signing service, if there is one.
     pub service: Option<SigningService>,
-    /// The order before the change, in a mail about a change.
-    pub previous: Option<Box<Order>>,
-    /// The text of the note, in a mail about a note.
-    pub note: Option<String>,
-    /// The number of documents, in a mail about documents that arrived.
-    pub arrived: Option<usize>,
+    /// The content that it has besides the order.
+    pub content: Option<MailContent>,
     /// Number of changes of the order, which counts up. Calendars keep the appointment with the
     /// greatest.
     pub sequence: u32,

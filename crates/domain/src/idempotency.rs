@@ -73,6 +73,13 @@ pub struct IdempotentRequest {
     pub kept_until: OffsetDateTime,
 }
 
+impl IdempotentRequest {
+    /// Returns the request of an attempt at `now`, which is stored for a time.
+    pub(crate) fn kept_for(attempt: &Attempt, now: OffsetDateTime, retention: Duration) -> Self {
+        Self { attempt: attempt.clone(), kept_until: now.saturating_add(retention) }
+    }
+}
+
 /// The use of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyUse {
@@ -95,6 +102,14 @@ pub struct Answered {
     pub order_id: OrderId,
     /// The documents that the request added; `None` if it created the order.
     pub added: Option<AddedRange>,
+}
+
+impl Answered {
+    /// Returns what the request added to an order, if an attempt to add to that order repeats it.
+    pub(crate) fn added_again(&self, order: OrderId, attempt: &Attempt) -> Option<AddedRange> {
+        let is_repeat = self.fingerprint == attempt.fingerprint && self.order_id == order;
+        self.added.filter(|_| is_repeat)
+    }
 }
 
 /// The documents that a request added to an order.

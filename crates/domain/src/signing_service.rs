@@ -86,6 +86,12 @@ pub struct ListServices {
 }
 
 impl ListServices {
+    /// Returns the name of a service; `None` if it has no record.
+    pub async fn name(&self, service: SigningServiceId) -> Result<Option<String>, StoreError> {
+        let found = self.services.find(&[service]).await?;
+        Ok(found.into_iter().next().map(|service| service.name))
+    }
+
     /// Returns a page of the records, by number. A key that belongs to a service or is bound to one sees
     /// only that. Returns `None` if the cursor is none of them.
     pub async fn page(

@@ -61,7 +61,7 @@ pub struct OrderForm {
     pub documents: Vec<ReceivedDocument>,
     /// The documents' files, which are deleted when this is dropped.
     pub held: Vec<SpoolGuard>,
-    /// What the document replaces, as the client sent it; not blank.
+    /// The position of the document that this one replaces, as the client sent it; not blank.
     pub replaces: Option<String>,
 }
 

@@ -23,21 +23,29 @@ pub(crate) const HISTORY: &str = "/api/order/{order_id}/history";
 pub(crate) const NOTES: &str = "/api/order/{order_id}/notes";
 /// Path of the documents of an order.
 pub(crate) const DOCUMENTS: &str = "/api/order/{order_id}/documents";
+/// Path of the archive of the documents of an order.
+pub(crate) const DOCUMENTS_ZIP: &str = "/api/order/{order_id}/documents.zip";
 /// Path of a document.
 pub(crate) const DOCUMENT: &str = "/api/order/{order_id}/documents/{position}";
 
 /// Path of the signed documents of an order.
 pub(crate) const SIGNED_DOCUMENTS: &str = "/api/order/{order_id}/signed-documents";
+/// Path of the archive of the signed documents of an order.
+pub(crate) const SIGNED_DOCUMENTS_ZIP: &str = "/api/order/{order_id}/signed-documents.zip";
 /// Path of a signed document.
 pub(crate) const SIGNED_DOCUMENT: &str = "/api/order/{order_id}/signed-documents/{position}";
 
-/// Returns the path of the documents of a kind of an order.
-pub(super) fn of_documents(base_path: &str, OrderId(id): OrderId, kind: DocumentKind) -> String {
-    let documents = match kind {
+/// Returns the last part of the path of the documents of a kind.
+pub(super) fn documents(kind: DocumentKind) -> &'static str {
+    match kind {
         DocumentKind::ToSign => "documents",
         DocumentKind::Signed => "signed-documents",
-    };
-    format!("{base_path}{ORDERS}/{id}/{documents}")
+    }
+}
+
+/// Returns the path of the documents of a kind of an order.
+pub(super) fn of_documents(base_path: &str, OrderId(id): OrderId, kind: DocumentKind) -> String {
+    format!("{base_path}{ORDERS}/{id}/{}", documents(kind))
 }
 
 /// Returns the path of the history of an order.

@@ -1,8 +1,9 @@
 //! The records of orders and of their documents, which `docs/openapi.json` describes.
 
 use domain::{
+    appointment::{Appointment, Moment},
     document::{DocumentKind, StoredDocument, stored_count},
-    order::{Actor, Dollars, Notary, Note, OrderChange, OrderRequest, StoredOrder},
+    order::{Actor, Dollars, Notary, Note, OrderChange, OrderRequest, StoredOrder, hh_mm},
     ports::{HistoryEntry, ListedOrder},
 };
 use serde::Serialize;
@@ -16,6 +17,33 @@ struct ReadMembers<'a> {
     client_name: Option<&'a str>,
     signing_service_name: Option<&'a str>,
     signed_documents_uploaded: usize,
+    appointment: AppointmentRecord,
+    signing_city: Option<String>,
+    signing_state: Option<String>,
+}
+
+/// When the signing is.
+#[derive(Serialize)]
+struct AppointmentRecord {
+    starts_at: Option<String>,
+    ends_at: Option<String>,
+    start_time: Option<String>,
+    end_time: Option<String>,
+    time_zone_id: &'static str,
+}
+
+impl AppointmentRecord {
+    fn of(appointment: &Appointment) -> Self {
+        let [start, end] = appointment.time.bounds();
+        let instant = |moment: Moment| (moment.utc.year() >= 1).then(|| timestamp(moment.utc));
+        Self {
+            starts_at: start.and_then(instant),
+            ends_at: end.and_then(instant),
+            start_time: start.map(|moment| hh_mm(moment.local)),
+            end_time: end.map(|moment| hh_mm(moment.local)),
+            time_zone_id: appointment.zone.id(),
+        }
+    }
 }
 
 /// The record of an order.
@@ -43,11 +71,15 @@ pub(crate) struct OrderRecord<'a> {
 impl<'a> OrderRecord<'a> {
     /// Returns the record of an order that is read or changed, with the numbers of its documents.
     fn of(stored: &'a StoredOrder, documents: usize, signed_documents: usize) -> Self {
+        let location = stored.order.signing.signing_location();
         let read = ReadMembers {
             notary: stored.notary.as_ref(),
             client_name: stored.names.client.as_deref(),
             signing_service_name: stored.names.service.as_deref(),
             signed_documents_uploaded: signed_documents,
+            appointment: AppointmentRecord::of(&stored.order.appointment),
+            signing_city: location.city,
+            signing_state: location.state,
         };
         Self { read: Some(read), ..Self::created(stored, Some(documents)) }
     }

@@ -15,7 +15,7 @@ const FORMAT: u8 = 2;
 /// The codings whose names proxies append to a tag when they compress an answer, after one `-` or two.
 const CODINGS: [&str; 5] = ["gzip", "br", "zstd", "deflate", "bzip2"];
 
-/// What a tag names.
+/// The content of a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tag {
     /// The version: the instant of the last change of the order. Everything that the answer shows of the

@@ -119,20 +119,14 @@ impl Paging {
             }
             _ if is_filter => read_filter(name, text)?,
             LIMIT => self.limit = limit(text)?,
-            STARTING_AFTER => self.cursor = Cursor::OlderThan(self.identifier(text)?),
-            ENDING_BEFORE => self.cursor = Cursor::NewerThan(self.identifier(text)?),
+            STARTING_AFTER => self.cursor = Cursor::OlderThan(identifier(text, self.least)?),
+            ENDING_BEFORE => self.cursor = Cursor::NewerThan(identifier(text, 0)?),
             _ => return Err(("unknown_parameter", "is no parameter of this path".into())),
         }
         if !CURSORS.contains(&name) {
             self.kept.push((name.to_owned(), value));
         }
         Ok(())
-    }
-
-    fn identifier(&self, text: &str) -> Result<i64, Fault> {
-        let detail = "must be the identifier of an item";
-        let id = digits(text).filter(|id| *id >= self.least);
-        id.ok_or_else(|| fault(ViolationCode::InvalidFormat, detail))
     }
 
     /// Returns where the page begins.
@@ -172,7 +166,7 @@ impl Paging {
     }
 }
 
-/// What there is besides the items of a page.
+/// The neighbours of a page.
 #[derive(Clone, Copy)]
 pub(crate) struct Others {
     /// Whether there are older items.
@@ -205,6 +199,12 @@ fn limit(text: &str) -> Result<usize, Fault> {
         let detail = format!("must be an integer from 1 to {MAX_LIMIT}");
         (ViolationCode::OutOfRange.as_str(), detail.into())
     })
+}
+
+fn identifier(text: &str, least: i64) -> Result<i64, Fault> {
+    let detail = "must be the identifier of an item";
+    let id = digits(text).filter(|id| *id >= least);
+    id.ok_or_else(|| fault(ViolationCode::InvalidFormat, detail))
 }
 
 /// Reads a number of decimal digits. `parse` alone accepts a sign.

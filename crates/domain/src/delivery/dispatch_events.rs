@@ -152,11 +152,11 @@ impl DispatchEvents {
             return Vec::new();
         }
         let is_for = |audience| subject.is_for(audience, event.change.as_ref());
-        let arrived = match &event.change {
+        let content = match &event.change {
             Some(EventChange::Documents { documents, .. }) => {
-                Some(MailContent::Documents(documents.len()))
+                Some(MailContent::Documents(documents.clone()))
             }
-            _ => None,
+            _ => event.content.clone(),
         };
         let own = services.iter().filter(|one| one.id == order.order.signing_service_id);
         let own = own.filter(|_| is_for(Audience::Service));
@@ -184,7 +184,7 @@ impl DispatchEvents {
             recipient: recipient.clone(),
             subject,
             audience,
-            content: event.content.clone().or(arrived.clone()),
+            content: content.clone(),
         };
         recipients.into_iter().map(mail).collect()
     }

@@ -13,9 +13,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    delivery::{
-        Delivery, DeliveryId, MailContent, Notification, due_within_limit, worker::Deliveries,
-    },
+    delivery::{Delivery, DeliveryId, Notification, due_within_limit, worker::Deliveries},
     order::{OrderId, StoredOrder},
     ports::{
         Attempted, Begun, Clock, DeliveryQueue, Entropy, FoundOrders, Lease, Notifier, NotifyError,
@@ -289,15 +287,6 @@ impl RunDeliveries {
             return Err(NotifyError::Transient("the order is being changed".into()));
         };
         let task = &delivery.task;
-        let (mut previous, mut note, mut arrived) = (None, None, None);
-        match task.content.clone() {
-            Some(MailContent::Previous(record)) => {
-                previous = record.into_order().ok().map(Box::new);
-            }
-            Some(MailContent::Note(text)) => note = Some(text),
-            Some(MailContent::Documents(count)) => arrived = Some(count),
-            None => {}
-        }
         Ok(LeasedMail::Current(Box::new(Notification {
             message_key: task.message_key.clone(),
             recipient: task.recipient.clone(),
@@ -305,9 +294,7 @@ impl RunDeliveries {
             audience: task.audience,
             order: order.clone(),
             service: service.cloned(),
-            previous,
-            note,
-            arrived,
+            content: task.content.clone(),
             sequence,
         })))
     }

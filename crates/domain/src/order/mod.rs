@@ -17,6 +17,7 @@ mod text;
 
 pub use money::{Dollars, Money, MoneyError};
 pub use parse::ParsedOrder;
+pub use record::hh_mm;
 pub use request::OrderRequest;
 pub use stored::{
     Actor, ChangeKind, DocumentId, MAX_NOTES, Names, Notary, Note, OrderChange, OrderStatus,

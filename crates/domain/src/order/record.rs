@@ -195,7 +195,7 @@ impl Head {
 }
 
 /// Writes a time as `HH:MM`.
-pub(super) fn hh_mm(time: Time) -> String {
+pub fn hh_mm(time: Time) -> String {
     format!("{:02}:{:02}", time.hour(), time.minute())
 }
 

@@ -160,12 +160,8 @@ impl AddDocuments {
         answered: Answered,
         attempt: &Attempt,
     ) -> Result<AddedDocuments, OrderError> {
-        let (Some(range), true) = (
-            answered.added,
-            answered.fingerprint == attempt.fingerprint && answered.order_id == addition.order_id,
-        ) else {
-            return Err(OrderError::KeyReused);
-        };
+        let range =
+            answered.added_again(addition.order_id, attempt).ok_or(OrderError::KeyReused)?;
         let order = self.intake.find(owner, addition.order_id).await?;
         let (first, count) = (range.first_position as usize, range.count as usize);
         let added = order.documents_of(addition.kind);

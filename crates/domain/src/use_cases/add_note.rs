@@ -49,8 +49,7 @@ impl AddNote {
             changer.find(&*self.reader, id).await?;
         }
         let at = self.clock.now();
-        let kept_until = at.saturating_add(self.idempotency_retention);
-        let kept = |attempt: &Attempt| IdempotentRequest { attempt: attempt.clone(), kept_until };
+        let kept = |it| IdempotentRequest::kept_for(it, at, self.idempotency_retention);
         let new = NewNote {
             owner: changer.owner,
             order_id: id,
@@ -77,12 +76,7 @@ impl AddNote {
         answered: Answered,
         attempt: &Attempt,
     ) -> Result<AddedNote, OrderError> {
-        let (Some(range), true) = (
-            answered.added,
-            answered.fingerprint == attempt.fingerprint && answered.order_id == id,
-        ) else {
-            return Err(OrderError::KeyReused);
-        };
+        let range = answered.added_again(id, attempt).ok_or(OrderError::KeyReused)?;
         let order = OrderError::unless_erased(self.reader.order(changer.owner, id).await?)?;
         let note = order.notes.into_iter().nth(range.first_position as usize);
         let gone = || StoreError::Internal("the note of an idempotency key is gone".into());

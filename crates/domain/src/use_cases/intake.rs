@@ -107,8 +107,7 @@ impl Intake {
         attempt: Option<&Attempt>,
         at: OffsetDateTime,
     ) -> Option<IdempotentRequest> {
-        let kept_until = at.saturating_add(self.idempotency_retention);
-        attempt.map(|attempt| IdempotentRequest { attempt: attempt.clone(), kept_until })
+        attempt.map(|it| IdempotentRequest::kept_for(it, at, self.idempotency_retention))
     }
 
     /// Returns the documents that may be stored, and the faults of the others by position.

@@ -1,16 +1,9 @@
 //! Use case: store when documents were first downloaded.
 
-use std::{
-    collections::BTreeMap,
-    mem,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
-
-use time::OffsetDateTime;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
-    background::Step,
+    background::{FirstFailure, Step, Unstored, lock, take},
     order::DocumentId,
     ports::{Download, OrderRepo},
 };
@@ -23,48 +16,40 @@ const PAUSE: Duration = Duration::from_secs(1);
 const BATCH: usize = 100;
 
 /// The downloads that are not stored yet: the first of each document.
-pub type Downloads = Arc<Mutex<BTreeMap<DocumentId, OffsetDateTime>>>;
+pub type Downloads = Arc<Unstored<DocumentId>>;
 
 /// Stores the first downloads of documents, so that no download waits for the database.
 pub struct NoteDownloads {
     orders: Arc<dyn OrderRepo>,
     downloads: Downloads,
-    is_failing: bool,
+    failure: FirstFailure,
 }
 
 impl NoteDownloads {
     /// Returns a worker that stores the downloads.
     pub fn new(orders: Arc<dyn OrderRepo>, downloads: Downloads) -> Self {
-        Self { orders, downloads, is_failing: false }
+        Self { orders, downloads, failure: FirstFailure::default() }
     }
 
     /// Stores the downloads since the last step. After a failure, the next step stores them. Only the
     /// first of several failures in a row is an error.
     pub async fn step(&mut self) -> Step<()> {
-        let waiting = || self.downloads.lock().unwrap_or_else(PoisonError::into_inner);
-        let (taken, has_more): (Vec<_>, bool) = {
-            let mut waiting = waiting();
-            let next = waiting.keys().nth(BATCH).copied();
-            let later = next.map(|next| waiting.split_off(&next)).unwrap_or_default();
-            let has_more = !later.is_empty();
-            let taken = mem::replace(&mut *waiting, later).into_iter();
-            (taken.map(|(document, at)| Download { document, at }).collect(), has_more)
-        };
+        let (taken, has_more) = take(&self.downloads, BATCH);
+        let downloads: Vec<_> =
+            taken.iter().map(|&(document, at)| Download { document, at }).collect();
         let noted =
-            if taken.is_empty() { Ok(()) } else { self.orders.note_downloads(&taken).await };
+            if taken.is_empty() { Ok(()) } else { self.orders.note_downloads(&downloads).await };
         if noted.is_err() {
-            waiting().extend(taken.into_iter().map(|it| (it.document, it.at)));
+            lock(&self.downloads).extend(taken);
         }
-        let is_repeated = self.is_failing && noted.is_err();
-        self.is_failing = noted.is_err();
         let pause = if has_more && noted.is_ok() { Duration::ZERO } else { PAUSE };
-        Step { result: if is_repeated { Ok(()) } else { noted }, pause }
+        Step { result: self.failure.report(noted), pause }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use ::time::{Duration as Span, macros::datetime};
+    use ::time::{Duration as Span, OffsetDateTime, macros::datetime};
 
     use super::*;
     use crate::{

@@ -1,12 +1,10 @@
 //! Use case: read the orders of a client.
 
-use std::{
-    ops::Range,
-    sync::{Arc, PoisonError},
-};
+use std::{ops::Range, sync::Arc};
 
 use crate::{
     api_key::Owner,
+    background::lock,
     document::{ObjectKey, StoredDocument},
     order::{DocumentId, OrderId, StoredOrder},
     ports::{
@@ -65,8 +63,7 @@ impl ReadOrder {
     ///
     /// [`NoteDownloads`]: super::note_downloads::NoteDownloads
     pub fn note_download(&self, document: DocumentId) {
-        let mut downloads = self.downloads.lock().unwrap_or_else(PoisonError::into_inner);
-        downloads.entry(document).or_insert_with(|| self.clock.now());
+        lock(&self.downloads).entry(document).or_insert_with(|| self.clock.now());
     }
 
     /// Opens a range of the bytes of a document that [`Self::document`] has returned with a key.

@@ -5,6 +5,7 @@ use crate::{
     order::DocumentId,
     ports::Withdrawal,
     use_cases::{
+        change_order::Changer,
         intake::{Intake, remove_condemned},
         order_error::OrderError,
     },
@@ -24,8 +25,8 @@ impl WithdrawDocument {
     /// # Errors
     /// [`OrderError::Store`]: the document may be withdrawn. Then the sweeper deletes its bytes soon.
     pub async fn withdraw(&self, key: &ApiKey, document: DocumentId) -> Result<(), OrderError> {
-        let Intake { orders, blobs, uploads, clock, .. } = &self.intake;
-        self.intake.order(key, document.order).await?;
+        let Intake { orders, reader, blobs, uploads, clock, .. } = &self.intake;
+        Changer::of(key).find(&**reader, document.order).await?;
         let withdrawal = Withdrawal { owner: key.owner(), document, at: clock.now() };
         let condemned = orders.withdraw(&withdrawal).await?;
         remove_condemned(&**blobs, &**uploads, condemned).await.1?;

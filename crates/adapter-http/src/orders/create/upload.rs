@@ -32,7 +32,7 @@ pub(crate) struct Received {
 /// The key and the permit that a request has until its documents are stored.
 type Storing = (Option<ClaimGuard>, Share);
 
-/// What the form of an operation may have.
+/// The parts and limits of the form of an operation.
 pub(crate) struct Form<'a> {
     /// The name of the operation in fingerprints.
     pub(crate) operation: &'a str,

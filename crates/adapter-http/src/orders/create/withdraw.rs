@@ -11,7 +11,7 @@ use crate::{
     access::{authentication::admit_for, rate_limit::Policy},
     orders::path,
     request::notes::note,
-    respond::{answer::Answer, problem::Problem},
+    respond::answer::Answer,
     state::{Api, State},
 };
 
@@ -37,9 +37,8 @@ async fn withdraw_kind(
     });
     // Runs to its end when the client disconnects, so that the bytes are gone at once.
     let withdrawing = api.withdraw_document.clone();
-    let work = async move { withdrawing.withdraw(&key, id).await.map_err(Problem::from) };
-    let withdrawn = api.detached.spawn(work).await;
-    withdrawn.unwrap_or_else(|_| Err(Problem::internal()))?;
+    let work = async move { withdrawing.withdraw(&key, id).await };
+    api.detached.run_to_end(work, drop).await?;
     note(request, |notes| notes.message = Some("document withdrawn"));
     Ok(HttpResponse::NoContent().finish())
 }
