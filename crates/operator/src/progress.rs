@@ -65,6 +65,13 @@ impl Progress {
     }
 }
 
+/// Returns a number and what it counts: `1 order`, `2 orders`.
+pub(crate) fn counted(count: &impl ToString, one: &str) -> String {
+    let count = count.to_string();
+    let plural = if count == "1" { "" } else { "s" };
+    format!("{count} {one}{plural}")
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::time::sleep;

@@ -21,11 +21,11 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
     adapters::{create_data_dir, describe_orphans, document_store},
-    commands::output::print,
+    commands::output::{mib, print},
     private_files::{
         check_empty, create_empty_folder, create_file, create_folder, replace_file, sync,
     },
-    progress::Progress,
+    progress::{Progress, counted},
     secrets_key,
     settings::{Database, Settings, WrongSetting, checked},
 };
@@ -136,7 +136,8 @@ fn copy_key(from: &Path, to: &Path) -> Result<()> {
 
 fn describe(totals: Totals) -> String {
     let Totals { orders, documents, document_bytes } = totals;
-    format!("{orders} orders, {documents} documents of {document_bytes} bytes")
+    let (orders, documents) = (counted(&orders, "order"), counted(&documents, "document"));
+    format!("{orders}, {documents} of {}", mib(document_bytes))
 }
 
 /// Returns the database and the folder of documents of an embedded service. Other databases and

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use adapter_sqlite::EXPORTED_TABLES;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use serde_json::json;
 
+use super::output::{Column, table};
 use crate::{
     adapters::{describe_orphans, open_postgres, open_sqlite},
     progress::Progress,
@@ -33,13 +35,25 @@ const ROWS: [(&str, &str); EXPORTED_TABLES.len()] = [
     ("idempotency_keys", "idempotency keys"),
 ];
 
-/// Describes the numbers of rows of each table.
-fn describe(counts: &BTreeMap<&str, u64>) -> String {
-    let count = |table| counts.get(table).copied().unwrap_or_default();
-    ROWS.map(|(table, rows)| format!("{} {rows}", count(table))).join(", ")
+/// Returns the numbers of rows of each table, with what they are.
+fn rows(counts: &BTreeMap<&str, u64>) -> [(&'static str, u64); EXPORTED_TABLES.len()] {
+    ROWS.map(|(table, rows)| (rows, counts.get(table).copied().unwrap_or_default()))
 }
 
-/// Copies all rows in one transaction and returns a line that counts them.
+/// Describes the tables that have rows.
+fn describe(counts: &BTreeMap<&str, u64>) -> String {
+    let some = rows(counts).into_iter().filter(|(_, count)| *count > 0);
+    some.map(|(rows, count)| format!("{rows}: {count}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns a table with the numbers of all rows.
+fn table_of(counts: &BTreeMap<&str, u64>) -> String {
+    let columns: [Column<'_, (&str, u64)>; 2] =
+        [("COPIED", "", &|(rows, _)| json!(rows)), ("ROWS", "", &|(_, count)| json!(count))];
+    table(&columns, &rows(counts))
+}
+
+/// Copies all rows in one transaction and returns a text that counts them.
 pub(crate) async fn everything(
     from: &str,
     to: &str,
@@ -83,15 +97,15 @@ pub(crate) async fn everything(
     let assigned = source.assigned_identifiers().await.context("--from")?;
     import.commit(&assigned).await.context("--to")?;
     let key = settings.in_data_dir(secrets_key::FILE);
-    let copied = describe(&counts);
     let left_out = if orphans.is_empty() {
         String::new()
     } else {
-        format!("; left out {}", describe_orphans(&orphans))
+        format!("Left out: {}.\n", describe_orphans(&orphans))
     };
     Ok(format!(
-        "copied {copied}{left_out}; the documents themselves stay where they are. For webhooks the new service \
-         needs the same NOTARY_ORDERS_SECRETS_KEY, by default the content of {}\n",
+        "{}\n{left_out}The documents themselves stay where they are. For webhooks the new service needs the same \
+         NOTARY_ORDERS_SECRETS_KEY, by default the content of {}\n",
+        table_of(&counts),
         key.display()
     ))
 }

@@ -48,8 +48,18 @@ impl Format {
 
     /// Prints a list.
     pub(super) fn print<Row>(self, columns: &[Column<'_, Row>], rows: &[Row]) -> Result<()> {
+        self.print_both(columns, columns, rows)
+    }
+
+    /// Prints a list whose table has other columns than its JSON.
+    pub(super) fn print_both<Row>(
+        self,
+        of_table: &[Column<'_, Row>],
+        columns: &[Column<'_, Row>],
+        rows: &[Row],
+    ) -> Result<()> {
         if !self.json {
-            return print(&table(columns, rows));
+            return print(&table(of_table, rows));
         }
         let key = |name: &str| name.to_lowercase().replace(' ', "_");
         let object = |row| columns.iter().map(move |(name, _, value)| (key(name), value(row)));
@@ -59,7 +69,7 @@ impl Format {
 }
 
 /// Returns a table. Each column is as wide as its widest cell.
-fn table<Row>(columns: &[Column<'_, Row>], rows: &[Row]) -> String {
+pub(super) fn table<Row>(columns: &[Column<'_, Row>], rows: &[Row]) -> String {
     let cells = |row| columns.iter().map(move |(_, absent, value)| cell(&value(row), absent));
     let head = columns.iter().map(|(name, ..)| (*name).to_owned()).collect();
     let lines: Vec<Vec<String>> =
@@ -101,6 +111,23 @@ pub(super) fn second(instant: OffsetDateTime) -> String {
 /// Returns the value of an instant in a table.
 pub(super) fn at(instant: impl Into<Option<OffsetDateTime>>) -> Value {
     json!(instant.into().map(second))
+}
+
+/// Returns a text for a narrow column.
+pub(super) fn shortened(text: &str, max_chars: usize) -> String {
+    if text.chars().count() <= max_chars {
+        return text.to_owned();
+    }
+    text.chars().take(max_chars.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// Formats a number of bytes as MiB.
+pub(super) fn mib(bytes: i64) -> String {
+    let tenths = bytes.saturating_mul(10) / (1024 * 1024);
+    if bytes > 0 && tenths == 0 {
+        return "under 0.1 MiB".to_owned();
+    }
+    format!("{}.{} MiB", tenths / 10, tenths % 10)
 }
 
 /// Returns the mode of what is for tests or for live orders.

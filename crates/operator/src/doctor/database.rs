@@ -16,6 +16,7 @@ use time::Duration;
 use super::finding::{Failure, Findings, Subject, advise};
 use crate::adapters::check_file;
 use crate::adapters::describe_orphans;
+use crate::progress::counted;
 use crate::settings::{DATABASE, Database};
 use crate::{secrets_key, system::OsEntropy};
 
@@ -81,15 +82,19 @@ async fn judge_mails(queue: &dyn DeliveryQueue, found: &mut Findings) {
     let Ok(QueueStats { over_limit, failed, .. }) = queue.stats().await else { return };
     found.check = "mail";
     if over_limit > 0 {
+        let wait = match over_limit {
+            1 => "mail waits: its recipient has",
+            _ => "mails wait: their recipients have",
+        };
         found.warn(
-            format!("{over_limit} mails wait: their recipients have had the mails of this hour"),
+            format!("{over_limit} {wait} had the mails of this hour"),
             "`notary-orders deliveries list` names their orders. Revoke the key if it was stolen, or \
              raise --mails-per-recipient-hour",
         );
     }
     if failed > 0 {
         found.warn(
-            format!("{failed} mails failed for good"),
+            format!("{} failed for good", counted(&failed, "mail")),
             "`notary-orders deliveries list --failed` says why; send them again with \
              `notary-orders deliveries retry --failed`",
         );
@@ -151,7 +156,7 @@ async fn sqlite(path: &Path, of: &Subject, found: &mut Findings) -> Result<(), F
             judge_mails(&store, found).await;
         }
         Some(missing) => found.warn(
-            format!("SQLite at {shown} accepts writes, and lacks {missing} migrations"),
+            format!("SQLite at {shown} accepts writes, and lacks {}", migrations(missing)),
             MIGRATE,
         ),
     }
@@ -177,6 +182,10 @@ fn postgres(
     state
 }
 
+fn migrations(missing: usize) -> String {
+    counted(&missing, "migration")
+}
+
 /// Judges whether a service can start on it, and write.
 fn judge_state(
     facts: &Facts,
@@ -195,13 +204,15 @@ fn judge_state(
         ),
         0 => found.ok(format!("{version} accepts writes, and has every migration")),
         missing if facts.may_create_tables => {
-            found
-                .warn(format!("{version} accepts writes, and lacks {missing} migrations"), MIGRATE);
+            found.warn(
+                format!("{version} accepts writes, and lacks {}", migrations(missing)),
+                MIGRATE,
+            );
         }
         missing => found.fail(
             format!(
-                "{version} lacks {missing} migrations, and the user may not create tables in \
-                 the schema"
+                "{version} lacks {}, and the user may not create tables in the schema",
+                migrations(missing)
             ),
             "Run `notary-orders migrate` as the owner of the schema",
         ),

@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use crate::{
+    harness::documents::{assert_documents_are_left, work_on_documents},
     harness::service_process::{ServiceProcess, fail, output, run},
     harness::{created, deed, eventually, problem},
     wiring::Wiring,
@@ -22,6 +23,10 @@ async fn copied_database_serves_the_same_service() {
     created(service.order_with_deed("F-2").await).await;
     let listed = || run(&wiring, &[&embedded, "deliveries", "list"]);
     eventually(|| listed().lines().count() == 3).await;
+    let issue = ["keys", "issue", "--name=service", "--for-service=42"];
+    let of_service = run(&wiring, &[&[&*embedded][..], &issue].concat());
+    work_on_documents(&service, &service.as_key(of_service.trim()), "/api/order/2").await;
+    let documents = service.read("/api/order/2").await;
     assert_eq!(service.stop("-TERM").0, Some(0));
     let add = ["services", "add", "42", "--name=x", "--email=dispatch@service.example.com"];
     run(&wiring, &[&[&*embedded][..], &add].concat());
@@ -41,15 +46,28 @@ async fn copied_database_serves_the_same_service() {
 
     let to = wiring.database_url();
     let printed = run(&wiring, &["copy", "--from", &from, "--to", &to]);
-    let counts = "copied 1 signing services, 2 orders, 1 changes of orders, 1 notes of orders, 1 documents, \
-         0 unfinished uploads, 2 events, 2 deliveries, 0 recipients of orders, 0 webhook endpoints, 0 webhooks, 1 API keys";
-    assert!(printed.starts_with(counts), "{printed}");
+    let lines: Vec<Vec<_>> = printed.lines().map(|it| it.split_whitespace().collect()).collect();
+    let row = |text: &str| lines.iter().any(|line| *line == text.split(' ').collect::<Vec<_>>());
+    for expected in [
+        "COPIED ROWS",
+        "signing services 1",
+        "orders 2",
+        "changes of orders 5",
+        "notes of orders 1",
+        "documents 4",
+        "deliveries 3",
+        "webhooks 0",
+        "API keys 2",
+    ] {
+        assert!(row(expected), "{expected}: {printed}");
+    }
     for table in ["orders", "documents", "deliveries", "api_keys"] {
         assert!(wiring.rows(table) > 0, "{table}");
     }
     let repeated = fail(&wiring, &["copy", "--from", &from, "--to", &to]);
     assert!(
-        repeated.starts_with("error: the target is not empty: it has 1 signing services"),
+        repeated
+            .starts_with("error: the target is not empty: it has signing services: 1, orders: 2"),
         "{repeated}"
     );
 
@@ -70,9 +88,12 @@ async fn copied_database_serves_the_same_service() {
     // The third order has a mail to the service, too.
     wiring.mails_within(4, std::time::Duration::from_secs(30)).await;
     eventually(|| wiring.pending_mails() == 0).await;
-    for document in wiring.document_keys() {
-        assert_eq!(wiring.objects()[&document], deed());
+    let copied = service.read("/api/order/2").await;
+    for list in ["documents", "signed_documents", "history", "updated_at"] {
+        assert_eq!(copied[list], documents[list]);
     }
+    assert_documents_are_left(&service, "/api/order/2").await;
+    assert_eq!(wiring.objects().into_values().collect::<Vec<_>>(), [deed(), deed()]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,12 +2,17 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
-use domain::ports::Clock as _;
+use domain::{
+    api_key::{Scope, manage_keys::KeyTerms},
+    order::SigningServiceId,
+    ports::Clock as _,
+};
 use operator::Machine;
 use serde_json::{Value, json};
 use time::Duration;
 
 use crate::{
+    harness::documents::work_on_documents,
     harness::service_process,
     harness::{TestApp, created, deed, eventually, form, order, problem, with_documents},
     wiring::Wiring,
@@ -101,6 +106,28 @@ async fn order_is_exported_with_its_documents() {
     let exported = fs::read_to_string(folder.join("order.json")).unwrap();
     assert_eq!(exported, run(&app.wiring, &["show", "1"]));
     assert!(fail(&app.wiring, &export).contains("is not empty"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn export_has_signed_documents_and_no_withdrawn_ones() {
+    let app = TestApp::start().await;
+    let for_service = Some(SigningServiceId(42));
+    let scopes = Scope::DEFAULT_OF_SERVICES.into_iter().collect();
+    let of_service = KeyTerms { for_service, scopes, ..KeyTerms::default() };
+    let service = app.as_key(&app.issue_key_on(of_service).await);
+    created(app.order_with_deed("F-1").await).await;
+    work_on_documents(&app, &service, "/api/order/1").await;
+    let folder = tempfile::tempdir().unwrap();
+    let export = ["export", "1", "--to", folder.path().to_str().unwrap()];
+    assert_eq!(run(&app.wiring, &export), "order 1 and 2 documents are exported\n");
+    for name in ["01-redraw.pdf", "signed-01-signed.pdf"] {
+        assert!(fs::read(folder.path().join(name)).unwrap() == deed(), "{name}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+    let exported = fs::read_to_string(folder.path().join("order.json")).unwrap();
+    let exported: Value = serde_json::from_str(&exported).unwrap();
+    assert!(exported["documents"][0]["withdrawn_at"].is_string());
+    assert!(exported["signed_documents"][0]["withdrawn_at"].is_string());
 }
 
 #[tokio::test(flavor = "multi_thread")]
