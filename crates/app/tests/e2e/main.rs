@@ -77,7 +77,9 @@ mod orders {
     mod changes;
     mod create;
     mod documents;
+    mod erasure_races;
     mod errors;
+    mod filters;
     mod idempotency;
     mod idempotency_in_progress;
     mod mails;

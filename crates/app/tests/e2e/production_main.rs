@@ -65,7 +65,9 @@ mod orders {
     mod changes;
     mod create;
     mod documents;
+    mod erasure_races;
     mod errors;
+    mod filters;
     mod idempotency;
     mod idempotency_in_progress;
     mod mails;
@@ -73,6 +75,7 @@ mod orders {
     mod ownership;
     mod read;
     mod read_documents;
+    mod signed_documents;
 }
 
 mod running {

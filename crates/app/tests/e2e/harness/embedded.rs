@@ -85,6 +85,11 @@ impl Wiring {
         text(self.execute(query)).lines().map(str::to_owned).collect()
     }
 
+    /// Gives an order another identifier. Those of later orders are above it.
+    pub fn raise_id(&self, order: i64, id: i64) {
+        self.lines(&format!("DELETE FROM order_recipients WHERE order_id = {order}; UPDATE orders SET id = {id} WHERE id = {order}"));
+    }
+
     /// Makes every later insert of an order fail with an internal error.
     pub fn spoil_database(&self) {
         self.lines("DROP TABLE documents; ALTER TABLE orders RENAME TO gone");

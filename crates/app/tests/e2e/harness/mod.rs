@@ -1,6 +1,7 @@
 //! Starts a service for one test, and talks to it.
 
 pub mod api;
+pub mod documents;
 pub mod markers;
 pub mod raw;
 pub mod requests;

@@ -155,6 +155,12 @@ impl Wiring {
         self.query(query).lines().map(str::to_owned).collect()
     }
 
+    /// Gives an order another identifier. Those of later orders are above it.
+    pub fn raise_id(&self, order: i64, id: i64) {
+        self.query(&format!("DELETE FROM order_recipients WHERE order_id = {order}; UPDATE orders SET id = {id} WHERE id = {order}"));
+        self.query(&format!("SELECT setval(pg_get_serial_sequence('orders', 'id'), {id})"));
+    }
+
     /// Makes every insert of an order fail.
     pub fn spoil_database(&self) {
         self.query("ALTER TABLE orders ADD CONSTRAINT no_more CHECK (false) NOT VALID");

@@ -245,6 +245,13 @@ impl ServiceProcess {
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
 
+    /// Fails with the log if the process has ended.
+    pub fn assert_running(&mut self) {
+        if let Some(status) = self.ended() {
+            panic!("the service ended, {status}: {}", self.log.take().unwrap().join().unwrap());
+        }
+    }
+
     /// Returns the exit status if the process has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()

@@ -1,6 +1,7 @@
 //! Both sides change an order: at once, by SQL, and by the commands of operators.
 
 mod amendments;
+mod by_sql;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,15 +22,17 @@ const ORDERS: usize = 10;
 /// Default number of changes by SQL; `just changes-by-sql` makes more.
 const CHANGES: usize = 100;
 
+const UNLIMITED: [&str; 2] = ["--rate-per-second=0", "--reads-rate-per-second=0"];
+
 /// Returns the services of a wiring, with the key of the client 1.
-fn instances(wiring: &Wiring) -> Vec<ServiceProcess> {
-    let (key, flags) = (issue_key(wiring), [&WEBHOOKS[..], &["--rate-per-second=0"]].concat());
+pub fn instances(wiring: &Wiring) -> Vec<ServiceProcess> {
+    let (key, flags) = (issue_key(wiring), [&WEBHOOKS[..], &UNLIMITED].concat());
     let start = |_| ServiceProcess::start(wiring, &flags).with_key(key.clone());
     (0..Wiring::INSTANCES).map(start).collect()
 }
 
 /// Returns a service with a key of the signing service of all test orders.
-fn as_service(wiring: &Wiring, api: &Api) -> Api {
+pub fn as_service(wiring: &Wiring, api: &Api) -> Api {
     let key = run(wiring, &["keys", "issue", "--name=service", "--for-service=42"]);
     api.as_key(key.trim())
 }

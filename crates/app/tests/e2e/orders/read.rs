@@ -13,12 +13,13 @@ use time::Duration;
 
 use crate::harness::{TestApp, created, order};
 
-fn ids(list: &Value) -> Vec<i64> {
+/// Returns the identifiers of the orders on a page.
+pub fn ids(list: &Value) -> Vec<i64> {
     list["data"].as_array().unwrap().iter().map(|it| it["order_id"].as_i64().unwrap()).collect()
 }
 
 /// Returns the path that `Link` has for a relation.
-fn link(response: &Response, relation: &str) -> Option<String> {
+pub fn link(response: &Response, relation: &str) -> Option<String> {
     let links = response.headers().get("link")?.to_str().unwrap().to_owned();
     let wanted = format!("; rel=\"{relation}\"");
     let link = links.split(", ").find_map(|link| link.strip_suffix(&wanted).map(str::to_owned))?;
@@ -35,6 +36,7 @@ async fn order_reads_back_as_it_was_created() {
     let members: BTreeSet<_> = read.as_object().unwrap().keys().cloned().collect();
     let mut expected: BTreeSet<_> = record.as_object().unwrap().keys().cloned().collect();
     let of_reads = [
+        "appointment",
         "client_name",
         "details",
         "documents",
@@ -44,7 +46,9 @@ async fn order_reads_back_as_it_was_created() {
         "notes",
         "signed_documents",
         "signed_documents_uploaded",
+        "signing_city",
         "signing_service_name",
+        "signing_state",
     ];
     expected.extend(of_reads.map(str::to_owned));
     assert_eq!(members, expected);
@@ -60,6 +64,10 @@ async fn order_reads_back_as_it_was_created() {
     // No service has a record, and no notary is assigned.
     record["signing_service_name"] = Value::Null;
     record["notary"] = Value::Null;
+    for name in ["appointment", "signing_city", "signing_state"] {
+        assert!(!read[name].is_null(), "{name}");
+        record[name] = read[name].clone();
+    }
     record["details"] = Value::Null;
     record["history"] = json!([{
         "at": record["created_at"],

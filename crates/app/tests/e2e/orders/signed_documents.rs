@@ -1,9 +1,12 @@
 //! The signing service returns signed documents; either side replaces, withdraws and downloads.
 
+use std::process::Command;
+
 use domain::{api_key::Scope, api_key::manage_keys::KeyTerms, order::SigningServiceId};
 use reqwest::{Method, Response, multipart::Form};
 use serde_json::{Value, json};
 use tempfile::tempdir;
+use test_servers::tools::python;
 
 use crate::harness::{
     Api, TestApp, created, deed, errors, eventually_async, file, problem,
@@ -129,6 +132,10 @@ async fn document_is_replaced_by_one_document() {
     let several = files(&["a.pdf", "b.pdf"]).text("replaces", "2");
     let body = problem(post(&app, DOCUMENTS, several).await, 400, "validation_failed").await;
     assert_eq!(errors(&body)[0].0, "/replaces");
+    assert_eq!(delete(&app, "/api/order/1/documents/2").await.status(), 204);
+    let answer = post(&app, DOCUMENTS, files(&["a.pdf"]).text("replaces", "2")).await;
+    let body = problem(answer, 400, "validation_failed").await;
+    assert_eq!(errors(&body)[0].0, "/replaces");
     assert_eq!(app.rows("documents"), 3);
 }
 
@@ -199,6 +206,52 @@ async fn first_whole_download_by_the_other_side_is_recorded() {
     assert_ne!(app.read(ORDER).await["updated_at"], before);
     service.get(url).await.bytes().await.unwrap();
     assert_eq!(downloaded().await, first);
+}
+
+/// Prints the names of an archive, and whether each file is a deed. Ends with an error if it has a fault.
+const UNPACK: &str = r#"
+import sys, zipfile
+
+archive = zipfile.ZipFile(sys.argv[1])
+assert archive.testzip() is None
+deed = open(sys.argv[2], "rb").read()
+print([(name, archive.read(name) == deed) for name in archive.namelist()])
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_of_each_side_are_downloaded_as_one_archive() {
+    let (app, service) = start(&[]).await;
+    created(post(&app, DOCUMENTS, files(&["new.pdf"]).text("replaces", "0")).await).await;
+    created(post(&app, DOCUMENTS, files(&["New.pdf", "c.pdf"])).await).await;
+    problem(app.get(&format!("{SIGNED}.zip")).await, 404, "not_found").await;
+    created(post(&service, SIGNED, files(&["Jane Doe.pdf", "b.pdf"])).await).await;
+    let withdrawn = delete(&app, "/api/order/1/documents/3").await;
+    assert_eq!(withdrawn.status(), 204);
+    let folder = tempdir().unwrap();
+    let (deed_file, archive_file) = (folder.path().join("deed.pdf"), folder.path().join("a.zip"));
+    std::fs::write(&deed_file, deed()).unwrap();
+    for (api, path, names) in [
+        (&*app, DOCUMENTS, &["replaced/deed.pdf", "new.pdf", "New_2.pdf"][..]),
+        (&service, DOCUMENTS, &["replaced/deed.pdf", "new.pdf", "New_2.pdf"]),
+        (&*app, SIGNED, &["Jane_Doe.pdf", "b.pdf"]),
+    ] {
+        let answer = api.get(&format!("{path}.zip")).await;
+        assert_eq!(answer.status(), 200);
+        std::fs::write(&archive_file, answer.bytes().await.unwrap()).unwrap();
+        let files = [&archive_file, &deed_file];
+        let unpacked = Command::new(python()).args(["-c", UNPACK]).args(files).output().unwrap();
+        let names: Vec<_> = names.iter().map(|name| format!("('{name}', True)")).collect();
+        let printed = String::from_utf8_lossy(&unpacked.stdout);
+        assert_eq!(printed.trim(), format!("[{}]", names.join(", ")), "{unpacked:?}");
+    }
+    let downloaded = async |kind: &str| {
+        let order = app.read(ORDER).await;
+        let documents = order[kind].as_array().unwrap().iter();
+        let stored = documents.filter(|document| document["withdrawn_at"].is_null());
+        stored.map(|document| document["first_downloaded_at"].is_string()).collect::<Vec<_>>()
+    };
+    eventually_async(async || downloaded("documents").await == [true; 3]).await;
+    eventually_async(async || downloaded("signed_documents").await == [true; 2]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

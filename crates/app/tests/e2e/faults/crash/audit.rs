@@ -1,11 +1,19 @@
 //! Compares the stores with the responses that the clients got.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    faults::crash::clients::{Responses, TestOrder},
+    faults::crash::{
+        clients::{Responses, TestOrder},
+        steps::Step,
+    },
+    harness::{Api, problem},
     wiring::{HEX_SHA256, Wiring},
 };
 
@@ -15,8 +23,8 @@ pub struct Audit {
     orders: usize,
     documents: usize,
     mails: usize,
-    /// Changes that were acknowledged.
-    changes: usize,
+    /// Steps that were acknowledged.
+    steps: usize,
     /// Mails that were delivered more than once, which is allowed.
     repeated_mails: usize,
     /// Orders that were acknowledged and are missing.
@@ -30,7 +38,9 @@ pub struct Audit {
     /// Objects without an order.
     orphans: Vec<String>,
     without_mail: Vec<usize>,
-    /// Orders whose status, history and event do not tell of the same change, or not once.
+    /// Orders with an acknowledged withdrawal whose bytes the sweeper has still to delete.
+    readable: Vec<usize>,
+    /// Orders that do not tell of each acknowledged step once: fields, history, notes and events.
     inconsistent: Vec<String>,
 }
 
@@ -38,16 +48,21 @@ pub struct Audit {
 struct Document {
     size: usize,
     sha256: String,
-    key: String,
+    /// `None` for a withdrawn document.
+    key: Option<String>,
 }
+
+/// The documents of an order: those of the client, and the signed ones.
+type Documents = [Vec<Document>; 2];
 
 impl Audit {
     pub fn of(wiring: &Wiring, responses: &Responses) -> Self {
         let mut audit = Self::default();
         let orders = audit.orders(wiring, responses);
-        audit.documents(wiring, &orders);
+        audit.documents(wiring, responses, &orders);
         audit.mails(wiring, &orders);
-        audit.changes(wiring, responses);
+        audit.events(wiring, responses);
+        audit.steps = responses.step_count();
         audit
     }
 
@@ -76,22 +91,25 @@ impl Audit {
         stored
     }
 
-    /// Checks that each order has all of its documents, and that each object has an order.
-    fn documents(&mut self, wiring: &Wiring, orders: &BTreeMap<usize, i64>) {
-        let mut rows: BTreeMap<i64, Vec<Document>> = BTreeMap::new();
+    /// Checks that each order has all of its documents, that each object has an order, and that the
+    /// bytes of withdrawn documents are gone.
+    fn documents(&mut self, wiring: &Wiring, responses: &Responses, orders: &BTreeMap<usize, i64>) {
+        let mut rows: BTreeMap<i64, Documents> = BTreeMap::new();
         let query = format!(
-            "SELECT order_id || '|' || size || '|' || {HEX_SHA256} || '|' || key \
-             FROM documents ORDER BY order_id, position"
+            "SELECT order_id || '|' || CASE WHEN signed THEN 1 ELSE 0 END || '|' || size || '|' || \
+             {HEX_SHA256} || '|' || coalesce(key, '') \
+             FROM documents ORDER BY order_id, signed, position"
         );
         for line in wiring.lines(&query) {
-            let [order, size, sha256, key] =
-                line.splitn(4, '|').collect::<Vec<_>>().try_into().unwrap();
+            let [order, signed, size, sha256, key] =
+                line.splitn(5, '|').collect::<Vec<_>>().try_into().unwrap();
             let document = Document {
                 size: size.parse().unwrap(),
                 sha256: sha256.to_owned(),
-                key: key.to_owned(),
+                key: (!key.is_empty()).then(|| key.to_owned()),
             };
-            rows.entry(order.parse().unwrap()).or_default().push(document);
+            let of_order = rows.entry(order.parse().unwrap()).or_default();
+            of_order[usize::from(signed == "1")].push(document);
             self.documents += 1;
         }
         let mut objects: BTreeMap<String, (usize, String)> = wiring
@@ -99,15 +117,37 @@ impl Audit {
             .into_iter()
             .map(|(key, object)| (key, (object.len(), hex_sha256(&object))))
             .collect();
+        // An upload to an order that has the content of a document that came with it was that document.
+        let mut left = BTreeSet::new();
+        for line in wiring.lines("SELECT order_id || '|' || key FROM uploads WHERE order_id > 0") {
+            let (order, key) = line.split_once('|').unwrap();
+            if let Some((_, sha256)) = objects.get(key) {
+                left.insert((order.parse::<i64>().unwrap(), sha256.clone()));
+            }
+        }
         for (number, id) in orders {
             let rows = rows.remove(id).unwrap_or_default();
-            let sent = TestOrder(*number).documents();
-            let is_complete = rows.len() == sent.len()
-                && rows.iter().zip(&sent).all(|(row, sent)| {
-                    let object = objects.remove(&row.key);
-                    object == Some((row.size, row.sha256.clone()))
-                        && object == Some((sent.len(), hex_sha256(sent)))
-                });
+            let steps = responses.steps(TestOrder(*number));
+            let expected = TestOrder(*number).documents_after(&steps);
+            let expected = expected.map(|it| {
+                let of = |(sent, is_withdrawn): (Vec<u8>, bool)| {
+                    (sent.len(), hex_sha256(&sent), is_withdrawn)
+                };
+                it.into_iter().map(of).collect::<Vec<_>>()
+            });
+            let mut withdrawn = expected[0].iter().filter(|(_, _, withdrawn)| *withdrawn);
+            if withdrawn.any(|(_, sha256, _)| left.contains(&(*id, sha256.clone()))) {
+                self.readable.push(*number);
+            }
+            let mut is_complete = true;
+            for (rows, expected) in rows.iter().zip(&expected) {
+                is_complete &= rows.len() == expected.len();
+                for (row, (size, sha256, is_withdrawn)) in rows.iter().zip(expected) {
+                    let object = row.key.as_ref().and_then(|key| objects.remove(key));
+                    let content = (!is_withdrawn).then(|| (*size, sha256.clone()));
+                    is_complete &= row.size == *size && row.sha256 == *sha256 && object == content;
+                }
+            }
             if !is_complete {
                 self.incomplete.push(*number);
             }
@@ -118,17 +158,20 @@ impl Audit {
     }
 
     fn mails(&mut self, wiring: &Wiring, orders: &BTreeMap<usize, i64>) {
-        let mut delivered: BTreeMap<String, usize> = BTreeMap::new();
-        for mail in wiring.mails() {
-            let to = mail.lines().find_map(|line| line.strip_prefix("To: ")).unwrap();
-            *delivered.entry(to.trim_matches(['<', '>']).to_owned()).or_default() += 1;
+        let mut delivered: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let mails = wiring.mails();
+        for mail in &mails {
+            let header =
+                |name: &str| mail.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            let to = header("To: ").trim_matches(['<', '>']).to_owned();
+            delivered.entry(to).or_default().insert(header("Message-ID: ").to_owned());
         }
-        self.mails = delivered.values().sum();
+        self.mails = mails.len();
         let mut contacts: Vec<String> = delivered.keys().cloned().collect();
         contacts.retain(|to| !orders.keys().any(|number| TestOrder(*number).contact() == *to));
         self.unexpected
             .extend(contacts.iter().map(|to| format!("mail of a missing order to {to}")));
-        self.repeated_mails = self.mails - delivered.len();
+        self.repeated_mails = self.mails - delivered.values().map(BTreeSet::len).sum::<usize>();
         self.without_mail = orders
             .keys()
             .copied()
@@ -136,26 +179,41 @@ impl Audit {
             .collect();
     }
 
-    /// Checks that each acknowledged change is stored, and that each stored one has one entry of the
-    /// history and one event.
-    fn changes(&mut self, wiring: &Wiring, responses: &Responses) {
-        let changed = responses.changed();
-        let query = "SELECT id || '|' || status || '|' || coalesce(notary_id, 0) || '|' || \
-            (SELECT count(*) FROM order_changes WHERE order_id = orders.id) || '|' || \
-            (SELECT count(*) FROM webhook_deliveries WHERE order_id = orders.id) || '|' || \
-            file_number FROM orders";
-        for line in wiring.lines(query) {
-            let number = line.rsplit_once("|F-").and_then(|(_, number)| number.parse().ok());
-            let Some(number) = number else { continue };
-            let id = line.split('|').next().unwrap();
-            let assigned = format!("{id}|ASSIGNED|{}|1|1|F-{number}", TestOrder(number).notary());
-            let is_new = line == format!("{id}|NEW|0|0|0|F-{number}");
-            let is_kept = line == assigned || (is_new && !changed.contains_key(&number));
-            if !is_kept {
-                self.inconsistent.push(line);
+    /// Checks that each step has one event, and nothing else has one.
+    fn events(&mut self, wiring: &Wiring, responses: &Responses) {
+        let mut events: BTreeMap<i64, Vec<String>> = BTreeMap::new();
+        for line in wiring.lines("SELECT order_id || '|' || event FROM webhook_deliveries") {
+            let (order, event) = line.split_once('|').unwrap();
+            events.entry(order.parse().unwrap()).or_default().push(event.to_owned());
+        }
+        for (number, id) in responses.acknowledged() {
+            let steps = responses.steps(TestOrder(number));
+            let mut expected: Vec<_> = steps.into_iter().map(Step::event).collect();
+            let mut found = events.remove(&id).unwrap_or_default();
+            expected.sort_unstable();
+            found.sort_unstable();
+            if found != expected {
+                self.inconsistent.push(format!("events of order {id}, {number}: {found:?}"));
             }
         }
-        self.changes = changed.len();
+        let others = events.keys().map(|order| format!("events of order {order}"));
+        self.inconsistent.extend(others);
+    }
+
+    /// Reads the orders, and checks what they tell of each step. The bytes of withdrawn documents must
+    /// not be readable.
+    pub async fn read(&mut self, service: &Api, responses: &Responses) {
+        for (number, id) in responses.acknowledged() {
+            let (order, path) = (TestOrder(number), format!("/api/order/{id}"));
+            let steps = responses.steps(order);
+            let read = service.read(&path).await;
+            if !tells_of(&read, order, &steps) {
+                self.inconsistent.push(format!("{number}: {read}"));
+            }
+            for withdrawn in TestOrder::withdrawn_by(&steps) {
+                problem(service.get(&format!("{path}{withdrawn}")).await, 410, "withdrawn").await;
+            }
+        }
     }
 
     /// Returns the number of objects without an order.
@@ -163,13 +221,19 @@ impl Audit {
         self.orphans.len()
     }
 
+    /// Asserts that no acknowledged withdrawal left bytes, even before the sweeper ran.
+    pub fn assert_withdrawn(&self) {
+        assert!(self.readable.is_empty(), "withdrawn bytes are left: {:?}", self.readable);
+    }
+
     pub fn assert_consistent(&self) {
+        self.assert_withdrawn();
         let Self { lost, duplicates, unexpected, incomplete, orphans, without_mail, .. } = self;
         assert!(
             lost.is_empty() && incomplete.is_empty() && without_mail.is_empty(),
             "lost {lost:?}, incomplete {incomplete:?}, without mail {without_mail:?}"
         );
-        assert!(self.inconsistent.is_empty(), "changes {:?}", self.inconsistent);
+        assert!(self.inconsistent.is_empty(), "inconsistent: {:#?}", self.inconsistent);
         assert!(
             duplicates.is_empty() && unexpected.is_empty() && orphans.is_empty(),
             "duplicates {duplicates:?}, unexpected {unexpected:?}, orphans {orphans:?}"
@@ -187,17 +251,47 @@ impl fmt::Display for Audit {
         writeln!(
             formatter,
             "{} lost, {} duplicates, {} incomplete, {} orphans, {} unexpected, {} without a mail, \
-             {} changes, {} of them inconsistent",
+             {} steps, {} inconsistent",
             self.lost.len(),
             self.duplicates.len(),
             self.incomplete.len(),
             self.orphans.len(),
             self.unexpected.len(),
             self.without_mail.len(),
-            self.changes,
+            self.steps,
             self.inconsistent.len()
         )
     }
+}
+
+/// Returns whether an order tells of each of these steps once, and of nothing else.
+fn tells_of(read: &Value, order: TestOrder, steps: &[Step]) -> bool {
+    let list = |name: &str| read[name].as_array().unwrap();
+    let texts = |list: &[Value], names: [&str; 2]| -> Vec<[String; 2]> {
+        let text = |it: &Value, name| it[name].as_str().unwrap().to_owned();
+        list.iter().map(|it| names.map(|name| text(it, name))).collect()
+    };
+    let created = [["created", "client"].map(str::to_owned)];
+    let entries = steps.iter().filter_map(|step| step.entry()).map(|it| it.map(str::to_owned));
+    let history: Vec<_> = created.into_iter().chain(entries).collect();
+    let has = |step| steps.contains(&step);
+    let (lender, notary) = (order.lender(), order.notary());
+    let [documents, signed] = order.documents_after(steps);
+    let withdrawn = |list: &[Value]| -> Vec<bool> {
+        list.iter().map(|it| !it["withdrawn_at"].is_null()).collect()
+    };
+    let expected = |documents: &[(Vec<u8>, bool)]| -> Vec<bool> {
+        documents.iter().map(|(_, is_withdrawn)| *is_withdrawn).collect()
+    };
+    texts(list("history"), ["kind", "actor"]) == history
+        && texts(list("notes"), ["author", "text"]) == order.notes_after(steps)
+        && read["order_status"] == if has(Step::Assign) { "ASSIGNED" } else { "NEW" }
+        && read["notary_id"] == json!(has(Step::Assign).then_some(notary))
+        && read["details"]["signingDetailsFormData"].get("lender").and_then(Value::as_str)
+            == has(Step::Change).then_some(lender.as_str())
+        && withdrawn(list("documents")) == expected(&documents)
+        && withdrawn(list("signed_documents")) == expected(&signed)
+        && (!has(Step::Replace) || list("documents")[0]["replaced_by"] == documents.len() - 1)
 }
 
 fn hex_sha256(content: &[u8]) -> String {

@@ -11,11 +11,14 @@ use std::{
 };
 
 use fastrand::Rng;
-use reqwest::{Client, Method, RequestBuilder, StatusCode, multipart::Form};
-use serde_json::{Value, json};
+use reqwest::{Client, RequestBuilder, StatusCode, multipart::Form};
+use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use crate::harness::{Api, CREATE, CREATE_WITH_DOCUMENTS, client, file, form, order};
+use crate::{
+    faults::crash::steps::Step,
+    harness::{Api, CREATE, CREATE_WITH_DOCUMENTS, client, file, form, order},
+};
 
 /// An order whose content follows from its number, so that the audit can check it.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +29,7 @@ impl TestOrder {
         format!("F-{}", self.0)
     }
 
-    /// Returns the address that gets the only mail of the order.
+    /// Returns the address that gets the mails of the order.
     pub fn contact(self) -> String {
         format!("contact-{}@title.example.com", self.0)
     }
@@ -37,17 +40,13 @@ impl TestOrder {
         (0..count).map(|position| self.document(position)).collect()
     }
 
-    fn document(self, position: usize) -> Vec<u8> {
+    /// Returns a document that no other has: the positions are below ten.
+    pub fn document(self, position: usize) -> Vec<u8> {
         let mut random = Rng::with_seed((self.0 * 10 + position) as u64);
         let mut content = b"%PDF-1.7\n".to_vec();
         content.extend((0..random.usize(1_000..60_000)).map(|_| random.u8(..)));
         content.extend_from_slice(b"\n%%EOF\n");
         content
-    }
-
-    /// Returns whether the signing service assigns a notary.
-    fn is_assigned(self) -> bool {
-        !self.0.is_multiple_of(4)
     }
 
     /// Returns the notary that the signing service assigns.
@@ -85,7 +84,7 @@ impl TestOrder {
 #[derive(Default)]
 pub struct Responses {
     service: RwLock<Option<Api>>,
-    /// With the key of the signing service, clients also change orders.
+    /// With the key of the signing service, both sides also work on orders.
     pub service_key: OnceLock<String>,
     next: AtomicUsize,
     stopped: AtomicBool,
@@ -94,8 +93,8 @@ pub struct Responses {
     duplicates: Mutex<BTreeSet<usize>>,
     /// Orders of which no response tells whether they were created.
     unknown: Mutex<BTreeSet<usize>>,
-    /// Identifiers of orders whose change was acknowledged, by their numbers.
-    changed: Mutex<BTreeMap<usize, i64>>,
+    /// How many steps of orders were acknowledged, by their numbers.
+    steps: Mutex<BTreeMap<usize, usize>>,
     without_response: AtomicUsize,
     unavailable: AtomicUsize,
 }
@@ -109,7 +108,7 @@ impl Responses {
         self.service.read().unwrap().clone().unwrap()
     }
 
-    /// Returns the numbers of requests without a response, and with 503.
+    /// Returns the numbers of requests without a response, and with 503 or 408.
     pub fn failures(&self) -> [usize; 2] {
         [&self.without_response, &self.unavailable].map(|count| count.load(Ordering::Relaxed))
     }
@@ -119,9 +118,15 @@ impl Responses {
         self.acknowledged.lock().unwrap().clone()
     }
 
-    /// Returns the identifier of each order whose change was acknowledged, by its number.
-    pub fn changed(&self) -> BTreeMap<usize, i64> {
-        self.changed.lock().unwrap().clone()
+    /// Returns the acknowledged steps of an order.
+    pub fn steps(&self, order: TestOrder) -> Vec<Step> {
+        let count = self.steps.lock().unwrap().get(&order.0).copied().unwrap_or_default();
+        order.steps().into_iter().take(count).collect()
+    }
+
+    /// Returns the number of all acknowledged steps.
+    pub fn step_count(&self) -> usize {
+        self.steps.lock().unwrap().values().sum()
     }
 
     /// Returns the number of orders that the clients requested.
@@ -146,35 +151,33 @@ impl Responses {
         }
         for number in self.acknowledged().into_keys() {
             let deadline = Instant::now() + Duration::from_secs(30);
-            while !self.change(&client, TestOrder(number)).await {
-                assert!(Instant::now() < deadline, "change of {number} gets no response");
+            while !self.go_on(&client, TestOrder(number)).await {
+                assert!(Instant::now() < deadline, "steps of {number} get no response");
             }
         }
     }
 
-    /// Assigns a notary to an acknowledged order. Returns whether nothing is left to change. A
-    /// repeat changes nothing.
-    async fn change(&self, client: &Client, order: TestOrder) -> bool {
-        let Some(key) = self.service_key.get().filter(|_| order.is_assigned()) else { return true };
+    /// Makes the steps of an acknowledged order that are not acknowledged yet. Returns whether none is
+    /// left.
+    async fn go_on(&self, client: &Client, order: TestOrder) -> bool {
+        let Some(service_key) = self.service_key.get() else { return true };
         let Some(id) = self.acknowledged().get(&order.0).copied() else { return true };
-        if self.changed.lock().unwrap().contains_key(&order.0) {
-            return true;
-        }
-        let service = Api { client: client.clone(), ..self.service().as_key(key) };
-        let body = json!({ "order_status": "ASSIGNED", "notary_id": order.notary() });
-        let request = service.request(Method::PATCH, &format!("/api/order/{id}")).json(&body);
-        match request.timeout(Duration::from_secs(60)).send().await {
-            Ok(response) if response.status() == StatusCode::OK => {
-                self.changed.lock().unwrap().insert(order.0, id);
-                true
+        let done = self.steps(order).len();
+        for step in order.steps().into_iter().skip(done) {
+            let api = Api { client: client.clone(), ..self.service() };
+            let request = order.step(step, id, &api, service_key);
+            let Ok(response) = request.send().await else { return false };
+            let (status, body) = (response.status(), response.text().await.unwrap_or_default());
+            if status != step.success() {
+                let is_in_progress =
+                    status == StatusCode::CONFLICT && body.contains("idempotency_in_flight");
+                let is_to_repeat = is_in_progress || is_too_busy(status);
+                assert!(is_to_repeat, "{step:?} of {order:?}: {status} {body}");
+                return false;
             }
-            Ok(response) => {
-                let status = response.status();
-                assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "change of {order:?}");
-                false
-            }
-            Err(_no_response) => false,
+            *self.steps.lock().unwrap().entry(order.0).or_default() += 1;
         }
+        true
     }
 
     async fn send(&self, client: &Client, order: TestOrder, is_first: bool) -> Outcome {
@@ -182,7 +185,9 @@ impl Responses {
         let response = async {
             let response = order.request(&service).send().await?;
             let status = response.status();
-            response.json::<Value>().await.map(|body| (status, body))
+            let body = response.bytes().await?;
+            let body = serde_json::from_slice::<Value>(&body);
+            Ok::<_, reqwest::Error>((status, body.unwrap_or_default()))
         };
         let Ok((status, body)) = response.await else {
             self.without_response.fetch_add(1, Ordering::Relaxed);
@@ -206,13 +211,18 @@ impl Responses {
             (StatusCode::CONFLICT, Some("idempotency_in_flight")) if !is_first => {
                 Outcome::InProgress
             }
-            (StatusCode::SERVICE_UNAVAILABLE, _) => {
+            _ if is_too_busy(status) => {
                 self.unavailable.fetch_add(1, Ordering::Relaxed);
                 Outcome::Unknown
             }
             _ => panic!("{order:?}, first {is_first}: {status} {body}"),
         }
     }
+}
+
+/// Returns whether the machine was too busy: also 408, because the client was too slow.
+fn is_too_busy(status: StatusCode) -> bool {
+    [StatusCode::SERVICE_UNAVAILABLE, StatusCode::REQUEST_TIMEOUT].contains(&status)
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -226,13 +236,13 @@ enum Outcome {
 impl fmt::Display for Responses {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [without_response, unavailable] = self.failures();
-        let changed = self.changed.lock().unwrap().len();
+        let steps = self.step_count();
         let (acknowledged, duplicates) =
             (self.acknowledged.lock().unwrap().len(), self.duplicates.lock().unwrap().len());
         write!(
             formatter,
             "{} orders requested: {acknowledged} acknowledged, {duplicates} found as duplicates, \
-             {changed} changed; {without_response} requests without a response, {unavailable} with 503",
+             {steps} steps; {without_response} requests without a response, {unavailable} with 503 or 408",
             self.requested()
         )
     }
@@ -252,14 +262,14 @@ pub async fn stop_clients(responses: &Responses, clients: Vec<JoinHandle<()>>) {
 
 async fn create_orders(responses: Arc<Responses>) {
     let client = client();
+    let mut unfinished = Vec::new();
     while !responses.stopped.load(Ordering::Relaxed) {
         let order = TestOrder(responses.next.fetch_add(1, Ordering::Relaxed));
         let mut is_first = true;
         loop {
             let outcome = responses.send(&client, order, is_first).await;
             if outcome == Outcome::Created {
-                // The restarted service changes it when the requests settle.
-                let _ = responses.change(&client, order).await;
+                unfinished.push(order);
                 break;
             }
             if outcome == Outcome::InProgress || responses.stopped.load(Ordering::Relaxed) {
@@ -268,6 +278,11 @@ async fn create_orders(responses: Arc<Responses>) {
             }
             is_first = false;
             tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        for order in std::mem::take(&mut unfinished) {
+            if !responses.go_on(&client, order).await {
+                unfinished.push(order);
+            }
         }
     }
 }

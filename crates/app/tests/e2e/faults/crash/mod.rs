@@ -1,11 +1,12 @@
 //! Kills the service at random moments under load. Each acknowledged order must then exist once and
-//! complete, with each acknowledged change once, and nothing else may be left.
+//! complete, with each acknowledged step of both sides once, and nothing else may be left.
 //!
 //! `CRASH_ROUNDS` is the number of kills, `CRASH_SEED` repeats the moments of an earlier run.
 //! `just crash` runs hundreds of rounds.
 
 mod audit;
 pub mod clients;
+mod steps;
 
 use std::{
     process::Stdio,
@@ -24,6 +25,7 @@ use crate::{
     faults::crash::{
         audit::Audit,
         clients::{Responses, start_clients, stop_clients},
+        steps::Step,
     },
     harness::service_process::{ServiceProcess, issue_key, notary_orders, run},
     harness::{TestApp, WEBHOOKS, setting},
@@ -37,7 +39,7 @@ const CLIENTS: usize = 8;
 pub const FLAGS: &[&str] =
     &["--rate-per-second=0", "--duplicate-window-secs=86400", WEBHOOKS[0], WEBHOOKS[1]];
 /// Time limit for the load to start again.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time limit for the delivery of all remaining mails.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -63,10 +65,11 @@ impl Killer<'_> {
 
     /// Kills the service once. In two of five rounds also kills the database server, at the same
     /// time or after the restart.
-    fn round(&mut self, at: u32, service: ServiceProcess) -> ServiceProcess {
+    fn round(&mut self, at: u32, mut service: ServiceProcess) -> ServiceProcess {
         let (before, deadline) =
             (self.responses.acknowledged().len(), Instant::now() + START_TIMEOUT);
         while self.responses.acknowledged().len() < before + CLIENTS {
+            service.assert_running();
             assert!(Instant::now() < deadline, "no orders are acknowledged: {}", self.responses);
             thread::sleep(Duration::from_millis(1));
         }
@@ -110,8 +113,10 @@ async fn acknowledged_orders_survive_every_kill() {
     let wiring = Wiring::with_a_database_server();
     let responses = Arc::new(Responses::default());
     // Nothing listens at its URL, so that the database keeps one webhook for each event.
-    let endpoint = ["--service=42", "--event=order.updated", "--url=http://127.0.0.1:1024/"];
-    run(&wiring, &[&["webhooks", "create"], &endpoint[..], &WEBHOOKS].concat());
+    let events = Step::EVENTS.map(|event| format!("--event={event}"));
+    let events = events.each_ref().map(String::as_str);
+    let endpoint = ["webhooks", "create", "--service=42", "--url=http://127.0.0.1:1024/"];
+    run(&wiring, &[&endpoint[..], &events, &WEBHOOKS].concat());
     let mut killer = Killer {
         wiring: &wiring,
         key: issue_key(&wiring),
@@ -133,7 +138,9 @@ async fn acknowledged_orders_survive_every_kill() {
 /// Settles every request, and compares the stores with the responses.
 pub async fn assert_consistent(wiring: Wiring, responses: &Responses) {
     // Restarts with a clock past the age at which the sweeper removes objects without an order.
-    let orphans = Audit::of(&wiring, responses).orphans();
+    let before = Audit::of(&wiring, responses);
+    before.assert_withdrawn();
+    let orphans = before.orphans();
     let clock = Arc::new(ManualClock::default());
     clock.advance(operator::SystemClock.now() + time::Duration::hours(2) - clock.now());
     let app = TestApp::start_on(wiring, clock, FLAGS, Some(responses.service().key)).await;
@@ -150,7 +157,8 @@ pub async fn assert_consistent(wiring: Wiring, responses: &Responses) {
     }
     app.assert_spool_empty();
 
-    let audit = Audit::of(&app.wiring, responses);
+    let mut audit = Audit::of(&app.wiring, responses);
+    audit.read(&app, responses).await;
     println!("{responses}\n{audit}{orphans} objects without an order before they were swept");
     audit.assert_consistent();
 }

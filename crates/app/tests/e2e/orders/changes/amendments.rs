@@ -10,7 +10,7 @@ use super::{as_service, event_of, history, instances, new_order, patch};
 use crate::{
     harness::scripted_server::ScriptedServer,
     harness::service_process::{ServiceProcess, run},
-    harness::{Api, WEBHOOKS, deed, eventually, order, problem, with_documents},
+    harness::{Api, WEBHOOKS, deed, errors, eventually, order, problem, with_documents},
     wiring::Wiring,
 };
 
@@ -73,7 +73,7 @@ async fn changed_fields_are_named_and_their_values_are_in_the_order_only() {
         let pointer = format!("/details{pointer}");
         *expected.pointer_mut(&pointer).unwrap() = read.pointer(&pointer).unwrap().clone();
     }
-    for name in ["updated_at", "signing_date", "history"] {
+    for name in ["updated_at", "signing_date", "appointment", "history"] {
         expected[name] = read[name].clone();
     }
     assert_eq!(read, expected);
@@ -156,6 +156,27 @@ async fn refused_amendment_changes_nothing() {
     problem(put(&client, erased, &body).await, 410, "erased").await;
 }
 
+/// As when an order is created.
+#[tokio::test(flavor = "multi_thread")]
+async fn unknown_members_are_ignored_and_misplaced_ones_are_named() {
+    let wiring = Wiring::new();
+    let client = ServiceProcess::keyed(&wiring, &[]);
+    let id = new_order(&client, "F-1").await;
+    let before = tag(&client, id).await;
+    let mut body = order("F-1");
+    for part in ["signingContactsFormData", "signingDetailsFormData", "requestedBy"] {
+        body[part]["x-ours"] = json!({ "a": 1 });
+    }
+    body["orderStatus"] = json!("SIGNED");
+    let answer = put(&client, id, &body).await;
+    assert_eq!(answer.status(), 200, "{}", answer.text().await.unwrap());
+    assert_eq!(tag(&client, id).await, before);
+    body["signingDetailsFormData"]["Lender"] = json!("x");
+    let refused = problem(put(&client, id, &body).await, 400, "validation_failed").await;
+    assert_eq!(errors(&refused), [("/signingDetailsFormData/Lender", "misplaced_member")]);
+    assert_eq!(tag(&client, id).await, before);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn tag_of_one_side_permits_a_change_by_the_other() {
     let wiring = Wiring::new();
@@ -170,6 +191,45 @@ async fn tag_of_one_side_permits_a_change_by_the_other() {
     let answer = patch(&service, id, &tag, &json!({ "notary_id": 7 })).await;
     assert_eq!(answer.status(), 200);
     assert_eq!(history(&client, id).await.len(), 3);
+}
+
+/// Whichever instance they reach. The tag of the one that succeeds permits the next change.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_concurrent_changes_by_both_sides_succeeds() {
+    let wiring = Wiring::new();
+    let instances = instances(&wiring);
+    let (first, last) = (&instances[0], &instances[instances.len() - 1]);
+    let (id, service) = (new_order(first, "F-1").await, as_service(&wiring, last));
+    for round in 0..5 {
+        let tag = tag(if round % 2 == 0 { &service } else { first }, id).await;
+        let requests = (0..16).map(async |at| {
+            let send = async || {
+                if at % 2 == 0 {
+                    let body = with("F-1", "lender", format!("Lender {round} {at}"));
+                    let request = first.request(Method::PUT, &format!("/api/order/{id}"));
+                    let request = request.json(&body).header("if-match", &tag);
+                    request.send().await.unwrap().status().as_u16()
+                } else {
+                    let body = json!({ "order_status": format!("S{round} {at}") });
+                    patch(&service, id, &tag, &body).await.status().as_u16()
+                }
+            };
+            (at, accepted(send).await)
+        });
+        let answers = join_all(requests).await;
+        let succeeded: Vec<_> = answers.iter().filter(|(_, status)| *status == 200).collect();
+        assert_eq!(succeeded.len(), 1, "{answers:?}");
+        assert!(answers.iter().all(|(_, status)| [200, 412].contains(status)), "{answers:?}");
+        let read = last.read(&format!("/api/order/{id}")).await;
+        let at = succeeded[0].0;
+        if at % 2 == 0 {
+            let lender = &read["details"]["signingDetailsFormData"]["lender"];
+            assert_eq!(*lender, json!(format!("Lender {round} {at}")));
+        } else {
+            assert_eq!(read["order_status"], json!(format!("S{round} {at}")));
+        }
+        assert_eq!(read["history"].as_array().unwrap().len(), round + 2);
+    }
 }
 
 /// Each request of both sides is one entry and one event, until the order is cancelled and erased.
