@@ -13,7 +13,8 @@ import { fileURLToPath } from "node:url";
 
 const { BASE_URL, API_KEY, FILE_NUMBER = "REFI-2026-100", STATE_DIR = "." } = process.env;
 const ATTEMPTS = 5;
-const [FIRST_BACKOFF, LONGEST_BACKOFF, TIMEOUT, UPLOAD_TIMEOUT] = [500, 30_000, 60_000, 600_000]; // milliseconds
+const [FIRST_BACKOFF, LONGEST_BACKOFF, TIMEOUT] = [500, 30_000, 60_000]; // milliseconds
+export const UPLOAD_TIMEOUT = 600_000; // milliseconds
 
 const ADVICE = {
   unauthorized: "check API_KEY, or ask the operator for a new key",
@@ -31,7 +32,7 @@ export class OrderFailed extends Error {
   }
 }
 
-const order = (fileNumber) => ({
+export const order = (fileNumber) => ({
   signingContactsFormData: { orderContactEmail: "escrow@title.example.com" },
   signingDetailsFormData: {
     fileNumber, signingType: "Refinance",
@@ -46,7 +47,7 @@ const order = (fileNumber) => ({
 
 // Makes one key for each order and stores it before the first attempt, so that a restarted program
 // repeats with the same key. Stores it in a file; your product stores it in a column of the order.
-async function idempotencyKey(fileNumber) {
+export async function idempotencyKey(fileNumber) {
   const path = join(STATE_DIR, `${fileNumber}.idempotency-key`);
   if (!existsSync(path)) {
     // A crash must not leave half a key.

@@ -23,9 +23,9 @@ const ATTEMPTS: u32 = 5;
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
-const UPLOAD_TIMEOUT: Duration = Duration::from_secs(600);
+pub(crate) const UPLOAD_TIMEOUT: Duration = Duration::from_secs(600);
 
-fn order(file_number: &str) -> Value {
+pub(crate) fn order(file_number: &str) -> Value {
     json!({
         "signingContactsFormData": { "orderContactEmail": "escrow@title.example.com" },
         "signingDetailsFormData": {
@@ -44,7 +44,7 @@ fn order(file_number: &str) -> Value {
 
 /// Makes one key for each order and stores it before the first attempt, so that a restarted program
 /// repeats with the same key. Stores it in a file; your product stores it in a column of the order.
-fn idempotency_key(file_number: &str) -> io::Result<String> {
+pub(crate) fn idempotency_key(file_number: &str) -> io::Result<String> {
     let folder = env::var("STATE_DIR").unwrap_or_else(|_| ".".to_owned());
     let stored = Path::new(&folder).join(format!("{file_number}.idempotency-key"));
     if !stored.exists() {

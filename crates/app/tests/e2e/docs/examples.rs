@@ -1,4 +1,4 @@
-//! Runs the example programs of the API guide, `docs/examples/create…` and `dispatch…`, as processes.
+//! Runs the example programs of the API guide, `docs/examples`, as processes.
 
 use std::{
     fs,
@@ -29,6 +29,12 @@ const CLIENTS: [&str; 4] =
 /// The side of the signing service.
 const DISPATCHERS: [&str; 4] =
     ["dispatch-orders.sh", "dispatch_orders.py", "dispatch-orders.mjs", "dispatch_orders.rs"];
+
+/// The client after a change, and the signing service after the appointment.
+const AMENDERS: [&str; 4] =
+    ["amend-order.sh", "amend_order.py", "amend-order.mjs", "amend_order.rs"];
+const RETURNERS: [&str; 4] =
+    ["return-signed.sh", "return_signed.py", "return-signed.mjs", "return_signed.rs"];
 
 /// `receivers.rs` in `crates/adapter-webhook/tests` runs them.
 const RECEIVERS: [&str; 4] =
@@ -155,7 +161,13 @@ fn for_each(clients: [&str; 4], test: impl Fn(&str) + Sync) {
 
 #[test]
 fn guides_link_the_examples() {
-    let of_guides = [("api.md", CLIENTS), ("api.md", DISPATCHERS), ("webhooks.md", RECEIVERS)];
+    let of_guides = [
+        ("api.md", CLIENTS),
+        ("api.md", DISPATCHERS),
+        ("api.md", AMENDERS),
+        ("api.md", RETURNERS),
+        ("webhooks.md", RECEIVERS),
+    ];
     for (guide, examples) in of_guides {
         let guide = fs::read_to_string(docs().join(guide)).unwrap();
         for name in examples {
@@ -191,10 +203,66 @@ fn set_clock(app: &TestApp) {
 
 /// Runs a program of the signing service, and returns the lines that it prints.
 async fn dispatch(app: &TestApp, key: &str, state: &TempDir, dispatcher: &str) -> Vec<String> {
-    let mut command = configured(dispatcher, &app.url(""), key, state);
-    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-    assert!(output.status.success(), "{dispatcher}: {output:?}");
+    lines(configured(dispatcher, &app.url(""), key, state)).await
+}
+
+/// Runs a program that succeeds, and returns the lines that it prints.
+async fn lines(mut command: Command) -> Vec<String> {
+    let (output, command) =
+        tokio::task::spawn_blocking(move || (command.output().unwrap(), command)).await.unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_amend_their_order_once_over_two_runs() {
+    let app = TestApp::start().await;
+    for amender in AMENDERS {
+        let state = tempfile::tempdir().unwrap();
+        // A file number that a URL must encode.
+        let file_number = format!("A&B {amender}");
+        let id = created(app.order(&file_number).await).await["order_id"].clone();
+        for _ in 0..2 {
+            let mut command = configured(amender, &app.url(""), &app.key, &state);
+            command.env("FILE_NUMBER", &file_number).env("SIGNING_DATE", "2026-12-03");
+            assert_eq!(lines(command).await, [format!("changed {id} 2026-12-03")], "{amender}");
+        }
+        let order = app.read(&format!("/api/order/{id}")).await;
+        assert_eq!(order["details"]["signingDetailsFormData"]["signingDate"], "2026-12-03");
+        let kinds: Vec<_> =
+            order["history"].as_array().unwrap().iter().map(|it| it["kind"].clone()).collect();
+        let texts: Vec<_> =
+            order["notes"].as_array().unwrap().iter().map(|it| it["text"].clone()).collect();
+        assert_eq!(
+            (kinds, texts),
+            (
+                vec![json!("created"), json!("changed")],
+                vec![json!("The borrower asked for 2026-12-03.")],
+            ),
+            "{amender}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_return_signed_documents_once_over_two_runs() {
+    let app = TestApp::start().await;
+    let key = app.issue_key_on(of_service()).await;
+    for returner in RETURNERS {
+        let state = tempfile::tempdir().unwrap();
+        let id = created(app.order(returner).await).await["order_id"].clone();
+        for _ in 0..2 {
+            let mut command = configured(returner, &app.url(""), &key, &state);
+            command.env("ORDER_ID", id.to_string());
+            assert_eq!(lines(command).await, [format!("returned {id} 1")], "{returner}");
+        }
+        let order = app.read(&format!("/api/order/{id}")).await;
+        assert_eq!(
+            (&order["order_status"], &order["signed_documents_uploaded"]),
+            (&json!("SIGNED"), &json!(1)),
+            "{returner}"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
