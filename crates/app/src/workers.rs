@@ -18,7 +18,7 @@ use domain::{
         run_deliveries::{MailDeliveries, MailReport, RunDeliveries},
         worker::{Deliveries, DeliveryFailure, DeliveryStep, DeliveryWorker, Sleep},
     },
-    ports::{Notifier, error_chain},
+    ports::{DeliveryQueue, Notifier, QueueStats, error_chain},
     use_cases::{
         note_downloads::NoteDownloads,
         upkeep::{forget_keys::ForgetKeys, sweep_uploads::SweepUploads},
@@ -145,7 +145,7 @@ pub(crate) fn spawn_deliveries(
         move |step| log_dispatched(step, &dispatch_metrics),
     ));
     let mail = parts.mail_is_available.clone();
-    tasks.spawn(check_mail(notifier.clone(), mail.clone(), stop.clone()));
+    tasks.spawn(check_mail(storage.queue.clone(), notifier.clone(), mail.clone(), stop.clone()));
     let run_webhooks = RunWebhooks {
         queue: webhooks.deliveries.clone(),
         orders: storage.queue.clone(),
@@ -327,13 +327,24 @@ fn log_watched(step: WatchStep, metrics: &WorkerMetrics) {
     }
 }
 
-/// Checks a relay that was unavailable at the start until it answers. Later outages show in the
-/// deliveries.
+/// Logs mails of earlier runs that need an operator. Then checks a relay that was unavailable at the start
+/// until it answers. Later outages show in the deliveries.
 async fn check_mail(
+    queue: Arc<dyn DeliveryQueue>,
     notifier: Arc<dyn Notifier>,
     is_available: Arc<AtomicBool>,
     stop: CancellationToken,
 ) -> Result<()> {
+    if let Ok(QueueStats { over_limit, failed, .. }) = queue.stats().await
+        && (over_limit > 0 || failed > 0)
+    {
+        tracing::warn!(
+            over_limit,
+            failed,
+            "mails failed for good, or wait because their recipients have had the mails of this hour; \
+             `notary-orders doctor` says what to do"
+        );
+    }
     while !is_available.load(Ordering::Relaxed) && !stop.is_cancelled() {
         let _ = stop.run_until_cancelled(sleep(CHECK_MAIL_PAUSE)).await;
         if let Some(Ok(())) = stop.run_until_cancelled(notifier.check()).await {
