@@ -82,7 +82,8 @@ export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) + 2))}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
-cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$log" || status=$?
+# The service respects a SIGHUP that its parent ignores, as `nohup` does, and tests send it one.
+env --default-signal=HUP cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$log" || status=$?
 
 step 'contract suites on the newest PostgreSQL'
 # The user `postgres`, as whom root starts servers, may not reach the environment of the tools.

@@ -204,7 +204,7 @@ async fn mails_above_the_limit_are_shown_and_warned_of_once() {
     let log = ServiceProcess::keyed(&wiring, &limit).stop_and_read_log();
     let told = |line: &&str| line.contains("WARN") && line.contains("notary-orders doctor");
     let line = log.lines().find(told).unwrap_or_else(|| panic!("{log}"));
-    assert!(line.contains("over_limit=4") && line.contains("failed=0"), "{line}");
+    assert!(line.contains(r#""over_limit":4"#) && line.contains(r#""failed":0"#), "{line}");
 }
 
 /// Adds a mail about order 1 to its contact. A worker has leased it so many times, and stored no outcome.
