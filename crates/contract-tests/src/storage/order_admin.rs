@@ -378,7 +378,8 @@ pub async fn document_is_added_or_the_order_erased_never_both(storage: &Storage)
         let (added, condemned) = (adding.await.unwrap(), erasing.await.unwrap());
         match added {
             Ok(_) => assert_eq!(condemned, from_ref(&key), "it was added before"),
-            Err(WriteError::Erased) => {
+            // Unavailable: an erasure on a busy machine may hold the order for longer than a request waits.
+            Err(WriteError::Erased | WriteError::Unavailable(_)) => {
                 assert_eq!(condemned, []);
                 let left = storage.condemn(from_ref(&key)).await;
                 assert_eq!(left, from_ref(&key), "the upload stays in the ledger");

@@ -3,7 +3,7 @@
 //! A request is a struct with a field for each member of the JSON object. The type of a field says how
 //! its JSON is read: [`Line`], [`Code`], `bool`, [`Object`]. Its `garde` attribute is its rule:
 //!
-//! ```ignore
+//! ```text
 //! #[garde(custom(required(email)))]
 //! pub orderContactEmail: Sent<Code>,
 //! #[garde(dive, custom(optional(any)))]
