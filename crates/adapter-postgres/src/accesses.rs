@@ -338,7 +338,10 @@ async fn remove_before(
         let removed = removed.returning((accesses::run, accesses::number)).get_results(connection).await?;
         for row in FirstNumber::after(removed) {
             let begun = diesel::insert_into(access_runs::table).values(&row);
-            begun.on_conflict(access_runs::id).do_update().set(&row).execute(connection).await?;
+            let raised = begun.on_conflict(access_runs::id).do_update().set(&row);
+            // An access that was stored late may be removed after later ones.
+            let raised = raised.filter(access_runs::first_number.lt(row.first_number));
+            raised.execute(connection).await?;
         }
     }
     if oldest.len() < limit {

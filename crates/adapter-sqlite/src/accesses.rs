@@ -115,7 +115,7 @@ fn store(
     Ok(rows.iter().try_for_each(|row| insert(connection, row))?)
 }
 
-fn list(
+pub(crate) fn list(
     connection: &mut SqliteConnection,
     filter: &AccessFilter,
     before: Option<AccessId>,
@@ -139,7 +139,7 @@ fn list(
     Ok(rows.into_iter().map(AccessRow::into_access).collect::<Result<_, _>>()?)
 }
 
-fn of_order(
+pub(crate) fn of_order(
     connection: &mut SqliteConnection,
     owner: Owner,
     order: OrderId,
@@ -161,7 +161,7 @@ fn of_order(
     Ok(Some(MaybeErased::Whole(found)))
 }
 
-fn remove_before(
+pub(crate) fn remove_before(
     connection: &mut SqliteConnection,
     instant: OffsetDateTime,
     limit: usize,
@@ -172,7 +172,10 @@ fn remove_before(
         let removed = removed.returning((accesses::run, accesses::number)).load(connection)?;
         for row in FirstNumber::after(removed) {
             let begun = diesel::insert_into(access_runs::table).values(&row);
-            begun.on_conflict(access_runs::id).do_update().set(&row).execute(connection)?;
+            let raised = begun.on_conflict(access_runs::id).do_update().set(&row);
+            // An access that was stored late may be removed after later ones.
+            let raised = raised.filter(access_runs::first_number.lt(row.first_number));
+            raised.execute(connection)?;
         }
     }
     if oldest.len() < limit {

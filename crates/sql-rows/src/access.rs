@@ -183,7 +183,8 @@ pub fn accesses_up_to((at, run, number): (Utc, i64, i64)) -> _ {
 #[diesel(table_name = access_runs)]
 pub struct FirstNumber {
     id: i64,
-    first_number: i64,
+    /// The number.
+    pub first_number: i64,
 }
 
 impl FirstNumber {
