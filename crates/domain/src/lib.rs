@@ -12,6 +12,7 @@
 //! | accepted formats, file names and limits of documents | [`document`] |
 //! | the duplicate window of a file number | [`duplicate_window`] |
 //! | API keys: issue, rotate, revoke, cache, last use | [`api_key`] |
+//! | who has read or changed what | [`access`] |
 //! | repeats of a request with one `Idempotency-Key` | [`idempotency`] |
 //! | records of signing services, and which of them orders may name | [`signing_service`] |
 //! | use cases of orders: create, add documents and notes, scan, read, change, cancel, erase, clean up | [`use_cases`] |
@@ -37,6 +38,7 @@ macro_rules! conceal {
     )*};
 }
 
+pub mod access;
 pub mod api_key;
 pub mod appointment;
 pub mod background;

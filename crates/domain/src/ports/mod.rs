@@ -5,6 +5,7 @@
 //!
 //! All instants are UTC and whole microseconds. Every store keeps them exactly.
 
+mod access_log;
 mod api_key_repo;
 mod clock;
 mod deliveries;
@@ -13,6 +14,7 @@ mod orders;
 mod secret_box;
 mod service_repo;
 
+pub use access_log::*;
 pub use api_key_repo::*;
 pub use clock::*;
 pub use deliveries::*;

@@ -1,0 +1,184 @@
+//! The log of reads and changes: one row for each use of an order (16 CFR 314.4(c)(8)).
+
+use std::net::IpAddr;
+
+use time::OffsetDateTime;
+
+use crate::{
+    api_key::{ApiKeyId, Party},
+    order::OrderId,
+};
+
+pub mod recorder;
+
+/// The identifier of one start of an instance, or of one command. It is random.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RunId(pub i64);
+
+/// The identifier of an access. The numbers of a run begin with 1 and leave none out. Within a run, the
+/// instants increase with the numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AccessId {
+    /// The instant when the number was given.
+    pub at: OffsetDateTime,
+    /// The run.
+    pub run: RunId,
+    /// The number within the run.
+    pub number: u64,
+}
+
+/// What was done with an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AccessKind {
+    /// Its details were read.
+    Read,
+    /// Its history was read.
+    ReadHistory,
+    /// Its accesses were read.
+    ReadAccesses,
+    /// Orders were listed.
+    List,
+    /// The records of its documents were listed.
+    ListDocuments,
+    /// The records of its signed documents were listed.
+    ListSignedDocuments,
+    /// A document was downloaded.
+    Download,
+    /// A signed document was downloaded.
+    DownloadSigned,
+    /// All its documents were downloaded.
+    DownloadAll,
+    /// All its signed documents were downloaded.
+    DownloadAllSigned,
+    /// Its status or its notary was changed.
+    Update,
+    /// What its client had said was changed.
+    Amend,
+    /// It was cancelled.
+    Cancel,
+    /// It got documents.
+    AddDocuments,
+    /// It got signed documents.
+    AddSignedDocuments,
+    /// A document was withdrawn.
+    Withdraw,
+    /// A signed document was withdrawn.
+    WithdrawSigned,
+    /// It got a note.
+    AddNote,
+    /// An operator exported it with its documents.
+    Export,
+    /// It was erased.
+    Erase,
+    /// Its documents alone were erased.
+    EraseDocuments,
+    /// It was put on hold: it cannot be erased.
+    Hold,
+    /// Its hold was ended.
+    Release,
+}
+
+impl AccessKind {
+    /// All kinds, with their stored names.
+    pub const ALL: [(Self, &'static str); 23] = [
+        (Self::Read, "read"),
+        (Self::ReadHistory, "read_history"),
+        (Self::ReadAccesses, "read_accesses"),
+        (Self::List, "list"),
+        (Self::ListDocuments, "list_documents"),
+        (Self::ListSignedDocuments, "list_signed_documents"),
+        (Self::Download, "download"),
+        (Self::DownloadSigned, "download_signed"),
+        (Self::DownloadAll, "download_all"),
+        (Self::DownloadAllSigned, "download_all_signed"),
+        (Self::Update, "update"),
+        (Self::Amend, "amend"),
+        (Self::Cancel, "cancel"),
+        (Self::AddDocuments, "add_documents"),
+        (Self::AddSignedDocuments, "add_signed_documents"),
+        (Self::Withdraw, "withdraw"),
+        (Self::WithdrawSigned, "withdraw_signed"),
+        (Self::AddNote, "add_note"),
+        (Self::Export, "export"),
+        (Self::Erase, "erase"),
+        (Self::EraseDocuments, "erase_documents"),
+        (Self::Hold, "hold"),
+        (Self::Release, "release"),
+    ];
+
+    /// The kinds that show data of an order to its reader.
+    pub const READS: [Self; 8] = [
+        Self::Read,
+        Self::ReadHistory,
+        Self::ListDocuments,
+        Self::ListSignedDocuments,
+        Self::Download,
+        Self::DownloadSigned,
+        Self::DownloadAll,
+        Self::DownloadAllSigned,
+    ];
+
+    /// Returns the kind of a stored name; `None` for that of a newer version.
+    pub fn from_stored(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, stored)| *stored == name).map(|(kind, _)| *kind)
+    }
+
+    /// Returns the stored name.
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
+    }
+}
+
+/// The actor of an access.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AccessActor {
+    /// An API key.
+    Key {
+        /// The key.
+        id: ApiKeyId,
+        /// The client or the signing service that owns it.
+        party: Party,
+    },
+    /// An operator.
+    Operator {
+        /// The command, such as `orders show`.
+        command: String,
+        /// The user of the operating system that ran it.
+        user: String,
+    },
+}
+
+/// What is known of an access before it has a number and an outcome.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessFacts {
+    /// What was done.
+    pub kind: AccessKind,
+    /// The order as asked for: it may not exist. `None` for a list, and for what is no identifier.
+    pub order: Option<OrderId>,
+    /// How many orders a list had.
+    pub orders: Option<u32>,
+    /// The position of the document.
+    pub position: Option<u32>,
+    /// The actor.
+    pub actor: AccessActor,
+    /// The address of the peer; `None` for a command.
+    pub address: Option<IpAddr>,
+    /// The request; `None` for a command.
+    pub request_id: Option<String>,
+}
+
+/// The outcome of what was done as was asked.
+pub const DONE: &str = "ok";
+/// The outcome of a read of what the client has already.
+pub const NOT_MODIFIED: &str = "not_modified";
+
+/// One use of an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Access {
+    /// Its identifier.
+    pub id: AccessId,
+    /// What is known of it.
+    pub facts: AccessFacts,
+    /// [`DONE`], [`NOT_MODIFIED`], or the `code` of the problem that was answered.
+    pub outcome: String,
+}

@@ -1,0 +1,102 @@
+use std::net::IpAddr;
+
+use async_trait::async_trait;
+use time::OffsetDateTime;
+
+use crate::{
+    access::{Access, AccessId, RunId},
+    api_key::{ApiKeyId, Owner},
+    order::OrderId,
+    ports::{MaybeErased, StoreError},
+};
+
+/// The accesses that an operator asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AccessFilter {
+    /// Only accesses of this order.
+    pub order: Option<OrderId>,
+    /// Only accesses since this instant.
+    pub since: Option<OffsetDateTime>,
+    /// Only accesses of this key.
+    pub key: Option<ApiKeyId>,
+    /// Only accesses of this address.
+    pub address: Option<IpAddr>,
+}
+
+/// Numbers of a run that no row has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingAccesses {
+    /// The run.
+    pub run: RunId,
+    /// The first and the last missing number.
+    pub numbers: (u64, u64),
+    /// The instants of the rows before and after; `None` if there is none.
+    pub between: (Option<OffsetDateTime>, Option<OffsetDateTime>),
+    /// Whether the run has ended in an orderly way. If it has not, the last rows may be lost by a crash.
+    pub has_ended: bool,
+}
+
+/// A key that has read more orders than the operator expects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BusyKey {
+    /// The key.
+    pub key: ApiKeyId,
+    /// How many different orders.
+    pub orders: u64,
+}
+
+/// Stores who has read or changed what. Rows are never changed.
+///
+/// # Errors
+/// Every method fails with [`StoreError`] only.
+#[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
+#[async_trait]
+pub trait AccessLog: Send + Sync {
+    /// Stores accesses of one run in one atomic, durable step. Leaves out those that the transaction of a
+    /// change has stored under their numbers.
+    async fn store(&self, accesses: &[Access]) -> Result<(), StoreError>;
+
+    /// Stores that a run has ended at this instant, with this number.
+    async fn end(&self, run: RunId, last_number: u64, at: OffsetDateTime)
+    -> Result<(), StoreError>;
+
+    /// Returns up to `limit` accesses before `before`, newest first. Accesses of a kind that this version does
+    /// not know are left out, here and in [`Self::of_order`].
+    async fn list(
+        &self,
+        filter: &AccessFilter,
+        before: Option<AccessId>,
+        limit: usize,
+    ) -> Result<Vec<Access>, StoreError>;
+
+    /// Returns up to `limit` accesses of an order before `before`, newest first: those of its client, of its
+    /// signing service and of operators, not those of strangers. `None` if the owner has no such order.
+    async fn of_order(
+        &self,
+        owner: Owner,
+        order: OrderId,
+        before: Option<AccessId>,
+        limit: usize,
+    ) -> Result<Option<MaybeErased<Vec<Access>>>, StoreError>;
+
+    /// Removes up to `limit` accesses before `instant`, the oldest first, in one atomic step, so that their
+    /// numbers are not missing. Returns how many. When no older one is left, forgets the runs that ended
+    /// before `instant`.
+    async fn remove_before(
+        &self,
+        instant: OffsetDateTime,
+        limit: usize,
+    ) -> Result<usize, StoreError>;
+
+    /// Returns the numbers that are missing, up to `limit` gaps. Reads all rows.
+    async fn missing(&self, limit: usize) -> Result<Vec<MissingAccesses>, StoreError>;
+
+    /// Returns the keys with which over `orders` different orders were read since `since`, by an access of
+    /// [`AccessKind::READS`](crate::access::AccessKind::READS) with the outcome
+    /// [`DONE`](crate::access::DONE) or [`NOT_MODIFIED`](crate::access::NOT_MODIFIED).
+    async fn busy_keys(
+        &self,
+        since: OffsetDateTime,
+        orders: u64,
+    ) -> Result<Vec<BusyKey>, StoreError>;
+}
