@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::recorder::AccessRecorder;
 use crate::{
     background::{FirstFailure, Step},
-    ports::{AccessLog, StoreError},
+    ports::{AccessLog, Clock, StoreError},
 };
 
 /// Pause between two steps. With the time of a step, at most a second of accesses is lost by a crash.
@@ -18,13 +18,18 @@ const BATCH: usize = 500;
 pub struct KeepAccesses {
     log: Arc<dyn AccessLog>,
     recorder: Arc<AccessRecorder>,
+    clock: Arc<dyn Clock>,
     failure: FirstFailure,
 }
 
 impl KeepAccesses {
     /// Returns a worker that stores the accesses of a run.
-    pub fn new(log: Arc<dyn AccessLog>, recorder: Arc<AccessRecorder>) -> Self {
-        Self { log, recorder, failure: FirstFailure::default() }
+    pub fn new(
+        log: Arc<dyn AccessLog>,
+        recorder: Arc<AccessRecorder>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { log, recorder, clock, failure: FirstFailure::default() }
     }
 
     /// Stores the oldest accesses that wait. After a failure, the next step stores them. Only the first of
@@ -46,13 +51,13 @@ impl KeepAccesses {
         if last == 0 || self.recorder.waiting() > 0 {
             return Ok(());
         }
-        self.log.end(self.recorder.run(), last).await
+        self.log.end(self.recorder.run(), last, self.clock.now()).await
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use time::macros::datetime;
+    use ::time::{OffsetDateTime, macros::datetime};
 
     use super::*;
     use crate::{
@@ -61,12 +66,17 @@ mod tests {
         test_support::{access_facts, clock, down},
     };
 
+    const NOW: OffsetDateTime = datetime!(2026-11-28 12:00 UTC);
+
+    fn worker(log: MockAccessLog, recorder: &Arc<AccessRecorder>) -> KeepAccesses {
+        KeepAccesses::new(Arc::new(log), Arc::clone(recorder), clock(NOW))
+    }
+
     /// Returns a recorder with so many accesses.
     fn recorder(accesses: usize) -> Arc<AccessRecorder> {
-        let clock = clock(datetime!(2026-11-28 12:00 UTC));
-        let recorder = Arc::new(AccessRecorder::new(RunId(7), clock));
+        let recorder = Arc::new(AccessRecorder::new(RunId(7), clock(NOW)));
         for _ in 0..accesses {
-            BegunAccess::new(recorder.clone(), access_facts()).end(DONE);
+            BegunAccess::new(recorder.clone(), access_facts()).end(DONE.to_owned());
         }
         recorder
     }
@@ -79,7 +89,7 @@ mod tests {
             if replies.next() == Some(true) { Ok(()) } else { Err(down()) }
         });
         let recorder = recorder(2);
-        let mut worker = KeepAccesses::new(Arc::new(log), recorder.clone());
+        let mut worker = worker(log, &recorder);
         for is_reported in [true, false, false] {
             // The run stays open while accesses wait.
             worker.end().await.unwrap();
@@ -98,7 +108,7 @@ mod tests {
             assert_eq!(Some(stored.len()), sizes.next());
             Ok(())
         });
-        let mut worker = KeepAccesses::new(Arc::new(log), recorder(BATCH + 1));
+        let mut worker = worker(log, &recorder(BATCH + 1));
         assert_eq!(worker.step().await.pause, Duration::ZERO);
         assert_eq!(worker.step().await.pause, PAUSE);
     }
@@ -109,11 +119,10 @@ mod tests {
         log.expect_store().once().returning(|_| Ok(()));
         log.expect_end()
             .once()
-            .withf(|run, last| (*run, *last) == (RunId(7), 3))
-            .returning(|_, _| Ok(()));
-        let log: Arc<dyn AccessLog> = Arc::new(log);
-        KeepAccesses::new(log.clone(), recorder(0)).end().await.unwrap();
-        let mut worker = KeepAccesses::new(log, recorder(3));
+            .withf(|run, last, at| (*run, *last, *at) == (RunId(7), 3, NOW))
+            .returning(|_, _, _| Ok(()));
+        worker(MockAccessLog::new(), &recorder(0)).end().await.unwrap();
+        let mut worker = worker(log, &recorder(3));
         worker.step().await.result.unwrap();
         worker.end().await.unwrap();
     }

@@ -7,8 +7,10 @@ use std::{
 
 use time::{Duration, OffsetDateTime};
 
-use super::{Access, AccessFacts, AccessId, DONE, RunId, UNFINISHED};
-use crate::ports::Clock;
+use super::{
+    Access, AccessActor, AccessFacts, AccessId, AccessKind, DONE, RunId, UNFINISHED,
+};
+use crate::{order::OrderId, ports::Clock};
 
 /// Maximum number of accesses that wait to be stored. Beyond it, requests are 503 until the database answers.
 const MAX_WAITING: usize = 65_536;
@@ -112,24 +114,24 @@ impl BegunAccess {
 
     /// Returns the row that the transaction of a change stores.
     pub fn done(&self) -> Access {
-        self.0.row(DONE)
+        self.0.row(DONE.to_owned())
     }
 
     /// Ends the access. A worker stores it, unless a transaction has stored it under its number.
-    pub fn end(&self, outcome: &str) {
+    pub fn end(&self, outcome: String) {
         self.0.end(outcome);
     }
 }
 
 impl Begun {
-    fn row(&self, outcome: &str) -> Access {
+    fn row(&self, outcome: String) -> Access {
         let id = *self.id.get_or_init(|| self.recorder.next());
         let orders = self.orders.get().copied().or(self.facts.orders);
         let facts = AccessFacts { orders, ..self.facts.clone() };
-        Access { id, facts, outcome: outcome.to_owned() }
+        Access { id, facts, outcome }
     }
 
-    fn end(&self, outcome: &str) {
+    fn end(&self, outcome: String) {
         if self.has_ended.set(()).is_ok() {
             let access = self.row(outcome);
             self.recorder.lock().waiting.push(access);
@@ -139,63 +141,35 @@ impl Begun {
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        self.end(UNFINISHED);
+        self.end(UNFINISHED.to_owned());
+    }
+}
+
+/// Begins the accesses of an actor without requests: of a command, or of a step in the background.
+#[derive(Clone)]
+pub struct ActorAccesses {
+    /// Numbers them.
+    pub recorder: Arc<AccessRecorder>,
+    /// The actor.
+    pub actor: AccessActor,
+}
+
+impl ActorAccesses {
+    /// Begins an access to an order.
+    pub fn begin(&self, kind: AccessKind, order: OrderId) -> BegunAccess {
+        let facts = AccessFacts {
+            kind,
+            order: Some(order),
+            orders: None,
+            position: None,
+            actor: self.actor.clone(),
+            address: None,
+            request_id: None,
+        };
+        BegunAccess::new(Arc::clone(&self.recorder), facts)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use time::macros::datetime;
-
-    use super::*;
-    use crate::test_support::{access_facts, clock};
-
-    fn recorder() -> Arc<AccessRecorder> {
-        Arc::new(AccessRecorder::new(RunId(7), clock(datetime!(2026-11-28 12:00 UTC))))
-    }
-
-    fn outcomes(recorder: &AccessRecorder) -> Vec<(u64, String)> {
-        let (taken, _) = recorder.take(usize::MAX);
-        taken.into_iter().map(|access| (access.id.number, access.outcome)).collect()
-    }
-
-    #[test]
-    fn access_has_one_number_and_one_row() {
-        let recorder = recorder();
-        let access = BegunAccess::new(recorder.clone(), access_facts());
-        let (row, again) = (access.done(), access.done());
-        assert_eq!((row.id.number, &*row.outcome, row), (1, DONE, again));
-        access.end("not_found");
-        access.end(DONE);
-        drop(access);
-        assert_eq!(outcomes(&recorder), [(1, "not_found".to_owned())]);
-    }
-
-    #[test]
-    fn access_without_an_end_is_unfinished_when_nothing_works_on_it() {
-        let recorder = recorder();
-        let access = BegunAccess::new(recorder.clone(), access_facts());
-        let work = access.clone();
-        drop(access);
-        assert_eq!((recorder.waiting(), recorder.last_number()), (0, 0));
-        drop(work);
-        assert_eq!(outcomes(&recorder), [(1, UNFINISHED.to_owned())]);
-    }
-
-    #[test]
-    fn instants_increase_with_the_numbers_on_a_clock_that_stands_still() {
-        let recorder = recorder();
-        for orders in [0, 3] {
-            let access = BegunAccess::new(recorder.clone(), access_facts());
-            access.lists(orders);
-            access.end(DONE);
-        }
-        let (taken, has_more) = recorder.take(1);
-        assert_eq!((taken.len(), has_more, recorder.waiting()), (1, true, 1));
-        recorder.put_back(taken);
-        let (taken, has_more) = recorder.take(2);
-        let [first, second] = [&taken[0], &taken[1]];
-        assert!(!has_more && first.id.at < second.id.at && first.id.number < second.id.number);
-        assert_eq!([first.facts.orders, second.facts.orders], [Some(0), Some(3)]);
-    }
-}
+#[path = "recorder_tests.rs"]
+mod tests;

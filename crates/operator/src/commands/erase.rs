@@ -113,6 +113,7 @@ impl Operator {
             uploads: self.storage.uploads.clone(),
             blobs: open_blobs(&self.settings).await?,
             clock: self.clock.clone(),
+            accesses: None,
         })
     }
 
