@@ -16,6 +16,7 @@ use actix_web::{
 };
 use bytes::Bytes;
 use domain::{
+    access::{RunId, recorder::AccessRecorder},
     api_key::{
         ApiKey, ApiKeyId, ClientId, NewApiKey, Owner, PresentedKey, Rate, Scope,
         manage_keys::ManageKeys,
@@ -24,7 +25,7 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::DEFAULT_RETENTION,
     ports::{
-        MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockIdempotencyLedger,
+        MockAccessLog, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockIdempotencyLedger,
         MockOrderReader, MockOrderRepo, MockSecretBox, MockServiceRepo, MockUploadLedger,
         MockWebhookQueue, MockWebhookRepo, MockWebhookSender,
     },
@@ -56,6 +57,7 @@ pub(crate) const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 pub(crate) struct Ports {
     pub(crate) orders: MockOrderRepo,
     pub(crate) reader: MockOrderReader,
+    pub(crate) accesses: MockAccessLog,
     pub(crate) uploads: MockUploadLedger,
     pub(crate) idempotency: MockIdempotencyLedger,
     pub(crate) blobs: MockBlobStore,
@@ -99,6 +101,7 @@ impl Ports {
         Self {
             orders: MockOrderRepo::new(),
             reader: MockOrderReader::new(),
+            accesses: MockAccessLog::new(),
             uploads: MockUploadLedger::new(),
             idempotency: MockIdempotencyLedger::new(),
             blobs: MockBlobStore::new(),
@@ -164,6 +167,7 @@ impl Ports {
             },
             read_order: ReadOrder {
                 reader: intake.reader.clone(),
+                accesses: Arc::new(self.accesses),
                 blobs: intake.blobs.clone(),
                 downloads: Downloads::default(),
                 clock: clock.clone(),
@@ -173,13 +177,14 @@ impl Ports {
             access: Access {
                 keys: ManageKeys {
                     keys: Arc::new(self.keys),
-                    clock,
+                    clock: clock.clone(),
                     entropy: entropy.clone(),
                     uses: Arc::default(),
                     cache: Arc::default(),
                 },
                 rates: Arc::new(RateLimits::new(self.rate, self.rate, self.rate)),
                 proxies: Proxies { trusted: self.trusted_proxies, header: header::X_FORWARDED_FOR },
+                recorder: Arc::new(AccessRecorder::new(RunId(1), clock.clone())),
             },
             limits: DocumentLimits::default(),
             signed_limits: DocumentLimits::default(),
