@@ -7,6 +7,7 @@ use time::OffsetDateTime;
 use crate::{
     api_key::{ApiKeyId, Party},
     order::OrderId,
+    ports::Entropy,
 };
 
 pub mod keep_accesses;
@@ -16,6 +17,13 @@ pub mod watch_accesses;
 /// The identifier of one start of an instance, or of one command. It is random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunId(pub i64);
+
+impl RunId {
+    /// Returns a new random identifier, which is not negative.
+    pub fn random(entropy: &dyn Entropy) -> Self {
+        Self(i64::from_be_bytes(entropy.bytes()) & i64::MAX)
+    }
+}
 
 /// The identifier of an access. The numbers of a run begin with 1 and leave none out. Within a run, the
 /// instants increase with the numbers.

@@ -4,16 +4,18 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use domain::{
+    access::watch_accesses::BusyKeyNotice,
+    api_key::ApiKeyId,
     delivery::{Audience, MailSubject, Notification},
     document::{ObjectKey, StoredDocument},
     order::{EmailAddress, OrderId},
-    ports::{NewOrder, Notifier, NotifyError},
+    ports::{NewOrder, Notice, Notifier, NotifyError},
     webhook::{DisabledBy, Endpoint, EndpointId, EndpointNotice, EventType},
 };
 use futures_util::future::join_all;
 use mail_parser::{Address, MessageParser};
 use serde_json::Value;
-use time::macros::datetime;
+use time::{Duration, macros::datetime};
 
 use crate::{
     fakes::CountingEntropy,
