@@ -211,6 +211,10 @@ fn resource(path: &str, routes: Vec<MethodRoutes>) -> Resource {
 }
 
 #[cfg(test)]
+#[path = "routes_tests.rs"]
+mod access_tests;
+
+#[cfg(test)]
 mod tests {
     use actix_web::{
         App,

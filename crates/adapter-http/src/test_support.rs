@@ -1,6 +1,6 @@
 //! Tests handlers on mocks of the ports, without a database.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use actix_web::{
     App,
@@ -16,7 +16,11 @@ use actix_web::{
 };
 use bytes::Bytes;
 use domain::{
-    access::{RunId, recorder::AccessRecorder},
+    access::{
+        Access as OrderAccess, DONE, RunId,
+        keep_accesses::KeepAccesses,
+        recorder::{AccessRecorder, BegunAccess},
+    },
     api_key::{
         ApiKey, ApiKeyId, ClientId, NewApiKey, Owner, PresentedKey, Rate, Scope,
         manage_keys::ManageKeys,
@@ -24,6 +28,7 @@ use domain::{
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
     idempotency::DEFAULT_RETENTION,
+    order::OrderId,
     ports::{
         MockAccessLog, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockIdempotencyLedger,
         MockOrderReader, MockOrderRepo, MockSecretBox, MockServiceRepo, MockUploadLedger,
@@ -247,6 +252,29 @@ impl TestApi {
 }
 
 impl TestApi {
+    /// Returns the accesses that requests have left, as the worker stores them.
+    pub(crate) async fn accesses(&self) -> Vec<OrderAccess> {
+        let stored = Arc::new(Mutex::new(Vec::new()));
+        let (mut log, seen) = (MockAccessLog::new(), Arc::clone(&stored));
+        log.expect_store().returning(move |accesses| {
+            seen.lock().unwrap().extend_from_slice(accesses);
+            Ok(())
+        });
+        let (recorder, clock) = (self.api.access.recorder.clone(), MockClock::new());
+        KeepAccesses::new(Arc::new(log), recorder, Arc::new(clock)).step().await.result.unwrap();
+        let accesses = stored.lock().unwrap().clone();
+        accesses
+    }
+
+    /// Leaves so many accesses that no request may add one.
+    pub(crate) fn fill_recorder(&self) {
+        let recorder = &self.api.access.recorder;
+        while !recorder.is_full() {
+            BegunAccess::new(recorder.clone(), contract_tests::samples::access(1, OrderId(1)).facts)
+                .end(DONE.to_owned());
+        }
+    }
+
     /// Returns whether the metrics have this line.
     pub(crate) fn has_metric(&self, line: &str) -> bool {
         let text = TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();

@@ -128,7 +128,7 @@ async fn foreign_and_erased_orders_show_nothing() {
         [(None, 404, "not_found"), (Some(MaybeErased::Erased), 410, "erased")]
     {
         let mut ports = Ports::new();
-        ports.accesses.expect_of_order().return_once(|_, _, _, _| Ok(found));
+        ports.accesses.expect_of_order().return_once(move |_, _, _, _| Ok(found));
         ports.api().send(TestApi::get(PATH)).await.problem(status, code);
     }
     Ports::new().api().send(TestApi::get("/api/order/x/accesses")).await.problem(404, "not_found");
