@@ -144,9 +144,10 @@ async fn list_has_the_number_of_its_orders() {
 #[actix_web::test]
 async fn read_of_what_the_client_has_is_not_modified() {
     let mut ports = Ports::new();
-    ports.reader.expect_order().returning(|_, id| {
-        Ok(Some(MaybeErased::Whole(stored(id, &new_order("F-1", NOW)))))
-    });
+    ports
+        .reader
+        .expect_order()
+        .returning(|_, id| Ok(Some(MaybeErased::Whole(stored(id, &new_order("F-1", NOW))))));
     let api = ports.api();
     let tag = api.send(TestApi::get("/api/order/7")).await.header("etag").to_owned();
     let again = TestApi::get("/api/order/7").insert_header(("if-none-match", tag));
@@ -192,9 +193,7 @@ async fn other_requests_leave_no_access() {
     for path in ["/api/key", "/none", "/openapi.json", "/console"] {
         api.send(TestApi::get(path)).await;
     }
-    for (method, path) in
-        [(Method::POST, "/api/order/create"), (Method::DELETE, "/api/order/7")]
-    {
+    for (method, path) in [(Method::POST, "/api/order/create"), (Method::DELETE, "/api/order/7")] {
         api.send(TestApi::post(path).method(method).set_json(json!({}))).await;
     }
     // Without a valid key there is no actor.

@@ -30,9 +30,9 @@ use domain::{
     idempotency::DEFAULT_RETENTION,
     order::OrderId,
     ports::{
-        MockAccessLog, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockIdempotencyLedger,
-        MockOrderReader, MockOrderRepo, MockSecretBox, MockServiceRepo, MockUploadLedger,
-        MockWebhookQueue, MockWebhookRepo, MockWebhookSender,
+        MockAccessLog, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy,
+        MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockSecretBox, MockServiceRepo,
+        MockUploadLedger, MockWebhookQueue, MockWebhookRepo, MockWebhookSender,
     },
     signing_service::ListServices,
     use_cases::{
@@ -270,8 +270,11 @@ impl TestApi {
     pub(crate) fn fill_recorder(&self) {
         let recorder = &self.api.access.recorder;
         while !recorder.is_full() {
-            BegunAccess::new(recorder.clone(), contract_tests::samples::access(1, OrderId(1)).facts)
-                .end(DONE.to_owned());
+            BegunAccess::new(
+                recorder.clone(),
+                contract_tests::samples::access(1, OrderId(1)).facts,
+            )
+            .end(DONE.to_owned());
         }
     }
 

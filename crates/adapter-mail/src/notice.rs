@@ -160,7 +160,8 @@ mod tests {
             at: NOW,
             recipient: EmailAddress::try_from("it@title.example.com".to_owned()).unwrap(),
         }));
-        for part in ["reads more orders", "\"closing desk\" has read 501", "20:30:00Z", "revoke it"] {
+        for part in ["reads more orders", "\"closing desk\" has read 501", "20:30:00Z", "revoke it"]
+        {
             assert!(mail.contains(part), "{part}: {mail}");
         }
     }

@@ -385,11 +385,9 @@ fn log_accesses(AccessStep { removed, alerts }: AccessStep, metrics: &WorkerMetr
                 "a busy API key has no contact; ask its client, and revoke the key if it does not \
                  read so many orders itself"
             ),
-            NoticeOutcome::Failed(error) => tracing::error!(
-                api_key,
-                error,
-                "the contact of a busy API key could not be told"
-            ),
+            NoticeOutcome::Failed(error) => {
+                tracing::error!(api_key, error, "the contact of a busy API key could not be told")
+            }
             NoticeOutcome::Later(error) => tracing::warn!(
                 api_key,
                 error,

@@ -48,7 +48,9 @@ impl From<&Access> for AccessRow {
         let Access { id, facts, outcome } = access;
         let (key, operator) = match &facts.actor {
             AccessActor::Key { id, party } => (Some((id.0, stored_party(*party))), None),
-            AccessActor::Operator { command, user } => (None, Some((command.clone(), user.clone()))),
+            AccessActor::Operator { command, user } => {
+                (None, Some((command.clone(), user.clone())))
+            }
         };
         let (api_key_id, party) = key.unzip();
         let (command, os_user) = operator.unzip();
@@ -83,7 +85,9 @@ impl AccessRow {
             stored.map(u32::try_from).transpose().map_err(|_| unreadable(column))
         };
         let actor = match (self.api_key_id, self.party) {
-            (Some(id), Some(party)) => AccessActor::Key { id: ApiKeyId(id), party: party_of(party) },
+            (Some(id), Some(party)) => {
+                AccessActor::Key { id: ApiKeyId(id), party: party_of(party) }
+            }
             _ => AccessActor::Operator {
                 command: self.command.ok_or_else(|| unreadable("command"))?,
                 user: self.os_user.ok_or_else(|| unreadable("os_user"))?,
@@ -195,7 +199,9 @@ impl FirstNumber {
             let last = last.entry(run).or_insert(number);
             *last = number.max(*last);
         }
-        last.into_iter().map(|(id, last)| Self { id, first_number: last.saturating_add(1) }).collect()
+        last.into_iter()
+            .map(|(id, last)| Self { id, first_number: last.saturating_add(1) })
+            .collect()
     }
 }
 

@@ -85,9 +85,10 @@ mod tests {
     async fn failed_accesses_are_stored_later_and_reported_once() {
         let mut log = MockAccessLog::new();
         let mut replies = [false, false, true].into_iter();
-        log.expect_store().withf(|stored| stored.len() == 2).times(3).returning(move |_| {
-            if replies.next() == Some(true) { Ok(()) } else { Err(down()) }
-        });
+        log.expect_store()
+            .withf(|stored| stored.len() == 2)
+            .times(3)
+            .returning(move |_| if replies.next() == Some(true) { Ok(()) } else { Err(down()) });
         let recorder = recorder(2);
         let mut worker = worker(log, &recorder);
         for is_reported in [true, false, false] {

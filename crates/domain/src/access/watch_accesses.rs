@@ -8,9 +8,7 @@ use crate::{
     api_key::ApiKeyId,
     background::Step,
     order::EmailAddress,
-    ports::{
-        AccessLog, ApiKeyRepo, BusyKey, Clock, Notice, NoticeOutcome, Notifier, StoreError,
-    },
+    ports::{AccessLog, ApiKeyRepo, BusyKey, Clock, Notice, NoticeOutcome, Notifier, StoreError},
 };
 
 /// Pause between two steps.
@@ -110,7 +108,8 @@ impl WatchAccesses {
 
     async fn watch(&mut self) -> Result<AccessStep, StoreError> {
         let now = self.clock.now();
-        let alerts = match self.limits.alert {
+        let limit = self.limits.alert;
+        let alerts = match limit {
             Some(orders) if self.must_look(now) => self.alerts(orders, now).await?,
             _ => Vec::new(),
         };

@@ -77,7 +77,9 @@ async fn page_of_accesses_says_whether_there_are_older_ones() {
         accesses
             .expect_of_order()
             .with(eq(OWNER), eq(OrderId(1)), eq(None), eq(limit + 1))
-            .returning(move |_, _, _, _| Ok(Some(MaybeErased::Whole((0..stored).map(at).collect()))));
+            .returning(move |_, _, _, _| {
+                Ok(Some(MaybeErased::Whole((0..stored).map(at).collect())))
+            });
         let reading = ReadOrder {
             reader: Arc::new(MockOrderReader::new()),
             accesses: Arc::new(accesses),

@@ -24,8 +24,7 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
     let (paging, after) = Paging::parse_older::<AccessId>(request.query_string())?;
-    let (accesses, older) =
-        api.read_order.accesses(key.owner(), id, after, paging.limit).await?;
+    let (accesses, older) = api.read_order.accesses(key.owner(), id, after, paging.limit).await?;
     let own = key.party();
     let records = accesses.into_iter().map(|access| (access.id, AccessRecord::of(access, own)));
     let others = Others { older, newer: false, stopped_at: None };

@@ -222,13 +222,7 @@ async fn each_request_leaves_exactly_its_row() {
             "/api/order/1/signed-documents",
             Body::None,
         ),
-        (
-            (Kind::DownloadSigned, "ok"),
-            client,
-            &get,
-            "/api/order/1/signed-documents/0",
-            Body::None,
-        ),
+        ((Kind::DownloadSigned, "ok"), client, &get, "/api/order/1/signed-documents/0", Body::None),
         (
             (Kind::DownloadAllSigned, "ok"),
             client,
@@ -236,13 +230,7 @@ async fn each_request_leaves_exactly_its_row() {
             "/api/order/1/signed-documents.zip",
             Body::None,
         ),
-        (
-            (Kind::Withdraw, "ok"),
-            client,
-            &Method::DELETE,
-            "/api/order/1/documents/1",
-            Body::None,
-        ),
+        ((Kind::Withdraw, "ok"), client, &Method::DELETE, "/api/order/1/documents/1", Body::None),
         ((Kind::Download, "withdrawn"), client, &get, "/api/order/1/documents/1", Body::None),
         (
             (Kind::WithdrawSigned, "ok"),
@@ -476,7 +464,11 @@ async fn kill_loses_reads_of_the_last_second_only() {
     assert!(rows.values().all(|&rows| rows == 1), "a read has two rows");
     let lost: Vec<_> = answered.iter().filter(|(id, _)| !rows.contains_key(id)).collect();
     let oldest = lost.iter().map(|(_, at)| killed.saturating_duration_since(*at)).max();
-    println!("{} reads, {} lost, the oldest {oldest:?} before the kill", answered.len(), lost.len());
+    println!(
+        "{} reads, {} lost, the oldest {oldest:?} before the kill",
+        answered.len(),
+        lost.len()
+    );
     assert!(oldest.is_none_or(|age| age < LOST), "{oldest:?}");
     // What is lost is the end of the run.
     assert_eq!(missing(wiring, key).await, []);
