@@ -138,7 +138,7 @@ impl Paging {
                 return Err(unknown_parameter());
             }
             let detail = "must be the identifier of an item";
-            let read = value.parse().map_err(|_| fault(ViolationCode::InvalidFormat, detail));
+            let read = value.parse::<Id>().map_err(|_| fault(ViolationCode::InvalidFormat, detail));
             after = Some(read?);
             Ok(())
         })?;

