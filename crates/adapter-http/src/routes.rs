@@ -3,11 +3,12 @@
 use std::future::ready;
 
 use actix_web::{
-    FromRequest, Handler, HttpRequest, Resource, Responder, Route,
+    FromRequest, Handler, HttpMessage as _, HttpRequest, Resource, Responder, Route,
     http::{Method, StatusCode, header},
     middleware::Compress,
     web::{self, Redirect, ServiceConfig},
 };
+use domain::access::AccessKind;
 
 use crate::{
     console, home_page, list_services,
@@ -17,7 +18,7 @@ use crate::{
         add_note, change,
         create::{add_documents, create_form, create_json, withdraw},
         path,
-        read::{archive, list_orders, read_document, read_order},
+        read::{archive, list_accesses, list_orders, read_document, read_order},
     },
     read_key,
     respond::{
@@ -32,34 +33,57 @@ use crate::{
 };
 
 /// Returns the operations of the API: each path below the base path, and its methods. The OpenAPI
-/// document describes them all.
-pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 22] {
+/// document describes them all. Each use of an order leaves an access; the order itself tells of its creation.
+pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 23] {
+    use AccessKind as Kind;
     [
         (create_json::PATH, vec![on(POST, create_json::create)]),
         (create_form::PATH, vec![on(POST, create_form::create)]),
-        (path::ORDERS, vec![on(GET, list_orders::list)]),
+        (path::ORDERS, vec![access(Kind::List, GET, list_orders::list)]),
         (
             path::ORDER,
             vec![
-                on(GET, read_order::read),
-                on(&[Method::PUT], change::replace),
-                on(&[Method::PATCH], change::change),
+                access(Kind::Read, GET, read_order::read),
+                access(Kind::Amend, PUT, change::replace),
+                access(Kind::Update, PATCH, change::change),
             ],
         ),
-        (path::HISTORY, vec![on(GET, read_order::list_history)]),
-        (path::CANCEL, vec![on(POST, change::cancel)]),
-        (path::NOTES, vec![on(POST, add_note::add)]),
-        (path::DOCUMENTS, vec![on(GET, read_order::list_documents), on(POST, add_documents::add)]),
-        (path::DOCUMENTS_ZIP, vec![on(GET, archive::read)]),
-        (path::DOCUMENT, vec![on(GET, read_document::read), on(DELETE, withdraw::withdraw)]),
+        (path::HISTORY, vec![access(Kind::ReadHistory, GET, read_order::list_history)]),
+        (path::ACCESSES, vec![access(Kind::ReadAccesses, GET, list_accesses::list)]),
+        (path::CANCEL, vec![access(Kind::Cancel, POST, change::cancel)]),
+        (path::NOTES, vec![access(Kind::AddNote, POST, add_note::add)]),
+        (
+            path::DOCUMENTS,
+            vec![
+                access(Kind::ListDocuments, GET, read_order::list_documents),
+                access(Kind::AddDocuments, POST, add_documents::add),
+            ],
+        ),
+        (path::DOCUMENTS_ZIP, vec![access(Kind::DownloadAll, GET, archive::read)]),
+        (
+            path::DOCUMENT,
+            vec![
+                access(Kind::Download, GET, read_document::read),
+                access(Kind::Withdraw, DELETE, withdraw::withdraw),
+            ],
+        ),
         (
             path::SIGNED_DOCUMENTS,
-            vec![on(GET, read_order::list_signed), on(POST, add_documents::add_signed)],
+            vec![
+                access(Kind::ListSignedDocuments, GET, read_order::list_signed),
+                access(Kind::AddSignedDocuments, POST, add_documents::add_signed),
+            ],
         ),
-        (path::SIGNED_DOCUMENTS_ZIP, vec![on(GET, archive::read_signed)]),
+        (
+            path::SIGNED_DOCUMENTS_ZIP,
+            vec![access(Kind::DownloadAllSigned, GET, archive::read_signed)],
+        ),
         (
             path::SIGNED_DOCUMENT,
-            vec![on(GET, read_document::read_signed), on(DELETE, withdraw::withdraw_signed)],
+            vec![
+                access(Kind::DownloadSigned, GET, read_document::read_signed),
+                access(Kind::WithdrawSigned, DELETE, withdraw::withdraw_signed),
+            ],
         ),
         (list_services::PATH, vec![on(GET, list_services::list)]),
         (read_key::PATH, vec![on(GET, read_key::read)]),
@@ -68,7 +92,7 @@ pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 22] {
             WEBHOOK,
             vec![
                 on(GET, endpoint::read),
-                on(&[Method::PATCH], endpoint::change),
+                on(PATCH, endpoint::change),
                 on(DELETE, endpoint::delete),
             ],
         ),
@@ -135,7 +159,9 @@ pub(crate) fn configure_ops(config: &mut ServiceConfig) {
 type MethodRoutes = Vec<(Method, Route)>;
 
 const DELETE: &[Method] = &[Method::DELETE];
+const PATCH: &[Method] = &[Method::PATCH];
 const POST: &[Method] = &[Method::POST];
+const PUT: &[Method] = &[Method::PUT];
 /// The server leaves out the body of an answer to `HEAD`.
 const GET: &[Method] = &[Method::GET, Method::HEAD];
 
@@ -145,6 +171,18 @@ fn on<Args: FromRequest + 'static, H: Handler<Args, Output = Answer>>(
     handler: H,
 ) -> MethodRoutes {
     plain(methods, &move |request, args: Args| answer(request, handler.call(args)))
+}
+
+/// Routes methods to an operation on orders, whose requests with a valid key leave an access of this kind.
+fn access<Args: FromRequest + 'static, H: Handler<Args, Output = Answer>>(
+    kind: AccessKind,
+    methods: &[Method],
+    handler: H,
+) -> MethodRoutes {
+    plain(methods, &move |request: HttpRequest, args: Args| {
+        request.extensions_mut().insert(kind);
+        answer(request, handler.call(args))
+    })
 }
 
 fn plain<Args: FromRequest + 'static, H: Handler<Args>>(
@@ -171,6 +209,10 @@ fn resource(path: &str, routes: Vec<MethodRoutes>) -> Resource {
         .fold(web::resource(path), Resource::route)
         .default_service(web::to(not_allowed))
 }
+
+#[cfg(test)]
+#[path = "routes_tests.rs"]
+mod access_tests;
 
 #[cfg(test)]
 mod tests {

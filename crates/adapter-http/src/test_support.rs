@@ -1,6 +1,6 @@
 //! Tests handlers on mocks of the ports, without a database.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use actix_web::{
     App,
@@ -16,6 +16,11 @@ use actix_web::{
 };
 use bytes::Bytes;
 use domain::{
+    access::{
+        Access as OrderAccess, DONE, RunId,
+        keep_accesses::KeepAccesses,
+        recorder::{AccessRecorder, BegunAccess},
+    },
     api_key::{
         ApiKey, ApiKeyId, ClientId, NewApiKey, Owner, PresentedKey, Rate, Scope,
         manage_keys::ManageKeys,
@@ -23,10 +28,11 @@ use domain::{
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
     idempotency::DEFAULT_RETENTION,
+    order::OrderId,
     ports::{
-        MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockIdempotencyLedger,
-        MockOrderReader, MockOrderRepo, MockSecretBox, MockServiceRepo, MockUploadLedger,
-        MockWebhookQueue, MockWebhookRepo, MockWebhookSender,
+        MockAccessLog, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy,
+        MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockSecretBox, MockServiceRepo,
+        MockUploadLedger, MockWebhookQueue, MockWebhookRepo, MockWebhookSender,
     },
     signing_service::ListServices,
     use_cases::{
@@ -56,6 +62,7 @@ pub(crate) const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 pub(crate) struct Ports {
     pub(crate) orders: MockOrderRepo,
     pub(crate) reader: MockOrderReader,
+    pub(crate) accesses: MockAccessLog,
     pub(crate) uploads: MockUploadLedger,
     pub(crate) idempotency: MockIdempotencyLedger,
     pub(crate) blobs: MockBlobStore,
@@ -99,6 +106,7 @@ impl Ports {
         Self {
             orders: MockOrderRepo::new(),
             reader: MockOrderReader::new(),
+            accesses: MockAccessLog::new(),
             uploads: MockUploadLedger::new(),
             idempotency: MockIdempotencyLedger::new(),
             blobs: MockBlobStore::new(),
@@ -164,6 +172,7 @@ impl Ports {
             },
             read_order: ReadOrder {
                 reader: intake.reader.clone(),
+                accesses: Arc::new(self.accesses),
                 blobs: intake.blobs.clone(),
                 downloads: Downloads::default(),
                 clock: clock.clone(),
@@ -173,13 +182,14 @@ impl Ports {
             access: Access {
                 keys: ManageKeys {
                     keys: Arc::new(self.keys),
-                    clock,
+                    clock: clock.clone(),
                     entropy: entropy.clone(),
                     uses: Arc::default(),
                     cache: Arc::default(),
                 },
                 rates: Arc::new(RateLimits::new(self.rate, self.rate, self.rate)),
                 proxies: Proxies { trusted: self.trusted_proxies, header: header::X_FORWARDED_FOR },
+                recorder: Arc::new(AccessRecorder::new(RunId(1), clock.clone())),
             },
             limits: DocumentLimits::default(),
             signed_limits: DocumentLimits::default(),
@@ -242,6 +252,32 @@ impl TestApi {
 }
 
 impl TestApi {
+    /// Returns the accesses that requests have left, as the worker stores them.
+    pub(crate) async fn accesses(&self) -> Vec<OrderAccess> {
+        let stored = Arc::new(Mutex::new(Vec::new()));
+        let (mut log, seen) = (MockAccessLog::new(), Arc::clone(&stored));
+        log.expect_store().returning(move |accesses| {
+            seen.lock().unwrap().extend_from_slice(accesses);
+            Ok(())
+        });
+        let (recorder, clock) = (self.api.access.recorder.clone(), MockClock::new());
+        KeepAccesses::new(Arc::new(log), recorder, Arc::new(clock)).step().await.result.unwrap();
+        let accesses = stored.lock().unwrap().clone();
+        accesses
+    }
+
+    /// Leaves so many accesses that no request may add one.
+    pub(crate) fn fill_recorder(&self) {
+        let recorder = &self.api.access.recorder;
+        while !recorder.is_full() {
+            BegunAccess::new(
+                recorder.clone(),
+                contract_tests::samples::access(1, OrderId(1)).facts,
+            )
+            .end(DONE.to_owned());
+        }
+    }
+
     /// Returns whether the metrics have this line.
     pub(crate) fn has_metric(&self, line: &str) -> bool {
         let text = TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();

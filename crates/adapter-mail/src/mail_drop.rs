@@ -10,8 +10,7 @@ use std::{
 use async_trait::async_trait;
 use domain::{
     delivery::Notification,
-    ports::{Notifier, NotifyError},
-    webhook::EndpointNotice,
+    ports::{Notice, Notifier, NotifyError},
 };
 use lettre::Message;
 use tokio::task::spawn_blocking;
@@ -68,7 +67,7 @@ impl Notifier for MailDrop {
         self.write(&notification.message_key, &order::render(&self.sender, notification)?).await
     }
 
-    async fn tell(&self, notice: &EndpointNotice) -> Result<(), NotifyError> {
+    async fn tell(&self, notice: &Notice) -> Result<(), NotifyError> {
         self.write(&notice.message_key(), &notice::render(&self.sender, notice)?).await
     }
 

@@ -1,7 +1,8 @@
-//! Builds the mail about a webhook endpoint that fails.
+//! Builds the mails about a webhook endpoint that fails, and about a key that reads many orders.
 
 use domain::{
-    ports::NotifyError,
+    access::watch_accesses::BusyKeyNotice,
+    ports::{Notice, NotifyError},
     webhook::{DisabledBy, Endpoint, EndpointNotice, FAILING_LIMIT},
 };
 use lettre::{Message, message::SinglePart};
@@ -14,15 +15,40 @@ use crate::{
 };
 
 /// Builds the mail. Deterministic: equal notices give equal bytes.
-pub(crate) fn render(sender: &Sender, notice: &EndpointNotice) -> Result<Message, NotifyError> {
+pub(crate) fn render(sender: &Sender, notice: &Notice) -> Result<Message, NotifyError> {
+    let (subject, date, text) = match notice {
+        Notice::Endpoint(notice) => of_endpoint(notice),
+        Notice::BusyKey(notice) => of_busy_key(notice),
+    };
+    head(sender, &notice.message_key(), notice.recipient(), subject, date)?
+        .singlepart(SinglePart::plain(text.map_err(permanent)?))
+        .map_err(permanent)
+}
+
+/// The subject, the date and the text of a mail.
+type Mail = (String, OffsetDateTime, Result<String, time::error::Format>);
+
+fn of_endpoint(notice: &EndpointNotice) -> Mail {
     let id = notice.endpoint.id.0;
     let subject = match notice.endpoint.disabled {
         Some(_) => format!("Webhook endpoint {id} is disabled"),
         None => format!("Webhook endpoint {id} fails and will be disabled"),
     };
-    head(sender, &notice.message_key(), &notice.recipient, subject, notice.since)?
-        .singlepart(SinglePart::plain(text(notice).map_err(permanent)?))
-        .map_err(permanent)
+    (subject, notice.since, text(notice))
+}
+
+fn of_busy_key(BusyKeyNotice { name, orders, at, .. }: &BusyKeyNotice) -> Mail {
+    let text = second(*at).map(|at| {
+        format!(
+            "The API key {name:?} has read {orders} different orders in the hour before {at}. The \
+             operator of the service has set a limit below that.\n\n\
+             If your software does so, tell the operator. If it does not, another program uses the \
+             key: ask the operator to revoke it.\n\n\
+             GET /api/order/{{order_id}}/accesses shows the address and the request of each read of \
+             an order.\n"
+        )
+    });
+    ("An API key reads more orders than usual".to_owned(), *at, text)
 }
 
 /// Returns the text. It has no path of the URL, which may be a secret.
@@ -70,7 +96,7 @@ fn second(at: OffsetDateTime) -> Result<String, time::error::Format> {
 #[cfg(test)]
 mod tests {
     use domain::{
-        api_key::{ClientId, Owner},
+        api_key::{ApiKeyId, ClientId, Owner},
         order::EmailAddress,
         webhook::{EndpointId, EventType},
     };
@@ -93,8 +119,11 @@ mod tests {
             failing_since: Some(NOW),
         };
         let recipient = EmailAddress::try_from("it@title.example.com".to_owned()).unwrap();
-        let notice = EndpointNotice::new(endpoint, recipient);
-        let mail = render(&"orders@example.com".parse().unwrap(), &notice).unwrap();
+        parsed(&Notice::Endpoint(EndpointNotice::new(endpoint, recipient)))
+    }
+
+    fn parsed(notice: &Notice) -> String {
+        let mail = render(&"orders@example.com".parse().unwrap(), notice).unwrap();
         let mail = mail.formatted();
         let parsed = mail_parser::MessageParser::default().parse(&mail).unwrap();
         format!("{}\n{}", parsed.subject().unwrap(), parsed.body_text(0).unwrap())
@@ -119,6 +148,21 @@ mod tests {
             assert!(told.contains("Webhook endpoint 3 is disabled"), "{told}");
             assert!(told.contains(reason) && told.contains("PATCH /api/webhooks/3"), "{told}");
             assert!(!(warning.clone() + &told).contains("secret"), "the path of the URL: {told}");
+        }
+    }
+
+    #[test]
+    fn mail_about_a_busy_key_says_how_many_orders_and_what_to_do() {
+        let mail = parsed(&Notice::BusyKey(BusyKeyNotice {
+            key: ApiKeyId(3),
+            name: "closing desk".to_owned(),
+            orders: 501,
+            at: NOW,
+            recipient: EmailAddress::try_from("it@title.example.com".to_owned()).unwrap(),
+        }));
+        for part in ["reads more orders", "\"closing desk\" has read 501", "20:30:00Z", "revoke it"]
+        {
+            assert!(mail.contains(part), "{part}: {mail}");
         }
     }
 }

@@ -20,8 +20,7 @@ use ::url::Url;
 use async_trait::async_trait;
 use domain::{
     delivery::Notification,
-    ports::{Notifier, NotifyError},
-    webhook::EndpointNotice,
+    ports::{Notice, Notifier, NotifyError},
 };
 use lettre::Message;
 use tokio::time::timeout;
@@ -83,7 +82,7 @@ impl Notifier for Smtp {
         self.send(&order::render(&self.sender, notification)?).await
     }
 
-    async fn tell(&self, notice: &EndpointNotice) -> Result<(), NotifyError> {
+    async fn tell(&self, notice: &Notice) -> Result<(), NotifyError> {
         self.send(&notice::render(&self.sender, notice)?).await
     }
 

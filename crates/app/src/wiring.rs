@@ -9,6 +9,7 @@ use adapter_http::{
 };
 use anyhow::Result;
 use domain::{
+    access::{RunId, recorder::AccessRecorder},
     api_key::manage_keys::ManageKeys,
     ports::{BlobStore, Notifier, WebhookSender},
     signing_service::{KnownServices, ListServices},
@@ -46,6 +47,8 @@ pub(crate) struct Parts {
     pub(crate) rates: Arc<RateLimits>,
     /// Downloads that are not stored yet.
     pub(crate) downloads: Downloads,
+    /// Accesses that are not stored yet.
+    pub(crate) accesses: Arc<AccessRecorder>,
 }
 
 impl Parts {
@@ -88,6 +91,7 @@ impl Parts {
             webhooks.sender = Arc::new(TracedWebhooks(webhooks.sender));
         }
         let (orders, with_documents) = (settings.rate(), settings.documents_rate());
+        let run = RunId::random(&*machine.entropy);
         Ok(Self {
             settings: settings.clone(),
             machine: machine.clone(),
@@ -100,6 +104,7 @@ impl Parts {
             mail_is_available: Arc::new(AtomicBool::new(mail_is_available)),
             rates: Arc::new(RateLimits::new(orders, with_documents, settings.reads_rate())),
             downloads: Downloads::default(),
+            accesses: Arc::new(AccessRecorder::new(run, machine.clock.clone())),
         })
     }
 
@@ -139,6 +144,7 @@ impl Parts {
             withdraw_document: WithdrawDocument { intake: intake.clone() },
             read_order: ReadOrder {
                 reader: storage.reader.clone(),
+                accesses: storage.accesses.clone(),
                 blobs: blobs.clone(),
                 downloads: self.downloads.clone(),
                 clock: clock.clone(),
@@ -167,6 +173,7 @@ impl Parts {
                     trusted: proxies.clone(),
                     header: settings.client_address_header.clone(),
                 },
+                recorder: self.accesses.clone(),
             },
             limits: settings.document_limits(),
             signed_limits: settings.signed_document_limits(),

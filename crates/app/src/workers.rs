@@ -11,6 +11,10 @@ use std::{
 use adapter_mail::remove_old_mails;
 use anyhow::Result;
 use domain::{
+    access::{
+        keep_accesses::KeepAccesses,
+        watch_accesses::{AccessAlert, AccessStep, Memory, WatchAccesses},
+    },
     api_key::note_key_uses::NoteKeyUses,
     background::Step,
     delivery::{
@@ -18,7 +22,7 @@ use domain::{
         run_deliveries::{MailDeliveries, MailReport, RunDeliveries},
         worker::{Deliveries, DeliveryFailure, DeliveryStep, DeliveryWorker, Sleep},
     },
-    ports::{DeliveryQueue, Notifier, QueueStats, error_chain},
+    ports::{DeliveryQueue, NoticeOutcome, Notifier, QueueStats, error_chain},
     use_cases::{
         note_downloads::NoteDownloads,
         upkeep::{forget_keys::ForgetKeys, sweep_uploads::SweepUploads},
@@ -26,7 +30,7 @@ use domain::{
     webhook::{
         DisabledBy, EndpointId,
         run_webhooks::{RunWebhooks, WebhookDeliveries, WebhooksReport},
-        watch_webhooks::{NoticeOutcome, WatchStep, WatchWebhooks},
+        watch_webhooks::{WatchStep, WatchWebhooks},
     },
 };
 use futures_util::FutureExt as _;
@@ -68,6 +72,7 @@ pub(crate) fn spawn_upkeep(
     let downloads = async move || downloads.step().await;
     let failure = "first downloads of documents are not stored until the database answers";
     tasks.spawn(store_notes(stop.clone(), downloads, of(DATABASE), failure));
+    spawn_accesses(parts, metrics, outages, stop, tasks);
     let mut forget = ForgetKeys::new(storage.idempotency.clone(), clock.clone());
     let forget = async move || forget.step().await;
     let failure = "expired idempotency keys could not be removed";
@@ -113,6 +118,41 @@ pub(crate) fn spawn_upkeep(
     let failure = "webhook endpoints that fail could not be looked for";
     tasks.spawn(repeat(stop.clone(), watch, of(DATABASE), failure, move |step| {
         log_watched(step, &watched);
+    }));
+}
+
+/// Starts the workers that store accesses, remove old ones, and look for keys that read many orders.
+fn spawn_accesses(
+    parts: &Parts,
+    metrics: &WorkerMetrics,
+    outages: &Arc<Outages>,
+    stop: &CancellationToken,
+    tasks: &mut Tasks,
+) {
+    let of_database = || Fallible { outages: outages.clone(), dependency: DATABASE };
+    let (log, clock) = (parts.storage.accesses.clone(), parts.machine.clock.clone());
+    let mut keep = KeepAccesses::new(log.clone(), parts.accesses.clone(), clock.clone());
+    let (stopped, on) = (stop.clone(), of_database());
+    tasks.spawn(async move {
+        let failure = "accesses to orders are not stored until the database answers";
+        store_notes(stopped, async || keep.step().await, on, failure).await?;
+        if let Err(error) = keep.end().await {
+            tracing::warn!(error = error_chain(&error), "the end of the accesses is not stored");
+        }
+        Ok(())
+    });
+    let mut watch = WatchAccesses {
+        log,
+        keys: parts.keys.keys.clone(),
+        notifier: parts.notifier.clone(),
+        clock,
+        limits: parts.settings.access_limits(),
+        memory: Memory::default(),
+    };
+    let (watch, watched) = (async move || watch.step().await, metrics.clone());
+    let failure = "old accesses could not be removed, or busy keys not be looked for";
+    tasks.spawn(repeat(stop.clone(), watch, of_database(), failure, move |step| {
+        log_accesses(step, &watched);
     }));
 }
 
@@ -322,6 +362,36 @@ fn log_watched(step: WatchStep, metrics: &WorkerMetrics) {
                 endpoint,
                 error,
                 "the mail about a webhook endpoint that fails is sent again in a minute"
+            ),
+        }
+    }
+}
+
+fn log_accesses(AccessStep { removed, alerts }: AccessStep, metrics: &WorkerMetrics) {
+    if removed > 0 {
+        tracing::info!(removed, "old accesses removed");
+    }
+    for AccessAlert { key, is_new, mail } in alerts {
+        if is_new {
+            metrics.busy_key(&key);
+        }
+        let api_key = key.key.0;
+        match mail {
+            NoticeOutcome::Told => {
+                tracing::info!(api_key, "the contact of a busy API key was told");
+            }
+            NoticeOutcome::NoContact => tracing::warn!(
+                api_key,
+                "a busy API key has no contact; ask its client, and revoke the key if it does not \
+                 read so many orders itself"
+            ),
+            NoticeOutcome::Failed(error) => {
+                tracing::error!(api_key, error, "the contact of a busy API key could not be told")
+            }
+            NoticeOutcome::Later(error) => tracing::warn!(
+                api_key,
+                error,
+                "the mail about a busy API key is sent again in a minute"
             ),
         }
     }

@@ -1,19 +1,29 @@
 //! The log of reads and changes: one row for each use of an order (16 CFR 314.4(c)(8)).
 
-use std::net::IpAddr;
+use std::{fmt, net::IpAddr, str::FromStr};
 
 use time::OffsetDateTime;
 
 use crate::{
     api_key::{ApiKeyId, Party},
     order::OrderId,
+    ports::Entropy,
 };
 
+pub mod keep_accesses;
 pub mod recorder;
+pub mod watch_accesses;
 
 /// The identifier of one start of an instance, or of one command. It is random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunId(pub i64);
+
+impl RunId {
+    /// Returns a new random identifier, which is not negative.
+    pub fn random(entropy: &dyn Entropy) -> Self {
+        Self(i64::from_be_bytes(entropy.bytes()) & i64::MAX)
+    }
+}
 
 /// The identifier of an access. The numbers of a run begin with 1 and leave none out. Within a run, the
 /// instants increase with the numbers.
@@ -25,6 +35,37 @@ pub struct AccessId {
     pub run: RunId,
     /// The number within the run.
     pub number: u64,
+}
+
+/// Writes `1796385600000000-5f3a…-17`: the microsecond, the run and the number.
+impl fmt::Display for AccessId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, run, number } = self;
+        let micros = at.unix_timestamp_nanos() / 1_000;
+        write!(formatter, "{micros}-{:x}-{number}", run.0.cast_unsigned())
+    }
+}
+
+/// A text that is no identifier of an access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no identifier of an access")]
+pub struct NoAccessId;
+
+impl FromStr for AccessId {
+    type Err = NoAccessId;
+
+    fn from_str(text: &str) -> Result<Self, NoAccessId> {
+        let read = || {
+            let mut parts = text.splitn(3, '-');
+            let micros: i64 = parts.next()?.parse().ok()?;
+            let run = u64::from_str_radix(parts.next()?, 16).ok()?;
+            let number = parts.next()?.parse().ok()?;
+            let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000).ok()?;
+            Some(Self { at, run: RunId(run.cast_signed()), number })
+        };
+        // Each access has one text.
+        read().filter(|id| id.to_string() == text).ok_or(NoAccessId)
+    }
 }
 
 /// What was done with an order.
@@ -172,6 +213,9 @@ pub const DONE: &str = "ok";
 /// The outcome of a read of what the client has already.
 pub const NOT_MODIFIED: &str = "not_modified";
 
+/// The outcome of what was dropped: the client has gone, or the service has stopped.
+pub const UNFINISHED: &str = "unfinished";
+
 /// One use of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
@@ -179,6 +223,45 @@ pub struct Access {
     pub id: AccessId,
     /// What is known of it.
     pub facts: AccessFacts,
-    /// [`DONE`], [`NOT_MODIFIED`], or the `code` of the problem that was answered.
+    /// [`DONE`], [`NOT_MODIFIED`], [`UNFINISHED`], or the `code` of the problem that was answered.
     pub outcome: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::*;
+
+    #[test]
+    fn identifier_is_read_back_from_its_text() {
+        let at = datetime!(2026-11-28 12:00:00.000017 UTC);
+        for (run, number) in [(1, 1), (i64::MAX, u64::MAX), (-1, 0)] {
+            let id = AccessId { at, run: RunId(run), number };
+            assert_eq!(id.to_string().parse(), Ok(id));
+        }
+        let id = AccessId { at, run: RunId(255), number: 2 };
+        assert_eq!(id.to_string(), "1795867200000017-ff-2");
+    }
+
+    #[test]
+    fn other_texts_are_no_identifiers() {
+        for text in [
+            "",
+            "7",
+            "1-2",
+            "1-2-3-4",
+            "1-2-",
+            "-1-2-x",
+            "01-2-3",
+            "1-FF-3",
+            "1-+f-3",
+            "1-2-+3",
+            "1-g-3",
+            "99999999999999999999-1-1",
+            "9223372036854775807-1-1",
+        ] {
+            assert_eq!(text.parse::<AccessId>(), Err(NoAccessId), "{text}");
+        }
+    }
 }

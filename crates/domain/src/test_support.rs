@@ -11,7 +11,8 @@ use std::{
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    api_key::{ApiKey, ApiKeyId, ClientId, KeyHash, NewApiKey, Owner, Scopes},
+    access::{AccessActor, AccessFacts, AccessKind},
+    api_key::{ApiKey, ApiKeyId, ClientId, KeyHash, NewApiKey, Owner, Party, Scopes},
     delivery::{Audience, Delivery, DeliveryId, MailSubject, NewDelivery},
     document::{
         Content, DocumentFormat, ObjectKey, ReceivedDocument, Sha256Digest, SpooledFile,
@@ -114,6 +115,19 @@ pub(crate) fn scan(required: bool, outcome: fn() -> Result<Verdict, ScanError>) 
 /// Returns the verdict of a scan that finds malware.
 pub(crate) fn infected() -> Verdict {
     Verdict::Infected { signature: "Eicar".to_owned() }
+}
+
+/// Returns the facts of a read of order 1 with key 1.
+pub(crate) fn access_facts() -> AccessFacts {
+    AccessFacts {
+        kind: AccessKind::Read,
+        order: Some(OrderId(1)),
+        orders: None,
+        position: None,
+        actor: AccessActor::Key { id: ApiKeyId(1), party: Party::Client(ClientId(1)) },
+        address: None,
+        request_id: None,
+    }
 }
 
 /// Returns key 1, of client 1.

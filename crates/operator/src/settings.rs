@@ -14,6 +14,7 @@ use actix_web::http::header::HeaderName;
 use anyhow::Context as _;
 use clap::{ArgAction, Args, ValueEnum, builder::RangedI64ValueParser, value_parser};
 use domain::{
+    access::watch_accesses::AccessLimits,
     api_key::Rate,
     appointment::ZoneDatabase,
     delivery::{
@@ -219,6 +220,20 @@ pub struct Settings {
     #[arg(long, value_name = "DAYS", default_value_t = 30)]
     pub mail_drop_days: u32,
 
+    /// Days after which rows of reads and changes of orders are removed; 0 to keep them
+    #[arg(
+        long,
+        value_name = "DAYS",
+        default_value_t = 730,
+        value_parser = value_parser!(u32).range(0..=36_500)
+    )]
+    pub access_days: u32,
+
+    /// Number of different orders beyond which a key that reads them in an hour is a warning, and a
+    /// mail to its contact [default: no warning]
+    #[arg(long, value_name = "NUMBER", value_parser = number(1..))]
+    pub access_alert: Option<u64>,
+
     /// Greatest number of mails of a client to a recipient in an hour; further ones wait for the next;
     /// 0 for no limit. Addresses of signing services have none
     #[arg(long, value_name = "NUMBER", default_value_t = MAILS_PER_RECIPIENT_HOUR)]
@@ -395,6 +410,12 @@ impl Settings {
     /// Returns the name of the database in errors: that of its setting, if an operator has set it.
     pub(crate) fn database_setting(&self) -> &'static str {
         if self.database_url.is_some() { DATABASE } else { "the database in the data directory" }
+    }
+
+    /// Returns how long accesses are kept, and which keys are busy.
+    pub fn access_limits(&self) -> AccessLimits {
+        let kept = (self.access_days > 0).then(|| Duration::days(self.access_days.into()));
+        AccessLimits { kept, alert: self.access_alert }
     }
 
     /// Returns how long an order bars its file number.

@@ -12,12 +12,11 @@ use domain::{
     idempotency::AddedRange,
     order::{Note, OrderId},
     ports::{
-        Download, ListedOrder, NewDocuments, NewNote, NewOrder, Notifier, NotifyError,
+        Download, ListedOrder, NewDocuments, NewNote, NewOrder, Notice, Notifier, NotifyError,
         OrderAmendment, OrderRepo, OrderUpdate, StoreError, UrlRefused, WebhookAnswer,
         WebhookError, WebhookRequest, WebhookSender, Withdrawal, WriteError,
     },
     trace_context::STEPS,
-    webhook::EndpointNotice,
 };
 use tracing::{Instrument as _, Span, field::Empty};
 
@@ -97,7 +96,7 @@ impl Notifier for TracedNotifier {
         sent
     }
 
-    async fn tell(&self, notice: &EndpointNotice) -> Result<(), NotifyError> {
+    async fn tell(&self, notice: &Notice) -> Result<(), NotifyError> {
         self.0.tell(notice).await
     }
 

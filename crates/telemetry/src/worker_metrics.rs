@@ -7,7 +7,7 @@ use domain::{
     },
     order::{Actor, OrderStatus},
     ports::{
-        Event,
+        BusyKey, Event,
         Settlement::{Done, Fail, Obsolete, OverLimit, Postpone, RetryAt, Unknown},
     },
     webhook::{DisabledBy, EndpointId, EventChange, EventType, run_webhooks::WebhookReport},
@@ -58,6 +58,7 @@ pub struct WorkerMetrics {
     changes: IntCounterVec,
     entered: IntCounterVec,
     swept: IntCounter,
+    access_alerts: IntCounter,
 }
 
 impl WorkerMetrics {
@@ -111,6 +112,11 @@ impl WorkerMetrics {
                 "Abandoned uploads that were removed.",
                 registry
             )?,
+            access_alerts: register_int_counter_with_registry!(
+                "notary_orders_access_alerts_total",
+                "Alerts about API keys that read more orders in an hour than --access-alert.",
+                registry
+            )?,
         })
     }
 
@@ -151,6 +157,13 @@ impl WorkerMetrics {
             let name = if is_usual { status } else { OTHER_STATUS };
             self.entered.with_label_values(&[name]).inc();
         }
+    }
+
+    /// Counts and logs an alert about a key that reads many orders.
+    pub fn busy_key(&self, BusyKey { key, orders }: &BusyKey) {
+        let api_key = key.0;
+        tracing::warn!(api_key, orders, "an API key has read more orders in an hour than usual");
+        self.access_alerts.inc();
     }
 
     /// Counts and logs swept uploads.

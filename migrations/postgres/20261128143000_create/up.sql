@@ -552,7 +552,7 @@ CREATE TABLE accesses (
     -- The IP address of the peer. NULL: an operator.
     address text,
     request_id text,
-    -- ok, not_modified, or the code of the problem that was answered.
+    -- ok, not_modified, unfinished, or the code of the problem that was answered.
     outcome text COLLATE "C" NOT NULL,
     -- Begins with the instant: new rows come last, whatever their runs. Serves: pages (WHERE at <= ? ORDER BY
     -- at DESC, run DESC, number DESC LIMIT ?), the oldest (WHERE at < ? ORDER BY at, run, number LIMIT ?), and

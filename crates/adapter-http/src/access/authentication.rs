@@ -1,4 +1,5 @@
-//! Authentication and rate limits. Both are checked before the body is read.
+//! Authentication and rate limits. Both are checked before the body is read. An operation on orders begins
+//! its access here: what has no valid key has no actor.
 
 use std::sync::Arc;
 
@@ -6,17 +7,29 @@ use actix_web::{
     HttpMessage as _, HttpRequest,
     http::header::{self, HeaderMap},
 };
-use domain::api_key::{ApiKey, PresentedKey, Scope, manage_keys::ManageKeys};
+use domain::{
+    access::{
+        AccessActor, AccessFacts, AccessKind,
+        recorder::{AccessRecorder, BegunAccess},
+    },
+    api_key::{ApiKey, PresentedKey, Scope, manage_keys::ManageKeys},
+    order::OrderId,
+    use_cases::change_order::Changer,
+};
 use tracing::Instrument as _;
 
 use crate::{
     access::rate_limit::{FAILED_AUTHENTICATIONS, Policy, RateLimits},
     request::{
+        id::RequestId,
         notes::note,
         peer::{self, Proxies},
         trace::STEPS,
     },
-    respond::problem::Problem,
+    respond::{
+        path_number::{identifier, number},
+        problem::Problem,
+    },
 };
 
 /// Decides which requests are carried out: keys, rates and trusted proxies.
@@ -27,6 +40,8 @@ pub struct Access {
     pub rates: Arc<RateLimits>,
     /// Proxies whose header with the client's address is trusted.
     pub proxies: Proxies,
+    /// Records the accesses to orders.
+    pub recorder: Arc<AccessRecorder>,
 }
 
 /// Authenticates a request and counts it against the rate limit of its key, which must have the
@@ -57,10 +72,22 @@ pub(crate) async fn admit_any(
     access: &Access,
     policy: Policy,
 ) -> Result<Arc<ApiKey>, Problem> {
+    let kind = request.extensions().get::<AccessKind>().copied();
+    // Nothing is done that could not be recorded.
+    if kind.is_some() && access.recorder.is_full() {
+        return Err(Problem::unavailable());
+    }
     let step = tracing::info_span!(target: STEPS, "authenticate");
     match authenticate(request, access).instrument(step).await {
         Ok(key) => {
             note(request, |notes| notes.api_key = Some(key.id));
+            if let Some(kind) = kind {
+                let begun = BegunAccess::new(
+                    Arc::clone(&access.recorder),
+                    facts(request, access, kind, &key),
+                );
+                request.extensions_mut().insert(begun);
+            }
             if let Some(allowance) = access.rates.request(policy, &key) {
                 // The remaining quota is sent with the answer, whatever the answer is.
                 request.extensions_mut().insert(allowance);
@@ -77,6 +104,29 @@ pub(crate) async fn admit_any(
             Err(problem)
         }
     }
+}
+
+/// Returns the facts of an access. Its order and its document are those of the path.
+fn facts(request: &HttpRequest, access: &Access, kind: AccessKind, key: &ApiKey) -> AccessFacts {
+    AccessFacts {
+        kind,
+        order: identifier(request, "order_id").map(OrderId),
+        orders: None,
+        position: number(request, "position"),
+        actor: AccessActor::Key { id: key.id, party: key.party() },
+        address: peer::address(request, &access.proxies),
+        request_id: Some(RequestId::of(request).id.to_string()),
+    }
+}
+
+/// Returns the access of a request. Its answer ends it.
+pub(crate) fn begun(request: &HttpRequest) -> Option<BegunAccess> {
+    request.extensions().get().cloned()
+}
+
+/// Returns the side that asks for a change, with its access.
+pub(crate) fn changer(request: &HttpRequest, key: &ApiKey) -> Changer {
+    Changer { access: begun(request), ..Changer::of(key) }
 }
 
 async fn authenticate(request: &HttpRequest, access: &Access) -> Result<Arc<ApiKey>, Problem> {

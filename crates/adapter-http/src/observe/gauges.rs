@@ -23,6 +23,11 @@ pub fn register_gauges(registry: &Registry, api: &web::Data<Api>) -> Result<(), 
         api.spool.used()
     })?;
     gauge(
+        "notary_orders_accesses_waiting",
+        "Accesses to orders that are not stored yet.",
+        |api| api.access.recorder.waiting(),
+    )?;
+    gauge(
         "notary_orders_orders_in_progress",
         "Orders that are being created, with documents also those that arrive.",
         |api| api.concurrency.used() + api.uploads.used(),

@@ -3,12 +3,12 @@
 use actix_web::{HttpRequest, HttpResponse, web};
 use domain::{
     order::change_request::{NoteBody, NoteRequest},
-    use_cases::{add_note::AddedNote, change_order::Changer, order_error::OrderError},
+    use_cases::{add_note::AddedNote, order_error::OrderError},
 };
 
 use crate::{
     access::{
-        authentication::admit_for,
+        authentication::{admit_for, changer},
         fingerprint::attempt,
         idempotency_key::{self, IDEMPOTENCY_REPLAYED},
         rate_limit::Policy,
@@ -31,7 +31,8 @@ pub(crate) async fn add(request: HttpRequest, payload: web::Payload, api: State)
     let operation = format!("note of {}", id.0);
     let attempt = claim.map(|claim| attempt(claim, &operation, &sent.text, &[])).transpose()?;
     let adding = api.add_note.clone();
-    let work = async move { adding.add(Changer::of(&key), id, sent, attempt.as_ref()).await };
+    let changer = changer(&request, &key);
+    let work = async move { adding.add(changer, id, sent, attempt.as_ref()).await };
     let AddedNote { note: added, replayed } = api.detached.run_to_end(work, drop).await?;
     let messages = ["note added", "note added before, answered again"];
     note(&request, |notes| notes.message = Some(messages[usize::from(replayed)]));

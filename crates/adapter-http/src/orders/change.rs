@@ -6,12 +6,12 @@ use domain::{
     api_key::{ApiKey, Party, Scope},
     order::change_request::{CancelRequest, ChangeRequest},
     ports::ListedOrder,
-    use_cases::{change_order::Changer, order_error::OrderError},
+    use_cases::order_error::OrderError,
 };
 
 use crate::{
     access::{
-        authentication::{admit, admit_for},
+        authentication::{admit, admit_for, changer},
         rate_limit::Policy,
     },
     body::json,
@@ -34,7 +34,7 @@ pub(crate) async fn replace(request: HttpRequest, payload: web::Payload, api: St
     let order = create_json::parse(&body)?;
     let expected = version::expected(&request);
     let (order, utc_disagreements) =
-        api.change_order.amend(Changer::of(&key), id, order, expected).await?;
+        api.change_order.amend(changer(&request, &key), id, order, expected).await?;
     created::warn(&api.metrics, id, &utc_disagreements);
     Ok(answer(&request, &order, "order changed"))
 }
@@ -46,7 +46,7 @@ pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: Sta
     let body = json::read_object(&request, payload, &api.json_bodies, &key).await?;
     let change = ChangeRequest::parse(body).map_err(OrderError::rejected)?;
     let expected = version::expected(&request);
-    let order = api.change_order.change(Changer::of(&key), id, &change, expected).await?;
+    let order = api.change_order.change(changer(&request, &key), id, &change, expected).await?;
     Ok(answer(&request, &order, "order changed"))
 }
 
@@ -57,7 +57,7 @@ pub(crate) async fn cancel(request: HttpRequest, payload: web::Payload, api: Sta
     let body = json::read_optional_object(&request, payload, &api.json_bodies, &key).await?;
     let cancel = CancelRequest::parse(body).map_err(OrderError::rejected)?;
     let expected = version::expected(&request);
-    let order = api.change_order.cancel(Changer::of(&key), id, &cancel, expected).await?;
+    let order = api.change_order.cancel(changer(&request, &key), id, &cancel, expected).await?;
     Ok(answer(&request, &order, "order cancelled"))
 }
 

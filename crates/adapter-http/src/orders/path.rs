@@ -19,6 +19,8 @@ pub(crate) const ORDER: &str = "/api/order/{order_id}";
 pub(crate) const CANCEL: &str = "/api/order/{order_id}/cancel";
 /// Path of the history of an order.
 pub(crate) const HISTORY: &str = "/api/order/{order_id}/history";
+/// Path of the accesses to an order.
+pub(crate) const ACCESSES: &str = "/api/order/{order_id}/accesses";
 /// Path of the notes of an order.
 pub(crate) const NOTES: &str = "/api/order/{order_id}/notes";
 /// Path of the documents of an order.
@@ -51,6 +53,11 @@ pub(super) fn of_documents(base_path: &str, OrderId(id): OrderId, kind: Document
 /// Returns the path of the history of an order.
 pub(super) fn of_history(base_path: &str, OrderId(id): OrderId) -> String {
     format!("{base_path}{ORDERS}/{id}/history")
+}
+
+/// Returns the path of the accesses to an order.
+pub(super) fn of_accesses(base_path: &str, OrderId(id): OrderId) -> String {
+    format!("{base_path}{ORDERS}/{id}/accesses")
 }
 
 /// Returns the order that the path of a request names. A text that is no identifier names an order

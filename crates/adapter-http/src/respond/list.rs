@@ -121,12 +121,28 @@ impl Paging {
             LIMIT => self.limit = limit(text)?,
             STARTING_AFTER => self.cursor = Cursor::OlderThan(identifier(text, self.least)?),
             ENDING_BEFORE => self.cursor = Cursor::NewerThan(identifier(text, 0)?),
-            _ => return Err(("unknown_parameter", "is no parameter of this path".into())),
+            _ => return Err(unknown_parameter()),
         }
         if !CURSORS.contains(&name) {
             self.kept.push((name.to_owned(), value));
         }
         Ok(())
+    }
+
+    /// Reads the query of a list whose identifiers are texts, and that is read from the newest item on.
+    /// Returns also the item after which the page begins.
+    pub(crate) fn parse_older<Id: FromStr>(query: &str) -> Result<(Self, Option<Id>), Problem> {
+        let mut after = None;
+        let paging = Self::parse(query, &CURSORS, |name, value| {
+            if name == ENDING_BEFORE {
+                return Err(unknown_parameter());
+            }
+            let detail = "must be the identifier of an item";
+            let read = value.parse::<Id>().map_err(|_| fault(ViolationCode::InvalidFormat, detail));
+            after = Some(read?);
+            Ok(())
+        })?;
+        Ok((paging, after))
     }
 
     /// Returns where the page begins.
@@ -150,10 +166,15 @@ impl Paging {
     }
 
     /// Returns the value of `Link` (RFC 8288) of a page of items; `None` if there is no other page.
-    fn links(&self, path: &str, ids: &[i64], others: Others) -> Option<String> {
-        let stopped = |is_there| others.stopped_at.filter(|_| self.is_toward_newer() == is_there);
-        let oldest = stopped(false).or_else(|| ids.last().copied()).filter(|_| others.older);
-        let newest = stopped(true).or_else(|| ids.first().copied()).filter(|_| others.newer);
+    fn links<Id: ToString>(&self, path: &str, ids: &[Id], others: Others) -> Option<String> {
+        let stopped = |is_there| {
+            let at = others.stopped_at.filter(|_| self.is_toward_newer() == is_there);
+            at.as_ref().map(ToString::to_string)
+        };
+        let oldest = stopped(false).or_else(|| ids.last().map(ToString::to_string));
+        let oldest = oldest.filter(|_| others.older);
+        let newest = stopped(true).or_else(|| ids.first().map(ToString::to_string));
+        let newest = newest.filter(|_| others.newer);
         let kept = self.kept.iter().map(|(name, value)| {
             format!("{name}={}&", utf8_percent_encode(value, NON_ALPHANUMERIC))
         });
@@ -194,6 +215,10 @@ pub(crate) fn fault(code: ViolationCode, detail: &'static str) -> Fault {
     (code.as_str(), detail.into())
 }
 
+fn unknown_parameter() -> Fault {
+    ("unknown_parameter", "is no parameter of this path".into())
+}
+
 fn limit(text: &str) -> Result<usize, Fault> {
     digits(text).filter(|limit| (1..=MAX_LIMIT).contains(limit)).ok_or_else(|| {
         let detail = format!("must be an integer from 1 to {MAX_LIMIT}");
@@ -232,14 +257,14 @@ pub(crate) fn whole<T: Serialize>(
 
 /// Answers with a page of the list at `url`, and with links to older and to newer pages, if there are
 /// any. The newest item comes first; each has its identifier beside it.
-pub(crate) fn page<T: Serialize>(
+pub(crate) fn page<Id: ToString, T: Serialize>(
     request: &HttpRequest,
     url: String,
     paging: &Paging,
     others: Others,
-    items: impl Iterator<Item = (i64, T)>,
+    items: impl Iterator<Item = (Id, T)>,
 ) -> Result<HttpResponse, Problem> {
-    let (ids, data): (Vec<i64>, Vec<T>) = items.unzip();
+    let (ids, data): (Vec<Id>, Vec<T>) = items.unzip();
     let links = paging.links(&url, &ids, others);
     let has_more = if paging.is_toward_newer() { others.newer } else { others.older };
     conditional::json(request, &List { object: "list", url, has_more, data }, links)

@@ -74,6 +74,7 @@ mod operators {
 }
 
 mod orders {
+    mod accesses;
     mod changes;
     mod create;
     mod documents;

@@ -4,16 +4,18 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use domain::{
+    access::watch_accesses::BusyKeyNotice,
+    api_key::ApiKeyId,
     delivery::{Audience, MailSubject, Notification},
     document::{ObjectKey, StoredDocument},
     order::{EmailAddress, OrderId},
-    ports::{NewOrder, Notifier, NotifyError},
+    ports::{NewOrder, Notice, Notifier, NotifyError},
     webhook::{DisabledBy, Endpoint, EndpointId, EndpointNotice, EventType},
 };
 use futures_util::future::join_all;
 use mail_parser::{Address, MessageParser};
 use serde_json::Value;
-use time::macros::datetime;
+use time::{Duration, macros::datetime};
 
 use crate::{
     fakes::CountingEntropy,
@@ -122,12 +124,29 @@ pub async fn notice_is_a_mail_to_its_recipient(fixture: &dyn NotifierFixture) {
     };
     let disabled = Some((samples::NOW, DisabledBy::Gone));
     for (endpoint, mails) in [(failing.clone(), 1), (Endpoint { disabled, ..failing }, 2)] {
-        let notice = EndpointNotice::new(endpoint, recipient());
+        let notice = Notice::Endpoint(EndpointNotice::new(endpoint, recipient()));
         for _ in 0..2 {
             fixture.notifier().tell(&notice).await.unwrap();
         }
         let received = fixture.received().await;
         assert!(received.iter().all(|mail| mail.to == ["it@title.example.com"]));
+        let ids: BTreeSet<_> = received.iter().map(|mail| &mail.message_id).collect();
+        assert_eq!(ids.len(), mails);
+    }
+    let busy = BusyKeyNotice {
+        key: ApiKeyId(3),
+        name: "ключ \"7\"".to_owned(),
+        orders: 501,
+        at: samples::NOW,
+        recipient: recipient(),
+    };
+    let later = BusyKeyNotice { at: samples::NOW + Duration::HOUR, ..busy.clone() };
+    for (notice, mails) in [(busy, 3), (later, 4)] {
+        let notice = Notice::BusyKey(notice);
+        for _ in 0..2 {
+            fixture.notifier().tell(&notice).await.unwrap();
+        }
+        let received = fixture.received().await;
         let ids: BTreeSet<_> = received.iter().map(|mail| &mail.message_id).collect();
         assert_eq!(ids.len(), mails);
     }

@@ -7,7 +7,7 @@ use std::{
 
 use time::{Duration, OffsetDateTime};
 
-use super::{Access, AccessActor, AccessFacts, AccessId, AccessKind, DONE, RunId};
+use super::{Access, AccessActor, AccessFacts, AccessId, AccessKind, DONE, RunId, UNFINISHED};
 use crate::{order::OrderId, ports::Clock};
 
 /// Maximum number of accesses that wait to be stored. Beyond it, requests are 503 until the database answers.
@@ -42,7 +42,12 @@ impl AccessRecorder {
 
     /// Returns whether so many accesses wait that no request may add one.
     pub fn is_full(&self) -> bool {
-        self.lock().waiting.len() >= MAX_WAITING
+        self.waiting() >= MAX_WAITING
+    }
+
+    /// Returns how many accesses wait to be stored.
+    pub fn waiting(&self) -> usize {
+        self.lock().waiting.len()
     }
 
     /// Returns the number that was given last; 0 if none was.
@@ -79,34 +84,60 @@ impl AccessRecorder {
 }
 
 /// An access that has begun. It gets its number as late as can be: when the transaction of a change stores it,
-/// or at its end.
+/// or at its end. One that is dropped before has the outcome [`UNFINISHED`].
 #[derive(Clone)]
-pub struct BegunAccess {
+pub struct BegunAccess(Arc<Begun>);
+
+struct Begun {
     recorder: Arc<AccessRecorder>,
     facts: AccessFacts,
-    id: Arc<OnceLock<AccessId>>,
+    orders: OnceLock<u32>,
+    id: OnceLock<AccessId>,
+    has_ended: OnceLock<()>,
 }
 
 impl BegunAccess {
     /// Begins an access.
     pub fn new(recorder: Arc<AccessRecorder>, facts: AccessFacts) -> Self {
-        Self { recorder, facts, id: Arc::default() }
+        let (orders, id, has_ended) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self(Arc::new(Begun { recorder, facts, orders, id, has_ended }))
+    }
+
+    /// Notes how many orders a list has.
+    pub fn lists(&self, orders: usize) {
+        let _ = self.0.orders.set(u32::try_from(orders).unwrap_or(u32::MAX));
     }
 
     /// Returns the row that the transaction of a change stores.
     pub fn done(&self) -> Access {
-        self.row(DONE.to_owned())
+        self.0.row(DONE.to_owned())
     }
 
     /// Ends the access. A worker stores it, unless a transaction has stored it under its number.
     pub fn end(&self, outcome: String) {
-        let access = self.row(outcome);
-        self.recorder.lock().waiting.push(access);
+        self.0.end(outcome);
     }
+}
 
+impl Begun {
     fn row(&self, outcome: String) -> Access {
         let id = *self.id.get_or_init(|| self.recorder.next());
-        Access { id, facts: self.facts.clone(), outcome }
+        let orders = self.orders.get().copied().or(self.facts.orders);
+        let facts = AccessFacts { orders, ..self.facts.clone() };
+        Access { id, facts, outcome }
+    }
+
+    fn end(&self, outcome: String) {
+        if self.has_ended.set(()).is_ok() {
+            let access = self.row(outcome);
+            self.recorder.lock().waiting.push(access);
+        }
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.end(UNFINISHED.to_owned());
     }
 }
 

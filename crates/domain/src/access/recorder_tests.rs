@@ -31,7 +31,6 @@ fn numbers(taken: &[Access]) -> Vec<u64> {
 fn numbers_are_given_at_the_end_without_gaps() {
     let recorder = recorder(still());
     let (first, second) = (begin(&recorder), begin(&recorder));
-    drop(begin(&recorder));
     assert_eq!(recorder.last_number(), 0);
     second.end(DONE.to_owned());
     first.end("not_found".to_owned());
@@ -49,6 +48,8 @@ fn change_has_one_number_in_its_transaction_and_at_its_end() {
     assert_eq!((stored.id.number, &*stored.outcome), (1, DONE));
     assert_eq!(change.clone().done(), stored);
     change.end("unavailable".to_owned());
+    change.end(DONE.to_owned());
+    drop(change);
     assert_eq!(recorder.take(10).0, [Access { outcome: "unavailable".to_owned(), ..stored }]);
 }
 
@@ -84,12 +85,32 @@ fn accesses_that_were_put_back_are_taken_first() {
 #[test]
 fn recorder_is_full_until_accesses_are_taken() {
     let recorder = recorder(still());
-    let access = begin(&recorder);
     for number in 0..MAX_WAITING {
         assert!(!recorder.is_full(), "{number}");
-        access.end(DONE.to_owned());
+        begin(&recorder).end(DONE.to_owned());
     }
     assert!(recorder.is_full());
     recorder.take(1);
     assert!(!recorder.is_full());
+}
+
+#[test]
+fn access_without_an_end_is_unfinished_when_nothing_works_on_it() {
+    let recorder = recorder(still());
+    let access = begin(&recorder);
+    let work = access.clone();
+    drop(access);
+    assert_eq!((recorder.waiting(), recorder.last_number()), (0, 0));
+    drop(work);
+    let (taken, _) = recorder.take(10);
+    assert_eq!((numbers(&taken), &*taken[0].outcome), (vec![1], UNFINISHED));
+}
+
+#[test]
+fn list_has_the_number_of_its_orders() {
+    let recorder = recorder(still());
+    let access = begin(&recorder);
+    access.lists(3);
+    access.end(DONE.to_owned());
+    assert_eq!(recorder.take(10).0[0].facts.orders, Some(3));
 }

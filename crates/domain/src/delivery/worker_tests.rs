@@ -18,9 +18,10 @@ use crate::{
         run_deliveries::{DeliveryOutcome, LEASE, MailDeliveries, MailReport, RunDeliveries},
     },
     order::OrderId,
-    ports::{Begun, Lease, MockClock, MockDeliveryQueue, Notifier, NotifyError, error_chain},
+    ports::{
+        Begun, Lease, MockClock, MockDeliveryQueue, Notice, Notifier, NotifyError, error_chain,
+    },
     test_support::{CountingEntropy, delivery, no_services, stored_order},
-    webhook::EndpointNotice,
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -81,7 +82,7 @@ impl Notifier for Replies {
         (self.reply)(mail.message_key.parse().unwrap()).await
     }
 
-    async fn tell(&self, _: &EndpointNotice) -> Result<(), NotifyError> {
+    async fn tell(&self, _: &Notice) -> Result<(), NotifyError> {
         Ok(())
     }
 

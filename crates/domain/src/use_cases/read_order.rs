@@ -3,12 +3,14 @@
 use std::{ops::Range, sync::Arc};
 
 use crate::{
+    access::{Access, AccessId},
     api_key::Owner,
     background::lock,
     document::{ObjectKey, StoredDocument},
     order::{DocumentId, OrderId, StoredOrder},
     ports::{
-        BlobStore, BlobStream, Clock, HistoryEntry, HistoryQuery, OrderReader, Page, PageQuery,
+        AccessLog, BlobStore, BlobStream, Clock, HistoryEntry, HistoryQuery, OrderReader, Page,
+        PageQuery,
     },
     use_cases::{note_downloads::Downloads, order_error::OrderError},
 };
@@ -18,6 +20,8 @@ use crate::{
 pub struct ReadOrder {
     /// Reads orders.
     pub reader: Arc<dyn OrderReader>,
+    /// Reads accesses.
+    pub accesses: Arc<dyn AccessLog>,
     /// Stores documents.
     pub blobs: Arc<dyn BlobStore>,
     /// Downloads that are not stored yet.
@@ -41,6 +45,23 @@ impl ReadOrder {
     ) -> Result<Page<HistoryEntry>, OrderError> {
         let page = OrderError::unless_erased(self.reader.history(owner, id, query).await?)?;
         page.ok_or(OrderError::UnknownCursor)
+    }
+
+    /// Returns up to `limit` accesses to an order that are older than `before`, newest first, and whether
+    /// there are older ones.
+    pub async fn accesses(
+        &self,
+        owner: Owner,
+        id: OrderId,
+        before: Option<AccessId>,
+        limit: usize,
+    ) -> Result<(Vec<Access>, bool), OrderError> {
+        let one_more = limit.saturating_add(1);
+        let found = self.accesses.of_order(owner, id, before, one_more).await?;
+        let mut accesses = OrderError::unless_erased(found)?;
+        let has_older = accesses.len() > limit;
+        accesses.truncate(limit);
+        Ok((accesses, has_older))
     }
 
     /// Returns a page of the client's orders.

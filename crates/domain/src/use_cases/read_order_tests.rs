@@ -3,10 +3,14 @@ use time::{OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
+    access::{
+        RunId,
+        recorder::{AccessRecorder, BegunAccess},
+    },
     api_key::ClientId,
     document::DocumentKind,
-    ports::{MaybeErased, MockBlobStore, MockOrderReader},
-    test_support::{clock, document},
+    ports::{MaybeErased, MockAccessLog, MockBlobStore, MockOrderReader},
+    test_support::{access_facts, clock, document},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -26,6 +30,7 @@ async fn unread(looked_up_again: fn() -> MaybeErased<StoredDocument>) -> OrderEr
         .returning(move |_, _| Ok(Some(looked_up_again())));
     let reading = ReadOrder {
         reader: Arc::new(reader),
+        accesses: Arc::new(MockAccessLog::new()),
         blobs: Arc::new(blobs),
         downloads: Downloads::default(),
         clock: clock(NOW),
@@ -57,4 +62,32 @@ async fn object_of_a_document_withdrawn_meanwhile_is_withdrawn() {
         unread(|| MaybeErased::Whole(StoredDocument { key: None, ..document("k", NOW) })).await;
 
     assert!(matches!(error, OrderError::Withdrawn), "{error:?}");
+}
+
+#[tokio::test]
+async fn page_of_accesses_says_whether_there_are_older_ones() {
+    let at = |number| {
+        let (clock, run) = (clock(NOW), RunId(1));
+        let recorder = Arc::new(AccessRecorder::new(run, clock));
+        let access = BegunAccess::new(recorder, access_facts()).done();
+        Access { id: AccessId { number, ..access.id }, ..access }
+    };
+    for (stored, limit, expected) in [(3, 2, (2, true)), (2, 2, (2, false)), (0, 1, (0, false))] {
+        let mut accesses = MockAccessLog::new();
+        accesses
+            .expect_of_order()
+            .with(eq(OWNER), eq(OrderId(1)), eq(None), eq(limit + 1))
+            .returning(move |_, _, _, _| {
+                Ok(Some(MaybeErased::Whole((0..stored).map(at).collect())))
+            });
+        let reading = ReadOrder {
+            reader: Arc::new(MockOrderReader::new()),
+            accesses: Arc::new(accesses),
+            blobs: Arc::new(MockBlobStore::new()),
+            downloads: Downloads::default(),
+            clock: clock(NOW),
+        };
+        let (page, has_older) = reading.accesses(OWNER, OrderId(1), None, limit).await.unwrap();
+        assert_eq!((page.len(), has_older), expected);
+    }
 }

@@ -10,8 +10,7 @@ use crate::{
     background::Step,
     order::EmailAddress,
     ports::{
-        ApiKeyRepo, Clock, Notifier, NotifyError, StoreError, WebhookQueue, WebhookRepo,
-        error_chain,
+        ApiKeyRepo, Clock, Notice, NoticeOutcome, Notifier, StoreError, WebhookQueue, WebhookRepo,
     },
     webhook::{Endpoint, EndpointId, EndpointNotice, FAILING_LIMIT, RETENTION, WARNING_AHEAD},
 };
@@ -40,19 +39,6 @@ pub struct WatchStep {
     pub unreadable: Vec<String>,
     /// Number of deliveries that were removed.
     pub forgotten: usize,
-}
-
-/// The outcome of a mail to the contact of a client.
-#[derive(Debug, PartialEq, Eq)]
-pub enum NoticeOutcome {
-    /// It was sent.
-    Told,
-    /// No valid key of the client has a contact.
-    NoContact,
-    /// It will never be sent, for this reason.
-    Failed(String),
-    /// It is sent again in the next step. The endpoint is not disabled before.
-    Later(String),
 }
 
 /// Watches endpoints. Any number of processes may do so at the same time: the same notice is the
@@ -91,7 +77,10 @@ impl WatchWebhooks {
         for endpoint in self.endpoints.untold(warned_before).await? {
             let (id, is_disabled) = (endpoint.id, endpoint.disabled.is_some());
             let outcome = match self.contact(&endpoint).await? {
-                Some(contact) => self.send(EndpointNotice::new(endpoint, contact)).await,
+                Some(contact) => {
+                    let notice = Notice::Endpoint(EndpointNotice::new(endpoint, contact));
+                    NoticeOutcome::of(self.notifier.tell(&notice).await)
+                }
                 None => NoticeOutcome::NoContact,
             };
             if !matches!(outcome, NoticeOutcome::Later(_)) {
@@ -114,17 +103,6 @@ impl WatchWebhooks {
         Ok(new)
     }
 
-    async fn send(&self, notice: EndpointNotice) -> NoticeOutcome {
-        match self.notifier.tell(&notice).await {
-            Ok(()) => NoticeOutcome::Told,
-            // A notice that may have arrived is not repeated.
-            Err(error @ (NotifyError::Permanent(_) | NotifyError::Unknown(_))) => {
-                NoticeOutcome::Failed(error_chain(&error))
-            }
-            Err(error) => NoticeOutcome::Later(error_chain(&error)),
-        }
-    }
-
     /// Returns the contact of the newest valid key of the party that has one.
     async fn contact(&self, endpoint: &Endpoint) -> Result<Option<EmailAddress>, StoreError> {
         let now = self.clock.now();
@@ -141,7 +119,7 @@ mod tests {
     use super::*;
     use crate::{
         api_key::{ApiKey, ApiKeyId, ClientId, NewApiKey},
-        ports::{MockApiKeyRepo, MockNotifier, MockWebhookQueue, MockWebhookRepo},
+        ports::{MockApiKeyRepo, MockNotifier, MockWebhookQueue, MockWebhookRepo, NotifyError},
         test_support::{api_key, clock, endpoint},
         webhook::DisabledBy,
     };
@@ -251,6 +229,7 @@ mod tests {
                 .expect_tell()
                 .once()
                 .withf(move |notice| {
+                    let Notice::Endpoint(notice) = notice else { return false };
                     notice.recipient == address("it@example.com") && notice.endpoint == endpoint
                 })
                 .returning(|_| Ok(()));

@@ -5,11 +5,13 @@ use actix_web::{HttpRequest, HttpResponse};
 use domain::{
     api_key::{ApiKey, Scope},
     document::DocumentKind,
-    use_cases::change_order::Changer,
 };
 
 use crate::{
-    access::{authentication::admit_for, rate_limit::Policy},
+    access::{
+        authentication::{admit_for, changer},
+        rate_limit::Policy,
+    },
     orders::path,
     request::notes::note,
     respond::answer::Answer,
@@ -38,7 +40,8 @@ async fn withdraw_kind(
     });
     // Runs to its end when the client disconnects, so that the bytes are gone at once.
     let withdrawing = api.withdraw_document.clone();
-    let work = async move { withdrawing.withdraw(&Changer::of(&key), id).await };
+    let changer = changer(request, &key);
+    let work = async move { withdrawing.withdraw(&changer, id).await };
     api.detached.run_to_end(work, drop).await?;
     note(request, |notes| notes.message = Some("document withdrawn"));
     Ok(HttpResponse::NoContent().finish())

@@ -6,7 +6,7 @@ use actix_web::{
 };
 use contract_tests::samples::document;
 use domain::{
-    ports::{MockBlobStore, MockClock, MockOrderReader, StoreError},
+    ports::{MockAccessLog, MockBlobStore, MockClock, MockOrderReader, StoreError},
     use_cases::{note_downloads::Downloads, read_order::ReadOrder},
 };
 use futures_util::{FutureExt as _, StreamExt as _, future::poll_fn, stream};
@@ -121,6 +121,7 @@ fn read(blocks: Vec<Result<Bytes, StoreError>>, length: u64) -> (Vec<usize>, boo
     let stream = stream::iter(blocks).boxed();
     let ports = ReadOrder {
         reader: Arc::new(MockOrderReader::new()),
+        accesses: Arc::new(MockAccessLog::new()),
         blobs: Arc::new(MockBlobStore::new()),
         downloads: Downloads::default(),
         clock: Arc::new(MockClock::new()),

@@ -13,7 +13,10 @@ use domain::{
 };
 
 use crate::{
-    access::{authentication::admit, rate_limit::Policy},
+    access::{
+        authentication::{admit, begun},
+        rate_limit::Policy,
+    },
     orders::{path, record::OrderRecord},
     respond::{
         answer::Answer,
@@ -34,6 +37,9 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
         }
         page => page?,
     };
+    if let Some(access) = begun(&request) {
+        access.lists(page.items.len());
+    }
     let url = format!("{}{}", api.base_path, path::ORDERS);
     let records = page.items.iter().map(|order| (order.stored.id.0, OrderRecord::listed(order)));
     list::page(&request, url, &paging, Others::from(&page), records)

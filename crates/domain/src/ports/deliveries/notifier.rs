@@ -1,7 +1,12 @@
 use async_trait::async_trait;
 
-use crate::ports::Cause;
-use crate::{delivery::Notification, webhook::EndpointNotice};
+use crate::{
+    access::watch_accesses::BusyKeyNotice,
+    delivery::Notification,
+    order::EmailAddress,
+    ports::{Cause, error_chain},
+    webhook::EndpointNotice,
+};
 
 /// The reason why a mail was not handed over.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +26,61 @@ pub enum NotifyError {
     Permanent(#[source] Cause),
 }
 
+/// A mail to the contact of a key, about something else than an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// A webhook endpoint fails or is disabled.
+    Endpoint(EndpointNotice),
+    /// A key reads more orders than the operator expects.
+    BusyKey(BusyKeyNotice),
+}
+
+impl Notice {
+    /// Returns the address that receives the mail.
+    pub fn recipient(&self) -> &EmailAddress {
+        match self {
+            Self::Endpoint(notice) => &notice.recipient,
+            Self::BusyKey(notice) => &notice.recipient,
+        }
+    }
+
+    /// Returns the key of the mail, from which its `Message-ID` is derived: equal notices are the same
+    /// mail.
+    pub fn message_key(&self) -> String {
+        match self {
+            Self::Endpoint(notice) => notice.message_key(),
+            Self::BusyKey(notice) => notice.message_key(),
+        }
+    }
+}
+
+/// What became of a notice.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NoticeOutcome {
+    /// It was sent.
+    Told,
+    /// There is no contact.
+    NoContact,
+    /// It will never be sent, for this reason.
+    Failed(String),
+    /// It is sent again in the next step.
+    Later(String),
+}
+
+impl NoticeOutcome {
+    /// Returns what became of a notice that was handed over, or was not.
+    pub(crate) fn of(told: Result<(), NotifyError>) -> Self {
+        match told {
+            Ok(()) => Self::Told,
+            // A notice that may have arrived is not repeated.
+            Err(error @ (NotifyError::Permanent(_) | NotifyError::Unknown(_))) => {
+                Self::Failed(error_chain(&error))
+            }
+            Err(error) => Self::Later(error_chain(&error)),
+        }
+    }
+}
+
 /// Hands mails over to a relay.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
@@ -37,11 +97,11 @@ pub trait Notifier: Send + Sync {
     /// [`NotifyError`] says whether a later attempt can succeed. Its text contains no address.
     async fn notify(&self, notification: &Notification) -> Result<(), NotifyError>;
 
-    /// Hands a mail about a webhook endpoint over, like [`Self::notify`].
+    /// Hands a notice over, like [`Self::notify`].
     ///
     /// # Errors
     /// As for [`Self::notify`].
-    async fn tell(&self, notice: &EndpointNotice) -> Result<(), NotifyError>;
+    async fn tell(&self, notice: &Notice) -> Result<(), NotifyError>;
 
     /// Returns the number of calls that wait for a slow relay. They hold up no other mail, so they
     /// take no slot of the worker.

@@ -1,0 +1,301 @@
+//! Use case: remove old accesses, and alert when a key reads more orders than usual.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration as Pause};
+
+use time::{Duration, OffsetDateTime};
+
+use crate::{
+    api_key::ApiKeyId,
+    background::Step,
+    order::EmailAddress,
+    ports::{AccessLog, ApiKeyRepo, BusyKey, Clock, Notice, NoticeOutcome, Notifier, StoreError},
+};
+
+/// Pause between two steps.
+const PAUSE: Pause = Pause::from_secs(60);
+
+/// Pause between two batches of accesses that are removed. It leaves most of the database's time to orders.
+const BATCH_PAUSE: Pause = Pause::from_millis(50);
+
+/// Maximum number of accesses that a step removes.
+const BATCH: usize = 1_000;
+
+/// The time in which the orders of a key are counted, and in which it has one alert.
+const WINDOW: Duration = Duration::HOUR;
+
+/// The outcome of a step.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct AccessStep {
+    /// Number of accesses that were removed.
+    pub removed: usize,
+    /// The keys that have read more orders than the operator expects.
+    pub alerts: Vec<AccessAlert>,
+}
+
+/// An alert about a key.
+#[derive(Debug, PartialEq, Eq)]
+pub struct AccessAlert {
+    /// The key, and how many different orders it has read.
+    pub key: BusyKey,
+    /// Whether it is the first alert of an hour, not a mail that is sent again.
+    pub is_new: bool,
+    /// What became of the mail to the contact of the key.
+    pub mail: NoticeOutcome,
+}
+
+/// A mail about a key that reads more orders than the operator expects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BusyKeyNotice {
+    /// The key.
+    pub key: ApiKeyId,
+    /// Its name.
+    pub name: String,
+    /// How many different orders it has read.
+    pub orders: u64,
+    /// The instant of the alert. The orders were read in the hour before.
+    pub at: OffsetDateTime,
+    /// Address that receives the mail.
+    pub recipient: EmailAddress,
+}
+
+impl BusyKeyNotice {
+    /// Returns the key of the mail, from which its `Message-ID` is derived.
+    pub fn message_key(&self) -> String {
+        format!("accesses{}at{}", self.key.0, self.at.unix_timestamp())
+    }
+}
+
+/// The limits that the operator has set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccessLimits {
+    /// Time for which accesses are kept; `None` keeps all.
+    pub kept: Option<Duration>,
+    /// Number of different orders beyond which a key has an alert; `None` turns alerts off.
+    pub alert: Option<u64>,
+}
+
+/// Watches accesses. Each process alerts by itself.
+pub struct WatchAccesses {
+    /// Stores accesses.
+    pub log: Arc<dyn AccessLog>,
+    /// Has the contacts of keys.
+    pub keys: Arc<dyn ApiKeyRepo>,
+    /// Sends mails to them.
+    pub notifier: Arc<dyn Notifier>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// The limits.
+    pub limits: AccessLimits,
+    /// What the steps remember.
+    pub memory: Memory,
+}
+
+/// What the steps of a process remember.
+#[derive(Debug, Default)]
+pub struct Memory {
+    looked_at: Option<OffsetDateTime>,
+    /// The instant of the last alert of each key, and whether its mail is settled.
+    alerted: BTreeMap<ApiKeyId, (OffsetDateTime, bool)>,
+}
+
+impl WatchAccesses {
+    /// Looks once a minute for keys that read too many orders, and removes a batch of old accesses.
+    pub async fn step(&mut self) -> Step<AccessStep> {
+        let result = self.watch().await;
+        let is_full = result.as_ref().is_ok_and(|step| step.removed == BATCH);
+        Step { result, pause: if is_full { BATCH_PAUSE } else { PAUSE } }
+    }
+
+    async fn watch(&mut self) -> Result<AccessStep, StoreError> {
+        let now = self.clock.now();
+        let limit = self.limits.alert;
+        let alerts = match limit {
+            Some(orders) if self.must_look(now) => self.alerts(orders, now).await?,
+            _ => Vec::new(),
+        };
+        let removed = match self.limits.kept {
+            Some(kept) => self.log.remove_before(now.saturating_sub(kept), BATCH).await?,
+            None => 0,
+        };
+        Ok(AccessStep { removed, alerts })
+    }
+
+    /// Returns whether a minute is over since the last look: steps that remove accesses are frequent.
+    fn must_look(&mut self, now: OffsetDateTime) -> bool {
+        let is_over = self.memory.looked_at.is_none_or(|at| (now - at).unsigned_abs() >= PAUSE);
+        if is_over {
+            self.memory.looked_at = Some(now);
+        }
+        is_over
+    }
+
+    async fn alerts(
+        &mut self,
+        orders: u64,
+        now: OffsetDateTime,
+    ) -> Result<Vec<AccessAlert>, StoreError> {
+        let since = now.saturating_sub(WINDOW);
+        let busy = self.log.busy_keys(since, orders).await?;
+        self.memory.alerted.retain(|_, (at, _)| *at > since && *at <= now);
+        let mut alerts = Vec::new();
+        for key in busy {
+            let before = self.memory.alerted.get(&key.key).copied();
+            if before.is_some_and(|(_, is_settled)| is_settled) {
+                continue;
+            }
+            let at = before.map_or(now, |(at, _)| at);
+            let mail = self.tell(&key, at).await?;
+            let is_settled = !matches!(mail, NoticeOutcome::Later(_));
+            self.memory.alerted.insert(key.key, (at, is_settled));
+            alerts.push(AccessAlert { key, is_new: before.is_none(), mail });
+        }
+        Ok(alerts)
+    }
+
+    async fn tell(&self, busy: &BusyKey, at: OffsetDateTime) -> Result<NoticeOutcome, StoreError> {
+        let keys = self.keys.list().await?;
+        let key = keys.into_iter().find(|key| key.id == busy.key).map(|key| key.key);
+        let Some((name, recipient)) = key.and_then(|key| Some((key.name, key.contact?))) else {
+            return Ok(NoticeOutcome::NoContact);
+        };
+        let notice = BusyKeyNotice { key: busy.key, name, orders: busy.orders, at, recipient };
+        Ok(NoticeOutcome::of(self.notifier.tell(&Notice::BusyKey(notice)).await))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use time::macros::datetime;
+
+    use super::*;
+    use crate::{
+        api_key::ApiKey,
+        ports::{MockAccessLog, MockApiKeyRepo, MockClock, MockNotifier, NotifyError},
+        test_support::{api_key, clock},
+    };
+
+    const NOW: OffsetDateTime = datetime!(2026-11-28 12:00 UTC);
+    const BUSY: BusyKey = BusyKey { key: ApiKeyId(1), orders: 11 };
+
+    fn watch(log: MockAccessLog, notifier: MockNotifier, alert: Option<u64>) -> WatchAccesses {
+        let mut keys = MockApiKeyRepo::new();
+        keys.expect_list().returning(|| {
+            let mut told = api_key();
+            told.key.contact = EmailAddress::try_from("it@title.example.com".to_owned()).ok();
+            Ok(vec![told, ApiKey { id: ApiKeyId(2), ..api_key() }])
+        });
+        WatchAccesses {
+            log: Arc::new(log),
+            keys: Arc::new(keys),
+            notifier: Arc::new(notifier),
+            clock: clock(NOW),
+            limits: AccessLimits { kept: None, alert },
+            memory: Memory::default(),
+        }
+    }
+
+    /// Lets the clock show these minutes after [`NOW`], one each step.
+    fn at_minutes(watch: &mut WatchAccesses, minutes: &'static [i64]) {
+        let (mut clock, left) = (MockClock::new(), Mutex::new(minutes.iter()));
+        clock.expect_now().times(minutes.len()).returning(move || {
+            let minutes = left.lock().unwrap().next().copied().unwrap_or_default();
+            NOW + Duration::minutes(minutes)
+        });
+        watch.clock = Arc::new(clock);
+    }
+
+    fn busy(keys: &'static [BusyKey]) -> MockAccessLog {
+        let mut log = MockAccessLog::new();
+        log.expect_busy_keys().withf(|_, orders| *orders == 10).returning(|_, _| Ok(keys.to_vec()));
+        log
+    }
+
+    #[tokio::test]
+    async fn old_accesses_are_removed_in_batches() {
+        for (removed, pause) in [(3, PAUSE), (BATCH, BATCH_PAUSE)] {
+            let mut log = MockAccessLog::new();
+            log.expect_remove_before()
+                .withf(|before, limit| (*before, *limit) == (NOW - Duration::days(730), BATCH))
+                .returning(move |_, _| Ok(removed));
+            let mut watch = watch(log, MockNotifier::new(), None);
+            watch.limits.kept = Some(Duration::days(730));
+            let step = watch.step().await;
+            let expected = AccessStep { removed, alerts: vec![] };
+            assert_eq!((step.result.unwrap(), step.pause), (expected, pause));
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_removed_or_looked_for_without_limits() {
+        let mut watch = watch(MockAccessLog::new(), MockNotifier::new(), None);
+        assert_eq!(watch.step().await.result.unwrap(), AccessStep::default());
+    }
+
+    #[tokio::test]
+    async fn key_has_one_alert_an_hour_and_its_contact_one_mail() {
+        let mut notifier = MockNotifier::new();
+        notifier
+            .expect_tell()
+            .times(2)
+            .withf(|notice| {
+                let Notice::BusyKey(notice) = notice else { return false };
+                (notice.key, notice.orders) == (BUSY.key, BUSY.orders)
+                    && notice.recipient.as_str() == "it@title.example.com"
+            })
+            .returning(|_| Ok(()));
+        let mut watch = watch(busy(&[BUSY]), notifier, Some(10));
+        at_minutes(&mut watch, &[0, 1, 59, 60]);
+        for alerts in [1, 0, 0, 1] {
+            let step = watch.step().await.result.unwrap();
+            let expected = AccessAlert { key: BUSY, is_new: true, mail: NoticeOutcome::Told };
+            assert_eq!(step.alerts.len(), alerts);
+            assert!(step.alerts.iter().all(|alert| *alert == expected));
+        }
+    }
+
+    #[tokio::test]
+    async fn key_without_a_contact_has_an_alert_too() {
+        static KEYS: [BusyKey; 2] =
+            [BusyKey { key: ApiKeyId(2), orders: 12 }, BusyKey { key: ApiKeyId(9), orders: 13 }];
+        let mut watch = watch(busy(&KEYS), MockNotifier::new(), Some(10));
+        let alerts = watch.step().await.result.unwrap().alerts;
+        assert_eq!(alerts.iter().map(|alert| alert.key.clone()).collect::<Vec<_>>(), KEYS);
+        assert!(alerts.iter().all(|alert| alert.mail == NoticeOutcome::NoContact));
+    }
+
+    #[tokio::test]
+    async fn mail_that_may_succeed_later_is_sent_again_as_the_same_mail() {
+        let (mut notifier, sent) = (MockNotifier::new(), Arc::new(Mutex::new(Vec::new())));
+        let seen = Arc::clone(&sent);
+        notifier.expect_tell().times(2).returning(move |notice| {
+            let mut sent = seen.lock().unwrap();
+            sent.push(notice.message_key());
+            let is_first = sent.len() == 1;
+            if is_first { Err(NotifyError::Unavailable("no relay".into())) } else { Ok(()) }
+        });
+        let mut watch = watch(busy(&[BUSY]), notifier, Some(10));
+        at_minutes(&mut watch, &[0, 1, 2]);
+        let mut news = Vec::new();
+        for _ in 0..3 {
+            let alerts = watch.step().await.result.unwrap().alerts;
+            news.extend(alerts.into_iter().map(|alert| alert.is_new));
+        }
+        assert_eq!(news, [true, false]);
+        let sent = sent.lock().unwrap();
+        assert_eq!(sent[0], sent[1]);
+    }
+
+    #[tokio::test]
+    async fn frequent_steps_look_once_a_minute() {
+        let mut log = MockAccessLog::new();
+        log.expect_remove_before().returning(|_, limit| Ok(limit));
+        log.expect_busy_keys().once().returning(|_, _| Ok(Vec::new()));
+        let mut watch = watch(log, MockNotifier::new(), Some(10));
+        watch.limits.kept = Some(Duration::DAY);
+        for _ in 0..2 {
+            assert_eq!(watch.step().await.pause, BATCH_PAUSE);
+        }
+    }
+}
