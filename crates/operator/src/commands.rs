@@ -24,7 +24,7 @@ use crate::{
     adapters::Storage, doctor::health, progress::Progress, settings::Settings, system::Machine,
 };
 
-mod backup;
+pub(crate) mod backup;
 mod clients;
 mod copy;
 mod deliveries;

@@ -8,6 +8,8 @@
 mod certificate;
 mod database;
 mod disk;
+mod encryption;
+mod files;
 mod finding;
 pub(crate) mod health;
 mod proxies;
@@ -72,6 +74,8 @@ pub async fn examine(
         begin(of, "webhooks", stores::webhooks),
         begin(of, "tzdata", time_zones::check),
         begin(of, "disk", disk::check),
+        begin(of, "encryption", encryption::check),
+        begin(of, "files", files::check),
         begin(of, "certificate", certificate::check),
         begin(of, "proxies", proxies::check),
     ];
