@@ -9,6 +9,7 @@ use crate::{
     order::OrderId,
 };
 
+pub mod record_command;
 pub mod recorder;
 
 /// The identifier of one start of an instance, or of one command. It is random.

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use domain::{
     api_key::manage_keys::ManageKeys,
     ports::{
-        ApiKeyRepo, BlobStore, DeliveryQueue, DocumentScanner as _, IdempotencyLedger, Notifier,
+        AccessLog, ApiKeyRepo, BlobStore, DeliveryQueue, DocumentScanner as _, IdempotencyLedger, Notifier,
         OrderAdmin, OrderReader, OrderRepo, Outbox, ServiceRepo, UploadLedger, WebhookQueue,
         WebhookRepo, WebhookSender, error_chain,
     },
@@ -49,6 +49,8 @@ pub struct Storage {
     pub uploads: Arc<dyn UploadLedger>,
     /// Stores idempotency keys in use.
     pub idempotency: Arc<dyn IdempotencyLedger>,
+    /// Stores who has read or changed what.
+    pub accesses: Arc<dyn AccessLog>,
     /// Stores API keys.
     pub keys: Arc<dyn ApiKeyRepo>,
     /// Stores the records of signing services.
@@ -133,6 +135,7 @@ impl Storage {
             + OrderAdmin
             + UploadLedger
             + IdempotencyLedger
+            + AccessLog
             + ApiKeyRepo
             + ServiceRepo
             + Outbox
@@ -149,6 +152,7 @@ impl Storage {
             admin: store.clone(),
             uploads: store.clone(),
             idempotency: store.clone(),
+            accesses: store.clone(),
             keys: store.clone(),
             services: store.clone(),
             outbox: store.clone(),

@@ -5,6 +5,7 @@
 //!
 //! To add a check, write a function like `stores::scanner` and name it in `examine`.
 
+mod accesses;
 mod certificate;
 mod database;
 mod disk;
@@ -68,6 +69,7 @@ pub async fn examine(
     let of = &Arc::new(Subject { settings: settings.clone(), clock: Arc::clone(&machine.clock) });
     let checks = [
         begin(of, "database", database::check),
+        begin(of, "accesses", accesses::check),
         begin(of, "documents", stores::documents),
         begin(of, "mail", stores::mail),
         begin(of, "scanner", stores::scanner),
