@@ -73,6 +73,7 @@ async fn every_row_is_exported_once_in_pages() {
             at: NOW + Duration::SECOND,
             actor: Actor::Service,
             reason: None,
+            access: None,
         };
         assert!(store.update(&update).await.unwrap().is_some());
         let note = NewNote {
@@ -82,6 +83,7 @@ async fn every_row_is_exported_once_in_pages() {
             text: "x".to_owned(),
             at: NOW,
             idempotent_request: None,
+            access: None,
         };
         store.add_note(&note).await.unwrap();
         let (id, name) = (SigningServiceId(number), "x".to_owned());

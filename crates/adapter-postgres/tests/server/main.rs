@@ -122,6 +122,7 @@ async fn every_call(store: &PostgresStore) {
         at: NOW,
         max_documents: 2,
         idempotent_request: None,
+        access: None,
     };
     store.add_documents(&added).await.unwrap();
     let note = NewNote {
@@ -131,6 +132,7 @@ async fn every_call(store: &PostgresStore) {
         text: "x".to_owned(),
         at: NOW,
         idempotent_request: None,
+        access: None,
     };
     store.add_note(&note).await.unwrap();
     domain::ports::ServiceRepo::standing(store, SigningServiceId(42)).await.unwrap();

@@ -54,7 +54,7 @@ pub async fn orders_of_all_clients_are_listed(storage: &Storage) {
     let filter = OrderFilter::default();
     assert_eq!(listed(storage, &filter, None, 2).await, ids[..2]);
     assert_eq!(listed(storage, &filter, Some(ids[1]), 2).await, ids[2..4]);
-    storage.admin.erase(ids[2], NOW).await.unwrap();
+    storage.admin.erase(ids[2], NOW, None).await.unwrap();
     assert_eq!(listed(storage, &filter, Some(ids[1]), 2).await, ids[3..]);
     assert_eq!(listed(storage, &filter, Some(ids[4]), 2).await, []);
 }
@@ -157,14 +157,14 @@ pub async fn old_orders_are_found_smallest_first(storage: &Storage) {
     assert_eq!(old(3, 10).await.unwrap(), ids[..3]);
     assert_eq!(old(3, 2).await.unwrap(), ids[..2]);
     assert_eq!(old(0, 10).await.unwrap(), []);
-    storage.admin.erase(ids[0], NOW).await.unwrap();
+    storage.admin.erase(ids[0], NOW, None).await.unwrap();
     assert_eq!(old(3, 2).await.unwrap(), ids[1..3]);
     assert_eq!(storage.admin.created_before(NOW + MICROSECOND, 2).await.unwrap(), []);
 }
 
 /// Erases an order, and returns the condemned keys.
 async fn erase(storage: &Storage, id: OrderId) -> Vec<domain::document::ObjectKey> {
-    storage.admin.erase(id, NOW + Duration::DAY).await.unwrap().unwrap()
+    storage.admin.erase(id, NOW + Duration::DAY, None).await.unwrap().unwrap()
 }
 
 /// It is erased in every port.
@@ -201,7 +201,7 @@ pub async fn erasure_frees_the_file_number(storage: &Storage) {
     let first = storage.create(&order).await;
     assert_eq!(erase(storage, first).await, []);
     for unknown in [first.0, first.0 + 1, 0, -1].map(OrderId) {
-        assert_eq!(storage.admin.erase(unknown, NOW).await.unwrap(), None);
+        assert_eq!(storage.admin.erase(unknown, NOW, None).await.unwrap(), None);
     }
     let second = storage.create(&order).await;
     // Erased orders do not bar each other.
@@ -272,7 +272,7 @@ pub async fn mail_in_progress_stays_until_it_is_settled(storage: &Storage) {
         let id = storage.create(&new_order(&format!("F-{number}"), at)).await;
         dispatch(&*storage.outbox, id, vec![delivery(0), delivery(1)]).await;
         let lease = storage.queue.lease(at, Duration::MINUTE, 1).await.unwrap().remove(0);
-        storage.admin.erase(id, NOW).await.unwrap().unwrap();
+        storage.admin.erase(id, NOW, None).await.unwrap().unwrap();
         assert_eq!(storage.stats().await.pending, 1, "the other one is gone");
         for waited in [Duration::ZERO, Duration::MINUTE, Duration::minutes(20)] {
             let left = remove_mails(storage, NOW + waited).await;
@@ -294,7 +294,7 @@ pub async fn mail_in_progress_of_an_erased_order_is_not_leased_again(storage: &S
     let id = storage.create(&new_order("F-1", NOW)).await;
     dispatch(&*storage.outbox, id, vec![delivery(0)]).await;
     let lease = storage.queue.lease(NOW, Duration::MINUTE, 1).await.unwrap().remove(0);
-    storage.admin.erase(id, NOW).await.unwrap().unwrap();
+    storage.admin.erase(id, NOW, None).await.unwrap().unwrap();
     let later = NOW + Duration::minutes(3);
     assert_eq!(storage.queue.lease(later, Duration::MINUTE, 1).await.unwrap(), []);
     assert_eq!(remove_mails(storage, later).await, 1);
@@ -315,7 +315,7 @@ pub async fn webhook_in_progress_of_an_erased_order_is_counted(storage: &Storage
         let dispatched = Dispatch { event, mails: vec![], webhooks };
         storage.outbox.dispatch(&[dispatched], at).await.unwrap();
         let lease = lease_webhooks(storage, at).await.remove(0);
-        storage.admin.erase(id, NOW).await.unwrap().unwrap();
+        storage.admin.erase(id, NOW, None).await.unwrap().unwrap();
         assert_eq!(remove_mails(storage, NOW).await, 1, "{ahead}");
         let ended = NOW + LONGEST_ATTEMPT;
         assert_eq!(remove_mails(storage, ended).await, 0, "{ahead}");
@@ -333,7 +333,7 @@ pub async fn upload_in_progress_of_an_erased_order_is_condemned_and_counted(stor
         storage.uploads.forget(from_ref(&late)).await.unwrap();
         assert!(storage.uploads.record_for(order, from_ref(key), NOW).await.unwrap());
     }
-    assert_eq!(storage.admin.erase(id, NOW).await.unwrap(), Some(vec![]));
+    assert_eq!(storage.admin.erase(id, NOW, None).await.unwrap(), Some(vec![]));
     for gone in [id, OrderId(i64::MAX)] {
         assert!(!storage.uploads.record_for(gone, from_ref(&late), NOW).await.unwrap());
     }
@@ -374,7 +374,7 @@ pub async fn document_is_added_or_the_order_erased_never_both(storage: &Storage)
         record_uploads(storage, &added.documents).await;
         let (orders, admin) = (storage.orders.clone(), storage.admin.clone());
         let adding = tokio::spawn(async move { orders.add_documents(&added).await });
-        let erasing = tokio::spawn(async move { admin.erase(id, NOW).await.unwrap().unwrap() });
+        let erasing = tokio::spawn(async move { admin.erase(id, NOW, None).await.unwrap().unwrap() });
         let (added, condemned) = (adding.await.unwrap(), erasing.await.unwrap());
         match added {
             Ok(_) => assert_eq!(condemned, from_ref(&key), "it was added before"),

@@ -5,6 +5,7 @@ use std::{ops::AddAssign, sync::Arc};
 use time::OffsetDateTime;
 
 use crate::{
+    access::{AccessKind, DONE, recorder::{ActorAccesses, BegunAccess}},
     order::OrderId,
     ports::{BlobStore, Clock, OrderAdmin, StoreError, UploadLedger},
     use_cases::intake::remove_condemned,
@@ -46,6 +47,8 @@ pub struct EraseOrders {
     pub blobs: Arc<dyn BlobStore>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
+    /// Begins the accesses that erase them.
+    pub accesses: Option<ActorAccesses>,
 }
 
 impl EraseOrders {
@@ -54,9 +57,13 @@ impl EraseOrders {
     /// The order is erased when the call returns. An object that cannot be deleted now is left to
     /// the sweeper of a running service.
     pub async fn erase(&self, id: OrderId) -> Result<Option<Erasure>, StoreError> {
-        let Some(condemned) = self.admin.erase(id, self.clock.now()).await? else {
-            return Ok(None);
-        };
+        let access = self.accesses.as_ref().map(|it| it.begin(AccessKind::Erase, id));
+        let row = access.as_ref().map(BegunAccess::done);
+        let erased = self.admin.erase(id, self.clock.now(), row).await;
+        if let Some(access) = access {
+            access.end(outcome(&erased).to_owned());
+        }
+        let Some(condemned) = erased? else { return Ok(None) };
         let documents = condemned.len();
         // After an error, the sweeper tries again.
         let (deleted, _) = remove_condemned(&*self.blobs, &*self.uploads, condemned).await;
@@ -78,6 +85,16 @@ impl EraseOrders {
                 return Ok(erased);
             }
         }
+    }
+}
+
+/// Returns the outcome of the access that erases an order.
+fn outcome<T>(erased: &Result<Option<T>, StoreError>) -> &'static str {
+    match erased {
+        Ok(Some(_)) => DONE,
+        Ok(None) => "not_found",
+        Err(StoreError::Unavailable(_)) => "unavailable",
+        Err(StoreError::Internal(_)) => "internal",
     }
 }
 

@@ -118,6 +118,7 @@ impl Operator {
             uploads: self.storage.uploads.clone(),
             blobs: open_blobs(&self.settings).await?,
             clock: self.clock.clone(),
+            accesses: None,
         })
     }
 

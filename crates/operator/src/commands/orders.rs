@@ -375,7 +375,7 @@ impl Operator {
     async fn changer(&self, id: OrderId) -> Result<(Changer, ChangeOrder)> {
         let StoredOrder { client, is_test, .. } = self.order(id).await?;
         let owner = Owner::client(client, is_test);
-        let operator = Changer { owner, actor: Actor::Operator, only_service: None };
+        let operator = Changer { owner, actor: Actor::Operator, only_service: None, access: None };
         let orders = ChangeOrder {
             orders: self.storage.orders.clone(),
             reader: self.storage.reader.clone(),

@@ -3,6 +3,7 @@ use time::OffsetDateTime;
 
 use crate::ports::{ListFilter, ListedOrder, MaybeErased, StoreError};
 use crate::{
+    access::Access,
     api_key::ClientId,
     delivery::DeliveryId,
     document::ObjectKey,
@@ -55,6 +56,7 @@ pub trait OrderAdmin: Send + Sync {
     /// - removes its events and its mails, except those that a worker has leased: see
     ///   [`Self::remove_mails`]. No other worker leases these, or its webhooks in progress, before `at`
     ///   and [`LONGEST_ATTEMPT`](crate::delivery::LONGEST_ATTEMPT), whatever the clock of their worker
+    /// - stores the access that erases it
     ///
     /// The row stays with its identifier, client, instants and status. Webhook deliveries stay too:
     /// they have no data of the order, and those that wait are not sent. Returns the condemned
@@ -70,6 +72,7 @@ pub trait OrderAdmin: Send + Sync {
         &self,
         id: OrderId,
         at: OffsetDateTime,
+        access: Option<Access>,
     ) -> Result<Option<Vec<ObjectKey>>, StoreError>;
 
     /// Returns those of the orders that are erased.
