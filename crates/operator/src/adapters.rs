@@ -49,7 +49,7 @@ pub struct Storage {
     pub uploads: Arc<dyn UploadLedger>,
     /// Stores idempotency keys in use.
     pub idempotency: Arc<dyn IdempotencyLedger>,
-    /// Stores who has read or changed what.
+    /// Stores reads and changes of orders.
     pub accesses: Arc<dyn AccessLog>,
     /// Stores API keys.
     pub keys: Arc<dyn ApiKeyRepo>,

@@ -62,7 +62,7 @@ pub enum Command {
     /// List, show, export, change, note, cancel and erase orders
     #[command(subcommand)]
     Orders(OrdersCommand),
-    /// List who has read or changed orders
+    /// List reads and changes of orders
     #[command(subcommand)]
     Accesses(AccessesCommand),
     /// List deliveries that wait or failed for good, and retry them

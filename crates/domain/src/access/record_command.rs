@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     AccessActor, AccessFacts, AccessKind, RunId,
-    recorder::{AccessRecorder, BegunAccess},
+    recorder::{AccessRecorder, ActorAccesses, BegunAccess},
 };
 use crate::{
     order::OrderId,
@@ -17,8 +17,8 @@ const BATCH: usize = 500;
 /// Records the accesses of one command, which is a run of its own.
 pub struct RecordCommand {
     log: Arc<dyn AccessLog>,
-    recorder: Arc<AccessRecorder>,
-    actor: AccessActor,
+    clock: Arc<dyn Clock>,
+    accesses: ActorAccesses,
 }
 
 impl RecordCommand {
@@ -29,34 +29,47 @@ impl RecordCommand {
         clock: Arc<dyn Clock>,
         actor: AccessActor,
     ) -> Self {
-        Self { log, recorder: Arc::new(AccessRecorder::new(run, clock)), actor }
+        let recorder = Arc::new(AccessRecorder::new(run, Arc::clone(&clock)));
+        Self { log, clock, accesses: ActorAccesses { recorder, actor } }
     }
 
-    /// Begins an access. A list has the number of its orders instead of an order.
-    pub fn begin(
-        &self,
-        kind: AccessKind,
-        order: Option<OrderId>,
-        orders: Option<u32>,
-    ) -> BegunAccess {
+    /// Returns what begins the accesses of the command.
+    pub fn accesses(&self) -> &ActorAccesses {
+        &self.accesses
+    }
+
+    /// Begins an access to an order.
+    pub fn begin(&self, kind: AccessKind, order: OrderId) -> BegunAccess {
+        self.accesses.begin(kind, order)
+    }
+
+    /// Begins an access to no single order, such as a list with so many orders.
+    pub fn begin_list(&self, kind: AccessKind, orders: Option<u32>) -> BegunAccess {
         let facts = AccessFacts {
             kind,
-            order,
+            order: None,
             orders,
             position: None,
-            actor: self.actor.clone(),
+            actor: self.accesses.actor.clone(),
             address: None,
             request_id: None,
         };
-        BegunAccess::new(Arc::clone(&self.recorder), facts)
+        BegunAccess::new(Arc::clone(&self.accesses.recorder), facts)
     }
 
     /// Ends an access and stores it, so that nothing is shown that has no row.
     pub async fn keep(&self, access: BegunAccess, outcome: &str) -> Result<(), StoreError> {
         access.end(outcome.to_owned());
+        self.store().await
+    }
+
+    /// Stores the accesses that have ended.
+    pub async fn store(&self) -> Result<(), StoreError> {
         loop {
-            let (accesses, has_more) = self.recorder.take(BATCH);
-            self.log.store(&accesses).await?;
+            let (accesses, has_more) = self.accesses.recorder.take(BATCH);
+            if !accesses.is_empty() {
+                self.log.store(&accesses).await?;
+            }
             if !has_more {
                 return Ok(());
             }
@@ -65,9 +78,11 @@ impl RecordCommand {
 
     /// Stores that the command has ended, unless it had no access.
     pub async fn end(&self) -> Result<(), StoreError> {
-        match self.recorder.last_number() {
+        self.store().await?;
+        let recorder = &self.accesses.recorder;
+        match recorder.last_number() {
             0 => Ok(()),
-            last => self.log.end(self.recorder.run(), last).await,
+            last => self.log.end(recorder.run(), last, self.clock.now()).await,
         }
     }
 }
@@ -102,10 +117,10 @@ mod tests {
             assert_eq!((access.id.run, access.facts.order), (RUN, Some(OrderId(3))));
             Ok(())
         });
-        log.expect_end().once().withf(|run, last| (*run, *last) == (RUN, 2)).returning(|..| Ok(()));
+        log.expect_end().once().withf(|run, last, at| (*run, *last, *at) == (RUN, 2, NOW)).returning(|..| Ok(()));
         let recording = recording(log);
         for outcome in [DONE, "not_found"] {
-            let access = recording.begin(AccessKind::Read, Some(OrderId(3)), None);
+            let access = recording.begin(AccessKind::Read, OrderId(3));
             recording.keep(access, outcome).await.unwrap();
         }
         recording.end().await.unwrap();
@@ -116,7 +131,7 @@ mod tests {
         let mut log = MockAccessLog::new();
         log.expect_store().once().returning(|_| Err(down()));
         let recording = recording(log);
-        let access = recording.begin(AccessKind::List, None, Some(2));
+        let access = recording.begin_list(AccessKind::List, Some(2));
         recording.keep(access, DONE).await.unwrap_err();
     }
 

@@ -1,4 +1,4 @@
-//! The commands that show who has read or changed orders.
+//! The commands that list reads and changes of orders.
 
 use std::net::IpAddr;
 
@@ -25,16 +25,16 @@ const PAGE: usize = 1_000;
 
 #[derive(Debug, Subcommand)]
 pub enum AccessesCommand {
-    /// List the uses of all orders, the newest first: who has read or changed what, from where, and
-    /// with which outcome
+    /// List the reads and changes of all orders, also refused ones, with key or operator, address and
+    /// outcome, the newest first
     List {
-        /// Only uses at this time or later (RFC 3339)
+        /// Only those at this time or later (RFC 3339)
         #[arg(long, value_name = "TIME", value_parser = instant)]
         since: Option<OffsetDateTime>,
-        /// Only uses by the key of this number or public part
+        /// Only those by the key of this number or public part
         #[arg(long, value_name = "KEY", value_parser = key_name)]
         key: Option<KeyName>,
-        /// Only uses from this address
+        /// Only those from this address
         #[arg(long, value_name = "IP")]
         address: Option<IpAddr>,
         #[command(flatten)]
@@ -69,14 +69,14 @@ pub(super) async fn run(command: AccessesCommand, operator: &Operator) -> Result
     };
     let address = address.map(|address| address.to_canonical());
     let filter = AccessFilter { order: None, since, key, address };
-    let access = operator.recording.begin(AccessKind::ReadAccesses, None, None);
+    let access = operator.recording.begin_list(AccessKind::ReadAccesses, None);
     operator.print_accesses(access, &filter, format).await
 }
 
 impl Operator {
     /// Prints the accesses of an order, also of one that was erased.
     pub(super) async fn accesses_of(&self, id: OrderId, format: AccessFormat) -> Result<()> {
-        let access = self.recording.begin(AccessKind::ReadAccesses, Some(id), None);
+        let access = self.recording.begin(AccessKind::ReadAccesses, id);
         let found = match self.storage.admin.order(id).await {
             Ok(None) => Err(NoOrder::Unknown(id.0).into()),
             found => found.map(drop).map_err(Into::into),

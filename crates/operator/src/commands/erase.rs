@@ -66,10 +66,10 @@ impl Operator {
     /// Returns `None` if the operator does not confirm. An order that was erased before may have
     /// left mails.
     async fn erase_order(&self, id: OrderId, yes: bool) -> Result<Option<Erasure>> {
-        let access = self.recording.begin(AccessKind::Erase, Some(id), None);
         let order = match self.order(id).await {
             Ok(order) => order,
             Err(error) => {
+                let access = self.recording.begin(AccessKind::Erase, id);
                 let was_erased = matches!(error.downcast_ref(), Some(NoOrder::Erased(_)));
                 let refused = self.recorded::<()>(access, Err(error)).await;
                 if !was_erased {
@@ -83,8 +83,8 @@ impl Operator {
         if !confirmed(yes, &format!("order {} with {documents} documents", id.0))? {
             return Ok(None);
         }
-        let erased = self.erase_orders().await?.erase(id).await;
-        let erasure = self.recorded(access, erased.map_err(Into::into)).await?;
+        // It records its access itself, as for each of many orders.
+        let erasure = self.erase_orders().await?.erase(id).await?;
         Ok(Some(erasure.unwrap_or_default()))
     }
 
@@ -106,6 +106,7 @@ impl Operator {
                     return Ok(Some(total));
                 }
                 total += erased;
+                self.recording.store().await?;
                 progress.set(format!("erased {} orders", total.orders));
             }
         };
@@ -118,7 +119,7 @@ impl Operator {
             uploads: self.storage.uploads.clone(),
             blobs: open_blobs(&self.settings).await?,
             clock: self.clock.clone(),
-            accesses: None,
+            accesses: Some(self.recording.accesses().clone()),
         })
     }
 

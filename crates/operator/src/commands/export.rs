@@ -27,7 +27,7 @@ const ACCESSES: &str = "accesses.json";
 
 impl Operator {
     pub(super) async fn export(&self, id: OrderId, folder: &Path) -> Result<()> {
-        let access = self.recording.begin(AccessKind::Export, Some(id), None);
+        let access = self.recording.begin(AccessKind::Export, id);
         let progress = Progress::new("exporting");
         let exported = progress.of(self.write_order(id, folder, &progress)).await;
         let written = self.recorded(access, exported).await?;

@@ -6,7 +6,7 @@ use adapter_http::WholeOrder;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
-    access::{AccessKind, record_command::RecordCommand},
+    access::{AccessKind, record_command::RecordCommand, recorder::BegunAccess},
     api_key::{ClientId, Owner},
     appointment::parse_date,
     order::{
@@ -55,7 +55,7 @@ pub enum OrdersCommand {
         /// Its identifier
         id: i64,
     },
-    /// Write an order, its documents and its uses into an empty folder
+    /// Write an order, its documents and its accesses into an empty folder
     Export {
         /// Its identifier
         id: i64,
@@ -63,7 +63,7 @@ pub enum OrdersCommand {
         #[arg(long, value_name = "FOLDER")]
         to: PathBuf,
     },
-    /// List who has read or changed an order, also one that was erased
+    /// List the reads and changes of an order, also of an erased one
     Accesses {
         /// Its identifier
         id: i64,
@@ -301,7 +301,7 @@ impl Operator {
         );
         let found = self.storage.admin.list(&filter, before.map(OrderId), MAX_LISTED).await;
         let count = found.as_ref().ok().and_then(|orders| u32::try_from(orders.len()).ok());
-        let access = self.recording.begin(AccessKind::List, None, count);
+        let access = self.recording.begin_list(AccessKind::List, count);
         let orders = self.recorded(access, found.map_err(Into::into)).await?;
         let columns: [Column<'_, ListedOrder>; 10] = [
             ("ID", "", &|order| json!(order.stored.id.0)),
@@ -333,15 +333,15 @@ impl Operator {
     }
 
     async fn show(&self, id: OrderId) -> Result<()> {
-        let access = self.recording.begin(AccessKind::Read, Some(id), None);
+        let access = self.recording.begin(AccessKind::Read, id);
         let shown = async { self.json(&self.order(id).await?).await }.await;
         print(&self.recorded(access, shown).await?)
     }
 
     async fn change(&self, id: OrderId, request: &ChangeRequest) -> Result<()> {
-        let access = self.recording.begin(AccessKind::Update, Some(id), None);
+        let access = self.recording.begin(AccessKind::Update, id);
         let change = async {
-            let (operator, orders) = self.changer(id).await?;
+            let (operator, orders) = self.changer(id, &access).await?;
             let changed = orders.change(operator, id, request, None).await;
             changed.with_context(|| format!("order {} was not changed", id.0))
         };
@@ -349,9 +349,9 @@ impl Operator {
     }
 
     async fn note(&self, id: OrderId, request: NoteRequest) -> Result<()> {
-        let access = self.recording.begin(AccessKind::AddNote, Some(id), None);
+        let access = self.recording.begin(AccessKind::AddNote, id);
         let add = async {
-            let (operator, ChangeOrder { orders, reader, clock }) = self.changer(id).await?;
+            let (operator, ChangeOrder { orders, reader, clock }) = self.changer(id, &access).await?;
             let idempotency_retention = self.settings.idempotency_retention();
             let notes = AddNote { orders, reader, clock, idempotency_retention };
             let added = notes.add(operator, id, request, None).await;
@@ -362,9 +362,9 @@ impl Operator {
     }
 
     async fn cancel(&self, id: OrderId, request: &CancelRequest) -> Result<()> {
-        let access = self.recording.begin(AccessKind::Cancel, Some(id), None);
+        let access = self.recording.begin(AccessKind::Cancel, id);
         let cancel = async {
-            let (operator, orders) = self.changer(id).await?;
+            let (operator, orders) = self.changer(id, &access).await?;
             let cancelled = orders.cancel(operator, id, request, None).await;
             cancelled.with_context(|| format!("order {} was not cancelled", id.0))
         };
@@ -372,10 +372,15 @@ impl Operator {
     }
 
     /// Returns what changes an order in the name of the operator.
-    async fn changer(&self, id: OrderId) -> Result<(Changer, ChangeOrder)> {
+    async fn changer(
+        &self,
+        id: OrderId,
+        access: &BegunAccess,
+    ) -> Result<(Changer, ChangeOrder)> {
         let StoredOrder { client, is_test, .. } = self.order(id).await?;
         let owner = Owner::client(client, is_test);
-        let operator = Changer { owner, actor: Actor::Operator, only_service: None, access: None };
+        let access = Some(access.clone());
+        let operator = Changer { owner, actor: Actor::Operator, only_service: None, access };
         let orders = ChangeOrder {
             orders: self.storage.orders.clone(),
             reader: self.storage.reader.clone(),

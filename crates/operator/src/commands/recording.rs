@@ -42,7 +42,7 @@ impl Operator {
     pub(super) async fn recorded<T>(&self, access: BegunAccess, result: Result<T>) -> Result<T> {
         let kept = self.recording.keep(access, outcome(&result)).await;
         let done = result?;
-        kept.context("it was done, but not recorded who did it")?;
+        kept.context("it was done, but its access was not recorded")?;
         Ok(done)
     }
 }

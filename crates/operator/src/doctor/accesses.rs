@@ -1,4 +1,4 @@
-//! Whether the rows of who has read or changed orders are all there.
+//! Whether each recorded read or change of an order still has its row.
 
 use adapter_postgres::PostgresStore;
 use adapter_sqlite::SqliteStore;
@@ -46,7 +46,7 @@ pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Fail
 async fn judge(log: &dyn AccessLog, found: &mut Findings) -> Result<(), Failure> {
     let missing = async || {
         let missing = log.missing(NAMED + 1).await;
-        advise(missing, "Look at the database: who has read what cannot be checked")
+        advise(missing, "Look at the database: removed rows of accesses cannot be detected")
     };
     let mut gaps = missing().await?;
     if !gaps.is_empty() {
@@ -55,7 +55,7 @@ async fn judge(log: &dyn AccessLog, found: &mut Findings) -> Result<(), Failure>
         gaps = in_both(&gaps, &missing().await?);
     }
     if gaps.is_empty() {
-        found.ok("no row of who has read or changed an order is missing");
+        found.ok("each recorded read or change of an order has its row");
     }
     for gap in gaps.iter().take(NAMED) {
         judge_gap(gap, found);
@@ -95,8 +95,8 @@ fn judge_gap(gap: &MissingAccesses, found: &mut Findings) {
         );
     } else {
         found.fail(
-            format!("{text}: rows of who has read or changed orders were removed"),
-            "Find out who can write to the database, and compare with a backup",
+            format!("{text}: rows of reads or changes of orders were removed"),
+            "Look at the rights on the database, and compare with a backup",
         );
     }
 }
