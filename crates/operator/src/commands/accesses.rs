@@ -183,7 +183,7 @@ const COLUMNS: [Column<'_, Access>; 16] = [
         AccessActor::Operator { command, .. } => json!(command),
         AccessActor::Key { .. } => Value::Null,
     }),
-    ("SYSTEM USER", "", &|access| match &access.facts.actor {
+    ("USER", "", &|access| match &access.facts.actor {
         AccessActor::Operator { user, .. } => json!(user),
         AccessActor::Key { .. } => Value::Null,
     }),
@@ -257,7 +257,7 @@ mod tests {
                 "at": "2026-11-28T16:40:00.123456Z", "run": "ff", "number": 12,
                 "kind": "download_all_signed", "order_id": 1_234_567_890, "orders": null,
                 "position": 99, "actor": "client", "client_id": 2, "signing_service_id": null,
-                "api_key_id": 4, "command": null, "system_user": null,
+                "api_key_id": 4, "command": null, "user": null,
                 "address": "2001:db8:1111:2222:3333:4444:5555:6666", "request_id": "=1+1",
                 "outcome": "idempotency_key_reused",
             })
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(
             csv(&COLUMNS, &[row], true),
             "at,run,number,kind,order_id,orders,position,actor,client_id,signing_service_id,\
-             api_key_id,command,system_user,address,request_id,outcome\r\n\
+             api_key_id,command,user,address,request_id,outcome\r\n\
              2026-11-28T16:40:00.123456Z,ff,12,download_all_signed,1234567890,,99,client,2,,4,,,\
              2001:db8:1111:2222:3333:4444:5555:6666,'=1+1,idempotency_key_reused\r\n"
         );

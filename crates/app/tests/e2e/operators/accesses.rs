@@ -94,7 +94,7 @@ async fn each_command_leaves_exactly_its_row() {
     assert_eq!(accesses[0]["orders"], 1);
     assert_eq!(accesses[1]["command"], "orders show");
     for access in &accesses {
-        assert_eq!((&access["system_user"], &access["address"]), (&json!("jane"), &Value::Null));
+        assert_eq!((&access["user"], &access["address"]), (&json!("jane"), &Value::Null));
         assert_eq!(access["number"], 1, "{access}");
     }
     assert_eq!(Report::on(&app.wiring, &[]).found("fail", "accesses"), "");
