@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+mod access;
 mod faults;
 mod idempotency;
 mod instant;
@@ -21,6 +22,11 @@ mod service;
 mod statement;
 mod webhooks;
 
+pub use access::{
+    AccessRow, EndedRun, FirstNumber, MissingColumns, accesses_before, accesses_up_to, busy_key,
+    busy_keys, missing_access, missing_accesses, oldest_accesses, runs_ended_before,
+    sides_and_operators,
+};
 pub use faults::{
     LookedAt, oldest_events, oldest_mails, oldest_webhooks, scopes_of_keys, unknown_key_events,
 };

@@ -10,6 +10,7 @@ use diesel::{
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
+    access::Access,
     api_key::{ClientId, Owner},
     delivery::DeliveryId,
     document::ObjectKey,
@@ -57,8 +58,12 @@ impl OrderAdmin for PostgresStore {
         &self,
         id: OrderId,
         at: OffsetDateTime,
+        access: Option<Access>,
     ) -> Result<Option<Vec<ObjectKey>>, StoreError> {
-        self.maintain(async move |connection| erase::erase(connection, id, Utc(at)).await).await
+        let erase = async move |connection: &mut AsyncPgConnection| {
+            erase::erase(connection, id, Utc(at), access.as_ref()).await
+        };
+        self.maintain(erase).await
     }
 
     async fn erased(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {

@@ -2,7 +2,7 @@
 
 use diesel::{dsl::sql, prelude::*, sql_types::Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use domain::{document::ObjectKey, order::OrderId};
+use domain::{access::Access, document::ObjectKey, order::OrderId};
 use sql_rows::{
     ErasedOrder, HeldMail, HeldWebhook, Utc, attempted_webhooks, attempted_webhooks_of_erased,
     condemned, ended_mails, free_mails,
@@ -13,7 +13,7 @@ use sql_rows::{
     uploads_of_erased, waiting_webhooks_of,
 };
 
-use crate::{failure::Failure, locks};
+use crate::{accesses::store_access, failure::Failure, locks};
 
 /// Erases an order in a transaction. Locks rows in the order in which other calls lock them: the
 /// order, the event, deliveries by identifier. Its uploads are new rows. A worker that dispatches the event
@@ -23,6 +23,7 @@ pub(crate) async fn erase(
     connection: &mut AsyncPgConnection,
     id: OrderId,
     at: Utc,
+    access: Option<&Access>,
 ) -> Result<Option<Vec<ObjectKey>>, Failure> {
     locks::lock(connection, "orders", &[id.0]).await?;
     let kept = orders::table.find(id.0).filter(orders::erased_at.is_null());
@@ -30,6 +31,7 @@ pub(crate) async fn erase(
     if diesel::update(kept).set((emptied, ErasedOrder::at(at))).execute(connection).await? == 0 {
         return Ok(None);
     }
+    store_access(connection, access).await?;
     let removed = diesel::delete(documents::table.filter(documents::order_id.eq(id.0)))
         .returning((documents::signed, documents::position, documents::key))
         .get_results(connection)

@@ -31,7 +31,7 @@ use std::{error::Error, time::Duration};
 
 use adapter_postgres::PostgresStore;
 use contract_tests::samples::{
-    LIVE, NOW, WINDOW, api_key, attempt, call_webhooks, delivery, document, idempotency_key,
+    LIVE, NOW, RUN, WINDOW, access, api_key, attempt, call_webhooks, delivery, document, idempotency_key,
     key_of, mails, new_order, order_of, settle, to_sign,
 };
 use domain::{
@@ -39,7 +39,7 @@ use domain::{
     idempotency::IdempotentRequest,
     order::{Actor, OrderId, SigningServiceId},
     ports::{
-        ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _, ListFilter, NewDocuments,
+        AccessFilter, AccessLog, ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _, ListFilter, NewDocuments,
         NewNote, NewOrder, OrderAdmin, OrderFilter, OrderReader, OrderRepo as _, Outbox as _,
         PageQuery, Settlement, StoreError, UploadLedger as _, WriteError,
     },
@@ -167,6 +167,16 @@ async fn every_call(store: &PostgresStore) {
     store.retry(lease.delivery.id, NOW).await.unwrap();
     store.told(&[lease.delivery.order_id]).await.unwrap();
     assert!(settle(store, lease, &Settlement::Done).await);
+    let (first, last) = (access(1, order), access(2, order));
+    store.store(&[first.clone(), last.clone()]).await.unwrap();
+    store.end(RUN, 2, NOW).await.unwrap();
+    store.of_order(LIVE, order, Some(last.id), 1).await.unwrap().unwrap();
+    let filter = AccessFilter { order: Some(order), ..AccessFilter::default() };
+    assert_eq!(AccessLog::list(store, &filter, None, 1).await.unwrap().len(), 1);
+    let all = AccessFilter::default();
+    assert_eq!(AccessLog::list(store, &all, Some(last.id), 1).await.unwrap(), [first]);
+    store.busy_keys(NOW, 1).await.unwrap();
+    store.remove_before(last.id.at, 1).await.unwrap();
     call_webhooks(store).await;
 }
 

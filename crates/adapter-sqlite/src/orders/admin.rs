@@ -10,6 +10,7 @@ use diesel::{
     sqlite::SqliteConnection,
 };
 use domain::{
+    access::Access,
     api_key::{ClientId, Owner},
     delivery::DeliveryId,
     document::ObjectKey,
@@ -57,8 +58,12 @@ impl OrderAdmin for SqliteStore {
         &self,
         id: OrderId,
         at: OffsetDateTime,
+        access: Option<Access>,
     ) -> Result<Option<Vec<ObjectKey>>, StoreError> {
-        self.maintain(move |connection| erase::erase(connection, id, Utc(at))).await
+        let erase = move |connection: &mut SqliteConnection| {
+            erase::erase(connection, id, Utc(at), access.as_ref())
+        };
+        self.maintain(erase).await
     }
 
     async fn erased(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {

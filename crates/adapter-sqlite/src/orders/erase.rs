@@ -4,7 +4,7 @@ use diesel::{
     connection::SimpleConnection as _, dsl::sql, prelude::*, sql_types::Text,
     sqlite::SqliteConnection,
 };
-use domain::{document::ObjectKey, order::OrderId};
+use domain::{access::Access, document::ObjectKey, order::OrderId};
 use sql_rows::{
     ErasedOrder, HeldMail, HeldWebhook, Utc, attempted_webhooks, attempted_webhooks_of_erased,
     condemned, ended_mails, free_mails,
@@ -15,7 +15,7 @@ use sql_rows::{
     uploads_of_erased, waiting_webhooks_of,
 };
 
-use crate::{database::MARK_ERASURE, failure::Failure};
+use crate::{accesses::store_access, database::MARK_ERASURE, failure::Failure};
 
 /// Erases an order, and marks the file, so that it is rewritten. Mails and webhooks that a worker
 /// attempts stay until it settles them, and no other worker gets them.
@@ -23,6 +23,7 @@ pub(crate) fn erase(
     connection: &mut SqliteConnection,
     id: OrderId,
     at: Utc,
+    access: Option<&Access>,
 ) -> Result<Option<Vec<ObjectKey>>, Failure> {
     connection.batch_execute(MARK_ERASURE)?;
     let kept = orders::table.find(id.0).filter(orders::erased_at.is_null());
@@ -30,6 +31,7 @@ pub(crate) fn erase(
     if diesel::update(kept).set((emptied, ErasedOrder::at(at))).execute(connection)? == 0 {
         return Ok(None);
     }
+    store_access(connection, access)?;
     let removed = diesel::delete(documents::table.filter(documents::order_id.eq(id.0)))
         .returning((documents::signed, documents::position, documents::key))
         .get_results(connection)?;

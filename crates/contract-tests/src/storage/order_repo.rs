@@ -16,6 +16,7 @@ use crate::samples::{
     keys_of, maximal_order, minimal_order, new_order, object_key, stored, various_orders,
 };
 
+mod accessing;
 mod adding;
 mod amending;
 pub(crate) mod changing;
@@ -24,6 +25,7 @@ mod noting;
 mod together;
 
 pub(crate) use adding::addition;
+pub use accessing::*;
 pub use adding::*;
 pub use amending::*;
 pub use changing::*;

@@ -21,7 +21,7 @@ use crate::samples::{
 const LATER: OffsetDateTime = NOW.saturating_add(Duration::HOUR);
 
 /// Returns the change that gives an order of [`new_order`] another lender.
-fn amendment(id: OrderId, number: &str, lender: &str) -> OrderAmendment {
+pub(super) fn amendment(id: OrderId, number: &str, lender: &str) -> OrderAmendment {
     let mut order = new_order(number, NOW).order;
     order.signing.lender = Some(lender.to_owned());
     OrderAmendment { owner: LIVE, id, expected: None, order, at: LATER, access: None }
