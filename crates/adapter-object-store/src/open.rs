@@ -61,10 +61,7 @@ mod tests {
             ),
             ("s3://bucket?path_style=1", "the parameter path_style must be true or false"),
             ("s3://bucket?checksum=md5", "the parameter checksum must be sha256 or none"),
-            (
-                "s3://bucket?sse=AES|s3://bucket?sse=",
-                "the parameter sse must be aes256 or aws:kms",
-            ),
+            ("s3://bucket?sse=AES|s3://bucket?sse=", "the parameter sse must be aes256 or aws:kms"),
             (
                 "s3://bucket?sse_kms_key=k|s3://bucket?sse=aes256&sse_kms_key=k",
                 "the parameter sse_kms_key needs sse=aws:kms",

@@ -104,8 +104,7 @@ fn s3(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>, OpenErro
     let is_replaced = |name: &str| {
         encryption.is_some() && AWS_ENCRYPTION.iter().any(|prefix| name.starts_with(prefix))
     };
-    let kept: Vec<_> =
-        variables.iter().filter(|(name, _)| !is_replaced(name)).cloned().collect();
+    let kept: Vec<_> = variables.iter().filter(|(name, _)| !is_replaced(name)).cloned().collect();
     let mut builder = configured(AmazonS3Builder::with_config, AWS, &kept, from_url);
 
     let value = |key| builder.get_config_value(&key);

@@ -14,9 +14,9 @@ use anyhow::{Context as _, Result, ensure};
 use domain::{
     api_key::manage_keys::ManageKeys,
     ports::{
-        AccessLog, ApiKeyRepo, BlobStore, DeliveryQueue, DocumentScanner as _, IdempotencyLedger, Notifier,
-        OrderAdmin, OrderReader, OrderRepo, Outbox, ServiceRepo, UploadLedger, WebhookQueue,
-        WebhookRepo, WebhookSender, error_chain,
+        AccessLog, ApiKeyRepo, BlobStore, DeliveryQueue, DocumentScanner as _, IdempotencyLedger,
+        Notifier, OrderAdmin, OrderReader, OrderRepo, Outbox, ServiceRepo, UploadLedger,
+        WebhookQueue, WebhookRepo, WebhookSender, error_chain,
     },
     webhook::manage_webhooks::ManageWebhooks,
 };

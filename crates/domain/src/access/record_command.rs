@@ -117,7 +117,10 @@ mod tests {
             assert_eq!((access.id.run, access.facts.order), (RUN, Some(OrderId(3))));
             Ok(())
         });
-        log.expect_end().once().withf(|run, last, at| (*run, *last, *at) == (RUN, 2, NOW)).returning(|..| Ok(()));
+        log.expect_end()
+            .once()
+            .withf(|run, last, at| (*run, *last, *at) == (RUN, 2, NOW))
+            .returning(|..| Ok(()));
         let recording = recording(log);
         for outcome in [DONE, "not_found"] {
             let access = recording.begin(AccessKind::Read, OrderId(3));

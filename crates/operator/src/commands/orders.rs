@@ -351,7 +351,8 @@ impl Operator {
     async fn note(&self, id: OrderId, request: NoteRequest) -> Result<()> {
         let access = self.recording.begin(AccessKind::AddNote, id);
         let add = async {
-            let (operator, ChangeOrder { orders, reader, clock }) = self.changer(id, &access).await?;
+            let (operator, ChangeOrder { orders, reader, clock }) =
+                self.changer(id, &access).await?;
             let idempotency_retention = self.settings.idempotency_retention();
             let notes = AddNote { orders, reader, clock, idempotency_retention };
             let added = notes.add(operator, id, request, None).await;
@@ -372,11 +373,7 @@ impl Operator {
     }
 
     /// Returns what changes an order in the name of the operator.
-    async fn changer(
-        &self,
-        id: OrderId,
-        access: &BegunAccess,
-    ) -> Result<(Changer, ChangeOrder)> {
+    async fn changer(&self, id: OrderId, access: &BegunAccess) -> Result<(Changer, ChangeOrder)> {
         let StoredOrder { client, is_test, .. } = self.order(id).await?;
         let owner = Owner::client(client, is_test);
         let access = Some(access.clone());

@@ -69,8 +69,7 @@ async fn judge(log: &dyn AccessLog, found: &mut Findings) -> Result<(), Failure>
 /// Returns the numbers that were missing before and still are.
 fn in_both(before: &[MissingAccesses], now: &[MissingAccesses]) -> Vec<MissingAccesses> {
     let overlap = |one: &MissingAccesses, other: &MissingAccesses| {
-        let numbers =
-            (one.numbers.0.max(other.numbers.0), one.numbers.1.min(other.numbers.1));
+        let numbers = (one.numbers.0.max(other.numbers.0), one.numbers.1.min(other.numbers.1));
         let is_same = one.run == other.run && numbers.0 <= numbers.1;
         is_same.then(|| MissingAccesses { numbers, ..other.clone() })
     };

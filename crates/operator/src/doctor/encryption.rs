@@ -76,8 +76,7 @@ fn is_encrypted(device: &Path) -> bool {
         return true;
     }
     let slaves = fs::read_dir(device.join("slaves")).into_iter().flatten().flatten();
-    let mut below: Vec<_> =
-        slaves.filter_map(|slave| slave.path().canonicalize().ok()).collect();
+    let mut below: Vec<_> = slaves.filter_map(|slave| slave.path().canonicalize().ok()).collect();
     if below.is_empty() && device.join("partition").exists() {
         below.extend(device.parent().map(Path::to_owned));
     }

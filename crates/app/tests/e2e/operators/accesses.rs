@@ -21,8 +21,7 @@ fn orders(wiring: &Wiring, words: &str) {
 fn listed(wiring: &Wiring, command: &str) -> Vec<Value> {
     let lines = run(wiring, &command.split(' ').chain(["--json"]).collect::<Vec<_>>());
     let accesses = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let mut accesses: Vec<_> =
-        accesses.filter(|access| access["actor"] == "operator").collect();
+    let mut accesses: Vec<_> = accesses.filter(|access| access["actor"] == "operator").collect();
     accesses.reverse();
     accesses
 }
