@@ -120,7 +120,7 @@ mod tests {
         log.expect_end()
             .once()
             .withf(|run, last, at| (*run, *last, *at) == (RUN, 2, NOW))
-            .returning(|..| Ok(()));
+            .returning(|_, _, _| Ok(()));
         let recording = recording(log);
         for outcome in [DONE, "not_found"] {
             let access = recording.begin(AccessKind::Read, OrderId(3));
