@@ -18,9 +18,9 @@ use domain::{
         StoredOrder,
     },
     ports::{
-        AccessLog, ApiKeyRepo, Attempted, DeliveryQueue, Dispatch, EventId, IdempotencyLedger, Lease,
-        NewOrder, OrderAdmin, OrderReader, OrderRepo, Outbox, QueueStats, ServiceRepo, Settlement,
-        StoreError, UploadLedger, WebhookQueue, WebhookRepo, WriteError, error_chain,
+        AccessLog, ApiKeyRepo, Attempted, DeliveryQueue, Dispatch, EventId, IdempotencyLedger,
+        Lease, NewOrder, OrderAdmin, OrderReader, OrderRepo, Outbox, QueueStats, ServiceRepo,
+        Settlement, StoreError, UploadLedger, WebhookQueue, WebhookRepo, WriteError, error_chain,
     },
 };
 use futures_util::future::join_all;

@@ -48,7 +48,9 @@ impl From<&Access> for AccessRow {
         let Access { id, facts, outcome } = access;
         let (key, operator) = match &facts.actor {
             AccessActor::Key { id, party } => (Some((id.0, stored_party(*party))), None),
-            AccessActor::Operator { command, user } => (None, Some((command.clone(), user.clone()))),
+            AccessActor::Operator { command, user } => {
+                (None, Some((command.clone(), user.clone())))
+            }
         };
         let (api_key_id, party) = key.unzip();
         let (command, os_user) = operator.unzip();
@@ -83,7 +85,9 @@ impl AccessRow {
             stored.map(u32::try_from).transpose().map_err(|_| unreadable(column))
         };
         let actor = match (self.api_key_id, self.party) {
-            (Some(id), Some(party)) => AccessActor::Key { id: ApiKeyId(id), party: party_of(party) },
+            (Some(id), Some(party)) => {
+                AccessActor::Key { id: ApiKeyId(id), party: party_of(party) }
+            }
             _ => AccessActor::Operator {
                 command: self.command.ok_or_else(|| unreadable("command"))?,
                 user: self.os_user.ok_or_else(|| unreadable("os_user"))?,
@@ -111,7 +115,7 @@ impl AccessRow {
 }
 
 /// Returns how a number is stored. No run has more than `i64::MAX`.
-pub fn stored_number(number: u64) -> i64 {
+fn stored_number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
@@ -169,7 +173,8 @@ pub fn oldest_accesses(before: OffsetDateTime, limit: usize) -> _ {
 
 /// Selects the accesses up to a place.
 #[auto_type(no_type_alias)]
-pub fn accesses_up_to((at, run, number): (Utc, i64, i64)) -> _ {
+pub fn accesses_up_to(place: (Utc, i64, i64)) -> _ {
+    let (at, run, number): (Utc, i64, i64) = place;
     accesses::table.filter(accesses::at.le(at)).filter(
         accesses::at
             .lt(at)
@@ -195,7 +200,9 @@ impl FirstNumber {
             let last = last.entry(run).or_insert(number);
             *last = number.max(*last);
         }
-        last.into_iter().map(|(id, last)| Self { id, first_number: last.saturating_add(1) }).collect()
+        last.into_iter()
+            .map(|(id, last)| Self { id, first_number: last.saturating_add(1) })
+            .collect()
     }
 }
 

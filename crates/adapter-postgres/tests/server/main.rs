@@ -31,17 +31,18 @@ use std::{error::Error, time::Duration};
 
 use adapter_postgres::PostgresStore;
 use contract_tests::samples::{
-    LIVE, NOW, RUN, WINDOW, access, api_key, attempt, call_webhooks, delivery, document, idempotency_key,
-    key_of, mails, new_order, order_of, settle, to_sign,
+    LIVE, NOW, RUN, WINDOW, access, api_key, attempt, call_webhooks, delivery, document,
+    idempotency_key, key_of, mails, new_order, order_of, settle, to_sign,
 };
 use domain::{
     api_key::ClientId,
     idempotency::IdempotentRequest,
     order::{Actor, OrderId, SigningServiceId},
     ports::{
-        AccessFilter, AccessLog, ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _, ListFilter, NewDocuments,
-        NewNote, NewOrder, OrderAdmin, OrderFilter, OrderReader, OrderRepo as _, Outbox as _,
-        PageQuery, Settlement, StoreError, UploadLedger as _, WriteError,
+        AccessFilter, AccessLog, ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _,
+        ListFilter, NewDocuments, NewNote, NewOrder, OrderAdmin, OrderFilter, OrderReader,
+        OrderRepo as _, Outbox as _, PageQuery, Settlement, StoreError, UploadLedger as _,
+        WriteError,
     },
 };
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};

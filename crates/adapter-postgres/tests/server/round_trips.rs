@@ -3,15 +3,16 @@
 use std::{collections::HashSet, future::Future};
 
 use contract_tests::samples::{
-    LIVE, NOW, WINDOW, access, api_key, attempt, claim, delivery, document, enqueue, idempotency_key,
-    key_of, new_order, object_key, settle, to_sign,
+    LIVE, NOW, WINDOW, access, api_key, attempt, claim, delivery, document, enqueue,
+    idempotency_key, key_of, new_order, object_key, settle, to_sign,
 };
 use domain::{
     idempotency::IdempotentRequest,
     order::{Actor, OrderStatus},
     ports::{
-        AccessFilter, AccessLog, ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _, ListFilter, NewOrder,
-        OrderReader, OrderRepo as _, OrderUpdate, PageQuery, Settlement, UploadLedger as _, WriteError,
+        AccessFilter, AccessLog, ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _,
+        ListFilter, NewOrder, OrderReader, OrderRepo as _, OrderUpdate, PageQuery, Settlement,
+        UploadLedger as _, WriteError,
     },
 };
 use futures_util::future::join_all;
@@ -151,7 +152,10 @@ async fn change_and_accesses_take_one_round_trip_each() {
         // The first round prepares the statements.
         assert!(round == 0 || took == [1, 1], "{took:?}");
     }
-    assert_eq!(AccessLog::list(&store, &AccessFilter::default(), None, 9_999).await.unwrap().len(), 2004);
+    assert_eq!(
+        AccessLog::list(&store, &AccessFilter::default(), None, 9_999).await.unwrap().len(),
+        2004
+    );
 }
 
 #[tokio::test]

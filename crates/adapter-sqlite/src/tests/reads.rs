@@ -11,8 +11,8 @@ use domain::{
     api_key::{Owner, Party},
     order::{OrderStatus, SigningServiceId, search::SearchedText},
     ports::{
-        AccessFilter, AccessLog as _, Cursor, ListFilter, MaybeErased, OrderFilter, OrderReader, PageQuery, ReplayBatch,
-        WebhookRepo,
+        AccessFilter, AccessLog as _, Cursor, ListFilter, MaybeErased, OrderFilter, OrderReader,
+        PageQuery, ReplayBatch, WebhookRepo,
     },
     webhook::WebhookDeliveryId,
 };

@@ -213,8 +213,7 @@ pub async fn missing_numbers_are_found(storage: &Storage) {
             missing(run, 7, 7, (instant(6), instant(8)), has_ended),
         ]
     };
-    let ends =
-        [missing(4, 9, 10, (instant(8), None), true), missing(5, 1, 2, (None, None), true)];
+    let ends = [missing(4, 9, 10, (instant(8), None), true), missing(5, 1, 2, (None, None), true)];
     let expected = [&of_run(3, false)[..], &of_run(4, true), &ends].concat();
     assert_eq!(log.missing(100).await.unwrap(), expected);
     assert_eq!(log.missing(2).await.unwrap(), expected[..2]);
@@ -249,7 +248,10 @@ pub async fn removed_accesses_are_not_missing(storage: &Storage) {
     store(storage, &[of_run(1, access(2, ORDER)), of_run(1, access(6, ORDER))]).await;
     assert_eq!(log.missing(10).await.unwrap(), [gap(2)]);
     assert_eq!(removed(7, 100).await, 6);
-    assert_eq!(log.missing(10).await.unwrap(), [MissingAccesses { between: (None, instant(7)), ..gap(2) }]);
+    assert_eq!(
+        log.missing(10).await.unwrap(),
+        [MissingAccesses { between: (None, instant(7)), ..gap(2) }]
+    );
 }
 
 /// Their missing numbers are forgotten with them. A run that goes on keeps its first number.
@@ -260,12 +262,8 @@ pub async fn runs_are_forgotten_with_their_accesses(storage: &Storage) {
     }
     log.end(RunId(1), 9, NOW + Duration::SECOND).await.unwrap();
     log.end(RunId(2), 9, NOW + Duration::MINUTE).await.unwrap();
-    let lost = MissingAccesses {
-        run: RunId(2),
-        numbers: (3, 9),
-        between: (None, None),
-        has_ended: true,
-    };
+    let lost =
+        MissingAccesses { run: RunId(2), numbers: (3, 9), between: (None, None), has_ended: true };
     let later = NOW + 2 * Duration::SECOND;
     assert_eq!(log.remove_before(later, 6).await.unwrap(), 6);
     assert_eq!(log.missing(10).await.unwrap().len(), 2, "there may be older ones");

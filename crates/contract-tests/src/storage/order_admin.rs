@@ -374,7 +374,8 @@ pub async fn document_is_added_or_the_order_erased_never_both(storage: &Storage)
         record_uploads(storage, &added.documents).await;
         let (orders, admin) = (storage.orders.clone(), storage.admin.clone());
         let adding = tokio::spawn(async move { orders.add_documents(&added).await });
-        let erasing = tokio::spawn(async move { admin.erase(id, NOW, None).await.unwrap().unwrap() });
+        let erasing =
+            tokio::spawn(async move { admin.erase(id, NOW, None).await.unwrap().unwrap() });
         let (added, condemned) = (adding.await.unwrap(), erasing.await.unwrap());
         match added {
             Ok(_) => assert_eq!(condemned, from_ref(&key), "it was added before"),

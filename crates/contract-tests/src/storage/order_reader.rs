@@ -487,8 +487,14 @@ pub async fn changed_order_is_found_by_its_new_values(storage: &Storage) {
     order.appointment.date = before.order.appointment.date + Duration::DAY;
     let dates = [before.order.appointment.date, order.appointment.date];
     let names = [before.order.signing.signer.name.clone(), order.signing.signer.name.clone()];
-    let amendment =
-        OrderAmendment { owner: LIVE, id, expected: None, order, at: NOW + Duration::HOUR, access: None };
+    let amendment = OrderAmendment {
+        owner: LIVE,
+        id,
+        expected: None,
+        order,
+        at: NOW + Duration::HOUR,
+        access: None,
+    };
     storage.orders.amend(&amendment).await.unwrap();
     for ((date, name), expected) in dates.into_iter().zip(names).zip([&[][..], &[id]]) {
         let on_date = ListFilter {

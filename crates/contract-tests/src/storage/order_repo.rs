@@ -24,8 +24,8 @@ mod documents;
 mod noting;
 mod together;
 
-pub(crate) use adding::addition;
 pub use accessing::*;
+pub(crate) use adding::addition;
 pub use adding::*;
 pub use amending::*;
 pub use changing::*;

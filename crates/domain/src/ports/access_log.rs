@@ -84,8 +84,11 @@ pub trait AccessLog: Send + Sync {
     /// Removes up to `limit` accesses before `instant`, the oldest first, in one atomic step, so that their
     /// numbers are not missing. Returns how many. When no older one is left, forgets the runs that ended
     /// before `instant`.
-    async fn remove_before(&self, instant: OffsetDateTime, limit: usize)
-    -> Result<usize, StoreError>;
+    async fn remove_before(
+        &self,
+        instant: OffsetDateTime,
+        limit: usize,
+    ) -> Result<usize, StoreError>;
 
     /// Returns the numbers that are missing, up to `limit` gaps. Reads all rows.
     async fn missing(&self, limit: usize) -> Result<Vec<MissingAccesses>, StoreError>;

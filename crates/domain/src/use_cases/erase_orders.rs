@@ -5,7 +5,10 @@ use std::{ops::AddAssign, sync::Arc};
 use time::OffsetDateTime;
 
 use crate::{
-    access::{AccessKind, DONE, recorder::{ActorAccesses, BegunAccess}},
+    access::{
+        AccessKind, DONE,
+        recorder::{ActorAccesses, BegunAccess},
+    },
     order::OrderId,
     ports::{BlobStore, Clock, OrderAdmin, StoreError, UploadLedger},
     use_cases::intake::remove_condemned,

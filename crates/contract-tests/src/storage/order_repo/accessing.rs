@@ -59,7 +59,8 @@ pub async fn change_is_stored_with_its_access(storage: &Storage) {
         access_of(AccessKind::Erase, 6, id),
     ];
     let access = |number: usize| Some(stored[number].clone());
-    let changed = orders.update(&OrderUpdate { access: access(0), ..self::update(id, NOW, "NEXT") });
+    let changed =
+        orders.update(&OrderUpdate { access: access(0), ..self::update(id, NOW, "NEXT") });
     assert_eq!(changed.await.unwrap().unwrap().stored.status.as_str(), "NEXT");
     let amendment = OrderAmendment { access: access(1), ..amendment(id, "F-1", "A") };
     orders.amend(&amendment).await.unwrap();
@@ -80,7 +81,8 @@ pub async fn access_of_a_change_that_is_not_stored_is_not_stored(storage: &Stora
     let orders = &storage.orders;
     let access = || Some(access(1, id));
     let foreign = Owner::client(ClientId(99), false);
-    let refused = OrderUpdate { access: access(), expected: Some(Vec::new()), ..update(id, NOW, "A") };
+    let refused =
+        OrderUpdate { access: access(), expected: Some(Vec::new()), ..update(id, NOW, "A") };
     assert_eq!(orders.update(&refused).await.unwrap(), None);
     for amendment in [
         OrderAmendment { owner: foreign, ..amendment(id, "F-1", "A") },
@@ -99,8 +101,7 @@ pub async fn access_of_a_change_that_is_not_stored_is_not_stored(storage: &Stora
     assert!(matches!(swept, Err(WriteError::UploadSwept)), "{swept:?}");
     let note = NewNote { owner: foreign, access: access(), ..new_note(id, "a") };
     orders.add_note(&note).await.unwrap_err();
-    let withdrawal =
-        Withdrawal { owner: LIVE, document: to_sign(id, 0), at: NOW, access: None };
+    let withdrawal = Withdrawal { owner: LIVE, document: to_sign(id, 0), at: NOW, access: None };
     orders.withdraw(&withdrawal).await.unwrap();
     orders.withdraw(&Withdrawal { access: access(), ..withdrawal }).await.unwrap();
     storage.admin.erase(id, NOW, None).await.unwrap().unwrap();

@@ -79,7 +79,8 @@ pub async fn amended_order_is_found_as_stored(storage: &Storage) {
         }
         *order.order = stored;
         let order_sent = Box::new(amended);
-        let new = OrderAmendment { owner: LIVE, id, expected: None, order: order_sent, at, access: None };
+        let new =
+            OrderAmendment { owner: LIVE, id, expected: None, order: order_sent, at, access: None };
         assert_eq!(amend(storage, &new).await.unwrap(), order.clone().into());
         assert_eq!(found(storage, LIVE, id).await.unwrap(), order);
     }
