@@ -84,7 +84,10 @@ mod tests {
     #[test]
     fn readable_key_or_backup_is_named_with_its_mode_and_the_command() {
         let data = tempfile::tempdir().unwrap();
-        let path = |name: &str| data.path().join(name);
+        let path = |name: &str| match name {
+            "" => data.path().to_owned(),
+            name => data.path().join(name),
+        };
         let set = |name: &str, mode| {
             fs::set_permissions(path(name), Permissions::from_mode(mode)).unwrap();
         };
