@@ -344,8 +344,9 @@ impl Operator {
             let (operator, orders) = self.changer(id, &access).await?;
             let changed = orders.change(operator, id, request, None).await;
             changed.with_context(|| format!("order {} was not changed", id.0))
-        };
-        report(&self.recorded(access, change.await).await?)
+        }
+        .await;
+        report(&self.recorded(access, change).await?)
     }
 
     async fn note(&self, id: OrderId, request: NoteRequest) -> Result<()> {
@@ -357,8 +358,9 @@ impl Operator {
             let notes = AddNote { orders, reader, clock, idempotency_retention };
             let added = notes.add(operator, id, request, None).await;
             added.with_context(|| format!("order {} got no note", id.0))
-        };
-        self.recorded(access, add.await).await?;
+        }
+        .await;
+        self.recorded(access, add).await?;
         print(&format!("order {} has the note\n", id.0))
     }
 
@@ -368,8 +370,9 @@ impl Operator {
             let (operator, orders) = self.changer(id, &access).await?;
             let cancelled = orders.cancel(operator, id, request, None).await;
             cancelled.with_context(|| format!("order {} was not cancelled", id.0))
-        };
-        report(&self.recorded(access, cancel.await).await?)
+        }
+        .await;
+        report(&self.recorded(access, cancel).await?)
     }
 
     /// Returns what changes an order in the name of the operator.
