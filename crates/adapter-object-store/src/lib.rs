@@ -2,8 +2,8 @@
 //! names:
 //!
 //! - `s3://bucket/prefix`: Amazon S3, or a store with the same protocol. Parameters: `endpoint`,
-//!   `region` (default `us-east-1`), `path_style` (default `true`), `checksum` (default `sha256`).
-//!   Variables: `AWS_…`.
+//!   `region` (default `us-east-1`), `path_style` (default `true`), `checksum` (default `sha256`),
+//!   `sse` and `sse_kms_key` (encryption by the store). Variables: `AWS_…`.
 //! - `gs://bucket/prefix`: Google Cloud Storage. Parameter: `endpoint`. Variables: `GOOGLE_…`.
 //! - `az://container/prefix`: Azure Blob Storage. Parameter: `endpoint`. Variables: `AZURE_…`.
 //!

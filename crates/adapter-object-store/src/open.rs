@@ -57,10 +57,20 @@ mod tests {
             ("gs://bucket?region=eu|az://container?path_style=true", parameters),
             (
                 "s3://bucket?secret=s|s3://bucket?region=a&region=b",
-                &format!("{parameters}endpoint, region, path_style, checksum"),
+                &format!("{parameters}endpoint, region, path_style, checksum, sse, sse_kms_key"),
             ),
             ("s3://bucket?path_style=1", "the parameter path_style must be true or false"),
             ("s3://bucket?checksum=md5", "the parameter checksum must be sha256 or none"),
+            ("s3://bucket?sse=AES|s3://bucket?sse=", "the parameter sse must be aes256 or aws:kms"),
+            (
+                "s3://bucket?sse_kms_key=k|s3://bucket?sse=aes256&sse_kms_key=k",
+                "the parameter sse_kms_key needs sse=aws:kms",
+            ),
+            (
+                "s3://bucket?sse=aws:kms&sse_kms_key=|s3://bucket?sse=aws:kms&sse_kms_key=a%0Ab",
+                "the parameter sse_kms_key must be the identifier or the ARN of a key",
+            ),
+            ("gs://bucket?sse=aes256|az://bucket?sse=aes256", parameters),
         ] {
             for url in urls.split('|') {
                 let error = open_error(url).to_string();

@@ -28,6 +28,9 @@ const AZURE: &str = "AZURE_";
 /// The variable of the checksum, which only the URL configures.
 const AWS_CHECKSUM: &str = "AWS_CHECKSUM_ALGORITHM";
 
+/// Prefixes of the variables of encryption, which do not count if the URL configures it.
+const AWS_ENCRYPTION: [&str; 2] = ["AWS_SERVER_SIDE_ENCRYPTION", "AWS_SSE_"];
+
 /// Parts of the names of variables that have credentials.
 const CREDENTIALS: [&str; 11] = [
     "ACCESS_KEY",
@@ -86,14 +89,23 @@ pub(crate) fn open(
 /// that the store keeps with the object.
 fn s3(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>, OpenError> {
     use AmazonS3ConfigKey as Key;
-    let location = BucketUrl::parse(url, &["endpoint", "region", "path_style", "checksum"])?;
+    const PARAMETERS: [&str; 6] =
+        ["endpoint", "region", "path_style", "checksum", "sse", "sse_kms_key"];
+    let location = BucketUrl::parse(url, &PARAMETERS)?;
     let path_style = location.is_first("path_style", ["true", "false"])?;
     let checksum = location.is_first("checksum", ["sha256", "none"])?;
+    let encryption = encryption(&location)?;
     let from_url = [
         ("aws_endpoint_url_s3", location.parameter("endpoint")),
         ("aws_region", location.parameter("region")),
+        ("aws_server_side_encryption", encryption),
+        ("aws_sse_kms_key_id", location.parameter("sse_kms_key")),
     ];
-    let mut builder = configured(AmazonS3Builder::with_config, AWS, variables, from_url);
+    let is_replaced = |name: &str| {
+        encryption.is_some() && AWS_ENCRYPTION.iter().any(|prefix| name.starts_with(prefix))
+    };
+    let kept: Vec<_> = variables.iter().filter(|(name, _)| !is_replaced(name)).cloned().collect();
+    let mut builder = configured(AmazonS3Builder::with_config, AWS, &kept, from_url);
 
     let value = |key| builder.get_config_value(&key);
     if let Some(endpoint) = value(Key::S3Endpoint).or_else(|| value(Key::Endpoint)) {
@@ -120,6 +132,22 @@ fn s3(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>, OpenErro
         .with_retry(retries())
         .build();
     Ok(location.apply_prefix(bucket.map_err(|error| settings_error(&error, variables))?))
+}
+
+/// Returns how the URL asks S3 to encrypt objects: with its own keys, or with one of the key management
+/// service. Without a key, that service uses the one that it has for S3.
+fn encryption(location: &BucketUrl) -> Result<Option<&'static str>, OpenError> {
+    let key = location.parameter("sse_kms_key");
+    if key.is_some_and(|key| key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic())) {
+        return Err(wrong("the parameter sse_kms_key must be the identifier or the ARN of a key"));
+    }
+    match (location.parameter("sse"), key) {
+        (Some("aws:kms"), _) => Ok(Some("aws:kms")),
+        (_, Some(_)) => Err(wrong("the parameter sse_kms_key needs sse=aws:kms")),
+        (Some("aes256"), None) => Ok(Some("AES256")),
+        (Some(_), None) => Err(wrong("the parameter sse must be aes256 or aws:kms")),
+        (None, None) => Ok(None),
+    }
 }
 
 /// Opens a bucket of Google Cloud Storage.

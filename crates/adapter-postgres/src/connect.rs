@@ -105,14 +105,18 @@ pub(crate) struct Server {
     /// delay every connection.
     last: Arc<AtomicUsize>,
     tls: MakeRustlsConnect,
+    /// Whether the server must prove that it is the host of the URL.
+    pub(crate) verified: bool,
 }
 
 impl Server {
     pub(crate) fn from_url(url: &str) -> Result<Self, OpenError> {
         let (hosts, security) = url::parse(url)?;
+        let verified = security.verified;
         Ok(Self {
             hosts: hosts.into(),
             last: Arc::default(),
+            verified,
             tls: MakeRustlsConnect::new(tls::client(security)?),
         })
     }

@@ -56,6 +56,19 @@ pub struct Facts {
     pub connections: i64,
 }
 
+/// How the URL of a database protects connections; of several hosts, the weakest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protection {
+    /// They may be without encryption, to another machine.
+    Plain,
+    /// They are encrypted, to any server.
+    Unverified,
+    /// They are encrypted, and the server proves that it is the host of the URL.
+    Verified,
+    /// They stay on this machine.
+    Local,
+}
+
 /// Facts about a database for `doctor`.
 #[derive(Debug)]
 pub struct Inspection {
@@ -65,8 +78,8 @@ pub struct Inspection {
     pub missing_migrations: Result<usize, MigrateError>,
     /// The kinds of rows whose parent is gone, and their number. Empty if migrations are missing.
     pub orphans: Vec<(String, i64)>,
-    /// Whether the URL permits a connection to another machine without encryption.
-    pub may_be_unencrypted: bool,
+    /// How connections to the server are protected.
+    pub protection: Protection,
     /// How far the clock of the server is ahead of ours; negative if it is behind.
     pub clock_ahead: Duration,
     /// Time of one statement, from here to the server and back.
@@ -90,7 +103,7 @@ pub(crate) async fn inspect(
         facts,
         missing_migrations,
         orphans,
-        may_be_unencrypted: server.hosts.iter().any(may_be_unencrypted),
+        protection: protection(server),
         clock_ahead,
         round_trip,
     })
@@ -110,12 +123,43 @@ async fn compare_clocks(
     Ok((theirs - (before + round_trip / 2), round_trip))
 }
 
-fn may_be_unencrypted(host: &Config) -> bool {
-    let is_remote = |host: &Host| match host {
+fn protection(server: &Server) -> Protection {
+    let is_local = |host: &Host| match host {
         Host::Tcp(name) => {
-            name != "localhost" && !name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+            name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
         }
-        Host::Unix(_) => false,
+        Host::Unix(_) => true,
     };
-    host.get_ssl_mode() != SslMode::Require && host.get_hosts().iter().any(is_remote)
+    let of_host = |host: &Config| match host.get_ssl_mode() {
+        _ if host.get_hosts().iter().all(is_local) => Protection::Local,
+        SslMode::Require if server.verified => Protection::Verified,
+        SslMode::Require => Protection::Unverified,
+        _ => Protection::Plain,
+    };
+    server.hosts.iter().map(of_host).min().unwrap_or(Protection::Plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weakest_host_decides_the_protection() {
+        for (url, expected) in [
+            ("postgres://u@localhost/d", Protection::Local),
+            ("postgres://u@127.0.0.1/d?sslmode=disable", Protection::Local),
+            ("postgres://u@[::1],localhost/d", Protection::Local),
+            ("postgres://u@%2Frun%2Fpostgresql/d", Protection::Local),
+            ("postgres://u@db.example/d", Protection::Plain),
+            ("postgres://u@localhost,db.example/d", Protection::Plain),
+            ("postgres://u@10.0.0.1/d?sslmode=disable", Protection::Plain),
+            ("postgres://u@db.example/d?sslmode=require", Protection::Unverified),
+        ] {
+            assert_eq!(protection(&Server::from_url(url).unwrap()), expected, "{url}");
+        }
+        let verified = Server { verified: true, ..Server::from_url(REQUIRE).unwrap() };
+        assert_eq!(protection(&verified), Protection::Verified);
+    }
+
+    const REQUIRE: &str = "postgres://u@db.example/d?sslmode=require";
 }

@@ -27,7 +27,7 @@ mod webhooks;
 
 pub use connect::{ConnectError, url::OpenError};
 pub use import::Import;
-pub use inspect::{Facts, Inspection};
+pub use inspect::{Facts, Inspection, Protection};
 pub use migrations::MigrateError;
 pub use sql_rows::ObservedDatabase;
 pub use store::PostgresStore;

@@ -11,6 +11,7 @@ use crate::{
 };
 
 pub mod keep_accesses;
+pub mod record_command;
 pub mod recorder;
 pub mod watch_accesses;
 

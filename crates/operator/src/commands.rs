@@ -11,6 +11,7 @@ use clap_complete::Shell;
 use domain::api_key::revoke_key::RevokeKey;
 
 use self::{
+    accesses::AccessesCommand,
     clients::ClientsCommand,
     deliveries::DeliveriesCommand,
     doctor::DoctorCommand,
@@ -24,16 +25,19 @@ use crate::{
     adapters::Storage, doctor::health, progress::Progress, settings::Settings, system::Machine,
 };
 
-mod backup;
+mod accesses;
+pub(crate) mod backup;
 mod clients;
 mod copy;
 mod deliveries;
 pub mod doctor;
 mod erase;
+mod export;
 mod keys;
 mod manual;
 mod orders;
 pub mod output;
+mod recording;
 mod services;
 mod webhooks;
 
@@ -58,6 +62,9 @@ pub enum Command {
     /// List, show, export, change, note, cancel and erase orders
     #[command(subcommand)]
     Orders(OrdersCommand),
+    /// List reads and changes of orders
+    #[command(subcommand)]
+    Accesses(AccessesCommand),
     /// List deliveries that wait or failed for good, and retry them
     #[command(subcommand)]
     Deliveries(DeliveriesCommand),
@@ -128,9 +135,12 @@ impl Command {
                 services::run(command, &*storage.services).await
             }
             Self::Orders(command) => {
-                let storage = Storage::open_patiently(&settings).await?;
-                let operator = Operator { settings, storage, clock: machine.clock };
-                orders::run(command, &operator).await
+                let operator = Operator::open(settings, &machine, command.name()).await?;
+                operator.ended(orders::run(command, &operator).await).await
+            }
+            Self::Accesses(command) => {
+                let operator = Operator::open(settings, &machine, command.name()).await?;
+                operator.ended(accesses::run(command, &operator).await).await
             }
             Self::Deliveries(command) => {
                 let storage = Storage::open_patiently(&settings).await?;

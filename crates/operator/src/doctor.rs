@@ -5,9 +5,12 @@
 //!
 //! To add a check, write a function like `stores::scanner` and name it in `examine`.
 
+mod accesses;
 mod certificate;
 mod database;
 mod disk;
+mod encryption;
+mod files;
 mod finding;
 pub(crate) mod health;
 mod proxies;
@@ -66,12 +69,15 @@ pub async fn examine(
     let of = &Arc::new(Subject { settings: settings.clone(), clock: Arc::clone(&machine.clock) });
     let checks = [
         begin(of, "database", database::check),
+        begin(of, "accesses", accesses::check),
         begin(of, "documents", stores::documents),
         begin(of, "mail", stores::mail),
         begin(of, "scanner", stores::scanner),
         begin(of, "webhooks", stores::webhooks),
         begin(of, "tzdata", time_zones::check),
         begin(of, "disk", disk::check),
+        begin(of, "encryption", encryption::check),
+        begin(of, "files", files::check),
         begin(of, "certificate", certificate::check),
         begin(of, "proxies", proxies::check),
     ];

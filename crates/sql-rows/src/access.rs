@@ -259,6 +259,7 @@ pub type MissingColumns = (
     sql_types::BigInt,
     sql_types::Nullable<Instant>,
     sql_types::Nullable<Instant>,
+    sql_types::Nullable<Instant>,
     sql_types::Bool,
 );
 
@@ -279,33 +280,37 @@ pub fn missing_accesses(limit: usize) -> String {
                 max(at) AS last_at \
             FROM accesses GROUP BY run\
         ), suspect AS (\
-            SELECT run, first_number, ended_at FROM held \
+            SELECT run, first_number, ended_at, last_at FROM held \
             LEFT JOIN access_runs ON access_runs.id = held.run \
             WHERE stored < last - first + 1 OR first > coalesce(first_number, 1)\
         ), rows_of_suspects AS (\
-            SELECT run, number, at, first_number, ended_at, \
+            SELECT run, number, at, first_number, ended_at, last_at, \
                 lag(number) OVER in_run AS before, lag(at) OVER in_run AS before_at \
             FROM accesses JOIN suspect USING (run) \
             WINDOW in_run AS (PARTITION BY run ORDER BY number)\
         ), missing AS (\
             SELECT run, {between} AS first, number - 1 AS last, before_at, at AS after_at, \
-                ended_at IS NOT NULL AS has_ended \
+                last_at, ended_at IS NOT NULL AS has_ended \
             FROM rows_of_suspects \
-            UNION ALL SELECT id, {after}, last_number, last_at, NULL, true \
+            UNION ALL SELECT id, {after}, last_number, last_at, NULL, last_at, true \
             FROM access_runs LEFT JOIN held ON held.run = id WHERE ended_at IS NOT NULL\
-        ) SELECT run, first, last, before_at, after_at, has_ended FROM missing \
+        ) SELECT run, first, last, before_at, after_at, last_at, has_ended FROM missing \
         WHERE first <= last ORDER BY run, first LIMIT {limit}"
     )
 }
 
-/// Returns a row of [`missing_accesses`].
-pub fn missing_access(
-    (run, first, last, before, after, has_ended): (i64, i64, i64, Option<Utc>, Option<Utc>, bool),
-) -> MissingAccesses {
+/// A row of [`missing_accesses`].
+pub type MissingRow = (i64, i64, i64, Option<Utc>, Option<Utc>, Option<Utc>, bool);
+
+/// Returns the gap of a row of [`missing_accesses`].
+pub fn missing_access(row: MissingRow) -> MissingAccesses {
+    let (run, first, last, before, after, last_at, has_ended) = row;
+    let at = |stored: Option<Utc>| stored.map(|at| at.0);
     MissingAccesses {
         run: RunId(run),
         numbers: (first.unsigned_abs(), last.unsigned_abs()),
-        between: (before.map(|at| at.0), after.map(|at| at.0)),
+        between: (at(before), at(after)),
+        last_at: at(last_at),
         has_ended,
     }
 }

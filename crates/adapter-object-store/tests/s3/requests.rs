@@ -68,6 +68,45 @@ async fn bodies_are_signed_and_have_checksums() {
 }
 
 #[tokio::test]
+async fn objects_are_encrypted_as_the_url_asks() {
+    const HEADER: &str = "x-amz-server-side-encryption";
+    const ARN: &str = "arn:aws:kms:us-east-1:111122223333:key/0f1e";
+    let (server, files) = (S3Server::start(), Files::new());
+    let set = owned([("AWS_SERVER_SIDE_ENCRYPTION", "aws:kms"), ("AWS_SSE_KMS_KEY_ID", "other")]);
+    let with_key = format!("&sse=aws:kms&sse_kms_key={ARN}");
+    for (parameters, variables, expected) in [
+        ("", &[][..], [None, None]),
+        ("", &set, [Some("aws:kms"), Some("other")]),
+        ("&sse=aes256", &set, [Some("AES256"), None]),
+        ("&sse=aws:kms", &set, [Some("aws:kms"), None]),
+        (&*with_key, &[], [Some("aws:kms"), Some(ARN)]),
+    ] {
+        let variables = server.variables().into_iter().chain(variables.iter().cloned());
+        let url = server.url() + parameters;
+        let store = adapter_object_store::open(&url, variables).unwrap();
+        let log: Log<[Option<String>; 2]> = Log::default();
+        let entries = log.clone();
+        server.treat(move |request| {
+            // The parts of an upload have the encryption of its begin.
+            let query = request.uri.query().unwrap_or_default();
+            let begins = request.method == "PUT" && !query.contains("partNumber=")
+                || request.method == "POST" && query.contains("uploads");
+            if begins {
+                let names = [HEADER.to_owned(), format!("{HEADER}-aws-kms-key-id")];
+                let value = |name: String| Some(request.headers.get(&name)?.to_str().ok()?.into());
+                entries.lock().unwrap().push(names.map(value));
+            }
+            Treatment::Serve
+        });
+        files.put(&store, 100).await.unwrap();
+        files.put(&store, LARGE).await.unwrap();
+        store.check().await.unwrap();
+        let expected = expected.map(|value| value.map(str::to_owned));
+        assert_eq!(*log.lock().unwrap(), [(); 3].map(|()| expected.clone()), "{parameters}");
+    }
+}
+
+#[tokio::test]
 async fn corrupted_body_is_rejected() {
     let (server, files) = (S3Server::start(), Files::new());
     server.treat(

@@ -35,6 +35,7 @@ mod databases {
 }
 
 mod docs {
+    mod compliance;
     mod console;
     mod docs_page;
     mod examples;
@@ -59,6 +60,7 @@ mod faults {
 }
 
 mod operators {
+    mod accesses;
     mod backup;
     mod commands;
     pub mod doctor {

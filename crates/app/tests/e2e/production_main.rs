@@ -49,6 +49,7 @@ mod faults {
 }
 
 mod operators {
+    mod accesses;
     mod commands;
     mod copy;
     pub mod doctor {

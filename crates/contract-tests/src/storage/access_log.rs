@@ -204,6 +204,7 @@ pub async fn missing_numbers_are_found(storage: &Storage) {
         run: RunId(run),
         numbers: (first, last),
         between,
+        last_at: instant(8).filter(|_| run != 5),
         has_ended,
     };
     let of_run = |run, has_ended| {
@@ -242,6 +243,7 @@ pub async fn removed_accesses_are_not_missing(storage: &Storage) {
         run: RunId(run),
         numbers: (6, 6),
         between: (instant(5), instant(7)),
+        last_at: instant(7),
         has_ended: false,
     };
     assert_eq!(log.missing(10).await.unwrap(), [gap(1), gap(2)]);
@@ -262,8 +264,13 @@ pub async fn runs_are_forgotten_with_their_accesses(storage: &Storage) {
     }
     log.end(RunId(1), 9, NOW + Duration::SECOND).await.unwrap();
     log.end(RunId(2), 9, NOW + Duration::MINUTE).await.unwrap();
-    let lost =
-        MissingAccesses { run: RunId(2), numbers: (3, 9), between: (None, None), has_ended: true };
+    let lost = MissingAccesses {
+        run: RunId(2),
+        numbers: (3, 9),
+        between: (None, None),
+        last_at: None,
+        has_ended: true,
+    };
     let later = NOW + 2 * Duration::SECOND;
     assert_eq!(log.remove_before(later, 6).await.unwrap(), 6);
     assert_eq!(log.missing(10).await.unwrap().len(), 2, "there may be older ones");

@@ -32,6 +32,8 @@ pub struct MissingAccesses {
     pub numbers: (u64, u64),
     /// The instants of the rows before and after; `None` if there is none.
     pub between: (Option<OffsetDateTime>, Option<OffsetDateTime>),
+    /// The instant of the last row of the run; `None` if it has none.
+    pub last_at: Option<OffsetDateTime>,
     /// Whether the run has ended in an orderly way. If it has not, the last rows may be lost by a crash.
     pub has_ended: bool,
 }

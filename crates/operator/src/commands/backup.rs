@@ -30,8 +30,8 @@ use crate::{
     settings::{Database, Settings, WrongSetting, checked},
 };
 
-const MANIFEST: &str = "manifest.json";
-const DATABASE: &str = "notary-orders.sqlite";
+pub(crate) const MANIFEST: &str = "manifest.json";
+pub(crate) const DATABASE: &str = "notary-orders.sqlite";
 const DOCUMENTS: &str = "documents";
 
 /// Version of the layout of a backup.

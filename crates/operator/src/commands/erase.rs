@@ -8,10 +8,10 @@ use std::{
 use adapter_mail::{MailsOf, orders_of_mails, remove_mails};
 use anyhow::{Context as _, Result, bail};
 use domain::{
+    access::AccessKind,
     delivery::LONGEST_ATTEMPT,
     document::stored_count,
     order::OrderId,
-    ports::MaybeErased,
     use_cases::erase_orders::{EraseOrders, Erasure, NOTICED},
 };
 use time::{Duration, OffsetDateTime};
@@ -20,6 +20,7 @@ use tokio::task::spawn_blocking;
 use super::{
     orders::{Erased, Operator},
     output::{print, second},
+    recording::NoOrder,
 };
 use crate::{adapters::open_blobs, progress::Progress, settings::Database};
 
@@ -65,22 +66,26 @@ impl Operator {
     /// Returns `None` if the operator does not confirm. An order that was erased before may have
     /// left mails.
     async fn erase_order(&self, id: OrderId, yes: bool) -> Result<Option<Erasure>> {
-        match self.storage.admin.order(id).await? {
-            None => bail!("there is no order {}", id.0),
-            Some(MaybeErased::Erased) => {
-                eprintln!("order {} was erased before", id.0);
-                Ok(Some(Erasure::default()))
-            }
-            Some(MaybeErased::Whole(order)) => {
-                let documents =
-                    stored_count(&order.documents) + stored_count(&order.signed_documents);
-                if !confirmed(yes, &format!("order {} with {documents} documents", id.0))? {
-                    return Ok(None);
+        let order = match self.order(id).await {
+            Ok(order) => order,
+            Err(error) => {
+                let access = self.recording.begin(AccessKind::Erase, id);
+                let was_erased = matches!(error.downcast_ref(), Some(NoOrder::Erased(_)));
+                let refused = self.recorded::<()>(access, Err(error)).await;
+                if !was_erased {
+                    refused?;
                 }
-                let erasure = self.erase_orders().await?.erase(id).await?;
-                Ok(Some(erasure.unwrap_or_default()))
+                eprintln!("order {} was erased before", id.0);
+                return Ok(Some(Erasure::default()));
             }
+        };
+        let documents = stored_count(&order.documents) + stored_count(&order.signed_documents);
+        if !confirmed(yes, &format!("order {} with {documents} documents", id.0))? {
+            return Ok(None);
         }
+        // It records its access itself, as for each of many orders.
+        let erasure = self.erase_orders().await?.erase(id).await?;
+        Ok(Some(erasure.unwrap_or_default()))
     }
 
     /// Returns `None` if the operator does not confirm.
@@ -101,6 +106,7 @@ impl Operator {
                     return Ok(Some(total));
                 }
                 total += erased;
+                self.recording.store().await?;
                 progress.set(format!("erased {} orders", total.orders));
             }
         };
@@ -113,7 +119,7 @@ impl Operator {
             uploads: self.storage.uploads.clone(),
             blobs: open_blobs(&self.settings).await?,
             clock: self.clock.clone(),
-            accesses: None,
+            accesses: Some(self.recording.accesses().clone()),
         })
     }
 

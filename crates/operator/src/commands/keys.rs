@@ -15,6 +15,7 @@ use domain::{
         revoke_key::{RevokeKey, RevokedKey},
     },
     order::{EmailAddress, SigningServiceId},
+    ports::ApiKeyRepo,
     webhook::Endpoint,
 };
 use serde_json::json;
@@ -72,7 +73,7 @@ pub enum KeyName {
     Lookup(String),
 }
 
-fn key_name(text: &str) -> Result<KeyName, String> {
+pub(super) fn key_name(text: &str) -> Result<KeyName, String> {
     if let Some(lookup) = lookup_of(text.trim()) {
         return Ok(KeyName::Lookup(lookup.to_owned()));
     }
@@ -84,11 +85,11 @@ fn key_name(text: &str) -> Result<KeyName, String> {
 }
 
 /// Returns the identifier of a key. An unknown number is left to the use case.
-async fn id_of(keys: &ManageKeys, name: KeyName) -> Result<i64> {
+pub(super) async fn id_of(keys: &dyn ApiKeyRepo, name: KeyName) -> Result<i64> {
     match name {
         KeyName::Id(id) => Ok(id),
         KeyName::Lookup(lookup) => {
-            let found = keys.keys.find(&lookup).await?;
+            let found = keys.find(&lookup).await?;
             let found = found.ok_or_else(|| anyhow!("there is no key with this public part"))?;
             Ok(found.id.0)
         }
@@ -157,10 +158,10 @@ pub(super) async fn run(
         KeysCommand::Issue(terms) => issue(keys, terms).await,
         KeysCommand::List(format) => list(&keys.keys.list().await?, format, now),
         KeysCommand::Rotate { id, grace_hours } => {
-            rotate(keys, id_of(keys, id).await?, grace_hours).await
+            rotate(keys, id_of(&*keys.keys, id).await?, grace_hours).await
         }
         KeysCommand::Revoke { id, webhooks } => {
-            revoke_key(&revoke, id_of(keys, id).await?, webhooks).await
+            revoke_key(&revoke, id_of(&*keys.keys, id).await?, webhooks).await
         }
         KeysCommand::Trail(format) => list_trail(&keys.keys.trail().await?, format),
     }
@@ -295,7 +296,7 @@ fn name(text: &str) -> Result<String, String> {
 }
 
 /// Returns the name of the operator. An operator can forge it.
-fn operator() -> String {
+pub(super) fn operator() -> String {
     let name = ["SUDO_USER", "USER", "LOGNAME"]
         .into_iter()
         .filter_map(|variable| std::env::var(variable).ok())

@@ -1,51 +1,42 @@
 //! The commands about orders. They show personal data on standard output, and none in the log.
 
-use std::{
-    io::Write as _,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::PathBuf, sync::Arc};
 
 use adapter_http::WholeOrder;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
+    access::{AccessKind, record_command::RecordCommand, recorder::BegunAccess},
     api_key::{ClientId, Owner},
     appointment::parse_date,
-    document::{ObjectKey, Sha256Digest, StoredDocument},
     order::{
         Actor, OrderChange, OrderId, OrderStatus, StoredOrder,
         change_request::{CancelRequest, ChangeRequest, NoteRequest, read_reason, read_status},
         search::{SearchedText, read_statuses},
     },
-    ports::{
-        BlobStore, Clock, Cursor, HistoryQuery, ListFilter, ListedOrder, MaybeErased, OrderFilter,
-    },
+    ports::{Clock, Cursor, HistoryQuery, ListFilter, ListedOrder, MaybeErased, OrderFilter},
     request::Violation,
     use_cases::{
         add_note::AddNote,
         change_order::{ChangeOrder, Changer},
     },
 };
-use futures_util::TryStreamExt as _;
 use serde::Serialize;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 use time::{Date, OffsetDateTime};
 
-use super::output::{Column, Format, at, instant, mode, print};
+use super::{
+    accesses::AccessFormat,
+    output::{Column, Format, at, instant, mode, print},
+    recording::NoOrder,
+};
 use crate::{
-    adapters::{Storage, open_blobs},
-    private_files::{create_empty_folder, create_file, replace_file},
-    progress::Progress,
+    adapters::Storage,
     settings::{Settings, WrongSetting},
 };
 
 /// Maximum number of listed orders.
 const MAX_LISTED: usize = 1_000;
-
-/// The file with everything but the documents.
-const ORDER: &str = "order.json";
 
 #[derive(Debug, Subcommand)]
 pub enum OrdersCommand {
@@ -64,13 +55,20 @@ pub enum OrdersCommand {
         /// Its identifier
         id: i64,
     },
-    /// Write an order and its documents into an empty folder
+    /// Write an order, its documents and its accesses into an empty folder
     Export {
         /// Its identifier
         id: i64,
         /// A folder that is empty or missing
         #[arg(long, value_name = "FOLDER")]
         to: PathBuf,
+    },
+    /// List the reads and changes of an order, also of an erased one
+    Accesses {
+        /// Its identifier
+        id: i64,
+        #[command(flatten)]
+        format: AccessFormat,
     },
     /// Set the status, the notary or who the notary is
     Change {
@@ -104,6 +102,22 @@ pub enum OrdersCommand {
         #[arg(long)]
         yes: bool,
     },
+}
+
+impl OrdersCommand {
+    /// Returns the name of the command.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::List { .. } => "orders list",
+            Self::Show { .. } => "orders show",
+            Self::Export { .. } => "orders export",
+            Self::Accesses { .. } => "orders accesses",
+            Self::Change { .. } => "orders change",
+            Self::Note { .. } => "orders note",
+            Self::Cancel { .. } => "orders cancel",
+            Self::Erase { .. } => "orders erase",
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -234,13 +248,9 @@ pub(super) async fn run(command: OrdersCommand, operator: &Operator) -> Result<(
         OrdersCommand::List { filter, before, format } => {
             operator.list(filter, before, format).await
         }
-        OrdersCommand::Show { id } => {
-            print(&operator.json(&operator.order(OrderId(id)).await?).await?)
-        }
-        OrdersCommand::Export { id, to } => {
-            let progress = Progress::new("exporting");
-            progress.of(operator.export(OrderId(id), &to, &progress)).await
-        }
+        OrdersCommand::Show { id } => operator.show(OrderId(id)).await,
+        OrdersCommand::Export { id, to } => operator.export(OrderId(id), &to).await,
+        OrdersCommand::Accesses { id, format } => operator.accesses_of(OrderId(id), format).await,
         OrdersCommand::Change { id, change } => {
             operator.change(OrderId(id), &change.request()?).await
         }
@@ -257,6 +267,7 @@ pub(super) struct Operator {
     pub(super) settings: Settings,
     pub(super) storage: Storage,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) recording: RecordCommand,
 }
 
 /// An order with what only operators see.
@@ -288,7 +299,10 @@ impl Operator {
             filter.list.has_dates(),
             "--signing-date-to must not be before --signing-date-from"
         );
-        let orders = self.storage.admin.list(&filter, before.map(OrderId), MAX_LISTED).await?;
+        let found = self.storage.admin.list(&filter, before.map(OrderId), MAX_LISTED).await;
+        let count = found.as_ref().ok().and_then(|orders| u32::try_from(orders.len()).ok());
+        let access = self.recording.begin_list(AccessKind::List, count);
+        let orders = self.recorded(access, found.map_err(Into::into)).await?;
         let columns: [Column<'_, ListedOrder>; 10] = [
             ("ID", "", &|order| json!(order.stored.id.0)),
             ("CLIENT", "", &|order| json!(order.stored.client.0)),
@@ -310,40 +324,63 @@ impl Operator {
     }
 
     /// Returns an order; an error if there is none, or if it was erased.
-    async fn order(&self, id: OrderId) -> Result<StoredOrder> {
+    pub(super) async fn order(&self, id: OrderId) -> Result<StoredOrder> {
         match self.storage.admin.order(id).await? {
             Some(MaybeErased::Whole(order)) => Ok(order),
-            Some(MaybeErased::Erased) => bail!("order {} was erased", id.0),
-            None => bail!("there is no order {}", id.0),
+            Some(MaybeErased::Erased) => Err(NoOrder::Erased(id.0).into()),
+            None => Err(NoOrder::Unknown(id.0).into()),
         }
     }
 
+    async fn show(&self, id: OrderId) -> Result<()> {
+        let access = self.recording.begin(AccessKind::Read, id);
+        let shown = async { self.json(&self.order(id).await?).await }.await;
+        print(&self.recorded(access, shown).await?)
+    }
+
     async fn change(&self, id: OrderId, request: &ChangeRequest) -> Result<()> {
-        let (operator, orders) = self.changer(id).await?;
-        let changed = orders.change(operator, id, request, None).await;
-        report(&changed.with_context(|| format!("order {} was not changed", id.0))?)
+        let access = self.recording.begin(AccessKind::Update, id);
+        let change = async {
+            let (operator, orders) = self.changer(id, &access).await?;
+            let changed = orders.change(operator, id, request, None).await;
+            changed.with_context(|| format!("order {} was not changed", id.0))
+        }
+        .await;
+        report(&self.recorded(access, change).await?)
     }
 
     async fn note(&self, id: OrderId, request: NoteRequest) -> Result<()> {
-        let (operator, ChangeOrder { orders, reader, clock }) = self.changer(id).await?;
-        let idempotency_retention = self.settings.idempotency_retention();
-        let notes = AddNote { orders, reader, clock, idempotency_retention };
-        let added = notes.add(operator, id, request, None).await;
-        added.with_context(|| format!("order {} got no note", id.0))?;
+        let access = self.recording.begin(AccessKind::AddNote, id);
+        let add = async {
+            let (operator, ChangeOrder { orders, reader, clock }) =
+                self.changer(id, &access).await?;
+            let idempotency_retention = self.settings.idempotency_retention();
+            let notes = AddNote { orders, reader, clock, idempotency_retention };
+            let added = notes.add(operator, id, request, None).await;
+            added.with_context(|| format!("order {} got no note", id.0))
+        }
+        .await;
+        self.recorded(access, add).await?;
         print(&format!("order {} has the note\n", id.0))
     }
 
     async fn cancel(&self, id: OrderId, request: &CancelRequest) -> Result<()> {
-        let (operator, orders) = self.changer(id).await?;
-        let cancelled = orders.cancel(operator, id, request, None).await;
-        report(&cancelled.with_context(|| format!("order {} was not cancelled", id.0))?)
+        let access = self.recording.begin(AccessKind::Cancel, id);
+        let cancel = async {
+            let (operator, orders) = self.changer(id, &access).await?;
+            let cancelled = orders.cancel(operator, id, request, None).await;
+            cancelled.with_context(|| format!("order {} was not cancelled", id.0))
+        }
+        .await;
+        report(&self.recorded(access, cancel).await?)
     }
 
     /// Returns what changes an order in the name of the operator.
-    async fn changer(&self, id: OrderId) -> Result<(Changer, ChangeOrder)> {
+    async fn changer(&self, id: OrderId, access: &BegunAccess) -> Result<(Changer, ChangeOrder)> {
         let StoredOrder { client, is_test, .. } = self.order(id).await?;
         let owner = Owner::client(client, is_test);
-        let operator = Changer { owner, actor: Actor::Operator, only_service: None, access: None };
+        let access = Some(access.clone());
+        let operator = Changer { owner, actor: Actor::Operator, only_service: None, access };
         let orders = ChangeOrder {
             orders: self.storage.orders.clone(),
             reader: self.storage.reader.clone(),
@@ -353,7 +390,7 @@ impl Operator {
     }
 
     /// Returns an order as a client reads it, with what only operators see.
-    async fn json(&self, order: &StoredOrder) -> Result<String> {
+    pub(super) async fn json(&self, order: &StoredOrder) -> Result<String> {
         let history = self.history(order).await?;
         let shown = ShownOrder {
             order: WholeOrder::of(order, &self.settings.base_path)
@@ -385,57 +422,10 @@ impl Operator {
         entries.reverse();
         Ok(entries)
     }
-
-    /// Writes the documents that are not withdrawn, each under its position and its name, and then the
-    /// order: a folder without it is not complete.
-    async fn export(&self, id: OrderId, folder: &Path, progress: &Progress) -> Result<()> {
-        let order = self.order(id).await?;
-        create_empty_folder(folder)?;
-        let blobs = open_blobs(&self.settings).await?;
-        let mut written = 0;
-        for (prefix, what, documents) in [
-            ("", "document", &order.documents),
-            ("signed-", "signed document", &order.signed_documents),
-        ] {
-            for (position, document) in documents.iter().enumerate() {
-                let Some(key) = &document.key else { continue };
-                progress.set(format!("writing {what} {position} of {}", documents.len()));
-                let file = folder.join(format!("{prefix}{position:02}-{}", document.name));
-                write(&*blobs, key, document, &file).await.with_context(|| {
-                    format!("{what} {position} of order {} was not written", id.0)
-                })?;
-                written += 1;
-            }
-        }
-        let file = folder.join(ORDER);
-        replace_file(&file, self.json(&order).await?.as_bytes())
-            .with_context(|| file.display().to_string())?;
-        print(&format!("order {} and {written} documents are exported\n", id.0))
-    }
 }
 
 fn report(ListedOrder { stored: order, .. }: &ListedOrder) -> Result<()> {
     let notary = order.notary_id.map_or_else(|| "none".to_owned(), |id| id.to_string());
     let (id, status) = (order.id.0, order.status.as_str());
     print(&format!("order {id} has the status {status} and the notary {notary}\n"))
-}
-
-/// Writes a document in blocks, durably, and compares it with its record.
-async fn write(
-    blobs: &dyn BlobStore,
-    key: &ObjectKey,
-    document: &StoredDocument,
-    path: &Path,
-) -> Result<()> {
-    let mut file = create_file(path)?;
-    let mut bytes = blobs.get(key, 0..document.size).await?.context("the object is missing")?;
-    let mut hash = Sha256::new();
-    while let Some(block) = bytes.try_next().await? {
-        hash.update(&block);
-        file.write_all(&block)?;
-    }
-    file.sync_all()?;
-    let sha256 = Sha256Digest(hash.finalize().into());
-    ensure!(sha256 == document.sha256, "it is damaged: its SHA-256 is not that of the upload");
-    Ok(())
 }

@@ -19,6 +19,14 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
+/// Prints like [`print`]. Returns whether more can be printed: the pipe is not closed.
+pub(super) fn has_printed(text: &str) -> Result<bool> {
+    match write(text) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        written => Ok(written.map(|()| true)?),
+    }
+}
+
 /// Writes to standard output at once.
 pub(super) fn write(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
@@ -58,13 +66,48 @@ impl Format {
         columns: &[Column<'_, Row>],
         rows: &[Row],
     ) -> Result<()> {
-        if !self.json {
-            return print(&table(of_table, rows));
+        print(&if self.json { json_lines(columns, rows) } else { table(of_table, rows) })
+    }
+
+    pub(super) fn is_json(self) -> bool {
+        self.json
+    }
+}
+
+/// Returns the name of a column in JSON and CSV.
+fn key(name: &str) -> String {
+    name.to_lowercase().replace(' ', "_")
+}
+
+/// Returns one JSON object per row.
+pub(super) fn json_lines<Row>(columns: &[Column<'_, Row>], rows: &[Row]) -> String {
+    let object = |row| columns.iter().map(move |(name, _, value)| (key(name), value(row)));
+    let line = |row| Value::Object(object(row).collect()).to_string() + "\n";
+    rows.iter().map(line).collect()
+}
+
+/// Returns CSV (RFC 4180), with the names of the columns in front on request.
+pub(super) fn csv<Row>(columns: &[Column<'_, Row>], rows: &[Row], with_names: bool) -> String {
+    let line = |cells: Vec<String>| cells.join(",") + "\r\n";
+    let names = with_names.then(|| line(columns.iter().map(|(name, ..)| key(name)).collect()));
+    let cells = |row| columns.iter().map(|(_, _, value)| csv_cell(&value(row))).collect();
+    names.into_iter().chain(rows.iter().map(|row| line(cells(row)))).collect()
+}
+
+/// Returns a value for a spreadsheet. A text that would be a formula begins with an apostrophe.
+fn csv_cell(value: &Value) -> String {
+    let text = match value {
+        Value::Null => String::new(),
+        Value::String(text) if text.starts_with(['=', '+', '-', '@', '\t', '\r']) => {
+            format!("'{text}")
         }
-        let key = |name: &str| name.to_lowercase().replace(' ', "_");
-        let object = |row| columns.iter().map(move |(name, _, value)| (key(name), value(row)));
-        let line = |row| Value::Object(object(row).collect()).to_string() + "\n";
-        print(&rows.iter().map(line).collect::<String>())
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    };
+    if text.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text
     }
 }
 
@@ -197,4 +240,25 @@ pub fn without_credentials(message: &str) -> String {
         _ => word.to_owned(),
     };
     message.split_inclusive(char::is_whitespace).map(redact).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn csv_is_quoted_and_no_cell_is_a_formula() {
+        let columns: [Column<'_, Value>; 1] = [("THE CELL", "", &|value| value.clone())];
+        for (value, cell) in [
+            (json!("=cmd|'/C calc'!A0"), "'=cmd|'/C calc'!A0"),
+            (json!("+1"), "'+1"),
+            (json!(-1), "-1"),
+            (json!("a \"b\", c"), "\"a \"\"b\"\", c\""),
+            (json!("two\nlines"), "\"two\nlines\""),
+            (Value::Null, ""),
+        ] {
+            assert_eq!(csv(&columns, &[value], true), format!("the_cell\r\n{cell}\r\n"));
+        }
+        assert_eq!(csv(&columns, &[], false), "");
+    }
 }

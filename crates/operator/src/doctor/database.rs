@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use adapter_postgres::{Facts, Inspection, PostgresStore};
+use adapter_postgres::{Facts, Inspection, PostgresStore, Protection};
 use adapter_sqlite::SqliteStore;
 use adapter_webhook::SealedSecrets;
 use anyhow::Context as _;
@@ -172,12 +172,7 @@ fn postgres(
     let state = judge_state(&facts, usable(missing_migrations), found);
     judge_durability(&facts, found);
     judge_connections(facts.connections, connections, found);
-    if inspection.may_be_unencrypted {
-        found.warn(
-            "the URL permits a connection without TLS, or to another server",
-            format!("Add sslmode=verify-full to {DATABASE}"),
-        );
-    }
+    judge_protection(inspection.protection, found);
     compare_clock("database", clock_ahead, round_trip / 2, found);
     state
 }
@@ -244,6 +239,21 @@ fn judge_durability(facts: &Facts, found: &mut Findings) {
     }
     if found.list.len() == before {
         found.ok("a commit is durable before an order is acknowledged");
+    }
+}
+
+/// Names what may show orders to the network.
+fn judge_protection(protection: Protection, found: &mut Findings) {
+    let advice = || format!("Add sslmode=verify-full to {DATABASE}");
+    match protection {
+        Protection::Local => found.ok("connections stay on this machine"),
+        Protection::Verified => found.ok("connections use TLS, and the server proves its name"),
+        Protection::Unverified => {
+            found.warn("connections use TLS, but any server is accepted", advice());
+        }
+        Protection::Plain => {
+            found.warn("the URL permits connections to another machine without TLS", advice());
+        }
     }
 }
 
@@ -314,6 +324,22 @@ mod tests {
     fn pool_must_fit_the_limits_of_the_server() {
         for (own, expected) in [(16, &[][..]), (95, &[]), (96, &[Level::Fail])] {
             assert_eq!(levels(|found| judge_connections(97, own, found)), expected, "{own}");
+        }
+    }
+
+    #[test]
+    fn connection_to_another_machine_must_be_verified() {
+        for (protection, level) in [
+            (Protection::Local, Level::Ok),
+            (Protection::Verified, Level::Ok),
+            (Protection::Unverified, Level::Warn),
+            (Protection::Plain, Level::Warn),
+        ] {
+            let mut found = Findings::of("database");
+            judge_protection(protection, &mut found);
+            assert_eq!(found.levels(), [level], "{protection:?}");
+            let advises = found.list[0].advice.as_ref().map(|it| it.contains("verify-full"));
+            assert_eq!(advises.is_some_and(|it| it), level == Level::Warn);
         }
     }
 

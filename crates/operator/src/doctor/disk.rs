@@ -2,17 +2,14 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{FileExt as _, MetadataExt as _},
+    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
 };
 
-use rustix::{fs::fstatvfs, process::geteuid};
+use rustix::fs::fstatvfs;
 
 use super::finding::{Failure, Findings, Subject};
-use crate::{
-    private_files::user,
-    settings::{Database, Settings},
-};
+use crate::settings::{Database, Settings};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -43,14 +40,8 @@ const REMOTE: [&str; 13] = [
 ];
 
 pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
-    judge_owner(&of.settings.data_dir, found);
     if let Ok(Database::Sqlite(path)) = of.settings.database() {
-        // Only Linux has this file.
-        judge_file_system(
-            &fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(),
-            &path,
-            found,
-        );
+        judge_file_system(&mounts(), &path, found);
     }
     for (purpose, folder) in folders(&of.settings) {
         let at = format!("{} ({purpose})", folder.display());
@@ -66,7 +57,7 @@ pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Fail
 }
 
 /// Returns the folders that the service writes to, or the nearest ones above them that exist.
-fn folders(settings: &Settings) -> Vec<(&'static str, PathBuf)> {
+pub(super) fn folders(settings: &Settings) -> Vec<(&'static str, PathBuf)> {
     let database = match settings.database() {
         Ok(Database::Sqlite(path)) => path.parent().map(Path::to_owned),
         _ => None,
@@ -90,28 +81,10 @@ fn probe(folder: &Path) -> io::Result<u64> {
     Ok(space.f_bavail * space.f_frsize)
 }
 
-/// Judges whether others than the user of the service can read or own its data.
-fn judge_owner(data_dir: &Path, found: &mut Findings) {
-    let Ok(folder) = fs::metadata(data_dir) else { return };
-    let shown = data_dir.display();
-    if folder.uid() != geteuid().as_raw() {
-        found.warn(
-            format!("{shown} belongs to {}, who may have other rights", user(folder.uid())),
-            "Run this as the user of the service, such as by notary-orders-admin",
-        );
-    }
-    if folder.mode() & 0o077 != 0 {
-        found.warn(
-            format!("{shown} has personal data, and other users can read it"),
-            format!("Run `chmod 700 {shown}`"),
-        );
-    }
-}
-
 /// Judges whether an embedded database is on a disk of this machine.
 fn judge_file_system(mounts: &str, database: &Path, found: &mut Findings) {
     let path = database.canonicalize().or_else(|_| std::path::absolute(database));
-    let Some(kind) = path.ok().and_then(|path| file_system(mounts, &path)) else { return };
+    let Some((kind, _)) = path.ok().and_then(|path| file_system(mounts, &path)) else { return };
     if REMOTE.contains(&kind) {
         found.warn(
             format!("SQLite at {} is on a file system of the type {kind}", database.display()),
@@ -121,12 +94,19 @@ fn judge_file_system(mounts: &str, database: &Path, found: &mut Findings) {
     }
 }
 
-/// Returns the type of the file system of a path, as `/proc/self/mountinfo` has it (manual page `proc_pid_mountinfo`).
-fn file_system<'a>(mounts: &'a str, path: &Path) -> Option<&'a str> {
+/// Returns the mounted file systems. Only Linux has this file.
+pub(super) fn mounts() -> String {
+    fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()
+}
+
+/// Returns the type and the source of the file system of a path, as `/proc/self/mountinfo` has them
+/// (manual page `proc_pid_mountinfo`).
+pub(super) fn file_system<'a>(mounts: &'a str, path: &Path) -> Option<(&'a str, &'a str)> {
     let mounted = mounts.lines().filter_map(|line| {
         let (mount, kind) = line.split_once(" - ")?;
         let point = mount.split(' ').nth(4)?.replace("\\040", " ");
-        path.starts_with(&point).then_some((point.len(), kind.split(' ').next()?))
+        let mut kind = kind.split(' ');
+        path.starts_with(&point).then_some((point.len(), (kind.next()?, kind.next()?)))
     });
     // The last of equal ones covers the others.
     mounted.max_by_key(|(length, _)| *length).map(|(_, kind)| kind)

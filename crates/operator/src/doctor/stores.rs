@@ -3,6 +3,7 @@
 use anyhow::Context as _;
 use domain::ports::{DocumentScanner as _, error_chain};
 use time::{Duration, OffsetDateTime};
+use url::Url;
 
 use super::{
     database::compare_clock,
@@ -37,11 +38,20 @@ pub(super) async fn documents(of: &Subject, found: &mut Findings) -> Result<(), 
     if let Some(folder) = folder {
         found.ok(format!("a file was written, read and removed in {}", folder.display()));
     } else {
-        found.ok("an object was put, read and removed in the bucket");
+        let encryption = asked_encryption(of.settings.documents_url.as_deref());
+        let encryption = encryption.map(|asked| format!("; it was put with sse={asked}"));
+        let encryption = encryption.unwrap_or_default();
+        found.ok(format!("an object was put, read and removed in the bucket{encryption}"));
         let ahead = OffsetDateTime::from(put_at) + HALF_SECOND - (before + took / 2);
         compare_clock("document store", ahead, HALF_SECOND + took / 2, found);
     }
     Ok(())
+}
+
+/// Returns the encryption that a URL asks of its bucket. Opening the store has checked it.
+fn asked_encryption(url: Option<&str>) -> Option<String> {
+    let url = Url::parse(url?).ok()?;
+    url.query_pairs().find(|(name, _)| name == "sse").map(|(_, asked)| asked.into_owned())
 }
 
 pub(super) async fn mail(of: &Subject, found: &mut Findings) -> Result<(), Failure> {

@@ -96,7 +96,7 @@ async fn order_is_exported_with_its_documents() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort_unstable();
-    assert_eq!(names, ["00-0.pdf", "01-1.pdf", "order.json"]);
+    assert_eq!(names, ["00-0.pdf", "01-1.pdf", "accesses.json", "order.json"]);
     for name in &names {
         let mode = fs::metadata(folder.join(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
@@ -123,7 +123,7 @@ async fn export_has_signed_documents_and_no_withdrawn_ones() {
     for name in ["01-redraw.pdf", "signed-01-signed.pdf"] {
         assert!(fs::read(folder.path().join(name)).unwrap() == deed(), "{name}");
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4);
     let exported = fs::read_to_string(folder.path().join("order.json")).unwrap();
     let exported: Value = serde_json::from_str(&exported).unwrap();
     assert!(exported["documents"][0]["withdrawn_at"].is_string());

@@ -11,8 +11,18 @@ use crate::{
 };
 
 /// Every check, in the order of the report.
-const CHECKS: [&str; 8] =
-    ["settings", "database", "documents", "mail", "webhooks", "tzdata", "disk", "proxies"];
+const CHECKS: [&str; 10] = [
+    "settings",
+    "database",
+    "documents",
+    "mail",
+    "webhooks",
+    "tzdata",
+    "disk",
+    "encryption",
+    "files",
+    "proxies",
+];
 
 fn on_data(data: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));

@@ -1,0 +1,179 @@
+//! The rows that commands leave, and the commands that list them.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::{
+    harness::service_process::{fail, notary_orders, run, text},
+    harness::{TestApp, created},
+    operators::doctor::report::Report,
+    wiring::Wiring,
+};
+
+/// Runs `orders …`, whatever its result.
+fn orders(wiring: &Wiring, words: &str) {
+    let arguments: Vec<_> = ["orders"].into_iter().chain(words.split(' ')).collect();
+    notary_orders(wiring, &arguments).env("SUDO_USER", "jane").output().unwrap();
+}
+
+/// Returns the accesses by operators, the oldest first.
+fn listed(wiring: &Wiring, command: &str) -> Vec<Value> {
+    let lines = run(wiring, &command.split(' ').chain(["--json"]).collect::<Vec<_>>());
+    let accesses = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut accesses: Vec<_> = accesses.filter(|access| access["actor"] == "operator").collect();
+    accesses.reverse();
+    accesses
+}
+
+/// Returns what was done to which order, and the outcome.
+fn facts(accesses: &[Value]) -> Vec<(&str, Option<i64>, &str)> {
+    let facts = |access| {
+        let Value::Object(access) = access else { panic!("{access}") };
+        let kind = access["kind"].as_str().unwrap();
+        (kind, access["order_id"].as_i64(), access["outcome"].as_str().unwrap())
+    };
+    accesses.iter().map(facts).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_command_leaves_exactly_its_row() {
+    let app = TestApp::start().await;
+    created(app.order_with_deed("F-1").await).await;
+    let folder = tempfile::tempdir().unwrap();
+    let export = format!("export 1 --to {}", folder.path().display());
+    for words in [
+        "list",
+        "show 1",
+        "show 7",
+        &export,
+        "change 1 --status ASSIGNED",
+        "change 1 --status ASSIGNED",
+        "change 7 --notary 3",
+        "note 1 called",
+        "cancel 1",
+        "change 1 --status NEW",
+        "accesses 1",
+        "accesses 7",
+        "erase 1",
+        "erase 1 --yes",
+        "erase 1 --yes",
+        "erase 7 --yes",
+        "show 1",
+        "accesses 1",
+    ] {
+        orders(&app.wiring, words);
+    }
+
+    let accesses = listed(&app.wiring, "accesses list");
+
+    assert_eq!(
+        facts(&accesses),
+        [
+            ("list", None, "ok"),
+            ("read", Some(1), "ok"),
+            ("read", Some(7), "not_found"),
+            ("export", Some(1), "ok"),
+            ("update", Some(1), "ok"),
+            ("update", Some(1), "ok"),
+            ("update", Some(7), "not_found"),
+            ("add_note", Some(1), "ok"),
+            ("cancel", Some(1), "ok"),
+            ("update", Some(1), "order_cancelled"),
+            ("read_accesses", Some(1), "ok"),
+            ("read_accesses", Some(7), "not_found"),
+            // The first erasure was not confirmed.
+            ("erase", Some(1), "ok"),
+            ("erase", Some(1), "erased"),
+            ("erase", Some(7), "not_found"),
+            ("read", Some(1), "erased"),
+            ("read_accesses", Some(1), "ok"),
+        ]
+    );
+    assert_eq!(accesses[0]["orders"], 1);
+    assert_eq!(accesses[1]["command"], "orders show");
+    for access in &accesses {
+        assert_eq!((&access["user"], &access["address"]), (&json!("jane"), &Value::Null));
+        assert_eq!(access["number"], 1, "{access}");
+    }
+    assert_eq!(Report::on(&app.wiring, &[]).found("fail", "accesses"), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn erasure_of_many_orders_leaves_a_row_for_each() {
+    let app = TestApp::start().await;
+    let now = operator::Machine::default().clock.now();
+    app.clock.advance(now - app.clock.now() - time::Duration::days(31));
+    for number in 0..3 {
+        created(app.order(&format!("F-{number}")).await).await;
+    }
+    orders(&app.wiring, "erase --older-than 30 --yes");
+    let accesses = listed(&app.wiring, "accesses list");
+    let expected = [1, 2, 3].map(|order| ("erase", Some(order), "ok"));
+    assert_eq!(facts(&accesses), expected);
+    let numbers: Vec<_> = accesses.iter().map(|access| access["number"].clone()).collect();
+    assert_eq!(numbers, [1, 2, 3]);
+    let runs: Vec<_> = accesses.iter().map(|access| &access["run"]).collect();
+    assert!(runs.iter().all(|run| *run == runs[0]), "{runs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn accesses_are_filtered_and_printed_as_table_json_or_csv() {
+    let app = TestApp::start().await;
+    created(app.order("F-1").await).await;
+    orders(&app.wiring, "show 1");
+    orders(&app.wiring, "show 7");
+    let of_order = listed(&app.wiring, "orders accesses 1");
+    assert_eq!(facts(&of_order), [("read", Some(1), "ok")]);
+    for (filter, count) in [
+        ("--since 2020-01-01T00:00:00Z", 2),
+        ("--since 2199-01-01T00:00:00Z", 0),
+        ("--key 1", 0),
+        ("--address 203.0.113.9", 0),
+    ] {
+        let mut found = listed(&app.wiring, &format!("accesses list {filter}"));
+        found.retain(|access| access["kind"] == "read");
+        assert_eq!(found.len(), count, "{filter}");
+    }
+    let csv = run(&app.wiring, &["orders", "accesses", "1", "--csv"]);
+    let lines: Vec<_> = csv.split("\r\n").collect();
+    assert!(lines[0].starts_with("at,run,number,kind,order_id,"), "{csv}");
+    assert!(lines.iter().any(|line| line.ends_with(",orders show,jane,,,ok")), "{csv}");
+    let table = run(&app.wiring, &["accesses", "list"]);
+    assert!(table.contains("operator jane") && table.contains("not_found"), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    fail(&app.wiring, &["accesses", "list", "--csv", "--json"]);
+    fail(&app.wiring, &["accesses", "list", "--address", "somewhere"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn export_has_the_accesses() {
+    let app = TestApp::start().await;
+    created(app.order("F-1").await).await;
+    orders(&app.wiring, "show 1");
+    let folder = tempfile::tempdir().unwrap();
+    orders(&app.wiring, &format!("export 1 --to {}", folder.path().display()));
+    let exported = fs::read_to_string(folder.path().join("accesses.json")).unwrap();
+    let exported: Vec<Value> = serde_json::from_str(&exported).unwrap();
+    assert_eq!(facts(&exported), [("read", Some(1), "ok")]);
+    assert_eq!(exported, listed(&app.wiring, "orders accesses 1")[..1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn doctor_names_a_removed_row() {
+    let app = TestApp::start().await;
+    let now = operator::Machine::default().clock.now();
+    app.clock.advance(now - app.clock.now() - time::Duration::days(31));
+    for number in 0..3 {
+        created(app.order(&format!("F-{number}")).await).await;
+    }
+    orders(&app.wiring, "erase --older-than 30 --yes");
+    let whole = Report::on(&app.wiring, &[]);
+    assert!(whole.found("ok", "accesses").contains("has its row"), "{}", whole.text);
+
+    text(app.wiring.execute("DELETE FROM accesses WHERE number = 2"));
+
+    let report = Report::on(&app.wiring, &[]);
+    assert!(report.failed().contains(&"accesses"), "{}", report.text);
+    assert!(report.found("fail", "accesses").contains("lacks row 2, between"), "{}", report.text);
+}

@@ -1,0 +1,273 @@
+//! The commands that list reads and changes of orders.
+
+use std::net::IpAddr;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use domain::{
+    access::{Access, AccessActor, AccessId, AccessKind, recorder::BegunAccess},
+    api_key::{ApiKeyId, Party},
+    order::OrderId,
+    ports::AccessFilter,
+};
+use serde_json::{Value, json};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+use super::{
+    keys::{KeyName, id_of, key_name},
+    orders::Operator,
+    output::{Column, Format, at, csv, has_printed, instant, json_lines, shortened, table},
+    recording::NoOrder,
+};
+
+/// Accesses that one query reads. A table has as many, and programs read all.
+const PAGE: usize = 1_000;
+
+#[derive(Debug, Subcommand)]
+pub enum AccessesCommand {
+    /// List the reads and changes of all orders, also refused ones, with key or operator, address and
+    /// outcome, the newest first
+    List {
+        /// Only those at this time or later (RFC 3339)
+        #[arg(long, value_name = "TIME", value_parser = instant)]
+        since: Option<OffsetDateTime>,
+        /// Only those by the key of this number or public part
+        #[arg(long, value_name = "KEY", value_parser = key_name)]
+        key: Option<KeyName>,
+        /// Only those from this address
+        #[arg(long, value_name = "IP")]
+        address: Option<IpAddr>,
+        #[command(flatten)]
+        format: AccessFormat,
+    },
+}
+
+/// How accesses are printed.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct AccessFormat {
+    #[command(flatten)]
+    list: Format,
+    /// Print a table for a spreadsheet (CSV)
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+}
+
+impl AccessesCommand {
+    /// Returns the name of the command.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::List { .. } => "accesses list",
+        }
+    }
+}
+
+pub(super) async fn run(command: AccessesCommand, operator: &Operator) -> Result<()> {
+    let AccessesCommand::List { since, key, address, format } = command;
+    let key = match key {
+        Some(name) => Some(ApiKeyId(id_of(&*operator.storage.keys, name).await?)),
+        None => None,
+    };
+    let address = address.map(|address| address.to_canonical());
+    let filter = AccessFilter { order: None, since, key, address };
+    let access = operator.recording.begin_list(AccessKind::ReadAccesses, None);
+    operator.print_accesses(access, &filter, format).await
+}
+
+impl Operator {
+    /// Prints the accesses of an order, also of one that was erased.
+    pub(super) async fn accesses_of(&self, id: OrderId, format: AccessFormat) -> Result<()> {
+        let access = self.recording.begin(AccessKind::ReadAccesses, id);
+        let found = match self.storage.admin.order(id).await {
+            Ok(None) => Err(NoOrder::Unknown(id.0).into()),
+            found => found.map(drop).map_err(Into::into),
+        };
+        if found.is_err() {
+            return self.recorded(access, found).await;
+        }
+        let filter = AccessFilter { order: Some(id), ..AccessFilter::default() };
+        self.print_accesses(access, &filter, format).await
+    }
+
+    /// Returns the accesses of an order as a JSON array, newest first.
+    pub(super) async fn accesses_json(&self, id: OrderId) -> Result<String> {
+        let filter = AccessFilter { order: Some(id), ..AccessFilter::default() };
+        let mut lines = String::new();
+        let mut before = None;
+        loop {
+            let page = self.page(&filter, before).await?;
+            lines += &json_lines(&COLUMNS, &page);
+            match next(&page) {
+                Some(last) => before = Some(last),
+                None => break,
+            }
+        }
+        let items: Vec<&str> = lines.lines().collect();
+        Ok(format!("[\n{}\n]\n", items.join(",\n")))
+    }
+
+    /// Prints accesses page by page. The access of this command is not among them.
+    async fn print_accesses(
+        &self,
+        access: BegunAccess,
+        filter: &AccessFilter,
+        format: AccessFormat,
+    ) -> Result<()> {
+        let first = self.page(filter, None).await;
+        let mut page = self.recorded(access, first).await?;
+        let is_table = !format.csv && !format.list.is_json();
+        let mut is_first = true;
+        loop {
+            let text = match format {
+                AccessFormat { csv: true, .. } => csv(&COLUMNS, &page, is_first),
+                _ if is_table => table(&OF_TABLE, &page),
+                _ => json_lines(&COLUMNS, &page),
+            };
+            let (true, Some(last)) = (has_printed(&text)?, next(&page)) else { return Ok(()) };
+            if is_table {
+                eprintln!("only {PAGE} are listed; --csv and --json list all");
+                return Ok(());
+            }
+            page = self.page(filter, Some(last)).await?;
+            is_first = false;
+        }
+    }
+
+    async fn page(&self, filter: &AccessFilter, before: Option<AccessId>) -> Result<Vec<Access>> {
+        Ok(self.storage.accesses.list(filter, before, PAGE).await?)
+    }
+}
+
+/// Returns where the next page begins, if there may be one.
+fn next(page: &[Access]) -> Option<AccessId> {
+    page.last().filter(|_| page.len() == PAGE).map(|last| last.id)
+}
+
+/// Fits 100 columns, whatever the names and addresses are.
+const OF_TABLE: [Column<'_, Access>; 6] = [
+    ("WHEN", "", &|access| at(access.id.at)),
+    ("WHAT", "", &|access| json!(access.facts.kind.as_str())),
+    ("ORDER", "-", &|access| json!(shortened_target(access))),
+    ("BY", "", &|access| json!(shortened(&by(access), 15))),
+    ("ADDRESS", "-", &|access| {
+        json!(access.facts.address.map(|address| shortened(&address.to_string(), 15)))
+    }),
+    ("OUTCOME", "", &|access| json!(shortened(&access.outcome, 9))),
+];
+
+const COLUMNS: [Column<'_, Access>; 16] = [
+    ("AT", "", &|access| json!(access.id.at.format(&Rfc3339).ok())),
+    ("RUN", "", &|access| json!(format!("{:x}", access.id.run.0))),
+    ("NUMBER", "", &|access| json!(access.id.number)),
+    ("KIND", "", &|access| json!(access.facts.kind.as_str())),
+    ("ORDER ID", "", &|access| json!(access.facts.order.map(|order| order.0))),
+    ("ORDERS", "", &|access| json!(access.facts.orders)),
+    ("POSITION", "", &|access| json!(access.facts.position)),
+    ("ACTOR", "", &|access| match &access.facts.actor {
+        AccessActor::Key { party: Party::Client(_), .. } => json!("client"),
+        AccessActor::Key { party: Party::Service(_), .. } => json!("service"),
+        AccessActor::Operator { .. } => json!("operator"),
+    }),
+    ("CLIENT ID", "", &|access| match access.facts.actor {
+        AccessActor::Key { party: Party::Client(client), .. } => json!(client.0),
+        _ => Value::Null,
+    }),
+    ("SIGNING SERVICE ID", "", &|access| match access.facts.actor {
+        AccessActor::Key { party: Party::Service(service), .. } => json!(service.0),
+        _ => Value::Null,
+    }),
+    ("API KEY ID", "", &|access| match access.facts.actor {
+        AccessActor::Key { id, .. } => json!(id.0),
+        AccessActor::Operator { .. } => Value::Null,
+    }),
+    ("COMMAND", "", &|access| match &access.facts.actor {
+        AccessActor::Operator { command, .. } => json!(command),
+        AccessActor::Key { .. } => Value::Null,
+    }),
+    ("USER", "", &|access| match &access.facts.actor {
+        AccessActor::Operator { user, .. } => json!(user),
+        AccessActor::Key { .. } => Value::Null,
+    }),
+    ("ADDRESS", "", &|access| json!(access.facts.address)),
+    ("REQUEST ID", "", &|access| json!(access.facts.request_id)),
+    ("OUTCOME", "", &|access| json!(access.outcome)),
+];
+
+/// Describes what was used: an order, a document as `12/0`, or how many orders.
+fn shortened_target(Access { facts, .. }: &Access) -> Option<String> {
+    let target = match (facts.order, facts.position, facts.orders) {
+        (Some(order), Some(position), _) => format!("{}/{position}", order.0),
+        (Some(order), ..) => order.0.to_string(),
+        (None, _, Some(orders)) => format!("{orders} orders"),
+        (None, _, None) => return None,
+    };
+    Some(shortened(&target, 10))
+}
+
+fn by(access: &Access) -> String {
+    match &access.facts.actor {
+        AccessActor::Key { id, .. } => format!("key {}", id.0),
+        AccessActor::Operator { user, .. } => format!("operator {user}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{
+        access::{AccessFacts, RunId},
+        api_key::ClientId,
+    };
+    use time::macros::datetime;
+
+    use super::*;
+
+    fn access(actor: AccessActor) -> Access {
+        let at = datetime!(2026-11-28 16:40:00.123456 UTC);
+        let facts = AccessFacts {
+            kind: AccessKind::DownloadAllSigned,
+            order: Some(OrderId(1_234_567_890)),
+            orders: None,
+            position: Some(99),
+            actor,
+            address: Some("2001:db8:1111:2222:3333:4444:5555:6666".parse().unwrap()),
+            request_id: Some("=1+1".to_owned()),
+        };
+        let outcome = "idempotency_key_reused".to_owned();
+        Access { id: AccessId { at, run: RunId(255), number: 12 }, facts, outcome }
+    }
+
+    #[test]
+    fn table_fits_100_columns() {
+        let user = "a.very.long.name@example.com".to_owned();
+        let row = access(AccessActor::Operator { command: "orders show".to_owned(), user });
+        let kinds = AccessKind::ALL.map(|(kind, _)| {
+            let facts = AccessFacts { kind, ..row.facts.clone() };
+            Access { facts, ..row.clone() }
+        });
+        let printed = table(&OF_TABLE, &kinds);
+        assert!(printed.lines().all(|line| line.chars().count() <= 100), "{printed}");
+    }
+
+    #[test]
+    fn json_and_csv_have_every_fact() {
+        let row = access(AccessActor::Key { id: ApiKeyId(4), party: Party::Client(ClientId(2)) });
+        let line: Value = serde_json::from_str(&json_lines(&COLUMNS, &[row.clone()])).unwrap();
+        assert_eq!(
+            line,
+            json!({
+                "at": "2026-11-28T16:40:00.123456Z", "run": "ff", "number": 12,
+                "kind": "download_all_signed", "order_id": 1_234_567_890, "orders": null,
+                "position": 99, "actor": "client", "client_id": 2, "signing_service_id": null,
+                "api_key_id": 4, "command": null, "user": null,
+                "address": "2001:db8:1111:2222:3333:4444:5555:6666", "request_id": "=1+1",
+                "outcome": "idempotency_key_reused",
+            })
+        );
+        assert_eq!(
+            csv(&COLUMNS, &[row], true),
+            "at,run,number,kind,order_id,orders,position,actor,client_id,signing_service_id,\
+             api_key_id,command,user,address,request_id,outcome\r\n\
+             2026-11-28T16:40:00.123456Z,ff,12,download_all_signed,1234567890,,99,client,2,,4,,,\
+             2001:db8:1111:2222:3333:4444:5555:6666,'=1+1,idempotency_key_reused\r\n"
+        );
+    }
+}

@@ -1,0 +1,85 @@
+//! The accesses that a command leaves (see `domain::access`).
+
+use anyhow::{Context as _, Result};
+use domain::{
+    access::{AccessActor, DONE, RunId, record_command::RecordCommand, recorder::BegunAccess},
+    use_cases::order_error::OrderError,
+};
+
+use super::{keys, orders::Operator};
+use crate::{adapters::Storage, settings::Settings, system::Machine};
+
+/// The reason why a command finds no order.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoOrder {
+    #[error("there is no order {0}")]
+    Unknown(i64),
+    #[error("order {0} was erased")]
+    Erased(i64),
+}
+
+impl Operator {
+    /// Opens the storage for a command, whose accesses are recorded.
+    pub(super) async fn open(settings: Settings, machine: &Machine, command: &str) -> Result<Self> {
+        let storage = Storage::open_patiently(&settings).await?;
+        let mut run = [0; 8];
+        machine.entropy.fill(&mut run);
+        let run = RunId(i64::from_be_bytes(run) & i64::MAX);
+        let actor = AccessActor::Operator { command: command.to_owned(), user: keys::operator() };
+        let clock = machine.clock.clone();
+        let recording = RecordCommand::new(storage.accesses.clone(), run, clock.clone(), actor);
+        Ok(Self { settings, storage, clock, recording })
+    }
+
+    /// Stores that the command has ended, and returns its result.
+    pub(super) async fn ended(&self, result: Result<()>) -> Result<()> {
+        let ended = self.recording.end().await;
+        result?;
+        ended.context("it was done, but its end was not recorded")
+    }
+
+    /// Stores an access with the outcome of its work, before the operator sees the result.
+    pub(super) async fn recorded<T>(&self, access: BegunAccess, result: Result<T>) -> Result<T> {
+        let kept = self.recording.keep(access, outcome(&result)).await;
+        let done = result?;
+        kept.context("it was done, but its access was not recorded")?;
+        Ok(done)
+    }
+}
+
+/// Returns the outcome of an access: the code of the problem with which the API answers the same.
+fn outcome<T>(result: &Result<T>) -> &'static str {
+    let Err(error) = result else { return DONE };
+    if let Some(missing) = error.downcast_ref() {
+        return match missing {
+            NoOrder::Unknown(_) => "not_found",
+            NoOrder::Erased(_) => "erased",
+        };
+    }
+    match error.downcast_ref() {
+        Some(OrderError::NoSuchOrder) => "not_found",
+        Some(OrderError::Erased) => "erased",
+        Some(OrderError::Cancelled) => "order_cancelled",
+        Some(OrderError::Closed) => "order_closed",
+        Some(OrderError::TooManyNotes) => "too_many_notes",
+        _ => "internal",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn outcome_is_the_code_of_the_api() {
+        let refused = |error: OrderError| Err::<(), _>(error).context("order 1 was not changed");
+        assert_eq!(outcome(&Ok(())), "ok");
+        assert_eq!(outcome::<()>(&Err(NoOrder::Unknown(1).into())), "not_found");
+        assert_eq!(outcome::<()>(&Err(NoOrder::Erased(1).into())), "erased");
+        assert_eq!(outcome(&refused(OrderError::Erased)), "erased");
+        assert_eq!(outcome(&refused(OrderError::Cancelled)), "order_cancelled");
+        assert_eq!(outcome::<()>(&Err(anyhow!("the disk is full"))), "internal");
+    }
+}

@@ -1,0 +1,150 @@
+//! Whether each recorded read or change of an order still has its row.
+
+use adapter_postgres::PostgresStore;
+use adapter_sqlite::SqliteStore;
+use domain::{
+    access::RunId,
+    ports::{AccessLog, MissingAccesses},
+};
+use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
+use tokio::time::sleep;
+
+use super::finding::{Failure, Findings, Subject, advise};
+use crate::settings::Database;
+
+/// Maximum number of gaps that are named.
+const NAMED: usize = 10;
+
+/// A row is stored within a second after its number was given, or with the transaction of its change.
+const STORED: std::time::Duration = std::time::Duration::from_secs(3);
+
+/// How long before the last row of a run a crash may have lost others.
+const LOST_BY_CRASH: Duration = Duration::seconds(2);
+
+pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
+    // Another check reports a database that cannot be used, or has no tables yet.
+    match of.settings.database() {
+        Ok(Database::Sqlite(path)) if path.exists() => {
+            if let (Ok(Some(0)), Ok(store)) =
+                (adapter_sqlite::inspect(&path), SqliteStore::open(&path))
+            {
+                return judge(&store, found).await;
+            }
+        }
+        Ok(Database::Postgres(url)) => {
+            let Ok(store) = PostgresStore::open(&url, 1) else { return Ok(()) };
+            let inspected = store.inspect(&*of.clock).await;
+            if inspected.is_ok_and(|it| matches!(it.missing_migrations, Ok(0))) {
+                return judge(&store, found).await;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+async fn judge(log: &dyn AccessLog, found: &mut Findings) -> Result<(), Failure> {
+    let missing = async || {
+        let missing = log.missing(NAMED + 1).await;
+        advise(missing, "Look at the database: removed rows of accesses cannot be detected")
+    };
+    let mut gaps = missing().await?;
+    if !gaps.is_empty() {
+        // A running service may not have stored them yet.
+        sleep(STORED).await;
+        gaps = in_both(&gaps, &missing().await?);
+    }
+    if gaps.is_empty() {
+        found.ok("each recorded read or change of an order has its row");
+    }
+    for gap in gaps.iter().take(NAMED) {
+        judge_gap(gap, found);
+    }
+    if gaps.len() > NAMED {
+        found.fail("more are missing", "Look at the first ones");
+    }
+    Ok(())
+}
+
+/// Returns the numbers that were missing before and still are.
+fn in_both(before: &[MissingAccesses], now: &[MissingAccesses]) -> Vec<MissingAccesses> {
+    let overlap = |one: &MissingAccesses, other: &MissingAccesses| {
+        let numbers = (one.numbers.0.max(other.numbers.0), one.numbers.1.min(other.numbers.1));
+        let is_same = one.run == other.run && numbers.0 <= numbers.1;
+        is_same.then(|| MissingAccesses { numbers, ..other.clone() })
+    };
+    now.iter().flat_map(|now| before.iter().filter_map(move |it| overlap(it, now))).collect()
+}
+
+fn judge_gap(gap: &MissingAccesses, found: &mut Findings) {
+    let MissingAccesses { run: RunId(run), numbers: (first, last), between, last_at, has_ended } =
+        gap;
+    let numbers =
+        if first == last { format!("row {first}") } else { format!("rows {first} to {last}") };
+    let at = |at: Option<OffsetDateTime>, none: &str| {
+        at.and_then(|at| at.format(&Rfc3339).ok()).unwrap_or_else(|| none.to_owned())
+    };
+    let (from, until) = (at(between.0, "the start"), at(between.1, "the end"));
+    let text = format!("run {run:x} lacks {numbers}, between {from} and {until}");
+    let is_late = between.1.zip(*last_at).is_some_and(|(at, last)| last - at <= LOST_BY_CRASH);
+    if is_late && !has_ended {
+        found.warn(
+            format!("{text}: likely its instance was killed, which loses up to a second"),
+            "Look whether the log has a start after this instant, without a stop before it",
+        );
+    } else {
+        found.fail(
+            format!("{text}: rows of reads or changes of orders were removed"),
+            "Look at the rights on the database, and compare with a backup",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::*;
+    use crate::doctor::Level;
+
+    const AT: OffsetDateTime = datetime!(2026-11-28 12:00 UTC);
+
+    fn gap(numbers: (u64, u64), until: Option<OffsetDateTime>) -> MissingAccesses {
+        let between = (Some(AT), until);
+        MissingAccesses { run: RunId(255), numbers, between, last_at: Some(AT), has_ended: false }
+    }
+
+    fn judged(gap: &MissingAccesses) -> Findings {
+        let mut found = Findings::of("accesses");
+        judge_gap(gap, &mut found);
+        found
+    }
+
+    #[test]
+    fn numbers_that_arrive_later_are_not_missing() {
+        let before = [gap((3, 9), None), gap((20, 22), None)];
+        let other = MissingAccesses { run: RunId(1), ..gap((20, 22), None) };
+        let now = [gap((5, 6), None), gap((8, 12), None), gap((30, 30), None), other];
+        let numbers: Vec<_> = in_both(&before, &now).iter().map(|gap| gap.numbers).collect();
+        assert_eq!(numbers, [(5, 6), (8, 9)]);
+    }
+
+    #[test]
+    fn gap_before_a_crash_is_a_warning_and_any_other_a_failure() {
+        let late = MissingAccesses {
+            last_at: Some(AT + Duration::seconds(3)),
+            ..gap((7, 7), Some(AT + Duration::seconds(1)))
+        };
+        assert_eq!(judged(&late).levels(), [Level::Warn]);
+        let ended = MissingAccesses { has_ended: true, ..late.clone() };
+        assert_eq!(judged(&ended).levels(), [Level::Fail]);
+        let early = MissingAccesses { last_at: Some(AT + Duration::seconds(4)), ..late };
+        assert_eq!(judged(&early).levels(), [Level::Fail]);
+        // The last rows of a run that has ended.
+        let tail = MissingAccesses { has_ended: true, ..gap((8, 9), None) };
+        let found = judged(&tail);
+        assert_eq!(found.levels(), [Level::Fail]);
+        let text = "run ff lacks rows 8 to 9, between 2026-11-28T12:00:00Z and the end: ";
+        assert!(found.list[0].text.starts_with(text), "{found:?}");
+    }
+}

@@ -1,0 +1,132 @@
+//! Whether other users of the machine can read the data of the service or its keys.
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use rustix::process::geteuid;
+
+use super::finding::{Failure, Findings, Subject};
+use crate::{commands::backup, private_files::user, secrets_key, settings::Settings};
+
+/// The file in which a first start leaves its key.
+const FIRST_KEY: &str = "first-key";
+
+pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
+    judge(&of.settings, found);
+    Ok(())
+}
+
+fn judge(settings: &Settings, found: &mut Findings) {
+    let data_dir = &settings.data_dir;
+    let shown = data_dir.display();
+    let Ok(folder) = fs::metadata(data_dir) else {
+        found.ok(format!("there are none yet; only the user of the service will read {shown}"));
+        return;
+    };
+    if folder.uid() != geteuid().as_raw() {
+        found.warn(
+            format!("{shown} belongs to {}, who may have other rights", user(folder.uid())),
+            "Run this as the user of the service, such as by notary-orders-admin",
+        );
+    }
+    let before = found.list.len();
+    for path in private_paths(settings) {
+        judge_mode(&path, found);
+    }
+    if found.list.len() == before {
+        found.ok(format!("only one user can read the data and the keys in {shown}"));
+    }
+}
+
+/// Returns the data directory, the keys in it, and the backups in it.
+fn private_paths(settings: &Settings) -> Vec<PathBuf> {
+    let data_dir = &settings.data_dir;
+    let keys = [secrets_key::FILE, FIRST_KEY].map(|name| settings.in_data_dir(name));
+    let entries = fs::read_dir(data_dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let backups =
+        entries.filter(|entry| entry.join(backup::MANIFEST).exists()).flat_map(|backup| {
+            let files = [backup::DATABASE, secrets_key::FILE].map(|name| backup.join(name));
+            [backup].into_iter().chain(files)
+        });
+    [data_dir.clone()].into_iter().chain(keys).chain(backups).collect()
+}
+
+/// Warns about a file or folder that others than its owner can read.
+fn judge_mode(path: &Path, found: &mut Findings) {
+    let Ok(metadata) = fs::metadata(path) else { return };
+    let mode = metadata.mode() & 0o7777;
+    if mode & 0o077 == 0 {
+        return;
+    }
+    let (shown, private) = (path.display(), if metadata.is_dir() { "700" } else { "600" });
+    found.warn(
+        format!("{shown} has the mode {mode:04o}: other users can read personal data or a key"),
+        format!("Run `chmod {private} {shown}`"),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::Permissions, os::unix::fs::PermissionsExt as _};
+
+    use super::*;
+    use crate::{doctor::Level, settings::tests::settings};
+
+    fn judged(data: &Path) -> Findings {
+        let mut found = Findings::of("files");
+        judge(&settings(&[&format!("--data-dir={}", data.display())]), &mut found);
+        found
+    }
+
+    #[test]
+    fn readable_key_or_backup_is_named_with_its_mode_and_the_command() {
+        let data = tempfile::tempdir().unwrap();
+        let path = |name: &str| match name {
+            "" => data.path().to_owned(),
+            name => data.path().join(name),
+        };
+        let set = |name: &str, mode| {
+            fs::set_permissions(path(name), Permissions::from_mode(mode)).unwrap();
+        };
+        assert_eq!(judged(&path("missing")).levels(), [Level::Ok]);
+        fs::create_dir_all(path("nightly")).unwrap();
+        for file in ["secrets.key", "first-key", "nightly/manifest.json", "nightly/secrets.key"] {
+            fs::write(path(file), "").unwrap();
+            set(file, 0o600);
+        }
+        set("nightly", 0o700);
+        assert_eq!(judged(data.path()).levels(), [Level::Ok]);
+
+        for (name, mode, private) in [
+            ("", 0o750, "700"),
+            ("secrets.key", 0o644, "600"),
+            ("first-key", 0o640, "600"),
+            ("nightly", 0o755, "700"),
+            ("nightly/secrets.key", 0o604, "600"),
+        ] {
+            let before = fs::metadata(path(name)).unwrap().permissions();
+            set(name, mode);
+            let found = judged(data.path());
+            assert_eq!(found.levels(), [Level::Warn], "{name}");
+            let (text, advice) = (&found.list[0].text, found.list[0].advice.as_deref());
+            let shown = path(name).display().to_string();
+            assert!(text.starts_with(&format!("{shown} has the mode {mode:04o}: ")), "{text}");
+            assert_eq!(advice, Some(&*format!("Run `chmod {private} {shown}`")));
+            fs::set_permissions(path(name), before).unwrap();
+        }
+    }
+
+    #[test]
+    fn data_of_another_user_is_named() {
+        let data = tempfile::tempdir().unwrap();
+        // Only root can give the folder away.
+        if std::os::unix::fs::chown(data.path(), Some(12_345), None).is_ok() {
+            let found = judged(data.path());
+            assert_eq!(found.levels(), [Level::Warn, Level::Ok]);
+            assert!(found.list[0].text.contains("the user 12345"), "{found:?}");
+        }
+    }
+}
