@@ -306,6 +306,8 @@ pub fn stored(id: OrderId, new: &NewOrder) -> StoredOrder {
         changes: Vec::new(),
         notes: Vec::new(),
         names: Names::default(),
+        held_until: None,
+        documents_erased_at: None,
         is_test: new.is_test,
         created_at: new.created_at,
         updated_at: new.created_at,

@@ -173,6 +173,7 @@ pub(crate) async fn created_before(
     connection: &mut AsyncPgConnection,
     owner: Owner,
     instant: OffsetDateTime,
+    now: Utc,
     limit: usize,
 ) -> Result<Vec<i64>, Failure> {
     let filter = ListFilter { created_before: Some(instant), ..ListFilter::default() };

@@ -12,12 +12,13 @@ use diesel::{
 use domain::{
     api_key::{ClientId, Owner},
     delivery::DeliveryId,
-    document::ObjectKey,
     order::{OrderId, StoredOrder, record::ADDRESSES},
-    ports::{ListedOrder, MaybeErased, OrderAdmin, OrderFilter, StoreError},
+    ports::{
+        Due, ErasedDue, ErasureOutcome, ListedOrder, MaybeErased, OrderAdmin, OrderFilter, StoreError,
+    },
 };
 use sql_rows::{
-    OrderList, Prepared, Utc, erased_among, mails_of_erased, owners,
+    OrderList, Prepared, SomeDue, Utc, erased_among, mails_of_erased, owners,
     schema::{deliveries, orders},
 };
 use time::OffsetDateTime;
@@ -48,17 +49,53 @@ impl OrderAdmin for SqliteStore {
     async fn created_before(
         &self,
         instant: OffsetDateTime,
+        now: OffsetDateTime,
         limit: usize,
     ) -> Result<Vec<OrderId>, StoreError> {
-        self.survey(move |connection| created_before(connection, instant, limit)).await
+        self.survey(move |connection| created_before(connection, instant, Utc(now), limit)).await
     }
 
     async fn erase(
         &self,
         id: OrderId,
         at: OffsetDateTime,
-    ) -> Result<Option<Vec<ObjectKey>>, StoreError> {
+    ) -> Result<ErasureOutcome, StoreError> {
         self.maintain(move |connection| erase::erase(connection, id, Utc(at))).await
+    }
+
+    async fn hold(
+        &self,
+        id: OrderId,
+        until: Option<OffsetDateTime>,
+    ) -> Result<bool, StoreError> {
+        let until = until.map(Utc);
+        self.maintain(move |connection| erase::hold(connection, id, until)).await
+    }
+
+    async fn held(&self, now: OffsetDateTime) -> Result<usize, StoreError> {
+        let held = orders::table.filter(orders::held_until.gt(Utc(now))).count();
+        let count = move |connection: &mut SqliteConnection| Ok(held.get_result(connection)?);
+        let count: i64 = self.read(count).await?;
+        Ok(usize::try_from(count).unwrap_or_default())
+    }
+
+    async fn due(&self, due: Due, limit: usize) -> Result<Vec<OrderId>, StoreError> {
+        let found = orders::table.filter(SomeDue::of(&due, limit));
+        let found = found.order(orders::id).select(orders::id);
+        let found = move |connection: &mut SqliteConnection| {
+            Ok(Prepared(found).get_results(connection)?)
+        };
+        let found: Vec<i64> = self.survey(found).await?;
+        Ok(found.into_iter().map(OrderId).collect())
+    }
+
+    async fn erase_due(
+        &self,
+        due: Due,
+        orders: &[OrderId],
+    ) -> Result<Option<ErasedDue>, StoreError> {
+        let orders = orders.to_vec();
+        self.maintain(move |connection| erase::erase_due(connection, due, &orders)).await
     }
 
     async fn erased(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
@@ -94,7 +131,13 @@ pub(crate) fn list(
     before: Option<OrderId>,
     limit: usize,
 ) -> Result<Vec<ListedOrder>, Failure> {
-    let also = |orders| with_address(orders, filter.email.as_deref());
+    let also = |orders| {
+        let orders = with_address(orders, filter.email.as_deref());
+        match filter.held_at {
+            Some(now) => orders.filter(orders::held_until.gt(Utc(now)).assume_not_null()),
+            None => orders,
+        }
+    };
     let ids = i64::MIN..=before.map_or(i64::MAX, |id| id.0.saturating_sub(1));
     let mut listed = Vec::new();
     for owner in owners(filter.client) {
@@ -118,6 +161,7 @@ fn with_address<'a>(orders: Orders<'a>, address: Option<&str>) -> Orders<'a> {
 pub(crate) fn created_before(
     connection: &mut SqliteConnection,
     instant: OffsetDateTime,
+    now: Utc,
     limit: usize,
 ) -> Result<Vec<OrderId>, Failure> {
     let kept = || orders::table.filter(orders::erased_at.is_null());
@@ -132,7 +176,7 @@ pub(crate) fn created_before(
         let Some(next) = Prepared(next).get_result(connection).optional()? else { break };
         last = next;
         let owner = Owner::client(ClientId(last.0), last.1);
-        found.extend(list::created_before(connection, owner, instant, limit)?);
+        found.extend(list::created_before(connection, owner, instant, now, limit)?);
     }
     found.sort_unstable();
     Ok(found.into_iter().take(limit).map(OrderId).collect())

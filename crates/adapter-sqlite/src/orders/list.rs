@@ -143,6 +143,7 @@ pub(crate) fn created_before(
     connection: &mut SqliteConnection,
     owner: Owner,
     instant: OffsetDateTime,
+    now: Utc,
     limit: usize,
 ) -> Result<Vec<i64>, Failure> {
     let filter = ListFilter { created_before: Some(instant), ..ListFilter::default() };
