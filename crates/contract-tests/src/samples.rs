@@ -18,7 +18,7 @@ use domain::{
         StoredOrder,
     },
     ports::{
-        ApiKeyRepo, Attempted, DeliveryQueue, Dispatch, EventId, IdempotencyLedger, Lease,
+        ApiKeyRepo, Attempted, DeliveryQueue, Dispatch, ErasureOutcome, EventId, IdempotencyLedger, Lease,
         NewOrder, OrderAdmin, OrderReader, OrderRepo, Outbox, QueueStats, ServiceRepo, Settlement,
         StoreError, UploadLedger, WebhookQueue, WebhookRepo, WriteError, error_chain,
     },
@@ -384,4 +384,12 @@ pub fn idempotent_request(attempt: &Attempt, at: OffsetDateTime) -> Option<Idemp
 /// Returns an order under the key of an attempt.
 pub fn with_key(order: NewOrder, attempt: &Attempt) -> NewOrder {
     NewOrder { idempotent_request: idempotent_request(attempt, order.created_at), ..order }
+}
+
+/// Returns the keys of an order that was erased.
+pub fn condemned(outcome: ErasureOutcome) -> Vec<ObjectKey> {
+    match outcome {
+        ErasureOutcome::Erased(keys) => keys,
+        other => panic!("not erased: {other:?}"),
+    }
 }

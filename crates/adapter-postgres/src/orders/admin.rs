@@ -49,10 +49,10 @@ impl OrderAdmin for PostgresStore {
     async fn created_before(
         &self,
         instant: OffsetDateTime,
-        now: OffsetDateTime,
+        after: OrderId,
         limit: usize,
     ) -> Result<Vec<OrderId>, StoreError> {
-        self.survey(async move |connection| created_before(connection, instant, Utc(now), limit).await).await
+        self.survey(async move |connection| created_before(connection, instant, after, limit).await).await
     }
 
     async fn erase(
@@ -165,7 +165,7 @@ fn with_address<'a>(orders: Orders<'a>, address: Option<&str>) -> Orders<'a> {
 pub(crate) async fn created_before(
     connection: &mut AsyncPgConnection,
     instant: OffsetDateTime,
-    now: Utc,
+    after: OrderId,
     limit: usize,
 ) -> Result<Vec<OrderId>, Failure> {
     let kept = || orders::table.filter(orders::erased_at.is_null());
@@ -180,7 +180,7 @@ pub(crate) async fn created_before(
         let Some(next) = Prepared(next).get_result(connection).await.optional()? else { break };
         last = next;
         let owner = Owner::client(ClientId(last.0), last.1);
-        found.extend(list::created_before(connection, owner, instant, now, limit).await?);
+        found.extend(list::created_before(connection, owner, instant, after, limit).await?);
     }
     found.sort_unstable();
     Ok(found.into_iter().take(limit).map(OrderId).collect())

@@ -112,7 +112,7 @@ async fn every_call(store: &PostgresStore) {
     let page = PageQuery { filter, limit: 1, cursor };
     OrderReader::page(store, LIVE, &page).await.unwrap().unwrap();
     OrderAdmin::list(store, &OrderFilter::default(), None, 1).await.unwrap();
-    store.created_before(NOW, 1).await.unwrap();
+    store.created_before(NOW, OrderId(0), 1).await.unwrap();
     let added = NewDocuments {
         owner: LIVE,
         order_id: order,

@@ -49,10 +49,10 @@ impl OrderAdmin for SqliteStore {
     async fn created_before(
         &self,
         instant: OffsetDateTime,
-        now: OffsetDateTime,
+        after: OrderId,
         limit: usize,
     ) -> Result<Vec<OrderId>, StoreError> {
-        self.survey(move |connection| created_before(connection, instant, Utc(now), limit)).await
+        self.survey(move |connection| created_before(connection, instant, after, limit)).await
     }
 
     async fn erase(
@@ -161,7 +161,7 @@ fn with_address<'a>(orders: Orders<'a>, address: Option<&str>) -> Orders<'a> {
 pub(crate) fn created_before(
     connection: &mut SqliteConnection,
     instant: OffsetDateTime,
-    now: Utc,
+    after: OrderId,
     limit: usize,
 ) -> Result<Vec<OrderId>, Failure> {
     let kept = || orders::table.filter(orders::erased_at.is_null());
@@ -176,7 +176,7 @@ pub(crate) fn created_before(
         let Some(next) = Prepared(next).get_result(connection).optional()? else { break };
         last = next;
         let owner = Owner::client(ClientId(last.0), last.1);
-        found.extend(list::created_before(connection, owner, instant, now, limit)?);
+        found.extend(list::created_before(connection, owner, instant, after, limit)?);
     }
     found.sort_unstable();
     Ok(found.into_iter().take(limit).map(OrderId).collect())

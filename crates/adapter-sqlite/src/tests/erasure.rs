@@ -118,7 +118,7 @@ async fn erased_order_leaves_no_byte() {
     }
     assert!(!traces(&directory).is_empty());
     for id in &marked {
-        store.erase(*id, NOW).await.unwrap().unwrap();
+        condemned(store.erase(*id, NOW).await.unwrap());
         assert_eq!(
             domain::ports::OrderAdmin::order(&store, *id).await.unwrap(),
             Some(MaybeErased::Erased)
@@ -162,7 +162,7 @@ async fn database_is_rewritten_once_after_an_erasure() {
         before != file()
     };
     assert!(!is_rewritten());
-    store.erase(id, NOW).await.unwrap().unwrap();
+    condemned(store.erase(id, NOW).await.unwrap());
     assert!(is_rewritten());
     assert!(!is_rewritten());
 }

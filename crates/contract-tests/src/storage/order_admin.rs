@@ -7,7 +7,7 @@ use domain::{
     delivery::LONGEST_ATTEMPT,
     order::OrderId,
     ports::{
-        Dispatch, EndpointEffect, ListFilter, MaybeErased, NewOrder, NewWebhookDelivery,
+        Dispatch, EndpointEffect, ErasureOutcome, ListFilter, MaybeErased, NewOrder, NewWebhookDelivery,
         OrderFilter, QueueStats, Settlement, WriteError,
     },
     webhook::EventType,
@@ -19,12 +19,15 @@ use crate::{
     ForeignChange, Remains,
     order_repo::addition,
     samples::{
-        CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, attempt, create_with_uploads, delivery,
+        CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, attempt, condemned, create_with_uploads, delivery,
         dispatch, document, idempotency_key, key_of, keys_of, lease_webhooks, mails, maximal_order,
         maximal_request, new_endpoint, new_order, object_key, order, order_of, record_uploads,
         settle, settle_webhook, stored, to_sign, with_key,
     },
 };
+
+/// Before every order.
+const NONE: OrderId = OrderId(0);
 
 const OTHER: ClientId = ClientId(77);
 
@@ -72,7 +75,7 @@ pub async fn orders_are_listed_by_file_number_and_client(storage: &Storage) {
     let filter = |file_number: Option<&str>, client| OrderFilter {
         list: ListFilter { file_number: file_number.map(str::to_owned), ..Default::default() },
         client,
-        email: None,
+        ..Default::default()
     };
     let by_number = filter(Some("F-1"), None);
     assert_eq!(listed(storage, &by_number, None, 10).await, [ids[3], ids[1], ids[0]]);
@@ -153,18 +156,20 @@ pub async fn old_orders_are_found_smallest_first(storage: &Storage) {
         ids.push(storage.create(&order).await);
     }
     let old =
-        |number: i32, limit| storage.admin.created_before(NOW + Duration::SECOND * number, limit);
+        |number: i32, limit| storage.admin.created_before(NOW + Duration::SECOND * number, NONE, limit);
     assert_eq!(old(3, 10).await.unwrap(), ids[..3]);
     assert_eq!(old(3, 2).await.unwrap(), ids[..2]);
     assert_eq!(old(0, 10).await.unwrap(), []);
     storage.admin.erase(ids[0], NOW).await.unwrap();
     assert_eq!(old(3, 2).await.unwrap(), ids[1..3]);
-    assert_eq!(storage.admin.created_before(NOW + MICROSECOND, 2).await.unwrap(), []);
+    assert_eq!(storage.admin.created_before(NOW + MICROSECOND, NONE, 2).await.unwrap(), []);
+    let later = storage.admin.created_before(NOW + Duration::MINUTE, ids[1], 10).await.unwrap();
+    assert_eq!(later, ids[2..]);
 }
 
 /// Erases an order, and returns the condemned keys.
 async fn erase(storage: &Storage, id: OrderId) -> Vec<domain::document::ObjectKey> {
-    storage.admin.erase(id, NOW + Duration::DAY).await.unwrap().unwrap()
+    condemned(storage.admin.erase(id, NOW + Duration::DAY).await.unwrap())
 }
 
 /// It is erased in every port.
@@ -201,7 +206,7 @@ pub async fn erasure_frees_the_file_number(storage: &Storage) {
     let first = storage.create(&order).await;
     assert_eq!(erase(storage, first).await, []);
     for unknown in [first.0, first.0 + 1, 0, -1].map(OrderId) {
-        assert_eq!(storage.admin.erase(unknown, NOW).await.unwrap(), None);
+        assert_eq!(storage.admin.erase(unknown, NOW).await.unwrap(), ErasureOutcome::NotFound);
     }
     let second = storage.create(&order).await;
     // Erased orders do not bar each other.
@@ -214,10 +219,10 @@ pub async fn erasure_condemns_the_documents(storage: &Storage) {
     let documents = vec![document(), document()];
     let mut keys = keys_of(&documents);
     let id = create_with_uploads(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await;
-    let mut condemned = erase(storage, id).await;
+    let mut removed = erase(storage, id).await;
     keys.sort_unstable();
-    condemned.sort_unstable();
-    assert_eq!(condemned, keys);
+    removed.sort_unstable();
+    assert_eq!(removed, keys);
     let mut swept = storage.uploads.condemn_recorded_before(NOW, 10).await.unwrap();
     swept.sort_unstable();
     assert_eq!(swept, keys, "at any age");
@@ -272,7 +277,7 @@ pub async fn mail_in_progress_stays_until_it_is_settled(storage: &Storage) {
         let id = storage.create(&new_order(&format!("F-{number}"), at)).await;
         dispatch(&*storage.outbox, id, vec![delivery(0), delivery(1)]).await;
         let lease = storage.queue.lease(at, Duration::MINUTE, 1).await.unwrap().remove(0);
-        storage.admin.erase(id, NOW).await.unwrap().unwrap();
+        condemned(storage.admin.erase(id, NOW).await.unwrap());
         assert_eq!(storage.stats().await.pending, 1, "the other one is gone");
         for waited in [Duration::ZERO, Duration::MINUTE, Duration::minutes(20)] {
             let left = remove_mails(storage, NOW + waited).await;
@@ -294,7 +299,7 @@ pub async fn mail_in_progress_of_an_erased_order_is_not_leased_again(storage: &S
     let id = storage.create(&new_order("F-1", NOW)).await;
     dispatch(&*storage.outbox, id, vec![delivery(0)]).await;
     let lease = storage.queue.lease(NOW, Duration::MINUTE, 1).await.unwrap().remove(0);
-    storage.admin.erase(id, NOW).await.unwrap().unwrap();
+    condemned(storage.admin.erase(id, NOW).await.unwrap());
     let later = NOW + Duration::minutes(3);
     assert_eq!(storage.queue.lease(later, Duration::MINUTE, 1).await.unwrap(), []);
     assert_eq!(remove_mails(storage, later).await, 1);
@@ -315,7 +320,7 @@ pub async fn webhook_in_progress_of_an_erased_order_is_counted(storage: &Storage
         let dispatched = Dispatch { event, mails: vec![], webhooks };
         storage.outbox.dispatch(&[dispatched], at).await.unwrap();
         let lease = lease_webhooks(storage, at).await.remove(0);
-        storage.admin.erase(id, NOW).await.unwrap().unwrap();
+        condemned(storage.admin.erase(id, NOW).await.unwrap());
         assert_eq!(remove_mails(storage, NOW).await, 1, "{ahead}");
         let ended = NOW + LONGEST_ATTEMPT;
         assert_eq!(remove_mails(storage, ended).await, 0, "{ahead}");
@@ -333,7 +338,7 @@ pub async fn upload_in_progress_of_an_erased_order_is_condemned_and_counted(stor
         storage.uploads.forget(from_ref(&late)).await.unwrap();
         assert!(storage.uploads.record_for(order, from_ref(key), NOW).await.unwrap());
     }
-    assert_eq!(storage.admin.erase(id, NOW).await.unwrap(), Some(vec![]));
+    assert_eq!(storage.admin.erase(id, NOW).await.unwrap(), ErasureOutcome::Erased(vec![]));
     for gone in [id, OrderId(i64::MAX)] {
         assert!(!storage.uploads.record_for(gone, from_ref(&late), NOW).await.unwrap());
     }
@@ -374,7 +379,7 @@ pub async fn document_is_added_or_the_order_erased_never_both(storage: &Storage)
         record_uploads(storage, &added.documents).await;
         let (orders, admin) = (storage.orders.clone(), storage.admin.clone());
         let adding = tokio::spawn(async move { orders.add_documents(&added).await });
-        let erasing = tokio::spawn(async move { admin.erase(id, NOW).await.unwrap().unwrap() });
+        let erasing = tokio::spawn(async move { condemned(admin.erase(id, NOW).await.unwrap()) });
         let (added, condemned) = (adding.await.unwrap(), erasing.await.unwrap());
         match added {
             Ok(_) => assert_eq!(condemned, from_ref(&key), "it was added before"),

@@ -5,13 +5,17 @@ use std::{ops::AddAssign, sync::Arc};
 use time::OffsetDateTime;
 
 use crate::{
+    document::ObjectKey,
     order::OrderId,
-    ports::{BlobStore, Clock, OrderAdmin, StoreError, UploadLedger},
+    ports::{BlobStore, Clock, Due, ErasureOutcome, OrderAdmin, StoreError, UploadLedger},
     use_cases::intake::remove_condemned,
 };
 
 /// Maximum number of orders in a batch. For each, the store reads the oldest orders of every client.
 const BATCH: usize = 1_000;
+
+/// Maximum number of orders that a transaction of the retention erases.
+pub(crate) const DUE_BATCH: usize = 20;
 
 /// Time within which every instance ends the requests that receive or send documents of an erased order.
 pub const NOTICED: std::time::Duration = std::time::Duration::from_secs(2);
@@ -25,6 +29,8 @@ pub struct Erasure {
     pub documents: usize,
     /// Documents whose objects could not be deleted yet. The sweeper deletes them.
     pub left: usize,
+    /// Orders that are on hold, and stay.
+    pub held: usize,
 }
 
 impl AddAssign for Erasure {
@@ -32,6 +38,7 @@ impl AddAssign for Erasure {
         self.orders += other.orders;
         self.documents += other.documents;
         self.left += other.left;
+        self.held += other.held;
     }
 }
 
@@ -49,35 +56,53 @@ pub struct EraseOrders {
 }
 
 impl EraseOrders {
-    /// Erases an order. Returns `None` if there is no such order or it was erased before.
+    /// Erases an order, unless it is on hold. Erases nothing if there is no such order or it was erased
+    /// before.
     ///
     /// The order is erased when the call returns. An object that cannot be deleted now is left to
     /// the sweeper of a running service.
-    pub async fn erase(&self, id: OrderId) -> Result<Option<Erasure>, StoreError> {
-        let Some(condemned) = self.admin.erase(id, self.clock.now()).await? else {
-            return Ok(None);
-        };
+    pub async fn erase(&self, id: OrderId) -> Result<Erasure, StoreError> {
+        match self.admin.erase(id, self.clock.now()).await? {
+            ErasureOutcome::Erased(condemned) => Ok(self.delete(1, condemned).await),
+            ErasureOutcome::NotFound => Ok(Erasure::default()),
+            ErasureOutcome::Held => Ok(Erasure { held: 1, ..Erasure::default() }),
+        }
+    }
+
+    /// Deletes the objects of erased orders.
+    async fn delete(&self, orders: usize, condemned: Vec<ObjectKey>) -> Erasure {
         let documents = condemned.len();
         // After an error, the sweeper tries again.
         let (deleted, _) = remove_condemned(&*self.blobs, &*self.uploads, condemned).await;
-        Ok(Some(Erasure { orders: 1, documents, left: documents - deleted }))
+        Erasure { orders, documents, left: documents - deleted, held: 0 }
     }
 
-    /// Erases up to 1,000 orders that were created before `instant`, the oldest first. Returns what
-    /// it erased; no orders when there are no more.
-    pub async fn erase_batch(&self, instant: OffsetDateTime) -> Result<Erasure, StoreError> {
+    /// Erases up to 1,000 orders after an identifier that were created before `instant`, the oldest first.
+    /// Returns what it erased, and the last identifier; `None` if there are no more.
+    pub async fn erase_batch(
+        &self,
+        instant: OffsetDateTime,
+        after: OrderId,
+    ) -> Result<Option<(Erasure, OrderId)>, StoreError> {
+        let ids = self.admin.created_before(instant, after, BATCH).await?;
+        let Some(&last) = ids.last() else { return Ok(None) };
         let mut erased = Erasure::default();
-        loop {
-            let ids = self.admin.created_before(instant, BATCH).await?;
-            let is_last = ids.is_empty();
-            for id in ids {
-                erased += self.erase(id).await?.unwrap_or_default();
-            }
-            // Another process may have erased the whole batch meanwhile.
-            if is_last || erased.orders > 0 {
-                return Ok(erased);
-            }
+        for id in ids {
+            erased += self.erase(id).await?;
         }
+        Ok(Some((erased, last)))
+    }
+
+    /// Erases up to [`DUE_BATCH`] orders that are due, or their documents. Returns also whether there may be
+    /// more; `None` if another instance does this at the same time.
+    pub(crate) async fn erase_due(&self, due: Due) -> Result<Option<(Erasure, bool)>, StoreError> {
+        let found = self.admin.due(due, DUE_BATCH).await?;
+        if found.is_empty() {
+            return Ok(Some((Erasure::default(), false)));
+        }
+        let Some(erased) = self.admin.erase_due(due, &found).await? else { return Ok(None) };
+        let erasure = self.delete(erased.orders.len(), erased.condemned).await;
+        Ok(Some((erasure, found.len() == DUE_BATCH)))
     }
 }
 

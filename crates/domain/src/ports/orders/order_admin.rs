@@ -94,12 +94,12 @@ pub trait OrderAdmin: Send + Sync {
     /// Returns an order with its documents, changes and notes; `None` if there is none.
     async fn order(&self, id: OrderId) -> Result<Option<MaybeErased<StoredOrder>>, StoreError>;
 
-    /// Returns the identifiers of up to `limit` orders that were created before `instant` and are neither
-    /// erased nor on hold at `now`, smallest first.
+    /// Returns the identifiers of up to `limit` orders that were created before `instant` and are
+    /// not erased, smallest first, after an identifier.
     async fn created_before(
         &self,
         instant: OffsetDateTime,
-        now: OffsetDateTime,
+        after: OrderId,
         limit: usize,
     ) -> Result<Vec<OrderId>, StoreError>;
 
