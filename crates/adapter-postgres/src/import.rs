@@ -16,7 +16,7 @@ use crate::{failure::Failure, store::PostgresStore};
 /// an order writes to them, so that the two do not wait for each other.
 const LOCK: &str = "LOCK TABLE signing_services, orders, order_changes, order_notes, documents, uploads, \
     events, deliveries, order_recipients, webhook_endpoints, webhook_deliveries, idempotency_keys, api_keys, \
-    key_events IN EXCLUSIVE MODE";
+    key_events, accesses, access_runs IN EXCLUSIVE MODE";
 
 /// Tables whose identifiers the database assigns.
 const IDENTITIES: [&str; 9] = [

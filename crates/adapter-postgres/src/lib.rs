@@ -7,6 +7,7 @@
 //! - A call holds a connection of the pool until it ends.
 //! - Any number of instances may share a database.
 
+mod accesses;
 mod connect;
 mod deliveries;
 mod failure;

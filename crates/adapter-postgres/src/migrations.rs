@@ -38,7 +38,7 @@ const TRIGGERS: [(&str, &str); 4] = [
 ];
 
 /// The tables that the migrations create, and the rights on them that the service needs.
-const TABLES: [(&str, &str); 15] = [
+const TABLES: [(&str, &str); 17] = [
     ("orders", "SELECT INSERT UPDATE"),
     ("order_changes", "SELECT INSERT UPDATE"),
     ("order_notes", "SELECT INSERT UPDATE"),
@@ -54,6 +54,8 @@ const TABLES: [(&str, &str); 15] = [
     ("api_keys", "SELECT INSERT UPDATE"),
     ("key_events", "SELECT INSERT"),
     ("idempotency_keys", "SELECT INSERT UPDATE DELETE"),
+    ("accesses", "SELECT INSERT DELETE"),
+    ("access_runs", "SELECT INSERT UPDATE DELETE"),
 ];
 
 /// The objects without which two orders get one file number, or pages of a list miss orders: a name, and

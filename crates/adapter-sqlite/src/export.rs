@@ -15,7 +15,7 @@ use crate::{failure::Failure, store::SqliteStore};
 
 /// The tables of a copy. A row comes after the rows to which it refers. Counts of mails are left out:
 /// they end with the hour.
-pub const EXPORTED_TABLES: [&str; 14] = [
+pub const EXPORTED_TABLES: [&str; 16] = [
     "signing_services",
     "api_keys",
     "key_events",
@@ -30,6 +30,8 @@ pub const EXPORTED_TABLES: [&str; 14] = [
     "webhook_endpoints",
     "webhook_deliveries",
     "idempotency_keys",
+    "accesses",
+    "access_runs",
 ];
 
 /// Rows of a table in the order of its primary key.

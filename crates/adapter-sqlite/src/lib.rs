@@ -5,6 +5,7 @@
 //! see `store::worker`. A call that writes returns when the disk has it. Several processes may share a
 //! database file on a local disk.
 
+mod accesses;
 mod backup;
 mod database;
 mod deliveries;

@@ -4,16 +4,17 @@
 
 use adapter_sqlite::{EXPORTED_TABLES, SqliteStore};
 use contract_tests::samples::{
-    CLIENT, LIVE, NOW, WINDOW, api_key, attempt, delivery, dispatch, document, enqueue,
+    CLIENT, LIVE, NOW, WINDOW, access, api_key, attempt, delivery, dispatch, document, enqueue,
     idempotency_key, key_of, new_endpoint, new_order, object_key,
 };
 use diesel::{Connection as _, connection::SimpleConnection as _, sqlite::SqliteConnection};
 use domain::{
+    access::RunId,
     api_key::{ClientId, NewApiKey},
     idempotency::IdempotentRequest,
     order::{Actor, OrderId, OrderStatus, SigningServiceId},
     ports::{
-        ApiKeyRepo, DeliveryQueue, NewNote, NewOrder, OrderRepo as _, OrderUpdate,
+        AccessLog as _, ApiKeyRepo, DeliveryQueue, NewNote, NewOrder, OrderRepo as _, OrderUpdate,
         UploadLedger as _, WebhookQueue as _,
     },
     signing_service::SigningService,
@@ -73,6 +74,7 @@ async fn every_row_is_exported_once_in_pages() {
             at: NOW + Duration::SECOND,
             actor: Actor::Service,
             reason: None,
+            access: None,
         };
         assert!(store.update(&update).await.unwrap().is_some());
         let note = NewNote {
@@ -82,6 +84,7 @@ async fn every_row_is_exported_once_in_pages() {
             text: "x".to_owned(),
             at: NOW,
             idempotent_request: None,
+            access: None,
         };
         store.add_note(&note).await.unwrap();
         let (id, name) = (SigningServiceId(number), "x".to_owned());
@@ -99,7 +102,10 @@ async fn every_row_is_exported_once_in_pages() {
             .unwrap();
         store.add_test(LIVE, endpoint.id, "key", NOW).await.unwrap().unwrap();
     }
-    let counts = [3, 3, 3, 5, 3, 3, 10, 1, 7, 8, 4, 3, 3, 5];
+    let accesses: Vec<_> = (1..=4).map(|number| access(number, OrderId(1))).collect();
+    store.store(&accesses).await.unwrap();
+    store.end(RunId(7), 0, NOW).await.unwrap();
+    let counts = [3, 3, 3, 5, 3, 3, 10, 1, 7, 8, 4, 3, 3, 5, 4, 2];
     assert_eq!(counts.len(), EXPORTED_TABLES.len());
     for (table, count) in EXPORTED_TABLES.into_iter().zip(counts) {
         let all = rows(&store, table, 100).await;

@@ -44,7 +44,7 @@ pub(crate) fn spawn(
         if age.is_none() {
             continue;
         }
-        let erase = erase_orders(&parts.storage, parts.blobs.clone(), clock.clone());
+        let erase = erase_orders(&parts.storage, parts.blobs.clone(), clock.clone(), None);
         let erase = EraseOldOrders { what, retention, erase };
         let (erase, metrics) = (async move || erase.step().await, metrics.clone());
         let has_erased = has_erased.clone();

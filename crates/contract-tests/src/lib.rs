@@ -78,12 +78,24 @@ macro_rules! contract {
             signed_documents_have_positions_of_their_own, replaced_document_keeps_its_place,
             only_a_current_document_is_replaced, withdrawn_document_keeps_its_record,
             document_of_another_owner_is_not_withdrawn, first_download_is_kept,
+            change_is_stored_with_its_access, access_of_a_change_that_is_not_stored_is_not_stored,
+            access_that_is_stored_already_does_not_undo_its_change,
         );
     };
     (service_repo, $fixture:expr) => {
         $crate::obligations!(service_repo, $fixture;
             record_is_read_as_it_was_added, number_has_one_record, record_is_changed_and_removed,
             standing_of_a_number_depends_on_all_records,
+        );
+    };
+    (access_log, $fixture:expr) => {
+        $crate::obligations!(access_log, $fixture;
+            access_is_read_as_it_was_stored, stored_access_stays_as_it_is,
+            pages_have_every_access_once, accesses_are_listed_by_order_instant_key_and_address,
+            order_shows_accesses_of_its_sides_and_of_operators, missing_numbers_are_found,
+            removed_accesses_are_not_missing, runs_are_forgotten_with_their_accesses,
+            keys_that_read_many_orders_are_busy, unknown_kinds_are_left_out,
+            concurrent_batches_are_all_stored,
         );
     };
     (upload_ledger, $fixture:expr) => {
@@ -260,7 +272,7 @@ macro_rules! storage_contracts {
     ($storage:ident) => {
         $crate::storage_contracts!($storage; order_repo, upload_ledger, idempotency_ledger,
             api_key_repo, service_repo, outbox, delivery_queue, webhook_repo, webhook_queue, order_reader,
-            order_admin);
+            order_admin, access_log);
     };
     ($storage:ident; $($port:ident),+) => {$(
         mod $port {

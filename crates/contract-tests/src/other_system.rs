@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use domain::{
+    access::RunId,
     api_key::ClientId,
     delivery::DeliveryId,
     order::OrderId,
@@ -45,6 +46,9 @@ pub trait OtherSystem: Send + Sync {
 
     /// Lets an endpoint get new orders, and an event that only a newer version of the service knows.
     async fn make_endpoint_unknown(&self, id: EndpointId);
+
+    /// Gives an access a kind that only a newer version of the service knows.
+    async fn make_access_unknown(&self, run: RunId, number: u64);
 
     /// Returns what the store still has of an order.
     async fn remains(&self, id: OrderId) -> Remains;

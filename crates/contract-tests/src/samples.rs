@@ -18,9 +18,9 @@ use domain::{
         StoredOrder,
     },
     ports::{
-        ApiKeyRepo, Attempted, DeliveryQueue, Dispatch, ErasureOutcome, EventId, IdempotencyLedger, Lease,
-        NewOrder, OrderAdmin, OrderReader, OrderRepo, Outbox, QueueStats, ServiceRepo, Settlement,
-        StoreError, UploadLedger, WebhookQueue, WebhookRepo, WriteError, error_chain,
+        ApiKeyRepo, Attempted, DeliveryQueue, Dispatch, ErasureOutcome, EventId, IdempotencyLedger,
+        Lease, NewOrder, OrderAdmin, OrderReader, OrderRepo, Outbox, QueueStats, ServiceRepo,
+        Settlement, StoreError, UploadLedger, WebhookQueue, WebhookRepo, WriteError, error_chain,
     },
 };
 use futures_util::future::join_all;
@@ -28,9 +28,11 @@ use time::{Duration, OffsetDateTime, macros::datetime};
 
 use crate::OtherSystem;
 
+mod accesses;
 mod orders;
 mod webhooks;
 
+pub use accesses::*;
 pub use orders::*;
 pub use webhooks::*;
 
@@ -58,6 +60,8 @@ pub struct Storage {
     pub webhooks: Arc<dyn WebhookRepo>,
     /// Webhook deliveries.
     pub webhook_queue: Arc<dyn WebhookQueue>,
+    /// Accesses.
+    pub accesses: Arc<dyn AccessLog>,
     /// Another system that shares the store. Owns what the store needs, such as its folder.
     pub other_system: Box<dyn OtherSystem>,
 }
@@ -77,6 +81,7 @@ impl Storage {
             + DeliveryQueue
             + WebhookRepo
             + WebhookQueue
+            + AccessLog
             + 'static,
     {
         Self {
@@ -90,7 +95,8 @@ impl Storage {
             outbox: store.clone(),
             queue: store.clone(),
             webhooks: store.clone(),
-            webhook_queue: store,
+            webhook_queue: store.clone(),
+            accesses: store,
             other_system: Box::new(other_system),
         }
     }

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use domain::{
+    access::RunId,
     api_key::ClientId,
     delivery::DeliveryId,
     order::OrderId,
@@ -93,6 +94,11 @@ impl<Sql: Fn(&str) -> Vec<String> + Send + Sync> OtherSystem for SqlTables<Sql> 
     async fn make_endpoint_unknown(&self, id: EndpointId) {
         let set = "events = 'order.unknown order.created'";
         (self.0)(&format!("UPDATE webhook_endpoints SET {set} WHERE id = {}", id.0));
+    }
+
+    async fn make_access_unknown(&self, run: RunId, number: u64) {
+        let access = format!("run = {} AND number = {number}", run.0);
+        (self.0)(&format!("UPDATE accesses SET kind = 'unknown' WHERE {access}"));
     }
 
     async fn remains(&self, id: OrderId) -> Remains {

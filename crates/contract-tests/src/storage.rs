@@ -1,5 +1,6 @@
 //! The ports that a database implements.
 
+pub mod access_log;
 pub mod api_key_repo;
 pub mod delivery_queue;
 pub mod idempotency_ledger;

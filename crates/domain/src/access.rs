@@ -1,4 +1,4 @@
-//! Who has read or changed what: one row for each use of an order (16 CFR 314.4(c)(8)).
+//! The log of reads and changes: one row for each use of an order (16 CFR 314.4(c)(8)).
 
 use std::net::IpAddr;
 
@@ -106,13 +106,30 @@ impl AccessKind {
         (Self::Release, "release"),
     ];
 
+    /// The kinds that show data of an order to its reader.
+    pub const READS: [Self; 8] = [
+        Self::Read,
+        Self::ReadHistory,
+        Self::ListDocuments,
+        Self::ListSignedDocuments,
+        Self::Download,
+        Self::DownloadSigned,
+        Self::DownloadAll,
+        Self::DownloadAllSigned,
+    ];
+
+    /// Returns the kind of a stored name; `None` for that of a newer version.
+    pub fn from_stored(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, stored)| *stored == name).map(|(kind, _)| *kind)
+    }
+
     /// Returns the stored name.
     pub fn as_str(self) -> &'static str {
         Self::ALL.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
     }
 }
 
-/// Who used an order.
+/// The actor of an access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessActor {
     /// An API key.
@@ -142,7 +159,7 @@ pub struct AccessFacts {
     pub orders: Option<u32>,
     /// The position of the document.
     pub position: Option<u32>,
-    /// Who did it.
+    /// The actor.
     pub actor: AccessActor,
     /// The address of the peer; `None` for a command.
     pub address: Option<IpAddr>,
@@ -152,6 +169,8 @@ pub struct AccessFacts {
 
 /// The outcome of what was done as was asked.
 pub const DONE: &str = "ok";
+/// The outcome of a read of what the client has already.
+pub const NOT_MODIFIED: &str = "not_modified";
 
 /// One use of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,6 +179,6 @@ pub struct Access {
     pub id: AccessId,
     /// What is known of it.
     pub facts: AccessFacts,
-    /// [`DONE`], `not_modified`, or the `code` of the problem that was answered.
+    /// [`DONE`], [`NOT_MODIFIED`], or the `code` of the problem that was answered.
     pub outcome: String,
 }

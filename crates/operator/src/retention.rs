@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 use adapter_mail::{MailsOf, orders_of_mails, remove_mails};
 use anyhow::Result;
 use domain::{
+    access::recorder::ActorAccesses,
     ports::{Clock, OrderAdmin},
     use_cases::{erase_orders::EraseOrders, upkeep::erase_old_orders::Retention},
 };
@@ -58,7 +59,11 @@ impl ErasureRemains {
     ///
     /// # Errors
     /// The setting of the database is wrong.
-    pub fn of(settings: &Settings, admin: Arc<dyn OrderAdmin>, clock: Arc<dyn Clock>) -> Result<Self> {
+    pub fn of(
+        settings: &Settings,
+        admin: Arc<dyn OrderAdmin>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
         let sqlite = match settings.database()? {
             Database::Sqlite(path) => Some(path),
             Database::Postgres(_) => None,
@@ -99,12 +104,14 @@ pub fn erase_orders(
     storage: &Storage,
     blobs: Arc<dyn domain::ports::BlobStore>,
     clock: Arc<dyn Clock>,
+    accesses: Option<ActorAccesses>,
 ) -> EraseOrders {
     EraseOrders {
         admin: storage.admin.clone(),
         uploads: storage.uploads.clone(),
         blobs,
         clock,
+        accesses,
     }
 }
 

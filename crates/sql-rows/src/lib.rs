@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+mod access;
 mod faults;
 mod idempotency;
 mod instant;
@@ -21,6 +22,11 @@ mod service;
 mod statement;
 mod webhooks;
 
+pub use access::{
+    AccessRow, EndedRun, FirstNumber, MissingColumns, accesses_before, accesses_up_to, busy_key,
+    busy_keys, missing_access, missing_accesses, oldest_accesses, runs_ended_before,
+    sides_and_operators,
+};
 pub use faults::{
     LookedAt, oldest_events, oldest_mails, oldest_webhooks, scopes_of_keys, unknown_key_events,
 };
@@ -36,11 +42,11 @@ pub use orders::lists::{
     listed, owners, searched_before,
 };
 pub use orders::queries::{
-    ChangedOrder, CondemnedUpload, DocumentsChange, ErasedDocuments, ErasedOrder, HeldMail, HeldWebhook, OrderState,
-    WithdrawnDocument, abandoned_uploads, add_changes, add_notes, attempted_webhooks,
-    attempted_webhooks_of_erased, changeable_order, changed_notary, changes_of, condemned,
-    condemned_of, created_order, document_counts, document_row, ended_mails, erased_among,
-    free_mails, grouped, history_after, history_before, history_entry, history_page,
+    ChangedOrder, CondemnedUpload, DocumentsChange, ErasedDocuments, ErasedOrder, HeldMail,
+    HeldWebhook, OrderState, WithdrawnDocument, abandoned_uploads, add_changes, add_notes,
+    attempted_webhooks, attempted_webhooks_of_erased, changeable_order, changed_notary, changes_of,
+    condemned, condemned_of, created_order, document_counts, document_row, ended_mails,
+    erased_among, free_mails, grouped, history_after, history_before, history_entry, history_page,
     mails_of_erased, next_note, not_downloaded, notes_of, order_with_document,
     orders_with_documents, replaceable, sorted_keys, stored_position, unerased_order,
     unreadable_order, uploads_for, uploads_of_erased, waiting_webhooks_of,

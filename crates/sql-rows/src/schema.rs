@@ -240,3 +240,31 @@ diesel::table! {
         documents_stored -> Nullable<Integer>,
     }
 }
+
+diesel::table! {
+    accesses (at, run, number) {
+        at -> crate::Instant,
+        run -> BigInt,
+        number -> BigInt,
+        kind -> Text,
+        order_id -> Nullable<BigInt>,
+        orders -> Nullable<BigInt>,
+        position -> Nullable<BigInt>,
+        party -> Nullable<BigInt>,
+        api_key_id -> Nullable<BigInt>,
+        command -> Nullable<Text>,
+        os_user -> Nullable<Text>,
+        address -> Nullable<Text>,
+        request_id -> Nullable<Text>,
+        outcome -> Text,
+    }
+}
+
+diesel::table! {
+    access_runs (id) {
+        id -> BigInt,
+        first_number -> BigInt,
+        ended_at -> Nullable<crate::Instant>,
+        last_number -> Nullable<BigInt>,
+    }
+}

@@ -540,6 +540,55 @@ CREATE INDEX webhook_deliveries_endpoint_created
 -- Serves: the removal of old ones (WHERE created_at < ? ORDER BY created_at, id LIMIT ?).
 CREATE INDEX webhook_deliveries_created ON webhook_deliveries (created_at, id);
 
+-- The log of reads and changes: one row for each use of an order. Rows are never changed. No foreign keys:
+-- an order that was asked for may not exist, and a row costs its read as little as it can.
+CREATE TABLE accesses (
+    -- When the number was given.
+    at timestamptz NOT NULL,
+    -- The start of an instance, or the command, that gave it.
+    run bigint NOT NULL,
+    -- The numbers of a run leave none out. Its instants increase with them.
+    number bigint NOT NULL,
+    -- A name; crates/domain/src/access.rs lists them. A version of the program leaves out those that it does
+    -- not know.
+    kind text COLLATE "C" NOT NULL,
+    -- NULL: a list, or no identifier.
+    order_id bigint,
+    -- How many orders a list had.
+    orders bigint,
+    -- The position of the document.
+    position bigint,
+    -- A client, or minus the number of a signing service. NULL: an operator.
+    party bigint,
+    api_key_id bigint,
+    -- The command of an operator, and the user of the operating system that ran it.
+    command text,
+    os_user text,
+    -- The IP address of the peer. NULL: an operator.
+    address text,
+    request_id text,
+    -- ok, not_modified, or the code of the problem that was answered.
+    outcome text COLLATE "C" NOT NULL,
+    -- Begins with the instant: new rows come last, whatever their runs. Serves: pages (WHERE at <= ? ORDER BY
+    -- at DESC, run DESC, number DESC LIMIT ?), the oldest (WHERE at < ? ORDER BY at, run, number LIMIT ?), and
+    -- the busy keys of an hour (WHERE at >= ?).
+    PRIMARY KEY (at, run, number)
+);
+
+-- Serves: pages of an order (WHERE order_id = ? AND at <= ? ORDER BY at DESC, run DESC, number DESC LIMIT ?).
+CREATE INDEX accesses_order ON accesses (order_id, at, run, number) WHERE order_id IS NOT NULL;
+
+-- The runs that number accesses. A row comes with the first batch of accesses, or at the end of the run.
+CREATE TABLE access_runs (
+    -- Serves: begin, end and the first number of a run (ON CONFLICT (id)). It is random.
+    id bigint PRIMARY KEY,
+    -- Smaller numbers were removed because they were old.
+    first_number bigint NOT NULL DEFAULT 1,
+    -- When it ended in an orderly way, and its last number then.
+    ended_at timestamptz,
+    last_number bigint
+);
+
 -- Every field of an order as a typed column, for users of SQL. Those of an erased order are NULL.
 CREATE VIEW order_details AS
 SELECT

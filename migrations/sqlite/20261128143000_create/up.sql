@@ -535,6 +535,55 @@ CREATE INDEX webhook_deliveries_endpoint_created
 -- index ends with `id` by itself.
 CREATE INDEX webhook_deliveries_created ON webhook_deliveries (created_at);
 
+-- The log of reads and changes: one row for each use of an order. Rows are never changed. No foreign keys:
+-- an order that was asked for may not exist, and a row costs its read as little as it can.
+CREATE TABLE accesses (
+    -- When the number was given.
+    at INTEGER NOT NULL,
+    -- The start of an instance, or the command, that gave it.
+    run INTEGER NOT NULL,
+    -- The numbers of a run leave none out. Its instants increase with them.
+    number INTEGER NOT NULL,
+    -- A name; crates/domain/src/access.rs lists them. A version of the program leaves out those that it does
+    -- not know.
+    kind TEXT NOT NULL,
+    -- NULL: a list, or no identifier.
+    order_id INTEGER,
+    -- How many orders a list had.
+    orders INTEGER,
+    -- The position of the document.
+    position INTEGER,
+    -- A client, or minus the number of a signing service. NULL: an operator.
+    party INTEGER,
+    api_key_id INTEGER,
+    -- The command of an operator, and the user of the operating system that ran it.
+    command TEXT,
+    os_user TEXT,
+    -- The IP address of the peer. NULL: an operator.
+    address TEXT,
+    request_id TEXT,
+    -- ok, not_modified, or the code of the problem that was answered.
+    outcome TEXT NOT NULL,
+    -- Begins with the instant: new rows come last, whatever their runs. Serves: pages (WHERE at <= ? ORDER BY
+    -- at DESC, run DESC, number DESC LIMIT ?), the oldest (WHERE at < ? ORDER BY at, run, number LIMIT ?), and
+    -- the busy keys of an hour (WHERE at >= ?).
+    PRIMARY KEY (at, run, number)
+) STRICT, WITHOUT ROWID;
+
+-- Serves: pages of an order (WHERE order_id = ? AND at <= ? ORDER BY at DESC, run DESC, number DESC LIMIT ?).
+CREATE INDEX accesses_order ON accesses (order_id, at, run, number) WHERE order_id IS NOT NULL;
+
+-- The runs that number accesses. A row comes with the first batch of accesses, or at the end of the run.
+CREATE TABLE access_runs (
+    -- Serves: begin, end and the first number of a run (ON CONFLICT (id)). It is random.
+    id INTEGER PRIMARY KEY,
+    -- Smaller numbers were removed because they were old.
+    first_number INTEGER NOT NULL DEFAULT 1,
+    -- When it ended in an orderly way, and its last number then.
+    ended_at INTEGER,
+    last_number INTEGER
+) STRICT;
+
 -- Every field of an order as a typed column, for users of SQL. Those of an erased order are NULL.
 CREATE VIEW order_details AS
 SELECT

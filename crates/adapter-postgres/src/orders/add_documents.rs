@@ -15,6 +15,7 @@ use sql_rows::{
 
 use super::withdraw::record;
 use crate::{
+    accesses::store_access,
     failure::Failure,
     group_commit::key_use::{in_use, remember},
     locks,
@@ -62,5 +63,6 @@ pub(super) async fn add_documents(
     }
     let update = diesel::update(orders::table.find(order_id));
     Prepared(update.set(orders::updated_at.eq(updated_at))).execute(connection).await?;
+    store_access(connection, new.access.as_ref()).await?;
     Ok(Ok(range))
 }

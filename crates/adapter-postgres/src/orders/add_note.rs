@@ -14,6 +14,7 @@ use sql_rows::{
 };
 
 use crate::{
+    accesses::store_access,
     failure::Failure,
     group_commit::key_use::{in_use, remember},
     locks,
@@ -55,5 +56,6 @@ pub(super) async fn add_note(
     }
     let update = diesel::update(orders::table.find(order_id));
     Prepared(update.set(orders::updated_at.eq(at))).execute(connection).await?;
+    store_access(connection, new.access.as_ref()).await?;
     Ok(Ok(added.into_note()))
 }

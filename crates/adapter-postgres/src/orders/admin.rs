@@ -10,11 +10,12 @@ use diesel::{
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
+    access::Access,
     api_key::{ClientId, Owner},
     delivery::DeliveryId,
     order::{OrderId, StoredOrder, record::ADDRESSES},
     ports::{
-        Due, ErasedDue, ErasureOutcome, ListedOrder, MaybeErased, OrderAdmin, OrderFilter, StoreError,
+        Due, DueOrder, ErasedDue, ErasureOutcome, ListedOrder, MaybeErased, OrderAdmin, OrderFilter, StoreError,
     },
 };
 use sql_rows::{
@@ -59,17 +60,25 @@ impl OrderAdmin for PostgresStore {
         &self,
         id: OrderId,
         at: OffsetDateTime,
+        access: Option<Access>,
     ) -> Result<ErasureOutcome, StoreError> {
-        self.maintain(async move |connection| erase::erase(connection, id, Utc(at)).await).await
+        let erase = async move |connection: &mut AsyncPgConnection| {
+            erase::erase(connection, id, Utc(at), access.as_ref()).await
+        };
+        self.maintain(erase).await
     }
 
     async fn hold(
         &self,
         id: OrderId,
         until: Option<OffsetDateTime>,
+        access: Option<Access>,
     ) -> Result<bool, StoreError> {
         let until = until.map(Utc);
-        self.maintain(async move |connection| erase::hold(connection, id, until).await).await
+        let hold = async move |connection: &mut AsyncPgConnection| {
+            erase::hold(connection, id, until, access.as_ref()).await
+        };
+        self.maintain(hold).await
     }
 
     async fn held(&self, now: OffsetDateTime) -> Result<usize, StoreError> {
@@ -92,9 +101,8 @@ impl OrderAdmin for PostgresStore {
     async fn erase_due(
         &self,
         due: Due,
-        orders: &[OrderId],
+        orders: Vec<DueOrder>,
     ) -> Result<Option<ErasedDue>, StoreError> {
-        let orders = orders.to_vec();
         self.maintain(async move |connection| erase::erase_due(connection, due, &orders).await).await
     }
 

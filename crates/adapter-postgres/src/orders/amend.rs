@@ -9,7 +9,7 @@ use sql_rows::{
 };
 
 use super::read::listed;
-use crate::{failure::Failure, locks};
+use crate::{accesses::store_access, failure::Failure, locks};
 
 /// Changes an order in a transaction. The lock of the order makes concurrent changes wait. A rejection
 /// has changed nothing.
@@ -37,5 +37,6 @@ pub(super) async fn amend(
         .set((orders::details.eq(details), rows.order))
         .returning(ListedRow::as_select());
     let row: ListedRow = Prepared(update).get_result(connection).await?;
+    store_access(connection, amendment.access.as_ref()).await?;
     Ok(row.into_listed()?.ok_or(WriteError::Erased))
 }

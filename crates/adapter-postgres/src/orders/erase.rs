@@ -3,9 +3,10 @@
 use diesel::{dsl::sql, prelude::*, sql_types::Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
+    access::Access,
     document::ObjectKey,
     order::OrderId,
-    ports::{Due, ErasedDue, ErasureOutcome, Retained},
+    ports::{Due, DueOrder, ErasedDue, ErasureOutcome, Retained},
 };
 use sql_rows::{
     CondemnedUpload, ErasedDocuments, ErasedOrder, HeldMail, HeldWebhook, IsDue, OrderState, Utc,
@@ -19,13 +20,14 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{failure::Failure, locks};
+use crate::{accesses::store_access, failure::Failure, locks};
 
 /// Erases an order in a transaction, unless it is on hold.
 pub(crate) async fn erase(
     connection: &mut AsyncPgConnection,
     id: OrderId,
     at: Utc,
+    access: Option<&Access>,
 ) -> Result<ErasureOutcome, Failure> {
     locks::lock(connection, "orders", &[id.0]).await?;
     let state = orders::table.find(id.0).select(OrderState::as_select());
@@ -34,6 +36,7 @@ pub(crate) async fn erase(
     if !matches!(outcome, ErasureOutcome::Erased(_)) {
         return Ok(outcome);
     }
+    store_access(connection, access).await?;
     Ok(ErasureOutcome::Erased(empty(connection, &[id.0], at).await?))
 }
 
@@ -42,10 +45,14 @@ pub(crate) async fn hold(
     connection: &mut AsyncPgConnection,
     id: OrderId,
     until: Option<Utc>,
+    access: Option<&Access>,
 ) -> Result<bool, Failure> {
     locks::lock(connection, "orders", &[id.0]).await?;
     let kept = orders::table.find(id.0).filter(orders::erased_at.is_null());
     let held = diesel::update(kept).set(orders::held_until.eq(until)).execute(connection).await?;
+    if held > 0 {
+        store_access(connection, access).await?;
+    }
     Ok(held > 0)
 }
 
@@ -54,12 +61,12 @@ pub(crate) async fn hold(
 pub(crate) async fn erase_due(
     connection: &mut AsyncPgConnection,
     due: Due,
-    orders: &[OrderId],
+    orders: &[DueOrder],
 ) -> Result<Option<ErasedDue>, Failure> {
     if !locks::try_lock_name(connection, "retention").await? {
         return Ok(None);
     }
-    let ids: Vec<i64> = orders.iter().map(|id| id.0).collect();
+    let ids: Vec<i64> = orders.iter().map(|order| order.id.0).collect();
     locks::lock(connection, "orders", &ids).await?;
     let found = orders::table.filter(orders::id.eq_any(ids)).filter(IsDue::of(&due));
     let found = found.order(orders::id).select(OrderState::as_select());
@@ -67,6 +74,9 @@ pub(crate) async fn erase_due(
     let ids: Vec<i64> = found.iter().map(OrderState::id).collect();
     if ids.is_empty() {
         return Ok(Some(ErasedDue::default()));
+    }
+    for order in orders.iter().filter(|order| ids.contains(&order.id.0)) {
+        store_access(connection, order.access.as_ref()).await?;
     }
     let condemned = match due.what {
         Retained::Orders => empty(connection, &ids, Utc(due.now)).await?,

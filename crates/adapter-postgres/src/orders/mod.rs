@@ -30,6 +30,7 @@ use sql_rows::{
 };
 
 use crate::{
+    accesses::WithAccess,
     failure::Failure,
     statement::{CHANGE, Prepared},
     store::PostgresStore,
@@ -56,7 +57,7 @@ impl OrderRepo for PostgresStore {
     }
 
     async fn withdraw(&self, withdrawal: &Withdrawal) -> Result<Vec<ObjectKey>, WriteError> {
-        let withdrawal = *withdrawal;
+        let withdrawal = withdrawal.clone();
         let withdraw = async move |connection: &mut AsyncPgConnection| {
             withdraw::withdraw(connection, &withdrawal).await
         };
@@ -84,6 +85,7 @@ impl OrderRepo for PostgresStore {
                     orders::updated_at.eq(at),
                 ))
                 .returning(ListedRow::as_select());
+            let change = WithAccess::new(change, update.access.as_ref());
             Ok(Prepared(change).get_results(connection).await?)
         };
         let changed: Vec<ListedRow> = self.pool.change_order(change).await?;

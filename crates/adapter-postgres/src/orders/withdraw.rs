@@ -12,7 +12,7 @@ use sql_rows::{
     schema::{documents, events, order_changes, orders, uploads},
 };
 
-use crate::{failure::Failure, locks};
+use crate::{accesses::store_access, failure::Failure, locks};
 
 /// Withdraws a document in a transaction, and returns the condemned keys of its order. A rejection has changed nothing.
 pub(super) async fn withdraw(
@@ -43,6 +43,7 @@ pub(super) async fn withdraw(
         record(connection, DocumentsChange::withdrawn(document, &order, at)).await?;
         let update = diesel::update(orders::table.find(id.0));
         Prepared(update.set(orders::updated_at.eq(at))).execute(connection).await?;
+        store_access(connection, withdrawal.access.as_ref()).await?;
     }
     let condemned: Vec<String> = Prepared(condemned_of(id)).get_results(connection).await?;
     Ok(Ok(condemned.into_iter().map(ObjectKey::from_stored).collect()))

@@ -190,6 +190,7 @@ fn signed(id: OrderId) -> OrderUpdate {
         at: NOW + time::Duration::SECOND,
         actor: Actor::Service,
         reason: None,
+        access: None,
     }
 }
 
@@ -211,6 +212,7 @@ async fn documents_wait_shortly_for_a_locked_order() {
         at: NOW,
         max_documents: 20,
         idempotent_request: None,
+        access: None,
     };
     let began = Instant::now();
     let rejected = store.add_documents(&new).await.unwrap_err();

@@ -31,17 +31,18 @@ use std::{error::Error, time::Duration};
 
 use adapter_postgres::PostgresStore;
 use contract_tests::samples::{
-    LIVE, NOW, WINDOW, api_key, attempt, call_webhooks, delivery, document, idempotency_key,
-    key_of, mails, new_order, order_of, settle, to_sign,
+    LIVE, NOW, RUN, WINDOW, access, api_key, attempt, call_webhooks, delivery, document,
+    idempotency_key, key_of, mails, new_order, order_of, settle, to_sign,
 };
 use domain::{
     api_key::ClientId,
     idempotency::IdempotentRequest,
     order::{Actor, OrderId, SigningServiceId},
     ports::{
-        ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _, ListFilter, NewDocuments,
-        NewNote, NewOrder, OrderAdmin, OrderFilter, OrderReader, OrderRepo as _, Outbox as _,
-        PageQuery, Settlement, StoreError, UploadLedger as _, WriteError,
+        AccessFilter, AccessLog, ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _,
+        ListFilter, NewDocuments, NewNote, NewOrder, OrderAdmin, OrderFilter, OrderReader,
+        OrderRepo as _, Outbox as _, PageQuery, Settlement, StoreError, UploadLedger as _,
+        WriteError,
     },
 };
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
@@ -122,6 +123,7 @@ async fn every_call(store: &PostgresStore) {
         at: NOW,
         max_documents: 2,
         idempotent_request: None,
+        access: None,
     };
     store.add_documents(&added).await.unwrap();
     let note = NewNote {
@@ -131,6 +133,7 @@ async fn every_call(store: &PostgresStore) {
         text: "x".to_owned(),
         at: NOW,
         idempotent_request: None,
+        access: None,
     };
     store.add_note(&note).await.unwrap();
     domain::ports::ServiceRepo::standing(store, SigningServiceId(42)).await.unwrap();
@@ -165,6 +168,16 @@ async fn every_call(store: &PostgresStore) {
     store.retry(lease.delivery.id, NOW).await.unwrap();
     store.told(&[lease.delivery.order_id]).await.unwrap();
     assert!(settle(store, lease, &Settlement::Done).await);
+    let (first, last) = (access(1, order), access(2, order));
+    store.store(&[first.clone(), last.clone()]).await.unwrap();
+    store.end(RUN, 2, NOW).await.unwrap();
+    store.of_order(LIVE, order, Some(last.id), 1).await.unwrap().unwrap();
+    let filter = AccessFilter { order: Some(order), ..AccessFilter::default() };
+    assert_eq!(AccessLog::list(store, &filter, None, 1).await.unwrap().len(), 1);
+    let all = AccessFilter::default();
+    assert_eq!(AccessLog::list(store, &all, Some(last.id), 1).await.unwrap(), [first]);
+    store.busy_keys(NOW, 1).await.unwrap();
+    store.remove_before(last.id.at, 1).await.unwrap();
     call_webhooks(store).await;
 }
 

@@ -148,7 +148,7 @@ async fn missing_right_to_create_tables_is_named() {
 }
 
 /// The rights of a user that did not create the schema.
-const RIGHTS: [(&str, &[&str]); 17] = [
+const RIGHTS: [(&str, &[&str]); 19] = [
     ("__diesel_schema_migrations", &["SELECT"]),
     ("orders", &["SELECT", "INSERT", "UPDATE"]),
     ("orders_id_seq", &["USAGE"]),
@@ -166,6 +166,8 @@ const RIGHTS: [(&str, &[&str]); 17] = [
     ("api_keys", &["SELECT", "INSERT", "UPDATE"]),
     ("key_events", &["SELECT", "INSERT"]),
     ("idempotency_keys", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("accesses", &["SELECT", "INSERT", "DELETE"]),
+    ("access_runs", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
 ];
 
 #[tokio::test]
@@ -182,7 +184,7 @@ async fn rights_to_read_and_write_are_enough() {
 
     every_call(&store).await;
     let erased = create(&store, "E-0").await.unwrap();
-    condemned(store.erase(erased, NOW).await.unwrap());
+    condemned(store.erase(erased, NOW, None).await.unwrap());
     store.condemn_recorded_before(NOW, 10).await.unwrap();
     DeliveryQueue::list(&store, false, 1).await.unwrap();
     DeliveryQueue::stats(&store).await.unwrap();

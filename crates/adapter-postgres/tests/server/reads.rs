@@ -175,7 +175,7 @@ async fn unreadable_order_does_not_fail_reads_beside_it() {
 async fn view_shows_nothing_of_an_erased_order() {
     let (store, database) = store().await;
     let id = create(&store, "F-1").await.unwrap();
-    condemned(store.erase(id, NOW + Duration::DAY).await.unwrap());
+    condemned(store.erase(id, NOW + Duration::DAY, None).await.unwrap());
     let columns = "SELECT string_agg(key, ' ' ORDER BY key) \
         FROM order_details o, json_each_text(row_to_json(o)) WHERE value IS NOT NULL";
     assert_eq!(
@@ -213,6 +213,7 @@ async fn request_that_added_documents_is_forgotten_by_the_next_use_of_its_key() 
         at: NOW,
         max_documents: 100,
         idempotent_request: idempotent_request(&attempt, NOW),
+        access: None,
     };
     store.add_documents(&addition).await.unwrap();
     let at = NOW + Duration::WEEK;

@@ -3,14 +3,16 @@
 use std::{collections::HashSet, future::Future};
 
 use contract_tests::samples::{
-    LIVE, NOW, WINDOW, api_key, attempt, claim, delivery, document, enqueue, idempotency_key,
-    key_of, new_order, object_key, settle, to_sign,
+    LIVE, NOW, WINDOW, access, api_key, attempt, claim, delivery, document, enqueue,
+    idempotency_key, key_of, new_order, object_key, settle, to_sign,
 };
 use domain::{
     idempotency::IdempotentRequest,
+    order::{Actor, OrderStatus},
     ports::{
-        ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _, ListFilter, NewOrder,
-        OrderReader, OrderRepo as _, PageQuery, Settlement, UploadLedger as _, WriteError,
+        AccessFilter, AccessLog, ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _,
+        ListFilter, NewOrder, OrderReader, OrderRepo as _, OrderUpdate, PageQuery, Settlement,
+        UploadLedger as _, WriteError,
     },
 };
 use futures_util::future::join_all;
@@ -124,6 +126,36 @@ async fn other_calls_take_one_round_trip_an_order_and_a_later_page_three_or_four
         // The first round prepares the statements.
         assert!(round == 0 || took == [3, 1, 1, 1, 1, 1, 1, 1, 3, 4], "{took:?}");
     }
+}
+
+/// With the access that makes it. Accesses of reads are one statement too.
+#[tokio::test]
+async fn change_and_accesses_take_one_round_trip_each() {
+    let (store, proxy) = wired().await;
+    let id = store.create(&order(0, 0), WINDOW).await.unwrap();
+    for round in 0..4 {
+        let batch: Vec<_> = (0..500).map(|number| access(1000 * round + number, id)).collect();
+        let update = OrderUpdate {
+            owner: LIVE,
+            only_service: None,
+            id,
+            expected: None,
+            status: OrderStatus::named(format!("S{round}")),
+            notary_id: None,
+            notary: None,
+            at: NOW,
+            actor: Actor::Client,
+            reason: None,
+            access: Some(access(1000 * round + 999, id)),
+        };
+        let took = round_trips!(&proxy, store.update(&update), store.store(&batch));
+        // The first round prepares the statements.
+        assert!(round == 0 || took == [1, 1], "{took:?}");
+    }
+    assert_eq!(
+        AccessLog::list(&store, &AccessFilter::default(), None, 9_999).await.unwrap().len(),
+        2004
+    );
 }
 
 #[tokio::test]

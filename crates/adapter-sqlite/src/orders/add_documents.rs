@@ -16,7 +16,7 @@ use super::{
     idempotency::{in_use, remember},
     withdraw::record,
 };
-use crate::failure::Failure;
+use crate::{accesses::store_access, failure::Failure};
 
 /// Adds documents. Fails with [`Failure::Swept`] if an upload was swept. A rejection has changed
 /// nothing.
@@ -58,6 +58,7 @@ pub(super) fn add_documents(
     }
     let update = diesel::update(orders::table.find(order_id));
     Prepared(update.set(orders::updated_at.eq(updated_at))).execute(connection)?;
+    store_access(connection, new.access.as_ref())?;
     Ok(Ok(range))
 }
 

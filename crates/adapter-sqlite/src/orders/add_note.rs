@@ -13,7 +13,7 @@ use sql_rows::{
 };
 
 use super::idempotency::{in_use, remember};
-use crate::failure::Failure;
+use crate::{accesses::store_access, failure::Failure};
 
 /// Adds a note. A rejection has changed nothing.
 pub(super) fn add_note(
@@ -48,5 +48,6 @@ pub(super) fn add_note(
     }
     let update = diesel::update(orders::table.find(order_id));
     Prepared(update.set(orders::updated_at.eq(at))).execute(connection)?;
+    store_access(connection, new.access.as_ref())?;
     Ok(Ok(added.into_note()))
 }

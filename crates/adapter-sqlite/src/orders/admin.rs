@@ -10,11 +10,13 @@ use diesel::{
     sqlite::SqliteConnection,
 };
 use domain::{
+    access::Access,
     api_key::{ClientId, Owner},
     delivery::DeliveryId,
     order::{OrderId, StoredOrder, record::ADDRESSES},
     ports::{
-        Due, ErasedDue, ErasureOutcome, ListedOrder, MaybeErased, OrderAdmin, OrderFilter, StoreError,
+        Due, DueOrder, ErasedDue, ErasureOutcome, ListedOrder, MaybeErased, OrderAdmin,
+        OrderFilter, StoreError,
     },
 };
 use sql_rows::{
@@ -59,17 +61,25 @@ impl OrderAdmin for SqliteStore {
         &self,
         id: OrderId,
         at: OffsetDateTime,
+        access: Option<Access>,
     ) -> Result<ErasureOutcome, StoreError> {
-        self.maintain(move |connection| erase::erase(connection, id, Utc(at))).await
+        let erase = move |connection: &mut SqliteConnection| {
+            erase::erase(connection, id, Utc(at), access.as_ref())
+        };
+        self.maintain(erase).await
     }
 
     async fn hold(
         &self,
         id: OrderId,
         until: Option<OffsetDateTime>,
+        access: Option<Access>,
     ) -> Result<bool, StoreError> {
         let until = until.map(Utc);
-        self.maintain(move |connection| erase::hold(connection, id, until)).await
+        let hold = move |connection: &mut SqliteConnection| {
+            erase::hold(connection, id, until, access.as_ref())
+        };
+        self.maintain(hold).await
     }
 
     async fn held(&self, now: OffsetDateTime) -> Result<usize, StoreError> {
@@ -82,9 +92,8 @@ impl OrderAdmin for SqliteStore {
     async fn due(&self, due: Due, limit: usize) -> Result<Vec<OrderId>, StoreError> {
         let found = orders::table.filter(SomeDue::of(&due, limit));
         let found = found.order(orders::id).select(orders::id);
-        let found = move |connection: &mut SqliteConnection| {
-            Ok(Prepared(found).get_results(connection)?)
-        };
+        let found =
+            move |connection: &mut SqliteConnection| Ok(Prepared(found).get_results(connection)?);
         let found: Vec<i64> = self.survey(found).await?;
         Ok(found.into_iter().map(OrderId).collect())
     }
@@ -92,9 +101,8 @@ impl OrderAdmin for SqliteStore {
     async fn erase_due(
         &self,
         due: Due,
-        orders: &[OrderId],
+        orders: Vec<DueOrder>,
     ) -> Result<Option<ErasedDue>, StoreError> {
-        let orders = orders.to_vec();
         self.maintain(move |connection| erase::erase_due(connection, due, &orders)).await
     }
 

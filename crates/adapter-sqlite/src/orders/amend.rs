@@ -8,7 +8,7 @@ use sql_rows::{
 };
 
 use super::read::listed;
-use crate::failure::Failure;
+use crate::{accesses::store_access, failure::Failure};
 
 /// Changes an order. A rejection has changed nothing.
 pub(super) fn amend(
@@ -33,5 +33,6 @@ pub(super) fn amend(
         .set((orders::details.eq(rows.details), rows.order))
         .returning(ListedRow::as_select());
     let row: ListedRow = Prepared(update).get_result(connection)?;
+    store_access(connection, amendment.access.as_ref())?;
     Ok(row.into_listed()?.ok_or(WriteError::Erased))
 }

@@ -5,14 +5,15 @@ use diesel::{
     sqlite::SqliteConnection,
 };
 use domain::{
+    access::Access,
     document::ObjectKey,
     order::OrderId,
-    ports::{Due, ErasedDue, ErasureOutcome, Retained},
+    ports::{Due, DueOrder, ErasedDue, ErasureOutcome, Retained},
 };
 use sql_rows::{
     CondemnedUpload, ErasedDocuments, ErasedOrder, HeldMail, HeldWebhook, IsDue, OrderState, Utc,
-    WithdrawnDocument, attempted_webhooks, attempted_webhooks_of_erased,
-    condemned, ended_mails, free_mails,
+    WithdrawnDocument, attempted_webhooks, attempted_webhooks_of_erased, condemned, ended_mails,
+    free_mails,
     schema::{
         deliveries, documents, events, order_changes, order_notes, order_recipients, orders,
         uploads, webhook_deliveries,
@@ -21,13 +22,14 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{database::MARK_ERASURE, failure::Failure};
+use crate::{accesses::store_access, database::MARK_ERASURE, failure::Failure};
 
 /// Erases an order in a transaction, unless it is on hold.
 pub(crate) fn erase(
     connection: &mut SqliteConnection,
     id: OrderId,
     at: Utc,
+    access: Option<&Access>,
 ) -> Result<ErasureOutcome, Failure> {
     let state = orders::table.find(id.0).select(OrderState::as_select());
     let state = state.get_result(connection).optional()?;
@@ -35,6 +37,7 @@ pub(crate) fn erase(
     if !matches!(outcome, ErasureOutcome::Erased(_)) {
         return Ok(outcome);
     }
+    store_access(connection, access)?;
     Ok(ErasureOutcome::Erased(empty(connection, &[id.0], at)?))
 }
 
@@ -43,9 +46,13 @@ pub(crate) fn hold(
     connection: &mut SqliteConnection,
     id: OrderId,
     until: Option<Utc>,
+    access: Option<&Access>,
 ) -> Result<bool, Failure> {
     let kept = orders::table.find(id.0).filter(orders::erased_at.is_null());
     let held = diesel::update(kept).set(orders::held_until.eq(until)).execute(connection)?;
+    if held > 0 {
+        store_access(connection, access)?;
+    }
     Ok(held > 0)
 }
 
@@ -53,15 +60,18 @@ pub(crate) fn hold(
 pub(crate) fn erase_due(
     connection: &mut SqliteConnection,
     due: Due,
-    orders: &[OrderId],
+    orders: &[DueOrder],
 ) -> Result<Option<ErasedDue>, Failure> {
-    let ids: Vec<i64> = orders.iter().map(|id| id.0).collect();
+    let ids: Vec<i64> = orders.iter().map(|order| order.id.0).collect();
     let found = orders::table.filter(orders::id.eq_any(ids)).filter(IsDue::of(&due));
     let found = found.order(orders::id).select(OrderState::as_select());
     let found: Vec<OrderState> = found.get_results(connection)?;
     let ids: Vec<i64> = found.iter().map(OrderState::id).collect();
     if ids.is_empty() {
         return Ok(Some(ErasedDue::default()));
+    }
+    for order in orders.iter().filter(|order| ids.contains(&order.id.0)) {
+        store_access(connection, order.access.as_ref())?;
     }
     let condemned = match due.what {
         Retained::Orders => empty(connection, &ids, Utc(due.now))?,
@@ -136,8 +146,10 @@ fn empty(
         .execute(connection)?;
     diesel::delete(order_recipients::table.filter(order_recipients::order_id.eq_any(ids.to_vec())))
         .execute(connection)?;
-    diesel::delete(events::table.filter(events::order_id.eq_any(ids.to_vec()))).execute(connection)?;
-    let mails = deliveries::table.filter(deliveries::order_id.eq_any(ids.to_vec())).select(deliveries::id);
+    diesel::delete(events::table.filter(events::order_id.eq_any(ids.to_vec())))
+        .execute(connection)?;
+    let mails =
+        deliveries::table.filter(deliveries::order_id.eq_any(ids.to_vec())).select(deliveries::id);
     let mails = mails.get_results(connection)?;
     diesel::delete(free_mails(mails.clone())).execute(connection)?;
     diesel::update(deliveries::table.filter(deliveries::id.eq_any(mails)))

@@ -24,7 +24,7 @@ use self::{
     idempotency::{in_use, remember},
     withdraw::{note_downloads, withdraw},
 };
-use crate::{failure::Failure, store::SqliteStore};
+use crate::{accesses::store_access, failure::Failure, store::SqliteStore};
 
 mod add_documents;
 mod add_note;
@@ -57,7 +57,7 @@ impl OrderRepo for SqliteStore {
     }
 
     async fn withdraw(&self, withdrawal: &Withdrawal) -> Result<Vec<ObjectKey>, WriteError> {
-        let withdrawal = *withdrawal;
+        let withdrawal = withdrawal.clone();
         self.transaction::<_, Failure>(move |connection| withdraw(connection, &withdrawal)).await?
     }
 
@@ -107,6 +107,9 @@ fn change(
         ))
         .returning(ListedRow::as_select());
     let changed = Prepared(change).get_result(connection).optional()?;
+    if changed.is_some() {
+        store_access(connection, update.access.as_ref())?;
+    }
     Ok(changed.map(ListedRow::into_listed).transpose()?.flatten())
 }
 

@@ -11,7 +11,7 @@ use sql_rows::{
     schema::{documents, events, order_changes, orders, uploads},
 };
 
-use crate::failure::Failure;
+use crate::{accesses::store_access, failure::Failure};
 
 /// Withdraws a document, and returns the condemned keys of its order. A rejection has changed nothing.
 pub(super) fn withdraw(
@@ -40,6 +40,7 @@ pub(super) fn withdraw(
         record(connection, DocumentsChange::withdrawn(document, &order, at))?;
         let update = diesel::update(orders::table.find(id.0));
         Prepared(update.set(orders::updated_at.eq(at))).execute(connection)?;
+        store_access(connection, withdrawal.access.as_ref())?;
     }
     let condemned: Vec<String> = Prepared(condemned_of(id)).get_results(connection)?;
     Ok(Ok(condemned.into_iter().map(ObjectKey::from_stored).collect()))

@@ -104,6 +104,7 @@ async fn erased_order_leaves_no_byte() {
             text: MARKER.repeat(100),
             at: NOW,
             idempotent_request: None,
+            access: None,
         };
         store.add_note(&note).await.unwrap();
     }
@@ -118,7 +119,7 @@ async fn erased_order_leaves_no_byte() {
     }
     assert!(!traces(&directory).is_empty());
     for id in &marked {
-        condemned(store.erase(*id, NOW).await.unwrap());
+        condemned(store.erase(*id, NOW, None).await.unwrap());
         assert_eq!(
             domain::ports::OrderAdmin::order(&store, *id).await.unwrap(),
             Some(MaybeErased::Erased)
@@ -162,7 +163,7 @@ async fn database_is_rewritten_once_after_an_erasure() {
         before != file()
     };
     assert!(!is_rewritten());
-    condemned(store.erase(id, NOW).await.unwrap());
+    condemned(store.erase(id, NOW, None).await.unwrap());
     assert!(is_rewritten());
     assert!(!is_rewritten());
 }

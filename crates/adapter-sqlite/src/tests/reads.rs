@@ -5,14 +5,14 @@ use std::{
     sync::Mutex,
 };
 
-use contract_tests::samples::{CLIENT, LIVE, WEBHOOK_SLOTS, new_endpoint, to_sign};
+use contract_tests::samples::{CLIENT, LIVE, WEBHOOK_SLOTS, access, new_endpoint, to_sign};
 use diesel::connection::InstrumentationEvent;
 use domain::{
     api_key::{Owner, Party},
     order::{OrderStatus, SigningServiceId, search::SearchedText},
     ports::{
-        Cursor, ListFilter, MaybeErased, OrderFilter, OrderReader, PageQuery, ReplayBatch,
-        WebhookRepo,
+        AccessFilter, AccessLog as _, Cursor, ListFilter, MaybeErased, OrderFilter, OrderReader,
+        PageQuery, ReplayBatch, WebhookRepo,
     },
     webhook::WebhookDeliveryId,
 };
@@ -21,6 +21,7 @@ use time::Duration;
 
 use super::*;
 use crate::{
+    accesses,
     orders::{admin, list, read},
     webhooks::{lease::lease_due, queue},
 };
@@ -220,6 +221,38 @@ async fn slow_reads_of_clients_hold_up_no_other_port() {
     drop(end);
     assert!(slow.await.iter().all(Result::is_ok));
     page.await.unwrap();
+}
+
+/// A page is a range of one index, in its order, and so are the oldest accesses.
+#[tokio::test]
+async fn accesses_are_not_sorted() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    let id = store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    store.store(&[access(1, id), access(2, id)]).await.unwrap();
+    let mut connection = outsider(&path(&directory));
+    let statements = statements(&mut connection, |connection| {
+        for before in [None, Some(access(2, id).id)] {
+            for order in [None, Some(id)] {
+                let filter = AccessFilter { order, ..AccessFilter::default() };
+                accesses::list(connection, &filter, before, 10).unwrap();
+            }
+            accesses::of_order(connection, LIVE, id, before, 10).unwrap();
+        }
+        accesses::remove_before(connection, NOW + Duration::SECOND, 10).unwrap();
+    });
+    let mut ranges = BTreeSet::new();
+    for (statement, details) in plans(&mut connection, statements) {
+        assert!(!details.iter().any(|step| step.contains("TEMP B-TREE")), "{details:#?}");
+        if statement.contains("`accesses`") && !statement.starts_with("INSERT") {
+            ranges.insert(details[0].clone());
+        }
+    }
+    let expected = [
+        "SEARCH accesses USING INDEX accesses_order (order_id=? AND at<?)",
+        "SEARCH accesses USING PRIMARY KEY (at<?)",
+    ];
+    assert_eq!(ranges.into_iter().collect::<Vec<_>>(), expected);
 }
 
 /// Each batch of a replay is a range of one index, and so are old deliveries.

@@ -262,7 +262,7 @@ async fn maintenance_has_no_time_limit() {
     let (release, holding) = hold(&store).await;
     tokio::time::pause();
     let mut removing = OrderAdmin::remove_mails(&*store, &[], NOW);
-    let mut erasing = OrderAdmin::erase(&*store, OrderId(1), NOW);
+    let mut erasing = OrderAdmin::erase(&*store, OrderId(1), NOW, None);
     let mut creating = tokio::spawn({
         let store = Arc::clone(&store);
         async move { store.create(&new_order("F-1", NOW), WINDOW).await }

@@ -268,7 +268,7 @@ pub async fn orders_of_deliveries_are_found(storage: &Storage) {
     let id = create_with_uploads(storage, &new).await;
     let other = storage.create(&test).await;
     let erased = storage.create(&new_order("F-3", NOW)).await;
-    storage.admin.erase(erased, NOW).await.unwrap();
+    storage.admin.erase(erased, NOW, None).await.unwrap();
     let unknown = OrderId(erased.0 + 1);
     let mut found = storage.queue.orders(&[unknown, other, erased, id]).await.unwrap();
     found.sort_by_key(|(id, _)| *id);
@@ -571,7 +571,7 @@ pub async fn recipients_are_remembered_with_the_changes_of_their_orders(storage:
     let mails: Vec<_> = leases.iter().map(|lease| (lease.delivery.id, NOW)).collect();
     let [order, _, other, erased] =
         <[_; 4]>::try_from(leases).unwrap().map(|lease| lease.delivery.order_id);
-    storage.admin.erase(erased, NOW).await.unwrap();
+    storage.admin.erase(erased, NOW, None).await.unwrap();
     let assigned = storage.orders.update(&changing::update(other, NOW, "ASSIGNED")).await;
     let version = assigned.unwrap().unwrap().stored.updated_at;
     let changes = async |mails: &[(DeliveryId, OffsetDateTime)]| {

@@ -7,8 +7,8 @@ use domain::{
     delivery::LONGEST_ATTEMPT,
     order::OrderId,
     ports::{
-        Dispatch, EndpointEffect, ErasureOutcome, ListFilter, MaybeErased, NewOrder, NewWebhookDelivery,
-        OrderFilter, QueueStats, Settlement, WriteError,
+        Dispatch, EndpointEffect, ErasureOutcome, ListFilter, MaybeErased, NewOrder,
+        NewWebhookDelivery, OrderFilter, QueueStats, Settlement, WriteError,
     },
     webhook::EventType,
 };
@@ -19,10 +19,10 @@ use crate::{
     ForeignChange, Remains,
     order_repo::addition,
     samples::{
-        CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, attempt, condemned, create_with_uploads, delivery,
-        dispatch, document, idempotency_key, key_of, keys_of, lease_webhooks, mails, maximal_order,
-        maximal_request, new_endpoint, new_order, object_key, order, order_of, record_uploads,
-        settle, settle_webhook, stored, to_sign, with_key,
+        CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, attempt, condemned, create_with_uploads,
+        delivery, dispatch, document, idempotency_key, key_of, keys_of, lease_webhooks, mails,
+        maximal_order, maximal_request, new_endpoint, new_order, object_key, order, order_of,
+        record_uploads, settle, settle_webhook, stored, to_sign, with_key,
     },
 };
 
@@ -57,7 +57,7 @@ pub async fn orders_of_all_clients_are_listed(storage: &Storage) {
     let filter = OrderFilter::default();
     assert_eq!(listed(storage, &filter, None, 2).await, ids[..2]);
     assert_eq!(listed(storage, &filter, Some(ids[1]), 2).await, ids[2..4]);
-    storage.admin.erase(ids[2], NOW).await.unwrap();
+    storage.admin.erase(ids[2], NOW, None).await.unwrap();
     assert_eq!(listed(storage, &filter, Some(ids[1]), 2).await, ids[3..]);
     assert_eq!(listed(storage, &filter, Some(ids[4]), 2).await, []);
 }
@@ -155,12 +155,13 @@ pub async fn old_orders_are_found_smallest_first(storage: &Storage) {
         let order = NewOrder { is_test: number % 2 == 0, ..order };
         ids.push(storage.create(&order).await);
     }
-    let old =
-        |number: i32, limit| storage.admin.created_before(NOW + Duration::SECOND * number, NONE, limit);
+    let old = |number: i32, limit| {
+        storage.admin.created_before(NOW + Duration::SECOND * number, NONE, limit)
+    };
     assert_eq!(old(3, 10).await.unwrap(), ids[..3]);
     assert_eq!(old(3, 2).await.unwrap(), ids[..2]);
     assert_eq!(old(0, 10).await.unwrap(), []);
-    storage.admin.erase(ids[0], NOW).await.unwrap();
+    storage.admin.erase(ids[0], NOW, None).await.unwrap();
     assert_eq!(old(3, 2).await.unwrap(), ids[1..3]);
     assert_eq!(storage.admin.created_before(NOW + MICROSECOND, NONE, 2).await.unwrap(), []);
     let later = storage.admin.created_before(NOW + Duration::MINUTE, ids[1], 10).await.unwrap();
@@ -169,7 +170,7 @@ pub async fn old_orders_are_found_smallest_first(storage: &Storage) {
 
 /// Erases an order, and returns the condemned keys.
 async fn erase(storage: &Storage, id: OrderId) -> Vec<domain::document::ObjectKey> {
-    condemned(storage.admin.erase(id, NOW + Duration::DAY).await.unwrap())
+    condemned(storage.admin.erase(id, NOW + Duration::DAY, None).await.unwrap())
 }
 
 /// It is erased in every port.
@@ -206,7 +207,10 @@ pub async fn erasure_frees_the_file_number(storage: &Storage) {
     let first = storage.create(&order).await;
     assert_eq!(erase(storage, first).await, []);
     for unknown in [first.0, first.0 + 1, 0, -1].map(OrderId) {
-        assert_eq!(storage.admin.erase(unknown, NOW).await.unwrap(), ErasureOutcome::NotFound);
+        assert_eq!(
+            storage.admin.erase(unknown, NOW, None).await.unwrap(),
+            ErasureOutcome::NotFound
+        );
     }
     let second = storage.create(&order).await;
     // Erased orders do not bar each other.
@@ -277,7 +281,7 @@ pub async fn mail_in_progress_stays_until_it_is_settled(storage: &Storage) {
         let id = storage.create(&new_order(&format!("F-{number}"), at)).await;
         dispatch(&*storage.outbox, id, vec![delivery(0), delivery(1)]).await;
         let lease = storage.queue.lease(at, Duration::MINUTE, 1).await.unwrap().remove(0);
-        condemned(storage.admin.erase(id, NOW).await.unwrap());
+        condemned(storage.admin.erase(id, NOW, None).await.unwrap());
         assert_eq!(storage.stats().await.pending, 1, "the other one is gone");
         for waited in [Duration::ZERO, Duration::MINUTE, Duration::minutes(20)] {
             let left = remove_mails(storage, NOW + waited).await;
@@ -299,7 +303,7 @@ pub async fn mail_in_progress_of_an_erased_order_is_not_leased_again(storage: &S
     let id = storage.create(&new_order("F-1", NOW)).await;
     dispatch(&*storage.outbox, id, vec![delivery(0)]).await;
     let lease = storage.queue.lease(NOW, Duration::MINUTE, 1).await.unwrap().remove(0);
-    condemned(storage.admin.erase(id, NOW).await.unwrap());
+    condemned(storage.admin.erase(id, NOW, None).await.unwrap());
     let later = NOW + Duration::minutes(3);
     assert_eq!(storage.queue.lease(later, Duration::MINUTE, 1).await.unwrap(), []);
     assert_eq!(remove_mails(storage, later).await, 1);
@@ -320,7 +324,7 @@ pub async fn webhook_in_progress_of_an_erased_order_is_counted(storage: &Storage
         let dispatched = Dispatch { event, mails: vec![], webhooks };
         storage.outbox.dispatch(&[dispatched], at).await.unwrap();
         let lease = lease_webhooks(storage, at).await.remove(0);
-        condemned(storage.admin.erase(id, NOW).await.unwrap());
+        condemned(storage.admin.erase(id, NOW, None).await.unwrap());
         assert_eq!(remove_mails(storage, NOW).await, 1, "{ahead}");
         let ended = NOW + LONGEST_ATTEMPT;
         assert_eq!(remove_mails(storage, ended).await, 0, "{ahead}");
@@ -338,7 +342,7 @@ pub async fn upload_in_progress_of_an_erased_order_is_condemned_and_counted(stor
         storage.uploads.forget(from_ref(&late)).await.unwrap();
         assert!(storage.uploads.record_for(order, from_ref(key), NOW).await.unwrap());
     }
-    assert_eq!(storage.admin.erase(id, NOW).await.unwrap(), ErasureOutcome::Erased(vec![]));
+    assert_eq!(storage.admin.erase(id, NOW, None).await.unwrap(), ErasureOutcome::Erased(vec![]));
     for gone in [id, OrderId(i64::MAX)] {
         assert!(!storage.uploads.record_for(gone, from_ref(&late), NOW).await.unwrap());
     }
@@ -379,7 +383,8 @@ pub async fn document_is_added_or_the_order_erased_never_both(storage: &Storage)
         record_uploads(storage, &added.documents).await;
         let (orders, admin) = (storage.orders.clone(), storage.admin.clone());
         let adding = tokio::spawn(async move { orders.add_documents(&added).await });
-        let erasing = tokio::spawn(async move { condemned(admin.erase(id, NOW).await.unwrap()) });
+        let erasing =
+            tokio::spawn(async move { condemned(admin.erase(id, NOW, None).await.unwrap()) });
         let (added, condemned) = (adding.await.unwrap(), erasing.await.unwrap());
         match added {
             Ok(_) => assert_eq!(condemned, from_ref(&key), "it was added before"),

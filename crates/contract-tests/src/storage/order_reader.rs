@@ -94,7 +94,7 @@ pub async fn other_owner_reads_nothing(storage: &Storage) {
             let id = create_with_uploads(storage, &order).await;
             owned.push((owner, file_number, id));
             if number == 1 && is_test {
-                condemned(storage.admin.erase(id, NOW).await.unwrap());
+                condemned(storage.admin.erase(id, NOW, None).await.unwrap());
             }
         }
     }
@@ -474,7 +474,7 @@ pub async fn search_finds_a_part_of_a_text(storage: &Storage) {
     assert_eq!(ids(storage, &with_date(date!(9999 - 01 - 01))).await.0, []);
     let after = PageQuery { cursor: Cursor::OlderThan(other), ..query("zoë") };
     assert_eq!(ids(storage, &after).await, (vec![id], false, false));
-    storage.admin.erase(id, NOW).await.unwrap();
+    storage.admin.erase(id, NOW, None).await.unwrap();
     assert_eq!(ids(storage, &query("zoë")).await, (vec![], false, false));
 }
 
@@ -487,8 +487,14 @@ pub async fn changed_order_is_found_by_its_new_values(storage: &Storage) {
     order.appointment.date = before.order.appointment.date + Duration::DAY;
     let dates = [before.order.appointment.date, order.appointment.date];
     let names = [before.order.signing.signer.name.clone(), order.signing.signer.name.clone()];
-    let amendment =
-        OrderAmendment { owner: LIVE, id, expected: None, order, at: NOW + Duration::HOUR };
+    let amendment = OrderAmendment {
+        owner: LIVE,
+        id,
+        expected: None,
+        order,
+        at: NOW + Duration::HOUR,
+        access: None,
+    };
     storage.orders.amend(&amendment).await.unwrap();
     for ((date, name), expected) in dates.into_iter().zip(names).zip([&[][..], &[id]]) {
         let on_date = ListFilter {
@@ -510,13 +516,13 @@ pub async fn changed_order_is_found_by_its_new_values(storage: &Storage) {
 /// Pages around it have its neighbours.
 pub async fn erased_order_is_in_no_page_and_still_a_cursor(storage: &Storage) {
     let all = create(storage, 3).await;
-    storage.admin.erase(all[1], NOW).await.unwrap();
+    storage.admin.erase(all[1], NOW, None).await.unwrap();
     assert_eq!(ids(storage, &newest(10)).await, (vec![all[2], all[0]], false, false));
     let older = PageQuery { cursor: Cursor::OlderThan(all[1]), ..newest(10) };
     assert_eq!(ids(storage, &older).await, (vec![all[0]], false, true));
     let newer = PageQuery { cursor: Cursor::NewerThan(all[1]), ..newest(10) };
     assert_eq!(ids(storage, &newer).await, (vec![all[2]], true, false));
-    storage.admin.erase(all[2], NOW).await.unwrap();
+    storage.admin.erase(all[2], NOW, None).await.unwrap();
     assert_eq!(ids(storage, &newest(10)).await, (vec![all[0]], false, false));
 }
 
@@ -630,7 +636,7 @@ pub async fn history_is_read_in_pages(storage: &Storage) {
     }
     let listed = storage.reader.listed(LIVE, id).await.unwrap().unwrap().whole().unwrap();
     assert_eq!((listed.stored.notary_id, listed.stored.changes.len()), (Some(120), 0));
-    storage.admin.erase(id, NOW).await.unwrap();
+    storage.admin.erase(id, NOW, None).await.unwrap();
     assert_eq!(history(LIVE, id, Cursor::Newest).await, Some(MaybeErased::Erased));
     assert_eq!(storage.reader.listed(LIVE, id).await.unwrap(), Some(MaybeErased::Erased));
 }

@@ -16,6 +16,7 @@ use crate::samples::{
     keys_of, maximal_order, minimal_order, new_order, object_key, stored, various_orders,
 };
 
+mod accessing;
 mod adding;
 mod amending;
 pub(crate) mod changing;
@@ -23,6 +24,7 @@ mod documents;
 mod noting;
 mod together;
 
+pub use accessing::*;
 pub(crate) use adding::addition;
 pub use adding::*;
 pub use amending::*;

@@ -7,8 +7,8 @@ use std::{
 
 use time::{Duration, OffsetDateTime};
 
-use super::{Access, AccessFacts, AccessId, DONE, RunId};
-use crate::ports::Clock;
+use super::{Access, AccessActor, AccessFacts, AccessId, AccessKind, DONE, RunId};
+use crate::{order::OrderId, ports::Clock};
 
 /// Maximum number of accesses that wait to be stored. Beyond it, requests are 503 until the database answers.
 const MAX_WAITING: usize = 65_536;
@@ -30,11 +30,8 @@ struct State {
 impl AccessRecorder {
     /// Returns the recorder of a run.
     pub fn new(run: RunId, clock: Arc<dyn Clock>) -> Self {
-        let state = State {
-            last_number: 0,
-            last_at: OffsetDateTime::UNIX_EPOCH,
-            waiting: Vec::new(),
-        };
+        let state =
+            State { last_number: 0, last_at: OffsetDateTime::UNIX_EPOCH, waiting: Vec::new() };
         Self { run, clock, state: Mutex::new(state) }
     }
 
@@ -111,3 +108,32 @@ impl BegunAccess {
         Access { id, facts: self.facts.clone(), outcome }
     }
 }
+
+/// Begins the accesses of an actor without requests: of a command, or of a step in the background.
+#[derive(Clone)]
+pub struct ActorAccesses {
+    /// Numbers them.
+    pub recorder: Arc<AccessRecorder>,
+    /// The actor.
+    pub actor: AccessActor,
+}
+
+impl ActorAccesses {
+    /// Begins an access to an order.
+    pub fn begin(&self, kind: AccessKind, order: OrderId) -> BegunAccess {
+        let facts = AccessFacts {
+            kind,
+            order: Some(order),
+            orders: None,
+            position: None,
+            actor: self.actor.clone(),
+            address: None,
+            request_id: None,
+        };
+        BegunAccess::new(Arc::clone(&self.recorder), facts)
+    }
+}
+
+#[cfg(test)]
+#[path = "recorder_tests.rs"]
+mod tests;

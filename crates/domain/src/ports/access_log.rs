@@ -7,7 +7,7 @@ use crate::{
     access::{Access, AccessId, RunId},
     api_key::{ApiKeyId, Owner},
     order::OrderId,
-    ports::StoreError,
+    ports::{MaybeErased, StoreError},
 };
 
 /// The accesses that an operator asks for.
@@ -56,10 +56,12 @@ pub trait AccessLog: Send + Sync {
     /// change has stored under their numbers.
     async fn store(&self, accesses: &[Access]) -> Result<(), StoreError>;
 
-    /// Stores that a run has ended with this number.
-    async fn end(&self, run: RunId, last_number: u64) -> Result<(), StoreError>;
+    /// Stores that a run has ended at this instant, with this number.
+    async fn end(&self, run: RunId, last_number: u64, at: OffsetDateTime)
+    -> Result<(), StoreError>;
 
-    /// Returns up to `limit` accesses older than `before`, newest first.
+    /// Returns up to `limit` accesses before `before`, newest first. Accesses of a kind that this version does
+    /// not know are left out, here and in [`Self::of_order`].
     async fn list(
         &self,
         filter: &AccessFilter,
@@ -67,26 +69,31 @@ pub trait AccessLog: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Access>, StoreError>;
 
-    /// Returns up to `limit` accesses of an order older than `before`, newest first: those of its client, of
-    /// its signing service and of operators, not those of strangers. `None` if the owner has no such order, or it was erased.
+    /// Returns up to `limit` accesses of an order before `before`, newest first: those of its client, of its
+    /// signing service and of operators, not those of strangers. `None` if the owner has no such order.
     async fn of_order(
         &self,
         owner: Owner,
         order: OrderId,
         before: Option<AccessId>,
         limit: usize,
-    ) -> Result<Option<Vec<Access>>, StoreError>;
+    ) -> Result<Option<MaybeErased<Vec<Access>>>, StoreError>;
 
-    /// Removes up to `limit` accesses that are older than `instant`, the oldest first, in one atomic step,
-    /// so that their numbers are not missing. Returns how many.
-    async fn remove_before(&self, instant: OffsetDateTime, limit: usize)
-    -> Result<usize, StoreError>;
+    /// Removes up to `limit` accesses before `instant`, the oldest first, in one atomic step, so that their
+    /// numbers are not missing. Returns how many. When no older one is left, forgets the runs that ended
+    /// before `instant`.
+    async fn remove_before(
+        &self,
+        instant: OffsetDateTime,
+        limit: usize,
+    ) -> Result<usize, StoreError>;
 
     /// Returns the numbers that are missing, up to `limit` gaps. Reads all rows.
     async fn missing(&self, limit: usize) -> Result<Vec<MissingAccesses>, StoreError>;
 
-    /// Returns the keys with which over `orders` different orders were read or downloaded since `since`, with
-    /// the outcome [`DONE`](crate::access::DONE) or `not_modified`.
+    /// Returns the keys with which over `orders` different orders were read since `since`, by an access of
+    /// [`AccessKind::READS`](crate::access::AccessKind::READS) with the outcome
+    /// [`DONE`](crate::access::DONE) or [`NOT_MODIFIED`](crate::access::NOT_MODIFIED).
     async fn busy_keys(
         &self,
         since: OffsetDateTime,

@@ -1,6 +1,7 @@
 //! Use case: add documents to an order.
 
 use crate::{
+    access::recorder::BegunAccess,
     api_key::{ApiKey, Owner},
     document::{DocumentKind, MAX_DOCUMENTS_PER_ORDER, ReceivedDocument, StoredDocument},
     idempotency::{AddedRange, Answered, Attempt},
@@ -14,7 +15,7 @@ use crate::{
 };
 
 /// What documents are added to, and what they replace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Addition {
     /// The order.
     pub order_id: OrderId,
@@ -22,6 +23,8 @@ pub struct Addition {
     pub kind: DocumentKind,
     /// The position of the document that they replace, as the client sent it.
     pub replaces: Option<String>,
+    /// The access that adds them.
+    pub access: Option<BegunAccess>,
 }
 
 impl Addition {
@@ -134,6 +137,7 @@ impl AddDocuments {
                 at,
                 max_documents,
                 idempotent_request,
+                access: addition.access.as_ref().map(BegunAccess::done),
             };
             let range = self.intake.orders.add_documents(&new).await?;
             Ok((range, new.documents))

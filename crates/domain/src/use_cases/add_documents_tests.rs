@@ -15,7 +15,8 @@ use crate::{
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 const ID: OrderId = OrderId(1);
 
-const ADDITION: Addition = Addition { order_id: ID, kind: DocumentKind::ToSign, replaces: None };
+const ADDITION: Addition =
+    Addition { order_id: ID, kind: DocumentKind::ToSign, replaces: None, access: None };
 
 /// Returns the order with that many documents.
 fn order(documents: usize) -> StoredOrder {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use time::Duration;
 
 use crate::{
+    access::recorder::BegunAccess,
     idempotency::{Answered, Attempt, IdempotentRequest},
     order::{Note, OrderId, change_request::NoteRequest},
     ports::{Clock, NewNote, OrderReader, OrderRepo, StoreError, WriteError},
@@ -57,6 +58,7 @@ impl AddNote {
             text: request.text,
             at,
             idempotent_request: attempt.map(kept),
+            access: changer.access.as_ref().map(BegunAccess::done),
         };
         match (self.orders.add_note(&new).await, attempt) {
             (Err(WriteError::KeyInUse(key_use)), Some(attempt)) => {

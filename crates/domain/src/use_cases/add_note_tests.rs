@@ -13,8 +13,12 @@ use crate::{
 
 const NOW: OffsetDateTime = datetime!(2026-12-01 12:00 UTC);
 const ID: OrderId = OrderId(1);
-const CLIENT: Changer =
-    Changer { owner: Owner::client(ClientId(1), false), actor: Actor::Client, only_service: None };
+const CLIENT: Changer = Changer {
+    owner: Owner::client(ClientId(1), false),
+    actor: Actor::Client,
+    only_service: None,
+    access: None,
+};
 
 fn note(text: &str, at: OffsetDateTime) -> Note {
     Note { at, author: Actor::Client, text: text.to_owned() }
@@ -72,6 +76,7 @@ async fn note_is_stored_with_its_author_and_its_request() {
                 attempt: attempt.clone(),
                 kept_until: NOW + Duration::DAY,
             }),
+            access: None,
         };
         assert_eq!(added.lock().unwrap().pop(), Some(expected));
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use time::OffsetDateTime;
 
 use crate::{
+    access::recorder::BegunAccess,
     api_key::{ApiKey, Owner, Party},
     order::{
         Actor, Order, OrderId, OrderRequest, OrderStatus, ParsedOrder, SigningServiceId,
@@ -28,7 +29,7 @@ pub struct ChangeOrder {
 }
 
 /// The side that asks for a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Changer {
     /// An owner of the order.
     pub owner: Owner,
@@ -36,21 +37,24 @@ pub struct Changer {
     pub actor: Actor,
     /// The signing service to whose orders a key is limited.
     pub only_service: Option<SigningServiceId>,
+    /// The access that changes the order.
+    pub access: Option<BegunAccess>,
 }
 
 impl Changer {
-    /// Returns the side of a key.
+    /// Returns the side of a key, without an access.
     pub fn of(key: &ApiKey) -> Self {
         let actor = match key.party() {
             Party::Client(_) => Actor::Client,
             Party::Service(_) => Actor::Service,
         };
-        Self { owner: key.owner(), actor, only_service: key.key.signing_service }
+        let only_service = key.key.signing_service;
+        Self { owner: key.owner(), actor, only_service, access: None }
     }
 
     /// Returns the order, if this side may change it.
     pub(crate) async fn find(
-        self,
+        &self,
         reader: &dyn OrderReader,
         id: OrderId,
     ) -> Result<ListedOrder, OrderError> {
@@ -80,7 +84,7 @@ impl ChangeOrder {
         expected: Option<Vec<OffsetDateTime>>,
     ) -> Result<ListedOrder, OrderError> {
         let ChangeRequest { status, notary_id, notary } = request.clone();
-        let update = self.update(changer, id, expected);
+        let update = self.update(&changer, id, expected);
         let update = OrderUpdate { status, notary_id, notary, ..update };
         if let Some(changed) = self.store(&update).await? {
             return Ok(changed);
@@ -127,7 +131,8 @@ impl ChangeOrder {
             }
         };
         let (owner, at) = (changer.owner, self.clock.now());
-        let amendment = OrderAmendment { owner, id, expected, order, at };
+        let access = changer.access.as_ref().map(BegunAccess::done);
+        let amendment = OrderAmendment { owner, id, expected, order, at, access };
         Ok((self.orders.amend(&amendment).await?, utc_disagreements))
     }
 
@@ -145,7 +150,7 @@ impl ChangeOrder {
         expected: Option<Vec<OffsetDateTime>>,
     ) -> Result<ListedOrder, OrderError> {
         let (status, reason) = (Some(OrderStatus::CANCELLED), request.reason.clone());
-        let update = self.update(changer, id, expected);
+        let update = self.update(&changer, id, expected);
         let update = OrderUpdate { status, reason, ..update };
         if let Some(cancelled) = self.store(&update).await? {
             return Ok(cancelled);
@@ -165,21 +170,22 @@ impl ChangeOrder {
     /// Returns a change of nothing.
     fn update(
         &self,
-        Changer { owner, actor, only_service }: Changer,
+        changer: &Changer,
         id: OrderId,
         expected: Option<Vec<OffsetDateTime>>,
     ) -> OrderUpdate {
         OrderUpdate {
-            owner,
-            only_service,
+            owner: changer.owner,
+            only_service: changer.only_service,
             id,
             expected,
             status: None,
             notary_id: None,
             notary: None,
             at: self.clock.now(),
-            actor,
+            actor: changer.actor,
             reason: None,
+            access: changer.access.as_ref().map(BegunAccess::done),
         }
     }
 

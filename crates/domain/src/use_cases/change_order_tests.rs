@@ -16,8 +16,10 @@ const SERVICE: Changer = Changer {
     owner: Owner { party: Party::Service(SigningServiceId(42)), is_test: false },
     actor: Actor::Service,
     only_service: None,
+    access: None,
 };
-const CLIENT: Changer = Changer { owner: OWNER, actor: Actor::Client, only_service: None };
+const CLIENT: Changer =
+    Changer { owner: OWNER, actor: Actor::Client, only_service: None, access: None };
 const OPERATOR: Changer = Changer { actor: Actor::Operator, ..CLIENT };
 
 fn status(text: &str) -> OrderStatus {
@@ -57,7 +59,8 @@ async fn change_is_stored_with_its_actor_and_without_a_read_before_it() {
         use_case.reader = Arc::new(MockOrderReader::new());
         let expected = Some(vec![NOW]);
         let request = assign("ASSIGNED", 5);
-        let changed = use_case.change(changer, ID, &request, expected.clone()).await.unwrap();
+        let changed =
+            use_case.change(changer.clone(), ID, &request, expected.clone()).await.unwrap();
 
         let update = OrderUpdate {
             owner: changer.owner,
@@ -70,6 +73,7 @@ async fn change_is_stored_with_its_actor_and_without_a_read_before_it() {
             at: NOW,
             actor: changer.actor,
             reason: None,
+            access: None,
         };
         assert_eq!(*updates.lock().unwrap(), [update]);
         assert_eq!(changed, order("NEW").into());
@@ -108,7 +112,7 @@ async fn unexpected_version_is_not_changed() {
 async fn limited_key_changes_orders_of_its_service_only() {
     let changer = Changer { only_service: Some(SigningServiceId(43)), ..CLIENT };
     let (use_case, updates) = use_case(order("NEW"), false);
-    let cancelled = use_case.cancel(changer, ID, &CancelRequest::default(), None).await;
+    let cancelled = use_case.cancel(changer.clone(), ID, &CancelRequest::default(), None).await;
     assert!(matches!(cancelled, Err(OrderError::Forbidden)));
     assert_eq!(updates.lock().unwrap()[0].only_service, changer.only_service);
 }
@@ -188,7 +192,7 @@ async fn amendment_is_stored_as_it_was_sent() {
     let amended = use_case.amend(CLIENT, ID, sent.clone(), expected.clone()).await.unwrap();
     assert_eq!(amended, (order("ASSIGNED").into(), vec!["utcTimeDate"]));
     let order = sent.parse().unwrap().order;
-    let amendment = OrderAmendment { owner: OWNER, id: ID, expected, order, at: NOW };
+    let amendment = OrderAmendment { owner: OWNER, id: ID, expected, order, at: NOW, access: None };
     assert_eq!(*amendments.lock().unwrap(), [amendment]);
 }
 

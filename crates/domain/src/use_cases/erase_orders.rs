@@ -5,9 +5,13 @@ use std::{ops::AddAssign, sync::Arc};
 use time::OffsetDateTime;
 
 use crate::{
+    access::{AccessKind, DONE, recorder::{ActorAccesses, BegunAccess}},
     document::ObjectKey,
     order::OrderId,
-    ports::{BlobStore, Clock, Due, ErasureOutcome, OrderAdmin, StoreError, UploadLedger},
+    ports::{
+        BlobStore, Clock, Due, DueOrder, ErasureOutcome, OrderAdmin, Retained, StoreError,
+        UploadLedger,
+    },
     use_cases::intake::remove_condemned,
 };
 
@@ -53,6 +57,8 @@ pub struct EraseOrders {
     pub blobs: Arc<dyn BlobStore>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
+    /// Begins the accesses that erase them.
+    pub accesses: Option<ActorAccesses>,
 }
 
 impl EraseOrders {
@@ -62,7 +68,13 @@ impl EraseOrders {
     /// The order is erased when the call returns. An object that cannot be deleted now is left to
     /// the sweeper of a running service.
     pub async fn erase(&self, id: OrderId) -> Result<Erasure, StoreError> {
-        match self.admin.erase(id, self.clock.now()).await? {
+        let access = self.accesses.as_ref().map(|it| it.begin(AccessKind::Erase, id));
+        let row = access.as_ref().map(BegunAccess::done);
+        let erased = self.admin.erase(id, self.clock.now(), row).await;
+        if let Some(access) = access {
+            access.end(outcome(&erased).to_owned());
+        }
+        match erased? {
             ErasureOutcome::Erased(condemned) => Ok(self.delete(1, condemned).await),
             ErasureOutcome::NotFound => Ok(Erasure::default()),
             ErasureOutcome::Held => Ok(Erasure { held: 1, ..Erasure::default() }),
@@ -100,9 +112,46 @@ impl EraseOrders {
         if found.is_empty() {
             return Ok(Some((Erasure::default(), false)));
         }
-        let Some(erased) = self.admin.erase_due(due, &found).await? else { return Ok(None) };
+        let kind = match due.what {
+            Retained::Orders => AccessKind::Erase,
+            Retained::Documents => AccessKind::EraseDocuments,
+        };
+        let begin = |id: &OrderId| self.accesses.as_ref().map(|it| it.begin(kind, *id));
+        let accesses: Vec<_> = found.iter().map(begin).collect();
+        let orders = found
+            .iter()
+            .zip(&accesses)
+            .map(|(&id, access)| DueOrder { id, access: access.as_ref().map(BegunAccess::done) });
+        let erased = self.admin.erase_due(due, orders.collect()).await;
+        for (id, access) in found.iter().zip(accesses) {
+            let outcome = match &erased {
+                Ok(Some(erased)) if erased.orders.contains(id) => DONE,
+                // Another instance erases, or the order is not due any more.
+                Ok(_) => "skipped",
+                Err(error) => failure(error),
+            };
+            access.into_iter().for_each(|access| access.end(outcome.to_owned()));
+        }
+        let Some(erased) = erased? else { return Ok(None) };
         let erasure = self.delete(erased.orders.len(), erased.condemned).await;
         Ok(Some((erasure, found.len() == DUE_BATCH)))
+    }
+}
+
+/// Returns the outcome of the access that erases an order.
+fn outcome(erased: &Result<ErasureOutcome, StoreError>) -> &'static str {
+    match erased {
+        Ok(ErasureOutcome::Erased(_)) => DONE,
+        Ok(ErasureOutcome::NotFound) => "not_found",
+        Ok(ErasureOutcome::Held) => "order_on_hold",
+        Err(error) => failure(error),
+    }
+}
+
+fn failure(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Unavailable(_) => "unavailable",
+        StoreError::Internal(_) => "internal",
     }
 }
 

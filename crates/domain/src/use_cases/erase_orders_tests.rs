@@ -4,7 +4,7 @@ use time::macros::datetime;
 use super::*;
 use crate::{
     document::ObjectKey,
-    ports::{MockBlobStore, MockOrderAdmin, MockUploadLedger},
+    ports::{ErasureOutcome, MockBlobStore, MockOrderAdmin, MockUploadLedger},
     test_support::clock,
 };
 
@@ -16,6 +16,7 @@ fn erasing(admin: MockOrderAdmin, uploads: MockUploadLedger, blobs: MockBlobStor
         uploads: Arc::new(uploads),
         blobs: Arc::new(blobs),
         clock: clock(NOW),
+        accesses: None,
     }
 }
 
@@ -29,10 +30,10 @@ async fn objects_are_deleted_after_the_erasure() {
     let (mut blobs, mut sequence) = (MockBlobStore::new(), Sequence::new());
     admin
         .expect_erase()
-        .with(eq(OrderId(7)), eq(NOW))
+        .with(eq(OrderId(7)), eq(NOW), eq(None))
         .once()
         .in_sequence(&mut sequence)
-        .returning(|_, _| Ok(ErasureOutcome::Erased(keys(&["a", "b"]))));
+        .returning(|_, _, _| Ok(ErasureOutcome::Erased(keys(&["a", "b"]))));
     blobs.expect_delete().times(2).in_sequence(&mut sequence).returning(|_| Ok(()));
     uploads
         .expect_forget()
@@ -48,7 +49,7 @@ async fn objects_are_deleted_after_the_erasure() {
 async fn object_that_cannot_be_deleted_is_left_to_the_sweeper() {
     let (mut admin, mut uploads) = (MockOrderAdmin::new(), MockUploadLedger::new());
     let mut blobs = MockBlobStore::new();
-    admin.expect_erase().returning(|_, _| Ok(ErasureOutcome::Erased(keys(&["a", "b"]))));
+    admin.expect_erase().returning(|_, _, _| Ok(ErasureOutcome::Erased(keys(&["a", "b"]))));
     blobs.expect_delete().returning(|key| match key.as_str() {
         "a" => Err(StoreError::Unavailable("no bucket".into())),
         _ => Ok(()),
@@ -70,7 +71,7 @@ async fn batch_has_a_limit_and_passes_over_held_orders() {
             .in_sequence(&mut sequence)
             .return_once(|_, _, _| Ok(ids));
     }
-    admin.expect_erase().times(3).returning(|id, _| {
+    admin.expect_erase().times(3).returning(|id, _, _| {
         Ok(match id.0 {
             1 => ErasureOutcome::Held,
             2 => ErasureOutcome::NotFound,
@@ -88,7 +89,7 @@ async fn batch_has_a_limit_and_passes_over_held_orders() {
 async fn failed_erasure_ends_the_batch() {
     let mut admin = MockOrderAdmin::new();
     admin.expect_created_before().once().returning(|_, _, _| Ok(vec![OrderId(1), OrderId(2)]));
-    admin.expect_erase().once().returning(|_, _| Err(StoreError::Unavailable("down".into())));
+    admin.expect_erase().once().returning(|_, _, _| Err(StoreError::Unavailable("down".into())));
     let erasing = erasing(admin, MockUploadLedger::new(), MockBlobStore::new());
     assert!(matches!(erasing.erase_batch(NOW, OrderId(0)).await, Err(StoreError::Unavailable(_))));
 }

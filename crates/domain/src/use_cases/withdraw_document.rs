@@ -1,7 +1,7 @@
 //! Use case: withdraw a document, such as that of another borrower, from an order.
 
 use crate::{
-    api_key::ApiKey,
+    access::recorder::BegunAccess,
     order::DocumentId,
     ports::Withdrawal,
     use_cases::{
@@ -24,10 +24,15 @@ impl WithdrawDocument {
     ///
     /// # Errors
     /// [`OrderError::Store`]: the document may be withdrawn. Then the sweeper deletes its bytes soon.
-    pub async fn withdraw(&self, key: &ApiKey, document: DocumentId) -> Result<(), OrderError> {
+    pub async fn withdraw(
+        &self,
+        changer: &Changer,
+        document: DocumentId,
+    ) -> Result<(), OrderError> {
         let Intake { orders, reader, blobs, uploads, clock, .. } = &self.intake;
-        Changer::of(key).find(&**reader, document.order).await?;
-        let withdrawal = Withdrawal { owner: key.owner(), document, at: clock.now() };
+        changer.find(&**reader, document.order).await?;
+        let access = changer.access.as_ref().map(BegunAccess::done);
+        let withdrawal = Withdrawal { owner: changer.owner, document, at: clock.now(), access };
         let condemned = orders.withdraw(&withdrawal).await?;
         remove_condemned(&**blobs, &**uploads, condemned).await.1?;
         Ok(())

@@ -33,6 +33,8 @@ const ROWS: [(&str, &str); EXPORTED_TABLES.len()] = [
     ("api_keys", "API keys"),
     ("key_events", "lines of their trail"),
     ("idempotency_keys", "idempotency keys"),
+    ("accesses", "accesses"),
+    ("access_runs", "runs that number accesses"),
 ];
 
 /// Returns the numbers of rows of each table, with what they are.

@@ -18,7 +18,10 @@ use super::{
     output::{print, second},
 };
 use crate::{
-    adapters::open_blobs, progress::Progress, retention::{erase_orders, remove_mails_of_erased}, settings::Database,
+    adapters::open_blobs,
+    progress::Progress,
+    retention::{erase_orders, remove_mails_of_erased},
+    settings::Database,
 };
 
 /// Number up to which orders are counted before the question.
@@ -116,7 +119,7 @@ impl Operator {
 
     async fn erase_orders(&self) -> Result<EraseOrders> {
         let blobs = open_blobs(&self.settings).await?;
-        Ok(erase_orders(&self.storage, blobs, self.clock.clone()))
+        Ok(erase_orders(&self.storage, blobs, self.clock.clone(), None))
     }
 
     /// Waits until no worker attempts a mail or a webhook of an erased order, and no request stores

@@ -381,7 +381,7 @@ impl Operator {
     }
 
     async fn set_hold(&self, id: OrderId, until: Option<OffsetDateTime>) -> Result<()> {
-        if !self.storage.admin.hold(id, until).await? {
+        if !self.storage.admin.hold(id, until, None).await? {
             self.order(id).await?;
             bail!("order {} was erased meanwhile", id.0);
         }
@@ -398,7 +398,7 @@ impl Operator {
     async fn changer(&self, id: OrderId) -> Result<(Changer, ChangeOrder)> {
         let StoredOrder { client, is_test, .. } = self.order(id).await?;
         let owner = Owner::client(client, is_test);
-        let operator = Changer { owner, actor: Actor::Operator, only_service: None };
+        let operator = Changer { owner, actor: Actor::Operator, only_service: None, access: None };
         let orders = ChangeOrder {
             orders: self.storage.orders.clone(),
             reader: self.storage.reader.clone(),

@@ -16,7 +16,8 @@ use domain::{
         StoredOrder, after,
     },
     ports::{
-        Cursor, ErasureOutcome, HistoryEntry, HistoryId, HistoryQuery, NewDocuments, OrderUpdate, Page, WriteError,
+        Cursor, ErasureOutcome, HistoryEntry, HistoryId, HistoryQuery, NewDocuments, OrderUpdate,
+        Page, WriteError,
     },
     webhook::{EventChange, EventType},
 };

@@ -69,7 +69,7 @@ async fn store(
     };
     let Received { form, attempt, storing, answered } = received;
     let OrderForm { documents, held, replaces, .. } = form;
-    let addition = Addition { order_id: id, kind, replaces };
+    let addition = Addition { order_id: id, kind, replaces, access: None };
     let added = if let (Some(answered), Some(attempt)) = (answered, &attempt) {
         let owner = key.owner();
         let repeated = api.add_documents.repeat(owner, &addition, answered, attempt).await?;

@@ -5,6 +5,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use domain::{
     api_key::{ApiKey, Scope},
     document::DocumentKind,
+    use_cases::change_order::Changer,
 };
 
 use crate::{
@@ -37,7 +38,7 @@ async fn withdraw_kind(
     });
     // Runs to its end when the client disconnects, so that the bytes are gone at once.
     let withdrawing = api.withdraw_document.clone();
-    let work = async move { withdrawing.withdraw(&key, id).await };
+    let work = async move { withdrawing.withdraw(&Changer::of(&key), id).await };
     api.detached.run_to_end(work, drop).await?;
     note(request, |notes| notes.message = Some("document withdrawn"));
     Ok(HttpResponse::NoContent().finish())

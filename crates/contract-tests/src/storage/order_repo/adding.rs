@@ -35,6 +35,7 @@ pub(crate) fn addition(order_id: OrderId, documents: usize) -> NewDocuments {
         at: LATER,
         max_documents: 100,
         idempotent_request: None,
+        access: None,
     }
 }
 

@@ -21,10 +21,10 @@ use crate::samples::{
 const LATER: OffsetDateTime = NOW.saturating_add(Duration::HOUR);
 
 /// Returns the change that gives an order of [`new_order`] another lender.
-fn amendment(id: OrderId, number: &str, lender: &str) -> OrderAmendment {
+pub(super) fn amendment(id: OrderId, number: &str, lender: &str) -> OrderAmendment {
     let mut order = new_order(number, NOW).order;
     order.signing.lender = Some(lender.to_owned());
-    OrderAmendment { owner: LIVE, id, expected: None, order, at: LATER }
+    OrderAmendment { owner: LIVE, id, expected: None, order, at: LATER, access: None }
 }
 
 fn lender() -> Vec<String> {
@@ -79,7 +79,8 @@ pub async fn amended_order_is_found_as_stored(storage: &Storage) {
         }
         *order.order = stored;
         let order_sent = Box::new(amended);
-        let new = OrderAmendment { owner: LIVE, id, expected: None, order: order_sent, at };
+        let new =
+            OrderAmendment { owner: LIVE, id, expected: None, order: order_sent, at, access: None };
         assert_eq!(amend(storage, &new).await.unwrap(), order.clone().into());
         assert_eq!(found(storage, LIVE, id).await.unwrap(), order);
     }
@@ -145,7 +146,7 @@ pub async fn order_of_another_client_or_version_is_not_amended(storage: &Storage
     assert_eq!(found(storage, LIVE, id).await.unwrap().updated_at, NOW);
     let expected = Some(vec![LATER, NOW]);
     amend(storage, &OrderAmendment { expected, ..own.clone() }).await.unwrap();
-    storage.admin.erase(id, LATER).await.unwrap();
+    storage.admin.erase(id, LATER, None).await.unwrap();
     let outcome = amend(storage, &own).await;
     assert!(matches!(outcome, Err(WriteError::Erased)), "{outcome:?}");
 }

@@ -36,6 +36,7 @@ pub(crate) fn update(id: OrderId, seen: OffsetDateTime, status: &str) -> OrderUp
         at: seen + MICROSECOND,
         actor: Actor::Service,
         reason: Some("é, 'because'".to_owned()),
+        access: None,
     }
 }
 
@@ -103,7 +104,7 @@ pub async fn order_of_another_owner_or_version_is_not_changed(storage: &Storage)
         assert!(!is_changed(storage, &other).await, "{other:?}");
     }
     assert!(is_changed(storage, &OrderUpdate { owner: LIVE, ..own.clone() }).await);
-    storage.admin.erase(id, NOW).await.unwrap();
+    storage.admin.erase(id, NOW, None).await.unwrap();
     assert!(!is_changed(storage, &update(id, own.at, "SIGNED")).await);
 }
 
@@ -260,7 +261,7 @@ pub async fn notary_is_found_as_named(storage: &Storage) {
         assert!(!is_changed(storage, &update).await, "{update:?}");
     }
     assert!(is_changed(storage, &both(Some(7), &whole)).await);
-    storage.admin.erase(id, NOW).await.unwrap();
+    storage.admin.erase(id, NOW, None).await.unwrap();
     let remains = storage.other_system.remains(id).await;
     assert_eq!((remains.history.len(), remains.data), (10, Vec::new()));
 }
@@ -307,7 +308,7 @@ pub async fn erasure_leaves_statuses_and_instants_without_reasons(storage: &Stor
     assert!(is_changed(storage, &update(id, NOW, "CANCELLED")).await);
     let reason = update(id, NOW, "CANCELLED").reason.unwrap();
     assert!(storage.other_system.remains(id).await.data.contains(&reason));
-    storage.admin.erase(id, NOW).await.unwrap();
+    storage.admin.erase(id, NOW, None).await.unwrap();
     let remains = storage.other_system.remains(id).await;
     assert_eq!((remains.history, remains.data), (vec!["CANCELLED".to_owned()], Vec::new()));
 }

@@ -15,7 +15,8 @@ use super::{
     found,
 };
 use crate::samples::{
-    self, LIVE, MICROSECOND, NOW, Storage, create_with_uploads, document, key_of, new_order, to_sign,
+    self, LIVE, MICROSECOND, NOW, Storage, create_with_uploads, document, key_of, new_order,
+    to_sign,
 };
 
 const SERVICE: Owner = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
@@ -40,7 +41,7 @@ fn replacement(order: OrderId, position: u32) -> NewDocuments {
 }
 
 fn withdrawal(document: DocumentId, at: OffsetDateTime) -> Withdrawal {
-    Withdrawal { owner: LIVE, document, at }
+    Withdrawal { owner: LIVE, document, at, access: None }
 }
 
 /// Returns what the newest event tells.
@@ -155,11 +156,11 @@ pub async fn withdrawn_document_keeps_its_record(storage: &Storage) {
     assert_eq!((range.first_position, range.total), (2, 2));
     let document = DocumentId { order: id, kind: DocumentKind::Signed, position: 0 };
     add(storage, &signed(id, 1)).await.unwrap();
-    let own = Withdrawal { owner: SERVICE, document, at: NOW };
+    let own = Withdrawal { owner: SERVICE, ..withdrawal(document, NOW) };
     assert_eq!(storage.orders.withdraw(&own).await.unwrap().len(), 1);
     let order = order_of(storage, id).await;
     assert_eq!(entries(&order)[2], (ChangeKind::Withdrawn(vec![0]), Actor::Service));
-    let condemned = samples::condemned(storage.admin.erase(id, NOW).await.unwrap());
+    let condemned = samples::condemned(storage.admin.erase(id, NOW, None).await.unwrap());
     assert_eq!(condemned.len(), 2, "those of the documents that were left");
 }
 
@@ -170,9 +171,9 @@ pub async fn document_of_another_owner_is_not_withdrawn(storage: &Storage) {
     let own = withdrawal(to_sign(id, 0), NOW);
     let service = |number| Party::Service(SigningServiceId(number));
     for other in [
-        Withdrawal { owner: Owner::client(ClientId(99), false), ..own },
-        Withdrawal { owner: Owner { is_test: true, ..LIVE }, ..own },
-        Withdrawal { owner: Owner { party: service(43), is_test: false }, ..own },
+        Withdrawal { owner: Owner::client(ClientId(99), false), ..own.clone() },
+        Withdrawal { owner: Owner { is_test: true, ..LIVE }, ..own.clone() },
+        Withdrawal { owner: Owner { party: service(43), is_test: false }, ..own.clone() },
         withdrawal(to_sign(id, 1), NOW),
         withdrawal(to_sign(OrderId(id.0 + 1), 0), NOW),
         withdrawal(DocumentId { kind: DocumentKind::Signed, ..own.document }, NOW),
@@ -181,7 +182,7 @@ pub async fn document_of_another_owner_is_not_withdrawn(storage: &Storage) {
         assert!(matches!(outcome, Err(WriteError::NoSuchOrder)), "{outcome:?}");
     }
     assert_eq!(order_of(storage, id).await, before);
-    storage.admin.erase(id, NOW).await.unwrap();
+    storage.admin.erase(id, NOW, None).await.unwrap();
     let outcome = storage.orders.withdraw(&own).await;
     assert!(matches!(outcome, Err(WriteError::Erased)), "{outcome:?}");
 }
@@ -191,7 +192,7 @@ pub async fn document_of_another_owner_is_not_withdrawn(storage: &Storage) {
 pub async fn first_download_is_kept(storage: &Storage) {
     let id = create(storage, 2).await;
     let erased = storage.create(&new_order("F-2", NOW)).await;
-    storage.admin.erase(erased, NOW).await.unwrap();
+    storage.admin.erase(erased, NOW, None).await.unwrap();
     let download = |order, position, at| Download { document: to_sign(order, position), at };
     let later = NOW + Duration::MINUTE;
     for downloads in [

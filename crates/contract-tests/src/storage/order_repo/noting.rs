@@ -24,6 +24,7 @@ pub(crate) fn new_note(order_id: OrderId, text: &str) -> NewNote {
         text: text.to_owned(),
         at: NOW,
         idempotent_request: None,
+        access: None,
     }
 }
 
@@ -90,7 +91,7 @@ pub async fn notes_are_added_to_own_orders_only(storage: &Storage) {
     assert_eq!(notes(storage, id).await, []);
     add(storage, &new_note(id, "a")).await.unwrap();
     assert!(storage.other_system.remains(id).await.data.contains(&"a".to_owned()));
-    storage.admin.erase(id, NOW).await.unwrap();
+    storage.admin.erase(id, NOW, None).await.unwrap();
     let added = add(storage, &new_note(id, "b")).await;
     assert!(matches!(added, Err(WriteError::Erased)), "{added:?}");
     assert_eq!(storage.other_system.remains(id).await.data, Vec::<String>::new());

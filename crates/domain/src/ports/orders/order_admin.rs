@@ -3,6 +3,7 @@ use time::{Date, Duration, OffsetDateTime, UtcOffset};
 
 use crate::ports::{ListFilter, ListedOrder, MaybeErased, StoreError};
 use crate::{
+    access::Access,
     api_key::ClientId,
     delivery::DeliveryId,
     document::ObjectKey,
@@ -66,6 +67,15 @@ impl Due {
     }
 }
 
+/// An order that was found to be due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueOrder {
+    /// The order.
+    pub id: OrderId,
+    /// The access that erases it or its documents.
+    pub access: Option<Access>,
+}
+
 /// What a retention has erased.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ErasedDue {
@@ -106,11 +116,12 @@ pub trait OrderAdmin: Send + Sync {
     /// Puts an order on hold until an instant, or ends its hold, in one atomic, durable step. A held order
     /// keeps its data: it is not erased, and its documents are not withdrawn. The sides do not see a hold:
     /// the version of the order stays, and no event is added. Returns `false` if there is no such order or
-    /// it was erased.
+    /// it was erased. Otherwise it stores also the access.
     async fn hold(
         &self,
         id: OrderId,
         until: Option<OffsetDateTime>,
+        access: Option<Access>,
     ) -> Result<bool, StoreError>;
 
     /// Returns the number of orders on hold at `now`.
@@ -125,7 +136,7 @@ pub trait OrderAdmin: Send + Sync {
     async fn erase_due(
         &self,
         due: Due,
-        orders: &[OrderId],
+        orders: Vec<DueOrder>,
     ) -> Result<Option<ErasedDue>, StoreError>;
 
     /// Erases an order in one atomic, durable step, unless it is on hold at `at`:
@@ -136,6 +147,7 @@ pub trait OrderAdmin: Send + Sync {
     /// - removes its events and its mails, except those that a worker has leased: see
     ///   [`Self::remove_mails`]. No other worker leases these, or its webhooks in progress, before `at`
     ///   and [`LONGEST_ATTEMPT`](crate::delivery::LONGEST_ATTEMPT), whatever the clock of their worker
+    /// - stores the access that erases it
     ///
     /// The row stays with its identifier, client, instants and status. Webhook deliveries stay too:
     /// they have no data of the order, and those that wait are not sent.
@@ -150,6 +162,7 @@ pub trait OrderAdmin: Send + Sync {
         &self,
         id: OrderId,
         at: OffsetDateTime,
+        access: Option<Access>,
     ) -> Result<ErasureOutcome, StoreError>;
 
     /// Returns those of the orders that are erased.

@@ -3,6 +3,7 @@ use time::OffsetDateTime;
 
 use crate::ports::{Cause, ListedOrder, StoreError};
 use crate::{
+    access::Access,
     api_key::{ApiKeyId, ClientId, Owner},
     document::{DocumentKind, ObjectKey, StoredDocument},
     duplicate_window::DuplicateWindow,
@@ -106,6 +107,8 @@ pub struct NewDocuments {
     pub max_documents: usize,
     /// The request, if it has an idempotency key.
     pub idempotent_request: Option<IdempotentRequest>,
+    /// The access that adds them.
+    pub access: Option<Access>,
 }
 
 impl NewDocuments {
@@ -141,10 +144,12 @@ pub struct NewNote {
     pub at: OffsetDateTime,
     /// The request, if it has an idempotency key.
     pub idempotent_request: Option<IdempotentRequest>,
+    /// The access that adds it.
+    pub access: Option<Access>,
 }
 
 /// The withdrawal of a document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Withdrawal {
     /// The owner that withdraws it.
     pub owner: Owner,
@@ -152,6 +157,8 @@ pub struct Withdrawal {
     pub document: DocumentId,
     /// The instant of the withdrawal.
     pub at: OffsetDateTime,
+    /// The access that withdraws it.
+    pub access: Option<Access>,
 }
 
 /// A change of the status or the notary of an order.
@@ -178,6 +185,8 @@ pub struct OrderUpdate {
     pub actor: Actor,
     /// The reason.
     pub reason: Option<String>,
+    /// The access that makes it.
+    pub access: Option<Access>,
 }
 
 /// An order as its client wants it to be.
@@ -193,6 +202,8 @@ pub struct OrderAmendment {
     pub order: Box<Order>,
     /// The instant of the change.
     pub at: OffsetDateTime,
+    /// The access that makes it.
+    pub access: Option<Access>,
 }
 
 /// What an amendment stores.
@@ -241,7 +252,8 @@ pub struct Download {
     pub at: OffsetDateTime,
 }
 
-/// Stores orders.
+/// Stores orders. A method that changes an order stores also the access that it gets with the change, in the
+/// same step; if nothing changes, it stores no access. An access whose number is stored already stays as it is.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait OrderRepo: Send + Sync {

@@ -140,6 +140,7 @@ mod tests {
             uploads: Arc::new(uploads),
             blobs: Arc::new(blobs),
             clock: clock(NOW),
+            accesses: None,
         };
         EraseOldOrders { what: Retained::Orders, retention: RETENTION, erase }
     }

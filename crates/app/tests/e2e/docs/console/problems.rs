@@ -50,7 +50,7 @@ async fn each_status_has_a_sentence_that_helps() {
     browser.shows("Order 2 is created.").await;
 
     let clock = domain::ports::Clock::now(&*console.app.clock);
-    console.app.storage().admin.erase(OrderId(2), clock).await.unwrap();
+    console.app.storage().admin.erase(OrderId(2), clock, None).await.unwrap();
     console.view("orders").await;
     browser.run("location.hash = '#/order/2'", &[]).await;
     browser.shows("The operator of the service has erased this order.").await;

@@ -1,0 +1,351 @@
+//! The log of accesses.
+
+use std::sync::LazyLock;
+
+use async_trait::async_trait;
+use diesel::{
+    dsl::sql,
+    pg::Pg,
+    prelude::*,
+    query_builder::{AstPass, Query, QueryFragment, QueryId},
+    sql_query,
+    sql_types::{Array, BigInt, Nullable, Text},
+};
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use domain::{
+    access::{Access, AccessId, RunId},
+    api_key::Owner,
+    order::OrderId,
+    ports::{AccessFilter, AccessLog, BusyKey, MaybeErased, MissingAccesses, StoreError},
+};
+use sql_rows::{
+    AccessRow, EndedRun, FirstNumber, Instant, MissingColumns, Prepared, Utc, accesses_before,
+    accesses_up_to, busy_key, busy_keys, is_order_of, missing_access, missing_accesses,
+    oldest_accesses, runs_ended_before,
+    schema::{access_runs, accesses, orders},
+    sides_and_operators,
+};
+use time::OffsetDateTime;
+
+use crate::{
+    failure::Failure,
+    locks,
+    statement::{DURABLE, column},
+    store::PostgresStore,
+};
+
+/// The columns of accesses, in the order in which the statements bind them.
+const COLUMNS: &str = "at, run, number, kind, order_id, orders, position, party, api_key_id, command, \
+    os_user, address, request_id, outcome";
+
+/// Stores accesses of a run, and the run.
+static STORE: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "WITH run AS (INSERT INTO access_runs (id) VALUES ($15) ON CONFLICT DO NOTHING) \
+        INSERT INTO accesses ({COLUMNS}) \
+        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) \
+        WHERE {DURABLE} ON CONFLICT DO NOTHING"
+    )
+});
+
+#[async_trait]
+impl AccessLog for PostgresStore {
+    async fn store(&self, accesses: &[Access]) -> Result<(), StoreError> {
+        let Some(run) = accesses.first().map(|access| access.id.run) else { return Ok(()) };
+        let rows: Vec<AccessRow> = accesses.iter().map(AccessRow::from).collect();
+        let store = sql_query(&*STORE)
+            .bind::<Array<Instant>, _>(column(&rows, |row| row.at))
+            .bind::<Array<BigInt>, _>(column(&rows, |row| row.run))
+            .bind::<Array<BigInt>, _>(column(&rows, |row| row.number))
+            .bind::<Array<Text>, _>(column(&rows, |row| row.kind.clone()))
+            .bind::<Array<Nullable<BigInt>>, _>(column(&rows, |row| row.order_id))
+            .bind::<Array<Nullable<BigInt>>, _>(column(&rows, |row| row.orders))
+            .bind::<Array<Nullable<BigInt>>, _>(column(&rows, |row| row.position))
+            .bind::<Array<Nullable<BigInt>>, _>(column(&rows, |row| row.party))
+            .bind::<Array<Nullable<BigInt>>, _>(column(&rows, |row| row.api_key_id))
+            .bind::<Array<Nullable<Text>>, _>(column(&rows, |row| row.command.clone()))
+            .bind::<Array<Nullable<Text>>, _>(column(&rows, |row| row.os_user.clone()))
+            .bind::<Array<Nullable<Text>>, _>(column(&rows, |row| row.address.clone()))
+            .bind::<Array<Nullable<Text>>, _>(column(&rows, |row| row.request_id.clone()))
+            .bind::<Array<Text>, _>(column(&rows, |row| row.outcome.clone()))
+            .bind::<BigInt, _>(run.0);
+        self.execute(store).await.map(drop)
+    }
+
+    async fn end(
+        &self,
+        run: RunId,
+        last_number: u64,
+        at: OffsetDateTime,
+    ) -> Result<(), StoreError> {
+        let row = EndedRun::new(run, last_number, at);
+        let end = async move |connection: &mut AsyncPgConnection| {
+            let begun = diesel::insert_into(access_runs::table).values(&row);
+            let ended = begun.on_conflict(access_runs::id).do_update().set(&row);
+            ended.execute(connection).await?;
+            Ok(())
+        };
+        self.transaction(end).await
+    }
+
+    async fn list(
+        &self,
+        filter: &AccessFilter,
+        before: Option<AccessId>,
+        limit: usize,
+    ) -> Result<Vec<Access>, StoreError> {
+        let filter = filter.clone();
+        self.survey(async move |connection| list(connection, &filter, before, limit).await).await
+    }
+
+    async fn of_order(
+        &self,
+        owner: Owner,
+        order: OrderId,
+        before: Option<AccessId>,
+        limit: usize,
+    ) -> Result<Option<MaybeErased<Vec<Access>>>, StoreError> {
+        let read = async move |connection: &mut AsyncPgConnection| {
+            of_order(connection, owner, order, before, limit).await
+        };
+        self.read_orders(read).await
+    }
+
+    async fn remove_before(
+        &self,
+        instant: OffsetDateTime,
+        limit: usize,
+    ) -> Result<usize, StoreError> {
+        let remove = async move |connection: &mut AsyncPgConnection| {
+            remove_before(connection, instant, limit).await
+        };
+        self.transaction(remove).await
+    }
+
+    async fn missing(&self, limit: usize) -> Result<Vec<MissingAccesses>, StoreError> {
+        let missing = async move |connection: &mut AsyncPgConnection| {
+            let rows = sql::<MissingColumns>(&missing_accesses(limit)).get_results(connection).await?;
+            Ok(rows.into_iter().map(missing_access).collect())
+        };
+        self.survey(missing).await
+    }
+
+    async fn busy_keys(
+        &self,
+        since: OffsetDateTime,
+        orders: u64,
+    ) -> Result<Vec<BusyKey>, StoreError> {
+        let busy = async move |connection: &mut AsyncPgConnection| {
+            let rows = busy_keys(since, orders).get_results(connection).await?;
+            Ok(rows.into_iter().filter_map(busy_key).collect())
+        };
+        self.read(busy).await
+    }
+}
+
+/// Stores the access of a change, in its transaction.
+pub(crate) async fn store_access(
+    connection: &mut AsyncPgConnection,
+    access: Option<&Access>,
+) -> QueryResult<()> {
+    let Some(access) = access else { return Ok(()) };
+    let row = AccessRow::from(access);
+    let stored = diesel::insert_into(accesses::table).values(&row).on_conflict_do_nothing();
+    Prepared(stored).execute(connection).await.map(drop)
+}
+
+/// A statement that changes orders and returns them. The same statement stores the access of the change, if
+/// it changes one: a second statement would cost a round trip.
+pub(crate) struct WithAccess<Q> {
+    change: Q,
+    access: Option<AccessRow>,
+}
+
+impl<Q> WithAccess<Q> {
+    /// Returns the statement.
+    pub(crate) fn new(change: Q, access: Option<&Access>) -> Self {
+        Self { change, access: access.map(AccessRow::from) }
+    }
+}
+
+impl<Q> QueryId for WithAccess<Q> {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl<Q: Query> Query for WithAccess<Q> {
+    type SqlType = Q::SqlType;
+}
+
+impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for WithAccess<Q> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        let Some(access) = &self.access else { return self.change.walk_ast(out) };
+        out.push_sql("WITH changed AS (");
+        self.change.walk_ast(out.reborrow())?;
+        out.push_sql(&format!("), stored AS (INSERT INTO accesses ({COLUMNS}) SELECT "));
+        out.push_bind_param::<Instant, _>(&access.at)?;
+        for number in [&access.run, &access.number] {
+            out.push_sql(", ");
+            out.push_bind_param::<BigInt, _>(number)?;
+        }
+        out.push_sql(", ");
+        out.push_bind_param::<Text, _>(&access.kind)?;
+        for number in
+            [&access.order_id, &access.orders, &access.position, &access.party, &access.api_key_id]
+        {
+            out.push_sql(", ");
+            out.push_bind_param::<Nullable<BigInt>, _>(number)?;
+        }
+        for text in [&access.command, &access.os_user, &access.address, &access.request_id] {
+            out.push_sql(", ");
+            out.push_bind_param::<Nullable<Text>, _>(text)?;
+        }
+        out.push_sql(", ");
+        out.push_bind_param::<Text, _>(&access.outcome)?;
+        out.push_sql(" FROM changed ON CONFLICT DO NOTHING) SELECT * FROM changed");
+        Ok(())
+    }
+}
+
+async fn list(
+        &self,
+        filter: &AccessFilter,
+        before: Option<AccessId>,
+        limit: usize,
+    ) -> Result<Vec<Access>, StoreError> {
+        let filter = filter.clone();
+        self.survey(move |connection| list(connection, &filter, before, limit)).await
+    }
+
+    async fn of_order(
+        &self,
+        owner: Owner,
+        order: OrderId,
+        before: Option<AccessId>,
+        limit: usize,
+    ) -> Result<Option<MaybeErased<Vec<Access>>>, StoreError> {
+        self.read_orders(move |connection| of_order(connection, owner, order, before, limit)).await
+    }
+
+    async fn remove_before(
+        &self,
+        instant: OffsetDateTime,
+        limit: usize,
+    ) -> Result<usize, StoreError> {
+        self.transaction(move |connection| remove_before(connection, instant, limit)).await
+    }
+
+    async fn missing(&self, limit: usize) -> Result<Vec<MissingAccesses>, StoreError> {
+        let missing = move |connection: &mut AsyncPgConnection| {
+            let rows = sql::<MissingColumns>(&missing_accesses(limit)).get_results(connection).await?;
+            Ok(rows.into_iter().map(missing_access).collect())
+        };
+        self.survey(missing).await
+    }
+
+    async fn busy_keys(
+        &self,
+        since: OffsetDateTime,
+        orders: u64,
+    ) -> Result<Vec<BusyKey>, StoreError> {
+        let busy = move |connection: &mut AsyncPgConnection| {
+            let rows = busy_keys(since, orders).get_results(connection).await?;
+            Ok(rows.into_iter().filter_map(busy_key).collect())
+        };
+        self.read(busy).await
+    }
+}
+
+/// Stores the access of a change, in its transaction.
+pub(crate) fn store_access(
+    connection: &mut AsyncPgConnection,
+    access: Option<&Access>,
+) -> QueryResult<()> {
+    access.map_or(Ok(()), |access| insert(connection, &AccessRow::from(access)))
+}
+
+async fn insert(connection: &mut AsyncPgConnection, row: &AccessRow) -> QueryResult<()> {
+    let stored = diesel::insert_into(accesses::table).values(row).on_conflict_do_nothing();
+    Prepared(stored).execute(connection).map(drop)
+}
+
+async fn store(
+    connection: &mut AsyncPgConnection,
+    run: RunId,
+    rows: Vec<AccessRow>,
+) -> Result<(), Failure> {
+    let begun = diesel::insert_into(access_runs::table).values(access_runs::id.eq(run.0));
+    Prepared(begun.on_conflict_do_nothing()).execute(connection).await?;
+    Ok(rows.iter().try_for_each(|row| insert(connection, row))?)
+}
+
+async fn list(
+    connection: &mut AsyncPgConnection,
+    filter: &AccessFilter,
+    before: Option<AccessId>,
+    limit: usize,
+) -> Result<Vec<Access>, Failure> {
+    let listed = accesses_before(before, limit).select(AccessRow::as_select());
+    let mut listed = listed.into_boxed();
+    if let Some(order) = filter.order {
+        listed = listed.filter(accesses::order_id.eq(order.0));
+    }
+    if let Some(since) = filter.since {
+        listed = listed.filter(accesses::at.ge(Utc(since)));
+    }
+    if let Some(key) = filter.key {
+        listed = listed.filter(accesses::api_key_id.eq(key.0));
+    }
+    if let Some(address) = filter.address {
+        listed = listed.filter(accesses::address.eq(address.to_string()));
+    }
+    let rows: Vec<AccessRow> = listed.get_results(connection).await?;
+    Ok(rows.into_iter().map(AccessRow::into_access).collect::<Result<_, _>>()?)
+}
+
+async fn of_order(
+    connection: &mut AsyncPgConnection,
+    owner: Owner,
+    order: OrderId,
+    before: Option<AccessId>,
+    limit: usize,
+) -> Result<Option<MaybeErased<Vec<Access>>>, Failure> {
+    let own = orders::table.find(order.0).filter(is_order_of(owner));
+    let own = own.select((orders::erased_at, orders::client_id, orders::signing_service_id));
+    let (client, service) = match Prepared(own).get_result(connection).await.optional()? {
+        None => return Ok(None),
+        Some((Some::<Utc>(_erased_at), _, _)) => return Ok(Some(MaybeErased::Erased)),
+        Some((None, client, service)) => (client, service),
+    };
+    let of_order = accesses_before(before, limit)
+        .filter(sides_and_operators(order, client, service))
+        .select(AccessRow::as_select());
+    let rows: Vec<AccessRow> = Prepared(of_order).get_results(connection).await?;
+    let found = rows.into_iter().map(AccessRow::into_access).collect::<Result<_, _>>()?;
+    Ok(Some(MaybeErased::Whole(found)))
+}
+
+async fn remove_before(
+    connection: &mut AsyncPgConnection,
+    instant: OffsetDateTime,
+    limit: usize,
+) -> Result<usize, Failure> {
+    // One call at a time, so that none removes what another one counts.
+    locks::lock_name(connection, "accesses").await?;
+    let oldest: Vec<(Utc, i64, i64)> = oldest_accesses(instant, limit).get_results(connection).await?;
+    if let Some(last) = oldest.last() {
+        let removed = diesel::delete(accesses_up_to(*last));
+        let removed = removed.returning((accesses::run, accesses::number)).get_results(connection).await?;
+        for row in FirstNumber::after(removed) {
+            let begun = diesel::insert_into(access_runs::table).values(&row);
+            let raised = begun.on_conflict(access_runs::id).do_update().set(&row);
+            // An access that was stored late may be removed after later ones.
+            let raised = raised.filter(access_runs::first_number.lt(row.first_number));
+            raised.execute(connection).await?;
+        }
+    }
+    if oldest.len() < limit {
+        diesel::delete(runs_ended_before(instant)).execute(connection).await?;
+    }
+    Ok(oldest.len())
+}

@@ -1,0 +1,185 @@
+//! The log of accesses.
+
+use async_trait::async_trait;
+use diesel::{dsl::sql, prelude::*, sqlite::SqliteConnection};
+use domain::{
+    access::{Access, AccessId, RunId},
+    api_key::Owner,
+    order::OrderId,
+    ports::{AccessFilter, AccessLog, BusyKey, MaybeErased, MissingAccesses, StoreError},
+};
+use sql_rows::{
+    AccessRow, EndedRun, FirstNumber, MissingColumns, Prepared, Utc, accesses_before,
+    accesses_up_to, busy_key, busy_keys, is_order_of, missing_access, missing_accesses,
+    oldest_accesses, runs_ended_before,
+    schema::{access_runs, accesses, orders},
+    sides_and_operators,
+};
+use time::OffsetDateTime;
+
+use crate::{failure::Failure, store::SqliteStore};
+
+#[async_trait]
+impl AccessLog for SqliteStore {
+    async fn store(&self, accesses: &[Access]) -> Result<(), StoreError> {
+        let Some(run) = accesses.first().map(|access| access.id.run) else { return Ok(()) };
+        let rows: Vec<AccessRow> = accesses.iter().map(AccessRow::from).collect();
+        self.transaction(move |connection| store(connection, run, rows)).await
+    }
+
+    async fn end(
+        &self,
+        run: RunId,
+        last_number: u64,
+        at: OffsetDateTime,
+    ) -> Result<(), StoreError> {
+        let row = EndedRun::new(run, last_number, at);
+        let end = move |connection: &mut SqliteConnection| {
+            let begun = diesel::insert_into(access_runs::table).values(&row);
+            let ended = begun.on_conflict(access_runs::id).do_update().set(&row);
+            ended.execute(connection)?;
+            Ok(())
+        };
+        self.transaction(end).await
+    }
+
+    async fn list(
+        &self,
+        filter: &AccessFilter,
+        before: Option<AccessId>,
+        limit: usize,
+    ) -> Result<Vec<Access>, StoreError> {
+        let filter = filter.clone();
+        self.survey(move |connection| list(connection, &filter, before, limit)).await
+    }
+
+    async fn of_order(
+        &self,
+        owner: Owner,
+        order: OrderId,
+        before: Option<AccessId>,
+        limit: usize,
+    ) -> Result<Option<MaybeErased<Vec<Access>>>, StoreError> {
+        self.read_orders(move |connection| of_order(connection, owner, order, before, limit)).await
+    }
+
+    async fn remove_before(
+        &self,
+        instant: OffsetDateTime,
+        limit: usize,
+    ) -> Result<usize, StoreError> {
+        self.transaction(move |connection| remove_before(connection, instant, limit)).await
+    }
+
+    async fn missing(&self, limit: usize) -> Result<Vec<MissingAccesses>, StoreError> {
+        let missing = move |connection: &mut SqliteConnection| {
+            let rows = sql::<MissingColumns>(&missing_accesses(limit)).load(connection)?;
+            Ok(rows.into_iter().map(missing_access).collect())
+        };
+        self.survey(missing).await
+    }
+
+    async fn busy_keys(
+        &self,
+        since: OffsetDateTime,
+        orders: u64,
+    ) -> Result<Vec<BusyKey>, StoreError> {
+        let busy = move |connection: &mut SqliteConnection| {
+            let rows = busy_keys(since, orders).load(connection)?;
+            Ok(rows.into_iter().filter_map(busy_key).collect())
+        };
+        self.read(busy).await
+    }
+}
+
+/// Stores the access of a change, in its transaction.
+pub(crate) fn store_access(
+    connection: &mut SqliteConnection,
+    access: Option<&Access>,
+) -> QueryResult<()> {
+    access.map_or(Ok(()), |access| insert(connection, &AccessRow::from(access)))
+}
+
+fn insert(connection: &mut SqliteConnection, row: &AccessRow) -> QueryResult<()> {
+    let stored = diesel::insert_into(accesses::table).values(row).on_conflict_do_nothing();
+    Prepared(stored).execute(connection).map(drop)
+}
+
+fn store(
+    connection: &mut SqliteConnection,
+    run: RunId,
+    rows: Vec<AccessRow>,
+) -> Result<(), Failure> {
+    let begun = diesel::insert_into(access_runs::table).values(access_runs::id.eq(run.0));
+    Prepared(begun.on_conflict_do_nothing()).execute(connection)?;
+    Ok(rows.iter().try_for_each(|row| insert(connection, row))?)
+}
+
+pub(crate) fn list(
+    connection: &mut SqliteConnection,
+    filter: &AccessFilter,
+    before: Option<AccessId>,
+    limit: usize,
+) -> Result<Vec<Access>, Failure> {
+    let listed = accesses_before(before, limit).select(AccessRow::as_select());
+    let mut listed = listed.into_boxed();
+    if let Some(order) = filter.order {
+        listed = listed.filter(accesses::order_id.eq(order.0));
+    }
+    if let Some(since) = filter.since {
+        listed = listed.filter(accesses::at.ge(Utc(since)));
+    }
+    if let Some(key) = filter.key {
+        listed = listed.filter(accesses::api_key_id.eq(key.0));
+    }
+    if let Some(address) = filter.address {
+        listed = listed.filter(accesses::address.eq(address.to_string()));
+    }
+    let rows: Vec<AccessRow> = listed.load(connection)?;
+    Ok(rows.into_iter().map(AccessRow::into_access).collect::<Result<_, _>>()?)
+}
+
+pub(crate) fn of_order(
+    connection: &mut SqliteConnection,
+    owner: Owner,
+    order: OrderId,
+    before: Option<AccessId>,
+    limit: usize,
+) -> Result<Option<MaybeErased<Vec<Access>>>, Failure> {
+    let own = orders::table.find(order.0).filter(is_order_of(owner));
+    let own = own.select((orders::erased_at, orders::client_id, orders::signing_service_id));
+    let (client, service) = match Prepared(own).get_result(connection).optional()? {
+        None => return Ok(None),
+        Some((Some::<Utc>(_erased_at), _, _)) => return Ok(Some(MaybeErased::Erased)),
+        Some((None, client, service)) => (client, service),
+    };
+    let of_order = accesses_before(before, limit)
+        .filter(sides_and_operators(order, client, service))
+        .select(AccessRow::as_select());
+    let rows: Vec<AccessRow> = Prepared(of_order).get_results(connection)?;
+    let found = rows.into_iter().map(AccessRow::into_access).collect::<Result<_, _>>()?;
+    Ok(Some(MaybeErased::Whole(found)))
+}
+
+pub(crate) fn remove_before(
+    connection: &mut SqliteConnection,
+    instant: OffsetDateTime,
+    limit: usize,
+) -> Result<usize, Failure> {
+    let oldest: Vec<(Utc, i64, i64)> = oldest_accesses(instant, limit).load(connection)?;
+    if let Some(last) = oldest.last() {
+        let removed = diesel::delete(accesses_up_to(*last));
+        let removed = removed.returning((accesses::run, accesses::number)).load(connection)?;
+        for row in FirstNumber::after(removed) {
+            let begun = diesel::insert_into(access_runs::table).values(&row);
+            let raised = begun.on_conflict(access_runs::id).do_update().set(&row);
+            // An access that was stored late may be removed after later ones.
+            let raised = raised.filter(access_runs::first_number.lt(row.first_number));
+            raised.execute(connection)?;
+        }
+    }
+    if oldest.len() < limit {
+        diesel::delete(runs_ended_before(instant)).execute(connection)?;
+    }
+    Ok(oldest.len())
+}

@@ -1,0 +1,341 @@
+//! The contract of `AccessLog`.
+
+use std::net::IpAddr;
+
+use domain::{
+    access::{Access, AccessActor, AccessId, AccessKind, NOT_MODIFIED, RunId},
+    api_key::{ApiKeyId, ClientId, Owner, Party},
+    order::{OrderId, SigningServiceId},
+    ports::{AccessFilter, BusyKey, MaybeErased, MissingAccesses, NewOrder},
+};
+use time::{Duration, OffsetDateTime};
+
+use crate::samples::{
+    API_KEY, LIVE, MICROSECOND, NOW, RUN, Storage, access, at_once, new_order, operator_access,
+};
+
+const ORDER: OrderId = OrderId(1);
+
+async fn store(storage: &Storage, accesses: &[Access]) {
+    storage.accesses.store(accesses).await.unwrap();
+}
+
+/// Returns all accesses, the newest first.
+async fn all(storage: &Storage) -> Vec<Access> {
+    storage.accesses.list(&AccessFilter::default(), None, 10_000).await.unwrap()
+}
+
+fn of_run(run: i64, access: Access) -> Access {
+    Access { id: AccessId { run: RunId(run), ..access.id }, ..access }
+}
+
+fn of_kind(kind: AccessKind, mut access: Access) -> Access {
+    access.facts.kind = kind;
+    access
+}
+
+fn of_party(party: Party, mut access: Access) -> Access {
+    access.facts.actor = AccessActor::Key { id: API_KEY, party };
+    access
+}
+
+fn reversed(mut accesses: Vec<Access>) -> Vec<Access> {
+    accesses.reverse();
+    accesses
+}
+
+/// Covers each kind and actor, and what may be absent.
+pub async fn access_is_read_as_it_was_stored(storage: &Storage) {
+    let mut stored = Vec::new();
+    for (number, (kind, _)) in (1..).zip(AccessKind::ALL) {
+        stored.push(of_kind(kind, access(number, OrderId(i64::MIN))));
+    }
+    let mut list = access(100, ORDER);
+    (list.facts.order, list.facts.orders) = (None, Some(u32::MAX));
+    list.facts.address = Some(IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0xffff]));
+    stored.push(Access { outcome: "too_many_requests".to_owned(), ..list });
+    let mut download = of_party(Party::Service(SigningServiceId(42)), access(101, ORDER));
+    (download.facts.position, download.facts.address) = (Some(u32::MAX), None);
+    stored.push(download);
+    stored.push(operator_access(102, ORDER));
+    store(storage, &stored).await;
+    assert_eq!(all(storage).await, reversed(stored));
+}
+
+/// Also when a batch stores it with others. An empty batch stores nothing.
+pub async fn stored_access_stays_as_it_is(storage: &Storage) {
+    let first = access(2, ORDER);
+    store(storage, &[first.clone()]).await;
+    let again = Access { outcome: "unavailable".to_owned(), ..first.clone() };
+    store(storage, &[access(1, ORDER), again, access(3, ORDER)]).await;
+    store(storage, &[]).await;
+    assert_eq!(all(storage).await, [access(3, ORDER), first, access(1, ORDER)]);
+}
+
+/// Several runs may have accesses of one instant.
+pub async fn pages_have_every_access_once(storage: &Storage) {
+    let mut expected = Vec::new();
+    for number in (1..=4).rev() {
+        for run in [3, 2, 1] {
+            expected.push(of_run(run, access(number, ORDER)));
+        }
+    }
+    for run in [1, 2, 3] {
+        let of_run = expected.iter().filter(|access| access.id.run == RunId(run));
+        store(storage, &of_run.cloned().collect::<Vec<_>>()).await;
+    }
+    assert_eq!(all(storage).await, expected);
+    for limit in [1, 2, 5, 12] {
+        let (mut pages, mut before) = (Vec::new(), None);
+        loop {
+            let filter = AccessFilter::default();
+            let page = storage.accesses.list(&filter, before, limit).await.unwrap();
+            let Some(last) = page.last() else { break };
+            before = Some(last.id);
+            pages.extend(page);
+        }
+        assert_eq!(pages, expected, "{limit}");
+    }
+}
+
+/// Filters combine.
+pub async fn accesses_are_listed_by_order_instant_key_and_address(storage: &Storage) {
+    let address = IpAddr::from([192, 0, 2, 9]);
+    let key = ApiKeyId(9);
+    let mut stored = Vec::new();
+    for number in 1..=16 {
+        let some = |bit: u32| (number - 1) & bit > 0;
+        let mut access = access(number, if some(1) { OrderId(2) } else { ORDER });
+        if some(2) {
+            access.facts.address = Some(address);
+        }
+        if some(4) {
+            access.facts.actor = AccessActor::Key { id: key, party: LIVE.party };
+        }
+        stored.push(access);
+    }
+    store(storage, &stored).await;
+    for filters in 0..16 {
+        let some = |bit: u32| filters & bit > 0;
+        let filter = AccessFilter {
+            order: some(1).then_some(OrderId(2)),
+            address: some(2).then_some(address),
+            key: some(4).then_some(key),
+            since: some(8).then_some(NOW + 9 * MICROSECOND),
+        };
+        let is_found = |number: &u32| filters & (number - 1) == filters;
+        let expected: Vec<u64> = (1..=16).filter(is_found).rev().map(u64::from).collect();
+        let found = storage.accesses.list(&filter, None, 100).await.unwrap();
+        let found: Vec<u64> = found.into_iter().map(|access| access.id.number).collect();
+        assert_eq!(found, expected, "{filter:?}");
+    }
+}
+
+async fn of_order(storage: &Storage, owner: Owner, id: OrderId) -> Option<MaybeErased<Vec<u64>>> {
+    let numbers = |accesses: Vec<Access>| accesses.iter().map(|access| access.id.number).collect();
+    let found = storage.accesses.of_order(owner, id, None, 100).await.unwrap()?;
+    Some(match found {
+        MaybeErased::Whole(accesses) => MaybeErased::Whole(numbers(accesses)),
+        MaybeErased::Erased => MaybeErased::Erased,
+    })
+}
+
+/// Those of strangers are left out. An order of another owner is like none.
+pub async fn order_shows_accesses_of_its_sides_and_of_operators(storage: &Storage) {
+    let [id, other] = storage.create_all(["F-1", "F-2"]).await;
+    let service = |number| Party::Service(SigningServiceId(number));
+    store(
+        storage,
+        &[
+            access(1, id),
+            of_party(service(42), access(2, id)),
+            operator_access(3, id),
+            of_party(Party::Client(ClientId(42)), access(4, id)),
+            of_party(service(3), access(5, id)),
+            access(6, other),
+        ],
+    )
+    .await;
+    let whole = |numbers: &[u64]| Some(MaybeErased::Whole(numbers.to_vec()));
+    for owner in [LIVE, Owner { party: service(42), is_test: false }] {
+        assert_eq!(of_order(storage, owner, id).await, whole(&[3, 2, 1]));
+        assert_eq!(of_order(storage, owner, other).await, whole(&[6]));
+    }
+    let before = Some(operator_access(3, id).id);
+    let page = storage.accesses.of_order(LIVE, id, before, 1).await.unwrap().unwrap();
+    assert_eq!(page, MaybeErased::Whole(vec![of_party(service(42), access(2, id))]));
+    for stranger in [
+        Owner { party: service(43), is_test: false },
+        Owner::client(ClientId(99), false),
+        Owner { is_test: true, ..LIVE },
+    ] {
+        assert_eq!(of_order(storage, stranger, id).await, None);
+    }
+    assert_eq!(of_order(storage, LIVE, OrderId(other.0 + 1)).await, None);
+    let test = NewOrder { is_test: true, ..new_order("F-1", NOW) };
+    let test = storage.create(&test).await;
+    assert_eq!(of_order(storage, LIVE, test).await, None);
+    storage.admin.erase(id, NOW, None).await.unwrap().unwrap();
+    assert_eq!(of_order(storage, LIVE, id).await, Some(MaybeErased::Erased));
+    assert_eq!(all(storage).await.len(), 6, "the erasure leaves them");
+}
+
+fn instant(number: u32) -> Option<OffsetDateTime> {
+    Some(NOW + number * MICROSECOND)
+}
+
+/// Before the first, between two, and, if the run has ended, after the last. Nothing is missing of a run
+/// without a gap, whatever the order in which its accesses were stored.
+pub async fn missing_numbers_are_found(storage: &Storage) {
+    let log = &storage.accesses;
+    for number in [3, 1, 2] {
+        store(storage, &[of_run(1, access(number, ORDER))]).await;
+    }
+    log.end(RunId(1), 3, NOW).await.unwrap();
+    log.end(RunId(2), 0, NOW).await.unwrap();
+    for run in [3, 4] {
+        for number in [2, 3, 6, 8] {
+            store(storage, &[of_run(run, access(number, ORDER))]).await;
+        }
+    }
+    log.end(RunId(4), 10, NOW).await.unwrap();
+    log.end(RunId(5), 2, NOW).await.unwrap();
+    let missing = |run, first, last, between, has_ended| MissingAccesses {
+        run: RunId(run),
+        numbers: (first, last),
+        between,
+        has_ended,
+    };
+    let of_run = |run, has_ended| {
+        [
+            missing(run, 1, 1, (None, instant(2)), has_ended),
+            missing(run, 4, 5, (instant(3), instant(6)), has_ended),
+            missing(run, 7, 7, (instant(6), instant(8)), has_ended),
+        ]
+    };
+    let ends = [missing(4, 9, 10, (instant(8), None), true), missing(5, 1, 2, (None, None), true)];
+    let expected = [&of_run(3, false)[..], &of_run(4, true), &ends].concat();
+    assert_eq!(log.missing(100).await.unwrap(), expected);
+    assert_eq!(log.missing(2).await.unwrap(), expected[..2]);
+}
+
+/// The oldest go first. A later gap is still found, and an access that is stored late is no gap.
+pub async fn removed_accesses_are_not_missing(storage: &Storage) {
+    let log = &storage.accesses;
+    for run in [1, 2] {
+        let accesses = [1, 2, 3, 4, 5, 7].map(|number| of_run(run, access(number, ORDER)));
+        store(storage, &accesses).await;
+    }
+    let removed = async |number: u32, limit| {
+        log.remove_before(NOW + number * MICROSECOND, limit).await.unwrap()
+    };
+    let places = async || {
+        let place = |access: &Access| (access.id.number, access.id.run.0);
+        reversed(all(storage).await).iter().map(place).collect::<Vec<_>>()
+    };
+    assert_eq!(removed(1, 10).await, 0);
+    assert_eq!(removed(4, 3).await, 3);
+    assert_eq!(places().await[..2], [(2, 2), (3, 1)]);
+    assert_eq!(removed(4, 10).await, 3);
+    assert_eq!(places().await, [(4, 1), (4, 2), (5, 1), (5, 2), (7, 1), (7, 2)]);
+    let gap = |run| MissingAccesses {
+        run: RunId(run),
+        numbers: (6, 6),
+        between: (instant(5), instant(7)),
+        has_ended: false,
+    };
+    assert_eq!(log.missing(10).await.unwrap(), [gap(1), gap(2)]);
+    store(storage, &[of_run(1, access(2, ORDER)), of_run(1, access(6, ORDER))]).await;
+    assert_eq!(log.missing(10).await.unwrap(), [gap(2)]);
+    assert_eq!(removed(7, 100).await, 6);
+    assert_eq!(
+        log.missing(10).await.unwrap(),
+        [MissingAccesses { between: (None, instant(7)), ..gap(2) }]
+    );
+}
+
+/// Their missing numbers are forgotten with them. A run that goes on keeps its first number.
+pub async fn runs_are_forgotten_with_their_accesses(storage: &Storage) {
+    let log = &storage.accesses;
+    for run in [1, 2, 3] {
+        store(storage, &[of_run(run, access(1, ORDER)), of_run(run, access(2, ORDER))]).await;
+    }
+    log.end(RunId(1), 9, NOW + Duration::SECOND).await.unwrap();
+    log.end(RunId(2), 9, NOW + Duration::MINUTE).await.unwrap();
+    let lost =
+        MissingAccesses { run: RunId(2), numbers: (3, 9), between: (None, None), has_ended: true };
+    let later = NOW + 2 * Duration::SECOND;
+    assert_eq!(log.remove_before(later, 6).await.unwrap(), 6);
+    assert_eq!(log.missing(10).await.unwrap().len(), 2, "there may be older ones");
+    assert_eq!(log.remove_before(later, 6).await.unwrap(), 0);
+    assert_eq!(log.missing(10).await.unwrap(), [lost]);
+    store(storage, &[of_run(3, access(3, ORDER))]).await;
+    assert_eq!(log.missing(10).await.unwrap().len(), 1);
+}
+
+/// By different orders that were shown since an instant, not by changes, lists and refused reads.
+pub async fn keys_that_read_many_orders_are_busy(storage: &Storage) {
+    let by_key = |key, mut access: Access| {
+        access.facts.actor = AccessActor::Key { id: ApiKeyId(key), party: LIVE.party };
+        access
+    };
+    let mut stored = Vec::new();
+    for (number, kind) in (1..).zip(AccessKind::READS) {
+        stored.push(by_key(1, of_kind(kind, access(number, OrderId(number.into())))));
+        stored.push(by_key(2, of_kind(kind, access(100 + number, ORDER))));
+        let refused = by_key(3, access(200 + number, OrderId(number.into())));
+        stored.push(Access { outcome: "not_found".to_owned(), ..refused });
+        stored.push(operator_access(300 + number, OrderId(number.into())));
+        let changed = access(400 + number, OrderId(number.into()));
+        stored.push(by_key(4, of_kind(AccessKind::Update, changed)));
+    }
+    let known = by_key(2, access(500, OrderId(2)));
+    stored.push(Access { outcome: NOT_MODIFIED.to_owned(), ..known });
+    store(storage, &stored).await;
+    let busy = async |since, orders| storage.accesses.busy_keys(since, orders).await.unwrap();
+    let key = |key, orders| BusyKey { key: ApiKeyId(key), orders };
+    assert_eq!(busy(NOW, 1).await, [key(1, 8), key(2, 2)]);
+    assert_eq!(busy(NOW, 2).await, [key(1, 8)]);
+    assert_eq!(busy(NOW, 8).await, []);
+    assert_eq!(busy(NOW + 8 * MICROSECOND, 0).await, [key(1, 1), key(2, 2)]);
+}
+
+/// Only a newer version of the service knows them. They take up no room in a page, and are not missing.
+pub async fn unknown_kinds_are_left_out(storage: &Storage) {
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    store(storage, &[1, 2, 3].map(|number| access(number, id))).await;
+    storage.other_system.make_access_unknown(RUN, 2).await;
+    let known = [access(3, id), access(1, id)];
+    let listed = storage.accesses.list(&AccessFilter::default(), None, 2).await.unwrap();
+    assert_eq!(listed, known);
+    let of_order = storage.accesses.of_order(LIVE, id, None, 2).await.unwrap();
+    assert_eq!(of_order, Some(MaybeErased::Whole(known.to_vec())));
+    assert_eq!(storage.accesses.missing(10).await.unwrap(), []);
+}
+
+/// Whatever is removed meanwhile.
+pub async fn concurrent_batches_are_all_stored(storage: &Storage) {
+    let batches = (0..40_i64).map(|batch| {
+        let log = storage.accesses.clone();
+        async move {
+            let first = u32::try_from(batch / 4 * 10).unwrap();
+            let numbers = 1 + first..=10 + first;
+            let accesses: Vec<_> =
+                numbers.map(|number| of_run(batch % 4, access(number, ORDER))).collect();
+            if batch % 8 == 7 {
+                log.remove_before(NOW, 100).await.unwrap();
+            }
+            log.store(&accesses).await.unwrap();
+        }
+    });
+    at_once(batches).await;
+    assert_eq!(all(storage).await.len(), 400);
+    assert_eq!(storage.accesses.missing(10).await.unwrap(), []);
+    let removals = (0..4).map(|_| {
+        let log = storage.accesses.clone();
+        async move { log.remove_before(NOW + 51 * MICROSECOND, 60).await.unwrap() }
+    });
+    let removed: usize = at_once(removals).await.into_iter().sum();
+    assert_eq!((removed, all(storage).await.len()), (200, 200));
+    assert_eq!(storage.accesses.missing(10).await.unwrap(), []);
+}

@@ -1,0 +1,310 @@
+//! Rows of accesses.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use diesel::{
+    dsl::{self, auto_type},
+    prelude::*,
+    sql_types,
+};
+use domain::{
+    access::{Access, AccessActor, AccessFacts, AccessId, AccessKind, DONE, NOT_MODIFIED, RunId},
+    api_key::{ApiKeyId, ClientId, Party},
+    order::{OrderId, SigningServiceId},
+    ports::{BusyKey, MissingAccesses},
+};
+use time::{OffsetDateTime, PrimitiveDateTime};
+
+use crate::{
+    Instant, Unreadable, Utc, party_of, row_limit,
+    schema::{access_runs, accesses},
+    stored_party,
+};
+
+/// An access.
+#[derive(Insertable, Queryable, Selectable)]
+// Binds `NULL` for absent values, so the statement text is constant and stays prepared.
+#[diesel(table_name = accesses, treat_none_as_default_value = false)]
+#[expect(missing_docs, reason = "the columns, which the migrations describe")]
+pub struct AccessRow {
+    pub at: Utc,
+    pub run: i64,
+    pub number: i64,
+    pub kind: String,
+    pub order_id: Option<i64>,
+    pub orders: Option<i64>,
+    pub position: Option<i64>,
+    pub party: Option<i64>,
+    pub api_key_id: Option<i64>,
+    pub command: Option<String>,
+    pub os_user: Option<String>,
+    pub address: Option<String>,
+    pub request_id: Option<String>,
+    pub outcome: String,
+}
+
+impl From<&Access> for AccessRow {
+    fn from(access: &Access) -> Self {
+        let Access { id, facts, outcome } = access;
+        let (key, operator) = match &facts.actor {
+            AccessActor::Key { id, party } => (Some((id.0, stored_party(*party))), None),
+            AccessActor::Operator { command, user } => {
+                (None, Some((command.clone(), user.clone())))
+            }
+        };
+        let (api_key_id, party) = key.unzip();
+        let (command, os_user) = operator.unzip();
+        Self {
+            at: Utc(id.at),
+            run: id.run.0,
+            number: stored_number(id.number),
+            kind: facts.kind.as_str().to_owned(),
+            order_id: facts.order.map(|order| order.0),
+            orders: facts.orders.map(i64::from),
+            position: facts.position.map(i64::from),
+            party,
+            api_key_id,
+            command,
+            os_user,
+            address: facts.address.map(|address| address.to_string()),
+            request_id: facts.request_id.clone(),
+            outcome: outcome.clone(),
+        }
+    }
+}
+
+impl AccessRow {
+    /// Returns the access.
+    ///
+    /// # Errors
+    /// A column has a value that this version does not write.
+    pub fn into_access(self) -> Result<Access, Unreadable> {
+        let row = format!("{} of run {}", self.number, self.run);
+        let unreadable = |column: &str| Unreadable::new("accesses", &row, &column);
+        let count = |stored: Option<i64>, column| {
+            stored.map(u32::try_from).transpose().map_err(|_| unreadable(column))
+        };
+        let actor = match (self.api_key_id, self.party) {
+            (Some(id), Some(party)) => {
+                AccessActor::Key { id: ApiKeyId(id), party: party_of(party) }
+            }
+            _ => AccessActor::Operator {
+                command: self.command.ok_or_else(|| unreadable("command"))?,
+                user: self.os_user.ok_or_else(|| unreadable("os_user"))?,
+            },
+        };
+        let address = self.address.as_deref().map(str::parse::<IpAddr>).transpose();
+        Ok(Access {
+            id: AccessId {
+                at: self.at.0,
+                run: RunId(self.run),
+                number: self.number.try_into().map_err(|_| unreadable("number"))?,
+            },
+            facts: AccessFacts {
+                kind: AccessKind::from_stored(&self.kind).ok_or_else(|| unreadable("kind"))?,
+                order: self.order_id.map(OrderId),
+                orders: count(self.orders, "orders")?,
+                position: count(self.position, "position")?,
+                actor,
+                address: address.map_err(|_| unreadable("address"))?,
+                request_id: self.request_id,
+            },
+            outcome: self.outcome,
+        })
+    }
+}
+
+/// Returns how a number is stored. No run has more than `i64::MAX`.
+pub fn stored_number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Selects the accesses before one, the newest first; of the kinds that this version knows.
+#[auto_type(no_type_alias)]
+pub fn accesses_before(before: Option<AccessId>, limit: usize) -> _ {
+    let (at, run, number): (Utc, i64, i64) = place(before.unwrap_or(LAST));
+    let kinds: Vec<&'static str> = AccessKind::ALL.map(|(_, name)| name).to_vec();
+    let limit: i64 = row_limit(limit);
+    accesses::table
+        .filter(accesses::at.le(at))
+        .filter(
+            accesses::at
+                .lt(at)
+                .or(accesses::run.lt(run))
+                .or(accesses::run.eq(run).and(accesses::number.lt(number))),
+        )
+        .filter(accesses::kind.eq_any(kinds))
+        .order((accesses::at.desc(), accesses::run.desc(), accesses::number.desc()))
+        .limit(limit)
+}
+
+/// The condition of an access to an order by one of its sides, or by an operator.
+#[auto_type(no_type_alias)]
+pub fn sides_and_operators(order: OrderId, client: i64, service: i64) -> _ {
+    let order: i64 = order.0;
+    let sides: Vec<i64> = sides(client, service);
+    accesses::order_id.eq(order).and(accesses::party.is_null().or(accesses::party.eq_any(sides)))
+}
+
+fn sides(client: i64, service: i64) -> Vec<i64> {
+    let service = Party::Service(SigningServiceId(service));
+    vec![stored_party(Party::Client(ClientId(client))), stored_party(service)]
+}
+
+/// Is after every access.
+const LAST: AccessId =
+    AccessId { at: PrimitiveDateTime::MAX.assume_utc(), run: RunId(i64::MAX), number: u64::MAX };
+
+fn place(id: AccessId) -> (Utc, i64, i64) {
+    (Utc(id.at), id.run.0, stored_number(id.number))
+}
+
+/// Selects the places of the oldest accesses before an instant.
+#[auto_type(no_type_alias)]
+pub fn oldest_accesses(before: OffsetDateTime, limit: usize) -> _ {
+    let before: Utc = Utc(before);
+    let limit: i64 = row_limit(limit);
+    accesses::table
+        .filter(accesses::at.lt(before))
+        .order((accesses::at, accesses::run, accesses::number))
+        .limit(limit)
+        .select((accesses::at, accesses::run, accesses::number))
+}
+
+/// Selects the accesses up to a place.
+#[auto_type(no_type_alias)]
+pub fn accesses_up_to((at, run, number): (Utc, i64, i64)) -> _ {
+    accesses::table.filter(accesses::at.le(at)).filter(
+        accesses::at
+            .lt(at)
+            .or(accesses::run.lt(run))
+            .or(accesses::run.eq(run).and(accesses::number.le(number))),
+    )
+}
+
+/// The first number of a run whose smaller ones were removed.
+#[derive(AsChangeset, Insertable)]
+#[diesel(table_name = access_runs)]
+pub struct FirstNumber {
+    id: i64,
+    /// The number.
+    pub first_number: i64,
+}
+
+impl FirstNumber {
+    /// Returns the first numbers after the removal of these runs and numbers.
+    pub fn after(removed: Vec<(i64, i64)>) -> Vec<Self> {
+        let mut last = BTreeMap::new();
+        for (run, number) in removed {
+            let last = last.entry(run).or_insert(number);
+            *last = number.max(*last);
+        }
+        last.into_iter()
+            .map(|(id, last)| Self { id, first_number: last.saturating_add(1) })
+            .collect()
+    }
+}
+
+/// The orderly end of a run.
+#[derive(AsChangeset, Insertable)]
+#[diesel(table_name = access_runs)]
+pub struct EndedRun {
+    id: i64,
+    ended_at: Utc,
+    last_number: i64,
+}
+
+impl EndedRun {
+    /// Returns the end of a run.
+    pub fn new(run: RunId, last_number: u64, at: OffsetDateTime) -> Self {
+        Self { id: run.0, ended_at: Utc(at), last_number: stored_number(last_number) }
+    }
+}
+
+/// Selects the runs that ended before an instant.
+#[auto_type(no_type_alias)]
+pub fn runs_ended_before(at: OffsetDateTime) -> _ {
+    let at: Utc = Utc(at);
+    access_runs::table.filter(access_runs::ended_at.lt(at))
+}
+
+/// Selects the keys with which over `orders` different orders were read since an instant, and how many.
+#[auto_type(no_type_alias)]
+pub fn busy_keys(since: OffsetDateTime, orders: u64) -> _ {
+    let since: Utc = Utc(since);
+    let orders: i64 = stored_number(orders);
+    let kinds: Vec<&'static str> = AccessKind::READS.map(AccessKind::as_str).to_vec();
+    let outcomes: Vec<&'static str> = vec![DONE, NOT_MODIFIED];
+    accesses::table
+        .filter(accesses::at.ge(since))
+        .filter(accesses::kind.eq_any(kinds))
+        .filter(accesses::outcome.eq_any(outcomes))
+        .filter(accesses::api_key_id.is_not_null())
+        .group_by(accesses::api_key_id)
+        .having(dsl::count_distinct(accesses::order_id).gt(orders))
+        .order(accesses::api_key_id)
+        .select((accesses::api_key_id, dsl::count_distinct(accesses::order_id)))
+}
+
+/// Returns a row of [`busy_keys`].
+pub fn busy_key((key, orders): (Option<i64>, i64)) -> Option<BusyKey> {
+    Some(BusyKey { key: ApiKeyId(key?), orders: orders.unsigned_abs() })
+}
+
+/// The columns of a row of [`missing_accesses`].
+pub type MissingColumns = (
+    sql_types::BigInt,
+    sql_types::BigInt,
+    sql_types::BigInt,
+    sql_types::Nullable<Instant>,
+    sql_types::Nullable<Instant>,
+    sql_types::Bool,
+);
+
+/// Returns the query of missing numbers: between two rows of a run, before the first and, if the run has
+/// ended, after the last. Looks at the rows one by one only where the number of rows tells that some are
+/// missing.
+pub fn missing_accesses(limit: usize) -> String {
+    let first = |before: &str| {
+        format!(
+            "CASE WHEN coalesce({before}, 0) < coalesce(first_number, 1) \
+            THEN coalesce(first_number, 1) ELSE {before} + 1 END"
+        )
+    };
+    let (between, after) = (first("before"), first("held.last"));
+    format!(
+        "WITH held AS (\
+            SELECT run, count(*) AS held, min(number) AS first, max(number) AS last, \
+                max(at) AS last_at \
+            FROM accesses GROUP BY run\
+        ), suspect AS (\
+            SELECT run, first_number, ended_at FROM held \
+            LEFT JOIN access_runs ON access_runs.id = held.run \
+            WHERE held < last - first + 1 OR first > coalesce(first_number, 1)\
+        ), rows_of_suspects AS (\
+            SELECT run, number, at, first_number, ended_at, \
+                lag(number) OVER in_run AS before, lag(at) OVER in_run AS before_at \
+            FROM accesses JOIN suspect USING (run) \
+            WINDOW in_run AS (PARTITION BY run ORDER BY number)\
+        ), missing AS (\
+            SELECT run, {between} AS first, number - 1 AS last, before_at, at AS after_at, \
+                ended_at IS NOT NULL AS has_ended \
+            FROM rows_of_suspects \
+            UNION ALL SELECT id, {after}, last_number, last_at, NULL, true \
+            FROM access_runs LEFT JOIN held ON held.run = id WHERE ended_at IS NOT NULL\
+        ) SELECT run, first, last, before_at, after_at, has_ended FROM missing \
+        WHERE first <= last ORDER BY run, first LIMIT {limit}"
+    )
+}
+
+/// Returns a row of [`missing_accesses`].
+pub fn missing_access(
+    (run, first, last, before, after, has_ended): (i64, i64, i64, Option<Utc>, Option<Utc>, bool),
+) -> MissingAccesses {
+    MissingAccesses {
+        run: RunId(run),
+        numbers: (first.unsigned_abs(), last.unsigned_abs()),
+        between: (before.map(|at| at.0), after.map(|at| at.0)),
+        has_ended,
+    }
+}
