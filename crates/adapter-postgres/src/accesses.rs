@@ -124,7 +124,8 @@ impl AccessLog for PostgresStore {
 
     async fn missing(&self, limit: usize) -> Result<Vec<MissingAccesses>, StoreError> {
         let missing = async move |connection: &mut AsyncPgConnection| {
-            let rows = sql::<MissingColumns>(&missing_accesses(limit)).get_results(connection).await?;
+            let rows =
+                sql::<MissingColumns>(&missing_accesses(limit)).get_results(connection).await?;
             Ok(rows.into_iter().map(missing_access).collect())
         };
         self.survey(missing).await
@@ -208,78 +209,6 @@ impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for WithAccess<Q> {
 }
 
 async fn list(
-        &self,
-        filter: &AccessFilter,
-        before: Option<AccessId>,
-        limit: usize,
-    ) -> Result<Vec<Access>, StoreError> {
-        let filter = filter.clone();
-        self.survey(move |connection| list(connection, &filter, before, limit)).await
-    }
-
-    async fn of_order(
-        &self,
-        owner: Owner,
-        order: OrderId,
-        before: Option<AccessId>,
-        limit: usize,
-    ) -> Result<Option<MaybeErased<Vec<Access>>>, StoreError> {
-        self.read_orders(move |connection| of_order(connection, owner, order, before, limit)).await
-    }
-
-    async fn remove_before(
-        &self,
-        instant: OffsetDateTime,
-        limit: usize,
-    ) -> Result<usize, StoreError> {
-        self.transaction(move |connection| remove_before(connection, instant, limit)).await
-    }
-
-    async fn missing(&self, limit: usize) -> Result<Vec<MissingAccesses>, StoreError> {
-        let missing = move |connection: &mut AsyncPgConnection| {
-            let rows = sql::<MissingColumns>(&missing_accesses(limit)).get_results(connection).await?;
-            Ok(rows.into_iter().map(missing_access).collect())
-        };
-        self.survey(missing).await
-    }
-
-    async fn busy_keys(
-        &self,
-        since: OffsetDateTime,
-        orders: u64,
-    ) -> Result<Vec<BusyKey>, StoreError> {
-        let busy = move |connection: &mut AsyncPgConnection| {
-            let rows = busy_keys(since, orders).get_results(connection).await?;
-            Ok(rows.into_iter().filter_map(busy_key).collect())
-        };
-        self.read(busy).await
-    }
-}
-
-/// Stores the access of a change, in its transaction.
-pub(crate) fn store_access(
-    connection: &mut AsyncPgConnection,
-    access: Option<&Access>,
-) -> QueryResult<()> {
-    access.map_or(Ok(()), |access| insert(connection, &AccessRow::from(access)))
-}
-
-async fn insert(connection: &mut AsyncPgConnection, row: &AccessRow) -> QueryResult<()> {
-    let stored = diesel::insert_into(accesses::table).values(row).on_conflict_do_nothing();
-    Prepared(stored).execute(connection).map(drop)
-}
-
-async fn store(
-    connection: &mut AsyncPgConnection,
-    run: RunId,
-    rows: Vec<AccessRow>,
-) -> Result<(), Failure> {
-    let begun = diesel::insert_into(access_runs::table).values(access_runs::id.eq(run.0));
-    Prepared(begun.on_conflict_do_nothing()).execute(connection).await?;
-    Ok(rows.iter().try_for_each(|row| insert(connection, row))?)
-}
-
-async fn list(
     connection: &mut AsyncPgConnection,
     filter: &AccessFilter,
     before: Option<AccessId>,
@@ -332,10 +261,12 @@ async fn remove_before(
 ) -> Result<usize, Failure> {
     // One call at a time, so that none removes what another one counts.
     locks::lock_name(connection, "accesses").await?;
-    let oldest: Vec<(Utc, i64, i64)> = oldest_accesses(instant, limit).get_results(connection).await?;
+    let oldest: Vec<(Utc, i64, i64)> =
+        oldest_accesses(instant, limit).get_results(connection).await?;
     if let Some(last) = oldest.last() {
         let removed = diesel::delete(accesses_up_to(*last));
-        let removed = removed.returning((accesses::run, accesses::number)).get_results(connection).await?;
+        let removed =
+            removed.returning((accesses::run, accesses::number)).get_results(connection).await?;
         for row in FirstNumber::after(removed) {
             let begun = diesel::insert_into(access_runs::table).values(&row);
             let raised = begun.on_conflict(access_runs::id).do_update().set(&row);

@@ -1,8 +1,9 @@
 //! Locks of rows and of names.
 
 use diesel::{
-    QueryResult, sql_query,
+    QueryResult,
     dsl::sql,
+    sql_query,
     sql_types::{Array, BigInt, Bool, Text},
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};

@@ -18,9 +18,10 @@ use domain::{
         StoredOrder,
     },
     ports::{
-        ApiKeyRepo, Attempted, DeliveryQueue, Dispatch, ErasureOutcome, EventId, IdempotencyLedger,
-        Lease, NewOrder, OrderAdmin, OrderReader, OrderRepo, Outbox, QueueStats, ServiceRepo,
-        Settlement, StoreError, UploadLedger, WebhookQueue, WebhookRepo, WriteError, error_chain,
+        AccessLog, ApiKeyRepo, Attempted, DeliveryQueue, Dispatch, ErasureOutcome, EventId,
+        IdempotencyLedger, Lease, NewOrder, OrderAdmin, OrderReader, OrderRepo, Outbox, QueueStats,
+        ServiceRepo, Settlement, StoreError, UploadLedger, WebhookQueue, WebhookRepo, WriteError,
+        error_chain,
     },
 };
 use futures_util::future::join_all;

@@ -115,7 +115,7 @@ impl AccessRow {
 }
 
 /// Returns how a number is stored. No run has more than `i64::MAX`.
-pub fn stored_number(number: u64) -> i64 {
+fn stored_number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
@@ -173,7 +173,8 @@ pub fn oldest_accesses(before: OffsetDateTime, limit: usize) -> _ {
 
 /// Selects the accesses up to a place.
 #[auto_type(no_type_alias)]
-pub fn accesses_up_to((at, run, number): (Utc, i64, i64)) -> _ {
+pub fn accesses_up_to(place: (Utc, i64, i64)) -> _ {
+    let (at, run, number): (Utc, i64, i64) = place;
     accesses::table.filter(accesses::at.le(at)).filter(
         accesses::at
             .lt(at)

@@ -15,7 +15,8 @@ use domain::{
     delivery::DeliveryId,
     order::{OrderId, StoredOrder, record::ADDRESSES},
     ports::{
-        Due, DueOrder, ErasedDue, ErasureOutcome, ListedOrder, MaybeErased, OrderAdmin, OrderFilter, StoreError,
+        Due, DueOrder, ErasedDue, ErasureOutcome, ListedOrder, MaybeErased, OrderAdmin,
+        OrderFilter, StoreError,
     },
 };
 use sql_rows::{
@@ -53,7 +54,8 @@ impl OrderAdmin for PostgresStore {
         after: OrderId,
         limit: usize,
     ) -> Result<Vec<OrderId>, StoreError> {
-        self.survey(async move |connection| created_before(connection, instant, after, limit).await).await
+        self.survey(async move |connection| created_before(connection, instant, after, limit).await)
+            .await
     }
 
     async fn erase(
@@ -83,7 +85,8 @@ impl OrderAdmin for PostgresStore {
 
     async fn held(&self, now: OffsetDateTime) -> Result<usize, StoreError> {
         let held = orders::table.filter(orders::held_until.gt(Utc(now))).count();
-        let count = async move |connection: &mut AsyncPgConnection| Ok(held.get_result(connection).await?);
+        let count =
+            async move |connection: &mut AsyncPgConnection| Ok(held.get_result(connection).await?);
         let count: i64 = self.read(count).await?;
         Ok(usize::try_from(count).unwrap_or_default())
     }
@@ -103,7 +106,8 @@ impl OrderAdmin for PostgresStore {
         due: Due,
         orders: Vec<DueOrder>,
     ) -> Result<Option<ErasedDue>, StoreError> {
-        self.maintain(async move |connection| erase::erase_due(connection, due, &orders).await).await
+        self.maintain(async move |connection| erase::erase_due(connection, due, &orders).await)
+            .await
     }
 
     async fn erased(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {

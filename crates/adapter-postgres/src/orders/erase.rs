@@ -10,8 +10,8 @@ use domain::{
 };
 use sql_rows::{
     CondemnedUpload, ErasedDocuments, ErasedOrder, HeldMail, HeldWebhook, IsDue, OrderState, Utc,
-    WithdrawnDocument, attempted_webhooks, attempted_webhooks_of_erased,
-    condemned, ended_mails, free_mails,
+    WithdrawnDocument, attempted_webhooks, attempted_webhooks_of_erased, condemned, ended_mails,
+    free_mails,
     schema::{
         deliveries, documents, events, order_changes, order_notes, order_recipients, orders,
         uploads, webhook_deliveries,
@@ -158,8 +158,11 @@ async fn empty(
     diesel::delete(order_recipients::table.filter(order_recipients::order_id.eq_any(ids.to_vec())))
         .execute(connection)
         .await?;
-    diesel::delete(events::table.filter(events::order_id.eq_any(ids.to_vec()))).execute(connection).await?;
-    let mails = deliveries::table.filter(deliveries::order_id.eq_any(ids.to_vec())).select(deliveries::id);
+    diesel::delete(events::table.filter(events::order_id.eq_any(ids.to_vec())))
+        .execute(connection)
+        .await?;
+    let mails =
+        deliveries::table.filter(deliveries::order_id.eq_any(ids.to_vec())).select(deliveries::id);
     let mails = mails.get_results(connection).await?;
     // Locked first, so that none is leased meanwhile.
     locks::lock(connection, "deliveries", &mails).await?;

@@ -53,7 +53,8 @@ impl AccessRecorder {
     /// Takes up to `limit` of the accesses that wait, the oldest first. Returns also whether others are left.
     pub(crate) fn take(&self, limit: usize) -> (Vec<Access>, bool) {
         let mut state = self.lock();
-        let later = state.waiting.split_off(limit.min(state.waiting.len()));
+        let taken = limit.min(state.waiting.len());
+        let later = state.waiting.split_off(taken);
         let has_more = !later.is_empty();
         (mem::replace(&mut state.waiting, later), has_more)
     }

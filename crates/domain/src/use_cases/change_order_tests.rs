@@ -131,7 +131,7 @@ async fn either_side_cancels_once() {
     let request = CancelRequest { reason: Some("the borrower is ill".to_owned()) };
     for changer in [CLIENT, SERVICE] {
         let (use_case, updates) = use_case(order("ASSIGNED"), true);
-        use_case.cancel(changer, ID, &request, None).await.unwrap();
+        use_case.cancel(changer.clone(), ID, &request, None).await.unwrap();
         let updates = updates.lock().unwrap();
         let [update] = &updates[..] else { panic!("{updates:?}") };
         assert_eq!(update.status, Some(OrderStatus::CANCELLED));

@@ -5,7 +5,10 @@ use std::{ops::AddAssign, sync::Arc};
 use time::OffsetDateTime;
 
 use crate::{
-    access::{AccessKind, DONE, recorder::{ActorAccesses, BegunAccess}},
+    access::{
+        AccessKind, DONE,
+        recorder::{ActorAccesses, BegunAccess},
+    },
     document::ObjectKey,
     order::OrderId,
     ports::{

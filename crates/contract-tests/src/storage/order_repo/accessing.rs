@@ -13,8 +13,8 @@ use domain::{
 
 use super::{addition, amending::amendment, changing::update, noting::new_note};
 use crate::samples::{
-    API_KEY, LIVE, NOW, Storage, access, create_with_uploads, document, key_of, new_order,
-    record_uploads, to_sign,
+    API_KEY, LIVE, NOW, Storage, access, condemned, create_with_uploads, document, key_of,
+    new_order, record_uploads, to_sign,
 };
 
 /// Returns the accesses, the oldest first.
