@@ -242,9 +242,9 @@ pub fn busy_keys(since: OffsetDateTime, orders: u64) -> _ {
         .filter(accesses::outcome.eq_any(outcomes))
         .filter(accesses::api_key_id.is_not_null())
         .group_by(accesses::api_key_id)
-        .having(dsl::count_distinct(accesses::order_id).gt(orders))
+        .having(dsl::count(accesses::order_id).aggregate_distinct().gt(orders))
         .order(accesses::api_key_id)
-        .select((accesses::api_key_id, dsl::count_distinct(accesses::order_id)))
+        .select((accesses::api_key_id, dsl::count(accesses::order_id).aggregate_distinct()))
 }
 
 /// Returns a row of [`busy_keys`].

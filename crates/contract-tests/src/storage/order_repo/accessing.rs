@@ -46,12 +46,12 @@ async fn recorded_addition(storage: &Storage, id: OrderId) -> NewDocuments {
 pub async fn change_is_stored_with_its_access(storage: &Storage) {
     let id = create(storage).await;
     let orders = &storage.orders;
-    let mut update = access_of(AccessKind::Update, 1, id);
+    let mut assigned = access_of(AccessKind::Update, 1, id);
     let party = Party::Service(SigningServiceId(42));
-    update.facts.actor = AccessActor::Key { id: API_KEY, party };
-    update.facts.request_id = None;
+    assigned.facts.actor = AccessActor::Key { id: API_KEY, party };
+    assigned.facts.request_id = None;
     let stored = [
-        update,
+        assigned,
         access_of(AccessKind::Amend, 2, id),
         access_of(AccessKind::AddDocuments, 3, id),
         access_of(AccessKind::AddNote, 4, id),
@@ -59,9 +59,9 @@ pub async fn change_is_stored_with_its_access(storage: &Storage) {
         access_of(AccessKind::Erase, 6, id),
     ];
     let access = |number: usize| Some(stored[number].clone());
-    let changed =
-        orders.update(&OrderUpdate { access: access(0), ..self::update(id, NOW, "NEXT") });
-    assert_eq!(changed.await.unwrap().unwrap().stored.status.as_str(), "NEXT");
+    let update = OrderUpdate { access: access(0), ..update(id, NOW, "NEXT") };
+    let changed = orders.update(&update).await.unwrap().unwrap();
+    assert_eq!(changed.stored.status.as_str(), "NEXT");
     let amendment = OrderAmendment { access: access(1), ..amendment(id, "F-1", "A") };
     orders.amend(&amendment).await.unwrap();
     let addition = recorded_addition(storage, id).await;
