@@ -5,10 +5,10 @@ use std::{collections::BTreeSet, slice::from_ref};
 use domain::{
     api_key::ClientId,
     delivery::LONGEST_ATTEMPT,
-    order::OrderId,
+    order::{Actor, ChangeKind, OrderId, StoredOrder},
     ports::{
-        Dispatch, EndpointEffect, ErasureOutcome, ListFilter, MaybeErased, NewOrder,
-        NewWebhookDelivery, OrderFilter, QueueStats, Settlement, WriteError,
+        Dispatch, Due, DueOrder, EndpointEffect, ErasedDue, ErasureOutcome, ListFilter, MaybeErased, NewOrder,
+        NewWebhookDelivery, OrderFilter, QueueStats, Retained, Settlement, Withdrawal, WriteError,
     },
     webhook::EventType,
 };
@@ -395,5 +395,133 @@ pub async fn document_is_added_or_the_order_erased_never_both(storage: &Storage)
             }
             Err(other) => panic!("{other:?}"),
         }
+    }
+}
+
+/// Returns what is due of orders whose appointment and last change lie before an instant.
+fn due(what: Retained, before: OffsetDateTime) -> Due {
+    Due { what, before, documents_before: before, now: NOW }
+}
+
+async fn found(storage: &Storage, due: Due) -> Vec<OrderId> {
+    storage.admin.due(due, 10).await.unwrap()
+}
+
+async fn erase_due(storage: &Storage, due: Due, ids: &[OrderId]) -> ErasedDue {
+    let orders = ids.iter().map(|&id| DueOrder { id, access: None }).collect();
+    storage.admin.erase_due(due, orders).await.unwrap().unwrap()
+}
+
+/// The sample orders have their appointment after their creation.
+pub async fn order_is_due_after_its_appointment_and_its_last_change(storage: &Storage) {
+    let [first, second, held] = storage.create_all(["F-1", "F-2", "F-3"]).await;
+    let far = NOW + Duration::days(4_000);
+    storage.other_system.change_order(second, ForeignChange::Status("SIGNED")).await;
+    assert!(storage.admin.hold(held, Some(NOW + MICROSECOND), None).await.unwrap());
+    assert_eq!(found(storage, due(Retained::Orders, NOW - MICROSECOND)).await, []);
+    assert_eq!(found(storage, due(Retained::Orders, far)).await, [first, second]);
+    let changed = storage.admin.order(second).await.unwrap().unwrap().whole().unwrap().updated_at;
+    if changed > NOW {
+        let before = changed.min(far);
+        let found = found(storage, due(Retained::Orders, before)).await;
+        assert!(!found.contains(&second), "its last change is not before");
+    }
+    assert_eq!(storage.admin.due(due(Retained::Orders, far), 1).await.unwrap().len(), 1);
+    // The hold has ended.
+    let later = Due { now: NOW + MICROSECOND, ..due(Retained::Orders, far) };
+    assert_eq!(found(storage, later).await, [first, second, held]);
+}
+
+/// It is erased like any other. Orders that are not due any more stay.
+pub async fn order_that_is_due_is_erased_once(storage: &Storage) {
+    let documents = vec![document(), document()];
+    let mut keys = keys_of(&documents);
+    let old = create_with_uploads(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await;
+    let held = storage.create(&new_order("F-2", NOW)).await;
+    let far = due(Retained::Orders, NOW + Duration::days(4_000));
+    assert_eq!(found(storage, far).await, [old, held]);
+    storage.admin.hold(held, Some(NOW + MICROSECOND), None).await.unwrap();
+    let erased = erase_due(storage, far, &[old, held]).await;
+    let mut condemned = erased.condemned;
+    condemned.sort_unstable();
+    keys.sort_unstable();
+    assert_eq!((erased.orders, condemned), (vec![old], keys));
+    assert_eq!(storage.admin.order(old).await.unwrap(), Some(MaybeErased::Erased));
+    assert!(matches!(storage.admin.order(held).await.unwrap(), Some(MaybeErased::Whole(_))));
+    assert_eq!(erase_due(storage, far, &[old, held]).await, ErasedDue::default());
+    assert_eq!(found(storage, far).await, []);
+}
+
+/// Their records stay. The retention of the order itself is not prolonged.
+pub async fn documents_that_are_due_are_withdrawn(storage: &Storage) {
+    let documents = vec![document(), document()];
+    let mut keys = keys_of(&documents);
+    let id = create_with_uploads(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await;
+    storage.create(&new_order("F-2", NOW)).await;
+    let far = due(Retained::Documents, NOW + Duration::days(4_000));
+    assert_eq!(found(storage, far).await, [id], "the other one has none");
+    let mut erased = erase_due(storage, far, &[id]).await;
+    keys.sort_unstable();
+    erased.condemned.sort_unstable();
+    assert_eq!(erased, ErasedDue { orders: vec![id], condemned: keys });
+    assert_eq!(found(storage, far).await, []);
+    let order = storage.admin.order(id).await.unwrap().unwrap().whole().unwrap();
+    let at = order.documents_erased_at;
+    assert_eq!(at, Some(order.updated_at));
+    assert!(order.updated_at > NOW);
+    assert!(order.documents.iter().all(|one| one.withdrawn_at == at && one.key.is_none()));
+    let entry = &order.changes[0];
+    assert_eq!((&entry.kind, entry.actor), (&ChangeKind::DocumentsErased, Actor::Operator));
+    let events = storage.outbox.events(NOW, 10).await.unwrap();
+    let withdrawn = events.iter().filter(|it| it.event == EventType::DocumentWithdrawn);
+    assert_eq!(withdrawn.count(), 1);
+    // The appointment of the sample is in between.
+    let long_after = Due { before: order.updated_at, ..due(Retained::Orders, NOW) };
+    let counted = |documents_before| found(storage, Due { documents_before, ..long_after });
+    let without = counted(order.updated_at).await;
+    let with = counted(order.updated_at + MICROSECOND).await;
+    assert!(!without.contains(&id), "{without:?}");
+    let is_over = order.order.appointment.date < NOW.date();
+    assert_eq!(with.contains(&id), is_over);
+}
+
+/// Neither the operator nor a side removes anything, until the hold has ended.
+pub async fn order_on_hold_keeps_its_data(storage: &Storage) {
+    let documents = vec![document()];
+    let id = create_with_uploads(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await;
+    let before = storage.admin.order(id).await.unwrap().unwrap().whole().unwrap();
+    let until = NOW + Duration::DAY;
+    assert!(storage.admin.hold(id, Some(until), None).await.unwrap());
+    assert!(!storage.admin.hold(OrderId(id.0 + 1), Some(until), None).await.unwrap());
+    assert_eq!(storage.admin.held(NOW).await.unwrap(), 1);
+    assert_eq!(storage.admin.held(until).await.unwrap(), 0);
+    let outcome = storage.admin.erase(id, until - MICROSECOND, None).await.unwrap();
+    assert_eq!(outcome, ErasureOutcome::Held);
+    let document = to_sign(id, 0);
+    let withdrawal = Withdrawal { owner: LIVE, document, at: NOW, access: None };
+    let outcome = storage.orders.withdraw(&withdrawal).await;
+    assert!(matches!(outcome, Err(WriteError::Held)), "{outcome:?}");
+    let held = storage.admin.order(id).await.unwrap().unwrap().whole().unwrap();
+    assert_eq!(held, StoredOrder { held_until: Some(until), ..before.clone() });
+    let on_hold = OrderFilter { held_at: Some(NOW), ..OrderFilter::default() };
+    assert_eq!(listed(storage, &on_hold, None, 10).await, [id]);
+    assert!(storage.admin.hold(id, None, None).await.unwrap());
+    assert_eq!(storage.admin.order(id).await.unwrap(), Some(MaybeErased::Whole(before)));
+    assert_eq!(listed(storage, &on_hold, None, 10).await, []);
+    assert_eq!(erase(storage, id).await.len(), 1);
+    assert!(!storage.admin.hold(id, Some(until), None).await.unwrap(), "it is erased");
+}
+
+/// Runs both at the same time: an order is erased, or it is on hold and whole.
+pub async fn order_is_held_or_erased_never_both(storage: &Storage) {
+    for round in 0..20 {
+        let id = storage.create(&new_order(&format!("F-{round}"), NOW)).await;
+        let (holds, erases) = (storage.admin.clone(), storage.admin.clone());
+        let until = Some(NOW + Duration::DAY);
+        let holding = tokio::spawn(async move { holds.hold(id, until, None).await.unwrap() });
+        let erasing = tokio::spawn(async move { erases.erase(id, NOW, None).await.unwrap() });
+        let (held, erased) = (holding.await.unwrap(), erasing.await.unwrap());
+        let expected = if held { ErasureOutcome::Held } else { ErasureOutcome::Erased(vec![]) };
+        assert_eq!(erased, expected);
     }
 }
