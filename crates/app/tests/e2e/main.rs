@@ -78,6 +78,7 @@ mod orders {
     mod create;
     mod documents;
     mod erasure_races;
+    mod retention;
     mod errors;
     mod filters;
     mod idempotency;
