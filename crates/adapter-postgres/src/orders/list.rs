@@ -9,6 +9,7 @@ use diesel::{
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     api_key::Owner,
+    order::OrderId,
     ports::{ListFilter, ListedOrder, Page, PageQuery},
 };
 use sql_rows::{

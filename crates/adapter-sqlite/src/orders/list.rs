@@ -7,6 +7,7 @@ use diesel::{
 };
 use domain::{
     api_key::Owner,
+    order::OrderId,
     ports::{ListFilter, ListedOrder, Page, PageQuery},
 };
 use sql_rows::{

@@ -78,7 +78,6 @@ mod orders {
     mod create;
     mod documents;
     mod erasure_races;
-    mod retention;
     mod errors;
     mod filters;
     mod idempotency;
@@ -89,6 +88,7 @@ mod orders {
     mod ownership;
     mod read;
     mod read_documents;
+    mod retention;
     mod signed_documents;
 }
 

@@ -66,7 +66,6 @@ mod orders {
     mod create;
     mod documents;
     mod erasure_races;
-    mod retention;
     mod errors;
     mod filters;
     mod idempotency;
@@ -76,6 +75,7 @@ mod orders {
     mod ownership;
     mod read;
     mod read_documents;
+    mod retention;
     mod signed_documents;
 }
 

@@ -7,8 +7,9 @@ use domain::{
     delivery::LONGEST_ATTEMPT,
     order::{Actor, ChangeKind, OrderId, StoredOrder},
     ports::{
-        Dispatch, Due, DueOrder, EndpointEffect, ErasedDue, ErasureOutcome, ListFilter, MaybeErased, NewOrder,
-        NewWebhookDelivery, OrderFilter, QueueStats, Retained, Settlement, Withdrawal, WriteError,
+        Dispatch, Due, DueOrder, EndpointEffect, ErasedDue, ErasureOutcome, ListFilter,
+        MaybeErased, NewOrder, NewWebhookDelivery, OrderFilter, QueueStats, Retained, Settlement,
+        Withdrawal, WriteError,
     },
     webhook::EventType,
 };
