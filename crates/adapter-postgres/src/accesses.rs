@@ -7,7 +7,7 @@ use diesel::{
     dsl::sql,
     pg::Pg,
     prelude::*,
-    query_builder::{AstPass, Query, QueryFragment, QueryId},
+    query_builder::{AstPass, Query, QueryFragment},
     sql_query,
     sql_types::{Array, BigInt, Nullable, Text},
 };
@@ -169,11 +169,6 @@ impl<Q> WithAccess<Q> {
     }
 }
 
-impl<Q> QueryId for WithAccess<Q> {
-    type QueryId = ();
-    const HAS_STATIC_QUERY_ID: bool = false;
-}
-
 impl<Q: Query> Query for WithAccess<Q> {
     type SqlType = Q::SqlType;
 }
@@ -271,7 +266,8 @@ async fn remove_before(
             let begun = diesel::insert_into(access_runs::table).values(&row);
             let raised = begun.on_conflict(access_runs::id).do_update().set(&row);
             // An access that was stored late may be removed after later ones.
-            let raised = raised.filter(access_runs::first_number.lt(row.first_number));
+            let is_larger = access_runs::first_number.lt(row.first_number);
+            let raised = diesel::query_dsl::methods::FilterDsl::filter(raised, is_larger);
             raised.execute(connection).await?;
         }
     }

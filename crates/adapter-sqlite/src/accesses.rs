@@ -174,7 +174,8 @@ pub(crate) fn remove_before(
             let begun = diesel::insert_into(access_runs::table).values(&row);
             let raised = begun.on_conflict(access_runs::id).do_update().set(&row);
             // An access that was stored late may be removed after later ones.
-            let raised = raised.filter(access_runs::first_number.lt(row.first_number));
+            let is_larger = access_runs::first_number.lt(row.first_number);
+            let raised = diesel::query_dsl::methods::FilterDsl::filter(raised, is_larger);
             raised.execute(connection)?;
         }
     }

@@ -275,13 +275,13 @@ pub fn missing_accesses(limit: usize) -> String {
     let (between, after) = (first("before"), first("held.last"));
     format!(
         "WITH held AS (\
-            SELECT run, count(*) AS held, min(number) AS first, max(number) AS last, \
+            SELECT run, count(*) AS stored, min(number) AS first, max(number) AS last, \
                 max(at) AS last_at \
             FROM accesses GROUP BY run\
         ), suspect AS (\
             SELECT run, first_number, ended_at FROM held \
             LEFT JOIN access_runs ON access_runs.id = held.run \
-            WHERE held < last - first + 1 OR first > coalesce(first_number, 1)\
+            WHERE stored < last - first + 1 OR first > coalesce(first_number, 1)\
         ), rows_of_suspects AS (\
             SELECT run, number, at, first_number, ended_at, \
                 lag(number) OVER in_run AS before, lag(at) OVER in_run AS before_at \
