@@ -2,6 +2,7 @@
 
 use adapter_postgres::{MigrateError, PostgresStore};
 use contract_tests::samples::NOW;
+use contract_tests::samples::condemned;
 use domain::ports::{DeliveryQueue, OrderAdmin as _, UploadLedger as _};
 use futures_util::future::join_all;
 use test_servers::postgres::{Cluster, Database};

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use contract_tests::samples::{CLIENT, LIVE, NOW, WINDOW, document, key_of, new_order, to_sign};
+use contract_tests::samples::{
+    CLIENT, LIVE, NOW, WINDOW, condemned, document, key_of, new_order, to_sign,
+};
 use domain::{
     api_key::{ClientId, Owner},
     order::OrderId,

@@ -1,7 +1,7 @@
 //! Erasure leaves nothing of an order in the files of the database.
 
 use contract_tests::samples::{
-    LIVE, delivery, enqueue, key_of, maximal_request, object_key, order, settle,
+    LIVE, condemned, delivery, enqueue, key_of, maximal_request, object_key, order, settle,
 };
 use domain::{
     delivery::NewDelivery,

@@ -141,7 +141,10 @@ where
                 ORDER BY id >> {BLOCK} LIMIT 1)"
             )
         };
-        let (first, later) = (next(""), next(&format!(" AND id >> {BLOCK} > block.b")));
+        let (first, later) = (
+            next(&format!(" AND id >> {BLOCK} >= 0")),
+            next(&format!(" AND id >> {BLOCK} > block.b")),
+        );
         out.push_sql(&format!(
             "orders.id{}WITH RECURSIVE block (b) AS (SELECT {first} UNION ALL SELECT {later} FROM block \
             WHERE block.b IS NOT NULL) SELECT orders.id FROM block CROSS JOIN ",

@@ -104,9 +104,8 @@ async fn each_order_is_erased_once() {
     eventually(|| wiring.rows("events") == 0 && wiring.pending_mails() == 0).await;
     service.stop_and_read_log();
     age(&wiring, "true");
-    let is_embedded = wiring.flags().iter().all(|flag| !flag.starts_with("--documents-url"));
-    let count = if is_embedded { 1 } else { 2 };
-    let instances: Vec<_> = (0..count).map(|_| ServiceProcess::start(&wiring, &[DAYS])).collect();
+    let instances: Vec<_> =
+        (0..Wiring::INSTANCES).map(|_| ServiceProcess::start(&wiring, &[DAYS])).collect();
     let left = "SELECT count(*) FROM orders WHERE erased_at IS NULL";
     eventually(|| wiring.lines(left) == ["0"]).await;
     let mut erased = 0;
