@@ -6,7 +6,7 @@ use adapter_mail::{MailsOf, orders_of_mails, remove_mails};
 use anyhow::Result;
 use domain::{
     access::recorder::ActorAccesses,
-    ports::{Clock, OrderAdmin},
+    ports::{BlobStore, Clock, OrderAdmin},
     use_cases::{erase_orders::EraseOrders, upkeep::erase_old_orders::Retention},
 };
 use time::{Duration, OffsetDateTime};
@@ -102,7 +102,7 @@ impl ErasureRemains {
 /// Returns what erases orders.
 pub fn erase_orders(
     storage: &Storage,
-    blobs: Arc<dyn domain::ports::BlobStore>,
+    blobs: Arc<dyn BlobStore>,
     clock: Arc<dyn Clock>,
     accesses: Option<ActorAccesses>,
 ) -> EraseOrders {

@@ -241,10 +241,8 @@ impl<'a> DocumentRecord<'a> {
             let replaces = replaces.map(|(replaced, _)| replaced);
             let mut record = Self::new(document, kind, position, replaces, &url);
             let is_erased = document.withdrawn_at == stored.documents_erased_at;
-            record.withdrawn_by = record.withdrawn_by.map(|side| match is_erased {
-                true => Actor::Operator,
-                false => side,
-            });
+            record.withdrawn_by =
+                record.withdrawn_by.map(|side| if is_erased { Actor::Operator } else { side });
             record
         })
     }

@@ -63,7 +63,7 @@ impl Due {
     /// Returns the last date that was over everywhere before the end of the retention.
     pub fn last_date(&self) -> Date {
         // A date ends last in the zone of UTC-12.
-        (self.before.saturating_sub(Duration::hours(36))).to_offset(UtcOffset::UTC).date()
+        self.before.saturating_sub(Duration::hours(36)).to_offset(UtcOffset::UTC).date()
     }
 }
 
