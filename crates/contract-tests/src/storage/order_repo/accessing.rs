@@ -104,9 +104,10 @@ pub async fn access_of_a_change_that_is_not_stored_is_not_stored(storage: &Stora
     let withdrawal = Withdrawal { owner: LIVE, document: to_sign(id, 0), at: NOW, access: None };
     orders.withdraw(&withdrawal).await.unwrap();
     orders.withdraw(&Withdrawal { access: access(), ..withdrawal }).await.unwrap();
-    storage.admin.erase(id, NOW, None).await.unwrap().unwrap();
+    condemned(storage.admin.erase(id, NOW, None).await.unwrap());
     for id in [id, OrderId(id.0 + 1)] {
-        assert_eq!(storage.admin.erase(id, NOW, access()).await.unwrap(), None);
+        let again = storage.admin.erase(id, NOW, access()).await.unwrap();
+        assert_eq!(again, domain::ports::ErasureOutcome::NotFound);
     }
     assert_eq!(accesses(storage).await, []);
 }
