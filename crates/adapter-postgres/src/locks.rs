@@ -1,8 +1,10 @@
 //! Locks of rows and of names.
 
 use diesel::{
-    QueryResult, sql_query,
-    sql_types::{Array, BigInt, Text},
+    QueryResult,
+    dsl::sql,
+    sql_query,
+    sql_types::{Array, BigInt, Bool, Text},
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 
@@ -54,4 +56,15 @@ pub(crate) async fn lock_name(connection: &mut AsyncPgConnection, name: &str) ->
         "SELECT pg_advisory_xact_lock(1752133483, hashtext(concat('orders'::regclass::oid, ' ', $1)))",
     );
     Prepared(lock.bind::<Text, _>(name)).execute(connection).await.map(drop)
+}
+
+/// Takes such a lock, unless another transaction has it. Returns whether it did.
+pub(crate) async fn try_lock_name(
+    connection: &mut AsyncPgConnection,
+    name: &str,
+) -> QueryResult<bool> {
+    let lock = sql::<Bool>(
+        "SELECT pg_try_advisory_xact_lock(1752133483, hashtext(concat('orders'::regclass::oid, ' ', ",
+    );
+    lock.bind::<Text, _>(name).sql(")))").get_result(connection).await
 }

@@ -8,12 +8,14 @@
 //! | use cases on the adapters of the settings | `wiring` |
 //! | start and graceful stop | [`serve`] |
 //! | background work | `workers` |
+//! | erasure of what is kept no longer | `retention` |
 //! | log lines about failures of background work | `outages` |
 //! | key of the first start | `first_key` |
 
 pub mod cli;
 mod first_key;
 mod outages;
+mod retention;
 pub mod serve;
 mod wiring;
 mod workers;

@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     outages::Outages,
+    retention,
     wiring::Parts,
     workers::{Tasks, spawn_deliveries, spawn_upkeep},
 };
@@ -144,6 +145,7 @@ impl Starting {
         let metrics = WorkerMetrics::register(&registry)?;
         let outages = Arc::new(Outages::new(parts.machine.clock.clone()));
         spawn_upkeep(&parts, &metrics, &outages, &workers_stop, &mut self.tasks);
+        retention::spawn(&parts, &metrics, &outages, &workers_stop, &mut self.tasks)?;
         let stops = [&deliveries_stop, &workers_stop];
         spawn_deliveries(&parts, metrics, &outages, stops, &mut self.tasks);
         if let Some(tls) = self.tls.take() {

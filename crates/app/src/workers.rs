@@ -237,13 +237,13 @@ pub(crate) fn spawn_deliveries(
 }
 
 /// The dependency of a step.
-struct Fallible {
-    outages: Arc<Outages>,
-    dependency: &'static str,
+pub(crate) struct Fallible {
+    pub(crate) outages: Arc<Outages>,
+    pub(crate) dependency: &'static str,
 }
 
 /// Repeats a step until the stop. Logs what it did, or why it failed.
-async fn repeat<T>(
+pub(crate) async fn repeat<T>(
     stop: CancellationToken,
     mut work: impl AsyncFnMut() -> Step<T>,
     on: Fallible,

@@ -210,6 +210,9 @@ macro_rules! contract {
             webhook_in_progress_of_an_erased_order_is_counted,
             other_orders_are_left_alone,
             document_is_added_or_the_order_erased_never_both,
+            order_is_due_after_its_appointment_and_its_last_change, order_that_is_due_is_erased_once,
+            documents_that_are_due_are_withdrawn, order_on_hold_keeps_its_data,
+            order_is_held_or_erased_never_both,
         );
     };
     (blob_store, $fixture:expr) => {

@@ -18,9 +18,10 @@ use domain::{
         StoredOrder,
     },
     ports::{
-        AccessLog, ApiKeyRepo, Attempted, DeliveryQueue, Dispatch, EventId, IdempotencyLedger,
-        Lease, NewOrder, OrderAdmin, OrderReader, OrderRepo, Outbox, QueueStats, ServiceRepo,
-        Settlement, StoreError, UploadLedger, WebhookQueue, WebhookRepo, WriteError, error_chain,
+        AccessLog, ApiKeyRepo, Attempted, DeliveryQueue, Dispatch, ErasureOutcome, EventId,
+        IdempotencyLedger, Lease, NewOrder, OrderAdmin, OrderReader, OrderRepo, Outbox, QueueStats,
+        ServiceRepo, Settlement, StoreError, UploadLedger, WebhookQueue, WebhookRepo, WriteError,
+        error_chain,
     },
 };
 use futures_util::future::join_all;
@@ -312,6 +313,8 @@ pub fn stored(id: OrderId, new: &NewOrder) -> StoredOrder {
         changes: Vec::new(),
         notes: Vec::new(),
         names: Names::default(),
+        held_until: None,
+        documents_erased_at: None,
         is_test: new.is_test,
         created_at: new.created_at,
         updated_at: new.created_at,
@@ -388,4 +391,12 @@ pub fn idempotent_request(attempt: &Attempt, at: OffsetDateTime) -> Option<Idemp
 /// Returns an order under the key of an attempt.
 pub fn with_key(order: NewOrder, attempt: &Attempt) -> NewOrder {
     NewOrder { idempotent_request: idempotent_request(attempt, order.created_at), ..order }
+}
+
+/// Returns the keys of an order that was erased.
+pub fn condemned(outcome: ErasureOutcome) -> Vec<ObjectKey> {
+    match outcome {
+        ErasureOutcome::Erased(keys) => keys,
+        other => panic!("not erased: {other:?}"),
+    }
 }

@@ -224,6 +224,8 @@ pub(crate) fn stored_order(created_at: OffsetDateTime) -> StoredOrder {
         changes: vec![],
         notes: vec![],
         names: Names::default(),
+        held_until: None,
+        documents_erased_at: None,
         is_test: false,
         created_at,
         updated_at: created_at,

@@ -59,7 +59,7 @@ pub enum Command {
     /// Add, list, change and remove the records of signing services
     #[command(subcommand)]
     Services(ServicesCommand),
-    /// List, show, export, change, note, cancel and erase orders
+    /// List, show, export, change, note, cancel, hold and erase orders
     #[command(subcommand)]
     Orders(OrdersCommand),
     /// List reads and changes of orders

@@ -6,6 +6,7 @@
 //! | choice of adapters by the settings | [`adapters`] |
 //! | listening sockets and the limit of connections | [`listen`] |
 //! | certificate and key of the API, read again when they change | [`tls_files`] |
+//! | what erasures leave outside of the database | [`retention`] |
 //! | key of the secrets of webhooks | [`secrets_key`] |
 //! | signals that stop the service | [`signals`] |
 //! | clock and randomness | `system` |
@@ -20,6 +21,7 @@ pub mod doctor;
 pub mod listen;
 pub mod private_files;
 mod progress;
+pub mod retention;
 pub mod secrets_key;
 pub mod settings;
 pub mod signals;

@@ -234,6 +234,26 @@ pub struct Settings {
     #[arg(long, value_name = "NUMBER", value_parser = number(1..))]
     pub access_alert: Option<u64>,
 
+    /// Days after the appointment and the last change of an order after which it is erased for good,
+    /// unless it is on hold; 0 to keep orders
+    #[arg(
+        long,
+        value_name = "DAYS",
+        default_value_t = 0,
+        value_parser = value_parser!(u32).range(0..=36_500)
+    )]
+    pub erase_after_days: u32,
+
+    /// Days after the appointment and the last change of an order after which its documents alone are
+    /// erased, unless it is on hold; 0 to keep them with their order
+    #[arg(
+        long,
+        value_name = "DAYS",
+        default_value_t = 0,
+        value_parser = value_parser!(u32).range(0..=36_500)
+    )]
+    pub erase_documents_after_days: u32,
+
     /// Greatest number of mails of a client to a recipient in an hour; further ones wait for the next;
     /// 0 for no limit. Addresses of signing services have none
     #[arg(long, value_name = "NUMBER", default_value_t = MAILS_PER_RECIPIENT_HOUR)]

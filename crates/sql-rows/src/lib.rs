@@ -42,15 +42,16 @@ pub use orders::lists::{
     listed, owners, searched_before,
 };
 pub use orders::queries::{
-    ChangedOrder, CondemnedUpload, DocumentsChange, ErasedOrder, HeldMail, HeldWebhook, OrderState,
-    WithdrawnDocument, abandoned_uploads, add_changes, add_notes, attempted_webhooks,
-    attempted_webhooks_of_erased, changeable_order, changed_notary, changes_of, condemned,
-    condemned_of, created_order, document_counts, document_row, ended_mails, erased_among,
-    free_mails, grouped, history_after, history_before, history_entry, history_page,
+    ChangedOrder, CondemnedUpload, DocumentsChange, ErasedDocuments, ErasedOrder, HeldMail,
+    HeldWebhook, OrderState, WithdrawnDocument, abandoned_uploads, add_changes, add_notes,
+    attempted_webhooks, attempted_webhooks_of_erased, changeable_order, changed_notary, changes_of,
+    condemned, condemned_of, created_order, document_counts, document_row, ended_mails,
+    erased_among, free_mails, grouped, history_after, history_before, history_entry, history_page,
     mails_of_erased, next_note, not_downloaded, notes_of, order_with_document,
     orders_with_documents, replaceable, sorted_keys, stored_position, unerased_order,
     unreadable_order, uploads_for, uploads_of_erased, waiting_webhooks_of,
 };
+pub use orders::retention::{IsDue, SomeDue};
 pub use orders::rows::{
     AmendedRows, DocumentRow, FoundBy, KeptOrderRow, ListedRow, NewChangeRow, NoteRow,
     OrderChangeRow, OrderRow, PendingOrder, is_order_of, party_column,

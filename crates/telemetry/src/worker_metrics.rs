@@ -7,14 +7,16 @@ use domain::{
     },
     order::{Actor, OrderStatus},
     ports::{
-        BusyKey, Event,
+        BusyKey, Event, Retained,
         Settlement::{Done, Fail, Obsolete, OverLimit, Postpone, RetryAt, Unknown},
     },
+    use_cases::{erase_orders::Erasure, upkeep::erase_old_orders::Waiting},
     webhook::{DisabledBy, EndpointId, EventChange, EventType, run_webhooks::WebhookReport},
 };
 use prometheus::{
-    IntCounter, IntCounterVec, Registry, register_int_counter_vec_with_registry,
-    register_int_counter_with_registry,
+    IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry,
+    register_int_counter_vec_with_registry, register_int_counter_with_registry,
+    register_int_gauge_vec_with_registry, register_int_gauge_with_registry,
 };
 use tracing::Level;
 
@@ -59,6 +61,9 @@ pub struct WorkerMetrics {
     entered: IntCounterVec,
     swept: IntCounter,
     access_alerts: IntCounter,
+    erased: IntCounter,
+    due: IntGaugeVec,
+    held: IntGauge,
 }
 
 impl WorkerMetrics {
@@ -117,6 +122,22 @@ impl WorkerMetrics {
                 "Alerts about API keys that read more orders in an hour than --access-alert.",
                 registry
             )?,
+            erased: register_int_counter_with_registry!(
+                "notary_orders_retention_erased_total",
+                "Orders that the retention has erased, or the documents of which it has erased.",
+                registry
+            )?,
+            due: register_int_gauge_vec_with_registry!(
+                "notary_orders_retention_due",
+                "Orders that wait for the erasure of the order or of its documents, up to 10,000.",
+                &["what"],
+                registry
+            )?,
+            held: register_int_gauge_with_registry!(
+                "notary_orders_held_orders",
+                "Orders on hold.",
+                registry
+            )?,
         })
     }
 
@@ -164,6 +185,27 @@ impl WorkerMetrics {
         let api_key = key.0;
         tracing::warn!(api_key, orders, "an API key has read more orders in an hour than usual");
         self.access_alerts.inc();
+    }
+
+    /// Counts and logs what the retention has erased.
+    pub fn erased(&self, what: Retained, erasure: Erasure) {
+        let Erasure { orders, documents, .. } = erasure;
+        if orders > 0 {
+            match what {
+                Retained::Orders => tracing::info!(orders, documents, "old orders erased"),
+                Retained::Documents => tracing::info!(orders, documents, "old documents erased"),
+            }
+            self.erased.inc_by(orders as u64);
+        }
+    }
+
+    /// Sets the numbers of orders that wait for an erasure, and of those on hold.
+    pub fn waiting(&self, waiting: Waiting) {
+        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        let Waiting { orders, documents, held } = waiting;
+        self.due.with_label_values(&["orders"]).set(number(orders));
+        self.due.with_label_values(&["documents"]).set(number(documents));
+        self.held.set(number(held));
     }
 
     /// Counts and logs swept uploads.

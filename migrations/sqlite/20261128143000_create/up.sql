@@ -35,6 +35,12 @@ CREATE TABLE orders (
     -- The texts that a search looks at, folded: crates/domain/src/order/search.rs. NULL when the order is
     -- erased.
     search_text TEXT,
+    -- Until when an operator keeps the order and its documents from erasure. No change of the order: the two
+    -- sides do not see it. NULL: not on hold.
+    held_until INTEGER,
+    -- When the retention of documents erased those of the order. It is their `withdrawn_at`, and was the
+    -- last change of the order then.
+    documents_erased_at INTEGER,
     -- An operator has erased the order: `details` is {}, `file_number` is empty and not held,
     -- `starts_at`, `ends_at` and `notary` are NULL, and there are no documents and no deliveries.
     erased_at INTEGER
@@ -88,6 +94,10 @@ CREATE INDEX orders_created ON orders ((id >> 11), created_at) WHERE erased_at I
 CREATE INDEX orders_updated ON orders ((id >> 11), updated_at)
     WHERE erased_at IS NULL AND updated_at > created_at;
 
+-- A new order is not on hold, so it is not in this index.
+-- Serves: the number of orders on hold (WHERE held_until > ?).
+CREATE INDEX orders_held ON orders (held_until) WHERE held_until IS NOT NULL;
+
 CREATE TABLE documents (
     order_id INTEGER NOT NULL REFERENCES orders (id),
     position INTEGER NOT NULL,
@@ -110,6 +120,11 @@ CREATE TABLE documents (
     -- Serves: documents of one order, in their order.
     PRIMARY KEY (order_id, signed, position)
 ) STRICT, WITHOUT ROWID;
+
+-- Orders without documents do not pay for it.
+-- Serves: whether a block of orders has documents with bytes (WHERE key IS NOT NULL AND order_id >= ? AND
+-- order_id < ?).
+CREATE INDEX documents_kept ON documents (order_id) WHERE key IS NOT NULL;
 
 -- Objects that no order has adopted yet. The table holds only uploads in progress, so the sweeper
 -- may read all of it.
@@ -146,7 +161,7 @@ CREATE TABLE order_changes (
     id INTEGER PRIMARY KEY,
     order_id INTEGER NOT NULL REFERENCES orders (id),
     at INTEGER NOT NULL,
-    -- status, changed, signed_documents_added, documents_replaced or withdrawn.
+    -- status, changed, signed_documents_added, documents_replaced, withdrawn or documents_erased.
     kind TEXT NOT NULL,
     -- A JSON array of the changed fields, as JSON Pointers. NULL for other kinds than changed.
     changed TEXT,

@@ -204,6 +204,7 @@ const SENTENCES = {
     `Another replay of this webhook is in progress. ${wait(retryAfter)}`,
   order_cancelled: () => "The order is cancelled, so it does not change any more.",
   order_closed: ({ detail }) => detail,
+  order_on_hold: ({ detail }) => detail,
   too_many_notes: ({ detail }) => detail,
   webhook_disabled: () => "The webhook is disabled, so it gets no test event. Enable it first.",
   withdrawn: () => "The side that uploaded this document has withdrawn it. Load the page again.",

@@ -91,6 +91,8 @@ function words(entry, before) {
     case "withdrawn":
       // Each side withdraws its own documents.
       return entry.actor === "service" ? "Signed document withdrawn" : "Document withdrawn";
+    case "documents_erased":
+      return "All documents erased: the operator keeps them no longer";
   }
   return said(entry.kind.replaceAll("_", " "));
 }

@@ -72,6 +72,7 @@ fn known_values_are_those_of_the_code_and_closed_in_requests_only() {
         ChangeKind::SignedDocumentsAdded(vec![]),
         ChangeKind::DocumentsReplaced(vec![]),
         ChangeKind::Withdrawn(vec![]),
+        ChangeKind::DocumentsErased,
     ]
     .map(|kind| kind.as_str());
     let reasons = [DisabledBy::Request, DisabledBy::Gone, DisabledBy::Failures];

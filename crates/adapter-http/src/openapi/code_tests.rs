@@ -434,6 +434,7 @@ fn problems_are_those_of_the_service() {
         OrderError::Cancelled.into(),
         OrderError::Closed.into(),
         OrderError::Over.into(),
+        OrderError::Held.into(),
         OrderError::TooManyNotes.into(),
         OrderError::Changed.into(),
         OrderError::InProgress { retry_after: 5 }.into(),

@@ -51,6 +51,10 @@ impl From<OrderError> for Problem {
                 ProblemCode::OrderClosed,
                 "The order is SIGNED, DID_NOT_SIGN or COMPLETED. Its client cannot change it any more.",
             ),
+            OrderError::Held => Self::new(
+                ProblemCode::OrderOnHold,
+                "The operator keeps the documents of this order for now. Nothing was withdrawn.",
+            ),
             OrderError::TooMany { stored } => {
                 let detail = format!(
                     "An order can have at most {MAX_DOCUMENTS_PER_ORDER} documents. \

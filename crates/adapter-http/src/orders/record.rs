@@ -238,7 +238,12 @@ impl<'a> DocumentRecord<'a> {
         (0..).zip(documents).map(move |(position, document)| {
             let is_replaced = |other: &StoredDocument| other.replaced_by == Some(position);
             let replaces = (0..).zip(documents).find(|(_, other)| is_replaced(other));
-            Self::new(document, kind, position, replaces.map(|(replaced, _)| replaced), &url)
+            let replaces = replaces.map(|(replaced, _)| replaced);
+            let mut record = Self::new(document, kind, position, replaces, &url);
+            let is_erased = document.withdrawn_at == stored.documents_erased_at;
+            record.withdrawn_by =
+                record.withdrawn_by.map(|side| if is_erased { Actor::Operator } else { side });
+            record
         })
     }
 

@@ -2,59 +2,167 @@
 
 use diesel::{dsl::sql, prelude::*, sql_types::Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use domain::{access::Access, document::ObjectKey, order::OrderId};
+use domain::{
+    access::Access,
+    document::ObjectKey,
+    order::OrderId,
+    ports::{Due, DueOrder, ErasedDue, ErasureOutcome, Retained},
+};
 use sql_rows::{
-    ErasedOrder, HeldMail, HeldWebhook, Utc, attempted_webhooks, attempted_webhooks_of_erased,
-    condemned, ended_mails, free_mails,
+    CondemnedUpload, ErasedDocuments, ErasedOrder, HeldMail, HeldWebhook, IsDue, OrderState, Utc,
+    WithdrawnDocument, attempted_webhooks, attempted_webhooks_of_erased, condemned, ended_mails,
+    free_mails,
     schema::{
         deliveries, documents, events, order_changes, order_notes, order_recipients, orders,
         uploads, webhook_deliveries,
     },
     uploads_of_erased, waiting_webhooks_of,
 };
+use time::OffsetDateTime;
 
 use crate::{accesses::store_access, failure::Failure, locks};
 
-/// Erases an order in a transaction. Locks rows in the order in which other calls lock them: the
-/// order, the event, deliveries by identifier. Its uploads are new rows. A worker that dispatches the event
-/// meanwhile has added its deliveries when the event is gone. Mails and webhooks that a worker attempts
-/// stay until it settles them, and no other worker gets them.
+/// Erases an order in a transaction, unless it is on hold.
 pub(crate) async fn erase(
     connection: &mut AsyncPgConnection,
     id: OrderId,
     at: Utc,
     access: Option<&Access>,
-) -> Result<Option<Vec<ObjectKey>>, Failure> {
+) -> Result<ErasureOutcome, Failure> {
     locks::lock(connection, "orders", &[id.0]).await?;
-    let kept = orders::table.find(id.0).filter(orders::erased_at.is_null());
-    let emptied = orders::details.eq(sql::<Text>("'{}'"));
-    if diesel::update(kept).set((emptied, ErasedOrder::at(at))).execute(connection).await? == 0 {
-        return Ok(None);
+    let state = orders::table.find(id.0).select(OrderState::as_select());
+    let state = state.get_result(connection).await.optional()?;
+    let outcome = OrderState::erasure(state, at.0);
+    if !matches!(outcome, ErasureOutcome::Erased(_)) {
+        return Ok(outcome);
     }
     store_access(connection, access).await?;
-    let removed = diesel::delete(documents::table.filter(documents::order_id.eq(id.0)))
+    Ok(ErasureOutcome::Erased(empty(connection, &[id.0], at).await?))
+}
+
+/// Puts an order on hold, or ends its hold.
+pub(crate) async fn hold(
+    connection: &mut AsyncPgConnection,
+    id: OrderId,
+    until: Option<Utc>,
+    access: Option<&Access>,
+) -> Result<bool, Failure> {
+    locks::lock(connection, "orders", &[id.0]).await?;
+    let kept = orders::table.find(id.0).filter(orders::erased_at.is_null());
+    let held = diesel::update(kept).set(orders::held_until.eq(until)).execute(connection).await?;
+    if held > 0 {
+        store_access(connection, access).await?;
+    }
+    Ok(held > 0)
+}
+
+/// Erases those of the orders that are still due, in a transaction. Returns `None` if another instance is
+/// doing that: one does at a time.
+pub(crate) async fn erase_due(
+    connection: &mut AsyncPgConnection,
+    due: Due,
+    orders: &[DueOrder],
+) -> Result<Option<ErasedDue>, Failure> {
+    if !locks::try_lock_name(connection, "retention").await? {
+        return Ok(None);
+    }
+    let ids: Vec<i64> = orders.iter().map(|order| order.id.0).collect();
+    locks::lock(connection, "orders", &ids).await?;
+    let found = orders::table.filter(orders::id.eq_any(ids)).filter(IsDue::of(&due));
+    let found = found.order(orders::id).select(OrderState::as_select());
+    let found: Vec<OrderState> = found.get_results(connection).await?;
+    let ids: Vec<i64> = found.iter().map(OrderState::id).collect();
+    if ids.is_empty() {
+        return Ok(Some(ErasedDue::default()));
+    }
+    for order in orders.iter().filter(|order| ids.contains(&order.id.0)) {
+        store_access(connection, order.access.as_ref()).await?;
+    }
+    let condemned = match due.what {
+        Retained::Orders => empty(connection, &ids, Utc(due.now)).await?,
+        Retained::Documents => withdraw_all(connection, found, due.now).await?,
+    };
+    Ok(Some(ErasedDue { orders: ids.into_iter().map(OrderId).collect(), condemned }))
+}
+
+/// Withdraws the documents of orders. Returns the keys of their objects.
+async fn withdraw_all(
+    connection: &mut AsyncPgConnection,
+    orders: Vec<OrderState>,
+    now: OffsetDateTime,
+) -> Result<Vec<ObjectKey>, Failure> {
+    let mut condemned = Vec::new();
+    for order in orders {
+        let kept = documents::table.filter(documents::order_id.eq(order.id()));
+        let kept = kept.filter(documents::key.is_not_null());
+        let columns = (
+            documents::signed,
+            documents::position,
+            documents::name,
+            documents::key.assume_not_null(),
+        );
+        let kept: Vec<(bool, i32, String, String)> =
+            kept.order(documents::key).select(columns).get_results(connection).await?;
+        let positions: Vec<_> = kept.iter().map(|(signed, at, ..)| (*signed, *at)).collect();
+        let ErasedDocuments { at, entry, events } = ErasedDocuments::of(&order, &positions, now);
+        for (signed, position, name, key) in kept {
+            let row = documents::table.find((order.id(), signed, position));
+            let emptied = diesel::update(row).set(WithdrawnDocument::at(at, &name));
+            emptied.execute(connection).await?;
+            let upload = CondemnedUpload::withdrawn(key.clone(), OrderId(order.id()), at);
+            diesel::insert_into(uploads::table).values(upload).execute(connection).await?;
+            condemned.push(ObjectKey::from_stored(key));
+        }
+        diesel::insert_into(order_changes::table).values(entry).execute(connection).await?;
+        for event in events {
+            diesel::insert_into(events::table).values(event).execute(connection).await?;
+        }
+        let changed = (orders::updated_at.eq(at), orders::documents_erased_at.eq(Some(at)));
+        diesel::update(orders::table.find(order.id())).set(changed).execute(connection).await?;
+    }
+    Ok(condemned)
+}
+
+/// Empties orders in a transaction. Locks rows in the order in which other calls lock them: the
+/// orders, the events, deliveries by identifier. Their uploads are new rows. A worker that dispatches an event
+/// meanwhile has added its deliveries when the event is gone. Mails and webhooks that a worker attempts
+/// stay until it settles them, and no other worker gets them.
+async fn empty(
+    connection: &mut AsyncPgConnection,
+    ids: &[i64],
+    at: Utc,
+) -> Result<Vec<ObjectKey>, Failure> {
+    let emptied = orders::details.eq(sql::<Text>("'{}'"));
+    diesel::update(orders::table.filter(orders::id.eq_any(ids.to_vec())))
+        .set((emptied, ErasedOrder::at(at)))
+        .execute(connection)
+        .await?;
+    let removed = diesel::delete(documents::table.filter(documents::order_id.eq_any(ids.to_vec())))
         .returning((documents::signed, documents::position, documents::key))
         .get_results(connection)
         .await?;
-    diesel::update(uploads::table.filter(uploads::order_id.eq(id.0)))
+    diesel::update(uploads::table.filter(uploads::order_id.eq_any(ids.to_vec())))
         .set(uploads::condemned.eq(true))
         .execute(connection)
         .await?;
     let (rows, keys) = condemned(removed, at);
     diesel::insert_into(uploads::table).values(rows).execute(connection).await?;
-    diesel::update(order_changes::table.filter(order_changes::order_id.eq(id.0)))
+    diesel::update(order_changes::table.filter(order_changes::order_id.eq_any(ids.to_vec())))
         .set(order_changes::reason.eq(None::<String>))
         .execute(connection)
         .await?;
-    diesel::update(order_notes::table.filter(order_notes::order_id.eq(id.0)))
+    diesel::update(order_notes::table.filter(order_notes::order_id.eq_any(ids.to_vec())))
         .set(order_notes::text.eq(""))
         .execute(connection)
         .await?;
-    diesel::delete(order_recipients::table.filter(order_recipients::order_id.eq(id.0)))
+    diesel::delete(order_recipients::table.filter(order_recipients::order_id.eq_any(ids.to_vec())))
         .execute(connection)
         .await?;
-    diesel::delete(events::table.filter(events::order_id.eq(id.0))).execute(connection).await?;
-    let mails = deliveries::table.filter(deliveries::order_id.eq(id.0)).select(deliveries::id);
+    diesel::delete(events::table.filter(events::order_id.eq_any(ids.to_vec())))
+        .execute(connection)
+        .await?;
+    let mails =
+        deliveries::table.filter(deliveries::order_id.eq_any(ids.to_vec())).select(deliveries::id);
     let mails = mails.get_results(connection).await?;
     // Locked first, so that none is leased meanwhile.
     locks::lock(connection, "deliveries", &mails).await?;
@@ -63,12 +171,12 @@ pub(crate) async fn erase(
         .set(HeldMail::since(at))
         .execute(connection)
         .await?;
-    let webhooks = waiting_webhooks_of(id.0).select(webhook_deliveries::id);
+    let webhooks = waiting_webhooks_of(ids.to_vec()).select(webhook_deliveries::id);
     let webhooks: Vec<i64> = webhooks.get_results(connection).await?;
     locks::lock(connection, "webhook_deliveries", &webhooks).await?;
     let attempted = attempted_webhooks(webhooks);
     diesel::update(attempted).set(HeldWebhook::since(at)).execute(connection).await?;
-    Ok(Some(keys))
+    Ok(keys)
 }
 
 /// Removes mails of erased orders, but for those that a worker attempts. Returns their number, with that

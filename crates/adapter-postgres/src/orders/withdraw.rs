@@ -32,6 +32,9 @@ pub(super) async fn withdraw(
         Prepared(row).get_result(connection).await.optional()?;
     let Some((key, name)) = row else { return Ok(Err(WriteError::NoSuchOrder)) };
     if let Some(key) = key {
+        if order.is_held(withdrawal.at) {
+            return Ok(Err(WriteError::Held));
+        }
         let at = order.changed_at(withdrawal.at);
         let emptied = diesel::update(document_row(document));
         Prepared(emptied.set(WithdrawnDocument::at(at, &name))).execute(connection).await?;

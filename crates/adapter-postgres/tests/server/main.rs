@@ -39,10 +39,10 @@ use domain::{
     idempotency::IdempotentRequest,
     order::{Actor, OrderId, SigningServiceId},
     ports::{
-        AccessFilter, AccessLog, ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _,
-        ListFilter, NewDocuments, NewNote, NewOrder, OrderAdmin, OrderFilter, OrderReader,
-        OrderRepo as _, Outbox as _, PageQuery, Settlement, StoreError, UploadLedger as _,
-        WriteError,
+        AccessFilter, AccessLog, ApiKeyRepo, Cursor, DeliveryQueue as _, Due,
+        IdempotencyLedger as _, ListFilter, NewDocuments, NewNote, NewOrder, OrderAdmin,
+        OrderFilter, OrderReader, OrderRepo as _, Outbox as _, PageQuery, Retained, Settlement,
+        StoreError, UploadLedger as _, WriteError,
     },
 };
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
@@ -113,7 +113,13 @@ async fn every_call(store: &PostgresStore) {
     let page = PageQuery { filter, limit: 1, cursor };
     OrderReader::page(store, LIVE, &page).await.unwrap().unwrap();
     OrderAdmin::list(store, &OrderFilter::default(), None, 1).await.unwrap();
-    store.created_before(NOW, 1).await.unwrap();
+    store.created_before(NOW, OrderId(0), 1).await.unwrap();
+    store.held(NOW).await.unwrap();
+    for what in [Retained::Orders, Retained::Documents] {
+        let before = NOW + time::Duration::days(400_000);
+        let due = Due { what, before, documents_before: before, now: NOW };
+        OrderAdmin::due(store, due, 1).await.unwrap();
+    }
     let added = NewDocuments {
         owner: LIVE,
         order_id: order,

@@ -2,6 +2,7 @@
 
 use adapter_postgres::{MigrateError, PostgresStore};
 use contract_tests::samples::NOW;
+use contract_tests::samples::condemned;
 use domain::ports::{DeliveryQueue, OrderAdmin as _, UploadLedger as _};
 use futures_util::future::join_all;
 use test_servers::postgres::{Cluster, Database};
@@ -184,7 +185,7 @@ async fn rights_to_read_and_write_are_enough() {
 
     every_call(&store).await;
     let erased = create(&store, "E-0").await.unwrap();
-    store.erase(erased, NOW, None).await.unwrap().unwrap();
+    condemned(store.erase(erased, NOW, None).await.unwrap());
     store.condemn_recorded_before(NOW, 10).await.unwrap();
     DeliveryQueue::list(&store, false, 1).await.unwrap();
     DeliveryQueue::stats(&store).await.unwrap();

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use contract_tests::samples::{CLIENT, LIVE, NOW, WINDOW, document, key_of, new_order, to_sign};
+use contract_tests::samples::{
+    CLIENT, LIVE, NOW, WINDOW, condemned, document, key_of, new_order, to_sign,
+};
 use domain::{
     api_key::{ClientId, Owner},
     order::OrderId,
@@ -109,7 +111,7 @@ async fn reads_cost_the_same_in_a_large_table() {
     OrderReader::order(&store, LIVE, OrderId(50_001)).await.unwrap().unwrap();
     store.document(LIVE, to_sign(OrderId(50_001), 0)).await.unwrap().unwrap();
     OrderAdmin::order(&store, OrderId(50_001)).await.unwrap().unwrap();
-    let old = store.created_before(created(50_000), 20).await.unwrap();
+    let old = store.created_before(created(50_000), OrderId(0), 20).await.unwrap();
     assert_eq!(old[..2], [1, 40_000].map(OrderId));
     drop(store);
     until("the sessions of the store have ended", async || sessions(&outsider).await.0 == 0).await;
@@ -175,7 +177,7 @@ async fn unreadable_order_does_not_fail_reads_beside_it() {
 async fn view_shows_nothing_of_an_erased_order() {
     let (store, database) = store().await;
     let id = create(&store, "F-1").await.unwrap();
-    store.erase(id, NOW + Duration::DAY, None).await.unwrap().unwrap();
+    condemned(store.erase(id, NOW + Duration::DAY, None).await.unwrap());
     let columns = "SELECT string_agg(key, ' ' ORDER BY key) \
         FROM order_details o, json_each_text(row_to_json(o)) WHERE value IS NOT NULL";
     assert_eq!(

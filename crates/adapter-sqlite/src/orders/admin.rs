@@ -13,12 +13,14 @@ use domain::{
     access::Access,
     api_key::{ClientId, Owner},
     delivery::DeliveryId,
-    document::ObjectKey,
     order::{OrderId, StoredOrder, record::ADDRESSES},
-    ports::{ListedOrder, MaybeErased, OrderAdmin, OrderFilter, StoreError},
+    ports::{
+        Due, DueOrder, ErasedDue, ErasureOutcome, ListedOrder, MaybeErased, OrderAdmin,
+        OrderFilter, StoreError,
+    },
 };
 use sql_rows::{
-    OrderList, Prepared, Utc, erased_among, mails_of_erased, owners,
+    OrderList, Prepared, SomeDue, Utc, erased_among, mails_of_erased, owners,
     schema::{deliveries, orders},
 };
 use time::OffsetDateTime;
@@ -49,9 +51,10 @@ impl OrderAdmin for SqliteStore {
     async fn created_before(
         &self,
         instant: OffsetDateTime,
+        after: OrderId,
         limit: usize,
     ) -> Result<Vec<OrderId>, StoreError> {
-        self.survey(move |connection| created_before(connection, instant, limit)).await
+        self.survey(move |connection| created_before(connection, instant, after, limit)).await
     }
 
     async fn erase(
@@ -59,11 +62,48 @@ impl OrderAdmin for SqliteStore {
         id: OrderId,
         at: OffsetDateTime,
         access: Option<Access>,
-    ) -> Result<Option<Vec<ObjectKey>>, StoreError> {
+    ) -> Result<ErasureOutcome, StoreError> {
         let erase = move |connection: &mut SqliteConnection| {
             erase::erase(connection, id, Utc(at), access.as_ref())
         };
         self.maintain(erase).await
+    }
+
+    async fn hold(
+        &self,
+        id: OrderId,
+        until: Option<OffsetDateTime>,
+        access: Option<Access>,
+    ) -> Result<bool, StoreError> {
+        let until = until.map(Utc);
+        let hold = move |connection: &mut SqliteConnection| {
+            erase::hold(connection, id, until, access.as_ref())
+        };
+        self.maintain(hold).await
+    }
+
+    async fn held(&self, now: OffsetDateTime) -> Result<usize, StoreError> {
+        let held = orders::table.filter(orders::held_until.gt(Utc(now))).count();
+        let count = move |connection: &mut SqliteConnection| Ok(held.get_result(connection)?);
+        let count: i64 = self.read(count).await?;
+        Ok(usize::try_from(count).unwrap_or_default())
+    }
+
+    async fn due(&self, due: Due, limit: usize) -> Result<Vec<OrderId>, StoreError> {
+        let found = orders::table.filter(SomeDue::of(&due, limit));
+        let found = found.order(orders::id).select(orders::id);
+        let found =
+            move |connection: &mut SqliteConnection| Ok(Prepared(found).get_results(connection)?);
+        let found: Vec<i64> = self.survey(found).await?;
+        Ok(found.into_iter().map(OrderId).collect())
+    }
+
+    async fn erase_due(
+        &self,
+        due: Due,
+        orders: Vec<DueOrder>,
+    ) -> Result<Option<ErasedDue>, StoreError> {
+        self.maintain(move |connection| erase::erase_due(connection, due, &orders)).await
     }
 
     async fn erased(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
@@ -99,7 +139,13 @@ pub(crate) fn list(
     before: Option<OrderId>,
     limit: usize,
 ) -> Result<Vec<ListedOrder>, Failure> {
-    let also = |orders| with_address(orders, filter.email.as_deref());
+    let also = |orders| {
+        let orders = with_address(orders, filter.email.as_deref());
+        match filter.held_at {
+            Some(now) => orders.filter(orders::held_until.gt(Utc(now)).assume_not_null()),
+            None => orders,
+        }
+    };
     let ids = i64::MIN..=before.map_or(i64::MAX, |id| id.0.saturating_sub(1));
     let mut listed = Vec::new();
     for owner in owners(filter.client) {
@@ -123,6 +169,7 @@ fn with_address<'a>(orders: Orders<'a>, address: Option<&str>) -> Orders<'a> {
 pub(crate) fn created_before(
     connection: &mut SqliteConnection,
     instant: OffsetDateTime,
+    after: OrderId,
     limit: usize,
 ) -> Result<Vec<OrderId>, Failure> {
     let kept = || orders::table.filter(orders::erased_at.is_null());
@@ -137,7 +184,7 @@ pub(crate) fn created_before(
         let Some(next) = Prepared(next).get_result(connection).optional()? else { break };
         last = next;
         let owner = Owner::client(ClientId(last.0), last.1);
-        found.extend(list::created_before(connection, owner, instant, limit)?);
+        found.extend(list::created_before(connection, owner, instant, after, limit)?);
     }
     found.sort_unstable();
     Ok(found.into_iter().take(limit).map(OrderId).collect())

@@ -7,6 +7,7 @@ use diesel::{
 };
 use domain::{
     api_key::Owner,
+    order::OrderId,
     ports::{ListFilter, ListedOrder, Page, PageQuery},
 };
 use sql_rows::{
@@ -138,15 +139,17 @@ pub(crate) fn page(
     Ok(Some(page.stopping(&query.cursor, stopped_at)))
 }
 
-/// Returns up to `limit` of the owner's orders that were created before an instant, the smallest first.
+/// Returns up to `limit` of the owner's orders after an identifier that were created before an instant, the
+/// smallest first.
 pub(crate) fn created_before(
     connection: &mut SqliteConnection,
     owner: Owner,
     instant: OffsetDateTime,
+    after: OrderId,
     limit: usize,
 ) -> Result<Vec<i64>, Failure> {
     let filter = ListFilter { created_before: Some(instant), ..ListFilter::default() };
-    let all = i64::MIN..=i64::MAX;
-    let found = OnPage::of(owner, Matching::of(&filter), &all, false, limit);
+    let later = after.0.saturating_add(1)..=i64::MAX;
+    let found = OnPage::of(owner, Matching::of(&filter), &later, false, limit);
     Ok(Prepared(orders::table.filter(found).select(orders::id)).get_results(connection)?)
 }

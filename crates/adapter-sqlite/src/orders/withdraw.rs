@@ -29,6 +29,9 @@ pub(super) fn withdraw(
     let row: Option<(Option<String>, String)> = Prepared(row).get_result(connection).optional()?;
     let Some((key, name)) = row else { return Ok(Err(WriteError::NoSuchOrder)) };
     if let Some(key) = key {
+        if order.is_held(withdrawal.at) {
+            return Ok(Err(WriteError::Held));
+        }
         let at = order.changed_at(withdrawal.at);
         let emptied = diesel::update(document_row(document));
         Prepared(emptied.set(WithdrawnDocument::at(at, &name))).execute(connection)?;

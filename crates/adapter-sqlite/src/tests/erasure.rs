@@ -1,7 +1,7 @@
 //! Erasure leaves nothing of an order in the files of the database.
 
 use contract_tests::samples::{
-    LIVE, delivery, enqueue, key_of, maximal_request, object_key, order, settle,
+    LIVE, condemned, delivery, enqueue, key_of, maximal_request, object_key, order, settle,
 };
 use domain::{
     delivery::NewDelivery,
@@ -119,7 +119,7 @@ async fn erased_order_leaves_no_byte() {
     }
     assert!(!traces(&directory).is_empty());
     for id in &marked {
-        store.erase(*id, NOW, None).await.unwrap().unwrap();
+        condemned(store.erase(*id, NOW, None).await.unwrap());
         assert_eq!(
             domain::ports::OrderAdmin::order(&store, *id).await.unwrap(),
             Some(MaybeErased::Erased)
@@ -163,7 +163,7 @@ async fn database_is_rewritten_once_after_an_erasure() {
         before != file()
     };
     assert!(!is_rewritten());
-    store.erase(id, NOW, None).await.unwrap().unwrap();
+    condemned(store.erase(id, NOW, None).await.unwrap());
     assert!(is_rewritten());
     assert!(!is_rewritten());
 }

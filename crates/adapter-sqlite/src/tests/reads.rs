@@ -106,10 +106,11 @@ async fn every_read_uses_an_index() {
                 },
                 client: (filters & 2 > 0).then_some(CLIENT),
                 email: (filters & 4 > 0).then(|| "jane@example.com".to_owned()),
+                held_at: None,
             };
             admin::list(connection, &filter, None, 20).unwrap();
         }
-        admin::created_before(connection, NOW, 20).unwrap();
+        admin::created_before(connection, NOW, OrderId(0), 20).unwrap();
     });
     let plans = plans(&mut connection, statements);
     assert!(plans.len() > 30, "{}", plans.len());

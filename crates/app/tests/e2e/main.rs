@@ -91,6 +91,7 @@ mod orders {
     mod ownership;
     mod read;
     mod read_documents;
+    mod retention;
     mod signed_documents;
 }
 

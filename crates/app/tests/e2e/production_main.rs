@@ -77,6 +77,7 @@ mod orders {
     mod ownership;
     mod read;
     mod read_documents;
+    mod retention;
     mod signed_documents;
 }
 

@@ -5,10 +5,11 @@ use std::{collections::BTreeSet, slice::from_ref};
 use domain::{
     api_key::ClientId,
     delivery::LONGEST_ATTEMPT,
-    order::OrderId,
+    order::{Actor, ChangeKind, OrderId, StoredOrder},
     ports::{
-        Dispatch, EndpointEffect, ListFilter, MaybeErased, NewOrder, NewWebhookDelivery,
-        OrderFilter, QueueStats, Settlement, WriteError,
+        Dispatch, Due, DueOrder, EndpointEffect, ErasedDue, ErasureOutcome, ListFilter,
+        MaybeErased, NewOrder, NewWebhookDelivery, OrderFilter, QueueStats, Retained, Settlement,
+        Withdrawal, WriteError,
     },
     webhook::EventType,
 };
@@ -19,12 +20,15 @@ use crate::{
     ForeignChange, Remains,
     order_repo::addition,
     samples::{
-        CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, attempt, create_with_uploads, delivery,
-        dispatch, document, idempotency_key, key_of, keys_of, lease_webhooks, mails, maximal_order,
-        maximal_request, new_endpoint, new_order, object_key, order, order_of, record_uploads,
-        settle, settle_webhook, stored, to_sign, with_key,
+        CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, attempt, condemned, create_with_uploads,
+        delivery, dispatch, document, idempotency_key, key_of, keys_of, lease_webhooks, mails,
+        maximal_order, maximal_request, new_endpoint, new_order, object_key, order, order_of,
+        record_uploads, settle, settle_webhook, stored, to_sign, with_key,
     },
 };
+
+/// Before every order.
+const NONE: OrderId = OrderId(0);
 
 const OTHER: ClientId = ClientId(77);
 
@@ -72,7 +76,7 @@ pub async fn orders_are_listed_by_file_number_and_client(storage: &Storage) {
     let filter = |file_number: Option<&str>, client| OrderFilter {
         list: ListFilter { file_number: file_number.map(str::to_owned), ..Default::default() },
         client,
-        email: None,
+        ..Default::default()
     };
     let by_number = filter(Some("F-1"), None);
     assert_eq!(listed(storage, &by_number, None, 10).await, [ids[3], ids[1], ids[0]]);
@@ -152,19 +156,22 @@ pub async fn old_orders_are_found_smallest_first(storage: &Storage) {
         let order = NewOrder { is_test: number % 2 == 0, ..order };
         ids.push(storage.create(&order).await);
     }
-    let old =
-        |number: i32, limit| storage.admin.created_before(NOW + Duration::SECOND * number, limit);
+    let old = |number: i32, limit| {
+        storage.admin.created_before(NOW + Duration::SECOND * number, NONE, limit)
+    };
     assert_eq!(old(3, 10).await.unwrap(), ids[..3]);
     assert_eq!(old(3, 2).await.unwrap(), ids[..2]);
     assert_eq!(old(0, 10).await.unwrap(), []);
     storage.admin.erase(ids[0], NOW, None).await.unwrap();
     assert_eq!(old(3, 2).await.unwrap(), ids[1..3]);
-    assert_eq!(storage.admin.created_before(NOW + MICROSECOND, 2).await.unwrap(), []);
+    assert_eq!(storage.admin.created_before(NOW + MICROSECOND, NONE, 2).await.unwrap(), []);
+    let later = storage.admin.created_before(NOW + Duration::MINUTE, ids[1], 10).await.unwrap();
+    assert_eq!(later, ids[2..]);
 }
 
 /// Erases an order, and returns the condemned keys.
 async fn erase(storage: &Storage, id: OrderId) -> Vec<domain::document::ObjectKey> {
-    storage.admin.erase(id, NOW + Duration::DAY, None).await.unwrap().unwrap()
+    condemned(storage.admin.erase(id, NOW + Duration::DAY, None).await.unwrap())
 }
 
 /// It is erased in every port.
@@ -201,7 +208,10 @@ pub async fn erasure_frees_the_file_number(storage: &Storage) {
     let first = storage.create(&order).await;
     assert_eq!(erase(storage, first).await, []);
     for unknown in [first.0, first.0 + 1, 0, -1].map(OrderId) {
-        assert_eq!(storage.admin.erase(unknown, NOW, None).await.unwrap(), None);
+        assert_eq!(
+            storage.admin.erase(unknown, NOW, None).await.unwrap(),
+            ErasureOutcome::NotFound
+        );
     }
     let second = storage.create(&order).await;
     // Erased orders do not bar each other.
@@ -214,10 +224,10 @@ pub async fn erasure_condemns_the_documents(storage: &Storage) {
     let documents = vec![document(), document()];
     let mut keys = keys_of(&documents);
     let id = create_with_uploads(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await;
-    let mut condemned = erase(storage, id).await;
+    let mut removed = erase(storage, id).await;
     keys.sort_unstable();
-    condemned.sort_unstable();
-    assert_eq!(condemned, keys);
+    removed.sort_unstable();
+    assert_eq!(removed, keys);
     let mut swept = storage.uploads.condemn_recorded_before(NOW, 10).await.unwrap();
     swept.sort_unstable();
     assert_eq!(swept, keys, "at any age");
@@ -272,7 +282,7 @@ pub async fn mail_in_progress_stays_until_it_is_settled(storage: &Storage) {
         let id = storage.create(&new_order(&format!("F-{number}"), at)).await;
         dispatch(&*storage.outbox, id, vec![delivery(0), delivery(1)]).await;
         let lease = storage.queue.lease(at, Duration::MINUTE, 1).await.unwrap().remove(0);
-        storage.admin.erase(id, NOW, None).await.unwrap().unwrap();
+        condemned(storage.admin.erase(id, NOW, None).await.unwrap());
         assert_eq!(storage.stats().await.pending, 1, "the other one is gone");
         for waited in [Duration::ZERO, Duration::MINUTE, Duration::minutes(20)] {
             let left = remove_mails(storage, NOW + waited).await;
@@ -294,7 +304,7 @@ pub async fn mail_in_progress_of_an_erased_order_is_not_leased_again(storage: &S
     let id = storage.create(&new_order("F-1", NOW)).await;
     dispatch(&*storage.outbox, id, vec![delivery(0)]).await;
     let lease = storage.queue.lease(NOW, Duration::MINUTE, 1).await.unwrap().remove(0);
-    storage.admin.erase(id, NOW, None).await.unwrap().unwrap();
+    condemned(storage.admin.erase(id, NOW, None).await.unwrap());
     let later = NOW + Duration::minutes(3);
     assert_eq!(storage.queue.lease(later, Duration::MINUTE, 1).await.unwrap(), []);
     assert_eq!(remove_mails(storage, later).await, 1);
@@ -315,7 +325,7 @@ pub async fn webhook_in_progress_of_an_erased_order_is_counted(storage: &Storage
         let dispatched = Dispatch { event, mails: vec![], webhooks };
         storage.outbox.dispatch(&[dispatched], at).await.unwrap();
         let lease = lease_webhooks(storage, at).await.remove(0);
-        storage.admin.erase(id, NOW, None).await.unwrap().unwrap();
+        condemned(storage.admin.erase(id, NOW, None).await.unwrap());
         assert_eq!(remove_mails(storage, NOW).await, 1, "{ahead}");
         let ended = NOW + LONGEST_ATTEMPT;
         assert_eq!(remove_mails(storage, ended).await, 0, "{ahead}");
@@ -333,7 +343,7 @@ pub async fn upload_in_progress_of_an_erased_order_is_condemned_and_counted(stor
         storage.uploads.forget(from_ref(&late)).await.unwrap();
         assert!(storage.uploads.record_for(order, from_ref(key), NOW).await.unwrap());
     }
-    assert_eq!(storage.admin.erase(id, NOW, None).await.unwrap(), Some(vec![]));
+    assert_eq!(storage.admin.erase(id, NOW, None).await.unwrap(), ErasureOutcome::Erased(vec![]));
     for gone in [id, OrderId(i64::MAX)] {
         assert!(!storage.uploads.record_for(gone, from_ref(&late), NOW).await.unwrap());
     }
@@ -375,7 +385,7 @@ pub async fn document_is_added_or_the_order_erased_never_both(storage: &Storage)
         let (orders, admin) = (storage.orders.clone(), storage.admin.clone());
         let adding = tokio::spawn(async move { orders.add_documents(&added).await });
         let erasing =
-            tokio::spawn(async move { admin.erase(id, NOW, None).await.unwrap().unwrap() });
+            tokio::spawn(async move { condemned(admin.erase(id, NOW, None).await.unwrap()) });
         let (added, condemned) = (adding.await.unwrap(), erasing.await.unwrap());
         match added {
             Ok(_) => assert_eq!(condemned, from_ref(&key), "it was added before"),
@@ -387,5 +397,128 @@ pub async fn document_is_added_or_the_order_erased_never_both(storage: &Storage)
             }
             Err(other) => panic!("{other:?}"),
         }
+    }
+}
+
+/// Returns what is due of orders whose appointment and last change lie before an instant.
+fn due(what: Retained, before: OffsetDateTime) -> Due {
+    Due { what, before, documents_before: before, now: NOW }
+}
+
+async fn found(storage: &Storage, due: Due) -> Vec<OrderId> {
+    storage.admin.due(due, 10).await.unwrap()
+}
+
+async fn erase_due(storage: &Storage, due: Due, ids: &[OrderId]) -> ErasedDue {
+    let orders = ids.iter().map(|&id| DueOrder { id, access: None }).collect();
+    storage.admin.erase_due(due, orders).await.unwrap().unwrap()
+}
+
+/// The sample orders have their appointment after their creation.
+pub async fn order_is_due_after_its_appointment_and_its_last_change(storage: &Storage) {
+    let [first, second, held] = storage.create_all(["F-1", "F-2", "F-3"]).await;
+    let far = NOW + Duration::days(4_000);
+    storage.other_system.change_order(second, ForeignChange::Status("SIGNED")).await;
+    assert!(storage.admin.hold(held, Some(NOW + MICROSECOND), None).await.unwrap());
+    assert_eq!(found(storage, due(Retained::Orders, NOW - MICROSECOND)).await, []);
+    assert_eq!(found(storage, due(Retained::Orders, far)).await, [first, second]);
+    let changed = storage.admin.order(second).await.unwrap().unwrap().whole().unwrap().updated_at;
+    if changed > NOW {
+        let before = changed.min(far);
+        let found = found(storage, due(Retained::Orders, before)).await;
+        assert!(!found.contains(&second), "its last change is not before");
+    }
+    assert_eq!(storage.admin.due(due(Retained::Orders, far), 1).await.unwrap().len(), 1);
+    // The hold has ended.
+    let later = Due { now: NOW + MICROSECOND, ..due(Retained::Orders, far) };
+    assert_eq!(found(storage, later).await, [first, second, held]);
+}
+
+/// It is erased like any other. Orders that are not due any more stay.
+pub async fn order_that_is_due_is_erased_once(storage: &Storage) {
+    let documents = vec![document(), document()];
+    let mut keys = keys_of(&documents);
+    let old = create_with_uploads(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await;
+    let held = storage.create(&new_order("F-2", NOW)).await;
+    let far = due(Retained::Orders, NOW + Duration::days(4_000));
+    assert_eq!(found(storage, far).await, [old, held]);
+    storage.admin.hold(held, Some(NOW + MICROSECOND), None).await.unwrap();
+    let erased = erase_due(storage, far, &[old, held]).await;
+    let mut condemned = erased.condemned;
+    condemned.sort_unstable();
+    keys.sort_unstable();
+    assert_eq!((erased.orders, condemned), (vec![old], keys));
+    assert_eq!(storage.admin.order(old).await.unwrap(), Some(MaybeErased::Erased));
+    assert!(matches!(storage.admin.order(held).await.unwrap(), Some(MaybeErased::Whole(_))));
+    assert_eq!(erase_due(storage, far, &[old, held]).await, ErasedDue::default());
+    assert_eq!(found(storage, far).await, []);
+}
+
+/// Their records stay. The retention of the order itself is not prolonged.
+pub async fn documents_that_are_due_are_withdrawn(storage: &Storage) {
+    let documents = vec![document(), document()];
+    let mut keys = keys_of(&documents);
+    let id = create_with_uploads(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await;
+    storage.create(&new_order("F-2", NOW)).await;
+    let end = NOW + Duration::days(4_000);
+    let far = Due { now: end, ..due(Retained::Documents, end) };
+    assert_eq!(found(storage, far).await, [id], "the other one has none");
+    let mut erased = erase_due(storage, far, &[id]).await;
+    keys.sort_unstable();
+    erased.condemned.sort_unstable();
+    assert_eq!(erased, ErasedDue { orders: vec![id], condemned: keys });
+    assert_eq!(found(storage, far).await, []);
+    let order = storage.admin.order(id).await.unwrap().unwrap().whole().unwrap();
+    let at = order.documents_erased_at;
+    assert_eq!((at, order.updated_at), (Some(end), end));
+    assert!(order.documents.iter().all(|one| one.withdrawn_at == at && one.key.is_none()));
+    let entry = &order.changes[0];
+    assert_eq!((&entry.kind, entry.actor), (&ChangeKind::DocumentsErased, Actor::Operator));
+    let events = storage.outbox.events(NOW, 10).await.unwrap();
+    let withdrawn = events.iter().filter(|it| it.event == EventType::DocumentWithdrawn);
+    assert_eq!(withdrawn.count(), 1);
+    let of_order = |documents_before| Due { documents_before, ..due(Retained::Orders, end) };
+    assert!(!found(storage, of_order(end)).await.contains(&id), "that was its last change");
+    assert!(found(storage, of_order(end + MICROSECOND)).await.contains(&id));
+}
+
+/// Neither the operator nor a side removes anything, until the hold has ended.
+pub async fn order_on_hold_keeps_its_data(storage: &Storage) {
+    let documents = vec![document()];
+    let id = create_with_uploads(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await;
+    let before = storage.admin.order(id).await.unwrap().unwrap().whole().unwrap();
+    let until = NOW + Duration::DAY;
+    assert!(storage.admin.hold(id, Some(until), None).await.unwrap());
+    assert!(!storage.admin.hold(OrderId(id.0 + 1), Some(until), None).await.unwrap());
+    assert_eq!(storage.admin.held(NOW).await.unwrap(), 1);
+    assert_eq!(storage.admin.held(until).await.unwrap(), 0);
+    let outcome = storage.admin.erase(id, until - MICROSECOND, None).await.unwrap();
+    assert_eq!(outcome, ErasureOutcome::Held);
+    let document = to_sign(id, 0);
+    let withdrawal = Withdrawal { owner: LIVE, document, at: NOW, access: None };
+    let outcome = storage.orders.withdraw(&withdrawal).await;
+    assert!(matches!(outcome, Err(WriteError::Held)), "{outcome:?}");
+    let held = storage.admin.order(id).await.unwrap().unwrap().whole().unwrap();
+    assert_eq!(held, StoredOrder { held_until: Some(until), ..before.clone() });
+    let on_hold = OrderFilter { held_at: Some(NOW), ..OrderFilter::default() };
+    assert_eq!(listed(storage, &on_hold, None, 10).await, [id]);
+    assert!(storage.admin.hold(id, None, None).await.unwrap());
+    assert_eq!(storage.admin.order(id).await.unwrap(), Some(MaybeErased::Whole(before)));
+    assert_eq!(listed(storage, &on_hold, None, 10).await, []);
+    assert_eq!(erase(storage, id).await.len(), 1);
+    assert!(!storage.admin.hold(id, Some(until), None).await.unwrap(), "it is erased");
+}
+
+/// Runs both at the same time: an order is erased, or it is on hold and whole.
+pub async fn order_is_held_or_erased_never_both(storage: &Storage) {
+    for round in 0..20 {
+        let id = storage.create(&new_order(&format!("F-{round}"), NOW)).await;
+        let (holds, erases) = (storage.admin.clone(), storage.admin.clone());
+        let until = Some(NOW + Duration::DAY);
+        let holding = tokio::spawn(async move { holds.hold(id, until, None).await.unwrap() });
+        let erasing = tokio::spawn(async move { erases.erase(id, NOW, None).await.unwrap() });
+        let (held, erased) = (holding.await.unwrap(), erasing.await.unwrap());
+        let expected = if held { ErasureOutcome::Held } else { ErasureOutcome::Erased(vec![]) };
+        assert_eq!(erased, expected);
     }
 }

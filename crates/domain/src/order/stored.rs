@@ -139,6 +139,8 @@ pub enum ChangeKind {
     DocumentsReplaced(Vec<u32>),
     /// Documents at these positions were withdrawn.
     Withdrawn(Vec<u32>),
+    /// All documents of both sides were withdrawn, because the operator keeps them no longer.
+    DocumentsErased,
 }
 
 impl ChangeKind {
@@ -151,6 +153,7 @@ impl ChangeKind {
             Self::SignedDocumentsAdded(_) => "signed_documents_added",
             Self::DocumentsReplaced(_) => "documents_replaced",
             Self::Withdrawn(_) => "withdrawn",
+            Self::DocumentsErased => "documents_erased",
         }
     }
 
@@ -165,7 +168,7 @@ impl ChangeKind {
             Self::SignedDocumentsAdded(positions)
             | Self::DocumentsReplaced(positions)
             | Self::Withdrawn(positions) => Some(positions),
-            Self::Created | Self::Status | Self::Changed(_) => None,
+            Self::Created | Self::Status | Self::Changed(_) | Self::DocumentsErased => None,
         }
     }
 
@@ -179,6 +182,7 @@ impl ChangeKind {
             "signed_documents_added" => positions().map(Self::SignedDocumentsAdded),
             "documents_replaced" => positions().map(Self::DocumentsReplaced),
             "withdrawn" => positions().map(Self::Withdrawn),
+            "documents_erased" => Some(Self::DocumentsErased),
             _ => Some(Self::Status),
         }
     }
@@ -283,6 +287,10 @@ pub struct StoredOrder {
     pub notes: Vec<Note>,
     /// The names of its client and its signing service.
     pub names: Names,
+    /// Until when an operator keeps it from erasure. Only operators see it.
+    pub held_until: Option<OffsetDateTime>,
+    /// When the retention of documents withdrew all that it had.
+    pub documents_erased_at: Option<OffsetDateTime>,
     /// The client that created it.
     pub client: ClientId,
     /// The API key with which the client created it.

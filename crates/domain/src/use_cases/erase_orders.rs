@@ -9,13 +9,20 @@ use crate::{
         AccessKind, DONE,
         recorder::{ActorAccesses, BegunAccess},
     },
+    document::ObjectKey,
     order::OrderId,
-    ports::{BlobStore, Clock, OrderAdmin, StoreError, UploadLedger},
+    ports::{
+        BlobStore, Clock, Due, DueOrder, ErasureOutcome, OrderAdmin, Retained, StoreError,
+        UploadLedger,
+    },
     use_cases::intake::remove_condemned,
 };
 
 /// Maximum number of orders in a batch. For each, the store reads the oldest orders of every client.
 const BATCH: usize = 1_000;
+
+/// Maximum number of orders that a transaction of the retention erases.
+pub(crate) const DUE_BATCH: usize = 20;
 
 /// Time within which every instance ends the requests that receive or send documents of an erased order.
 pub const NOTICED: std::time::Duration = std::time::Duration::from_secs(2);
@@ -29,6 +36,8 @@ pub struct Erasure {
     pub documents: usize,
     /// Documents whose objects could not be deleted yet. The sweeper deletes them.
     pub left: usize,
+    /// Orders that are on hold, and stay.
+    pub held: usize,
 }
 
 impl AddAssign for Erasure {
@@ -36,6 +45,7 @@ impl AddAssign for Erasure {
         self.orders += other.orders;
         self.documents += other.documents;
         self.left += other.left;
+        self.held += other.held;
     }
 }
 
@@ -55,49 +65,96 @@ pub struct EraseOrders {
 }
 
 impl EraseOrders {
-    /// Erases an order. Returns `None` if there is no such order or it was erased before.
+    /// Erases an order, unless it is on hold. Erases nothing if there is no such order or it was erased
+    /// before.
     ///
     /// The order is erased when the call returns. An object that cannot be deleted now is left to
     /// the sweeper of a running service.
-    pub async fn erase(&self, id: OrderId) -> Result<Option<Erasure>, StoreError> {
+    pub async fn erase(&self, id: OrderId) -> Result<Erasure, StoreError> {
         let access = self.accesses.as_ref().map(|it| it.begin(AccessKind::Erase, id));
         let row = access.as_ref().map(BegunAccess::done);
         let erased = self.admin.erase(id, self.clock.now(), row).await;
         if let Some(access) = access {
             access.end(outcome(&erased).to_owned());
         }
-        let Some(condemned) = erased? else { return Ok(None) };
+        match erased? {
+            ErasureOutcome::Erased(condemned) => Ok(self.delete(1, condemned).await),
+            ErasureOutcome::NotFound => Ok(Erasure::default()),
+            ErasureOutcome::Held => Ok(Erasure { held: 1, ..Erasure::default() }),
+        }
+    }
+
+    /// Deletes the objects of erased orders.
+    async fn delete(&self, orders: usize, condemned: Vec<ObjectKey>) -> Erasure {
         let documents = condemned.len();
         // After an error, the sweeper tries again.
         let (deleted, _) = remove_condemned(&*self.blobs, &*self.uploads, condemned).await;
-        Ok(Some(Erasure { orders: 1, documents, left: documents - deleted }))
+        Erasure { orders, documents, left: documents - deleted, held: 0 }
     }
 
-    /// Erases up to 1,000 orders that were created before `instant`, the oldest first. Returns what
-    /// it erased; no orders when there are no more.
-    pub async fn erase_batch(&self, instant: OffsetDateTime) -> Result<Erasure, StoreError> {
+    /// Erases up to 1,000 orders after an identifier that were created before `instant`, the oldest first.
+    /// Returns what it erased, and the last identifier; `None` if there are no more.
+    pub async fn erase_batch(
+        &self,
+        instant: OffsetDateTime,
+        after: OrderId,
+    ) -> Result<Option<(Erasure, OrderId)>, StoreError> {
+        let ids = self.admin.created_before(instant, after, BATCH).await?;
+        let Some(&last) = ids.last() else { return Ok(None) };
         let mut erased = Erasure::default();
-        loop {
-            let ids = self.admin.created_before(instant, BATCH).await?;
-            let is_last = ids.is_empty();
-            for id in ids {
-                erased += self.erase(id).await?.unwrap_or_default();
-            }
-            // Another process may have erased the whole batch meanwhile.
-            if is_last || erased.orders > 0 {
-                return Ok(erased);
-            }
+        for id in ids {
+            erased += self.erase(id).await?;
         }
+        Ok(Some((erased, last)))
+    }
+
+    /// Erases up to [`DUE_BATCH`] orders that are due, or their documents. Returns also whether there may be
+    /// more; `None` if another instance does this at the same time.
+    pub(crate) async fn erase_due(&self, due: Due) -> Result<Option<(Erasure, bool)>, StoreError> {
+        let found = self.admin.due(due, DUE_BATCH).await?;
+        if found.is_empty() {
+            return Ok(Some((Erasure::default(), false)));
+        }
+        let kind = match due.what {
+            Retained::Orders => AccessKind::Erase,
+            Retained::Documents => AccessKind::EraseDocuments,
+        };
+        let begin = |id: &OrderId| self.accesses.as_ref().map(|it| it.begin(kind, *id));
+        let accesses: Vec<_> = found.iter().map(begin).collect();
+        let orders = found
+            .iter()
+            .zip(&accesses)
+            .map(|(&id, access)| DueOrder { id, access: access.as_ref().map(BegunAccess::done) });
+        let erased = self.admin.erase_due(due, orders.collect()).await;
+        for (id, access) in found.iter().zip(accesses) {
+            let outcome = match &erased {
+                Ok(Some(erased)) if erased.orders.contains(id) => DONE,
+                // Another instance erases, or the order is not due any more.
+                Ok(_) => "skipped",
+                Err(error) => failure(error),
+            };
+            access.into_iter().for_each(|access| access.end(outcome.to_owned()));
+        }
+        let Some(erased) = erased? else { return Ok(None) };
+        let erasure = self.delete(erased.orders.len(), erased.condemned).await;
+        Ok(Some((erasure, found.len() == DUE_BATCH)))
     }
 }
 
 /// Returns the outcome of the access that erases an order.
-fn outcome<T>(erased: &Result<Option<T>, StoreError>) -> &'static str {
+fn outcome(erased: &Result<ErasureOutcome, StoreError>) -> &'static str {
     match erased {
-        Ok(Some(_)) => DONE,
-        Ok(None) => "not_found",
-        Err(StoreError::Unavailable(_)) => "unavailable",
-        Err(StoreError::Internal(_)) => "internal",
+        Ok(ErasureOutcome::Erased(_)) => DONE,
+        Ok(ErasureOutcome::NotFound) => "not_found",
+        Ok(ErasureOutcome::Held) => "order_on_hold",
+        Err(error) => failure(error),
+    }
+}
+
+fn failure(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Unavailable(_) => "unavailable",
+        StoreError::Internal(_) => "internal",
     }
 }
 

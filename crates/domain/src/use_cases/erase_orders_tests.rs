@@ -4,7 +4,7 @@ use time::macros::datetime;
 use super::*;
 use crate::{
     document::ObjectKey,
-    ports::{MockBlobStore, MockOrderAdmin, MockUploadLedger},
+    ports::{ErasureOutcome, MockBlobStore, MockOrderAdmin, MockUploadLedger},
     test_support::clock,
 };
 
@@ -33,7 +33,7 @@ async fn objects_are_deleted_after_the_erasure() {
         .with(eq(OrderId(7)), eq(NOW), eq(None))
         .once()
         .in_sequence(&mut sequence)
-        .returning(|_, _, _| Ok(Some(keys(&["a", "b"]))));
+        .returning(|_, _, _| Ok(ErasureOutcome::Erased(keys(&["a", "b"]))));
     blobs.expect_delete().times(2).in_sequence(&mut sequence).returning(|_| Ok(()));
     uploads
         .expect_forget()
@@ -42,57 +42,54 @@ async fn objects_are_deleted_after_the_erasure() {
         .in_sequence(&mut sequence)
         .returning(|_| Ok(()));
     let erasure = erasing(admin, uploads, blobs).erase(OrderId(7)).await.unwrap();
-    assert_eq!(erasure, Some(Erasure { orders: 1, documents: 2, left: 0 }));
+    assert_eq!(erasure, Erasure { orders: 1, documents: 2, ..Erasure::default() });
 }
 
 #[tokio::test]
 async fn object_that_cannot_be_deleted_is_left_to_the_sweeper() {
     let (mut admin, mut uploads) = (MockOrderAdmin::new(), MockUploadLedger::new());
     let mut blobs = MockBlobStore::new();
-    admin.expect_erase().returning(|_, _, _| Ok(Some(keys(&["a", "b"]))));
+    admin.expect_erase().returning(|_, _, _| Ok(ErasureOutcome::Erased(keys(&["a", "b"]))));
     blobs.expect_delete().returning(|key| match key.as_str() {
         "a" => Err(StoreError::Unavailable("no bucket".into())),
         _ => Ok(()),
     });
     uploads.expect_forget().withf(|gone| gone == keys(&["b"])).once().returning(|_| Ok(()));
     let erasure = erasing(admin, uploads, blobs).erase(OrderId(7)).await.unwrap();
-    assert_eq!(erasure, Some(Erasure { orders: 1, documents: 2, left: 1 }));
+    assert_eq!(erasure, Erasure { orders: 1, documents: 2, left: 1, held: 0 });
 }
 
 #[tokio::test]
-async fn batch_has_a_limit_and_ends() {
+async fn batch_has_a_limit_and_passes_over_held_orders() {
     let mut admin = MockOrderAdmin::new();
     let mut sequence = Sequence::new();
-    for ids in [vec![OrderId(1), OrderId(2)], vec![]] {
+    for (after, ids) in [(0, vec![OrderId(1), OrderId(2), OrderId(5)]), (5, vec![])] {
         admin
             .expect_created_before()
-            .with(eq(NOW), eq(BATCH))
+            .with(eq(NOW), eq(OrderId(after)), eq(BATCH))
             .once()
             .in_sequence(&mut sequence)
-            .return_once(|_, _| Ok(ids));
+            .return_once(|_, _, _| Ok(ids));
     }
-    admin.expect_erase().times(2).returning(|_, _, _| Ok(Some(vec![])));
+    admin.expect_erase().times(3).returning(|id, _, _| {
+        Ok(match id.0 {
+            1 => ErasureOutcome::Held,
+            2 => ErasureOutcome::NotFound,
+            _ => ErasureOutcome::Erased(vec![]),
+        })
+    });
     let erasing = erasing(admin, MockUploadLedger::new(), MockBlobStore::new());
-    let two = Erasure { orders: 2, ..Erasure::default() };
-    assert_eq!(erasing.erase_batch(NOW).await.unwrap(), two);
-    assert_eq!(erasing.erase_batch(NOW).await.unwrap(), Erasure::default());
-}
-
-#[tokio::test]
-async fn batch_that_another_process_erased_is_followed_by_the_next() {
-    let mut admin = MockOrderAdmin::new();
-    let mut batches = [vec![OrderId(1)], vec![OrderId(2)]].into_iter();
-    admin.expect_created_before().times(2).returning(move |_, _| Ok(batches.next().unwrap()));
-    admin.expect_erase().returning(|id, _, _| Ok((id == OrderId(2)).then(Vec::new)));
-    let erasing = erasing(admin, MockUploadLedger::new(), MockBlobStore::new());
-    assert_eq!(erasing.erase_batch(NOW).await.unwrap().orders, 1);
+    let erased = Erasure { orders: 1, held: 1, ..Erasure::default() };
+    let batch = erasing.erase_batch(NOW, OrderId(0)).await.unwrap();
+    assert_eq!(batch, Some((erased, OrderId(5))));
+    assert_eq!(erasing.erase_batch(NOW, OrderId(5)).await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn failed_erasure_ends_the_batch() {
     let mut admin = MockOrderAdmin::new();
-    admin.expect_created_before().once().returning(|_, _| Ok(vec![OrderId(1), OrderId(2)]));
+    admin.expect_created_before().once().returning(|_, _, _| Ok(vec![OrderId(1), OrderId(2)]));
     admin.expect_erase().once().returning(|_, _, _| Err(StoreError::Unavailable("down".into())));
     let erasing = erasing(admin, MockUploadLedger::new(), MockBlobStore::new());
-    assert!(matches!(erasing.erase_batch(NOW).await, Err(StoreError::Unavailable(_))));
+    assert!(matches!(erasing.erase_batch(NOW, OrderId(0)).await, Err(StoreError::Unavailable(_))));
 }

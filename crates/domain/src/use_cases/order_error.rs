@@ -54,6 +54,9 @@ pub enum OrderError {
     /// The appointment is over: the client cannot change the order any more.
     #[error("the appointment of the order is over")]
     Over,
+    /// An operator has put the order on hold: its documents stay.
+    #[error("the order is on hold")]
+    Held,
     /// The order would have more than
     /// [`MAX_DOCUMENTS_PER_ORDER`](crate::document::MAX_DOCUMENTS_PER_ORDER) documents.
     #[error("the order would have too many documents")]
@@ -121,6 +124,7 @@ impl From<WriteError> for OrderError {
             WriteError::Erased => Self::Erased,
             WriteError::Cancelled => Self::Cancelled,
             WriteError::Over => Self::Over,
+            WriteError::Held => Self::Held,
             WriteError::Changed => Self::Changed,
             WriteError::TooMany { stored } => Self::TooMany { stored },
             WriteError::TooManyNotes => Self::TooManyNotes,

@@ -1,4 +1,5 @@
 //! Work in the background that no request waits for.
 
+pub mod erase_old_orders;
 pub mod forget_keys;
 pub mod sweep_uploads;

@@ -1,12 +1,8 @@
 //! Erases orders.
 
-use std::{
-    collections::BTreeSet,
-    io::{self, IsTerminal as _, Write as _},
-};
+use std::io::{self, IsTerminal as _, Write as _};
 
-use adapter_mail::{MailsOf, orders_of_mails, remove_mails};
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use domain::{
     access::AccessKind,
     delivery::LONGEST_ATTEMPT,
@@ -22,13 +18,15 @@ use super::{
     output::{print, second},
     recording::NoOrder,
 };
-use crate::{adapters::open_blobs, progress::Progress, settings::Database};
+use crate::{
+    adapters::open_blobs,
+    progress::Progress,
+    retention::{erase_orders, remove_mails_of_erased},
+    settings::Database,
+};
 
 /// Number up to which orders are counted before the question.
 const COUNTED: usize = 10_000;
-
-/// Orders of mails that are looked up at once.
-const FOUND_AT_ONCE: usize = 1_000;
 
 /// Pause between two looks at mails in progress.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
@@ -43,7 +41,7 @@ impl Operator {
             let age = Duration::days(which.older_than.unwrap_or_default().into());
             self.erase_older((self.clock.now() - age).truncate_to_second(), yes).await?
         };
-        let Some(Erasure { orders, documents, left }) = erasure else {
+        let Some(Erasure { orders, documents, left, held }) = erasure else {
             return print("nothing was erased\n");
         };
         if orders > 0 {
@@ -57,6 +55,12 @@ impl Operator {
         self.rewrite_database().await?;
         if left > 0 {
             eprintln!("{left} documents could not be deleted yet; a running service deletes them");
+        }
+        if held > 0 {
+            eprintln!(
+                "{} on hold and not erased; `notary-orders orders list --held` lists them",
+                if held == 1 { "1 order is".to_owned() } else { format!("{held} orders are") }
+            );
         }
         print(&format!(
             "erased: {orders} orders, {documents} documents, {mails} mails of the mail drop\n"
@@ -85,12 +89,18 @@ impl Operator {
         }
         // It records its access itself, as for each of many orders.
         let erasure = self.erase_orders().await?.erase(id).await?;
-        Ok(Some(erasure.unwrap_or_default()))
+        ensure!(
+            erasure.held == 0,
+            "order {0} is on hold and was not erased; `notary-orders orders release {0}` ends the hold",
+            id.0
+        );
+        Ok(Some(erasure))
     }
 
     /// Returns `None` if the operator does not confirm.
     async fn erase_older(&self, instant: OffsetDateTime, yes: bool) -> Result<Option<Erasure>> {
-        let found = self.storage.admin.created_before(instant, COUNTED + 1).await?.len();
+        let found = self.storage.admin.created_before(instant, OrderId(0), COUNTED + 1);
+        let found = found.await?.len();
         let many = if found > COUNTED { "more than " } else { "" };
         let what =
             format!("{many}{} orders created before {}", found.min(COUNTED), second(instant));
@@ -100,27 +110,22 @@ impl Operator {
         let (erase_orders, mut total) = (self.erase_orders().await?, Erasure::default());
         let progress = Progress::new("erasing orders");
         let erase = async {
-            loop {
-                let erased = erase_orders.erase_batch(instant).await?;
-                if erased.orders == 0 {
-                    return Ok(Some(total));
-                }
+            let mut last = OrderId(0);
+            while let Some((erased, end)) = erase_orders.erase_batch(instant, last).await? {
                 total += erased;
+                last = end;
                 self.recording.store().await?;
                 progress.set(format!("erased {} orders", total.orders));
             }
+            Ok(Some(total))
         };
         progress.of(erase).await
     }
 
     async fn erase_orders(&self) -> Result<EraseOrders> {
-        Ok(EraseOrders {
-            admin: self.storage.admin.clone(),
-            uploads: self.storage.uploads.clone(),
-            blobs: open_blobs(&self.settings).await?,
-            clock: self.clock.clone(),
-            accesses: Some(self.recording.accesses().clone()),
-        })
+        let blobs = open_blobs(&self.settings).await?;
+        let accesses = Some(self.recording.accesses().clone());
+        Ok(erase_orders(&self.storage, blobs, self.clock.clone(), accesses))
     }
 
     /// Waits until no worker attempts a mail or a webhook of an erased order, and no request stores
@@ -161,17 +166,7 @@ impl Operator {
             "the orders are erased, but not their mails in {}; repeat the command",
             folder.display()
         );
-        let remove = async {
-            let path = folder.clone();
-            let found: Vec<_> =
-                spawn_blocking(move || orders_of_mails(&path)).await??.into_iter().collect();
-            let mut erased = BTreeSet::new();
-            for ids in found.chunks(FOUND_AT_ONCE) {
-                erased.extend(self.storage.admin.erased(ids).await?);
-            }
-            let removal = move || remove_mails(&folder, &MailsOf::Orders(erased));
-            Ok::<_, anyhow::Error>(spawn_blocking(removal).await??)
-        };
+        let remove = remove_mails_of_erased(&*self.storage.admin, folder);
         Progress::new("removing mails from the mail drop").of(remove).await.context(context)
     }
 

@@ -23,11 +23,11 @@ use domain::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
-use time::{Date, OffsetDateTime};
+use time::{Date, OffsetDateTime, macros::datetime};
 
 use super::{
     accesses::AccessFormat,
-    output::{Column, Format, at, instant, mode, print},
+    output::{Column, Format, at, instant, mode, print, second},
     recording::NoOrder,
 };
 use crate::{
@@ -37,6 +37,9 @@ use crate::{
 
 /// Maximum number of listed orders.
 const MAX_LISTED: usize = 1_000;
+
+/// The end of a hold without an end.
+const WITHOUT_END: OffsetDateTime = datetime!(9999-12-31 23:59:59 UTC);
 
 #[derive(Debug, Subcommand)]
 pub enum OrdersCommand {
@@ -93,8 +96,22 @@ pub enum OrdersCommand {
         #[arg(long, value_name = "TEXT", value_parser = cancellation)]
         reason: Option<CancelRequest>,
     },
+    /// Keep an order and its documents from every erasure and withdrawal, as for litigation. A later hold
+    /// replaces this one
+    Hold {
+        /// Its identifier
+        id: i64,
+        /// The last day of the hold (UTC) [default: until it is released]
+        #[arg(long, value_name = "DATE", value_parser = date)]
+        until: Option<Date>,
+    },
+    /// End the hold of an order
+    Release {
+        /// Its identifier
+        id: i64,
+    },
     /// Erase the personal data of orders for good: details, file number, documents, pending mails
-    /// and the mails in the mail drop. Asks before
+    /// and the mails in the mail drop. Asks before. Orders on hold stay
     Erase {
         #[command(flatten)]
         which: Erased,
@@ -115,6 +132,8 @@ impl OrdersCommand {
             Self::Change { .. } => "orders change",
             Self::Note { .. } => "orders note",
             Self::Cancel { .. } => "orders cancel",
+            Self::Hold { .. } => "orders hold",
+            Self::Release { .. } => "orders release",
             Self::Erase { .. } => "orders erase",
         }
     }
@@ -194,6 +213,9 @@ pub struct Filter {
     /// the address of the property, whatever the letter case
     #[arg(long, value_name = "TEXT", value_parser = searched)]
     search: Option<SearchedText>,
+    /// Only orders on hold
+    #[arg(long)]
+    held: bool,
 }
 
 /// Statuses of orders.
@@ -258,6 +280,8 @@ pub(super) async fn run(command: OrdersCommand, operator: &Operator) -> Result<(
         OrdersCommand::Cancel { id, reason } => {
             operator.cancel(OrderId(id), &reason.unwrap_or_default()).await
         }
+        OrdersCommand::Hold { id, until } => operator.hold(OrderId(id), until).await,
+        OrdersCommand::Release { id } => operator.release(OrderId(id)).await,
         OrdersCommand::Erase { which, yes } => operator.erase(which, yes).await,
     }
 }
@@ -278,6 +302,7 @@ struct ShownOrder<'a> {
     client_id: i64,
     api_key_id: i64,
     is_test: bool,
+    held_until: Option<String>,
 }
 
 impl Operator {
@@ -294,6 +319,7 @@ impl Operator {
             },
             client: filter.client.map(ClientId),
             email: filter.email.map(|email| email.trim().to_owned()),
+            held_at: filter.held.then(|| self.clock.now()),
         };
         ensure!(
             filter.list.has_dates(),
@@ -303,7 +329,7 @@ impl Operator {
         let count = found.as_ref().ok().and_then(|orders| u32::try_from(orders.len()).ok());
         let access = self.recording.begin_list(AccessKind::List, count);
         let orders = self.recorded(access, found.map_err(Into::into)).await?;
-        let columns: [Column<'_, ListedOrder>; 10] = [
+        let columns: [Column<'_, ListedOrder>; 11] = [
             ("ID", "", &|order| json!(order.stored.id.0)),
             ("CLIENT", "", &|order| json!(order.stored.client.0)),
             ("MODE", "", &|order| mode(order.stored.is_test)),
@@ -314,6 +340,7 @@ impl Operator {
             ("SIGNING SERVICE", "", &|order| json!(order.stored.order.signing_service_id.0)),
             ("SIGNING SERVICE NAME", "-", &|order| json!(order.stored.names.service)),
             ("FILE NUMBER", "", &|order| json!(order.stored.order.file_number.as_str())),
+            ("HELD UNTIL", "-", &|order| at(self.hold_of(&order.stored))),
         ];
         format.print(&columns, &orders)?;
         if let (MAX_LISTED, Some(last)) = (orders.len(), orders.last()) {
@@ -364,6 +391,42 @@ impl Operator {
         print(&format!("order {} has the note\n", id.0))
     }
 
+    /// Returns the end of the hold of an order; `None` if it is not on hold.
+    fn hold_of(&self, order: &StoredOrder) -> Option<OffsetDateTime> {
+        order.held_until.filter(|until| *until > self.clock.now())
+    }
+
+    async fn hold(&self, id: OrderId, last_day: Option<Date>) -> Result<()> {
+        let last_day = last_day.unwrap_or(Date::MAX);
+        // The last instant of the last year has no successor.
+        let end = last_day.next_day().map_or(WITHOUT_END, |day| day.midnight().assume_utc());
+        if end <= self.clock.now() {
+            return Err(WrongSetting(anyhow!("--until must not be in the past")).into());
+        }
+        self.set_hold(id, Some(end)).await?;
+        let until = if end == WITHOUT_END { "it is released".to_owned() } else { second(end) };
+        print(&format!("order {} is on hold until {until}\n", id.0))
+    }
+
+    async fn release(&self, id: OrderId) -> Result<()> {
+        self.set_hold(id, None).await?;
+        print(&format!("order {} is not on hold\n", id.0))
+    }
+
+    async fn set_hold(&self, id: OrderId, until: Option<OffsetDateTime>) -> Result<()> {
+        let kind = if until.is_some() { AccessKind::Hold } else { AccessKind::Release };
+        let access = self.recording.begin(kind, id);
+        let set = async {
+            if !self.storage.admin.hold(id, until, Some(access.done())).await? {
+                self.order(id).await?;
+                bail!("order {} was erased meanwhile", id.0);
+            }
+            Ok(())
+        }
+        .await;
+        self.recorded(access, set).await
+    }
+
     async fn cancel(&self, id: OrderId, request: &CancelRequest) -> Result<()> {
         let access = self.recording.begin(AccessKind::Cancel, id);
         let cancel = async {
@@ -398,6 +461,7 @@ impl Operator {
             client_id: order.client.0,
             api_key_id: order.api_key.0,
             is_test: order.is_test,
+            held_until: self.hold_of(order).map(second),
         };
         Ok(serde_json::to_string_pretty(&shown)? + "\n")
     }

@@ -8,7 +8,8 @@ use adapter_sqlite::SqliteStore;
 use adapter_webhook::SealedSecrets;
 use anyhow::Context as _;
 use domain::{
-    ports::{DeliveryQueue, QueueStats, WebhookQueue, WebhookRepo},
+    ports::{DeliveryQueue, OrderAdmin, QueueStats, WebhookQueue, WebhookRepo},
+    use_cases::upkeep::erase_old_orders::{COUNTED, Retention, Waiting},
     webhook::manage_webhooks::unreadable_secrets,
 };
 use time::Duration;
@@ -46,6 +47,7 @@ pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Fail
     judge_secrets(&store, of, found).await;
     judge_webhooks(&store, found).await;
     judge_mails(&store, found).await;
+    judge_retention(&store, of, found).await;
     Ok(())
 }
 
@@ -101,6 +103,36 @@ async fn judge_mails(queue: &dyn DeliveryQueue, found: &mut Findings) {
     }
 }
 
+/// Tells how many orders are on hold, and how many wait for an erasure.
+async fn judge_retention(orders: &dyn OrderAdmin, of: &Subject, found: &mut Findings) {
+    let retention = of.settings.retention();
+    let Ok(waiting) = retention.waiting(orders, of.clock.now()).await else { return };
+    if retention == Retention::default() && waiting.held == 0 {
+        return;
+    }
+    found.check = "retention";
+    let count = |number, noun| match number {
+        COUNTED => format!("{COUNTED} or more {noun}s"),
+        number => counted(&number, noun),
+    };
+    let Waiting { orders, documents, held } = waiting;
+    let held = if held == 1 { "1 order is".to_owned() } else { format!("{held} orders are") };
+    let mut text = format!("{held} on hold");
+    if retention.orders.is_some() {
+        text += &format!("; {} due for erasure", count(orders, "order"));
+    }
+    if retention.documents.is_some() {
+        text += &format!("; documents of {} due for erasure", count(documents, "order"));
+    }
+    if orders.max(documents) == COUNTED {
+        return found.warn(
+            text,
+            "A running service erases some hundred a second; look at its log if the number stays",
+        );
+    }
+    found.ok(text);
+}
+
 /// Judges whether the key of the settings decrypts the secrets of webhooks. Another check reports
 /// other faults of the key.
 async fn judge_secrets(endpoints: &dyn WebhookRepo, of: &Subject, found: &mut Findings) {
@@ -154,6 +186,7 @@ async fn sqlite(path: &Path, of: &Subject, found: &mut Findings) -> Result<(), F
             judge_secrets(&store, of, found).await;
             judge_webhooks(&store, found).await;
             judge_mails(&store, found).await;
+            judge_retention(&store, of, found).await;
         }
         Some(missing) => found.warn(
             format!("SQLite at {shown} accepts writes, and lacks {}", migrations(missing)),

@@ -23,7 +23,7 @@ use domain::{
 use crate::{Ids, Instant, Utc, orders::rows::party_column, row_limit, schema::orders};
 
 /// Identifiers of a block: two to the power of this. The indexes of `migrations/` have it too.
-const BLOCK: i64 = 11;
+pub(crate) const BLOCK: i64 = 11;
 
 /// The parts of statements in which the databases differ.
 pub trait ListBackend: Backend + HasSqlType<Bool> + HasSqlType<Instant> {
@@ -39,7 +39,12 @@ pub trait ListBackend: Backend + HasSqlType<Bool> + HasSqlType<Instant> {
     const CONTAINS: &str;
 
     /// Returns the table, and which index to use if the planner does not find it by itself.
-    fn orders_by(index: &str) -> String;
+    fn orders_by(index: &str) -> String {
+        Self::table_by("orders", index)
+    }
+
+    /// Like [`Self::orders_by`], for any table.
+    fn table_by(table: &str, index: &str) -> String;
 }
 
 #[cfg(feature = "postgres")]
@@ -50,8 +55,8 @@ impl ListBackend for diesel::pg::Pg {
     const HAS_LATERAL: bool = true;
     const CONTAINS: &str = "strpos";
 
-    fn orders_by(_: &str) -> String {
-        "orders".to_owned()
+    fn table_by(table: &str, _: &str) -> String {
+        table.to_owned()
     }
 }
 
@@ -63,8 +68,8 @@ impl ListBackend for diesel::sqlite::Sqlite {
     const HAS_LATERAL: bool = false;
     const CONTAINS: &str = "instr";
 
-    fn orders_by(index: &str) -> String {
-        format!("orders INDEXED BY {index}")
+    fn table_by(table: &str, index: &str) -> String {
+        format!("{table} INDEXED BY {index}")
     }
 }
 
@@ -480,5 +485,7 @@ macro_rules! conditions {
         }
     )+};
 }
+
+pub(crate) use conditions;
 
 conditions!(Matching, OnPage);

@@ -3,4 +3,5 @@
 pub(crate) mod find;
 pub(crate) mod lists;
 pub(crate) mod queries;
+pub(crate) mod retention;
 pub(crate) mod rows;

@@ -16,7 +16,8 @@ use domain::{
         StoredOrder, after,
     },
     ports::{
-        Cursor, HistoryEntry, HistoryId, HistoryQuery, NewDocuments, OrderUpdate, Page, WriteError,
+        Cursor, ErasureOutcome, HistoryEntry, HistoryId, HistoryQuery, NewDocuments, OrderUpdate,
+        Page, WriteError,
     },
     webhook::{EventChange, EventType},
 };
@@ -401,9 +402,20 @@ pub struct OrderState {
     status: String,
     notary_id: Option<i64>,
     updated_at: Utc,
+    held_until: Option<Utc>,
 }
 
 impl OrderState {
+    /// Returns the order.
+    pub fn id(&self) -> i64 {
+        self.id
+    }
+
+    /// Returns whether the order is on hold at `now`.
+    pub fn is_held(&self, now: OffsetDateTime) -> bool {
+        self.held_until.is_some_and(|until| until.0 > now)
+    }
+
     /// Returns the order if it takes documents, or why it does not.
     pub fn takes_documents(state: Option<Self>) -> Result<Self, WriteError> {
         let state = Self::is_there(state)?;
@@ -417,6 +429,15 @@ impl OrderState {
             None => Err(WriteError::NoSuchOrder),
             Some(Self { erased_at: Some(_), .. }) => Err(WriteError::Erased),
             Some(state) => Ok(state),
+        }
+    }
+
+    /// Returns what an erasure at `now` does with the order: `Erased` of no objects yet.
+    pub fn erasure(state: Option<Self>, now: OffsetDateTime) -> ErasureOutcome {
+        match Self::is_there(state) {
+            Err(_) => ErasureOutcome::NotFound,
+            Ok(state) if state.is_held(now) => ErasureOutcome::Held,
+            Ok(_) => ErasureOutcome::Erased(Vec::new()),
         }
     }
 
@@ -492,6 +513,47 @@ impl DocumentsChange {
     }
 }
 
+/// What the erasure of all documents of an order stores besides.
+pub struct ErasedDocuments {
+    /// Their instant.
+    pub at: Utc,
+    /// The entry of the history.
+    pub entry: NewChangeRow,
+    /// The events, one a kind.
+    pub events: Vec<NewChangeEventRow>,
+}
+
+impl ErasedDocuments {
+    /// Returns the erasure of documents at `now`, each given by whether it is signed and its position.
+    pub fn of(order: &OrderState, documents: &[(bool, i32)], now: OffsetDateTime) -> Self {
+        let at = order.changed_at(now);
+        let kinds = [(DocumentKind::ToSign, false), (DocumentKind::Signed, true)];
+        let events = kinds.into_iter().filter_map(|(kind, signed)| {
+            let own = documents.iter().filter(|(is_signed, _)| *is_signed == signed);
+            let documents: Vec<u32> =
+                own.filter_map(|(_, position)| u32::try_from(*position).ok()).collect();
+            let is_any = !documents.is_empty();
+            let change = EventChange::Documents { documents, actor: Actor::uploading(kind) };
+            let event = EventType::DocumentWithdrawn;
+            is_any.then(|| NewChangeEventRow::new(event, Some(&change), order.id, at))
+        });
+        Self {
+            at,
+            events: events.collect(),
+            entry: NewChangeRow {
+                order_id: order.id,
+                at,
+                kind: ChangeKind::DocumentsErased.as_str(),
+                changed: None,
+                documents: None,
+                status: order.status.clone(),
+                notary_id: order.notary_id,
+                actor: Actor::Operator.as_str(),
+            },
+        }
+    }
+}
+
 /// Empties a document that its side withdraws.
 #[derive(AsChangeset)]
 #[diesel(table_name = documents, treat_none_as_null = true)]
@@ -525,6 +587,8 @@ pub struct ErasedOrder {
     notary: Option<String>,
     signing_date: Option<String>,
     search_text: Option<String>,
+    held_until: Option<Utc>,
+    documents_erased_at: Option<Utc>,
     erased_at: Option<Utc>,
 }
 
@@ -539,6 +603,8 @@ impl ErasedOrder {
             notary: None,
             signing_date: None,
             search_text: None,
+            held_until: None,
+            documents_erased_at: None,
             erased_at: Some(instant),
         }
     }
@@ -643,11 +709,11 @@ pub fn attempted_webhooks_of_erased(at: Utc) -> _ {
         .filter(webhook_deliveries::due_at.gt(at))
 }
 
-/// Selects the webhooks of an order that wait.
+/// Selects the webhooks of orders that wait.
 #[auto_type(no_type_alias)]
-pub fn waiting_webhooks_of(order: i64) -> _ {
+pub fn waiting_webhooks_of(orders: Vec<i64>) -> _ {
     let waits: is_waiting = is_waiting();
-    webhook_deliveries::table.filter(webhook_deliveries::order_id.eq(order).and(waits))
+    webhook_deliveries::table.filter(webhook_deliveries::order_id.eq_any(orders).and(waits))
 }
 
 /// Selects those of the webhooks that a worker attempts.

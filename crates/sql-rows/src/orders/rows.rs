@@ -151,6 +151,8 @@ impl OrderRow {
             changes: Vec::new(),
             notes: Vec::new(),
             names: Names::default(),
+            held_until: None,
+            documents_erased_at: None,
             documents: stored(to_sign)?,
             signed_documents: stored(signed)?,
             is_test: self.is_test,
@@ -178,6 +180,8 @@ pub struct KeptOrderRow {
     /// The identifier.
     pub id: i64,
     erased_at: Option<Utc>,
+    held_until: Option<Utc>,
+    documents_erased_at: Option<Utc>,
     #[diesel(select_expression = client_name(), select_expression_type = SqlLiteral<Nullable<Text>>)]
     client_name: Option<String>,
     #[diesel(select_expression = service_name(), select_expression_type = SqlLiteral<Nullable<Text>>)]
@@ -205,7 +209,12 @@ impl KeptOrderRow {
         }
         let names = Names { client: self.client_name, service: self.service_name };
         let stored = self.order.into_stored(OrderId(self.id), documents)?;
-        Ok(MaybeErased::Whole(StoredOrder { names, ..stored }))
+        Ok(MaybeErased::Whole(StoredOrder {
+            names,
+            held_until: self.held_until.map(|at| at.0),
+            documents_erased_at: self.documents_erased_at.map(|at| at.0),
+            ..stored
+        }))
     }
 }
 

@@ -62,6 +62,8 @@ problem_codes! {
     OrderCancelled = CONFLICT, "order_cancelled", "The order is cancelled";
     /// The signing is over: the order cannot be cancelled, or not be changed by its client.
     OrderClosed = CONFLICT, "order_closed", "The signing of the order is over";
+    /// The operator has put the order on hold: its documents stay.
+    OrderOnHold = CONFLICT, "order_on_hold", "The order is on hold";
     /// The order has as many notes as it can have.
     TooManyNotes = CONFLICT, "too_many_notes", "Too many notes";
     /// The order is not the version that the client expects.

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use reqwest::multipart::Form;
+use reqwest::{Method, multipart::Form};
 use serde_json::json;
 
 use crate::{
@@ -19,7 +19,17 @@ const KEPT: &str = "/signingServiceId";
 /// Returns an order with a marker in every field, and in the names and bytes of two documents.
 fn marked() -> MarkedOrder {
     let mut marked = MarkedOrder::new();
-    for needle in ["mkfilezq", "mkcontentzq", "mkaddedzq", "mkidemzq", "mknotezq", "mknotaryzq"] {
+    for needle in [
+        "mkfilezq",
+        "mkcontentzq",
+        "mkaddedzq",
+        "mkidemzq",
+        "mknotezq",
+        "mknotaryzq",
+        "mksignedzq",
+        "mkchangedzq",
+        "mkreasonzq",
+    ] {
         marked.markers.push(Marker::text(needle, needle));
     }
     // Shorter ones occur in other bytes by chance.
@@ -57,8 +67,21 @@ async fn erased_order_leaves_nothing_in_files_and_log() {
     let note = json!({ "text": "mknotezq" });
     created(post("/api/order/1/notes").json(&note).send().await.unwrap()).await;
     run(&wiring, &["orders", "change", "1", "--notary=7", "--notary-name=mknotaryzq"]);
+    let number = marked.order.pointer(KEPT).unwrap();
+    let issued =
+        run(&wiring, &["keys", "issue", "--name=service", &format!("--for-service={number}")]);
+    let signed = with_document(Form::new(), "Mksignedzq.pdf");
+    let signed =
+        service.as_key(issued.trim()).post("/api/order/1/signed-documents").multipart(signed);
+    created(signed.send().await.unwrap()).await;
+    // The mails tell the values before.
+    let mut changed = marked.order.clone();
+    changed["signingDetailsFormData"]["lender"] = json!("mkchangedzq");
+    let changed = service.request(Method::PUT, "/api/order/1").json(&changed);
+    assert_eq!(changed.send().await.unwrap().status(), 200);
+    run(&wiring, &["orders", "cancel", "1", "--reason=mkreasonzq"]);
     created(service.order_with_deed("F-2").await).await;
-    eventually(|| wiring.pending_mails() == 0).await;
+    eventually(|| wiring.rows("events") == 0 && wiring.pending_mails() == 0).await;
     let (before, mails) = (found(&wiring, &marked), wiring.mails().len());
     for place in ["notary-orders.sqlite", ".eml", "/documents/"] {
         assert!(before.iter().any(|found| found.contains(place)), "{place}: {before:?}");
@@ -67,10 +90,10 @@ async fn erased_order_leaves_nothing_in_files_and_log() {
     let erased = output(&wiring, &["orders", "erase", "1", "--yes", "--log-level=trace"]);
 
     let report = String::from_utf8(erased.stdout).unwrap();
-    let expected = format!("erased: 1 orders, 2 documents, {} mails of the mail drop\n", mails - 1);
+    let expected = format!("erased: 1 orders, 3 documents, {} mails of the mail drop\n", mails - 1);
     assert_eq!((erased.status.code(), report), (Some(0), expected));
     assert_eq!(found(&wiring, &marked), [""; 0]);
-    for path in ["", "/documents", "/documents/0", "/documents/1"] {
+    for path in ["", "/documents", "/documents/0", "/documents/1", "/signed-documents/0"] {
         problem(service.get(&format!("/api/order/1{path}")).await, 410, "erased").await;
     }
     let list = service.read("/api/order").await;

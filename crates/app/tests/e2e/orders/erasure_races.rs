@@ -109,27 +109,23 @@ impl Task {
     }
 }
 
-/// Returns the texts of an order that are left, with `left` where one is.
+/// Returns the columns of any table or view that still have a text of an order.
 fn left(wiring: &Wiring) -> Vec<String> {
-    let like = |column: &str, table: &str| {
-        format!(
-            "SELECT '{table}.{column}' FROM {table} WHERE CAST({column} AS text) LIKE '%{MARKER}%'"
-        )
+    let is_embedded = wiring.flags().iter().all(|flag| !flag.starts_with("--database-url"));
+    let columns = if is_embedded {
+        "SELECT m.name || '.' || c.name FROM sqlite_master AS m, pragma_table_info(m.name) AS c \
+        WHERE m.type = 'table' AND c.type = 'TEXT'"
+    } else {
+        "SELECT table_name || '.' || column_name FROM information_schema.columns \
+        WHERE table_schema = current_schema() AND data_type IN ('text', 'json', 'jsonb')"
     };
-    let columns = [
-        ("details", "orders"),
-        ("search_text", "orders"),
-        ("notary", "orders"),
-        ("text", "order_notes"),
-        ("reason", "order_changes"),
-        ("name_as_sent", "documents"),
-        ("content", "events"),
-        ("change", "events"),
-        ("content", "deliveries"),
-        ("change", "webhook_deliveries"),
-    ];
-    let queries: Vec<_> = columns.iter().map(|(column, table)| like(column, table)).collect();
-    wiring.lines(&queries.join(" UNION ALL "))
+    let columns = wiring.lines(columns);
+    assert!(columns.len() > 20, "{columns:?}");
+    let queries = columns.iter().map(|column| {
+        let (table, name) = column.split_once('.').unwrap();
+        format!("SELECT '{column}' FROM {table} WHERE CAST(\"{name}\" AS text) LIKE '%{MARKER}%'")
+    });
+    wiring.lines(&queries.collect::<Vec<_>>().join(" UNION ALL "))
 }
 
 /// The history has each request that was accepted before. Later ones are 410, and nothing is left.

@@ -13,8 +13,8 @@ use domain::{
 
 use super::{addition, amending::amendment, changing::update, noting::new_note};
 use crate::samples::{
-    API_KEY, LIVE, NOW, Storage, access, create_with_uploads, document, key_of, new_order,
-    record_uploads, to_sign,
+    API_KEY, LIVE, NOW, Storage, access, condemned, create_with_uploads, document, key_of,
+    new_order, record_uploads, to_sign,
 };
 
 /// Returns the accesses, the oldest first.
@@ -70,7 +70,7 @@ pub async fn change_is_stored_with_its_access(storage: &Storage) {
     let withdrawal =
         Withdrawal { owner: LIVE, document: to_sign(id, 0), at: NOW, access: access(4) };
     orders.withdraw(&withdrawal).await.unwrap();
-    storage.admin.erase(id, NOW, access(5)).await.unwrap().unwrap();
+    condemned(storage.admin.erase(id, NOW, access(5)).await.unwrap());
     assert_eq!(accesses(storage).await, stored);
     assert_eq!(storage.accesses.missing(10).await.unwrap(), []);
 }
@@ -104,9 +104,10 @@ pub async fn access_of_a_change_that_is_not_stored_is_not_stored(storage: &Stora
     let withdrawal = Withdrawal { owner: LIVE, document: to_sign(id, 0), at: NOW, access: None };
     orders.withdraw(&withdrawal).await.unwrap();
     orders.withdraw(&Withdrawal { access: access(), ..withdrawal }).await.unwrap();
-    storage.admin.erase(id, NOW, None).await.unwrap().unwrap();
+    condemned(storage.admin.erase(id, NOW, None).await.unwrap());
     for id in [id, OrderId(id.0 + 1)] {
-        assert_eq!(storage.admin.erase(id, NOW, access()).await.unwrap(), None);
+        let again = storage.admin.erase(id, NOW, access()).await.unwrap();
+        assert_eq!(again, domain::ports::ErasureOutcome::NotFound);
     }
     assert_eq!(accesses(storage).await, []);
 }
@@ -130,6 +131,6 @@ pub async fn access_that_is_stored_already_does_not_undo_its_change(storage: &St
     };
     orders.add_documents(&signed).await.unwrap();
     orders.add_note(&NewNote { access: access(), ..new_note(id, "a") }).await.unwrap();
-    storage.admin.erase(id, NOW, access()).await.unwrap().unwrap();
+    condemned(storage.admin.erase(id, NOW, access()).await.unwrap());
     assert_eq!(accesses(storage).await, [stored]);
 }

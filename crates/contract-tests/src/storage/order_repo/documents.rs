@@ -15,7 +15,8 @@ use super::{
     found,
 };
 use crate::samples::{
-    LIVE, MICROSECOND, NOW, Storage, create_with_uploads, document, key_of, new_order, to_sign,
+    self, LIVE, MICROSECOND, NOW, Storage, create_with_uploads, document, key_of, new_order,
+    to_sign,
 };
 
 const SERVICE: Owner = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
@@ -159,7 +160,7 @@ pub async fn withdrawn_document_keeps_its_record(storage: &Storage) {
     assert_eq!(storage.orders.withdraw(&own).await.unwrap().len(), 1);
     let order = order_of(storage, id).await;
     assert_eq!(entries(&order)[2], (ChangeKind::Withdrawn(vec![0]), Actor::Service));
-    let condemned = storage.admin.erase(id, NOW, None).await.unwrap().unwrap();
+    let condemned = samples::condemned(storage.admin.erase(id, NOW, None).await.unwrap());
     assert_eq!(condemned.len(), 2, "those of the documents that were left");
 }
 

@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use time::OffsetDateTime;
+use time::{Date, Duration, OffsetDateTime, UtcOffset};
 
 use crate::ports::{ListFilter, ListedOrder, MaybeErased, StoreError};
 use crate::{
@@ -19,6 +19,70 @@ pub struct OrderFilter {
     pub client: Option<ClientId>,
     /// Only orders with this mail recipient, signer or contact, whatever the letter case.
     pub email: Option<String>,
+    /// Only orders that are on hold at this instant.
+    pub held_at: Option<OffsetDateTime>,
+}
+
+/// The outcome of an erasure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ErasureOutcome {
+    /// The order is erased. These objects are to be deleted.
+    Erased(Vec<ObjectKey>),
+    /// There is no such order, or it was erased before.
+    NotFound,
+    /// The order is on hold. Nothing has changed.
+    Held,
+}
+
+/// What a retention erases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Retained {
+    /// Orders.
+    Orders,
+    /// The documents of orders alone.
+    Documents,
+}
+
+/// What is due for an erasure: what belongs to orders whose appointment and last change lie before `before`.
+/// An order with no time of day has its appointment until its date is over everywhere. Orders on hold
+/// at `now` are never due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Due {
+    /// What is erased.
+    pub what: Retained,
+    /// The end of the retention.
+    pub before: OffsetDateTime,
+    /// The same for an order whose last change was the erasure of its documents: that must not prolong
+    /// the retention of the order.
+    pub documents_before: OffsetDateTime,
+    /// The instant of the question, and of the erasure.
+    pub now: OffsetDateTime,
+}
+
+impl Due {
+    /// Returns the last date that was over everywhere before the end of the retention.
+    pub fn last_date(&self) -> Date {
+        // A date ends last in the zone of UTC-12.
+        self.before.saturating_sub(Duration::hours(36)).to_offset(UtcOffset::UTC).date()
+    }
+}
+
+/// An order that was found to be due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueOrder {
+    /// The order.
+    pub id: OrderId,
+    /// The access that erases it or its documents.
+    pub access: Option<Access>,
+}
+
+/// What a retention has erased.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ErasedDue {
+    /// The orders.
+    pub orders: Vec<OrderId>,
+    /// The objects to delete.
+    pub condemned: Vec<ObjectKey>,
 }
 
 /// Stores orders for operators, who work with those of any client.
@@ -41,14 +105,41 @@ pub trait OrderAdmin: Send + Sync {
     async fn order(&self, id: OrderId) -> Result<Option<MaybeErased<StoredOrder>>, StoreError>;
 
     /// Returns the identifiers of up to `limit` orders that were created before `instant` and are
-    /// not erased, smallest first.
+    /// not erased, smallest first, after an identifier.
     async fn created_before(
         &self,
         instant: OffsetDateTime,
+        after: OrderId,
         limit: usize,
     ) -> Result<Vec<OrderId>, StoreError>;
 
-    /// Erases an order in one atomic, durable step:
+    /// Puts an order on hold until an instant, or ends its hold, in one atomic, durable step. A held order
+    /// keeps its data: it is not erased, and its documents are not withdrawn. The sides do not see a hold:
+    /// the version of the order stays, and no event is added. Returns `false` if there is no such order or
+    /// it was erased. Otherwise it stores also the access.
+    async fn hold(
+        &self,
+        id: OrderId,
+        until: Option<OffsetDateTime>,
+        access: Option<Access>,
+    ) -> Result<bool, StoreError>;
+
+    /// Returns the number of orders on hold at `now`.
+    async fn held(&self, now: OffsetDateTime) -> Result<usize, StoreError>;
+
+    /// Returns up to `limit` orders that are due, smallest first. Reads few rows of orders that are not.
+    async fn due(&self, due: Due, limit: usize) -> Result<Vec<OrderId>, StoreError>;
+
+    /// Erases those of the orders that are still due, in one atomic, durable step, each as [`Self::erase`]
+    /// does. Of documents alone it keeps the records, as a withdrawal does, and adds one entry of the history
+    /// and one event an order and kind. Returns `None` if another instance does this at the same time.
+    async fn erase_due(
+        &self,
+        due: Due,
+        orders: Vec<DueOrder>,
+    ) -> Result<Option<ErasedDue>, StoreError>;
+
+    /// Erases an order in one atomic, durable step, unless it is on hold at `at`:
     /// - empties its details and its file number, which becomes free
     /// - removes its notary, the texts of its notes and the reasons of its changes
     /// - removes its documents, and condemns their keys in the
@@ -59,8 +150,7 @@ pub trait OrderAdmin: Send + Sync {
     /// - stores the access that erases it
     ///
     /// The row stays with its identifier, client, instants and status. Webhook deliveries stay too:
-    /// they have no data of the order, and those that wait are not sent. Returns the condemned
-    /// keys; `None` if there is no such order or it was erased before.
+    /// they have no data of the order, and those that wait are not sent.
     ///
     /// The store's files may have the bytes of the order until the operator cleans them:
     /// - SQLite overwrites deleted rows with zeros, but pages keep bytes of rows that it moved, until
@@ -73,7 +163,7 @@ pub trait OrderAdmin: Send + Sync {
         id: OrderId,
         at: OffsetDateTime,
         access: Option<Access>,
-    ) -> Result<Option<Vec<ObjectKey>>, StoreError>;
+    ) -> Result<ErasureOutcome, StoreError>;
 
     /// Returns those of the orders that are erased.
     async fn erased(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError>;

@@ -55,6 +55,9 @@ pub enum WriteError {
     /// The appointment is over: the client cannot change the order any more.
     #[error("the appointment of the order is over")]
     Over,
+    /// The order is on hold: its documents stay.
+    #[error("the order is on hold")]
+    Held,
     /// The order is no expected version.
     #[error("the order has changed")]
     Changed,
