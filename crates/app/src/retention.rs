@@ -1,10 +1,16 @@
 //! The workers that erase what the operator keeps no longer.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use anyhow::Result;
 use domain::{
+    access::{AccessActor, recorder::ActorAccesses},
     background::Step,
     ports::{Retained, StoreError},
     use_cases::upkeep::erase_old_orders::{CountWaiting, EraseOldOrders},
@@ -21,6 +27,15 @@ use crate::{
 
 /// Pause between two looks at what erasures leave.
 const REMAINS_PAUSE: Duration = Duration::from_secs(60);
+
+/// Returns the operator whose setting erases.
+fn actor(what: Retained) -> AccessActor {
+    let command = match what {
+        Retained::Orders => "serve --erase-after-days",
+        Retained::Documents => "serve --erase-documents-after-days",
+    };
+    AccessActor::Operator { command: command.to_owned(), user: operator::system_user() }
+}
 
 /// Starts the workers. They end after `stop` is cancelled.
 pub(crate) fn spawn(
@@ -44,7 +59,9 @@ pub(crate) fn spawn(
         if age.is_none() {
             continue;
         }
-        let erase = erase_orders(&parts.storage, parts.blobs.clone(), clock.clone(), None);
+        let accesses = ActorAccesses { recorder: parts.accesses.clone(), actor: actor(what) };
+        let blobs = parts.blobs.clone();
+        let erase = erase_orders(&parts.storage, blobs, clock.clone(), Some(accesses));
         let erase = EraseOldOrders { what, retention, erase };
         let (erase, metrics) = (async move || erase.step().await, metrics.clone());
         let has_erased = has_erased.clone();

@@ -131,12 +131,14 @@ fn spawn_accesses(
 ) {
     let of_database = || Fallible { outages: outages.clone(), dependency: DATABASE };
     let (log, clock) = (parts.storage.accesses.clone(), parts.machine.clock.clone());
-    let mut keep = KeepAccesses::new(log.clone(), parts.accesses.clone(), clock.clone());
-    let (stopped, on) = (stop.clone(), of_database());
+    let of_run = || KeepAccesses::new(log.clone(), parts.accesses.clone(), clock.clone());
+    let (mut keep, run) = (of_run(), of_run());
+    let keep = async move || keep.step().await;
+    let failure = "accesses to orders are not stored until the database answers";
+    let stored = store_notes(stop.clone(), keep, of_database(), failure);
     tasks.spawn(async move {
-        let failure = "accesses to orders are not stored until the database answers";
-        store_notes(stopped, async || keep.step().await, on, failure).await?;
-        if let Err(error) = keep.end().await {
+        stored.await?;
+        if let Err(error) = run.end().await {
             tracing::warn!(error = error_chain(&error), "the end of the accesses is not stored");
         }
         Ok(())

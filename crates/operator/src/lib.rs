@@ -9,7 +9,7 @@
 //! | what erasures leave outside of the database | [`retention`] |
 //! | key of the secrets of webhooks | [`secrets_key`] |
 //! | signals that stop the service | [`signals`] |
-//! | clock and randomness | `system` |
+//! | clock, randomness and user | `system` |
 //! | commands; copy of a database, backup and restore among them | [`commands`] |
 //! | checks of settings, dependencies and machine | [`doctor`] |
 //! | files that only their owner can read | `private_files` |
@@ -28,4 +28,4 @@ pub mod signals;
 mod system;
 pub mod tls_files;
 
-pub use system::{Machine, OsEntropy, SystemClock};
+pub use system::{Machine, OsEntropy, SystemClock, system_user};

@@ -1,4 +1,4 @@
-//! The clock and the randomness of the machine. Only this module reads them.
+//! The clock and the randomness of the machine, and its user. Only this module reads them.
 
 use std::sync::Arc;
 
@@ -6,6 +6,9 @@ use domain::ports::{Clock, Entropy};
 use time::OffsetDateTime;
 
 use telemetry::traces::Traces;
+
+/// Maximum length of the name of a user, in characters.
+const MAX_CHARS: usize = 100;
 
 /// The clock of the machine.
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,4 +54,14 @@ impl Default for Machine {
     fn default() -> Self {
         Self { clock: Arc::new(SystemClock), entropy: Arc::new(OsEntropy), traces: None }
     }
+}
+
+/// Returns the name of the user of the operating system. An operator can forge it.
+pub fn system_user() -> String {
+    let name = ["SUDO_USER", "USER", "LOGNAME"]
+        .into_iter()
+        .filter_map(|variable| std::env::var(variable).ok())
+        .find(|name| !name.trim().is_empty());
+    let name = name.unwrap_or_else(|| "unknown".to_owned());
+    name.chars().filter(|character| !character.is_control()).take(MAX_CHARS).collect()
 }

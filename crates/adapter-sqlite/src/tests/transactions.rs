@@ -3,7 +3,7 @@
 use std::{pin::pin, time::Duration};
 
 use diesel::sql_types::Integer;
-use domain::ports::OrderAdmin;
+use domain::ports::{ErasureOutcome, OrderAdmin};
 use tokio::time::timeout;
 
 use super::*;
@@ -275,7 +275,7 @@ async fn maintenance_has_no_time_limit() {
     }
     drop(release);
     assert_eq!(removing.await.unwrap(), 0);
-    assert_eq!(erasing.await.unwrap(), None);
+    assert_eq!(erasing.await.unwrap(), ErasureOutcome::NotFound);
     // It has waited for too long itself.
     holding.await.unwrap().unwrap_err();
 }

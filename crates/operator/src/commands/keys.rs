@@ -24,9 +24,9 @@ use time::{Duration, OffsetDateTime};
 use super::output::{
     Column, Format, address, at, is_plain, mode, party_name, print, second, shortened,
 };
-use crate::settings::WrongSetting;
+use crate::{settings::WrongSetting, system::system_user};
 
-/// Maximum length of the name of a key or an operator, in characters.
+/// Maximum length of the name of a key, in characters.
 const MAX_CHARS: usize = 100;
 
 #[derive(Debug, Subcommand)]
@@ -182,7 +182,7 @@ async fn issue(keys: &ManageKeys, issue: Issue) -> Result<()> {
         documents_rate: rate(issue.documents_limit_per_second, issue.documents_limit_burst),
         contact: issue.contact,
     };
-    let (id, key) = match keys.issue(terms, &operator()).await {
+    let (id, key) = match keys.issue(terms, &system_user()).await {
         Err(KeyError::UnknownClient) => bail!(
             "there is no client {}; `keys list` shows the client of each key",
             issue.client.unwrap_or_default()
@@ -196,7 +196,7 @@ async fn issue(keys: &ManageKeys, issue: Issue) -> Result<()> {
 
 async fn rotate(keys: &ManageKeys, id: i64, grace_hours: u32) -> Result<()> {
     let grace = Duration::hours(grace_hours.into());
-    match keys.rotate(ApiKeyId(id), grace, &operator()).await {
+    match keys.rotate(ApiKeyId(id), grace, &system_user()).await {
         Ok((successor, presented, old_until)) => {
             show(successor, &presented)?;
             eprintln!(
@@ -213,7 +213,7 @@ async fn rotate(keys: &ManageKeys, id: i64, grace_hours: u32) -> Result<()> {
 }
 
 async fn revoke_key(revoke: &RevokeKey, id: i64, with_webhooks: bool) -> Result<()> {
-    let revoked = revoke.revoke(ApiKeyId(id), &operator()).await?;
+    let revoked = revoke.revoke(ApiKeyId(id), &system_user()).await?;
     let RevokedKey { made, mut disabled, .. } =
         revoked.ok_or_else(|| anyhow!("there is no key {id}"))?;
     print(&format!("key {id} is revoked\n"))?;
@@ -293,16 +293,6 @@ fn name(text: &str) -> Result<String, String> {
     let rule =
         || format!("must be one line of at most {MAX_CHARS} visible characters, and not blank");
     is_plain(text, MAX_CHARS).then(|| text.to_owned()).ok_or_else(rule)
-}
-
-/// Returns the name of the operator. An operator can forge it.
-pub(super) fn operator() -> String {
-    let name = ["SUDO_USER", "USER", "LOGNAME"]
-        .into_iter()
-        .filter_map(|variable| std::env::var(variable).ok())
-        .find(|name| !name.trim().is_empty());
-    let name = name.unwrap_or_else(|| "unknown".to_owned());
-    name.chars().filter(|character| !character.is_control()).take(MAX_CHARS).collect()
 }
 
 fn list_trail(events: &[KeyEvent], format: Format) -> Result<()> {

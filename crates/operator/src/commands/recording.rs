@@ -6,8 +6,12 @@ use domain::{
     use_cases::order_error::OrderError,
 };
 
-use super::{keys, orders::Operator};
-use crate::{adapters::Storage, settings::Settings, system::Machine};
+use super::orders::Operator;
+use crate::{
+    adapters::Storage,
+    settings::Settings,
+    system::{Machine, system_user},
+};
 
 /// The reason why a command finds no order.
 #[derive(Debug, thiserror::Error)]
@@ -22,10 +26,8 @@ impl Operator {
     /// Opens the storage for a command, whose accesses are recorded.
     pub(super) async fn open(settings: Settings, machine: &Machine, command: &str) -> Result<Self> {
         let storage = Storage::open_patiently(&settings).await?;
-        let mut run = [0; 8];
-        machine.entropy.fill(&mut run);
-        let run = RunId(i64::from_be_bytes(run) & i64::MAX);
-        let actor = AccessActor::Operator { command: command.to_owned(), user: keys::operator() };
+        let run = RunId::random(&*machine.entropy);
+        let actor = AccessActor::Operator { command: command.to_owned(), user: system_user() };
         let clock = machine.clock.clone();
         let recording = RecordCommand::new(storage.accesses.clone(), run, clock.clone(), actor);
         Ok(Self { settings, storage, clock, recording })

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use domain::ports::Clock as _;
 use serde_json::{Value, json};
 
 use crate::{
@@ -26,14 +27,14 @@ fn listed(wiring: &Wiring, command: &str) -> Vec<Value> {
     accesses
 }
 
+fn fact(access: &Value) -> (&str, Option<i64>, &str) {
+    let kind = access["kind"].as_str().unwrap();
+    (kind, access["order_id"].as_i64(), access["outcome"].as_str().unwrap())
+}
+
 /// Returns what was done to which order, and the outcome.
 fn facts(accesses: &[Value]) -> Vec<(&str, Option<i64>, &str)> {
-    let facts = |access| {
-        let Value::Object(access) = access else { panic!("{access}") };
-        let kind = access["kind"].as_str().unwrap();
-        (kind, access["order_id"].as_i64(), access["outcome"].as_str().unwrap())
-    };
-    accesses.iter().map(facts).collect()
+    accesses.iter().map(fact).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
