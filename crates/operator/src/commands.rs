@@ -11,15 +11,9 @@ use clap_complete::Shell;
 use domain::api_key::revoke_key::RevokeKey;
 
 use self::{
-    accesses::AccessesCommand,
-    clients::ClientsCommand,
-    deliveries::DeliveriesCommand,
-    doctor::DoctorCommand,
-    keys::KeysCommand,
-    orders::{Operator, OrdersCommand},
-    output::print,
-    services::ServicesCommand,
-    webhooks::WebhooksCommand,
+    accesses::AccessesCommand, clients::ClientsCommand, deliveries::DeliveriesCommand,
+    doctor::DoctorCommand, keys::KeysCommand, operator::Operator, orders::OrdersCommand,
+    output::print, services::ServicesCommand, webhooks::WebhooksCommand,
 };
 use crate::{
     adapters::Storage, doctor::health, progress::Progress, settings::Settings, system::Machine,
@@ -35,9 +29,9 @@ mod erase;
 mod export;
 mod keys;
 mod manual;
+mod operator;
 mod orders;
 pub mod output;
-mod recording;
 mod services;
 mod webhooks;
 

@@ -15,9 +15,8 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
     keys::{KeyName, id_of, key_name},
-    orders::Operator,
+    operator::{NoOrder, Operator},
     output::{Column, Format, at, csv, has_printed, instant, json_lines, shortened, table},
-    recording::NoOrder,
 };
 
 /// Accesses that one query reads. A table has as many, and programs read all.

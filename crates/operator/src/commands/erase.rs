@@ -14,9 +14,9 @@ use time::{Duration, OffsetDateTime};
 use tokio::task::spawn_blocking;
 
 use super::{
-    orders::{Erased, Operator},
+    operator::{NoOrder, Operator},
+    orders::Erased,
     output::{print, second},
-    recording::NoOrder,
 };
 use crate::{
     adapters::open_blobs,

@@ -12,7 +12,7 @@ use domain::{
 use futures_util::TryStreamExt as _;
 use sha2::{Digest as _, Sha256};
 
-use super::{orders::Operator, output::print};
+use super::{operator::Operator, output::print};
 use crate::{
     adapters::open_blobs,
     private_files::{create_empty_folder, create_file, replace_file},

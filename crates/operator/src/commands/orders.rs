@@ -1,12 +1,12 @@
 //! The commands about orders. They show personal data on standard output, and none in the log.
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
 use adapter_http::WholeOrder;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
-    access::{AccessKind, record_command::RecordCommand, recorder::BegunAccess},
+    access::{AccessKind, recorder::BegunAccess},
     api_key::{ClientId, Owner},
     appointment::parse_date,
     order::{
@@ -14,7 +14,7 @@ use domain::{
         change_request::{CancelRequest, ChangeRequest, NoteRequest, read_reason, read_status},
         search::{SearchedText, read_statuses},
     },
-    ports::{Clock, Cursor, HistoryQuery, ListFilter, ListedOrder, MaybeErased, OrderFilter},
+    ports::{Cursor, HistoryQuery, ListFilter, ListedOrder, MaybeErased, OrderFilter},
     request::Violation,
     use_cases::{
         add_note::AddNote,
@@ -27,13 +27,10 @@ use time::{Date, OffsetDateTime, macros::datetime};
 
 use super::{
     accesses::AccessFormat,
+    operator::Operator,
     output::{Column, Format, at, instant, mode, print, second},
-    recording::NoOrder,
 };
-use crate::{
-    adapters::Storage,
-    settings::{Settings, WrongSetting},
-};
+use crate::settings::WrongSetting;
 
 /// Maximum number of listed orders.
 const MAX_LISTED: usize = 1_000;
@@ -286,14 +283,6 @@ pub(super) async fn run(command: OrdersCommand, operator: &Operator) -> Result<(
     }
 }
 
-/// The stores and settings of the commands about orders.
-pub(super) struct Operator {
-    pub(super) settings: Settings,
-    pub(super) storage: Storage,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) recording: RecordCommand,
-}
-
 /// An order with what only operators see.
 #[derive(Serialize)]
 struct ShownOrder<'a> {
@@ -348,15 +337,6 @@ impl Operator {
             eprintln!("only {MAX_LISTED} are listed; --before {last} lists older ones");
         }
         Ok(())
-    }
-
-    /// Returns an order; an error if there is none, or if it was erased.
-    pub(super) async fn order(&self, id: OrderId) -> Result<StoredOrder> {
-        match self.storage.admin.order(id).await? {
-            Some(MaybeErased::Whole(order)) => Ok(order),
-            Some(MaybeErased::Erased) => Err(NoOrder::Erased(id.0).into()),
-            None => Err(NoOrder::Unknown(id.0).into()),
-        }
     }
 
     async fn show(&self, id: OrderId) -> Result<()> {

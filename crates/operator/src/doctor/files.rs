@@ -91,6 +91,7 @@ mod tests {
         let set = |name: &str, mode| {
             fs::set_permissions(path(name), Permissions::from_mode(mode)).unwrap();
         };
+        set("", 0o700);
         assert_eq!(judged(&path("missing")).levels(), [Level::Ok]);
         fs::create_dir_all(path("nightly")).unwrap();
         for file in ["secrets.key", "first-key", "nightly/manifest.json", "nightly/secrets.key"] {
@@ -122,6 +123,7 @@ mod tests {
     #[test]
     fn data_of_another_user_is_named() {
         let data = tempfile::tempdir().unwrap();
+        fs::set_permissions(data.path(), Permissions::from_mode(0o700)).unwrap();
         // Only root can give the folder away.
         if std::os::unix::fs::chown(data.path(), Some(12_345), None).is_ok() {
             let found = judged(data.path());

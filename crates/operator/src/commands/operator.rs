@@ -1,12 +1,15 @@
-//! The accesses that a command leaves (see `domain::access`).
+//! What the commands about orders share: their stores, and the accesses that they leave.
+
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use domain::{
     access::{AccessActor, DONE, RunId, record_command::RecordCommand, recorder::BegunAccess},
+    order::{OrderId, StoredOrder},
+    ports::{Clock, MaybeErased},
     use_cases::order_error::OrderError,
 };
 
-use super::orders::Operator;
 use crate::{
     adapters::Storage,
     settings::Settings,
@@ -20,6 +23,14 @@ pub(super) enum NoOrder {
     Unknown(i64),
     #[error("order {0} was erased")]
     Erased(i64),
+}
+
+/// The stores and settings of the commands about orders.
+pub(super) struct Operator {
+    pub(super) settings: Settings,
+    pub(super) storage: Storage,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) recording: RecordCommand,
 }
 
 impl Operator {
@@ -46,6 +57,15 @@ impl Operator {
         let done = result?;
         kept.context("it was done, but its access was not recorded")?;
         Ok(done)
+    }
+
+    /// Returns an order; an error if there is none, or if it was erased.
+    pub(super) async fn order(&self, id: OrderId) -> Result<StoredOrder> {
+        match self.storage.admin.order(id).await? {
+            Some(MaybeErased::Whole(order)) => Ok(order),
+            Some(MaybeErased::Erased) => Err(NoOrder::Erased(id.0).into()),
+            None => Err(NoOrder::Unknown(id.0).into()),
+        }
     }
 }
 
