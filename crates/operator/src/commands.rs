@@ -11,25 +11,30 @@ use clap_complete::Shell;
 use domain::api_key::revoke_key::RevokeKey;
 
 use self::{
-    accesses::AccessesCommand, clients::ClientsCommand, deliveries::DeliveriesCommand,
-    doctor::DoctorCommand, keys::KeysCommand, operator::Operator, orders::OrdersCommand,
-    output::print, services::ServicesCommand, webhooks::WebhooksCommand,
+    clients::ClientsCommand,
+    deliveries::DeliveriesCommand,
+    doctor::DoctorCommand,
+    keys::KeysCommand,
+    orders::{
+        OrdersCommand,
+        accesses::{self, AccessesCommand},
+        operator::Operator,
+    },
+    output::print,
+    services::ServicesCommand,
+    webhooks::WebhooksCommand,
 };
 use crate::{
     adapters::Storage, doctor::health, progress::Progress, settings::Settings, system::Machine,
 };
 
-mod accesses;
 pub(crate) mod backup;
 mod clients;
 mod copy;
 mod deliveries;
 pub mod doctor;
-mod erase;
-mod export;
 mod keys;
 mod manual;
-mod operator;
 mod orders;
 pub mod output;
 mod services;

@@ -17,6 +17,10 @@ use tempfile::NamedTempFile;
 
 use crate::settings::{WrongSetting, checked};
 
+/// The file of a backup that is written last, and the copy of the database in it.
+pub(crate) const BACKUP_MANIFEST: &str = "manifest.json";
+pub(crate) const BACKUP_DATABASE: &str = "notary-orders.sqlite";
+
 /// Creates a file. Fails if it exists.
 pub(crate) fn create_file(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;

@@ -99,7 +99,7 @@ async fn overtaken(
 #[tokio::test(flavor = "multi_thread")]
 async fn file_number_taken_during_the_batch_fails_no_other_order() {
     let (store, database) = store().await;
-    database.sql("ALTER INDEX orders_file_number RENAME TO orders_held");
+    database.sql("ALTER INDEX orders_file_number RENAME TO orders_barred");
     let outcomes = overtaken(&Arc::new(store), &database, &["F-1", "F-2", "F-3"]).await;
     assert!(outcomes[0].is_ok() && outcomes[2].is_ok(), "{outcomes:?}");
     assert!(is_duplicate(&outcomes[1]), "{outcomes:?}");

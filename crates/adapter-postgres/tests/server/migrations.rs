@@ -252,8 +252,8 @@ async fn start_needs_the_unique_index_of_file_numbers() {
 async fn index_of_file_numbers_may_be_renamed_and_tuned() {
     let (store, database) = store().await;
     database.sql(
-        "ALTER INDEX orders_file_number RENAME TO orders_held; \
-        ALTER INDEX orders_held SET (fillfactor = 80)",
+        "ALTER INDEX orders_file_number RENAME TO orders_barred; \
+        ALTER INDEX orders_barred SET (fillfactor = 80)",
     );
     database.sql(&format!("ALTER DATABASE {} SET quote_all_identifiers = on", database.name));
     store_at(&database.url()).await;

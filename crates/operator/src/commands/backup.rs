@@ -23,15 +23,14 @@ use crate::{
     adapters::{create_data_dir, describe_orphans, document_store},
     commands::output::{mib, print},
     private_files::{
-        check_empty, create_empty_folder, create_file, create_folder, replace_file, sync,
+        BACKUP_DATABASE as DATABASE, BACKUP_MANIFEST as MANIFEST, check_empty, create_empty_folder,
+        create_file, create_folder, replace_file, sync,
     },
     progress::{Progress, counted},
     secrets_key,
     settings::{Database, Settings, WrongSetting, checked},
 };
 
-pub(crate) const MANIFEST: &str = "manifest.json";
-pub(crate) const DATABASE: &str = "notary-orders.sqlite";
 const DOCUMENTS: &str = "documents";
 
 /// Version of the layout of a backup.

@@ -9,7 +9,11 @@ use std::{
 use rustix::process::geteuid;
 
 use super::finding::{Failure, Findings, Subject};
-use crate::{commands::backup, private_files::user, secrets_key, settings::Settings};
+use crate::{
+    private_files::{BACKUP_DATABASE, BACKUP_MANIFEST, user},
+    secrets_key,
+    settings::Settings,
+};
 
 /// The file in which a first start leaves its key.
 const FIRST_KEY: &str = "first-key";
@@ -46,11 +50,10 @@ fn private_paths(settings: &Settings) -> Vec<PathBuf> {
     let data_dir = &settings.data_dir;
     let keys = [secrets_key::FILE, FIRST_KEY].map(|name| settings.in_data_dir(name));
     let entries = fs::read_dir(data_dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let backups =
-        entries.filter(|entry| entry.join(backup::MANIFEST).exists()).flat_map(|backup| {
-            let files = [backup::DATABASE, secrets_key::FILE].map(|name| backup.join(name));
-            [backup].into_iter().chain(files)
-        });
+    let backups = entries.filter(|entry| entry.join(BACKUP_MANIFEST).exists()).flat_map(|backup| {
+        let files = [BACKUP_DATABASE, secrets_key::FILE].map(|name| backup.join(name));
+        [backup].into_iter().chain(files)
+    });
     [data_dir.clone()].into_iter().chain(keys).chain(backups).collect()
 }
 

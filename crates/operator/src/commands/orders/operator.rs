@@ -18,7 +18,7 @@ use crate::{
 
 /// The reason why a command finds no order.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoOrder {
+pub(in crate::commands) enum NoOrder {
     #[error("there is no order {0}")]
     Unknown(i64),
     #[error("order {0} was erased")]
@@ -26,16 +26,20 @@ pub(super) enum NoOrder {
 }
 
 /// The stores and settings of the commands about orders.
-pub(super) struct Operator {
-    pub(super) settings: Settings,
-    pub(super) storage: Storage,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) recording: RecordCommand,
+pub(in crate::commands) struct Operator {
+    pub(in crate::commands) settings: Settings,
+    pub(in crate::commands) storage: Storage,
+    pub(in crate::commands) clock: Arc<dyn Clock>,
+    pub(in crate::commands) recording: RecordCommand,
 }
 
 impl Operator {
     /// Opens the storage for a command, whose accesses are recorded.
-    pub(super) async fn open(settings: Settings, machine: &Machine, command: &str) -> Result<Self> {
+    pub(in crate::commands) async fn open(
+        settings: Settings,
+        machine: &Machine,
+        command: &str,
+    ) -> Result<Self> {
         let storage = Storage::open_patiently(&settings).await?;
         let run = RunId::random(&*machine.entropy);
         let actor = AccessActor::Operator { command: command.to_owned(), user: system_user() };
@@ -45,14 +49,18 @@ impl Operator {
     }
 
     /// Stores that the command has ended, and returns its result.
-    pub(super) async fn ended(&self, result: Result<()>) -> Result<()> {
+    pub(in crate::commands) async fn ended(&self, result: Result<()>) -> Result<()> {
         let ended = self.recording.end().await;
         result?;
         ended.context("it was done, but its end was not recorded")
     }
 
     /// Stores an access with the outcome of its work, before the operator sees the result.
-    pub(super) async fn recorded<T>(&self, access: BegunAccess, result: Result<T>) -> Result<T> {
+    pub(in crate::commands) async fn recorded<T>(
+        &self,
+        access: BegunAccess,
+        result: Result<T>,
+    ) -> Result<T> {
         let kept = self.recording.keep(access, outcome(&result)).await;
         let done = result?;
         kept.context("it was done, but its access was not recorded")?;
@@ -60,7 +68,7 @@ impl Operator {
     }
 
     /// Returns an order; an error if there is none, or if it was erased.
-    pub(super) async fn order(&self, id: OrderId) -> Result<StoredOrder> {
+    pub(in crate::commands) async fn order(&self, id: OrderId) -> Result<StoredOrder> {
         match self.storage.admin.order(id).await? {
             Some(MaybeErased::Whole(order)) => Ok(order),
             Some(MaybeErased::Erased) => Err(NoOrder::Erased(id.0).into()),

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use clap::{Args, value_parser};
 use domain::{
     access::AccessKind,
     delivery::LONGEST_ATTEMPT,
@@ -13,9 +14,8 @@ use domain::{
 use time::{Duration, OffsetDateTime};
 use tokio::task::spawn_blocking;
 
-use super::{
-    operator::{NoOrder, Operator},
-    orders::Erased,
+use crate::commands::{
+    orders::operator::{NoOrder, Operator},
     output::{print, second},
 };
 use crate::{
@@ -31,10 +31,20 @@ const COUNTED: usize = 10_000;
 /// Pause between two looks at mails in progress.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
 
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct Erased {
+    /// Identifier of an order
+    id: Option<i64>,
+    /// Every order that was created more than this number of days ago
+    #[arg(long, value_name = "DAYS", value_parser = value_parser!(u32).range(1..=36_500))]
+    older_than: Option<u32>,
+}
+
 impl Operator {
     /// Erases orders, and then what else holds their data. All of it can be repeated after a
     /// failure.
-    pub(super) async fn erase(&self, which: Erased, yes: bool) -> Result<()> {
+    pub(in crate::commands) async fn erase(&self, which: Erased, yes: bool) -> Result<()> {
         let erasure = if let Some(id) = which.id.map(OrderId) {
             self.erase_order(id, yes).await?
         } else {

@@ -12,7 +12,7 @@ use domain::{
 use futures_util::TryStreamExt as _;
 use sha2::{Digest as _, Sha256};
 
-use super::{operator::Operator, output::print};
+use crate::commands::{orders::operator::Operator, output::print};
 use crate::{
     adapters::open_blobs,
     private_files::{create_empty_folder, create_file, replace_file},
@@ -26,7 +26,7 @@ const ORDER: &str = "order.json";
 const ACCESSES: &str = "accesses.json";
 
 impl Operator {
-    pub(super) async fn export(&self, id: OrderId, folder: &Path) -> Result<()> {
+    pub(in crate::commands) async fn export(&self, id: OrderId, folder: &Path) -> Result<()> {
         let access = self.recording.begin(AccessKind::Export, id);
         let progress = Progress::new("exporting");
         let exported = progress.of(self.write_order(id, folder, &progress)).await;

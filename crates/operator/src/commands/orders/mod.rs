@@ -25,9 +25,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use time::{Date, OffsetDateTime, macros::datetime};
 
-use super::{
-    accesses::AccessFormat,
-    operator::Operator,
+use crate::commands::{
+    orders::{accesses::AccessFormat, erase::Erased, operator::Operator},
     output::{Column, Format, at, instant, mode, print, second},
 };
 use crate::settings::WrongSetting;
@@ -37,6 +36,11 @@ const MAX_LISTED: usize = 1_000;
 
 /// The end of a hold without an end.
 const WITHOUT_END: OffsetDateTime = datetime!(9999-12-31 23:59:59 UTC);
+
+pub(super) mod accesses;
+mod erase;
+mod export;
+pub(super) mod operator;
 
 #[derive(Debug, Subcommand)]
 pub enum OrdersCommand {
@@ -218,16 +222,6 @@ pub struct Filter {
 /// Statuses of orders.
 #[derive(Debug, Clone)]
 pub struct Statuses(Vec<OrderStatus>);
-
-#[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
-pub struct Erased {
-    /// Identifier of an order
-    pub(super) id: Option<i64>,
-    /// Every order that was created more than this number of days ago
-    #[arg(long, value_name = "DAYS", value_parser = value_parser!(u32).range(1..=36_500))]
-    pub(super) older_than: Option<u32>,
-}
 
 fn status(text: &str) -> Result<OrderStatus, String> {
     read_status(text).map_err(|(_, detail)| detail.into_owned())
@@ -433,7 +427,7 @@ impl Operator {
     }
 
     /// Returns an order as a client reads it, with what only operators see.
-    pub(super) async fn json(&self, order: &StoredOrder) -> Result<String> {
+    pub(in crate::commands) async fn json(&self, order: &StoredOrder) -> Result<String> {
         let history = self.history(order).await?;
         let shown = ShownOrder {
             order: WholeOrder::of(order, &self.settings.base_path)

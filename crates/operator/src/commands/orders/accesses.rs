@@ -13,9 +13,9 @@ use domain::{
 use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use super::{
+use crate::commands::{
     keys::{KeyName, id_of, key_name},
-    operator::{NoOrder, Operator},
+    orders::operator::{NoOrder, Operator},
     output::{Column, Format, at, csv, has_printed, instant, json_lines, shortened, table},
 };
 
@@ -53,14 +53,14 @@ pub struct AccessFormat {
 
 impl AccessesCommand {
     /// Returns the name of the command.
-    pub(super) fn name(&self) -> &'static str {
+    pub(in crate::commands) fn name(&self) -> &'static str {
         match self {
             Self::List { .. } => "accesses list",
         }
     }
 }
 
-pub(super) async fn run(command: AccessesCommand, operator: &Operator) -> Result<()> {
+pub(in crate::commands) async fn run(command: AccessesCommand, operator: &Operator) -> Result<()> {
     let AccessesCommand::List { since, key, address, format } = command;
     let key = match key {
         Some(name) => Some(ApiKeyId(id_of(&*operator.storage.keys, name).await?)),
@@ -74,7 +74,11 @@ pub(super) async fn run(command: AccessesCommand, operator: &Operator) -> Result
 
 impl Operator {
     /// Prints the accesses of an order, also of one that was erased.
-    pub(super) async fn accesses_of(&self, id: OrderId, format: AccessFormat) -> Result<()> {
+    pub(in crate::commands) async fn accesses_of(
+        &self,
+        id: OrderId,
+        format: AccessFormat,
+    ) -> Result<()> {
         let access = self.recording.begin(AccessKind::ReadAccesses, id);
         let found = match self.storage.admin.order(id).await {
             Ok(None) => Err(NoOrder::Unknown(id.0).into()),
@@ -88,7 +92,7 @@ impl Operator {
     }
 
     /// Returns the accesses of an order as a JSON array, newest first.
-    pub(super) async fn accesses_json(&self, id: OrderId) -> Result<String> {
+    pub(in crate::commands) async fn accesses_json(&self, id: OrderId) -> Result<String> {
         let filter = AccessFilter { order: Some(id), ..AccessFilter::default() };
         let mut lines = String::new();
         let mut before = None;
