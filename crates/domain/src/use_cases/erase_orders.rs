@@ -133,7 +133,9 @@ impl EraseOrders {
                 Ok(_) => "skipped",
                 Err(error) => failure(error),
             };
-            access.into_iter().for_each(|access| access.end(outcome.to_owned()));
+            if let Some(access) = access {
+                access.end(outcome.to_owned());
+            }
         }
         let Some(erased) = erased? else { return Ok(None) };
         let erasure = self.delete(erased.orders.len(), erased.condemned).await;
