@@ -173,20 +173,17 @@ class OrderView {
       button("Upload signed documents", () => this.#signed.choose(), { class: isMain && "primary", id: "choose-signed" });
     const hasSigned = signed.some((it) => !it.withdrawn_at);
     const isMain = status === "CONFIRMED" || (status === "SIGNED" && !hasSigned);
-    return [
-      card(
-        "Actions",
-        h(
-          "div",
-          { class: "buttons" },
-          status === "ASSIGNED" && set("Confirm the appointment", "CONFIRMED", "The appointment is confirmed."),
-          status === "SIGNED" && hasSigned && set("Complete the order", "COMPLETED", "The order is completed."),
-          upload(isMain),
-          this.#cancelButton(order),
-        ),
-        this.#assignment.forms(order),
-      ),
-    ];
+    const [notary, statusForm] = this.#assignment.forms(order);
+    const buttons = h(
+      "div",
+      { class: "buttons" },
+      status === "ASSIGNED" && set("Confirm the appointment", "CONFIRMED", "The appointment is confirmed."),
+      status === "SIGNED" && hasSigned && set("Complete the order", "COMPLETED", "The order is completed."),
+      upload(isMain),
+      this.#cancelButton(order),
+    );
+    // What a new order needs comes first.
+    return card("Actions", status === "NEW" ? [notary, buttons] : [buttons, notary], statusForm);
   }
 
   #cancelButton(order) {
