@@ -3,7 +3,7 @@
 import { Advice } from "./advice.js";
 import { Digits, Failure, problem, session } from "./api.js";
 import { offerServices } from "./controls.js";
-import { ask, button, fill, focusHeading, h } from "./dom.js";
+import { ask, button, fill, focusHeading, h, retitle, said } from "./dom.js";
 import { Entries } from "./entries.js";
 import { FIELDS, FILE_NUMBER, INSTANTS, TIMES, member, setMember } from "./fields.js";
 import { allServices } from "./form.js";
@@ -93,7 +93,7 @@ class ChangeForm {
   }
 
   /** Fills the form. What the user has entered stays. */
-  #take({ details, signing_service_id: service, order_status: status }) {
+  #take({ details, signing_service_id: service, order_status: status, file_number: fileNumber }) {
     this.#status = status;
     this.#order = { ...details, signingServiceId: service };
     for (const field of FIELDS) {
@@ -107,6 +107,7 @@ class ChangeForm {
     this.#entries.showConditional();
     this.#advice.refresh();
     this.#form.hidden = false;
+    retitle(this.element, "Change ", said(fileNumber), ` (order ${this.id})`);
     this.#nameService(service);
   }
 

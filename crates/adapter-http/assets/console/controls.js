@@ -182,6 +182,7 @@ export function showErrors(form, errors) {
   if (!rows.length || !rows.every(Boolean)) return false;
   rows.forEach((row, at) => {
     row.hidden = false;
+    row.closest("details")?.setAttribute("open", "");
     showError(row, `${row.querySelector("label").textContent} ${inTrade(errors[at].detail)}`);
   });
   rows[0].querySelector("input, select, textarea").focus();

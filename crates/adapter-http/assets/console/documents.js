@@ -239,7 +239,8 @@ class Addition {
         this.#files.reject(file, error.detail);
       }
       // One that the service rejects does not cost the others.
-      if (rejected.length && rejected.every(([, file]) => file) && this.#files.good.length) return this.#upload({ isAsked: true });
+      const areNamed = rejected.length && rejected.every(([, file]) => file);
+      if (areNamed && this.#files.good.length) return this.#upload({ isAsked: true });
       if (!this.element.isConnected) toast(`The upload failed: ${failure.sentence}`, { link: this.#link });
       throw failure;
     }

@@ -2,7 +2,7 @@
 
 import { problem, request, session } from "./api.js";
 import { showErrors } from "./controls.js";
-import { ask, badge, button, card, emailLink, fill, h, instant, labelled, phoneLink, renew, said } from "./dom.js";
+import { ask, badge, button, card, emailLink, fill, h, instant, labelled, phoneLink, renew, retitle, said } from "./dom.js";
 import { Assignment } from "./assign.js";
 import { Documents, SIGNED, TO_SIGN } from "./documents.js";
 import { details } from "./facts.js";
@@ -92,6 +92,7 @@ class OrderView {
   }
 
   #show(order) {
+    retitle(this.element, said(order.file_number), ` (order ${this.#id})`);
     const isCancelled = order.order_status === CANCELLED;
     const isOfKey = [null, order.signing_service_id].includes(session.terms.signing_service_id);
     const isClient = !session.isService && session.may("orders:create") && isOfKey;
