@@ -46,8 +46,8 @@ export const GROUPS = [
         choices: ["Refinance", "Purchase", "HELOC", "Seller", "Loan modification", "Reverse mortgage"],
       }),
       field(`${DETAILS}/lender`, "Lender"),
-      field(`${CONTACTS}/clientCompanyId`, "Client company number", { kind: "id", hint: "Your company’s number, if it has one" }),
-      field("/requestedBy/userId", "Ordered by: user number", { kind: "id", required, hint: "Your number in your own system" }),
+      field(`${CONTACTS}/clientCompanyId`, "Client company number", { kind: "id", hint: "In your own system" }),
+      field("/requestedBy/userId", "Ordered by: user number", { kind: "id", required, hint: "In your own system" }),
       field("/requestedBy/userRole", "Ordered by: role", { hint: "Such as escrow officer" }),
       field(`${CONTACTS}/orderContactEmail`, "Order contact: e-mail", {
         kind: "email",

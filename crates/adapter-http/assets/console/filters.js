@@ -24,7 +24,7 @@ export class Filters {
       event.preventDefault();
       this.#change(this.#entered());
     };
-    const keys = h("span", { class: "keys" }, " Press / to come here, ↓ for the list.");
+    const keys = h("span", { class: "keys" }, " Press / to search, ↓ for the list.");
     const hint = ["File number, signer, address or city; 3 characters or more.", keys];
     this.element = h(
       "form",
