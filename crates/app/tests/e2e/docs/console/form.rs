@@ -31,6 +31,8 @@ async fn keyboard_alone_creates_and_cancels_an_order() {
     texts.insert("/signingDetailsFormData/specificTime".to_owned(), "0230PM".to_owned());
     texts.insert("/signingDetailsFormData/timeZoneId".to_owned(), "Central".to_owned());
     texts.remove("/signingDetailsFormData/signingTimeType");
+    // It is in a closed group.
+    texts.remove("/requestedBy/signingServiceId");
     for _ in 0..90 {
         browser.press(&TAB.to_string()).await;
         let script = "const it = document.activeElement; return it.name || it.innerText";
