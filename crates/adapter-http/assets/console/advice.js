@@ -4,7 +4,7 @@ import { dateHint, todayIn } from "./calendar.js";
 import {
   SAME_ADDRESS, SIGNING_DATE, SIGNING_STATE, SIGNING_ZIP_CODE, STATE, TIME_ZONE, ZIP_CODE, fieldOf,
 } from "./fields.js";
-import { zoneOf } from "./places.js";
+import { isInState, zoneOf } from "./places.js";
 import { zoneName } from "./zones.js";
 
 export class Advice {
@@ -19,6 +19,11 @@ export class Advice {
 
   refresh() {
     this.#entries.note(fieldOf(TIME_ZONE), this.#zone());
+    for (const place of [[STATE, ZIP_CODE], [SIGNING_STATE, SIGNING_ZIP_CODE]]) {
+      const [state, zipCode] = this.#place(place);
+      const far = `No ZIP code of ${state} begins with ${zipCode[0]}: check it.`;
+      this.#entries.note(fieldOf(place[1]), isInState(state, zipCode) ? "" : far);
+    }
     const [date, zone] = [SIGNING_DATE, TIME_ZONE].map((it) => this.#text(it));
     this.#entries.note(fieldOf(SIGNING_DATE), dateHint(date, todayIn(zone || undefined)));
   }
@@ -27,25 +32,30 @@ export class Advice {
     return this.#entries.text(fieldOf(pointer));
   }
 
+  /** Returns the state and the ZIP code in the fields with these pointers. */
+  #place(pointers) {
+    return pointers.map((it) => this.#text(it).toUpperCase());
+  }
+
   /** Proposes the zone of the place. Returns what to say of it. */
   #zone() {
     const isElsewhere = this.#text(SAME_ADDRESS) === "false" && this.#text(SIGNING_STATE);
-    const [state, zipCode] = (isElsewhere ? [SIGNING_STATE, SIGNING_ZIP_CODE] : [STATE, ZIP_CODE])
-      .map((it) => this.#text(it).toUpperCase());
+    const [state, zipCode] = this.#place(isElsewhere ? [SIGNING_STATE, SIGNING_ZIP_CODE] : [STATE, ZIP_CODE]);
     const found = zoneOf(state, zipCode);
     if (!found) return "";
     const chosen = this.#text(TIME_ZONE);
-    if (!chosen || chosen === this.#proposed) {
+    if (chosen !== found.zone && (!chosen || chosen === this.#proposed)) {
       this.#entries.set(fieldOf(TIME_ZONE), found.zone);
       this.#entries.showConditional();
     }
     const isTaken = this.#text(TIME_ZONE) === found.zone;
     if (isTaken) this.#proposed = found.zone;
     const place = `${state} ${zipCode}`.trim();
+    const isDecided = /^\d{5}/.test(zipCode) && isInState(state, zipCode);
     const two = found.other && `${state} has two time zones, the other is ${shortName(found.other)}: check it.`;
     return [
       isTaken ? `${shortName(found.zone)} is usual for ${place}.` : `${place} is usually in ${shortName(found.zone)}.`,
-      two,
+      !isDecided && two,
     ].filter(Boolean).join(" ");
   }
 }

@@ -184,12 +184,12 @@ const SENTENCES = {
   400: () => "The service cannot accept this. Correct it, and send it again.",
   401: () =>
     "This key does not work: it is unknown, expired or revoked. Use another key, or ask the " +
-    "operator of the service for one.",
+    "operator of this site for one.",
   403: ({ scope }) =>
     scope
-      ? `This key may not do this: it lacks the scope “${scope}”. Ask the operator of the service ` +
+      ? `This key may not do this: it lacks the scope “${scope}”. Ask the operator of this site ` +
         "for a key that has it."
-      : "This key may not do this. Ask the operator of the service for the right key.",
+      : "This key may not do this. Ask the operator of this site for the right key.",
   404: () =>
     "The key cannot see this item, or it does not exist. Check the number. Test keys see test orders " +
     "only, and live keys live ones.",
@@ -209,11 +209,11 @@ const SENTENCES = {
   webhook_disabled: () => "The webhook is disabled, so it gets no test event. Enable it first.",
   withdrawn: () => "The side that uploaded this document has withdrawn it. Load the page again.",
   410: () =>
-    "The operator of the service has erased this order. Its details and documents are gone, and " +
+    "The operator of this site has erased this order. Its details and documents are gone, and " +
     "there is nothing left to do.",
   never_current: ({ retryAfter }) =>
     "The order was another version each of three times, so nothing was saved. Another program keeps " +
-    "changing it, or a proxy changes the headers ETag or If-Match. Ask the operator of the service. " +
+    "changing it, or a proxy changes the headers ETag or If-Match. Ask the operator of this site. " +
     wait(retryAfter),
   412: () =>
     "Another user has changed the order since you opened it. Nothing was saved. This is the order " +
@@ -221,7 +221,7 @@ const SENTENCES = {
   413: () => "This is too large. Send smaller or fewer files, or shorten the texts.",
   422: () => "The content changed after it was sent. Send it again.",
   429: ({ retryAfter }) => `Too many requests with this key. ${wait(retryAfter)}`,
-  501: () => "The operator has not set up webhooks (--secrets-key). Ask the operator.",
+  501: () => "The operator of this site has not set up webhooks (--secrets-key). Ask the operator.",
   503: ({ retryAfter }) =>
     `The service is busy, or a part of it is down. Your entries stay here. ${wait(retryAfter)}`,
   500: () => "The service has a fault. Try again later, and give the operator the request number.",

@@ -1,9 +1,9 @@
 // The form that changes an order: that of a new one, filled in. It shows what changes before it is sent.
 
 import { Advice } from "./advice.js";
-import { Digits, Failure, problem } from "./api.js";
+import { Digits, Failure, problem, session } from "./api.js";
 import { offerServices } from "./controls.js";
-import { ask, button, fill, focusHeading, h } from "./dom.js";
+import { ask, button, fill, focusHeading, h, retitle, said } from "./dom.js";
 import { Entries } from "./entries.js";
 import { FIELDS, FILE_NUMBER, INSTANTS, TIMES, member, setMember } from "./fields.js";
 import { allServices } from "./form.js";
@@ -39,12 +39,13 @@ class ChangeForm {
   /** The order as it was read, in the names of the request, and the text of each field. */
   #order = null;
   #texts = new Map();
+  #status = null;
   #isSaved = false;
   #entries = new Entries();
   #advice = new Advice(this.#entries);
   #problem = h("div", { tabindex: "-1" });
   #discard = button("Discard what I have entered", () => this.#forgetEntries());
-  #submit = h("button", { class: "primary" }, "Show what changes");
+  #submit = h("button", { class: "primary" }, "Review and save");
   #form = h(
     "form",
     { class: "order", novalidate: true, autocomplete: "off", submit: (event) => this.#send(event), hidden: true },
@@ -92,7 +93,8 @@ class ChangeForm {
   }
 
   /** Fills the form. What the user has entered stays. */
-  #take({ details, signing_service_id: service }) {
+  #take({ details, signing_service_id: service, order_status: status, file_number: fileNumber }) {
+    this.#status = status;
     this.#order = { ...details, signingServiceId: service };
     for (const field of FIELDS) {
       const own = this.#isChanged(field) ? [this.#entries.value(field)] : [];
@@ -105,6 +107,7 @@ class ChangeForm {
     this.#entries.showConditional();
     this.#advice.refresh();
     this.#form.hidden = false;
+    retitle(this.element, "Change ", said(fileNumber), ` (order ${this.id})`);
     this.#nameService(service);
   }
 
@@ -142,6 +145,11 @@ class ChangeForm {
     this.#entries.forgetErrors();
     fill(this.#problem);
     const changes = this.#changes();
+    const { missing } = this.#entries;
+    if (missing.length) {
+      this.#show(new Failure({ status: 0, code: "incomplete", errors: missing }));
+      return;
+    }
     if (!changes.length) {
       toast("You have not changed anything yet.");
       return;
@@ -150,7 +158,7 @@ class ChangeForm {
     try {
       const confirmed = await ask({
         title: "Change the order?",
-        lines: ["The signing service sees the new values."],
+        lines: this.#consequences(changes),
         controls: [h("ul", { class: "changes" }, changes.map(line))],
         confirm: "Change the order",
       });
@@ -165,6 +173,16 @@ class ChangeForm {
     } finally {
       this.#setBusy(false);
     }
+  }
+
+  /** Returns what follows from changes, in sentences. */
+  #consequences(changes) {
+    const mail = session.terms.is_test ? "." : ", and gets a mail if the operator of this site has its address.";
+    const isMoved = this.#status === "CONFIRMED" && changes.some(([{ pointer }]) => TIMES.includes(pointer));
+    return [
+      `The signing service sees the new values${mail}`,
+      isMoved && "The status stays CONFIRMED: ask the signing service to confirm the new time.",
+    ].filter(Boolean);
   }
 
   #show(failure) {

@@ -2,6 +2,7 @@
 
 import { Digits } from "./api.js";
 import { fill, h } from "./dom.js";
+import { LAST_DATE } from "./times.js";
 import { inTrade } from "./trade.js";
 import { zones } from "./zones.js";
 
@@ -46,6 +47,7 @@ function single({ pointer, kind, required, initial, choices }, id) {
     case "checkbox":
       return h("input", { ...shared, type: "checkbox", checked: initial });
     case "date":
+      return h("input", { ...shared, type: kind, max: LAST_DATE });
     case "time":
       return h("input", { ...shared, type: kind });
     case "tel":
@@ -90,6 +92,7 @@ export function offerServices(control, services, isBound) {
   const option = (it) => h("option", { value: it.signing_service_id }, it.name);
   fill(select, !isBound && h("option", { value: "" }, "Choose a signing service"), services.map(option));
   [select.hidden, control.hidden, control.readOnly] = [!hasNames, hasNames, isBound];
+  select.classList.toggle("fixed", isBound);
   if (!hasNames) return;
   // The label and the links of errors lead to the control that is shown.
   if (!select.id) {
@@ -179,6 +182,7 @@ export function showErrors(form, errors) {
   if (!rows.length || !rows.every(Boolean)) return false;
   rows.forEach((row, at) => {
     row.hidden = false;
+    row.closest("details")?.setAttribute("open", "");
     showError(row, `${row.querySelector("label").textContent} ${inTrade(errors[at].detail)}`);
   });
   rows[0].querySelector("input, select, textarea").focus();

@@ -22,6 +22,7 @@ export const TO_SIGN = {
   add: "Add documents",
   send: "Add these documents",
   done: "The documents are added.",
+  verb: "added",
 };
 export const SIGNED = {
   member: "signed_documents",
@@ -36,6 +37,7 @@ export const SIGNED = {
   add: "Upload signed documents",
   send: "Upload these signed documents",
   done: "The signed documents are uploaded.",
+  verb: "uploaded",
 };
 
 export class Documents {
@@ -64,6 +66,7 @@ export class Documents {
   card(order, may) {
     const { title, none } = this.#kind;
     const documents = order[this.#kind.member];
+    this.#addition.documents = documents;
     const content = documents.length ? this.#table(order, documents, may) : h("p", {}, none);
     return card(title, content, may.add && this.#addition.element);
   }
@@ -83,11 +86,11 @@ export class Documents {
       size(it.size),
       moment(it.created_at),
       h("span", { title: h("span", {}, party(it.uploaded_by, order)).textContent }, role(it.uploaded_by)),
-      h("span", { title: `By the ${role(reader)}` }, it.first_downloaded_at ? moment(it.first_downloaded_at) : "Not yet"),
+      it.first_downloaded_at ? moment(it.first_downloaded_at) : "Not yet",
       it.withdrawn_at ? "None" : h("div", { class: "row" }, this.#actions(it, may)),
     ];
     const stored = documents.filter((it) => !it.withdrawn_at).length;
-    const heads = ["Name", "Kind", "Size", "Added", "By", "Downloaded", "Actions"];
+    const heads = ["Name", "Kind", "Size", "Added", "By", `Fetched by ${reader}`, "Actions"];
     const all = button("Download all", () => this.#run(() => this.#downloadAll(order), "Downloaded."), {
       "aria-label": `Download all ${noun}s`, id: `${this.#kind.id}-download-all`,
     });
@@ -153,6 +156,8 @@ class Addition {
   #keep = button("Keep the old document", () => this.#leave(), { hidden: true });
   /** Stops the upload. */
   stop = () => {};
+  /** The documents that the order has. */
+  documents = [];
 
   constructor(kind, path, run) {
     [this.#kind, this.#path, this.#run] = [kind, path, run];
@@ -212,11 +217,12 @@ class Addition {
   }
 
   /** Sends the files with which nothing is wrong, and says so. The others stay, each with its error. */
-  async #upload() {
+  async #upload({ isAsked = false } = {}) {
     const replaced = this.#replaced?.position ?? null;
     const wrong = await this.#files.check().catch((failure) => failure);
     const files = this.#files.good;
     if (!files.length) throw wrong;
+    if (!isAsked && replaced === null && !(await this.#areMeant(files))) return;
     const form = new FormData();
     if (replaced !== null) form.append("replaces", replaced);
     for (const file of files) form.append("documents", file, file.name);
@@ -233,11 +239,25 @@ class Addition {
         this.#files.reject(file, error.detail);
       }
       // One that the service rejects does not cost the others.
-      if (rejected.length && rejected.every(([, file]) => file) && this.#files.good.length) return this.#upload();
+      const areNamed = rejected.length && rejected.every(([, file]) => file);
+      if (areNamed && this.#files.good.length) return this.#upload({ isAsked: true });
       if (!this.element.isConnected) toast(`The upload failed: ${failure.sentence}`, { link: this.#link });
       throw failure;
     }
     this.#end(files);
+  }
+
+  /** Asks about files that the order seems to have. Returns whether the user means to send them. */
+  async #areMeant(files) {
+    const current = this.documents.filter(isCurrent);
+    const again = files.filter(({ name, size }) => current.some((it) => nameOf(it) === name && it.size === size));
+    if (!again.length) return true;
+    const values = await ask({
+      title: "Send it again?",
+      lines: ["The order already has a document of the same name and size:", ...again.map(({ name }) => said(name))],
+      confirm: "Send it again",
+    });
+    return values !== null;
   }
 
   #end(files) {
@@ -248,8 +268,10 @@ class Addition {
     const isShown = this.element.isConnected;
     if (isWhole) this.#begin(null);
     else this.#files.remove(files);
-    const left = count(this.#files.files.length, "document");
-    toast(isWhole ? done : `${done} ${left} could not be sent: see why.`, { link: isShown ? undefined : this.#link });
+    const link = isShown ? undefined : this.#link;
+    const part = `${files.length} ${this.#kind.verb}, ${this.#files.files.length} not sent`;
+    if (isWhole) toast(done, { link });
+    else toast(`${part}: ${this.#files.reason}`, { link, isWarning: true });
   }
 
   /** The link to the order. */

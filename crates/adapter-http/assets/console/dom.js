@@ -32,6 +32,15 @@ export function renew(element, content) {
   if (!element.contains(document.activeElement)) focusHeading();
 }
 
+/** Names the view that an element is of, in its heading and in the title of the page, if it is still shown. */
+export function retitle(element, ...content) {
+  if (!element.isConnected) return;
+  const heading = document.querySelector("main h1");
+  const before = heading.textContent;
+  fill(heading, ...content);
+  document.title = document.title.replace(before, () => heading.textContent);
+}
+
 /** Moves the focus to the heading of the view. */
 export const focusHeading = () => document.querySelector("main h1").focus({ preventScroll: true });
 

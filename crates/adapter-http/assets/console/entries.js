@@ -17,6 +17,7 @@ export class Entries {
   #files;
   /** The summary of the problems: its links lead to the fields. */
   summary = h("div", { tabindex: "-1" });
+  #heading = h("h2");
 
   /** `files` chooses the documents, if there are any. */
   constructor(files = null) {
@@ -27,7 +28,7 @@ export class Entries {
     this.element = h("div", { class: "groups" }, groups);
     this.element.addEventListener("input", ({ target }) => {
       const row = target.closest("[data-pointer]");
-      if (row) showError(row, "");
+      if (row) this.#mend(row);
     });
     this.element.addEventListener("change", ({ target }) => {
       this.showConditional();
@@ -71,7 +72,20 @@ export class Entries {
 
   set(field, value) {
     setValue(field, this.control(field), value);
+    this.#mend(this.#rows.get(field.pointer).element);
     if (this.#isFilled(field)) this.#open(field);
+  }
+
+  /** Forgets the error of a row, there and in the summary. */
+  #mend(row) {
+    showError(row, "");
+    const id = idOf(row.dataset.pointer);
+    const item = this.summary.querySelector(`a[href="#${id}"]`)?.closest("li");
+    if (!item) return;
+    item.remove();
+    const left = this.summary.querySelectorAll("li").length;
+    if (left) this.#heading.textContent = toCorrect(left);
+    else fill(this.summary);
   }
 
   #isFilled(field) {
@@ -133,10 +147,8 @@ export class Entries {
     if (!(failure instanceof Failure)) throw failure;
     const { errors } = failure;
     const items = [...errors.toSorted(byPlace), ...more].map((error) => this.#showError(error));
-    const number = errors.length === 1 ? "1 entry" : `${errors.length} entries`;
-    const content = errors.length
-      ? h("div", { class: "problem" }, h("h2", {}, `Correct ${number}`))
-      : problem(failure);
+    this.#heading.textContent = toCorrect(errors.length);
+    const content = errors.length ? h("div", { class: "problem" }, this.#heading) : problem(failure);
     content.append(h("ul", {}, items.map(summaryItem)));
     fill(this.summary, content);
     this.summary.focus();
@@ -144,10 +156,11 @@ export class Entries {
 
   /** Shows an error at its field. Returns the identifier of the control, the label and the detail. */
   #showError({ parameter = "", pointer = parameter, detail: ofService }) {
-    const detail = inTrade(ofService);
+    const field = FIELDS[placeOf(pointer)];
+    const isPart = field && this.control(field).validity.badInput;
+    const detail = isPart ? `is no complete ${field.kind}` : inTrade(ofService);
     const [, part, at] = pointer.split("/");
     if (part === "documents" && this.#files) return this.#showFileError(Number(at ?? NaN), detail);
-    const field = FIELDS[placeOf(pointer)];
     if (!field) return [null, pointer, detail];
     const { element } = this.#rows.get(field.pointer);
     element.hidden = false;
@@ -182,6 +195,8 @@ function placeOf(pointer) {
 
 /** Compares errors by the places of their fields in the form. */
 const byPlace = (one, other) => placeOf(one.pointer) - placeOf(other.pointer);
+
+const toCorrect = (number) => `Correct ${number === 1 ? "1 entry" : `${number} entries`}`;
 
 /** Returns an item of the summary, which leads to its field. */
 function summaryItem([id, label, detail]) {

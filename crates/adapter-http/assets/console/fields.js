@@ -46,8 +46,8 @@ export const GROUPS = [
         choices: ["Refinance", "Purchase", "HELOC", "Seller", "Loan modification", "Reverse mortgage"],
       }),
       field(`${DETAILS}/lender`, "Lender"),
-      field(`${CONTACTS}/clientCompanyId`, "Client company number", { kind: "id" }),
-      field("/requestedBy/userId", "Ordered by: user number", { kind: "id", required }),
+      field(`${CONTACTS}/clientCompanyId`, "Client company number", { kind: "id", hint: "In your own system" }),
+      field("/requestedBy/userId", "Ordered by: user number", { kind: "id", required, hint: "In your own system" }),
       field("/requestedBy/userRole", "Ordered by: role", { hint: "Such as escrow officer" }),
       field(`${CONTACTS}/orderContactEmail`, "Order contact: e-mail", {
         kind: "email",
@@ -61,7 +61,6 @@ export const GROUPS = [
     isOpen: true,
     fields: [
       field("/signingServiceId", "Signing service", { kind: "service", required }),
-      field("/requestedBy/signingServiceId", "Ordered by: signing service number", { kind: "id" }),
     ],
   },
   {
@@ -106,7 +105,7 @@ export const GROUPS = [
       field(`${DETAILS}/propertyAddress`, "Property: address", { required, isLong: true }),
       field(`${DETAILS}/city`, "Property: city", { required }),
       field(STATE, "Property: state", { required, hint: "Two letters, such as TX" }),
-      field(ZIP_CODE, "Property: ZIP code", { required, hint: "Five digits" }),
+      field(ZIP_CODE, "Property: ZIP code", { required, hint: "Five digits", isAdvised: true }),
       field(SAME_ADDRESS, "The signing is at the property", {
         kind: "checkbox",
         initial: true,
@@ -114,7 +113,7 @@ export const GROUPS = [
       field(`${DETAILS}/signingAddress`, "Signing: address", { ...elsewhere, isLong: true }),
       field(`${DETAILS}/signingCity`, "Signing: city", elsewhere),
       field(SIGNING_STATE, "Signing: state", elsewhere),
-      field(SIGNING_ZIP_CODE, "Signing: ZIP code", elsewhere),
+      field(SIGNING_ZIP_CODE, "Signing: ZIP code", { ...elsewhere, isAdvised: true }),
     ],
   },
   {
@@ -161,6 +160,10 @@ export const GROUPS = [
       ...person(`${CONTACTS}/inHouseContact2`, "Second in-house contact"),
       ...person(`${DETAILS}/loanOfficer`, "Loan officer"),
       field(`${CONTACTS}/observer`, "Observer: e-mail", { kind: "email" }),
+      field("/requestedBy/signingServiceId", "Ordered by: signing service number", {
+        kind: "id",
+        hint: "If a signing service orders for you",
+      }),
     ],
   },
   {
@@ -190,7 +193,7 @@ export const FILE_NUMBER = `${DETAILS}/fileNumber`;
 export const KEPT = FIELDS.filter(
   ({ pointer }) =>
     pointer.startsWith("/requestedBy/") ||
-    ["/signingServiceId", `${CONTACTS}/clientCompanyId`].includes(pointer),
+    ["/signingServiceId", `${CONTACTS}/clientCompanyId`, `${CONTACTS}/orderContactEmail`].includes(pointer),
 );
 
 /** Returns the field of a pointer. */

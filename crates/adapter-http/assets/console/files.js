@@ -60,7 +60,7 @@ export class FileChooser {
     const described = `${id}-hint ${id}-error`;
     this.#id = id;
     this.#input = h("input", {
-      type: "file", id, accept: ACCEPTED, "aria-describedby": described,
+      type: "file", id, class: "unseen", accept: ACCEPTED, "aria-describedby": described,
       change: () => this.#choose(),
     });
     this.#error = h("p", { class: "error", id: `${id}-error` });
@@ -68,8 +68,8 @@ export class FileChooser {
     this.element = h(
       "div",
       { class: "drop" },
-      h("label", { for: id }, label),
       this.#input,
+      h("label", { for: id, class: "button" }, label),
       this.#hint,
       this.#error,
       this.#list,
@@ -102,6 +102,12 @@ export class FileChooser {
   /** The files with which nothing is wrong as far as the browser knows. */
   get good() {
     return this.#files.filter((file) => !this.#faults.has(file));
+  }
+
+  /** What is wrong with the first wrong file, and how many others are wrong. */
+  get reason() {
+    const [[file, fault], ...others] = this.#faults;
+    return `${file.name} ${fault}${others.length ? `, and ${others.length} more` : ""}.`;
   }
 
   clear() {

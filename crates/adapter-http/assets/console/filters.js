@@ -2,7 +2,7 @@
 
 import { button, h, labelled } from "./dom.js";
 import { isAgenda, isFiltered } from "./search.js";
-import { dateIn, dayInWords } from "./times.js";
+import { LAST_DATE, dateIn, dayInWords } from "./times.js";
 import { STATUSES } from "./words.js";
 
 const DATES = {
@@ -24,7 +24,8 @@ export class Filters {
       event.preventDefault();
       this.#change(this.#entered());
     };
-    const hint = "File number, signer, address or city; 3 characters or more. Press / to come here.";
+    const keys = h("span", { class: "keys" }, " Press / to search, ↓ for the list.");
+    const hint = ["File number, signer, address or city; 3 characters or more.", keys];
     this.element = h(
       "form",
       { class: "search", role: "search", "aria-label": "Orders", novalidate: true, autocomplete: "off", submit },
@@ -56,7 +57,7 @@ export class Filters {
   #show() {
     const search = this.#search;
     const { activeElement } = document;
-    const open = new Set([...this.#chips.querySelectorAll("details[open]")].map((it) => it.id));
+    const menu = this.#chips.contains(activeElement) && activeElement.closest("details");
     const clear = () => {
       this.#text.value = "";
       this.#change(NONE);
@@ -65,12 +66,14 @@ export class Filters {
     this.#chips.replaceChildren(
       ...[
         search.view !== "new" && this.#statuses(),
-        !isAgenda(search) && this.#dates("signing", open),
-        this.#dates("created", open),
+        !isAgenda(search) && this.#dates("signing"),
+        this.#dates("created"),
         isFiltered(search) && button("Clear the filters", clear, { id: "search-clear", class: "quiet" }),
       ].filter(Boolean),
     );
-    if (activeElement?.id) document.getElementById(activeElement.id)?.focus();
+    // A choice in a menu closes it.
+    const focused = menu ? `#${menu.id} > summary` : activeElement?.id && `#${CSS.escape(activeElement.id)}`;
+    if (focused) document.querySelector(focused)?.focus();
   }
 
   #statuses() {
@@ -107,10 +110,10 @@ export class Filters {
     );
   }
 
-  #dates(kind, open) {
+  #dates(kind) {
     const [title, fromLabel, toLabel, fromName, toName] = DATES[kind];
     const { [fromName]: from, [toName]: to } = this.#search;
-    const control = (name, value) => h("input", { name, type: "date", value });
+    const control = (name, value) => h("input", { name, type: "date", max: LAST_DATE, value });
     const set = (first, last) => this.#change({ [fromName]: first, [toName]: last });
     const quick = kind === "signing" ? [["Today", 0], ["Tomorrow", 1]] : [["Today", 0], ["Yesterday", -1]];
     const choice = ([label, days]) =>
@@ -119,14 +122,15 @@ export class Filters {
     const summary = h("summary", { id: `${kind}-dates` }, from || to ? `${title}: ${range(from, to)}` : `${title} dates`);
     return h(
       "details",
-      { class: from || to ? "chip on" : "chip", id: `${kind}-chip`, open: open.has(`${kind}-chip`), ...MENU },
+      { class: from || to ? "chip on" : "chip", id: `${kind}-chip`, ...MENU },
       summary,
       h(
         "div",
         { class: "menu" },
+        h("div", { class: "row" }, quick.map(choice), none),
         labelled(`${kind}-from`, fromLabel, control(fromName, from), null, fromName),
         labelled(`${kind}-to`, toLabel, control(toName, to), null, toName),
-        h("div", { class: "row" }, h("button", { id: `${kind}-apply` }, "Apply"), quick.map(choice), none),
+        h("div", { class: "row" }, h("button", { id: `${kind}-apply` }, "Apply")),
       ),
     );
   }
@@ -137,9 +141,16 @@ const NONE = {
   search: "", statuses: [], signing_date_from: "", signing_date_to: "", created_from: "", created_to: "",
 };
 
-/** Keeps the menu of a chip on the screen. */
-function place({ target: { open, lastElementChild: menu } }) {
-  if (!open) return;
+/** Keeps the menu of a chip on the screen, and closes it when its user goes elsewhere. */
+function place({ target: chip }) {
+  if (!chip.open) return;
+  const outside = ({ target }) => {
+    if (chip.contains(target)) return;
+    chip.open = false;
+    document.removeEventListener("pointerdown", outside);
+  };
+  document.addEventListener("pointerdown", outside);
+  const menu = chip.lastElementChild;
   menu.style.left = "0";
   const excess = menu.getBoundingClientRect().right + 8 - document.documentElement.clientWidth;
   if (excess > 0) menu.style.left = `${-excess}px`;
@@ -152,7 +163,12 @@ function close(event) {
   event.currentTarget.firstElementChild.focus();
 }
 
-const MENU = { name: "chips", toggle: place, keydown: close };
+/** Closes the menu of a chip when the focus leaves it. */
+function leave({ currentTarget: chip, relatedTarget: to }) {
+  if (to && !chip.contains(to)) chip.open = false;
+}
+
+const MENU = { name: "chips", toggle: place, keydown: close, focusout: leave };
 
 function range(from, to) {
   if (from === to) return dayInWords(from);

@@ -6,7 +6,7 @@ import { offerServices } from "./controls.js";
 import { ask, button, fill, h } from "./dom.js";
 import { draft, numbers } from "./draft.js";
 import { DOCUMENTS_ID, Entries } from "./entries.js";
-import { FIELDS, FILE_NUMBER, INSTANTS, KEPT, SIGNING_DATE, member, setMember } from "./fields.js";
+import { FIELDS, FILE_NUMBER, INSTANTS, KEPT, SIGNING_DATE, fieldOf, member, setMember } from "./fields.js";
 import { FileChooser, identify } from "./files.js";
 import { askBeforeLeaving } from "./leave.js";
 import { toast } from "./toast.js";
@@ -31,7 +31,7 @@ export function forgetForm() {
 
 /**
  * Returns the view. `created` gets the record of an order without documents, and whether it is a repeat. `show`
- * shows the view again. The address may name an order to repeat: `#/new?from=7`.
+ * shows the view again, below a sentence. The address may name an order to repeat: `#/new?from=7`.
  */
 export function newOrder(created, show, address) {
   begun ??= new OrderForm();
@@ -121,15 +121,15 @@ class OrderForm {
     this.#leave();
   }
 
-  /** Ends this form, and shows a new one if this one is shown. */
-  #leave() {
+  /** Ends this form, and shows a new one if this one is shown, below a sentence. */
+  #leave(sentence = null) {
     draft.clear();
     if (begun !== this) return;
     begun = null;
     if (!this.element.isConnected) return;
     // The new form has no entries of another order.
     history.replaceState(null, "", "#/new");
-    this.show();
+    this.show(sentence);
   }
 
   /** Fills the form with another order, except its file number and dates. */
@@ -165,7 +165,13 @@ class OrderForm {
     const bound = session.terms.signing_service_id;
     if (bound !== null) service.value = bound;
     service.readOnly = bound !== null;
-    offerServices(service, await allServices(), bound !== null);
+    const services = await allServices();
+    offerServices(service, services, bound !== null);
+    if (services.length !== 1 || service.value) return;
+    // There is no choice to make, and none of the user to keep.
+    const isUntouched = !this.isChanged;
+    this.#entries.set(fieldOf("/signingServiceId"), services[0].signing_service_id);
+    if (isUntouched) this.#untouched = stringify(this.#entries.texts);
   }
 
   /** Returns the order as the operation without documents takes it. */
@@ -213,9 +219,15 @@ class OrderForm {
       this.created(record, isRepeat);
       return;
     }
-    this.#leave();
+    const number = this.#entries.text({ pointer: FILE_NUMBER });
+    const done = isRepeat ? `Order ${id} was created by your first click.` : `Order ${id} is created.`;
+    const sentence = `${done} Its file number is ${number}.`;
     const link = session.may("orders:read") ? { href: `#/order/${id}`, text: `Open order ${id}` } : undefined;
-    toast(isRepeat ? `Order ${id} was created by your first click.` : `Order ${id} is created.`, { link });
+    if (this.element.isConnected) this.#leave([sentence, " ", link && h("a", { href: link.href }, link.text)]);
+    else {
+      this.#leave();
+      toast(sentence, { link });
+    }
   }
 
   async #sendForm(order, headers) {

@@ -31,6 +31,8 @@ function termsCard(terms) {
   const service = number === null ? "any" : name ? [said(name), ` (number ${number})`] : `number ${number}`;
   const isClient = terms.party === "client";
   const scope = (it) => h("li", {}, h("code", {}, it), SCOPES[it] && `: ${SCOPES[it]}`);
+  const ofOtherSide = isClient ? "orders:update" : "orders:create";
+  const lacks = Object.keys(SCOPES).filter((it) => it !== ofOtherSide && !terms.scopes.includes(it));
   const entries = [
     ["Name", said(terms.name)],
     isClient && ["Client", said(terms.client_name), ` (number ${terms.client_id})`],
@@ -39,11 +41,14 @@ function termsCard(terms) {
     ["Expires", terms.expires_at ? instant(terms.expires_at) : "never"],
     ["Last use", terms.last_used_at ? instant(terms.last_used_at) : "just now, for the first time"],
     ["Scopes", terms.scopes.length ? h("ul", {}, terms.scopes.map(scope)) : "none"],
+    lacks.length > 0 && ["Not with this key", h("ul", {}, lacks.map(scope))],
   ].filter(Boolean);
-  const row = ([label, ...value]) => h("div", { class: label === "Scopes" && "wide" }, h("dt", {}, label), h("dd", {}, value));
-  const text = "Another name, other scopes or a new key: ask the operator of the service.";
+  const row = ([label, ...value]) => h("div", { class: isList(label) && "wide" }, h("dt", {}, label), h("dd", {}, value));
+  const text = "Another name, other scopes or a new key: ask the operator of this site.";
   return card("What this key is", h("dl", { class: "grid" }, entries.map(row)), h("p", { class: "hint" }, text));
 }
+
+const isList = (label) => ["Scopes", "Not with this key"].includes(label);
 
 /** Returns what is kept where. */
 function storageCard() {
@@ -59,7 +64,10 @@ function storageCard() {
         "stays in this browser until it is created or you discard it, also when the key is forgotten. Only a key of " +
           "the same client sees it here. On a shared computer, discard it when you leave.",
       ),
-      item("Your user number, company number and signing service", "stay in this browser for the next order."),
+      item(
+        "Your user number, company number, signing service and order contact",
+        "stay in this browser for the next order.",
+      ),
       item("Orders, documents and notes", "are with the service. The browser’s cache has none of them."),
     ),
   );
@@ -81,11 +89,11 @@ export function signInHelp() {
     ),
     card(
       "Where a key comes from",
-      h("p", {}, "The operator of the service issues keys. Ask the operator for one, and for a test key to try things out."),
+      h("p", {}, "The operator of this site issues keys. Ask the operator for one, and for a test key to try things out."),
       h(
         "p",
         {},
-        "Do you run the service yourself? Its first start shows a key in the terminal. Without a terminal, the key is " +
+        "Do you run this site yourself? Its first start shows a key in the terminal. Without a terminal, the key is " +
           "in the file ",
         h("code", {}, "first-key"),
         " of the data directory, such as ",

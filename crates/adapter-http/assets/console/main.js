@@ -16,7 +16,7 @@ const [header, main] = ["header", "main"].map((id) => document.getElementById(id
 /** The views of the menu: address, name, scope, and what builds it. */
 const VIEWS = [
   ["#/orders", "Orders", "orders:read", orders],
-  ["#/new", "New order", "orders:create", (address) => newOrder(created, show, address)],
+  ["#/new", "New order", "orders:create", (address) => newOrder(created, renewForm, address)],
   ["#/webhooks", "Webhooks", "webhooks:manage", webhooks],
 ];
 
@@ -35,9 +35,11 @@ function viewOf(address) {
   if (id && session.may("orders:read")) return order(id);
   if (address === "#/key") return keyView();
   const views = permitted();
-  const view = views.find(([it]) => it === address.split("?")[0]) ?? views[0];
-  if (view) return view[3](address);
-  const text = "This key has no scope that the console can use. Ask the operator for another key.";
+  const asked = VIEWS.find(([it]) => it === address.split("?")[0]);
+  const isRefused = asked && !views.includes(asked);
+  const view = isRefused ? views[0] : (asked ?? views[0]);
+  if (view) return { ...view[3](address), refused: isRefused && asked[1] };
+  const text = "This key has no scope that the console can use. Ask the operator of this site for another key.";
   return { title: "No views", element: h("p", { class: "card" }, text) };
 }
 
@@ -50,12 +52,17 @@ function show() {
     h("strong", {}, "Test key"),
     " You see test orders only. They cause no mails.",
   );
+  const refused = current.refused && h(
+    "p",
+    { class: "warning", role: "note" },
+    `This key may not open “${current.refused}”. “Your key” says what it may do. Ask the operator of this site for more.`,
+  );
   const heading = h("h1", { tabindex: "-1" }, current.title);
   const sentence = news && h("p", { class: "news" }, news);
   document.title = `${session.terms?.is_test ? "[Test] " : ""}${current.title} – ${NAME}`;
   fill(header, ...menu());
-  fill(main, test, heading, sentence, current.element);
-  if (news) announce(news);
+  fill(main, test, heading, refused, sentence, current.element);
+  if (sentence) announce(sentence.textContent);
   news = null;
   scrollTo(0, 0);
   const first = session.terms ? heading : main.querySelector("input");
@@ -101,6 +108,12 @@ function created(record, isRepeat) {
   const address = session.may("orders:read") ? `#/order/${record.order_id}` : "#/new";
   if (location.hash === address) show();
   else location.hash = address;
+}
+
+/** Shows the view again, below a sentence. */
+function renewForm(sentence) {
+  news = sentence;
+  show();
 }
 
 /** Shows an order that was changed. The browser's Back does not return to the form. */

@@ -2,7 +2,7 @@
 
 import { problem, request, session } from "./api.js";
 import { showErrors } from "./controls.js";
-import { ask, badge, button, card, emailLink, fill, h, instant, labelled, phoneLink, renew, said } from "./dom.js";
+import { ask, badge, button, card, emailLink, fill, h, instant, labelled, phoneLink, renew, retitle, said } from "./dom.js";
 import { Assignment } from "./assign.js";
 import { Documents, SIGNED, TO_SIGN } from "./documents.js";
 import { details } from "./facts.js";
@@ -92,6 +92,7 @@ class OrderView {
   }
 
   #show(order) {
+    retitle(this.element, said(order.file_number), ` (order ${this.#id})`);
     const isCancelled = order.order_status === CANCELLED;
     const isOfKey = [null, order.signing_service_id].includes(session.terms.signing_service_id);
     const isClient = !session.isService && session.may("orders:create") && isOfKey;
@@ -173,20 +174,17 @@ class OrderView {
       button("Upload signed documents", () => this.#signed.choose(), { class: isMain && "primary", id: "choose-signed" });
     const hasSigned = signed.some((it) => !it.withdrawn_at);
     const isMain = status === "CONFIRMED" || (status === "SIGNED" && !hasSigned);
-    return [
-      card(
-        "Actions",
-        h(
-          "div",
-          { class: "buttons" },
-          status === "ASSIGNED" && set("Confirm the appointment", "CONFIRMED", "The appointment is confirmed."),
-          status === "SIGNED" && hasSigned && set("Complete the order", "COMPLETED", "The order is completed."),
-          upload(isMain),
-          this.#cancelButton(order),
-        ),
-        this.#assignment.forms(order),
-      ),
-    ];
+    const [notary, statusForm] = this.#assignment.forms(order);
+    const buttons = h(
+      "div",
+      { class: "buttons" },
+      status === "ASSIGNED" && set("Confirm the appointment", "CONFIRMED", "The appointment is confirmed."),
+      status === "SIGNED" && hasSigned && set("Complete the order", "COMPLETED", "The order is completed."),
+      upload(isMain),
+      this.#cancelButton(order),
+    );
+    // What a new order needs comes first.
+    return card("Actions", status === "NEW" ? [notary, buttons] : [buttons, notary], statusForm);
   }
 
   #cancelButton(order) {

@@ -1,4 +1,4 @@
-// The work list: agendas of today and of this week, new orders, and all orders. It refreshes itself. What it
+// The work list: agendas of some days, new orders, and all orders. It refreshes itself. What it
 // shows stands in its address.
 
 import { ProblemBox } from "./api.js";
@@ -9,7 +9,7 @@ import { announce, button, count, fill, h, renew, save } from "./dom.js";
 import { Filters } from "./filters.js";
 import { Pages, readAll } from "./pages.js";
 import { Rows, ordersTable } from "./rows.js";
-import { ADDRESS, VIEWS, addressOf, daysOf, filterOf, inView, isAgenda, isFiltered, searchOf } from "./search.js";
+import { ADDRESS, VIEWS, addressOf, daysOf, filterOf, inView, isAgenda, isFiltered, isShort, searchOf } from "./search.js";
 import { dateIn, dayHeading, dayInWords } from "./times.js";
 import { toast } from "./toast.js";
 
@@ -56,6 +56,7 @@ class OrderList {
   #more = button("", () => this.#move("forward"), { hidden: true });
   #fresh = h("div", { class: "fresh" });
   #count = h("p", { class: "count", id: "count" }, "Loading…");
+  #elsewhere = h("span");
   #state = h("span", { class: "hint" });
   #csv = button("Download as CSV", () => this.#download(), { class: "quiet" });
   #observer = new IntersectionObserver((entries) => {
@@ -75,7 +76,7 @@ class OrderList {
       h(
         "div",
         { class: "bar" },
-        this.#count,
+        h("div", { class: "row tools" }, this.#count, this.#elsewhere),
         h(
           "div",
           { class: "row tools" },
@@ -195,6 +196,7 @@ class OrderList {
     this.#list.removeAttribute("aria-busy");
     const sentence = this.#sentence(loaded);
     this.#count.textContent = sentence;
+    fill(this.#elsewhere, records.length > 0 && this.#allLink());
     if (reason === "found") announce(`${sentence}.`);
     if (reason === "moved") announce(`${count(records.length, "order")} shown.`);
     const shown = JSON.stringify([dateIn(0), records]);
@@ -243,7 +245,7 @@ class OrderList {
     const found = isFiltered(this.#search) ? " found" : "";
     const way = view === "new" ? ", oldest first" : ", newest first";
     if (total === null) {
-      return records.length ? `${records.length} of more ${noun}s${found}${way}` : `No ${noun}${found} so far`;
+      return records.length ? `${records.length} ${noun}s${found}${way}; more follow` : `No ${noun}${found} so far`;
     }
     const end = days ? `, ${days}` : total > 1 ? way : "";
     return `${total.toLocaleString("en-US")} ${noun}${total === 1 ? "" : "s"}${found}${end}`;
@@ -263,11 +265,20 @@ class OrderList {
     });
   }
 
+  /** Returns the link that searches the orders of all views; `null` if this view has them. */
+  #allLink(attributes = {}) {
+    if (this.#search.view === "all" || !isFiltered(this.#search)) return null;
+    return h("a", { href: addressOf(inView(this.#search, "all")), ...attributes }, "Search all orders");
+  }
+
   #nothing(hasMore) {
-    if (hasMore) return "No order matches so far. There are older ones: search further.";
-    if (isFiltered(this.#search)) return "No order matches.";
+    const all = this.#allLink({ class: "button" });
+    const link = all && h("span", { class: "buttons" }, all);
+    if (hasMore) return ["No order matches so far. There are older ones: search further.", link];
+    if (isShort(this.#search)) return ["No order matches. Enter 3 characters or more, or a whole file number.", link];
+    if (isFiltered(this.#search)) return ["No order matches.", link];
     return {
-      today: "There is no signing today.", week: "There is no signing this week.", new: "There is no new order.",
+      today: "There is no signing today.", tomorrow: "There is no signing tomorrow.", week: "There is no signing this week.", new: "There is no new order.",
       all: "There are no orders yet.",
     }[this.#search.view];
   }

@@ -38,6 +38,18 @@ const SECOND = {
   TX: [MOUNTAIN, "798 799 885"],
 };
 
+/** The states in which ZIP codes begin with a digit. Source: USPS, the areas of its sectional centers. */
+const FIRST_DIGITS = [
+  "CT MA ME NH NJ NY PR RI VI VT", "DE NY PA", "DC MD NC SC VA WV", "AL FL GA MS TN", "IN KY MI OH",
+  "DC IA MN MT ND SD WI", "IL KS MO NE", "AR LA OK TX", "AZ CO ID NM NV TX UT WY", "AK AS CA GU HI MP OR WA",
+].map((states) => states.split(" "));
+
+/** Returns whether a ZIP code may be in a state, as far as its first digit says; of what is no state, it says nothing. */
+export function isInState(state, zipCode) {
+  const isKnown = STATES.some(([, states]) => states.split(" ").includes(state));
+  return !isKnown || !/^\d/.test(zipCode) || FIRST_DIGITS[zipCode[0]].includes(state);
+}
+
 /** Returns the zone of a place, and the other zone of its state if it has two; `null` if there is no such state. */
 export function zoneOf(state, zipCode) {
   const [first] = STATES.find(([, states]) => states.split(" ").includes(state)) ?? [];

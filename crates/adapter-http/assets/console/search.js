@@ -6,10 +6,10 @@ import { dateIn } from "./times.js";
 export const ADDRESS = "#/orders";
 
 /** The views of the list: name in the address, and title. */
-export const VIEWS = [["today", "Today"], ["week", "This week"], ["new", "New"], ["all", "All"]];
+export const VIEWS = [["today", "Today"], ["tomorrow", "Tomorrow"], ["week", "This week"], ["new", "New"], ["all", "All"]];
 
-/** Days of a view that is an agenda, with today. */
-const DAYS = { today: 1, week: 7 };
+/** The first and the last day of a view that is an agenda, counted from today. */
+const DAYS = { today: [0, 0], tomorrow: [1, 1], week: [0, 6] };
 
 /** Characters from which the service finds a part of a text. */
 const PART = 3;
@@ -52,8 +52,11 @@ export const isAgenda = ({ view }) => view in DAYS;
 /** Returns whether a search leaves orders of its view out. */
 export const isFiltered = ({ statuses, ...search }) => statuses.length > 0 || TEXTS.some((name) => search[name]);
 
+/** Returns whether the text of a search can only be a whole file number. */
+export const isShort = ({ search }) => search.length > 0 && search.length < PART;
+
 /** Returns the first and the last day of an agenda. */
-export const daysOf = ({ view }) => [dateIn(0), dateIn(DAYS[view] - 1)];
+export const daysOf = ({ view }) => DAYS[view].map(dateIn);
 
 /** Returns the instant at which a day begins in the zone of the browser, some days later. */
 function midnight(date, days) {
@@ -67,9 +70,8 @@ export function filterOf(search) {
   const { view, statuses, created_from: from, created_to: to, search: text } = search;
   const [first, last] = isAgenda(search) ? daysOf(search) : [search.signing_date_from, search.signing_date_to];
   const filter = {
-    search: text.length < PART ? "" : text,
-    // What is shorter can only be a whole file number.
-    file_number: text.length < PART ? text : "",
+    search: isShort(search) ? "" : text,
+    file_number: isShort(search) ? text : "",
     order_status: view === "new" ? "NEW" : statuses.join(","),
     signing_date_from: first,
     signing_date_to: last,

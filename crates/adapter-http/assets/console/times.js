@@ -2,6 +2,9 @@
 
 import { h } from "./dom.js";
 
+/** The last date of a field: without it, a year typed into the field may have six digits. */
+export const LAST_DATE = "9999-12-31";
+
 /** Returns the day that is some days after today in the zone of the browser, such as 2026-12-01. */
 export function dateIn(days) {
   const now = new Date();

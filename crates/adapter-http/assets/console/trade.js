@@ -12,6 +12,7 @@ const WORDS = [
   [/startTime/, "must be after the earliest time"],
   [/control characters other/, "must be plain text"],
   [/control characters/, "must be one line of plain text"],
+  [/^must be a URL/, "must begin with https://"],
   [/^must be a string/, "must be a text"],
   [/^must be true or false/, "must be yes or no"],
 ];

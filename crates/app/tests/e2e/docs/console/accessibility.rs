@@ -49,10 +49,10 @@ async fn every_view_passes_axe_at_every_width_light_and_dark() {
         console.press_button(leave).await;
     }
     console.follow("Change this order").await;
-    console.browser.shows("Show what changes").await;
+    console.browser.shows("Review and save").await;
     console.enter("Lender", "Big Bank").await;
     check(&console, "change").await;
-    console.press_button("Show what changes").await;
+    console.press_button("Review and save").await;
     console.browser.text("dialog li").await;
     check(&console, "what changes").await;
     console.press_button("Back").await;

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::{ASKS, Console, of_client, of_service};
 use crate::harness::{Api, created, order};
 
-const SHOW: &str = "Show what changes";
+const SHOW: &str = "Review and save";
+const BACKSPACE: &str = "\u{e003}";
 const SEND: &str = "Change the order";
 
 impl Console {
@@ -57,7 +58,7 @@ async fn client_sees_what_changes_before_it_is_sent() {
 
     // Back leads to the order, not to the form again.
     browser.run("history.back()", &[]).await;
-    browser.shows("Order 1").await;
+    browser.shows("CHANGE-1 (order 1)").await;
     assert_eq!(browser.run("return location.hash", &[]).await, "#/order/1");
     assert_eq!(console.complaints().await, Vec::<String>::new());
 }
@@ -92,19 +93,58 @@ async fn problems_of_a_change_are_shown_at_their_fields() {
     console.enter("Property: state", "Texas").await;
     console.enter("Signer: full name", "").await;
     console.press_button(SHOW).await;
-    console.press_button(SEND).await;
-    console.browser.shows("Correct 2 entries").await;
+    console.browser.shows("Correct 1 entry").await;
     let shown = console.texts("[data-pointer] .error").await;
-    assert!(shown[0].starts_with("Signer: full name is required"), "{shown:?}");
-    assert!(shown[1].starts_with("Property: state must"), "{shown:?}");
+    assert_eq!(shown, ["Signer: full name is required"]);
     console.browser.click(".problem a").await;
     console.browser.press("Jane Roe").await;
+    console.press_button(SHOW).await;
+    console.press_button(SEND).await;
+    console.browser.shows("Correct 1 entry").await;
+    let shown = console.texts("[data-pointer] .error").await;
+    assert!(shown[0].starts_with("Property: state must"), "{shown:?}");
     console.enter("Property: state", "OK").await;
     console.press_button(SHOW).await;
     console.press_button(SEND).await;
     console.browser.shows("The order is changed.").await;
     let details = console.user.read("/api/order/1").await["details"].clone();
     assert_eq!(details["signingDetailsFormData"]["signerName"], "Jane Roe");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_a_date_is_an_error_and_a_year_has_four_digits() {
+    let console = Console::start(&[], of_client()).await;
+    created(console.user.order("DATE-1").await).await;
+    console.open_change(1).await;
+    let focus = "document.getElementsByName('/signingDetailsFormData/signingDate')[0].focus()";
+    console.browser.run(focus, &[]).await;
+    console.browser.press(BACKSPACE).await;
+    console.press_button(SHOW).await;
+    console.browser.shows("Date of the signing is no complete date").await;
+    console.browser.lacks("dialog").await;
+    console.browser.run(focus, &[]).await;
+    console.browser.press("11292026760").await;
+    let date = "return document.getElementsByName('/signingDetailsFormData/signingDate')[0].value";
+    let date = console.browser.run(date, &[]).await.as_str().unwrap().to_owned();
+    assert_eq!(date.len(), "2026-11-29".len(), "{date}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn moving_a_confirmed_signing_says_that_the_status_stays() {
+    let console = Console::start(&[], of_client()).await;
+    let service = console.user_on(of_service()).await;
+    created(console.user.order("MOVE-1").await).await;
+    patch(&service, &json!({ "order_status": "CONFIRMED" })).await;
+    console.open_change(1).await;
+    console.enter("Lender", "Big Bank").await;
+    console.press_button(SHOW).await;
+    let dialog = console.browser.text("dialog").await;
+    assert!(dialog.contains("gets a mail") && !dialog.contains("CONFIRMED"), "{dialog}");
+    console.press_button("Back").await;
+    console.browser.lacks("dialog").await;
+    console.enter("Time", "16:00").await;
+    console.press_button(SHOW).await;
+    console.browser.shows("The status stays CONFIRMED: ask the signing service").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -74,6 +74,7 @@ async fn client_replaces_and_withdraws_documents() {
     console.open_order(1).await;
     let rows = console.rows("3 documents").await;
     assert!(rows[0][5] != "Not yet" && rows[1][5] == "Not yet", "{rows:?}");
+    assert_eq!(console.texts(".documents th:nth-child(6)").await, ["Fetched by service"]);
     console.press_button("Withdraw wrong-borrower.pdf").await;
     console.browser.shows("and may have a copy.").await;
     console.press_button("Withdraw the document").await;
@@ -118,6 +119,16 @@ async fn service_returns_signed_documents_and_withdraws_one() {
     console.press_button("Upload these signed documents").await;
     console.browser.shows("The signed documents are uploaded.").await;
     assert_eq!(console.names("2 signed documents").await, ["note.pdf", "other.pdf"]);
+    // The same file is sent again only on purpose.
+    console
+        .browser
+        .type_into("#add-signed-documents", &document(&folder, "note.pdf", &deed()))
+        .await;
+    console.press_button("Upload these signed documents").await;
+    console.browser.shows("The order already has a document of the same name and size:").await;
+    console.press_button("Back").await;
+    console.press_button("Remove note.pdf").await;
+    assert_eq!(service.read("/api/order/1").await["signed_documents"].as_array().unwrap().len(), 2);
     console.press_button("Withdraw other.pdf").await;
     console.browser.shows("The other side has not downloaded it.").await;
     console.press_button("Withdraw the document").await;

@@ -31,6 +31,8 @@ async fn keyboard_alone_creates_and_cancels_an_order() {
     texts.insert("/signingDetailsFormData/specificTime".to_owned(), "0230PM".to_owned());
     texts.insert("/signingDetailsFormData/timeZoneId".to_owned(), "Central".to_owned());
     texts.remove("/signingDetailsFormData/signingTimeType");
+    // It is in a closed group.
+    texts.remove("/requestedBy/signingServiceId");
     for _ in 0..90 {
         browser.press(&TAB.to_string()).await;
         let script = "const it = document.activeElement; return it.name || it.innerText";
@@ -45,8 +47,9 @@ async fn keyboard_alone_creates_and_cancels_an_order() {
     assert_eq!(texts, BTreeMap::new());
     browser.press(&ENTER.to_string()).await;
     browser.shows("Order 1 is created.").await;
+    browser.shows("(order 1)").await;
     let focused = browser.run("return document.activeElement.innerText", &[]).await;
-    assert_eq!(focused, "Order 1");
+    assert_eq!(focused, "KEYS-1 (order 1)");
     let details = console.user.read("/api/order/1").await["details"].clone();
     assert_eq!(details["signingDetailsFormData"]["specificTime"], "14:30");
     assert_eq!(details["utcTimeDate"], "2026-12-01T20:30:00Z");
@@ -136,6 +139,9 @@ async fn signing_services_are_offered_by_name() {
         return offered ? [offered.value, offered.text] : null;";
     let offered = console.browser.wait_for(script, "field-signingServiceId").await;
     assert_eq!(offered, json!(["42", "Lone Star"]));
+    // The only one is chosen already.
+    let chosen = "return document.getElementById(arguments[0]).value || null";
+    assert_eq!(console.browser.wait_for(chosen, "field-signingServiceId").await, "42");
     console.enter("Signing service", "42").await;
     console.press_button("Create the order").await;
     console.browser.shows("Correct ").await;
@@ -240,6 +246,12 @@ async fn each_problem_is_shown_at_its_field_by_both_operations() {
     browser.press("FORM-1").await;
     let left = shown_errors(&console).await;
     assert_eq!(&missing - &left, BTreeSet::from(["/signingDetailsFormData/fileNumber".to_owned()]));
+    // The summary has what is left to correct.
+    browser.shows(&format!("Correct {} entries", missing.len())).await;
+    // A time zone that the page fills in is no error any more.
+    console.fill(&json!({ "signingDetailsFormData": { "state": "TX" } })).await;
+    assert!(!shown_errors(&console).await.contains("/signingDetailsFormData/timeZoneId"));
+    browser.shows(&format!("Correct {} entries", missing.len() - 2)).await;
 
     let mut order = order("FORM-1");
     order["signingDetailsFormData"]["state"] = json!("Texas");

@@ -77,7 +77,7 @@ async fn second_click_adds_documents_once_and_keeps_the_chosen_files() {
     browser.shows("1 document").await;
     browser.lacks("progress").await;
     browser.lacks(".problem").await;
-    assert_eq!(console.focused().await, "Order 1");
+    assert_eq!(console.focused().await, "ADD-1 (order 1)");
     let uploads = browser.requested().await;
     let uploads = uploads.iter().filter(|url| url.ends_with("/api/order/1/documents"));
     assert_eq!(uploads.count(), 1);
@@ -87,7 +87,7 @@ async fn second_click_adds_documents_once_and_keeps_the_chosen_files() {
     console.press_button("Cancel this order").await;
     console.press_button("Cancel the order").await;
     browser.lacks(".adding").await;
-    assert_eq!(console.focused().await, "Order 1");
+    assert_eq!(console.focused().await, "ADD-1 (order 1)");
     assert_eq!(console.complaints().await, Vec::<String>::new());
 }
 
@@ -204,7 +204,7 @@ async fn new_order_is_shown_however_many_others_there_are() {
     console.browser.shows("1 new order").await;
     console.browser.lacks("#order-2").await;
     console.follow("All").await;
-    console.browser.shows("100 of more orders, newest first").await;
+    console.browser.shows("100 orders, newest first; more follow").await;
     console.press_button("Show older orders").await;
     console.browser.shows("102 orders, newest first").await;
     assert_eq!(console.texts("tbody a").await.len(), 102);

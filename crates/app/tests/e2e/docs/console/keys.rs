@@ -58,6 +58,9 @@ async fn key_stays_in_the_session_and_shows_what_it_may_do() {
             console.browser.run("location.hash = arguments[0]", &[address]).await;
             let script = "return document.querySelector('h1').innerText";
             let title = console.browser.run(script, &[]).await;
+            let refused = console.texts("main > .warning").await;
+            let is_missing = address == "#/webhooks" && !views.contains(&"Webhooks");
+            assert!(!is_missing || refused[0].contains("“Webhooks”"), "{address}: {refused:?}");
             let permitted = views.contains(&title.as_str().unwrap());
             assert!(
                 permitted
@@ -145,10 +148,12 @@ async fn user_sees_the_terms_of_the_key() {
         assert!(card.contains(text), "{text}: {card}");
     }
     assert!(!card.contains("nok_") && !card.contains("never"), "{card}");
+    assert!(!card.contains("Not with this key"), "{card}");
     console.sign_in_as(of_service()).await;
     console.browser.click("a[href='#/key']").await;
     let card = console.card("What this key is").await;
-    for text in ["Lone Star (number 42)", "Live", "orders:update", "never"] {
+    let lacks = "Not with this key\nwebhooks:manage: manage webhooks";
+    for text in ["Lone Star (number 42)", "Live", "orders:update", "never", lacks] {
         assert!(card.contains(text), "{text}: {card}");
     }
     assert!(!card.contains("Client"), "{card}");
@@ -160,7 +165,7 @@ async fn page_needs_no_key_to_load_and_shows_no_view_without_one() {
     let app = TestApp::start().await;
     let browser = Browser::start(client()).await;
     browser.open(&app.url("/console#/webhooks")).await;
-    browser.shows("The operator of the service issues keys.").await;
+    browser.shows("The operator of this site issues keys.").await;
     browser.shows("data/first-key").await;
     browser.shows("What is kept where").await;
     browser.lacks("nav").await;

@@ -133,7 +133,7 @@ impl Console {
     /// Opens an order, and waits until the page shows it.
     async fn open_order(&self, id: i64) {
         self.browser.run("location.hash = arguments[0]", &[&format!("#/order/{id}")]).await;
-        self.browser.shows(&format!("Order {id}")).await;
+        self.browser.shows(&format!("(order {id})")).await;
         self.browser.text(".timeline").await;
     }
 

@@ -55,6 +55,27 @@ async fn page_has_two_columns_on_a_desk_and_one_on_a_phone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn facts_of_the_head_do_not_overlap() {
+    let console = Console::start(&[], of_client()).await;
+    console.set_time_zone("America/New_York").await;
+    let between = json!({ "signingTimeType": "between", "startTime": "10:00", "endTime": "12:30" });
+    console.create_on("WIDE-1", "2026-12-01", between).await;
+    console.open_order(1).await;
+    let excess = "return Math.max(...[...document.querySelectorAll('.facts dd')].map((fact) => {
+        const range = document.createRange();
+        range.selectNodeContents(fact);
+        return Math.ceil(range.getBoundingClientRect().right - fact.getBoundingClientRect().right);
+    }))";
+    for width in [375, 800, 1280, 1920] {
+        let size =
+            json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
+        console.browser.devtools("Emulation.setDeviceMetricsOverride", size).await;
+        let excess = console.browser.run(excess, &[]).await.as_i64().unwrap();
+        assert!(excess <= 1, "{width}: {excess}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn each_state_has_one_main_action_for_the_service() {
     let console = Console::start(&[], of_service()).await;
     let client = console.user_on(of_client()).await;
@@ -63,6 +84,9 @@ async fn each_state_has_one_main_action_for_the_service() {
     let main = "return [...document.querySelectorAll('.actions .primary')]
         .filter((it) => it.checkVisibility()).map((it) => it.innerText).join() === arguments[0] || null";
     console.browser.wait_for(main, "Assign").await;
+    // The assignment stands above the other actions.
+    let first = "return document.querySelector('.actions h2 + *').innerText.split('\\n')[0]";
+    assert_eq!(console.browser.run(first, &[]).await, "Assign a notary");
     console.enter("Notary: name", "Nora Tary").await;
     console.enter("Notary: phone", "+1 214 555 0177").await;
     console.enter("Notary: e-mail", "nora@example.com").await;

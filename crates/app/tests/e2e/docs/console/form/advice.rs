@@ -6,6 +6,7 @@ use super::super::{Console, of_client};
 use crate::harness::order;
 
 const DATE: &str = "/signingDetailsFormData/signingDate";
+const ZIP_CODE: &str = "/signingDetailsFormData/zipcode";
 const ZONE: &str = "/signingDetailsFormData/timeZoneId";
 
 impl Console {
@@ -27,11 +28,13 @@ async fn time_zone_is_proposed_from_state_and_zip_code() {
     console.view("new").await;
     for (state, zip_code, zone, two) in [
         ("NY", "12207", "America/New_York", false),
-        ("TX", "75201", "America/Chicago", true),
-        ("TX", "79901", "America/Denver", true),
-        ("fl", "32501", "America/Chicago", true),
-        ("ID", "83814", "America/Los_Angeles", true),
-        ("AZ", "85001", "America/Phoenix", true),
+        ("TX", "7520", "America/Chicago", true),
+        ("TX", "90210", "America/Chicago", true),
+        ("TX", "75201", "America/Chicago", false),
+        ("TX", "79901", "America/Denver", false),
+        ("fl", "32501", "America/Chicago", false),
+        ("ID", "83814", "America/Los_Angeles", false),
+        ("AZ", "85001", "America/Phoenix", false),
         ("HI", "96813", "Pacific/Honolulu", false),
         ("XX", "00000", "Pacific/Honolulu", false),
     ] {
@@ -50,6 +53,24 @@ async fn time_zone_is_proposed_from_state_and_zip_code() {
     assert_eq!(zone, "America/Chicago");
     assert!(note.contains("OR 90001 is usually in Pacific time."), "{note}");
     assert_eq!(console.complaints().await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn zip_code_of_another_state_gets_a_hint() {
+    let console = Console::start(&[], of_client()).await;
+    console.view("new").await;
+    for (state, zip_code, hint) in [
+        ("TX", "90210", "No ZIP code of TX begins with 9: check it."),
+        ("tx", "1", "No ZIP code of TX begins with 1: check it."),
+        ("TX", "75201", ""),
+        ("TX", "88510", ""),
+        ("NY", "06390", ""),
+        ("XX", "90210", ""),
+        ("TX", "", ""),
+    ] {
+        console.details(json!({ "state": state, "zipcode": zip_code })).await;
+        assert_eq!(console.noted(ZIP_CODE).await.1, hint, "{state} {zip_code}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

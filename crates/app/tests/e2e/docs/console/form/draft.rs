@@ -87,7 +87,7 @@ async fn draft_is_discarded_on_demand() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn user_and_company_number_are_those_of_the_last_order() {
+async fn numbers_and_order_contact_are_those_of_the_last_order() {
     let console = Console::start(&[], of_client()).await;
     console.view("new").await;
     let mut first = order("LAST-1");
@@ -101,10 +101,12 @@ async fn user_and_company_number_are_those_of_the_last_order() {
         "/requestedBy/userId",
         "/signingContactsFormData/clientCompanyId",
         "/signingServiceId",
+        "/signingContactsFormData/orderContactEmail",
         "/signingDetailsFormData/fileNumber",
     ];
     let user = first["requestedBy"]["userId"].to_string();
-    assert_eq!(console.entered(&numbers).await, json!([user, "77", "42", ""]));
+    let contact = &first["signingContactsFormData"]["orderContactEmail"];
+    assert_eq!(console.entered(&numbers).await, json!([user, "77", "42", contact, ""]));
     assert_eq!(console.browser.run(ASKS, &[]).await, false);
 }
 

@@ -51,7 +51,8 @@ async fn wrong_files_are_named_before_anything_is_sent() {
         console.press_button(&format!("Remove {name}")).await;
     }
     console.press_button("Create the order").await;
-    console.browser.shows("Order 1 is created.").await;
+    let news = console.browser.text(".news").await;
+    assert_eq!(news, "Order 1 is created. Its file number is WRONG-1. Open order 1");
     let order = console.user.read("/api/order/1").await;
     assert_eq!(order["documents"].as_array().unwrap().len(), 1);
     assert_eq!(console.complaints().await, Vec::<String>::new());
@@ -65,7 +66,9 @@ async fn wrong_file_does_not_cost_the_others_of_an_order() {
     console.open_order(1).await;
     let wrong = choose_files(&console, &folder, "#add-documents").await;
     console.press_button("Add these documents").await;
-    console.browser.shows("4 documents could not be sent: see why.").await;
+    let toast = console.browser.text(".toast.warning span").await;
+    assert!(toast.starts_with("1 added, 4 not sent: notes.txt must be a PDF"), "{toast}");
+    assert!(toast.ends_with(", and 3 more."), "{toast}");
     let left = console.texts(".files li button").await;
     assert_eq!(left.len(), wrong.len());
     assert_eq!(console.texts(".files .error").await.len(), wrong.len());
@@ -101,7 +104,7 @@ async fn upload_goes_on_in_every_view_and_ends_with_a_link() {
         assert!(browser.text("#header [aria-label=Uploads]").await.contains("of 2 documents"));
         assert_eq!(browser.run(ASKS, &[]).await, true);
     }
-    browser.shows("Order 1 is created.").await;
+    browser.shows("Order 1 is created. Its file number is UPLOAD-1.").await;
     let address = browser.run("return location.hash", &[]).await;
     assert!(address.as_str().unwrap().starts_with("#/orders"), "{address}");
     browser.lacks("progress").await;

@@ -14,7 +14,10 @@ const UP: char = '\u{e013}';
 async fn agenda_is_grouped_by_day_and_sorted_by_time() {
     let mut console = Console::start(&[], of_client()).await;
     console.set_time_zone("America/New_York").await;
-    let days = [console.date_in(0).await, console.date_in(2).await, console.date_in(9).await];
+    let mut days = Vec::new();
+    for after in [0, 2, 9, 1] {
+        days.push(console.date_in(after).await);
+    }
     for (number, day, details) in [
         ("LATE", 0, json!({ "specificTime": "16:30" })),
         ("EAST", 0, json!({ "specificTime": "09:15", "timeZoneId": "America/New_York" })),
@@ -25,6 +28,8 @@ async fn agenda_is_grouped_by_day_and_sorted_by_time() {
             json!({ "signingTimeType": "between", "startTime": "08:00", "endTime": "12:05" }),
         ),
         ("FAR", 2, json!({})),
+        ("NOON", 3, json!({ "specificTime": "12:00" })),
+        ("EARLY", 3, json!({ "specificTime": "08:00" })),
     ] {
         console.create_on(number, &days[day], details).await;
     }
@@ -39,15 +44,18 @@ async fn agenda_is_grouped_by_day_and_sorted_by_time() {
         assert!(times[1].starts_with("9:15 AM E") && !times[1].contains('('), "{times:?}");
         assert!(times[2].starts_with("4:30 PM C"), "{times:?}");
         assert!(times[2].contains("(5:30 PM E"), "{times:?}");
+        console.follow("Tomorrow").await;
+        console.finds(&["EARLY", "NOON"]).await;
+        console.browser.shows("2 signings, ").await;
         console.follow("This week").await;
-        console.finds(&["ANY", "EAST", "LATE", "RANGE"]).await;
+        console.finds(&["ANY", "EAST", "LATE", "EARLY", "NOON", "RANGE"]).await;
         let headings = console.texts(".day h2").await;
-        assert_eq!(headings.len(), 2);
+        assert_eq!(headings.len(), 3);
         assert!(headings[0].starts_with("Today, ") && headings[0].ends_with("3 signings"));
-        assert!(headings[1].ends_with("1 signing"), "{headings:?}");
+        assert!(headings[1].starts_with("Tomorrow, ") && headings[2].ends_with("1 signing"));
         let times = console.texts("tbody td:nth-child(3)").await;
-        assert!(times[3].starts_with("8:00 AM to 12:05 PM C"), "{times:?}");
-        console.browser.shows("4 signings, ").await;
+        assert!(times[5].starts_with("8:00 AM to 12:05 PM C"), "{times:?}");
+        console.browser.shows("6 signings, ").await;
     }
     assert_eq!(console.complaints().await, Vec::<String>::new());
 }
@@ -100,14 +108,14 @@ async fn keyboard_alone_finds_and_opens_an_order() {
     let text = "return document.querySelector('#search-text').value";
     assert_eq!(console.browser.run(text, &[]).await, "a/");
     console.browser.press(&format!("{DOWN}{ENTER}")).await;
-    console.browser.shows("Order 2").await;
+    console.browser.shows("KEY-2 (order 2)").await;
     console.browser.run("history.back()", &[]).await;
     console.finds(&["KEY-3", "KEY-2", "KEY-1"]).await;
     // Back returns to the row.
     assert_eq!(focused().await, "order-2");
     // A click anywhere in a row opens the order.
     console.browser.click("tbody tr:last-child td:nth-child(4)").await;
-    console.browser.shows("Order 1").await;
+    console.browser.shows("KEY-1 (order 1)").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::docs::console::{Console, of_client, of_service};
+use crate::docs::console::{Console, TAB, of_client, of_service};
 use crate::harness::{Api, created, order};
 
 /// Creates three orders: of Jane and Amara, and one that is cancelled.
@@ -72,9 +72,60 @@ async fn both_sides_find_orders_by_text_status_and_dates() {
         // Two characters are a whole file number.
         console.enter("Search", "FI").await;
         console.press_button("Search").await;
-        console.browser.shows("No order matches.").await;
+        console.browser.shows("Enter 3 characters or more, or a whole file number.").await;
         assert_eq!(console.complaints().await, Vec::<String>::new());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn search_in_a_view_leads_to_all_orders() {
+    let mut console = Console::start(&[], of_client()).await;
+    create_orders(&console.user).await;
+    console.sign_in_as(of_service()).await;
+    console.browser.shows("2 new orders").await;
+    let links = "return document.querySelectorAll('main a[href*=\"view=all\"]').length";
+    // The view itself has one link.
+    assert_eq!(console.browser.run(links, &[]).await, 1);
+    for (text, shown, found) in [
+        ("LOST-3", "No order matches.", &["LOST-3"][..]),
+        ("jane", "1 new order found", &["LOST-3", "FIND-1"]),
+    ] {
+        console.follow("New").await;
+        console.enter("Search", text).await;
+        console.press_button("Search").await;
+        console.browser.shows(shown).await;
+        console.follow("Search all orders").await;
+        console.finds(found).await;
+        console.press_button("Clear the filters").await;
+    }
+    assert_eq!(console.complaints().await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn menu_of_dates_closes_after_a_choice_and_a_step_elsewhere() {
+    let console = Console::start(&[], of_client()).await;
+    let browser = &console.browser;
+    create_orders(&console.user).await;
+    let state = "return [document.getElementById('signing-chip').open, document.activeElement.id]";
+    let open = "#signing-dates";
+    browser.click(open).await;
+    console.press_button("Tomorrow").await;
+    console.finds(&[]).await;
+    assert_eq!(browser.run(state, &[]).await, json!([false, "signing-dates"]));
+    browser.click(open).await;
+    console.press_button("Any day").await;
+    console.finds(&["LOST-3", "FIND-2", "FIND-1"]).await;
+    assert_eq!(browser.run(state, &[]).await, json!([false, "signing-dates"]));
+    browser.click(open).await;
+    browser.click("h1").await;
+    assert_eq!(browser.run(state, &[]).await[0], false);
+    // The quick choices are the first stops of the menu.
+    browser.click(open).await;
+    browser.press(&format!("{TAB}{TAB}")).await;
+    assert_eq!(browser.run(state, &[]).await, json!([true, "signing-Tomorrow"]));
+    browser.run("document.getElementById('search-text').focus()", &[]).await;
+    assert_eq!(browser.run(state, &[]).await, json!([false, "search-text"]));
+    assert_eq!(console.complaints().await, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]

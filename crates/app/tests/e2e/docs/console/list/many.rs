@@ -50,10 +50,10 @@ async fn no_order_is_hidden_among_two_thousand() {
     console.create_on("NEWEST", &today, json!({ "specificTime": "00:01" })).await;
     console.sign_in_as(of_service()).await;
     // New orders are the oldest first.
-    console.browser.shows("100 of more new orders, oldest first").await;
+    console.browser.shows("100 new orders, oldest first; more follow").await;
     assert_eq!(console.texts("tbody a").await[0], "OLDEST");
     console.press_button("Show more orders").await;
-    console.browser.shows("200 of more new orders").await;
+    console.browser.shows("200 new orders, oldest first").await;
     // The scroll loads more, and the page stays small.
     let scroll = "scrollTo(0, document.body.scrollHeight);
         const last = [...document.querySelectorAll('tbody a')].at(-1);
@@ -65,7 +65,7 @@ async fn no_order_is_hidden_among_two_thousand() {
     let (rows, elements) = console.size().await;
     assert!(rows <= 500 && elements < 15_000, "{rows} {elements}");
     console.press_button("Show the orders before").await;
-    console.browser.shows("500 of more new orders").await;
+    console.browser.shows("500 new orders, oldest first").await;
 
     console.follow("Today").await;
     console.browser.shows("1,001 signings").await;
@@ -153,7 +153,7 @@ async fn list_of_twenty_thousand_orders_is_fast_and_small() {
     // Eleven orders, each of them 1,819 times.
     console.copy_orders(1_818);
     console.sign_in_as(of_service()).await;
-    console.browser.shows("100 of more new orders").await;
+    console.browser.shows("100 new orders, oldest first").await;
     let read = "const done = arguments[arguments.length - 1];
         const times = performance.getEntriesByType('resource')
             .filter(({ name }) => name.includes('/api/order?')).map((it) => it.duration);
@@ -161,7 +161,7 @@ async fn list_of_twenty_thousand_orders_is_fast_and_small() {
     for view in ["All", "New"] {
         console.browser.run("performance.clearResourceTimings()", &[]).await;
         console.follow(view).await;
-        console.browser.shows("100 of more").await;
+        console.browser.shows("first; more follow").await;
         let slowest = console.browser.run_async(read, &[]).await.as_f64().unwrap();
         println!("{view}: {slowest} ms");
         assert!(slowest < 2_000.0, "{view}: {slowest} ms");
