@@ -41,9 +41,9 @@ async fn amend(orders: &Orders, file_number: &str, date: &str) -> Result<i64, Fa
     let put = || orders.request(Method::PUT, &path).json(&amended);
     send::<Value>(StatusCode::OK, put).await?;
     let key = format!("\"{}\"", idempotency_key(&format!("{file_number}-{date}"))?);
-    let note = json!({ "text": format!("The borrower asked for {date}.") });
+    let text = json!({ "text": format!("The borrower asked for {date}.") });
     let path = format!("{path}/notes");
-    let post = || orders.request(Method::POST, &path).header("Idempotency-Key", &key).json(&note);
+    let post = || orders.request(Method::POST, &path).header("Idempotency-Key", &key).json(&text);
     send::<Value>(StatusCode::CREATED, post).await?;
     Ok(order_id)
 }

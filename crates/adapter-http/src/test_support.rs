@@ -262,8 +262,7 @@ impl TestApi {
         });
         let (recorder, clock) = (self.api.access.recorder.clone(), MockClock::new());
         KeepAccesses::new(Arc::new(log), recorder, Arc::new(clock)).step().await.result.unwrap();
-        let accesses = stored.lock().unwrap().clone();
-        accesses
+        std::mem::take(&mut *stored.lock().unwrap())
     }
 
     /// Leaves so many accesses that no request may add one.

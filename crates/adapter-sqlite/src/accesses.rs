@@ -24,7 +24,7 @@ impl AccessLog for SqliteStore {
     async fn store(&self, accesses: &[Access]) -> Result<(), StoreError> {
         let Some(run) = accesses.first().map(|access| access.id.run) else { return Ok(()) };
         let rows: Vec<AccessRow> = accesses.iter().map(AccessRow::from).collect();
-        self.transaction(move |connection| store(connection, run, rows)).await
+        self.transaction(move |connection| store(connection, run, &rows)).await
     }
 
     async fn end(
@@ -105,11 +105,7 @@ fn insert(connection: &mut SqliteConnection, row: &AccessRow) -> QueryResult<()>
     Prepared(stored).execute(connection).map(drop)
 }
 
-fn store(
-    connection: &mut SqliteConnection,
-    run: RunId,
-    rows: Vec<AccessRow>,
-) -> Result<(), Failure> {
+fn store(connection: &mut SqliteConnection, run: RunId, rows: &[AccessRow]) -> Result<(), Failure> {
     let begun = diesel::insert_into(access_runs::table).values(access_runs::id.eq(run.0));
     Prepared(begun.on_conflict_do_nothing()).execute(connection)?;
     Ok(rows.iter().try_for_each(|row| insert(connection, row))?)

@@ -388,7 +388,7 @@ fn log_accesses(AccessStep { removed, alerts }: AccessStep, metrics: &WorkerMetr
                  read so many orders itself"
             ),
             NoticeOutcome::Failed(error) => {
-                tracing::error!(api_key, error, "the contact of a busy API key could not be told")
+                tracing::error!(api_key, error, "the contact of a busy API key could not be told");
             }
             NoticeOutcome::Later(error) => tracing::warn!(
                 api_key,

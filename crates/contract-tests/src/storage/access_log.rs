@@ -65,7 +65,7 @@ pub async fn access_is_read_as_it_was_stored(storage: &Storage) {
 /// Also when a batch stores it with others. An empty batch stores nothing.
 pub async fn stored_access_stays_as_it_is(storage: &Storage) {
     let first = access(2, ORDER);
-    store(storage, &[first.clone()]).await;
+    store(storage, std::slice::from_ref(&first)).await;
     let again = Access { outcome: "unavailable".to_owned(), ..first.clone() };
     store(storage, &[access(1, ORDER), again, access(3, ORDER)]).await;
     store(storage, &[]).await;
@@ -183,8 +183,8 @@ pub async fn order_shows_accesses_of_its_sides_and_of_operators(storage: &Storag
     assert_eq!(all(storage).await.len(), 6, "the erasure leaves them");
 }
 
-fn instant(number: u32) -> Option<OffsetDateTime> {
-    Some(NOW + number * MICROSECOND)
+fn instant(number: u32) -> OffsetDateTime {
+    NOW + number * MICROSECOND
 }
 
 /// Before the first, between two, and, if the run has ended, after the last. Nothing is missing of a run
@@ -207,17 +207,18 @@ pub async fn missing_numbers_are_found(storage: &Storage) {
         run: RunId(run),
         numbers: (first, last),
         between,
-        last_at: instant(8).filter(|_| run != 5),
+        last_at: (run != 5).then(|| instant(8)),
         has_ended,
     };
     let of_run = |run, has_ended| {
         [
-            missing(run, 1, 1, (None, instant(2)), has_ended),
-            missing(run, 4, 5, (instant(3), instant(6)), has_ended),
-            missing(run, 7, 7, (instant(6), instant(8)), has_ended),
+            missing(run, 1, 1, (None, Some(instant(2))), has_ended),
+            missing(run, 4, 5, (Some(instant(3)), Some(instant(6))), has_ended),
+            missing(run, 7, 7, (Some(instant(6)), Some(instant(8))), has_ended),
         ]
     };
-    let ends = [missing(4, 9, 10, (instant(8), None), true), missing(5, 1, 2, (None, None), true)];
+    let ends =
+        [missing(4, 9, 10, (Some(instant(8)), None), true), missing(5, 1, 2, (None, None), true)];
     let expected = [&of_run(3, false)[..], &of_run(4, true), &ends].concat();
     assert_eq!(log.missing(100).await.unwrap(), expected);
     assert_eq!(log.missing(2).await.unwrap(), expected[..2]);
@@ -245,8 +246,8 @@ pub async fn removed_accesses_are_not_missing(storage: &Storage) {
     let gap = |run| MissingAccesses {
         run: RunId(run),
         numbers: (6, 6),
-        between: (instant(5), instant(7)),
-        last_at: instant(7),
+        between: (Some(instant(5)), Some(instant(7))),
+        last_at: Some(instant(7)),
         has_ended: false,
     };
     assert_eq!(log.missing(10).await.unwrap(), [gap(1), gap(2)]);
@@ -255,7 +256,7 @@ pub async fn removed_accesses_are_not_missing(storage: &Storage) {
     assert_eq!(removed(7, 100).await, 6);
     assert_eq!(
         log.missing(10).await.unwrap(),
-        [MissingAccesses { between: (None, instant(7)), ..gap(2) }]
+        [MissingAccesses { between: (None, Some(instant(7))), ..gap(2) }]
     );
 }
 

@@ -513,12 +513,12 @@ pub async fn order_on_hold_keeps_its_data(storage: &Storage) {
 pub async fn order_is_held_or_erased_never_both(storage: &Storage) {
     for round in 0..20 {
         let id = storage.create(&new_order(&format!("F-{round}"), NOW)).await;
-        let (holds, erases) = (storage.admin.clone(), storage.admin.clone());
+        let (admin, eraser) = (storage.admin.clone(), storage.admin.clone());
         let until = Some(NOW + Duration::DAY);
-        let holding = tokio::spawn(async move { holds.hold(id, until, None).await.unwrap() });
-        let erasing = tokio::spawn(async move { erases.erase(id, NOW, None).await.unwrap() });
-        let (held, erased) = (holding.await.unwrap(), erasing.await.unwrap());
-        let expected = if held { ErasureOutcome::Held } else { ErasureOutcome::Erased(vec![]) };
-        assert_eq!(erased, expected);
+        let holding = tokio::spawn(async move { admin.hold(id, until, None).await.unwrap() });
+        let erasing = tokio::spawn(async move { eraser.erase(id, NOW, None).await.unwrap() });
+        let (is_held, outcome) = (holding.await.unwrap(), erasing.await.unwrap());
+        let expected = if is_held { ErasureOutcome::Held } else { ErasureOutcome::Erased(vec![]) };
+        assert_eq!(outcome, expected);
     }
 }

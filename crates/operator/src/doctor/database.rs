@@ -117,13 +117,14 @@ async fn judge_retention(orders: &dyn OrderAdmin, of: &Subject, found: &mut Find
     };
     let Waiting { orders, documents, held } = waiting;
     let held = if held == 1 { "1 order is".to_owned() } else { format!("{held} orders are") };
-    let mut text = format!("{held} on hold");
-    if retention.orders.is_some() {
-        text += &format!("; {} due for erasure", count(orders, "order"));
-    }
-    if retention.documents.is_some() {
-        text += &format!("; documents of {} due for erasure", count(documents, "order"));
-    }
+    let due = [
+        retention.orders.map(|_| format!("{} due for erasure", count(orders, "order"))),
+        retention
+            .documents
+            .map(|_| format!("documents of {} due for erasure", count(documents, "order"))),
+    ];
+    let parts = [format!("{held} on hold")].into_iter().chain(due.into_iter().flatten());
+    let text = parts.collect::<Vec<_>>().join("; ");
     if orders.max(documents) == COUNTED {
         return found.warn(
             text,

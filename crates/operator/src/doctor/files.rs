@@ -61,7 +61,7 @@ fn private_paths(settings: &Settings) -> Vec<PathBuf> {
 fn judge_mode(path: &Path, found: &mut Findings) {
     let Ok(metadata) = fs::metadata(path) else { return };
     let mode = metadata.mode() & 0o7777;
-    if mode & 0o077 == 0 {
+    if mode.trailing_zeros() >= 6 {
         return;
     }
     let (shown, private) = (path.display(), if metadata.is_dir() { "700" } else { "600" });

@@ -3,6 +3,8 @@
 use std::{
     any::Any,
     collections::BTreeMap,
+    fs::Permissions,
+    os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Command, Output},
     time::Duration,
@@ -88,7 +90,10 @@ impl Wiring {
     /// Uses the database at a URL.
     pub fn on_database(database_url: String) -> Self {
         let relay = SmtpServer::offering(Offer { tls: Tls::StartTls, auth: Some("PLAIN LOGIN") });
-        let (data, bucket) = (tempfile::tempdir().unwrap(), S3Server::start());
+        // As an operator makes it.
+        let private = Permissions::from_mode(0o700);
+        let data = tempfile::Builder::new().permissions(private).tempdir().unwrap();
+        let bucket = S3Server::start();
         Self { data, database_url, shared: None, server: None, bucket, relay }
     }
 

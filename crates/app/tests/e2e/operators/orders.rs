@@ -66,7 +66,7 @@ async fn operator_finds_orders_of_all_clients() {
     }
     let list = run(&app.wiring, &["list"]);
     let newest: Vec<_> = list.lines().nth(1).unwrap().split_whitespace().collect();
-    assert_eq!(newest[5..], ["NEW", "test", "42", "-", "F-3"], "{list}");
+    assert_eq!(newest[5..], ["NEW", "test", "42", "-", "F-3", "-"], "{list}");
     assert!(!list.contains("Jane"), "{list}");
 }
 
@@ -76,8 +76,9 @@ async fn operator_sees_an_order_as_its_client_does() {
     created(app.order_with_deed("F-1").await).await;
     let mut shown: Value = serde_json::from_str(&run(&app.wiring, &["show", "1"])).unwrap();
     let members = shown.as_object_mut().unwrap();
-    let added = ["client_id", "api_key_id", "is_test"].map(|name| members.remove(name).unwrap());
-    assert_eq!(added, [json!(1), json!(1), json!(false)]);
+    let added = ["client_id", "api_key_id", "is_test", "held_until"];
+    let added = added.map(|name| members.remove(name).unwrap());
+    assert_eq!(added, [json!(1), json!(1), json!(false), Value::Null]);
     assert_eq!(shown, app.read("/api/order/1").await);
     assert!(fail(&app.wiring, &["show", "2"]).contains("there is no order 2"));
 }

@@ -43,9 +43,8 @@ async fn retention_erases_what_is_due_and_keeps_what_is_on_hold() {
     let key = orders(&wiring, 3).await;
     age(&wiring, "id <= 2");
     assert_eq!(run(&wiring, &["orders", "hold", "2"]), "order 2 is on hold until it is released\n");
-    let held: serde_json::Value =
-        serde_json::from_str(&run(&wiring, &["orders", "list", "--held", "--json"])).unwrap();
-    assert_eq!(held.as_array().unwrap().len(), 1);
+    let held = run(&wiring, &["orders", "list", "--held", "--json"]);
+    assert_eq!(held.lines().count(), 1, "{held}");
     let past = fail(&wiring, &["orders", "hold", "2", "--until=2020-01-01"]);
     assert!(past.contains("--until must not be in the past"), "{past}");
 

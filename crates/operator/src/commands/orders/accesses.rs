@@ -253,7 +253,8 @@ mod tests {
     #[test]
     fn json_and_csv_have_every_fact() {
         let row = access(AccessActor::Key { id: ApiKeyId(4), party: Party::Client(ClientId(2)) });
-        let line: Value = serde_json::from_str(&json_lines(&COLUMNS, &[row.clone()])).unwrap();
+        let line: Value =
+            serde_json::from_str(&json_lines(&COLUMNS, std::slice::from_ref(&row))).unwrap();
         assert_eq!(
             line,
             json!({
