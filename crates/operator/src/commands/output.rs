@@ -19,7 +19,7 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
-/// Prints like [`print`]. Returns whether more can be printed: the pipe is not closed.
+/// Prints like [`print()`]. Returns whether more can be printed: the pipe is not closed.
 pub(super) fn has_printed(text: &str) -> Result<bool> {
     match write(text) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
