@@ -140,7 +140,7 @@ impl AccessLog for PostgresStore {
             let rows = busy_keys(since, orders).get_results(connection).await?;
             Ok(rows.into_iter().filter_map(busy_key).collect())
         };
-        self.read(busy).await
+        self.survey(busy).await
     }
 }
 

@@ -131,7 +131,14 @@ fn protection(server: &Server) -> Protection {
         Host::Unix(_) => true,
     };
     let of_host = |host: &Config| match host.get_ssl_mode() {
-        _ if host.get_hosts().iter().all(is_local) => Protection::Local,
+        // An address is where the connection goes, whatever the name.
+        _ if match host.get_hostaddrs() {
+            [] => host.get_hosts().iter().all(is_local),
+            addresses => addresses.iter().all(IpAddr::is_loopback),
+        } =>
+        {
+            Protection::Local
+        }
         SslMode::Require if server.verified => Protection::Verified,
         SslMode::Require => Protection::Unverified,
         _ => Protection::Plain,
@@ -150,6 +157,8 @@ mod tests {
             ("postgres://u@127.0.0.1/d?sslmode=disable", Protection::Local),
             ("postgres://u@[::1],localhost/d", Protection::Local),
             ("postgres://u@%2Frun%2Fpostgresql/d", Protection::Local),
+            ("postgres://u@db.example/d?hostaddr=127.0.0.1", Protection::Local),
+            ("postgres://u@localhost/d?hostaddr=10.0.0.1", Protection::Plain),
             ("postgres://u@db.example/d", Protection::Plain),
             ("postgres://u@localhost,db.example/d", Protection::Plain),
             ("postgres://u@10.0.0.1/d?sslmode=disable", Protection::Plain),

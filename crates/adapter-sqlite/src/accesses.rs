@@ -88,7 +88,7 @@ impl AccessLog for SqliteStore {
             let rows = busy_keys(since, orders).load(connection)?;
             Ok(rows.into_iter().filter_map(busy_key).collect())
         };
-        self.read(busy).await
+        self.survey(busy).await
     }
 }
 

@@ -138,12 +138,18 @@ pub fn accesses_before(before: Option<AccessId>, limit: usize) -> _ {
         .limit(limit)
 }
 
+/// The kinds that no side sees: they would tell of a hold for litigation. An erased order shows none.
+const OF_OPERATORS: [&str; 4] = ["hold", "release", "erase", "erase_documents"];
+
 /// The condition of an access to an order by one of its sides, or by an operator.
 #[auto_type(no_type_alias)]
 pub fn sides_and_operators(order: OrderId, client: i64, service: i64) -> _ {
     let order: i64 = order.0;
     let sides: Vec<i64> = sides(client, service);
-    accesses::order_id.eq(order).and(accesses::party.is_null().or(accesses::party.eq_any(sides)))
+    accesses::order_id
+        .eq(order)
+        .and(accesses::kind.ne_all(OF_OPERATORS))
+        .and(accesses::party.is_null().or(accesses::party.eq_any(sides)))
 }
 
 fn sides(client: i64, service: i64) -> Vec<i64> {
@@ -295,7 +301,8 @@ pub fn missing_accesses(limit: usize) -> String {
             UNION ALL SELECT id, {after}, last_number, last_at, NULL, last_at, true \
             FROM access_runs LEFT JOIN held ON held.run = id WHERE ended_at IS NOT NULL\
         ) SELECT run, first, last, before_at, after_at, last_at, has_ended FROM missing \
-        WHERE first <= last ORDER BY run, first LIMIT {limit}"
+        WHERE first <= last \
+        ORDER BY has_ended DESC, coalesce(after_at, last_at), run, first LIMIT {limit}"
     )
 }
 

@@ -81,18 +81,19 @@ pub(crate) async fn admit_any(
     match authenticate(request, access).instrument(step).await {
         Ok(key) => {
             note(request, |notes| notes.api_key = Some(key.id));
+            if let Some(allowance) = access.rates.request(policy, &key) {
+                // The remaining quota is sent with the answer, whatever the answer is.
+                request.extensions_mut().insert(allowance);
+                let over = |seconds| Problem::rate_limited(policy.as_str(), seconds);
+                allowance.remaining.map_err(over)?;
+            }
+            // A request over the rate leaves none: the rate bounds the rows that a key can add.
             if let Some(kind) = kind {
                 let begun = BegunAccess::new(
                     Arc::clone(&access.recorder),
                     facts(request, access, kind, &key),
                 );
                 request.extensions_mut().insert(begun);
-            }
-            if let Some(allowance) = access.rates.request(policy, &key) {
-                // The remaining quota is sent with the answer, whatever the answer is.
-                request.extensions_mut().insert(allowance);
-                let over = |seconds| Problem::rate_limited(policy.as_str(), seconds);
-                allowance.remaining.map_err(over)?;
             }
             Ok(key)
         }

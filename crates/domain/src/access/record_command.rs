@@ -68,7 +68,10 @@ impl RecordCommand {
         loop {
             let (accesses, has_more) = self.accesses.recorder.take(BATCH);
             if !accesses.is_empty() {
-                self.log.store(&accesses).await?;
+                if let Err(error) = self.log.store(&accesses).await {
+                    self.accesses.recorder.put_back(accesses);
+                    return Err(error);
+                }
             }
             if !has_more {
                 return Ok(());

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration as Pause};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    api_key::ApiKeyId,
+    api_key::{ApiKey, ApiKeyId},
     background::Step,
     order::EmailAddress,
     ports::{AccessLog, ApiKeyRepo, BusyKey, Clock, Notice, NoticeOutcome, Notifier, StoreError},
@@ -108,14 +108,15 @@ impl WatchAccesses {
 
     async fn watch(&mut self) -> Result<AccessStep, StoreError> {
         let now = self.clock.now();
+        let removed = match self.limits.kept {
+            Some(kept) => self.log.remove_before(now.saturating_sub(kept), BATCH).await?,
+            None => 0,
+        };
+        // Last, so that no failure hides an alert that was mailed.
         let limit = self.limits.alert;
         let alerts = match limit {
             Some(orders) if self.must_look(now) => self.alerts(orders, now).await?,
             _ => Vec::new(),
-        };
-        let removed = match self.limits.kept {
-            Some(kept) => self.log.remove_before(now.saturating_sub(kept), BATCH).await?,
-            None => 0,
         };
         Ok(AccessStep { removed, alerts })
     }
@@ -138,13 +139,14 @@ impl WatchAccesses {
         let busy = self.log.busy_keys(since, orders).await?;
         self.memory.alerted.retain(|_, (at, _)| *at > since && *at <= now);
         let mut alerts = Vec::new();
+        let keys = if busy.is_empty() { Vec::new() } else { self.keys.list().await? };
         for key in busy {
             let before = self.memory.alerted.get(&key.key).copied();
             if before.is_some_and(|(_, is_settled)| is_settled) {
                 continue;
             }
             let at = before.map_or(now, |(at, _)| at);
-            let mail = self.tell(&key, at).await?;
+            let mail = self.tell(&keys, &key, at).await;
             let is_settled = !matches!(mail, NoticeOutcome::Later(_));
             self.memory.alerted.insert(key.key, (at, is_settled));
             alerts.push(AccessAlert { key, is_new: before.is_none(), mail });
@@ -152,14 +154,13 @@ impl WatchAccesses {
         Ok(alerts)
     }
 
-    async fn tell(&self, busy: &BusyKey, at: OffsetDateTime) -> Result<NoticeOutcome, StoreError> {
-        let keys = self.keys.list().await?;
-        let key = keys.into_iter().find(|key| key.id == busy.key).map(|key| key.key);
+    async fn tell(&self, keys: &[ApiKey], busy: &BusyKey, at: OffsetDateTime) -> NoticeOutcome {
+        let key = keys.iter().find(|key| key.id == busy.key).map(|key| key.key.clone());
         let Some((name, recipient)) = key.and_then(|key| Some((key.name, key.contact?))) else {
-            return Ok(NoticeOutcome::NoContact);
+            return NoticeOutcome::NoContact;
         };
         let notice = BusyKeyNotice { key: busy.key, name, orders: busy.orders, at, recipient };
-        Ok(NoticeOutcome::of(self.notifier.tell(&Notice::BusyKey(notice)).await))
+        NoticeOutcome::of(self.notifier.tell(&Notice::BusyKey(notice)).await)
     }
 }
 
@@ -171,7 +172,6 @@ mod tests {
 
     use super::*;
     use crate::{
-        api_key::ApiKey,
         ports::{MockAccessLog, MockApiKeyRepo, MockClock, MockNotifier, NotifyError},
         test_support::{api_key, clock},
     };

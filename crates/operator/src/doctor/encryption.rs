@@ -46,6 +46,9 @@ fn block_device(system: &Path, device: u64, source: &str) -> Option<PathBuf> {
 }
 
 fn judge(at: &str, kind: &str, device: Option<&Path>, found: &mut Findings) {
+    if ["tmpfs", "ramfs"].contains(&kind) {
+        return found.ok(format!("{at}: it is in memory; encrypt the swap of the machine"));
+    }
     let Some(device) = device else {
         found.warn(
             format!("{at}: the system does not tell whether this {kind} is encrypted"),

@@ -29,15 +29,22 @@ impl Operator {
     pub(in crate::commands) async fn export(&self, id: OrderId, folder: &Path) -> Result<()> {
         let access = self.recording.begin(AccessKind::Export, id);
         let progress = Progress::new("exporting");
-        let exported = progress.of(self.write_order(id, folder, &progress)).await;
-        let written = self.recorded(access, exported).await?;
+        // Recorded before the first file is written: a command that is killed has left files.
+        let found = self.order(id).await;
+        let order = self.recorded(access, found).await?;
+        let written = progress.of(self.write_order(&order, folder, &progress)).await?;
         print(&format!("order {} and {written} documents are exported\n", id.0))
     }
 
     /// Writes the documents that are not withdrawn, each under its position and its name, the accesses of
     /// the order, and then the order: a folder without it is not complete. Returns the number of documents.
-    async fn write_order(&self, id: OrderId, folder: &Path, progress: &Progress) -> Result<usize> {
-        let order = self.order(id).await?;
+    async fn write_order(
+        &self,
+        order: &StoredOrder,
+        folder: &Path,
+        progress: &Progress,
+    ) -> Result<usize> {
+        let id = order.id;
         create_empty_folder(folder)?;
         let blobs = open_blobs(&self.settings).await?;
         let mut written = 0;
@@ -56,7 +63,7 @@ impl Operator {
             }
         }
         for (name, text) in
-            [(ACCESSES, self.accesses_json(id).await?), (ORDER, self.json(&order).await?)]
+            [(ACCESSES, self.accesses_json(id).await?), (ORDER, self.json(order).await?)]
         {
             let file = folder.join(name);
             replace_file(&file, text.as_bytes()).with_context(|| file.display().to_string())?;
