@@ -67,11 +67,11 @@ impl RecordCommand {
     pub async fn store(&self) -> Result<(), StoreError> {
         loop {
             let (accesses, has_more) = self.accesses.recorder.take(BATCH);
-            if !accesses.is_empty() {
-                if let Err(error) = self.log.store(&accesses).await {
-                    self.accesses.recorder.put_back(accesses);
-                    return Err(error);
-                }
+            if !accesses.is_empty()
+                && let Err(error) = self.log.store(&accesses).await
+            {
+                self.accesses.recorder.put_back(accesses);
+                return Err(error);
             }
             if !has_more {
                 return Ok(());
