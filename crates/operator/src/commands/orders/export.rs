@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use domain::{
     access::AccessKind,
     document::{ObjectKey, Sha256Digest, StoredDocument},
-    order::OrderId,
+    order::{OrderId, StoredOrder},
     ports::BlobStore,
 };
 use futures_util::TryStreamExt as _;
