@@ -302,8 +302,7 @@ pub fn missing_accesses(limit: usize) -> String {
             UNION ALL SELECT id, {after}, last_number, last_at, NULL, last_at, true \
             FROM access_runs LEFT JOIN held ON held.run = id WHERE ended_at IS NOT NULL\
         ) SELECT run, first, last, before_at, after_at, last_at, has_ended FROM missing \
-        WHERE first <= last \
-        ORDER BY has_ended DESC, coalesce(after_at, last_at), run, first LIMIT {limit}"
+        WHERE first <= last ORDER BY run, first LIMIT {limit}"
     )
 }
 
