@@ -221,12 +221,7 @@ pub struct Settings {
     pub mail_drop_days: u32,
 
     /// Days after which rows of reads and changes of orders are removed; 0 to keep them
-    #[arg(
-        long,
-        value_name = "DAYS",
-        default_value_t = 730,
-        value_parser = value_parser!(u32).range(0..=36_500)
-    )]
+    #[arg(long, value_name = "DAYS", default_value_t = 730, value_parser = days())]
     pub access_days: u32,
 
     /// Number of different orders beyond which a key that reads them in an hour is a warning, and a
@@ -236,22 +231,12 @@ pub struct Settings {
 
     /// Days after the appointment and the last change of an order after which it is erased for good,
     /// unless it is on hold; 0 to keep orders
-    #[arg(
-        long,
-        value_name = "DAYS",
-        default_value_t = 0,
-        value_parser = value_parser!(u32).range(0..=36_500)
-    )]
+    #[arg(long, value_name = "DAYS", default_value_t = 0, value_parser = days())]
     pub erase_after_days: u32,
 
     /// Days after the appointment and the last change of an order after which its documents alone are
     /// erased, unless it is on hold; 0 to keep them with their order
-    #[arg(
-        long,
-        value_name = "DAYS",
-        default_value_t = 0,
-        value_parser = value_parser!(u32).range(0..=36_500)
-    )]
+    #[arg(long, value_name = "DAYS", default_value_t = 0, value_parser = days())]
     pub erase_documents_after_days: u32,
 
     /// Greatest number of mails of a client to a recipient in an hour; further ones wait for the next;
@@ -495,6 +480,11 @@ impl Settings {
 
 fn count(range: impl RangeBounds<i64>) -> RangedI64ValueParser<usize> {
     RangedI64ValueParser::new().range(range)
+}
+
+/// Up to a hundred years, and 0 for no limit.
+fn days() -> RangedI64ValueParser<u32> {
+    RangedI64ValueParser::new().range(0..=36_500)
 }
 
 fn number(range: impl RangeBounds<i64>) -> RangedI64ValueParser<u64> {
