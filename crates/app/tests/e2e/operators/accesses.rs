@@ -100,8 +100,8 @@ async fn each_command_leaves_exactly_its_row() {
     assert_eq!(Report::on(&app.wiring, &[]).found("fail", "accesses"), "");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn erasure_of_many_orders_leaves_a_row_for_each() {
+/// Returns a service with three orders that one command has erased.
+async fn erased_three() -> TestApp {
     let app = TestApp::start().await;
     let now = operator::Machine::default().clock.now();
     app.clock.advance(now - app.clock.now() - time::Duration::days(31));
@@ -109,6 +109,12 @@ async fn erasure_of_many_orders_leaves_a_row_for_each() {
         created(app.order(&format!("F-{number}")).await).await;
     }
     orders(&app.wiring, "erase --older-than 30 --yes");
+    app
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn erasure_of_many_orders_leaves_a_row_for_each() {
+    let app = erased_three().await;
     let accesses = listed(&app.wiring, "accesses list");
     let expected = [1, 2, 3].map(|order| ("erase", Some(order), "ok"));
     assert_eq!(facts(&accesses), expected);
@@ -165,13 +171,7 @@ async fn export_has_the_accesses() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn doctor_names_a_removed_row() {
-    let app = TestApp::start().await;
-    let now = operator::Machine::default().clock.now();
-    app.clock.advance(now - app.clock.now() - time::Duration::days(31));
-    for number in 0..3 {
-        created(app.order(&format!("F-{number}")).await).await;
-    }
-    orders(&app.wiring, "erase --older-than 30 --yes");
+    let app = erased_three().await;
     let whole = Report::on(&app.wiring, &[]);
     assert!(whole.found("ok", "accesses").contains("has its row"), "{}", whole.text);
 
