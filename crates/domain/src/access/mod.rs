@@ -69,7 +69,7 @@ impl FromStr for AccessId {
     }
 }
 
-/// What was done with an order.
+/// A use of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AccessKind {
     /// Its details were read.
@@ -94,7 +94,7 @@ pub enum AccessKind {
     DownloadAllSigned,
     /// Its status or its notary was changed.
     Update,
-    /// What its client had said was changed.
+    /// Its client amended it.
     Amend,
     /// It was cancelled.
     Cancel,
@@ -190,10 +190,10 @@ pub enum AccessActor {
     },
 }
 
-/// What is known of an access before it has a number and an outcome.
+/// The facts of an access before it has a number and an outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessFacts {
-    /// What was done.
+    /// The use.
     pub kind: AccessKind,
     /// The order as asked for: it may not exist. `None` for a list, and for what is no identifier.
     pub order: Option<OrderId>,
@@ -222,7 +222,7 @@ pub const UNFINISHED: &str = "unfinished";
 pub struct Access {
     /// Its identifier.
     pub id: AccessId,
-    /// What is known of it.
+    /// Its facts.
     pub facts: AccessFacts,
     /// [`DONE`], [`NOT_MODIFIED`], [`UNFINISHED`], or the `code` of the problem that was answered.
     pub outcome: String,
