@@ -260,8 +260,8 @@ impl TestApi {
             seen.lock().unwrap().extend_from_slice(accesses);
             Ok(())
         });
-        let (recorder, clock) = (self.api.access.recorder.clone(), MockClock::new());
-        KeepAccesses::new(Arc::new(log), recorder, Arc::new(clock)).step().await.result.unwrap();
+        let recorder = self.api.access.recorder.clone();
+        KeepAccesses::new(Arc::new(log), recorder).step().await.result.unwrap();
         std::mem::take(&mut *stored.lock().unwrap())
     }
 

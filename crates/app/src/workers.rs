@@ -131,7 +131,7 @@ fn spawn_accesses(
 ) {
     let of_database = || Fallible { outages: outages.clone(), dependency: DATABASE };
     let (log, clock) = (parts.storage.accesses.clone(), parts.machine.clock.clone());
-    let of_run = || KeepAccesses::new(log.clone(), parts.accesses.clone(), clock.clone());
+    let of_run = || KeepAccesses::new(log.clone(), parts.accesses.clone());
     let (mut keep, run) = (of_run(), of_run());
     let keep = async move || keep.step().await;
     let failure = "accesses to orders are not stored until the database answers";

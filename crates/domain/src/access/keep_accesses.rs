@@ -5,53 +5,36 @@ use std::{sync::Arc, time::Duration};
 use super::recorder::AccessRecorder;
 use crate::{
     background::{FirstFailure, Step},
-    ports::{AccessLog, Clock, StoreError},
+    ports::{AccessLog, StoreError},
 };
 
 /// Pause between two steps. With the time of a step, at most a second of accesses is lost by a crash.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Maximum number of accesses in a step, so that its statement takes less than the time limit of a call.
-const BATCH: usize = 500;
-
 /// Stores accesses, so that no read waits for the database.
 pub struct KeepAccesses {
     log: Arc<dyn AccessLog>,
     recorder: Arc<AccessRecorder>,
-    clock: Arc<dyn Clock>,
     failure: FirstFailure,
 }
 
 impl KeepAccesses {
     /// Returns a worker that stores the accesses of a run.
-    pub fn new(
-        log: Arc<dyn AccessLog>,
-        recorder: Arc<AccessRecorder>,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
-        Self { log, recorder, clock, failure: FirstFailure::default() }
+    pub fn new(log: Arc<dyn AccessLog>, recorder: Arc<AccessRecorder>) -> Self {
+        Self { log, recorder, failure: FirstFailure::default() }
     }
 
     /// Stores the oldest accesses that wait. After a failure, the next step stores them. Only the first of
     /// several failures in a row is an error.
     pub async fn step(&mut self) -> Step<()> {
-        let (taken, has_more) = self.recorder.take(BATCH);
-        let stored = if taken.is_empty() { Ok(()) } else { self.log.store(&taken).await };
-        if stored.is_err() {
-            self.recorder.put_back(taken);
-        }
-        let pause = if has_more && stored.is_ok() { Duration::ZERO } else { PAUSE };
-        Step { result: self.failure.report(stored), pause }
+        let stored = self.recorder.store(&*self.log).await;
+        let pause = if matches!(stored, Ok(true)) { Duration::ZERO } else { PAUSE };
+        Step { result: self.failure.report(stored.map(drop)), pause }
     }
 
-    /// Ends the run after the last step, so that its last numbers can be missed. Leaves it open if
-    /// accesses wait that could not be stored.
+    /// Ends the run after the last step. Leaves it open if accesses wait that could not be stored.
     pub async fn end(&self) -> Result<(), StoreError> {
-        let last = self.recorder.last_number();
-        if last == 0 || self.recorder.waiting() > 0 {
-            return Ok(());
-        }
-        self.log.end(self.recorder.run(), last, self.clock.now()).await
+        self.recorder.end(&*self.log).await
     }
 }
 
@@ -61,7 +44,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        access::{DONE, RunId, recorder::BegunAccess},
+        access::{
+            DONE, RunId,
+            recorder::{BATCH, BegunAccess},
+        },
         ports::MockAccessLog,
         test_support::{access_facts, clock, down},
     };
@@ -69,7 +55,7 @@ mod tests {
     const NOW: OffsetDateTime = datetime!(2026-11-28 12:00 UTC);
 
     fn worker(log: MockAccessLog, recorder: &Arc<AccessRecorder>) -> KeepAccesses {
-        KeepAccesses::new(Arc::new(log), Arc::clone(recorder), clock(NOW))
+        KeepAccesses::new(Arc::new(log), Arc::clone(recorder))
     }
 
     /// Returns a recorder with so many accesses.

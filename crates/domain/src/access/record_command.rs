@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    AccessActor, AccessFacts, AccessKind, RunId,
+    AccessActor, AccessKind, RunId,
     recorder::{AccessRecorder, ActorAccesses, BegunAccess},
 };
 use crate::{
@@ -11,13 +11,9 @@ use crate::{
     ports::{AccessLog, Clock, StoreError},
 };
 
-/// Maximum number of accesses that one call stores.
-const BATCH: usize = 500;
-
 /// Records the accesses of one command, which is a run of its own.
 pub struct RecordCommand {
     log: Arc<dyn AccessLog>,
-    clock: Arc<dyn Clock>,
     accesses: ActorAccesses,
 }
 
@@ -29,8 +25,8 @@ impl RecordCommand {
         clock: Arc<dyn Clock>,
         actor: AccessActor,
     ) -> Self {
-        let recorder = Arc::new(AccessRecorder::new(run, Arc::clone(&clock)));
-        Self { log, clock, accesses: ActorAccesses { recorder, actor } }
+        let recorder = Arc::new(AccessRecorder::new(run, clock));
+        Self { log, accesses: ActorAccesses { recorder, actor } }
     }
 
     /// Returns what begins the accesses of the command.
@@ -44,17 +40,12 @@ impl RecordCommand {
     }
 
     /// Begins an access to no single order, such as a list with so many orders.
-    pub fn begin_list(&self, kind: AccessKind, orders: Option<u32>) -> BegunAccess {
-        let facts = AccessFacts {
-            kind,
-            order: None,
-            orders,
-            position: None,
-            actor: self.accesses.actor.clone(),
-            address: None,
-            request_id: None,
-        };
-        BegunAccess::new(Arc::clone(&self.accesses.recorder), facts)
+    pub fn begin_list(&self, kind: AccessKind, orders: Option<usize>) -> BegunAccess {
+        let access = self.accesses.begin_list(kind);
+        if let Some(orders) = orders {
+            access.lists(orders);
+        }
+        access
     }
 
     /// Ends an access and stores it, so that nothing is shown that has no row.
@@ -65,28 +56,14 @@ impl RecordCommand {
 
     /// Stores the accesses that have ended.
     pub async fn store(&self) -> Result<(), StoreError> {
-        loop {
-            let (accesses, has_more) = self.accesses.recorder.take(BATCH);
-            if !accesses.is_empty()
-                && let Err(error) = self.log.store(&accesses).await
-            {
-                self.accesses.recorder.put_back(accesses);
-                return Err(error);
-            }
-            if !has_more {
-                return Ok(());
-            }
-        }
+        while self.accesses.recorder.store(&*self.log).await? {}
+        Ok(())
     }
 
     /// Stores that the command has ended, unless it had no access.
     pub async fn end(&self) -> Result<(), StoreError> {
         self.store().await?;
-        let recorder = &self.accesses.recorder;
-        match recorder.last_number() {
-            0 => Ok(()),
-            last => self.log.end(recorder.run(), last, self.clock.now()).await,
-        }
+        self.accesses.recorder.end(&*self.log).await
     }
 }
 

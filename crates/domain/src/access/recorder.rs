@@ -8,10 +8,16 @@ use std::{
 use time::{Duration, OffsetDateTime};
 
 use super::{Access, AccessActor, AccessFacts, AccessId, AccessKind, DONE, RunId, UNFINISHED};
-use crate::{order::OrderId, ports::Clock};
+use crate::{
+    order::OrderId,
+    ports::{AccessLog, Clock, StoreError},
+};
 
 /// Maximum number of accesses that wait to be stored. Beyond it, requests are 503 until the database answers.
 const MAX_WAITING: usize = 65_536;
+
+/// Maximum number of accesses that a call stores, so that its statement takes less than its time limit.
+pub(super) const BATCH: usize = 500;
 
 /// Numbers the accesses of one run. Each number is that of one access, which is stored by the transaction
 /// of its change or by a worker.
@@ -35,11 +41,6 @@ impl AccessRecorder {
         Self { run, clock, state: Mutex::new(state) }
     }
 
-    /// Returns the run.
-    pub fn run(&self) -> RunId {
-        self.run
-    }
-
     /// Returns whether so many accesses wait that no request may add one.
     pub fn is_full(&self) -> bool {
         self.waiting() >= MAX_WAITING
@@ -51,12 +52,34 @@ impl AccessRecorder {
     }
 
     /// Returns the number that was given last; 0 if none was.
-    pub fn last_number(&self) -> u64 {
+    fn last_number(&self) -> u64 {
         self.lock().last_number
     }
 
+    /// Stores a batch of the accesses that wait, the oldest first. Returns whether others are left. After a
+    /// failure they wait again.
+    pub(crate) async fn store(&self, log: &dyn AccessLog) -> Result<bool, StoreError> {
+        let (taken, has_more) = self.take(BATCH);
+        if !taken.is_empty()
+            && let Err(error) = log.store(&taken).await
+        {
+            self.put_back(taken);
+            return Err(error);
+        }
+        Ok(has_more)
+    }
+
+    /// Stores that the run has ended, so that its last numbers can be missed. A run without an access has no
+    /// row, and one whose accesses still wait stays open.
+    pub(crate) async fn end(&self, log: &dyn AccessLog) -> Result<(), StoreError> {
+        match self.last_number() {
+            last @ 1.. if self.waiting() == 0 => log.end(self.run, last, self.clock.now()).await,
+            _ => Ok(()),
+        }
+    }
+
     /// Takes up to `limit` of the accesses that wait, the oldest first. Returns also whether others are left.
-    pub(crate) fn take(&self, limit: usize) -> (Vec<Access>, bool) {
+    fn take(&self, limit: usize) -> (Vec<Access>, bool) {
         let mut state = self.lock();
         let taken = limit.min(state.waiting.len());
         let later = state.waiting.split_off(taken);
@@ -65,7 +88,7 @@ impl AccessRecorder {
     }
 
     /// Puts accesses back that could not be stored.
-    pub(crate) fn put_back(&self, mut taken: Vec<Access>) {
+    fn put_back(&self, mut taken: Vec<Access>) {
         let mut state = self.lock();
         taken.append(&mut state.waiting);
         state.waiting = taken;
@@ -153,9 +176,18 @@ pub struct ActorAccesses {
 impl ActorAccesses {
     /// Begins an access to an order.
     pub fn begin(&self, kind: AccessKind, order: OrderId) -> BegunAccess {
+        self.begin_any(kind, Some(order))
+    }
+
+    /// Begins an access to no single order, such as a list.
+    pub(super) fn begin_list(&self, kind: AccessKind) -> BegunAccess {
+        self.begin_any(kind, None)
+    }
+
+    fn begin_any(&self, kind: AccessKind, order: Option<OrderId>) -> BegunAccess {
         let facts = AccessFacts {
             kind,
-            order: Some(order),
+            order,
             orders: None,
             position: None,
             actor: self.actor.clone(),

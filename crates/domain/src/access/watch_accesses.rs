@@ -39,7 +39,7 @@ pub struct AccessAlert {
     pub key: BusyKey,
     /// Whether it is the first alert of an hour, not a mail that is sent again.
     pub is_new: bool,
-    /// What became of the mail to the contact of the key.
+    /// The outcome of the mail to the contact of the key.
     pub mail: NoticeOutcome,
 }
 

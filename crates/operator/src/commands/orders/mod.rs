@@ -309,7 +309,7 @@ impl Operator {
             "--signing-date-to must not be before --signing-date-from"
         );
         let found = self.storage.admin.list(&filter, before.map(OrderId), MAX_LISTED).await;
-        let count = found.as_ref().ok().and_then(|orders| u32::try_from(orders.len()).ok());
+        let count = found.as_ref().ok().map(Vec::len);
         let access = self.recording.begin_list(AccessKind::List, count);
         let orders = self.recorded(access, found.map_err(Into::into)).await?;
         let columns: [Column<'_, ListedOrder>; 11] = [
