@@ -18,6 +18,7 @@ use crate::commands::{
     orders::operator::{NoOrder, Operator},
     output::{Column, Format, at, csv, has_printed, instant, json_lines, shortened, table},
 };
+use crate::progress::counted;
 
 /// Accesses that one query reads. A table has as many, and programs read all.
 const PAGE: usize = 1_000;
@@ -200,7 +201,7 @@ fn shortened_target(Access { facts, .. }: &Access) -> Option<String> {
     let target = match (facts.order, facts.position, facts.orders) {
         (Some(order), Some(position), _) => format!("{}/{position}", order.0),
         (Some(order), ..) => order.0.to_string(),
-        (None, _, Some(orders)) => format!("{orders} orders"),
+        (None, _, Some(orders)) => counted(&orders, "order"),
         (None, _, None) => return None,
     };
     Some(shortened(&target, 10))
