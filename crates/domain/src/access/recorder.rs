@@ -17,7 +17,7 @@ use crate::{
 const MAX_WAITING: usize = 65_536;
 
 /// Maximum number of accesses that a call stores, so that its statement takes less than its time limit.
-pub(super) const BATCH: usize = 500;
+pub(super) const BATCH: usize = 4_096;
 
 /// Numbers the accesses of one run. Each number is that of one access, which is stored by the transaction
 /// of its change or by a worker.
