@@ -74,7 +74,7 @@ fn judge(at: &str, kind: &str, devices: &[PathBuf], found: &mut Findings) {
     }
     let plain: Vec<_> = devices.iter().filter(|device| !is_encrypted(device)).collect();
     if plain.is_empty() {
-        found.ok(format!("{at}: the system encrypts its {}", named(devices.iter())));
+        found.ok(format!("{at}: the system encrypts its {}", named(devices)));
     } else {
         found.warn(
             format!("{at}: the system does not encrypt its {}", named(plain)),
