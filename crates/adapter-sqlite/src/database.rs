@@ -9,7 +9,7 @@ use std::{
 };
 
 use diesel::{
-    Connection as _, ConnectionError, ConnectionResult, RunQueryDsl as _,
+    Connection as _, ConnectionError, ConnectionResult, QueryResult, RunQueryDsl as _,
     connection::SimpleConnection as _, dsl::sql, sql_types::Integer, sqlite::SqliteConnection,
 };
 
@@ -201,38 +201,71 @@ fn log_of(path: &Path) -> PathBuf {
 /// copies the log.
 const EMPTYING_TIME: Duration = Duration::from_secs(3);
 
-/// Marks a database that has not been rewritten since an order was erased.
-pub(crate) const MARK_ERASURE: &str = "PRAGMA user_version = 1";
+/// What a rewrite did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rewrite {
+    /// Nothing: no order was erased since the last one.
+    NotDue,
+    /// The files have nothing of erased orders.
+    Done,
+    /// A process kept the log in use. The next call rewrites the database again.
+    LogInUse,
+}
+
+/// Returns the mark of erasures, `user_version`. It is odd after an erasure, and even after a rewrite. It only
+/// increases, so that an erasure beside a rewrite is seen.
+fn erasure_mark(connection: &mut SqliteConnection) -> QueryResult<i32> {
+    sql::<Integer>("PRAGMA user_version").get_result(connection)
+}
+
+fn set_erasure_mark(connection: &mut SqliteConnection, mark: i32) -> QueryResult<()> {
+    connection.batch_execute(&format!("PRAGMA user_version = {mark}"))
+}
+
+/// Marks the database, so that it is rewritten. The transaction of an erasure does so.
+pub(crate) fn mark_erasure(connection: &mut SqliteConnection) -> QueryResult<()> {
+    let mark = erasure_mark(connection)?;
+    set_erasure_mark(connection, mark.wrapping_add(1) | 1)
+}
+
+/// Removes the mark with which a rewrite began. An erasure since then has set another one, which stays.
+fn remove_erasure_mark(connection: &mut SqliteConnection, mark: i32) -> QueryResult<()> {
+    connection.immediate_transaction(|connection| {
+        if erasure_mark(connection)? == mark {
+            set_erasure_mark(connection, mark.wrapping_add(1))?;
+        }
+        Ok(())
+    })
+}
 
 /// Rewrites the database at `path` and empties its write-ahead log, so that neither has anything of
 /// orders that were erased: pages keep bytes of rows that SQLite has moved to another page, and
 /// `secure_delete` does not overwrite them. Does nothing if no order was erased since the last time.
 /// Other processes may read meanwhile; their writes fail if the rewrite takes longer than they wait
-/// for a lock. Returns `false` if one of them kept the log in use for some seconds; nothing is lost
-/// then.
+/// for a lock. If one of them keeps the log in use for some seconds, nothing is lost.
 ///
 /// Blocks for as long as other processes hold the lock and the disk needs.
 ///
 /// # Errors
 /// The database cannot be opened, or the disk has no space for a second copy of it.
-pub fn rewrite(path: &Path) -> Result<bool, OpenError> {
-    let failed = diesel::ConnectionError::CouldntSetupConfiguration;
+pub fn rewrite(path: &Path) -> Result<Rewrite, OpenError> {
+    let failed = ConnectionError::CouldntSetupConfiguration;
     let mut connection = Database::at(path)?.patient().connect(Access::Write)?;
-    let mark = sql::<Integer>("PRAGMA user_version").get_result::<i32>(&mut connection);
-    if mark.map_err(failed)? == 0 {
-        return Ok(true);
+    let mark = erasure_mark(&mut connection).map_err(failed)?;
+    if mark % 2 == 0 {
+        return Ok(Rewrite::NotDue);
     }
     connection.batch_execute("VACUUM; PRAGMA busy_timeout = 3000").map_err(failed)?;
     let end = Instant::now() + EMPTYING_TIME;
     loop {
         let checkpoint = sql::<(Integer, Integer, Integer)>("PRAGMA wal_checkpoint(TRUNCATE)");
         let (busy, ..): (i32, i32, i32) = checkpoint.get_result(&mut connection).map_err(failed)?;
-        let is_empty = busy == 0;
-        if is_empty {
-            connection.batch_execute("PRAGMA user_version = 0").map_err(failed)?;
+        if busy == 0 {
+            remove_erasure_mark(&mut connection, mark).map_err(failed)?;
+            return Ok(Rewrite::Done);
         }
-        if is_empty || Instant::now() >= end {
-            return Ok(is_empty);
+        if Instant::now() >= end {
+            return Ok(Rewrite::LogInUse);
         }
         thread::sleep(Duration::from_millis(10));
     }
@@ -241,4 +274,31 @@ pub fn rewrite(path: &Path) -> Result<bool, OpenError> {
 /// Returns the device and the number of a file, which identify it whatever its path.
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
     fs::metadata(path).map(|file| (file.dev(), file.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::tempdir;
+
+    use super::*;
+
+    #[test]
+    fn erasure_beside_a_rewrite_keeps_its_mark() {
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("orders.db");
+        let mut connection = Database::at(&path).unwrap().connect(Access::Write).unwrap();
+        for version in [0, 1, i32::MAX - 2, i32::MAX] {
+            set_erasure_mark(&mut connection, version).unwrap();
+            mark_erasure(&mut connection).unwrap();
+            let mark = erasure_mark(&mut connection).unwrap();
+            mark_erasure(&mut connection).unwrap();
+            remove_erasure_mark(&mut connection, mark).unwrap();
+            assert_eq!(rewrite(&path).unwrap(), Rewrite::Done, "{version}");
+            // An erasure after another rewrite.
+            mark_erasure(&mut connection).unwrap();
+            remove_erasure_mark(&mut connection, mark).unwrap();
+            assert_eq!(rewrite(&path).unwrap(), Rewrite::Done, "{version}");
+            assert_eq!(rewrite(&path).unwrap(), Rewrite::NotDue, "{version}");
+        }
+    }
 }

@@ -21,7 +21,7 @@ mod tests;
 mod webhooks;
 
 pub use backup::{BackupError, DatabaseCopy, Totals};
-pub use database::{OpenError, rewrite};
+pub use database::{OpenError, Rewrite, rewrite};
 pub use export::{EXPORTED_TABLES, ExportedPage};
 pub use inspect::{InspectError, inspect};
 pub use migrations::MigrateError;

@@ -212,7 +212,7 @@ macro_rules! contract {
             document_is_added_or_the_order_erased_never_both,
             order_is_due_after_its_appointment_and_its_last_change, order_that_is_due_is_erased_once,
             documents_that_are_due_are_withdrawn, order_on_hold_keeps_its_data,
-            order_is_held_or_erased_never_both,
+            erasure_of_documents_does_not_prolong_the_retention_of_their_order, order_is_held_or_erased_never_both,
         );
     };
     (blob_store, $fixture:expr) => {

@@ -206,6 +206,7 @@ pub fn document() -> StoredDocument {
         created_at: NOW,
         replaced_by: None,
         withdrawn_at: None,
+        is_erased: false,
         first_downloaded_at: None,
     }
 }
@@ -314,7 +315,6 @@ pub fn stored(id: OrderId, new: &NewOrder) -> StoredOrder {
         notes: Vec::new(),
         names: Names::default(),
         held_until: None,
-        documents_erased_at: None,
         is_test: new.is_test,
         created_at: new.created_at,
         updated_at: new.created_at,

@@ -225,8 +225,10 @@ pub struct StoredDocument {
     pub created_at: OffsetDateTime,
     /// The position of the document that stands in its place.
     pub replaced_by: Option<u32>,
-    /// The instant when its side withdrew it. Its bytes are gone.
+    /// The instant when it was withdrawn. Its bytes are gone.
     pub withdrawn_at: Option<OffsetDateTime>,
+    /// Whether the retention withdrew it, and not its side.
+    pub is_erased: bool,
     /// The instant when the other side first read it whole.
     pub first_downloaded_at: Option<OffsetDateTime>,
 }

@@ -162,6 +162,7 @@ pub(crate) fn document(key: &str, created_at: OffsetDateTime) -> StoredDocument 
         created_at,
         replaced_by: None,
         withdrawn_at: None,
+        is_erased: false,
         first_downloaded_at: None,
     }
 }
@@ -225,7 +226,6 @@ pub(crate) fn stored_order(created_at: OffsetDateTime) -> StoredOrder {
         notes: vec![],
         names: Names::default(),
         held_until: None,
-        documents_erased_at: None,
         is_test: false,
         created_at,
         updated_at: created_at,

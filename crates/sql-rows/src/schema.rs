@@ -26,6 +26,7 @@ diesel::table! {
         search_text -> Nullable<Text>,
         held_until -> Nullable<crate::Instant>,
         documents_erased_at -> Nullable<crate::Instant>,
+        last_change_at -> Nullable<crate::Instant>,
         erased_at -> Nullable<crate::Instant>,
     }
 }
@@ -44,6 +45,7 @@ diesel::table! {
         signed -> Bool,
         replaced_by -> Nullable<Integer>,
         withdrawn_at -> Nullable<crate::Instant>,
+        is_erased -> Bool,
         first_downloaded_at -> Nullable<crate::Instant>,
     }
 }

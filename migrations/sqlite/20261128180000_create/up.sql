@@ -38,9 +38,11 @@ CREATE TABLE orders (
     -- Until when an operator keeps the order and its documents from erasure. No change of the order: the two
     -- sides do not see it. NULL: not on hold.
     held_until INTEGER,
-    -- When the retention of documents erased those of the order. It is their `withdrawn_at`, and was the
-    -- last change of the order then.
+    -- When the retention last erased documents of the order: their `withdrawn_at`, and `updated_at` then.
     documents_erased_at INTEGER,
+    -- The change before `documents_erased_at`. The retention of the order counts from it, until another
+    -- change: its own erasure of documents prolongs nothing.
+    last_change_at INTEGER,
     -- An operator has erased the order: `details` is {}, `file_number` is empty and not held,
     -- `starts_at`, `ends_at` and `notary` are NULL, and there are no documents and no deliveries.
     erased_at INTEGER
@@ -115,6 +117,8 @@ CREATE TABLE documents (
     -- The position of the document that stands in its place.
     replaced_by INTEGER,
     withdrawn_at INTEGER,
+    -- Whether the retention withdrew it, and not its side.
+    is_erased INTEGER NOT NULL DEFAULT 0,
     -- When the other side first read it whole.
     first_downloaded_at INTEGER,
     -- Serves: documents of one order, in their order.

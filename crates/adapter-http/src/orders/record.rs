@@ -239,11 +239,7 @@ impl<'a> DocumentRecord<'a> {
             let is_replaced = |other: &StoredDocument| other.replaced_by == Some(position);
             let replaces = (0..).zip(documents).find(|(_, other)| is_replaced(other));
             let replaces = replaces.map(|(replaced, _)| replaced);
-            let mut record = Self::new(document, kind, position, replaces, &url);
-            let is_erased = document.withdrawn_at == stored.documents_erased_at;
-            record.withdrawn_by =
-                record.withdrawn_by.map(|side| if is_erased { Actor::Operator } else { side });
-            record
+            Self::new(document, kind, position, replaces, &url)
         })
     }
 
@@ -257,6 +253,7 @@ impl<'a> DocumentRecord<'a> {
         url: &str,
     ) -> Self {
         let uploader = Actor::uploading(kind);
+        let withdrawn_by = if document.is_erased { Actor::Operator } else { uploader };
         Self {
             position,
             name: &document.name,
@@ -269,7 +266,7 @@ impl<'a> DocumentRecord<'a> {
             replaces,
             replaced_by: document.replaced_by,
             withdrawn_at: document.withdrawn_at.map(timestamp),
-            withdrawn_by: document.withdrawn_at.map(|_| uploader),
+            withdrawn_by: document.withdrawn_at.map(|_| withdrawn_by),
             first_downloaded_at: document.first_downloaded_at.map(timestamp),
             url: format!("{url}/{position}"),
         }

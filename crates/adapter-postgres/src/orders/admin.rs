@@ -15,7 +15,7 @@ use domain::{
     delivery::DeliveryId,
     order::{OrderId, StoredOrder, record::ADDRESSES},
     ports::{
-        Due, DueOrder, ErasedDue, ErasureOutcome, ListedOrder, MaybeErased, OrderAdmin,
+        AccessOf, Due, ErasedDue, ErasureOutcome, ListedOrder, MaybeErased, OrderAdmin,
         OrderFilter, StoreError,
     },
 };
@@ -104,10 +104,13 @@ impl OrderAdmin for PostgresStore {
     async fn erase_due(
         &self,
         due: Due,
-        orders: Vec<DueOrder>,
+        orders: Vec<OrderId>,
+        access_of: AccessOf,
     ) -> Result<Option<ErasedDue>, StoreError> {
-        self.maintain(async move |connection| erase::erase_due(connection, due, &orders).await)
-            .await
+        self.maintain(async move |connection| {
+            erase::erase_due(connection, due, &orders, &access_of).await
+        })
+        .await
     }
 
     async fn erased(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {

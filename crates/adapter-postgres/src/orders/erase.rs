@@ -6,7 +6,7 @@ use domain::{
     access::Access,
     document::ObjectKey,
     order::OrderId,
-    ports::{Due, DueOrder, ErasedDue, ErasureOutcome, Retained},
+    ports::{AccessOf, Due, ErasedDue, ErasureOutcome, Retained},
 };
 use sql_rows::{
     CondemnedUpload, ErasedDocuments, ErasedOrder, HeldMail, HeldWebhook, IsDue, OrderState, Utc,
@@ -61,12 +61,13 @@ pub(crate) async fn hold(
 pub(crate) async fn erase_due(
     connection: &mut AsyncPgConnection,
     due: Due,
-    orders: &[DueOrder],
+    orders: &[OrderId],
+    access_of: &AccessOf,
 ) -> Result<Option<ErasedDue>, Failure> {
     if !locks::try_lock_name(connection, "retention").await? {
         return Ok(None);
     }
-    let ids: Vec<i64> = orders.iter().map(|order| order.id.0).collect();
+    let ids: Vec<i64> = orders.iter().map(|id| id.0).collect();
     locks::lock(connection, "orders", &ids).await?;
     let found = orders::table.filter(orders::id.eq_any(ids)).filter(IsDue::of(&due));
     let found = found.order(orders::id).select(OrderState::as_select());
@@ -75,8 +76,8 @@ pub(crate) async fn erase_due(
     if ids.is_empty() {
         return Ok(Some(ErasedDue::default()));
     }
-    for order in orders.iter().filter(|order| ids.contains(&order.id.0)) {
-        store_access(connection, order.access.as_ref()).await?;
+    for &id in &ids {
+        store_access(connection, access_of(OrderId(id)).as_ref()).await?;
     }
     let condemned = match due.what {
         Retained::Orders => empty(connection, &ids, Utc(due.now)).await?,
@@ -104,10 +105,11 @@ async fn withdraw_all(
         let kept: Vec<(bool, i32, String, String)> =
             kept.order(documents::key).select(columns).get_results(connection).await?;
         let positions: Vec<_> = kept.iter().map(|(signed, at, ..)| (*signed, *at)).collect();
-        let ErasedDocuments { at, entry, events } = ErasedDocuments::of(&order, &positions, now);
+        let erased = ErasedDocuments::of(&order, &positions, now);
+        let ErasedDocuments { at, order: changed, entry, events } = erased;
         for (signed, position, name, key) in kept {
             let row = documents::table.find((order.id(), signed, position));
-            let emptied = diesel::update(row).set(WithdrawnDocument::at(at, &name));
+            let emptied = diesel::update(row).set(WithdrawnDocument::erased(at, &name));
             emptied.execute(connection).await?;
             let upload = CondemnedUpload::withdrawn(key.clone(), OrderId(order.id()), at);
             diesel::insert_into(uploads::table).values(upload).execute(connection).await?;
@@ -117,7 +119,6 @@ async fn withdraw_all(
         for event in events {
             diesel::insert_into(events::table).values(event).execute(connection).await?;
         }
-        let changed = (orders::updated_at.eq(at), orders::documents_erased_at.eq(Some(at)));
         diesel::update(orders::table.find(order.id())).set(changed).execute(connection).await?;
     }
     Ok(condemned)

@@ -1,13 +1,15 @@
 //! Only indexes that a query needs, and queries that use them.
 
+use std::sync::Arc;
+
 use contract_tests::samples::{LIVE, NOW, WEBHOOK_SLOTS, new_endpoint};
 use domain::{
     api_key::{ClientId, Owner, Party},
     delivery::DeliveryId,
     order::{OrderId, OrderStatus, SigningServiceId},
     ports::{
-        Cursor, DeliveryQueue, ListFilter, OrderReader, PageQuery, WebhookQueue, WebhookRepo,
-        WebhookSlots,
+        Cursor, DeliveryQueue, Due, ListFilter, OrderAdmin, OrderReader, PageQuery, Retained,
+        WebhookQueue, WebhookRepo, WebhookSlots,
     },
 };
 use time::Duration;
@@ -96,6 +98,36 @@ async fn calls_use_indexes() {
         AND relname <> '__diesel_schema_migrations' AND indexrelname NOT IN ({UNUSED})"
     );
     assert_eq!(database.sql(&unused), "", "no query needs these indexes");
+}
+
+/// Uploads in progress are few, so their table may be read whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn holds_and_erasures_read_only_their_orders() {
+    let (store, database) = store().await;
+    let first = create(&store, "F-1").await.unwrap();
+    let second = create(&store, "F-2").await.unwrap();
+    let outsider = outsider(&database).await;
+    sql_without_statistics(&database, &outsider, MANY).await;
+
+    assert!(store.hold(first, Some(NOW), None).await.unwrap());
+    assert!(store.hold(first, None, None).await.unwrap());
+    for (what, orders) in
+        [(Retained::Documents, vec![first]), (Retained::Orders, vec![first, second])]
+    {
+        let due = Due { what, before: NOW + Duration::days(400_000), now: NOW };
+        let erased = store.erase_due(due, orders.clone(), Arc::new(|_| None)).await.unwrap();
+        assert_eq!(erased.unwrap().orders, orders);
+    }
+
+    drop(store);
+    until("the sessions of the store have ended", async || super::sessions(&outsider).await.0 == 0)
+        .await;
+    let whole =
+        database.sql("SELECT relname FROM pg_stat_user_tables WHERE seq_tup_read > 100 ORDER BY 1");
+    assert_eq!(whole, "uploads", "these tables were read whole");
+    let read = "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes";
+    let read: u64 = database.sql(read).parse().unwrap();
+    assert!(read < 500, "{read}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

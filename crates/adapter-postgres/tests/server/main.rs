@@ -117,7 +117,7 @@ async fn every_call(store: &PostgresStore) {
     store.held(NOW).await.unwrap();
     for what in [Retained::Orders, Retained::Documents] {
         let before = NOW + time::Duration::days(400_000);
-        let due = Due { what, before, documents_before: before, now: NOW };
+        let due = Due { what, before, now: NOW };
         OrderAdmin::due(store, due, 1).await.unwrap();
     }
     let added = NewDocuments {

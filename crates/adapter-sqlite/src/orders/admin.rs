@@ -15,7 +15,7 @@ use domain::{
     delivery::DeliveryId,
     order::{OrderId, StoredOrder, record::ADDRESSES},
     ports::{
-        Due, DueOrder, ErasedDue, ErasureOutcome, ListedOrder, MaybeErased, OrderAdmin,
+        AccessOf, Due, ErasedDue, ErasureOutcome, ListedOrder, MaybeErased, OrderAdmin,
         OrderFilter, StoreError,
     },
 };
@@ -90,20 +90,17 @@ impl OrderAdmin for SqliteStore {
     }
 
     async fn due(&self, due: Due, limit: usize) -> Result<Vec<OrderId>, StoreError> {
-        let found = orders::table.filter(SomeDue::of(&due, limit));
-        let found = found.order(orders::id).select(orders::id);
-        let found =
-            move |connection: &mut SqliteConnection| Ok(Prepared(found).get_results(connection)?);
-        let found: Vec<i64> = self.survey(found).await?;
-        Ok(found.into_iter().map(OrderId).collect())
+        self.survey(move |connection| self::due(connection, due, limit)).await
     }
 
     async fn erase_due(
         &self,
         due: Due,
-        orders: Vec<DueOrder>,
+        orders: Vec<OrderId>,
+        access_of: AccessOf,
     ) -> Result<Option<ErasedDue>, StoreError> {
-        self.maintain(move |connection| erase::erase_due(connection, due, &orders)).await
+        self.maintain(move |connection| erase::erase_due(connection, due, &orders, &access_of))
+            .await
     }
 
     async fn erased(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
@@ -129,6 +126,18 @@ impl OrderAdmin for SqliteStore {
         let mails: Vec<i64> = mails.iter().map(|id| id.0).collect();
         self.maintain(move |connection| erase::remove_mails(connection, mails, Utc(at))).await
     }
+}
+
+/// Finds orders that are due.
+pub(crate) fn due(
+    connection: &mut SqliteConnection,
+    due: Due,
+    limit: usize,
+) -> Result<Vec<OrderId>, Failure> {
+    let found = orders::table.filter(SomeDue::of(&due, limit));
+    let found = found.order(orders::id).select(orders::id);
+    let found: Vec<i64> = Prepared(found).get_results(connection)?;
+    Ok(found.into_iter().map(OrderId).collect())
 }
 
 /// Lists orders. Reads one after the other: no index has addresses, or the orders of all owners by a

@@ -1,14 +1,11 @@
 //! Erases orders.
 
-use diesel::{
-    connection::SimpleConnection as _, dsl::sql, prelude::*, sql_types::Text,
-    sqlite::SqliteConnection,
-};
+use diesel::{dsl::sql, prelude::*, sql_types::Text, sqlite::SqliteConnection};
 use domain::{
     access::Access,
     document::ObjectKey,
     order::OrderId,
-    ports::{Due, DueOrder, ErasedDue, ErasureOutcome, Retained},
+    ports::{AccessOf, Due, ErasedDue, ErasureOutcome, Retained},
 };
 use sql_rows::{
     CondemnedUpload, ErasedDocuments, ErasedOrder, HeldMail, HeldWebhook, IsDue, OrderState, Utc,
@@ -22,7 +19,7 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{accesses::store_access, database::MARK_ERASURE, failure::Failure};
+use crate::{accesses::store_access, database::mark_erasure, failure::Failure};
 
 /// Erases an order in a transaction, unless it is on hold.
 pub(crate) fn erase(
@@ -60,9 +57,10 @@ pub(crate) fn hold(
 pub(crate) fn erase_due(
     connection: &mut SqliteConnection,
     due: Due,
-    orders: &[DueOrder],
+    orders: &[OrderId],
+    access_of: &AccessOf,
 ) -> Result<Option<ErasedDue>, Failure> {
-    let ids: Vec<i64> = orders.iter().map(|order| order.id.0).collect();
+    let ids: Vec<i64> = orders.iter().map(|id| id.0).collect();
     let found = orders::table.filter(orders::id.eq_any(ids)).filter(IsDue::of(&due));
     let found = found.order(orders::id).select(OrderState::as_select());
     let found: Vec<OrderState> = found.get_results(connection)?;
@@ -70,8 +68,8 @@ pub(crate) fn erase_due(
     if ids.is_empty() {
         return Ok(Some(ErasedDue::default()));
     }
-    for order in orders.iter().filter(|order| ids.contains(&order.id.0)) {
-        store_access(connection, order.access.as_ref())?;
+    for &id in &ids {
+        store_access(connection, access_of(OrderId(id)).as_ref())?;
     }
     let condemned = match due.what {
         Retained::Orders => empty(connection, &ids, Utc(due.now))?,
@@ -99,10 +97,11 @@ fn withdraw_all(
         let kept: Vec<(bool, i32, String, String)> =
             kept.order(documents::key).select(columns).get_results(connection)?;
         let positions: Vec<_> = kept.iter().map(|(signed, at, ..)| (*signed, *at)).collect();
-        let ErasedDocuments { at, entry, events } = ErasedDocuments::of(&order, &positions, now);
+        let erased = ErasedDocuments::of(&order, &positions, now);
+        let ErasedDocuments { at, order: changed, entry, events } = erased;
         for (signed, position, name, key) in kept {
             let row = documents::table.find((order.id(), signed, position));
-            let emptied = diesel::update(row).set(WithdrawnDocument::at(at, &name));
+            let emptied = diesel::update(row).set(WithdrawnDocument::erased(at, &name));
             emptied.execute(connection)?;
             let upload = CondemnedUpload::withdrawn(key.clone(), OrderId(order.id()), at);
             diesel::insert_into(uploads::table).values(upload).execute(connection)?;
@@ -112,7 +111,6 @@ fn withdraw_all(
         for event in events {
             diesel::insert_into(events::table).values(event).execute(connection)?;
         }
-        let changed = (orders::updated_at.eq(at), orders::documents_erased_at.eq(Some(at)));
         diesel::update(orders::table.find(order.id())).set(changed).execute(connection)?;
     }
     Ok(condemned)
@@ -125,7 +123,7 @@ fn empty(
     ids: &[i64],
     at: Utc,
 ) -> Result<Vec<ObjectKey>, Failure> {
-    connection.batch_execute(MARK_ERASURE)?;
+    mark_erasure(connection)?;
     let emptied = orders::details.eq(sql::<Text>("'{}'"));
     diesel::update(orders::table.filter(orders::id.eq_any(ids.to_vec())))
         .set((emptied, ErasedOrder::at(at)))

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use time::Duration;
 
 use super::*;
-use crate::{database::MARK_ERASURE, rewrite};
+use crate::{Rewrite, rewrite};
 
 /// A text that is in no other data.
 const MARKER: &str = "mkerasedzq";
@@ -126,7 +126,7 @@ async fn erased_order_leaves_no_byte() {
         );
     }
     // A failed delivery of a marked order was erased with it; its error text too.
-    assert!(rewrite(&path(&directory)).unwrap());
+    assert_eq!(rewrite(&path(&directory)).unwrap(), Rewrite::Done);
     assert_eq!(traces(&directory), []);
     drop(store);
     assert_eq!(traces(&directory), []);
@@ -136,13 +136,13 @@ async fn erased_order_leaves_no_byte() {
 async fn log_in_use_is_not_emptied_and_loses_nothing() {
     let directory = tempdir().unwrap();
     let store = open(&directory).await;
-    on_writer(&store, MARK_ERASURE).await;
+    on_writer(&store, "PRAGMA user_version = 1").await;
     let mut reader = outsider(&path(&directory));
     reader.batch_execute("BEGIN; SELECT count(*) FROM orders").unwrap();
     store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
-    assert!(!rewrite(&path(&directory)).unwrap());
+    assert_eq!(rewrite(&path(&directory)).unwrap(), Rewrite::LogInUse);
     reader.batch_execute("COMMIT").unwrap();
-    assert!(rewrite(&path(&directory)).unwrap());
+    assert_eq!(rewrite(&path(&directory)).unwrap(), Rewrite::Done);
     // The page with the mark alone.
     let log = std::fs::metadata(directory.path().join("orders.db-wal")).unwrap();
     assert!(log.len() < 2 * 4_096, "{log:?}");
@@ -159,8 +159,9 @@ async fn database_is_rewritten_once_after_an_erasure() {
         let file = || std::fs::read(path(&directory)).unwrap();
         outsider(&path(&directory)).batch_execute("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
         let before = file();
-        assert!(rewrite(&path(&directory)).unwrap());
-        before != file()
+        let rewrite = rewrite(&path(&directory)).unwrap();
+        assert_eq!(rewrite == Rewrite::Done, before != file());
+        rewrite == Rewrite::Done
     };
     assert!(!is_rewritten());
     condemned(store.erase(id, NOW, None).await.unwrap());

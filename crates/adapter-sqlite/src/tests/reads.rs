@@ -11,8 +11,8 @@ use domain::{
     api_key::{Owner, Party},
     order::{OrderStatus, SigningServiceId, search::SearchedText},
     ports::{
-        AccessFilter, AccessLog as _, Cursor, ListFilter, MaybeErased, OrderFilter, OrderReader,
-        PageQuery, ReplayBatch, WebhookRepo,
+        AccessFilter, AccessLog as _, Cursor, Due, ListFilter, MaybeErased, OrderFilter,
+        OrderReader, PageQuery, ReplayBatch, Retained, WebhookRepo,
     },
     webhook::WebhookDeliveryId,
 };
@@ -170,6 +170,40 @@ async fn every_read_uses_an_index() {
         assert!(!is_page || !uses("TEMP B-TREE"), "{statement}\n{details:#?}");
     }
     assert!(found > 50, "{found}");
+}
+
+#[tokio::test]
+async fn orders_that_are_due_are_found_by_blocks() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    let mut connection = outsider(&path(&directory));
+    for what in [Retained::Orders, Retained::Documents] {
+        let due = Due { what, before: NOW + Duration::days(4_000), now: NOW };
+        let statements = statements(&mut connection, |connection| {
+            assert_eq!(
+                admin::due(connection, due, 10).unwrap().len(),
+                usize::from(what == Retained::Orders)
+            );
+        });
+        let plans = plans(&mut connection, statements);
+        let (statement, details) = plans.first_key_value().unwrap();
+        let whole = |step: &&String| {
+            step.contains("SCAN") && !step.contains("CONSTANT") && !step.contains("SCAN block")
+        };
+        assert_eq!(details.iter().find(whole), None, "{statement}\n{details:#?}");
+        let mut indexes = vec![
+            "INDEX orders_created (<expr>=? AND created_at<?)",
+            "INDEX orders_new_date (<expr>=? AND signing_date<?)",
+            "INDEX orders_other_date (<expr>=? AND signing_date<?)",
+        ];
+        if what == Retained::Documents {
+            indexes.push("INDEX documents_kept (order_id>? AND order_id<?)");
+        }
+        for index in indexes {
+            assert!(details.iter().any(|step| step.contains(index)), "{index}\n{details:#?}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

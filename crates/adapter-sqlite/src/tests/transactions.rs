@@ -7,7 +7,7 @@ use domain::ports::{ErasureOutcome, OrderAdmin};
 use tokio::time::timeout;
 
 use super::*;
-use crate::{database::MARK_ERASURE, rewrite};
+use crate::{Rewrite, rewrite};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_two_processes_creates_an_order() {
@@ -309,8 +309,8 @@ async fn log_is_emptied_beside_copies() {
     });
     for number in 0..20 {
         store.create(&new_order(&format!("F-{number}"), NOW), WINDOW).await.unwrap();
-        on_writer(&store, MARK_ERASURE).await;
-        assert!(rewrite(&path(&directory)).unwrap());
+        on_writer(&store, "PRAGMA user_version = 1").await;
+        assert_eq!(rewrite(&path(&directory)).unwrap(), Rewrite::Done);
     }
     stop.send(()).unwrap();
     copying.join().unwrap();

@@ -1,14 +1,15 @@
 //! The contract of `OrderAdmin`.
 
-use std::{collections::BTreeSet, slice::from_ref};
+use std::{collections::BTreeSet, slice::from_ref, sync::Arc};
 
 use domain::{
     api_key::ClientId,
     delivery::LONGEST_ATTEMPT,
+    document::StoredDocument,
     order::{Actor, ChangeKind, OrderId, StoredOrder},
     ports::{
-        Dispatch, Due, DueOrder, EndpointEffect, ErasedDue, ErasureOutcome, ListFilter,
-        MaybeErased, NewOrder, NewWebhookDelivery, OrderFilter, QueueStats, Retained, Settlement,
+        Dispatch, Due, EndpointEffect, ErasedDue, ErasureOutcome, ListFilter, MaybeErased,
+        NewDocuments, NewOrder, NewWebhookDelivery, OrderFilter, QueueStats, Retained, Settlement,
         Withdrawal, WriteError,
     },
     webhook::EventType,
@@ -402,7 +403,7 @@ pub async fn document_is_added_or_the_order_erased_never_both(storage: &Storage)
 
 /// Returns what is due of orders whose appointment and last change lie before an instant.
 fn due(what: Retained, before: OffsetDateTime) -> Due {
-    Due { what, before, documents_before: before, now: NOW }
+    Due { what, before, now: NOW }
 }
 
 async fn found(storage: &Storage, due: Due) -> Vec<OrderId> {
@@ -410,8 +411,7 @@ async fn found(storage: &Storage, due: Due) -> Vec<OrderId> {
 }
 
 async fn erase_due(storage: &Storage, due: Due, ids: &[OrderId]) -> ErasedDue {
-    let orders = ids.iter().map(|&id| DueOrder { id, access: None }).collect();
-    storage.admin.erase_due(due, orders).await.unwrap().unwrap()
+    storage.admin.erase_due(due, ids.to_vec(), Arc::new(|_| None)).await.unwrap().unwrap()
 }
 
 /// The sample orders have their appointment after their creation.
@@ -469,17 +469,39 @@ pub async fn documents_that_are_due_are_withdrawn(storage: &Storage) {
     assert_eq!(erased, ErasedDue { orders: vec![id], condemned: keys });
     assert_eq!(found(storage, far).await, []);
     let order = storage.admin.order(id).await.unwrap().unwrap().whole().unwrap();
-    let at = order.documents_erased_at;
-    assert_eq!((at, order.updated_at), (Some(end), end));
-    assert!(order.documents.iter().all(|one| one.withdrawn_at == at && one.key.is_none()));
+    assert_eq!(order.updated_at, end);
+    let is_erased = |one: &StoredDocument| one.withdrawn_at == Some(end) && one.is_erased;
+    assert!(order.documents.iter().all(|one| is_erased(one) && one.key.is_none()));
     let entry = &order.changes[0];
     assert_eq!((&entry.kind, entry.actor), (&ChangeKind::DocumentsErased, Actor::Operator));
     let events = storage.outbox.events(NOW, 10).await.unwrap();
     let withdrawn = events.iter().filter(|it| it.event == EventType::DocumentWithdrawn);
     assert_eq!(withdrawn.count(), 1);
-    let of_order = |documents_before| Due { documents_before, ..due(Retained::Orders, end) };
-    assert!(!found(storage, of_order(end)).await.contains(&id), "that was its last change");
-    assert!(found(storage, of_order(end + MICROSECOND)).await.contains(&id));
+}
+
+/// Also if they go late, as when the settings are first set on old orders. A change after it prolongs it. Each
+/// document keeps which withdrew it, its side or the retention.
+pub async fn erasure_of_documents_does_not_prolong_the_retention_of_their_order(storage: &Storage) {
+    let documents = vec![document(), document()];
+    let id = create_with_uploads(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await;
+    let withdrawal = Withdrawal { owner: LIVE, document: to_sign(id, 0), at: NOW, access: None };
+    storage.orders.withdraw(&withdrawal).await.unwrap();
+    let end = NOW + Duration::days(4_000);
+    let due_at = |what, at| Due { now: at, ..due(what, at) };
+    erase_due(storage, due_at(Retained::Documents, end), &[id]).await;
+    assert_eq!(found(storage, due_at(Retained::Orders, end)).await, [id], "it stays due");
+
+    let (changed, later) = (end + MICROSECOND, end + Duration::MINUTE);
+    let added = NewDocuments { at: changed, ..addition(id, 1) };
+    record_uploads(storage, &added.documents).await;
+    storage.orders.add_documents(&added).await.unwrap();
+    assert_eq!(found(storage, due_at(Retained::Orders, end)).await, []);
+    erase_due(storage, due_at(Retained::Documents, later), &[id]).await;
+    assert_eq!(found(storage, due(Retained::Orders, changed)).await, []);
+    assert_eq!(found(storage, due(Retained::Orders, changed + MICROSECOND)).await, [id]);
+    let order = storage.admin.order(id).await.unwrap().unwrap().whole().unwrap();
+    let erased: Vec<_> = order.documents.iter().map(|one| one.is_erased).collect();
+    assert_eq!(erased, [false, true, true]);
 }
 
 /// Neither the operator nor a side removes anything, until the hold has ended.

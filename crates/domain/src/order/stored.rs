@@ -289,8 +289,6 @@ pub struct StoredOrder {
     pub names: Names,
     /// Until when an operator keeps it from erasure. Only operators see it.
     pub held_until: Option<OffsetDateTime>,
-    /// When the retention of documents withdrew all that it had.
-    pub documents_erased_at: Option<OffsetDateTime>,
     /// The client that created it.
     pub client: ClientId,
     /// The API key with which the client created it.

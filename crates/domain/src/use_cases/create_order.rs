@@ -193,7 +193,6 @@ impl CreateOrder {
             // The answer has no names.
             names: Names::default(),
             held_until: None,
-            documents_erased_at: None,
             client: new.client,
             api_key: new.api_key,
             is_test: new.is_test,

@@ -1,6 +1,9 @@
 //! Use case: erase orders for an operator, with their documents.
 
-use std::{ops::AddAssign, sync::Arc};
+use std::{
+    ops::AddAssign,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use time::OffsetDateTime;
 
@@ -12,7 +15,7 @@ use crate::{
     document::ObjectKey,
     order::OrderId,
     ports::{
-        BlobStore, Clock, Due, DueOrder, ErasureOutcome, OrderAdmin, Retained, StoreError,
+        AccessOf, BlobStore, Clock, Due, ErasureOutcome, OrderAdmin, Retained, StoreError,
         UploadLedger,
     },
     use_cases::intake::remove_condemned,
@@ -119,27 +122,25 @@ impl EraseOrders {
             Retained::Orders => AccessKind::Erase,
             Retained::Documents => AccessKind::EraseDocuments,
         };
-        let begin = |id: &OrderId| self.accesses.as_ref().map(|it| it.begin(kind, *id));
-        let accesses: Vec<_> = found.iter().map(begin).collect();
-        let orders = found
-            .iter()
-            .zip(&accesses)
-            .map(|(&id, access)| DueOrder { id, access: access.as_ref().map(BegunAccess::done) });
-        let erased = self.admin.erase_due(due, orders.collect()).await;
-        for (id, access) in found.iter().zip(accesses) {
-            let outcome = match &erased {
-                Ok(Some(erased)) if erased.orders.contains(id) => DONE,
-                // Another instance erases, or the order is not due any more.
-                Ok(_) => "skipped",
-                Err(error) => failure(error),
-            };
-            if let Some(access) = access {
-                access.end(outcome.to_owned());
-            }
+        let may_have_more = found.len() == DUE_BATCH;
+        let begun = Arc::new(Mutex::new(Vec::new()));
+        let access_of: AccessOf = {
+            let (accesses, begun) = (self.accesses.clone(), Arc::clone(&begun));
+            Arc::new(move |id| {
+                let access = accesses.as_ref()?.begin(kind, id);
+                let row = access.done();
+                begun.lock().unwrap_or_else(PoisonError::into_inner).push(access);
+                Some(row)
+            })
+        };
+        let erased = self.admin.erase_due(due, found, access_of).await;
+        // An instance that erases nothing has begun none.
+        for access in begun.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            access.end(erased.as_ref().map_or_else(failure, |_| DONE).to_owned());
         }
         let Some(erased) = erased? else { return Ok(None) };
         let erasure = self.delete(erased.orders.len(), erased.condemned).await;
-        Ok(Some((erasure, found.len() == DUE_BATCH)))
+        Ok(Some((erasure, may_have_more)))
     }
 }
 

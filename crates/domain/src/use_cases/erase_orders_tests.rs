@@ -3,8 +3,11 @@ use time::macros::datetime;
 
 use super::*;
 use crate::{
+    access::{AccessActor, RunId, recorder::AccessRecorder},
     document::ObjectKey,
-    ports::{ErasureOutcome, MockBlobStore, MockOrderAdmin, MockUploadLedger},
+    ports::{
+        ErasedDue, ErasureOutcome, MockAccessLog, MockBlobStore, MockOrderAdmin, MockUploadLedger,
+    },
     test_support::clock,
 };
 
@@ -92,4 +95,40 @@ async fn failed_erasure_ends_the_batch() {
     admin.expect_erase().once().returning(|_, _, _| Err(StoreError::Unavailable("down".into())));
     let erasing = erasing(admin, MockUploadLedger::new(), MockBlobStore::new());
     assert!(matches!(erasing.erase_batch(NOW, OrderId(0)).await, Err(StoreError::Unavailable(_))));
+}
+
+#[tokio::test]
+async fn only_orders_that_are_erased_have_accesses() {
+    let due = Due { what: Retained::Orders, before: NOW, now: NOW };
+    for (erases, rows) in
+        [(None, vec![]), (Some(Ok(())), vec![DONE]), (Some(Err(())), vec!["unavailable"])]
+    {
+        let mut admin = MockOrderAdmin::new();
+        admin.expect_due().once().returning(|_, _| Ok(vec![OrderId(1), OrderId(2)]));
+        admin.expect_erase_due().once().returning(move |_, ids, access_of| {
+            // Another instance erases.
+            let Some(outcome) = erases else { return Ok(None) };
+            // The other order is not due any more.
+            let row = access_of(ids[1]).unwrap();
+            assert_eq!((row.id.number, &*row.outcome), (1, DONE));
+            let erased = ErasedDue { orders: vec![ids[1]], condemned: Vec::new() };
+            outcome.map(|()| Some(erased)).map_err(|()| StoreError::Unavailable("down".into()))
+        });
+        let recorder = Arc::new(AccessRecorder::new(RunId(7), clock(NOW)));
+        let actor = AccessActor::Operator { command: "serve".to_owned(), user: "root".to_owned() };
+        let accesses = Some(ActorAccesses { recorder: Arc::clone(&recorder), actor });
+        let erasing = erasing(admin, MockUploadLedger::new(), MockBlobStore::new());
+        let erased = EraseOrders { accesses, ..erasing }.erase_due(due).await;
+        assert_eq!(erased.is_err(), rows == ["unavailable"]);
+        let mut log = MockAccessLog::new();
+        let expected = rows.clone();
+        log.expect_store().times(rows.len()).returning(move |stored| {
+            let stored: Vec<_> =
+                stored.iter().map(|it| (it.id.number, it.facts.order, &*it.outcome)).collect();
+            let order = Some(OrderId(2));
+            assert_eq!(stored, expected.iter().map(|it| (1, order, *it)).collect::<Vec<_>>());
+            Ok(())
+        });
+        recorder.store(&log).await.unwrap();
+    }
 }

@@ -130,6 +130,7 @@ impl Intake {
                         created_at: self.clock.now(),
                         replaced_by: None,
                         withdrawn_at: None,
+                        is_erased: false,
                         first_downloaded_at: None,
                     };
                     accepted.push((stored, document.file));

@@ -28,9 +28,25 @@ pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Fail
         let at = format!("{} ({})", folder.display(), purposes.join(", "));
         let folder = folder.canonicalize().unwrap_or(folder);
         let (kind, source) = file_system(&mounts, &folder).unwrap_or(("unknown", ""));
-        judge(&at, kind, block_device(Path::new(SYSTEM), device, source).as_deref(), found);
+        judge(&at, kind, &block_devices(Path::new(SYSTEM), kind, device, source), found);
     }
     Ok(())
+}
+
+/// Returns the folders in which the system describes all block devices of a file system; none if it does not
+/// tell. Btrfs names one device as its source, and may lie on several.
+fn block_devices(system: &Path, kind: &str, device: u64, source: &str) -> Vec<PathBuf> {
+    let one: Vec<_> = block_device(system, device, source).into_iter().collect();
+    if kind != "btrfs" {
+        return one;
+    }
+    let devices = |folder: PathBuf| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder.join("devices")).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.path().canonicalize().ok()).collect()
+    };
+    let systems = fs::read_dir(system.join("fs/btrfs")).into_iter().flatten().flatten();
+    let mut all = systems.map(|entry| devices(entry.path()));
+    all.find(|all| one.iter().any(|it| all.contains(it))).unwrap_or_default()
 }
 
 /// Returns the folder in which the system describes a block device. A file system such as Btrfs has a
@@ -45,26 +61,32 @@ fn block_device(system: &Path, device: u64, source: &str) -> Option<PathBuf> {
     numbered.canonicalize().ok().or_else(|| named()?.canonicalize().ok())
 }
 
-fn judge(at: &str, kind: &str, device: Option<&Path>, found: &mut Findings) {
+fn judge(at: &str, kind: &str, devices: &[PathBuf], found: &mut Findings) {
     if ["tmpfs", "ramfs"].contains(&kind) {
         return found.ok(format!("{at}: it is in memory; encrypt the swap of the machine"));
     }
-    let Some(device) = device else {
+    if devices.is_empty() {
         found.warn(
             format!("{at}: the system does not tell whether this {kind} is encrypted"),
             "Look at the machine or the provider that has the disk (docs/operations.md)",
         );
         return;
-    };
-    let name = device.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
-    if is_encrypted(device) {
-        found.ok(format!("{at}: the system encrypts its device {name}"));
+    }
+    let plain: Vec<_> = devices.iter().filter(|device| !is_encrypted(device)).collect();
+    if plain.is_empty() {
+        found.ok(format!("{at}: the system encrypts its {}", named(devices)));
     } else {
         found.warn(
-            format!("{at}: the system does not encrypt its device {name}"),
+            format!("{at}: the system does not encrypt its {}", named(plain)),
             "Move it to a LUKS volume, unless the disk or the provider encrypts (docs/operations.md)",
         );
     }
+}
+
+fn named<'a>(devices: impl IntoIterator<Item = &'a PathBuf>) -> String {
+    let names = devices.into_iter().filter_map(|device| device.file_name());
+    let names: Vec<_> = names.map(OsStr::to_string_lossy).collect();
+    format!("{} {}", if names.len() == 1 { "device" } else { "devices" }, names.join(", "))
 }
 
 /// Returns whether dm-crypt encrypts a device, or every device below it: volumes of LVM and RAID lie on
@@ -125,6 +147,16 @@ mod tests {
         system
     }
 
+    /// Adds Btrfs on devices.
+    fn add_btrfs(system: &TempDir, id: &str, devices: &[&str]) {
+        let folder = system.path().join("fs/btrfs").join(id).join("devices");
+        fs::create_dir_all(&folder).unwrap();
+        for device in devices {
+            let name = Path::new(device).file_name().unwrap();
+            symlink(system.path().join("devices").join(device), folder.join(name)).unwrap();
+        }
+    }
+
     #[test]
     fn device_is_encrypted_if_all_below_it_are() {
         let system = system(&[
@@ -136,7 +168,18 @@ mod tests {
             ("dm-3", "253:3", "CRYPT-VERITY-0f1e-usr", &["sda/sda1"]),
             ("md0", "9:0", "", &["dm-0"]),
             ("md0/md0p1", "259:0", "", &[]),
+            ("dm-4", "253:4", "CRYPT-LUKS2-0f1e-data", &["sda/sda1"]),
+            ("dm-5", "253:5", "CRYPT-LUKS2-0f1e-more", &["sda/sda1"]),
         ]);
+        fs::create_dir_all(system.path().join("fs/btrfs/features")).unwrap();
+        for (id, devices) in [
+            ("1a", &["dm-1"][..]),
+            ("1b", &["sda/sda1"]),
+            ("1c", &["dm-0", "sda"]),
+            ("1d", &["dm-4", "dm-5"]),
+        ] {
+            add_btrfs(&system, id, devices);
+        }
         for (device, source, level) in [
             ((8, 0), "", Level::Warn),
             ((8, 1), "/dev/sda1", Level::Warn),
@@ -145,18 +188,21 @@ mod tests {
             ((253, 2), "", Level::Warn),
             ((253, 3), "", Level::Warn),
             ((259, 0), "", Level::Ok),
-            // Btrfs.
+            // Btrfs: also on several devices.
             ((0, 40), "/dev/dm-1", Level::Ok),
-            ((0, 41), "/dev/sda1", Level::Warn),
-            // The system does not tell.
+            ((0, 40), "/dev/sda1", Level::Warn),
+            ((0, 40), "/dev/dm-0", Level::Warn),
+            ((0, 40), "/dev/dm-4", Level::Ok),
+            // The system does not tell, as of other devices of Btrfs.
+            ((0, 42), "/dev/dm-2", Level::Warn),
             ((0, 42), "overlay", Level::Warn),
             ((0, 43), "pool/data", Level::Warn),
             ((0, 44), "/dev/gone", Level::Warn),
         ] {
             let mut found = Findings::of("encryption");
             let number = makedev(device.0, device.1);
-            let block = block_device(system.path(), number, source);
-            judge("/d", "btrfs", block.as_deref(), &mut found);
+            let kind = if device.0 == 0 { "btrfs" } else { "ext4" };
+            judge("/d", kind, &block_devices(system.path(), kind, number, source), &mut found);
             assert_eq!(found.levels(), [level], "{device:?} {source}");
             let is_unknown = found.list[0].text.contains("does not tell");
             assert_eq!(is_unknown, device.0 == 0 && device.1 >= 42, "{found:?}");

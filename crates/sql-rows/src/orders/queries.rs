@@ -513,10 +513,21 @@ impl DocumentsChange {
     }
 }
 
+/// The change of an order whose documents the retention erases.
+#[derive(AsChangeset)]
+#[diesel(table_name = orders)]
+pub struct DocumentsErasedOrder {
+    updated_at: Utc,
+    documents_erased_at: Option<Utc>,
+    last_change_at: Option<Utc>,
+}
+
 /// What the erasure of all documents of an order stores besides.
 pub struct ErasedDocuments {
     /// Their instant.
     pub at: Utc,
+    /// The change of the order.
+    pub order: DocumentsErasedOrder,
     /// The entry of the history.
     pub entry: NewChangeRow,
     /// The events, one a kind.
@@ -539,6 +550,12 @@ impl ErasedDocuments {
         });
         Self {
             at,
+            order: DocumentsErasedOrder {
+                updated_at: at,
+                documents_erased_at: Some(at),
+                // No erasure: it has left no documents, so a change has brought those of today.
+                last_change_at: Some(order.updated_at),
+            },
             events: events.collect(),
             entry: NewChangeRow {
                 order_id: order.id,
@@ -554,7 +571,7 @@ impl ErasedDocuments {
     }
 }
 
-/// Empties a document that its side withdraws.
+/// Empties a document that its side withdraws, or the retention.
 #[derive(AsChangeset)]
 #[diesel(table_name = documents, treat_none_as_null = true)]
 pub struct WithdrawnDocument {
@@ -562,17 +579,24 @@ pub struct WithdrawnDocument {
     name: String,
     name_as_sent: &'static str,
     withdrawn_at: Option<Utc>,
+    is_erased: bool,
 }
 
 impl WithdrawnDocument {
-    /// Returns the change of a document with a name at an instant.
+    /// Returns the change of a document with a name that its side withdraws at an instant.
     pub fn at(instant: Utc, name: &str) -> Self {
         Self {
             key: None,
             name: withdrawn_name(name),
             name_as_sent: "",
             withdrawn_at: Some(instant),
+            is_erased: false,
         }
+    }
+
+    /// Returns the change of a document that the retention withdraws.
+    pub fn erased(instant: Utc, name: &str) -> Self {
+        Self { is_erased: true, ..Self::at(instant, name) }
     }
 }
 
@@ -589,6 +613,7 @@ pub struct ErasedOrder {
     search_text: Option<String>,
     held_until: Option<Utc>,
     documents_erased_at: Option<Utc>,
+    last_change_at: Option<Utc>,
     erased_at: Option<Utc>,
 }
 
@@ -605,6 +630,7 @@ impl ErasedOrder {
             search_text: None,
             held_until: None,
             documents_erased_at: None,
+            last_change_at: None,
             erased_at: Some(instant),
         }
     }

@@ -1,6 +1,6 @@
 //! Finds orders that a retention erases. Few are due at a time, and most orders are younger, so it looks into
 //! blocks of identifiers as pages with filters do: a block without an order that is old enough costs one
-//! look-up in `orders_created`.
+//! look-up in `orders_created`, and one whose old orders have later appointments two more.
 
 use diesel::{
     QueryResult,
@@ -24,7 +24,6 @@ use crate::{
 pub struct IsDue {
     what: Retained,
     before: Utc,
-    documents_before: Utc,
     now: Utc,
     last_date: String,
 }
@@ -35,7 +34,6 @@ impl IsDue {
         Self {
             what: due.what,
             before: Utc(due.before),
-            documents_before: Utc(due.documents_before),
             now: Utc(due.now),
             last_date: due.last_date().to_string(),
         }
@@ -55,9 +53,9 @@ where
         out.push_bind_param::<Instant, _>(&self.before)?;
         if self.what == Retained::Orders {
             out.push_sql(
-                " OR orders.updated_at = orders.documents_erased_at AND orders.updated_at < ",
+                " OR orders.updated_at = orders.documents_erased_at AND orders.last_change_at < ",
             );
-            out.push_bind_param::<Instant, _>(&self.documents_before)?;
+            out.push_bind_param::<Instant, _>(&self.before)?;
         }
         out.push_sql(") AND coalesce(orders.ends_at < ");
         out.push_bind_param::<Instant, _>(&self.before)?;
@@ -82,19 +80,22 @@ where
 /// The condition of an order that is one of a number of orders that are due. Which of them is not defined.
 pub struct SomeDue {
     is_due: IsDue,
+    last_begun_date: String,
     limit: i64,
 }
 
 impl SomeDue {
     /// Returns the condition of up to `limit` orders.
     pub fn of(due: &Due, limit: usize) -> Self {
-        Self { is_due: IsDue::of(due), limit: row_limit(limit) }
+        let last_begun_date = due.last_begun_date().to_string();
+        Self { is_due: IsDue::of(due), last_begun_date, limit: row_limit(limit) }
     }
 
     /// Writes that `block.b` can have an order that is due. No planner makes a join of a single value.
     fn walk_block<'b, DB>(&'b self, out: &mut AstPass<'_, 'b, DB>) -> QueryResult<()>
     where
         DB: ListBackend,
+        String: ToSql<Text, DB>,
         Utc: ToSql<Instant, DB>,
     {
         let orders = DB::table_by("orders", "orders_created");
@@ -103,7 +104,17 @@ impl SomeDue {
             AND created_at < "
         ));
         out.push_bind_param::<Instant, _>(&self.is_due.before)?;
-        out.push_sql(" LIMIT 1) IS NOT NULL");
+        out.push_sql(" LIMIT 1) IS NOT NULL AND coalesce(");
+        for (index, status) in [("orders_new_date", "= 'NEW'"), ("orders_other_date", "<> 'NEW'")] {
+            let orders = DB::table_by("orders", index);
+            out.push_sql(&format!(
+                "(SELECT 1 FROM {orders} WHERE id >> {BLOCK} = block.b AND erased_at IS NULL \
+                AND status {status} AND signing_date <= "
+            ));
+            out.push_bind_param::<Text, _>(&self.last_begun_date)?;
+            out.push_sql(" LIMIT 1), ");
+        }
+        out.push_sql("NULL) IS NOT NULL");
         if self.is_due.what == Retained::Documents {
             let documents = DB::table_by("documents", "documents_kept");
             out.push_sql(&format!(

@@ -152,7 +152,6 @@ impl OrderRow {
             notes: Vec::new(),
             names: Names::default(),
             held_until: None,
-            documents_erased_at: None,
             documents: stored(to_sign)?,
             signed_documents: stored(signed)?,
             is_test: self.is_test,
@@ -181,7 +180,6 @@ pub struct KeptOrderRow {
     pub id: i64,
     erased_at: Option<Utc>,
     held_until: Option<Utc>,
-    documents_erased_at: Option<Utc>,
     #[diesel(select_expression = client_name(), select_expression_type = SqlLiteral<Nullable<Text>>)]
     client_name: Option<String>,
     #[diesel(select_expression = service_name(), select_expression_type = SqlLiteral<Nullable<Text>>)]
@@ -212,7 +210,6 @@ impl KeptOrderRow {
         Ok(MaybeErased::Whole(StoredOrder {
             names,
             held_until: self.held_until.map(|at| at.0),
-            documents_erased_at: self.documents_erased_at.map(|at| at.0),
             ..stored
         }))
     }
@@ -435,6 +432,7 @@ pub struct DocumentRow {
     pub signed: bool,
     pub replaced_by: Option<i32>,
     pub withdrawn_at: Option<Utc>,
+    pub is_erased: bool,
     pub first_downloaded_at: Option<Utc>,
 }
 
@@ -453,6 +451,7 @@ impl DocumentRow {
             signed: false,
             replaced_by: None,
             withdrawn_at: None,
+            is_erased: false,
             first_downloaded_at: None,
         })
     }
@@ -488,6 +487,7 @@ impl DocumentRow {
                 .map(|position| u32::try_from(position).map_err(|_| unreadable("replaced_by")))
                 .transpose()?,
             withdrawn_at: self.withdrawn_at.map(|at| at.0),
+            is_erased: self.is_erased,
             first_downloaded_at: self.first_downloaded_at.map(|at| at.0),
         })
     }

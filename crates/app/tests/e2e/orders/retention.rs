@@ -112,4 +112,10 @@ async fn each_order_is_erased_once() {
         erased += instance.metric("notary_orders_retention_erased_total").await;
     }
     assert_eq!(erased, ORDERS as u64);
+    for instance in instances {
+        instance.stop_and_read_log();
+    }
+    let rows = "SELECT outcome, count(*), count(DISTINCT order_id) FROM accesses \
+        WHERE kind = 'erase' GROUP BY outcome";
+    assert_eq!(wiring.lines(rows), [format!("ok|{ORDERS}|{ORDERS}")]);
 }

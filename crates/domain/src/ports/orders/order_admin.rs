@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use time::{Date, Duration, OffsetDateTime, UtcOffset};
 
@@ -45,16 +47,13 @@ pub enum Retained {
 
 /// What is due for an erasure: what belongs to orders whose appointment and last change lie before `before`.
 /// An order with no time of day has its appointment until its date is over everywhere. Orders on hold
-/// at `now` are never due.
+/// at `now` are never due. The erasure of its documents by the retention is no change of an order here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
     /// What is erased.
     pub what: Retained,
     /// The end of the retention.
     pub before: OffsetDateTime,
-    /// The same for an order whose last change was the erasure of its documents: that must not prolong
-    /// the retention of the order.
-    pub documents_before: OffsetDateTime,
     /// The instant of the question, and of the erasure.
     pub now: OffsetDateTime,
 }
@@ -65,16 +64,18 @@ impl Due {
         // A date ends last in the zone of UTC-12.
         self.before.saturating_sub(Duration::hours(36)).to_offset(UtcOffset::UTC).date()
     }
+
+    /// Returns the last date on which an appointment in any zone can have been before the end of the
+    /// retention.
+    pub fn last_begun_date(&self) -> Date {
+        // A date begins first in the zone of UTC+14.
+        self.before.saturating_add(Duration::hours(14)).to_offset(UtcOffset::UTC).date()
+    }
 }
 
-/// An order that was found to be due.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DueOrder {
-    /// The order.
-    pub id: OrderId,
-    /// The access that erases it or its documents.
-    pub access: Option<Access>,
-}
+/// Returns the row of the access that erases an order or its documents. It has its number from then on, so it
+/// is asked for no order that stays.
+pub type AccessOf = Arc<dyn Fn(OrderId) -> Option<Access> + Send + Sync>;
 
 /// What a retention has erased.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -136,7 +137,8 @@ pub trait OrderAdmin: Send + Sync {
     async fn erase_due(
         &self,
         due: Due,
-        orders: Vec<DueOrder>,
+        orders: Vec<OrderId>,
+        access_of: AccessOf,
     ) -> Result<Option<ErasedDue>, StoreError>;
 
     /// Erases an order in one atomic, durable step, unless it is on hold at `at`:

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
+use adapter_sqlite::Rewrite;
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Args, value_parser};
 use domain::{
@@ -186,7 +187,7 @@ impl Operator {
         let rewriting = spawn_blocking(move || adapter_sqlite::rewrite(&path));
         let rewritten = Progress::new("rewriting the database").of(rewriting).await?;
         let context = "the database still has bytes of the orders; repeat the command";
-        if !rewritten.context(context)? {
+        if rewritten.context(context)? == Rewrite::LogInUse {
             eprintln!(
                 "the write-ahead log was in use and still has the orders; repeat the command"
             );
