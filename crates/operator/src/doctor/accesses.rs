@@ -158,7 +158,6 @@ mod tests {
     use time::macros::datetime;
 
     use super::*;
-    use crate::doctor::Level;
 
     const AT: OffsetDateTime = datetime!(2026-11-28 12:00 UTC);
 
