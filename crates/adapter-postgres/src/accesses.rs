@@ -133,11 +133,11 @@ impl AccessLog for PostgresStore {
 
     async fn busy_keys(
         &self,
-        since: OffsetDateTime,
+        between: (OffsetDateTime, OffsetDateTime),
         orders: u64,
     ) -> Result<Vec<BusyKey>, StoreError> {
         let busy = async move |connection: &mut AsyncPgConnection| {
-            let rows = busy_keys(since, orders).get_results(connection).await?;
+            let rows = busy_keys(between, orders).get_results(connection).await?;
             Ok(rows.into_iter().filter_map(busy_key).collect())
         };
         self.survey(busy).await

@@ -81,11 +81,11 @@ impl AccessLog for SqliteStore {
 
     async fn busy_keys(
         &self,
-        since: OffsetDateTime,
+        between: (OffsetDateTime, OffsetDateTime),
         orders: u64,
     ) -> Result<Vec<BusyKey>, StoreError> {
         let busy = move |connection: &mut SqliteConnection| {
-            let rows = busy_keys(since, orders).load(connection)?;
+            let rows = busy_keys(between, orders).load(connection)?;
             Ok(rows.into_iter().filter_map(busy_key).collect())
         };
         self.survey(busy).await

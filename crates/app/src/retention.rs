@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     outages::{DATABASE, Outages},
     wiring::Parts,
-    workers::{Fallible, Tasks, repeat},
+    workers::{Fallible, LeavesAccesses, Tasks, repeat},
 };
 
 /// Pause between two looks at what erasures leave.
@@ -43,6 +43,7 @@ pub(crate) fn spawn(
     metrics: &WorkerMetrics,
     outages: &Arc<Outages>,
     stop: &CancellationToken,
+    leaves_accesses: &LeavesAccesses,
     tasks: &mut Tasks,
 ) -> Result<()> {
     let of = |dependency| Fallible { outages: outages.clone(), dependency };
@@ -66,10 +67,16 @@ pub(crate) fn spawn(
         let (erase, metrics) = (async move || erase.step().await, metrics.clone());
         let has_erased = has_erased.clone();
         let failure = "old orders could not be erased";
-        tasks.spawn(repeat(stop.clone(), erase, of(DATABASE), failure, move |erasure| {
+        let leaves_accesses = leaves_accesses.clone();
+        let erased = repeat(stop.clone(), erase, of(DATABASE), failure, move |erasure| {
             has_erased.fetch_or(erasure.orders > 0, Ordering::Relaxed);
             metrics.erased(what, erasure);
-        }));
+        });
+        tasks.spawn(async move {
+            let result = erased.await;
+            drop(leaves_accesses);
+            result
+        });
     }
     if retention.orders.is_some() {
         let mut remains = ErasureRemains::of(&parts.settings, admin.clone(), clock.clone())?;

@@ -33,7 +33,7 @@ use crate::{
     outages::Outages,
     retention,
     wiring::Parts,
-    workers::{Tasks, spawn_deliveries, spawn_upkeep},
+    workers::{LeavesAccesses, Tasks, spawn_deliveries, spawn_upkeep},
 };
 
 /// Longest time at a stop in which the service still answers new requests on open connections, and
@@ -67,6 +67,8 @@ pub struct Service {
     api_server: ServerHandle,
     workers_stop: CancellationToken,
     deliveries_stop: CancellationToken,
+    /// For the requests.
+    leaves_accesses: LeavesAccesses,
     grace: Grace,
 }
 
@@ -144,8 +146,10 @@ impl Starting {
         self.tasks.spawn(run(api_server));
         let metrics = WorkerMetrics::register(&registry)?;
         let outages = Arc::new(Outages::new(parts.machine.clock.clone()));
-        spawn_upkeep(&parts, &metrics, &outages, &workers_stop, &mut self.tasks);
-        retention::spawn(&parts, &metrics, &outages, &workers_stop, &mut self.tasks)?;
+        let leaves_accesses =
+            spawn_upkeep(&parts, &metrics, &outages, &workers_stop, &mut self.tasks);
+        let (stop, tasks) = (&workers_stop, &mut self.tasks);
+        retention::spawn(&parts, &metrics, &outages, stop, &leaves_accesses, tasks)?;
         let stops = [&deliveries_stop, &workers_stop];
         spawn_deliveries(&parts, metrics, &outages, stops, &mut self.tasks);
         if let Some(tls) = self.tls.take() {
@@ -161,6 +165,7 @@ impl Starting {
             api_server: api_handle,
             workers_stop,
             deliveries_stop,
+            leaves_accesses,
             grace,
         })
     }
@@ -207,6 +212,7 @@ impl Service {
             tracing::warn!("requests were in progress when their part of the grace period ended");
         }
         self.workers_stop.cancel();
+        drop(self.leaves_accesses);
         self.started.ops_server.stop(false).await;
         let workers_ended = async { while self.started.tasks.join_next().await.is_some() {} };
         if timeout_at(end, workers_ended).await.is_err() {

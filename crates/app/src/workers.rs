@@ -37,7 +37,7 @@ use futures_util::FutureExt as _;
 use operator::Machine;
 use telemetry::WorkerMetrics;
 use tokio::{task::JoinSet, time::sleep};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     outages::{DATABASE, Outages},
@@ -53,14 +53,18 @@ const CHECK_MAIL_PAUSE: Duration = Duration::from_secs(5);
 /// The tasks of the service. They end only after a failure or a stop.
 pub(crate) type Tasks = JoinSet<Result<()>>;
 
-/// Starts the workers that keep the stores tidy. They end after `stop` is cancelled.
+/// Held by everything that leaves accesses. The worker that stores them ends after the last one is dropped.
+pub(crate) type LeavesAccesses = Arc<DropGuard>;
+
+/// Starts the workers that keep the stores tidy. They end after `stop` is cancelled; the one that stores
+/// accesses ends after what is returned, and its clones, are dropped.
 pub(crate) fn spawn_upkeep(
     parts: &Parts,
     metrics: &WorkerMetrics,
     outages: &Arc<Outages>,
     stop: &CancellationToken,
     tasks: &mut Tasks,
-) {
+) -> LeavesAccesses {
     let of = |dependency| Fallible { outages: outages.clone(), dependency };
     let Parts { settings, storage, webhooks, .. } = parts;
     let Machine { clock, .. } = &parts.machine;
@@ -72,7 +76,7 @@ pub(crate) fn spawn_upkeep(
     let downloads = async move || downloads.step().await;
     let failure = "first downloads of documents are not stored until the database answers";
     tasks.spawn(store_notes(stop.clone(), downloads, of(DATABASE), failure));
-    spawn_accesses(parts, metrics, outages, stop, tasks);
+    let leaves_accesses = spawn_accesses(parts, metrics, outages, stop, tasks);
     let mut forget = ForgetKeys::new(storage.idempotency.clone(), clock.clone());
     let forget = async move || forget.step().await;
     let failure = "expired idempotency keys could not be removed";
@@ -119,6 +123,7 @@ pub(crate) fn spawn_upkeep(
     tasks.spawn(repeat(stop.clone(), watch, of(DATABASE), failure, move |step| {
         log_watched(step, &watched);
     }));
+    leaves_accesses
 }
 
 /// Starts the workers that store accesses, remove old ones, and look for keys that read many orders.
@@ -128,14 +133,15 @@ fn spawn_accesses(
     outages: &Arc<Outages>,
     stop: &CancellationToken,
     tasks: &mut Tasks,
-) {
+) -> LeavesAccesses {
     let of_database = || Fallible { outages: outages.clone(), dependency: DATABASE };
     let (log, clock) = (parts.storage.accesses.clone(), parts.machine.clock.clone());
     let of_run = || KeepAccesses::new(log.clone(), parts.accesses.clone());
     let (mut keep, run) = (of_run(), of_run());
     let keep = async move || keep.step().await;
     let failure = "accesses to orders are not stored until the database answers";
-    let stored = store_notes(stop.clone(), keep, of_database(), failure);
+    let all_have_left = CancellationToken::new();
+    let stored = store_notes(all_have_left.clone(), keep, of_database(), failure);
     tasks.spawn(async move {
         stored.await?;
         if let Err(error) = run.end().await {
@@ -156,6 +162,7 @@ fn spawn_accesses(
     tasks.spawn(repeat(stop.clone(), watch, of_database(), failure, move |step| {
         log_accesses(step, &watched);
     }));
+    Arc::new(all_have_left.drop_guard())
 }
 
 /// Starts the workers that turn events into deliveries, and send them. The first stop is that of the

@@ -93,6 +93,7 @@ macro_rules! contract {
             access_is_read_as_it_was_stored, stored_access_stays_as_it_is,
             pages_have_every_access_once, accesses_are_listed_by_order_instant_key_and_address,
             order_shows_accesses_of_its_sides_and_of_operators, missing_numbers_are_found,
+            gaps_of_a_running_instance_hide_no_removed_access,
             removed_accesses_are_not_missing, runs_are_forgotten_with_their_accesses,
             keys_that_read_many_orders_are_busy, unknown_kinds_are_left_out,
             concurrent_batches_are_all_stored,

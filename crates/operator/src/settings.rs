@@ -225,7 +225,7 @@ pub struct Settings {
     pub access_days: u32,
 
     /// Number of different orders beyond which a key that reads them in an hour is a warning, and a
-    /// mail to its contact [default: no warning]
+    /// mail to its contact; pages of the list of orders do not count [default: no warning]
     #[arg(long, value_name = "NUMBER", value_parser = number(1..))]
     pub access_alert: Option<u64>,
 

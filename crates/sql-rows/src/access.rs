@@ -138,15 +138,12 @@ pub fn accesses_before(before: Option<AccessId>, limit: usize) -> _ {
         .limit(limit)
 }
 
-/// The kinds that no side sees: they would tell of a hold for litigation. An erased order shows none.
-const OF_OPERATORS: [&str; 4] = ["hold", "release", "erase", "erase_documents"];
-
 /// The condition of an access to an order by one of its sides, or by an operator.
 #[auto_type(no_type_alias)]
 pub fn sides_and_operators(order: OrderId, client: i64, service: i64) -> _ {
     let order: i64 = order.0;
     let sides: Vec<i64> = sides(client, service);
-    let hidden: Vec<&'static str> = OF_OPERATORS.to_vec();
+    let hidden: Vec<&'static str> = AccessKind::OF_OPERATORS.map(AccessKind::as_str).to_vec();
     accesses::order_id
         .eq(order)
         .and(accesses::kind.ne_all(hidden))
@@ -236,15 +233,18 @@ pub fn runs_ended_before(at: OffsetDateTime) -> _ {
     access_runs::table.filter(access_runs::ended_at.lt(at))
 }
 
-/// Selects the keys with which over `orders` different orders were read since an instant, and how many.
+/// Selects the keys with which over `orders` different orders were read between two instants, and how many.
 #[auto_type(no_type_alias)]
-pub fn busy_keys(since: OffsetDateTime, orders: u64) -> _ {
-    let since: Utc = Utc(since);
+pub fn busy_keys(between: (OffsetDateTime, OffsetDateTime), orders: u64) -> _ {
+    let since: Utc = Utc(between.0);
+    let until: Utc = Utc(between.1);
     let orders: i64 = stored_number(orders);
-    let kinds: Vec<&'static str> = AccessKind::READS.map(AccessKind::as_str).to_vec();
+    let kinds: Vec<&'static str> = AccessKind::SHOWING.map(AccessKind::as_str).to_vec();
     let outcomes: Vec<&'static str> = vec![DONE, NOT_MODIFIED];
     accesses::table
         .filter(accesses::at.ge(since))
+        // A clock that was ahead for a while leaves rows in the future: they are of no hour yet.
+        .filter(accesses::at.le(until))
         .filter(accesses::kind.eq_any(kinds))
         .filter(accesses::outcome.eq_any(outcomes))
         .filter(accesses::api_key_id.is_not_null())
@@ -302,7 +302,8 @@ pub fn missing_accesses(limit: usize) -> String {
             UNION ALL SELECT id, {after}, last_number, last_at, NULL, last_at, true \
             FROM access_runs LEFT JOIN held ON held.run = id WHERE ended_at IS NOT NULL\
         ) SELECT run, first, last, before_at, after_at, last_at, has_ended FROM missing \
-        WHERE first <= last ORDER BY run, first LIMIT {limit}"
+        WHERE first <= last ORDER BY has_ended DESC, coalesce(after_at, last_at) IS NULL, \
+            coalesce(after_at, last_at), run, first LIMIT {limit}"
     )
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use contract_tests::samples::{maximal_request, minimal_request};
 use domain::{
+    access::AccessKind,
     api_key::Scope,
     order::{Actor, ChangeKind, OrderRequest, OrderStatus},
     webhook::{DisabledBy, EventType},
@@ -76,6 +77,9 @@ fn known_values_are_those_of_the_code_and_closed_in_requests_only() {
     ]
     .map(|kind| kind.as_str());
     let reasons = [DisabledBy::Request, DisabledBy::Gone, DisabledBy::Failures];
+    let mut accesses = AccessKind::ALL.to_vec();
+    accesses.retain(|(kind, _)| !AccessKind::OF_OPERATORS.contains(kind));
+    let accesses: Vec<_> = accesses.into_iter().map(|(_, name)| name).collect();
     let statuses = OrderStatus::USUAL.map(|status| status.as_str().to_owned());
     let codes: Vec<_> = ProblemCode::ALL.iter().map(|code| code.as_str()).collect();
     for (schemas, pointer, expected) in [
@@ -91,6 +95,12 @@ fn known_values_are_those_of_the_code_and_closed_in_requests_only() {
         (
             "OrderNote OrderNoteEventData",
             "author/x-extensible-enum",
+            json!(actors[..3].iter().map(|actor| actor.as_str()).collect::<Vec<_>>()),
+        ),
+        ("OrderAccess", "kind/x-extensible-enum", json!(accesses)),
+        (
+            "OrderAccess",
+            "actor/x-extensible-enum",
             json!(actors[..3].iter().map(|actor| actor.as_str()).collect::<Vec<_>>()),
         ),
         ("OrderHistoryEntry", "actor/x-extensible-enum", json!(actors.map(Actor::as_str))),

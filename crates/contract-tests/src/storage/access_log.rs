@@ -219,9 +219,23 @@ pub async fn missing_numbers_are_found(storage: &Storage) {
     };
     let ends =
         [missing(4, 9, 10, (Some(instant(8)), None), true), missing(5, 1, 2, (None, None), true)];
-    let expected = [&of_run(3, false)[..], &of_run(4, true), &ends].concat();
+    let expected = [&of_run(4, true)[..], &ends, &of_run(3, false)].concat();
     assert_eq!(log.missing(100).await.unwrap(), expected);
     assert_eq!(log.missing(2).await.unwrap(), expected[..2]);
+}
+
+/// Also if those of the running instance are older: its accesses may still end.
+pub async fn gaps_of_a_running_instance_hide_no_removed_access(storage: &Storage) {
+    let log = &storage.accesses;
+    let even = (1..12).map(|at| of_run(1, access(2 * at, ORDER))).collect::<Vec<_>>();
+    store(storage, &even).await;
+    store(storage, &[of_run(2, access(98, ORDER)), of_run(2, access(100, ORDER))]).await;
+    log.end(RunId(2), 100, instant(100)).await.unwrap();
+    let runs = |gaps: Vec<MissingAccesses>| gaps.iter().map(|gap| gap.run.0).collect::<Vec<_>>();
+    assert_eq!(runs(log.missing(10).await.unwrap()), [2, 2, 1, 1, 1, 1, 1, 1, 1, 1]);
+    let oldest = log.missing(100).await.unwrap();
+    let oldest = oldest.iter().skip(2).map(|gap| gap.numbers.0);
+    assert!(oldest.eq((0..11).map(|at| 2 * at + 1)), "the oldest come first");
 }
 
 /// The oldest go first. A later gap is still found, and an access that is stored late is no gap.
@@ -284,31 +298,35 @@ pub async fn runs_are_forgotten_with_their_accesses(storage: &Storage) {
     assert_eq!(log.missing(10).await.unwrap().len(), 1);
 }
 
-/// By different orders that were shown since an instant, not by changes, lists and refused reads.
+/// By different orders that were shown between two instants, not by notes, lists and refused reads.
 pub async fn keys_that_read_many_orders_are_busy(storage: &Storage) {
     let by_key = |key, mut access: Access| {
         access.facts.actor = AccessActor::Key { id: ApiKeyId(key), party: LIVE.party };
         access
     };
     let mut stored = Vec::new();
-    for (number, kind) in (1..).zip(AccessKind::READS) {
+    for (number, kind) in (1..).zip(AccessKind::SHOWING) {
         stored.push(by_key(1, of_kind(kind, access(number, OrderId(number.into())))));
         stored.push(by_key(2, of_kind(kind, access(100 + number, ORDER))));
         let refused = by_key(3, access(200 + number, OrderId(number.into())));
         stored.push(Access { outcome: "not_found".to_owned(), ..refused });
         stored.push(operator_access(300 + number, OrderId(number.into())));
-        let changed = access(400 + number, OrderId(number.into()));
-        stored.push(by_key(4, of_kind(AccessKind::Update, changed)));
+        let noted = access(400 + number, OrderId(number.into()));
+        stored.push(by_key(4, of_kind(AccessKind::AddNote, noted)));
     }
     let known = by_key(2, access(500, OrderId(2)));
     stored.push(Access { outcome: NOT_MODIFIED.to_owned(), ..known });
     store(storage, &stored).await;
-    let busy = async |since, orders| storage.accesses.busy_keys(since, orders).await.unwrap();
+    let busy = async |since, until, orders| {
+        storage.accesses.busy_keys((instant(since), instant(until)), orders).await.unwrap()
+    };
     let key = |key, orders| BusyKey { key: ApiKeyId(key), orders };
-    assert_eq!(busy(NOW, 1).await, [key(1, 8), key(2, 2)]);
-    assert_eq!(busy(NOW, 2).await, [key(1, 8)]);
-    assert_eq!(busy(NOW, 8).await, []);
-    assert_eq!(busy(NOW + 8 * MICROSECOND, 0).await, [key(1, 1), key(2, 2)]);
+    assert_eq!(busy(0, 500, 1).await, [key(1, 11), key(2, 2)]);
+    assert_eq!(busy(0, 500, 2).await, [key(1, 11)]);
+    assert_eq!(busy(0, 500, 11).await, []);
+    assert_eq!(busy(11, 500, 0).await, [key(1, 1), key(2, 2)]);
+    // A clock that was ahead has left rows in the future.
+    assert_eq!(busy(0, 3, 0).await, [key(1, 3)]);
 }
 
 /// Only a newer version of the service knows them. They take up no room in a page, and are not missing.

@@ -148,8 +148,8 @@ impl AccessKind {
         (Self::Release, "release"),
     ];
 
-    /// The kinds that show data of an order to its reader.
-    pub const READS: [Self; 8] = [
+    /// The kinds that show data of one order: reads, and changes that are answered with the order.
+    pub const SHOWING: [Self; 11] = [
         Self::Read,
         Self::ReadHistory,
         Self::ListDocuments,
@@ -158,7 +158,15 @@ impl AccessKind {
         Self::DownloadSigned,
         Self::DownloadAll,
         Self::DownloadAllSigned,
+        Self::Update,
+        Self::Amend,
+        Self::Cancel,
     ];
+
+    /// The kinds that no side of an order sees: they would tell of a hold for litigation, or are of no single
+    /// order.
+    pub const OF_OPERATORS: [Self; 5] =
+        [Self::List, Self::Erase, Self::EraseDocuments, Self::Hold, Self::Release];
 
     /// Returns the kind of a stored name; `None` for that of a newer version.
     pub fn from_stored(name: &str) -> Option<Self> {

@@ -28,6 +28,8 @@ pub struct AccessRecorder {
 }
 
 struct State {
+    /// How many accesses have begun and not ended.
+    begun: usize,
     last_number: u64,
     last_at: OffsetDateTime,
     waiting: Vec<Access>,
@@ -36,8 +38,8 @@ struct State {
 impl AccessRecorder {
     /// Returns the recorder of a run.
     pub fn new(run: RunId, clock: Arc<dyn Clock>) -> Self {
-        let state =
-            State { last_number: 0, last_at: OffsetDateTime::UNIX_EPOCH, waiting: Vec::new() };
+        let last_at = OffsetDateTime::UNIX_EPOCH;
+        let state = State { begun: 0, last_number: 0, last_at, waiting: Vec::new() };
         Self { run, clock, state: Mutex::new(state) }
     }
 
@@ -51,9 +53,12 @@ impl AccessRecorder {
         self.lock().waiting.len()
     }
 
-    /// Returns the number that was given last; 0 if none was.
-    fn last_number(&self) -> u64 {
-        self.lock().last_number
+    /// Returns the number that was given last, and its instant. `None` if none was, or if another access may
+    /// still end or be stored.
+    fn last(&self) -> Option<(u64, OffsetDateTime)> {
+        let State { begun, last_number, last_at, waiting } = &*self.lock();
+        let is_last = *begun == 0 && waiting.is_empty() && *last_number > 0;
+        is_last.then_some((*last_number, *last_at))
     }
 
     /// Stores a batch of the accesses that wait, the oldest first. Returns whether others are left. After a
@@ -70,11 +75,12 @@ impl AccessRecorder {
     }
 
     /// Stores that the run has ended, so that its last numbers can be missed. A run without an access has no
-    /// row, and one whose accesses still wait stays open.
+    /// row, and one whose accesses have not ended or still wait stays open.
     pub(crate) async fn end(&self, log: &dyn AccessLog) -> Result<(), StoreError> {
-        match self.last_number() {
-            last @ 1.. if self.waiting() == 0 => log.end(self.run, last, self.clock.now()).await,
-            _ => Ok(()),
+        match self.last() {
+            // The clock may have gone back.
+            Some((last, at)) => log.end(self.run, last, self.clock.now().max(at)).await,
+            None => Ok(()),
         }
     }
 
@@ -123,6 +129,7 @@ impl BegunAccess {
     /// Begins an access.
     pub fn new(recorder: Arc<AccessRecorder>, facts: AccessFacts) -> Self {
         let (orders, id, has_ended) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        recorder.lock().begun += 1;
         Self(Arc::new(Begun { recorder, facts, orders, id, has_ended }))
     }
 
@@ -153,7 +160,9 @@ impl Begun {
     fn end(&self, outcome: String) {
         if self.has_ended.set(()).is_ok() {
             let access = self.row(outcome);
-            self.recorder.lock().waiting.push(access);
+            let mut state = self.recorder.lock();
+            state.begun -= 1;
+            state.waiting.push(access);
         }
     }
 }

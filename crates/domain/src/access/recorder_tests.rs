@@ -3,7 +3,7 @@ use time::macros::datetime;
 use super::*;
 use crate::{
     api_key::{ApiKeyId, ClientId, Party},
-    ports::MockClock,
+    ports::{MockAccessLog, MockClock},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-12-01 12:00 UTC);
@@ -31,11 +31,11 @@ fn numbers(taken: &[Access]) -> Vec<u64> {
 fn numbers_are_given_at_the_end_without_gaps() {
     let recorder = recorder(still());
     let (first, second) = (begin(&recorder), begin(&recorder));
-    assert_eq!(recorder.last_number(), 0);
+    assert_eq!(recorder.lock().last_number, 0);
     second.end(DONE.to_owned());
     first.end("not_found".to_owned());
     let (taken, has_more) = recorder.take(10);
-    assert_eq!((numbers(&taken), has_more, recorder.last_number()), (vec![1, 2], false, 2));
+    assert_eq!((numbers(&taken), has_more, recorder.lock().last_number), (vec![1, 2], false, 2));
     assert_eq!(taken[1].outcome, "not_found");
     assert!(taken.iter().all(|access| access.id.run == RunId(7)));
 }
@@ -100,7 +100,7 @@ fn access_without_an_end_is_unfinished_when_nothing_works_on_it() {
     let access = begin(&recorder);
     let work = access.clone();
     drop(access);
-    assert_eq!((recorder.waiting(), recorder.last_number()), (0, 0));
+    assert_eq!((recorder.waiting(), recorder.lock().last_number), (0, 0));
     drop(work);
     let (taken, _) = recorder.take(10);
     assert_eq!((numbers(&taken), &*taken[0].outcome), (vec![1], UNFINISHED));
@@ -113,4 +113,39 @@ fn list_has_the_number_of_its_orders() {
     access.lists(3);
     access.end(DONE.to_owned());
     assert_eq!(recorder.take(10).0[0].facts.orders, Some(3));
+}
+
+/// Its number would be missing: the transaction of its change may be undone.
+#[tokio::test]
+async fn run_stays_open_while_an_access_has_not_ended() {
+    let mut log = MockAccessLog::new();
+    log.expect_end().once().returning(|_, _, _| Ok(()));
+    log.expect_store().times(2).returning(|_| Ok(()));
+    let recorder = recorder(still());
+    let (read, change) = (begin(&recorder), begin(&recorder));
+    read.end(DONE.to_owned());
+    for _ in 0..2 {
+        recorder.store(&log).await.unwrap();
+        recorder.end(&log).await.unwrap();
+        change.done();
+    }
+    change.end("unavailable".to_owned());
+    recorder.end(&log).await.unwrap();
+    recorder.store(&log).await.unwrap();
+    recorder.end(&log).await.unwrap();
+}
+
+#[tokio::test]
+async fn run_ends_after_its_accesses_though_the_clock_goes_back() {
+    let mut clock = MockClock::new();
+    let mut seconds = [5, 2].into_iter();
+    clock.expect_now().returning(move || NOW + Duration::seconds(seconds.next().unwrap()));
+    let mut log = MockAccessLog::new();
+    log.expect_store().once().returning(|_| Ok(()));
+    let is_last = |at: &OffsetDateTime| *at == NOW + Duration::seconds(5);
+    log.expect_end().once().withf(move |_, _, at| is_last(at)).returning(|_, _, _| Ok(()));
+    let recorder = recorder(clock);
+    begin(&recorder).end(DONE.to_owned());
+    recorder.store(&log).await.unwrap();
+    recorder.end(&log).await.unwrap();
 }

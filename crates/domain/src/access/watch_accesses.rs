@@ -136,7 +136,7 @@ impl WatchAccesses {
         now: OffsetDateTime,
     ) -> Result<Vec<AccessAlert>, StoreError> {
         let since = now.saturating_sub(WINDOW);
-        let busy = self.log.busy_keys(since, orders).await?;
+        let busy = self.log.busy_keys((since, now), orders).await?;
         self.memory.alerted.retain(|_, (at, _)| *at > since && *at <= now);
         let mut alerts = Vec::new();
         let keys = if busy.is_empty() { Vec::new() } else { self.keys.list().await? };
@@ -206,9 +206,13 @@ mod tests {
         watch.clock = Arc::new(clock);
     }
 
+    fn is_hour((since, until): &(OffsetDateTime, OffsetDateTime), orders: &u64) -> bool {
+        (*until - *since, *orders) == (Duration::HOUR, 10)
+    }
+
     fn busy(keys: &'static [BusyKey]) -> MockAccessLog {
         let mut log = MockAccessLog::new();
-        log.expect_busy_keys().withf(|_, orders| *orders == 10).returning(|_, _| Ok(keys.to_vec()));
+        log.expect_busy_keys().withf(is_hour).returning(|_, _| Ok(keys.to_vec()));
         log
     }
 

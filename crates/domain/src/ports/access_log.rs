@@ -90,15 +90,16 @@ pub trait AccessLog: Send + Sync {
         limit: usize,
     ) -> Result<usize, StoreError>;
 
-    /// Returns the numbers that are missing, up to `limit` gaps. Reads all rows.
+    /// Returns the numbers that are missing, up to `limit` gaps. Those of runs that have ended come first, and
+    /// then the oldest: a running instance may have gaps for a while. Reads all rows.
     async fn missing(&self, limit: usize) -> Result<Vec<MissingAccesses>, StoreError>;
 
-    /// Returns the keys with which over `orders` different orders were read since `since`, by an access of
-    /// [`AccessKind::READS`](crate::access::AccessKind::READS) with the outcome
+    /// Returns the keys with which over `orders` different orders were read between two instants, by an access
+    /// of [`AccessKind::SHOWING`](crate::access::AccessKind::SHOWING) with the outcome
     /// [`DONE`](crate::access::DONE) or [`NOT_MODIFIED`](crate::access::NOT_MODIFIED).
     async fn busy_keys(
         &self,
-        since: OffsetDateTime,
+        between: (OffsetDateTime, OffsetDateTime),
         orders: u64,
     ) -> Result<Vec<BusyKey>, StoreError>;
 }

@@ -9,17 +9,29 @@ use domain::{
 use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 use tokio::time::sleep;
 
-use super::finding::{Failure, Findings, Subject, advise};
+use super::{
+    Level,
+    finding::{Failure, Findings, Subject, advise},
+};
 use crate::settings::Database;
+
+/// The name of the check.
+pub(super) const NAME: &str = "accesses";
 
 /// Maximum number of gaps that are named.
 const NAMED: usize = 10;
+
+/// Maximum number of gaps that are looked at. Instances that were killed leave some for years.
+const JUDGED: usize = 1_000;
 
 /// A row is stored within a second after its number was given, or with the transaction of its change.
 const STORED: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// How long before the last row of a run a crash may have lost others.
 const LOST_BY_CRASH: Duration = Duration::seconds(2);
+
+/// How long an access may have a number and no row: a change waits for other transactions.
+const WAITS: Duration = Duration::MINUTE;
 
 pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
     // Another check reports a database that cannot be used, or has no tables yet.
@@ -28,14 +40,14 @@ pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Fail
             if let (Ok(Some(0)), Ok(store)) =
                 (adapter_sqlite::inspect(&path), SqliteStore::open(&path))
             {
-                return judge(&store, found).await;
+                return judge(&store, of.clock.now(), found).await;
             }
         }
         Ok(Database::Postgres(url)) => {
             let Ok(store) = PostgresStore::open(&url, 1) else { return Ok(()) };
             let inspected = store.inspect(&*of.clock).await;
             if inspected.is_ok_and(|it| matches!(it.missing_migrations, Ok(0))) {
-                return judge(&store, found).await;
+                return judge(&store, of.clock.now(), found).await;
             }
         }
         _ => {}
@@ -43,9 +55,13 @@ pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Fail
     Ok(())
 }
 
-async fn judge(log: &dyn AccessLog, found: &mut Findings) -> Result<(), Failure> {
+async fn judge(
+    log: &dyn AccessLog,
+    now: OffsetDateTime,
+    found: &mut Findings,
+) -> Result<(), Failure> {
     let missing = async || {
-        let missing = log.missing(NAMED + 1).await;
+        let missing = log.missing(JUDGED).await;
         advise(missing, "Look at the database: removed rows of accesses cannot be detected")
     };
     let mut gaps = missing().await?;
@@ -57,12 +73,7 @@ async fn judge(log: &dyn AccessLog, found: &mut Findings) -> Result<(), Failure>
     if gaps.is_empty() {
         found.ok("each recorded read or change of an order has its row");
     }
-    for gap in gaps.iter().take(NAMED) {
-        judge_gap(gap, found);
-    }
-    if gaps.len() > NAMED {
-        found.fail("more are missing", "Look at the first ones");
-    }
+    judge_gaps(gaps, now, found);
     Ok(())
 }
 
@@ -76,28 +87,70 @@ fn in_both(before: &[MissingAccesses], now: &[MissingAccesses]) -> Vec<MissingAc
     now.iter().flat_map(|now| before.iter().filter_map(move |it| overlap(it, now))).collect()
 }
 
-fn judge_gap(gap: &MissingAccesses, found: &mut Findings) {
-    let MissingAccesses { run: RunId(run), numbers: (first, last), between, last_at, has_ended } =
-        gap;
+/// Names the worst gaps, and says whether there are others.
+fn judge_gaps(gaps: Vec<MissingAccesses>, now: OffsetDateTime, found: &mut Findings) {
+    let mut judged: Vec<_> = gaps.into_iter().map(|gap| (Cause::of(&gap, now), gap)).collect();
+    judged.sort_by_key(|(cause, _)| *cause);
+    for (cause, gap) in judged.iter().take(NAMED) {
+        let (level, what, advice) = cause.finding();
+        found.add(level, &format!("{}: {what}", describe(gap)), Some(advice.to_owned()));
+    }
+    if let Some((cause, _)) = judged.get(NAMED) {
+        let (level, ..) = cause.finding();
+        found.add(level, "more are missing", Some("Look at the first ones".to_owned()));
+    }
+}
+
+/// The likely cause of a gap, the worst first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Cause {
+    Removal,
+    Kill,
+    Waiting,
+}
+
+impl Cause {
+    fn of(gap: &MissingAccesses, now: OffsetDateTime) -> Self {
+        let after = gap.between.1.filter(|_| !gap.has_ended);
+        if after.is_some_and(|at| (now - at).abs() < WAITS) {
+            Self::Waiting
+        } else if after.zip(gap.last_at).is_some_and(|(at, last)| last - at <= LOST_BY_CRASH) {
+            Self::Kill
+        } else {
+            Self::Removal
+        }
+    }
+
+    fn finding(self) -> (Level, &'static str, &'static str) {
+        match self {
+            Self::Removal => (
+                Level::Fail,
+                "rows of reads or changes of orders were removed",
+                "Look at the rights on the database, and compare with a backup",
+            ),
+            Self::Kill => (
+                Level::Warn,
+                "likely its instance was killed, which loses up to a second",
+                "Look whether the log has a start after this instant, without a stop before it",
+            ),
+            Self::Waiting => (
+                Level::Warn,
+                "a change may still wait for the database, or its instance was killed just now",
+                "Run doctor again in a minute",
+            ),
+        }
+    }
+}
+
+fn describe(gap: &MissingAccesses) -> String {
+    let MissingAccesses { run: RunId(run), numbers: (first, last), between, .. } = gap;
     let numbers =
         if first == last { format!("row {first}") } else { format!("rows {first} to {last}") };
     let at = |at: Option<OffsetDateTime>, none: &str| {
         at.and_then(|at| at.format(&Rfc3339).ok()).unwrap_or_else(|| none.to_owned())
     };
     let (from, until) = (at(between.0, "the start"), at(between.1, "the end"));
-    let text = format!("run {run:x} lacks {numbers}, between {from} and {until}");
-    let is_late = between.1.zip(*last_at).is_some_and(|(at, last)| last - at <= LOST_BY_CRASH);
-    if is_late && !has_ended {
-        found.warn(
-            format!("{text}: likely its instance was killed, which loses up to a second"),
-            "Look whether the log has a start after this instant, without a stop before it",
-        );
-    } else {
-        found.fail(
-            format!("{text}: rows of reads or changes of orders were removed"),
-            "Look at the rights on the database, and compare with a backup",
-        );
-    }
+    format!("run {run:x} lacks {numbers}, between {from} and {until}")
 }
 
 #[cfg(test)]
@@ -105,7 +158,6 @@ mod tests {
     use time::macros::datetime;
 
     use super::*;
-    use crate::doctor::Level;
 
     const AT: OffsetDateTime = datetime!(2026-11-28 12:00 UTC);
 
@@ -114,10 +166,14 @@ mod tests {
         MissingAccesses { run: RunId(255), numbers, between, last_at: Some(AT), has_ended: false }
     }
 
-    fn judged(gap: &MissingAccesses) -> Findings {
-        let mut found = Findings::of("accesses");
-        judge_gap(gap, &mut found);
+    fn judged_at(now: OffsetDateTime, gaps: &[MissingAccesses]) -> Findings {
+        let mut found = Findings::of(NAME);
+        judge_gaps(gaps.to_vec(), now, &mut found);
         found
+    }
+
+    fn judged(gap: &MissingAccesses) -> Findings {
+        judged_at(AT + Duration::HOUR, std::slice::from_ref(gap))
     }
 
     #[test]
@@ -146,5 +202,31 @@ mod tests {
         assert_eq!(found.levels(), [Level::Fail]);
         let text = "run ff lacks rows 8 to 9, between 2026-11-28T12:00:00Z and the end: ";
         assert!(found.list[0].text.starts_with(text), "{found:?}");
+    }
+
+    #[test]
+    fn gap_just_now_is_a_warning_until_the_run_ends() {
+        let last_at = Some(AT + Duration::seconds(50));
+        let live = MissingAccesses { last_at, ..gap((7, 7), Some(AT)) };
+        let ended = MissingAccesses { has_ended: true, ..live.clone() };
+        for (seconds, expected) in [(-59, Level::Warn), (59, Level::Warn), (60, Level::Fail)] {
+            let now = AT + Duration::seconds(seconds);
+            assert_eq!(judged_at(now, std::slice::from_ref(&live)).levels(), [expected]);
+            assert_eq!(judged_at(now, std::slice::from_ref(&ended)).levels(), [Level::Fail]);
+        }
+    }
+
+    #[test]
+    fn removed_rows_are_named_before_many_that_a_crash_has_lost() {
+        let now = AT + Duration::HOUR;
+        let mut gaps: Vec<_> = (1..=11).map(|at| gap((2 * at, 2 * at), Some(AT))).collect();
+        assert_eq!(judged_at(now, &gaps).levels(), [Level::Warn; 11]);
+        let last_at = Some(AT + Duration::MINUTE);
+        gaps.push(MissingAccesses { last_at, ..gap((99, 99), Some(AT)) });
+        let found = judged_at(now, &gaps);
+        assert!(found.list[0].text.contains("lacks row 99, "), "{found:?}");
+        assert_eq!(found.levels()[..2], [Level::Fail, Level::Warn]);
+        let removed = vec![gaps[11].clone(); 11];
+        assert_eq!(judged_at(now, &removed).levels(), [Level::Fail; 11]);
     }
 }

@@ -78,7 +78,8 @@ impl Findings {
         self.add(Level::Fail, text.as_ref(), Some(advice.into()));
     }
 
-    fn add(&mut self, level: Level, text: &str, advice: Option<String>) {
+    /// Adds a finding.
+    pub(super) fn add(&mut self, level: Level, text: &str, advice: Option<String>) {
         // A message of another program may have several lines.
         let text = text.lines().collect::<Vec<_>>().join("; ");
         self.list.push(Finding { level, check: self.check, text, advice });

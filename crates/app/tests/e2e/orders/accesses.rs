@@ -481,6 +481,28 @@ async fn kill_loses_reads_of_the_last_second_only() {
     assert_eq!(missing(wiring, key).await, []);
 }
 
+/// Adds notes to an order until the service is gone.
+async fn note_on(api: Api) {
+    let note = || api.request(Method::POST, "/api/order/1/notes").json(&json!({ "text": "a" }));
+    while note().send().await.is_ok_and(|answer| answer.status() == 201) {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kill_leaves_a_row_of_each_stored_change_and_of_no_other() {
+    let wiring = Wiring::new();
+    let service = ServiceProcess::keyed(&wiring, &UNLIMITED);
+    created(service.order("F-1").await).await;
+    let clients =
+        (0..CLIENTS).map(|_| tokio::spawn(note_on(Api { client: client(), ..(*service).clone() })));
+    let clients: Vec<_> = clients.collect();
+    eventually(|| wiring.rows("order_notes") >= 100).await;
+    service.kill();
+    join_all(clients).await;
+    let notes = wiring.rows("order_notes");
+    assert_eq!(wiring.rows("accesses WHERE kind = 'add_note' AND outcome = 'ok'"), notes);
+    assert_eq!(wiring.rows("accesses"), notes);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn stop_leaves_no_gap() {
     let wiring = Wiring::new();

@@ -1,6 +1,7 @@
 //! `doctor` on PostgreSQL, S3 and SMTP, with each of them broken in turn.
 
 use std::{
+    net::TcpStream,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -14,8 +15,8 @@ use test_servers::{
 };
 
 use crate::{
-    harness::service_process::{notary_orders, run},
-    harness::settings,
+    harness::service_process::{ServiceProcess, SqlSession, notary_orders, run},
+    harness::{created, eventually, settings},
     operators::doctor::report::Report,
     wiring::Wiring,
 };
@@ -171,4 +172,36 @@ async fn skewed_clock_is_a_failure() {
         let begin = format!("fail  clock        the clock of the {other} is ");
         assert!(clock.starts_with(&begin) && clock.ends_with(" by NTP."), "{clocks:?}");
     }
+}
+
+/// What an erasure leaves has its row, though the erasure waits while everything else has ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn stop_during_an_erasure_leaves_no_gap() {
+    let wiring = Wiring::new();
+    let service = ServiceProcess::keyed(&wiring, &[]);
+    created(service.order("F-1").await).await;
+    eventually(|| wiring.rows("events") == 0).await;
+    service.stop_and_read_log();
+    wiring.execute(
+        "UPDATE orders SET created_at = '2020-01-01', updated_at = '2020-01-01', \
+        starts_at = '2020-01-01', ends_at = '2020-01-01', signing_date = '2020-01-01'",
+    );
+    let hold = "BEGIN; UPDATE orders SET held_until = '2999-01-01'";
+    let mut hold = SqlSession::holding(wiring.sql(), hold);
+    let service = ServiceProcess::start(&wiring, &["--erase-after-days=30"]);
+    let waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'tuple' AND \
+        relation = 'orders'::regclass";
+    eventually(|| wiring.lines(waiting) == ["1"]).await;
+
+    let ops = service.ops_address;
+    let stopped = tokio::task::spawn_blocking(move || service.stop("-TERM").0);
+    eventually(|| TcpStream::connect(ops).is_err()).await;
+    assert!(hold.run("COMMIT"));
+
+    assert_eq!(stopped.await.unwrap(), Some(0));
+    let rows =
+        "SELECT number, outcome, ended_at IS NOT NULL FROM accesses JOIN access_runs ON id = run";
+    assert_eq!(wiring.lines(rows), ["1|skipped|t"]);
+    let report = Report::on(&wiring, &[]);
+    assert!(report.found("ok", "accesses").contains("has its row"), "{}", report.text);
 }
