@@ -70,7 +70,8 @@ pub use webhooks::lease::{
 };
 pub use webhooks::queries::{
     DueAgain, deliveries_of, deliveries_with_endpoints, due_endpoints, due_of, endpoint_of,
-    endpoints_made_by, endpoints_of, is_known, leased_of, unleased_webhook, untold_endpoints, waits,
+    endpoints_made_by, endpoints_of, is_known, leased_of, unleased_webhook, untold_endpoints,
+    waits,
 };
 pub use webhooks::rows::{
     EndpointChangeRow, EndpointRow, NewEndpointRow, NewWebhookRow, TargetRow, WEBHOOK_STATS,

@@ -130,7 +130,11 @@ impl WebhookQueue for PostgresStore {
         Ok(listed?.into_iter().flatten().collect())
     }
 
-    async fn retry(&self, id: WebhookDeliveryId, at: OffsetDateTime) -> Result<Retried, StoreError> {
+    async fn retry(
+        &self,
+        id: WebhookDeliveryId,
+        at: OffsetDateTime,
+    ) -> Result<Retried, StoreError> {
         let retry = async move |connection: &mut AsyncPgConnection| {
             let delivery = webhook_deliveries::table.find(id.0);
             let endpoint = delivery.select(webhook_deliveries::endpoint_id);

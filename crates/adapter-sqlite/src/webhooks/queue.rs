@@ -125,7 +125,11 @@ impl WebhookQueue for SqliteStore {
         Ok(listed?.into_iter().flatten().collect())
     }
 
-    async fn retry(&self, id: WebhookDeliveryId, at: OffsetDateTime) -> Result<Retried, StoreError> {
+    async fn retry(
+        &self,
+        id: WebhookDeliveryId,
+        at: OffsetDateTime,
+    ) -> Result<Retried, StoreError> {
         let retry = move |connection: &mut SqliteConnection| {
             let delivery = webhook_deliveries::table.find(id.0);
             let endpoint = delivery.select(webhook_deliveries::endpoint_id);

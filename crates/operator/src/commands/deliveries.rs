@@ -87,7 +87,7 @@ pub(super) async fn run(
                 Retried::Due => print(&format!("delivery {id} is due now\n")),
                 Retried::InProgress => {
                     bail!("delivery {id} is being sent now; see whether it leaves")
-                },
+                }
                 Retried::NotFound => bail!("there is no delivery {id}"),
             }
         }
