@@ -186,7 +186,8 @@ macro_rules! contract {
             receiver_that_is_gone_disables_its_endpoint,
             attempt_at_another_url_does_not_change_the_endpoint, pages_have_every_webhook_once,
             page_of_another_owner_or_cursor_is_none, ended_webhook_is_replayed,
-            webhooks_of_a_time_are_replayed, webhooks_are_listed_and_retried, stats_count_webhooks,
+            webhooks_of_a_time_are_replayed, webhooks_are_listed_and_retried,
+            retry_changes_no_webhook_in_progress, stats_count_webhooks,
             old_webhooks_are_forgotten,
         );
     };

@@ -61,7 +61,7 @@ pub use queue::{
     DeliveryRow, Dispatched, EventRow, MAIL_STATS, NewChangeEventRow, NewEventRow, REMOVED_COUNTS,
     RecipientRow, RetriedDelivery, UNREADABLE_EVENT_DELAY, UnsuccessfulAttempt, counted_hours,
     due_events, due_mails, farthest, hashed_recipient, listed_mails, mail_stats, readable_events,
-    recipients_of, retried_mail, unleased_mail,
+    recipients_of, retried, unleased_mail,
 };
 pub use service::ServiceRow;
 pub use statement::{IdRow, Prepared};
@@ -70,7 +70,8 @@ pub use webhooks::lease::{
 };
 pub use webhooks::queries::{
     DueAgain, deliveries_of, deliveries_with_endpoints, due_endpoints, due_of, endpoint_of,
-    endpoints_made_by, endpoints_of, is_known, leased_of, untold_endpoints, waits,
+    endpoints_made_by, endpoints_of, is_known, leased_of, unleased_webhook, untold_endpoints,
+    waits,
 };
 pub use webhooks::rows::{
     EndpointChangeRow, EndpointRow, NewEndpointRow, NewWebhookRow, TargetRow, WEBHOOK_STATS,

@@ -419,7 +419,7 @@ impl RetriedDelivery {
 }
 
 /// Returns what a retry did, from the numbers of rows that it changed and found.
-pub fn retried_mail(changed: usize, found: i64) -> Retried {
+pub fn retried(changed: usize, found: i64) -> Retried {
     match (changed, found) {
         (0, 0) => Retried::NotFound,
         (0, _) => Retried::InProgress,

@@ -2,12 +2,16 @@
 
 import { Digits } from "./api.js";
 import { h, labelled } from "./dom.js";
-import { forgetErrors } from "./controls.js";
+import { forgetErrors, showErrors } from "./controls.js";
 import { CANCELLED, STATUSES } from "./words.js";
 
 const OTHER = "";
 const [NEW, ASSIGNED] = ["NEW", "ASSIGNED"];
 const PERSON = ["name", "phone", "email"];
+
+/** What a form says that its user has left as it was. */
+const SAME = "Nothing is changed.";
+const NO_NOTARY = { pointer: "/notary/name", detail: "or number is missing" };
 
 export class Assignment {
   #version;
@@ -63,8 +67,11 @@ export class Assignment {
     const submit = (event) => {
       event.preventDefault();
       forgetErrors(event.target);
-      const done = hasNotary ? "The notary is changed." : "The notary is assigned.";
-      this.#run(() => this.#version.save("PATCH", change()), done, event.target);
+      const json = change();
+      const isSame = !Object.keys(json).length;
+      if (isSame && !hasNotary) return showErrors(event.target, [NO_NOTARY]);
+      const done = isSame ? SAME : hasNotary ? "The notary is changed." : "The notary is assigned.";
+      this.#run(() => this.#version.save("PATCH", json), done, event.target);
     };
     return h(
       "details",
@@ -87,8 +94,9 @@ export class Assignment {
     const submit = (event) => {
       event.preventDefault();
       forgetErrors(event.target);
-      const save = () => this.#version.save("PATCH", { order_status: status.value });
-      this.#run(save, "The status is saved.", event.target);
+      const { value } = status;
+      const save = () => this.#version.save("PATCH", { order_status: value });
+      this.#run(save, value === order.order_status ? SAME : "The status is saved.", event.target);
     };
     return h(
       "form",

@@ -49,7 +49,10 @@ export class Filters {
   }
 
   #change(changed) {
-    this.#search = { ...this.#search, ...this.#entered(), ...changed, depth: 1, from: "" };
+    const search = { ...this.#search, ...this.#entered(), ...changed, depth: 1, from: "" };
+    // An agenda has days of its own.
+    const hasDays = search.signing_date_from || search.signing_date_to;
+    this.#search = isAgenda(search) && hasDays ? { ...search, view: "all" } : search;
     this.#show();
     this.#begin(this.#search);
   }
@@ -66,7 +69,7 @@ export class Filters {
     this.#chips.replaceChildren(
       ...[
         search.view !== "new" && this.#statuses(),
-        !isAgenda(search) && this.#dates("signing"),
+        this.#dates("signing"),
         this.#dates("created"),
         isFiltered(search) && button("Clear the filters", clear, { id: "search-clear", class: "quiet" }),
       ].filter(Boolean),

@@ -173,12 +173,13 @@ class OrderView {
     const upload = (isMain) =>
       button("Upload signed documents", () => this.#signed.choose(), { class: isMain && "primary", id: "choose-signed" });
     const hasSigned = signed.some((it) => !it.withdrawn_at);
-    const isMain = status === "CONFIRMED" || (status === "SIGNED" && !hasSigned);
+    const isMain = ["CONFIRMED", "SIGNED"].includes(status) && !hasSigned;
     const [notary, statusForm] = this.#assignment.forms(order);
     const buttons = h(
       "div",
       { class: "buttons" },
       status === "ASSIGNED" && set("Confirm the appointment", "CONFIRMED", "The appointment is confirmed."),
+      status === "CONFIRMED" && hasSigned && set("Mark as signed", "SIGNED", "The order is signed."),
       status === "SIGNED" && hasSigned && set("Complete the order", "COMPLETED", "The order is completed."),
       upload(isMain),
       this.#cancelButton(order),

@@ -79,22 +79,33 @@ fn object<T: DeserializeOwned>(body: &[u8]) -> Result<Object<T>, Problem> {
 }
 
 /// Reads a body as [`read_object`] does. An empty one has no members, whatever its headers say:
-/// many clients send a type with each `POST`.
+/// many clients send a type with each `POST`. So has one of blanks, `null` or a blank JSON text, which
+/// programs make of no body.
 pub(crate) async fn read_optional_object<T: DeserializeOwned + Default>(
     request: &HttpRequest,
     payload: web::Payload,
     limit: &Shares,
     key: &ApiKey,
 ) -> Result<Object<T>, Problem> {
-    if body::content_length(request.headers()).is_some_and(|length| length > 0) {
-        return read_object(request, payload, limit, key).await;
+    let length = body::content_length(request.headers());
+    if length.is_some_and(|length| length > MAX_BODY) {
+        return Err(body::payload_too_large(MAX_BODY));
     }
-    // Only its end shows whether a body of unknown length is empty.
+    // Only its end shows whether a body is empty.
     let _permit = limit.acquire(request, key.client()).await?;
     let body = body::read_all(request, payload, MAX_BODY).await?;
-    if body.is_empty() {
+    if is_blank(&body) {
         return Ok(Object::default());
     }
     check_head(request)?;
     object(&body)
+}
+
+fn is_blank(body: &[u8]) -> bool {
+    let body = UTF_8.decode_with_bom_removal(body).0;
+    let text = match serde_json::from_str::<Option<String>>(&body) {
+        Ok(text) => text.unwrap_or_default(),
+        Err(_) => body.into_owned(),
+    };
+    text.trim().is_empty()
 }

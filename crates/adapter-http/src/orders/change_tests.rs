@@ -170,6 +170,15 @@ async fn empty_body_of_any_type_is_none() {
         let answer = api.send(cancel().insert_header((name, value))).await;
         assert_eq!(answer.status, 200, "{name}: {value}");
     }
+    let texts = [" ", "\r\n", "\u{feff}", "null", " \"\"", r#"" ""#];
+    for (text, media_type) in texts.iter().zip(["application/json", "text/plain"].iter().cycle()) {
+        let request = cancel().insert_header(("content-type", *media_type));
+        assert_eq!(api.send(request.set_payload(*text)).await.status, 200, "{text:?}");
+    }
+    for reason in [json!(null), json!(""), json!(" \t")] {
+        let answer = api.send(cancel().set_json(json!({ "reason": reason }))).await;
+        assert_eq!(answer.status, 200, "{reason}");
+    }
     for length in ["5", ""] {
         let request = cancel().insert_header(("content-type", "text/plain"));
         let request = request.insert_header(("content-length", length)).set_payload("a=b&c");

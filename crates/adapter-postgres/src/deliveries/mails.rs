@@ -16,7 +16,7 @@ use domain::{
 use sql_rows::{
     DeliveryRow, Instant, MAIL_STATS, REMOVED_COUNTS, RecipientRow, RetriedDelivery,
     UnsuccessfulAttempt, Utc, counted_hours, farthest, listed_mails, mail_stats, recipients_of,
-    retried_mail, row_limit, schema::deliveries, unleased_mail,
+    retried, row_limit, schema::deliveries, unleased_mail,
 };
 use time::{Duration, OffsetDateTime};
 
@@ -93,10 +93,10 @@ impl DeliveryQueue for PostgresStore {
 
     async fn retry(&self, id: DeliveryId, now: OffsetDateTime) -> Result<Retried, StoreError> {
         let retry = async move |connection: &mut AsyncPgConnection| {
-            let retried = diesel::update(unleased_mail(id, now)).set(RetriedDelivery::at(now));
-            let retried = retried.execute(connection).await?;
+            let retry = diesel::update(unleased_mail(id, now)).set(RetriedDelivery::at(now));
+            let changed = retry.execute(connection).await?;
             let found: i64 = deliveries::table.find(id.0).count().get_result(connection).await?;
-            Ok(retried_mail(retried, found))
+            Ok(retried(changed, found))
         };
         self.transaction(retry).await
     }

@@ -16,7 +16,7 @@ use domain::{
 use sql_rows::{
     DeliveryRow, Instant, MAIL_STATS, REMOVED_COUNTS, RecipientRow, RetriedDelivery,
     UnsuccessfulAttempt, Utc, counted_hours, due_mails, hashed_recipient, listed_mails, mail_stats,
-    recipients_of, retried_mail, row_limit,
+    recipients_of, retried, row_limit,
     schema::{deliveries, order_changes, order_recipients, orders, recipient_mails},
     unleased_mail,
 };
@@ -93,10 +93,10 @@ impl DeliveryQueue for SqliteStore {
 
     async fn retry(&self, id: DeliveryId, now: OffsetDateTime) -> Result<Retried, StoreError> {
         let retry = move |connection: &mut SqliteConnection| {
-            let retried = diesel::update(unleased_mail(id, now)).set(RetriedDelivery::at(now));
-            let retried = retried.execute(connection)?;
+            let retry = diesel::update(unleased_mail(id, now)).set(RetriedDelivery::at(now));
+            let changed = retry.execute(connection)?;
             let found: i64 = deliveries::table.find(id.0).count().get_result(connection)?;
-            Ok(retried_mail(retried, found))
+            Ok(retried(changed, found))
         };
         self.transaction(retry).await
     }

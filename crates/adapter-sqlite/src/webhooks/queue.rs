@@ -10,7 +10,7 @@ use diesel::{
 use domain::{
     api_key::Owner,
     ports::{
-        Cursor, DeliveryPageQuery, NewWebhookDelivery, Page, ReplayBatch, StoreError,
+        Cursor, DeliveryPageQuery, NewWebhookDelivery, Page, ReplayBatch, Retried, StoreError,
         WebhookAttempted, WebhookLease, WebhookQueue, WebhookSlots, WebhookStats, WebhooksSettled,
     },
     webhook::{EndpointId, EventType, WebhookDelivery, WebhookDeliveryId},
@@ -18,9 +18,9 @@ use domain::{
 use sql_rows::{
     DueAgain, EndpointRow, Instant, LookedAt, NewWebhookRow, Utc, WEBHOOK_STATS,
     WebhookDeliveryRow, deliveries_of, deliveries_with_endpoints, endpoint_of, is_known,
-    oldest_events, oldest_mails, oldest_webhooks, readable_page, row_limit,
+    oldest_events, oldest_mails, oldest_webhooks, readable_page, retried, row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
-    scopes_of_keys, unknown_key_events, waits, webhook_stats,
+    scopes_of_keys, unknown_key_events, unleased_webhook, waits, webhook_stats,
 };
 use time::{Duration, OffsetDateTime};
 
@@ -125,14 +125,20 @@ impl WebhookQueue for SqliteStore {
         Ok(listed?.into_iter().flatten().collect())
     }
 
-    async fn retry(&self, id: WebhookDeliveryId, at: OffsetDateTime) -> Result<bool, StoreError> {
+    async fn retry(
+        &self,
+        id: WebhookDeliveryId,
+        at: OffsetDateTime,
+    ) -> Result<Retried, StoreError> {
         let retry = move |connection: &mut SqliteConnection| {
             let delivery = webhook_deliveries::table.find(id.0);
             let endpoint = delivery.select(webhook_deliveries::endpoint_id);
             let endpoint: Vec<i64> = endpoint.get_results(connection)?;
             wake(connection, &endpoint, Utc(at))?;
-            let retried = diesel::update(delivery).set(DueAgain::at(at));
-            Ok(retried.execute(connection)? > 0)
+            let retry = diesel::update(unleased_webhook(id, at)).set(DueAgain::at(at));
+            let changed = retry.execute(connection)?;
+            let found: i64 = delivery.count().get_result(connection)?;
+            Ok(retried(changed, found))
         };
         self.transaction(retry).await
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain::{
     api_key::{Owner, Party},
     ports::{
-        Cursor, DeliveryPageQuery, EndpointEffect, NewEndpoint, ReplayBatch, Settlement,
+        Cursor, DeliveryPageQuery, EndpointEffect, NewEndpoint, ReplayBatch, Retried, Settlement,
         WebhookAttempted, WebhookLease, WebhookQueue, WebhookRepo, WebhookSlots,
     },
     webhook::{
@@ -104,7 +104,7 @@ pub async fn call_webhooks<S: WebhookRepo + WebhookQueue>(store: &S) {
     let batch = ReplayBatch { since: NOW, until: NOW, before: None, limit: 10 };
     assert_eq!(store.replay_batch(LIVE, id, &batch, NOW).await.unwrap(), None);
     assert!(store.replay(LIVE, id, delivery, NOW).await.unwrap());
-    assert!(WebhookQueue::retry(store, delivery, NOW).await.unwrap());
+    assert_eq!(WebhookQueue::retry(store, delivery, NOW).await.unwrap(), Retried::Due);
     WebhookQueue::stats(store).await.unwrap();
     assert_eq!(store.unreadable(10).await.unwrap().len(), 0);
     assert_eq!(store.untold(NOW).await.unwrap().len(), 1);

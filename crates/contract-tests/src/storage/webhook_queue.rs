@@ -6,7 +6,7 @@ use domain::{
     api_key::{ClientId, Owner},
     ports::{
         Cursor, DeliveryPageQuery, Dispatch, EndpointEffect, NewWebhookDelivery, PartyAttempts,
-        Settlement, WebhookLease, WebhookSlots,
+        Retried, Settlement, WebhookLease, WebhookSlots,
     },
     webhook::{
         AttemptOutcome, AttemptRecord, DisabledBy, EndpointId, EventType, WebhookDelivery,
@@ -153,7 +153,7 @@ pub async fn webhook_leased_by_a_clock_that_was_ahead_is_retried(storage: &Stora
     let endpoint = endpoint(storage).await;
     let id = add(storage, endpoint, NOW).await;
     assert_eq!(ids(&lease_webhooks(storage, NOW + Duration::days(365)).await), [id]);
-    assert!(storage.webhook_queue.retry(id, NOW).await.unwrap());
+    assert_eq!(storage.webhook_queue.retry(id, NOW).await.unwrap(), Retried::Due);
     assert_eq!(ids(&lease_webhooks(storage, NOW).await), [id]);
     assert_eq!(lease_webhooks(storage, NOW + MICROSECOND).await, []);
 }
@@ -325,7 +325,7 @@ pub async fn removed_endpoint_leaves_no_webhook(storage: &Storage) {
     let settled = webhook_attempted(&in_progress, Settlement::Done, EndpointEffect::Gone);
     let settled = queue.settle(&[settled]).await.unwrap();
     assert_eq!((settled.held, settled.disabled), (vec![], vec![]));
-    assert!(!queue.retry(in_progress.delivery.id, NOW).await.unwrap());
+    assert_eq!(queue.retry(in_progress.delivery.id, NOW).await.unwrap(), Retried::NotFound);
     assert_eq!(queue.stats().await.unwrap().pending, 1);
 }
 

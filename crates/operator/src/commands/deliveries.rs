@@ -80,14 +80,14 @@ pub(super) async fn run(
         DeliveriesCommand::Retry { id: Some((id, number)), .. } => {
             let retried = if !id.starts_with('w') {
                 storage.queue.retry(DeliveryId(number), now).await?
-            } else if storage.webhook_queue.retry(WebhookDeliveryId(number), now).await? {
-                Retried::Due
             } else {
-                Retried::NotFound
+                storage.webhook_queue.retry(WebhookDeliveryId(number), now).await?
             };
             match retried {
                 Retried::Due => print(&format!("delivery {id} is due now\n")),
-                Retried::InProgress => bail!("mail {id} is being sent now; see whether it leaves"),
+                Retried::InProgress => {
+                    bail!("delivery {id} is being sent now; see whether it leaves")
+                }
                 Retried::NotFound => bail!("there is no delivery {id}"),
             }
         }
@@ -114,7 +114,8 @@ async fn retry_failed(
     }
     for webhook in storage.webhook_queue.list(true, usize::MAX).await? {
         if is_later(last_attempt_at(&webhook)) {
-            retried[1] += usize::from(storage.webhook_queue.retry(webhook.id, now).await?);
+            let webhook = storage.webhook_queue.retry(webhook.id, now).await?;
+            retried[1] += usize::from(webhook == Retried::Due);
         }
     }
     Ok(retried)

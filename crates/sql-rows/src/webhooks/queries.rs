@@ -6,7 +6,7 @@ use diesel::{
 };
 use domain::{
     api_key::{ApiKeyId, Owner},
-    webhook::{DisabledBy, EndpointId, EventType},
+    webhook::{DisabledBy, EndpointId, EventType, WebhookDeliveryId},
 };
 use time::OffsetDateTime;
 
@@ -95,21 +95,34 @@ pub fn leased_of(endpoint: i64, now: Utc) -> _ {
 #[auto_type(no_type_alias)]
 pub fn due_of(endpoint: i64, now: Utc) -> _ {
     let events: [&'static str; EventType::ALL.len()] = EventType::ALL.map(EventType::as_str);
-    let farthest: Utc = farthest(now);
+    let is_free: is_unleased = is_unleased(now);
     webhook_deliveries::table
         .filter(webhook_deliveries::endpoint_id.eq(endpoint))
         .filter(webhook_deliveries::delivered_at.is_null())
         .filter(webhook_deliveries::failed_at.is_null())
         .filter(webhook_deliveries::due_at.le(now))
         .filter(webhook_deliveries::event.eq_any(events))
-        .filter(
-            webhook_deliveries::leased_until
-                .is_null()
-                .or(webhook_deliveries::leased_until.le(now))
-                .or(webhook_deliveries::leased_until.gt(farthest)),
-        )
+        .filter(is_free)
         .order((webhook_deliveries::due_at, webhook_deliveries::id))
         .select(webhook_deliveries::id)
+}
+
+/// Selects a delivery, unless a worker has leased it.
+#[auto_type(no_type_alias)]
+pub fn unleased_webhook(id: WebhookDeliveryId, now: OffsetDateTime) -> _ {
+    let id: i64 = id.0;
+    let is_free: is_unleased = is_unleased(Utc(now));
+    webhook_deliveries::table.filter(webhook_deliveries::id.eq(id)).filter(is_free)
+}
+
+/// Tells deliveries that no worker has leased at an instant.
+#[auto_type]
+fn is_unleased(now: Utc) -> _ {
+    let farthest: Utc = farthest(now);
+    webhook_deliveries::leased_until
+        .is_null()
+        .or(webhook_deliveries::leased_until.le(now))
+        .or(webhook_deliveries::leased_until.gt(farthest))
 }
 
 /// Selects the endpoints that have something to do, the longest waiting first, without those of some

@@ -293,7 +293,7 @@ async fn mail_that_is_being_sent_is_not_retried() {
     let lease = storage.queue.lease(later, Duration::MINUTE, 10).await.unwrap().remove(0);
     let id = lease.delivery.id.0.to_string();
     let error = fail(&wiring, &["deliveries", "retry", &id]);
-    assert!(error.contains(&format!("mail {id} is being sent now")), "{error}");
+    assert!(error.contains(&format!("delivery {id} is being sent now")), "{error}");
     let settlement = Settlement::RetryAt { due_at: later, error: "busy".to_owned() };
     let attempted = Attempted { id: lease.delivery.id, token: lease.token, settlement };
     assert_eq!(storage.queue.settle(&[attempted]).await.unwrap().len(), 1);

@@ -1,13 +1,15 @@
 //! Webhooks that wait or have ended: their pages, replays, lists and numbers.
 
 use domain::{
-    ports::{Cursor, DeliveryPageQuery, EndpointEffect, ReplayBatch, Settlement},
+    ports::{Cursor, DeliveryPageQuery, EndpointEffect, ReplayBatch, Retried, Settlement},
     webhook::{EndpointId, WebhookDeliveryId},
 };
 use time::Duration;
 
-use super::{OTHER, add, add_many, disable, endpoint, ids, page};
-use crate::samples::{LIVE, NOW, Storage, attempt_webhook, lease_webhooks, settle_webhook};
+use super::{LEASE, OTHER, add, add_many, disable, endpoint, ids, page};
+use crate::samples::{
+    LIVE, MICROSECOND, NOW, Storage, attempt_webhook, lease_webhooks, settle_webhook,
+};
 
 /// In both directions, newest first.
 pub async fn pages_have_every_webhook_once(storage: &Storage) {
@@ -128,9 +130,29 @@ pub async fn webhooks_are_listed_and_retried(storage: &Storage) {
     assert_eq!(list(true, 10).await, [failed]);
     assert_eq!(list(false, 2).await, pending[..2]);
     let queue = &storage.webhook_queue;
-    assert!(queue.retry(failed, NOW).await.unwrap());
-    assert!(!queue.retry(WebhookDeliveryId(i64::MAX), NOW).await.unwrap());
+    assert_eq!(queue.retry(failed, NOW).await.unwrap(), Retried::Due);
+    let unknown = WebhookDeliveryId(i64::MAX);
+    assert_eq!(queue.retry(unknown, NOW).await.unwrap(), Retried::NotFound);
     assert_eq!((list(true, 10).await.len(), list(false, 10).await.len()), (0, 4));
+}
+
+/// Its counts stay, and its worker settles it.
+pub async fn retry_changes_no_webhook_in_progress(storage: &Storage) {
+    let endpoint = endpoint(storage).await;
+    let id = add(storage, endpoint, NOW).await;
+    let first = lease_webhooks(storage, NOW).await.remove(0);
+    let again = Settlement::RetryAt { due_at: NOW, error: "status 500".to_owned() };
+    settle_webhook(storage, &first, again, EndpointEffect::None, NOW).await;
+    let leased = lease_webhooks(storage, NOW).await.remove(0);
+    let queue = &storage.webhook_queue;
+    let before = queue.list(false, 10).await.unwrap();
+    let end = NOW + LEASE;
+    for at in [NOW, end - MICROSECOND] {
+        assert_eq!(queue.retry(id, at).await.unwrap(), Retried::InProgress);
+    }
+    assert_eq!(queue.list(false, 10).await.unwrap(), before);
+    assert_eq!(queue.retry(id, end).await.unwrap(), Retried::Due);
+    assert!(lease_webhooks(storage, end).await[0].token != leased.token);
 }
 
 /// Those of disabled endpoints wait for their clients, so they are no work of the service.

@@ -37,7 +37,7 @@ pub struct Begun {
 pub enum Retried {
     /// The delivery is due.
     Due,
-    /// A worker has leased the delivery. Nothing changed: the mail could be sent twice.
+    /// A worker has leased the delivery. Nothing changed: it could be sent twice.
     InProgress,
     /// There is no such delivery.
     NotFound,

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use time::{Duration, OffsetDateTime};
 
-use crate::ports::{Cursor, Page, Settlement, StoreError};
+use crate::ports::{Cursor, Page, Retried, Settlement, StoreError};
 use crate::{
     api_key::{Owner, Party},
     webhook::{
@@ -263,8 +263,9 @@ pub trait WebhookQueue: Send + Sync {
     /// or the pending ones. Leaves out those that cannot be read.
     async fn list(&self, failed: bool, limit: usize) -> Result<Vec<WebhookDelivery>, StoreError>;
 
-    /// Like [`Self::replay`], whatever the owner.
-    async fn retry(&self, id: WebhookDeliveryId, at: OffsetDateTime) -> Result<bool, StoreError>;
+    /// Like [`Self::replay`], whatever the owner, unless a worker has leased the delivery.
+    async fn retry(&self, id: WebhookDeliveryId, at: OffsetDateTime)
+    -> Result<Retried, StoreError>;
 
     /// Returns what is wrong with rows that this version of the service cannot read, and so leaves
     /// alone: endpoints with events that it does not know, and deliveries of such events. Returns at

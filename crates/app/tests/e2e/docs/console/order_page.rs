@@ -99,15 +99,20 @@ async fn each_state_has_one_main_action_for_the_service() {
     console.press_button("Upload signed documents").await;
     let focused = "return document.activeElement.id";
     assert_eq!(console.browser.run(focused, &[]).await, "add-signed-documents");
-    console.enter("Status", "SIGNED").await;
-    console.press_button("Save the status").await;
-    console.browser.shows("The status is saved.").await;
-    console.browser.wait_for(main, "Upload signed documents").await;
+    for status in ["SIGNED", "CONFIRMED"] {
+        console.enter("Status", status).await;
+        console.press_button("Save the status").await;
+        console.browser.shows(&format!("MAIN-1 {status}")).await;
+        console.browser.wait_for(main, "Upload signed documents").await;
+    }
     let signed = Form::new().part("documents", file("signed.pdf", deed()));
     let signed = console.user.post("/api/order/1/signed-documents").multipart(signed).send().await;
     created(signed.unwrap()).await;
     console.view("orders").await;
     console.open_order(1).await;
+    console.browser.wait_for(main, "Mark as signed").await;
+    console.press_button("Mark as signed").await;
+    console.browser.shows("The order is signed.").await;
     console.browser.wait_for(main, "Complete the order").await;
     console.press_button("Complete the order").await;
     console.browser.shows("The order is completed.").await;

@@ -53,10 +53,18 @@ async fn service_sees_its_new_orders_and_carries_them_out() {
     created(client.order("WORK-1").await).await;
     browser.text("#order-1").await;
     browser.click("#order-1").await;
+    console.press_button("Assign").await;
+    browser.shows("Notary: name or number is missing").await;
     console.enter("Notary: number", "7001").await;
     console.press_button("Assign").await;
     browser.shows("The notary is assigned.").await;
     browser.shows("Number 7001").await;
+    for button in ["Save the notary", "Save the status"] {
+        browser.run("document.getElementById('assign').parentElement.open = true", &[]).await;
+        console.press_button(button).await;
+        browser.shows("Nothing is changed.").await;
+        console.press_button("Close the message").await;
+    }
     let read = client.read("/api/order/1").await;
     assert_eq!((&read["order_status"], &read["notary_id"]), (&json!("ASSIGNED"), &json!(7001)));
     console.press_button("Confirm the appointment").await;

@@ -56,6 +56,11 @@ async fn agenda_is_grouped_by_day_and_sorted_by_time() {
         let times = console.texts("tbody td:nth-child(3)").await;
         assert!(times[5].starts_with("8:00 AM to 12:05 PM C"), "{times:?}");
         console.browser.shows("6 signings, ").await;
+        // Dates lead to all orders of these days.
+        console.browser.click("#signing-dates").await;
+        console.press_button("Tomorrow").await;
+        console.finds(&["EARLY", "NOON"]).await;
+        assert_eq!(console.texts(".views [aria-current]").await, ["All"]);
     }
     assert_eq!(console.complaints().await, Vec::<String>::new());
 }
