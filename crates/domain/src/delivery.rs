@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
+    document::StoredDocument,
     order::{Actor, EmailAddress, OrderId, OrderStatus, StoredOrder, record::OrderRecord},
     ports::Entropy,
     signing_service::SigningService,
@@ -161,10 +162,18 @@ impl MailSubject {
         }
     }
 
-    /// Returns whether the news is still true of an order. A late mail must not put a cancelled
-    /// appointment back into a calendar, or remove one that takes place.
-    pub fn is_true_of(self, order: &StoredOrder) -> bool {
+    /// Returns whether the news with its content is still true of an order. A late mail must not put a
+    /// cancelled appointment back into a calendar, remove one that takes place, or ask for documents that
+    /// are withdrawn.
+    pub fn is_true_of(self, content: Option<&MailContent>, order: &StoredOrder) -> bool {
         let is_cancelled = order.status == OrderStatus::CANCELLED;
+        let is_there = |documents: &[StoredDocument]| match content {
+            Some(MailContent::Documents(new)) => {
+                let mut kept = (0..).zip(documents).filter(|(_, one)| one.withdrawn_at.is_none());
+                kept.any(|(position, _)| new.contains(&position))
+            }
+            _ => true,
+        };
         match self {
             Self::Cancelled => is_cancelled,
             Self::NotaryAssigned => {
@@ -173,13 +182,15 @@ impl MailSubject {
             Self::Confirmed => order.status == OrderStatus::CONFIRMED,
             Self::Signed => [OrderStatus::SIGNED, OrderStatus::COMPLETED].contains(&order.status),
             Self::NotSigned => order.status == OrderStatus::DID_NOT_SIGN,
-            // Each side may still explain, and the papers are there.
-            Self::NoteAdded | Self::SignedDocumentsAdded => true,
-            Self::Created
-            | Self::DocumentsAdded
-            | Self::Reinstated
-            | Self::Changed
-            | Self::DocumentReplaced => !is_cancelled,
+            // Each side may still explain.
+            Self::NoteAdded => true,
+            // The papers are there, whatever became of the order.
+            Self::SignedDocumentsAdded => is_there(&order.signed_documents),
+            Self::DocumentReplaced => !is_cancelled && is_there(&order.documents),
+            Self::DocumentsAdded => {
+                !is_cancelled && order.documents.iter().any(StoredDocument::is_current)
+            }
+            Self::Created | Self::Reinstated | Self::Changed => !is_cancelled,
         }
     }
 
@@ -383,7 +394,7 @@ mod tests {
     use crate::{
         order::Notary,
         ports::MockEntropy,
-        test_support::{CountingEntropy, delivery, stored_order},
+        test_support::{CountingEntropy, delivery, document, stored_order},
     };
 
     const START: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -440,6 +451,7 @@ mod tests {
         let order = |status: &OrderStatus, notary_id| StoredOrder {
             status: status.clone(),
             notary_id,
+            documents: vec![document("a", START)],
             ..stored_order(START)
         };
         let always = [NoteAdded, SignedDocumentsAdded];
@@ -459,9 +471,31 @@ mod tests {
                 let expected = always.contains(&subject)
                     || others.contains(&subject)
                     || !is_cancelled && alive.contains(&subject);
-                assert_eq!(subject.is_true_of(&order), expected, "{subject:?} {:?}", order.status);
+                let found = subject.is_true_of(None, &order);
+                assert_eq!(found, expected, "{subject:?} {:?}", order.status);
             }
         }
+    }
+
+    #[test]
+    fn news_of_withdrawn_documents_does_not_leave() {
+        use MailSubject::{DocumentReplaced, DocumentsAdded, SignedDocumentsAdded};
+        let withdrawn = || StoredDocument { withdrawn_at: Some(START), ..document("a", START) };
+        let documents = vec![withdrawn(), document("b", START)];
+        let order = StoredOrder {
+            documents: documents.clone(),
+            signed_documents: documents,
+            ..stored_order(START)
+        };
+        for (new, expected) in [(vec![0], false), (vec![0, 1], true), (vec![1], true)] {
+            let content = MailContent::Documents(new);
+            for subject in [DocumentReplaced, SignedDocumentsAdded] {
+                assert_eq!(subject.is_true_of(Some(&content), &order), expected, "{content:?}");
+            }
+        }
+        assert!(DocumentsAdded.is_true_of(None, &order));
+        let none = StoredOrder { documents: vec![withdrawn()], ..order };
+        assert!(!DocumentsAdded.is_true_of(None, &none));
     }
 
     #[test]

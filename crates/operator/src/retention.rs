@@ -159,14 +159,14 @@ mod tests {
     use super::*;
 
     /// A database, a mail drop, and what erasures leave there.
-    struct Remains {
+    struct Erasures {
         folder: TempDir,
         store: Arc<SqliteStore>,
         clock: Arc<ManualClock>,
         remains: ErasureRemains,
     }
 
-    impl Remains {
+    impl Erasures {
         async fn new(is_shared: bool) -> Self {
             let folder = tempfile::tempdir().unwrap();
             let database = folder.path().join("orders.db");
@@ -209,7 +209,7 @@ mod tests {
     #[tokio::test]
     async fn instances_remove_mails_of_orders_that_others_erase() {
         for is_shared in [true, false] {
-            let mut remains = Remains::new(is_shared).await;
+            let mut remains = Erasures::new(is_shared).await;
             let (erased, gone) = remains.order("F-1").await;
             let (_, kept) = remains.order("F-2").await;
             remains.remove().await.unwrap();
@@ -222,7 +222,7 @@ mod tests {
 
     #[tokio::test]
     async fn database_is_rewritten_once_a_day_at_most() {
-        let mut remains = Remains::new(false).await;
+        let mut remains = Erasures::new(false).await;
         let minute = Duration::MINUTE;
         let mut ids = Vec::new();
         for file_number in ["F-1", "F-2", "F-3"] {
@@ -245,7 +245,7 @@ mod tests {
 
     #[tokio::test]
     async fn failed_rewrite_is_repeated_after_an_hour() {
-        let mut remains = Remains::new(false).await;
+        let mut remains = Erasures::new(false).await;
         let id = remains.order("F-1").await.0;
         remains.erase(id).await;
         let database = remains.remains.sqlite.replace(remains.folder.path().to_owned());

@@ -54,11 +54,24 @@ impl Part {
         Self { text, link: None }
     }
 
+    /// Returns a number that opens a phone, with its extension (RFC 3966, section 3).
     fn phone(text: String) -> Self {
-        let dialled = text.split(char::is_alphabetic).next().unwrap_or_default();
-        let digits: String = dialled.chars().filter(char::is_ascii_digit).collect();
+        let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+        let dialled = text.find(char::is_alphabetic).unwrap_or(text.len());
+        let (number, rest) = text.split_at(dialled);
+        let (label, extension) =
+            rest.split_at(rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len()));
+        let label = label.trim_end_matches(|c: char| !c.is_alphabetic()).to_ascii_lowercase();
+        let is_extension = ["x", "ext", "extension"].contains(&label.as_str());
+        let extension = digits(extension);
+        let extension = if is_extension && !extension.is_empty() {
+            format!(";ext={extension}")
+        } else {
+            String::new()
+        };
+        let number = digits(number);
         let plus = if text.trim_start().starts_with('+') { "+" } else { "" };
-        let link = (digits.len() >= PHONE_DIGITS).then(|| format!("tel:{plus}{digits}"));
+        let link = (number.len() >= PHONE_DIGITS).then(|| format!("tel:{plus}{number}{extension}"));
         Self { text, link }
     }
 
@@ -186,14 +199,54 @@ fn of_order(order: &Order, audience: Audience) -> Result<Vec<Parts>, Format> {
     ])
 }
 
-/// Returns the facts that differ from those of the order before its change, with both values.
+/// Returns what a mail shows only when it changes.
+fn beside_facts(order: &Order) -> Vec<Parts> {
+    let (signing, contacts, requested_by) = (&order.signing, &order.contacts, &order.requested_by);
+    let text = |value: Option<String>| value.map(Part::text);
+    let number = |value: Option<i64>| value.map(|number| Part::text(number.to_string()));
+    let at_property = if signing.is_property_address_same { "yes" } else { "no" };
+    let invoice = &signing.invoice;
+    let recipient = invoice.recipient.clone().unwrap_or_default();
+    let region = [recipient.state, recipient.zipcode].into_iter().flatten();
+    let region = region.collect::<Vec<_>>().join(" ");
+    let service = requested_by.signing_service_id.map(|service| service.0);
+    vec![
+        ("Signing at the property", vec![text(Some(at_property.to_owned()))]),
+        ("Observer", vec![contacts.observer.as_ref().map(Part::email)]),
+        ("Client company", vec![number(contacts.client_company_id)]),
+        (
+            "Invoice to",
+            vec![
+                text(recipient.company_name),
+                text(recipient.address),
+                text(recipient.city),
+                text(Some(region).filter(|region| !region.is_empty())),
+            ],
+        ),
+        (
+            "Invoice contact",
+            vec![
+                text(invoice.name.clone()),
+                invoice.phone.clone().map(Part::phone),
+                invoice.email.as_ref().map(Part::email),
+            ],
+        ),
+        (
+            "Requested by",
+            vec![number(Some(requested_by.user_id)), text(requested_by.user_role.clone())],
+        ),
+        ("Service of the user", vec![number(service)]),
+    ]
+}
+
+/// Returns the facts that differ from those of the order before its change, with both values. Both sides see
+/// all of them: a mail about a change that it does not name would be a riddle.
 pub(super) fn changes(notification: &Notification) -> Result<Vec<Change>, Format> {
     let Some(MailContent::Previous(record)) = &notification.content else { return Ok(Vec::new()) };
     // A mail without the values before is better than none.
     let Ok(previous) = record.clone().into_order() else { return Ok(Vec::new()) };
-    let audience = notification.audience;
     let values = |order: &Order| -> Result<Vec<_>, Format> {
-        let facts = of_order(order, audience)?.into_iter();
+        let facts = of_order(order, Audience::Service)?.into_iter().chain(beside_facts(order));
         let mut values: Vec<_> =
             facts.map(|parts| (parts.0, fact(parts).map(|fact| fact.value()))).collect();
         values.push(("Special instructions", order.signing.special_instructions.clone()));

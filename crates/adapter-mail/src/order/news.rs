@@ -46,11 +46,13 @@ fn introduction(notification: &Notification) -> String {
             let new = new.map_or_else(|| "one".to_owned(), |new| format!("one, {}", new.name));
             format!("The client has replaced {old}. Please print the new {new}.")
         }
-        Some(MailContent::Documents(new)) if new.len() == 1 => {
-            "The signing service has returned 1 signed document.".to_owned()
-        }
         Some(MailContent::Documents(new)) => {
-            format!("The signing service has returned {} signed documents.", new.len())
+            let kept = (0..).zip(&notification.order.signed_documents);
+            let kept = kept.filter(|(at, one)| new.contains(at) && one.withdrawn_at.is_none());
+            match kept.count() {
+                1 => "The signing service has returned 1 signed document.".to_owned(),
+                count => format!("The signing service has returned {count} signed documents."),
+            }
         }
         _ => String::new(),
     }

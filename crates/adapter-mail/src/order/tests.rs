@@ -324,7 +324,7 @@ fn phones_addresses_and_places_are_links() {
     let html = unescaped(&bodies(&raw(&notification)).1);
     for link in [
         "href=\"tel:+15550100199\"",
-        "href=\"tel:5550100133\"",
+        "href=\"tel:5550100133;ext=4\"",
         "href=\"mailto:o%27hara%2Bx@title.example\"",
         "/maps/search/?api=1&query=123%20Main%20St%2C%20Dallas%2C%20TX%2075201\"",
     ] {
@@ -355,18 +355,68 @@ fn change_shows_old_and_new_values() {
         before: Tuesday, December 1, 2026, 2:30 PM CST (America/Chicago; 2026-12-01 20:30 UTC)\n";
     assert!(to_client.contains(appointment), "{to_client}");
     assert!(to_client.contains("Co-signer: none\n        before: John Roe\n"), "{to_client}");
-    assert!(
-        !to_client.contains("before: Jane Doe"),
-        "the client's mail has no phone of the signer"
-    );
     let signer = "Signer: Jane Doe, +1 555 010 0177, jane.doe@example.com
         before: Jane Doe, +1 555 010 0199, jane.doe@example.com\n";
-    assert!(to_service.contains(signer), "{to_service}");
+    for text in [&to_client, &to_service] {
+        assert!(text.contains(signer), "{text}");
+    }
     assert!(html.contains("before: Jane Doe, +1 555 010 0199"), "{html}");
     let raw = raw(&changed);
     let file = parsed(&raw).attachments().next().unwrap().text_contents().unwrap().to_owned();
     for line in ["SEQUENCE:2", "DTSTART:20261201T214500Z"] {
         assert!(file.lines().any(|found| found == line), "{line}: {file}");
+    }
+}
+
+#[test]
+fn each_changed_field_is_named_to_both_sides() {
+    let before = notification();
+    let previous = OrderRecord::of(&before.order.order).unwrap();
+    for (form, field, value) in [
+        ("signingContactsFormData", "orderContactEmail", json!("another@title.example.com")),
+        ("signingContactsFormData", "observer", json!("observer@title.example.com")),
+        ("signingContactsFormData", "clientCompanyId", json!(9)),
+        ("signingContactsFormData", "inHouseContact", json!({ "contact_phone": "5550100188" })),
+        ("signingDetailsFormData", "signerPhone", json!("5550100188")),
+        ("signingDetailsFormData", "coSignerPhone", json!("5550100188")),
+        ("signingDetailsFormData", "loanOfficer", json!({ "contact_name": "Lou" })),
+        ("signingDetailsFormData", "esigningPlatform", json!("Stavvy")),
+        ("signingDetailsFormData", "documentDelivery", json!("courier")),
+        ("signingDetailsFormData", "invoiceFee", json!(999)),
+        ("signingDetailsFormData", "notaryPay", json!(99)),
+        ("signingDetailsFormData", "invoiceName", json!("Ina")),
+        ("signingDetailsFormData", "invoiceOrderTo", json!({ "zipcode": "75202" })),
+        ("requestedBy", "userId", json!(1002)),
+        ("requestedBy", "userRole", json!("escrow officer")),
+    ] {
+        let mut request = full_request();
+        request[form][field] = value;
+        for audience in [Audience::Client, Audience::Service] {
+            let changed = Notification {
+                audience,
+                subject: MailSubject::Changed,
+                content: Some(MailContent::Previous(previous.clone())),
+                ..notification_for(request.clone())
+            };
+            let (text, _) = bodies(&raw(&changed));
+            assert!(text.contains("\n        before: "), "{field} for {audience:?}: {text}");
+        }
+    }
+}
+
+#[test]
+fn phone_link_has_the_extension() {
+    for (phone, link) in [
+        ("+1 555 010 0199 ext. 44", "tel:+15550100199;ext=44"),
+        ("555-010-0199 x9", "tel:5550100199;ext=9"),
+        ("555 010 0199 EXTENSION 12", "tel:5550100199;ext=12"),
+        ("555 010 0199 ext", "tel:5550100199"),
+        ("555 010 0199 or 555 010 0123", "tel:5550100199"),
+    ] {
+        let notification = notification_with(&json!({ "signerPhone": phone }));
+        let to_service = Notification { audience: Audience::Service, ..notification };
+        let html = unescaped(&bodies(&raw(&to_service)).1);
+        assert!(html.contains(&format!("href=\"{link}\"")), "{phone}: {html}");
     }
 }
 

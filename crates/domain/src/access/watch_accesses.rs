@@ -206,13 +206,11 @@ mod tests {
         watch.clock = Arc::new(clock);
     }
 
-    fn is_hour((since, until): &(OffsetDateTime, OffsetDateTime), orders: &u64) -> bool {
-        (*until - *since, *orders) == (Duration::HOUR, 10)
-    }
-
     fn busy(keys: &'static [BusyKey]) -> MockAccessLog {
         let mut log = MockAccessLog::new();
-        log.expect_busy_keys().withf(is_hour).returning(|_, _| Ok(keys.to_vec()));
+        log.expect_busy_keys()
+            .withf(|(since, until), orders| (*until - *since, *orders) == (Duration::HOUR, 10))
+            .returning(|_, _| Ok(keys.to_vec()));
         log
     }
 

@@ -135,8 +135,9 @@ impl DispatchEvents {
     }
 
     /// Returns a mail for each address of the sides that get the news. An address of both gets one, that
-    /// of the service, which has more. A cancellation goes to those who know the order: the addresses of the service may have changed. An
-    /// order that takes place again goes to them too. A test order is no real signing, so it has none.
+    /// of the service, which has more. A cancellation goes to the addresses that know the order: those of the
+    /// service may have changed. An order that takes place again goes to them too. A test order is no real
+    /// signing, so it has none.
     fn mails(
         &self,
         event: &Event,
@@ -148,7 +149,7 @@ impl DispatchEvents {
         let Some(subject) = subject.filter(|it| !order.is_test && self.mails.include(*it)) else {
             return Vec::new();
         };
-        if subject == MailSubject::NotaryAssigned && !subject.is_true_of(order) {
+        if subject == MailSubject::NotaryAssigned && !subject.is_true_of(None, order) {
             return Vec::new();
         }
         let is_for = |audience| subject.is_for(audience, event.change.as_ref());

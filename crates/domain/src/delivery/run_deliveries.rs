@@ -361,7 +361,8 @@ fn current_order<'o>(
         Some(Err(error)) => return Err(not_read(error)),
         None => return Err(NotifyError::Permanent("the order does not exist".into())),
     };
-    Ok(Some(order).filter(|order| delivery.task.subject.is_true_of(order)))
+    let task = &delivery.task;
+    Ok(Some(order).filter(|order| task.subject.is_true_of(task.content.as_ref(), order)))
 }
 
 /// Returns the failure of a mail whose order cannot be read.

@@ -72,10 +72,11 @@ pub fn searched_text(order: &Order) -> String {
     texts.map(folded).collect::<Vec<_>>().join("\n")
 }
 
-/// Removes the difference between letter cases. Upper case comes first: it alone tells that `ß` and `SS`, or
-/// the two small sigmas, are the same letters. The dot that is left of a Turkish `İ` is no letter.
+/// Removes the difference between letter cases. Upper case alone tells that `ß` and `SS`, or the two small
+/// sigmas, are the same letters, and lower case before it that `ẞ` is `ß`. The dot that is left of a Turkish
+/// `İ` is no letter.
 fn folded(text: &str) -> String {
-    let upper = text.chars().flat_map(char::to_uppercase);
+    let upper = text.chars().flat_map(char::to_lowercase).flat_map(char::to_uppercase);
     upper.flat_map(char::to_lowercase).filter(|c| *c != '\u{307}').collect()
 }
 
@@ -89,6 +90,7 @@ mod tests {
             ("REFI-2026", "refi-2026"),
             ("José ÁLVAREZ", "JOSÉ álvarez"),
             ("Straße", "STRASSE"),
+            ("Straße", "STRAẞE"),
             ("ΟΔΟΣ", "οδος"),
             ("ΟΔΟΣ", "οδοσ"),
             ("İstanbul", "istanbul"),

@@ -10,7 +10,7 @@ use crate::{
     request::{Violation, ViolationCode},
     use_cases::{
         intake::{Intake, keys_of},
-        order_error::{OrderError, Rejection},
+        order_error::{OrderError, Rejection, not_replaceable},
     },
 };
 
@@ -89,7 +89,16 @@ impl AddDocuments {
         let replaces = match replaces {
             Ok(replaces) if faults.is_empty() && !no_documents => replaces,
             replaces => {
-                let violations = replaces.err().into_iter().collect();
+                let violation = match replaces {
+                    Ok(Some(position)) => {
+                        let order = self.intake.order(key, id).await?;
+                        let is_current = is_current(order.documents_of(kind), position);
+                        (!is_current).then(not_replaceable)
+                    }
+                    Ok(None) => None,
+                    Err(violation) => Some(violation),
+                };
+                let violations = violation.into_iter().collect();
                 let rejection = Rejection { violations, documents: faults, no_documents };
                 return Err(OrderError::Rejected(rejection));
             }
@@ -108,9 +117,7 @@ impl AddDocuments {
         if stored.len() + accepted.len() > MAX_DOCUMENTS_PER_ORDER {
             return Err(OrderError::TooMany { stored: stored.len() });
         }
-        let is_current =
-            |position: u32| stored.get(position as usize).is_some_and(StoredDocument::is_current);
-        if !replaces.is_none_or(is_current) {
+        if !replaces.is_none_or(|position| is_current(stored, position)) {
             return Err(OrderError::not_replaceable());
         }
         // From here on, an erasure waits for this request.
@@ -178,6 +185,10 @@ impl AddDocuments {
         let (order_id, replayed, unscanned) = (order.id, true, 0);
         Ok(AddedDocuments { order_id, replaces, range, documents, replayed, unscanned })
     }
+}
+
+fn is_current(documents: &[StoredDocument], position: u32) -> bool {
+    documents.get(position as usize).is_some_and(StoredDocument::is_current)
 }
 
 #[cfg(test)]

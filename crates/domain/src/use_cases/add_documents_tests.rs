@@ -256,6 +256,7 @@ async fn replaced_document_must_be_a_current_one_for_one_document() {
         ("0", &["a.pdf"][..], ViolationCode::NotReplaceable, 0),
         ("1", &["a.pdf"], ViolationCode::NotReplaceable, 0),
         ("3", &["a.pdf"], ViolationCode::NotReplaceable, 0),
+        ("3", &["a.exe"], ViolationCode::NotReplaceable, 1),
         ("+2", &["a.pdf"], ViolationCode::InvalidFormat, 0),
         ("4294967296", &["a.pdf"], ViolationCode::InvalidFormat, 0),
         ("two", &["a.exe"], ViolationCode::InvalidFormat, 1),

@@ -94,13 +94,7 @@ impl OrderError {
     }
 
     pub(crate) fn not_replaceable() -> Self {
-        Self::rejected(vec![Violation {
-            pointer: "/replaces".into(),
-            code: ViolationCode::NotReplaceable,
-            detail: "must be the position of a document of the order that is neither replaced nor \
-                withdrawn"
-                .into(),
-        }])
+        Self::rejected(vec![not_replaceable()])
     }
 
     pub(crate) fn contended() -> Self {
@@ -114,6 +108,17 @@ impl OrderError {
             Some(MaybeErased::Erased) => Err(Self::Erased),
             None => Err(Self::NoSuchOrder),
         }
+    }
+}
+
+/// Returns the violation of a request that replaces no current document.
+pub(crate) fn not_replaceable() -> Violation {
+    Violation {
+        pointer: "/replaces".into(),
+        code: ViolationCode::NotReplaceable,
+        detail:
+            "must be the position of a document of the order that is neither replaced nor withdrawn"
+                .into(),
     }
 }
 

@@ -78,10 +78,10 @@ pub(super) async fn run(
             Ok(())
         }
         DeliveriesCommand::Retry { id: Some((id, number)), .. } => {
-            let retried = if !id.starts_with('w') {
-                storage.queue.retry(DeliveryId(number), now).await?
-            } else {
+            let retried = if id.starts_with('w') {
                 storage.webhook_queue.retry(WebhookDeliveryId(number), now).await?
+            } else {
+                storage.queue.retry(DeliveryId(number), now).await?
             };
             match retried {
                 Retried::Due => print(&format!("delivery {id} is due now\n")),

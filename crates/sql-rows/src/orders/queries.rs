@@ -516,6 +516,7 @@ impl DocumentsChange {
 /// The change of an order whose documents the retention erases.
 #[derive(AsChangeset)]
 #[diesel(table_name = orders)]
+#[expect(clippy::struct_field_names, reason = "the names of the columns")]
 pub struct DocumentsErasedOrder {
     updated_at: Utc,
     documents_erased_at: Option<Utc>,
