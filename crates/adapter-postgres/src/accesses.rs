@@ -224,7 +224,7 @@ async fn list(
         listed = listed.filter(accesses::address.eq(address.to_string()));
     }
     let rows: Vec<AccessRow> = listed.get_results(connection).await?;
-    Ok(rows.into_iter().map(AccessRow::into_access).collect::<Result<_, _>>()?)
+    Ok(rows.into_iter().map(AccessRow::into_access).collect())
 }
 
 async fn of_order(
@@ -245,7 +245,7 @@ async fn of_order(
         .filter(sides_and_operators(order, client, service))
         .select(AccessRow::as_select());
     let rows: Vec<AccessRow> = Prepared(of_order).get_results(connection).await?;
-    let found = rows.into_iter().map(AccessRow::into_access).collect::<Result<_, _>>()?;
+    let found = rows.into_iter().map(AccessRow::into_access).collect();
     Ok(Some(MaybeErased::Whole(found)))
 }
 

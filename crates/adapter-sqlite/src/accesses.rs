@@ -132,7 +132,7 @@ pub(crate) fn list(
         listed = listed.filter(accesses::address.eq(address.to_string()));
     }
     let rows: Vec<AccessRow> = listed.load(connection)?;
-    Ok(rows.into_iter().map(AccessRow::into_access).collect::<Result<_, _>>()?)
+    Ok(rows.into_iter().map(AccessRow::into_access).collect())
 }
 
 pub(crate) fn of_order(
@@ -153,7 +153,7 @@ pub(crate) fn of_order(
         .filter(sides_and_operators(order, client, service))
         .select(AccessRow::as_select());
     let rows: Vec<AccessRow> = Prepared(of_order).get_results(connection)?;
-    let found = rows.into_iter().map(AccessRow::into_access).collect::<Result<_, _>>()?;
+    let found = rows.into_iter().map(AccessRow::into_access).collect();
     Ok(Some(MaybeErased::Whole(found)))
 }
 

@@ -13,7 +13,7 @@ use actix_web::{
 };
 use adapter_http::{Api, Capacity, Ops};
 use anyhow::{Context as _, Error, Result, anyhow};
-use domain::ports::WebhookSender;
+use domain::{access::recorder::AccessRecorder, ports::WebhookSender};
 use operator::{
     Machine,
     adapters::{LISTEN, OPS_LISTEN, Storage, check_settings, webhook_sender},
@@ -69,6 +69,7 @@ pub struct Service {
     deliveries_stop: CancellationToken,
     /// For the requests.
     leaves_accesses: LeavesAccesses,
+    accesses: Arc<AccessRecorder>,
     grace: Grace,
 }
 
@@ -166,6 +167,7 @@ impl Starting {
             workers_stop,
             deliveries_stop,
             leaves_accesses,
+            accesses: parts.accesses.clone(),
             grace,
         })
     }
@@ -220,6 +222,10 @@ impl Service {
                 "background work was in progress when the grace period ended; mails in progress \
                  will be sent again"
             );
+        }
+        let lost = self.accesses.waiting();
+        if lost > 0 {
+            tracing::error!(lost, "the database did not store the last reads of orders");
         }
         tracing::info!("stopped");
     }

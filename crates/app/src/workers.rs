@@ -137,13 +137,20 @@ fn spawn_accesses(
     let of_database = || Fallible { outages: outages.clone(), dependency: DATABASE };
     let (log, clock) = (parts.storage.accesses.clone(), parts.machine.clock.clone());
     let of_run = || KeepAccesses::new(log.clone(), parts.accesses.clone());
-    let (mut keep, run) = (of_run(), of_run());
+    let (mut keep, mut run) = (of_run(), of_run());
     let keep = async move || keep.step().await;
     let failure = "accesses to orders are not stored until the database answers";
     let all_have_left = CancellationToken::new();
     let stored = store_notes(all_have_left.clone(), keep, of_database(), failure);
+    let recorder = parts.accesses.clone();
     tasks.spawn(async move {
         stored.await?;
+        // What was answered has its row, even if the database answers only now. The grace period of the stop
+        // ends this.
+        while recorder.waiting() > 0 {
+            let Step { pause, .. } = run.step().await;
+            sleep(pause).await;
+        }
         if let Err(error) = run.end().await {
             tracing::warn!(error = error_chain(&error), "the end of the accesses is not stored");
         }

@@ -1,6 +1,6 @@
 //! Rows of accesses.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::collections::BTreeMap;
 
 use diesel::{
     dsl::{self, auto_type},
@@ -16,7 +16,7 @@ use domain::{
 use time::{OffsetDateTime, PrimitiveDateTime};
 
 use crate::{
-    Instant, Unreadable, Utc, party_of, row_limit,
+    Instant, Utc, party_of, row_limit,
     schema::{access_runs, accesses},
     stored_party,
 };
@@ -74,43 +74,37 @@ impl From<&Access> for AccessRow {
 }
 
 impl AccessRow {
-    /// Returns the access.
-    ///
-    /// # Errors
-    /// A column has a value that this version does not write.
-    pub fn into_access(self) -> Result<Access, Unreadable> {
-        let row = format!("{} of run {}", self.number, self.run);
-        let unreadable = |column: &str| Unreadable::new("accesses", &row, &column);
-        let count = |stored: Option<i64>, column| {
-            stored.map(u32::try_from).transpose().map_err(|_| unreadable(column))
-        };
+    /// Returns the access. What this version does not write, such as an address that is none, is left out: one
+    /// odd row must not hide the others.
+    pub fn into_access(self) -> Access {
+        let count = |stored: Option<i64>| stored.and_then(|stored| u32::try_from(stored).ok());
         let actor = match (self.api_key_id, self.party) {
             (Some(id), Some(party)) => {
                 AccessActor::Key { id: ApiKeyId(id), party: party_of(party) }
             }
             _ => AccessActor::Operator {
-                command: self.command.ok_or_else(|| unreadable("command"))?,
-                user: self.os_user.ok_or_else(|| unreadable("os_user"))?,
+                command: self.command.unwrap_or_default(),
+                user: self.os_user.unwrap_or_default(),
             },
         };
-        let address = self.address.as_deref().map(str::parse::<IpAddr>).transpose();
-        Ok(Access {
+        Access {
             id: AccessId {
                 at: self.at.0,
                 run: RunId(self.run),
-                number: self.number.try_into().map_err(|_| unreadable("number"))?,
+                number: self.number.unsigned_abs(),
             },
             facts: AccessFacts {
-                kind: AccessKind::from_stored(&self.kind).ok_or_else(|| unreadable("kind"))?,
+                // The query selects the known kinds.
+                kind: AccessKind::from_stored(&self.kind).unwrap_or(AccessKind::Read),
                 order: self.order_id.map(OrderId),
-                orders: count(self.orders, "orders")?,
-                position: count(self.position, "position")?,
+                orders: count(self.orders),
+                position: count(self.position),
                 actor,
-                address: address.map_err(|_| unreadable("address"))?,
+                address: self.address.as_deref().and_then(|text| text.parse().ok()),
                 request_id: self.request_id,
             },
             outcome: self.outcome,
-        })
+        }
     }
 }
 
@@ -320,5 +314,36 @@ pub fn missing_access(row: MissingRow) -> MissingAccesses {
         between: (at(before), at(after)),
         last_at: at(last_at),
         has_ended,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::*;
+
+    /// Another program may have written them.
+    #[test]
+    fn odd_values_of_a_row_are_left_out() {
+        let row = AccessRow {
+            at: Utc(datetime!(2026-11-28 12:00 UTC)),
+            run: 7,
+            number: 1,
+            kind: "read".to_owned(),
+            order_id: Some(1),
+            orders: Some(i64::MAX),
+            position: Some(-1),
+            party: None,
+            api_key_id: None,
+            command: None,
+            os_user: None,
+            address: Some("fe80::1%eth0".to_owned()),
+            request_id: None,
+            outcome: DONE.to_owned(),
+        };
+        let facts = row.into_access().facts;
+        assert_eq!((facts.orders, facts.position, facts.address), (None, None, None));
+        assert_eq!((facts.kind, facts.order), (AccessKind::Read, Some(OrderId(1))));
     }
 }

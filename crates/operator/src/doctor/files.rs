@@ -12,7 +12,7 @@ use super::finding::{Failure, Findings, Subject};
 use crate::{
     private_files::{BACKUP_DATABASE, BACKUP_MANIFEST, user},
     secrets_key,
-    settings::Settings,
+    settings::{Database, Settings},
 };
 
 /// The file in which a first start leaves its key.
@@ -45,7 +45,7 @@ fn judge(settings: &Settings, found: &mut Findings) {
     }
 }
 
-/// Returns the data directory, the keys in it, and the backups in it.
+/// Returns the data directory, the keys and backups in it, and what the settings put elsewhere.
 fn private_paths(settings: &Settings) -> Vec<PathBuf> {
     let data_dir = &settings.data_dir;
     let keys = [secrets_key::FILE, FIRST_KEY].map(|name| settings.in_data_dir(name));
@@ -54,7 +54,14 @@ fn private_paths(settings: &Settings) -> Vec<PathBuf> {
         let files = [BACKUP_DATABASE, secrets_key::FILE].map(|name| backup.join(name));
         [backup].into_iter().chain(files)
     });
-    [data_dir.clone()].into_iter().chain(keys).chain(backups).collect()
+    let database = match settings.database() {
+        Ok(Database::Sqlite(path)) => Some(path),
+        Ok(Database::Postgres(_)) | Err(_) => None,
+    };
+    // The data directory itself keeps others from what is in it.
+    let elsewhere = [database, settings.documents(), settings.mail_drop()].into_iter().flatten();
+    let elsewhere = elsewhere.filter(|path| !path.starts_with(data_dir));
+    [data_dir.clone()].into_iter().chain(keys).chain(backups).chain(elsewhere).collect()
 }
 
 /// Warns about a file or folder that others than its owner can read.
@@ -82,6 +89,31 @@ mod tests {
         let mut found = Findings::of("files");
         judge(&settings(&[&format!("--data-dir={}", data.display())]), &mut found);
         found
+    }
+
+    #[test]
+    fn readable_folders_of_the_settings_are_named() {
+        let (data, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::set_permissions(data.path(), Permissions::from_mode(0o700)).unwrap();
+        let path = |name: &str| elsewhere.path().join(name);
+        for name in ["documents", "mail"] {
+            fs::create_dir(path(name)).unwrap();
+        }
+        fs::write(path("orders.sqlite"), "").unwrap();
+        for (mode, expected) in [(0o700, vec![Level::Ok]), (0o755, vec![Level::Warn; 3])] {
+            for name in ["documents", "mail", "orders.sqlite"] {
+                fs::set_permissions(path(name), Permissions::from_mode(mode)).unwrap();
+            }
+            let mut found = Findings::of("files");
+            let settings = settings(&[
+                &format!("--data-dir={}", data.path().display()),
+                &format!("--documents-url=file://{}", path("documents").display()),
+                &format!("--mail-url=file://{}", path("mail").display()),
+                &format!("--database-url=sqlite://{}", path("orders.sqlite").display()),
+            ]);
+            judge(&settings, &mut found);
+            assert_eq!(found.levels(), expected, "{found:?}");
+        }
     }
 
     #[test]

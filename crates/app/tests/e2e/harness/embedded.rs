@@ -100,6 +100,11 @@ impl Wiring {
         Box::new(SqlSession::holding(self.sql(), "BEGIN IMMEDIATE"))
     }
 
+    /// Returns a lock that no access is stored under until it is dropped.
+    pub fn lock_accesses(&self) -> Box<dyn Any> {
+        self.lock_database()
+    }
+
     /// Creates the database, and holds a lock until dropped that the start waits for.
     pub fn lock_start(&self) -> Box<dyn Any> {
         run(self, &["migrate"]);

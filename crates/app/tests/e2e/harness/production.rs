@@ -185,6 +185,11 @@ impl Wiring {
         self.hold("BEGIN; LOCK TABLE orders")
     }
 
+    /// Returns a lock that no access is stored under until it is dropped.
+    pub fn lock_accesses(&self) -> Box<dyn Any> {
+        self.hold("BEGIN; LOCK TABLE accesses IN EXCLUSIVE MODE")
+    }
+
     /// Returns a lock that blocks changes of API keys until it is dropped.
     pub fn lock_keys(&self) -> Box<dyn Any> {
         self.hold("BEGIN; LOCK TABLE api_keys IN EXCLUSIVE MODE")

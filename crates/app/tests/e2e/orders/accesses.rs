@@ -33,6 +33,8 @@ use crate::{
 /// Default number of reads before the kill.
 const READS: usize = 10_000;
 const CLIENTS: usize = 8;
+/// Longer than the longest call of a database.
+const LOCKED: Duration = Duration::from_secs(6);
 /// The time whose reads a crash may lose.
 const LOST: Duration = Duration::from_secs(1);
 const UNLIMITED: [&str; 2] = ["--rate-per-second=0", "--reads-rate-per-second=0"];
@@ -501,6 +503,28 @@ async fn kill_leaves_a_row_of_each_stored_change_and_of_no_other() {
     let notes = wiring.rows("order_notes");
     assert_eq!(wiring.rows("accesses WHERE kind = 'add_note' AND outcome = 'ok'"), notes);
     assert_eq!(wiring.rows("accesses"), notes);
+}
+
+/// Within its grace period, the stop waits for a database that another program has locked for longer than
+/// one call waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn stop_stores_reads_that_wait_for_the_database() {
+    let wiring = Wiring::new();
+    let mut service = ServiceProcess::keyed(&wiring, &UNLIMITED);
+    created(service.order("F-1").await).await;
+    let lock = wiring.lock_accesses();
+    for _ in 0..20 {
+        service.read("/api/order/1").await;
+    }
+    service.signal("-TERM");
+    let end = Instant::now() + LOCKED;
+    while Instant::now() < end {
+        assert_eq!(service.ended(), None);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    drop(lock);
+    eventually(|| service.ended().is_some()).await;
+    assert_eq!(wiring.lines("SELECT count(*) FROM accesses WHERE kind = 'read'"), ["20"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
