@@ -47,6 +47,8 @@ async fn retention_erases_what_is_due_and_keeps_what_is_on_hold() {
     assert_eq!(held.lines().count(), 1, "{held}");
     let past = fail(&wiring, &["orders", "hold", "2", "--until=2020-01-01"]);
     assert!(past.contains("--until must not be in the past"), "{past}");
+    let shorter = run(&wiring, &["orders", "hold", "2", "--until=9998-01-01"]);
+    assert!(shorter.ends_with("; before, it was until it is released\n"), "{shorter}");
 
     let service = ServiceProcess::start(&wiring, &[DAYS]).with_key(key);
     eventually_async(async || service.get("/api/order/1").await.status() == 410).await;
@@ -64,7 +66,9 @@ async fn retention_erases_what_is_due_and_keeps_what_is_on_hold() {
     assert!(String::from_utf8(older.stderr).unwrap().contains("1 order is on hold"));
     let withdrawal = service.request(Method::DELETE, "/api/order/2/documents/0");
     problem(withdrawal.send().await.unwrap(), 409, "order_on_hold").await;
-    run(&wiring, &["orders", "release", "2"]);
+    for end in ["is not on hold any more", "was not on hold"] {
+        assert_eq!(run(&wiring, &["orders", "release", "2"]), format!("order 2 {end}\n"));
+    }
     let erased = run(&wiring, &["orders", "erase", "2", "--yes"]);
     assert!(erased.starts_with("erased: 1 orders, 1 documents"), "{erased}");
     let error = fail(&wiring, &["orders", "hold", "2"]);

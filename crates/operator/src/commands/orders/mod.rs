@@ -377,25 +377,37 @@ impl Operator {
         if end <= self.clock.now() {
             return Err(WrongSetting(anyhow!("--until must not be in the past")).into());
         }
-        self.set_hold(id, Some(end)).await?;
-        let until = if end == WITHOUT_END { "it is released".to_owned() } else { second(end) };
-        print(&format!("order {} is on hold until {until}\n", id.0))
+        let before = self.set_hold(id, Some(end)).await?;
+        let shown =
+            |end| if end == WITHOUT_END { "it is released".to_owned() } else { second(end) };
+        let before = before.filter(|before| *before > end);
+        let before = before.map(|end| format!("; before, it was until {}", shown(end)));
+        let (until, before) = (shown(end), before.unwrap_or_default());
+        print(&format!("order {} is on hold until {until}{before}\n", id.0))
     }
 
     async fn release(&self, id: OrderId) -> Result<()> {
-        self.set_hold(id, None).await?;
-        print(&format!("order {} is not on hold\n", id.0))
+        let end = match self.set_hold(id, None).await? {
+            Some(_) => "is not on hold any more",
+            None => "was not on hold",
+        };
+        print(&format!("order {} {end}\n", id.0))
     }
 
-    async fn set_hold(&self, id: OrderId, until: Option<OffsetDateTime>) -> Result<()> {
+    /// Returns the end of the hold before; `None` if there was none.
+    async fn set_hold(
+        &self,
+        id: OrderId,
+        until: Option<OffsetDateTime>,
+    ) -> Result<Option<OffsetDateTime>> {
         let kind = if until.is_some() { AccessKind::Hold } else { AccessKind::Release };
         let access = self.recording.begin(kind, id);
         let set = async {
+            let before = self.hold_of(&self.order(id).await?);
             if !self.storage.admin.hold(id, until, Some(access.done())).await? {
-                self.order(id).await?;
                 bail!("order {} was erased meanwhile", id.0);
             }
-            Ok(())
+            Ok(before)
         }
         .await;
         self.recorded(access, set).await
