@@ -57,17 +57,16 @@ impl Part {
     /// Returns a number that opens a phone, with its extension (RFC 3966, section 3).
     fn phone(text: String) -> Self {
         let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
-        let dialled = text.find(char::is_alphabetic).unwrap_or(text.len());
+        let dialled = text.find(|c: char| c.is_alphabetic() || c == '#').unwrap_or(text.len());
         let (number, rest) = text.split_at(dialled);
-        let (label, extension) =
-            rest.split_at(rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len()));
-        let label = label.trim_end_matches(|c: char| !c.is_alphabetic()).to_ascii_lowercase();
-        let is_extension = ["x", "ext", "extension"].contains(&label.as_str());
-        let extension = digits(extension);
-        let extension = if is_extension && !extension.is_empty() {
-            format!(";ext={extension}")
-        } else {
-            String::new()
+        let named = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (name, extension) = rest.split_at(named);
+        let name = name.trim_matches([' ', '.', ':']).to_ascii_lowercase();
+        let extension = match name.as_str() {
+            "x" | "ext" | "extension" | "#" if !extension.is_empty() => {
+                format!(";ext={}", digits(extension))
+            }
+            _ => String::new(),
         };
         let number = digits(number);
         let plus = if text.trim_start().starts_with('+') { "+" } else { "" };
