@@ -9,10 +9,7 @@ use domain::{
 use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 use tokio::time::sleep;
 
-use super::{
-    Level,
-    finding::{Failure, Findings, Subject, advise},
-};
+use super::finding::{Failure, Findings, Level, Subject, advise};
 use crate::settings::Database;
 
 /// The name of the check.
