@@ -23,6 +23,9 @@ const BATCH: usize = 1_000;
 /// The time in which the orders of a key are counted, and in which it has one alert.
 const WINDOW: Duration = Duration::HOUR;
 
+/// How far accesses of now may lie in the future.
+const CLOCK_ERROR: Duration = Duration::MINUTE;
+
 /// The outcome of a step.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct AccessStep {
@@ -136,7 +139,9 @@ impl WatchAccesses {
         now: OffsetDateTime,
     ) -> Result<Vec<AccessAlert>, StoreError> {
         let since = now.saturating_sub(WINDOW);
-        let busy = self.log.busy_keys((since, now), orders).await?;
+        // The instants of a run increase even while its clock goes back a little, or stands.
+        let until = now.saturating_add(CLOCK_ERROR);
+        let busy = self.log.busy_keys((since, until), orders).await?;
         self.memory.alerted.retain(|_, (at, _)| *at > since && *at <= now);
         let mut alerts = Vec::new();
         let keys = if busy.is_empty() { Vec::new() } else { self.keys.list().await? };
@@ -209,7 +214,9 @@ mod tests {
     fn busy(keys: &'static [BusyKey]) -> MockAccessLog {
         let mut log = MockAccessLog::new();
         log.expect_busy_keys()
-            .withf(|(since, until), orders| (*until - *since, *orders) == (Duration::HOUR, 10))
+            .withf(|(since, until), orders| {
+                (*until - *since, *orders) == (WINDOW + CLOCK_ERROR, 10)
+            })
             .returning(|_, _| Ok(keys.to_vec()));
         log
     }

@@ -235,7 +235,7 @@ async fn mails_of_a_lost_worker_are_within_the_limit() {
     let service = ServiceProcess::keyed(&wiring, &["--mails-per-recipient-hour=1"]);
     created(service.order("F-1").await).await;
     eventually(|| wiring.mails().len() == 1).await;
-    add_mail(&wiring, "documents_added", 1);
+    add_mail(&wiring, "changed", 1);
     let waiting = "notary_orders_mails_over_limit";
     eventually_async(async || service.metric(waiting).await == 1).await;
     assert_eq!(wiring.mails().len(), 1);
