@@ -36,20 +36,23 @@ pub use idempotency::{
 pub use instant::{Instant, Utc};
 pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow, first_key_of, key_unused_since, valid_key};
 pub use migrations::{ORDER_CHANGE, VersionError, count_missing};
+pub use orders::erase::{
+    CondemnedUpload, ErasedDocuments, ErasedOrder, HeldMail, HeldWebhook, WithdrawnDocument,
+    abandoned_uploads, attempted_webhooks, attempted_webhooks_of_erased, condemned, condemned_of,
+    ended_mails, erased_among, free_mails, mails_of_erased, unerased_order, uploads_of_erased,
+    waiting_webhooks_of,
+};
 pub use orders::find::{ListBackend, Matching, OnPage};
 pub use orders::lists::{
     Ids, OrderList, PageRanges, SEARCH_ENDS, Searched, common, compare_ids, compare_numbers,
     listed, owners, searched_before,
 };
 pub use orders::queries::{
-    ChangedOrder, CondemnedUpload, DocumentsChange, ErasedDocuments, ErasedOrder, HeldMail,
-    HeldWebhook, OrderState, WithdrawnDocument, abandoned_uploads, add_changes, add_notes,
-    attempted_webhooks, attempted_webhooks_of_erased, changeable_order, changed_notary, changes_of,
-    condemned, condemned_of, created_order, document_counts, document_row, ended_mails,
-    erased_among, free_mails, grouped, history_after, history_before, history_entry, history_page,
-    mails_of_erased, next_note, not_downloaded, notes_of, order_with_document,
-    orders_with_documents, replaceable, sorted_keys, stored_position, unerased_order,
-    unreadable_order, uploads_for, uploads_of_erased, waiting_webhooks_of,
+    ChangedOrder, DocumentsChange, OrderState, add_changes, add_notes, changeable_order,
+    changed_notary, changes_of, created_order, document_counts, document_row, grouped,
+    history_after, history_before, history_entry, history_page, next_note, not_downloaded,
+    notes_of, order_with_document, orders_with_documents, replaceable, sorted_keys,
+    stored_position, unreadable_order, uploads_for,
 };
 pub use orders::retention::{IsDue, SomeDue};
 pub use orders::rows::{
