@@ -480,7 +480,8 @@ mod tests {
     #[test]
     fn news_of_withdrawn_documents_does_not_leave() {
         use MailSubject::{DocumentReplaced, DocumentsAdded, SignedDocumentsAdded};
-        let withdrawn = || StoredDocument { withdrawn_at: Some(START), ..document("a", START) };
+        let withdrawn =
+            || StoredDocument { key: None, withdrawn_at: Some(START), ..document("a", START) };
         let documents = vec![withdrawn(), document("b", START)];
         let order = StoredOrder {
             documents: documents.clone(),

@@ -106,7 +106,10 @@ mod tests {
         log.expect_store().once().returning(|_| Ok(()));
         log.expect_end()
             .once()
-            .withf(|run, last, at| (*run, *last, *at) == (RunId(7), 3, NOW))
+            // The clock stands, and the instants of a run increase.
+            .withf(|run, last, at| {
+                (*run, *last, *at) == (RunId(7), 3, NOW + ::time::Duration::microseconds(2))
+            })
             .returning(|_, _, _| Ok(()));
         worker(MockAccessLog::new(), &recorder(0)).end().await.unwrap();
         let mut worker = worker(log, &recorder(3));

@@ -186,12 +186,12 @@ async fn unreadable_order_is_retried_with_growing_delay() {
 /// It would put a cancelled appointment back into a calendar, or remove one that takes place.
 #[tokio::test]
 async fn mail_that_is_not_true_any_more_does_not_leave() {
-    use MailSubject::{Cancelled, Created, DocumentsAdded, Reinstated};
+    use MailSubject::{Cancelled, Changed, Created, Reinstated};
     let cancelled: fn() -> FindResult =
         || Ok(Some(StoredOrder { status: OrderStatus::CANCELLED, ..stored_order(NOW) }));
     for (find, sent, obsolete) in [
-        (found as fn() -> FindResult, &[Created, DocumentsAdded, Reinstated][..], &[Cancelled][..]),
-        (cancelled, &[Cancelled], &[Created, DocumentsAdded, Reinstated]),
+        (found as fn() -> FindResult, &[Created, Changed, Reinstated][..], &[Cancelled][..]),
+        (cancelled, &[Cancelled], &[Created, Changed, Reinstated]),
     ] {
         for &subject in sent.iter().chain(obsolete) {
             let is_sent = sent.contains(&subject);
