@@ -201,7 +201,7 @@ fn log_of(path: &Path) -> PathBuf {
 /// copies the log.
 const EMPTYING_TIME: Duration = Duration::from_secs(3);
 
-/// What a rewrite did.
+/// The outcome of a rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rewrite {
     /// Nothing: no order was erased since the last one.

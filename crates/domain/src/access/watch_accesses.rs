@@ -89,11 +89,11 @@ pub struct WatchAccesses {
     pub clock: Arc<dyn Clock>,
     /// The limits.
     pub limits: AccessLimits,
-    /// What the steps remember.
+    /// The memory of its steps.
     pub memory: Memory,
 }
 
-/// What the steps of a process remember.
+/// The memory of the steps of a process.
 #[derive(Debug, Default)]
 pub struct Memory {
     looked_at: Option<OffsetDateTime>,

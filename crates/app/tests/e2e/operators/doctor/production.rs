@@ -174,7 +174,7 @@ async fn skewed_clock_is_a_failure() {
     }
 }
 
-/// What an erasure leaves has its row, though the erasure waits while everything else has ended.
+/// An erasure leaves its row, though it waits while everything else has ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn stop_during_an_erasure_leaves_no_gap() {
     let wiring = Wiring::new();
