@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use domain::{
     api_key::{Scope, manage_keys::KeyTerms},
     order::SigningServiceId,
+    ports::Clock as _,
 };
 use serde_json::{Value, json};
 use test_servers::browser::Browser;
@@ -58,11 +59,30 @@ impl Console {
         let app = TestApp::start_with(flags).await;
         let key = app.issue_key_on(terms).await;
         let console = Self { browser: Browser::start(client()).await, user: app.as_key(&key), app };
+        console.share_clock().await;
         let base_path = flags.iter().find_map(|flag| flag.strip_prefix("--base-path="));
         let page = format!("{}/console", base_path.unwrap_or_default());
         console.browser.open(&console.user.url(&page)).await;
         console.sign_in(&key).await;
         console
+    }
+
+    /// Starts the clock of each page at the time of the service: today is the same day whenever a
+    /// test runs, and no test passes midnight.
+    async fn share_clock(&self) {
+        let now = self.app.clock.now().unix_timestamp() * 1_000;
+        let script = format!(
+            "const ahead = {now} - Date.now();
+            window.Date = class extends Date {{
+                constructor(...parts) {{
+                    if (parts.length) super(...parts);
+                    else super(Date.now());
+                }}
+                static now() {{ return super.now() + ahead; }}
+            }};"
+        );
+        let source = json!({ "source": format!("{{ {script} }}") });
+        self.browser.devtools("Page.addScriptToEvaluateOnNewDocument", source).await;
     }
 
     /// Signs in where the page asks for a key.
