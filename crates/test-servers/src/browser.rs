@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::janitor::Janitor;
 
 /// Time limit for an element to appear.
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Starts the driver. Kills it and all processes of its browser when standard input ends. Only the
 /// driver writes to standard output, which therefore ends if the driver does not start.

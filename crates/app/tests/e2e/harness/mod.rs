@@ -220,16 +220,16 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Waits up to 30 seconds until a condition holds.
+/// Waits up to a minute until a condition holds.
 pub async fn eventually(mut condition: impl FnMut() -> bool) {
     eventually_async(async || condition()).await;
 }
 
-/// Waits up to 30 seconds until an asynchronous condition holds.
+/// Waits up to a minute until an asynchronous condition holds.
 pub async fn eventually_async(mut condition: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !condition().await {
-        assert!(Instant::now() < deadline, "the condition did not hold within 30 seconds");
+        assert!(Instant::now() < deadline, "the condition did not hold within a minute");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
