@@ -91,9 +91,9 @@ export const badge = (status) =>
 
 /** Returns a link that calls a phone number. An extension is dialled after the answer. */
 export function phoneLink(text) {
-  const [number, extension = ""] = String(text).split(/(?:ext?\.?|#)/i);
+  const [number, extension] = String(text).split(/[ex#](.*)/i);
   const digits = number.replace(/[^\d+]/g, "");
-  const dialled = extension.replace(/\D/g, "");
+  const dialled = extension?.replace(/\D/g, "") ?? "";
   if (digits.length < 3) return said(text);
   return h("a", { href: `tel:${digits}${dialled && `;ext=${dialled}`}` }, said(text));
 }

@@ -6,6 +6,7 @@ use domain::{
     order::{
         ChangeKind, Contact, EmailAddress, Money, Notary, Order, SigningLocation, StoredOrder,
     },
+    phone::phone_parts,
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use time::error::Format;
@@ -17,9 +18,6 @@ use super::{
 
 /// The characters that a value of a link may have unescaped (RFC 3986, section 2.3).
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-/// Fewest digits of a text that is a phone number.
-const PHONE_DIGITS: usize = 7;
 
 /// A line of a mail.
 pub(super) struct Fact {
@@ -56,21 +54,12 @@ impl Part {
 
     /// Returns a number that opens a phone, with its extension (RFC 3966, section 3).
     fn phone(text: String) -> Self {
-        let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
-        let dialled = text.find(|c: char| c.is_alphabetic() || c == '#').unwrap_or(text.len());
-        let (number, rest) = text.split_at(dialled);
-        let named = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        let (name, extension) = rest.split_at(named);
-        let name = name.trim_matches([' ', '.', ':']).to_ascii_lowercase();
-        let extension = match name.as_str() {
-            "x" | "ext" | "extension" | "#" if !extension.is_empty() => {
-                format!(";ext={}", digits(extension))
-            }
-            _ => String::new(),
-        };
-        let number = digits(number);
-        let plus = if text.trim_start().starts_with('+') { "+" } else { "" };
-        let link = (number.len() >= PHONE_DIGITS).then(|| format!("tel:{plus}{number}{extension}"));
+        let link = phone_parts(&text).map(|(number, extension)| {
+            let dialled: String =
+                number.chars().filter(|c| c.is_ascii_digit() || *c == '+').collect();
+            let extension = extension.map(|digits| format!(";ext={digits}")).unwrap_or_default();
+            format!("tel:{dialled}{extension}")
+        });
         Self { text, link }
     }
 
@@ -206,8 +195,7 @@ fn beside_facts(order: &Order) -> Vec<Parts> {
     let at_property = if signing.is_property_address_same { "yes" } else { "no" };
     let invoice = &signing.invoice;
     let recipient = invoice.recipient.clone().unwrap_or_default();
-    let region = [recipient.state, recipient.zipcode].into_iter().flatten();
-    let region = region.collect::<Vec<_>>().join(" ");
+    let region = region(recipient.state, recipient.zipcode);
     let service = requested_by.signing_service_id.map(|service| service.0);
     vec![
         ("Signing at the property", vec![text(Some(at_property.to_owned()))]),
@@ -219,7 +207,7 @@ fn beside_facts(order: &Order) -> Vec<Parts> {
                 text(recipient.company_name),
                 text(recipient.address),
                 text(recipient.city),
-                text(Some(region).filter(|region| !region.is_empty())),
+                text(region),
             ],
         ),
         (
@@ -277,13 +265,17 @@ pub(super) fn address_line(
     SigningLocation { address, city, state, zipcode }: SigningLocation,
 ) -> String {
     let is_whole = city.is_some() && state.is_some() && zipcode.is_some();
-    let region = [state, zipcode].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    let rest: Vec<_> = city.into_iter().chain([region]).filter(|part| !part.is_empty()).collect();
-    let rest = rest.join(", ");
+    let rest = city.into_iter().chain(region(state, zipcode)).collect::<Vec<_>>().join(", ");
     if rest.is_empty() || is_whole && words(&address).ends_with(&words(&rest)) {
         return address;
     }
     format!("{address}, {rest}")
+}
+
+/// Returns a state with its ZIP code, as addresses have them.
+fn region(state: Option<String>, zipcode: Option<String>) -> Option<String> {
+    let parts: Vec<_> = state.into_iter().chain(zipcode).collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
 }
 
 fn words(text: &str) -> Vec<String> {

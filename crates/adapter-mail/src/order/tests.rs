@@ -412,6 +412,7 @@ fn phone_link_has_the_extension() {
         ("555 010 0199 EXTENSION 12", "tel:5550100199;ext=12"),
         ("(555) 010-0199 #12", "tel:5550100199;ext=12"),
         ("555 010 0199, ext. 12", "tel:5550100199;ext=12"),
+        ("(+1) 555 010 0199", "tel:+15550100199"),
     ] {
         let notification = notification_with(&json!({ "signerPhone": phone }));
         let to_service = Notification { audience: Audience::Service, ..notification };
