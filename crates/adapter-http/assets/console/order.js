@@ -68,8 +68,8 @@ class OrderView {
     fill(this.#problem);
     try {
       await action();
-      if (done) toast(done);
       await this.#load();
+      if (done) toast(done);
     } catch (failure) {
       if (form && showErrors(form, failure.errors ?? [])) return;
       // Another user changed the order.
