@@ -179,8 +179,11 @@ pub(super) fn mode(is_test: bool) -> Value {
 }
 
 /// Reads an instant of an argument (RFC 3339).
-pub(super) fn instant(text: &str) -> Result<OffsetDateTime, time::error::Parse> {
-    Ok(OffsetDateTime::parse(text, &Rfc3339)?.to_offset(UtcOffset::UTC))
+pub(super) fn instant(text: &str) -> Result<OffsetDateTime, &'static str> {
+    let instant = OffsetDateTime::parse(text, &Rfc3339).ok();
+    instant
+        .and_then(|instant| instant.checked_to_offset(UtcOffset::UTC))
+        .ok_or("must be an instant, such as 2026-12-01T08:00:00Z")
 }
 
 /// Reads an e-mail address of an argument.
@@ -260,5 +263,15 @@ mod tests {
             assert_eq!(csv(&columns, &[value], true), format!("the_cell\r\n{cell}\r\n"));
         }
         assert_eq!(csv(&columns, &[], false), "");
+    }
+
+    #[test]
+    fn instant_has_a_time_and_an_offset() {
+        let read = instant("2026-12-01T08:00:00-06:00").unwrap();
+        assert_eq!(second(read), "2026-12-01T14:00:00Z");
+        for none in ["2026-12-01", "2026-12-01T08:00:00", "yesterday", "9999-12-31T23:59:59-01:00"]
+        {
+            assert!(instant(none).unwrap_err().contains("such as 2026-12-01T08:00:00Z"), "{none}");
+        }
     }
 }

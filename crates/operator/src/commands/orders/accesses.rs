@@ -28,8 +28,8 @@ pub enum AccessesCommand {
     /// List the reads and changes of all orders, also refused ones, with key or operator, address and
     /// outcome, the newest first
     List {
-        /// Only those at this time or later (RFC 3339)
-        #[arg(long, value_name = "TIME", value_parser = instant)]
+        /// Only those at this instant or later, such as 2026-12-01T08:00:00Z
+        #[arg(long, value_name = "INSTANT", value_parser = instant)]
         since: Option<OffsetDateTime>,
         /// Only those by the key of this number or public part
         #[arg(long, value_name = "KEY", value_parser = key_name)]

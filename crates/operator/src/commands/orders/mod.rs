@@ -207,8 +207,8 @@ pub struct Filter {
     /// Only orders with an appointment on this date or earlier
     #[arg(long, value_name = "DATE", value_parser = date)]
     signing_date_to: Option<Date>,
-    /// Only orders created or changed at this time or later (RFC 3339)
-    #[arg(long, value_name = "TIME", value_parser = instant)]
+    /// Only orders created or changed at this instant or later, such as 2026-12-01T08:00:00Z
+    #[arg(long, value_name = "INSTANT", value_parser = instant)]
     updated_after: Option<OffsetDateTime>,
     /// Only orders with these 3 to 100 characters in the file number, the name of a signer or co-signer, or
     /// the address of the property, whatever the letter case
