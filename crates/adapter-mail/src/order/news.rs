@@ -3,7 +3,7 @@
 use domain::{
     delivery::{Audience, MailContent, MailSubject, Notification},
     document::StoredDocument,
-    order::Actor,
+    order::{Actor, OrderStatus},
 };
 use time::OffsetDateTime;
 
@@ -126,11 +126,16 @@ pub(super) fn news(notification: &Notification) -> News {
         }
     };
     let is_first = notification.subject == MailSubject::Created;
+    let is_late =
+        order.status == OrderStatus::CANCELLED && notification.subject != MailSubject::Cancelled;
+    // The recipient may have got no mail before the cancellation, and so none about it.
+    let end =
+        if is_late { " The order is cancelled: the signing does not take place." } else { "" };
     News {
         subject,
         at: if is_first { order.created_at } else { order.updated_at },
         heading,
-        introduction: introduction.to_owned(),
+        introduction: format!("{introduction}{end}"),
         closing: match audience {
             Audience::Client => {
                 "You receive this automatic message because the order names you as a contact."

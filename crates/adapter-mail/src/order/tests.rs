@@ -432,6 +432,21 @@ fn note_is_in_its_mail() {
 }
 
 #[test]
+fn late_mail_says_that_its_order_is_cancelled() {
+    let note = Some(MailContent::Note { author: Actor::Client, text: "Thank you.".to_owned() });
+    for (subject, content) in [
+        (MailSubject::NoteAdded, note),
+        (MailSubject::SignedDocumentsAdded, Some(MailContent::Documents(vec![0]))),
+    ] {
+        let mut late = Notification { subject, content, ..notification() };
+        let end = "The order is cancelled: the signing does not take place.";
+        assert!(!unwrapped(&bodies(&raw(&late)).0).contains(end), "{subject:?}");
+        late.order.status = OrderStatus::CANCELLED;
+        assert!(unwrapped(&bodies(&raw(&late)).0).contains(end), "{subject:?}");
+    }
+}
+
+#[test]
 fn calendar_is_attached_and_an_alternative() {
     let raw = raw(&notification());
     let mail = parsed(&raw);
@@ -723,4 +738,9 @@ proptest! {
         let expected = format!("New order {number}: Dec 1, 2:30 PM, Fort Worth TX");
         prop_assert_eq!(subject_with(&file_number), expected);
     }
+}
+
+/// Returns a text without its line ends.
+fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
