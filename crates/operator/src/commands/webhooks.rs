@@ -1,6 +1,6 @@
 //! The commands about webhook endpoints.
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
     api_key::{ClientId, Owner, Party},
@@ -175,6 +175,7 @@ async fn execute(
         }
         Command::Create { of: Owning { client, service }, test, url, details } => {
             let party = party(client, service).context("--client or --service is missing")?;
+            ensure_known(storage, party).await?;
             let owner = Owner { party, is_test: test };
             let body = details.body(Some(&url))?;
             let (endpoint, secret) = webhooks.create(owner, None, &body).await?;
@@ -222,6 +223,14 @@ async fn execute(
             listen::run(listen, party, webhooks, &*storage.keys).await
         }
     }
+}
+
+/// Refuses a client that does not exist. Orders may name a signing service without a record.
+async fn ensure_known(storage: &Storage, party: Party) -> Result<()> {
+    let Party::Client(client) = party else { return Ok(()) };
+    let is_known = storage.keys.first_of(client).await?.is_some();
+    ensure!(is_known, "there is no client {}; `clients list` shows all", client.0);
+    Ok(())
 }
 
 /// Returns the owner of an endpoint.

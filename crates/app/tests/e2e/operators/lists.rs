@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    harness::service_process::run,
+    harness::service_process::{fail, run},
     harness::{TestApp, created, order},
     wiring::Wiring,
 };
@@ -26,6 +26,8 @@ async fn every_list_is_one_json_object_a_line_on_request() {
     app.mails(1).await;
     let url = "--url=https://example.com/a";
     run(wiring, &["webhooks", "create", "--client=2", "--test", url]);
+    let unknown = fail(wiring, &["webhooks", "create", "--client=9", url]);
+    assert!(unknown.contains("there is no client 9"), "{unknown}");
     run(wiring, &["webhooks", "test", "1"]);
 
     let members = |value: &Value, names: &[&str]| {
