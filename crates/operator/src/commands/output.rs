@@ -9,7 +9,9 @@ use domain::{
     signing_service::MAX_NAME,
 };
 use serde_json::{Value, json};
-use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
+use time::{
+    OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339, macros::format_description,
+};
 
 /// Prints to standard output. A closed pipe is not an error.
 pub fn print(text: &str) -> Result<()> {
@@ -151,6 +153,14 @@ pub(super) fn second(instant: OffsetDateTime) -> String {
     instant.truncate_to_second().format(&Rfc3339).unwrap_or_else(|_| instant.to_string())
 }
 
+/// Formats an instant in RFC 3339 with microseconds, always of the same length: as text, instants sort by time.
+pub(super) fn microsecond(instant: OffsetDateTime) -> String {
+    let format =
+        format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");
+    let instant = instant.to_utc();
+    instant.format(format).unwrap_or_else(|_| instant.to_string())
+}
+
 /// Returns the value of an instant in a table.
 pub(super) fn at(instant: impl Into<Option<OffsetDateTime>>) -> Value {
     json!(instant.into().map(second))
@@ -263,6 +273,12 @@ mod tests {
             assert_eq!(csv(&columns, &[value], true), format!("the_cell\r\n{cell}\r\n"));
         }
         assert_eq!(csv(&columns, &[], false), "");
+    }
+
+    #[test]
+    fn instants_have_one_length() {
+        let at = OffsetDateTime::UNIX_EPOCH + time::Duration::milliseconds(1_500);
+        assert_eq!(microsecond(at), "1970-01-01T00:00:01.500000Z");
     }
 
     #[test]

@@ -48,6 +48,8 @@ async fn each_command_leaves_exactly_its_row() {
         "show 1",
         "show 7",
         &export,
+        // The folder is not empty any more.
+        &export,
         "change 1 --status ASSIGNED",
         "change 1 --status ASSIGNED",
         "change 7 --notary 3",
@@ -75,6 +77,7 @@ async fn each_command_leaves_exactly_its_row() {
             ("read", Some(1), "ok"),
             ("read", Some(7), "not_found"),
             ("export", Some(1), "ok"),
+            ("export", Some(1), "validation_failed"),
             ("update", Some(1), "ok"),
             ("update", Some(1), "ok"),
             ("update", Some(7), "not_found"),

@@ -11,12 +11,14 @@ use domain::{
     ports::AccessFilter,
 };
 use serde_json::{Value, json};
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use time::OffsetDateTime;
 
 use crate::commands::{
     keys::{KeyName, id_of, key_name},
     orders::operator::{NoOrder, Operator},
-    output::{Column, Format, at, csv, has_printed, instant, json_lines, shortened, table},
+    output::{
+        Column, Format, at, csv, has_printed, instant, json_lines, microsecond, shortened, table,
+    },
 };
 use crate::progress::counted;
 
@@ -159,7 +161,7 @@ const OF_TABLE: [Column<'_, Access>; 6] = [
 ];
 
 const COLUMNS: [Column<'_, Access>; 16] = [
-    ("AT", "", &|access| json!(access.id.at.format(&Rfc3339).ok())),
+    ("AT", "", &|access| json!(microsecond(access.id.at))),
     ("RUN", "", &|access| json!(format!("{:x}", access.id.run.0))),
     ("NUMBER", "", &|access| json!(access.id.number)),
     ("KIND", "", &|access| json!(access.facts.kind.as_str())),

@@ -29,9 +29,10 @@ impl Operator {
     pub(in crate::commands) async fn export(&self, id: OrderId, folder: &Path) -> Result<()> {
         let access = self.recording.begin(AccessKind::Export, id);
         let progress = Progress::new("exporting");
-        // Recorded before the first file is written: a command that is killed has left files.
         let found = self.order(id).await;
-        let order = self.recorded(access, found).await?;
+        let begun = found.and_then(|order| create_empty_folder(folder).map(|()| order));
+        // Recorded before the first file is written: a command that is killed has left files.
+        let order = self.recorded(access, begun).await?;
         let written = progress.of(self.write_order(&order, folder, &progress)).await?;
         print(&format!("order {} and {written} documents are exported\n", id.0))
     }
@@ -45,7 +46,6 @@ impl Operator {
         progress: &Progress,
     ) -> Result<usize> {
         let id = order.id;
-        create_empty_folder(folder)?;
         let blobs = open_blobs(&self.settings).await?;
         let mut written = 0;
         for (prefix, what, documents) in [

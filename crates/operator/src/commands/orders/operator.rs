@@ -12,7 +12,7 @@ use domain::{
 
 use crate::{
     adapters::Storage,
-    settings::Settings,
+    settings::{Settings, WrongSetting},
     system::{Machine, system_user},
 };
 
@@ -85,6 +85,9 @@ fn outcome<T>(result: &Result<T>) -> &'static str {
             NoOrder::Unknown(_) => "not_found",
             NoOrder::Erased(_) => "erased",
         };
+    }
+    if error.is::<WrongSetting>() {
+        return "validation_failed";
     }
     match error.downcast_ref() {
         Some(OrderError::NoSuchOrder) => "not_found",
