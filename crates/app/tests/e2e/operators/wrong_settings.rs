@@ -153,6 +153,7 @@ fn wrong_argument_has_the_status_of_a_wrong_setting() {
         &["keys", "issue", &long],
         &["deliveries", "retry", "foo"],
         &["deliveries", "retry", "wfoo"],
+        &["orders", "list", "--signing-date-from=2026-12-02", "--signing-date-to=2026-12-01"],
         &["webhooks", "create", "--client=1", "--url=ftp://host"],
         &["webhooks", "create", "--client=1", "--url=https://1.1.1.1/", "--event=nope"],
         &["copy", "--from=sqlite:///missing", "--to=postgres://user@127.0.0.1:1/db"],

@@ -27,12 +27,15 @@ use time::{Date, OffsetDateTime, macros::datetime};
 
 use crate::commands::{
     orders::{accesses::AccessFormat, erase::Erased, operator::Operator},
-    output::{Column, Format, at, instant, mode, print, second},
+    output::{Column, Format, at, instant, mode, print, second, shortened},
 };
 use crate::settings::WrongSetting;
 
 /// Maximum number of listed orders.
 const MAX_LISTED: usize = 1_000;
+
+/// Characters of a name in the table of orders.
+const MAX_SHOWN_NAME: usize = 24;
 
 /// The end of a hold without an end.
 const WITHOUT_END: OffsetDateTime = datetime!(9999-12-31 23:59:59 UTC);
@@ -211,7 +214,7 @@ pub struct Filter {
     #[arg(long, value_name = "INSTANT", value_parser = instant)]
     updated_after: Option<OffsetDateTime>,
     /// Only orders with these 3 to 100 characters in the file number, the name of a signer or co-signer, or
-    /// the address of the property, whatever the letter case
+    /// the address or city of the property, whatever the letter case
     #[arg(long, value_name = "TEXT", value_parser = searched)]
     search: Option<SearchedText>,
     /// Only orders on hold
@@ -304,14 +307,18 @@ impl Operator {
             email: filter.email.map(|email| email.trim().to_owned()),
             held_at: filter.held.then(|| self.clock.now()),
         };
-        ensure!(
-            filter.list.has_dates(),
-            "--signing-date-to must not be before --signing-date-from"
-        );
+        let rule =
+            || WrongSetting(anyhow!("--signing-date-to must not be before --signing-date-from"));
+        ensure!(filter.list.has_dates(), rule());
         let found = self.storage.admin.list(&filter, before.map(OrderId), MAX_LISTED).await;
         let count = found.as_ref().ok().map(Vec::len);
         let access = self.recording.begin_list(AccessKind::List, count);
         let orders = self.recorded(access, found.map_err(Into::into)).await?;
+        let named = |name: &Option<String>| match name {
+            // The table stays within its terminal.
+            Some(name) if !format.is_json() => json!(shortened(name, MAX_SHOWN_NAME)),
+            name => json!(name),
+        };
         let columns: [Column<'_, ListedOrder>; 11] = [
             ("ID", "", &|order| json!(order.stored.id.0)),
             ("CLIENT", "", &|order| json!(order.stored.client.0)),
@@ -319,9 +326,9 @@ impl Operator {
             ("CREATED", "", &|order| at(order.stored.created_at)),
             ("DOCUMENTS", "", &|order| json!(order.documents)),
             ("STATUS", "", &|order| json!(order.stored.status.as_str())),
-            ("CLIENT NAME", "-", &|order| json!(order.stored.names.client)),
+            ("CLIENT NAME", "-", &|order| named(&order.stored.names.client)),
             ("SIGNING SERVICE", "", &|order| json!(order.stored.order.signing_service_id.0)),
-            ("SIGNING SERVICE NAME", "-", &|order| json!(order.stored.names.service)),
+            ("SIGNING SERVICE NAME", "-", &|order| named(&order.stored.names.service)),
             ("FILE NUMBER", "", &|order| json!(order.stored.order.file_number.as_str())),
             ("HELD UNTIL", "-", &|order| at(self.hold_of(&order.stored))),
         ];
