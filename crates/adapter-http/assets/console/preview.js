@@ -11,6 +11,7 @@ export const isShowable = ({ media_type: type }) => type === PDF || IMAGES.inclu
 
 /** Shows a document until its reader closes it. `download` saves it. */
 export async function preview(it, download) {
+  const opener = document.activeElement.id;
   const { body } = await request(it.url, { blob: true });
   const url = URL.createObjectURL(new Blob([body], { type: it.media_type }));
   // Browsers show no PDF in a frame with the attribute `sandbox`. Its viewer is apart from the page anyway, and the
@@ -32,6 +33,8 @@ export async function preview(it, download) {
   dialog.addEventListener("close", () => {
     dialog.remove();
     URL.revokeObjectURL(url);
+    // The order was read again meanwhile, and the button with the focus is another element.
+    document.getElementById(opener)?.focus();
   });
   document.body.append(dialog);
   dialog.showModal();

@@ -54,6 +54,26 @@ async fn page_has_two_columns_on_a_desk_and_one_on_a_phone() {
     assert!(narrow.iter().all(|place| place.0 == narrow[0].0), "{narrow:?}");
 }
 
+/// At every width, from a phone to a desk.
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_stay_in_their_card() {
+    let console = Console::start(&[], of_client()).await;
+    created(console.user.order_with_deed("WIDTHS-1").await).await;
+    console.open_order(1).await;
+    let excess = "const card = document.querySelector('.papers .card').getBoundingClientRect();
+        const parts = [...document.querySelectorAll('.documents, .documents :is(td, button)')];
+        const right = Math.max(...parts.map((it) => it.getBoundingClientRect().right));
+        const page = document.documentElement;
+        return Math.ceil(Math.max(right - card.right, page.scrollWidth - page.clientWidth));";
+    for width in (360..1_340).step_by(40) {
+        let size =
+            json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
+        console.browser.devtools("Emulation.setDeviceMetricsOverride", size).await;
+        let excess = console.browser.run(excess, &[]).await.as_i64().unwrap();
+        assert!(excess <= 0, "{width}: {excess}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn facts_of_the_head_do_not_overlap() {
     let console = Console::start(&[], of_client()).await;
@@ -151,6 +171,9 @@ async fn documents_are_previewed_in_the_page() {
         assert!(source.as_str().unwrap().starts_with("blob:"), "{source}");
         console.press_button("Close").await;
         console.browser.lacks("dialog").await;
+        // Its user goes on where the preview was opened.
+        let focused = console.browser.run("return document.activeElement.ariaLabel", &[]).await;
+        assert_eq!(focused, format!("Preview {name}"));
     }
     assert_eq!(console.complaints().await, Vec::<String>::new());
 }

@@ -110,6 +110,13 @@ async fn csv_and_print_have_the_list() {
         document.querySelector(it).checkVisibility())";
     let shown = console.browser.run(visible, &[]).await;
     assert_eq!(shown, json!([false, false, false, true]));
+    // Each order is a row of a table with whole texts, also on a narrow sheet.
+    let size = json!({ "width": 720, "height": 900, "deviceScaleFactor": 1, "mobile": false });
+    console.browser.devtools("Emulation.setDeviceMetricsOverride", size).await;
+    let row = "const row = document.querySelector('tbody tr');
+        const cut = [...row.querySelectorAll('td > div')].filter((it) => it.scrollWidth > it.clientWidth + 1);
+        return [getComputedStyle(row).display, cut.length];";
+    assert_eq!(console.browser.run(row, &[]).await, json!(["table-row", 0]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
