@@ -2,13 +2,13 @@
 
 import { Failure, problem, session, signIn, signOut } from "./api.js";
 import { changeOrder, forgetChange } from "./change.js";
-import { announce, button, fill, h, labelled, said } from "./dom.js";
+import { announce, ask, button, fill, h, labelled, said } from "./dom.js";
 import { forgetForm, newOrder } from "./form.js";
 import { keyView, signInHelp } from "./key.js";
 import { order } from "./order.js";
 import { forgetSearch, orders } from "./orders.js";
 import { indicator } from "./uploads.js";
-import { forgetSecret, webhooks } from "./webhooks.js";
+import { forgetSecret, hasSecret, webhooks } from "./webhooks.js";
 
 const NAME = "notary-orders console";
 const [header, main] = ["header", "main"].map((id) => document.getElementById(id));
@@ -23,6 +23,14 @@ const VIEWS = [
 /** The view that is shown, and a sentence for the next one. */
 let current = null;
 let news = null;
+
+/** The question before the secret of a webhook is forgotten with the key. */
+const LOST_SECRET = {
+  title: "Forget the secret, too?",
+  lines: ["The secret of a webhook is still shown. It cannot be shown again: store it first, or replace it later."],
+  confirm: "Forget both",
+  danger: true,
+};
 
 const permitted = () => VIEWS.filter(([, , scope]) => session.may(scope));
 
@@ -90,7 +98,8 @@ function menu() {
   ];
 }
 
-function forget() {
+async function forget() {
+  if (hasSecret() && !(await ask(LOST_SECRET))) return;
   signOut();
   forgetChange();
   forgetForm();

@@ -147,29 +147,33 @@ class Webhooks {
     form.querySelector("input").focus();
   }
 
-  async #rotate({ url }, path) {
-    const lines = [[said(url), ": the old secret stays valid for 24 hours."]];
+  async #rotate(endpoint, path) {
+    const lines = [[said(endpoint.url), ": the old secret stays valid for 24 hours."]];
     const confirmed = await ask({ title: "Replace the secret?", lines, confirm: "Replace it" });
     if (!confirmed) return;
     await this.run(async () => {
       const { body } = await request(`${path}/rotate-secret`, { method: "POST" });
-      keepSecret(body);
+      keepSecret(endpoint, body);
     });
   }
 
-  async #delete({ url }, path) {
+  async #delete({ id, url }, path) {
     const lines = [[said(url), ": its deliveries are deleted, too."]];
     const confirmed = await ask({ title: "Delete this webhook?", lines, confirm: "Delete it", danger: true });
     if (!confirmed) return;
     this.deliveries.close();
-    await this.run(() => request(path, { method: "DELETE" }), "Deleted.");
+    const remove = async () => {
+      await request(path, { method: "DELETE" });
+      if (secret?.id === id) forgetSecret();
+    };
+    await this.run(remove, "Deleted.");
   }
 
   #creation() {
     const form = endpointForm("webhook", "Create", { events: Object.keys(EVENTS) }, (json) => {
       const create = async () => {
         const { body } = await request(PATH, { method: "POST", json });
-        keepSecret(body);
+        keepSecret(body, body);
         form.reset();
       };
       return this.run(create, "Created.", form);
@@ -227,15 +231,18 @@ const KEPT = "notary-orders.secret";
 const secretPlace = h("div", { tabindex: "-1" });
 let secret = null;
 
-askBeforeLeaving(() => secret !== null);
+askBeforeLeaving(() => hasSecret());
 
-/** Keeps the secret of an answer, and shows it. */
-function keepSecret({ url, secret: text }) {
-  secret = { url, text };
+/** Keeps the secret of an endpoint, which an answer has, and shows it. */
+function keepSecret({ id, url }, { secret: text }) {
+  secret = { id, url, text };
   inStorage((storage) => storage.setItem(KEPT, JSON.stringify(secret)));
   showSecret();
   secretPlace.focus();
 }
+
+/** Returns whether a secret is shown that its user has not stored. */
+export const hasSecret = () => secret !== null;
 
 /** Forgets the secret. */
 export function forgetSecret() {

@@ -151,5 +151,24 @@ async fn secret_stays_until_its_user_has_stored_it() {
     assert_eq!(browser.run(ASKS, &[]).await, false);
     let kept = browser.run("return Object.values(sessionStorage).join()", &[]).await;
     assert!(!kept.as_str().unwrap().contains("whsec_"));
+
+    // A new secret names its webhook, and goes with it.
+    let rotate = async || {
+        console.choose("New secret").await;
+        console.press_button("Replace it").await;
+        browser.shows("Store this secret now").await;
+    };
+    rotate().await;
+    let shown = console.card("Secret of the webhook").await;
+    assert!(shown.contains("http://127.0.0.1:9999/one"), "{shown}");
+    console.press_button("Forget the key").await;
+    browser.shows("The secret of a webhook is still shown.").await;
+    console.press_button("Back").await;
+    browser.lacks("dialog").await;
+    browser.shows("Store this secret now").await;
+    console.choose("Delete").await;
+    console.press_button("Delete it").await;
+    browser.shows("There is no webhook yet.").await;
+    browser.lacks("main code").await;
     assert_eq!(console.complaints().await, Vec::<String>::new());
 }
