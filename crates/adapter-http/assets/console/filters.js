@@ -1,5 +1,6 @@
 // The search box of the list, and its chips: statuses, dates of the signing, dates of the creation.
 
+import { forgetErrors, showErrors } from "./controls.js";
 import { button, h, labelled } from "./dom.js";
 import { isAgenda, isFiltered } from "./search.js";
 import { LAST_DATE, dateIn, dayInWords } from "./times.js";
@@ -50,6 +51,10 @@ export class Filters {
 
   #change(changed) {
     const search = { ...this.#search, ...this.#entered(), ...changed, depth: 1, from: "" };
+    forgetErrors(this.element);
+    const wrong = Object.values(DATES).filter(([, , , from, to]) => search[to] && search[from] > search[to]);
+    const errors = wrong.map(([, , , from, to]) => ({ parameter: to, detail: `must not be before ${from}` }));
+    if (showErrors(this.element, errors)) return;
     // An agenda has days of its own.
     const hasDays = search.signing_date_from || search.signing_date_to;
     this.#search = isAgenda(search) && hasDays ? { ...search, view: "all" } : search;

@@ -9,6 +9,7 @@ const WORDS = [
   [/ISO 8601/, "must be one of the two times"],
   [/^must be one of at, /, "must be one of the choices"],
   [/utcEndTimeDate/, "occurs twice on this date: choose the later one, so that it is after the earliest time"],
+  [/^must not be before (signing|created)/, "must not be before the first day"],
   [/startTime/, "must be after the earliest time"],
   [/control characters other/, "must be plain text"],
   [/control characters/, "must be one line of plain text"],

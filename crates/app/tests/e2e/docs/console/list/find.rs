@@ -66,7 +66,12 @@ async fn both_sides_find_orders_by_text_status_and_dates() {
         console.browser.run("document.getElementById('signing-chip').open = true", &[]).await;
         console.enter("Signing from", "2026-12-03").await;
         console.press_button("Search").await;
-        console.browser.shows("Signing until must not be before").await;
+        console.browser.shows("Signing until must not be before the first day").await;
+        console.enter("Signing from", "2026-12-02").await;
+        console.browser.run("document.getElementById('created-chip').open = true", &[]).await;
+        console.enter("Created from (your time)", "2026-11-22").await;
+        console.press_button("Search").await;
+        console.browser.shows("Created until (your time) must not be before the first day").await;
         console.press_button("Clear the filters").await;
         console.finds(&all).await;
         // Two characters are a whole file number.
