@@ -60,6 +60,8 @@ async fn concurrent_repeats_create_one_order() {
         for response in join_all((0..100).map(send)).await {
             match response.status() {
                 StatusCode::CREATED => drop(bodies.insert(response.text().await.unwrap())),
+                // A busy machine may not carry it out in time: the client repeats it.
+                StatusCode::SERVICE_UNAVAILABLE => {}
                 _ => drop(problem(response, 409, "idempotency_in_flight").await),
             }
         }
