@@ -9,7 +9,6 @@
 //! | the order, its request, its stored form | [`order`] |
 //! | members of requests, the rules at them, violations | [`request`] |
 //! | date, time and time zone of the signing | [`appointment`] |
-//! | phone numbers as people write them, with extensions | [`phone`] |
 //! | accepted formats, file names and limits of documents | [`document`] |
 //! | the duplicate window of a file number | [`duplicate_window`] |
 //! | API keys: issue, rotate, revoke, cache, last use | [`api_key`] |
@@ -48,7 +47,6 @@ pub mod document;
 pub mod duplicate_window;
 pub mod idempotency;
 pub mod order;
-pub mod phone;
 pub mod ports;
 pub mod request;
 pub mod signing_service;

@@ -6,7 +6,7 @@ use domain::{
     order::{
         ChangeKind, Contact, EmailAddress, Money, Notary, Order, SigningLocation, StoredOrder,
     },
-    phone::phone_parts,
+    request::phone_parts,
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use time::error::Format;

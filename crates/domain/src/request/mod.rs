@@ -13,6 +13,7 @@
 mod characters;
 mod json;
 mod object;
+mod phone;
 pub mod rules;
 mod sent;
 mod text;
@@ -22,6 +23,7 @@ pub use json::whole_characters;
 pub(crate) use json::{integer, scaled};
 pub use object::{Object, Unknown};
 pub(crate) use object::{names, pointer, says};
+pub use phone::phone_parts;
 pub use rules::Fault;
 pub use sent::{Member, Sent};
 pub use text::{Code, Line, Lines, Text, Word};

@@ -8,14 +8,12 @@ use garde::rules::email::parse_email;
 
 use super::{
     object::{Object, pointer},
+    phone::phone_parts,
     sent::{Member, Sent},
     text::{Code, Text},
     violation::{Violation, ViolationCode},
 };
-use crate::{
-    appointment::{Zone, parse_date, parse_time, parse_utc},
-    phone::phone_parts,
-};
+use crate::appointment::{Zone, parse_date, parse_time, parse_utc};
 
 /// The code and the detail of a violation.
 pub type Fault = (ViolationCode, Cow<'static, str>);
