@@ -18,8 +18,8 @@ use crate::{
     wiring::Wiring,
 };
 
-/// The service creates orders again this soon after its dependency is back.
-const RESUMED: Duration = Duration::from_secs(5);
+/// The service creates orders again this soon after its dependency is back, also on a busy machine.
+const RESUMED: Duration = Duration::from_secs(20);
 
 fn start(wiring: &Wiring) -> ServiceProcess {
     ServiceProcess::keyed(wiring, &["--rate-per-second=0"])
