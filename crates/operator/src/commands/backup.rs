@@ -1,14 +1,15 @@
 //! Backup and restore of an embedded service: its database, and the documents of its orders.
 //!
 //! A backup is a folder with the database, the documents, the key of the secrets of webhooks, and a
-//! manifest. The database is copied first. A document is stored before its order is, and stays, so
-//! every document of the copied orders is there. The manifest is written last: a backup without one
-//! is not complete.
+//! manifest. The database is copied first. A document is stored before its order is, and stays until it
+//! is withdrawn or erased; then the database is copied again. The manifest is written last: a backup
+//! without one is not complete.
 
 use std::{
     collections::BTreeSet,
     fs::{self, File},
     io::{self, Read as _, Write},
+    mem,
     path::{Component, Path, PathBuf},
 };
 
@@ -23,8 +24,8 @@ use crate::{
     adapters::{create_data_dir, describe_orphans, document_store},
     commands::output::{mib, print},
     private_files::{
-        BACKUP_DATABASE as DATABASE, BACKUP_MANIFEST as MANIFEST, check_empty, create_empty_folder,
-        create_file, create_folder, replace_file, sync,
+        BACKUP_DATABASE as DATABASE, BACKUP_MANIFEST as MANIFEST, adopt, check_empty,
+        create_empty_folder, create_file, create_folder, replace_file, sync,
     },
     progress::{Progress, counted},
     secrets_key,
@@ -74,17 +75,33 @@ pub(crate) fn back_up(
     create_empty_folder(folder)?;
     print(&format!("copying the database {source}\n"))?;
     let file = folder.join(DATABASE);
-    let mut database = DatabaseCopy::make(&source_file, &file)
-        .with_context(|| format!("the database {source} was not copied"))?;
-    let totals = database.totals()?;
-    copy_documents(&mut database, totals, &documents, &folder.join(DOCUMENTS), progress)?;
-    drop(database);
+    let (mut copied, mut missing) = (BTreeSet::new(), Vec::new());
+    let totals = loop {
+        let mut database = DatabaseCopy::make(&source_file, &file)
+            .with_context(|| format!("the database {source} was not copied"))?;
+        adopt(&file);
+        let totals = database.totals()?;
+        let to = folder.join(DOCUMENTS);
+        let gone = copy_documents(&mut database, totals, &documents, &to, &mut copied, progress)?;
+        if gone.is_empty() {
+            break totals;
+        }
+        // A later copy of the database does not name what was withdrawn or erased meanwhile.
+        if let Some(key) = gone.iter().find(|key| missing.contains(*key)) {
+            bail!("the document {key} is missing");
+        }
+        missing = gone;
+        drop(database);
+        fs::remove_file(&file)?;
+    };
     copy_key(&settings.in_data_dir(secrets_key::FILE), &folder.join(secrets_key::FILE))?;
     let manifest = Manifest {
         format: FORMAT,
         program: env!("CARGO_PKG_VERSION").to_owned(),
         created_at: now.truncate_to_second().format(&Rfc3339)?,
-        database: copy_bytes(&file, &mut io::sink()).with_context(|| file.display().to_string())?,
+        database: File::open(&file)
+            .and_then(|file| copy_bytes(file, &mut io::sink()))
+            .with_context(|| file.display().to_string())?,
         orders: totals.orders,
         documents: totals.documents,
         document_bytes: totals.document_bytes,
@@ -113,7 +130,12 @@ pub(crate) fn restore(settings: &Settings, folder: &Path, progress: &Progress) -
     let totals = copy.totals()?;
     // The backup of another version may lack a table.
     let orphans = copy.orphans().unwrap_or_default();
-    copy_documents(&mut copy, totals, &folder.join(DOCUMENTS), &documents, progress)?;
+    let from = folder.join(DOCUMENTS);
+    let mut copied = BTreeSet::new();
+    let gone = copy_documents(&mut copy, totals, &from, &documents, &mut copied, progress)?;
+    if let Some(key) = gone.first() {
+        bail!("the document {key} is missing in the backup");
+    }
     drop(copy);
     copy_key(&folder.join(secrets_key::FILE), &settings.in_data_dir(secrets_key::FILE))?;
     fs::rename(&unfinished, &database)?;
@@ -159,17 +181,21 @@ fn places(settings: &Settings) -> Result<(PathBuf, PathBuf)> {
     Ok((database, documents))
 }
 
-/// Copies every document of a database, and compares size and hash with its row.
+/// Copies every document of a database unless it is already `copied`, and compares size and hash with its
+/// row. Removes those that were copied and that the database does not name any more. Returns the keys of
+/// documents that are missing.
 fn copy_documents(
     database: &mut DatabaseCopy,
     totals: Totals,
     from: &Path,
     to: &Path,
+    copied: &mut BTreeSet<String>,
     progress: &Progress,
-) -> Result<()> {
+) -> Result<Vec<String>> {
     create_folder(to)?;
     let mut folders = BTreeSet::from([to.to_owned()]);
-    let (mut last, mut copied) = (String::new(), 0);
+    let (mut last, mut missing) = (String::new(), Vec::new());
+    let mut before = mem::take(copied);
     loop {
         let page = database.documents(&last, PAGE)?;
         if page.is_empty() {
@@ -178,24 +204,31 @@ fn copy_documents(
         for document in page {
             let Some(key) = &document.key else { continue };
             key.as_str().clone_into(&mut last);
-            copy_document(key, &document, from, to, &mut folders)?;
-            copied += 1;
-            progress.set(format!("copied {copied} of {} documents", totals.documents));
+            if before.remove(&last) || copy_document(key, &document, from, to, &mut folders)? {
+                copied.insert(last.clone());
+            } else {
+                missing.push(last.clone());
+            }
+            progress.set(format!("copied {} of {} documents", copied.len(), totals.documents));
         }
+    }
+    for key in before {
+        fs::remove_file(to.join(key))?;
     }
     // `create_folder` has made their own entries durable.
     folders.iter().try_for_each(|folder| sync(folder))?;
-    Ok(())
+    Ok(missing)
 }
 
-/// Copies a document, and creates its folder below `to` unless it is in the set.
+/// Copies a document, and creates its folder below `to` unless it is in the set. Returns `false` if it is
+/// missing.
 fn copy_document(
     key: &ObjectKey,
     document: &StoredDocument,
     from: &Path,
     to: &Path,
     folders: &mut BTreeSet<PathBuf>,
-) -> Result<()> {
+) -> Result<bool> {
     let (key, file) = (key.as_str(), to.join(key.as_str()));
     // A backup may come from anywhere.
     let is_below = Path::new(key).components().all(|part| matches!(part, Component::Normal(_)));
@@ -204,26 +237,31 @@ fn copy_document(
     if folders.insert(folder.to_owned()) {
         create_folder(folder)?;
     }
-    let copied = copy_file(&from.join(key), &file).with_context(|| {
-        format!("the document {key}; if its order was erased meanwhile, repeat the backup")
-    })?;
+    let source = from.join(key);
+    let copied = match copy_file(&source, &file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !source.exists() => {
+            return Ok(false);
+        }
+        copied => copied.with_context(|| format!("the document {key}"))?,
+    };
     ensure!(
         copied == FileFacts { bytes: document.size, sha256: document.sha256.to_string() },
         "the document {key} is damaged: its size or its SHA-256 is not that of the upload"
     );
-    Ok(())
+    Ok(true)
 }
 
 /// Copies a file durably into a new file that only its owner can read.
 fn copy_file(from: &Path, to: &Path) -> io::Result<FileFacts> {
+    let file = File::open(from)?;
     let mut copy = create_file(to)?;
-    let facts = copy_bytes(from, &mut copy)?;
+    let facts = copy_bytes(file, &mut copy)?;
     copy.sync_all()?;
     Ok(facts)
 }
 
-fn copy_bytes(from: &Path, to: &mut impl Write) -> io::Result<FileFacts> {
-    let (mut file, mut hash) = (File::open(from)?, Sha256::new());
+fn copy_bytes(mut file: File, to: &mut impl Write) -> io::Result<FileFacts> {
+    let mut hash = Sha256::new();
     let (mut block, mut bytes) = (vec![0; 256 * 1024], 0);
     loop {
         let count = file.read(&mut block)?;

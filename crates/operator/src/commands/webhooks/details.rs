@@ -6,8 +6,10 @@ use serde_json::json;
 
 #[derive(Debug, Args)]
 pub struct Details {
-    /// An event that the endpoint gets: order.created, order.documents_added, order.updated or
-    /// order.cancelled. Repeat it for several. A new endpoint gets all of them by default
+    /// An event that the endpoint gets: order.created, order.documents_added, order.updated,
+    /// order.cancelled, order.changed, order.note_added, order.signed_documents_added,
+    /// order.documents_replaced or order.document_withdrawn. Repeat it for several. A new endpoint gets
+    /// all of them by default
     #[arg(long = "event", value_name = "EVENT")]
     pub(super) events: Vec<String>,
     /// Note about the endpoint
