@@ -21,7 +21,7 @@ use crate::commands::{
 };
 use crate::{
     adapters::open_blobs,
-    progress::Progress,
+    progress::{Progress, counted},
     retention::{erase_orders, remove_mails_of_erased},
     settings::Database,
 };
@@ -113,8 +113,8 @@ impl Operator {
         let found = self.storage.admin.created_before(instant, OrderId(0), COUNTED + 1);
         let found = found.await?.len();
         let many = if found > COUNTED { "more than " } else { "" };
-        let what =
-            format!("{many}{} orders created before {}", found.min(COUNTED), second(instant));
+        let (orders, instant_shown) = (counted(&found.min(COUNTED), "order"), second(instant));
+        let what = format!("{many}{orders} created before {instant_shown}, except those on hold");
         if found > 0 && !confirmed(yes, &what)? {
             return Ok(None);
         }
