@@ -486,7 +486,8 @@ async fn kill_loses_reads_of_the_last_second_only() {
 /// Adds notes to an order until the service is gone.
 async fn note_on(api: Api) {
     let note = || api.request(Method::POST, "/api/order/1/notes").json(&json!({ "text": "a" }));
-    while note().send().await.is_ok_and(|answer| answer.status() == 201) {}
+    // A busy machine may answer 503.
+    while note().send().await.is_ok() {}
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -500,9 +501,13 @@ async fn kill_leaves_a_row_of_each_stored_change_and_of_no_other() {
     eventually(|| wiring.rows("order_notes") >= 100).await;
     service.kill();
     join_all(clients).await;
-    let notes = wiring.rows("order_notes");
-    assert_eq!(wiring.rows("accesses WHERE kind = 'add_note' AND outcome = 'ok'"), notes);
-    assert_eq!(wiring.rows("accesses"), notes);
+    // One statement: a database server may still commit what it has got.
+    let counts = wiring.lines(
+        "SELECT (SELECT count(*) FROM order_notes), count(*) FROM accesses WHERE outcome = 'ok'",
+    );
+    let (notes, rows) = counts[0].split_once('|').unwrap();
+    assert_eq!(rows, notes);
+    assert_eq!(wiring.rows("accesses WHERE kind <> 'add_note'"), 0);
 }
 
 /// Within its grace period, the stop waits for a database that another program has locked for longer than
