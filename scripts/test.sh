@@ -78,7 +78,7 @@ RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-it
 
 step tests
 # Many tests wait for a timer, a server or a disk, and leave the processors to others.
-export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) + 2))}"
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) + 1))}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
