@@ -35,8 +35,8 @@ const READS: usize = 10_000;
 const CLIENTS: usize = 8;
 /// Longer than the longest call of a database.
 const LOCKED: Duration = Duration::from_secs(6);
-/// The time whose reads a crash may lose: a second, and another one on a busy machine.
-const LOST: Duration = Duration::from_secs(2);
+/// The time whose reads a crash may lose.
+const LOST: Duration = Duration::from_secs(1);
 const UNLIMITED: [&str; 2] = ["--rate-per-second=0", "--reads-rate-per-second=0"];
 
 /// Returns all accesses of a service in the process of the test, the oldest first.
