@@ -307,9 +307,10 @@ impl Operator {
             email: filter.email.map(|email| email.trim().to_owned()),
             held_at: filter.held.then(|| self.clock.now()),
         };
-        let rule =
-            || WrongSetting(anyhow!("--signing-date-to must not be before --signing-date-from"));
-        ensure!(filter.list.has_dates(), rule());
+        ensure!(
+            filter.list.has_dates(),
+            WrongSetting(anyhow!("--signing-date-to must not be before --signing-date-from"))
+        );
         let found = self.storage.admin.list(&filter, before.map(OrderId), MAX_LISTED).await;
         let count = found.as_ref().ok().map(Vec::len);
         let access = self.recording.begin_list(AccessKind::List, count);
