@@ -6,12 +6,12 @@ use actix_web::web;
 use domain::{
     document::DocumentLimits,
     ports::Entropy,
-    signing_service::ListServices,
     use_cases::{
         add_documents::AddDocuments, add_note::AddNote, change_order::ChangeOrder,
-        create_order::CreateOrder, read_order::ReadOrder, withdraw_document::WithdrawDocument,
+        create_order::CreateOrder, read_order::ReadOrder, services::ListServices,
+        webhooks::manage_webhooks::ManageWebhooks, withdraw_document::WithdrawDocument,
     },
-    webhook::{EndpointId, manage_webhooks::ManageWebhooks},
+    webhook::EndpointId,
 };
 
 use crate::{

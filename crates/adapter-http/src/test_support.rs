@@ -16,15 +16,8 @@ use actix_web::{
 };
 use bytes::Bytes;
 use domain::{
-    access::{
-        Access as OrderAccess, DONE, RunId,
-        keep_accesses::KeepAccesses,
-        recorder::{AccessRecorder, BegunAccess},
-    },
-    api_key::{
-        ApiKey, ApiKeyId, ClientId, NewApiKey, Owner, PresentedKey, Rate, Scope,
-        manage_keys::ManageKeys,
-    },
+    access::{Access as OrderAccess, DONE, RunId},
+    api_key::{ApiKey, ApiKeyId, ClientId, NewApiKey, Owner, PresentedKey, Rate, Scope},
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
     idempotency::DEFAULT_RETENTION,
@@ -34,13 +27,24 @@ use domain::{
         MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockSecretBox, MockServiceRepo,
         MockUploadLedger, MockWebhookQueue, MockWebhookRepo, MockWebhookSender,
     },
-    signing_service::ListServices,
     use_cases::{
-        add_documents::AddDocuments, add_note::AddNote, change_order::ChangeOrder,
-        create_order::CreateOrder, intake::Intake, note_downloads::Downloads,
-        read_order::ReadOrder, scan_documents::ScanDocuments, withdraw_document::WithdrawDocument,
+        accesses::{
+            keep_accesses::KeepAccesses,
+            recorder::{AccessRecorder, BegunAccess},
+        },
+        add_documents::AddDocuments,
+        add_note::AddNote,
+        change_order::ChangeOrder,
+        create_order::CreateOrder,
+        intake::Intake,
+        keys::manage_keys::ManageKeys,
+        note_downloads::Downloads,
+        read_order::ReadOrder,
+        scan_documents::ScanDocuments,
+        services::ListServices,
+        webhooks::manage_webhooks::ManageWebhooks,
+        withdraw_document::WithdrawDocument,
     },
-    webhook::manage_webhooks::ManageWebhooks,
 };
 use futures_util::FutureExt as _;
 use ipnet::IpNet;

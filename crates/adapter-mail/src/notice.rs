@@ -1,7 +1,7 @@
 //! Builds the mails about a webhook endpoint that fails, and about a key that reads many orders.
 
 use domain::{
-    access::watch_accesses::BusyKeyNotice,
+    access::BusyKeyNotice,
     ports::{Notice, NotifyError},
     webhook::{DisabledBy, Endpoint, EndpointNotice, FAILING_LIMIT},
 };

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use domain::{background::Step, order::OrderId, ports::StoreError};
+use domain::{order::OrderId, ports::StoreError, use_cases::background::Step};
 use time::OffsetDateTime;
 use tokio::task::spawn_blocking;
 

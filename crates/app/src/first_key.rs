@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use domain::api_key::manage_keys::{KeyTerms, ManageKeys};
+use domain::use_cases::keys::manage_keys::{KeyTerms, ManageKeys};
 use operator::{listen::local_address, private_files::replace_file, settings::Settings};
 use rustls::pki_types::{IpAddr::V6, ServerName};
 

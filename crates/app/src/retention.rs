@@ -10,10 +10,13 @@ use std::{
 
 use anyhow::Result;
 use domain::{
-    access::{AccessActor, recorder::ActorAccesses},
-    background::Step,
+    access::AccessActor,
     ports::{Retained, StoreError},
-    use_cases::upkeep::erase_old_orders::{CountWaiting, EraseOldOrders},
+    use_cases::{
+        accesses::recorder::ActorAccesses,
+        background::Step,
+        upkeep::erase_old_orders::{CountWaiting, EraseOldOrders},
+    },
 };
 use operator::retention::{ErasureRemains, erase_orders};
 use telemetry::WorkerMetrics;

@@ -13,7 +13,7 @@ use actix_web::{
 };
 use adapter_http::{Api, Capacity, Ops};
 use anyhow::{Context as _, Error, Result, anyhow};
-use domain::{access::recorder::AccessRecorder, ports::WebhookSender};
+use domain::{ports::WebhookSender, use_cases::accesses::recorder::AccessRecorder};
 use operator::{
     Machine,
     adapters::{LISTEN, OPS_LISTEN, Storage, check_settings, webhook_sender},

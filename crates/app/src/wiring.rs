@@ -9,16 +9,23 @@ use adapter_http::{
 };
 use anyhow::Result;
 use domain::{
-    access::{RunId, recorder::AccessRecorder},
-    api_key::manage_keys::ManageKeys,
+    access::RunId,
     ports::{BlobStore, Notifier, WebhookSender},
-    signing_service::{KnownServices, ListServices},
     use_cases::{
-        add_documents::AddDocuments, add_note::AddNote, change_order::ChangeOrder,
-        create_order::CreateOrder, intake::Intake, note_downloads::Downloads,
-        read_order::ReadOrder, scan_documents::ScanDocuments, withdraw_document::WithdrawDocument,
+        accesses::recorder::AccessRecorder,
+        add_documents::AddDocuments,
+        add_note::AddNote,
+        change_order::ChangeOrder,
+        create_order::CreateOrder,
+        intake::Intake,
+        keys::manage_keys::ManageKeys,
+        note_downloads::Downloads,
+        read_order::ReadOrder,
+        scan_documents::ScanDocuments,
+        services::{KnownServices, ListServices},
+        webhooks::manage_webhooks::{ManageWebhooks, unreadable_secrets},
+        withdraw_document::WithdrawDocument,
     },
-    webhook::manage_webhooks::{ManageWebhooks, unreadable_secrets},
 };
 use operator::{
     Machine,

@@ -11,27 +11,27 @@ use std::{
 use adapter_mail::remove_old_mails;
 use anyhow::Result;
 use domain::{
-    access::{
-        keep_accesses::KeepAccesses,
-        watch_accesses::{AccessAlert, AccessStep, Memory, WatchAccesses},
-    },
-    api_key::note_key_uses::NoteKeyUses,
-    background::Step,
-    delivery::{
-        dispatch_events::{DispatchEvents, Dispatched},
-        run_deliveries::{MailDeliveries, MailReport, RunDeliveries},
-        worker::{Deliveries, DeliveryFailure, DeliveryStep, DeliveryWorker, Sleep},
-    },
     ports::{DeliveryQueue, NoticeOutcome, Notifier, QueueStats, error_chain},
     use_cases::{
+        accesses::{
+            keep_accesses::KeepAccesses,
+            watch_accesses::{AccessAlert, AccessStep, Memory, WatchAccesses},
+        },
+        background::Step,
+        deliveries::{
+            dispatch_events::{DispatchEvents, Dispatched},
+            run_deliveries::{MailDeliveries, MailReport, RunDeliveries},
+            worker::{Deliveries, DeliveryFailure, DeliveryStep, DeliveryWorker, Sleep},
+        },
+        keys::note_key_uses::NoteKeyUses,
         note_downloads::NoteDownloads,
         upkeep::{forget_keys::ForgetKeys, sweep_uploads::SweepUploads},
+        webhooks::{
+            run_webhooks::{RunWebhooks, WebhookDeliveries, WebhooksReport},
+            watch_webhooks::{WatchStep, WatchWebhooks},
+        },
     },
-    webhook::{
-        DisabledBy, EndpointId,
-        run_webhooks::{RunWebhooks, WebhookDeliveries, WebhooksReport},
-        watch_webhooks::{WatchStep, WatchWebhooks},
-    },
+    webhook::{DisabledBy, EndpointId},
 };
 use futures_util::FutureExt as _;
 use operator::Machine;

@@ -1,10 +1,5 @@
 //! API keys: the text that a client presents, what the service stores, and when a key is valid.
 
-pub mod key_cache;
-pub mod manage_keys;
-pub mod note_key_uses;
-pub mod revoke_key;
-
 use std::{collections::BTreeSet, fmt};
 
 use sha2::{Digest as _, Sha256};
@@ -12,8 +7,8 @@ use subtle::ConstantTimeEq as _;
 use time::OffsetDateTime;
 
 use crate::{
-    order::{EmailAddress, SigningServiceId},
-    ports::Entropy,
+    entropy::Entropy,
+    people::{EmailAddress, SigningServiceId},
 };
 
 /// Beginning of every key, so that secret scanners recognize a leaked one.

@@ -2,17 +2,13 @@
 //!
 //! Retry schedule: [`FIRST_DELAY`], [`MAX_DELAY`] and [`OUTAGE_DELAY`]. Age limit: [`MAX_AGE`].
 
-pub mod dispatch_events;
-pub mod run_deliveries;
-pub mod worker;
-
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
     document::StoredDocument,
+    entropy::Entropy,
     order::{Actor, EmailAddress, OrderId, OrderStatus, StoredOrder, record::OrderRecord},
-    ports::Entropy,
     signing_service::SigningService,
     webhook::{ChangedOrder, EventChange, EventType},
 };

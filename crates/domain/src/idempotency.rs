@@ -4,7 +4,7 @@
 use sha2::{Digest as _, Sha256};
 use time::{Duration, OffsetDateTime};
 
-use crate::{api_key::Owner, order::OrderId, ports::Entropy};
+use crate::{api_key::Owner, entropy::Entropy, order::OrderId};
 
 /// Maximum length of a key in characters.
 pub const MAX_KEY_CHARS: usize = 255;

@@ -4,21 +4,34 @@
 //! need from outside they get through a *port*: a trait in [`ports`] that lists what an adapter
 //! must guarantee.
 //!
-//! | concept | module |
+//! | model | module |
 //! |---|---|
 //! | the order, its request, its stored form | [`order`] |
 //! | members of requests, the rules at them, violations | [`request`] |
 //! | date, time and time zone of the signing | [`appointment`] |
 //! | accepted formats, file names and limits of documents | [`document`] |
 //! | the duplicate window of a file number | [`duplicate_window`] |
-//! | API keys: issue, rotate, revoke, cache, last use | [`api_key`] |
-//! | who has read or changed what | [`access`] |
 //! | repeats of a request with one `Idempotency-Key` | [`idempotency`] |
-//! | records of signing services, and which of them orders may name | [`signing_service`] |
-//! | use cases of orders: create, add documents and notes, scan, read, change, cancel, erase, clean up | [`use_cases`] |
-//! | mails about an order; the loop that delivers mails and webhooks | [`delivery`] |
+//! | addresses and numbers of people and companies | [`people`] |
+//! | API keys and their owners | [`api_key`] |
+//! | records of signing services | [`signing_service`] |
+//! | who has read or changed what | [`access`] |
+//! | mails about an order, and when they are retried | [`delivery`] |
 //! | webhooks: endpoints, events, retry schedule, payloads, secrets | [`webhook`] |
-//! | steps of background work | [`background`] |
+//!
+//! A model uses no port but [`entropy`]. A port uses models. [`use_cases`] use both: what a handler, a command
+//! or a worker calls.
+//!
+//! | use cases | module |
+//! |---|---|
+//! | orders: create, add documents and notes, scan, read, change, cancel, erase | [`use_cases`] |
+//! | the accesses to orders: record, store, watch | [`use_cases::accesses`] |
+//! | API keys: issue, rotate, revoke, cache, last use | [`use_cases::keys`] |
+//! | which signing services orders may name | [`use_cases::services`] |
+//! | mails: dispatch of events, attempts; the loop that delivers mails and webhooks | [`use_cases::deliveries`] |
+//! | webhooks: manage, attempt, watch | [`use_cases::webhooks`] |
+//! | clean up after orders | [`use_cases::upkeep`] |
+//! | the step of a background worker | [`use_cases::background`] |
 //!
 //! # Adding a port
 //!
@@ -41,12 +54,13 @@ macro_rules! conceal {
 pub mod access;
 pub mod api_key;
 pub mod appointment;
-pub mod background;
 pub mod delivery;
 pub mod document;
 pub mod duplicate_window;
+pub mod entropy;
 pub mod idempotency;
 pub mod order;
+pub mod people;
 pub mod ports;
 pub mod request;
 pub mod signing_service;

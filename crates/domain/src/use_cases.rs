@@ -1,14 +1,20 @@
-//! Use cases of orders: create, add and withdraw documents, read, change, cancel, erase, and clean up after them.
+//! What a handler, a command of an operator or a worker calls. Those of orders stand here, others in rooms.
 
+pub mod accesses;
 pub mod add_documents;
 pub mod add_note;
+pub mod background;
 pub mod change_order;
 pub mod create_order;
+pub mod deliveries;
 pub mod erase_orders;
 pub mod intake;
+pub mod keys;
 pub mod note_downloads;
 pub mod order_error;
 pub mod read_order;
 pub mod scan_documents;
+pub mod services;
 pub mod upkeep;
+pub mod webhooks;
 pub mod withdraw_document;

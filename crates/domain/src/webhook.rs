@@ -12,8 +12,8 @@ use time::{
 
 use crate::{
     api_key::{ApiKeyId, Owner, Party},
+    entropy::Entropy,
     order::{Actor, EmailAddress, OrderId, OrderStatus, StoredOrder},
-    ports::Entropy,
 };
 
 /// Maximum number of endpoints of a client, for live keys and again for test keys.
@@ -507,10 +507,7 @@ fn timestamp(at: OffsetDateTime) -> String {
 }
 
 pub mod endpoint_request;
-pub mod manage_webhooks;
-pub mod run_webhooks;
 pub mod secret;
 #[cfg(test)]
 #[path = "webhook_tests.rs"]
 mod tests;
-pub mod watch_webhooks;

@@ -12,13 +12,12 @@ use adapter_postgres::{ObservedDatabase, PostgresStore};
 use adapter_sqlite::SqliteStore;
 use anyhow::{Context as _, Result, ensure};
 use domain::{
-    api_key::manage_keys::ManageKeys,
     ports::{
         AccessLog, ApiKeyRepo, BlobStore, DeliveryQueue, DocumentScanner as _, IdempotencyLedger,
         Notifier, OrderAdmin, OrderReader, OrderRepo, Outbox, ServiceRepo, UploadLedger,
         WebhookQueue, WebhookRepo, WebhookSender, error_chain,
     },
-    webhook::manage_webhooks::ManageWebhooks,
+    use_cases::{keys::manage_keys::ManageKeys, webhooks::manage_webhooks::ManageWebhooks},
 };
 use rustix::fs::{Access, access};
 

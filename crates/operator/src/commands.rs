@@ -8,7 +8,7 @@ use adapter_http::OpenApiSettings;
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use clap_complete::Shell;
-use domain::api_key::revoke_key::RevokeKey;
+use domain::use_cases::keys::revoke_key::RevokeKey;
 
 use self::{
     clients::ClientsCommand,

@@ -6,9 +6,11 @@ use adapter_mail::{MailsOf, orders_of_mails, remove_mails};
 use adapter_sqlite::Rewrite;
 use anyhow::Result;
 use domain::{
-    access::recorder::ActorAccesses,
     ports::{BlobStore, Clock, OrderAdmin},
-    use_cases::{erase_orders::EraseOrders, upkeep::erase_old_orders::Retention},
+    use_cases::{
+        accesses::recorder::ActorAccesses, erase_orders::EraseOrders,
+        upkeep::erase_old_orders::Retention,
+    },
 };
 use time::{Duration, OffsetDateTime};
 use tokio::task::spawn_blocking;

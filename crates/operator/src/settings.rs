@@ -14,17 +14,17 @@ use actix_web::http::header::HeaderName;
 use anyhow::Context as _;
 use clap::{ArgAction, Args, ValueEnum, builder::RangedI64ValueParser, value_parser};
 use domain::{
-    access::watch_accesses::AccessLimits,
     api_key::Rate,
     appointment::ZoneDatabase,
-    delivery::{
-        Mails,
-        run_deliveries::{DELIVERIES_IN_FLIGHT, MAILS_PER_RECIPIENT_HOUR},
-    },
+    delivery::Mails,
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
     idempotency::DEFAULT_RETENTION,
-    webhook::run_webhooks::WEBHOOKS_IN_FLIGHT,
+    use_cases::{
+        accesses::watch_accesses::AccessLimits,
+        deliveries::run_deliveries::{DELIVERIES_IN_FLIGHT, MAILS_PER_RECIPIENT_HOUR},
+        webhooks::run_webhooks::WEBHOOKS_IN_FLIGHT,
+    },
 };
 use ipnet::IpNet;
 use time::Duration;

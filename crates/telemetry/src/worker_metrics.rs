@@ -1,17 +1,21 @@
 //! Log lines and metrics of background work.
 
 use domain::{
-    delivery::run_deliveries::{
-        DeliveryOutcome::{self, LeaseLost, Settled},
-        DeliveryReport,
-    },
     order::{Actor, OrderStatus},
     ports::{
         BusyKey, Event, Retained,
         Settlement::{Done, Fail, Obsolete, OverLimit, Postpone, RetryAt, Unknown},
     },
-    use_cases::{erase_orders::Erasure, upkeep::erase_old_orders::Waiting},
-    webhook::{DisabledBy, EndpointId, EventChange, EventType, run_webhooks::WebhookReport},
+    use_cases::{
+        deliveries::run_deliveries::{
+            DeliveryOutcome::{self, LeaseLost, Settled},
+            DeliveryReport,
+        },
+        erase_orders::Erasure,
+        upkeep::erase_old_orders::Waiting,
+        webhooks::run_webhooks::WebhookReport,
+    },
+    webhook::{DisabledBy, EndpointId, EventChange, EventType},
 };
 use prometheus::{
     IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry,

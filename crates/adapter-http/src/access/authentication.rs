@@ -8,13 +8,14 @@ use actix_web::{
     http::header::{self, HeaderMap},
 };
 use domain::{
-    access::{
-        AccessActor, AccessFacts, AccessKind,
-        recorder::{AccessRecorder, BegunAccess},
-    },
-    api_key::{ApiKey, PresentedKey, Scope, manage_keys::ManageKeys},
+    access::{AccessActor, AccessFacts, AccessKind},
+    api_key::{ApiKey, PresentedKey, Scope},
     order::OrderId,
-    use_cases::change_order::Changer,
+    use_cases::{
+        accesses::recorder::{AccessRecorder, BegunAccess},
+        change_order::Changer,
+        keys::manage_keys::ManageKeys,
+    },
 };
 use tracing::Instrument as _;
 

@@ -16,11 +16,13 @@ use domain::{
         default_language,
     },
     request::{Violation, ViolationCode},
-    use_cases::order_error::{OrderError, Rejection},
+    use_cases::{
+        order_error::{OrderError, Rejection},
+        webhooks::manage_webhooks::WebhooksError,
+    },
     webhook::{
         ChangedOrder, EndpointId, EventChange, EventType, MAX_ENDPOINTS,
         endpoint_request::{MAX_DESCRIPTION, MAX_URL},
-        manage_webhooks::WebhooksError,
         order_body, test_body,
     },
 };

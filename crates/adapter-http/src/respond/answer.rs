@@ -3,7 +3,10 @@
 use std::panic::AssertUnwindSafe;
 
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, http::StatusCode};
-use domain::access::{DONE, NOT_MODIFIED, recorder::BegunAccess};
+use domain::{
+    access::{DONE, NOT_MODIFIED},
+    use_cases::accesses::recorder::BegunAccess,
+};
 use futures_util::{FutureExt as _, future::LocalBoxFuture};
 
 use crate::{request::id::RequestId, respond::problem::Problem};

@@ -8,7 +8,8 @@ use domain::{
         Sent, Violation, ViolationCode, Word,
         rules::{Checked, fault, nullable, required, violations},
     },
-    webhook::{WebhookDeliveryId, manage_webhooks::WebhooksError},
+    use_cases::webhooks::manage_webhooks::WebhooksError,
+    webhook::WebhookDeliveryId,
 };
 use garde::Validate;
 use serde::{Deserialize, Serialize};

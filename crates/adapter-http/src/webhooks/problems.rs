@@ -1,6 +1,6 @@
 //! The problem responses of requests about webhooks.
 
-use domain::{request::Violation, webhook::manage_webhooks::WebhooksError};
+use domain::{request::Violation, use_cases::webhooks::manage_webhooks::WebhooksError};
 
 use crate::respond::problem::{FieldProblem, Problem, ProblemCode};
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use domain::{
-    access::watch_accesses::BusyKeyNotice,
+    access::BusyKeyNotice,
     api_key::ApiKeyId,
     delivery::{Audience, MailSubject, Notification},
     document::{ObjectKey, StoredDocument},

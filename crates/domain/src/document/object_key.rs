@@ -1,6 +1,6 @@
 //! Keys of objects in the blob store.
 
-use crate::ports::Entropy;
+use crate::entropy::Entropy;
 
 /// The key of an object in the blob store. It is random, so no text of a client becomes a path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

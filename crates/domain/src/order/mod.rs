@@ -23,7 +23,9 @@ pub use stored::{
     Actor, ChangeKind, DocumentId, MAX_NOTES, Names, Notary, Note, OrderChange, OrderStatus,
     READ_HISTORY, StoredOrder, after,
 };
-pub use text::{EmailAddress, FileNumber, InvalidEmail, MAX_NOTE, MAX_REASON, MAX_STATUS};
+pub use text::{FileNumber, MAX_NOTE, MAX_REASON, MAX_STATUS};
+
+pub use crate::people::{EmailAddress, InvalidEmail, SigningServiceId};
 
 use std::collections::BTreeSet;
 
@@ -44,17 +46,12 @@ conceal!(
     Invoice,
     InvoiceRecipient,
     RequestedBy,
-    EmailAddress,
     FileNumber
 );
 
 /// Identifier of an order, assigned by the repository; positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OrderId(pub i64);
-
-/// Identifier of a signing service; positive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct SigningServiceId(pub i64);
 
 /// A valid order: made only by [`OrderRequest::parse`], or read from its [`record`].
 #[derive(Clone, PartialEq, Eq)]

@@ -1,11 +1,6 @@
 //! Texts of an order that have a type.
 
-use serde::{Deserialize, Serialize};
-
-use crate::request::{
-    Fault, Line, Text as _,
-    rules::{is_email, text},
-};
+use crate::request::{Fault, Line, Text as _, rules::text};
 
 /// Maximum length of a status in characters.
 pub const MAX_STATUS: usize = 50;
@@ -15,38 +10,6 @@ pub const MAX_REASON: usize = 500;
 pub const MAX_NOTE: usize = 5_000;
 /// Maximum length of a file number in characters.
 pub(super) const MAX_FILE_NUMBER: usize = 100;
-
-/// An e-mail address: printable ASCII, one `@`, no white space, no address literal, at most 254
-/// characters (RFC 5321 section 4.5.3.1.3).
-#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct EmailAddress(String);
-
-/// The error of a text that is no [`EmailAddress`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("is not an e-mail address")]
-pub struct InvalidEmail;
-
-impl EmailAddress {
-    /// Returns an address that was checked before: in a request, or when it was stored. A stored one
-    /// followed the rules of its day: a stricter rule must not make stored orders unreadable.
-    pub fn from_stored(text: String) -> Self {
-        Self(text)
-    }
-
-    /// Returns the address as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl TryFrom<String> for EmailAddress {
-    type Error = InvalidEmail;
-
-    fn try_from(text: String) -> Result<Self, InvalidEmail> {
-        if is_email(&text) { Ok(Self(text)) } else { Err(InvalidEmail) }
-    }
-}
 
 /// The client's file or loan number: one line of 1 to 100 characters without surrounding white
 /// space. The comparison is case-sensitive.

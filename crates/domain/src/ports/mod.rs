@@ -9,7 +9,6 @@ mod access_log;
 mod api_key_repo;
 mod clock;
 mod deliveries;
-mod entropy;
 mod orders;
 mod secret_box;
 mod service_repo;
@@ -18,10 +17,11 @@ pub use access_log::*;
 pub use api_key_repo::*;
 pub use clock::*;
 pub use deliveries::*;
-pub use entropy::*;
 pub use orders::*;
 pub use secret_box::*;
 pub use service_repo::*;
+
+pub use crate::entropy::*;
 
 /// The cause of a failure, for the log. Callers act on the error variant that holds it.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;

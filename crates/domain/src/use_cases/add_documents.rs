@@ -1,7 +1,6 @@
 //! Use case: add documents to an order.
 
 use crate::{
-    access::recorder::BegunAccess,
     api_key::{ApiKey, Owner},
     document::{DocumentKind, MAX_DOCUMENTS_PER_ORDER, ReceivedDocument, StoredDocument},
     idempotency::{AddedRange, Answered, Attempt},
@@ -9,6 +8,7 @@ use crate::{
     ports::{NewDocuments, StoreError, WriteError},
     request::{Violation, ViolationCode},
     use_cases::{
+        accesses::recorder::BegunAccess,
         intake::{Intake, keys_of},
         order_error::{OrderError, Rejection, not_replaceable},
     },

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use time::Duration;
 
 use crate::{
-    access::recorder::BegunAccess,
     idempotency::{Answered, Attempt, IdempotentRequest},
     order::{Note, OrderId, change_request::NoteRequest},
     ports::{Clock, NewNote, OrderReader, OrderRepo, StoreError, WriteError},
-    use_cases::{change_order::Changer, intake::answered, order_error::OrderError},
+    use_cases::{
+        accesses::recorder::BegunAccess, change_order::Changer, intake::answered,
+        order_error::OrderError,
+    },
 };
 
 /// Adds notes to orders.

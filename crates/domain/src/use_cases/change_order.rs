@@ -5,7 +5,6 @@ use std::sync::Arc;
 use time::OffsetDateTime;
 
 use crate::{
-    access::recorder::BegunAccess,
     api_key::{ApiKey, Owner, Party},
     order::{
         Actor, Order, OrderId, OrderRequest, OrderStatus, ParsedOrder, SigningServiceId,
@@ -14,7 +13,7 @@ use crate::{
     },
     ports::{Clock, ListedOrder, OrderAmendment, OrderReader, OrderRepo, OrderUpdate},
     request::{Violation, ViolationCode},
-    use_cases::order_error::OrderError,
+    use_cases::{accesses::recorder::BegunAccess, order_error::OrderError},
 };
 
 /// Changes orders.

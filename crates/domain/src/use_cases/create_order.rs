@@ -12,10 +12,10 @@ use crate::{
     order::{Names, Order, OrderRequest, OrderStatus, ParsedOrder, SigningServiceId, StoredOrder},
     ports::{NewOrder, StoreError, WriteError},
     request::{Violation, ViolationCode},
-    signing_service::KnownServices,
     use_cases::{
         intake::Intake,
         order_error::{OrderError, Rejection},
+        services::KnownServices,
     },
 };
 

@@ -8,17 +8,17 @@ use std::{
 use time::OffsetDateTime;
 
 use crate::{
-    access::{
-        AccessKind, DONE,
-        recorder::{ActorAccesses, BegunAccess},
-    },
+    access::{AccessKind, DONE},
     document::ObjectKey,
     order::OrderId,
     ports::{
         AccessOf, BlobStore, Clock, Due, ErasureOutcome, OrderAdmin, Retained, StoreError,
         UploadLedger,
     },
-    use_cases::intake::remove_condemned,
+    use_cases::{
+        accesses::recorder::{ActorAccesses, BegunAccess},
+        intake::remove_condemned,
+    },
 };
 
 /// Maximum number of orders in a batch. For each, the store reads the oldest orders of every client.

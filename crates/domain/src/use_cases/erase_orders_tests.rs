@@ -3,12 +3,13 @@ use time::macros::datetime;
 
 use super::*;
 use crate::{
-    access::{AccessActor, RunId, recorder::AccessRecorder},
+    access::{AccessActor, RunId},
     document::ObjectKey,
     ports::{
         ErasedDue, ErasureOutcome, MockAccessLog, MockBlobStore, MockOrderAdmin, MockUploadLedger,
     },
     test_support::clock,
+    use_cases::accesses::recorder::AccessRecorder,
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);

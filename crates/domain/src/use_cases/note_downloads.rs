@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    background::{FirstFailure, Step, Unstored, lock, take},
     order::DocumentId,
     ports::{Download, OrderRepo},
+    use_cases::background::{FirstFailure, Step, Unstored, lock, take},
 };
 
 /// Pause between two steps.

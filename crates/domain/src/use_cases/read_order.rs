@@ -5,14 +5,13 @@ use std::{ops::Range, sync::Arc};
 use crate::{
     access::{Access, AccessId},
     api_key::Owner,
-    background::lock,
     document::{ObjectKey, StoredDocument},
     order::{DocumentId, OrderId, StoredOrder},
     ports::{
         AccessLog, BlobStore, BlobStream, Clock, HistoryEntry, HistoryQuery, OrderReader, Page,
         PageQuery,
     },
-    use_cases::{note_downloads::Downloads, order_error::OrderError},
+    use_cases::{background::lock, note_downloads::Downloads, order_error::OrderError},
 };
 
 /// Reads orders for their client.

@@ -3,14 +3,12 @@ use time::{OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
-    access::{
-        RunId,
-        recorder::{AccessRecorder, BegunAccess},
-    },
+    access::RunId,
     api_key::ClientId,
     document::DocumentKind,
     ports::{MaybeErased, MockAccessLog, MockBlobStore, MockOrderReader},
     test_support::{access_facts, clock, document},
+    use_cases::accesses::recorder::{AccessRecorder, BegunAccess},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);

@@ -1,10 +1,10 @@
 //! Use case: withdraw a document, such as that of another borrower, from an order.
 
 use crate::{
-    access::recorder::BegunAccess,
     order::DocumentId,
     ports::Withdrawal,
     use_cases::{
+        accesses::recorder::BegunAccess,
         change_order::Changer,
         intake::{Intake, remove_condemned},
         order_error::OrderError,

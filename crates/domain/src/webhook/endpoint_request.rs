@@ -30,7 +30,7 @@ pub type NewEndpointBody = Object<NewEndpointMembers>;
 #[serde(default)]
 pub struct NewEndpointMembers {
     #[garde(custom(required(text(MAX_URL))))]
-    pub(super) url: Sent<Word>,
+    pub(crate) url: Sent<Word>,
     #[garde(dive, custom(nullable(some_events)))]
     events: Sent<Events>,
     #[garde(custom(optional(text(MAX_DESCRIPTION))))]
@@ -46,7 +46,7 @@ pub type EndpointChangeBody = Object<EndpointChangeMembers>;
 #[serde(default)]
 pub struct EndpointChangeMembers {
     #[garde(custom(nullable(text(MAX_URL))))]
-    pub(super) url: Sent<Word>,
+    pub(crate) url: Sent<Word>,
     #[garde(dive, custom(nullable(some_events)))]
     events: Sent<Events>,
     #[garde(custom(optional(text(MAX_DESCRIPTION))))]

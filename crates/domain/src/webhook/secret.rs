@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use subtle::ConstantTimeEq as _;
 
-use crate::ports::Entropy;
+use crate::entropy::Entropy;
 
 /// Beginning of every secret as text (Standard Webhooks 1.0.0).
 const PREFIX: &str = "whsec_";

@@ -2,7 +2,10 @@
 
 use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
-use domain::api_key::{ApiKey, ClientId, Party, manage_keys::ManageKeys};
+use domain::{
+    api_key::{ApiKey, ClientId, Party},
+    use_cases::keys::manage_keys::ManageKeys,
+};
 use serde_json::json;
 use time::OffsetDateTime;
 

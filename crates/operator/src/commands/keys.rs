@@ -11,11 +11,13 @@ use domain::{
     api_key::{
         ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, Party, PresentedKey, Rate, Scope, Scopes,
         lookup_of,
-        manage_keys::{KeyError, KeyTerms, ManageKeys},
-        revoke_key::{RevokeKey, RevokedKey},
     },
     order::{EmailAddress, SigningServiceId},
     ports::ApiKeyRepo,
+    use_cases::keys::{
+        manage_keys::{KeyError, KeyTerms, ManageKeys},
+        revoke_key::{RevokeKey, RevokedKey},
+    },
     webhook::Endpoint,
 };
 use serde_json::json;

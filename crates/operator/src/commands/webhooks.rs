@@ -7,10 +7,10 @@ use domain::{
     order::SigningServiceId,
     ports::{Cursor, DeliveryPageQuery},
     request::Violation,
+    use_cases::webhooks::manage_webhooks::{ManageWebhooks, WebhooksError},
     webhook::{
         AttemptOutcome, Endpoint, EndpointId, WebhookDelivery, WebhookDeliveryId,
         endpoint_request::EndpointChangeBody,
-        manage_webhooks::{ManageWebhooks, WebhooksError},
     },
 };
 use serde_json::{Value, json};

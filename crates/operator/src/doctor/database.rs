@@ -9,8 +9,10 @@ use adapter_webhook::SealedSecrets;
 use anyhow::Context as _;
 use domain::{
     ports::{DeliveryQueue, OrderAdmin, QueueStats, WebhookQueue, WebhookRepo},
-    use_cases::upkeep::erase_old_orders::{COUNTED, Retention, Waiting},
-    webhook::manage_webhooks::unreadable_secrets,
+    use_cases::{
+        upkeep::erase_old_orders::{COUNTED, Retention, Waiting},
+        webhooks::manage_webhooks::unreadable_secrets,
+    },
 };
 use time::Duration;
 

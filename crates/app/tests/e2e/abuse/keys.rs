@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use domain::api_key::{PresentedKey, Rate, manage_keys::KeyTerms};
+use domain::{
+    api_key::{PresentedKey, Rate},
+    use_cases::keys::manage_keys::KeyTerms,
+};
 use futures_util::{StreamExt as _, future::join_all, stream};
 use reqwest::{Response, StatusCode};
 

@@ -8,9 +8,8 @@ use std::{
 };
 
 use domain::{
-    api_key::{Scope, manage_keys::KeyTerms},
-    order::SigningServiceId,
-    ports::Clock as _,
+    api_key::Scope, order::SigningServiceId, ports::Clock as _,
+    use_cases::keys::manage_keys::KeyTerms,
 };
 use operator::SystemClock;
 use reqwest::Method;

@@ -8,10 +8,7 @@ use std::{
     process::Command,
 };
 
-use domain::{
-    api_key::{Scope, manage_keys::KeyTerms},
-    order::SigningServiceId,
-};
+use domain::{api_key::Scope, order::SigningServiceId, use_cases::keys::manage_keys::KeyTerms};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use test_servers::tools::built;

@@ -3,7 +3,7 @@
 
 use std::{path::Path, process::Command};
 
-use domain::api_key::{Scope, manage_keys::KeyTerms};
+use domain::{api_key::Scope, use_cases::keys::manage_keys::KeyTerms};
 use test_servers::tools::built;
 
 use crate::harness::TestApp;

@@ -1,6 +1,6 @@
 //! The clock is set back or forward while the service runs.
 
-use domain::api_key::manage_keys::KeyTerms;
+use domain::use_cases::keys::manage_keys::KeyTerms;
 use reqwest::Response;
 use serde_json::Value;
 use time::Duration;

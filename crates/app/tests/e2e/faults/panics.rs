@@ -6,7 +6,6 @@ use std::{path::Path, process::Command, sync::Arc};
 use app::serve::Starting;
 use async_trait::async_trait;
 use domain::{
-    api_key::manage_keys::KeyTerms,
     document::ObjectKey,
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
@@ -15,6 +14,7 @@ use domain::{
         Download, ListedOrder, NewDocuments, NewNote, NewOrder, OrderAmendment, OrderRepo,
         OrderUpdate, StoreError, Withdrawal, WriteError,
     },
+    use_cases::keys::manage_keys::KeyTerms,
 };
 use operator::{Machine, adapters::Storage};
 use serde_json::Value;

@@ -26,9 +26,9 @@ use app::serve::{Service, Starting};
 use clap::Parser;
 use contract_tests::fakes::ManualClock;
 use domain::{
-    api_key::manage_keys::KeyTerms,
     order::{OrderId, SigningServiceId, StoredOrder},
     ports::MaybeErased,
+    use_cases::keys::manage_keys::KeyTerms,
 };
 use operator::{Machine, OsEntropy, adapters::Storage, settings::Settings};
 

@@ -1,6 +1,6 @@
 //! API keys: the commands of operators and the requests of clients.
 
-use domain::{api_key::manage_keys::KeyTerms, order::OrderId};
+use domain::{order::OrderId, use_cases::keys::manage_keys::KeyTerms};
 use serde_json::{Value, json};
 
 use crate::{

@@ -3,9 +3,8 @@
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use domain::{
-    api_key::{Scope, manage_keys::KeyTerms},
-    order::SigningServiceId,
-    ports::Clock as _,
+    api_key::Scope, order::SigningServiceId, ports::Clock as _,
+    use_cases::keys::manage_keys::KeyTerms,
 };
 use operator::Machine;
 use serde_json::{Value, json};

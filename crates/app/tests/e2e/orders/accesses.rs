@@ -13,9 +13,10 @@ use std::{
 
 use domain::{
     access::{Access, AccessActor, AccessKind},
-    api_key::{Party, Scope, manage_keys::KeyTerms},
+    api_key::{Party, Scope},
     order::{EmailAddress, OrderId, SigningServiceId},
     ports::{AccessFilter, MissingAccesses},
+    use_cases::keys::manage_keys::KeyTerms,
 };
 use futures_util::future::join_all;
 use reqwest::{Method, Response, multipart::Form};

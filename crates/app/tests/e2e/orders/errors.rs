@@ -1,7 +1,7 @@
 //! Causes every error of the API on both operations.
 
 use contract_tests::documents;
-use domain::api_key::manage_keys::KeyTerms;
+use domain::use_cases::keys::manage_keys::KeyTerms;
 use reqwest::{Method, header};
 use serde_json::{Value, json};
 use time::Duration;

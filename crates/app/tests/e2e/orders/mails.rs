@@ -1,11 +1,11 @@
 //! The mails about an order.
 
 use domain::{
-    api_key::{Scope, manage_keys::KeyTerms},
-    delivery::run_deliveries::OVER_LIMIT,
+    api_key::Scope,
     order::{EmailAddress, SigningServiceId},
     ports::{Attempted, Clock as _, Retried, Settlement},
     signing_service::SigningService,
+    use_cases::{deliveries::run_deliveries::OVER_LIMIT, keys::manage_keys::KeyTerms},
 };
 use operator::{Machine, adapters::Storage};
 use reqwest::{Method, multipart::Form};

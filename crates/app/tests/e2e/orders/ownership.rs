@@ -3,8 +3,9 @@
 //! so a new one is covered without being named here.
 
 use domain::{
-    api_key::{ClientId, Scope, manage_keys::KeyTerms},
+    api_key::{ClientId, Scope},
     order::SigningServiceId,
+    use_cases::keys::manage_keys::KeyTerms,
 };
 use reqwest::{Method, RequestBuilder, Response, multipart::Form};
 use serde_json::{Value, json};

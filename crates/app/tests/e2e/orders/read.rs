@@ -3,10 +3,7 @@
 use std::collections::BTreeSet;
 
 use contract_tests::samples::maximal_request;
-use domain::{
-    api_key::{Scope, manage_keys::KeyTerms},
-    order::SigningServiceId,
-};
+use domain::{api_key::Scope, order::SigningServiceId, use_cases::keys::manage_keys::KeyTerms};
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use time::Duration;

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use domain::{api_key::Scope, api_key::manage_keys::KeyTerms, order::SigningServiceId};
+use domain::{api_key::Scope, order::SigningServiceId, use_cases::keys::manage_keys::KeyTerms};
 use reqwest::{Method, Response, multipart::Form};
 use serde_json::{Value, json};
 use tempfile::tempdir;

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeSet, ops::Deref};
 
-use domain::api_key::{ClientId, Scope, manage_keys::KeyTerms};
+use domain::{
+    api_key::{ClientId, Scope},
+    use_cases::keys::manage_keys::KeyTerms,
+};
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use standardwebhooks::Webhook;

@@ -9,15 +9,16 @@ use std::{
 use async_trait::async_trait;
 use domain::{
     api_key::{ClientId, Owner, Party},
-    delivery::{Mails, dispatch_events::DispatchEvents, worker::DeliveryWorker},
+    delivery::Mails,
     ports::{
         Clock, Entropy, NewEndpoint, NewOrder, SecretBox, Unreadable, UrlRefused, WebhookAnswer,
         WebhookError, WebhookRequest, WebhookSender,
     },
-    webhook::{
-        run_webhooks::{RunWebhooks, WebhookDeliveries},
-        secret::WebhookSecret,
+    use_cases::{
+        deliveries::{dispatch_events::DispatchEvents, worker::DeliveryWorker},
+        webhooks::run_webhooks::{RunWebhooks, WebhookDeliveries},
     },
+    webhook::secret::WebhookSecret,
 };
 use futures_util::{FutureExt as _, future::pending};
 use time::OffsetDateTime;

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 
 use crate::{
-    access::watch_accesses::BusyKeyNotice,
+    access::BusyKeyNotice,
     delivery::Notification,
     order::EmailAddress,
     ports::{Cause, error_chain},

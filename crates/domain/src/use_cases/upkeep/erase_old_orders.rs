@@ -5,9 +5,11 @@ use std::sync::Arc;
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    background::Step,
     ports::{Clock, Due, OrderAdmin, Retained, StoreError},
-    use_cases::erase_orders::{EraseOrders, Erasure},
+    use_cases::{
+        background::Step,
+        erase_orders::{EraseOrders, Erasure},
+    },
 };
 
 /// Pause when nothing is due, and after a failure.

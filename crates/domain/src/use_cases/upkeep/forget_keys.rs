@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    background::Step,
     idempotency::IdempotencyKey,
     ports::{Clock, IdempotencyLedger},
+    use_cases::background::Step,
 };
 
 /// Keys that a step reads.

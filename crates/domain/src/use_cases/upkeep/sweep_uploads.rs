@@ -6,9 +6,8 @@ use std::sync::Arc;
 use time::Duration;
 
 use crate::{
-    background::Step,
     ports::{BlobStore, Clock, StoreError, UploadLedger},
-    use_cases::intake::remove_condemned,
+    use_cases::{background::Step, intake::remove_condemned},
 };
 
 /// Maximum number of uploads that a step removes.

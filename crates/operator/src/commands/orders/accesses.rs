@@ -5,10 +5,11 @@ use std::net::IpAddr;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use domain::{
-    access::{Access, AccessActor, AccessId, AccessKind, recorder::BegunAccess},
+    access::{Access, AccessActor, AccessId, AccessKind},
     api_key::{ApiKeyId, Party},
     order::OrderId,
     ports::AccessFilter,
+    use_cases::accesses::recorder::BegunAccess,
 };
 use serde_json::{Value, json};
 use time::OffsetDateTime;

@@ -6,7 +6,7 @@ use adapter_http::WholeOrder;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
-    access::{AccessKind, recorder::BegunAccess},
+    access::AccessKind,
     api_key::{ClientId, Owner},
     appointment::parse_date,
     order::{
@@ -17,6 +17,7 @@ use domain::{
     ports::{Cursor, HistoryQuery, ListFilter, ListedOrder, MaybeErased, OrderFilter},
     request::Violation,
     use_cases::{
+        accesses::recorder::BegunAccess,
         add_note::AddNote,
         change_order::{ChangeOrder, Changer},
     },

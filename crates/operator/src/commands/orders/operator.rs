@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use domain::{
-    access::{AccessActor, DONE, RunId, record_command::RecordCommand, recorder::BegunAccess},
+    access::{AccessActor, DONE, RunId},
     order::{OrderId, StoredOrder},
     ports::{Clock, MaybeErased},
-    use_cases::order_error::OrderError,
+    use_cases::{
+        accesses::{record_command::RecordCommand, recorder::BegunAccess},
+        order_error::OrderError,
+    },
 };
 
 use crate::{

@@ -19,12 +19,11 @@ use clap::{Args, value_parser};
 use domain::{
     api_key::{ApiKey, Owner, Party},
     ports::{ApiKeyRepo, Clock, Cursor, DeliveryPageQuery, UrlRefused, WebhookError},
-    webhook::{
-        AttemptOutcome, Endpoint,
+    use_cases::webhooks::{
         manage_webhooks::{ManageWebhooks, WebhooksError},
         run_webhooks::SECRET_UNREADABLE,
-        secret::WebhookSecret,
     },
+    webhook::{AttemptOutcome, Endpoint, secret::WebhookSecret},
 };
 use ipnet::IpNet;
 use serde_json::Value;

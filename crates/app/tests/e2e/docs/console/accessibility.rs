@@ -1,6 +1,6 @@
 //! Every view passes axe, on small and wide screens, light and dark.
 
-use domain::api_key::{Scope, manage_keys::KeyTerms};
+use domain::{api_key::Scope, use_cases::keys::manage_keys::KeyTerms};
 use reqwest::{Method, multipart::Form};
 use serde_json::{Value, json};
 use test_servers::tools;

@@ -2,10 +2,7 @@
 
 use std::path::Path;
 
-use domain::{
-    api_key::{ClientId, manage_keys::KeyTerms},
-    order::SigningServiceId,
-};
+use domain::{api_key::ClientId, order::SigningServiceId, use_cases::keys::manage_keys::KeyTerms};
 use reqwest::Method;
 use serde_json::json;
 use tempfile::NamedTempFile;

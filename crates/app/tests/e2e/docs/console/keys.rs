@@ -1,9 +1,6 @@
 //! The console with keys: how it stores a key, and what each key sees.
 
-use domain::{
-    api_key::{Scope, manage_keys::KeyTerms},
-    order::SigningServiceId,
-};
+use domain::{api_key::Scope, order::SigningServiceId, use_cases::keys::manage_keys::KeyTerms};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use test_servers::browser::Browser;

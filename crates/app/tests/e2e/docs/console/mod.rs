@@ -20,9 +20,8 @@ mod webhooks;
 use std::path::{Path, PathBuf};
 
 use domain::{
-    api_key::{Scope, manage_keys::KeyTerms},
-    order::SigningServiceId,
-    ports::Clock as _,
+    api_key::Scope, order::SigningServiceId, ports::Clock as _,
+    use_cases::keys::manage_keys::KeyTerms,
 };
 use serde_json::{Value, json};
 use test_servers::browser::Browser;

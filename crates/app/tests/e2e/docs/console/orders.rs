@@ -1,6 +1,6 @@
 //! The list of orders, and one order, of both sides.
 
-use domain::api_key::manage_keys::KeyTerms;
+use domain::use_cases::keys::manage_keys::KeyTerms;
 use reqwest::{Method, multipart::Form};
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! The sentence for each status that a user can meet.
 
 use domain::{
-    api_key::manage_keys::KeyTerms,
     order::{OrderId, SigningServiceId},
+    use_cases::keys::manage_keys::KeyTerms,
 };
 use serde_json::json;
 use time::Duration;

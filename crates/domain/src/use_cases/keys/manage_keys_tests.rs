@@ -2,9 +2,10 @@ use time::macros::datetime;
 
 use super::*;
 use crate::{
-    api_key::{KeyChange, KeyHash, Scope, note_key_uses::NoteKeyUses},
+    api_key::{KeyChange, KeyHash, Scope},
     ports::{MockApiKeyRepo, MockClock},
     test_support::{CountingEntropy, clock},
+    use_cases::keys::note_key_uses::NoteKeyUses,
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);

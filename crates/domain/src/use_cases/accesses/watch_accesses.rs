@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration as Pause};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
+    access::BusyKeyNotice,
     api_key::{ApiKey, ApiKeyId},
-    background::Step,
-    order::EmailAddress,
     ports::{AccessLog, ApiKeyRepo, BusyKey, Clock, Notice, NoticeOutcome, Notifier, StoreError},
+    use_cases::background::Step,
 };
 
 /// Pause between two steps.
@@ -44,28 +44,6 @@ pub struct AccessAlert {
     pub is_new: bool,
     /// The outcome of the mail to the contact of the key.
     pub mail: NoticeOutcome,
-}
-
-/// A mail about a key that reads more orders than the operator expects.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BusyKeyNotice {
-    /// The key.
-    pub key: ApiKeyId,
-    /// Its name.
-    pub name: String,
-    /// How many different orders it has read.
-    pub orders: u64,
-    /// The instant of the alert. The orders were read in the hour before.
-    pub at: OffsetDateTime,
-    /// Address that receives the mail.
-    pub recipient: EmailAddress,
-}
-
-impl BusyKeyNotice {
-    /// Returns the key of the mail, from which its `Message-ID` is derived.
-    pub fn message_key(&self) -> String {
-        format!("accesses{}at{}", self.key.0, self.at.unix_timestamp())
-    }
 }
 
 /// The limits that the operator has set.
@@ -177,6 +155,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        order::EmailAddress,
         ports::{MockAccessLog, MockApiKeyRepo, MockClock, MockNotifier, NotifyError},
         test_support::{api_key, clock},
     };

@@ -9,17 +9,17 @@ use time::Duration;
 
 use crate::{
     api_key::Party,
-    background::Step,
-    delivery::{
-        Audience, MailContent, MailSubject, Mails, NewDelivery, Recipient,
-        worker::{OUTAGE_PAUSE, POLL},
-    },
+    delivery::{Audience, MailContent, MailSubject, Mails, NewDelivery, Recipient},
     order::{EmailAddress, OrderId, StoredOrder},
     ports::{
         Clock, DeliveryQueue, Dispatch, Entropy, Event, NewWebhookDelivery, Outbox, ServiceRepo,
         StoreError, WebhookRepo,
     },
     signing_service::SigningService,
+    use_cases::{
+        background::Step,
+        deliveries::worker::{OUTAGE_PAUSE, POLL},
+    },
     webhook::{self, Endpoint, EventChange, EventType},
 };
 

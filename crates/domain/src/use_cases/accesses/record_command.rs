@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{
-    AccessActor, AccessKind, RunId,
-    recorder::{AccessRecorder, ActorAccesses, BegunAccess},
+use crate::{
+    access::{AccessActor, AccessKind, RunId},
+    use_cases::accesses::recorder::{AccessRecorder, ActorAccesses, BegunAccess},
 };
 use crate::{
     order::OrderId,

@@ -1,3 +1,5 @@
+//! The port of randomness. Models take it, too, so it stands beside them; [`crate::ports`] exports it.
+
 /// Provides randomness that is fit for secrets.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 pub trait Entropy: Send + Sync {

@@ -6,14 +6,10 @@ use time::OffsetDateTime;
 
 use crate::{
     api_key::{ApiKeyId, Party},
+    entropy::Entropy,
     order::OrderId,
-    ports::Entropy,
+    people::EmailAddress,
 };
-
-pub mod keep_accesses;
-pub mod record_command;
-pub mod recorder;
-pub mod watch_accesses;
 
 /// The identifier of one start of an instance, or of one command. It is random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -234,6 +230,28 @@ pub struct Access {
     pub facts: AccessFacts,
     /// [`DONE`], [`NOT_MODIFIED`], [`UNFINISHED`], or the `code` of the problem that was answered.
     pub outcome: String,
+}
+
+/// A mail about a key that reads more orders than the operator expects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BusyKeyNotice {
+    /// The key.
+    pub key: ApiKeyId,
+    /// Its name.
+    pub name: String,
+    /// How many different orders it has read.
+    pub orders: u64,
+    /// The instant of the alert. The orders were read in the hour before.
+    pub at: OffsetDateTime,
+    /// Address that receives the mail.
+    pub recipient: EmailAddress,
+}
+
+impl BusyKeyNotice {
+    /// Returns the key of the mail, from which its `Message-ID` is derived.
+    pub fn message_key(&self) -> String {
+        format!("accesses{}at{}", self.key.0, self.at.unix_timestamp())
+    }
 }
 
 #[cfg(test)]

@@ -7,11 +7,11 @@ use std::{
 };
 
 use crate::{
-    background::Step,
     order::EmailAddress,
     ports::{
         ApiKeyRepo, Clock, Notice, NoticeOutcome, Notifier, StoreError, WebhookQueue, WebhookRepo,
     },
+    use_cases::background::Step,
     webhook::{Endpoint, EndpointId, EndpointNotice, FAILING_LIMIT, RETENTION, WARNING_AHEAD},
 };
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
-    api_key::{ApiKey, ApiKeyId, manage_keys::ManageKeys},
+    api_key::{ApiKey, ApiKeyId},
     ports::{StoreError, WebhookRepo},
+    use_cases::keys::manage_keys::ManageKeys,
     webhook::{Endpoint, endpoint_request::EndpointChange},
 };
 
@@ -62,9 +63,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        api_key::{ClientId, NewApiKey, key_cache::KeyCache},
+        api_key::{ClientId, NewApiKey},
         ports::{MockApiKeyRepo, MockWebhookRepo},
         test_support::{CountingEntropy, api_key, clock, endpoint},
+        use_cases::keys::key_cache::KeyCache,
         webhook::{DisabledBy, EndpointId},
     };
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::{
-    api_key::manage_keys::ManageKeys,
+use crate::use_cases::{
     background::{FirstFailure, Step, lock, take},
+    keys::manage_keys::ManageKeys,
 };
 
 /// Pause between two steps.

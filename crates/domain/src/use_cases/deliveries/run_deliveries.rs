@@ -13,13 +13,14 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    delivery::{Delivery, DeliveryId, Notification, due_within_limit, worker::Deliveries},
+    delivery::{Delivery, DeliveryId, Notification, due_within_limit},
     order::{OrderId, StoredOrder},
     ports::{
         Attempted, Begun, Clock, DeliveryQueue, Entropy, FoundOrders, Lease, Notifier, NotifyError,
         ServiceRepo, Settlement, StoreError, error_chain,
     },
     signing_service::SigningService,
+    use_cases::deliveries::worker::Deliveries,
 };
 
 /// Duration of a lease. Attempts that take longer renew theirs.

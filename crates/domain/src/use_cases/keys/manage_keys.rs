@@ -5,13 +5,13 @@ use std::sync::Arc;
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    api_key::{
-        ApiKey, ApiKeyId, ClientId, KeyEvent, NewApiKey, Party, PresentedKey, Rate, Scopes,
-        key_cache::KeyCache,
-    },
-    background::{Unstored, lock},
+    api_key::{ApiKey, ApiKeyId, ClientId, KeyEvent, NewApiKey, Party, PresentedKey, Rate, Scopes},
     order::{EmailAddress, SigningServiceId},
     ports::{ApiKeyRepo, Clock, Entropy, StoreError},
+    use_cases::{
+        background::{Unstored, lock},
+        keys::key_cache::KeyCache,
+    },
 };
 
 /// Issues, authenticates, rotates and revokes API keys.

@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::recorder::AccessRecorder;
+use crate::use_cases::accesses::recorder::AccessRecorder;
 use crate::{
-    background::{FirstFailure, Step},
     ports::{AccessLog, StoreError},
+    use_cases::background::{FirstFailure, Step},
 };
 
 /// Pause between two steps. With the time of a step, at most a second of accesses is lost by a crash.
@@ -44,12 +44,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        access::{
-            DONE, RunId,
-            recorder::{BATCH, BegunAccess},
-        },
+        access::{DONE, RunId},
         ports::MockAccessLog,
         test_support::{access_facts, clock, down},
+        use_cases::accesses::recorder::{BATCH, BegunAccess},
     };
 
     const NOW: OffsetDateTime = datetime!(2026-11-28 12:00 UTC);

@@ -7,7 +7,9 @@ use std::{
 
 use time::{Duration, OffsetDateTime};
 
-use super::{Access, AccessActor, AccessFacts, AccessId, AccessKind, DONE, RunId, UNFINISHED};
+use crate::access::{
+    Access, AccessActor, AccessFacts, AccessId, AccessKind, DONE, RunId, UNFINISHED,
+};
 use crate::{
     order::OrderId,
     ports::{AccessLog, Clock, StoreError},

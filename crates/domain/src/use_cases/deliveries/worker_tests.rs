@@ -13,15 +13,15 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::{
-    delivery::{
-        Delivery, DeliveryId, MAX_AGE, Notification,
-        run_deliveries::{DeliveryOutcome, LEASE, MailDeliveries, MailReport, RunDeliveries},
-    },
+    delivery::{Delivery, DeliveryId, MAX_AGE, Notification},
     order::OrderId,
     ports::{
         Begun, Lease, MockClock, MockDeliveryQueue, Notice, Notifier, NotifyError, error_chain,
     },
     test_support::{CountingEntropy, delivery, no_services, stored_order},
+    use_cases::deliveries::run_deliveries::{
+        DeliveryOutcome, LEASE, MailDeliveries, MailReport, RunDeliveries,
+    },
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);

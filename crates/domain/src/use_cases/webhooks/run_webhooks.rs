@@ -18,22 +18,23 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     api_key::Party,
-    delivery::{
-        OUTAGE_DELAY,
-        run_deliveries::{DeliveryOutcome, LEASE},
-        worker::Deliveries,
-    },
+    delivery::OUTAGE_DELAY,
     order::OrderId,
     ports::{
         Clock, DeliveryQueue, EndpointEffect, Entropy, FoundOrders, SecretBox, Settlement,
         StoreError, WebhookAnswer, WebhookAttempted, WebhookError, WebhookLease, WebhookQueue,
         WebhookRequest, WebhookSender, WebhookSlots, WebhooksSettled, error_chain,
     },
+    use_cases::{
+        deliveries::{
+            run_deliveries::{DeliveryOutcome, LEASE},
+            worker::Deliveries,
+        },
+        webhooks::manage_webhooks::{NO_KEY, secret_context},
+    },
     webhook::{
         AttemptOutcome, AttemptRecord, EndpointId, EventType, KEPT_ATTEMPTS, WebhookDelivery,
-        WebhookDeliveryId,
-        manage_webhooks::{NO_KEY, secret_context},
-        order_body, test_body,
+        WebhookDeliveryId, order_body, test_body,
     },
 };
 

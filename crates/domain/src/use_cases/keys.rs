@@ -1,0 +1,6 @@
+//! API keys: issue, authenticate, rotate, revoke.
+
+pub mod key_cache;
+pub mod manage_keys;
+pub mod note_key_uses;
+pub mod revoke_key;

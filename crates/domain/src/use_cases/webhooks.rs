@@ -1,0 +1,5 @@
+//! Webhooks: manage endpoints, attempt deliveries, watch those that fail.
+
+pub mod manage_webhooks;
+pub mod run_webhooks;
+pub mod watch_webhooks;
