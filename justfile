@@ -42,17 +42,17 @@ bench what="all" *arguments:
 
 # Kills the service again and again under load, on both wirings. CRASH_SEED=N repeats a run.
 crash rounds="300":
-    CRASH_ROUNDS={{rounds}} cargo test --package notary-orders --test e2e --test e2e-production \
+    CRASH_ROUNDS={{rounds}} cargo test --package notary-orders --test e2e \
         crash:: -- --nocapture
 
 # Changes orders by SQL while services run, on both wirings, and counts history and events.
 changes-by-sql count="1000":
-    SQL_CHANGES={{count}} cargo test --package notary-orders --test e2e --test e2e-production \
+    SQL_CHANGES={{count}} cargo test --package notary-orders --test e2e \
         changes::each_change_by_sql
 
-# Stops the service again and again under full load, on both wirings.
+# Stops the service again and again under full load.
 stops count="50":
-    STOPS={{count}} cargo test --package notary-orders --test e2e --test e2e-production \
+    STOPS={{count}} cargo test --package notary-orders --test e2e \
         stop_under_load:: -- --nocapture
 
 # Draws the panels of the Grafana dashboard to docs/images/dashboard.png (needs prometheus).
@@ -86,7 +86,7 @@ fuzz seconds="60" *targets:
 # Sends random bytes to the service over many connections, on both wirings.
 random-bytes connections="100000" seed="6":
     RANDOM_CONNECTIONS={{connections}} RANDOM_SEED={{seed}} \
-        cargo test --package notary-orders --test e2e --test e2e-production random_bytes
+        cargo test --package notary-orders --test e2e random_bytes
 
 # Builds the Debian package into target/debian (needs cargo-deb).
 deb:

@@ -1,5 +1,5 @@
-//! End-to-end tests over real HTTP on the embedded default. Each test has its own data directory
-//! and ports. The target `e2e-production` runs most of them on PostgreSQL, S3 and SMTP.
+//! End-to-end tests over real HTTP: on the embedded default, on PostgreSQL, S3 and SMTP, or on both
+//! (`on_both_wirings!`). Each test has its own data directory and ports.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,10 +8,8 @@
     reason = "a test fails by panicking"
 )]
 
-#[path = "harness/embedded.rs"]
-mod wiring;
-
 mod harness;
+mod wiring;
 
 mod abuse {
     mod concurrency;
@@ -45,26 +43,34 @@ mod docs {
     mod manual;
     mod monitoring;
     mod packaging;
+    mod quick_start;
     mod readme;
     mod schemathesis;
 }
 
 mod faults {
+    mod bucket;
     mod clock;
     mod crash;
+    mod database;
     mod disconnected_clients;
     mod disk;
     mod disk_embedded;
     mod download;
+    mod failover;
+    mod outages;
     mod panics;
+    mod relay;
 }
 
 mod operators {
     mod accesses;
     mod backup;
     mod commands;
+    mod copy;
     pub mod doctor {
         mod embedded;
+        mod production;
         pub mod report;
     }
     mod erasure;
@@ -72,6 +78,7 @@ mod operators {
     mod lists;
     mod names;
     mod orders;
+    mod upkeep;
     mod wrong_settings;
 }
 
@@ -101,11 +108,13 @@ mod running {
     mod log_lines;
     pub mod privacy;
     mod restart;
+    mod several_instances;
     mod starting;
     mod stop_under_load;
     mod time_zones;
     pub mod tls;
     mod traces;
+    mod unusable_dependencies;
 }
 
 mod webhooks {

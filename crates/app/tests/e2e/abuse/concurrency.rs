@@ -2,7 +2,15 @@
 
 use futures_util::future::join_all;
 
-use crate::harness::{TestApp, form_with_deed, order};
+use crate::{
+    harness::{TestApp, form_with_deed, order},
+    wiring::{Kind, on_both_wirings},
+};
+
+on_both_wirings! {
+    one_of_fifty_duplicate_orders_is_created,
+    fifty_different_file_numbers_are_all_created,
+}
 
 /// Creates 50 orders at once, half of them with a document. Returns the sorted statuses.
 async fn create_fifty(app: &TestApp, file_number: impl Fn(usize) -> String) -> Vec<u16> {
@@ -22,9 +30,8 @@ async fn create_fifty(app: &TestApp, file_number: impl Fn(usize) -> String) -> V
     statuses
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn one_of_fifty_duplicate_orders_is_created() {
-    let app = TestApp::start().await;
+async fn one_of_fifty_duplicate_orders_is_created(kind: Kind) {
+    let app = kind.app().await;
     let statuses = create_fifty(&app, |_| "F-1".to_owned()).await;
     assert_eq!(statuses[0], 201);
     assert!(statuses[1..].iter().all(|status| *status == 409), "{statuses:?}");
@@ -33,9 +40,8 @@ async fn one_of_fifty_duplicate_orders_is_created() {
     app.assert_spool_empty();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn fifty_different_file_numbers_are_all_created() {
-    let app = TestApp::start().await;
+async fn fifty_different_file_numbers_are_all_created(kind: Kind) {
+    let app = kind.app().await;
     assert_eq!(create_fifty(&app, |at| format!("F-{at}")).await, [201; 50]);
     assert_eq!((app.rows("orders"), app.rows("documents"), app.rows("uploads")), (50, 25, 0));
     assert_eq!(app.documents().len(), 25);

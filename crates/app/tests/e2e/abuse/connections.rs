@@ -46,7 +46,7 @@ impl Service {
     /// Starts the service from a shell that first runs a command, such as `ulimit -n 100`.
     pub fn start(first: &str) -> Self {
         raise_file_limit();
-        let wiring = Wiring::new();
+        let wiring = Wiring::embedded();
         let process = ServiceProcess::start_after(&wiring, first, &["--rate-per-second=0"]);
         Self { process: process.with_key(issue_key(&wiring)), wiring }
     }

@@ -8,7 +8,12 @@ use crate::{
         CREATE, CREATE_WITH_DOCUMENTS, FORM, TestApp, deed, eventually, file, form, order, problem,
         raw_order_parts,
     },
+    wiring::{Kind, on_both_wirings},
 };
+
+on_both_wirings! {
+    aborted_upload_leaves_nothing,
+}
 
 /// The disposition of a document.
 const DEED: &str = "form-data; name=\"documents\"; filename=\"deed.pdf\"";
@@ -105,9 +110,8 @@ async fn early_rejection_reaches_a_sending_client() {
     app.assert_untouched();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn aborted_upload_leaves_nothing() {
-    let app = TestApp::start().await;
+async fn aborted_upload_leaves_nothing(kind: Kind) {
+    let app = kind.app().await;
     // More than a block of the spool, so that some of it is on disk.
     let mut body = valid_form();
     body.truncate(body.len() - "\r\n--b--\r\n".len());

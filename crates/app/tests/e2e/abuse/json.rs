@@ -3,7 +3,14 @@
 use reqwest::header;
 use serde_json::json;
 
-use crate::harness::{CREATE, JSON, TestApp, created, order, problem};
+use crate::{
+    harness::{CREATE, JSON, TestApp, created, order, problem},
+    wiring::{Kind, on_both_wirings},
+};
+
+on_both_wirings! {
+    longest_four_byte_texts_fit_the_body,
+}
 
 async fn post(app: &TestApp, body: impl Into<reqwest::Body>) -> reqwest::Response {
     let request = app.post(CREATE).header(header::CONTENT_TYPE, "application/json");
@@ -73,9 +80,8 @@ async fn truncated_body_leaves_nothing() {
     assert_eq!(app.rows("orders"), 1);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn longest_four_byte_texts_fit_the_body() {
-    let app = TestApp::start().await;
+async fn longest_four_byte_texts_fit_the_body(kind: Kind) {
+    let app = kind.app().await;
     let mut order = order(&"é".repeat(100));
     let details = order["signingDetailsFormData"].as_object_mut().unwrap();
     for (name, max_chars) in [

@@ -21,12 +21,17 @@ use crate::{
         CREATE, CREATE_WITH_DOCUMENTS, JSON, client_without_pool, created, deed, form, order,
         with_documents,
     },
-    wiring::Wiring,
+    wiring::{Kind, Wiring, on_both_wirings},
 };
+
+on_both_wirings! {
+    largest_signed_documents_use_little_memory,
+    archive_of_large_documents_is_sent_in_little_memory,
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_bodies_hold_bounded_memory_and_shut_out_no_other_key() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let process = ServiceProcess::keyed(&wiring, &["--rate-per-second=0"]);
     let hostile = process.as_key(&issue_key(&wiring));
     created(process.order("F-0").await).await;
@@ -64,11 +69,10 @@ async fn unfinished_bodies_hold_bounded_memory_and_shut_out_no_other_key() {
 }
 
 /// Four clients upload a document of 50 MiB each while four others download one.
-#[tokio::test(flavor = "multi_thread")]
-async fn largest_signed_documents_use_little_memory() {
+async fn largest_signed_documents_use_little_memory(kind: Kind) {
     const SIZE: usize = 50 * 1024 * 1024;
     const BLOCK: usize = 64 * 1024;
-    let wiring = Wiring::new();
+    let wiring = kind.wiring();
     let flags = ["--rate-per-second=0", "--reads-rate-per-second=0"];
     let client = ServiceProcess::keyed(&wiring, &flags);
     let key = run(&wiring, &["keys", "issue", "--name=service", "--for-service=42"]);
@@ -109,9 +113,8 @@ async fn largest_signed_documents_use_little_memory() {
     assert_eq!(list["data"].as_array().unwrap().len(), 5);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn archive_of_large_documents_is_sent_in_little_memory() {
-    let wiring = Wiring::new();
+async fn archive_of_large_documents_is_sent_in_little_memory(kind: Kind) {
+    let wiring = kind.wiring();
     let process = ServiceProcess::keyed(&wiring, &[]);
     let mut large = deed();
     large.resize(8 * 1024 * 1024, b' ');

@@ -16,8 +16,12 @@ use crate::{
         CREATE, CREATE_WITH_DOCUMENTS, FORM, JSON, created, order, raw_order_parts, setting,
         spooled,
     },
-    wiring::Wiring,
+    wiring::{Kind, on_both_wirings},
 };
+
+on_both_wirings! {
+    random_bytes_never_break_the_service,
+}
 
 /// Variables with the number of connections and the seed, for longer runs (`just random-bytes`).
 const CONNECTIONS: &str = "RANDOM_CONNECTIONS";
@@ -149,9 +153,8 @@ fn lane(address: SocketAddr, key: &str, seed: u64, connections: u64) -> Vec<u16>
     responses
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn random_bytes_never_break_the_service() {
-    let wiring = Wiring::new();
+async fn random_bytes_never_break_the_service(kind: Kind) {
+    let wiring = kind.wiring();
     let server = ServiceProcess::keyed(&wiring, &["--rate-per-second=0"]);
     let (connections, seed) = (setting(CONNECTIONS, 1_600), setting(SEED, 6));
     let responses: Vec<u16> = thread::scope(|scope| {

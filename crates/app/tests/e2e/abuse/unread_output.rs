@@ -32,7 +32,7 @@ async fn drop_lines(server: &ServiceProcess) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unread_log_blocks_neither_orders_nor_stop() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let key = issue_key(&wiring);
     let (server, _log) = ServiceProcess::start_unread(&wiring, &["--rate-per-second=0"]);
     let mut server = server.with_key(key);
@@ -66,7 +66,7 @@ impl Drop for Process {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unread_output_blocks_neither_start_nor_stop() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let (_reader, full) = full_pipe();
     let mut command = notary_orders(&wiring, &[]);
     // The first start prints a key there.
@@ -87,7 +87,7 @@ async fn unread_output_blocks_neither_start_nor_stop() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unread_error_does_not_block_a_failed_start() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     for flag in ["--listen=nowhere", "--mail-url=pigeon://host"] {
         let (_reader, full) = full_pipe();
         let mut command = notary_orders(&wiring, &[flag]);

@@ -2,11 +2,17 @@
 
 use domain::order::OrderId;
 
-use crate::harness::{CREATE, TestApp, created, order, problem};
+use crate::{
+    harness::{CREATE, created, order, problem},
+    wiring::{Kind, on_both_wirings},
+};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn other_system_changes_status_and_notary() {
-    let app = TestApp::start().await;
+on_both_wirings! {
+    other_system_changes_status_and_notary,
+}
+
+async fn other_system_changes_status_and_notary(kind: Kind) {
+    let app = kind.app().await;
     let request = || app.post(CREATE).header("idempotency-key", "one").json(&order("F-1"));
     let record = created(request().send().await.unwrap()).await;
     assert_eq!(record["order_status"], "NEW");

@@ -2,8 +2,12 @@
 
 use crate::{
     harness::service_process::{output, run, text},
-    wiring::Wiring,
+    wiring::{Kind, Wiring, on_both_wirings},
 };
+
+on_both_wirings! {
+    other_database_stops_the_start_and_stays,
+}
 
 /// The table in which Diesel records the applied migrations.
 const MIGRATIONS: &str = "CREATE TABLE __diesel_schema_migrations (\
@@ -21,8 +25,7 @@ fn start_error(wiring: &Wiring) -> String {
     error
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn other_database_stops_the_start_and_stays() {
+async fn other_database_stops_the_start_and_stays(kind: Kind) {
     // Before its first release, the service had other migrations.
     let earlier = format!(
         "{MIGRATIONS} INSERT INTO __diesel_schema_migrations (version) \
@@ -36,7 +39,7 @@ async fn other_database_stops_the_start_and_stays() {
         (false, &earlier, "20261121", 1),
         (false, foreign, "orders", 3),
     ] {
-        let wiring = Wiring::new();
+        let wiring = kind.wiring();
         if is_migrated {
             run(&wiring, &["migrate"]);
         }

@@ -52,8 +52,8 @@ async fn create_with_key(service: &ServiceProcess, order: &Value) -> (bool, Valu
 
 #[tokio::test(flavor = "multi_thread")]
 async fn restored_dump_serves_the_same_service() {
-    let wiring = Wiring::new();
-    let database = wiring.database();
+    let wiring = Wiring::embedded();
+    let database = wiring.data().join("notary-orders.sqlite");
     let service = ServiceProcess::keyed(&wiring, &["--rate-per-second=0"]);
     let key = service.key.clone();
     run(&wiring, &["keys", "rotate", "1"]);

@@ -11,7 +11,7 @@ use crate::{
 fn every_command_and_setting_of_the_guide_exists() {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compliance.md");
     let guide = fs::read_to_string(guide).unwrap();
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let all = run(&wiring, &["--help"]);
     let quoted: Vec<_> = guide.split('`').skip(1).step_by(2).collect();
     let mut commands = 0;

@@ -15,7 +15,7 @@ use crate::{
 
 #[tokio::test(flavor = "multi_thread")]
 async fn first_start_writes_key_to_a_file_and_prints_working_curl_line() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let mut server = ServiceProcess::start(&wiring, &[]);
     let mut lines = Vec::new();
     while !lines.last().is_some_and(|line: &String| line.starts_with("curl ")) {
@@ -67,7 +67,7 @@ async fn first_start_writes_key_to_a_file_and_prints_working_curl_line() {
 
 #[test]
 fn no_first_key_is_issued_if_it_cannot_be_written() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     fs::create_dir_all(wiring.data().join("first-key")).unwrap();
     let start = output(&wiring, &[]);
     assert_eq!(start.status.code(), Some(2), "{start:?}");
@@ -76,7 +76,7 @@ fn no_first_key_is_issued_if_it_cannot_be_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn first_start_on_a_terminal_shows_the_key_and_writes_none() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let command = notary_orders(&wiring, &[]);
     let mut terminal = on_a_terminal(&command).env_clear().spawn().unwrap();
     let mut lines = BufReader::new(terminal.stdout.take().unwrap()).lines().map(Result::unwrap);

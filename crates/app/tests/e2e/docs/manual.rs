@@ -8,7 +8,7 @@ use std::{
 use crate::{harness::service_process::run, wiring::Wiring};
 
 fn printed(arguments: &[&str]) -> String {
-    run(&Wiring::new(), arguments)
+    run(&Wiring::embedded(), arguments)
 }
 
 /// Returns the first words of a part of the help.

@@ -127,7 +127,7 @@ fn exported(text: &str) -> Exported {
 
 /// Returns the metrics of a service after orders, rejections and reads, and those of one with TLS.
 async fn metrics() -> String {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     // Some metrics are there only with a scanner, and others only with a collector of traces.
     let scan = ["--scan-url=unix:///no/scanner", "--scan-required=false"];
     let traces = "export OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:9";
@@ -166,7 +166,7 @@ fn pattern(line: &str) -> Value {
 async fn documented_line_of_the_log_is_written() {
     let guide = guide();
     let documented = guide.lines().find(|line| line.starts_with(r#"{"timestamp""#)).unwrap();
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let server = ServiceProcess::keyed(&wiring, &["--log-format=json"]);
     created(server.order("F-1").await).await;
     let log = server.stop_and_read_log();

@@ -152,7 +152,7 @@ fn health_check_of_the_image_follows_the_service() {
     let words: Vec<String> = serde_json::from_str(check.lines().next().unwrap()).unwrap();
     let [program, command] = &words[..] else { panic!("{words:?}") };
     assert_eq!(program, "/usr/local/bin/notary-orders");
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let service = ServiceProcess::start(&wiring, &[]);
     let address = service.ops_address;
     // The image listens on every address.

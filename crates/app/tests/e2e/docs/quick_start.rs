@@ -50,7 +50,7 @@ impl Machine {
         let environment = BTreeMap::from([
             ("PATH".to_owned(), format!("{}:{}", path.join(":"), env::var("PATH").unwrap())),
             ("PGHOST".to_owned(), "127.0.0.1".to_owned()),
-            ("PGPORT".to_owned(), wiring.database_server().port().to_string()),
+            ("PGPORT".to_owned(), wiring.servers().database_server().port().to_string()),
             ("PGUSER".to_owned(), postgres::SUPERUSER.to_owned()),
             ("PGPASSWORD".to_owned(), postgres::PASSWORD.to_owned()),
             ("PGDATABASE".to_owned(), "postgres".to_owned()),
@@ -89,12 +89,12 @@ async fn commands_of_quick_start_make_a_service_for_two_sides() {
     fs::write(&key, certificates.key_pem()).unwrap();
     fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
     let secret = machine.run("openssl rand -base64 32").trim().to_owned();
-    let port = wiring.database_server().port();
+    let port = wiring.servers().database_server().port();
     for line in block(&guide, "3. Settings").lines() {
         let (name, value) = line.split_once('=').unwrap();
         let value = match name {
             "DATABASE_URL" => value.replace("@localhost/", &format!("@127.0.0.1:{port}/")),
-            "NOTARY_ORDERS_MAIL_URL" => wiring.relay().url(),
+            "NOTARY_ORDERS_MAIL_URL" => wiring.servers().relay().url(),
             "NOTARY_ORDERS_SECRETS_KEY" => value.replace("KEY", &secret),
             "NOTARY_ORDERS_LISTEN" => value.replace("0.0.0.0:8443", "127.0.0.1:0"),
             "NOTARY_ORDERS_TLS_CERT" => cert.clone(),
@@ -132,8 +132,8 @@ async fn commands_of_quick_start_make_a_service_for_two_sides() {
     let create = root().join("scripts/release/create-order.sh");
     let created = curl(&format!("'{}' {api} {client}", create.display()));
     assert!(created.contains("\"order_id\":1,"), "{created}");
-    wiring.relay().wait_for_mails(2, Duration::from_secs(30)).await;
-    let mails = wiring.relay().mails();
+    wiring.servers().relay().wait_for_mails(2, Duration::from_secs(30)).await;
+    let mails = wiring.servers().relay().mails();
     let dispatch = "dispatch@signings.example.com";
     assert!(mails.iter().any(|mail| mail.to == [dispatch]), "{mails:?}");
     let order =

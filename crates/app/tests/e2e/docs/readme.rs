@@ -113,7 +113,7 @@ fn image_of_readme_has_its_port_folder_and_version() {
 /// A script replaces the engine: it runs the program without the image and what is before it.
 #[test]
 fn key_of_the_image_is_of_the_only_client() {
-    let (wiring, readme) = (Wiring::new(), readme());
+    let (wiring, readme) = (Wiring::embedded(), readme());
     let start =
         blocks(&readme, "sh").into_iter().find(|block| block.contains("docker run")).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -145,7 +145,7 @@ fn key_of_the_image_is_of_the_only_client() {
 
 fn run_commands(documents_first: bool) {
     let root = root();
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let mut server = ServiceProcess::start(&wiring, &[]);
     let printed = first_words(&mut server);
     let key = export(&printed);
@@ -204,7 +204,7 @@ fn members(value: &Value) -> Vec<&String> {
 
 #[test]
 fn receiver_of_the_guide_prints_its_order_after_those_of_readme() {
-    let (wiring, readme, guide) = (Wiring::new(), readme(), webhooks_guide());
+    let (wiring, readme, guide) = (Wiring::embedded(), readme(), webhooks_guide());
     let mut server = ServiceProcess::start(&wiring, &options(&guide, "--webhook-allow"));
     let printed = first_words(&mut server);
     // The port may be in use on this machine.

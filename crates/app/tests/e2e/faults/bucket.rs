@@ -16,7 +16,7 @@ use crate::{
     harness::{
         TestApp, assert_unavailable, created, deed, eventually, form, order, with_documents,
     },
-    wiring::Wiring,
+    wiring::{Kind, Wiring},
 };
 
 const DOCUMENTS: usize = 5;
@@ -31,7 +31,7 @@ fn five(file_number: &str) -> Form {
 /// Applies a treatment to the requests of a method for the object at index `nth`.
 fn treat_nth(app: &TestApp, method: &'static str, nth: usize, treatment: Treatment) {
     let seen = Mutex::new(Vec::<String>::new());
-    app.wiring.bucket().treat(move |request| {
+    app.wiring.servers().bucket().treat(move |request| {
         if request.method != method {
             return Treatment::Serve;
         }
@@ -55,14 +55,14 @@ async fn assert_complete(app: TestApp, orders: usize) {
     let objects = app.wiring.objects();
     assert_eq!(
         objects.keys().cloned().collect::<BTreeSet<_>>(),
-        app.wiring.document_keys().into_iter().collect()
+        app.wiring.servers().document_keys().into_iter().collect()
     );
     assert!(objects.len() == documents && objects.into_values().all(|object| object == deed()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_put_rejects_order_and_removes_objects() {
-    let app = TestApp::start().await;
+    let app = Kind::Production.app().await;
     let mut orders = 0;
     for (method, treatment, which) in [
         ("PUT", Treatment::Refuse(500), &EACH[..]),
@@ -79,7 +79,7 @@ async fn failed_put_rejects_order_and_removes_objects() {
             treat_nth(&app, method, nth, treatment);
             let sent = Instant::now();
             assert_unavailable(sent, app.create_with(five(&number)).await).await;
-            app.wiring.documents_go_on();
+            app.wiring.servers().documents_go_on();
             // The file number is still free.
             created(app.create_with(five(&number)).await).await;
             orders += 1;
@@ -91,9 +91,9 @@ async fn failed_put_rejects_order_and_removes_objects() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_bucket_does_not_fail_orders() {
-    let app = TestApp::start().await;
+    let app = Kind::Production.app().await;
     // Delays only the connection of the request.
-    app.wiring.bucket().treat(|request| {
+    app.wiring.servers().bucket().treat(|request| {
         if request.method == "PUT" {
             Treatment::Delay(Duration::from_millis(700))
         } else {
@@ -115,7 +115,7 @@ async fn objects_put_after_a_sweep_are_removed() {
     let app = TestApp::start_on(Wiring::on_shared(database), Arc::default(), &[], None).await;
     let puts = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&puts);
-    app.wiring.bucket().treat(move |request| {
+    app.wiring.servers().bucket().treat(move |request| {
         if request.method == "PUT" && counter.fetch_add(1, Ordering::SeqCst) == 0 {
             Cluster::shared().sql(&name, "DELETE FROM uploads");
         }

@@ -5,9 +5,19 @@ use reqwest::Response;
 use serde_json::Value;
 use time::Duration;
 
-use crate::harness::{
-    CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, eventually, eventually_async, problem,
+use crate::{
+    harness::{
+        CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, eventually, eventually_async,
+        problem,
+    },
+    wiring::{Kind, on_both_wirings},
 };
+
+on_both_wirings! {
+    acknowledged_orders_survive_clock_changes,
+    expired_key_is_valid_again_after_clock_correction,
+    pending_mail_is_delivered_after_clock_change,
+}
 
 async fn replayed(response: Response) -> Value {
     assert_eq!(response.headers()["idempotency-replayed"], "true");
@@ -21,10 +31,9 @@ async fn all_sent(app: &TestApp, count: usize) {
     app.mails(count).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn acknowledged_orders_survive_clock_changes() {
+async fn acknowledged_orders_survive_clock_changes(kind: Kind) {
     for step in [Duration::HOUR, -Duration::HOUR, Duration::DAY, -Duration::DAY] {
-        let app = TestApp::start().await;
+        let app = kind.app().await;
         let before = [
             app.send_with_key(CREATE, "F-1").await,
             app.send_with_key(CREATE_WITH_DOCUMENTS, "F-2").await,
@@ -69,9 +78,8 @@ async fn acknowledged_orders_survive_clock_changes() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn expired_key_is_valid_again_after_clock_correction() {
-    let app = TestApp::start().await;
+async fn expired_key_is_valid_again_after_clock_correction(kind: Kind) {
+    let app = kind.app().await;
     let terms = KeyTerms { lifetime: Some(Duration::DAY), ..KeyTerms::default() };
     let short = app.issue_key_on(terms).await;
     let statuses = async |number: i64| {
@@ -88,10 +96,9 @@ async fn expired_key_is_valid_again_after_clock_correction() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn pending_mail_is_delivered_after_clock_change() {
+async fn pending_mail_is_delivered_after_clock_change(kind: Kind) {
     for step in [Duration::HOUR, -Duration::HOUR, Duration::DAY, -Duration::DAY] {
-        let app = TestApp::start().await;
+        let app = kind.app().await;
         app.wiring.break_mail();
         created(app.order("F-1").await).await;
         eventually_async(async || {

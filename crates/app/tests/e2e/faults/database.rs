@@ -19,7 +19,7 @@ use crate::{
         CREATE, CREATE_WITH_DOCUMENTS, TestApp, assert_unavailable, created, deed, eventually,
         form_with_deed, order, problem,
     },
-    wiring::{Wiring, disconnect, psql},
+    wiring::{Kind, Wiring, disconnect, psql},
 };
 
 /// Repeats an order until it is created. Returns whether the first attempt had created it.
@@ -51,7 +51,7 @@ async fn recovered(app: &TestApp) {
 /// Asserts that each order exists once, with exactly its documents and its mail.
 async fn assert_complete(app: TestApp, orders: usize, documents: usize) {
     assert_eq!(
-        app.wiring.query("SELECT count(*), count(DISTINCT file_number) FROM orders"),
+        app.wiring.servers().query("SELECT count(*), count(DISTINCT file_number) FROM orders"),
         format!("{orders}|{orders}")
     );
     app.assert_spool_empty();
@@ -62,17 +62,20 @@ async fn assert_complete(app: TestApp, orders: usize, documents: usize) {
     let app = app.restart(&[]).await;
     eventually(|| app.rows("uploads") == 0).await;
     assert_eq!(app.documents(), vec![deed(); documents]);
-    let (objects, keys) = (app.wiring.objects(), app.wiring.document_keys());
+    let (objects, keys) = (app.wiring.objects(), app.wiring.servers().document_keys());
     assert!(keys.len() == documents && keys.iter().all(|key| objects.contains_key(key)));
 }
 
 /// Starts a service that reaches its database through a proxy.
 async fn behind_a_proxy() -> (TestApp, Proxy) {
     let wiring = Wiring::with_a_database_server();
-    let port = wiring.database_server().port();
+    let port = wiring.servers().database_server().port();
     let proxy = Proxy::to(port);
     // Without TLS, so that the proxy can read the messages.
-    let url = wiring.database_url().replace(&format!(":{port}/"), &format!(":{}/", proxy.port()))
+    let url = wiring
+        .servers()
+        .database_url()
+        .replace(&format!(":{port}/"), &format!(":{}/", proxy.port()))
         + "?sslmode=disable";
     let app =
         TestApp::start_on(wiring, Arc::default(), &[&format!("--database-url={url}")], None).await;
@@ -144,7 +147,7 @@ async fn server_without_connections_recovers() {
     ]));
     let app = TestApp::start_on(wiring, Arc::default(), &["--database-connections=8"], None).await;
     created(app.order("F-before").await).await;
-    let cluster = app.wiring.database_server();
+    let cluster = app.wiring.servers().database_server();
     // Keeps the service disconnected until other sessions hold every connection.
     disconnect(cluster, "orders_alone");
     let mut sessions = Vec::new();
@@ -227,7 +230,7 @@ async fn server_with_full_disk_recovers() {
     }
     disk.clear();
     // PostgreSQL stops if it cannot write its log; a supervisor would restart it.
-    let server = app.wiring.database_server();
+    let server = app.wiring.servers().database_server();
     if !app.wiring.execute("SELECT 1").status.success() {
         server.stop(Stop::Kill);
         server.resume_after_stop();
@@ -239,7 +242,7 @@ async fn server_with_full_disk_recovers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn malformed_key_is_rejected_without_database() {
-    let app = TestApp::start().await;
+    let app = Kind::Production.app().await;
     let valid = app.key.clone();
     let unknown =
         domain::api_key::PresentedKey::random(false, &operator::OsEntropy).expose().to_owned();
@@ -262,10 +265,10 @@ async fn malformed_key_is_rejected_without_database() {
 /// Another system has locked the order for longer than a request waits.
 #[tokio::test(flavor = "multi_thread")]
 async fn change_of_a_locked_order_is_unavailable_and_others_are_not() {
-    let app = TestApp::start().await;
+    let app = Kind::Production.app().await;
     let order = created(app.order("F-1").await).await["order_id"].as_i64().unwrap();
     let lock = format!("BEGIN; SELECT FROM orders WHERE id = {order} FOR UPDATE");
-    let held = SqlSession::holding(psql(&app.wiring.database_url()), &lock);
+    let held = SqlSession::holding(psql(&app.wiring.servers().database_url()), &lock);
     let cancel = format!("/api/order/{order}/cancel");
 
     let refused = app.post(&cancel).send().await.unwrap();

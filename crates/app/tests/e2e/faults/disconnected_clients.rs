@@ -16,7 +16,7 @@ const CLIENTS: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_of_disconnected_clients_are_logged_and_counted() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let server = ServiceProcess::keyed(&wiring, &["--rate-per-second=0"]);
     created(server.order("F-before").await).await;
 

@@ -25,7 +25,7 @@ async fn full_spool_disk_fails_only_uploads() {
     if done_with_mounts_of_its_own(module_path!(), "full_spool_disk_fails_only_uploads") {
         return;
     }
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let disk = SmallDisk::at(&wiring.data().join("spool"), 5);
     let app = TestApp::start_on(wiring, Arc::default(), &[], None).await;
     created(create_with_large(&app, "F-before", 2).await).await;

@@ -21,7 +21,7 @@ async fn full_disk_loses_no_acknowledged_order() {
     if done_with_mounts_of_its_own(module_path!(), "full_disk_loses_no_acknowledged_order") {
         return;
     }
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let disk = SmallDisk::at(wiring.data(), 8);
     let app = TestApp::start_on(wiring, Arc::default(), &[], None).await;
     let mut acknowledged = vec![created(app.create(&long_order("F-before")).await).await];
@@ -70,7 +70,7 @@ async fn full_documents_disk_fails_only_uploads() {
     if done_with_mounts_of_its_own(module_path!(), "full_documents_disk_fails_only_uploads") {
         return;
     }
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let disk = SmallDisk::at(&wiring.data().join("documents"), 2);
     let app = TestApp::start_on(wiring, Arc::default(), &[], None).await;
     created(app.order_with_deed("F-before").await).await;
@@ -100,7 +100,7 @@ async fn full_mail_disk_delays_mails() {
     if done_with_mounts_of_its_own(module_path!(), "full_mail_disk_delays_mails") {
         return;
     }
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let disk = SmallDisk::at(&wiring.data().join("mail"), 1);
     let app = TestApp::start_on(wiring, Arc::default(), &[], None).await;
     disk.fill();

@@ -35,11 +35,11 @@ async fn assert_unready(service: &ServiceProcess, dependency: &str) {
 
 /// Stops the bucket, or makes it silent.
 fn break_bucket(wiring: &Wiring, is_silent: bool) {
-    if is_silent { wiring.silence_documents() } else { wiring.break_documents() }
+    if is_silent { wiring.servers().silence_documents() } else { wiring.break_documents() }
 }
 
 fn mend_bucket(wiring: &Wiring, is_silent: bool) {
-    if is_silent { wiring.documents_go_on() } else { wiring.mend_documents() }
+    if is_silent { wiring.servers().documents_go_on() } else { wiring.servers().mend_documents() }
 }
 
 /// Repeats a request until it creates an order.
@@ -59,7 +59,7 @@ async fn orders_are_unavailable_while_postgresql_is_down() {
     let wiring = Wiring::with_a_database_server();
     let service = start(&wiring);
     created(service.order("F-0").await).await;
-    let server = wiring.database_server();
+    let server = wiring.servers().database_server();
     for is_silent in [false, true] {
         // A frozen server would later commit a lease that no worker holds, for two minutes.
         eventually(|| wiring.pending_mails() == 0).await;
@@ -91,7 +91,7 @@ async fn orders_are_unavailable_while_postgresql_is_down() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn json_orders_succeed_while_bucket_is_down() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::production();
     let service = start(&wiring);
     let twenty = |number: &str| with_documents(form(&order(number)), 20, &deed());
     for is_silent in [false, true] {
@@ -106,7 +106,7 @@ async fn json_orders_succeed_while_bucket_is_down() {
         assert_unready(&service, "documents").await;
         let stored = "SELECT count(*) FROM documents JOIN orders ON orders.id = order_id \
              WHERE file_number IN ('F-1', 'F-2', 'F-3')";
-        assert_eq!(wiring.query(stored), "0");
+        assert_eq!(wiring.servers().query(stored), "0");
 
         mend_bucket(&wiring, is_silent);
         assert_resumes(async |at| {
@@ -117,12 +117,12 @@ async fn json_orders_succeed_while_bucket_is_down() {
     }
     assert_eq!((wiring.rows("orders"), wiring.rows("documents")), (8, 40));
     let objects = wiring.objects();
-    assert!(wiring.document_keys().iter().all(|key| objects[key] == deed()));
+    assert!(wiring.servers().document_keys().iter().all(|key| objects[key] == deed()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_succeed_while_relay_is_down() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::production();
     let service = start(&wiring);
     wiring.break_mail();
     for at in 0..20 {
@@ -132,17 +132,17 @@ async fn orders_succeed_while_relay_is_down() {
     assert_eq!(service.readiness().await.0, StatusCode::OK);
     // A relay that is down gets a mail a second.
     let attempted = "SELECT count(*) > 2 FROM deliveries WHERE last_error IS NOT NULL";
-    eventually(|| wiring.query(attempted) == "t").await;
+    eventually(|| wiring.servers().query(attempted) == "t").await;
 
     wiring.mend_mail();
-    wiring.mails_within(21, RESUMED).await;
+    wiring.servers().mails_within(21, RESUMED).await;
     eventually(|| wiring.pending_mails() == 0).await;
     assert_eq!(wiring.mails().len(), 21);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn service_starts_while_relay_is_down() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::production();
     wiring.break_mail();
     let service = start(&wiring);
     created(service.order("F-1").await).await;
@@ -151,7 +151,7 @@ async fn service_starts_while_relay_is_down() {
     assert_eq!((status, &body["mail"]), (StatusCode::OK, &"unavailable".into()), "{body}");
 
     wiring.mend_mail();
-    wiring.mails_within(2, RESUMED).await;
+    wiring.servers().mails_within(2, RESUMED).await;
     eventually_async(async || service.readiness().await.1["mail"] == "ok").await;
     let log = service.stop_and_read_log();
     assert!(log.contains("--mail-url") && log.contains("the mail relay is unavailable"), "{log}");
@@ -160,7 +160,7 @@ async fn service_starts_while_relay_is_down() {
 #[tokio::test(flavor = "multi_thread")]
 async fn service_starts_while_bucket_is_down() {
     for is_silent in [false, true] {
-        let wiring = Wiring::new();
+        let wiring = Wiring::production();
         break_bucket(&wiring, is_silent);
         let service = start(&wiring);
         created(service.order("F-1").await).await;
@@ -178,14 +178,14 @@ async fn service_starts_while_bucket_is_down() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_upload_leaves_mails_and_key_uses_time_at_the_stop() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::production();
     let mut server = ServiceProcess::keyed(&wiring, &["--shutdown-grace-secs=8"]);
     let slow_key = issue_key(&wiring);
-    wiring.stall_mail();
+    wiring.servers().stall_mail();
     created(server.order("F-1").await).await;
-    wiring.a_mail_stalls().await;
+    wiring.servers().a_mail_stalls().await;
     // Neither the mail nor the use of the key can be stored before the upload is cut off.
-    let lock = wiring.lock_keys();
+    let lock = wiring.servers().lock_keys();
     let mut slow = half_a_request(&server.as_key(&slow_key), CREATE_WITH_DOCUMENTS);
     server.signal("-TERM");
     let ended = tokio::task::spawn_blocking(move || slow.read(&mut [0; 1024]));
@@ -194,7 +194,7 @@ async fn slow_upload_leaves_mails_and_key_uses_time_at_the_stop() {
     assert_ne!(wiring.lines(unused), Vec::<String>::new());
 
     drop(lock);
-    wiring.mails_go_on();
+    wiring.servers().mails_go_on();
     eventually(|| server.ended().is_some()).await;
     assert_eq!((wiring.mails().len(), wiring.pending_mails()), (1, 0));
     assert_eq!(wiring.lines(unused), Vec::<String>::new());

@@ -69,7 +69,7 @@ impl OrderRepo for Panicking {
 
 /// Serves on a store that panics, and sends one order to each operation.
 async fn cause_two_panics() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let settings = settings(&wiring, &["--log-format=json", "--log-level=trace"], &[]);
     let _log = logging::start(settings.is_json_log(), settings.log_level, None);
     let machine = Machine::default();

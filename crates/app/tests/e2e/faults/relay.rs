@@ -16,7 +16,7 @@ use test_servers::smtp::{Phase, Treatment};
 use crate::{
     harness::service_process::{ServiceProcess, notary_orders, on_a_terminal},
     harness::{TestApp, created},
-    wiring::Wiring,
+    wiring::{Kind, Wiring},
 };
 
 const PHASES: [Phase; 9] = [
@@ -43,11 +43,11 @@ const TREATMENTS: [Treatment; 6] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn relay_failures_in_any_phase_lose_no_mail() {
     join_all(TREATMENTS.map(|treatment| async move {
-        let app = TestApp::start().await;
+        let app = Kind::Production.app().await;
         for phase in PHASES {
             create_order_during_failure(&app, phase, treatment).await;
         }
-        app.wiring.relay().behave();
+        app.wiring.servers().relay().behave();
         let started = Instant::now();
         while app.pending_mails() > 0 {
             assert!(
@@ -82,7 +82,7 @@ async fn create_order_during_failure(app: &TestApp, phase: Phase, treatment: Tre
     // Forces new connections: an open session has passed some phases already.
     app.wiring.break_mail();
     app.wiring.mend_mail();
-    app.wiring.relay().treat(move |step| {
+    app.wiring.servers().relay().treat(move |step| {
         if step.phase != phase {
             return Treatment::Serve;
         }
@@ -107,11 +107,11 @@ async fn create_order_during_failure(app: &TestApp, phase: Phase, treatment: Tre
 
 #[tokio::test(flavor = "multi_thread")]
 async fn erasure_says_how_many_mails_it_waits_for() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::production();
     let service = ServiceProcess::keyed(&wiring, &[]);
-    wiring.stall_mail();
+    wiring.servers().stall_mail();
     created(service.order("F-1").await).await;
-    wiring.a_mail_stalls().await;
+    wiring.servers().a_mail_stalls().await;
     let mut erase = on_a_terminal(&notary_orders(&wiring, &["orders", "erase", "1", "--yes"]));
     let mut erase = erase.envs(wiring.environment()).spawn().unwrap();
     let (mut shown, mut terminal) = (Vec::new(), erase.stdout.take().unwrap());
@@ -121,7 +121,7 @@ async fn erasure_says_how_many_mails_it_waits_for() {
         assert_ne!(read, 0, "{}", String::from_utf8_lossy(&shown));
         shown.extend_from_slice(&block[..read]);
     }
-    wiring.mails_go_on();
+    wiring.servers().mails_go_on();
     assert!(erase.wait().unwrap().success());
     assert_eq!((wiring.mails().len(), wiring.pending_mails()), (1, 0));
 }

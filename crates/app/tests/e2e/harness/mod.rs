@@ -5,10 +5,6 @@ pub mod documents;
 pub mod markers;
 pub mod raw;
 pub mod requests;
-#[allow(
-    dead_code,
-    reason = "only the examples of the guide, on the embedded default, use all of it"
-)]
 pub mod scripted_server;
 pub mod service_process;
 pub mod small_disk;
@@ -33,7 +29,7 @@ use domain::{
 use operator::{Machine, OsEntropy, adapters::Storage, settings::Settings};
 
 pub use self::{api::*, requests::*};
-use crate::wiring::Wiring;
+use crate::wiring::{Kind, Wiring};
 
 /// Counts the mails that are not delivered yet. One statement, because a worker moves mails from one
 /// table to the other.
@@ -68,14 +64,14 @@ impl Deref for TestApp {
 }
 
 impl TestApp {
-    /// Starts a service with the default settings, but without a rate limit.
+    /// Starts a service on the embedded default, with the default settings but without a rate limit.
     pub async fn start() -> Self {
         Self::start_with(&[]).await
     }
 
-    /// Starts a service with these flags.
+    /// Starts a service on the embedded default with these flags.
     pub async fn start_with(flags: &[&str]) -> Self {
-        Self::start_on(Wiring::new(), Arc::default(), flags, None).await
+        Kind::Embedded.app_with(flags).await
     }
 
     /// Starts a service on existing stores. Issues an API key if none is given.
@@ -176,19 +172,6 @@ impl TestApp {
         let mails = self.wiring.mails();
         assert_eq!(mails.len(), count);
         mails
-    }
-}
-
-impl Wiring {
-    /// Counts the rows of a table.
-    pub fn rows(&self, table: &str) -> usize {
-        self.lines(&format!("SELECT count(*) FROM {table}"))[0].parse().unwrap()
-    }
-
-    /// Counts the mails that are not delivered yet: those of events (at least one each), and those
-    /// in the queue.
-    pub fn pending_mails(&self) -> usize {
-        self.lines(PENDING)[0].parse().unwrap()
     }
 }
 

@@ -9,8 +9,16 @@ use crate::{
     harness::service_process::{fail, notary_orders, run, text},
     harness::{TestApp, created},
     operators::doctor::report::Report,
-    wiring::Wiring,
+    wiring::{Kind, Wiring, on_both_wirings},
 };
+
+on_both_wirings! {
+    each_command_leaves_exactly_its_row,
+    erasure_of_many_orders_leaves_a_row_for_each,
+    accesses_are_filtered_and_printed_as_table_json_or_csv,
+    export_has_the_accesses,
+    doctor_names_a_removed_row,
+}
 
 /// Runs `orders …`, whatever its result.
 fn orders(wiring: &Wiring, words: &str) {
@@ -37,9 +45,8 @@ fn facts(accesses: &[Value]) -> Vec<(&str, Option<i64>, &str)> {
     accesses.iter().map(fact).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn each_command_leaves_exactly_its_row() {
-    let app = TestApp::start().await;
+async fn each_command_leaves_exactly_its_row(kind: Kind) {
+    let app = kind.app().await;
     created(app.order_with_deed("F-1").await).await;
     let folder = tempfile::tempdir().unwrap();
     let export = format!("export 1 --to {}", folder.path().display());
@@ -104,8 +111,8 @@ async fn each_command_leaves_exactly_its_row() {
 }
 
 /// Returns a service with three orders that one command has erased.
-async fn erased_three() -> TestApp {
-    let app = TestApp::start().await;
+async fn erased_three(kind: Kind) -> TestApp {
+    let app = kind.app().await;
     let now = operator::Machine::default().clock.now();
     app.clock.advance(now - app.clock.now() - time::Duration::days(31));
     for number in 0..3 {
@@ -115,9 +122,8 @@ async fn erased_three() -> TestApp {
     app
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn erasure_of_many_orders_leaves_a_row_for_each() {
-    let app = erased_three().await;
+async fn erasure_of_many_orders_leaves_a_row_for_each(kind: Kind) {
+    let app = erased_three(kind).await;
     let accesses = listed(&app.wiring, "accesses list");
     let expected = [1, 2, 3].map(|order| ("erase", Some(order), "ok"));
     assert_eq!(facts(&accesses), expected);
@@ -127,9 +133,8 @@ async fn erasure_of_many_orders_leaves_a_row_for_each() {
     assert!(runs.iter().all(|run| *run == runs[0]), "{runs:?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn accesses_are_filtered_and_printed_as_table_json_or_csv() {
-    let app = TestApp::start().await;
+async fn accesses_are_filtered_and_printed_as_table_json_or_csv(kind: Kind) {
+    let app = kind.app().await;
     created(app.order("F-1").await).await;
     orders(&app.wiring, "show 1");
     orders(&app.wiring, "show 7");
@@ -156,9 +161,8 @@ async fn accesses_are_filtered_and_printed_as_table_json_or_csv() {
     fail(&app.wiring, &["accesses", "list", "--address", "somewhere"]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn export_has_the_accesses() {
-    let app = TestApp::start().await;
+async fn export_has_the_accesses(kind: Kind) {
+    let app = kind.app().await;
     created(app.order("F-1").await).await;
     orders(&app.wiring, "show 1");
     let folder = tempfile::tempdir().unwrap();
@@ -172,9 +176,8 @@ async fn export_has_the_accesses() {
     assert_eq!(exported, expected);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn doctor_names_a_removed_row() {
-    let app = erased_three().await;
+async fn doctor_names_a_removed_row(kind: Kind) {
+    let app = erased_three(kind).await;
     let whole = Report::on(&app.wiring, &[]);
     assert!(whole.found("ok", "accesses").contains("has its row"), "{}", whole.text);
 

@@ -29,7 +29,7 @@ fn on(wiring: &Wiring, command: &str, folder: &Path) -> Output {
 
 /// Returns a data directory with an order and its document, and a backup of it.
 async fn with_backup() -> (Wiring, tempfile::TempDir) {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let service = ServiceProcess::keyed(&wiring, &[]);
     created(service.order_with_deed("F-1").await).await;
     assert_eq!(service.stop("-TERM").0, Some(0));
@@ -40,7 +40,7 @@ async fn with_backup() -> (Wiring, tempfile::TempDir) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn backup_under_load_restores_complete_orders() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let service = ServiceProcess::keyed(&wiring, &["--rate-per-second=0"]);
     for number in 0..20 {
         created(service.order_with_deed(&format!("before-{number}")).await).await;
@@ -79,7 +79,7 @@ async fn backup_under_load_restores_complete_orders() {
     let key = service.key.clone();
     assert_eq!(service.stop("-TERM").0, Some(0));
 
-    let restored = Wiring::new();
+    let restored = Wiring::embedded();
     text(on(&restored, "restore", &backup));
     let orders = restored.rows("orders");
     assert!((20..=20 + during).contains(&orders), "{orders} of {during} more");
@@ -95,7 +95,7 @@ async fn backup_under_load_restores_complete_orders() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn document_that_is_withdrawn_meanwhile_is_left_out() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let service = ServiceProcess::keyed(&wiring, &[]);
     for number in ["F-1", "F-2"] {
         created(service.order_with_deed(number).await).await;
@@ -120,7 +120,7 @@ async fn document_that_is_withdrawn_meanwhile_is_left_out() {
         })
     });
     assert!(report.contains("the backup is complete: 2 orders, 1 document of"), "{report}");
-    let restored = Wiring::new();
+    let restored = Wiring::embedded();
     text(on(&restored, "restore", folder.path()));
     assert_eq!(restored.objects().into_values().collect::<Vec<_>>(), [deed()]);
 }
@@ -128,14 +128,14 @@ async fn document_that_is_withdrawn_meanwhile_is_left_out() {
 /// A withdrawn document has no bytes, so it is neither missing in a backup, nor back after it.
 #[tokio::test(flavor = "multi_thread")]
 async fn restored_orders_have_the_documents_of_both_sides() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let client = ServiceProcess::keyed(&wiring, &[]);
     let of_service = run(&wiring, &["keys", "issue", "--name=service", "--for-service=42"]);
     created(client.order_with_deed("F-1").await).await;
     work_on_documents(&client, &client.as_key(of_service.trim()), "/api/order/1").await;
     let (order, key) = (client.read("/api/order/1").await, client.key.clone());
     assert_eq!(client.stop("-TERM").0, Some(0));
-    let (backup, restored) = (tempfile::tempdir().unwrap(), Wiring::new());
+    let (backup, restored) = (tempfile::tempdir().unwrap(), Wiring::embedded());
     text(on(&wiring, "backup", backup.path()));
     text(on(&restored, "restore", backup.path()));
     assert_eq!(restored.objects(), wiring.objects());
@@ -182,7 +182,7 @@ async fn missing_or_damaged_document_fails_the_backup() {
     let error = error_of(on(&wiring, "backup", folder.path()));
     assert!(error.contains("is damaged"), "{error}");
     // What is there is no complete backup.
-    let error = error_of(on(&Wiring::new(), "restore", folder.path()));
+    let error = error_of(on(&Wiring::embedded(), "restore", folder.path()));
     assert!(error.contains("is no complete backup"), "{error}");
 
     fs::remove_file(&document).unwrap();
@@ -207,7 +207,7 @@ async fn damaged_backup_is_not_restored() {
         let last = bytes.len() - 1;
         bytes[last] ^= 1;
         fs::write(&file, &bytes).unwrap();
-        let target = Wiring::new();
+        let target = Wiring::embedded();
         let error = error_of(on(&target, "restore", backup.path()));
         assert!(error.contains(reason), "{error}");
         assert!(!target.data().join("notary-orders.sqlite").exists());

@@ -5,12 +5,16 @@ use serde_json::Value;
 use crate::{
     harness::created,
     harness::service_process::{ServiceProcess, fail, output, run},
-    wiring::Wiring,
+    wiring::{Kind, Wiring, on_both_wirings},
 };
 
-#[tokio::test(flavor = "multi_thread")]
-async fn commands_manage_keys_of_running_server() {
-    let wiring = Wiring::new();
+on_both_wirings! {
+    commands_manage_keys_of_running_server,
+    commands_need_no_server,
+}
+
+async fn commands_manage_keys_of_running_server(kind: Kind) {
+    let wiring = kind.wiring();
     let server = ServiceProcess::start(&wiring, &[]);
     let terms = ["--name=Title Co", "--signing-service=42", "--expires-in-days=30"];
     let issued = run(&wiring, &[&["keys", "issue"], &terms[..]].concat());
@@ -29,9 +33,8 @@ async fn commands_manage_keys_of_running_server() {
     assert_eq!(server.stop("-TERM").0, Some(0));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn commands_need_no_server() {
-    let wiring = Wiring::new();
+async fn commands_need_no_server(kind: Kind) {
+    let wiring = kind.wiring();
     run(&wiring, &["migrate"]);
     assert_eq!(run(&wiring, &["deliveries", "list"]).lines().count(), 1);
     run(&wiring, &["deliveries", "list", "--failed"]);
@@ -42,7 +45,7 @@ async fn commands_need_no_server() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_entries_of_the_spool_stay_and_are_named_once() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let precious = wiring.data().join("spool/precious/deed.pdf");
     std::fs::create_dir_all(precious.parent().unwrap()).unwrap();
     std::fs::write(&precious, "papers").unwrap();

@@ -13,7 +13,7 @@ use crate::{
 
 #[tokio::test(flavor = "multi_thread")]
 async fn copied_database_serves_the_same_service() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::production();
     let from = format!("sqlite://{}", wiring.data().join("orders.sqlite").display());
     let embedded = format!("--database-url={from}");
     let key = run(&wiring, &[&embedded, "keys", "issue", "--name", "test"]).trim().to_owned();
@@ -44,7 +44,7 @@ async fn copied_database_serves_the_same_service() {
     );
     run(&wiring, &[&embedded, "orders", "note", "1", "two\nlines"]);
 
-    let to = wiring.database_url();
+    let to = wiring.servers().database_url();
     let printed = run(&wiring, &["copy", "--from", &from, "--to", &to]);
     let lines: Vec<Vec<_>> = printed.lines().map(|it| it.split_whitespace().collect()).collect();
     let row = |text: &str| lines.iter().any(|line| *line == text.split(' ').collect::<Vec<_>>());
@@ -86,7 +86,7 @@ async fn copied_database_serves_the_same_service() {
     assert_eq!(order["history"][2]["order_status"], "CONFIRMED");
     assert_eq!(created(service.order("F-3").await).await["order_id"], 3);
     // The third order has a mail to the service, too.
-    wiring.mails_within(4, std::time::Duration::from_secs(30)).await;
+    wiring.servers().mails_within(4, std::time::Duration::from_secs(30)).await;
     eventually(|| wiring.pending_mails() == 0).await;
     let copied = service.read("/api/order/2").await;
     for list in ["documents", "signed_documents", "history", "updated_at"] {
@@ -98,14 +98,15 @@ async fn copied_database_serves_the_same_service() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn copied_webhooks_need_the_key_of_their_secrets() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::production();
     let from = format!("sqlite://{}", wiring.data().join("orders.sqlite").display());
     let embedded = format!("--database-url={from}");
     run(&wiring, &[&embedded, "keys", "issue", "--name", "test"]);
     let url = ["--webhook-allow=127.0.0.1", "--url=http://127.0.0.1:9999/"];
     let create = ["webhooks", "create", "--client=1"];
     run(&wiring, &[&[&*embedded][..], &create, &url].concat());
-    let printed = run(&wiring, &["copy", "--from", &from, "--to", &wiring.database_url()]);
+    let printed =
+        run(&wiring, &["copy", "--from", &from, "--to", &wiring.servers().database_url()]);
     assert!(printed.contains("NOTARY_ORDERS_SECRETS_KEY") && printed.contains("secrets.key"));
     let key = fs::read_to_string(wiring.data().join("secrets.key")).unwrap();
     let fresh = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
@@ -130,9 +131,10 @@ async fn copied_webhooks_need_the_key_of_their_secrets() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn impossible_copy_is_rejected_with_the_reason() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::production();
     let missing = format!("sqlite://{}", wiring.data().join("missing.sqlite").display());
-    let error = fail(&wiring, &["copy", "--from", &missing, "--to", &wiring.database_url()]);
+    let error =
+        fail(&wiring, &["copy", "--from", &missing, "--to", &wiring.servers().database_url()]);
     assert!(error.starts_with("error: --from: there is no database at "), "{error}");
     assert!(!wiring.data().join("missing.sqlite").exists());
 
@@ -156,6 +158,6 @@ async fn impossible_copy_is_rejected_with_the_reason() {
         );
     }
     // An empty database can be copied.
-    run(&wiring, &["copy", "--from", &from, "--to", &wiring.database_url()]);
+    run(&wiring, &["copy", "--from", &from, "--to", &wiring.servers().database_url()]);
     run(&wiring, &["keys", "issue", "--name=test"]);
 }

@@ -56,7 +56,7 @@ fn found(wiring: &Wiring, marked: &MarkedOrder) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn erased_order_leaves_nothing_in_files_and_log() {
-    let (wiring, marked) = (Wiring::new(), marked());
+    let (wiring, marked) = (Wiring::embedded(), marked());
     let service = ServiceProcess::keyed(&wiring, &["--log-level=trace"]);
     let post =
         |path: &str| service.post(path).header("idempotency-key", format!("\"mkidemzq {path}\""));
@@ -110,7 +110,7 @@ async fn erased_order_leaves_nothing_in_files_and_log() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_erasure_removes_what_was_left() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let service = ServiceProcess::keyed(&wiring, &[]);
     created(service.order("F-1").await).await;
     eventually(|| wiring.pending_mails() == 0).await;
@@ -138,7 +138,7 @@ fn on_terminal(wiring: &Wiring, arguments: &[&str], answer: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn erasure_asks_on_a_terminal() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let service = ServiceProcess::keyed(&wiring, &[]);
     created(service.order_with_deed("F-1").await).await;
     let kept = on_terminal(&wiring, &["orders", "erase", "1"], "n\n");

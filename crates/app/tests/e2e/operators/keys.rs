@@ -5,9 +5,19 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::service_process::{ServiceProcess, error_of, fail, notary_orders, output, run, text},
-    harness::{TestApp, WEBHOOKS, created, eventually, form_with_deed, order, problem},
-    wiring::Wiring,
+    harness::{WEBHOOKS, created, eventually, form_with_deed, order, problem},
+    wiring::{Kind, Wiring, on_both_wirings},
 };
+
+on_both_wirings! {
+    rotated_key_is_valid_for_grace_period,
+    key_is_issued_with_scopes_for_a_client,
+    trail_names_the_operator_of_each_change,
+    list_shows_last_use_of_keys,
+    last_use_before_stop_is_stored,
+    test_key_creates_orders_without_mails,
+    revoked_key_names_its_webhooks_and_takes_them_along,
+}
 
 /// Returns the key that a command prints. It prints nothing else, so that a script can use it.
 fn key(printed: &str) -> String {
@@ -32,7 +42,7 @@ fn newest_id(wiring: &Wiring) -> i64 {
 
 #[test]
 fn list_of_keys_fits_a_hundred_columns() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let long = "é".repeat(100);
     issue(&wiring, &["--name", &long, "--client-name", &long, "--test"]);
     let acme = issue(&wiring, &["--name=portal", "--client-name=Acme Title"]);
@@ -54,9 +64,8 @@ fn list_of_keys_fits_a_hundred_columns() {
     assert_eq!(listed(&wiring)[2]["client_name"], "Acme Title");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn rotated_key_is_valid_for_grace_period() {
-    let wiring = Wiring::new();
+async fn rotated_key_is_valid_for_grace_period(kind: Kind) {
+    let wiring = kind.wiring();
     let service = ServiceProcess::start(&wiring, &[]);
     let terms = ["--signing-service=42", "--limit-per-second=7", "--limit-burst=9"];
     let old = issue(&wiring, &[&["--name=title company"], &terms[..]].concat());
@@ -100,9 +109,8 @@ fn newest_client_and_scopes(wiring: &Wiring) -> [String; 2] {
     [newest["client"].to_string(), scopes.join(",")]
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn key_is_issued_with_scopes_for_a_client() {
-    let wiring = Wiring::new();
+async fn key_is_issued_with_scopes_for_a_client(kind: Kind) {
+    let wiring = kind.wiring();
     issue(&wiring, &["--name=first"]);
     assert_eq!(newest_client_and_scopes(&wiring), ["1", "orders:create,orders:read"]);
     let scopes = ["--scope=webhooks:manage", "--scope=orders:read"];
@@ -122,9 +130,8 @@ async fn key_is_issued_with_scopes_for_a_client() {
     assert_eq!(listed(&wiring).len(), 3);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn trail_names_the_operator_of_each_change() {
-    let wiring = Wiring::new();
+async fn trail_names_the_operator_of_each_change(kind: Kind) {
+    let wiring = kind.wiring();
     let by = |user: &str, arguments: &[&str]| {
         text(notary_orders(&wiring, arguments).env("SUDO_USER", user).output().unwrap())
     };
@@ -146,9 +153,8 @@ async fn trail_names_the_operator_of_each_change() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn list_shows_last_use_of_keys() {
-    let wiring = Wiring::new();
+async fn list_shows_last_use_of_keys(kind: Kind) {
+    let wiring = kind.wiring();
     let service = ServiceProcess::start(&wiring, &[]);
     let used = issue(&wiring, &["--name=used"]);
     issue(&wiring, &["--name=unused", "--test"]);
@@ -165,9 +171,8 @@ async fn list_shows_last_use_of_keys() {
     service.stop("-TERM");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn last_use_before_stop_is_stored() {
-    let app = TestApp::start().await;
+async fn last_use_before_stop_is_stored(kind: Kind) {
+    let app = kind.app().await;
     created(app.order("F-1").await).await;
     let (keys, used_at) = (app.storage().keys.clone(), domain::ports::Clock::now(&*app.clock));
     app.stop().await;
@@ -176,7 +181,7 @@ async fn last_use_before_stop_is_stored() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limit_needs_rate_and_burst() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     for flag in [
         "--limit-per-second",
         "--limit-burst",
@@ -189,9 +194,8 @@ async fn limit_needs_rate_and_burst() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn test_key_creates_orders_without_mails() {
-    let app = TestApp::start().await;
+async fn test_key_creates_orders_without_mails(kind: Kind) {
+    let app = kind.app().await;
     let key = app.issue_key_on(KeyTerms { is_test: true, ..KeyTerms::default() }).await;
     assert!(key.starts_with("nok_test_"));
     let test = app.as_key(&key);
@@ -225,7 +229,7 @@ async fn test_key_creates_orders_without_mails() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn misleading_key_names_are_rejected() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let too_long = "x".repeat(101);
     for name in ["", " ", "two\nlines", "a\u{2028}b", "\u{202e}evil", "\u{200b}", &too_long] {
         let rejected = fail(&wiring, &["keys", "issue", "--name", name]);
@@ -237,7 +241,7 @@ async fn misleading_key_names_are_rejected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unprinted_key_is_named_for_revocation() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let mut command = notary_orders(&wiring, &["keys", "issue", "--name", "lost"]);
     let failed = error_of(command.stdout(full).output().unwrap());
@@ -245,9 +249,8 @@ async fn unprinted_key_is_named_for_revocation() {
 }
 
 /// Those of other keys of the client stay, until its last key is revoked.
-#[tokio::test(flavor = "multi_thread")]
-async fn revoked_key_names_its_webhooks_and_takes_them_along() {
-    let wiring = Wiring::new();
+async fn revoked_key_names_its_webhooks_and_takes_them_along(kind: Kind) {
+    let wiring = kind.wiring();
     let scopes = ["--scope=webhooks:manage", "--scope=orders:read"];
     let first = issue(&wiring, &[&["--name=first"], &scopes[..]].concat());
     let client = format!("--client={}", newest_client_and_scopes(&wiring)[0]);

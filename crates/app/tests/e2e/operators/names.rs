@@ -6,8 +6,14 @@ use serde_json::{Value, json};
 use crate::{
     harness::service_process::{ServiceProcess, fail, output, run},
     harness::{Api, created, errors, order, problem},
-    wiring::Wiring,
+    wiring::{Kind, Wiring, on_both_wirings},
 };
+
+on_both_wirings! {
+    both_sides_see_the_names_of_now,
+    services_are_listed_by_their_names,
+    known_services_are_required_once_one_is_recorded,
+}
 
 const ADD: [&str; 5] = ["services", "add", "42", "--name=Lone Star", "--email=a@b.example.com"];
 
@@ -28,9 +34,8 @@ async fn is_current(api: &Api, tag: &str) -> bool {
 
 /// In each answer but that of the creation. A tag of other names is stale, and still names the version
 /// that a change expects.
-#[tokio::test(flavor = "multi_thread")]
-async fn both_sides_see_the_names_of_now() {
-    let wiring = Wiring::new();
+async fn both_sides_see_the_names_of_now(kind: Kind) {
+    let wiring = kind.wiring();
     let issue = ["keys", "issue", "--name=production", "--client-name=Acme Title"];
     let key = run(&wiring, &issue).trim().to_owned();
     let client = ServiceProcess::start(&wiring, &[]).with_key(key);
@@ -79,7 +84,7 @@ async fn both_sides_see_the_names_of_now() {
 
 #[test]
 fn operator_names_clients() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     run(&wiring, &["keys", "issue", "--name=first"]);
     run(&wiring, &["keys", "issue", "--name=second", "--client=1"]);
     run(&wiring, &["keys", "issue", "--name=service", "--for-service=42"]);
@@ -107,9 +112,8 @@ fn operator_names_clients() {
 }
 
 /// A key of a service, or one that is bound to a service, sees that alone.
-#[tokio::test(flavor = "multi_thread")]
-async fn services_are_listed_by_their_names() {
-    let wiring = Wiring::new();
+async fn services_are_listed_by_their_names(kind: Kind) {
+    let wiring = kind.wiring();
     let client = ServiceProcess::keyed(&wiring, &[]);
     assert_eq!(client.read("/api/services").await["data"], json!([]));
     run(&wiring, &ADD);
@@ -148,9 +152,8 @@ async fn services_are_listed_by_their_names() {
 }
 
 /// By default as soon as one has a record. The setting requires it always or never.
-#[tokio::test(flavor = "multi_thread")]
-async fn known_services_are_required_once_one_is_recorded() {
-    let wiring = Wiring::new();
+async fn known_services_are_required_once_one_is_recorded(kind: Kind) {
+    let wiring = kind.wiring();
     let service = ServiceProcess::keyed(&wiring, &["--duplicate-window-secs=0"]);
     let create = async |api: &Api, number: i64| {
         let mut order = order("F-1");

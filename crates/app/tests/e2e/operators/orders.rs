@@ -13,9 +13,19 @@ use time::Duration;
 use crate::{
     harness::documents::work_on_documents,
     harness::service_process,
-    harness::{TestApp, created, deed, eventually, form, order, problem, with_documents},
-    wiring::Wiring,
+    harness::{created, deed, eventually, form, order, problem, with_documents},
+    wiring::{Kind, Wiring, on_both_wirings},
 };
+
+on_both_wirings! {
+    operator_finds_orders_of_all_clients,
+    operator_sees_an_order_as_its_client_does,
+    order_is_exported_with_its_documents,
+    export_has_signed_documents_and_no_withdrawn_ones,
+    export_without_all_documents_has_no_record,
+    erasure_needs_confirmation_and_is_final,
+    erasure_by_age_spares_newer_orders,
+}
 
 fn run(wiring: &Wiring, arguments: &[&str]) -> String {
     service_process::run(wiring, &[&["orders"], arguments].concat())
@@ -32,9 +42,8 @@ fn listed(wiring: &Wiring, filters: &[&str]) -> Vec<i64> {
     lines.map(|line| line.split_whitespace().next().unwrap().parse().unwrap()).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn operator_finds_orders_of_all_clients() {
-    let app = TestApp::start().await;
+async fn operator_finds_orders_of_all_clients(kind: Kind) {
+    let app = kind.app().await;
     let other = app.issue_key(None).await;
     let mut second = order("F-2");
     second["signingDetailsFormData"]["coSignerEmail"] = json!("John.Roe@Example.com");
@@ -69,9 +78,8 @@ async fn operator_finds_orders_of_all_clients() {
     assert!(!list.contains("Jane"), "{list}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn operator_sees_an_order_as_its_client_does() {
-    let app = TestApp::start().await;
+async fn operator_sees_an_order_as_its_client_does(kind: Kind) {
+    let app = kind.app().await;
     created(app.order_with_deed("F-1").await).await;
     let mut shown: Value = serde_json::from_str(&run(&app.wiring, &["show", "1"])).unwrap();
     let members = shown.as_object_mut().unwrap();
@@ -82,9 +90,8 @@ async fn operator_sees_an_order_as_its_client_does() {
     assert!(fail(&app.wiring, &["show", "2"]).contains("there is no order 2"));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn order_is_exported_with_its_documents() {
-    let app = TestApp::start().await;
+async fn order_is_exported_with_its_documents(kind: Kind) {
+    let app = kind.app().await;
     let form = with_documents(form(&order("F-1")), 2, &deed());
     created(app.create_with(form).await).await;
     let parent = tempfile::tempdir().unwrap();
@@ -108,9 +115,8 @@ async fn order_is_exported_with_its_documents() {
     assert!(fail(&app.wiring, &export).contains("is not empty"));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn export_has_signed_documents_and_no_withdrawn_ones() {
-    let app = TestApp::start().await;
+async fn export_has_signed_documents_and_no_withdrawn_ones(kind: Kind) {
+    let app = kind.app().await;
     let for_service = Some(SigningServiceId(42));
     let scopes = Scope::DEFAULT_OF_SERVICES.into_iter().collect();
     let of_service = KeyTerms { for_service, scopes, ..KeyTerms::default() };
@@ -130,9 +136,8 @@ async fn export_has_signed_documents_and_no_withdrawn_ones() {
     assert!(exported["signed_documents"][0]["withdrawn_at"].is_string());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn export_without_all_documents_has_no_record() {
-    let app = TestApp::start().await;
+async fn export_without_all_documents_has_no_record(kind: Kind) {
+    let app = kind.app().await;
     created(app.order_with_deed("F-1").await).await;
     app.wiring.remove_objects();
     let folder = tempfile::tempdir().unwrap();
@@ -141,9 +146,8 @@ async fn export_without_all_documents_has_no_record() {
     assert!(!folder.path().join("order.json").exists());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn erasure_needs_confirmation_and_is_final() {
-    let app = TestApp::start().await;
+async fn erasure_needs_confirmation_and_is_final(kind: Kind) {
+    let app = kind.app().await;
     created(app.order_with_deed("F-1").await).await;
     app.mails(1).await;
     let error = fail(&app.wiring, &["erase", "1"]);
@@ -163,9 +167,8 @@ async fn erasure_needs_confirmation_and_is_final() {
     created(app.order("F-1").await).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn erasure_by_age_spares_newer_orders() {
-    let app = TestApp::start().await;
+async fn erasure_by_age_spares_newer_orders(kind: Kind) {
+    let app = kind.app().await;
     // The command has the clock of the system.
     app.clock.advance(Machine::default().clock.now() - app.clock.now() - Duration::days(31));
     for number in 0..102 {

@@ -12,17 +12,17 @@ use crate::{
 
 #[tokio::test(flavor = "multi_thread")]
 async fn backup_restores_orders_keys_and_mails() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::production();
     let service = ServiceProcess::keyed(&wiring, &["--rate-per-second=0"]);
     wiring.break_mail();
     created(service.order("F-1").await).await;
     created(service.order_with_deed("F-2").await).await;
-    eventually(|| wiring.query("SELECT count(*) FROM events") == "0").await;
+    eventually(|| wiring.servers().query("SELECT count(*) FROM events") == "0").await;
 
     let dump = wiring.data().join("orders.dump");
     let mut pg_dump = Command::new(program("pg_dump"));
     pg_dump.args(["--format=custom", "--exclude-table-data=uploads", "--file"]).arg(&dump);
-    text(pg_dump.arg(wiring.database_url()).output().unwrap());
+    text(pg_dump.arg(wiring.servers().database_url()).output().unwrap());
     created(service.order("F-after").await).await;
     let key = service.key.clone();
     service.kill();
@@ -47,11 +47,11 @@ async fn backup_restores_orders_keys_and_mails() {
 /// `other_databases` has the start on such a database.
 #[tokio::test(flavor = "multi_thread")]
 async fn older_version_runs_beside_newer() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::production();
     let older = ServiceProcess::keyed(&wiring, &[]);
     created(older.order_with_deed("F-1").await).await;
     // A newer version adds a column and an index, which the older one does not use.
-    wiring.query(
+    wiring.servers().query(
         "ALTER TABLE orders ADD COLUMN closing_office text; \
          CREATE INDEX ON orders (closing_office); \
          INSERT INTO __diesel_schema_migrations (version) VALUES ('99991231235959')",

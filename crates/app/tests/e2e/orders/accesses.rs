@@ -28,8 +28,20 @@ use crate::{
         Api, JSON, TestApp, client, created, deed, eventually, eventually_async, file, order,
         problem, setting,
     },
-    wiring::Wiring,
+    wiring::{Kind, Wiring, on_both_wirings},
 };
+
+on_both_wirings! {
+    each_request_leaves_exactly_its_row,
+    both_sides_see_reads_and_changes_without_those_of_strangers,
+    client_that_leaves_before_the_answer_leaves_a_row,
+    busy_key_is_an_alert_and_a_mail_to_its_contact,
+    old_accesses_are_removed_and_not_missing,
+    kill_loses_reads_of_the_last_second_only,
+    kill_leaves_a_row_of_each_stored_change_and_of_no_other,
+    stop_stores_reads_that_wait_for_the_database,
+    stop_leaves_no_gap,
+}
 
 /// Default number of reads before the kill.
 const READS: usize = 10_000;
@@ -118,10 +130,9 @@ enum Body {
 }
 
 #[expect(clippy::too_many_lines, reason = "a line or two for each route")]
-#[tokio::test(flavor = "multi_thread")]
-async fn each_request_leaves_exactly_its_row() {
+async fn each_request_leaves_exactly_its_row(kind: Kind) {
     use AccessKind as Kind;
-    let app = TestApp::start().await;
+    let app = kind.app().await;
     for number in ["F-1", "F-2"] {
         created(app.order_with_deed(number).await).await;
     }
@@ -302,9 +313,8 @@ async fn each_request_leaves_exactly_its_row() {
     assert_eq!(accesses[0].facts.orders, Some(2));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn both_sides_see_reads_and_changes_without_those_of_strangers() {
-    let app = TestApp::start().await;
+async fn both_sides_see_reads_and_changes_without_those_of_strangers(kind: Kind) {
+    let app = kind.app().await;
     created(app.order("F-1").await).await;
     let service = as_service(&app).await;
     let stranger = app.as_key(&app.issue_key(None).await);
@@ -340,9 +350,8 @@ async fn both_sides_see_reads_and_changes_without_those_of_strangers() {
     problem(app.get("/api/order/1/accesses").await, 410, "erased").await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn client_that_leaves_before_the_answer_leaves_a_row() {
-    let app = TestApp::start().await;
+async fn client_that_leaves_before_the_answer_leaves_a_row(kind: Kind) {
+    let app = kind.app().await;
     created(app.order("F-1").await).await;
     let mut socket = TcpStream::connect(app.address).unwrap();
     let head = app.head("/api/order/1/notes", &format!("{JSON}Content-Length: 99\r\n"));
@@ -353,9 +362,8 @@ async fn client_that_leaves_before_the_answer_leaves_a_row() {
     assert!(["unfinished", "malformed_request"].contains(&&*accesses[0].outcome), "{accesses:?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn busy_key_is_an_alert_and_a_mail_to_its_contact() {
-    let app = TestApp::start().await;
+async fn busy_key_is_an_alert_and_a_mail_to_its_contact(kind: Kind) {
+    let app = kind.app().await;
     let contact = EmailAddress::try_from("it@title.example.com".to_owned()).ok();
     let busy = app.issue_key_on(KeyTerms { contact, ..KeyTerms::default() }).await;
     let busy = app.as_key(&busy);
@@ -384,9 +392,8 @@ async fn busy_key_is_an_alert_and_a_mail_to_its_contact() {
     assert!(alerts[0].contains("it@title.example.com"));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn old_accesses_are_removed_and_not_missing() {
-    let app = TestApp::start().await;
+async fn old_accesses_are_removed_and_not_missing(kind: Kind) {
+    let app = kind.app().await;
     created(app.order("F-1").await).await;
     let read = async |app: &TestApp| {
         app.read("/api/order/1").await;
@@ -462,9 +469,8 @@ async fn missing(wiring: Wiring, key: String) -> Vec<MissingAccesses> {
     app.storage().accesses.missing(10).await.unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn kill_loses_reads_of_the_last_second_only() {
-    let wiring = Wiring::new();
+async fn kill_loses_reads_of_the_last_second_only(kind: Kind) {
+    let wiring = kind.wiring();
     let key = issue_key(&wiring);
     let service = ServiceProcess::start(&wiring, &UNLIMITED).with_key(key.clone());
     created(service.order("F-1").await).await;
@@ -491,9 +497,8 @@ async fn note_on(api: Api) {
     while note().send().await.is_ok() {}
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn kill_leaves_a_row_of_each_stored_change_and_of_no_other() {
-    let wiring = Wiring::new();
+async fn kill_leaves_a_row_of_each_stored_change_and_of_no_other(kind: Kind) {
+    let wiring = kind.wiring();
     let service = ServiceProcess::keyed(&wiring, &UNLIMITED);
     created(service.order("F-1").await).await;
     let clients =
@@ -513,9 +518,8 @@ async fn kill_leaves_a_row_of_each_stored_change_and_of_no_other() {
 
 /// Within its grace period, the stop waits for a database that another program has locked for longer than
 /// one call waits.
-#[tokio::test(flavor = "multi_thread")]
-async fn stop_stores_reads_that_wait_for_the_database() {
-    let wiring = Wiring::new();
+async fn stop_stores_reads_that_wait_for_the_database(kind: Kind) {
+    let wiring = kind.wiring();
     let mut service = ServiceProcess::keyed(&wiring, &UNLIMITED);
     created(service.order("F-1").await).await;
     let lock = wiring.lock_accesses();
@@ -533,9 +537,8 @@ async fn stop_stores_reads_that_wait_for_the_database() {
     assert_eq!(wiring.lines("SELECT count(*) FROM accesses WHERE kind = 'read'"), ["20"]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn stop_leaves_no_gap() {
-    let wiring = Wiring::new();
+async fn stop_leaves_no_gap(kind: Kind) {
+    let wiring = kind.wiring();
     let key = issue_key(&wiring);
     let service = ServiceProcess::start(&wiring, &UNLIMITED).with_key(key.clone());
     created(service.order("F-1").await).await;

@@ -13,8 +13,16 @@ use crate::{
     harness::scripted_server::{Request, ScriptedServer},
     harness::service_process::{ServiceProcess, fail, issue_key, output, run},
     harness::{Api, WEBHOOKS, created, errors, eventually, problem, setting},
-    wiring::Wiring,
+    wiring::{Kind, Wiring, on_both_wirings},
 };
+
+on_both_wirings! {
+    each_change_by_sql_has_one_entry_and_one_event,
+    one_of_concurrent_changes_of_one_version_succeeds,
+    operator_changes_and_cancels_orders,
+    notary_is_shown_to_both_sides_and_in_no_event,
+    notes_reach_the_other_side,
+}
 
 /// Orders that each statement changes.
 const ORDERS: usize = 10;
@@ -28,7 +36,7 @@ const UNLIMITED: [&str; 2] = ["--rate-per-second=0", "--reads-rate-per-second=0"
 pub fn instances(wiring: &Wiring) -> Vec<ServiceProcess> {
     let (key, flags) = (issue_key(wiring), [&WEBHOOKS[..], &UNLIMITED].concat());
     let start = |_| ServiceProcess::start(wiring, &flags).with_key(key.clone());
-    (0..Wiring::INSTANCES).map(start).collect()
+    (0..wiring.instances()).map(start).collect()
 }
 
 /// Returns a service with a key of the signing service of all test orders.
@@ -60,9 +68,8 @@ fn event_of(request: &Request) -> (String, i64, String) {
     (owner, data["order_id"].as_i64().unwrap(), status)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn each_change_by_sql_has_one_entry_and_one_event() {
-    let wiring = Wiring::new();
+async fn each_change_by_sql_has_one_entry_and_one_event(kind: Kind) {
+    let wiring = kind.wiring();
     let receiver = ScriptedServer::start(Vec::new());
     let instances = instances(&wiring);
     for owner in ["--client=1", "--service=42"] {
@@ -122,9 +129,8 @@ async fn each_change_by_sql_has_one_entry_and_one_event() {
     assert_eq!(counted, [(rounds * ORDERS) as u64; 2]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn one_of_concurrent_changes_of_one_version_succeeds() {
-    let wiring = Wiring::new();
+async fn one_of_concurrent_changes_of_one_version_succeeds(kind: Kind) {
+    let wiring = kind.wiring();
     let instances = instances(&wiring);
     let order = new_order(&instances[0], "F-1").await;
     let services: Vec<_> = instances.iter().map(|it| as_service(&wiring, it)).collect();
@@ -142,9 +148,8 @@ async fn one_of_concurrent_changes_of_one_version_succeeds() {
     assert_eq!(history(&services[0], order).await.len(), 2);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn operator_changes_and_cancels_orders() {
-    let wiring = Wiring::new();
+async fn operator_changes_and_cancels_orders(kind: Kind) {
+    let wiring = kind.wiring();
     let service = ServiceProcess::keyed(&wiring, &[]);
     for file_number in ["F-1", "F-2"] {
         new_order(&service, file_number).await;
@@ -190,9 +195,8 @@ async fn operator_changes_and_cancels_orders() {
 
 /// In reads and answers of changes, and in no event and no history. Another number forgets the name, by
 /// SQL too.
-#[tokio::test(flavor = "multi_thread")]
-async fn notary_is_shown_to_both_sides_and_in_no_event() {
-    let wiring = Wiring::new();
+async fn notary_is_shown_to_both_sides_and_in_no_event(kind: Kind) {
+    let wiring = kind.wiring();
     let receiver = ScriptedServer::start(Vec::new());
     let flags = [&WEBHOOKS[..], &["--duplicate-window-secs=0"]].concat();
     let client = ServiceProcess::keyed(&wiring, &flags);
@@ -260,9 +264,8 @@ async fn notary_is_shown_to_both_sides_and_in_no_event() {
 }
 
 /// Once, with one event without the text, also when a request is repeated under its key.
-#[tokio::test(flavor = "multi_thread")]
-async fn notes_reach_the_other_side() {
-    let wiring = Wiring::new();
+async fn notes_reach_the_other_side(kind: Kind) {
+    let wiring = kind.wiring();
     let receiver = ScriptedServer::start(Vec::new());
     let client = ServiceProcess::keyed(&wiring, &WEBHOOKS);
     let url = format!("--url={}/client", receiver.url());
@@ -354,7 +357,7 @@ async fn notes_reach_the_other_side() {
 
 #[test]
 fn operator_keeps_the_records_of_services() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let services = |arguments: &[&str]| run(&wiring, &[&["services"], arguments].concat());
     let emails = ["--email=a@service.example.com", "--email=A@service.example.com"];
     let more = ["--email", "b@service.example.com", "c@service.example.com"];
@@ -380,7 +383,7 @@ fn operator_keeps_the_records_of_services() {
 
 #[test]
 fn wrong_arguments_exit_with_2() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let long = format!("--status={}", "x".repeat(51));
     let emails: Vec<_> = (0..11).map(|at| format!("--email=a{at}@b.example.com")).collect();
     let emails: Vec<_> = emails.iter().map(String::as_str).collect();
@@ -415,7 +418,7 @@ fn wrong_arguments_exit_with_2() {
 
 #[test]
 fn key_of_a_service_is_listed_with_its_scopes() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     run(&wiring, &["keys", "issue", "--name=service", "--for-service=42"]);
     let listed: Value = serde_json::from_str(&run(&wiring, &["keys", "list", "--json"])).unwrap();
     assert_eq!((&listed["for_service"], &listed["client"]), (&json!(42), &json!(null)));

@@ -3,11 +3,19 @@
 use serde_json::json;
 use time::Duration;
 
-use crate::harness::{TestApp, created, order, problem};
+use crate::{
+    harness::{TestApp, created, order, problem},
+    wiring::{Kind, on_both_wirings},
+};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn response_is_exactly_the_order_record() {
-    let app = TestApp::start().await;
+on_both_wirings! {
+    response_is_exactly_the_order_record,
+    duplicate_inside_window_is_rejected,
+    window_is_a_setting,
+}
+
+async fn response_is_exactly_the_order_record(kind: Kind) {
+    let app = kind.app().await;
     let response = app.order("F-1").await;
     assert_eq!(response.headers()["content-type"], "application/json");
     assert!(response.headers().contains_key("x-request-id"));
@@ -40,9 +48,8 @@ async fn wrong_utc_datetime_is_counted() {
     app.assert_metrics(&[counted]).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn duplicate_inside_window_is_rejected() {
-    let app = TestApp::start().await;
+async fn duplicate_inside_window_is_rejected(kind: Kind) {
+    let app = kind.app().await;
     created(app.order("F-1").await).await;
     app.clock.advance(Duration::milliseconds(17_500));
     let rejected = app.order(" F-1 ").await;
@@ -56,9 +63,8 @@ async fn duplicate_inside_window_is_rejected() {
     problem(app.order("F-1").await, 409, "duplicate_order").await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn window_is_a_setting() {
-    let app = TestApp::start_with(&["--duplicate-window-secs=5"]).await;
+async fn window_is_a_setting(kind: Kind) {
+    let app = kind.app_with(&["--duplicate-window-secs=5"]).await;
     created(app.order("F-1").await).await;
     app.clock.advance(Duration::seconds(5));
     created(app.order("F-1").await).await;

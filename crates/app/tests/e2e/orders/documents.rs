@@ -6,14 +6,19 @@ use crate::{
         CREATE_WITH_DOCUMENTS, FORM, TestApp, created, deed, file, form, order, problem,
         raw_order_parts, with_documents,
     },
+    wiring::{Kind, on_both_wirings},
 };
+
+on_both_wirings! {
+    documents_are_whole_at_any_length_and_do_not_take_bytes_of_the_next_request,
+    one_to_twenty_documents_are_accepted,
+}
 
 /// The service receives documents in blocks of this size.
 const BLOCK: usize = 1024 * 1024;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn documents_are_whole_at_any_length_and_do_not_take_bytes_of_the_next_request() {
-    let app = TestApp::start().await;
+async fn documents_are_whole_at_any_length_and_do_not_take_bytes_of_the_next_request(kind: Kind) {
+    let app = kind.app().await;
     let (mut requests, mut sent) = (Vec::new(), Vec::new());
     for (number, lengths) in [
         [BLOCK - 1, BLOCK, BLOCK + 1, 20],
@@ -83,9 +88,8 @@ async fn uploads_are_served_at_no_path() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn one_to_twenty_documents_are_accepted() {
-    let app = TestApp::start().await;
+async fn one_to_twenty_documents_are_accepted(kind: Kind) {
+    let app = kind.app().await;
     problem(app.create_with(form(&order("F-0"))).await, 400, "no_documents").await;
     let with = |count: usize| with_documents(form(&order("F-1")), count, &deed());
     problem(app.create_with(with(21)).await, 400, "too_many_documents").await;

@@ -12,8 +12,12 @@ use crate::{
         service_process::{notary_orders, text},
         spooled,
     },
-    wiring::Wiring,
+    wiring::{Kind, Wiring, on_both_wirings},
 };
+
+on_both_wirings! {
+    acknowledged_erasure_leaves_nothing_of_requests_at_the_same_time,
+}
 
 /// In every text that both sides send.
 const MARKER: &str = "mkracezq";
@@ -129,9 +133,8 @@ fn left(wiring: &Wiring) -> Vec<String> {
 }
 
 /// The history has each request that was accepted before. Later ones are 410, and nothing is left.
-#[tokio::test(flavor = "multi_thread")]
-async fn acknowledged_erasure_leaves_nothing_of_requests_at_the_same_time() {
-    let wiring = Wiring::new();
+async fn acknowledged_erasure_leaves_nothing_of_requests_at_the_same_time(kind: Kind) {
+    let wiring = kind.wiring();
     let instances = instances(&wiring);
     for _ in 0..ROUNDS {
         // Identifiers begin at 1.

@@ -6,9 +6,16 @@ use reqwest::{Method, header};
 use serde_json::{Value, json};
 use time::Duration;
 
-use crate::harness::{
-    CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, errors, file, form, order, problem,
+use crate::{
+    harness::{
+        CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, errors, file, form, order, problem,
+    },
+    wiring::{Kind, on_both_wirings},
 };
+
+on_both_wirings! {
+    broken_database_is_internal_problem_without_details,
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_or_malformed_credentials_are_unauthorized() {
@@ -137,9 +144,8 @@ async fn both_operations_report_all_violations_at_once() {
     app.assert_untouched();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn broken_database_is_internal_problem_without_details() {
-    let app = TestApp::start().await;
+async fn broken_database_is_internal_problem_without_details(kind: Kind) {
+    let app = kind.app().await;
     app.wiring.spoil_database();
     for response in [app.order("F-1").await, app.order_with_deed("F-2").await] {
         let body = problem(response, 500, "internal").await;

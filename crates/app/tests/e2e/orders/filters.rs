@@ -9,8 +9,12 @@ use super::changes::{as_service, instances};
 use crate::{
     harness::{Api, created, eventually, order, problem, setting},
     orders::read::{ids, link},
-    wiring::Wiring,
+    wiring::{Kind, Wiring, on_both_wirings},
 };
+
+on_both_wirings! {
+    walk_has_each_order_that_matches_throughout_once,
+}
 
 /// Orders that change in nothing that a filter looks at, but in the instant of their change.
 const STEADY: usize = 24;
@@ -175,12 +179,11 @@ impl Sides {
 }
 
 /// In either direction, by either side, and across blocks of identifiers of the indexes.
-#[tokio::test(flavor = "multi_thread")]
-async fn walk_has_each_order_that_matches_throughout_once() {
+async fn walk_has_each_order_that_matches_throughout_once(kind: Kind) {
     let seed = setting("FILTER_SEED", fastrand::u64(..));
     println!("FILTER_SEED={seed}");
     let mut random = Rng::with_seed(seed);
-    let wiring = Wiring::new();
+    let wiring = kind.wiring();
     let instances = instances(&wiring);
     let client = &instances[0];
     let service = as_service(&wiring, &instances[instances.len() - 1]);
@@ -246,7 +249,7 @@ async fn walk_has_each_order_that_matches_throughout_once() {
 /// Each with its parameter, as the first error of the answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_filter_is_named() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let instances = instances(&wiring);
     let client = &instances[0];
     let service = as_service(&wiring, client);

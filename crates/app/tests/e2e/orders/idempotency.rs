@@ -3,7 +3,16 @@
 use reqwest::{Response, multipart::Form};
 use serde_json::Value;
 
-use crate::harness::{Api, CREATE, CREATE_WITH_DOCUMENTS, TestApp, eventually, order, problem};
+use crate::{
+    harness::{Api, CREATE, CREATE_WITH_DOCUMENTS, TestApp, eventually, order, problem},
+    wiring::{Kind, on_both_wirings},
+};
+
+on_both_wirings! {
+    repeat_returns_the_first_response_and_creates_nothing,
+    key_is_free_after_the_retention_time,
+    rotated_api_key_replays_requests_of_the_old_key,
+}
 
 pub const KEY: &str = "8e03978e-40d5-43dd-bc93-6894a57f9324";
 
@@ -44,9 +53,8 @@ pub fn assert_stored(app: &TestApp, orders: usize, documents: usize) {
     app.assert_spool_empty();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn repeat_returns_the_first_response_and_creates_nothing() {
-    let app = TestApp::start().await;
+async fn repeat_returns_the_first_response_and_creates_nothing(kind: Kind) {
+    let app = kind.app().await;
     let body = first(app.create_under(KEY, &order("F-1")).await).await;
     // The advance below would end the lease of a mail in progress, which would be sent twice.
     eventually(|| app.pending_mails() == 0).await;
@@ -67,9 +75,8 @@ async fn repeat_returns_the_first_response_and_creates_nothing() {
     app.mails(1).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn key_is_free_after_the_retention_time() {
-    let app = TestApp::start_with(&["--idempotency-retention-secs=3600"]).await;
+async fn key_is_free_after_the_retention_time(kind: Kind) {
+    let app = kind.app_with(&["--idempotency-retention-secs=3600"]).await;
     let body = first(app.create_under(KEY, &order("F-1")).await).await;
     app.clock.advance(time::Duration::seconds(3599));
     assert_eq!(replayed(app.create_under(KEY, &order("F-1")).await).await, body);
@@ -78,9 +85,8 @@ async fn key_is_free_after_the_retention_time() {
     assert_eq!(app.rows("orders"), 2);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn rotated_api_key_replays_requests_of_the_old_key() {
-    let app = TestApp::start().await;
+async fn rotated_api_key_replays_requests_of_the_old_key(kind: Kind) {
+    let app = kind.app().await;
     let body = first(app.create_under(KEY, &order("F-1")).await).await;
     let keys = app.storage().manage_keys(app.machine());
     let id = keys.keys.list().await.unwrap()[0].id;

@@ -22,7 +22,16 @@ use crate::{
         order, problem,
     },
     orders::idempotency::{KEY, assert_stored, first, replayed},
+    wiring::{Kind, on_both_wirings},
 };
+
+on_both_wirings! {
+    concurrent_repeats_create_one_order,
+    repeat_that_overtakes_a_json_request_creates_the_order,
+    upload_in_progress_blocks_repeats_until_it_ends,
+    aborted_upload_frees_its_key,
+    slow_repeat_is_replayed_after_retention_ends,
+}
 
 fn retry_after(response: &Response) -> u64 {
     response.headers()["retry-after"].to_str().unwrap().parse().unwrap()
@@ -47,9 +56,8 @@ async fn one_order(responses: Vec<Response>) -> String {
     bodies.remove(0)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn concurrent_repeats_create_one_order() {
-    let app = TestApp::start().await;
+async fn concurrent_repeats_create_one_order(kind: Kind) {
+    let app = kind.app().await;
     for path in [CREATE, CREATE_WITH_DOCUMENTS] {
         let repeats = (0..50).map(|_| app.send_with_key(path, path));
         let body = one_order(join_all(repeats).await).await;
@@ -58,9 +66,8 @@ async fn concurrent_repeats_create_one_order() {
     assert_stored(&app, 2, 1);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn repeat_that_overtakes_a_json_request_creates_the_order() {
-    let app = TestApp::start().await;
+async fn repeat_that_overtakes_a_json_request_creates_the_order(kind: Kind) {
+    let app = kind.app().await;
     let request = app.raw_order("F-1", &format!("Idempotency-Key: {KEY}\r\nConnection: close\r\n"));
     let (head, body) = request.split_at(request.len() - 100);
     let mut stream = TcpStream::connect(app.address).await.unwrap();
@@ -103,9 +110,8 @@ async fn claimed_until(app: &TestApp) -> OffsetDateTime {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn upload_in_progress_blocks_repeats_until_it_ends() {
-    let app = TestApp::start().await;
+async fn upload_in_progress_blocks_repeats_until_it_ends(kind: Kind) {
+    let app = kind.app().await;
     let (stream, rest) = begin_upload(&app).await;
     assert_eq!(claimed_until(&app).await, app.clock.now() + Intake::CLAIM);
     app.clock.advance(time::Duration::seconds(14));
@@ -124,18 +130,16 @@ async fn upload_in_progress_blocks_repeats_until_it_ends() {
     assert_eq!(replayed(app.create_with_under(KEY, form_with_deed("F-1")).await).await, body);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn aborted_upload_frees_its_key() {
-    let app = TestApp::start().await;
+async fn aborted_upload_frees_its_key(kind: Kind) {
+    let app = kind.app().await;
     let (stream, _) = begin_upload(&app).await;
     drop(stream);
     eventually(|| app.rows("idempotency_keys") == 0).await;
     first(app.create_with_under(KEY, form_with_deed("F-1")).await).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn slow_repeat_is_replayed_after_retention_ends() {
-    let app = TestApp::start().await;
+async fn slow_repeat_is_replayed_after_retention_ends(kind: Kind) {
+    let app = kind.app().await;
     let body = first(app.create_with_under(KEY, form_with_deed("F-1")).await).await;
     app.clock.advance(time::Duration::DAY - time::Duration::SECOND);
     let (stream, rest) = begin_upload(&app).await;

@@ -14,14 +14,27 @@ use time::{Duration, OffsetDateTime, macros::datetime};
 
 use crate::{
     harness::service_process::{ServiceProcess, fail, run},
-    harness::{TestApp, created, deed, eventually, eventually_async, file, order, settings},
+    harness::{created, deed, eventually, eventually_async, file, order, settings},
     operators::doctor::report::Report,
-    wiring::Wiring,
+    wiring::{Kind, Wiring, on_both_wirings},
 };
 
-#[tokio::test(flavor = "multi_thread")]
-async fn each_recipient_gets_one_mail() {
-    let app = TestApp::start().await;
+on_both_wirings! {
+    each_recipient_gets_one_mail,
+    each_side_is_mailed_what_it_should_know_of,
+    failed_mail_is_retried_and_delays_no_response,
+    mail_above_the_hourly_limit_waits_for_the_next_hour,
+    mails_above_the_limit_are_shown_and_warned_of_once,
+    mails_that_are_not_true_any_more_use_up_no_limit,
+    mails_of_a_lost_worker_are_within_the_limit,
+    mails_that_failed_since_an_instant_are_retried,
+    mail_that_is_being_sent_is_not_retried,
+    those_who_were_mailed_are_told_of_the_end_and_of_its_reversal,
+    cancellation_of_an_order_that_takes_place_again_does_not_leave,
+}
+
+async fn each_recipient_gets_one_mail(kind: Kind) {
+    let app = kind.app().await;
     let mut order = order("F-1");
     order["signingContactsFormData"] = json!({
         "orderContactEmail": "contact@example.com",
@@ -61,9 +74,8 @@ fn news(mails: &[String]) -> Vec<(String, String)> {
 
 const DISPATCH: &str = "dispatch@service.example";
 
-#[tokio::test(flavor = "multi_thread")]
-async fn each_side_is_mailed_what_it_should_know_of() {
-    let app = TestApp::start().await;
+async fn each_side_is_mailed_what_it_should_know_of(kind: Kind) {
+    let app = kind.app().await;
     let id = SigningServiceId(42);
     let emails = vec![EmailAddress::try_from(DISPATCH.to_owned()).unwrap()];
     let record = SigningService { id, name: "Fast Signings".to_owned(), emails };
@@ -141,9 +153,8 @@ async fn each_side_is_mailed_what_it_should_know_of() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn failed_mail_is_retried_and_delays_no_response() {
-    let app = TestApp::start().await;
+async fn failed_mail_is_retried_and_delays_no_response(kind: Kind) {
+    let app = kind.app().await;
     app.wiring.break_mail();
     created(app.order_with_deed("F-1").await).await;
     let postponed = r#"notary_orders_mails_total{outcome="postponed"}"#;
@@ -157,9 +168,8 @@ async fn failed_mail_is_retried_and_delays_no_response() {
     app.mails(1).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn mail_above_the_hourly_limit_waits_for_the_next_hour() {
-    let app = TestApp::start_with(&["--mails-per-recipient-hour=1"]).await;
+async fn mail_above_the_hourly_limit_waits_for_the_next_hour(kind: Kind) {
+    let app = kind.app_with(&["--mails-per-recipient-hour=1"]).await;
     for file_number in ["F-1", "F-2", "F-3"] {
         created(app.order(file_number).await).await;
     }
@@ -180,9 +190,8 @@ async fn mail_above_the_hourly_limit_waits_for_the_next_hour() {
     app.mails(3).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn mails_above_the_limit_are_shown_and_warned_of_once() {
-    let wiring = Wiring::new();
+async fn mails_above_the_limit_are_shown_and_warned_of_once(kind: Kind) {
+    let wiring = kind.wiring();
     let limit = ["--mails-per-recipient-hour=1"];
     let service = ServiceProcess::keyed(&wiring, &limit);
     for number in 0..5 {
@@ -215,9 +224,8 @@ fn add_mail(wiring: &Wiring, subject: &str, leases: usize) {
     wiring.lines(&format!("{insert} SELECT id, {mail} FROM orders WHERE id = 1"));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn mails_that_are_not_true_any_more_use_up_no_limit() {
-    let wiring = Wiring::new();
+async fn mails_that_are_not_true_any_more_use_up_no_limit(kind: Kind) {
+    let wiring = kind.wiring();
     let service = ServiceProcess::keyed(&wiring, &["--mails-per-recipient-hour=2"]);
     created(service.order("F-1").await).await;
     eventually(|| wiring.mails().len() == 1).await;
@@ -229,9 +237,8 @@ async fn mails_that_are_not_true_any_more_use_up_no_limit() {
     eventually(|| wiring.mails().len() == 2).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn mails_of_a_lost_worker_are_within_the_limit() {
-    let wiring = Wiring::new();
+async fn mails_of_a_lost_worker_are_within_the_limit(kind: Kind) {
+    let wiring = kind.wiring();
     let service = ServiceProcess::keyed(&wiring, &["--mails-per-recipient-hour=1"]);
     created(service.order("F-1").await).await;
     eventually(|| wiring.mails().len() == 1).await;
@@ -259,10 +266,9 @@ async fn unsent_mails(wiring: &Wiring, file_numbers: &[&str]) -> Storage {
     storage
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn mails_that_failed_since_an_instant_are_retried() {
+async fn mails_that_failed_since_an_instant_are_retried(kind: Kind) {
     const LATER: OffsetDateTime = datetime!(2100-01-01 00:00 UTC);
-    let wiring = Wiring::new();
+    let wiring = kind.wiring();
     let storage = unsent_mails(&wiring, &["F-1", "F-2", "F-3"]).await;
     let leases = storage.queue.lease(LATER, Duration::MINUTE, 10).await.unwrap();
     let failures = [datetime!(2026-01-01 00:00 UTC), datetime!(2026-02-01 00:00 UTC)];
@@ -285,9 +291,8 @@ async fn mails_that_failed_since_an_instant_are_retried() {
     eventually(|| wiring.mails().len() == 3 && wiring.pending_mails() == 0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn mail_that_is_being_sent_is_not_retried() {
-    let wiring = Wiring::new();
+async fn mail_that_is_being_sent_is_not_retried(kind: Kind) {
+    let wiring = kind.wiring();
     let storage = unsent_mails(&wiring, &["F-1"]).await;
     let later = Machine::default().clock.now() + Duration::MINUTE;
     let lease = storage.queue.lease(later, Duration::MINUTE, 10).await.unwrap().remove(0);
@@ -315,9 +320,8 @@ const CONTACT: &str = "escrow@title.example.com";
 const BEFORE: &str = "before@service.example.com";
 const AFTER: &str = "after@service.example.com";
 
-#[tokio::test(flavor = "multi_thread")]
-async fn those_who_were_mailed_are_told_of_the_end_and_of_its_reversal() {
-    let wiring = Wiring::new();
+async fn those_who_were_mailed_are_told_of_the_end_and_of_its_reversal(kind: Kind) {
+    let wiring = kind.wiring();
     let service = ServiceProcess::keyed(&wiring, &[]);
     run(&wiring, &["services", "add", "42", "--name=x", &format!("--email={BEFORE}")]);
     created(service.order("F-1").await).await;
@@ -335,9 +339,8 @@ async fn those_who_were_mailed_are_told_of_the_end_and_of_its_reversal() {
     assert_eq!(wiring.mails().len(), 7);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn cancellation_of_an_order_that_takes_place_again_does_not_leave() {
-    let wiring = Wiring::new();
+async fn cancellation_of_an_order_that_takes_place_again_does_not_leave(kind: Kind) {
+    let wiring = kind.wiring();
     let service = ServiceProcess::keyed(&wiring, &[]);
     created(service.order("F-1").await).await;
     eventually(|| wiring.mails().len() == 1 && wiring.pending_mails() == 0).await;

@@ -3,7 +3,14 @@
 use reqwest::{Response, header, multipart::Form};
 use serde_json::{Value, json};
 
-use crate::harness::{CREATE, TestApp, created, deed, errors, file, order, problem};
+use crate::{
+    harness::{CREATE, TestApp, created, deed, errors, file, order, problem},
+    wiring::{Kind, on_both_wirings},
+};
+
+on_both_wirings! {
+    exact_amounts_are_accepted_in_any_notation,
+}
 
 /// Both amounts of an order.
 const FIELDS: [&str; 2] = ["invoiceFee", "notaryPay"];
@@ -46,9 +53,8 @@ async fn inexact_or_huge_amounts_are_rejected() {
     app.assert_untouched();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn exact_amounts_are_accepted_in_any_notation() {
-    let app = TestApp::start_with(&["--duplicate-window-secs=0"]).await;
+async fn exact_amounts_are_accepted_in_any_notation(kind: Kind) {
+    let app = kind.app_with(&["--duplicate-window-secs=0"]).await;
     for (number, amount) in [("150.500", json!(150.5)), ("1.5e2", json!(150))] {
         for response in send(&app, number).await {
             let record = created(response).await;

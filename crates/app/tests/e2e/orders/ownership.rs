@@ -10,9 +10,21 @@ use domain::{
 use reqwest::{Method, RequestBuilder, Response, multipart::Form};
 use serde_json::{Value, json};
 
-use crate::harness::{
-    Api, CREATE, TestApp, WEBHOOKS, created, deed, form, form_with_deed, order, with_documents,
+use crate::{
+    harness::{
+        Api, CREATE, TestApp, WEBHOOKS, created, deed, form, form_with_deed, order, with_documents,
+    },
+    wiring::{Kind, on_both_wirings},
 };
+
+on_both_wirings! {
+    no_operation_shows_an_order_or_webhook_of_another_client,
+    no_operation_of_a_test_key_shows_a_live_order_or_webhook,
+    no_operation_of_a_live_key_shows_a_test_order_or_webhook,
+    no_operation_shows_an_order_of_another_signing_service,
+    no_operation_of_a_test_key_of_the_signing_service_shows_a_live_order,
+    signing_service_reaches_its_orders_and_no_webhook_of_their_client,
+}
 
 /// A text in the order and the webhook of the first client, which no answer to another client may
 /// have.
@@ -198,8 +210,8 @@ async fn with(app: &TestApp, scopes: &[Scope], terms: KeyTerms) -> Api {
     app.as_key(&app.issue_key_on(KeyTerms { scopes, ..terms }).await)
 }
 
-async fn start() -> TestApp {
-    TestApp::start_with(&[&WEBHOOKS[..], &["--duplicate-window-secs=0"]].concat()).await
+async fn start(kind: Kind) -> TestApp {
+    kind.app_with(&[&WEBHOOKS[..], &["--duplicate-window-secs=0"]].concat()).await
 }
 
 /// The terms of a key of the client 1.
@@ -213,34 +225,28 @@ fn of_service(number: i64, is_test: bool) -> KeyTerms {
     KeyTerms { for_service, is_test, ..KeyTerms::default() }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_operation_shows_an_order_or_webhook_of_another_client() {
-    assert_invisible(key(false), KeyTerms::default()).await;
+async fn no_operation_shows_an_order_or_webhook_of_another_client(kind: Kind) {
+    assert_invisible(kind, key(false), KeyTerms::default()).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_operation_of_a_test_key_shows_a_live_order_or_webhook() {
-    assert_invisible(key(false), key(true)).await;
+async fn no_operation_of_a_test_key_shows_a_live_order_or_webhook(kind: Kind) {
+    assert_invisible(kind, key(false), key(true)).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_operation_of_a_live_key_shows_a_test_order_or_webhook() {
-    assert_invisible(key(true), key(false)).await;
+async fn no_operation_of_a_live_key_shows_a_test_order_or_webhook(kind: Kind) {
+    assert_invisible(kind, key(true), key(false)).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_operation_shows_an_order_of_another_signing_service() {
-    assert_invisible(key(false), of_service(43, false)).await;
+async fn no_operation_shows_an_order_of_another_signing_service(kind: Kind) {
+    assert_invisible(kind, key(false), of_service(43, false)).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_operation_of_a_test_key_of_the_signing_service_shows_a_live_order() {
-    assert_invisible(key(false), of_service(42, true)).await;
+async fn no_operation_of_a_test_key_of_the_signing_service_shows_a_live_order(kind: Kind) {
+    assert_invisible(kind, key(false), of_service(42, true)).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn signing_service_reaches_its_orders_and_no_webhook_of_their_client() {
-    let app = start().await;
+async fn signing_service_reaches_its_orders_and_no_webhook_of_their_client(kind: Kind) {
+    let app = start(kind).await;
     let ids = Ids::marked(&with(&app, &Scope::ALL, key(false)).await).await;
     let service = with(&app, &Scope::OF_SERVICES, of_service(42, false)).await;
     for operation in operations(&app).await {
@@ -259,8 +265,8 @@ async fn signing_service_reaches_its_orders_and_no_webhook_of_their_client() {
 }
 
 /// Tries every operation on an order and a webhook of a key with another key.
-async fn assert_invisible(owner: KeyTerms, foreign: KeyTerms) {
-    let app = start().await;
+async fn assert_invisible(kind: Kind, owner: KeyTerms, foreign: KeyTerms) {
+    let app = start(kind).await;
     let owner = with(&app, &Scope::ALL, owner).await;
     let ids = Ids::marked(&owner).await;
     let (scopes, may_create) = match foreign.for_service {
@@ -319,7 +325,7 @@ async fn assert_invisible(owner: KeyTerms, foreign: KeyTerms) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_operation_needs_its_scope() {
-    let app = start().await;
+    let app = start(Kind::Embedded).await;
     let ids = Ids::marked(&with_scopes(&app, &Scope::ALL).await).await;
     let of_webhooks = with_scopes(&app, &[Scope::WebhooksManage]).await;
     let of_orders = with_scopes(&app, &Scope::DEFAULT).await;

@@ -8,7 +8,18 @@ use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use time::Duration;
 
-use crate::harness::{TestApp, created, order};
+use crate::{
+    harness::{created, order},
+    wiring::{Kind, on_both_wirings},
+};
+
+on_both_wirings! {
+    order_reads_back_as_it_was_created,
+    details_create_an_equal_order,
+    unchanged_order_is_not_sent_again,
+    links_lead_through_all_orders,
+    filters_combine_for_both_sides,
+}
 
 /// Returns the identifiers of the orders on a page.
 pub fn ids(list: &Value) -> Vec<i64> {
@@ -23,9 +34,8 @@ pub fn link(response: &Response, relation: &str) -> Option<String> {
     Some(link.trim_matches(['<', '>']).to_owned())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn order_reads_back_as_it_was_created() {
-    let app = TestApp::start().await;
+async fn order_reads_back_as_it_was_created(kind: Kind) {
+    let app = kind.app().await;
     let mut record = created(app.create(&maximal_request()).await).await;
 
     let mut read = app.read(&format!("/api/order/{}", record["order_id"])).await;
@@ -78,9 +88,8 @@ async fn order_reads_back_as_it_was_created() {
     assert_eq!(details["signingContactsFormData"], maximal_request()["signingContactsFormData"],);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn details_create_an_equal_order() {
-    let app = TestApp::start().await;
+async fn details_create_an_equal_order(kind: Kind) {
+    let app = kind.app().await;
     let first = created(app.create(&maximal_request()).await).await;
     let mut details =
         app.read(&format!("/api/order/{}", first["order_id"])).await["details"].take();
@@ -95,9 +104,8 @@ async fn details_create_an_equal_order() {
     assert_eq!(read["details"], details);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn unchanged_order_is_not_sent_again() {
-    let app = TestApp::start().await;
+async fn unchanged_order_is_not_sent_again(kind: Kind) {
+    let app = kind.app().await;
     created(app.order_with_deed("F-1").await).await;
     for path in ["/api/order/1", "/api/order", "/api/order/1/documents", "/api/order/1/documents/0"]
     {
@@ -118,9 +126,8 @@ async fn unchanged_order_is_not_sent_again() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn links_lead_through_all_orders() {
-    let app = TestApp::start().await;
+async fn links_lead_through_all_orders(kind: Kind) {
+    let app = kind.app().await;
     for number in 1..=7 {
         created(app.order(&format!("F-{number}")).await).await;
     }
@@ -140,9 +147,8 @@ async fn links_lead_through_all_orders() {
     assert_eq!((ids(&newer), &newer["has_more"]), (vec![5, 4], &json!(true)));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn filters_combine_for_both_sides() {
-    let app = TestApp::start().await;
+async fn filters_combine_for_both_sides(kind: Kind) {
+    let app = kind.app().await;
     let of_service = KeyTerms {
         for_service: Some(SigningServiceId(42)),
         scopes: Scope::DEFAULT_OF_SERVICES.into_iter().collect(),

@@ -4,7 +4,17 @@ use contract_tests::documents;
 use reqwest::{Method, RequestBuilder, multipart::Form};
 use serde_json::json;
 
-use crate::harness::{TestApp, created, deed, file, form, order, problem};
+use crate::{
+    harness::{TestApp, created, deed, file, form, order, problem},
+    wiring::{Kind, on_both_wirings},
+};
+
+on_both_wirings! {
+    every_document_is_downloaded_byte_for_byte,
+    broken_download_is_continued_by_ranges,
+    missing_object_is_internal_and_counted,
+    added_documents_follow_the_others,
+}
 
 const DOCUMENT: &str = "/api/order/1/documents/0";
 const DOCUMENTS: &str = "/api/order/1/documents";
@@ -13,9 +23,8 @@ fn get(app: &TestApp, path: &str) -> RequestBuilder {
     app.request(Method::GET, path)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_document_is_downloaded_byte_for_byte() {
-    let app = TestApp::start().await;
+async fn every_document_is_downloaded_byte_for_byte(kind: Kind) {
+    let app = kind.app().await;
     let files = [
         ("deed-of-trust.pdf", "application/pdf"),
         ("closing-disclosure.doc", "application/msword"),
@@ -55,9 +64,8 @@ async fn every_document_is_downloaded_byte_for_byte() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn broken_download_is_continued_by_ranges() {
-    let app = TestApp::start().await;
+async fn broken_download_is_continued_by_ranges(kind: Kind) {
+    let app = kind.app().await;
     created(app.order_with_deed("F-1").await).await;
     let head = app.request(Method::HEAD, DOCUMENT).send().await.unwrap();
     let (tag, size) = (head.headers()["etag"].clone(), deed().len());
@@ -81,18 +89,16 @@ async fn broken_download_is_continued_by_ranges() {
     problem(outside, 416, "range_not_satisfiable").await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn missing_object_is_internal_and_counted() {
-    let app = TestApp::start().await;
+async fn missing_object_is_internal_and_counted(kind: Kind) {
+    let app = kind.app().await;
     created(app.order_with_deed("F-1").await).await;
     app.wiring.remove_objects();
     problem(app.get(DOCUMENT).await, 500, "internal").await;
     app.assert_metrics(&["notary_orders_documents_missing_total 1"]).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn added_documents_follow_the_others() {
-    let app = TestApp::start().await;
+async fn added_documents_follow_the_others(kind: Kind) {
+    let app = kind.app().await;
     created(app.order_with_deed("F-1").await).await;
     let form = Form::new()
         .part("documents", file("a.pdf", deed()))

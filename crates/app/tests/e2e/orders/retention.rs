@@ -8,8 +8,14 @@ use crate::{
         created, eventually, eventually_async, problem,
         service_process::{ServiceProcess, fail, issue_key, output, run},
     },
-    wiring::Wiring,
+    wiring::{Kind, Wiring, on_both_wirings},
 };
+
+on_both_wirings! {
+    retention_erases_what_is_due_and_keeps_what_is_on_hold,
+    documents_go_earlier_than_their_order,
+    each_order_is_erased_once,
+}
 
 const DAYS: &str = "--erase-after-days=30";
 
@@ -40,9 +46,8 @@ async fn orders(wiring: &Wiring, count: usize) -> String {
     key
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn retention_erases_what_is_due_and_keeps_what_is_on_hold() {
-    let wiring = Wiring::new();
+async fn retention_erases_what_is_due_and_keeps_what_is_on_hold(kind: Kind) {
+    let wiring = kind.wiring();
     let key = orders(&wiring, 3).await;
     age(&wiring, "id <= 2");
     assert_eq!(run(&wiring, &["orders", "hold", "2"]), "order 2 is on hold until it is released\n");
@@ -79,9 +84,8 @@ async fn retention_erases_what_is_due_and_keeps_what_is_on_hold() {
     assert_eq!(wiring.objects().len(), 1);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn documents_go_earlier_than_their_order() {
-    let wiring = Wiring::new();
+async fn documents_go_earlier_than_their_order(kind: Kind) {
+    let wiring = kind.wiring();
     let key = orders(&wiring, 2).await;
     age(&wiring, "id = 1");
     let service =
@@ -98,10 +102,9 @@ async fn documents_go_earlier_than_their_order() {
 }
 
 /// SQLite has one instance.
-#[tokio::test(flavor = "multi_thread")]
-async fn each_order_is_erased_once() {
+async fn each_order_is_erased_once(kind: Kind) {
     const ORDERS: usize = 50;
-    let wiring = Wiring::new();
+    let wiring = kind.wiring();
     let key = issue_key(&wiring);
     let service = ServiceProcess::start(&wiring, &["--rate-per-second=0"]).with_key(key.clone());
     for number in 0..ORDERS {
@@ -111,7 +114,7 @@ async fn each_order_is_erased_once() {
     service.stop_and_read_log();
     age(&wiring, "true");
     let instances: Vec<_> =
-        (0..Wiring::INSTANCES).map(|_| ServiceProcess::start(&wiring, &[DAYS])).collect();
+        (0..wiring.instances()).map(|_| ServiceProcess::start(&wiring, &[DAYS])).collect();
     let left = "SELECT count(*) FROM orders WHERE erased_at IS NULL";
     eventually(|| wiring.lines(left) == ["0"]).await;
     eventually_async(async || {

@@ -8,18 +8,30 @@ use serde_json::{Value, json};
 use tempfile::tempdir;
 use test_servers::tools::python;
 
-use crate::harness::{
-    Api, TestApp, created, deed, errors, eventually_async, file, problem,
-    service_process::{output, run},
+use crate::{
+    harness::{
+        Api, TestApp, created, deed, errors, eventually_async, file, problem,
+        service_process::{output, run},
+    },
+    wiring::{Kind, on_both_wirings},
 };
+
+on_both_wirings! {
+    signed_documents_reach_the_client,
+    document_is_replaced_by_one_document,
+    withdrawn_bytes_are_gone_at_once,
+    first_whole_download_by_the_other_side_is_recorded,
+    documents_of_each_side_are_downloaded_as_one_archive,
+    stop_stores_the_last_downloads,
+}
 
 const ORDER: &str = "/api/order/1";
 const DOCUMENTS: &str = "/api/order/1/documents";
 const SIGNED: &str = "/api/order/1/signed-documents";
 
 /// Starts a service with an order of one document. Returns a key of its signing service, too.
-async fn start(flags: &[&str]) -> (TestApp, Api) {
-    let app = TestApp::start_with(flags).await;
+async fn start(kind: Kind, flags: &[&str]) -> (TestApp, Api) {
+    let app = kind.app_with(flags).await;
     created(app.order_with_deed("F-1").await).await;
     let scopes = Scope::OF_SERVICES.into_iter().collect();
     let for_service = Some(SigningServiceId(42));
@@ -44,9 +56,8 @@ fn newest_entry(order: &Value) -> &Value {
     order["history"].as_array().unwrap().last().unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn signed_documents_reach_the_client() {
-    let (app, service) = start(&[]).await;
+async fn signed_documents_reach_the_client(kind: Kind) {
+    let (app, service) = start(kind, &[]).await;
     problem(post(&app, SIGNED, files(&["a.pdf"])).await, 403, "forbidden").await;
     let mut answers = Vec::new();
     for _ in 0..2 {
@@ -91,7 +102,7 @@ async fn signed_documents_reach_the_client() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn signed_documents_have_a_limit_of_their_own() {
-    let (app, service) = start(&["--signed-document-mib=1"]).await;
+    let (app, service) = start(Kind::Embedded, &["--signed-document-mib=1"]).await;
     let mut large = deed();
     large.resize(1024 * 1024 + 1, b' ');
     let form = || Form::new().part("documents", file("a.pdf", large.clone()));
@@ -101,9 +112,8 @@ async fn signed_documents_have_a_limit_of_their_own() {
     problem(post(&service, SIGNED, text).await, 400, "malformed_request").await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn document_is_replaced_by_one_document() {
-    let (app, _service) = start(&[]).await;
+async fn document_is_replaced_by_one_document(kind: Kind) {
+    let (app, _service) = start(kind, &[]).await;
     // The part may come before the file or after it.
     let first = Form::new().text("replaces", "0").part("documents", file("new.pdf", deed()));
     let answer = created(post(&app, DOCUMENTS, first).await).await;
@@ -139,9 +149,8 @@ async fn document_is_replaced_by_one_document() {
     assert_eq!(app.rows("documents"), 3);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn withdrawn_bytes_are_gone_at_once() {
-    let (app, service) = start(&[]).await;
+async fn withdrawn_bytes_are_gone_at_once(kind: Kind) {
+    let (app, service) = start(kind, &[]).await;
     created(post(&service, SIGNED, files(&["Jane Doe.pdf", "b.pdf"])).await).await;
     let before = app.get(ORDER).await.headers()["etag"].clone();
     let own = "/api/order/1/documents/0";
@@ -184,9 +193,8 @@ async fn withdrawn_bytes_are_gone_at_once() {
     problem(post(&app, DOCUMENTS, replacing).await, 409, "order_cancelled").await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn first_whole_download_by_the_other_side_is_recorded() {
-    let (app, service) = start(&[]).await;
+async fn first_whole_download_by_the_other_side_is_recorded(kind: Kind) {
+    let (app, service) = start(kind, &[]).await;
     let url = "/api/order/1/documents/0";
     let downloaded = async || app.read(ORDER).await["documents"][0]["first_downloaded_at"].clone();
     app.get(url).await.bytes().await.unwrap();
@@ -218,9 +226,8 @@ deed = open(sys.argv[2], "rb").read()
 print([(name, archive.read(name) == deed) for name in archive.namelist()])
 "#;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn documents_of_each_side_are_downloaded_as_one_archive() {
-    let (app, service) = start(&[]).await;
+async fn documents_of_each_side_are_downloaded_as_one_archive(kind: Kind) {
+    let (app, service) = start(kind, &[]).await;
     created(post(&app, DOCUMENTS, files(&["new.pdf"]).text("replaces", "0")).await).await;
     created(post(&app, DOCUMENTS, files(&["New.pdf", "c.pdf"])).await).await;
     problem(app.get(&format!("{SIGNED}.zip")).await, 404, "not_found").await;
@@ -254,9 +261,8 @@ async fn documents_of_each_side_are_downloaded_as_one_archive() {
     eventually_async(async || downloaded("signed_documents").await == [true; 2]).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn stop_stores_the_last_downloads() {
-    let (app, service) = start(&[]).await;
+async fn stop_stores_the_last_downloads(kind: Kind) {
+    let (app, service) = start(kind, &[]).await;
     service.get("/api/order/1/documents/0").await.bytes().await.unwrap();
     let wiring = app.stop().await;
     let noted = "SELECT count(*) FROM documents WHERE first_downloaded_at IS NOT NULL";

@@ -28,7 +28,7 @@ async fn draining(wiring: &Wiring, signal: &str) -> ServiceProcess {
 #[tokio::test(flavor = "multi_thread")]
 async fn draining_service_is_unready_and_serves_requests() {
     for signal in ["-TERM", "-INT", "-HUP"] {
-        let wiring = Wiring::new();
+        let wiring = Wiring::embedded();
         let server = draining(&wiring, signal).await;
         assert_eq!(server.readiness().await.1["status"], "stopping");
         // Each of these is a new connection.
@@ -41,7 +41,7 @@ async fn draining_service_is_unready_and_serves_requests() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn service_stops_after_the_drain() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     for signal in ["-TERM", "-INT", "-HUP"] {
         let server = ServiceProcess::start(&wiring, &["--drain-secs=1"]);
         assert_eq!(server.stop(signal).0, Some(0), "{signal}");
@@ -50,7 +50,7 @@ async fn service_stops_after_the_drain() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_signal_ends_the_stop_at_once() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let mut server = draining(&wiring, "-TERM").await;
     // Signals that follow the first one closely count as the same request.
     eventually_async(async || {
@@ -64,7 +64,7 @@ async fn another_signal_ends_the_stop_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nohup_keeps_the_service_running() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let key = issue_key(&wiring);
     let mut server = ServiceProcess::start_after(&wiring, "trap '' HUP", &[]).with_key(key);
     server.signal("-HUP");
@@ -89,7 +89,7 @@ pub fn half_a_request(service: &Api, path: &str) -> TcpStream {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_request_is_cut_off_within_the_grace_period() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let mut server = ServiceProcess::keyed(&wiring, &["--shutdown-grace-secs=2"]);
     let mut slow = half_a_request(&server, CREATE);
     server.signal("-TERM");

@@ -9,8 +9,13 @@ use time::Duration;
 
 use crate::{
     harness::{CREATE, TestApp, created, deed, eventually_async, problem},
-    wiring::Wiring,
+    wiring::{Kind, Wiring, on_both_wirings},
 };
+
+on_both_wirings! {
+    missing_dependency_is_unready,
+    metrics_count_requests_orders_and_mails,
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn running_service_is_alive_and_ready() {
@@ -25,9 +30,8 @@ async fn running_service_is_alive_and_ready() {
     assert_eq!(app.documents().len(), 0);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn missing_dependency_is_unready() {
-    let app = TestApp::start().await;
+async fn missing_dependency_is_unready(kind: Kind) {
+    let app = kind.app().await;
     let readiness = async || {
         let (status, body) = app.readiness().await;
         assert_eq!((status.as_u16(), app.ops("/healthz").await.0.as_u16()), (503, 200));
@@ -39,9 +43,8 @@ async fn missing_dependency_is_unready() {
     assert_eq!(readiness().await, ["unavailable", "unavailable"]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn metrics_count_requests_orders_and_mails() {
-    let app = TestApp::start().await;
+async fn metrics_count_requests_orders_and_mails(kind: Kind) {
+    let app = kind.app().await;
     created(app.order("F-1").await).await;
     created(app.order_with_deed("F-2").await).await;
     problem(app.order("F-1").await, 409, "duplicate_order").await;
@@ -98,7 +101,7 @@ async fn metrics_count_requests_orders_and_mails() {
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_report_readiness_for_a_minute() {
     let clock = Arc::new(ManualClock::default());
-    let app = TestApp::start_on(Wiring::new(), Arc::clone(&clock), &[], None).await;
+    let app = TestApp::start_on(Wiring::embedded(), Arc::clone(&clock), &[], None).await;
     created(app.order("F-1").await).await;
     let of = |dependency, value| {
         format!("notary_orders_dependency_available{{dependency=\"{dependency}\"}} {value}\n")

@@ -79,7 +79,7 @@ fn assert_plain(log: &str) {
 async fn log_in(format: &str) -> String {
     let format = format!("--log-format={format}");
     let flags = ["--log-level=trace", "--rate-per-second=0", &format];
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let service = ServiceProcess::keyed(&wiring, &flags);
     for hostile in HOSTILE {
         send_everywhere(&service, hostile).await;
@@ -92,7 +92,7 @@ async fn log_in(format: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rejection_is_logged_with_problem_and_peer() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     // Before the first start, which would add a key.
     let key = issue_key(&wiring);
     let bound = run(&wiring, &["keys", "issue", "--name=bound", "--signing-service=7"]);

@@ -15,8 +15,13 @@ use crate::{
     harness::markers::{MarkedOrder, Marker},
     harness::service_process::{ServiceProcess, run},
     harness::{CREATE, CREATE_WITH_DOCUMENTS, client, deed, eventually, file, form, order},
-    wiring::Wiring,
+    wiring::{Kind, SECRETS, Wiring, on_both_wirings},
 };
+
+on_both_wirings! {
+    outputs_contain_no_client_data,
+    failures_reveal_no_client_data,
+}
 
 /// A service with its most detailed log, and its responses.
 struct Observed {
@@ -71,7 +76,9 @@ impl Observed {
         let key = process.key.clone();
         let log = process.stop_and_read_log();
         assert!(log.contains("\"TRACE\"") || log.contains("\"DEBUG\""), "no details: {log}");
-        let secrets = [Wiring::secrets(), vec![key[key.len() - 48..].to_owned(), key]].concat();
+        let secrets =
+            [SECRETS.map(str::to_owned).to_vec(), vec![key[key.len() - 48..].to_owned(), key]]
+                .concat();
         let log = log.lines().map(without_measures);
         let outputs = log.chain(problems).chain(operators).chain(deliveries.iter().cloned());
         for output in outputs {
@@ -243,9 +250,8 @@ async fn send_invalid_heads(service: &mut Observed) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn outputs_contain_no_client_data() {
-    let wiring = Wiring::new();
+async fn outputs_contain_no_client_data(kind: Kind) {
+    let wiring = kind.wiring();
     let mut service = Observed::start(&wiring);
     let keyed = |service: &Observed, order: &Value| {
         service.post(CREATE).header("idempotency-key", "\"mkidemzq 1\"").json(order)
@@ -273,9 +279,8 @@ async fn outputs_contain_no_client_data() {
     service.assert_silent_about_markers(&[]).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn failures_reveal_no_client_data() {
-    let wiring = Wiring::new();
+async fn failures_reveal_no_client_data(kind: Kind) {
+    let wiring = kind.wiring();
     let mut service = Observed::start(&wiring);
     let mut deliveries = Vec::new();
     let mut number = 0;
@@ -285,7 +290,7 @@ async fn failures_reveal_no_client_data() {
         order["signingDetailsFormData"]["fileNumber"] = json!(format!("Mkelsewherezq-{number}"));
         order
     };
-    for refusal in Wiring::REFUSALS {
+    for &refusal in wiring.refusals() {
         wiring.refuse_mails(refusal);
         let order = fresh(&service);
         service.send(service.post(CREATE).json(&order), 201).await;

@@ -4,11 +4,19 @@ use std::sync::Arc;
 
 use domain::{document::ObjectKey, order::OrderId, ports::Clock as _};
 
-use crate::harness::{TestApp, created, deed, eventually, problem};
+use crate::{
+    harness::{TestApp, created, deed, eventually, problem},
+    wiring::{Kind, on_both_wirings},
+};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn restart_keeps_orders_and_documents() {
-    let app = TestApp::start().await;
+on_both_wirings! {
+    restart_keeps_orders_and_documents,
+    pending_delivery_is_made_after_restart,
+    abandoned_uploads_are_deleted_after_an_hour,
+}
+
+async fn restart_keeps_orders_and_documents(kind: Kind) {
+    let app = kind.app().await;
     created(app.order("F-1").await).await;
     created(app.order_with_deed("F-2").await).await;
     app.mails(2).await;
@@ -23,9 +31,8 @@ async fn restart_keeps_orders_and_documents() {
     app.mails(3).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn pending_delivery_is_made_after_restart() {
-    let app = TestApp::start().await;
+async fn pending_delivery_is_made_after_restart(kind: Kind) {
+    let app = kind.app().await;
     app.wiring.break_mail();
     created(app.order("F-1").await).await;
     let (clock, key) = (Arc::clone(&app.clock), app.key.clone());
@@ -40,9 +47,8 @@ async fn pending_delivery_is_made_after_restart() {
     eventually(|| app.pending_mails() == 0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn abandoned_uploads_are_deleted_after_an_hour() {
-    let app = TestApp::start().await;
+async fn abandoned_uploads_are_deleted_after_an_hour(kind: Kind) {
+    let app = kind.app().await;
     let key = ObjectKey::random(&operator::OsEntropy);
     app.storage().uploads.record(std::slice::from_ref(&key), app.clock.now()).await.unwrap();
     app.wiring.put_object(key.as_str(), &deed());

@@ -7,12 +7,15 @@ use tokio::net::TcpSocket;
 use crate::{
     harness::service_process::ServiceProcess,
     harness::{client, eventually_async},
-    wiring::Wiring,
+    wiring::{Kind, on_both_wirings},
 };
 
-#[tokio::test(flavor = "multi_thread")]
-async fn operators_endpoints_answer_before_the_database_is_open() {
-    let wiring = Wiring::new();
+on_both_wirings! {
+    operators_endpoints_answer_before_the_database_is_open,
+}
+
+async fn operators_endpoints_answer_before_the_database_is_open(kind: Kind) {
+    let wiring = kind.wiring();
     let lock = wiring.lock_start();
     // Keeps a port from others: the service may listen there, because this socket does not.
     let port = TcpSocket::new_v4().unwrap();

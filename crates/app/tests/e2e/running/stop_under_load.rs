@@ -124,7 +124,7 @@ async fn stop_answers_client_without_keep_alive() {
 
 fn assert_answered(modes: &[(Mode, usize)]) {
     let stops = setting("STOPS", STOPS);
-    let (wiring, next) = (Wiring::new(), AtomicUsize::new(0));
+    let (wiring, next) = (Wiring::embedded(), AtomicUsize::new(0));
     let mut acknowledged = 0;
     for _ in 0..stops {
         let service = ServiceProcess::keyed(&wiring, &["--rate-per-second=0", "--drain-secs=1"]);

@@ -24,7 +24,7 @@ fn time_zones(version: &str) -> TempDir {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tzdata_dir_replaces_the_data_of_the_program() {
-    let (wiring, folder) = (Wiring::new(), time_zones("2031a"));
+    let (wiring, folder) = (Wiring::embedded(), time_zones("2031a"));
     let setting = format!("--tzdata-dir={}", folder.path().display());
     let service = ServiceProcess::keyed(&wiring, &[&setting]);
     let order = created(service.order("F-1").await).await;
@@ -36,7 +36,7 @@ async fn tzdata_dir_replaces_the_data_of_the_program() {
 
 #[test]
 fn version_of_the_data_is_shown_and_old_data_is_a_warning() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let shown = run(&wiring, &["--version"]);
     assert!(shown.contains(" (time zone data: IANA 20"), "{shown}");
     let folder = time_zones("2024a");

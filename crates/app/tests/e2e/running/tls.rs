@@ -57,7 +57,7 @@ impl Service {
         let certificates = Certificates::issue("Root", NAMES);
         let folder = tempfile::tempdir().unwrap();
         swap(folder.path(), "0", &certificates);
-        let wiring = Wiring::new();
+        let wiring = Wiring::embedded();
         let files = tls_flags(folder.path());
         let flags = [&[files[0].as_str(), files[1].as_str()], flags].concat();
         let process = ServiceProcess::keyed(&wiring, &flags);
@@ -196,7 +196,7 @@ async fn first_start_prints_line_that_verifies_the_certificate() {
         let folder = tempfile::Builder::new().prefix("it's ").tempdir().unwrap();
         swap(folder.path(), "0", &certificates);
         let flags = tls_flags(folder.path());
-        let wiring = Wiring::new();
+        let wiring = Wiring::embedded();
         let mut server = ServiceProcess::start(&wiring, &[&flags[0], &flags[1]]);
         let mut line = String::new();
         while !line.starts_with("curl ") {
@@ -385,7 +385,7 @@ async fn expired_certificate_is_a_warning_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     swap(folder.path(), "0", &certificates);
     let flags = tls_flags(folder.path());
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let process = ServiceProcess::start(&wiring, &[&flags[0], &flags[1]]);
     let log = thread::spawn(move || process.stop_and_read_log()).join().unwrap();
     let warned = |line: &str| line.contains("has expired") && line.contains("--tls-cert");

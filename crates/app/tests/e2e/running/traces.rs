@@ -68,7 +68,7 @@ async fn received(collector: &Collector) -> [Vec<ReceivedSpan>; 2] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn request_and_its_deliveries_are_one_trace() {
-    let (wiring, collector) = (Wiring::new(), Collector::start());
+    let (wiring, collector) = (Wiring::embedded(), Collector::start());
     let receiver = ScriptedServer::start(Vec::new());
     let url = format!("--url={}/secret-path", receiver.url());
     let variables = format!(
@@ -114,7 +114,7 @@ async fn request_and_its_deliveries_are_one_trace() {
 /// The collector of these tests is a server that accepts everything.
 #[tokio::test(flavor = "multi_thread")]
 async fn unsampled_trace_is_not_exported() {
-    let (wiring, collector) = (Wiring::new(), ScriptedServer::start(Vec::new()));
+    let (wiring, collector) = (Wiring::embedded(), ScriptedServer::start(Vec::new()));
     let variables = format!("OTEL_EXPORTER_OTLP_ENDPOINT={}", collector.url());
     let service = start(&wiring, &variables, &[]);
     let post = || service.order_on(CREATE, "F-1");
@@ -146,7 +146,7 @@ async fn collector_that_fails_costs_no_order() {
         "http://127.0.0.1:1".to_owned(),
         hangs_up.url(),
     ] {
-        let wiring = Wiring::new();
+        let wiring = Wiring::embedded();
         let variables = format!(
             "OTEL_EXPORTER_OTLP_ENDPOINT={url} OTEL_EXPORTER_OTLP_TIMEOUT=60000 \
              OTEL_BSP_SCHEDULE_DELAY=1 OTEL_BSP_MAX_QUEUE_SIZE=8 OTEL_BSP_MAX_EXPORT_BATCH_SIZE=4"
@@ -176,7 +176,7 @@ async fn without_a_collector_there_is_no_export() {
         (format!("{endpoint} OTEL_SDK_DISABLED=true"), false),
         (endpoint, true),
     ] {
-        let wiring = Wiring::new();
+        let wiring = Wiring::embedded();
         let service = start(&wiring, &variables, &[]);
         created(service.order("F-1").await).await;
         let mut threads = std::fs::read_dir(service.proc("task")).unwrap();

@@ -21,7 +21,7 @@ fn assert_start_fails(wiring: &Wiring, flag: &str, cause: &str) {
 async fn unusable_database_stops_the_start() {
     const WRONG_PASSWORD: &str = "password authentication failed";
     let superuser = || format!("{SUPERUSER}:{PASSWORD}");
-    let wiring = Wiring::new();
+    let wiring = Wiring::production();
     let (port, database) = (Cluster::shared().port(), Cluster::shared().database());
     database.sql(
         "CREATE ROLE powerless LOGIN PASSWORD 'the-secret'; \
@@ -71,7 +71,7 @@ async fn unusable_database_stops_the_start() {
 async fn start_without_a_secrets_key_warns() {
     let key = "--secrets-key=b25seS1mb3ItdHJ5aW5nLW91dC1mb3Itd2ViaG9va3M=";
     for (flags, warnings) in [(&[][..], 1), (&[key], 0)] {
-        let log = ServiceProcess::start(&Wiring::new(), flags).stop_and_read_log();
+        let log = ServiceProcess::start(&Wiring::production(), flags).stop_and_read_log();
         let warning = "no webhook can be created or sent: set --secrets-key";
         assert_eq!(log.matches(warning).count(), warnings, "{log}");
     }
@@ -79,8 +79,8 @@ async fn start_without_a_secrets_key_warns() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unusable_document_store_stops_the_start() {
-    let wiring = Wiring::new();
-    let url = wiring.documents_url();
+    let wiring = Wiring::production();
+    let url = wiring.servers().documents_url();
     for (url, cause) in [
         (url.replace("s3://documents", "s3://nowhere"), "bucket"),
         (url.replace("s3://", "s3://user:secret@"), "credentials"),
@@ -99,9 +99,12 @@ async fn unusable_document_store_stops_the_start() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unusable_mail_relay_stops_the_start() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::production();
     for (url, cause) in [
-        (wiring.relay().url_with(Some(("orders", "the-secret"))), "the user or the password"),
+        (
+            wiring.servers().relay().url_with(Some(("orders", "the-secret"))),
+            "the user or the password",
+        ),
         ("smtp://?secret=1".to_owned(), "host"),
         ("pigeon://user:secret@host".to_owned(), "scheme"),
     ] {

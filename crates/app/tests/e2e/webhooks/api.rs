@@ -19,8 +19,17 @@ use crate::{
         eventually_async, order, problem, with_documents,
     },
     operators::doctor::report::Report,
-    wiring::Wiring,
+    wiring::{Kind, Wiring, on_both_wirings},
 };
+
+on_both_wirings! {
+    both_creates_and_added_documents_reach_the_webhook,
+    test_orders_reach_webhooks_of_test_keys_only,
+    tests_and_replays_reach_the_webhook,
+    events_of_a_disabled_webhook_wait_until_it_is_enabled,
+    failure_is_retried_under_the_same_identifier_and_410_ends_all_attempts,
+    unknown_event_of_an_endpoint_holds_up_no_other_and_doctor_names_it,
+}
 
 /// A client of the service with every scope.
 struct Client(Api);
@@ -137,8 +146,8 @@ fn verified(received: &Request, secret: &str) -> Value {
     serde_json::from_slice(&received.body).unwrap()
 }
 
-async fn start() -> TestApp {
-    TestApp::start_with(&WEBHOOKS).await
+async fn start(kind: Kind) -> TestApp {
+    kind.app_with(&WEBHOOKS).await
 }
 
 /// Returns type, order and number of documents of each event.
@@ -154,9 +163,8 @@ fn events(received: &[Request], secret: &str) -> Vec<(String, i64, u64)> {
     events
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn both_creates_and_added_documents_reach_the_webhook() {
-    let (app, receiver) = (start().await, Receiver::start());
+async fn both_creates_and_added_documents_reach_the_webhook(kind: Kind) {
+    let (app, receiver) = (start(kind).await, Receiver::start());
     let (client, other) = (Client::new(&app).await, Client::new(&app).await);
     let (webhook, secret) = client.webhook(&json!({ "url": receiver.url("/hook") })).await;
     other.new_order("OTHER").await;
@@ -199,9 +207,8 @@ async fn both_creates_and_added_documents_reach_the_webhook() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn test_orders_reach_webhooks_of_test_keys_only() {
-    let (app, receiver) = (start().await, Receiver::start());
+async fn test_orders_reach_webhooks_of_test_keys_only(kind: Kind) {
+    let (app, receiver) = (start(kind).await, Receiver::start());
     // The first key of the harness is the client 1.
     let client = Some(ClientId(1));
     let live = Client::on(&app, KeyTerms { client, ..KeyTerms::default() }).await;
@@ -221,9 +228,8 @@ async fn test_orders_reach_webhooks_of_test_keys_only() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn tests_and_replays_reach_the_webhook() {
-    let (app, receiver) = (start().await, Receiver::start());
+async fn tests_and_replays_reach_the_webhook(kind: Kind) {
+    let (app, receiver) = (start(kind).await, Receiver::start());
     let client = Client::new(&app).await;
     let (webhook, secret) = client.webhook(&json!({ "url": receiver.url("/") })).await;
 
@@ -248,9 +254,8 @@ async fn tests_and_replays_reach_the_webhook() {
     assert_eq!(deliveries[0]["attempts"].as_array().unwrap().len(), 3, "{deliveries:?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn events_of_a_disabled_webhook_wait_until_it_is_enabled() {
-    let (app, receiver) = (start().await, Receiver::start());
+async fn events_of_a_disabled_webhook_wait_until_it_is_enabled(kind: Kind) {
+    let (app, receiver) = (start(kind).await, Receiver::start());
     let client = Client::new(&app).await;
     let (webhook, secret) = client.webhook(&json!({ "url": receiver.url("/old") })).await;
     let patch = async |body: &Value| client.accepted(Method::PATCH, &webhook, body).await;
@@ -278,7 +283,7 @@ async fn events_of_a_disabled_webhook_wait_until_it_is_enabled() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn eleventh_webhook_is_rejected() {
-    let (app, receiver) = (start().await, Receiver::start());
+    let (app, receiver) = (start(Kind::Embedded).await, Receiver::start());
     let client = Client::new(&app).await;
     let body = json!({ "url": receiver.url("/") });
     for _ in 0..10 {
@@ -289,9 +294,8 @@ async fn eleventh_webhook_is_rejected() {
     assert_eq!(problem["errors"][0]["code"], "out_of_range");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn failure_is_retried_under_the_same_identifier_and_410_ends_all_attempts() {
-    let (app, receiver) = (start().await, Receiver::answering([500, 204, 410]));
+async fn failure_is_retried_under_the_same_identifier_and_410_ends_all_attempts(kind: Kind) {
+    let (app, receiver) = (start(kind).await, Receiver::answering([500, 204, 410]));
     let client = Client::new(&app).await;
     let (webhook, _) = client.webhook(&json!({ "url": receiver.url("/") })).await;
     client.new_order("F-1").await;
@@ -320,7 +324,7 @@ async fn failure_is_retried_under_the_same_identifier_and_410_ends_all_attempts(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn log_names_the_webhook_without_its_secret_url_or_payload() {
-    let (wiring, receiver) = (Wiring::new(), Receiver::start());
+    let (wiring, receiver) = (Wiring::embedded(), Receiver::start());
     let issue = ["keys", "issue", "--name=hooks", "--scope=orders:create"];
     let key = run(&wiring, &[&issue[..], &["--scope=webhooks:manage"]].concat());
     let flags = [&WEBHOOKS[..], &["--log-level=trace"]].concat();
@@ -352,9 +356,8 @@ async fn log_names_the_webhook_without_its_secret_url_or_payload() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn unknown_event_of_an_endpoint_holds_up_no_other_and_doctor_names_it() {
-    let wiring = Wiring::new();
+async fn unknown_event_of_an_endpoint_holds_up_no_other_and_doctor_names_it(kind: Kind) {
+    let wiring = kind.wiring();
     let key = run(&wiring, &["keys", "issue", "--name=a", "--scope=webhooks:manage"]);
     let other = run(&wiring, &["keys", "issue", "--name=b", "--scope=webhooks:manage"]);
     let service = ServiceProcess::start(&wiring, &WEBHOOKS);

@@ -12,8 +12,12 @@ use time::OffsetDateTime;
 use crate::{
     harness::service_process::{ServiceProcess, issue_key, notary_orders, output, run},
     harness::{WEBHOOKS, created, order},
-    wiring::Wiring,
+    wiring::{Kind, Wiring, on_both_wirings},
 };
+
+on_both_wirings! {
+    event_is_printed_once_and_whole_until_ctrl_c_deletes_the_endpoint,
+}
 
 /// A running `webhooks listen`; killed if a test fails before it has ended.
 pub struct Listening {
@@ -90,9 +94,8 @@ fn endpoints(wiring: &Wiring) -> Vec<Value> {
     listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn event_is_printed_once_and_whole_until_ctrl_c_deletes_the_endpoint() {
-    let wiring = Wiring::new();
+async fn event_is_printed_once_and_whole_until_ctrl_c_deletes_the_endpoint(kind: Kind) {
+    let wiring = kind.wiring();
     let service = ServiceProcess::keyed(&wiring, &WEBHOOKS);
     let mut listening = Listening::start(&wiring, &["--port=0"]);
     let [endpoint] = &endpoints(&wiring)[..] else { panic!("there is one endpoint") };
@@ -124,7 +127,7 @@ async fn event_is_printed_once_and_whole_until_ctrl_c_deletes_the_endpoint() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn forged_webhook_is_rejected_with_its_reason() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let service = ServiceProcess::keyed(&wiring, &WEBHOOKS);
     let mut listening = Listening::start(&wiring, &["--port=0"]);
     let body = json!({ "type": "order.created", "data": { "order_id": 666 } }).to_string();
@@ -149,7 +152,7 @@ async fn forged_webhook_is_rejected_with_its_reason() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn setting_that_the_service_lacks_is_named() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let _service = ServiceProcess::keyed(&wiring, &WEBHOOKS[1..]);
     for flags in [&WEBHOOKS[1..], &WEBHOOKS] {
         let output = output(&wiring, &[&["webhooks", "listen", "--port=0"], flags].concat());
@@ -167,7 +170,7 @@ async fn setting_that_the_service_lacks_is_named() {
 
 #[test]
 fn service_that_does_not_run_is_suspected() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     issue_key(&wiring);
     let listen = ["webhooks", "listen", "--port=0", WEBHOOKS[1]];
     let mut listening = Listening::spawn(notary_orders(&wiring, &listen));
@@ -182,7 +185,7 @@ fn service_that_does_not_run_is_suspected() {
 
 #[test]
 fn endpoint_of_a_killed_receiver_is_deleted_by_the_next() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let _service = ServiceProcess::keyed(&wiring, &WEBHOOKS);
     let killed = Listening::start(&wiring, &["--port=0"]);
     let port = killed.url.trim_end_matches('/').rsplit_once(':').unwrap().1.to_owned();
@@ -202,7 +205,7 @@ fn endpoint_of_a_killed_receiver_is_deleted_by_the_next() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn closed_output_ends_the_command_and_deletes_the_endpoint() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let service = ServiceProcess::keyed(&wiring, &WEBHOOKS);
     let mut listening = Listening::start(&wiring, &["--port=0"]);
     drop(listening.stdout.take());
@@ -214,7 +217,7 @@ async fn closed_output_ends_the_command_and_deletes_the_endpoint() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn owner_and_events_are_chosen() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let issue = |options: &[&str]| {
         run(&wiring, &[&["keys", "issue", "--name=k"], options].concat()).trim().to_owned()
     };

@@ -14,7 +14,7 @@ use crate::{
         steps::Step,
     },
     harness::{Api, problem},
-    wiring::{HEX_SHA256, Wiring},
+    wiring::Wiring,
 };
 
 /// The content of the stores, and how it differs from the responses.
@@ -97,8 +97,8 @@ impl Audit {
         let mut rows: BTreeMap<i64, Documents> = BTreeMap::new();
         let query = format!(
             "SELECT order_id || '|' || CASE WHEN signed THEN 1 ELSE 0 END || '|' || size || '|' || \
-             {HEX_SHA256} || '|' || coalesce(key, '') \
-             FROM documents ORDER BY order_id, signed, position"
+             {} || '|' || coalesce(key, '') FROM documents ORDER BY order_id, signed, position",
+            wiring.hex_sha256()
         );
         for line in wiring.lines(&query) {
             let [order, signed, size, sha256, key] =

@@ -29,8 +29,12 @@ use crate::{
     },
     harness::service_process::{ServiceProcess, issue_key, notary_orders, run},
     harness::{TestApp, WEBHOOKS, setting},
-    wiring::Wiring,
+    wiring::{Kind, Wiring, on_both_wirings},
 };
+
+on_both_wirings! {
+    acknowledged_orders_survive_every_kill,
+}
 
 /// Default number of rounds.
 const ROUNDS: u32 = 5;
@@ -105,12 +109,11 @@ impl Killer<'_> {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn acknowledged_orders_survive_every_kill() {
+async fn acknowledged_orders_survive_every_kill(kind: Kind) {
     let (rounds, seed) =
         (setting("CRASH_ROUNDS", ROUNDS), setting("CRASH_SEED", fastrand::u64(..)));
     println!("CRASH_ROUNDS={rounds} CRASH_SEED={seed}");
-    let wiring = Wiring::with_a_database_server();
+    let wiring = kind.wiring_with_a_database_server();
     let responses = Arc::new(Responses::default());
     // Nothing listens at its URL, so that the database keeps one webhook for each event.
     let events = Step::EVENTS.map(|event| format!("--event={event}"));

@@ -49,7 +49,7 @@ fn fresh_machine_has_one_line_for_each_check_and_nothing_is_made() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn running_service_is_undisturbed() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let server = ServiceProcess::keyed(&wiring, &[]);
     created(server.order_with_deed("F-1").await).await;
     let before = files_below(&wiring.data().join("documents"));
@@ -65,7 +65,7 @@ async fn running_service_is_undisturbed() {
 
 #[test]
 fn every_broken_part_is_named_beside_the_others() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     run(&wiring, &["migrate"]);
     let data = wiring.data();
     fs::write(data.join("notary-orders.sqlite"), "no database, but some longer text").unwrap();
@@ -91,7 +91,7 @@ fn every_broken_part_is_named_beside_the_others() {
 
 #[test]
 fn wrong_variables_are_reported_and_the_rest_is_checked() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let mut command = notary_orders(&wiring, &["doctor", "--json"]);
     command.envs([
         ("NOTARY_ORDERS_SHUTDOWN_GRACE_SECS", "-1"),
@@ -124,7 +124,7 @@ fn full_and_read_only_folders_are_failures() {
     if done_with_mounts_of_its_own(module_path!(), test) {
         return;
     }
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     run(&wiring, &["migrate"]);
     let disk = SmallDisk::at(&wiring.data().join("spool"), 100);
     let report = Report::on(&wiring, &[]);

@@ -45,11 +45,11 @@ fn healthy_dependencies_have_no_failure() {
     assert!(report.found("ok", "documents").contains("bucket"), "{}", report.text);
     assert!(report.found("ok", "mail").contains("relay accepts"), "{}", report.text);
     assert_eq!(report.found("ok", "clock").lines().count(), 2, "{}", report.text);
-    let sealed = format!("--documents-url={}&sse=aes256", wiring.bucket().url());
+    let sealed = format!("--documents-url={}&sse=aes256", wiring.servers().bucket().url());
     let sealed = Report::on(&wiring, &[&sealed]);
     assert!(sealed.found("ok", "documents").contains("put with sse=aes256"), "{}", sealed.text);
-    assert_eq!(wiring.bucket().objects().len(), 0);
-    assert_eq!(wiring.relay().mails().len(), 0);
+    assert_eq!(wiring.servers().bucket().objects().len(), 0);
+    assert_eq!(wiring.servers().relay().mails().len(), 0);
     let localhost = Report::on(&wiring, &[]);
     assert!(localhost.found("warn", "mail").contains("localhost"), "{}", localhost.text);
 }
@@ -57,12 +57,15 @@ fn healthy_dependencies_have_no_failure() {
 #[test]
 fn unusable_database_is_named() {
     let shared = Cluster::shared();
-    let wiring = Wiring::new();
+    let wiring = Wiring::production();
     let report = Report::on(&wiring, &[]);
     assert!(report.found("warn", "database").contains("lacks"), "{}", report.text);
     assert!(report.found("fail", "database").contains("fsync is off"), "{}", report.text);
     // Nothing was made.
-    assert_eq!(wiring.query("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"), "0");
+    assert_eq!(
+        wiring.servers().query("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"),
+        "0"
+    );
 
     let database = shared.database();
     database.sql(
@@ -98,7 +101,7 @@ fn unusable_database_is_named() {
 
 #[test]
 fn unusable_bucket_is_named() {
-    let wiring = migrated(Wiring::new());
+    let wiring = migrated(Wiring::production());
     let cause = |cause: &str| {
         let report = Report::on(&wiring, &[]);
         assert!(report.found("fail", "documents").contains(cause), "{cause}: {}", report.text);
@@ -109,10 +112,10 @@ fn unusable_bucket_is_named() {
     let report = Report::of(wrong_key);
     assert!(report.found("fail", "documents").contains("403"), "{}", report.text);
     assert!(!report.text.contains("another-secret"), "{}", report.text);
-    wiring.bucket().treat(|_| s3::Treatment::Refuse(403));
+    wiring.servers().bucket().treat(|_| s3::Treatment::Refuse(403));
     cause("403");
     // A proxy that knows nothing of S3.
-    wiring.bucket().treat(|_| s3::Treatment::Pretend);
+    wiring.servers().bucket().treat(|_| s3::Treatment::Pretend);
     cause("no object can be put, read and removed");
     wiring.break_documents();
     cause("no object can be put, read and removed");
@@ -120,31 +123,31 @@ fn unusable_bucket_is_named() {
 
 #[test]
 fn unusable_relay_is_named() {
-    let wiring = migrated(Wiring::new());
+    let wiring = migrated(Wiring::production());
     let cause = |flags: &[&str], cause: &str| {
         let report = Report::on(&wiring, flags);
         assert!(report.found("fail", "mail").contains(cause), "{cause}: {}", report.text);
         assert!(report.found("ok", "documents").contains("bucket"), "{}", report.text);
         assert!(!report.text.contains("the-secret"), "{}", report.text);
     };
-    let wrong = wiring.relay().url_with(Some(("orders", "the-secret")));
+    let wrong = wiring.servers().relay().url_with(Some(("orders", "the-secret")));
     cause(&[&format!("--mail-url={wrong}")], "the user or the password");
-    wiring.relay().treat_phase(Phase::Mail, Treatment::Refuse("550 5.7.1 no"));
+    wiring.servers().relay().treat_phase(Phase::Mail, Treatment::Refuse("550 5.7.1 no"));
     cause(&[], "the sender");
-    wiring.relay().stop();
+    wiring.servers().relay().stop();
     cause(&[], "no connection");
 }
 
 #[test]
 fn silent_dependencies_do_not_hold_the_report_up() {
     let wiring = migrated(Wiring::with_a_database_server());
-    wiring.silence_documents();
-    wiring.relay().treat_phase(Phase::Greeting, Treatment::Stall);
-    wiring.database_server().freeze();
+    wiring.servers().silence_documents();
+    wiring.servers().relay().treat_phase(Phase::Greeting, Treatment::Stall);
+    wiring.servers().database_server().freeze();
     let began = Instant::now();
     let report = Report::on(&wiring, &[]);
     let took = began.elapsed();
-    wiring.database_server().thaw();
+    wiring.servers().database_server().thaw();
     assert_eq!(report.failed(), ["database", "documents"], "{}", report.text);
     // The service waits longer for a relay than the report.
     assert_ne!(report.found("warn", "mail"), "", "{}", report.text);
@@ -154,7 +157,7 @@ fn silent_dependencies_do_not_hold_the_report_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn skewed_clock_is_a_failure() {
-    let wiring = migrated(Wiring::new());
+    let wiring = migrated(Wiring::production());
     let settings = settings(&wiring, &[], &[]);
     let clock = Arc::<ManualClock>::default();
     let machine = Machine { clock, ..Machine::default() };
@@ -177,7 +180,7 @@ async fn skewed_clock_is_a_failure() {
 /// An erasure leaves its row, though it waits while everything else has ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn stop_during_an_erasure_leaves_no_gap() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::production();
     let service = ServiceProcess::keyed(&wiring, &[]);
     created(service.order("F-1").await).await;
     eventually(|| wiring.rows("events") == 0).await;

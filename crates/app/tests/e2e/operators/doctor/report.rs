@@ -4,7 +4,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::{harness::service_process::notary_orders, wiring::Wiring};
+use crate::{
+    harness::service_process::notary_orders,
+    wiring::{SECRETS, Wiring},
+};
 
 /// The output of the command.
 pub struct Report {
@@ -22,8 +25,8 @@ impl Report {
     pub fn of(mut command: Command) -> Self {
         let output = command.output().unwrap();
         let text = String::from_utf8([output.stdout.clone(), output.stderr].concat()).unwrap();
-        for secret in Wiring::secrets() {
-            assert!(!text.contains(&secret), "{text}");
+        for secret in SECRETS {
+            assert!(!text.contains(secret), "{text}");
         }
         let findings = String::from_utf8(output.stdout).unwrap();
         let findings: Vec<Value> =

@@ -11,8 +11,16 @@ use crate::{
     harness::scripted_server::ScriptedServer,
     harness::service_process::{ServiceProcess, run},
     harness::{Api, WEBHOOKS, deed, errors, eventually, order, problem, with_documents},
-    wiring::Wiring,
+    wiring::{Kind, Wiring, on_both_wirings},
 };
+
+on_both_wirings! {
+    changed_fields_are_named_and_their_values_are_in_the_order_only,
+    refused_amendment_changes_nothing,
+    tag_of_one_side_permits_a_change_by_the_other,
+    one_of_concurrent_changes_by_both_sides_succeeds,
+    amendments_at_once_with_other_changes_lose_nothing,
+}
 
 async fn put(api: &Api, id: i64, body: &Value) -> Response {
     api.request(Method::PUT, &format!("/api/order/{id}")).json(body).send().await.unwrap()
@@ -43,9 +51,8 @@ fn with(file_number: &str, name: &str, value: impl Into<Value>) -> Value {
 
 const DATE: [&str; 2] = ["/signingDetailsFormData/signingDate", "/utcTimeDate"];
 
-#[tokio::test(flavor = "multi_thread")]
-async fn changed_fields_are_named_and_their_values_are_in_the_order_only() {
-    let wiring = Wiring::new();
+async fn changed_fields_are_named_and_their_values_are_in_the_order_only(kind: Kind) {
+    let wiring = kind.wiring();
     let receiver = ScriptedServer::start(Vec::new());
     let instances = instances(&wiring);
     for owner in ["--client=1", "--service=42"] {
@@ -107,9 +114,8 @@ async fn changed_fields_are_named_and_their_values_are_in_the_order_only() {
     assert_eq!(wiring.rows("webhook_deliveries"), 2);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn refused_amendment_changes_nothing() {
-    let wiring = Wiring::new();
+async fn refused_amendment_changes_nothing(kind: Kind) {
+    let wiring = kind.wiring();
     let client = ServiceProcess::keyed(&wiring, &[]);
     let service = as_service(&wiring, &client);
     let [id, cancelled, erased] = [
@@ -159,7 +165,7 @@ async fn refused_amendment_changes_nothing() {
 /// As when an order is created.
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_members_are_ignored_and_misplaced_ones_are_named() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let client = ServiceProcess::keyed(&wiring, &[]);
     let id = new_order(&client, "F-1").await;
     let before = tag(&client, id).await;
@@ -177,9 +183,8 @@ async fn unknown_members_are_ignored_and_misplaced_ones_are_named() {
     assert_eq!(tag(&client, id).await, before);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn tag_of_one_side_permits_a_change_by_the_other() {
-    let wiring = Wiring::new();
+async fn tag_of_one_side_permits_a_change_by_the_other(kind: Kind) {
+    let wiring = kind.wiring();
     let client = ServiceProcess::keyed(&wiring, &[]);
     let service = as_service(&wiring, &client);
     let id = new_order(&client, "F-1").await;
@@ -194,9 +199,8 @@ async fn tag_of_one_side_permits_a_change_by_the_other() {
 }
 
 /// Whichever instance they reach. The tag of the one that succeeds permits the next change.
-#[tokio::test(flavor = "multi_thread")]
-async fn one_of_concurrent_changes_by_both_sides_succeeds() {
-    let wiring = Wiring::new();
+async fn one_of_concurrent_changes_by_both_sides_succeeds(kind: Kind) {
+    let wiring = kind.wiring();
     let instances = instances(&wiring);
     let (first, last) = (&instances[0], &instances[instances.len() - 1]);
     let (id, service) = (new_order(first, "F-1").await, as_service(&wiring, last));
@@ -233,9 +237,8 @@ async fn one_of_concurrent_changes_by_both_sides_succeeds() {
 }
 
 /// Each request of both sides is one entry and one event, until the order is cancelled and erased.
-#[tokio::test(flavor = "multi_thread")]
-async fn amendments_at_once_with_other_changes_lose_nothing() {
-    let wiring = Wiring::new();
+async fn amendments_at_once_with_other_changes_lose_nothing(kind: Kind) {
+    let wiring = kind.wiring();
     let instances = instances(&wiring);
     let id = new_order(&instances[0], "F-1").await;
     let services: Vec<_> = instances.iter().map(|it| as_service(&wiring, it)).collect();

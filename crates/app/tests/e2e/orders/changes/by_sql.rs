@@ -7,8 +7,12 @@ use crate::{
     harness::scripted_server::ScriptedServer,
     harness::service_process::run,
     harness::{WEBHOOKS, created, eventually, order},
-    wiring::Wiring,
+    wiring::{Kind, on_both_wirings},
 };
+
+on_both_wirings! {
+    each_spelling_has_one_entry_event_mail_and_tag,
+}
 
 /// An update, and what it causes: the entry of the history, the event, and the subject of the mail to the
 /// contact.
@@ -49,9 +53,8 @@ fn cases() -> [Case; 7] {
 }
 
 /// Near spellings of a status are that status. The same change again changes nothing.
-#[tokio::test(flavor = "multi_thread")]
-async fn each_spelling_has_one_entry_event_mail_and_tag() {
-    let wiring = Wiring::new();
+async fn each_spelling_has_one_entry_event_mail_and_tag(kind: Kind) {
+    let wiring = kind.wiring();
     let receiver = ScriptedServer::start(Vec::new());
     let instances = instances(&wiring);
     let client = &instances[0];

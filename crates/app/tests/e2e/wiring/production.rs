@@ -12,27 +12,18 @@ use std::{
 
 use tempfile::TempDir;
 use test_servers::{
-    postgres::{self, Cluster, Database},
+    postgres::{Cluster, Database},
     s3::{self, S3Server},
-    smtp::{self, Offer, Phase, SmtpServer, Tls, Treatment},
+    smtp::{Offer, Phase, SmtpServer, Tls, Treatment},
 };
 
-use crate::harness::service_process::{SqlSession, text};
+use crate::{
+    harness::service_process::{SqlSession, text},
+    wiring::{Refusal, Stores},
+};
 
 /// The prefix of object keys, from the URL.
 const PREFIX: &str = "orders/";
-
-/// SQL for the hash of a document as text.
-pub const HEX_SHA256: &str = "encode(sha256, 'hex')";
-
-/// The way the relay rejects mails.
-#[derive(Clone, Copy)]
-pub enum Refusal {
-    /// It rejects each recipient, and repeats the address in several spellings.
-    Recipient,
-    /// It rejects the content, and repeats parts of the mail.
-    Content,
-}
 
 /// Returns a program that executes SQL from its input on a database of PostgreSQL.
 pub fn psql(url: &str) -> Command {
@@ -48,7 +39,7 @@ pub fn disconnect(cluster: &Cluster, database: &str) {
     cluster.sql("postgres", &format!("{terminate} WHERE datname = '{database}'"));
 }
 
-pub struct Wiring {
+pub struct Production {
     data: TempDir,
     database_url: String,
     /// The database, if it is on the server that all tests share.
@@ -62,29 +53,17 @@ pub struct Wiring {
 /// Name of the database on a server for one test.
 const OWN: &str = "orders_alone";
 
-impl Wiring {
-    /// Number of services that tests start on these stores at once. Processes share the database server.
-    pub const INSTANCES: usize = 2;
-
-    pub fn new() -> Self {
-        Self::on_shared(Cluster::shared().database())
-    }
-
+impl Production {
     /// Uses this database of the shared server.
     pub fn on_shared(database: Database<'static>) -> Self {
-        let wiring = Self::on_database(database.url());
-        Self { shared: Some(database), ..wiring }
-    }
-
-    /// Starts a database server for this test alone, which the test may stop.
-    pub fn with_a_database_server() -> Self {
-        Self::with_database_server(Cluster::start(&[]))
+        let stores = Self::on_database(database.url());
+        Self { shared: Some(database), ..stores }
     }
 
     pub fn with_database_server(cluster: Cluster) -> Self {
         cluster.sql("postgres", &format!("CREATE DATABASE {OWN}"));
-        let wiring = Self::on_database(cluster.url(OWN));
-        Self { server: Some(cluster), ..wiring }
+        let stores = Self::on_database(cluster.url(OWN));
+        Self { server: Some(cluster), ..stores }
     }
 
     /// Uses the database at a URL.
@@ -95,10 +74,6 @@ impl Wiring {
         let data = tempfile::Builder::new().permissions(private).tempdir().unwrap();
         let bucket = S3Server::start();
         Self { data, database_url, shared: None, server: None, bucket, relay }
-    }
-
-    pub fn data(&self) -> &Path {
-        self.data.path()
     }
 
     pub fn database_url(&self) -> String {
@@ -126,53 +101,13 @@ impl Wiring {
         self.bucket.url()
     }
 
-    /// Returns the flags with the URLs of the servers.
-    pub fn flags(&self) -> Vec<String> {
-        vec![
-            format!("--database-url={}", self.database_url()),
-            format!("--documents-url={}", self.bucket.url()),
-            format!("--mail-url={}", self.relay.url()),
-        ]
-    }
-
-    /// Returns the environment variables with credentials.
-    pub fn environment(&self) -> BTreeMap<String, String> {
-        self.bucket.variables().into()
-    }
-
-    /// Returns a program that executes SQL from its input.
-    pub fn sql(&self) -> Command {
-        psql(&self.database_url)
-    }
-
-    /// Executes SQL.
-    pub fn execute(&self, statements: &str) -> Output {
-        self.sql().args(["--command", statements]).output().unwrap()
-    }
-
     /// Returns the output of a statement.
     pub fn query(&self, statement: &str) -> String {
         text(self.execute(statement)).trim_end().to_owned()
     }
 
-    /// Returns the lines of output of a query.
-    pub fn lines(&self, query: &str) -> Vec<String> {
-        self.query(query).lines().map(str::to_owned).collect()
-    }
-
-    /// Gives an order another identifier. Those of later orders are above it.
-    pub fn raise_id(&self, order: i64, id: i64) {
-        self.query(&format!("DELETE FROM order_recipients WHERE order_id = {order}; UPDATE orders SET id = {id} WHERE id = {order}"));
-        self.query(&format!("SELECT setval(pg_get_serial_sequence('orders', 'id'), {id})"));
-    }
-
-    /// Makes every insert of an order fail.
-    pub fn spoil_database(&self) {
-        self.query("ALTER TABLE orders ADD CONSTRAINT no_more CHECK (false) NOT VALID");
-    }
-
     /// Holds the lock of the migrations until dropped.
-    pub fn lock_start(&self) -> Box<dyn Any> {
+    pub fn lock_migrations(&self) -> Box<dyn Any> {
         self.hold("SELECT pg_advisory_lock(1852797025, hashtext(current_schema()))")
     }
 
@@ -180,50 +115,13 @@ impl Wiring {
         Box::new(SqlSession::holding(self.sql(), lock))
     }
 
-    /// Returns a lock that blocks the creation of orders until it is dropped.
-    pub fn lock_database(&self) -> Box<dyn Any> {
-        self.hold("BEGIN; LOCK TABLE orders")
-    }
-
-    /// Returns a lock that no access is stored under until it is dropped.
-    pub fn lock_accesses(&self) -> Box<dyn Any> {
-        self.hold("BEGIN; LOCK TABLE accesses IN EXCLUSIVE MODE")
-    }
-
     /// Returns a lock that blocks changes of API keys until it is dropped.
     pub fn lock_keys(&self) -> Box<dyn Any> {
         self.hold("BEGIN; LOCK TABLE api_keys IN EXCLUSIVE MODE")
     }
 
-    pub fn break_database(&self) {
-        let Database { cluster, name } = self.shared.as_ref().expect("a shared server");
-        disconnect(cluster, name);
-    }
-
-    /// Returns the stored objects by key.
-    pub fn objects(&self) -> BTreeMap<String, Vec<u8>> {
-        let below = |key: String| key.strip_prefix(PREFIX).map(str::to_owned).unwrap();
-        self.bucket.objects().into_iter().map(|(key, object)| (below(key), object)).collect()
-    }
-
-    pub fn put_object(&self, key: &str, content: &[u8]) {
-        let path = self.bucket.bucket().join(PREFIX).join(key);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, content).unwrap();
-    }
-
-    pub fn remove_objects(&self) {
-        for key in self.objects().into_keys() {
-            std::fs::remove_file(self.bucket.bucket().join(PREFIX).join(key)).unwrap();
-        }
-    }
-
     pub fn document_keys(&self) -> Vec<String> {
-        self.lines("SELECT key FROM documents")
-    }
-
-    pub fn break_documents(&self) {
-        self.bucket.stop();
+        self.query("SELECT key FROM documents").lines().map(str::to_owned).collect()
     }
 
     pub fn mend_documents(&self) {
@@ -239,22 +137,105 @@ impl Wiring {
         self.bucket.treat(|_| s3::Treatment::Serve);
     }
 
-    /// Returns the delivered mails.
-    pub fn mails(&self) -> Vec<String> {
-        self.relay.mails().into_iter().map(|mail| String::from_utf8(mail.raw).unwrap()).collect()
-    }
-
     pub async fn mails_within(&self, count: usize, timeout: Duration) {
         self.relay.wait_for_mails(count, timeout).await;
     }
 
-    pub fn break_mail(&self) {
+    /// Makes the relay never respond to `DATA`.
+    pub fn stall_mail(&self) {
+        self.relay.treat_phase(Phase::Data, Treatment::Stall);
+    }
+
+    pub async fn a_mail_stalls(&self) {
+        self.relay.wait_until_held(1, Duration::from_secs(30)).await;
+    }
+
+    pub fn mails_go_on(&self) {
+        self.relay.behave();
+    }
+}
+
+impl Stores for Production {
+    fn data(&self) -> &Path {
+        self.data.path()
+    }
+
+    fn flags(&self) -> Vec<String> {
+        vec![
+            format!("--database-url={}", self.database_url()),
+            format!("--documents-url={}", self.bucket.url()),
+            format!("--mail-url={}", self.relay.url()),
+        ]
+    }
+
+    fn environment(&self) -> BTreeMap<String, String> {
+        self.bucket.variables().into()
+    }
+
+    fn sql(&self) -> Command {
+        psql(&self.database_url)
+    }
+
+    fn execute(&self, statements: &str) -> Output {
+        self.sql().args(["--command", statements]).output().unwrap()
+    }
+
+    fn raise_id(&self, order: i64, id: i64) {
+        self.query(&format!("DELETE FROM order_recipients WHERE order_id = {order}; UPDATE orders SET id = {id} WHERE id = {order}"));
+        self.query(&format!("SELECT setval(pg_get_serial_sequence('orders', 'id'), {id})"));
+    }
+
+    fn spoil_database(&self) {
+        self.query("ALTER TABLE orders ADD CONSTRAINT no_more CHECK (false) NOT VALID");
+    }
+
+    fn lock_database(&self) -> Box<dyn Any> {
+        self.hold("BEGIN; LOCK TABLE orders")
+    }
+
+    fn lock_accesses(&self) -> Box<dyn Any> {
+        self.hold("BEGIN; LOCK TABLE accesses IN EXCLUSIVE MODE")
+    }
+
+    fn break_database(&self) {
+        let Database { cluster, name } = self.shared.as_ref().expect("a shared server");
+        disconnect(cluster, name);
+    }
+
+    fn objects(&self) -> BTreeMap<String, Vec<u8>> {
+        let below = |key: String| key.strip_prefix(PREFIX).map(str::to_owned).unwrap();
+        self.bucket.objects().into_iter().map(|(key, object)| (below(key), object)).collect()
+    }
+
+    fn put_object(&self, key: &str, content: &[u8]) {
+        let path = self.bucket.bucket().join(PREFIX).join(key);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    fn remove_objects(&self) {
+        for key in self.objects().into_keys() {
+            std::fs::remove_file(self.bucket.bucket().join(PREFIX).join(key)).unwrap();
+        }
+    }
+
+    fn break_documents(&self) {
+        self.bucket.stop();
+    }
+
+    fn mails(&self) -> Vec<String> {
+        self.relay.mails().into_iter().map(|mail| String::from_utf8(mail.raw).unwrap()).collect()
+    }
+
+    fn break_mail(&self) {
         self.relay.stop();
     }
 
-    pub const REFUSALS: [Refusal; 2] = [Refusal::Recipient, Refusal::Content];
+    fn mend_mail(&self) {
+        self.relay.start_again();
+    }
 
-    pub fn refuse_mails(&self, refusal: Refusal) {
+    fn refuse_mails(&self, refusal: Refusal) {
         self.relay.treat(move |step| {
             let (user, home) = step.recipient.split_once('@').unwrap_or_default();
             let upper_case = user.to_uppercase();
@@ -273,27 +254,5 @@ impl Wiring {
             // A few replies per test may leak.
             Treatment::Refuse(reply.leak())
         });
-    }
-
-    /// Returns the texts that no output may contain.
-    pub fn secrets() -> Vec<String> {
-        [postgres::PASSWORD, s3::SECRET_KEY, smtp::PASSWORD].map(str::to_owned).into()
-    }
-
-    pub fn mend_mail(&self) {
-        self.relay.start_again();
-    }
-
-    /// Makes the relay never respond to `DATA`.
-    pub fn stall_mail(&self) {
-        self.relay.treat_phase(Phase::Data, Treatment::Stall);
-    }
-
-    pub async fn a_mail_stalls(&self) {
-        self.relay.wait_until_held(1, Duration::from_secs(30)).await;
-    }
-
-    pub fn mails_go_on(&self) {
-        self.relay.behave();
     }
 }
