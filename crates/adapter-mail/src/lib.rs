@@ -22,13 +22,15 @@ mod mail_drop;
 mod message;
 mod notice;
 mod open;
+mod open_error;
 mod order;
 mod removal;
 mod sender;
 mod smtp;
 
 pub use mail_drop::MailDrop;
-pub use open::{OpenError, open};
+pub use open::open;
+pub use open_error::OpenError;
 pub use removal::{MailsOf, orders_of_mails, remove_mails, remove_old_mails};
 pub use sender::{InvalidSender, Sender};
 pub use smtp::{MAX_CONNECTIONS, is_refusal, is_slow};

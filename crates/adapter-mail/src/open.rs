@@ -1,21 +1,9 @@
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use domain::ports::Notifier;
 use url::Url;
 
-use crate::{Sender, smtp::Smtp};
-
-/// The reason why mails cannot be sent to a URL, or what must be written instead. The text never
-/// repeats the URL, which may contain credentials.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct OpenError(pub(crate) Cow<'static, str>);
-
-impl OpenError {
-    pub(crate) const fn url(text: &'static str) -> Self {
-        Self(Cow::Borrowed(text))
-    }
-}
+use crate::{OpenError, Sender, smtp::Smtp};
 
 /// Opens the relay that a URL names; the crate's documentation lists the schemes. Does not connect.
 pub fn open(url: &str, sender: Sender) -> Result<Arc<dyn Notifier>, OpenError> {

@@ -6,6 +6,7 @@ use diesel::{
     query_builder::QueryId,
     sql_types::{SqlOrd, SqlType},
 };
+use domain::delivery::FARTHEST_LEASE;
 use time::OffsetDateTime;
 
 /// The SQL type of an instant: `timestamptz` on PostgreSQL, and microseconds since
@@ -20,6 +21,11 @@ impl SqlOrd for Instant {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, AsExpression, FromSqlRow)]
 #[diesel(sql_type = Instant)]
 pub struct Utc(pub OffsetDateTime);
+
+/// Returns the instant after which no lease ends, if the clocks are right.
+pub fn farthest(now: Utc) -> Utc {
+    Utc(now.0.saturating_add(FARTHEST_LEASE))
+}
 
 #[cfg(feature = "postgres")]
 mod postgres {

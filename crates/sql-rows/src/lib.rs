@@ -33,7 +33,7 @@ pub use faults::{
 pub use idempotency::{
     KeyRow, KeyUseRow, first_key, free_keys, key_in_use, key_of, key_row, keys_after, own_claim,
 };
-pub use instant::{Instant, Utc};
+pub use instant::{Instant, Utc, farthest};
 pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow, first_key_of, key_unused_since, valid_key};
 pub use migrations::{ORDER_CHANGE, VersionError, count_missing};
 pub use orders::erase::{
@@ -63,7 +63,7 @@ pub use orphan::{has_parent, orphans_query};
 pub use queue::{
     DeliveryRow, Dispatched, EventRow, MAIL_STATS, NewChangeEventRow, NewEventRow, REMOVED_COUNTS,
     RecipientRow, RetriedDelivery, UNREADABLE_EVENT_DELAY, UnsuccessfulAttempt, counted_hours,
-    due_events, due_mails, farthest, hashed_recipient, listed_mails, mail_stats, readable_events,
+    due_events, due_mails, hashed_recipient, listed_mails, mail_stats, readable_events,
     recipients_of, retried, unleased_mail,
 };
 pub use service::ServiceRow;

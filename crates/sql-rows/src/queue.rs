@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use diesel::{dsl::auto_type, prelude::*};
 use domain::{
     delivery::{
-        Audience, Delivery, DeliveryId, FARTHEST_LEASE, MailContent, MailSubject, NewDelivery,
-        Recipient, counted_hour,
+        Audience, Delivery, DeliveryId, MailContent, MailSubject, NewDelivery, Recipient,
+        counted_hour,
     },
     order::{EmailAddress, OrderId},
     ports::{Dispatch, Event, EventId, QueueStats, Retried, Settlement},
@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    NewWebhookRow, Unreadable, Utc,
+    NewWebhookRow, Unreadable, Utc, farthest,
     schema::{deliveries, events, order_recipients},
     webhooks::rows::{read_change, stored_change},
 };
@@ -335,11 +335,6 @@ pub fn recipients_of(orders: Vec<i64>) -> _ {
     order_recipients::table
         .filter(order_recipients::order_id.eq_any(orders))
         .order((order_recipients::order_id, order_recipients::recipient))
-}
-
-/// Returns the instant after which no lease ends, if the clocks are right.
-pub fn farthest(now: Utc) -> Utc {
-    Utc(now.0.saturating_add(FARTHEST_LEASE))
 }
 
 /// Counts of mails removed when others are added, which are fewer.

@@ -3,6 +3,7 @@
 //! A PDF, JPEG or PNG file is known by its first bytes. So an encrypted PDF is accepted: most of
 //! them open without a password, and only forbid to print or change.
 
+mod budgeted;
 mod compound;
 mod kinds;
 mod package;
@@ -10,14 +11,14 @@ mod package;
 use std::{
     cell::Cell,
     fs::File,
-    io::{self, Read, Seek, SeekFrom},
+    io::{self, Read, Seek},
     path::Path,
     rc::Rc,
 };
 
 use domain::document::{Content, DocumentFormat};
 
-use self::compound::Compound;
+use self::{budgeted::Budgeted, compound::Compound};
 
 /// Maximum bytes to read from a compound file. Word documents need a fraction of it; containers made
 /// to exhaust memory are rejected early.
@@ -112,31 +113,6 @@ fn compound_content<R: Read + Seek>(file: R) -> io::Result<Content> {
         WORD_6_AND_95 | WORD_97_AND_LATER => Content::Format(DocumentFormat::Doc),
         _ => Content::Other(None),
     })
-}
-
-/// Fails when more bytes are read than its budget, in whatever order.
-struct Budgeted<R> {
-    file: R,
-    left: Rc<Cell<u64>>,
-}
-
-impl<R: Read> Read for Budgeted<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.left.get()).unwrap_or(usize::MAX);
-        if left == 0 {
-            return Err(io::Error::other("the document needs more reads than its format allows"));
-        }
-        let most = left.min(buffer.len());
-        let count = self.file.read(&mut buffer[..most])?;
-        self.left.set(self.left.get() - count as u64);
-        Ok(count)
-    }
-}
-
-impl<R: Seek> Seek for Budgeted<R> {
-    fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
-        self.file.seek(position)
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use tokio::{
     time::sleep,
 };
 
-use super::{Mail, PASSWORD, Phase, Relay, Step, Tls, Treatment, USER};
+use super::treatment::{Mail, PASSWORD, Phase, Relay, Step, Tls, Treatment, USER};
 
 /// Pause between the bytes of [`Treatment::Drip`].
 const DRIP_PAUSE: Duration = Duration::from_millis(50);

@@ -16,7 +16,7 @@ use quick_xml::{
 use zip::ZipArchive;
 
 use super::{
-    Budgeted,
+    budgeted::Budgeted,
     kinds::{self, decoded},
 };
 
