@@ -72,25 +72,27 @@ pub fn fault(code: ViolationCode, detail: impl Into<Cow<'static, str>>) -> Check
     Err((code, detail.into()))
 }
 
+/// Ends the code in the message of an error. No text of a rule has this character.
+const CODE_END: char = '\u{1f}';
+
 /// Carries the code in the message, before the detail: an error of `garde` has no other place.
 fn error((code, detail): Fault) -> garde::Error {
-    garde::Error::new(format!("{} {detail}", code.as_str()))
+    garde::Error::new(format!("{}{CODE_END}{detail}", code.as_str()))
 }
 
-/// Returns all violations of the rules of a request.
+/// Returns all violations of the rules of a request. An error without a code is one, too.
 pub fn violations(request: &impl garde::Validate<Context = ()>) -> Vec<Violation> {
     let report = request.validate().err().map(garde::Report::into_inner).unwrap_or_default();
     let violation = |(path, error): (garde::Path, garde::Error)| {
-        let (code, detail) = error.message().split_once(' ')?;
+        let message = error.message();
+        let coded = message.split_once(CODE_END);
+        let coded = coded.and_then(|(code, detail)| Some((ViolationCode::named(code)?, detail)));
+        let (code, detail) = coded.unwrap_or((ViolationCode::InvalidFormat, message));
         // `a.b[0]` becomes `/a/b/0`.
         let pointer = format!("/{path}").replace(['.', '['], "/").replace(']', "").into();
-        Some(Violation {
-            pointer,
-            code: ViolationCode::named(code)?,
-            detail: detail.to_owned().into(),
-        })
+        Violation { pointer, code, detail: detail.to_owned().into() }
     };
-    report.into_iter().filter_map(violation).collect()
+    report.into_iter().map(violation).collect()
 }
 
 /// Checks a request that must not have unknown members.
@@ -239,6 +241,40 @@ pub(crate) fn one_of(allowed: &'static [&'static str]) -> impl Fn(&Code) -> Chec
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(garde::Validate)]
+    struct Request {
+        #[garde(custom(without_code))]
+        plain: u8,
+        #[garde(range(min = 1))]
+        of_garde: u8,
+        #[garde(custom(with_code))]
+        coded: u8,
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature of a rule")]
+    fn without_code(_: &u8, (): &()) -> garde::Result {
+        Err(garde::Error::new("required some text"))
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature of a rule")]
+    fn with_code(_: &u8, (): &()) -> garde::Result {
+        fail(ViolationCode::OutOfRange, "must be a positive integer")
+    }
+
+    #[test]
+    fn error_without_a_code_is_a_violation() {
+        let found = violations(&Request { plain: 0, of_garde: 0, coded: 0 });
+        let found = found.iter().map(|it| (&*it.pointer, it.code, &*it.detail));
+        assert_eq!(
+            found.collect::<Vec<_>>(),
+            [
+                ("/plain", ViolationCode::InvalidFormat, "required some text"),
+                ("/of_garde", ViolationCode::InvalidFormat, "lower than 1"),
+                ("/coded", ViolationCode::OutOfRange, "must be a positive integer"),
+            ]
+        );
+    }
 
     #[test]
     fn addresses_that_break_mail_headers_are_rejected() {
