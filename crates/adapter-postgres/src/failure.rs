@@ -7,7 +7,7 @@ use diesel::{
         self, CheckViolation, ExclusionViolation, ForeignKeyViolation, NotNullViolation,
         RestrictViolation, UniqueViolation,
     },
-    result::Error as DatabaseError,
+    result::{DatabaseErrorInformation, Error as DatabaseError},
 };
 use diesel_async::pooled_connection::deadpool::PoolError;
 use domain::ports::{Cause, StoreError, WriteError};
@@ -79,13 +79,12 @@ impl Failure {
     }
 
     /// Returns whether the server has undone a transaction because of concurrent ones, so that the
-    /// same may succeed at once. A server that answers in another language names a deadlock in it; then
-    /// the caller tries again.
+    /// same may succeed at once.
     pub(crate) fn is_conflict(&self) -> bool {
         match self {
             Self::Database(DatabaseError::DatabaseError(kind, information)) => {
                 matches!(kind, DatabaseErrorKind::SerializationFailure)
-                    || information.message() == "deadlock detected"
+                    || is_deadlock(&**information)
             }
             _ => false,
         }
@@ -122,6 +121,7 @@ impl Failure {
     pub(crate) fn breaks_connection(&self) -> bool {
         match self {
             Self::Database(DatabaseError::DatabaseError(_, information)) => {
+                // In another language than English, the connection is closed and made anew.
                 let is_lock_timeout = information.message().ends_with("due to lock timeout");
                 !self.is_constraint() && !self.is_conflict() && !is_lock_timeout
             }
@@ -146,6 +146,19 @@ fn is_constraint(kind: &DatabaseErrorKind) -> bool {
     )
 }
 
+/// Returns whether the server has ended a deadlock (`40P01`), in whatever language it answers: diesel-async
+/// passes on no SQLSTATE but those of its kinds. The detail of a deadlock has a line for each of the processes
+/// that wait for each other, with the name of a mode of locks, which PostgreSQL does not translate. Callers look
+/// only at kinds that diesel does not know.
+fn is_deadlock(information: &(dyn DatabaseErrorInformation + Send + Sync)) -> bool {
+    let mut waits = information.details().unwrap_or_default().lines();
+    let is_wait = |line: &str| LOCK_MODES.iter().any(|mode| line.contains(mode));
+    waits.clone().count() > 1 && waits.all(is_wait)
+}
+
+/// The ends of all names of modes of locks (PostgreSQL, section 13.3).
+const LOCK_MODES: [&str; 2] = ["ShareLock", "ExclusiveLock"];
+
 /// Returns the SQLSTATE of our own with which a message begins. diesel passes on no SQLSTATE.
 fn own_state(message: &str) -> Option<&str> {
     let (state, _) = message.split_once(':')?;
@@ -153,3 +166,70 @@ fn own_state(message: &str) -> Option<&str> {
 }
 
 sql_rows::port_errors!(Failure => StoreError, WriteError);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An answer of the server.
+    struct Answer(&'static str, Option<&'static str>);
+
+    impl DatabaseErrorInformation for Answer {
+        fn message(&self) -> &str {
+            self.0
+        }
+
+        fn details(&self) -> Option<&str> {
+            self.1
+        }
+
+        fn hint(&self) -> Option<&str> {
+            None
+        }
+
+        fn table_name(&self) -> Option<&str> {
+            None
+        }
+
+        fn column_name(&self) -> Option<&str> {
+            None
+        }
+
+        fn constraint_name(&self) -> Option<&str> {
+            None
+        }
+
+        fn statement_position(&self) -> Option<i32> {
+            None
+        }
+    }
+
+    #[test]
+    fn deadlock_is_a_conflict_in_every_language() {
+        for (message, detail, is_conflict) in [
+            (
+                "deadlock detected",
+                Some(
+                    "Process 17 waits for ShareLock on transaction 746; blocked by process 18.\n\
+                     Process 18 waits for ShareLock on transaction 747; blocked by process 17.",
+                ),
+                true,
+            ),
+            (
+                "Verklemmung (Deadlock) entdeckt",
+                Some(
+                    "Prozess 17 wartet auf RowExclusiveLock-Sperre auf Relation 16390; blockiert \
+                     von Prozess 18.\nProzess 18 wartet auf ExclusiveLock-Sperre auf Tupel (0,1); \
+                     blockiert von Prozess 17.",
+                ),
+                true,
+            ),
+            ("breche Anfrage wegen Zeitüberschreitung ab", None, false),
+            ("kein Platz mehr", Some("Eine Zeile.\nNoch eine."), false),
+        ] {
+            let answer = Box::new(Answer(message, detail));
+            let failure = DatabaseError::DatabaseError(DatabaseErrorKind::Unknown, answer);
+            assert_eq!(Failure::from(failure).is_conflict(), is_conflict, "{message}");
+        }
+    }
+}

@@ -23,7 +23,7 @@ use sql_rows::{
 };
 
 use crate::{
-    database::{Access, Database, OpenError, establish},
+    database::{Access, Database, OpenError, check_header, establish},
     export::orphans,
 };
 
@@ -96,6 +96,7 @@ impl DatabaseCopy {
     pub fn open(copy: &Path) -> Result<Self, BackupError> {
         // SQLite would create a missing file.
         File::open(copy)?;
+        check_header(copy)?;
         let mut connection = establish(copy)?;
         connection.batch_execute("PRAGMA query_only = ON")?;
         Ok(Self(connection))

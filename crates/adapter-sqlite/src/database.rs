@@ -1,7 +1,8 @@
 //! The database file and how it is opened.
 
 use std::{
-    fs, io,
+    fs::{self, File},
+    io::{self, Read as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf, absolute},
     thread,
@@ -55,7 +56,10 @@ pub enum OpenError {
         .0.display()
     )]
     LogWithoutDatabase(PathBuf),
-    /// The file is no database, or is locked.
+    /// The file has other content.
+    #[error("the file is not a database")]
+    NotADatabase,
+    /// The database is damaged or locked.
     #[error("the database cannot be opened")]
     Connection(#[from] ConnectionError),
     /// The system does not start a thread.
@@ -99,6 +103,7 @@ impl Database {
         if !path.try_exists().map_err(OpenError::File)? {
             create(&path)?;
         }
+        check_header(&path)?;
         let file = identity(&path).map_err(OpenError::File)?;
         Ok(Self { path, file, is_patient: false })
     }
@@ -151,6 +156,16 @@ impl Database {
             _ => Err(Failure::Moved(self.path.display().to_string())),
         }
     }
+}
+
+/// Checks that a file that is not empty begins like a database: diesel hides SQLite's code for it.
+pub(crate) fn check_header(path: &Path) -> Result<(), OpenError> {
+    const HEADER: &[u8] = b"SQLite format 3\0";
+
+    let mut start = Vec::new();
+    let file = File::open(path).map_err(OpenError::File)?;
+    file.take(HEADER.len() as u64).read_to_end(&mut start).map_err(OpenError::File)?;
+    if start.is_empty() || start == HEADER { Ok(()) } else { Err(OpenError::NotADatabase) }
 }
 
 pub(crate) fn establish(path: &Path) -> ConnectionResult<SqliteConnection> {

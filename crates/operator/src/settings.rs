@@ -11,6 +11,7 @@ use std::{
 };
 
 use actix_web::http::header::HeaderName;
+use adapter_sqlite::{BackupError, OpenError};
 use anyhow::Context as _;
 use clap::{ArgAction, Args, ValueEnum, builder::RangedI64ValueParser, value_parser};
 use domain::{
@@ -338,8 +339,10 @@ pub fn is_wrong_setting(error: &anyhow::Error) -> bool {
     let causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
     let kinds: Vec<_> = causes.map(io::Error::kind).collect();
     let is_marked = error.is::<WrongSetting>() && !kinds.contains(&StorageFull);
-    // SQLite has no other sign of it.
-    let is_no_database = error.root_cause().to_string() == "file is not a database";
+    let is_no_database = error.chain().any(|cause| {
+        matches!(cause.downcast_ref(), Some(OpenError::NotADatabase))
+            || matches!(cause.downcast_ref(), Some(BackupError::Open(OpenError::NotADatabase)))
+    });
     is_marked || is_no_database || kinds.into_iter().any(is_closed)
 }
 

@@ -5,6 +5,7 @@ use diesel::{dsl::auto_type, prelude::*};
 use domain::{
     api_key::{KeyChange, Scope},
     delivery::MailSubject,
+    ports::UnreadableRow,
     webhook::EventType,
 };
 
@@ -85,9 +86,9 @@ pub struct LookedAt {
 
 impl LookedAt {
     /// Names the rows that cannot be read, or not whole.
-    pub fn faults(self) -> impl Iterator<Item = String> {
+    pub fn faults(self) -> impl Iterator<Item = UnreadableRow> {
         let named = |table, column: &'static str| {
-            move |id: i64| Unreadable::new(table, &id, &column).to_string()
+            move |id: i64| Unreadable::new(table, &id, &column).named()
         };
         let is_unknown = |scopes: &str| {
             scopes.split_ascii_whitespace().any(|name| Scope::from_name(name).is_none())
@@ -105,7 +106,7 @@ impl LookedAt {
     }
 }
 
-fn event_fault(table: &'static str, (id, event, change): EventColumns) -> Option<String> {
+fn event_fault(table: &'static str, (id, event, change): EventColumns) -> Option<UnreadableRow> {
     let column = if EventType::from_name(&event).is_none() {
         if table == "events" { "type" } else { "event" }
     } else if read_change(change.as_deref()).is_err() {
@@ -113,5 +114,5 @@ fn event_fault(table: &'static str, (id, event, change): EventColumns) -> Option
     } else {
         return None;
     };
-    Some(Unreadable::new(table, &id, &column).to_string())
+    Some(Unreadable::new(table, &id, &column).named())
 }

@@ -8,6 +8,8 @@
 
 use std::sync::Arc;
 
+use domain::ports::UnreadableRow;
+
 mod access;
 mod faults;
 mod idempotency;
@@ -96,6 +98,12 @@ impl Unreadable {
     /// Returns the error for a row of a table.
     pub fn new(table: &'static str, row: &dyn ToString, reason: &dyn ToString) -> Self {
         Self { table, row: row.to_string(), reason: reason.to_string() }
+    }
+
+    /// Returns the row for the log.
+    pub(crate) fn named(&self) -> UnreadableRow {
+        let is_of_webhooks = ["webhook_endpoints", "webhook_deliveries"].contains(&self.table);
+        UnreadableRow { is_of_webhooks, fault: self.to_string() }
     }
 }
 

@@ -11,7 +11,8 @@ use domain::{
     api_key::Owner,
     ports::{
         Cursor, DeliveryPageQuery, NewWebhookDelivery, Page, ReplayBatch, Retried, StoreError,
-        WebhookAttempted, WebhookLease, WebhookQueue, WebhookSlots, WebhookStats, WebhooksSettled,
+        UnreadableRow, WebhookAttempted, WebhookLease, WebhookQueue, WebhookSlots, WebhookStats,
+        WebhooksSettled,
     },
     webhook::{EndpointId, EventType, WebhookDelivery, WebhookDeliveryId},
 };
@@ -148,7 +149,7 @@ impl WebhookQueue for PostgresStore {
         self.transaction(retry).await
     }
 
-    async fn unreadable(&self, limit: usize) -> Result<Vec<String>, StoreError> {
+    async fn unreadable(&self, limit: usize) -> Result<Vec<UnreadableRow>, StoreError> {
         let endpoints = webhook_endpoints::table.order(webhook_endpoints::id);
         let endpoints = self.select(endpoints, |row: EndpointRow| Ok(row.fault())).await?;
         let looked_at = async move |connection: &mut AsyncPgConnection| {

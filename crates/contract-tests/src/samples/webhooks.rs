@@ -80,6 +80,12 @@ pub async fn settle_webhook(
     assert_eq!(settled.held, [lease.delivery.id]);
 }
 
+/// Returns what is wrong with rows that cannot be read, or not whole.
+pub async fn faults(storage: &Storage) -> Vec<String> {
+    let rows = storage.webhook_queue.unreadable(10).await.unwrap();
+    rows.into_iter().map(|row| row.fault).collect()
+}
+
 /// Calls every method of both ports of webhooks, on an endpoint of its own.
 pub async fn call_webhooks<S: WebhookRepo + WebhookQueue>(store: &S) {
     let id = store.add(&new_endpoint(LIVE), 100).await.unwrap().unwrap().id;

@@ -522,7 +522,7 @@ pub async fn mail_of_an_unknown_subject_holds_up_no_other(storage: &Storage) {
     assert_eq!((listed.len(), leased.len()), (1, 1));
     assert!(listed[0].id != unknown && leased[0].delivery.id != unknown);
     assert_eq!(storage.queue.lease(NOW, Duration::MINUTE, 1).await.unwrap(), []);
-    let faults = storage.webhook_queue.unreadable(10).await.unwrap();
+    let faults = samples::faults(storage).await;
     assert_eq!(faults, [format!("row {} of deliveries cannot be read: subject", unknown.0)]);
 }
 

@@ -191,7 +191,7 @@ pub async fn unreadable_event_holds_up_no_other(storage: &Storage) {
     let ids = storage.create_all(["F-1", "F-2"]).await;
     let [damaged, _] = events(storage).await.try_into().unwrap();
     storage.other_system.damage_event(damaged.id).await;
-    let faults = storage.webhook_queue.unreadable(10).await.unwrap();
+    let faults = crate::samples::faults(storage).await;
     assert_eq!(faults, [format!("row {} of events cannot be read: change", damaged.id.0)]);
     for _ in 0..2 {
         let found = storage.outbox.events(NOW, 1).await.unwrap();

@@ -16,7 +16,7 @@ use domain::{
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    LIVE, MICROSECOND, NOW, Storage, WEBHOOK_SLOTS, at_once, attempt_webhook, lease_webhooks,
+    self, LIVE, MICROSECOND, NOW, Storage, WEBHOOK_SLOTS, at_once, attempt_webhook, lease_webhooks,
     new_endpoint, new_order, read_endpoint, settle_webhook, webhook_attempted,
 };
 
@@ -340,7 +340,7 @@ pub async fn webhook_of_an_unknown_event_holds_up_no_other(storage: &Storage) {
     let queue = &storage.webhook_queue;
     assert_eq!(ids_of(&queue.list(false, 10).await.unwrap()), [known]);
     assert_eq!(ids_of(&page(storage, endpoint).await), [known]);
-    let faults = queue.unreadable(10).await.unwrap();
+    let faults = samples::faults(storage).await;
     let fault = format!("row {} of webhook_deliveries cannot be read: event", unknown.0);
     assert_eq!(faults, [fault]);
 }
@@ -351,7 +351,7 @@ pub async fn unreadable_webhook_holds_up_no_other(storage: &Storage) {
     let damaged = add(storage, endpoint, NOW - Duration::HOUR).await;
     let readable = add(storage, endpoint, NOW).await;
     storage.other_system.damage_webhook(damaged).await;
-    let faults = storage.webhook_queue.unreadable(10).await.unwrap();
+    let faults = samples::faults(storage).await;
     assert_eq!(faults, [format!("row {} of webhook_deliveries cannot be read: change", damaged.0)]);
     assert_eq!(lease_webhooks(storage, NOW).await, []);
     assert_eq!(ids(&lease_webhooks(storage, NOW).await), [readable]);

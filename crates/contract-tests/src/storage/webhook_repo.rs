@@ -10,7 +10,7 @@ use domain::{
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    API_KEY, CLIENT, LIVE, MICROSECOND, NOW, Storage, api_key, at_once, attempt_webhook,
+    self, API_KEY, CLIENT, LIVE, MICROSECOND, NOW, Storage, api_key, at_once, attempt_webhook,
     lease_webhooks, new_endpoint, read_endpoint,
 };
 
@@ -174,7 +174,7 @@ pub async fn unknown_events_of_an_endpoint_are_left_out(storage: &Storage) {
         assert_eq!((&found(unknown).events, found(unknown).disabled), (&events, None));
         assert_eq!(found(other).events, EventType::OF_ORDERS.into());
     }
-    let faults = storage.webhook_queue.unreadable(10).await.unwrap();
+    let faults = samples::faults(storage).await;
     let fault = format!("row {} of webhook_endpoints cannot be read: events", unknown.0);
     assert_eq!(faults, [fault]);
     assert_eq!(change(storage, unknown, enabled(false)).await.events, events);

@@ -71,10 +71,11 @@ async fn judge_webhooks(deliveries: &dyn WebhookQueue, found: &mut Findings) {
     if faults.is_empty() {
         return;
     }
-    let is_webhook = |fault: &String| fault.contains("of webhook_");
-    found.check = if faults.iter().all(is_webhook) { "webhooks" } else { "database" };
+    let are_webhooks = faults.iter().all(|row| row.is_of_webhooks);
+    found.check = if are_webhooks { "webhooks" } else { "database" };
     let more = if faults.len() > NAMED { ", and more" } else { "" };
-    let named = faults[..faults.len().min(NAMED)].join("; ");
+    let named: Vec<_> = faults.into_iter().map(|row| row.fault).take(NAMED).collect();
+    let named = named.join("; ");
     found.warn(
         format!("{named}{more}"),
         "What this version knows is used and sent; start the version that wrote them for the rest",

@@ -7,8 +7,8 @@ use domain::{
     api_key::{ApiKeyId, ClientId, Owner, Party},
     order::{OrderId, SigningServiceId},
     ports::{
-        NewEndpoint, NewWebhookDelivery, Page, SealedSecrets, Settlement, WebhookAttempted,
-        WebhookLease, WebhookStats,
+        NewEndpoint, NewWebhookDelivery, Page, SealedSecrets, Settlement, UnreadableRow,
+        WebhookAttempted, WebhookLease, WebhookStats,
     },
     webhook::{
         AttemptOutcome, AttemptRecord, DisabledBy, Endpoint, EndpointId, EventChange, EventType,
@@ -125,14 +125,14 @@ impl EndpointRow {
     }
 
     /// Returns what this version of the service does not know of it; `None` if it knows everything.
-    pub fn fault(&self) -> Option<String> {
+    pub fn fault(&self) -> Option<UnreadableRow> {
         let is_unknown = |name: &&str| EventType::from_name(name).is_none();
         let is_known = |name: &str| DisabledBy::from_name(name).is_some();
         let fault = |column: &str| Unreadable::new("webhook_endpoints", &self.id, &column);
         if self.events.split_ascii_whitespace().any(|name| is_unknown(&name)) {
-            Some(fault("events").to_string())
+            Some(fault("events").named())
         } else if self.disabled_by.as_deref().is_some_and(|name| !is_known(name)) {
-            Some(fault("disabled_by").to_string())
+            Some(fault("disabled_by").named())
         } else {
             None
         }

@@ -15,6 +15,7 @@ use domain::{
         WebhookError, WebhookRequest, WebhookSender,
     },
     use_cases::{
+        background::Worker as _,
         deliveries::{dispatch_events::DispatchEvents, worker::DeliveryWorker},
         webhooks::run_webhooks::{RunWebhooks, WebhookDeliveries},
     },
@@ -117,7 +118,7 @@ async fn create_orders(storage: &Storage, clients: i64, numbers: Range<usize>) {
         }
     }
     let machine = Arc::new(Machine(Instant::now()));
-    let dispatch = DispatchEvents {
+    let mut dispatch = DispatchEvents {
         outbox: storage.outbox.clone(),
         queue: storage.queue.clone(),
         services: storage.services.clone(),

@@ -180,6 +180,15 @@ pub struct WebhookStats {
     pub disabled_endpoints: u64,
 }
 
+/// A row that this version of the service cannot read, or not whole.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnreadableRow {
+    /// Whether it is an endpoint or a delivery of one.
+    pub is_of_webhooks: bool,
+    /// What is wrong with it, for the log. Contains no value.
+    pub fault: String,
+}
+
 /// Stores webhook deliveries, also after they ended. [`Outbox::dispatch`](super::Outbox::dispatch)
 /// adds those of orders.
 ///
@@ -270,7 +279,7 @@ pub trait WebhookQueue: Send + Sync {
     /// Returns what is wrong with rows that this version of the service cannot read, and so leaves
     /// alone: endpoints with events that it does not know, and deliveries of such events. Returns at
     /// most `limit` of each.
-    async fn unreadable(&self, limit: usize) -> Result<Vec<String>, StoreError>;
+    async fn unreadable(&self, limit: usize) -> Result<Vec<UnreadableRow>, StoreError>;
 
     /// Returns the number of deliveries.
     async fn stats(&self) -> Result<WebhookStats, StoreError>;
