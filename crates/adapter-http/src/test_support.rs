@@ -42,6 +42,7 @@ use domain::{
         read_order::ReadOrder,
         scan_documents::ScanDocuments,
         services::ListServices,
+        store_waiting::WaitingFacts as _,
         webhooks::manage_webhooks::ManageWebhooks,
         withdraw_document::WithdrawDocument,
     },
@@ -265,7 +266,7 @@ impl TestApi {
             Ok(())
         });
         let recorder = self.api.access.recorder.clone();
-        KeepAccesses::new(Arc::new(log), recorder).step().await.result.unwrap();
+        KeepAccesses { log: Arc::new(log), recorder }.store_batch().await.unwrap();
         std::mem::take(&mut *stored.lock().unwrap())
     }
 

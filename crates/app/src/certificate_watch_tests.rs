@@ -1,4 +1,4 @@
-use std::{fs, os::unix::fs::symlink};
+use std::{fs, os::unix::fs::symlink, path::PathBuf};
 
 use contract_tests::fakes::ManualClock;
 use tempfile::TempDir;

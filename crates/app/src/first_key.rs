@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use domain::use_cases::keys::manage_keys::{KeyTerms, ManageKeys};
-use operator::{listen::local_address, private_files::replace_file, settings::Settings};
+use operator::{address::local_address, private_files::replace_file, settings::Settings};
 use rustls::pki_types::{IpAddr::V6, ServerName};
 
 /// The file of the first key in the data directory.

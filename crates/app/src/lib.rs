@@ -6,16 +6,20 @@
 //! |---|---|
 //! | command line | [`cli`] |
 //! | use cases on the adapters of the settings | `wiring` |
+//! | relay and scanner of a service that starts | `dependencies` |
+//! | listening sockets and the limit of connections | `listen` |
+//! | certificate and key of the API, replaced when their files change | `certificate_watch` |
 //! | start and graceful stop | [`serve`] |
 //! | background work | `workers` |
-//! | erasure of what is kept no longer | `retention` |
 //! | log lines about failures of background work | `outages` |
 //! | key of the first start | `first_key` |
 
+mod certificate_watch;
 pub mod cli;
+mod dependencies;
 mod first_key;
+mod listen;
 mod outages;
-mod retention;
 pub mod serve;
 mod wiring;
 mod workers;

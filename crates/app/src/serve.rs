@@ -16,10 +16,9 @@ use anyhow::{Context as _, Error, Result, anyhow};
 use domain::{ports::WebhookSender, use_cases::accesses::recorder::AccessRecorder};
 use operator::{
     Machine,
-    adapters::{LISTEN, OPS_LISTEN, Storage, check_settings, webhook_sender},
-    listen,
+    adapters::{LISTEN, OPS_LISTEN, Storage, webhook_sender},
+    address::resolve,
     settings::{Settings, WrongSetting},
-    tls_files::TlsFiles,
 };
 use prometheus::Registry;
 use telemetry::WorkerMetrics;
@@ -30,10 +29,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    outages::Outages,
-    retention,
+    certificate_watch::TlsFiles,
+    dependencies::check_settings,
+    listen,
     wiring::Parts,
-    workers::{LeavesAccesses, Tasks, spawn_deliveries, spawn_upkeep},
+    workers::{self, LeavesAccesses, Tasks},
 };
 
 /// Longest time at a stop in which the service still answers new requests on open connections, and
@@ -100,8 +100,8 @@ impl Starting {
         let webhook_sender = spawn_blocking(move || webhook_sender(&own));
         let registry = Registry::new();
         let tls = TlsFiles::open(settings, machine, &registry)?;
-        let api_address = listen::resolve(&settings.listen).await.context(LISTEN)?;
-        let ops_address = listen::resolve(&settings.ops_listen).await.context(OPS_LISTEN)?;
+        let api_address = resolve(&settings.listen).await.context(LISTEN)?;
+        let ops_address = resolve(&settings.ops_listen).await.context(OPS_LISTEN)?;
         let listener = bind(ops_address, OPS_LISTEN)?;
         let ops_address = listener.local_addr()?;
         let ops = web::Data::new(Ops::new(machine.clock.clone(), registry.clone())?);
@@ -130,7 +130,7 @@ impl Starting {
         let grace = Grace::new(Duration::from_secs(settings.shutdown_grace_secs));
         let sender = (&mut self.webhook_sender).await??;
         let parts = Parts::open(settings, machine, storage, sender, &registry).await?;
-        let workers = available_parallelism().map_or(2, usize::from);
+        let threads = available_parallelism().map_or(2, usize::from);
         let connections =
             listen::max_connections(settings.database_connections, settings.webhooks_in_flight);
         let api = parts.api(&registry)?;
@@ -138,7 +138,7 @@ impl Starting {
             listener,
             api.clone(),
             self.tls.as_ref().map(|files| files.tls.clone()),
-            Capacity { workers, connections_per_worker: (connections / workers).max(1) },
+            Capacity { workers: threads, connections_per_worker: (connections / threads).max(1) },
             grace.requests.saturating_sub(grace.close),
         )?;
         let api_handle = api_server.handle();
@@ -146,13 +146,8 @@ impl Starting {
         let deliveries_stop = workers_stop.child_token();
         self.tasks.spawn(run(api_server));
         let metrics = WorkerMetrics::register(&registry)?;
-        let outages = Arc::new(Outages::new(parts.machine.clock.clone()));
-        let leaves_accesses =
-            spawn_upkeep(&parts, &metrics, &outages, &workers_stop, &mut self.tasks);
-        let (stop, tasks) = (&workers_stop, &mut self.tasks);
-        retention::spawn(&parts, &metrics, &outages, stop, &leaves_accesses, tasks)?;
         let stops = [&deliveries_stop, &workers_stop];
-        spawn_deliveries(&parts, metrics, &outages, stops, &mut self.tasks);
+        let leaves_accesses = workers::spawn(&parts, &metrics, stops, &mut self.tasks)?;
         if let Some(tls) = self.tls.take() {
             self.tasks.spawn(tls.watch(workers_stop.clone()));
         }

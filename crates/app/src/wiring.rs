@@ -29,7 +29,7 @@ use domain::{
 };
 use operator::{
     Machine,
-    adapters::{DATA_DIR, Storage, open_blobs, open_notifier, open_scanner},
+    adapters::{DATA_DIR, Storage, open_blobs},
     secrets_key::ADVICE,
     settings::{RequireKnownServices, Settings, checked},
 };
@@ -39,6 +39,8 @@ use telemetry::{
     traced_ports::{TracedNotifier, TracedOrders, TracedWebhooks},
 };
 use tokio::runtime::Handle;
+
+use crate::dependencies::{open_notifier, open_scanner};
 
 /// The parts of the API and of the workers.
 pub(crate) struct Parts {

@@ -31,7 +31,7 @@
 //! | mails: dispatch of events, attempts; the loop that delivers mails and webhooks | [`use_cases::deliveries`] |
 //! | webhooks: manage, attempt, watch | [`use_cases::webhooks`] |
 //! | clean up after orders | [`use_cases::upkeep`] |
-//! | the step of a background worker | [`use_cases::background`] |
+//! | workers, and what they store of facts that wait in memory | [`use_cases::background`], [`use_cases::store_waiting`] |
 //!
 //! # Adding a port
 //!

@@ -15,6 +15,7 @@ pub mod order_error;
 pub mod read_order;
 pub mod scan_documents;
 pub mod services;
+pub mod store_waiting;
 pub mod upkeep;
 pub mod webhooks;
 pub mod withdraw_document;

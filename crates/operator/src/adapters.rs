@@ -13,9 +13,9 @@ use adapter_sqlite::SqliteStore;
 use anyhow::{Context as _, Result, ensure};
 use domain::{
     ports::{
-        AccessLog, ApiKeyRepo, BlobStore, DeliveryQueue, DocumentScanner as _, IdempotencyLedger,
-        Notifier, OrderAdmin, OrderReader, OrderRepo, Outbox, ServiceRepo, UploadLedger,
-        WebhookQueue, WebhookRepo, WebhookSender, error_chain,
+        AccessLog, ApiKeyRepo, BlobStore, DeliveryQueue, IdempotencyLedger, Notifier, OrderAdmin,
+        OrderReader, OrderRepo, Outbox, ServiceRepo, UploadLedger, WebhookQueue, WebhookRepo,
+        WebhookSender, error_chain,
     },
     use_cases::{keys::manage_keys::ManageKeys, webhooks::manage_webhooks::ManageWebhooks},
 };
@@ -24,7 +24,7 @@ use rustix::fs::{Access, access};
 use crate::{
     private_files::{adopt, at_path, create_folder},
     progress::Progress,
-    secrets_key::{self, secret_box},
+    secrets_key::secret_box,
     settings::{DATABASE, Database, Settings, checked},
     system::Machine,
 };
@@ -74,28 +74,13 @@ pub const LISTEN: &str = "--listen (NOTARY_ORDERS_LISTEN)";
 /// Names the address of the operators' endpoints.
 pub const OPS_LISTEN: &str = "--ops-listen (NOTARY_ORDERS_OPS_LISTEN)";
 pub(crate) const DOCUMENTS: &str = "--documents-url (NOTARY_ORDERS_DOCUMENTS_URL)";
-pub(crate) const MAIL: &str = "--mail-url (NOTARY_ORDERS_MAIL_URL)";
-pub(crate) const SCANNER: &str = "--scan-url (NOTARY_ORDERS_SCAN_URL)";
+/// Names the mail relay or folder.
+pub const MAIL: &str = "--mail-url (NOTARY_ORDERS_MAIL_URL)";
+/// Names the malware scanner.
+pub const SCANNER: &str = "--scan-url (NOTARY_ORDERS_SCAN_URL)";
 pub(crate) const MAIL_FROM: &str = "--mail-from (NOTARY_ORDERS_MAIL_FROM)";
 
 const MIGRATING: &str = "migrating the database";
-
-/// Reads every setting that names something to open, so that a wrong one is found whatever the other
-/// ends do. Makes missing folders, and does not connect.
-pub fn check_settings(settings: &Settings) -> Result<()> {
-    create_data_dir(settings)?;
-    if let Database::Sqlite(path) = settings.database()? {
-        checked(check_file(&path), settings.database_setting())?;
-    }
-    document_store(settings)?;
-    notifier(settings)?;
-    scanner(settings)?;
-    // Root certificates take milliseconds to read, and the service reads them once more.
-    if settings.webhook_proxy.is_some() {
-        webhook_sender(settings)?;
-    }
-    secrets_key::find(settings).map(drop)
-}
 
 impl Storage {
     /// Opens the database of the settings for the service, whose calls have time limits, and updates
@@ -217,7 +202,7 @@ pub(crate) async fn open_sqlite(path: &Path, setting: &str) -> Result<SqliteStor
 }
 
 /// Checks that SQLite can use a file and its folder. Its own errors do not say why it cannot.
-pub(crate) fn check_file(path: &Path) -> Result<()> {
+pub fn check_file(path: &Path) -> Result<()> {
     let path = path.canonicalize().or_else(|_| absolute(path))?;
     let check =
         |path: &Path, wanted| access(path, wanted).map_err(|error| at_path(error.into(), path));
@@ -240,7 +225,7 @@ pub(crate) async fn open_postgres(
 }
 
 /// Returns the document store of the settings. Makes a missing folder, and does not connect.
-pub(crate) fn document_store(settings: &Settings) -> Result<Arc<dyn DocumentStore>> {
+pub fn document_store(settings: &Settings) -> Result<Arc<dyn DocumentStore>> {
     if let Some(folder) = settings.documents() {
         let setting = if settings.documents_url.is_none() { DATA_DIR } else { DOCUMENTS };
         checked(create_folder(&folder), setting)?;
@@ -271,24 +256,8 @@ pub async fn open_blobs(settings: &Settings) -> Result<Arc<dyn BlobStore>> {
 }
 
 /// Returns the malware scanner of the settings, if they name one. Does not connect.
-pub(crate) fn scanner(settings: &Settings) -> Result<Option<Clamd>> {
+pub fn scanner(settings: &Settings) -> Result<Option<Clamd>> {
     checked(settings.scan_url.as_deref().map(Clamd::open).transpose(), SCANNER)
-}
-
-/// Opens the malware scanner of the settings, if they name one. One that does not answer is a
-/// warning. Fails if the URL is wrong.
-pub async fn open_scanner(settings: &Settings) -> Result<Option<Clamd>> {
-    let Some(scanner) = scanner(settings)? else { return Ok(None) };
-    if let Err(error) = scanner.check().await {
-        tracing::warn!(
-            setting = SCANNER,
-            error = error_chain(&error),
-            required = settings.scan_required,
-            "the malware scanner is unavailable; until it answers, orders with documents get 503 \
-             if scans are required, and are stored unscanned otherwise"
-        );
-    }
-    Ok(Some(scanner))
 }
 
 /// Returns the sender of mails.
@@ -298,7 +267,7 @@ pub(crate) fn sender(settings: &Settings) -> Result<Sender> {
 }
 
 /// Returns the mail relay or folder of the settings. Makes a missing folder, and does not connect.
-pub(crate) fn notifier(settings: &Settings) -> Result<Arc<dyn Notifier>> {
+pub fn notifier(settings: &Settings) -> Result<Arc<dyn Notifier>> {
     let sender = sender(settings)?;
     if let Some(folder) = settings.mail_drop() {
         checked(create_folder(&folder), if settings.mail_url.is_none() { DATA_DIR } else { MAIL })?;
@@ -307,28 +276,8 @@ pub(crate) fn notifier(settings: &Settings) -> Result<Arc<dyn Notifier>> {
     checked(adapter_mail::open(settings.mail_url.as_deref().unwrap_or_default(), sender), MAIL)
 }
 
-/// Opens the mail relay or folder of the settings, and returns whether it accepts mails. One that
-/// does not answer is a warning: mails wait for it. Fails if the settings are wrong.
-pub async fn open_notifier(settings: &Settings) -> Result<(Arc<dyn Notifier>, bool)> {
-    let notifier = notifier(settings)?;
-    let Err(error) = notifier.check().await else { return Ok((notifier, true)) };
-    if adapter_mail::is_refusal(&error) {
-        return Err(error).context(MAIL);
-    }
-    if adapter_mail::is_slow(&error) {
-        tracing::warn!(setting = MAIL, "the mail relay is slow; mails wait longer for it");
-        return Ok((notifier, true));
-    }
-    tracing::warn!(
-        setting = MAIL,
-        error = error_chain(&error),
-        "the mail relay is unavailable; mails wait until it answers"
-    );
-    Ok((notifier, false))
-}
-
 /// Creates the data directory, durably. Only its owner can read it, because it holds personal data.
-pub(crate) fn create_data_dir(settings: &Settings) -> Result<()> {
+pub fn create_data_dir(settings: &Settings) -> Result<()> {
     if settings.data_dir.exists() {
         return Ok(());
     }

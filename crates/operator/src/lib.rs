@@ -4,9 +4,9 @@
 //! |---|---|
 //! | flags, environment variables and their defaults | [`settings`] |
 //! | choice of adapters by the settings | [`adapters`] |
-//! | listening sockets and the limit of connections | [`listen`] |
-//! | certificate and key of the API, read again when they change | [`tls_files`] |
-//! | what erasures leave outside of the database | [`retention`] |
+//! | addresses of sockets | [`address`] |
+//! | files of the certificate and key of the API | [`tls_files`] |
+//! | what erases orders, and the mails of erased orders | [`retention`] |
 //! | key of the secrets of webhooks | [`secrets_key`] |
 //! | signals that stop the service | [`signals`] |
 //! | clock, randomness and user | `system` |
@@ -16,9 +16,9 @@
 //! | progress of commands that take long | `progress` |
 
 pub mod adapters;
+pub mod address;
 pub mod commands;
 pub mod doctor;
-pub mod listen;
 pub mod private_files;
 mod progress;
 pub mod retention;

@@ -47,7 +47,7 @@ pub(crate) fn secret_box(
 }
 
 /// Finds the key of the settings, or in the file of an embedded service. Makes none.
-pub(crate) fn find(settings: &Settings) -> Result<Option<SecretsKey>> {
+pub fn find(settings: &Settings) -> Result<Option<SecretsKey>> {
     if let Some(text) = &settings.secrets_key {
         return Ok(Some(checked(text.parse(), SETTING)?));
     }

@@ -1,59 +1,32 @@
-//! The files of `--tls-cert` and `--tls-key`: read at the start, and again when they change.
+//! The files of `--tls-cert` and `--tls-key`.
 
 use std::{
     fs::File,
     io::Read as _,
     path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
 };
 
-use adapter_http::{Tls, TlsPair, TlsPairError};
-use anyhow::{Context as _, Result, bail, ensure};
-use domain::ports::{Clock, error_chain};
-use prometheus::{IntCounter, Registry, register_int_counter_with_registry};
-use tokio::{task::spawn_blocking, time::sleep};
-use tokio_util::sync::CancellationToken;
+use adapter_http::{TlsPair, TlsPairError};
+use anyhow::{Context as _, Result, bail};
 
-use crate::{
-    settings::{Settings, WrongSetting},
-    system::Machine,
-};
+use crate::settings::Settings;
 
-/// Pause between two looks at the files. Their content is compared, so every way to replace a file
-/// or a symbolic link is noticed.
-const PAUSE: Duration = Duration::from_secs(5);
 /// Most bytes that are read of a file. A setting may name an endless one, such as `/dev/zero`.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-pub(crate) const CERT_SETTING: &str = "--tls-cert (NOTARY_ORDERS_TLS_CERT)";
-pub(crate) const KEY_SETTING: &str = "--tls-key (NOTARY_ORDERS_TLS_KEY)";
-
-/// The files of the certificate and the key, and what was read of them.
-pub struct TlsFiles {
-    files: Files,
-    /// The names of the first certificate.
-    pub names: Vec<String>,
-    /// The certificate and key in use.
-    pub tls: Arc<Tls>,
-    clock: Arc<dyn Clock>,
-    failures: IntCounter,
-    /// The content in use.
-    in_use: Content,
-    /// Why the content at the last look is not in use.
-    failure: Option<String>,
-    /// The failure that was logged.
-    logged: Option<String>,
-}
+/// Names the setting of the certificate.
+pub const CERT_SETTING: &str = "--tls-cert (NOTARY_ORDERS_TLS_CERT)";
+/// Names the setting of the key.
+pub const KEY_SETTING: &str = "--tls-key (NOTARY_ORDERS_TLS_KEY)";
 
 /// The files of the certificate and of the key.
-type Files = [PathBuf; 2];
+pub type Files = [PathBuf; 2];
 
 /// The content of the certificate's file, and of the key's.
-type Content = [Vec<u8>; 2];
+pub type Content = [Vec<u8>; 2];
 
 /// Reads the certificate and the key of the settings; `None` if they name none.
-pub(crate) fn read_pair(settings: &Settings) -> Result<Option<(Files, Content, TlsPair)>> {
+pub fn read_pair(settings: &Settings) -> Result<Option<(Files, Content, TlsPair)>> {
     let files = match (settings.tls_cert.clone(), settings.tls_key.clone()) {
         (None, None) => return Ok(None),
         (Some(cert), Some(key)) => [cert, key],
@@ -65,93 +38,13 @@ pub(crate) fn read_pair(settings: &Settings) -> Result<Option<(Files, Content, T
     Ok(Some((files, content, pair)))
 }
 
-impl TlsFiles {
-    /// Reads the files; `None` if the settings name none.
-    pub fn open(
-        settings: &Settings,
-        machine: &Machine,
-        registry: &Registry,
-    ) -> Result<Option<Self>> {
-        let Some((files, in_use, pair)) = read_pair(settings).map_err(WrongSetting::from)? else {
-            return Ok(None);
-        };
-        let clock = machine.clock.clone();
-        let TlsPair { begins_at, expires_at, .. } = pair;
-        // Deliveries go on without clients, and the clock may be wrong: no reason to stop.
-        if expires_at <= clock.now() {
-            tracing::warn!(%expires_at, "the certificate of {CERT_SETTING} has expired");
-        } else if begins_at > clock.now() {
-            tracing::warn!(%begins_at, "the certificate of {CERT_SETTING} is not valid yet");
-        } else {
-            tracing::info!(%expires_at, "the API uses TLS");
-        }
-        let names = pair.names.clone();
-        let tls = Arc::new(Tls::new(pair, registry)?);
-        let failures = register_int_counter_with_registry!(
-            "notary_orders_tls_reload_failures_total",
-            "Looks at changed files of certificate and key that found no valid pair.",
-            registry
-        )?;
-        Ok(Some(Self { files, names, clock, tls, failures, in_use, failure: None, logged: None }))
-    }
-
-    /// Looks at the files until the service stops.
-    pub async fn watch(mut self, stop: CancellationToken) -> Result<()> {
-        while stop.run_until_cancelled(sleep(PAUSE)).await.is_some() {
-            // The disk may be slow.
-            self = spawn_blocking(move || {
-                self.look();
-                self
-            })
-            .await?;
-        }
-        Ok(())
-    }
-
-    /// Looks at the files. Uses another pair if it is valid; keeps the one in use otherwise.
-    fn look(&mut self) {
-        let Err(error) = self.reload() else {
-            (self.failure, self.logged) = (None, None);
-            return;
-        };
-        let failure = error_chain(error.as_ref());
-        // Two files are not replaced at the same instant: the first failure may be half a renewal.
-        if self.failure.is_some() {
-            self.failures.inc();
-            if self.logged.as_ref() != Some(&failure) {
-                tracing::error!(
-                    error = failure,
-                    "the changed certificate or key cannot be used; the one before stays in use"
-                );
-                self.logged = Some(failure.clone());
-            }
-        }
-        self.failure = Some(failure);
-    }
-
-    fn reload(&mut self) -> Result<()> {
-        let content = read(&self.files)?;
-        if content == self.in_use {
-            return Ok(());
-        }
-        let pair = parse(&self.files, &content)?;
-        let (begins_at, expires_at, now) = (pair.begins_at, pair.expires_at, self.clock.now());
-        ensure!(expires_at > now, "{CERT_SETTING}: expired at {expires_at}");
-        // A later look uses it when it is valid.
-        ensure!(begins_at <= now, "{CERT_SETTING}: not valid before {begins_at}");
-        self.tls.replace(pair);
-        self.in_use = content;
-        tracing::info!(%expires_at, "the API uses another certificate");
-        Ok(())
-    }
-}
-
 /// Names a file with its setting.
 fn named(setting: &str, file: &Path) -> String {
     format!("{setting}: {}", file.display())
 }
 
-fn read([cert, key]: &Files) -> Result<Content> {
+/// Reads the files.
+pub fn read([cert, key]: &Files) -> Result<Content> {
     let read = |setting, file: &Path| {
         let mut bytes = Vec::new();
         let opened = File::open(file).map(|file| file.take(MAX_BYTES));
@@ -161,7 +54,8 @@ fn read([cert, key]: &Files) -> Result<Content> {
     Ok([read(CERT_SETTING, cert)?, read(KEY_SETTING, key)?])
 }
 
-fn parse([cert_file, key_file]: &Files, [cert, key]: &Content) -> Result<TlsPair> {
+/// Reads the pair of the content of the files.
+pub fn parse([cert_file, key_file]: &Files, [cert, key]: &Content) -> Result<TlsPair> {
     TlsPair::from_pem(cert, key).map_err(|error| {
         let setting = match error {
             TlsPairError::Certificate(_) => named(CERT_SETTING, cert_file),
@@ -171,7 +65,3 @@ fn parse([cert_file, key_file]: &Files, [cert, key]: &Content) -> Result<TlsPair
         anyhow::Error::new(error).context(setting)
     })
 }
-
-#[cfg(test)]
-#[path = "tls_files_tests.rs"]
-mod tests;

@@ -9,7 +9,10 @@ use crate::{
         ErasedDue, ErasureOutcome, MockAccessLog, MockBlobStore, MockOrderAdmin, MockUploadLedger,
     },
     test_support::clock,
-    use_cases::accesses::recorder::AccessRecorder,
+    use_cases::{
+        accesses::{keep_accesses::KeepAccesses, recorder::AccessRecorder},
+        store_waiting::WaitingFacts as _,
+    },
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -130,6 +133,6 @@ async fn only_orders_that_are_erased_have_accesses() {
             assert_eq!(stored, expected.iter().map(|it| (1, order, *it)).collect::<Vec<_>>());
             Ok(())
         });
-        recorder.store(&log).await.unwrap();
+        KeepAccesses { log: Arc::new(log), recorder }.store_batch().await.unwrap();
     }
 }

@@ -2,102 +2,73 @@
 
 use std::{sync::Arc, time::Duration};
 
+use time::OffsetDateTime;
+
 use crate::{
     order::DocumentId,
-    ports::{Download, OrderRepo},
-    use_cases::background::{FirstFailure, Step, Unstored, lock, take},
+    ports::{Download, OrderRepo, StoreError},
+    use_cases::store_waiting::{Instants, WaitingFacts, lock, take},
 };
 
-/// Pause between two steps.
-const PAUSE: Duration = Duration::from_secs(1);
-
-/// Maximum number of documents in a step, so that their statements take less than the time limit of a
-/// call.
-const BATCH: usize = 100;
-
 /// The downloads that are not stored yet: the first of each document.
-pub type Downloads = Arc<Unstored<DocumentId>>;
+pub type Downloads = Arc<Instants<DocumentId>>;
 
-/// Stores the first downloads of documents, so that no download waits for the database.
+/// The first downloads of documents that wait, and the store of orders.
 pub struct NoteDownloads {
-    orders: Arc<dyn OrderRepo>,
-    downloads: Downloads,
-    failure: FirstFailure,
+    /// Stores them.
+    pub orders: Arc<dyn OrderRepo>,
+    /// Downloads that are not stored yet.
+    pub downloads: Downloads,
 }
 
-impl NoteDownloads {
-    /// Returns a worker that stores the downloads.
-    pub fn new(orders: Arc<dyn OrderRepo>, downloads: Downloads) -> Self {
-        Self { orders, downloads, failure: FirstFailure::default() }
+impl WaitingFacts for NoteDownloads {
+    type Fact = (DocumentId, OffsetDateTime);
+
+    const BATCH: usize = 100;
+    const PAUSE: Duration = Duration::from_secs(1);
+
+    fn take(&self, limit: usize) -> (Vec<Self::Fact>, bool) {
+        take(&self.downloads, limit)
     }
 
-    /// Stores the downloads since the last step. After a failure, the next step stores them. Only the
-    /// first of several failures in a row is an error.
-    pub async fn step(&mut self) -> Step<()> {
-        let (taken, has_more) = take(&self.downloads, BATCH);
-        let downloads: Vec<_> =
-            taken.iter().map(|&(document, at)| Download { document, at }).collect();
-        let noted =
-            if taken.is_empty() { Ok(()) } else { self.orders.note_downloads(&downloads).await };
-        if noted.is_err() {
-            lock(&self.downloads).extend(taken);
-        }
-        let pause = if has_more && noted.is_ok() { Duration::ZERO } else { PAUSE };
-        Step { result: self.failure.report(noted), pause }
+    /// Replaces later downloads.
+    fn put_back(&self, facts: Vec<Self::Fact>) {
+        lock(&self.downloads).extend(facts);
+    }
+
+    async fn store(&self, facts: &[Self::Fact]) -> Result<(), StoreError> {
+        let downloads = facts.iter().map(|&(document, at)| Download { document, at });
+        self.orders.note_downloads(&downloads.collect::<Vec<_>>()).await
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use ::time::{Duration as Span, OffsetDateTime, macros::datetime};
+    use time::macros::datetime;
 
     use super::*;
-    use crate::{
-        document::DocumentKind,
-        order::OrderId,
-        ports::{MockOrderRepo, StoreError},
-    };
+    use crate::{document::DocumentKind, order::OrderId, ports::MockOrderRepo, test_support::down};
 
-    const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
-
-    fn id(position: u32) -> DocumentId {
-        DocumentId { order: OrderId(1), kind: DocumentKind::ToSign, position }
-    }
+    const FIRST: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
+    const NOW: OffsetDateTime = datetime!(2026-11-21 12:01 UTC);
+    const ID: DocumentId =
+        DocumentId { order: OrderId(1), kind: DocumentKind::ToSign, position: 0 };
 
     #[tokio::test]
-    async fn failed_downloads_are_stored_later_and_reported_once() {
+    async fn failed_download_stays_the_first() {
         let mut orders = MockOrderRepo::new();
-        let mut replies = [false, false, true].into_iter();
-        let download = Download { document: id(0), at: NOW };
-        orders.expect_note_downloads().withf(move |noted| noted == [download]).times(3).returning(
-            move |_| match replies.next() {
-                Some(true) => Ok(()),
-                _ => Err(StoreError::Unavailable("no database".into())),
-            },
-        );
         let downloads = Downloads::default();
-        let mut worker = NoteDownloads::new(Arc::new(orders), downloads.clone());
-        downloads.lock().unwrap().insert(id(0), NOW);
-        for is_reported in [true, false, false] {
-            assert_eq!(worker.step().await.result.is_err(), is_reported);
-        }
-        // Nothing is left.
-        assert!(worker.step().await.result.is_ok());
-    }
-
-    #[tokio::test]
-    async fn full_batch_is_followed_by_the_next_without_pause() {
-        let mut orders = MockOrderRepo::new();
-        let mut sizes = [BATCH, 1].into_iter();
-        orders.expect_note_downloads().times(2).returning(move |noted| {
-            assert_eq!(Some(noted.len()), sizes.next());
-            Ok(())
+        let later = downloads.clone();
+        orders.expect_note_downloads().once().returning(move |stored| {
+            assert_eq!(stored, [Download { document: ID, at: FIRST }]);
+            // Another request meanwhile.
+            lock(&later).insert(ID, NOW);
+            Err(down())
         });
-        let downloads = Downloads::default();
-        let positions = 0..=u32::try_from(BATCH).unwrap();
-        downloads.lock().unwrap().extend(positions.map(|it| (id(it), NOW + Span::SECOND)));
-        let mut worker = NoteDownloads::new(Arc::new(orders), downloads);
-        assert_eq!(worker.step().await.pause, Duration::ZERO);
-        assert_eq!(worker.step().await.pause, PAUSE);
+        lock(&downloads).insert(ID, FIRST);
+        let noting = NoteDownloads { orders: Arc::new(orders), downloads };
+        assert!(noting.store_batch().await.is_err());
+        let waiting: Vec<_> = lock(&noting.downloads).clone().into_iter().collect();
+        assert_eq!(waiting, [(ID, FIRST)]);
     }
 }

@@ -11,7 +11,7 @@ use crate::{
         AccessLog, BlobStore, BlobStream, Clock, HistoryEntry, HistoryQuery, OrderReader, Page,
         PageQuery,
     },
-    use_cases::{background::lock, note_downloads::Downloads, order_error::OrderError},
+    use_cases::{note_downloads::Downloads, order_error::OrderError, store_waiting::lock},
 };
 
 /// Reads orders for their client.

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::{
     adapters::OPS_LISTEN,
-    listen::{local_address, resolve},
+    address::{local_address, resolve},
     settings::Settings,
 };
 

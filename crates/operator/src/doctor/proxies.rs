@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use ipnet::IpNet;
 
 use super::finding::{Failure, Findings, Subject, advise};
-use crate::{adapters::LISTEN, listen::resolve, settings::Settings};
+use crate::{adapters::LISTEN, address::resolve, settings::Settings};
 
 const PROXIES: &str = "--trusted-proxies (NOTARY_ORDERS_TRUSTED_PROXIES)";
 

@@ -124,7 +124,7 @@ mod tests {
             public_url(text).unwrap_err();
         }
     }
-    use crate::listen::resolve;
+    use crate::address::resolve;
 
     #[tokio::test]
     async fn address_may_be_a_name_or_a_port_alone() {

@@ -2,116 +2,144 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::use_cases::accesses::recorder::AccessRecorder;
+use super::recorder::AccessRecorder;
 use crate::{
+    access::Access,
     ports::{AccessLog, StoreError},
-    use_cases::background::{FirstFailure, Step},
+    use_cases::store_waiting::WaitingFacts,
 };
 
-/// Pause between two steps. With the time of a step, at most a second of accesses is lost by a crash.
-const PAUSE: Duration = Duration::from_millis(500);
-
-/// Stores accesses, so that no read waits for the database.
+/// The accesses of a run that wait, and the log.
+#[derive(Clone)]
 pub struct KeepAccesses {
-    log: Arc<dyn AccessLog>,
-    recorder: Arc<AccessRecorder>,
-    failure: FirstFailure,
+    /// Stores them.
+    pub log: Arc<dyn AccessLog>,
+    /// Has those that are not stored yet.
+    pub recorder: Arc<AccessRecorder>,
 }
 
 impl KeepAccesses {
-    /// Returns a worker that stores the accesses of a run.
-    pub fn new(log: Arc<dyn AccessLog>, recorder: Arc<AccessRecorder>) -> Self {
-        Self { log, recorder, failure: FirstFailure::default() }
-    }
-
-    /// Stores the oldest accesses that wait. After a failure, the next step stores them. Only the first of
-    /// several failures in a row is an error.
-    pub async fn step(&mut self) -> Step<()> {
-        let stored = self.recorder.store(&*self.log).await;
-        let pause = if matches!(stored, Ok(true)) { Duration::ZERO } else { PAUSE };
-        Step { result: self.failure.report(stored.map(drop)), pause }
-    }
-
-    /// Ends the run after the last step. Leaves it open if accesses wait that could not be stored.
+    /// Stores that the run has ended, so that its last numbers can be missed. A run without an access has no
+    /// row, and one whose accesses have not ended or still wait stays open.
     pub async fn end(&self) -> Result<(), StoreError> {
-        self.recorder.end(&*self.log).await
+        match self.recorder.ending() {
+            Some((run, last_number, at)) => self.log.end(run, last_number, at).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl WaitingFacts for KeepAccesses {
+    type Fact = Access;
+
+    const BATCH: usize = 4_096;
+    /// With the time of a step, at most a second of accesses is lost by a crash.
+    const PAUSE: Duration = Duration::from_millis(500);
+
+    fn take(&self, limit: usize) -> (Vec<Access>, bool) {
+        self.recorder.take(limit)
+    }
+
+    fn put_back(&self, accesses: Vec<Access>) {
+        self.recorder.put_back(accesses);
+    }
+
+    async fn store(&self, accesses: &[Access]) -> Result<(), StoreError> {
+        self.log.store(accesses).await
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use ::time::{OffsetDateTime, macros::datetime};
+    use ::time::{Duration, OffsetDateTime, macros::datetime};
 
     use super::*;
     use crate::{
         access::{DONE, RunId},
-        ports::MockAccessLog,
-        test_support::{access_facts, clock, down},
-        use_cases::accesses::recorder::{BATCH, BegunAccess},
+        ports::{MockAccessLog, MockClock},
+        test_support::{access_facts, down},
+        use_cases::accesses::recorder::BegunAccess,
     };
 
     const NOW: OffsetDateTime = datetime!(2026-11-28 12:00 UTC);
 
-    fn worker(log: MockAccessLog, recorder: &Arc<AccessRecorder>) -> KeepAccesses {
-        KeepAccesses::new(Arc::new(log), Arc::clone(recorder))
+    /// Returns what keeps the accesses of a run, at a clock that shows these seconds, the last one for good.
+    fn keeping(log: MockAccessLog, seconds: &'static [i64]) -> KeepAccesses {
+        let mut clock = MockClock::new();
+        let mut shown = seconds.iter().chain(std::iter::repeat(&seconds[seconds.len() - 1]));
+        clock.expect_now().returning(move || NOW + Duration::seconds(*shown.next().unwrap()));
+        let recorder = Arc::new(AccessRecorder::new(RunId(7), Arc::new(clock)));
+        KeepAccesses { log: Arc::new(log), recorder }
     }
 
-    /// Returns a recorder with so many accesses.
-    fn recorder(accesses: usize) -> Arc<AccessRecorder> {
-        let recorder = Arc::new(AccessRecorder::new(RunId(7), clock(NOW)));
-        for _ in 0..accesses {
-            BegunAccess::new(recorder.clone(), access_facts()).end(DONE.to_owned());
-        }
-        recorder
+    fn begin(keeping: &KeepAccesses) -> BegunAccess {
+        BegunAccess::new(keeping.recorder.clone(), access_facts())
     }
 
-    #[tokio::test]
-    async fn failed_accesses_are_stored_later_and_reported_once() {
+    /// Returns a log of a run that ends once, with a number at an instant.
+    fn ending_with(number: u64, ended_at: OffsetDateTime) -> MockAccessLog {
         let mut log = MockAccessLog::new();
-        let mut replies = [false, false, true].into_iter();
-        log.expect_store()
-            .withf(|stored| stored.len() == 2)
-            .times(3)
-            .returning(move |_| if replies.next() == Some(true) { Ok(()) } else { Err(down()) });
-        let recorder = recorder(2);
-        let mut worker = worker(log, &recorder);
-        for is_reported in [true, false, false] {
-            // The run stays open while accesses wait.
-            worker.end().await.unwrap();
-            let step = worker.step().await;
-            assert_eq!((step.result.is_err(), step.pause), (is_reported, PAUSE));
-        }
-        // Nothing is left.
-        assert!(worker.step().await.result.is_ok());
-    }
-
-    #[tokio::test]
-    async fn full_batch_is_followed_by_the_next_without_pause() {
-        let mut log = MockAccessLog::new();
-        let mut sizes = [BATCH, 1].into_iter();
-        log.expect_store().times(2).returning(move |stored| {
-            assert_eq!(Some(stored.len()), sizes.next());
-            Ok(())
-        });
-        let mut worker = worker(log, &recorder(BATCH + 1));
-        assert_eq!(worker.step().await.pause, Duration::ZERO);
-        assert_eq!(worker.step().await.pause, PAUSE);
+        log.expect_end()
+            .once()
+            .withf(move |run, last, at| (*run, *last, *at) == (RunId(7), number, ended_at))
+            .returning(|_, _, _| Ok(()));
+        log
     }
 
     #[tokio::test]
     async fn run_ends_with_its_last_number() {
-        let mut log = MockAccessLog::new();
+        // The clock stands, and the instants of a run increase.
+        let mut log = ending_with(3, NOW + 2 * Duration::MICROSECOND);
         log.expect_store().once().returning(|_| Ok(()));
-        log.expect_end()
-            .once()
-            // The clock stands, and the instants of a run increase.
-            .withf(|run, last, at| {
-                (*run, *last, *at) == (RunId(7), 3, NOW + ::time::Duration::microseconds(2))
-            })
-            .returning(|_, _, _| Ok(()));
-        worker(MockAccessLog::new(), &recorder(0)).end().await.unwrap();
-        let mut worker = worker(log, &recorder(3));
-        worker.step().await.result.unwrap();
-        worker.end().await.unwrap();
+        let keeping = keeping(log, &[0]);
+        for _ in 0..3 {
+            begin(&keeping).end(DONE.to_owned());
+        }
+        keeping.store_batch().await.unwrap();
+        keeping.end().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn run_without_an_access_has_no_end() {
+        keeping(MockAccessLog::new(), &[0]).end().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn run_stays_open_while_accesses_wait() {
+        let mut log = MockAccessLog::new();
+        log.expect_store().once().returning(|_| Err(down()));
+        let keeping = keeping(log, &[0]);
+        begin(&keeping).end(DONE.to_owned());
+        assert!(keeping.store_batch().await.is_err());
+        keeping.end().await.unwrap();
+    }
+
+    /// Its number would be missing: the transaction of its change may be undone.
+    #[tokio::test]
+    async fn run_stays_open_while_an_access_has_not_ended() {
+        let mut log = ending_with(2, NOW + Duration::MICROSECOND);
+        log.expect_store().times(2).returning(|_| Ok(()));
+        let keeping = keeping(log, &[0]);
+        let (read, change) = (begin(&keeping), begin(&keeping));
+        read.end(DONE.to_owned());
+        for _ in 0..2 {
+            keeping.store_batch().await.unwrap();
+            keeping.end().await.unwrap();
+            change.done();
+        }
+        change.end("unavailable".to_owned());
+        keeping.end().await.unwrap();
+        keeping.store_batch().await.unwrap();
+        keeping.end().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn run_ends_after_its_accesses_though_the_clock_goes_back() {
+        let mut log = ending_with(1, NOW + Duration::seconds(5));
+        log.expect_store().once().returning(|_| Ok(()));
+        let keeping = keeping(log, &[5, 2]);
+        begin(&keeping).end(DONE.to_owned());
+        keeping.store_batch().await.unwrap();
+        keeping.end().await.unwrap();
     }
 }

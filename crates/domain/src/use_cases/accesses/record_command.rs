@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
-use crate::{
-    access::{AccessActor, AccessKind, RunId},
-    use_cases::accesses::recorder::{AccessRecorder, ActorAccesses, BegunAccess},
+use super::{
+    keep_accesses::KeepAccesses,
+    recorder::{AccessRecorder, ActorAccesses, BegunAccess},
 };
 use crate::{
+    access::{AccessActor, AccessKind, RunId},
     order::OrderId,
     ports::{AccessLog, Clock, StoreError},
+    use_cases::store_waiting::WaitingFacts as _,
 };
 
 /// Records the accesses of one command, which is a run of its own.
 pub struct RecordCommand {
-    log: Arc<dyn AccessLog>,
+    kept: KeepAccesses,
     accesses: ActorAccesses,
 }
 
@@ -26,7 +28,8 @@ impl RecordCommand {
         actor: AccessActor,
     ) -> Self {
         let recorder = Arc::new(AccessRecorder::new(run, clock));
-        Self { log, accesses: ActorAccesses { recorder, actor } }
+        let kept = KeepAccesses { log, recorder: Arc::clone(&recorder) };
+        Self { kept, accesses: ActorAccesses { recorder, actor } }
     }
 
     /// Returns what begins the accesses of the command.
@@ -56,14 +59,14 @@ impl RecordCommand {
 
     /// Stores the accesses that have ended.
     pub async fn store(&self) -> Result<(), StoreError> {
-        while self.accesses.recorder.store(&*self.log).await? {}
+        while self.kept.store_batch().await? {}
         Ok(())
     }
 
     /// Stores that the command has ended, unless it had no access.
     pub async fn end(&self) -> Result<(), StoreError> {
         self.store().await?;
-        self.accesses.recorder.end(&*self.log).await
+        self.kept.end().await
     }
 }
 

@@ -10,16 +10,10 @@ use time::{Duration, OffsetDateTime};
 use crate::access::{
     Access, AccessActor, AccessFacts, AccessId, AccessKind, DONE, RunId, UNFINISHED,
 };
-use crate::{
-    order::OrderId,
-    ports::{AccessLog, Clock, StoreError},
-};
+use crate::{order::OrderId, ports::Clock};
 
 /// Maximum number of accesses that wait to be stored. Beyond it, requests are 503 until the database answers.
 const MAX_WAITING: usize = 65_536;
-
-/// Maximum number of accesses that a call stores, so that its statement takes less than its time limit.
-pub(super) const BATCH: usize = 4_096;
 
 /// Numbers the accesses of one run. Each number is that of one access, which is stored by the transaction
 /// of its change or by a worker.
@@ -55,39 +49,17 @@ impl AccessRecorder {
         self.lock().waiting.len()
     }
 
-    /// Returns the number that was given last, and its instant. `None` if none was, or if another access may
-    /// still end or be stored.
-    fn last(&self) -> Option<(u64, OffsetDateTime)> {
+    /// Returns the run, the number that was given last, and an instant after it, as the end of the run. `None`
+    /// if no number was given, or if another access may still end or be stored.
+    pub(super) fn ending(&self) -> Option<(RunId, u64, OffsetDateTime)> {
         let State { begun, last_number, last_at, waiting } = &*self.lock();
         let is_last = *begun == 0 && waiting.is_empty() && *last_number > 0;
-        is_last.then_some((*last_number, *last_at))
-    }
-
-    /// Stores a batch of the accesses that wait, the oldest first. Returns whether others are left. After a
-    /// failure they wait again.
-    pub(crate) async fn store(&self, log: &dyn AccessLog) -> Result<bool, StoreError> {
-        let (taken, has_more) = self.take(BATCH);
-        if !taken.is_empty()
-            && let Err(error) = log.store(&taken).await
-        {
-            self.put_back(taken);
-            return Err(error);
-        }
-        Ok(has_more)
-    }
-
-    /// Stores that the run has ended, so that its last numbers can be missed. A run without an access has no
-    /// row, and one whose accesses have not ended or still wait stays open.
-    pub(crate) async fn end(&self, log: &dyn AccessLog) -> Result<(), StoreError> {
-        match self.last() {
-            // The clock may have gone back.
-            Some((last, at)) => log.end(self.run, last, self.clock.now().max(at)).await,
-            None => Ok(()),
-        }
+        // The clock may have gone back.
+        is_last.then(|| (self.run, *last_number, self.clock.now().max(*last_at)))
     }
 
     /// Takes up to `limit` of the accesses that wait, the oldest first. Returns also whether others are left.
-    fn take(&self, limit: usize) -> (Vec<Access>, bool) {
+    pub(super) fn take(&self, limit: usize) -> (Vec<Access>, bool) {
         let mut state = self.lock();
         let taken = limit.min(state.waiting.len());
         let later = state.waiting.split_off(taken);
@@ -96,7 +68,7 @@ impl AccessRecorder {
     }
 
     /// Puts accesses back that could not be stored.
-    fn put_back(&self, mut taken: Vec<Access>) {
+    pub(super) fn put_back(&self, mut taken: Vec<Access>) {
         let mut state = self.lock();
         taken.append(&mut state.waiting);
         state.waiting = taken;

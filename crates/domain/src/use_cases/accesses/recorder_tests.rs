@@ -3,7 +3,7 @@ use time::macros::datetime;
 use super::*;
 use crate::{
     api_key::{ApiKeyId, ClientId, Party},
-    ports::{MockAccessLog, MockClock},
+    ports::MockClock,
 };
 
 const NOW: OffsetDateTime = datetime!(2026-12-01 12:00 UTC);
@@ -113,39 +113,4 @@ fn list_has_the_number_of_its_orders() {
     access.lists(3);
     access.end(DONE.to_owned());
     assert_eq!(recorder.take(10).0[0].facts.orders, Some(3));
-}
-
-/// Its number would be missing: the transaction of its change may be undone.
-#[tokio::test]
-async fn run_stays_open_while_an_access_has_not_ended() {
-    let mut log = MockAccessLog::new();
-    log.expect_end().once().returning(|_, _, _| Ok(()));
-    log.expect_store().times(2).returning(|_| Ok(()));
-    let recorder = recorder(still());
-    let (read, change) = (begin(&recorder), begin(&recorder));
-    read.end(DONE.to_owned());
-    for _ in 0..2 {
-        recorder.store(&log).await.unwrap();
-        recorder.end(&log).await.unwrap();
-        change.done();
-    }
-    change.end("unavailable".to_owned());
-    recorder.end(&log).await.unwrap();
-    recorder.store(&log).await.unwrap();
-    recorder.end(&log).await.unwrap();
-}
-
-#[tokio::test]
-async fn run_ends_after_its_accesses_though_the_clock_goes_back() {
-    let mut clock = MockClock::new();
-    let mut seconds = [5, 2].into_iter();
-    clock.expect_now().returning(move || NOW + Duration::seconds(seconds.next().unwrap()));
-    let mut log = MockAccessLog::new();
-    log.expect_store().once().returning(|_| Ok(()));
-    let is_last = |at: &OffsetDateTime| *at == NOW + Duration::seconds(5);
-    log.expect_end().once().withf(move |_, _, at| is_last(at)).returning(|_, _, _| Ok(()));
-    let recorder = recorder(clock);
-    begin(&recorder).end(DONE.to_owned());
-    recorder.store(&log).await.unwrap();
-    recorder.end(&log).await.unwrap();
 }

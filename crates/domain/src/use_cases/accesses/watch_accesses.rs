@@ -8,7 +8,7 @@ use crate::{
     access::BusyKeyNotice,
     api_key::{ApiKey, ApiKeyId},
     ports::{AccessLog, ApiKeyRepo, BusyKey, Clock, Notice, NoticeOutcome, Notifier, StoreError},
-    use_cases::background::Step,
+    use_cases::background::{Step, Worker},
 };
 
 /// Pause between two steps.
@@ -80,13 +80,6 @@ pub struct Memory {
 }
 
 impl WatchAccesses {
-    /// Looks once a minute for keys that read too many orders, and removes a batch of old accesses.
-    pub async fn step(&mut self) -> Step<AccessStep> {
-        let result = self.watch().await;
-        let is_full = result.as_ref().is_ok_and(|step| step.removed == BATCH);
-        Step { result, pause: if is_full { BATCH_PAUSE } else { PAUSE } }
-    }
-
     async fn watch(&mut self) -> Result<AccessStep, StoreError> {
         let now = self.clock.now();
         let removed = match self.limits.kept {
@@ -144,6 +137,17 @@ impl WatchAccesses {
         };
         let notice = BusyKeyNotice { key: busy.key, name, orders: busy.orders, at, recipient };
         NoticeOutcome::of(self.notifier.tell(&Notice::BusyKey(notice)).await)
+    }
+}
+
+impl Worker for WatchAccesses {
+    type Done = AccessStep;
+
+    /// Looks once a minute for keys that read too many orders, and removes a batch of old accesses.
+    async fn step(&mut self) -> Step<AccessStep> {
+        let result = self.watch().await;
+        let is_full = result.as_ref().is_ok_and(|step| step.removed == BATCH);
+        Step { result, pause: if is_full { BATCH_PAUSE } else { PAUSE } }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     },
     signing_service::SigningService,
     use_cases::{
-        background::Step,
+        background::{Step, Worker},
         deliveries::worker::{OUTAGE_PAUSE, POLL},
     },
     webhook::{self, Endpoint, EventChange, EventType},
@@ -64,16 +64,6 @@ pub struct DispatchEvents {
 }
 
 impl DispatchEvents {
-    /// Dispatches a batch of events, the oldest first.
-    pub async fn step(&self) -> Step<Dispatched> {
-        match self.dispatch().await {
-            Ok((dispatched, has_more)) => {
-                Step { result: Ok(dispatched), pause: if has_more { PAUSE } else { POLL } }
-            }
-            Err(error) => Step { result: Err(error), pause: OUTAGE_PAUSE },
-        }
-    }
-
     /// Returns also whether there may be more events.
     async fn dispatch(&self) -> Result<(Dispatched, bool), StoreError> {
         let now = self.clock.now();
@@ -206,6 +196,20 @@ impl DispatchEvents {
             message_key: webhook::message_key(&*self.entropy),
         };
         getting.map(webhook).collect()
+    }
+}
+
+impl Worker for DispatchEvents {
+    type Done = Dispatched;
+
+    /// Dispatches a batch of events, the oldest first.
+    async fn step(&mut self) -> Step<Dispatched> {
+        match self.dispatch().await {
+            Ok((dispatched, has_more)) => {
+                Step { result: Ok(dispatched), pause: if has_more { PAUSE } else { POLL } }
+            }
+            Err(error) => Step { result: Err(error), pause: OUTAGE_PAUSE },
+        }
     }
 }
 

@@ -153,7 +153,7 @@ async fn each_endpoint_that_gets_the_event_has_a_webhook_of_its_own() {
         Ok(ids(dispatches))
     });
     let dispatch = use_case(outbox, whole_orders());
-    let dispatch = DispatchEvents { endpoints: Arc::new(endpoints_of(endpoints)), ..dispatch };
+    let mut dispatch = DispatchEvents { endpoints: Arc::new(endpoints_of(endpoints)), ..dispatch };
     dispatch.step().await.result.unwrap();
 }
 
@@ -253,7 +253,7 @@ async fn change_of_an_order_reaches_both_parties() {
         Ok(vec![told(1, "before@service.example.com"), told(2, "other@service.example.com")])
     });
     let dispatch = use_case(outbox, queue);
-    let dispatch = DispatchEvents { endpoints: Arc::new(endpoints_of(endpoints)), ..dispatch };
+    let mut dispatch = DispatchEvents { endpoints: Arc::new(endpoints_of(endpoints)), ..dispatch };
     dispatch.step().await.result.unwrap();
 }
 
@@ -324,6 +324,6 @@ async fn changed_details_reach_webhooks_as_pointers_and_mails_with_the_values_be
         Ok(ids(dispatches))
     });
     let dispatch = use_case(outbox, whole_orders());
-    let dispatch = DispatchEvents { endpoints: Arc::new(endpoints_of(endpoints)), ..dispatch };
+    let mut dispatch = DispatchEvents { endpoints: Arc::new(endpoints_of(endpoints)), ..dispatch };
     dispatch.step().await.result.unwrap();
 }

@@ -9,8 +9,8 @@ use crate::{
     order::{EmailAddress, SigningServiceId},
     ports::{ApiKeyRepo, Clock, Entropy, StoreError},
     use_cases::{
-        background::{Unstored, lock},
         keys::key_cache::KeyCache,
+        store_waiting::{Instants, lock},
     },
 };
 
@@ -58,7 +58,7 @@ pub struct KeyTerms {
 
 /// Last uses of keys that are not stored yet. Storing each use at once would cost more than the
 /// request.
-pub type KeyUses = Unstored<ApiKeyId>;
+pub type KeyUses = Instants<ApiKeyId>;
 
 /// The reason why a key was not issued or rotated.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,7 @@ use crate::{
     api_key::{KeyChange, KeyHash, Scope},
     ports::{MockApiKeyRepo, MockClock},
     test_support::{CountingEntropy, clock},
-    use_cases::keys::note_key_uses::NoteKeyUses,
+    use_cases::{keys::note_key_uses::NoteKeyUses, store_waiting::WaitingFacts as _},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -126,10 +126,10 @@ async fn only_valid_key_with_its_secret_is_admitted() {
             .returning(|_| Ok(()));
         let managing = managing(keys);
         assert_eq!(is_admitted(&managing, &presented).await, admitted);
-        // The second step has nothing left to store.
-        let mut noting = NoteKeyUses::new(managing);
-        noting.step().await.result.unwrap();
-        noting.step().await.result.unwrap();
+        // The second batch has nothing left to store.
+        let noting = NoteKeyUses { keys: managing.keys, uses: managing.uses };
+        noting.store_batch().await.unwrap();
+        noting.store_batch().await.unwrap();
     }
 }
 

@@ -7,7 +7,7 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     ports::{Clock, Due, OrderAdmin, Retained, StoreError},
     use_cases::{
-        background::Step,
+        background::{Step, Worker},
         erase_orders::{EraseOrders, Erasure},
     },
 };
@@ -76,9 +76,11 @@ pub struct CountWaiting {
     pub clock: Arc<dyn Clock>,
 }
 
-impl CountWaiting {
+impl Worker for CountWaiting {
+    type Done = Waiting;
+
     /// Counts.
-    pub async fn step(&self) -> Step<Waiting> {
+    async fn step(&mut self) -> Step<Waiting> {
         let result = self.retention.waiting(&*self.admin, self.clock.now()).await;
         Step { result, pause: PAUSE }
     }
@@ -94,9 +96,11 @@ pub struct EraseOldOrders {
     pub erase: EraseOrders,
 }
 
-impl EraseOldOrders {
+impl Worker for EraseOldOrders {
+    type Done = Erasure;
+
     /// Erases a batch. Returns what it erased.
-    pub async fn step(&self) -> Step<Erasure> {
+    async fn step(&mut self) -> Step<Erasure> {
         let Some(due) = self.retention.due(self.what, self.erase.clock.now()) else {
             return Step { result: Ok(Erasure::default()), pause: PAUSE };
         };

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     idempotency::IdempotencyKey,
     ports::{Clock, IdempotencyLedger},
-    use_cases::background::Step,
+    use_cases::background::{Step, Worker},
 };
 
 /// Keys that a step reads.
@@ -31,9 +31,13 @@ impl ForgetKeys {
     pub fn new(ledger: Arc<dyn IdempotencyLedger>, clock: Arc<dyn Clock>) -> Self {
         Self { ledger, clock, last: None }
     }
+}
+
+impl Worker for ForgetKeys {
+    type Done = ();
 
     /// Reads the next batch of keys. After a failure, the next step reads the same batch again.
-    pub async fn step(&mut self) -> Step<()> {
+    async fn step(&mut self) -> Step<()> {
         let forgotten = self.ledger.forget_free(self.last.clone(), self.clock.now(), BATCH).await;
         let (result, pause) = match forgotten {
             Ok(last) => {

@@ -7,7 +7,10 @@ use time::Duration;
 
 use crate::{
     ports::{BlobStore, Clock, StoreError, UploadLedger},
-    use_cases::{background::Step, intake::remove_condemned},
+    use_cases::{
+        background::{Step, Worker},
+        intake::remove_condemned,
+    },
 };
 
 /// Maximum number of uploads that a step removes.
@@ -31,18 +34,22 @@ impl SweepUploads {
     /// Age at which an upload without an order is abandoned.
     pub const ABANDONED_AFTER: Duration = Duration::HOUR;
 
-    /// Removes a batch of abandoned uploads. Returns their number.
-    pub async fn step(&self) -> Step<usize> {
-        let result = self.sweep().await;
-        let is_full = result.as_ref().is_ok_and(|&swept| swept == BATCH);
-        Step { result, pause: if is_full { std::time::Duration::ZERO } else { PAUSE } }
-    }
-
     async fn sweep(&self) -> Result<usize, StoreError> {
         let abandoned_before = self.clock.now() - Self::ABANDONED_AFTER;
         let condemned = self.uploads.condemn_recorded_before(abandoned_before, BATCH).await?;
         let (removed, result) = remove_condemned(&*self.blobs, &*self.uploads, condemned).await;
         result.map(|()| removed)
+    }
+}
+
+impl Worker for SweepUploads {
+    type Done = usize;
+
+    /// Removes a batch of abandoned uploads. Returns their number.
+    async fn step(&mut self) -> Step<usize> {
+        let result = self.sweep().await;
+        let is_full = result.as_ref().is_ok_and(|&swept| swept == BATCH);
+        Step { result, pause: if is_full { std::time::Duration::ZERO } else { PAUSE } }
     }
 }
 
@@ -74,7 +81,7 @@ mod tests {
     }
 
     async fn step(uploads: MockUploadLedger, blobs: MockBlobStore) -> Step<usize> {
-        let sweep = SweepUploads {
+        let mut sweep = SweepUploads {
             uploads: Arc::new(uploads),
             blobs: Arc::new(blobs),
             clock: clock(datetime!(2026-11-21 12:00 UTC)),

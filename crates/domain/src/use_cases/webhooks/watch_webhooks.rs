@@ -1,17 +1,14 @@
 //! Use case: tell clients of webhook endpoints that fail, disable those, and forget old deliveries.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::{
     order::EmailAddress,
     ports::{
-        ApiKeyRepo, Clock, Notice, NoticeOutcome, Notifier, StoreError, WebhookQueue, WebhookRepo,
+        ApiKeyRepo, Clock, Notice, NoticeOutcome, Notifier, StoreError, UnreadableRow,
+        WebhookQueue, WebhookRepo,
     },
-    use_cases::background::Step,
+    use_cases::background::{Step, Worker},
     webhook::{Endpoint, EndpointId, EndpointNotice, FAILING_LIMIT, RETENTION, WARNING_AHEAD},
 };
 
@@ -36,7 +33,7 @@ pub struct WatchStep {
     /// Endpoints that fail or are disabled, and what became of the mail to their clients.
     pub notices: Vec<(EndpointId, NoticeOutcome)>,
     /// Rows that cannot be read, and that the step before had not found.
-    pub unreadable: Vec<String>,
+    pub unreadable: Vec<UnreadableRow>,
     /// Number of deliveries that were removed.
     pub forgotten: usize,
 }
@@ -55,19 +52,11 @@ pub struct WatchWebhooks {
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
     /// The rows that could not be read in the last step.
-    pub unreadable: Mutex<BTreeSet<String>>,
+    pub unreadable: BTreeSet<UnreadableRow>,
 }
 
 impl WatchWebhooks {
-    /// Disables the endpoints that have failed for too long, tells the clients of those that are
-    /// disabled or will be, forgets a batch of deliveries, and looks for rows that cannot be read.
-    pub async fn step(&self) -> Step<WatchStep> {
-        let result = self.watch().await;
-        let is_full = result.as_ref().is_ok_and(|step| step.forgotten == BATCH);
-        Step { result, pause: if is_full { BATCH_PAUSE } else { PAUSE } }
-    }
-
-    async fn watch(&self) -> Result<WatchStep, StoreError> {
+    async fn watch(&mut self) -> Result<WatchStep, StoreError> {
         let now = self.clock.now();
         let failed_before = now.saturating_sub(FAILING_LIMIT);
         let told_before = now.saturating_sub(WARNING_AHEAD);
@@ -94,12 +83,11 @@ impl WatchWebhooks {
         Ok(WatchStep { disabled, notices, unreadable, forgotten })
     }
 
-    async fn unreadable(&self) -> Result<Vec<String>, StoreError> {
+    async fn unreadable(&mut self) -> Result<Vec<UnreadableRow>, StoreError> {
         let faults: BTreeSet<_> =
             self.deliveries.unreadable(UNREADABLE).await?.into_iter().collect();
-        let mut known = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = faults.difference(&known).cloned().collect();
-        *known = faults;
+        let new = faults.difference(&self.unreadable).cloned().collect();
+        self.unreadable = faults;
         Ok(new)
     }
 
@@ -109,6 +97,18 @@ impl WatchWebhooks {
         let keys = self.keys.list().await?.into_iter().rev();
         let mut own = keys.filter(|key| key.party() == endpoint.owner.party && key.is_valid(now));
         Ok(own.find_map(|key| key.key.contact))
+    }
+}
+
+impl Worker for WatchWebhooks {
+    type Done = WatchStep;
+
+    /// Disables the endpoints that have failed for too long, tells the clients of those that are
+    /// disabled or will be, forgets a batch of deliveries, and looks for rows that cannot be read.
+    async fn step(&mut self) -> Step<WatchStep> {
+        let result = self.watch().await;
+        let is_full = result.as_ref().is_ok_and(|step| step.forgotten == BATCH);
+        Step { result, pause: if is_full { BATCH_PAUSE } else { PAUSE } }
     }
 }
 
@@ -126,6 +126,10 @@ mod tests {
 
     const NOW: OffsetDateTime = datetime!(2026-12-31 12:00 UTC);
     const ID: EndpointId = EndpointId(2);
+
+    fn row(fault: &str) -> UnreadableRow {
+        UnreadableRow { is_of_webhooks: true, fault: fault.to_owned() }
+    }
 
     fn address(text: &str) -> EmailAddress {
         EmailAddress::try_from(text.to_owned()).unwrap()
@@ -159,7 +163,7 @@ mod tests {
         let mut faults = vec![vec!["b"], vec!["a", "b"], vec!["a"]];
         deliveries.expect_unreadable().returning(move |_| {
             let faults = faults.pop().unwrap_or_default();
-            Ok(faults.into_iter().map(str::to_owned).collect())
+            Ok(faults.into_iter().map(row).collect())
         });
         let mut repo = MockApiKeyRepo::new();
         repo.expect_list().returning(move || Ok(keys.clone()));
@@ -169,7 +173,7 @@ mod tests {
             keys: Arc::new(repo),
             notifier: Arc::new(notifier),
             clock: clock(NOW),
-            unreadable: Mutex::default(),
+            unreadable: BTreeSet::new(),
         }
     }
 
@@ -177,8 +181,9 @@ mod tests {
     async fn row_that_cannot_be_read_is_reported_once() {
         let mut endpoints = MockWebhookRepo::new();
         endpoints.expect_untold().returning(|_| Ok(Vec::new()));
-        let watch = watch(endpoints, vec![], MockNotifier::new(), 0);
+        let mut watch = watch(endpoints, vec![], MockNotifier::new(), 0);
         for expected in [&["a"][..], &["b"], &[]] {
+            let expected: Vec<_> = expected.iter().map(|fault| row(fault)).collect();
             assert_eq!(watch.step().await.result.unwrap().unreadable, expected);
         }
     }
@@ -199,7 +204,7 @@ mod tests {
             let mut endpoints = MockWebhookRepo::new();
             endpoints.expect_untold().returning(|_| Ok(Vec::new()));
             let step = watch(endpoints, vec![], MockNotifier::new(), forgotten).step().await;
-            let unreadable = if forgotten == BATCH { vec![] } else { vec!["a".to_owned()] };
+            let unreadable = if forgotten == BATCH { vec![] } else { vec![row("a")] };
             let expected = WatchStep { disabled: vec![ID], notices: vec![], unreadable, forgotten };
             assert_eq!((step.result.unwrap(), step.pause), (expected, pause));
         }

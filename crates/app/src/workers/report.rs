@@ -1,0 +1,108 @@
+//! What the log and the metrics say about the steps of workers.
+
+use domain::{
+    ports::{NoticeOutcome, error_chain},
+    use_cases::{
+        accesses::watch_accesses::{AccessAlert, AccessStep},
+        deliveries::dispatch_events::Dispatched,
+        webhooks::watch_webhooks::WatchStep,
+    },
+    webhook::{DisabledBy, EndpointId},
+};
+use telemetry::WorkerMetrics;
+
+/// Returns a report to the metrics.
+pub(super) fn with<T: 'static>(
+    metrics: &WorkerMetrics,
+    report: fn(&WorkerMetrics, T),
+) -> impl FnMut(T) + Send + 'static + use<T> {
+    let metrics = metrics.clone();
+    move |done| report(&metrics, done)
+}
+
+/// Reports mails that were removed from the mail drop.
+pub(super) fn old_mails(removed: usize) {
+    if removed > 0 {
+        tracing::info!(removed, "old mails removed from the mail drop");
+    }
+}
+
+/// Reports events that have their deliveries, and orders that cannot be read.
+pub(super) fn dispatched(metrics: &WorkerMetrics, step: Dispatched) {
+    step.events.iter().for_each(|event| metrics.order_event(event));
+    for (order_id, error) in step.unreadable {
+        tracing::error!(
+            order_id = order_id.0,
+            error = error_chain(&error),
+            "an order cannot be read; its mails and webhooks wait, and it is read again in a minute"
+        );
+    }
+}
+
+/// Reports what a look at webhook endpoints found.
+pub(super) fn watched(metrics: &WorkerMetrics, step: WatchStep) {
+    let WatchStep { disabled, notices, unreadable, .. } = step;
+    for row in unreadable {
+        tracing::warn!(
+            row = row.fault,
+            "this version of the service cannot read all of a row; what it knows is used and sent, and the \
+             rest waits for the version that wrote it"
+        );
+    }
+    for id in disabled {
+        metrics.disabled(id, DisabledBy::Failures);
+    }
+    for (EndpointId(endpoint), outcome) in notices {
+        match outcome {
+            NoticeOutcome::Told => {
+                tracing::info!(endpoint, "the client was told of a webhook endpoint that fails");
+            }
+            NoticeOutcome::NoContact => tracing::warn!(
+                endpoint,
+                "a webhook endpoint fails, and no valid key of its client has a contact; tell the \
+                 client, and issue a key with --client and --contact"
+            ),
+            NoticeOutcome::Failed(error) => tracing::error!(
+                endpoint,
+                error,
+                "the client could not be told of a webhook endpoint that fails"
+            ),
+            NoticeOutcome::Later(error) => tracing::warn!(
+                endpoint,
+                error,
+                "the mail about a webhook endpoint that fails is sent again in a minute"
+            ),
+        }
+    }
+}
+
+/// Reports busy keys, and accesses that were removed.
+pub(super) fn accesses(metrics: &WorkerMetrics, AccessStep { removed, alerts }: AccessStep) {
+    if removed > 0 {
+        tracing::info!(removed, "old accesses removed");
+    }
+    for AccessAlert { key, is_new, mail } in alerts {
+        if is_new {
+            metrics.busy_key(&key);
+        }
+        let api_key = key.key.0;
+        match mail {
+            NoticeOutcome::Told => {
+                tracing::info!(api_key, "the contact of a busy API key was told");
+            }
+            NoticeOutcome::NoContact => tracing::warn!(
+                api_key,
+                "a busy API key has no contact; ask its client, and revoke the key if it does not \
+                 read so many orders itself"
+            ),
+            NoticeOutcome::Failed(error) => {
+                tracing::error!(api_key, error, "the contact of a busy API key could not be told");
+            }
+            NoticeOutcome::Later(error) => tracing::warn!(
+                api_key,
+                error,
+                "the mail about a busy API key is sent again in a minute"
+            ),
+        }
+    }
+}

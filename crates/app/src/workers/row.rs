@@ -1,0 +1,99 @@
+//! A row of the table of workers.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use domain::use_cases::{
+    background::{Step, Worker},
+    store_waiting::{StoreWaiting, WaitingFacts},
+};
+use futures_util::{FutureExt as _, future::BoxFuture};
+use tokio::{task::JoinSet, time::sleep};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::outages::{DATABASE, Outages};
+
+/// The tasks of the service. They end only after a failure or a stop.
+pub(crate) type Tasks = JoinSet<Result<()>>;
+
+/// Held by everything that leaves accesses. The worker that stores them ends after the last one is dropped.
+pub(crate) type LeavesAccesses = Arc<DropGuard>;
+
+/// A worker, and what is said about its steps.
+pub(super) struct Row {
+    /// The text of the log about a step that failed.
+    failure: &'static str,
+    /// What a step that succeeds shows to work.
+    dependency: &'static str,
+    worker: Box<dyn Steps>,
+    /// Whether it stores what requests leave: it stores the rest after the stop, and hides its failures but the
+    /// first, so that a step without one shows nothing.
+    is_storing: bool,
+}
+
+impl Row {
+    /// Returns a worker, and what reports the work of a step.
+    pub(super) fn new<W: Worker + 'static>(
+        failure: &'static str,
+        dependency: &'static str,
+        worker: W,
+        report: impl FnMut(W::Done) + Send + 'static,
+    ) -> Self {
+        Self {
+            failure,
+            dependency,
+            worker: Box::new(Reported { worker, report }),
+            is_storing: false,
+        }
+    }
+
+    /// Returns a worker that stores facts in the database.
+    pub(super) fn storing(failure: &'static str, facts: impl WaitingFacts + 'static) -> Self {
+        let row = Self::new(failure, DATABASE, StoreWaiting::new(facts), drop);
+        Self { is_storing: true, ..row }
+    }
+
+    /// Repeats the steps until the stop.
+    pub(super) async fn run(
+        mut self,
+        outages: Arc<Outages>,
+        stop: CancellationToken,
+    ) -> Result<()> {
+        loop {
+            let is_stopped = stop.is_cancelled();
+            if is_stopped && !self.is_storing {
+                return Ok(());
+            }
+            let Step { result, pause } = self.worker.step().await;
+            match result {
+                Ok(()) if self.is_storing => {}
+                Ok(()) => outages.worked(self.dependency),
+                Err(error) => outages.failed(self.dependency, self.failure, &error),
+            }
+            if is_stopped && !pause.is_zero() {
+                return Ok(());
+            }
+            let _ = stop.run_until_cancelled(sleep(pause)).await;
+        }
+    }
+}
+
+/// The steps of any worker.
+trait Steps: Send {
+    fn step(&mut self) -> BoxFuture<'_, Step<()>>;
+}
+
+struct Reported<W, R> {
+    worker: W,
+    report: R,
+}
+
+impl<W: Worker, R: FnMut(W::Done) + Send> Steps for Reported<W, R> {
+    fn step(&mut self) -> BoxFuture<'_, Step<()>> {
+        async {
+            let Step { result, pause } = self.worker.step().await;
+            Step { result: result.map(&mut self.report), pause }
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,180 @@
+//! Use case: store in batches what requests leave in memory, so that no request waits for the database.
+
+use std::{
+    collections::BTreeMap,
+    mem,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use time::OffsetDateTime;
+
+use crate::{
+    ports::StoreError,
+    use_cases::background::{Step, Worker},
+};
+
+/// Facts that wait in memory, and the store that gets them.
+pub trait WaitingFacts: Send + Sync {
+    /// A fact.
+    type Fact: Send + Sync;
+
+    /// Maximum number of facts in a batch, so that its statements take less than the time limit of a call.
+    const BATCH: usize;
+
+    /// Pause after a batch that left none.
+    const PAUSE: Duration;
+
+    /// Takes up to `limit` facts. Returns also whether others are left.
+    fn take(&self, limit: usize) -> (Vec<Self::Fact>, bool);
+
+    /// Puts facts back that could not be stored. Others may wait meanwhile.
+    fn put_back(&self, facts: Vec<Self::Fact>);
+
+    /// Stores facts in one step, all or none.
+    fn store(&self, facts: &[Self::Fact]) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Stores a batch. Returns whether others are left. After a failure, its facts wait again.
+    fn store_batch(&self) -> impl Future<Output = Result<bool, StoreError>> + Send {
+        async {
+            let (facts, has_more) = self.take(Self::BATCH);
+            if !facts.is_empty()
+                && let Err(error) = self.store(&facts).await
+            {
+                self.put_back(facts);
+                return Err(error);
+            }
+            Ok(has_more)
+        }
+    }
+}
+
+/// A worker that stores waiting facts.
+pub struct StoreWaiting<W> {
+    facts: W,
+    is_failing: bool,
+}
+
+impl<W: WaitingFacts> StoreWaiting<W> {
+    /// Returns a worker that stores facts.
+    pub fn new(facts: W) -> Self {
+        Self { facts, is_failing: false }
+    }
+}
+
+/// Stores a batch in each step. After a failure, the next step stores its facts. Only the first of several
+/// failures in a row is an error.
+impl<W: WaitingFacts> Worker for StoreWaiting<W> {
+    type Done = ();
+
+    async fn step(&mut self) -> Step<()> {
+        let stored = self.facts.store_batch().await;
+        let pause = if matches!(stored, Ok(true)) { Duration::ZERO } else { W::PAUSE };
+        let was_failing = mem::replace(&mut self.is_failing, stored.is_err());
+        let result = if was_failing { Ok(()) } else { stored.map(drop) };
+        Step { result, pause }
+    }
+}
+
+/// Instants that wait, by what they are of.
+pub type Instants<Id> = Mutex<BTreeMap<Id, OffsetDateTime>>;
+
+/// Locks instants.
+pub(crate) fn lock<Id>(instants: &Instants<Id>) -> MutexGuard<'_, BTreeMap<Id, OffsetDateTime>> {
+    instants.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes the first of the instants, up to `limit`. Returns also whether others are left.
+pub(crate) fn take<Id: Ord + Copy>(
+    instants: &Instants<Id>,
+    limit: usize,
+) -> (Vec<(Id, OffsetDateTime)>, bool) {
+    let mut all = lock(instants);
+    let next = all.keys().nth(limit).copied();
+    let later = next.map(|next| all.split_off(&next)).unwrap_or_default();
+    let has_more = !later.is_empty();
+    (mem::replace(&mut *all, later).into_iter().collect(), has_more)
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::*;
+    use crate::test_support::down;
+
+    const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
+
+    /// Numbers that wait, and a store with these outcomes.
+    struct Numbers {
+        waiting: Instants<u32>,
+        outcomes: Mutex<Vec<bool>>,
+        stored: Mutex<Vec<Vec<u32>>>,
+    }
+
+    impl Numbers {
+        fn worker(waiting: u32, outcomes: &[bool]) -> StoreWaiting<Self> {
+            StoreWaiting::new(Self {
+                waiting: Mutex::new((0..waiting).map(|number| (number, NOW)).collect()),
+                outcomes: Mutex::new(outcomes.iter().rev().copied().collect()),
+                stored: Mutex::default(),
+            })
+        }
+    }
+
+    impl WaitingFacts for Numbers {
+        type Fact = (u32, OffsetDateTime);
+
+        const BATCH: usize = 3;
+        const PAUSE: Duration = Duration::from_secs(1);
+
+        fn take(&self, limit: usize) -> (Vec<Self::Fact>, bool) {
+            take(&self.waiting, limit)
+        }
+
+        fn put_back(&self, facts: Vec<Self::Fact>) {
+            lock(&self.waiting).extend(facts);
+        }
+
+        async fn store(&self, facts: &[Self::Fact]) -> Result<(), StoreError> {
+            if !self.outcomes.lock().unwrap().pop().unwrap() {
+                return Err(down());
+            }
+            self.stored.lock().unwrap().push(facts.iter().map(|(number, _)| *number).collect());
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn failed_facts_are_stored_later_and_first_failure_is_reported() {
+        let mut worker = Numbers::worker(2, &[false, false, true, false]);
+        for is_reported in [true, false, false] {
+            let Step { result, pause } = worker.step().await;
+            assert_eq!((result.is_err(), pause), (is_reported, Numbers::PAUSE));
+        }
+        assert_eq!(*worker.facts.stored.lock().unwrap(), [[0, 1]]);
+        // A failure after a success is reported again.
+        lock(&worker.facts.waiting).insert(7, NOW);
+        assert!(worker.step().await.result.is_err());
+    }
+
+    #[tokio::test]
+    async fn full_batch_is_followed_by_the_next_without_pause() {
+        let mut worker = Numbers::worker(4, &[true, true]);
+        assert_eq!(worker.step().await.pause, Duration::ZERO);
+        assert_eq!(worker.step().await.pause, Numbers::PAUSE);
+        assert_eq!(*worker.facts.stored.lock().unwrap(), [vec![0, 1, 2], vec![3]]);
+    }
+
+    /// A database that fails is not asked at once again.
+    #[tokio::test]
+    async fn failed_full_batch_is_followed_by_a_pause() {
+        assert_eq!(Numbers::worker(4, &[false]).step().await.pause, Numbers::PAUSE);
+    }
+
+    #[tokio::test]
+    async fn store_is_not_asked_for_nothing() {
+        let Step { result, pause } = Numbers::worker(0, &[]).step().await;
+        assert_eq!((result.is_ok(), pause), (true, Numbers::PAUSE));
+    }
+}
