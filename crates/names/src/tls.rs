@@ -67,8 +67,9 @@ fn of_certificate(error: &CertificateError) -> &'static str {
         E::Revoked => "its certificate is revoked",
         E::InvalidPurpose | E::InvalidPurposeContext { .. } => "its certificate is not for servers",
         E::BadEncoding => "its certificate cannot be read",
-        // `webpki` has no type of its own for it here.
-        E::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+        E::Other(other)
+            if matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity)) =>
+        {
             "its certificate is self-signed, and that of an authority instead of a server"
         }
         _ => "its certificate is not valid",
@@ -77,6 +78,10 @@ fn of_certificate(error: &CertificateError) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use rustls::OtherError;
+
     use super::*;
 
     #[test]
@@ -89,6 +94,12 @@ mod tests {
             (
                 TlsError::InvalidCertificate(CertificateError::Expired),
                 "its certificate has expired",
+            ),
+            (
+                TlsError::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(
+                    webpki::Error::CaUsedAsEndEntity,
+                )))),
+                "its certificate is self-signed, and that of an authority instead of a server",
             ),
             (
                 TlsError::AlertReceived(AlertDescription::HandshakeFailure),
