@@ -82,10 +82,11 @@ impl Failure {
     /// same may succeed at once.
     pub(crate) fn is_conflict(&self) -> bool {
         match self {
-            Self::Database(DatabaseError::DatabaseError(kind, information)) => {
-                matches!(kind, DatabaseErrorKind::SerializationFailure)
-                    || is_deadlock(&**information)
-            }
+            Self::Database(DatabaseError::DatabaseError(kind, information)) => match kind {
+                DatabaseErrorKind::SerializationFailure => true,
+                DatabaseErrorKind::Unknown => is_deadlock(&**information),
+                _ => false,
+            },
             _ => false,
         }
     }
@@ -148,8 +149,7 @@ fn is_constraint(kind: &DatabaseErrorKind) -> bool {
 
 /// Returns whether the server has ended a deadlock (`40P01`), in whatever language it answers: diesel-async
 /// passes on no SQLSTATE but those of its kinds. The detail of a deadlock has a line for each of the processes
-/// that wait for each other, with the name of a mode of locks, which PostgreSQL does not translate. Callers look
-/// only at kinds that diesel does not know.
+/// that wait for each other, with the name of a mode of locks, which PostgreSQL does not translate.
 fn is_deadlock(information: &(dyn DatabaseErrorInformation + Send + Sync)) -> bool {
     let mut waits = information.details().unwrap_or_default().lines();
     let is_wait = |line: &str| LOCK_MODES.iter().any(|mode| line.contains(mode));
@@ -171,10 +171,10 @@ sql_rows::port_errors!(Failure => StoreError, WriteError);
 mod tests {
     use super::*;
 
-    /// An answer of the server.
-    struct Answer(&'static str, Option<&'static str>);
+    /// An error of the server.
+    struct ServerError(&'static str, Option<&'static str>);
 
-    impl DatabaseErrorInformation for Answer {
+    impl DatabaseErrorInformation for ServerError {
         fn message(&self) -> &str {
             self.0
         }
@@ -227,7 +227,7 @@ mod tests {
             ("breche Anfrage wegen Zeitüberschreitung ab", None, false),
             ("kein Platz mehr", Some("Eine Zeile.\nNoch eine."), false),
         ] {
-            let answer = Box::new(Answer(message, detail));
+            let answer = Box::new(ServerError(message, detail));
             let failure = DatabaseError::DatabaseError(DatabaseErrorKind::Unknown, answer);
             assert_eq!(Failure::from(failure).is_conflict(), is_conflict, "{message}");
         }

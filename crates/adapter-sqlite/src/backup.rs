@@ -23,7 +23,7 @@ use sql_rows::{
 };
 
 use crate::{
-    database::{Access, Database, OpenError, check_header, establish},
+    database::{Database, Mode, OpenError, check_header, establish},
     export::orphans,
 };
 
@@ -78,7 +78,7 @@ impl DatabaseCopy {
     /// See [`BackupError`]. The file may have a part of the copy then.
     pub fn make(source: &Path, copy: &Path) -> Result<Self, BackupError> {
         let database = Database::at(source)?;
-        let mut database = database.connect(Access::Write).map_err(OpenError::Connection)?;
+        let mut database = database.connect(Mode::Write).map_err(OpenError::Connection)?;
         // SQLite writes into an empty file, and keeps its permissions.
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(copy)?;
         sql_query("VACUUM INTO ?")

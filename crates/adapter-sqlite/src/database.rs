@@ -69,12 +69,12 @@ pub enum OpenError {
 
 /// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum Mode {
     Read,
     Write,
 }
 
-impl Access {
+impl Mode {
     /// Returns the statement that begins a transaction. A writer takes the write lock at once,
     /// because a transaction that has read cannot wait for it.
     pub(crate) fn begin(self) -> &'static str {
@@ -113,13 +113,13 @@ impl Database {
         Self { is_patient: true, ..self }
     }
 
-    pub(crate) fn connect(&self, access: Access) -> ConnectionResult<SqliteConnection> {
+    pub(crate) fn connect(&self, mode: Mode) -> ConnectionResult<SqliteConnection> {
         let mut connection = establish(&self.path)?;
         let wait = if self.is_patient { PATIENCE } else { "" };
         let set = connection.batch_execute(SETTINGS).and_then(|()| connection.batch_execute(wait));
-        let set = set.and_then(|()| match access {
-            Access::Read => connection.batch_execute("PRAGMA query_only = ON"),
-            Access::Write => Ok(()),
+        let set = set.and_then(|()| match mode {
+            Mode::Read => connection.batch_execute("PRAGMA query_only = ON"),
+            Mode::Write => Ok(()),
         });
         set.map_err(ConnectionError::CouldntSetupConfiguration)?;
         Ok(connection)
@@ -127,9 +127,9 @@ impl Database {
 
     /// Connects again. Fails if the file is another one or missing: SQLite would create an empty
     /// database.
-    pub(crate) fn reconnect(&self, access: Access) -> Result<SqliteConnection, Failure> {
+    pub(crate) fn reconnect(&self, mode: Mode) -> Result<SqliteConnection, Failure> {
         self.check_file()?;
-        Ok(self.connect(access)?)
+        Ok(self.connect(mode)?)
     }
 
     /// Waits up to a second for reads of older states, so that the next commit begins a large log
@@ -265,7 +265,7 @@ fn remove_erasure_mark(connection: &mut SqliteConnection, mark: i32) -> QueryRes
 /// The database cannot be opened, or the disk has no space for a second copy of it.
 pub fn rewrite(path: &Path) -> Result<Rewrite, OpenError> {
     let failed = ConnectionError::CouldntSetupConfiguration;
-    let mut connection = Database::at(path)?.patient().connect(Access::Write)?;
+    let mut connection = Database::at(path)?.patient().connect(Mode::Write)?;
     let mark = erasure_mark(&mut connection).map_err(failed)?;
     if mark % 2 == 0 {
         return Ok(Rewrite::NotDue);
@@ -301,7 +301,7 @@ mod tests {
     fn erasure_beside_a_rewrite_keeps_its_mark() {
         let directory = tempdir().unwrap();
         let path = directory.path().join("orders.db");
-        let mut connection = Database::at(&path).unwrap().connect(Access::Write).unwrap();
+        let mut connection = Database::at(&path).unwrap().connect(Mode::Write).unwrap();
         for version in [0, 1, i32::MAX - 2, i32::MAX] {
             set_erasure_mark(&mut connection, version).unwrap();
             mark_erasure(&mut connection).unwrap();

@@ -12,7 +12,7 @@ use domain::ports::StoreError;
 use sql_rows::{BatchObserver, ObservedDatabase, Unreadable};
 
 use crate::{
-    database::{Access, Database, OpenError},
+    database::{Database, Mode, OpenError},
     failure::{Failure, LOCKED},
     migrations::{self, MigrateError},
 };
@@ -56,9 +56,9 @@ impl SqliteStore {
 
     fn on(database: &Database) -> Result<Self, OpenError> {
         Ok(Self {
-            writer: Worker::start(database, Access::Write, 1)?,
-            order_readers: Worker::start(database, Access::Read, READERS)?,
-            readers: Worker::start(database, Access::Read, READERS)?,
+            writer: Worker::start(database, Mode::Write, 1)?,
+            order_readers: Worker::start(database, Mode::Read, READERS)?,
+            readers: Worker::start(database, Mode::Read, READERS)?,
         })
     }
 

@@ -416,7 +416,7 @@ impl Settings {
     }
 
     /// Returns the name of the database in errors: that of its setting, if an operator has set it.
-    pub(crate) fn database_setting(&self) -> &'static str {
+    pub fn database_setting(&self) -> &'static str {
         if self.database_url.is_some() { DATABASE } else { "the database in the data directory" }
     }
 

@@ -17,7 +17,7 @@ use sql_rows::BatchObserver;
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
-    database::{Access, Database, OpenError},
+    database::{Database, Mode, OpenError},
     failure::Failure,
 };
 
@@ -43,7 +43,7 @@ impl Worker {
     /// that wait together, so that they share the wait for the disk.
     pub(crate) fn start(
         database: &Database,
-        access: Access,
+        mode: Mode,
         threads: usize,
     ) -> Result<Self, OpenError> {
         let (calls, queue) = unbounded();
@@ -51,14 +51,14 @@ impl Worker {
         let start = |_| {
             let mut session = Session {
                 database: database.clone(),
-                access,
-                connection: database.connect(access)?,
+                mode,
+                connection: database.connect(mode)?,
                 tried_log: 0,
                 observer: Arc::clone(&observer),
             };
             let queue = queue.clone();
             Builder::new()
-                .name(format!("sqlite {access:?}"))
+                .name(format!("sqlite {mode:?}"))
                 .spawn(move || session.work(&queue))
                 .map_err(OpenError::Thread)
         };
@@ -142,7 +142,7 @@ struct Call {
 /// The connection of a thread. Transactions begin and end here only.
 struct Session {
     database: Database,
-    access: Access,
+    mode: Mode,
     connection: SqliteConnection,
     /// See [`Database::begin_log_anew`].
     tried_log: u64,
@@ -151,9 +151,9 @@ struct Session {
 
 impl Session {
     fn work(&mut self, queue: &Receiver<Call>) {
-        let others = match self.access {
-            Access::Read => 0,
-            Access::Write => MAX_WRITES - 1,
+        let others = match self.mode {
+            Mode::Read => 0,
+            Mode::Write => MAX_WRITES - 1,
         };
         while let Ok(first) = queue.recv() {
             let calls = iter::once(first).chain(queue.try_iter().take(others));
@@ -171,21 +171,21 @@ impl Session {
             for end in ends {
                 let _ = end.send(committed.clone());
             }
-            if self.access == Access::Write {
+            if self.mode == Mode::Write {
                 self.database.begin_log_anew(&mut self.connection, &mut self.tried_log);
             }
         }
     }
 
     fn commit(&mut self, batch: Vec<Run>) -> Result<(), Failure> {
-        if self.access == Access::Write {
+        if self.mode == Mode::Write {
             self.database.check_file()?;
         }
         if AnsiTransactionManager::is_broken_transaction_manager(&mut self.connection) {
-            self.connection = self.database.reconnect(self.access)?;
+            self.connection = self.database.reconnect(self.mode)?;
         }
         let connection = &mut self.connection;
-        AnsiTransactionManager::begin_transaction_sql(connection, self.access.begin())?;
+        AnsiTransactionManager::begin_transaction_sql(connection, self.mode.begin())?;
         match batch.into_iter().try_for_each(|run| run_alone(connection, run)) {
             Ok(()) => AnsiTransactionManager::commit_transaction(connection)
                 .map_err(Failure::NotCommitted),

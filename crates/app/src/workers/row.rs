@@ -97,3 +97,40 @@ impl<W: Worker, R: FnMut(W::Done) + Send> Steps for Reported<W, R> {
         .boxed()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        time::Duration,
+    };
+
+    use contract_tests::fakes::ManualClock;
+
+    use super::*;
+
+    /// A worker with two more batches to store. Counts its steps.
+    struct Batches(Arc<AtomicUsize>);
+
+    impl Worker for Batches {
+        type Done = ();
+
+        async fn step(&mut self) -> Step<()> {
+            let is_last = self.0.fetch_add(1, Ordering::Relaxed) == 2;
+            let pause = if is_last { Duration::from_secs(60) } else { Duration::ZERO };
+            Step { result: Ok(()), pause }
+        }
+    }
+
+    #[tokio::test]
+    async fn only_storing_worker_goes_on_after_the_stop_until_nothing_waits() {
+        for (is_storing, expected) in [(true, 3), (false, 0)] {
+            let (steps, stop) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());
+            stop.cancel();
+            let row = Row::new("it failed", DATABASE, Batches(steps.clone()), drop);
+            let outages = Arc::new(Outages::new(Arc::new(ManualClock::default())));
+            Row { is_storing, ..row }.run(outages, stop).await.unwrap();
+            assert_eq!(steps.load(Ordering::Relaxed), expected);
+        }
+    }
+}

@@ -100,11 +100,11 @@ pub struct WebhookOutcome {
 pub struct WebhookDeliveries {
     run: RunWebhooks,
     slots: usize,
-    in_progress: HashMap<WebhookDeliveryId, InProgress>,
+    in_progress: HashMap<WebhookDeliveryId, RunningAttempt>,
 }
 
 /// An attempt in progress.
-struct InProgress {
+struct RunningAttempt {
     party: Party,
     /// Whether the last attempt at the endpoint had succeeded in time.
     is_proven: bool,
@@ -123,7 +123,7 @@ impl WebhookDeliveries {
         let unproven = (self.slots - self.slots / 4).max(1);
         let mut slots =
             WebhookSlots { limit: 0, unproven, per_party: PER_PARTY, busy: BTreeMap::new() };
-        for InProgress { party, is_proven, began } in self.in_progress.values() {
+        for RunningAttempt { party, is_proven, began } in self.in_progress.values() {
             slots.take(*party, *is_proven && now - *began <= SLOW);
         }
         WebhookSlots { limit, ..slots }
@@ -145,7 +145,7 @@ impl Deliveries for WebhookDeliveries {
 
     fn attempt(&mut self, ready: ReadyWebhook) -> BoxFuture<'static, WebhookOutcome> {
         let WebhookLease { ref delivery, is_proven, party, .. } = ready.lease;
-        let attempt = InProgress { party, is_proven, began: self.run.clock.now() };
+        let attempt = RunningAttempt { party, is_proven, began: self.run.clock.now() };
         self.in_progress.insert(delivery.id, attempt);
         let run = self.run.clone();
         async move { run.attempt(ready).await }.boxed()
