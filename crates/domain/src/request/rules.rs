@@ -269,9 +269,9 @@ mod tests {
         assert_eq!(
             found.collect::<Vec<_>>(),
             [
-                ("/plain", ViolationCode::InvalidFormat, "required some text"),
-                ("/of_garde", ViolationCode::InvalidFormat, "lower than 1"),
                 ("/coded", ViolationCode::OutOfRange, "must be a positive integer"),
+                ("/of_garde", ViolationCode::InvalidFormat, "lower than 1"),
+                ("/plain", ViolationCode::InvalidFormat, "required some text"),
             ]
         );
     }
