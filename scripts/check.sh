@@ -22,6 +22,6 @@ cargo test --locked --quiet \
     --package notary-orders-adapter-mail \
     --package notary-orders-adapter-webhook \
     --package notary-orders-adapter-http \
-    --lib --test contract --test export --test folder --test mail_drop \
-    --test modules --test obligations --test outside --test order_details --test fakes \
-    -- --skip s3:: --skip smtp:: --skip libraries_of_the_standard
+    --lib --test contract --test contracts --test export --test mail --test order_details \
+    --test store \
+    -- --skip s3:: --skip smtp:: --skip calendar::

@@ -1,7 +1,7 @@
 //! Every mail about an order, as its reader gets it: the files in `golden/` have its header and each
 //! part without its encoding.
 //!
-//! After an intended change, `UPDATE_EXPECT=1 cargo test -p notary-orders-adapter-mail --test golden`
+//! After an intended change, `UPDATE_EXPECT=1 cargo test -p notary-orders-adapter-mail golden`
 //! renews the files. Read the differences before you commit them.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]

@@ -2,14 +2,15 @@
 
 use std::{
     io::{BufRead as _, BufReader},
+    path::Path,
     process::Stdio,
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::janitor::Janitor;
 
@@ -32,63 +33,69 @@ rm -rf "$1"
 /// The key of an element identifier in WebDriver.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// A browser with a new profile and one window. Ends when it is dropped or the test process ends.
+/// A new window of a browser without stored data. Its browser starts with the first test that needs one,
+/// and serves further tests one after the other.
 pub struct Browser {
-    _janitor: Janitor,
     client: Client,
-    session: String,
-    profile: TempDir,
+    /// `None` while it is dropped.
+    session: Option<Session>,
+}
+
+/// A browser with a profile of its own. Ends when it is dropped or the test process ends.
+struct Session {
+    _janitor: Janitor,
+    /// Its address at the driver.
+    url: String,
+}
+
+/// The browsers that no test uses now.
+static IDLE: Mutex<Vec<Session>> = Mutex::new(Vec::new());
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // After a failure, nobody knows what the browser does.
+        if !std::thread::panicking() {
+            IDLE.lock().unwrap().extend(self.session.take());
+        }
+    }
 }
 
 impl Browser {
-    /// Starts a browser. `client` talks to its driver.
+    /// Opens a window. `client` talks to the driver of the browser.
     pub async fn start(client: Client) -> Self {
-        let profile = tempfile::Builder::new().prefix("notary-orders-chromium").tempdir().unwrap();
-        let started = (0..5).find_map(|_| start_driver(&profile));
-        let (janitor, port) = started
-            .expect("chromedriver starts; install the packages chromium and chromium-driver");
-        let driver = format!("http://127.0.0.1:{port}");
-        let mut browser = Self { _janitor: janitor, client, session: driver, profile };
-        let created = browser
-            .command(
-                Method::POST,
-                "/session",
-                json!({ "capabilities": { "alwaysMatch": browser.capabilities() } }),
-            )
-            .await;
-        browser.session =
-            format!("{}/session/{}", browser.session, created["sessionId"].as_str().unwrap());
+        let idle = IDLE.lock().unwrap().pop();
+        let session = match idle {
+            Some(session) => session,
+            None => Session::start(&client).await,
+        };
+        let browser = Self { client, session: Some(session) };
+        browser.renew().await;
         browser
     }
 
-    fn capabilities(&self) -> Value {
-        let profile = format!("--user-data-dir={}", self.profile.path().display());
-        let flags = [
-            "--headless=new",
-            // Chromium's sandbox does not start as root, and containers run tests as root.
-            "--no-sandbox",
-            "--disable-dev-shm-usage",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            "--window-size=1280,1600",
-            &profile,
-        ];
-        json!({
-            "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
-            "goog:chromeOptions": { "args": flags }
-        })
+    /// Replaces the window by a new one, and deletes what earlier tests have left.
+    async fn renew(&self) {
+        let window = self.command(Method::POST, "/window/new", json!({ "type": "window" })).await;
+        self.command(Method::DELETE, "/window", Value::Null).await;
+        let handle = json!({ "handle": window["handle"] });
+        self.command(Method::POST, "/window", handle).await;
+        for (command, parameters) in [
+            ("Network.clearBrowserCookies", json!({})),
+            ("Network.clearBrowserCache", json!({})),
+            ("Storage.clearDataForOrigin", json!({ "origin": "*", "storageTypes": "all" })),
+            ("Browser.resetPermissions", json!({})),
+            ("Browser.setDownloadBehavior", json!({ "behavior": "default" })),
+        ] {
+            self.devtools(command, parameters).await;
+        }
+        for kind in ["browser", "performance"] {
+            self.log(kind).await;
+        }
     }
 
     async fn command(&self, method: Method, path: &str, body: Value) -> Value {
-        let request = self.client.request(method.clone(), format!("{}{path}", self.session));
-        let request = if method == Method::POST { request.json(&body) } else { request };
-        let response = request.send().await.unwrap();
-        let status = response.status();
-        let answer: Value = response.json().await.unwrap();
-        assert!(status.is_success(), "{path} {body}: {answer}");
-        answer["value"].clone()
+        let url = &self.session.as_ref().unwrap().url;
+        request(&self.client, method, &format!("{url}{path}"), body).await
     }
 
     /// Opens a page.
@@ -215,9 +222,56 @@ impl Browser {
     }
 }
 
+impl Session {
+    async fn start(client: &Client) -> Self {
+        // The janitor removes it.
+        let profile = tempfile::Builder::new().prefix("notary-orders-chromium").tempdir().unwrap();
+        let profile = profile.keep();
+        let started = (0..5).find_map(|_| start_driver(&profile));
+        let (janitor, port) = started
+            .expect("chromedriver starts; install the packages chromium and chromium-driver");
+        let sessions = format!("http://127.0.0.1:{port}/session");
+        let body = json!({ "capabilities": { "alwaysMatch": capabilities(&profile) } });
+        let created = request(client, Method::POST, &sessions, body).await;
+        let url = format!("{sessions}/{}", created["sessionId"].as_str().unwrap());
+        Self { _janitor: janitor, url }
+    }
+}
+
+fn capabilities(profile: &Path) -> Value {
+    let profile = format!("--user-data-dir={}", profile.display());
+    let flags = [
+        "--headless=new",
+        // Chromium's sandbox does not start as root, and containers run tests as root.
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--window-size=1280,1600",
+        &profile,
+    ];
+    json!({
+        "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
+        "goog:chromeOptions": { "args": flags }
+    })
+}
+
+/// Sends a command to a driver, and returns its answer.
+async fn request(client: &Client, method: Method, url: &str, body: Value) -> Value {
+    let request = client.request(method.clone(), url);
+    let request = if method == Method::POST { request.json(&body) } else { request };
+    let response = request.send().await.unwrap();
+    let status = response.status();
+    let answer: Value = response.json().await.unwrap();
+    assert!(status.is_success(), "{url} {body}: {answer}");
+    answer["value"].clone()
+}
+
 /// Starts a driver. Returns its port, or nothing if another process has taken that port meanwhile.
-fn start_driver(profile: &TempDir) -> Option<(Janitor, String)> {
-    let mut janitor = Janitor::start(JANITOR, [profile.path()], Stdio::piped());
+fn start_driver(profile: &Path) -> Option<(Janitor, String)> {
+    let mut janitor = Janitor::start(JANITOR, [profile], Stdio::piped());
     let mut lines = BufReader::new(janitor.0.stdout.take().unwrap()).lines();
     let port = lines.by_ref().find_map(|line| {
         let (_, port) = line.as_ref().unwrap().split_once("started successfully on port ")?;

@@ -22,7 +22,7 @@ async fn other_system_changes_status_and_notary(kind: Kind) {
         app.wiring.execute(&statement)
     };
     let assigned = assign("ASSIGNED");
-    assert!(assigned.status.success(), "{assigned:?}");
+    assert!(assigned.is_some());
 
     let stored = app.stored_order(OrderId(1)).await.unwrap();
     assert_eq!((stored.status.as_str(), stored.notary_id), ("ASSIGNED", Some(7)));
@@ -34,8 +34,8 @@ async fn other_system_changes_status_and_notary(kind: Kind) {
     created(app.order("F-2").await).await;
 
     let longest = "x".repeat(50);
-    assert!(assign(&longest).status.success());
+    assert!(assign(&longest).is_some());
     for status in ["", " ", &(longest + "x")] {
-        assert!(!assign(status).status.success(), "{status:?}");
+        assert!(assign(status).is_none(), "{status:?}");
     }
 }

@@ -88,10 +88,22 @@ impl SqlSession {
 
     /// Runs a statement. Returns whether it succeeded.
     pub fn run(&mut self, statement: &str) -> bool {
-        let is_sent =
-            writeln!(self.0.stdin.as_mut().unwrap(), "{statement}; SELECT 'done';").is_ok();
-        let mut lines = BufReader::new(self.0.stdout.as_mut().unwrap()).lines();
-        is_sent && lines.any(|line| line.unwrap() == "done")
+        self.output(statement).is_some()
+    }
+
+    /// Runs a statement. Returns its output, or nothing if it failed.
+    pub fn output(&mut self, statement: &str) -> Option<String> {
+        writeln!(self.0.stdin.as_mut().unwrap(), "{statement}; SELECT 'done';").ok()?;
+        let mut output = String::new();
+        // Nothing comes after the last line, so no buffer takes it away.
+        let mut lines = BufReader::new(self.0.stdout.as_mut().unwrap());
+        while !output.ends_with("done\n") {
+            if lines.read_line(&mut output).ok()? == 0 {
+                return None;
+            }
+        }
+        output.truncate(output.len() - "done\n".len());
+        Some(output)
     }
 }
 

@@ -6,7 +6,7 @@ use domain::ports::Clock as _;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::service_process::{fail, notary_orders, run, text},
+    harness::service_process::{fail, notary_orders, run},
     harness::{TestApp, created},
     operators::doctor::report::Report,
     wiring::{Kind, Wiring, on_both_wirings},
@@ -181,7 +181,7 @@ async fn doctor_names_a_removed_row(kind: Kind) {
     let whole = Report::on(&app.wiring, &[]);
     assert!(whole.found("ok", "accesses").contains("has its row"), "{}", whole.text);
 
-    text(app.wiring.execute("DELETE FROM accesses WHERE number = 2"));
+    app.wiring.execute("DELETE FROM accesses WHERE number = 2").unwrap();
 
     let report = Report::on(&app.wiring, &[]);
     assert!(report.failed().contains(&"accesses"), "{}", report.text);

@@ -13,7 +13,7 @@ use crate::{
 
 #[tokio::test(flavor = "multi_thread")]
 async fn copied_database_serves_the_same_service() {
-    let wiring = Wiring::production();
+    let wiring = Wiring::production_without_tables();
     let from = format!("sqlite://{}", wiring.data().join("orders.sqlite").display());
     let embedded = format!("--database-url={from}");
     let key = run(&wiring, &[&embedded, "keys", "issue", "--name", "test"]).trim().to_owned();
@@ -98,7 +98,7 @@ async fn copied_database_serves_the_same_service() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn copied_webhooks_need_the_key_of_their_secrets() {
-    let wiring = Wiring::production();
+    let wiring = Wiring::production_without_tables();
     let from = format!("sqlite://{}", wiring.data().join("orders.sqlite").display());
     let embedded = format!("--database-url={from}");
     run(&wiring, &[&embedded, "keys", "issue", "--name", "test"]);
@@ -131,7 +131,7 @@ async fn copied_webhooks_need_the_key_of_their_secrets() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn impossible_copy_is_rejected_with_the_reason() {
-    let wiring = Wiring::production();
+    let wiring = Wiring::production_without_tables();
     let missing = format!("sqlite://{}", wiring.data().join("missing.sqlite").display());
     let error =
         fail(&wiring, &["copy", "--from", &missing, "--to", &wiring.servers().database_url()]);

@@ -12,7 +12,7 @@ use crate::{
 
 #[tokio::test(flavor = "multi_thread")]
 async fn backup_restores_orders_keys_and_mails() {
-    let wiring = Wiring::production();
+    let wiring = Wiring::production_without_tables();
     let service = ServiceProcess::keyed(&wiring, &["--rate-per-second=0"]);
     wiring.break_mail();
     created(service.order("F-1").await).await;
@@ -47,7 +47,7 @@ async fn backup_restores_orders_keys_and_mails() {
 /// `other_databases` has the start on such a database.
 #[tokio::test(flavor = "multi_thread")]
 async fn older_version_runs_beside_newer() {
-    let wiring = Wiring::production();
+    let wiring = Wiring::production_without_tables();
     let older = ServiceProcess::keyed(&wiring, &[]);
     created(older.order_with_deed("F-1").await).await;
     // A newer version adds a column and an index, which the older one does not use.

@@ -87,7 +87,7 @@ async fn each_change_by_sql_has_one_entry_and_one_event(kind: Kind) {
         let notary = at + 1;
         let change = format!("UPDATE orders SET status = '{status}', notary_id = {notary}");
         // The second changes nothing.
-        assert!(wiring.execute(&format!("{change}; {change}")).status.success());
+        assert!(wiring.execute(&format!("{change}; {change}")).is_some());
     }
 
     let mut expected = BTreeSet::new();
@@ -235,7 +235,7 @@ async fn notary_is_shown_to_both_sides_and_in_no_event(kind: Kind) {
     ] {
         let before = read().await;
         let change = format!("UPDATE orders SET {set}");
-        assert!(wiring.execute(&format!("{change}; {change}")).status.success());
+        assert!(wiring.execute(&format!("{change}; {change}")).is_some());
         let after = read().await;
         assert_eq!(after["notary"], expected, "{set}");
         let entries = |order: &Value| order["history"].as_array().unwrap().len();
@@ -345,7 +345,7 @@ async fn notes_reach_the_other_side(kind: Kind) {
         (VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)) AS a, \
         (VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)) AS b, \
         (VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)) AS c LIMIT 995";
-    assert!(wiring.execute(more).status.success());
+    assert!(wiring.execute(more).is_some());
     assert_eq!(send(&client, json!({ "text": "the last" })).await.status(), 201);
     problem(send(&service, json!({ "text": "x" })).await, 409, "too_many_notes").await;
     let error = fail(&wiring, &["orders", "note", "1", "x"]);

@@ -29,7 +29,7 @@ fn two_instances(wiring: &Wiring) -> [ServiceProcess; 2] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_200_concurrent_duplicates_is_created() {
-    let wiring = Wiring::production();
+    let wiring = Wiring::production_without_tables();
     let instances = two_instances(&wiring);
     let requests = (0..200).map(|at| {
         let path = [CREATE, CREATE_WITH_DOCUMENTS][at / 2 % 2];
@@ -52,7 +52,7 @@ async fn one_of_200_concurrent_duplicates_is_created() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_repeats_create_one_order() {
-    let wiring = Wiring::production();
+    let wiring = Wiring::production_without_tables();
     let instances = two_instances(&wiring);
     for path in [CREATE, CREATE_WITH_DOCUMENTS] {
         let send = |at: usize| instances[at % 2].send_with_key(path, path);
@@ -79,7 +79,7 @@ async fn concurrent_repeats_create_one_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn instances_share_mails_and_send_none_twice() {
     const ORDERS: usize = 2_000;
-    let wiring = Wiring::production();
+    let wiring = Wiring::production_without_tables();
     let instances = two_instances(&wiring);
     let pooled = instances.each_ref().map(|it| Api { client: client(), ..(**it).clone() });
     let pooled = &pooled;
@@ -109,7 +109,7 @@ async fn instances_share_mails_and_send_none_twice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn expired_lease_of_killed_worker_is_delivered() {
-    let wiring = Wiring::production();
+    let wiring = Wiring::production_without_tables();
     let killed = ServiceProcess::keyed(&wiring, &[]);
     let key = killed.key.clone();
     wiring.servers().stall_mail();

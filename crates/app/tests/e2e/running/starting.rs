@@ -15,7 +15,7 @@ on_both_wirings! {
 }
 
 async fn operators_endpoints_answer_before_the_database_is_open(kind: Kind) {
-    let wiring = kind.wiring();
+    let wiring = kind.wiring_without_tables();
     let lock = wiring.lock_start();
     // Keeps a port from others: the service may listen there, because this socket does not.
     let port = TcpSocket::new_v4().unwrap();

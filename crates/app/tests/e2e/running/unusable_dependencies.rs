@@ -21,7 +21,7 @@ fn assert_start_fails(wiring: &Wiring, flag: &str, cause: &str) {
 async fn unusable_database_stops_the_start() {
     const WRONG_PASSWORD: &str = "password authentication failed";
     let superuser = || format!("{SUPERUSER}:{PASSWORD}");
-    let wiring = Wiring::production();
+    let wiring = Wiring::production_without_tables();
     let (port, database) = (Cluster::shared().port(), Cluster::shared().database());
     database.sql(
         "CREATE ROLE powerless LOGIN PASSWORD 'the-secret'; \
@@ -71,7 +71,8 @@ async fn unusable_database_stops_the_start() {
 async fn start_without_a_secrets_key_warns() {
     let key = "--secrets-key=b25seS1mb3ItdHJ5aW5nLW91dC1mb3Itd2ViaG9va3M=";
     for (flags, warnings) in [(&[][..], 1), (&[key], 0)] {
-        let log = ServiceProcess::start(&Wiring::production(), flags).stop_and_read_log();
+        let log =
+            ServiceProcess::start(&Wiring::production_without_tables(), flags).stop_and_read_log();
         let warning = "no webhook can be created or sent: set --secrets-key";
         assert_eq!(log.matches(warning).count(), warnings, "{log}");
     }
@@ -79,7 +80,7 @@ async fn start_without_a_secrets_key_warns() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unusable_document_store_stops_the_start() {
-    let wiring = Wiring::production();
+    let wiring = Wiring::production_without_tables();
     let url = wiring.servers().documents_url();
     for (url, cause) in [
         (url.replace("s3://documents", "s3://nowhere"), "bucket"),
@@ -99,7 +100,7 @@ async fn unusable_document_store_stops_the_start() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unusable_mail_relay_stops_the_start() {
-    let wiring = Wiring::production();
+    let wiring = Wiring::production_without_tables();
     for (url, cause) in [
         (
             wiring.servers().relay().url_with(Some(("orders", "the-secret"))),

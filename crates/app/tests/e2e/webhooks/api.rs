@@ -369,7 +369,7 @@ async fn unknown_event_of_an_endpoint_holds_up_no_other_and_doctor_names_it(kind
     let id = unknown.rsplit('/').next().unwrap();
     let set = "events = 'order.unknown order.created'";
     let changed = wiring.execute(&format!("UPDATE webhook_endpoints SET {set} WHERE id = {id}"));
-    assert!(changed.status.success());
+    assert!(changed.is_some());
     for (client, webhook) in [(&client, &unknown), (&other, &known)] {
         client.post_json(&format!("{webhook}/test"), &json!({})).await;
     }

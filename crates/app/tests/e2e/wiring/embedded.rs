@@ -5,14 +5,14 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::Command,
 };
 
 use tempfile::TempDir;
 
 use crate::{
     harness::files_below,
-    harness::service_process::{SqlSession, text},
+    harness::service_process::SqlSession,
     wiring::{Refusal, Stores},
 };
 
@@ -58,16 +58,17 @@ impl Stores for Embedded {
         sqlite3
     }
 
-    fn execute(&self, statements: &str) -> Output {
-        self.sql().arg(statements).output().unwrap()
+    fn execute(&self, statements: &str) -> Option<String> {
+        let output = self.sql().arg(statements).output().unwrap();
+        output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
     }
 
     fn raise_id(&self, order: i64, id: i64) {
-        text(self.execute(&format!("DELETE FROM order_recipients WHERE order_id = {order}; UPDATE orders SET id = {id} WHERE id = {order}")));
+        self.execute(&format!("DELETE FROM order_recipients WHERE order_id = {order}; UPDATE orders SET id = {id} WHERE id = {order}")).unwrap();
     }
 
     fn spoil_database(&self) {
-        text(self.execute("DROP TABLE documents; ALTER TABLE orders RENAME TO gone"));
+        self.execute("DROP TABLE documents; ALTER TABLE orders RENAME TO gone").unwrap();
     }
 
     /// Holds the write lock, as another program would.

@@ -8,8 +8,8 @@ use std::{
     collections::BTreeMap,
     ops::Deref,
     path::Path,
-    process::{Command, Output},
-    sync::Arc,
+    process::Command,
+    sync::{Arc, LazyLock},
 };
 
 use test_servers::{
@@ -19,10 +19,7 @@ use test_servers::{
 
 pub use self::production::{disconnect, psql};
 use self::{embedded::Embedded, production::Production};
-use crate::harness::{
-    PENDING, TestApp,
-    service_process::{run, text},
-};
+use crate::harness::{PENDING, TestApp, service_process::run};
 
 /// Declares the tests of a file that run on both wirings, as `embedded::name` and `production::name`.
 /// Each is an asynchronous function of the [`Kind`].
@@ -64,6 +61,14 @@ impl Kind {
         match self {
             Self::Embedded => Wiring::embedded(),
             Self::Production => Wiring::production(),
+        }
+    }
+
+    /// Creates empty stores. The database has no tables yet.
+    pub fn wiring_without_tables(self) -> Wiring {
+        match self {
+            Self::Embedded => Wiring::embedded(),
+            Self::Production => Wiring::production_without_tables(),
         }
     }
 
@@ -123,8 +128,18 @@ impl Wiring {
         Self::Embedded(Embedded::new())
     }
 
-    /// Creates empty stores of production, with a database of the server that all tests share.
+    /// Creates empty stores of production, with a migrated database of the server that all tests share.
     pub fn production() -> Self {
+        static MIGRATED: LazyLock<Database> = LazyLock::new(|| {
+            let database = Cluster::shared().database();
+            run(&Wiring::on_database(database.url()), &["migrate"]);
+            database
+        });
+        Self::on_shared(MIGRATED.copy())
+    }
+
+    /// Creates empty stores of production. The database has no tables yet.
+    pub fn production_without_tables() -> Self {
         Self::on_shared(Cluster::shared().database())
     }
 
@@ -202,7 +217,8 @@ impl Wiring {
 
     /// Returns the lines of output of a query.
     pub fn lines(&self, query: &str) -> Vec<String> {
-        text(self.execute(query)).lines().map(str::to_owned).collect()
+        let output = self.execute(query).unwrap_or_else(|| panic!("failed: {query}"));
+        output.lines().map(str::to_owned).collect()
     }
 
     /// Counts the rows of a table.
@@ -231,8 +247,8 @@ pub trait Stores {
     /// Returns a program that executes SQL from its input.
     fn sql(&self) -> Command;
 
-    /// Executes SQL.
-    fn execute(&self, statements: &str) -> Output;
+    /// Executes SQL. Returns its output, or nothing if it fails.
+    fn execute(&self, statements: &str) -> Option<String>;
 
     /// Gives an order another identifier. Those of later orders are above it.
     fn raise_id(&self, order: i64, id: i64);

@@ -1,13 +1,8 @@
 //! The wiring of production: PostgreSQL, S3 and SMTP over the network.
 
 use std::{
-    any::Any,
-    collections::BTreeMap,
-    fs::Permissions,
-    os::unix::fs::PermissionsExt as _,
-    path::Path,
-    process::{Command, Output},
-    time::Duration,
+    any::Any, collections::BTreeMap, fs::Permissions, os::unix::fs::PermissionsExt as _,
+    path::Path, process::Command, sync::Mutex, time::Duration,
 };
 
 use tempfile::TempDir;
@@ -18,7 +13,7 @@ use test_servers::{
 };
 
 use crate::{
-    harness::service_process::{SqlSession, text},
+    harness::service_process::SqlSession,
     wiring::{Refusal, Stores},
 };
 
@@ -46,6 +41,8 @@ pub struct Production {
     shared: Option<Database<'static>>,
     /// The database server, if it is for this test alone.
     server: Option<Cluster>,
+    /// Executes the queries of the test.
+    session: Mutex<Option<SqlSession>>,
     bucket: S3Server,
     relay: SmtpServer,
 }
@@ -73,7 +70,15 @@ impl Production {
         let private = Permissions::from_mode(0o700);
         let data = tempfile::Builder::new().permissions(private).tempdir().unwrap();
         let bucket = S3Server::start();
-        Self { data, database_url, shared: None, server: None, bucket, relay }
+        Self {
+            data,
+            database_url,
+            shared: None,
+            server: None,
+            session: Mutex::default(),
+            bucket,
+            relay,
+        }
     }
 
     pub fn database_url(&self) -> String {
@@ -103,7 +108,8 @@ impl Production {
 
     /// Returns the output of a statement.
     pub fn query(&self, statement: &str) -> String {
-        text(self.execute(statement)).trim_end().to_owned()
+        let output = self.execute(statement).unwrap_or_else(|| panic!("failed: {statement}"));
+        output.trim_end().to_owned()
     }
 
     /// Holds the lock of the migrations until dropped.
@@ -176,8 +182,13 @@ impl Stores for Production {
         psql(&self.database_url)
     }
 
-    fn execute(&self, statements: &str) -> Output {
-        self.sql().args(["--command", statements]).output().unwrap()
+    /// All of it in one transaction.
+    fn execute(&self, statements: &str) -> Option<String> {
+        let transaction = format!("BEGIN; {statements}; COMMIT");
+        let mut session = self.session.lock().unwrap();
+        // A session ends with its first failure, also if a test has stopped the database server.
+        let kept = session.as_mut().and_then(|session| session.output(&transaction));
+        kept.or_else(|| session.insert(SqlSession::open(self.sql())).output(&transaction))
     }
 
     fn raise_id(&self, order: i64, id: i64) {

@@ -57,7 +57,7 @@ fn healthy_dependencies_have_no_failure() {
 #[test]
 fn unusable_database_is_named() {
     let shared = Cluster::shared();
-    let wiring = Wiring::production();
+    let wiring = Wiring::production_without_tables();
     let report = Report::on(&wiring, &[]);
     assert!(report.found("warn", "database").contains("lacks"), "{}", report.text);
     assert!(report.found("fail", "database").contains("fsync is off"), "{}", report.text);
@@ -101,7 +101,7 @@ fn unusable_database_is_named() {
 
 #[test]
 fn unusable_bucket_is_named() {
-    let wiring = migrated(Wiring::production());
+    let wiring = migrated(Wiring::production_without_tables());
     let cause = |cause: &str| {
         let report = Report::on(&wiring, &[]);
         assert!(report.found("fail", "documents").contains(cause), "{cause}: {}", report.text);
@@ -123,7 +123,7 @@ fn unusable_bucket_is_named() {
 
 #[test]
 fn unusable_relay_is_named() {
-    let wiring = migrated(Wiring::production());
+    let wiring = migrated(Wiring::production_without_tables());
     let cause = |flags: &[&str], cause: &str| {
         let report = Report::on(&wiring, flags);
         assert!(report.found("fail", "mail").contains(cause), "{cause}: {}", report.text);
@@ -157,7 +157,7 @@ fn silent_dependencies_do_not_hold_the_report_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn skewed_clock_is_a_failure() {
-    let wiring = migrated(Wiring::production());
+    let wiring = migrated(Wiring::production_without_tables());
     let settings = settings(&wiring, &[], &[]);
     let clock = Arc::<ManualClock>::default();
     let machine = Machine { clock, ..Machine::default() };
@@ -180,7 +180,7 @@ async fn skewed_clock_is_a_failure() {
 /// An erasure leaves its row, though it waits while everything else has ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn stop_during_an_erasure_leaves_no_gap() {
-    let wiring = Wiring::production();
+    let wiring = Wiring::production_without_tables();
     let service = ServiceProcess::keyed(&wiring, &[]);
     created(service.order("F-1").await).await;
     eventually(|| wiring.rows("events") == 0).await;

@@ -70,7 +70,7 @@ async fn each_spelling_has_one_entry_event_mail_and_tag(kind: Kind) {
     let mut seen = client.get("/api/order/1").await.headers()["etag"].clone();
     for (at, (set, entry, event, subject)) in cases().into_iter().enumerate() {
         for _ in 0..2 {
-            assert!(wiring.execute(&format!("UPDATE orders SET {set}")).status.success(), "{set}");
+            assert!(wiring.execute(&format!("UPDATE orders SET {set}")).is_some(), "{set}");
             let read = service.get("/api/order/1").await;
             let tag = read.headers()["etag"].clone();
             assert_eq!(tag == seen, told.len() > at, "{set}");

@@ -22,8 +22,7 @@ impl Console {
                 FALSE, file_number, status, details, signing_date, search_text,
                 starts_at FROM orders, numbers"
         );
-        let output = self.app.wiring.execute(&copy);
-        assert!(output.status.success(), "{output:?}");
+        assert!(self.app.wiring.execute(&copy).is_some());
     }
 
     async fn downloads_to(&self, folder: &Path) {
