@@ -12,6 +12,10 @@ run *arguments:
 test:
     ./scripts/test.sh
 
+# Runs the tests that take too long for each change.
+nightly:
+    ./scripts/nightly.sh
+
 # Checks format and lints, and runs the unit and contract tests on the embedded adapters.
 check:
     ./scripts/check.sh
@@ -86,7 +90,7 @@ fuzz seconds="60" *targets:
 # Sends random bytes to the service over many connections, on both wirings.
 random-bytes connections="100000" seed="6":
     RANDOM_CONNECTIONS={{connections}} RANDOM_SEED={{seed}} \
-        cargo test --package notary-orders --test e2e random_bytes
+        cargo test --package notary-orders --test e2e many_random_bytes -- --ignored
 
 # Builds the Debian package into target/debian (needs cargo-deb).
 deb:

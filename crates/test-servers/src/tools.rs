@@ -10,6 +10,17 @@ pub fn built(path: &str, how: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("{path} is missing below the target directory: {how}"))
 }
 
+/// Returns whether this run is that of `scripts/nightly.sh`, which takes more time than that of each change.
+pub fn is_nightly() -> bool {
+    std::env::var_os("NIGHTLY").is_some()
+}
+
+/// Returns the example programs that this run tests: at night those of every language, otherwise those
+/// in Python.
+pub fn examples<'a>(all: &[&'a str]) -> Vec<&'a str> {
+    all.iter().copied().filter(|name| is_nightly() || name.ends_with(".py")).collect()
+}
+
 /// Returns Python with the packages of `scripts/requirements.txt`.
 pub fn python() -> PathBuf {
     of_python("python")

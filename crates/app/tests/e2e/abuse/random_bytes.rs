@@ -19,10 +19,6 @@ use crate::{
     wiring::{Kind, on_both_wirings},
 };
 
-on_both_wirings! {
-    random_bytes_never_break_the_service,
-}
-
 /// Variables with the number of connections and the seed, for longer runs (`just random-bytes`).
 const CONNECTIONS: &str = "RANDOM_CONNECTIONS";
 const SEED: &str = "RANDOM_SEED";
@@ -153,10 +149,11 @@ fn lane(address: SocketAddr, key: &str, seed: u64, connections: u64) -> Vec<u16>
     responses
 }
 
-async fn random_bytes_never_break_the_service(kind: Kind) {
+/// Sends random bytes over this many connections, unless the environment says otherwise.
+async fn break_nothing(kind: Kind, connections: u64) {
     let wiring = kind.wiring();
     let server = ServiceProcess::keyed(&wiring, &["--rate-per-second=0"]);
-    let (connections, seed) = (setting(CONNECTIONS, 1_600), setting(SEED, 6));
+    let (connections, seed) = (setting(CONNECTIONS, connections), setting(SEED, 6));
     let responses: Vec<u16> = thread::scope(|scope| {
         let lanes: Vec<_> = (0..LANES)
             .map(|number| {
@@ -179,4 +176,18 @@ async fn random_bytes_never_break_the_service(kind: Kind) {
     let log = server.stop_and_read_log();
     assert!(!log.contains("panicked") && !log.contains("\"level\":\"ERROR\""), "{log}");
     assert_eq!(spooled(wiring.data()), Vec::<std::path::PathBuf>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn random_bytes_never_break_the_service() {
+    break_nothing(Kind::Embedded, 400).await;
+}
+
+on_both_wirings! {
+    #[ignore = "nightly: sends random bytes over thousands of connections"]
+    many_random_bytes_never_break_the_service,
+}
+
+async fn many_random_bytes_never_break_the_service(kind: Kind) {
+    break_nothing(kind, 20_000).await;
 }

@@ -15,7 +15,7 @@ use operator::SystemClock;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use test_servers::tools::{built, python};
+use test_servers::tools::{built, examples, python};
 
 use crate::{
     harness::scripted_server::{Reply, Request, ScriptedServer},
@@ -117,13 +117,14 @@ fn configured(client: &str, base_url: &str, key: &str, state: &TempDir) -> Comma
 
 /// Runs all clients at once, each with its own file numbers and its stored idempotency keys.
 async fn run_all(app: &TestApp, state: &TempDir) -> Vec<Run> {
-    let processes = CLIENTS.map(|client| {
+    let start = |client| {
         let mut command = configured(client, &app.url(""), &app.key, state);
         command.env("FILE_NUMBER", client);
-        tokio::task::spawn_blocking(move || Run::of(command))
-    });
+        (tokio::task::spawn_blocking(move || Run::of(command)), client)
+    };
+    let processes: Vec<_> = examples(&CLIENTS).into_iter().map(start).collect();
     let mut runs = Vec::new();
-    for (process, client) in processes.into_iter().zip(CLIENTS) {
+    for (process, client) in processes {
         let run = process.await.unwrap();
         assert!(run.succeeded && run.orders.len() == 2, "{client}: {run:?}");
         let documents = ["deed-of-trust.pdf", "signing-instructions.docx"];
@@ -151,7 +152,7 @@ fn for_each_client(test: impl Fn(&str) + Sync) {
 
 fn for_each(clients: [&str; 4], test: impl Fn(&str) + Sync) {
     std::thread::scope(|scope| {
-        for client in clients {
+        for client in examples(&clients) {
             let test = &test;
             scope.spawn(move || test(client));
         }
@@ -179,12 +180,15 @@ fn guides_link_the_examples() {
 async fn clients_create_each_order_once_over_two_runs() {
     let (app, state) = (TestApp::start().await, tempfile::tempdir().unwrap());
     let first = run_all(&app, &state).await;
-    app.mails(8).await;
+    // Each client creates two orders with a document each.
+    let count = 2 * first.len();
+    app.mails(count).await;
     let second = run_all(&app, &state).await;
     for (first, second) in first.iter().zip(&second) {
         assert_eq!(first.orders, second.orders);
     }
-    assert_eq!((app.rows("orders"), app.rows("documents"), app.documents().len()), (8, 8, 8));
+    let stored = (app.rows("orders"), app.rows("documents"), app.documents().len());
+    assert_eq!(stored, (count, count, count));
 }
 
 fn of_service() -> KeyTerms {
@@ -216,7 +220,7 @@ async fn lines(mut command: Command) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_amend_their_order_once_over_two_runs() {
     let app = TestApp::start().await;
-    for amender in AMENDERS {
+    for amender in examples(&AMENDERS) {
         let state = tempfile::tempdir().unwrap();
         // A file number that a URL must encode.
         let file_number = format!("A&B {amender}");
@@ -247,7 +251,7 @@ async fn clients_amend_their_order_once_over_two_runs() {
 async fn services_return_signed_documents_once_over_two_runs() {
     let app = TestApp::start().await;
     let key = app.issue_key_on(of_service()).await;
-    for returner in RETURNERS {
+    for returner in examples(&RETURNERS) {
         let state = tempfile::tempdir().unwrap();
         let id = created(app.order(returner).await).await["order_id"].clone();
         for _ in 0..2 {
@@ -269,7 +273,7 @@ async fn dispatchers_assign_and_confirm_each_new_order_once() {
     let app = TestApp::start().await;
     set_clock(&app);
     let key = app.issue_key_on(of_service()).await;
-    for dispatcher in DISPATCHERS {
+    for dispatcher in examples(&DISPATCHERS) {
         let state = tempfile::tempdir().unwrap();
         let mut ids = Vec::new();
         for number in 1..=2 {
@@ -316,7 +320,7 @@ async fn dispatchers_read_every_page() {
     for id in &ids[1..] {
         change(id, json!({ "order_status": "ASSIGNED", "notary_id": 7002 })).await;
     }
-    for dispatcher in DISPATCHERS {
+    for dispatcher in examples(&DISPATCHERS) {
         let state = tempfile::tempdir().unwrap();
         let steps = ["ASSIGNED", "CONFIRMED"].map(|status| format!("{status} {}", ids[0]));
         assert_eq!(dispatch(&app, &key, &state, dispatcher).await, steps, "{dispatcher}");

@@ -9,6 +9,7 @@ use test_servers::tools::built;
 use crate::harness::TestApp;
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "nightly: sends thousands of made requests"]
 async fn service_matches_its_openapi_document() {
     let app = TestApp::start_with(&[
         "--duplicate-window-secs=0",

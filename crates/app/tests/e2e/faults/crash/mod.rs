@@ -18,7 +18,7 @@ use std::{
 use contract_tests::fakes::ManualClock;
 use domain::ports::Clock as _;
 use fastrand::Rng;
-use test_servers::postgres::Stop;
+use test_servers::{postgres::Stop, tools::is_nightly};
 use tokio::task::block_in_place;
 
 use crate::{
@@ -36,8 +36,8 @@ on_both_wirings! {
     acknowledged_orders_survive_every_kill,
 }
 
-/// Default number of rounds.
-const ROUNDS: u32 = 5;
+/// Default number of rounds, by day and at night.
+const ROUNDS: [u32; 2] = [5, 50];
 const CLIENTS: usize = 8;
 /// The long duplicate window makes a repeat find its order even after a slow restart.
 pub const FLAGS: &[&str] =
@@ -111,7 +111,7 @@ impl Killer<'_> {
 
 async fn acknowledged_orders_survive_every_kill(kind: Kind) {
     let (rounds, seed) =
-        (setting("CRASH_ROUNDS", ROUNDS), setting("CRASH_SEED", fastrand::u64(..)));
+        (setting("CRASH_ROUNDS", ROUNDS[usize::from(is_nightly())]), setting("CRASH_SEED", fastrand::u64(..)));
     println!("CRASH_ROUNDS={rounds} CRASH_SEED={seed}");
     let wiring = kind.wiring_with_a_database_server();
     let responses = Arc::new(Responses::default());
