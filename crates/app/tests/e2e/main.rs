@@ -9,6 +9,7 @@
 )]
 
 mod harness;
+mod timing;
 mod wiring;
 
 mod abuse {

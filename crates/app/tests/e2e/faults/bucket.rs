@@ -77,8 +77,7 @@ async fn failed_put_rejects_order_and_removes_objects() {
         for &nth in which {
             let number = format!("F {method} {treatment:?} {nth}");
             treat_nth(&app, method, nth, treatment);
-            let sent = Instant::now();
-            assert_unavailable(sent, app.create_with(five(&number)).await).await;
+            assert_unavailable(app.create_with(five(&number)).await).await;
             app.wiring.servers().documents_go_on();
             // The file number is still free.
             created(app.create_with(five(&number)).await).await;
@@ -121,8 +120,7 @@ async fn objects_put_after_a_sweep_are_removed() {
         }
         Treatment::Serve
     });
-    let sent = Instant::now();
-    assert_unavailable(sent, app.create_with(five("F-1")).await).await;
+    assert_unavailable(app.create_with(five("F-1")).await).await;
     assert_eq!(puts.load(Ordering::SeqCst), DOCUMENTS);
     assert_eq!((app.rows("orders"), app.rows("uploads"), app.wiring.objects().len()), (0, 0, 0));
     created(app.create_with(five("F-1")).await).await;

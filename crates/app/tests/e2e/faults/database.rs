@@ -1,9 +1,6 @@
 //! The database is slow, cuts connections, has no connection left, or has a full disk.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use reqwest::StatusCode;
@@ -17,35 +14,37 @@ use crate::{
     harness::small_disk::{SmallDisk, done_with_mounts_of_its_own},
     harness::{
         CREATE, CREATE_WITH_DOCUMENTS, TestApp, assert_unavailable, created, deed, eventually,
-        form_with_deed, order, problem,
+        eventually_async, form_with_deed, order, problem,
     },
     wiring::{Kind, Wiring, disconnect, psql},
 };
 
 /// Repeats an order until it is created. Returns whether the first attempt had created it.
 async fn repeat(app: &TestApp, path: &str, file_number: &str) -> bool {
-    let started = Instant::now();
-    loop {
+    let mut is_replayed = false;
+    eventually_async(async || {
         let response = app.send_with_key(path, file_number).await;
         if response.status() == StatusCode::CREATED {
-            return response.headers().contains_key("idempotency-replayed");
+            is_replayed = response.headers().contains_key("idempotency-replayed");
+            return true;
         }
         assert!(matches!(response.status().as_u16(), 409 | 503), "{response:?}");
         // A failed upload may leave its claim behind, which expires after 15 seconds.
         if response.status() == StatusCode::CONFLICT {
             app.clock.advance(time::Duration::SECOND);
         }
-        assert!(started.elapsed() < Duration::from_secs(20), "{response:?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        false
+    })
+    .await;
+    is_replayed
 }
 
 /// Waits until the service creates an order again.
 async fn recovered(app: &TestApp) {
-    let started = Instant::now();
-    while app.send_with_key(CREATE, "F-after").await.status() != StatusCode::CREATED {
-        assert!(started.elapsed() < Duration::from_secs(15), "the service does not recover");
-    }
+    eventually_async(async || {
+        app.send_with_key(CREATE, "F-after").await.status() == StatusCode::CREATED
+    })
+    .await;
 }
 
 /// Asserts that each order exists once, with exactly its documents and its mail.
@@ -90,8 +89,8 @@ async fn slow_database_succeeds_or_is_unavailable() {
         proxy.slow_down(Duration::from_millis(100));
         created(app.send_with_key(path, &format!("F-slow{path}")).await).await;
         proxy.slow_down(Duration::from_millis(1_600));
-        let (number, sent) = (format!("F-slower{path}"), Instant::now());
-        assert_unavailable(sent, app.send_with_key(path, &number).await).await;
+        let number = format!("F-slower{path}");
+        assert_unavailable(app.send_with_key(path, &number).await).await;
         proxy.slow_down(Duration::ZERO);
         repeat(&app, path, &number).await;
     }
@@ -108,8 +107,7 @@ async fn cut_connection_leaves_whole_order_or_none() {
         for (cut, stored) in [(Cut::Question(0), false), (Cut::Answer(0), true)] {
             let number = format!("F-{operation}-{cut:?}");
             proxy.cut_once(cut, &number);
-            let sent = Instant::now();
-            assert_unavailable(sent, app.send_with_key(path, &number).await).await;
+            assert_unavailable(app.send_with_key(path, &number).await).await;
             assert!(proxy.was_cut());
             assert_eq!(repeat(&app, path, &number).await, stored, "{number}");
         }
@@ -118,13 +116,12 @@ async fn cut_connection_leaves_whole_order_or_none() {
             for cut in [Cut::Question(at), Cut::Answer(at)] {
                 let number = format!("F-{operation}-any-{cut:?}");
                 proxy.cut_once(cut, "");
-                let sent = Instant::now();
                 let response = app.send_with_key(path, &number).await;
                 let acknowledged = response.status() == StatusCode::CREATED;
                 if acknowledged {
                     created(response).await;
                 } else {
-                    assert_unavailable(sent, response).await;
+                    assert_unavailable(response).await;
                 }
                 proxy.was_cut();
                 assert!(
@@ -162,13 +159,10 @@ async fn server_without_connections_recovers() {
     assert!(sessions[0].run("ALTER DATABASE orders_alone ALLOW_CONNECTIONS true"));
     let path = |at: usize| if at.is_multiple_of(4) { CREATE_WITH_DOCUMENTS } else { CREATE };
     let attempt = async |at: usize| {
-        let sent = Instant::now();
         let response = app.send_with_key(path(at), &format!("F-{at}")).await;
         let is_created = response.status() == StatusCode::CREATED;
-        if is_created {
-            assert!(sent.elapsed() < Duration::from_secs(15), "{:?}", sent.elapsed());
-        } else {
-            assert_unavailable(sent, response).await;
+        if !is_created {
+            assert_unavailable(response).await;
         }
         is_created
     };
@@ -206,7 +200,7 @@ async fn server_with_full_disk_recovers() {
     let (mut orders, mut documents, mut failures) = (1, 0, 0);
     for at in 0.. {
         assert!(at < 2_000, "the disk is not full");
-        let (sent, number) = (Instant::now(), format!("F-{at}"));
+        let number = format!("F-{at}");
         let with_documents = at % 4 == 0;
         let mut long_order = order(&number);
         long_order["signingDetailsFormData"]["specialInstructions"] =
@@ -221,7 +215,7 @@ async fn server_with_full_disk_recovers() {
             orders += 1;
             documents += usize::from(with_documents);
         } else {
-            assert_unavailable(sent, response).await;
+            assert_unavailable(response).await;
             failures += 1;
         }
         if failures == 8 {

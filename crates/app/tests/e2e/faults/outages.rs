@@ -1,9 +1,6 @@
 //! A dependency stops and comes back while the service runs.
 
-use std::{
-    io::Read as _,
-    time::{Duration, Instant},
-};
+use std::{io::Read as _, time::Duration};
 
 use reqwest::{Response, StatusCode};
 use test_servers::postgres::Stop;
@@ -18,8 +15,8 @@ use crate::{
     wiring::Wiring,
 };
 
-/// The service creates orders again this soon after its dependency is back, also on a busy machine.
-const RESUMED: Duration = Duration::from_secs(20);
+/// Time limit for what mails wait for, also on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn start(wiring: &Wiring) -> ServiceProcess {
     ServiceProcess::keyed(wiring, &["--rate-per-second=0"])
@@ -44,14 +41,12 @@ fn mend_bucket(wiring: &Wiring, is_silent: bool) {
 
 /// Repeats a request until it creates an order.
 async fn assert_resumes(attempt: impl AsyncFn(usize) -> Response) {
-    let back = Instant::now();
-    for at in 0.. {
-        if attempt(at).await.status() == StatusCode::CREATED {
-            return;
-        }
-        assert!(back.elapsed() < RESUMED, "{:?}", back.elapsed());
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let mut at = 0;
+    eventually_async(async || {
+        at += 1;
+        attempt(at).await.status() == StatusCode::CREATED
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,11 +64,9 @@ async fn orders_are_unavailable_while_postgresql_is_down() {
             server.stop(Stop::Fast);
         }
         for at in 0..3 {
-            let began = Instant::now();
-            assert_unavailable(began, service.order(&format!("F-{is_silent}-{at}")).await).await;
+            assert_unavailable(service.order(&format!("F-{is_silent}-{at}")).await).await;
         }
-        let began = Instant::now();
-        assert_unavailable(began, service.order_with_deed("F-1").await).await;
+        assert_unavailable(service.order_with_deed("F-1").await).await;
         assert_unready(&service, "database").await;
         if is_silent {
             server.thaw();
@@ -99,8 +92,7 @@ async fn json_orders_succeed_while_bucket_is_down() {
         for (at, form) in
             [form_with_deed("F-1"), twenty("F-2"), twenty("F-3")].into_iter().enumerate()
         {
-            let began = Instant::now();
-            assert_unavailable(began, service.create_with(form).await).await;
+            assert_unavailable(service.create_with(form).await).await;
             created(service.order(&format!("F-{is_silent}-{at}")).await).await;
         }
         assert_unready(&service, "documents").await;
@@ -135,7 +127,7 @@ async fn orders_succeed_while_relay_is_down() {
     eventually(|| wiring.servers().query(attempted) == "t").await;
 
     wiring.mend_mail();
-    wiring.servers().mails_within(21, RESUMED).await;
+    wiring.servers().mails_within(21, PATIENCE).await;
     eventually(|| wiring.pending_mails() == 0).await;
     assert_eq!(wiring.mails().len(), 21);
 }
@@ -151,7 +143,7 @@ async fn service_starts_while_relay_is_down() {
     assert_eq!((status, &body["mail"]), (StatusCode::OK, &"unavailable".into()), "{body}");
 
     wiring.mend_mail();
-    wiring.servers().mails_within(2, RESUMED).await;
+    wiring.servers().mails_within(2, PATIENCE).await;
     eventually_async(async || service.readiness().await.1["mail"] == "ok").await;
     let log = service.stop_and_read_log();
     assert!(log.contains("--mail-url") && log.contains("the mail relay is unavailable"), "{log}");
@@ -164,8 +156,7 @@ async fn service_starts_while_bucket_is_down() {
         break_bucket(&wiring, is_silent);
         let service = start(&wiring);
         created(service.order("F-1").await).await;
-        let began = Instant::now();
-        assert_unavailable(began, service.order_with_deed("F-2").await).await;
+        assert_unavailable(service.order_with_deed("F-2").await).await;
         assert_unready(&service, "documents").await;
 
         mend_bucket(&wiring, is_silent);

@@ -1,9 +1,6 @@
 //! A running service, as its clients and operators talk to it.
 
-use std::{
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+use std::net::SocketAddr;
 
 use reqwest::{
     Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode, multipart::Form,
@@ -214,9 +211,8 @@ pub fn errors(problem: &Value) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// Asserts that a request got 503 with `Retry-After` within six seconds.
-pub async fn assert_unavailable(sent: Instant, response: Response) {
-    assert!(sent.elapsed() < Duration::from_secs(6), "{:?}", sent.elapsed());
+/// Asserts that a request got 503 with `Retry-After`.
+pub async fn assert_unavailable(response: Response) {
     let retry_after = response.headers().contains_key("retry-after");
     problem(response, 503, "unavailable").await;
     assert!(retry_after);

@@ -110,8 +110,10 @@ impl Killer<'_> {
 }
 
 async fn acknowledged_orders_survive_every_kill(kind: Kind) {
-    let (rounds, seed) =
-        (setting("CRASH_ROUNDS", ROUNDS[usize::from(is_nightly())]), setting("CRASH_SEED", fastrand::u64(..)));
+    let (rounds, seed) = (
+        setting("CRASH_ROUNDS", ROUNDS[usize::from(is_nightly())]),
+        setting("CRASH_SEED", fastrand::u64(..)),
+    );
     println!("CRASH_ROUNDS={rounds} CRASH_SEED={seed}");
     let wiring = kind.wiring_with_a_database_server();
     let responses = Arc::new(Responses::default());
