@@ -162,27 +162,37 @@ impl Browser {
         self.wait_for(script, selector).await.as_str().unwrap().to_owned()
     }
 
-    async fn element(&self, selector: &str) -> String {
-        let script = "return document.querySelector(arguments[0])";
-        let found = self.wait_for(script, selector).await;
-        format!("/element/{}", found[ELEMENT].as_str().unwrap())
+    /// Sends a command to the first element of a selector, again if the page has replaced it meanwhile.
+    async fn command_element(&self, selector: &str, name: &str, body: Value) {
+        let deadline = Instant::now() + TIMEOUT;
+        loop {
+            let script = "return document.querySelector(arguments[0])";
+            let found = self.wait_for(script, selector).await;
+            let path = format!("/element/{}/{name}", found[ELEMENT].as_str().unwrap());
+            let url = format!("{}{path}", self.session.as_ref().unwrap().url);
+            match answer(&self.client, Method::POST, &url, &body).await {
+                Ok(_) => return,
+                Err(error) if error["error"] == "stale element reference" => {
+                    assert!(Instant::now() < deadline, "{selector} does not stay: {error}");
+                }
+                Err(error) => panic!("{selector} {name} {body}: {error}"),
+            }
+        }
     }
 
     /// Waits for the first element of a selector and clicks it.
     pub async fn click(&self, selector: &str) {
-        let element = self.element(selector).await;
-        self.command(Method::POST, &format!("{element}/click"), json!({})).await;
+        self.command_element(selector, "click", json!({})).await;
     }
 
     /// Types into the first element of a selector; into a file input, the path of a file.
     pub async fn type_into(&self, selector: &str, text: &str) {
-        let element = self.element(selector).await;
-        self.command(Method::POST, &format!("{element}/value"), json!({ "text": text })).await;
+        self.command_element(selector, "value", json!({ "text": text })).await;
     }
 
     /// Replaces the text of the first element of a selector at once: the page reacts to every key.
     pub async fn paste_over(&self, selector: &str, text: &str) {
-        self.element(selector).await;
+        self.wait_for("return document.querySelector(arguments[0])", selector).await;
         let script = "const element = document.querySelector(arguments[0]);
             const prototype = Object.getPrototypeOf(element);
             Object.getOwnPropertyDescriptor(prototype, 'value').set.call(element, arguments[1]);
@@ -260,13 +270,17 @@ fn capabilities(profile: &Path) -> Value {
 
 /// Sends a command to a driver, and returns its answer.
 async fn request(client: &Client, method: Method, url: &str, body: Value) -> Value {
+    answer(client, method, url, &body).await.unwrap_or_else(|error| panic!("{url} {body}: {error}"))
+}
+
+/// Sends a command to a driver, and returns its answer or its error.
+async fn answer(client: &Client, method: Method, url: &str, body: &Value) -> Result<Value, Value> {
     let request = client.request(method.clone(), url);
-    let request = if method == Method::POST { request.json(&body) } else { request };
+    let request = if method == Method::POST { request.json(body) } else { request };
     let response = request.send().await.unwrap();
-    let status = response.status();
-    let answer: Value = response.json().await.unwrap();
-    assert!(status.is_success(), "{url} {body}: {answer}");
-    answer["value"].clone()
+    let is_success = response.status().is_success();
+    let value = response.json::<Value>().await.unwrap()["value"].take();
+    if is_success { Ok(value) } else { Err(value) }
 }
 
 /// Starts a driver. Returns its port, or nothing if another process has taken that port meanwhile.

@@ -2,7 +2,7 @@
 
 use test_servers::s3::{S3Server, Treatment};
 
-use crate::harness::{Log, owned};
+use super::harness::{Log, owned};
 
 const SECRETS: [(&str, &str); 4] = [
     ("AWS_ACCESS_KEY_ID", "key"),

@@ -7,7 +7,7 @@ use test_servers::{
     s3::{ACCESS_KEY, BUCKET, S3Server, SECRET_KEY, Treatment},
 };
 
-use crate::harness::{owned, unavailable};
+use super::harness::{owned, unavailable};
 
 /// Returns the error of a check.
 async fn check_error(url: &str, variables: &[(&str, &str)]) -> String {

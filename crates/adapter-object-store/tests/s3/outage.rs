@@ -9,7 +9,7 @@ use domain::{document::ObjectKey, ports::StoreError};
 use futures_util::{TryStreamExt as _, future::join_all};
 use test_servers::s3::{S3Server, Treatment};
 
-use crate::harness::{Files, LARGE, MIB, open, unavailable};
+use super::harness::{Files, LARGE, MIB, open, unavailable};
 
 /// Time limit for the error of a request while the bucket is stopped.
 const ERROR_TIMEOUT: Duration = Duration::from_secs(3);

@@ -8,7 +8,7 @@ use domain::{
 };
 use test_servers::s3::{S3Server, Treatment};
 
-use crate::harness::{Files, LARGE, Log, MIB, open, owned, unavailable};
+use super::harness::{Files, LARGE, Log, MIB, open, owned, unavailable};
 
 #[tokio::test]
 async fn large_files_are_put_in_parts() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::changes::breaking_changes;
+use super::changes::breaking_changes;
 
 const REQUEST: &str = "/paths/~1orders/post/requestBody/content/application~1json/schema";
 const RESPONSE: &str = "/components/schemas/Order";
