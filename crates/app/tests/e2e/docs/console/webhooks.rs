@@ -71,11 +71,16 @@ async fn failed_delivery_of_a_test_event_is_sent_again() {
 impl Console {
     /// Chooses an action of the menu of the only webhook.
     pub(super) async fn choose(&self, action: &str) {
-        self.browser.text("[aria-haspopup=menu]").await;
-        let open = "const [it] = document.querySelectorAll('[aria-haspopup=menu]');
-            if (it.ariaExpanded === 'false') it.click();";
-        self.browser.run(open, &[]).await;
-        self.press_button(action).await;
+        // The page may draw the list anew in between, which closes the menu.
+        let script = "const menu = document.querySelector('[aria-haspopup=menu]');
+            if (menu?.ariaExpanded === 'false') menu.click();
+            const button = [...document.querySelectorAll('button')]
+                .find((it) => it.innerText === arguments[0]);
+            if (!button?.checkVisibility()) return null;
+            button.focus();
+            button.click();
+            return true;";
+        self.browser.wait_for(script, action).await;
     }
 }
 
