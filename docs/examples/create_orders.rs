@@ -2,7 +2,7 @@
 //! the second one back and downloads its documents.
 //!
 //! Settings: `BASE_URL`, `API_KEY`, `FILE_NUMBER` (prefix of the file numbers), `STATE_DIR` (folder
-//! of the idempotency keys). Needs reqwest (features `json`, `multipart`; `query` to amend), tokio, serde,
+//! of the idempotency keys). Needs reqwest (features `json`, `multipart`; `query` to change), tokio, serde,
 //! `serde_json`, bytes, sha2, uuid (feature `v4`) and fastrand.
 
 use std::{env, error::Error, fmt, fs, io, path::Path, process::ExitCode, time::Duration};

@@ -44,8 +44,8 @@ pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 23] {
             path::ORDER,
             vec![
                 access(Kind::Read, GET, read_order::read),
-                access(Kind::Amend, PUT, change::replace),
-                access(Kind::Update, PATCH, change::change),
+                access(Kind::Change, PUT, change::change),
+                access(Kind::Update, PATCH, change::update),
             ],
         ),
         (path::HISTORY, vec![access(Kind::ReadHistory, GET, read_order::list_history)]),

@@ -40,7 +40,7 @@ fn operations() -> [(Method, &'static str, AccessKind); 18] {
         (Method::GET, "", Kind::List),
         (Method::GET, "/7", Kind::Read),
         (Method::HEAD, "/7", Kind::Read),
-        (Method::PUT, "/7", Kind::Amend),
+        (Method::PUT, "/7", Kind::Change),
         (Method::PATCH, "/7", Kind::Update),
         (Method::GET, "/7/history", Kind::ReadHistory),
         (Method::GET, "/7/accesses", Kind::ReadAccesses),

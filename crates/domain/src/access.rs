@@ -88,10 +88,10 @@ pub enum AccessKind {
     DownloadAll,
     /// All its signed documents were downloaded.
     DownloadAllSigned,
-    /// Its status or its notary was changed.
+    /// Its status or its notary was set (`PATCH`).
     Update,
-    /// Its client amended it.
-    Amend,
+    /// Its client changed its details (`PUT`).
+    Change,
     /// It was cancelled.
     Cancel,
     /// It got documents.
@@ -130,7 +130,7 @@ impl AccessKind {
         (Self::DownloadAll, "download_all"),
         (Self::DownloadAllSigned, "download_all_signed"),
         (Self::Update, "update"),
-        (Self::Amend, "amend"),
+        (Self::Change, "change"),
         (Self::Cancel, "cancel"),
         (Self::AddDocuments, "add_documents"),
         (Self::AddSignedDocuments, "add_signed_documents"),
@@ -155,7 +155,7 @@ impl AccessKind {
         Self::DownloadAll,
         Self::DownloadAllSigned,
         Self::Update,
-        Self::Amend,
+        Self::Change,
         Self::Cancel,
     ];
 

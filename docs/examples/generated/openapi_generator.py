@@ -14,7 +14,7 @@ from pathlib import Path
 from openapi_client import (
     ApiClient,
     Configuration,
-    OrderChange,
+    OrderUpdate,
     OrdersApi,
     RequestedByRequest,
     SigningContactsRequest,
@@ -76,8 +76,8 @@ for document in order.documents:
     assert hashlib.sha256(content).hexdigest() == document.sha256
     print("downloaded", document.name, len(content))
 
-changed = OrdersApi(theirs).change_order(
-    created.order_id, OrderChange(order_status="ASSIGNED", notary_id=7001)
+changed = OrdersApi(theirs).update_order(
+    created.order_id, OrderUpdate(order_status="ASSIGNED", notary_id=7001)
 )
 print("changed", changed.order_status, changed.notary_id)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from notary_orders_client import AuthenticatedClient
 from notary_orders_client.api.orders import (
-    change_order,
+    update_order,
     create_order_with_documents,
     list_orders,
     read_document,
@@ -30,7 +30,7 @@ from notary_orders_client.models import (
     CreatedOrder,
     NewWebhook,
     Order,
-    OrderChange,
+    OrderUpdate,
     OrderForm,
     OrderList,
     OrderRecord,
@@ -103,8 +103,8 @@ for document in order.documents:
     assert hashlib.sha256(content).hexdigest() == document.sha256
     print("downloaded", document.name, len(content))
 
-changed = change_order.sync(
-    created.order_id, client=theirs, body=OrderChange(order_status="ASSIGNED", notary_id=7001)
+changed = update_order.sync(
+    created.order_id, client=theirs, body=OrderUpdate(order_status="ASSIGNED", notary_id=7001)
 )
 assert isinstance(changed, OrderRecord), changed
 print("changed", changed.order_status, changed.notary_id)

@@ -63,9 +63,9 @@ async function main() {
         console.log('downloaded', name, content.length);
     }
 
-    const changed = await new OrdersApi(theirs).changeOrder({
+    const changed = await new OrdersApi(theirs).updateOrder({
         orderId: id,
-        orderChange: { orderStatus: 'ASSIGNED', notaryId: 7001 },
+        orderUpdate: { orderStatus: 'ASSIGNED', notaryId: 7001 },
     });
     console.log('changed', changed.orderStatus, changed.notaryId);
 

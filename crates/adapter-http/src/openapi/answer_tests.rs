@@ -105,12 +105,12 @@ fn known_values_are_those_of_the_code_and_closed_in_requests_only() {
         ),
         ("OrderHistoryEntry", "actor/x-extensible-enum", json!(actors.map(Actor::as_str))),
         (
-            "CreatedOrder OrderRecord Order OrderHistoryEntry OrderChange OrderEventData \
-             OrderChangeEventData OrderNoteEventData",
+            "CreatedOrder OrderRecord Order OrderHistoryEntry OrderUpdate OrderEventData \
+             OrderUpdateEventData OrderNoteEventData",
             "order_status/x-extensible-enum",
             json!(statuses),
         ),
-        ("OrderChangeEventData", "previous_status/x-extensible-enum", json!(statuses)),
+        ("OrderUpdateEventData", "previous_status/x-extensible-enum", json!(statuses)),
         ("Problem", "code/x-extensible-enum", json!(codes)),
         (
             "SigningDetails",

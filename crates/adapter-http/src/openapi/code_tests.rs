@@ -192,7 +192,7 @@ fn texts_are_valid_if_and_only_if_the_service_accepts_them() {
 #[test]
 fn changes_are_valid_if_and_only_if_the_service_accepts_them() {
     let schema = |name: &str| validator(&json!({ "$ref": format!("#/components/schemas/{name}") }));
-    let (change, cancellation) = (schema("OrderChange"), schema("OrderCancellation"));
+    let (change, cancellation) = (schema("OrderUpdate"), schema("OrderCancellation"));
     let note = schema("NewOrderNote");
     let lengths = [MAX_STATUS, MAX_REASON, MAX_NOTE].map(|length| [length, length + 1]).concat();
     let lengths = lengths.into_iter().map(|length| json!("x".repeat(length)));
@@ -286,7 +286,7 @@ fn composed_schemas_have_the_properties_of_their_parts() {
         assert_eq!(plain(whole, own), plain(part, left_out), "{whole}");
     }
     let names = |schema: &str| properties(schema).keys().cloned().collect::<BTreeSet<_>>();
-    let mut of_change = names("OrderChangeEventData");
+    let mut of_change = names("OrderUpdateEventData");
     assert!(of_change.remove("previous_status") && of_change.remove("notary_id"));
     assert_eq!(of_change, names("OrderEventData"));
     let mut of_fields = names("ChangedFieldsEventData");
@@ -319,7 +319,7 @@ fn limits_names_and_defaults_are_those_of_the_code() {
         ("WebhookRequest WebhookChange", "url/maxLength", json!(MAX_URL)),
         ("WebhookRequest WebhookChange", "description/maxLength", json!(MAX_DESCRIPTION)),
         ("WebhookRequest WebhookChange", "events/maxItems", json!(of_orders.len())),
-        ("OrderChange", "order_status/maxLength", json!(MAX_STATUS)),
+        ("OrderUpdate", "order_status/maxLength", json!(MAX_STATUS)),
         ("OrderCancellation", "reason/maxLength", json!(MAX_REASON)),
         ("NewOrderNote", "text/maxLength", json!(MAX_NOTE)),
         ("DocumentsForm", "replaces/maximum", json!(MAX_DOCUMENTS_PER_ORDER - 1)),

@@ -26,7 +26,7 @@ use crate::{
     state::State,
 };
 
-pub(crate) async fn replace(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
+pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
     let key = admit_for(&request, &api.access, Policy::Changes, |_| Scope::OrdersCreate).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
@@ -39,7 +39,7 @@ pub(crate) async fn replace(request: HttpRequest, payload: web::Payload, api: St
     Ok(answer(&request, &order, "order changed"))
 }
 
-pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
+pub(crate) async fn update(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
     let key = admit(&request, &api.access, Policy::Changes).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));

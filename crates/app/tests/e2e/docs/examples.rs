@@ -30,8 +30,8 @@ const DISPATCHERS: [&str; 4] =
     ["dispatch-orders.sh", "dispatch_orders.py", "dispatch-orders.mjs", "dispatch_orders.rs"];
 
 /// The client after a change, and the signing service after the appointment.
-const AMENDERS: [&str; 4] =
-    ["amend-order.sh", "amend_order.py", "amend-order.mjs", "amend_order.rs"];
+const CHANGERS: [&str; 4] =
+    ["change-order.sh", "change_order.py", "change-order.mjs", "change_order.rs"];
 const RETURNERS: [&str; 4] =
     ["return-signed.sh", "return_signed.py", "return-signed.mjs", "return_signed.rs"];
 
@@ -164,7 +164,7 @@ fn guides_link_the_examples() {
     let of_guides = [
         ("api.md", CLIENTS),
         ("api.md", DISPATCHERS),
-        ("api.md", AMENDERS),
+        ("api.md", CHANGERS),
         ("api.md", RETURNERS),
         ("webhooks.md", RECEIVERS),
     ];
@@ -218,17 +218,17 @@ async fn lines(mut command: Command) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_amend_their_order_once_over_two_runs() {
+async fn clients_change_their_order_once_over_two_runs() {
     let app = TestApp::start().await;
-    for amender in examples(&AMENDERS) {
+    for changer in examples(&CHANGERS) {
         let state = tempfile::tempdir().unwrap();
         // A file number that a URL must encode.
-        let file_number = format!("A&B {amender}");
+        let file_number = format!("A&B {changer}");
         let id = created(app.order(&file_number).await).await["order_id"].clone();
         for _ in 0..2 {
-            let mut command = configured(amender, &app.url(""), &app.key, &state);
+            let mut command = configured(changer, &app.url(""), &app.key, &state);
             command.env("FILE_NUMBER", &file_number).env("SIGNING_DATE", "2026-12-03");
-            assert_eq!(lines(command).await, [format!("changed {id} 2026-12-03")], "{amender}");
+            assert_eq!(lines(command).await, [format!("changed {id} 2026-12-03")], "{changer}");
         }
         let order = app.read(&format!("/api/order/{id}")).await;
         assert_eq!(order["details"]["signingDetailsFormData"]["signingDate"], "2026-12-03");
@@ -242,7 +242,7 @@ async fn clients_amend_their_order_once_over_two_runs() {
                 vec![json!("created"), json!("changed")],
                 vec![json!("The borrower asked for 2026-12-03.")],
             ),
-            "{amender}"
+            "{changer}"
         );
     }
 }

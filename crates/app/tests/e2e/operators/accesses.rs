@@ -57,12 +57,13 @@ async fn each_command_leaves_exactly_its_row(kind: Kind) {
         &export,
         // The folder is not empty any more.
         &export,
+        "update 1 --status ASSIGNED",
+        // The name of the command before 0.1.0.
         "change 1 --status ASSIGNED",
-        "change 1 --status ASSIGNED",
-        "change 7 --notary 3",
+        "update 7 --notary 3",
         "note 1 called",
         "cancel 1",
-        "change 1 --status NEW",
+        "update 1 --status NEW",
         "accesses 1",
         "accesses 7",
         "erase 1",
@@ -103,6 +104,7 @@ async fn each_command_leaves_exactly_its_row(kind: Kind) {
     );
     assert_eq!(accesses[0]["orders"], 1);
     assert_eq!(accesses[1]["command"], "orders show");
+    assert_eq!([&accesses[5]["command"], &accesses[6]["command"]], ["orders update"; 2]);
     for access in &accesses {
         assert_eq!((&access["user"], &access["address"]), (&json!("jane"), &Value::Null));
         assert_eq!(access["number"], 1, "{access}");

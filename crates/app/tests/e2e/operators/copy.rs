@@ -81,7 +81,7 @@ async fn copied_database_serves_the_same_service() {
     }
     assert_eq!(order["notary"], json!({ "name": "Pat" }));
     assert_eq!(order["notes"][0]["text"], "two\nlines");
-    run(&wiring, &["orders", "change", "1", "--status=CONFIRMED"]);
+    run(&wiring, &["orders", "update", "1", "--status=CONFIRMED"]);
     let order = service.read("/api/order/1").await;
     assert_eq!(order["history"][2]["order_status"], "CONFIRMED");
     assert_eq!(created(service.order("F-3").await).await["order_id"], 3);

@@ -66,7 +66,7 @@ async fn erased_order_leaves_nothing_in_files_and_log() {
     created(post("/api/order/1/documents").multipart(more).send().await.unwrap()).await;
     let note = json!({ "text": "mknotezq" });
     created(post("/api/order/1/notes").json(&note).send().await.unwrap()).await;
-    run(&wiring, &["orders", "change", "1", "--notary=7", "--notary-name=mknotaryzq"]);
+    run(&wiring, &["orders", "update", "1", "--notary=7", "--notary-name=mknotaryzq"]);
     let number = marked.order.pointer(KEPT).unwrap();
     let issued =
         run(&wiring, &["keys", "issue", "--name=service", &format!("--for-service={number}")]);

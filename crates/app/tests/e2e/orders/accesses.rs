@@ -205,9 +205,9 @@ async fn each_request_leaves_exactly_its_row(kind: Kind) {
             "/api/order/1",
             Body::Json(json!({ "order_status": 7 })),
         ),
-        ((Kind::Amend, "ok"), client, &Method::PUT, "/api/order/1", amended("Plano")),
-        ((Kind::Amend, "ok"), client, &Method::PUT, "/api/order/1", amended("Plano")),
-        ((Kind::Amend, "not_found"), strange, &Method::PUT, "/api/order/1", amended("Austin")),
+        ((Kind::Change, "ok"), client, &Method::PUT, "/api/order/1", amended("Plano")),
+        ((Kind::Change, "ok"), client, &Method::PUT, "/api/order/1", amended("Plano")),
+        ((Kind::Change, "not_found"), strange, &Method::PUT, "/api/order/1", amended("Austin")),
         (
             (Kind::AddNote, "ok"),
             client,

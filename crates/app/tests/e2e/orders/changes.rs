@@ -19,7 +19,7 @@ use crate::{
 on_both_wirings! {
     each_change_by_sql_has_one_entry_and_one_event,
     one_of_concurrent_changes_of_one_version_succeeds,
-    operator_changes_and_cancels_orders,
+    operator_updates_and_cancels_orders,
     notary_is_shown_to_both_sides_and_in_no_event,
     notes_reach_the_other_side,
 }
@@ -148,7 +148,7 @@ async fn one_of_concurrent_changes_of_one_version_succeeds(kind: Kind) {
     assert_eq!(history(&services[0], order).await.len(), 2);
 }
 
-async fn operator_changes_and_cancels_orders(kind: Kind) {
+async fn operator_updates_and_cancels_orders(kind: Kind) {
     let wiring = kind.wiring();
     let service = ServiceProcess::keyed(&wiring, &[]);
     for file_number in ["F-1", "F-2"] {
@@ -156,13 +156,13 @@ async fn operator_changes_and_cancels_orders(kind: Kind) {
     }
     let orders = |arguments: &[&str]| run(&wiring, &[&["orders"], arguments].concat());
     assert_eq!(
-        orders(&["change", "1", "--status=ASSIGNED", "--notary=7"]),
+        orders(&["update", "1", "--status=ASSIGNED", "--notary=7"]),
         "order 1 has the status ASSIGNED and the notary 7\n"
     );
-    orders(&["change", "1", "--notary=none"]);
+    orders(&["update", "1", "--notary=none"]);
     orders(&["cancel", "1", "--reason= ill "]);
     orders(&["cancel", "1"]);
-    orders(&["change", "2", "--status=SIGNED"]);
+    orders(&["update", "2", "--status=SIGNED"]);
     let entry = |it: &Value| {
         let text = |name: &str| it[name].as_str().map(str::to_owned);
         (text("order_status").unwrap(), it["notary_id"].clone(), text("actor").unwrap())
@@ -178,11 +178,11 @@ async fn operator_changes_and_cancels_orders(kind: Kind) {
     assert_eq!(exported["history"], json!(history));
     for (arguments, error) in [
         (
-            ["orders", "change", "1", "--status=NEW"],
+            ["orders", "update", "1", "--status=NEW"],
             "order 1 was not changed: the order is cancelled",
         ),
         (["orders", "cancel", "2", "--reason=x"], "order 2 was not cancelled: the order is signed"),
-        (["orders", "change", "3", "--notary=1"], "there is no order 3"),
+        (["orders", "update", "3", "--notary=1"], "there is no order 3"),
     ] {
         let found = fail(&wiring, &arguments);
         assert!(found.contains(error), "{found}");
@@ -249,9 +249,9 @@ async fn notary_is_shown_to_both_sides_and_in_no_event(kind: Kind) {
         [("/notary/email", "invalid_format"), ("/notary/mobile", "unknown_member")]
     );
     let orders = |arguments: &[&str]| run(&wiring, &[&["orders"], arguments].concat());
-    orders(&["change", "1", "--notary=11", "--notary-name=Ann", "--notary-phone=555 010 0143"]);
+    orders(&["update", "1", "--notary=11", "--notary-name=Ann", "--notary-phone=555 010 0143"]);
     assert_eq!(read().await["notary"], json!({ "name": "Ann", "phone": "555 010 0143" }));
-    orders(&["change", "1", "--notary-name=none"]);
+    orders(&["update", "1", "--notary-name=none"]);
     assert_eq!(read().await["notary"], json!(null));
     let whole = read().await;
     eventually(|| receiver.requests().len() == whole["history"].as_array().unwrap().len()).await;
@@ -390,9 +390,9 @@ fn wrong_arguments_exit_with_2() {
     let many = [&["services", "add", "42", "--name=x"], &emails[..]].concat();
     let wrong: [&[&str]; 21] = [
         &["orders", "note", "1", " "],
-        &["orders", "change", "1", "--notary-phone=5550100"],
-        &["orders", "change", "1", "--notary-name=x", "--notary-email=nobody"],
-        &["orders", "change", "1", "--notary-name= "],
+        &["orders", "update", "1", "--notary-phone=5550100"],
+        &["orders", "update", "1", "--notary-name=x", "--notary-email=nobody"],
+        &["orders", "update", "1", "--notary-name= "],
         &["services", "add", "0", "--name=x", "--email=a@b.example.com"],
         &["services", "add", "42", "--name=x"],
         &["services", "add", "42", "--name= ", "--email=a@b.example.com"],
@@ -404,10 +404,10 @@ fn wrong_arguments_exit_with_2() {
         &["keys", "issue", "--name=x", "--for-service=42", "--client=1"],
         &["keys", "issue", "--name=x", "--for-service=42", "--scope=orders:create"],
         &["keys", "issue", "--name=x", "--scope=orders:update"],
-        &["orders", "change", "1"],
-        &["orders", "change", "1", "--status= "],
-        &["orders", "change", "1", &long],
-        &["orders", "change", "1", "--notary=0"],
+        &["orders", "update", "1"],
+        &["orders", "update", "1", "--status= "],
+        &["orders", "update", "1", &long],
+        &["orders", "update", "1", "--notary=0"],
         &["webhooks", "create", "--url=https://a.example.com/"],
         &["webhooks", "list", "--client=1", "--service=42"],
     ];

@@ -328,7 +328,7 @@ async fn those_who_were_mailed_are_told_of_the_end_and_of_its_reversal(kind: Kin
     eventually(|| recipients(&wiring, "SEQUENCE:0") == [BEFORE, CONTACT]).await;
 
     run(&wiring, &["services", "change", "42", &format!("--email={AFTER}")]);
-    run(&wiring, &["orders", "change", "1", "--status=ASSIGNED"]);
+    run(&wiring, &["orders", "update", "1", "--status=ASSIGNED"]);
     run(&wiring, &["orders", "cancel", "1"]);
     eventually(|| recipients(&wiring, "METHOD:CANCEL") == [BEFORE, CONTACT]).await;
     assert_eq!(recipients(&wiring, "SEQUENCE:2"), [BEFORE, CONTACT]);

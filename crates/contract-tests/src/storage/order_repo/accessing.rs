@@ -52,7 +52,7 @@ pub async fn change_is_stored_with_its_access(storage: &Storage) {
     assigned.facts.request_id = None;
     let stored = [
         assigned,
-        access_of(AccessKind::Amend, 2, id),
+        access_of(AccessKind::Change, 2, id),
         access_of(AccessKind::AddDocuments, 3, id),
         access_of(AccessKind::AddNote, 4, id),
         access_of(AccessKind::Withdraw, 5, id),

@@ -79,11 +79,12 @@ pub enum OrdersCommand {
         format: AccessFormat,
     },
     /// Set the status, the notary or who the notary is
-    Change {
+    #[command(alias = "change")]
+    Update {
         /// Its identifier
         id: i64,
         #[command(flatten)]
-        change: NewState,
+        update: NewState,
     },
     /// Add a note to an order, for both sides
     Note {
@@ -134,7 +135,7 @@ impl OrdersCommand {
             Self::Show { .. } => "orders show",
             Self::Export { .. } => "orders export",
             Self::Accesses { .. } => "orders accesses",
-            Self::Change { .. } => "orders change",
+            Self::Update { .. } => "orders update",
             Self::Note { .. } => "orders note",
             Self::Cancel { .. } => "orders cancel",
             Self::Hold { .. } => "orders hold",
@@ -153,7 +154,7 @@ pub struct NewState {
     /// Its notary, or none
     #[arg(long, value_name = "ID|none", value_parser = notary)]
     notary: Option<NotaryNumber>,
-    /// Name of its notary, or none. A name stays until the notary is another
+    /// Name of the notary, or none to remove it. Assigning another notary number removes it, too
     #[arg(long, value_name = "NAME|none")]
     notary_name: Option<String>,
     /// Phone of its notary
@@ -268,8 +269,8 @@ pub(super) async fn run(command: OrdersCommand, operator: &Operator) -> Result<(
         OrdersCommand::Show { id } => operator.show(OrderId(id)).await,
         OrdersCommand::Export { id, to } => operator.export(OrderId(id), &to).await,
         OrdersCommand::Accesses { id, format } => operator.accesses_of(OrderId(id), format).await,
-        OrdersCommand::Change { id, change } => {
-            operator.change(OrderId(id), &change.request()?).await
+        OrdersCommand::Update { id, update } => {
+            operator.update(OrderId(id), &update.request()?).await
         }
         OrdersCommand::Note { id, text } => operator.note(OrderId(id), text).await,
         OrdersCommand::Cancel { id, reason } => {
@@ -348,15 +349,15 @@ impl Operator {
         print(&self.recorded(access, shown).await?)
     }
 
-    async fn change(&self, id: OrderId, request: &ChangeRequest) -> Result<()> {
+    async fn update(&self, id: OrderId, request: &ChangeRequest) -> Result<()> {
         let access = self.recording.begin(AccessKind::Update, id);
-        let change = async {
+        let update = async {
             let (operator, orders) = self.changer(id, &access).await?;
             let changed = orders.change(operator, id, request, None).await;
             changed.with_context(|| format!("order {} was not changed", id.0))
         }
         .await;
-        report(&self.recorded(access, change).await?)
+        report(&self.recorded(access, update).await?)
     }
 
     async fn note(&self, id: OrderId, request: NoteRequest) -> Result<()> {

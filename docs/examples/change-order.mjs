@@ -10,15 +10,15 @@ import { OrderFailed, get, idempotencyKey, order, run, send } from "./create-ord
 const { FILE_NUMBER = "REFI-2026-100-1", SIGNING_DATE = "2026-12-02" } = process.env;
 const JSON_BODY = { "Content-Type": "application/json" };
 
-async function amend(fileNumber, signingDate) {
+async function change(fileNumber, signingDate) {
   const query = new URLSearchParams({ limit: 1, file_number: fileNumber });
   const [found] = JSON.parse((await get(`/api/order?${query}`)).answer).data;
   if (!found) throw new OrderFailed(`no order has the file number ${fileNumber}: create it`);
   const path = `/api/order/${found.order_id}`;
-  const amended = order(fileNumber);
-  amended.signingDetailsFormData.signingDate = signingDate;
+  const changed = order(fileNumber);
+  changed.signingDetailsFormData.signingDate = signingDate;
   // A repeat changes nothing, so it needs no key. What is left out is removed: send the whole order.
-  await send("PUT", path, 200, { headers: JSON_BODY, body: JSON.stringify(amended) });
+  await send("PUT", path, 200, { headers: JSON_BODY, body: JSON.stringify(changed) });
   const key = await idempotencyKey(`${fileNumber}-${signingDate}`);
   const headers = { ...JSON_BODY, "Idempotency-Key": `"${key}"` };
   const body = JSON.stringify({ text: `The borrower asked for ${signingDate}.` });
@@ -26,4 +26,4 @@ async function amend(fileNumber, signingDate) {
   return found.order_id;
 }
 
-await run(async () => console.log("changed", await amend(FILE_NUMBER, SIGNING_DATE), SIGNING_DATE));
+await run(async () => console.log("changed", await change(FILE_NUMBER, SIGNING_DATE), SIGNING_DATE));

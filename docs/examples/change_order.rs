@@ -26,7 +26,7 @@ struct Page {
     data: Vec<Found>,
 }
 
-async fn amend(orders: &Orders, file_number: &str, date: &str) -> Result<i64, Failure> {
+async fn change(orders: &Orders, file_number: &str, date: &str) -> Result<i64, Failure> {
     let look_up = || {
         let query = [("limit", "1"), ("file_number", file_number)];
         orders.request(Method::GET, "/api/order").query(&query)
@@ -35,10 +35,10 @@ async fn amend(orders: &Orders, file_number: &str, date: &str) -> Result<i64, Fa
     let none = || format!("no order has the file number {file_number}: create it");
     let order_id = page.data.first().ok_or_else(none)?.order_id;
     let path = format!("/api/order/{order_id}");
-    let mut amended = order(file_number);
-    amended["signingDetailsFormData"]["signingDate"] = date.into();
+    let mut changed = order(file_number);
+    changed["signingDetailsFormData"]["signingDate"] = date.into();
     // A repeat changes nothing, so it needs no key. What is left out is removed: send the whole order.
-    let put = || orders.request(Method::PUT, &path).json(&amended);
+    let put = || orders.request(Method::PUT, &path).json(&changed);
     send::<Value>(StatusCode::OK, put).await?;
     let key = format!("\"{}\"", idempotency_key(&format!("{file_number}-{date}"))?);
     let text = json!({ "text": format!("The borrower asked for {date}.") });
@@ -52,7 +52,7 @@ async fn run() -> Result<(), Failure> {
     let setting = |name, default: &str| env::var(name).unwrap_or_else(|_| default.to_owned());
     let file_number = setting("FILE_NUMBER", "REFI-2026-100-1");
     let date = setting("SIGNING_DATE", "2026-12-02");
-    let order_id = amend(&Orders::from_env()?, &file_number, &date).await?;
+    let order_id = change(&Orders::from_env()?, &file_number, &date).await?;
     println!("changed {order_id} {date}");
     Ok(())
 }

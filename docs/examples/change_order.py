@@ -12,15 +12,15 @@ from urllib.parse import quote
 from create_orders import OrderFailed, get, idempotency_key, order, run, send
 
 
-def amend(file_number: str, signing_date: str) -> int:
+def change(file_number: str, signing_date: str) -> int:
     found = get(f"/api/order?limit=1&file_number={quote(file_number, safe='')}").json()["data"]
     if not found:
         raise OrderFailed(f"no order has the file number {file_number}: create it")
     order_id = found[0]["order_id"]
-    amended = order(file_number)
-    amended["signingDetailsFormData"]["signingDate"] = signing_date
+    changed = order(file_number)
+    changed["signingDetailsFormData"]["signingDate"] = signing_date
     # A repeat changes nothing, so it needs no key. What is left out is removed: send the whole order.
-    send("PUT", f"/api/order/{order_id}", 200, json=amended)
+    send("PUT", f"/api/order/{order_id}", 200, json=changed)
     key = {"Idempotency-Key": f'"{idempotency_key(f"{file_number}-{signing_date}")}"'}
     note = {"text": f"The borrower asked for {signing_date}."}
     send("POST", f"/api/order/{order_id}/notes", 201, key, json=note)
@@ -30,7 +30,7 @@ def amend(file_number: str, signing_date: str) -> int:
 def main() -> None:
     file_number = os.environ.get("FILE_NUMBER", "REFI-2026-100-1")
     signing_date = os.environ.get("SIGNING_DATE", "2026-12-02")
-    print("changed", amend(file_number, signing_date), signing_date)
+    print("changed", change(file_number, signing_date), signing_date)
 
 
 if __name__ == "__main__":
