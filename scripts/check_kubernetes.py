@@ -17,7 +17,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "packaging/kubernetes"
 VERSIONS = ("1.30", "1.37")
 # Kinds of extensions, which Kubernetes itself does not know.
 EXTENSIONS = ("Kustomization", "PodMonitor")
-# Variables that are no flag of the service: docs/operations.md, section Document stores.
+# Variables that are no flag of the service: docs/dependencies.md, Document stores.
 CREDENTIALS = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
 
 

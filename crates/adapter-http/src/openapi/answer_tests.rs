@@ -62,6 +62,22 @@ fn details_of_a_read_have_the_fields_of_requests_without_their_rules() {
 }
 
 #[test]
+fn guide_and_console_name_every_event() {
+    let guide = include_str!("../../../../docs/webhooks.md");
+    let rows = guide.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
+    let is_event = |name: &&str| name.starts_with("order.") || name.starts_with("webhook.");
+    let mut described: Vec<_> = rows.map(|(name, _)| name).filter(is_event).collect();
+    let mut events = EventType::ALL.map(EventType::as_str);
+    described.sort_unstable();
+    events.sort_unstable();
+    assert_eq!(described, events);
+    let console = include_str!("../../assets/console/webhooks.js");
+    for event in EventType::OF_ORDERS.map(EventType::as_str) {
+        assert!(console.contains(&format!("\"{event}\": \"")), "{event} has no words in the console");
+    }
+}
+
+#[test]
 fn known_values_are_those_of_the_code_and_closed_in_requests_only() {
     let of_orders = EventType::OF_ORDERS.map(EventType::as_str);
     let events = [&of_orders[..], &[EventType::Test.as_str()]].concat();

@@ -68,7 +68,7 @@ fn judge(at: &str, kind: &str, devices: &[PathBuf], found: &mut Findings) {
     if devices.is_empty() {
         found.warn(
             format!("{at}: the system does not tell whether this {kind} is encrypted"),
-            "Look at the machine or the provider that has the disk (docs/operations.md)",
+            "Look at the machine or the provider that has the disk (docs/data.md)",
         );
         return;
     }
@@ -78,7 +78,7 @@ fn judge(at: &str, kind: &str, devices: &[PathBuf], found: &mut Findings) {
     } else {
         found.warn(
             format!("{at}: the system does not encrypt its {}", named(plain)),
-            "Move it to a LUKS volume, unless the disk or the provider encrypts (docs/operations.md)",
+            "Move it to a LUKS volume, unless the disk or the provider encrypts (docs/data.md)",
         );
     }
 }

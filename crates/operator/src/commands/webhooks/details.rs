@@ -1,20 +1,25 @@
 //! The options that describe a webhook endpoint.
 
 use clap::Args;
+use domain::webhook::EventType;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
 #[derive(Debug, Args)]
 pub struct Details {
-    /// An event that the endpoint gets: order.created, order.documents_added, order.updated,
-    /// order.cancelled, order.changed, order.note_added, order.signed_documents_added,
-    /// order.documents_replaced or order.document_withdrawn. Repeat it for several. A new endpoint gets
-    /// all of them by default
-    #[arg(long = "event", value_name = "EVENT")]
+    #[arg(long = "event", value_name = "EVENT", help = events_help())]
     pub(super) events: Vec<String>,
     /// Note about the endpoint
     #[arg(long, value_name = "TEXT")]
     pub(super) description: Option<String>,
+}
+
+fn events_help() -> String {
+    let events = EventType::OF_ORDERS.map(EventType::as_str).join(", ");
+    format!(
+        "An event that the endpoint gets: {events}. Repeat it for several. A new endpoint gets all of \
+         them by default"
+    )
 }
 
 impl Details {
