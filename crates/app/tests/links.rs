@@ -25,8 +25,16 @@ const ENDINGS: [&str; 16] = [
 
 /// Folders at the top of this repository.
 const TOP: [&str; 10] = [
-    "crates/", "docs/", "migrations/", "scripts/", "packaging/", "bench/", "fuzz/", ".github/",
-    ".cargo/", ".ci/",
+    "crates/",
+    "docs/",
+    "migrations/",
+    "scripts/",
+    "packaging/",
+    "bench/",
+    "fuzz/",
+    ".github/",
+    ".cargo/",
+    ".ci/",
 ];
 
 /// Paths that commands of the documents make.

@@ -73,7 +73,10 @@ fn guide_and_console_name_every_event() {
     assert_eq!(described, events);
     let console = include_str!("../../assets/console/webhooks.js");
     for event in EventType::OF_ORDERS.map(EventType::as_str) {
-        assert!(console.contains(&format!("\"{event}\": \"")), "{event} has no words in the console");
+        assert!(
+            console.contains(&format!("\"{event}\": \"")),
+            "{event} has no words in the console"
+        );
     }
 }
 
