@@ -38,7 +38,7 @@ pub enum Retried {
     /// The delivery is due.
     Due,
     /// A worker has leased the delivery. Nothing changed: it could be sent twice.
-    InProgress,
+    Leased,
     /// There is no such delivery.
     NotFound,
 }
