@@ -11,14 +11,10 @@ use actix_web::{
 use domain::access::AccessKind;
 
 use crate::{
-    console, home_page, list_services,
-    observe::ops,
-    openapi::{self, docs_page},
+    console, docs_page, home_page, list_services, openapi, ops,
     orders::{
-        add_note, change,
-        create::{add_documents, create_form, create_json, withdraw},
-        path,
-        read::{archive, list_accesses, list_orders, read_document, read_order},
+        add_documents, add_note, archive, change, create_form, create_json, list_accesses,
+        list_orders, path, read_document, read_order, withdraw,
     },
     read_key,
     respond::{
@@ -275,12 +271,12 @@ mod tests {
     async fn files_are_compressed_for_clients_that_accept_gzip() {
         let service = init_service(App::new().configure(|it| configure(it, "", true))).await;
         for (path, accepted, is_compressed) in [
-            ("/console/api.js", "gzip, deflate, br, zstd", true),
+            ("/console/shared/api.js", "gzip, deflate, br, zstd", true),
             ("/docs/docs.js", "gzip;q=0.5", true),
             (docs_page::FILES[2].path, "gzip", true),
             (docs_page::FILES[2].path, "identity", false),
-            ("/console/api.js", "br", false),
-            ("/console/api.js", "gzip;q=0", false),
+            ("/console/shared/api.js", "br", false),
+            ("/console/shared/api.js", "gzip;q=0", false),
         ] {
             let request = TestRequest::with_uri(path).insert_header(("accept-encoding", accepted));
             let answer = service.call(request.to_request()).await.unwrap();

@@ -11,15 +11,15 @@ use domain::{
         create_order::CreateOrder, read_order::ReadOrder, services::ListServices,
         webhooks::manage_webhooks::ManageWebhooks, withdraw_document::WithdrawDocument,
     },
-    webhook::EndpointId,
 };
 
 use crate::{
-    access::{authentication::Access, in_progress::InProgress, limits::Shares},
+    admission::{authentication::Admission, limits::Shares},
     closing::Closing,
     detached_tasks::DetachedTasks,
     form::Spool,
     guard::Connections,
+    replays::Replays,
     request::{metrics::ApiMetrics, trace::TraceRequests},
 };
 
@@ -45,7 +45,7 @@ pub struct Api {
     /// Manages webhooks.
     pub webhooks: ManageWebhooks,
     /// Decides which requests are carried out.
-    pub access: Access,
+    pub admission: Admission,
     /// Limits for the documents of one request.
     pub limits: DocumentLimits,
     /// Limits for the signed documents of one request.
@@ -64,8 +64,8 @@ pub struct Api {
     pub traces: Option<Arc<dyn TraceRequests>>,
     /// Work that finishes even when its client disconnects.
     pub detached: DetachedTasks,
-    /// Webhooks whose deliveries of a time are being replayed.
-    pub replays: InProgress<EndpointId>,
+    /// Endpoints with a replay in progress, at most one each.
+    pub replays: Replays,
     /// Whether the service stops.
     pub closing: Closing,
     /// Open connections.

@@ -16,7 +16,7 @@ use actix_web::{
 };
 use bytes::Bytes;
 use domain::{
-    access::{Access as OrderAccess, DONE, RunId},
+    access::{Access, DONE, RunId},
     api_key::{ApiKey, ApiKeyId, ClientId, NewApiKey, Owner, PresentedKey, Rate, Scope},
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
@@ -55,8 +55,8 @@ use tempfile::TempDir;
 use time::{OffsetDateTime, macros::datetime};
 
 use crate::{
-    ApiMetrics, Closing, Connections, DetachedTasks, InProgress, Proxies, RateLimits, Shares,
-    Spool, access::authentication::Access, observe::observe, openapi::tests::assert_described,
+    ApiMetrics, Closing, Connections, DetachedTasks, Proxies, RateLimits, Replays, Shares, Spool,
+    admission::authentication::Admission, observe::observe, openapi::tests::assert_described,
     request::trace::TraceRequests, respond::problem::Problem, routes, state::Api,
 };
 
@@ -184,7 +184,7 @@ impl Ports {
             },
             withdraw_document: WithdrawDocument { intake: intake.clone() },
             add_documents: AddDocuments { intake },
-            access: Access {
+            admission: Admission {
                 keys: ManageKeys {
                     keys: Arc::new(self.keys),
                     clock: clock.clone(),
@@ -205,7 +205,7 @@ impl Ports {
             has_console: true,
             traces: self.traces,
             detached: DetachedTasks::new(tokio::runtime::Handle::current()),
-            replays: InProgress::default(),
+            replays: Replays::default(),
             closing: Closing::default(),
             connections: Connections::new(usize::MAX, Vec::new()),
             concurrency: Shares::new(self.concurrency, self.concurrency),
@@ -237,7 +237,7 @@ impl TestApi {
 
     /// Sends a request through the middleware and the routes of the service. The OpenAPI document
     /// must describe the answer.
-    pub(crate) async fn send(&self, request: TestRequest) -> Answer {
+    pub(crate) async fn send(&self, request: TestRequest) -> TestAnswer {
         let api = self.api.clone();
         let observe = from_fn(move |request, next| observe(api.clone(), request, next));
         let app = App::new()
@@ -252,27 +252,27 @@ impl TestApi {
         let body = bytes.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
         let body = body.unwrap_or_default();
         assert_described(&method, &path, (status.as_u16(), &headers, &body));
-        Answer { status, headers, body, bytes }
+        TestAnswer { status, headers, body, bytes }
     }
 }
 
 impl TestApi {
     /// Returns the accesses that requests have left, as the worker stores them.
-    pub(crate) async fn accesses(&self) -> Vec<OrderAccess> {
+    pub(crate) async fn accesses(&self) -> Vec<Access> {
         let stored = Arc::new(Mutex::new(Vec::new()));
         let (mut log, seen) = (MockAccessLog::new(), Arc::clone(&stored));
         log.expect_store().returning(move |accesses| {
             seen.lock().unwrap().extend_from_slice(accesses);
             Ok(())
         });
-        let recorder = self.api.access.recorder.clone();
+        let recorder = self.api.admission.recorder.clone();
         KeepAccesses { log: Arc::new(log), recorder }.store_batch().await.unwrap();
         std::mem::take(&mut *stored.lock().unwrap())
     }
 
     /// Leaves so many accesses that no request may add one.
     pub(crate) fn fill_recorder(&self) {
-        let recorder = &self.api.access.recorder;
+        let recorder = &self.api.admission.recorder;
         while !recorder.is_full() {
             BegunAccess::new(
                 recorder.clone(),
@@ -291,7 +291,7 @@ impl TestApi {
 
 /// An answer with a JSON body.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct TestAnswer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
@@ -299,7 +299,7 @@ pub(crate) struct Answer {
     pub(crate) bytes: Option<Bytes>,
 }
 
-impl Answer {
+impl TestAnswer {
     /// Asserts that the answer is a problem, and returns its body.
     #[track_caller]
     pub(crate) fn problem(&self, status: u16, code: &str) -> &Value {

@@ -4,8 +4,8 @@ use std::sync::{Arc, atomic::AtomicBool};
 
 use actix_web::web;
 use adapter_http::{
-    Access, Api, ApiMetrics, Closing, Connections, Dependencies, DetachedTasks, InProgress,
-    JSON_BODIES, Proxies, RateLimits, Shares, Spool,
+    Admission, Api, ApiMetrics, Closing, Connections, Dependencies, DetachedTasks, JSON_BODIES,
+    Proxies, RateLimits, Replays, Shares, Spool,
 };
 use anyhow::Result;
 use domain::{
@@ -175,7 +175,7 @@ impl Parts {
                 reader: storage.reader.clone(),
                 clock: clock.clone(),
             },
-            access: Access {
+            admission: Admission {
                 keys: self.keys.clone(),
                 rates: self.rates.clone(),
                 proxies: Proxies {
@@ -193,7 +193,7 @@ impl Parts {
             has_console: settings.console,
             traces: traces.map(|traces| traces as _),
             detached: DetachedTasks::new(Handle::current()),
-            replays: InProgress::default(),
+            replays: Replays::default(),
             closing: Closing::default(),
             connections: Connections::new(settings.connections_per_address, proxies.clone()),
             concurrency: Shares::new(settings.max_orders_in_flight, settings.max_orders_in_flight),

@@ -7,7 +7,7 @@ use domain::{
 };
 
 use crate::{
-    access::{
+    admission::{
         authentication::{admit_for, changer},
         fingerprint::attempt,
         idempotency_key::{self, IDEMPOTENCY_REPLAYED},
@@ -21,7 +21,7 @@ use crate::{
 };
 
 pub(crate) async fn add(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    let key = admit_for(&request, &api.access, Policy::Changes, scope_of_either_side).await?;
+    let key = admit_for(&request, &api.admission, Policy::Changes, scope_of_either_side).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
     let claim = idempotency_key::claim(&request, &key, &*api.entropy)?;

@@ -10,24 +10,19 @@ use domain::{
 };
 
 use crate::{
-    access::{
+    admission::{
         authentication::{admit, admit_for, changer},
         rate_limit::Policy,
     },
     body::json,
-    orders::{
-        create::{create_json, created},
-        path,
-        record::OrderRecord,
-        version,
-    },
+    orders::{create_json, created, path, record::OrderSummary, version},
     request::notes::note,
     respond::answer::Answer,
     state::State,
 };
 
 pub(crate) async fn replace(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    let key = admit_for(&request, &api.access, Policy::Changes, |_| Scope::OrdersCreate).await?;
+    let key = admit_for(&request, &api.admission, Policy::Changes, |_| Scope::OrdersCreate).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
     let body = json::read(&request, payload, &api.json_bodies, &key).await?;
@@ -40,7 +35,7 @@ pub(crate) async fn replace(request: HttpRequest, payload: web::Payload, api: St
 }
 
 pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    let key = admit(&request, &api.access, Policy::Changes).await?;
+    let key = admit(&request, &api.admission, Policy::Changes).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
     let body = json::read_object(&request, payload, &api.json_bodies, &key).await?;
@@ -51,7 +46,7 @@ pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: Sta
 }
 
 pub(crate) async fn cancel(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    let key = admit_for(&request, &api.access, Policy::Changes, scope_of_either_side).await?;
+    let key = admit_for(&request, &api.admission, Policy::Changes, scope_of_either_side).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
     let body = json::read_optional_object(&request, payload, &api.json_bodies, &key).await?;
@@ -75,7 +70,7 @@ fn answer(request: &HttpRequest, order: &ListedOrder, message: &'static str) -> 
     note(request, |notes| notes.message = Some(message));
     let mut answer = HttpResponse::Ok();
     answer.insert_header(header::ETag(version::tag(&order.stored)));
-    answer.json(OrderRecord::listed(order))
+    answer.json(OrderSummary::listed(order))
 }
 
 #[cfg(test)]

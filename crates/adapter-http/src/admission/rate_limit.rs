@@ -18,7 +18,7 @@ use governor::{
     state::keyed::DefaultKeyedStateStore,
 };
 
-use crate::request::peer::network;
+use crate::admission::peer::network;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");

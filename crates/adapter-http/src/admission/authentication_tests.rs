@@ -4,7 +4,7 @@ use domain::api_key::Rate;
 
 use super::*;
 use crate::{
-    orders::create::create_json::PATH,
+    orders::create_json::PATH,
     test_support::{Ports, TestApi, api_key},
 };
 

@@ -8,7 +8,7 @@ use domain::{
 use serde::Serialize;
 
 use crate::{
-    access::{authentication::admit, rate_limit::Policy},
+    admission::{authentication::admit, rate_limit::Policy},
     orders::path,
     request::notes::note,
     respond::{
@@ -20,7 +20,7 @@ use crate::{
 };
 
 pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
-    let key = admit(&request, &api.access, Policy::Reads).await?;
+    let key = admit(&request, &api.admission, Policy::Reads).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
     let (paging, after) = Paging::parse_older::<AccessId>(request.query_string())?;

@@ -14,19 +14,17 @@ use futures_util::future::{Either, select};
 use serde::Serialize;
 
 use crate::{
-    access::{
+    admission::{
         authentication::{admit, admit_for, begun},
         rate_limit::Policy,
     },
     form::{OrderForm, Texts},
     orders::{
-        create::{
-            created,
-            upload::{self, Form, Received},
-        },
+        created,
         erasure::erased,
         path,
         record::DocumentRecord,
+        upload::{self, Form, Received},
     },
     request::metrics::ApiMetrics,
     respond::answer::Answer,
@@ -34,7 +32,7 @@ use crate::{
 };
 
 pub(crate) async fn add(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    let key = admit(&request, &api.access, Policy::OrdersWithDocuments).await?;
+    let key = admit(&request, &api.admission, Policy::OrdersWithDocuments).await?;
     let id = path::order_id(&request)?;
     // It must not change, like that of signed documents: stored fingerprints contain it.
     let operation = format!("documents of {}", id.0);
@@ -44,7 +42,7 @@ pub(crate) async fn add(request: HttpRequest, payload: web::Payload, api: State)
 
 pub(crate) async fn add_signed(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
     let scope = |_: &ApiKey| Scope::OrdersUpdate;
-    let key = admit_for(&request, &api.access, Policy::OrdersWithDocuments, scope).await?;
+    let key = admit_for(&request, &api.admission, Policy::OrdersWithDocuments, scope).await?;
     let id = path::order_id(&request)?;
     let operation = format!("signed documents of {}", id.0);
     let form = Form { operation: &operation, texts: Texts::None, limits: api.signed_limits };

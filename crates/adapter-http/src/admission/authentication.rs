@@ -20,13 +20,11 @@ use domain::{
 use tracing::Instrument as _;
 
 use crate::{
-    access::rate_limit::{FAILED_AUTHENTICATIONS, Policy, RateLimits},
-    request::{
-        id::RequestId,
-        notes::note,
+    admission::{
         peer::{self, Proxies},
-        trace::STEPS,
+        rate_limit::{FAILED_AUTHENTICATIONS, Policy, RateLimits},
     },
+    request::{id::RequestId, notes::note, trace::STEPS},
     respond::{
         path_number::{identifier, number},
         problem::Problem,
@@ -34,7 +32,7 @@ use crate::{
 };
 
 /// Decides which requests are carried out: keys, rates and trusted proxies.
-pub struct Access {
+pub struct Admission {
     /// Authenticates API keys.
     pub keys: ManageKeys,
     /// Rate limits of API keys and of failed authentications.
@@ -49,20 +47,20 @@ pub struct Access {
 /// scope of the policy.
 pub(crate) async fn admit(
     request: &HttpRequest,
-    access: &Access,
+    admission: &Admission,
     policy: Policy,
 ) -> Result<Arc<ApiKey>, Problem> {
-    admit_for(request, access, policy, |_| policy.scope()).await
+    admit_for(request, admission, policy, |_| policy.scope()).await
 }
 
 /// Like [`admit`], for an operation whose scope depends on the key.
 pub(crate) async fn admit_for(
     request: &HttpRequest,
-    access: &Access,
+    admission: &Admission,
     policy: Policy,
     scope: impl Fn(&ApiKey) -> Scope,
 ) -> Result<Arc<ApiKey>, Problem> {
-    let key = admit_any(request, access, policy).await?;
+    let key = admit_any(request, admission, policy).await?;
     let scope = scope(&key);
     if key.may(scope) { Ok(key) } else { Err(Problem::missing_scope(scope)) }
 }
@@ -70,19 +68,19 @@ pub(crate) async fn admit_for(
 /// Like [`admit`], for an operation that needs no scope.
 pub(crate) async fn admit_any(
     request: &HttpRequest,
-    access: &Access,
+    admission: &Admission,
     policy: Policy,
 ) -> Result<Arc<ApiKey>, Problem> {
     let kind = request.extensions().get::<AccessKind>().copied();
     // Nothing is done that could not be recorded.
-    if kind.is_some() && access.recorder.is_full() {
+    if kind.is_some() && admission.recorder.is_full() {
         return Err(Problem::unavailable());
     }
     let step = tracing::info_span!(target: STEPS, "authenticate");
-    match authenticate(request, access).instrument(step).await {
+    match authenticate(request, admission).instrument(step).await {
         Ok(key) => {
             note(request, |notes| notes.api_key = Some(key.id));
-            if let Some(allowance) = access.rates.request(policy, &key) {
+            if let Some(allowance) = admission.rates.request(policy, &key) {
                 // The remaining quota is sent with the answer, whatever the answer is.
                 request.extensions_mut().insert(allowance);
                 let over = |seconds| Problem::rate_limited(policy.as_str(), seconds);
@@ -91,17 +89,17 @@ pub(crate) async fn admit_any(
             // A request over the rate leaves none: the rate bounds the rows that a key can add.
             if let Some(kind) = kind {
                 let begun = BegunAccess::new(
-                    Arc::clone(&access.recorder),
-                    facts(request, access, kind, &key),
+                    Arc::clone(&admission.recorder),
+                    facts(request, admission, kind, &key),
                 );
                 request.extensions_mut().insert(begun);
             }
             Ok(key)
         }
         Err(problem) => {
-            let peer = peer::address(request, &access.proxies);
+            let peer = peer::address(request, &admission.proxies);
             note(request, |notes| notes.rejected_peer = peer);
-            let counted = peer.map_or(Ok(()), |peer| access.rates.failure(peer));
+            let counted = peer.map_or(Ok(()), |peer| admission.rates.failure(peer));
             counted.map_err(|seconds| Problem::rate_limited(FAILED_AUTHENTICATIONS, seconds))?;
             Err(problem)
         }
@@ -109,14 +107,19 @@ pub(crate) async fn admit_any(
 }
 
 /// Returns the facts of an access. Its order and its document are those of the path.
-fn facts(request: &HttpRequest, access: &Access, kind: AccessKind, key: &ApiKey) -> AccessFacts {
+fn facts(
+    request: &HttpRequest,
+    admission: &Admission,
+    kind: AccessKind,
+    key: &ApiKey,
+) -> AccessFacts {
     AccessFacts {
         kind,
         order: identifier(request, "order_id").map(OrderId),
         orders: None,
         position: number(request, "position"),
         actor: AccessActor::Key { id: key.id, party: key.party() },
-        address: peer::address(request, &access.proxies),
+        address: peer::address(request, &admission.proxies),
         request_id: Some(RequestId::of(request).id.to_string()),
     }
 }
@@ -131,14 +134,17 @@ pub(crate) fn changer(request: &HttpRequest, key: &ApiKey) -> Changer {
     Changer { access: begun(request), ..Changer::of(key) }
 }
 
-async fn authenticate(request: &HttpRequest, access: &Access) -> Result<Arc<ApiKey>, Problem> {
+async fn authenticate(
+    request: &HttpRequest,
+    admission: &Admission,
+) -> Result<Arc<ApiKey>, Problem> {
     let presented = PresentedKey::parse(bearer(request.headers())?);
     let presented = presented.ok_or_else(Problem::invalid_token)?;
     let may_look_up = || {
-        let peer = peer::address(request, &access.proxies);
-        peer.is_none_or(|peer| access.rates.may_look_up(peer))
+        let peer = peer::address(request, &admission.proxies);
+        peer.is_none_or(|peer| admission.rates.may_look_up(peer))
     };
-    let key = access.keys.authenticate(&presented, may_look_up).await?;
+    let key = admission.keys.authenticate(&presented, may_look_up).await?;
     key.ok_or_else(Problem::invalid_token)
 }
 

@@ -5,9 +5,9 @@ use domain::{order::OrderRequest, use_cases::create_order::CreatedOrder};
 use tracing::Instrument as _;
 
 use crate::{
-    access::{authentication::admit, fingerprint::attempt, idempotency_key, rate_limit::Policy},
+    admission::{authentication::admit, fingerprint::attempt, idempotency_key, rate_limit::Policy},
     body::json,
-    orders::create::created::{self, JSON},
+    orders::created::{self, JSON},
     request::trace::STEPS,
     respond::{
         answer::Answer,
@@ -20,7 +20,7 @@ use crate::{
 pub(crate) const PATH: &str = "/api/order/create";
 
 pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    let key = admit(&request, &api.access, Policy::Orders).await?;
+    let key = admit(&request, &api.admission, Policy::Orders).await?;
     let claim = idempotency_key::claim(&request, &key, &*api.entropy)?;
     let step = tracing::info_span!(target: STEPS, "read");
     let body = json::read(&request, payload, &api.json_bodies, &key);

@@ -9,7 +9,7 @@ use domain::{
     ports::{MaybeErased, WriteError},
 };
 
-use crate::test_support::{Answer, NOW, Ports, TestApi, form, part};
+use crate::test_support::{NOW, Ports, TestAnswer, TestApi, form, part};
 
 const PATH: &str = "/api/order/7/documents";
 
@@ -18,7 +18,7 @@ fn deed() -> Vec<u8> {
     part(disposition, &documents::bytes("deed-of-trust.pdf"))
 }
 
-async fn post(ports: Ports, form: &[Vec<u8>]) -> Answer {
+async fn post(ports: Ports, form: &[Vec<u8>]) -> TestAnswer {
     ports.api().send(request(form)).await
 }
 

@@ -13,11 +13,11 @@ use domain::{
 };
 
 use crate::{
-    access::{
+    admission::{
         authentication::{admit, begun},
         rate_limit::Policy,
     },
-    orders::{path, record::OrderRecord},
+    orders::{path, record::OrderSummary},
     respond::{
         answer::Answer,
         instants,
@@ -28,7 +28,7 @@ use crate::{
 };
 
 pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
-    let key = admit(&request, &api.access, Policy::Reads).await?;
+    let key = admit(&request, &api.admission, Policy::Reads).await?;
     let (query, paging) = parse(request.query_string())?;
     let page = match api.read_order.page(key.owner(), &query).await {
         Err(OrderError::UnknownCursor) => {
@@ -41,7 +41,7 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
         access.lists(page.items.len());
     }
     let url = format!("{}{}", api.base_path, path::ORDERS);
-    let records = page.items.iter().map(|order| (order.stored.id.0, OrderRecord::listed(order)));
+    let records = page.items.iter().map(|order| (order.stored.id.0, OrderSummary::listed(order)));
     list::page(&request, url, &paging, Others::from(&page), records)
 }
 

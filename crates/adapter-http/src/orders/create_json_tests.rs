@@ -3,10 +3,10 @@ use domain::ports::{StoreError, WriteError};
 use serde_json::Value;
 
 use super::*;
-use crate::test_support::{Answer, Ports, TestApi};
+use crate::test_support::{Ports, TestAnswer, TestApi};
 
 /// Posts an order on mocks of the ports.
-async fn post(ports: Ports, order: &Value) -> Answer {
+async fn post(ports: Ports, order: &Value) -> TestAnswer {
     ports.api().send(TestApi::post(PATH).set_json(order)).await
 }
 

@@ -10,10 +10,10 @@ use domain::{
 use tracing::Instrument as _;
 
 use crate::{
-    access::{fingerprint::attempt, idempotency_key, limits::Share},
+    admission::{fingerprint::attempt, idempotency_key, limits::Share},
     body,
     form::{self, FormSpace, OrderForm, SpoolGuard, Texts},
-    orders::create::claim_guard::ClaimGuard,
+    orders::claim_guard::ClaimGuard,
     request::trace::STEPS,
     respond::problem::{Problem, ProblemCode},
     state::State,

@@ -8,7 +8,7 @@ use domain::{
 };
 
 use crate::{
-    access::{
+    admission::{
         authentication::{admit_for, changer},
         rate_limit::Policy,
     },
@@ -33,7 +33,7 @@ async fn withdraw_kind(
     scope: Scope,
 ) -> Answer {
     let scope = |_: &ApiKey| scope;
-    let key = admit_for(request, &api.access, Policy::Changes, scope).await?;
+    let key = admit_for(request, &api.admission, Policy::Changes, scope).await?;
     let id = path::document(request, kind)?;
     note(request, |notes| {
         (notes.order, notes.document) = (Some(id.order), Some(id.position));

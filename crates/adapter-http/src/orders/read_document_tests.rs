@@ -10,7 +10,7 @@ use domain::{
 };
 use futures_util::{StreamExt as _, stream};
 
-use crate::test_support::{Answer, OWNER, Ports, TestApi};
+use crate::test_support::{OWNER, Ports, TestAnswer, TestApi};
 
 const PATH: &str = "/api/order/7/documents/1";
 const BYTES: &[u8] = b"0123456789";
@@ -51,7 +51,7 @@ fn without_blobs() -> Ports {
     ports
 }
 
-async fn send(ports: Ports, request: TestRequest) -> Answer {
+async fn send(ports: Ports, request: TestRequest) -> TestAnswer {
     ports.api().send(request).await
 }
 

@@ -3,7 +3,7 @@ use contract_tests::{documents, samples::minimal_request};
 use domain::ports::WriteError;
 
 use super::*;
-use crate::test_support::{Answer, Ports, form, part};
+use crate::test_support::{Ports, TestAnswer, form, part};
 
 /// Builds a form of the minimal order and one document.
 fn order(file_name: &str, content: &[u8]) -> TestRequest {
@@ -18,11 +18,11 @@ fn deed() -> TestRequest {
     order("deed.pdf", &documents::bytes("deed-of-trust.pdf"))
 }
 
-async fn post(ports: Ports, order: TestRequest) -> Answer {
+async fn post(ports: Ports, order: TestRequest) -> TestAnswer {
     ports.api().send(order).await
 }
 
-async fn post_with_key(ports: Ports, order: TestRequest) -> Answer {
+async fn post_with_key(ports: Ports, order: TestRequest) -> TestAnswer {
     post(ports, order.insert_header(("idempotency-key", "8e03978e"))).await
 }
 

@@ -37,11 +37,11 @@ use zip::{
 };
 
 use crate::{
-    access::{authentication::admit, rate_limit::Policy},
+    admission::{authentication::admit, rate_limit::Policy},
     orders::{
+        document_blocks::{Cut, DocumentBlocks},
         erasure::Look,
         path,
-        read::document_blocks::{Cut, DocumentBlocks},
     },
     request::notes::note,
     respond::{answer::Answer, conditional, problem::Problem},
@@ -63,7 +63,7 @@ pub(crate) async fn read_signed(request: HttpRequest, api: State) -> Answer {
 }
 
 async fn send(request: &HttpRequest, api: State, kind: DocumentKind) -> Answer {
-    let key = admit(request, &api.access, Policy::Reads).await?;
+    let key = admit(request, &api.admission, Policy::Reads).await?;
     let id = path::order_id(request)?;
     note(request, |notes| notes.order = Some(id));
     let order = api.read_order.order(key.owner(), id).await?;

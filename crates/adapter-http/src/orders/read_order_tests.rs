@@ -7,7 +7,7 @@ use domain::{
 };
 use serde_json::{Value, json};
 
-use crate::test_support::{Answer, NOW, OWNER, Ports, TestApi};
+use crate::test_support::{NOW, OWNER, Ports, TestAnswer, TestApi};
 
 /// Returns the order 7 with every field and two documents.
 fn whole() -> StoredOrder {
@@ -15,7 +15,7 @@ fn whole() -> StoredOrder {
     StoredOrder { documents: vec![document(), document()], ..stored(OrderId(7), &new) }
 }
 
-async fn get(ports: Ports, path: &str) -> Answer {
+async fn get(ports: Ports, path: &str) -> TestAnswer {
     ports.api().send(TestApi::get(path)).await
 }
 
@@ -72,7 +72,7 @@ async fn absent_fields_are_left_out_of_details() {
 }
 
 /// Returns the body of a problem without its request id.
-fn without_id(answer: &Answer) -> Value {
+fn without_id(answer: &TestAnswer) -> Value {
     let mut body = answer.body.clone();
     body["request_id"].take();
     body

@@ -4,9 +4,9 @@ use actix_web::{HttpRequest, web};
 use domain::use_cases::create_order::CreatedOrder;
 
 use crate::{
-    access::{authentication::admit, rate_limit::Policy},
+    admission::{authentication::admit, rate_limit::Policy},
     form::{OrderForm, Texts},
-    orders::create::{
+    orders::{
         created::{self, FORM},
         upload::{self, Form, Received},
     },
@@ -18,7 +18,7 @@ use crate::{
 pub(crate) const PATH: &str = "/api/order/create-with-documents";
 
 pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    let key = admit(&request, &api.access, Policy::OrdersWithDocuments).await?;
+    let key = admit(&request, &api.admission, Policy::OrdersWithDocuments).await?;
     let form = Form { operation: FORM, texts: Texts::Order, limits: api.limits };
     let Received { form, attempt, storing, answered } =
         upload::receive(&request, payload, &api, &key, form).await?;

@@ -29,11 +29,11 @@ use percent_encoding::percent_encode_byte;
 use tracing::Span;
 
 use crate::{
-    access::{authentication::admit, rate_limit::Policy},
+    admission::{authentication::admit, rate_limit::Policy},
     orders::{
+        document_blocks::{Cut, DocumentBlocks},
         erasure::Look,
         path,
-        read::document_blocks::{Cut, DocumentBlocks},
     },
     request::{metrics::ApiMetrics, notes::note},
     respond::{answer::Answer, conditional, problem::Problem},
@@ -59,7 +59,7 @@ pub(crate) async fn read_signed(request: HttpRequest, api: State) -> Answer {
 }
 
 async fn send(request: &HttpRequest, api: &Api, kind: DocumentKind) -> Answer {
-    let key = admit(request, &api.access, Policy::Reads).await?;
+    let key = admit(request, &api.admission, Policy::Reads).await?;
     let id = path::document(request, kind)?;
     let (document, object) = api.read_order.document(key.owner(), id).await?;
     note(request, |notes| {

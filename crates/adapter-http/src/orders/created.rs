@@ -4,8 +4,8 @@ use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use domain::{order::OrderId, use_cases::create_order::CreatedOrder};
 
 use crate::{
-    access::idempotency_key::IDEMPOTENCY_REPLAYED,
-    orders::record::OrderRecord,
+    admission::idempotency_key::IDEMPOTENCY_REPLAYED,
+    orders::record::OrderSummary,
     request::{metrics::ApiMetrics, notes::note},
 };
 
@@ -58,7 +58,7 @@ pub(crate) fn response(
     let mut response = begin(request, stored.id, documents, *replayed, messages);
     note(request, |notes| notes.is_test = (!replayed).then_some(stored.is_test));
     let documents = (operation == FORM).then_some(documents);
-    response.json(OrderRecord::created(stored, documents))
+    response.json(OrderSummary::created(stored, documents))
 }
 
 /// Begins the 201 response to a request that has stored documents of an order, or repeats one that

@@ -10,21 +10,21 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; \
 
 /// Every file of the documentation. The path of a vendored one contains its version.
 pub(crate) static FILES: [StaticFile; 4] = [
-    file("/docs", "text/html; charset=utf-8", include_bytes!("../../assets/docs/index.html")),
+    file("/docs", "text/html; charset=utf-8", include_bytes!("../assets/docs/index.html")),
     file(
         "/docs/docs.js",
         "text/javascript; charset=utf-8",
-        include_bytes!("../../assets/docs/docs.js"),
+        include_bytes!("../assets/docs/docs.js"),
     ),
     vendored(
         "/docs/swagger-ui-5.35.0/swagger-ui-bundle.js",
         "text/javascript; charset=utf-8",
-        include_bytes!("../../assets/swagger-ui/swagger-ui-bundle.js.gz"),
+        include_bytes!("../assets/swagger-ui/swagger-ui-bundle.js.gz"),
     ),
     vendored(
         "/docs/swagger-ui-5.35.0/swagger-ui.css",
         "text/css; charset=utf-8",
-        include_bytes!("../../assets/swagger-ui/swagger-ui.css.gz"),
+        include_bytes!("../assets/swagger-ui/swagger-ui.css.gz"),
     ),
 ];
 

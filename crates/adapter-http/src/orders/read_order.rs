@@ -10,7 +10,7 @@ use domain::{
 };
 
 use crate::{
-    access::{authentication::admit, rate_limit::Policy},
+    admission::{authentication::admit, rate_limit::Policy},
     orders::{
         path,
         record::{DocumentRecord, EntryRecord, WholeOrder},
@@ -50,7 +50,7 @@ async fn list_kind(request: &HttpRequest, api: &Api, kind: DocumentKind) -> Answ
 }
 
 pub(crate) async fn list_history(request: HttpRequest, api: State) -> Answer {
-    let key = admit(&request, &api.access, Policy::Reads).await?;
+    let key = admit(&request, &api.admission, Policy::Reads).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
     let least = HistoryId::CREATED.0;
@@ -71,7 +71,7 @@ pub(crate) async fn list_history(request: HttpRequest, api: State) -> Answer {
 
 /// Returns the order that a request reads.
 async fn find(request: &HttpRequest, api: &Api) -> Result<StoredOrder, Problem> {
-    let key = admit(request, &api.access, Policy::Reads).await?;
+    let key = admit(request, &api.admission, Policy::Reads).await?;
     let id = path::order_id(request)?;
     note(request, |notes| notes.order = Some(id));
     Ok(api.read_order.order(key.owner(), id).await?)
