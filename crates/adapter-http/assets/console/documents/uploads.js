@@ -1,8 +1,8 @@
 // Uploads in progress, and their indicator in the header, whichever view is open.
 
-import { upload } from "./api.js";
-import { announce, button, count, h } from "./dom.js";
-import { askBeforeLeaving } from "./leave.js";
+import { upload } from "../shared/api.js";
+import { announce, button, count, h } from "../shared/dom.js";
+import { askBeforeLeaving } from "../shared/leave.js";
 
 const active = new Set();
 const list = h("div");

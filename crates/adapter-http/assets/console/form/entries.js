@@ -1,13 +1,13 @@
 // The fields of an order as its client enters them, with the problems at their fields.
 
-import { Failure, problem } from "./api.js";
+import { Failure, problem } from "../shared/api.js";
 import { instantsOf } from "./calendar.js";
 import {
   forgetErrors, idOf, offerInstants, row, setValue, showError, showNote, textIn, valueOf,
-} from "./controls.js";
-import { fill, h, said } from "./dom.js";
-import { FIELDS, GROUPS, SIGNING_DATE, TIME_ZONE, fieldOf } from "./fields.js";
-import { inTrade } from "./trade.js";
+} from "../shared/controls.js";
+import { fill, h, said } from "../shared/dom.js";
+import { FIELDS, GROUPS, SIGNING_DATE, TIME_ZONE, fieldOf } from "../shared/fields.js";
+import { inTrade } from "../shared/trade.js";
 
 const DOCUMENTS = "/documents";
 export const DOCUMENTS_ID = idOf(DOCUMENTS);

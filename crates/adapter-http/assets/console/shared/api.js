@@ -5,7 +5,7 @@ import { fieldOf } from "./fields.js";
 import { inTrade } from "./trade.js";
 
 /** Where the service is: above the folder of this file. */
-const BASE = new URL("..", import.meta.url);
+const BASE = new URL("../..", import.meta.url);
 
 /** The name of the key in the storage of this tab, which ends with the tab. */
 const STORED = "notary-orders.key";

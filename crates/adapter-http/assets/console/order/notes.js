@@ -1,8 +1,8 @@
 // The form that adds a note to an order.
 
-import { Attempts, request } from "./api.js";
-import { forgetErrors } from "./controls.js";
-import { h, labelled } from "./dom.js";
+import { Attempts, request } from "../shared/api.js";
+import { forgetErrors } from "../shared/controls.js";
+import { h, labelled } from "../shared/dom.js";
 
 const MAX_LENGTH = 5_000;
 

@@ -1,10 +1,10 @@
 // The search box of the list, and its chips: statuses, dates of the signing, dates of the creation.
 
-import { forgetErrors, showErrors } from "./controls.js";
-import { button, h, labelled } from "./dom.js";
+import { forgetErrors, showErrors } from "../shared/controls.js";
+import { button, h, labelled } from "../shared/dom.js";
 import { isAgenda, isFiltered } from "./search.js";
-import { LAST_DATE, dateIn, dayInWords } from "./times.js";
-import { STATUSES } from "./words.js";
+import { LAST_DATE, dateIn, dayInWords } from "../shared/times.js";
+import { STATUSES } from "../shared/words.js";
 
 const DATES = {
   signing: ["Signing", "Signing from", "Signing until", "signing_date_from", "signing_date_to"],

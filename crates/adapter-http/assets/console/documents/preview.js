@@ -1,7 +1,7 @@
 // Shows a document in the page: the bytes are a blob of a type that runs nothing.
 
-import { request } from "./api.js";
-import { button, h, said } from "./dom.js";
+import { request } from "../shared/api.js";
+import { button, h, said } from "../shared/dom.js";
 
 const IMAGES = ["image/jpeg", "image/png"];
 const PDF = "application/pdf";

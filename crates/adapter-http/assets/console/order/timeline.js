@@ -1,9 +1,9 @@
 // The history of an order and its notes as one timeline in words, newest first.
 
-import { nextPage, request } from "./api.js";
-import { badge, button, card, count, h, instant, said } from "./dom.js";
-import { FIELDS, INSTANTS } from "./fields.js";
-import { CANCELLED, party } from "./words.js";
+import { nextPage, request } from "../shared/api.js";
+import { badge, button, card, count, h, instant, said } from "../shared/dom.js";
+import { FIELDS, INSTANTS } from "../shared/fields.js";
+import { CANCELLED, party } from "../shared/words.js";
 
 /** Entries that an order has in a read, and on a page of its history. */
 const PAGE = 100;

@@ -1,9 +1,9 @@
 // The forms of a signing service: notary and status of an order. They send what the user changes.
 
-import { Digits } from "./api.js";
-import { h, labelled } from "./dom.js";
-import { forgetErrors, showErrors } from "./controls.js";
-import { CANCELLED, STATUSES } from "./words.js";
+import { Digits } from "../shared/api.js";
+import { h, labelled } from "../shared/dom.js";
+import { forgetErrors, showErrors } from "../shared/controls.js";
+import { CANCELLED, STATUSES } from "../shared/words.js";
 
 const OTHER = "";
 const [NEW, ASSIGNED] = ["NEW", "ASSIGNED"];

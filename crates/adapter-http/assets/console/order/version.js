@@ -1,6 +1,6 @@
 // The version of an order that the user sees, and changes of it.
 
-import { Failure, request } from "./api.js";
+import { Failure, request } from "../shared/api.js";
 
 /** Answers 412 in a row after which a view gives up, and how long it then sends nothing, in milliseconds. */
 const [MOST_LOST, PAUSE] = [3, 30_000];

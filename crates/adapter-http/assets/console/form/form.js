@@ -1,16 +1,16 @@
 // The form that creates an order.
 
 import { Advice } from "./advice.js";
-import { Attempts, Failure, nextPage, problem, request, session, stringify } from "./api.js";
-import { offerServices } from "./controls.js";
-import { ask, button, fill, h } from "./dom.js";
+import { Attempts, Failure, nextPage, problem, request, session, stringify } from "../shared/api.js";
+import { offerServices } from "../shared/controls.js";
+import { ask, button, fill, h } from "../shared/dom.js";
 import { draft, numbers } from "./draft.js";
 import { DOCUMENTS_ID, Entries } from "./entries.js";
-import { FIELDS, FILE_NUMBER, INSTANTS, KEPT, SIGNING_DATE, fieldOf, member, setMember } from "./fields.js";
-import { FileChooser, identify } from "./files.js";
-import { askBeforeLeaving } from "./leave.js";
-import { toast } from "./toast.js";
-import { send } from "./uploads.js";
+import { FIELDS, FILE_NUMBER, INSTANTS, KEPT, SIGNING_DATE, fieldOf, member, setMember } from "../shared/fields.js";
+import { FileChooser, identify } from "../documents/files.js";
+import { askBeforeLeaving } from "../shared/leave.js";
+import { toast } from "../shared/toast.js";
+import { send } from "../documents/uploads.js";
 
 /** Problems of documents that name no field. */
 const OF_DOCUMENTS = ["document_too_large", "payload_too_large", "too_many_documents", "no_documents"];

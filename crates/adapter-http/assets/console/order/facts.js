@@ -1,8 +1,8 @@
 // The details of an order in the order in which a dispatcher reads them aloud. Empty fields are not shown.
 
-import { card, h } from "./dom.js";
-import { FIELDS, INSTANTS, TIMES, member } from "./fields.js";
-import { inWords } from "./words.js";
+import { card, h } from "../shared/dom.js";
+import { FIELDS, INSTANTS, TIMES, member } from "../shared/fields.js";
+import { inWords } from "../shared/words.js";
 
 /** The sections: title, and the ends of the pointers of their fields. The last one has what no other has. */
 const SECTIONS = [

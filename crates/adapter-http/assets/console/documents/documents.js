@@ -1,12 +1,12 @@
 // The documents of an order of one kind, and what the side that uploads them does with them.
 
-import { Attempts, request, session } from "./api.js";
-import { ask, button, card, count, fill, focusHeading, h, instant, moment, said, save, size, table } from "./dom.js";
+import { Attempts, request, session } from "../shared/api.js";
+import { ask, button, card, count, fill, focusHeading, h, instant, moment, said, save, size, table } from "../shared/dom.js";
 import { FileChooser, identify } from "./files.js";
 import { isShowable, preview } from "./preview.js";
-import { toast } from "./toast.js";
+import { toast } from "../shared/toast.js";
 import { send } from "./uploads.js";
-import { format, party, role } from "./words.js";
+import { format, party, role } from "../shared/words.js";
 
 /** The two kinds: their member of an order, which is also the end of the path; who reads them; and their texts. */
 export const TO_SIGN = {

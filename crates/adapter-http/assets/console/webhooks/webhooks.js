@@ -1,13 +1,13 @@
 // Webhooks: the endpoints, their deliveries that failed, replay and test event.
 
-import { ProblemBox, inStorage, nextPage, problem, request } from "./api.js";
-import { forgetErrors, showErrors } from "./controls.js";
+import { ProblemBox, inStorage, nextPage, problem, request } from "../shared/api.js";
+import { forgetErrors, showErrors } from "../shared/controls.js";
 import {
   ask, badge, button, card, fill, focusHeading, h, instant, labelled, renew, said, table,
-} from "./dom.js";
-import { askBeforeLeaving } from "./leave.js";
-import { menu } from "./menu.js";
-import { toast } from "./toast.js";
+} from "../shared/dom.js";
+import { askBeforeLeaving } from "../shared/leave.js";
+import { menu } from "../shared/menu.js";
+import { toast } from "../shared/toast.js";
 
 const PATH = "api/webhooks";
 const EVENTS = {

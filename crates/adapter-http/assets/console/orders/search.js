@@ -1,7 +1,7 @@
 // What the list of orders shows: its view and its filters, as its address has them.
 
-import { session } from "./api.js";
-import { dateIn } from "./times.js";
+import { session } from "../shared/api.js";
+import { dateIn } from "../shared/times.js";
 
 export const ADDRESS = "#/orders";
 

@@ -1,19 +1,19 @@
 // One order: what a dispatcher reads aloud, and what the key may do with it.
 
-import { problem, request, session } from "./api.js";
-import { showErrors } from "./controls.js";
-import { ask, badge, button, card, emailLink, fill, h, instant, labelled, phoneLink, renew, retitle, said } from "./dom.js";
+import { problem, request, session } from "../shared/api.js";
+import { showErrors } from "../shared/controls.js";
+import { ask, badge, button, card, emailLink, fill, h, instant, labelled, phoneLink, renew, retitle, said } from "../shared/dom.js";
 import { Assignment } from "./assign.js";
-import { Documents, SIGNED, TO_SIGN } from "./documents.js";
+import { Documents, SIGNED, TO_SIGN } from "../documents/documents.js";
 import { details } from "./facts.js";
 import { Notes } from "./notes.js";
-import { listAddress } from "./orders.js";
+import { listAddress } from "../orders/orders.js";
 import { Timeline } from "./timeline.js";
-import { signingTime } from "./times.js";
-import { toast } from "./toast.js";
+import { signingTime } from "../shared/times.js";
+import { toast } from "../shared/toast.js";
 import { Version } from "./version.js";
-import { CANCELLED, isCancellable, isChangeable } from "./words.js";
-import { zoneName } from "./zones.js";
+import { CANCELLED, isCancellable, isChangeable } from "../shared/words.js";
+import { zoneName } from "../shared/zones.js";
 
 /** Returns the view of an order. */
 export function order(id) {

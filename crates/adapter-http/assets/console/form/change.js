@@ -1,16 +1,16 @@
 // The form that changes an order: that of a new one, filled in. It shows what changes before it is sent.
 
 import { Advice } from "./advice.js";
-import { Digits, Failure, problem, session } from "./api.js";
-import { offerServices } from "./controls.js";
-import { ask, button, fill, focusHeading, h, retitle, said } from "./dom.js";
+import { Digits, Failure, problem, session } from "../shared/api.js";
+import { offerServices } from "../shared/controls.js";
+import { ask, button, fill, focusHeading, h, retitle, said } from "../shared/dom.js";
 import { Entries } from "./entries.js";
-import { FIELDS, FILE_NUMBER, INSTANTS, TIMES, member, setMember } from "./fields.js";
+import { FIELDS, FILE_NUMBER, INSTANTS, TIMES, member, setMember } from "../shared/fields.js";
 import { allServices } from "./form.js";
-import { askBeforeLeaving } from "./leave.js";
-import { toast } from "./toast.js";
-import { Version } from "./version.js";
-import { inWords } from "./words.js";
+import { askBeforeLeaving } from "../shared/leave.js";
+import { toast } from "../shared/toast.js";
+import { Version } from "../order/version.js";
+import { inWords } from "../shared/words.js";
 
 const SERVICE = "/signingServiceId";
 const FIXED = [FILE_NUMBER, SERVICE];

@@ -1,6 +1,6 @@
 // What a user should know of the date and the time of a signing. A hint refuses nothing.
 
-import { dateIn } from "./times.js";
+import { dateIn } from "../shared/times.js";
 
 const [SUNDAY, MONDAY, THURSDAY, SATURDAY] = [0, 1, 4, 6];
 

@@ -1,17 +1,17 @@
 // The work list: agendas of some days, new orders, and all orders. It refreshes itself. What it
 // shows stands in its address.
 
-import { ProblemBox } from "./api.js";
+import { ProblemBox } from "../shared/api.js";
 import { Agenda } from "./agenda.js";
-import { forgetErrors, showErrors } from "./controls.js";
+import { forgetErrors, showErrors } from "../shared/controls.js";
 import { csvOf } from "./csv.js";
-import { announce, button, count, fill, h, renew, save } from "./dom.js";
+import { announce, button, count, fill, h, renew, save } from "../shared/dom.js";
 import { Filters } from "./filters.js";
 import { Pages, readAll } from "./pages.js";
 import { Rows, ordersTable } from "./rows.js";
 import { ADDRESS, VIEWS, addressOf, daysOf, filterOf, inView, isAgenda, isFiltered, isShort, searchOf } from "./search.js";
-import { dateIn, dayHeading, dayInWords } from "./times.js";
-import { toast } from "./toast.js";
+import { dateIn, dayHeading, dayInWords } from "../shared/times.js";
+import { toast } from "../shared/toast.js";
 
 /** Seconds between two refreshes. An unchanged page costs the service an answer without a body. */
 const PERIOD = 10;

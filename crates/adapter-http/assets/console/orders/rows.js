@@ -1,8 +1,8 @@
 // Orders as rows: the whole row opens the order, and the arrow keys go up and down.
 
-import { session } from "./api.js";
-import { badge, h, said, table } from "./dom.js";
-import { signingTime } from "./times.js";
+import { session } from "../shared/api.js";
+import { badge, h, said, table } from "../shared/dom.js";
+import { signingTime } from "../shared/times.js";
 
 const LINKS = "tbody td:first-child a";
 

@@ -3,9 +3,9 @@
 import { dateHint, todayIn } from "./calendar.js";
 import {
   SAME_ADDRESS, SIGNING_DATE, SIGNING_STATE, SIGNING_ZIP_CODE, STATE, TIME_ZONE, ZIP_CODE, fieldOf,
-} from "./fields.js";
+} from "../shared/fields.js";
 import { isInState, zoneOf } from "./places.js";
-import { zoneName } from "./zones.js";
+import { zoneName } from "../shared/zones.js";
 
 export class Advice {
   #entries;

@@ -1,8 +1,8 @@
 // Chooses documents: by a file dialog, or by drag and drop. Checks each before anything is sent, and shows the
 // progress of its upload.
 
-import { Failure, session } from "./api.js";
-import { announce, button, count, fill, h, said, size } from "./dom.js";
+import { Failure, session } from "../shared/api.js";
+import { announce, button, count, fill, h, said, size } from "../shared/dom.js";
 
 /** What the service accepts: how the names end, and how the contents begin. It checks the whole content itself. */
 const FORMATS = [

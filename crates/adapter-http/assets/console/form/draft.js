@@ -1,7 +1,7 @@
 // What this browser keeps for the next visit of the same client: the order that its user has begun, and the
 // numbers of the last one. Never files or keys.
 
-import { session } from "./api.js";
+import { session } from "../shared/api.js";
 
 /** What is kept, of the owner of the key: orders of others do not show. */
 class Kept {

@@ -1,6 +1,6 @@
 // Pages of orders as the service has them. So many are kept that the memory of the tab stays bounded.
 
-import { Failure, request } from "./api.js";
+import { Failure, request } from "../shared/api.js";
 
 /** Orders on a page. */
 const PAGE = 100;
