@@ -58,6 +58,7 @@ mod state;
 mod test_support;
 mod webhooks;
 
+pub use admission::audit::Audited;
 pub use admission::authentication::Admission;
 pub use admission::limits::{JSON_BODIES, Shares};
 pub use admission::peer::Proxies;

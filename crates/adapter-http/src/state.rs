@@ -14,7 +14,7 @@ use domain::{
 };
 
 use crate::{
-    admission::{authentication::Admission, limits::Shares},
+    admission::{audit::Audited, authentication::Admission, limits::Shares},
     closing::Closing,
     detached_tasks::DetachedTasks,
     form::Spool,
@@ -31,15 +31,15 @@ pub struct Api {
     /// Creates orders.
     pub create_order: CreateOrder,
     /// Adds notes to orders.
-    pub add_note: AddNote,
+    pub add_note: Audited<AddNote>,
     /// Changes and cancels orders.
-    pub change_order: ChangeOrder,
+    pub change_order: Audited<ChangeOrder>,
     /// Adds documents to orders.
-    pub add_documents: AddDocuments,
+    pub add_documents: Audited<AddDocuments>,
     /// Withdraws documents.
-    pub withdraw_document: WithdrawDocument,
+    pub withdraw_document: Audited<WithdrawDocument>,
     /// Reads orders and documents.
-    pub read_order: ReadOrder,
+    pub read_order: Audited<ReadOrder>,
     /// Lists signing services.
     pub list_services: ListServices,
     /// Manages webhooks.

@@ -55,9 +55,10 @@ use tempfile::TempDir;
 use time::{OffsetDateTime, macros::datetime};
 
 use crate::{
-    ApiMetrics, Closing, Connections, DetachedTasks, Proxies, RateLimits, Replays, Shares, Spool,
-    admission::authentication::Admission, observe::observe, openapi::tests::assert_described,
-    request::trace::TraceRequests, respond::problem::Problem, routes, state::Api,
+    ApiMetrics, Audited, Closing, Connections, DetachedTasks, Proxies, RateLimits, Replays, Shares,
+    Spool, admission::authentication::Admission, observe::observe,
+    openapi::tests::assert_described, request::trace::TraceRequests, respond::problem::Problem,
+    routes, state::Api,
 };
 
 /// The time of all tests.
@@ -136,7 +137,7 @@ impl Ports {
         let mut clock = MockClock::new();
         clock.expect_now().return_const(NOW);
         let (clock, entropy) = (Arc::new(clock), Arc::new(entropy()));
-        let registry = Registry::new();
+        let (registry, downloads) = (Registry::new(), Downloads::default());
         let intake = Intake {
             orders: Arc::new(self.orders),
             reader: Arc::new(self.reader),
@@ -163,27 +164,27 @@ impl Ports {
                 window: DuplicateWindow::default(),
                 known_services: None,
             },
-            add_note: AddNote {
+            add_note: Audited::new(AddNote {
                 orders: intake.orders.clone(),
                 reader: intake.reader.clone(),
                 clock: clock.clone(),
                 idempotency_retention: intake.idempotency_retention,
-            },
+            }),
             list_services: ListServices { services: Arc::new(self.services) },
-            change_order: ChangeOrder {
+            change_order: Audited::new(ChangeOrder {
                 orders: intake.orders.clone(),
                 reader: intake.reader.clone(),
                 clock: clock.clone(),
-            },
-            read_order: ReadOrder {
+            }),
+            read_order: Audited::new(ReadOrder {
                 reader: intake.reader.clone(),
                 accesses: Arc::new(self.accesses),
                 blobs: intake.blobs.clone(),
-                downloads: Downloads::default(),
+                downloads: downloads.clone(),
                 clock: clock.clone(),
-            },
-            withdraw_document: WithdrawDocument { intake: intake.clone() },
-            add_documents: AddDocuments { intake },
+            }),
+            withdraw_document: Audited::new(WithdrawDocument { intake: intake.clone() }),
+            add_documents: Audited::new(AddDocuments { intake }),
             admission: Admission {
                 keys: ManageKeys {
                     keys: Arc::new(self.keys),
@@ -212,13 +213,14 @@ impl Ports {
             json_bodies: Shares::of_bodies(self.bodies),
             uploads: Shares::of_bodies(self.bodies),
         };
-        TestApi { api: web::Data::new(api), registry, _folder: folder }
+        TestApi { api: web::Data::new(api), downloads, registry, _folder: folder }
     }
 }
 
 /// The API on mocks.
 pub(crate) struct TestApi {
     pub(crate) api: web::Data<Api>,
+    pub(crate) downloads: Downloads,
     registry: Registry,
     _folder: TempDir,
 }

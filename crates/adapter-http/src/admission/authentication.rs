@@ -1,5 +1,4 @@
-//! Authentication and rate limits. Both are checked before the body is read. An operation on orders begins
-//! its access here: what has no valid key has no actor.
+//! Authentication and rate limits. Both are checked before the body is read.
 
 use std::sync::Arc;
 
@@ -8,14 +7,8 @@ use actix_web::{
     http::header::{self, HeaderMap},
 };
 use domain::{
-    access::{AccessActor, AccessFacts, AccessKind},
     api_key::{ApiKey, PresentedKey, Scope},
-    order::OrderId,
-    use_cases::{
-        accesses::recorder::{AccessRecorder, BegunAccess},
-        change_order::Changer,
-        keys::manage_keys::ManageKeys,
-    },
+    use_cases::{accesses::recorder::AccessRecorder, keys::manage_keys::ManageKeys},
 };
 use tracing::Instrument as _;
 
@@ -24,11 +17,8 @@ use crate::{
         peer::{self, Proxies},
         rate_limit::{FAILED_AUTHENTICATIONS, Policy, RateLimits},
     },
-    request::{id::RequestId, notes::note, trace::STEPS},
-    respond::{
-        path_number::{identifier, number},
-        problem::Problem,
-    },
+    request::{notes::note, trace::STEPS},
+    respond::problem::Problem,
 };
 
 /// Decides which requests are carried out: keys, rates and trusted proxies.
@@ -43,25 +33,18 @@ pub struct Admission {
     pub recorder: Arc<AccessRecorder>,
 }
 
-/// Authenticates a request and counts it against the rate limit of its key, which must have the
-/// scope of the policy.
+/// Authenticates a request that uses no order, and counts it against the rate limit of its key, which must have
+/// the scope of the policy.
 pub(crate) async fn admit(
     request: &HttpRequest,
     admission: &Admission,
     policy: Policy,
 ) -> Result<Arc<ApiKey>, Problem> {
-    admit_for(request, admission, policy, |_| policy.scope()).await
+    with_scope(admit_any(request, admission, policy).await?, policy.scope())
 }
 
-/// Like [`admit`], for an operation whose scope depends on the key.
-pub(crate) async fn admit_for(
-    request: &HttpRequest,
-    admission: &Admission,
-    policy: Policy,
-    scope: impl Fn(&ApiKey) -> Scope,
-) -> Result<Arc<ApiKey>, Problem> {
-    let key = admit_any(request, admission, policy).await?;
-    let scope = scope(&key);
+/// Returns the key if it has the scope.
+pub(super) fn with_scope(key: Arc<ApiKey>, scope: Scope) -> Result<Arc<ApiKey>, Problem> {
     if key.may(scope) { Ok(key) } else { Err(Problem::missing_scope(scope)) }
 }
 
@@ -71,11 +54,6 @@ pub(crate) async fn admit_any(
     admission: &Admission,
     policy: Policy,
 ) -> Result<Arc<ApiKey>, Problem> {
-    let kind = request.extensions().get::<AccessKind>().copied();
-    // Nothing is done that could not be recorded.
-    if kind.is_some() && admission.recorder.is_full() {
-        return Err(Problem::unavailable());
-    }
     let step = tracing::info_span!(target: STEPS, "authenticate");
     match authenticate(request, admission).instrument(step).await {
         Ok(key) => {
@@ -85,14 +63,6 @@ pub(crate) async fn admit_any(
                 request.extensions_mut().insert(allowance);
                 let over = |seconds| Problem::rate_limited(policy.as_str(), seconds);
                 allowance.remaining.map_err(over)?;
-            }
-            // A request over the rate leaves none: the rate bounds the rows that a key can add.
-            if let Some(kind) = kind {
-                let begun = BegunAccess::new(
-                    Arc::clone(&admission.recorder),
-                    facts(request, admission, kind, &key),
-                );
-                request.extensions_mut().insert(begun);
             }
             Ok(key)
         }
@@ -104,34 +74,6 @@ pub(crate) async fn admit_any(
             Err(problem)
         }
     }
-}
-
-/// Returns the facts of an access. Its order and its document are those of the path.
-fn facts(
-    request: &HttpRequest,
-    admission: &Admission,
-    kind: AccessKind,
-    key: &ApiKey,
-) -> AccessFacts {
-    AccessFacts {
-        kind,
-        order: identifier(request, "order_id").map(OrderId),
-        orders: None,
-        position: number(request, "position"),
-        actor: AccessActor::Key { id: key.id, party: key.party() },
-        address: peer::address(request, &admission.proxies),
-        request_id: Some(RequestId::of(request).id.to_string()),
-    }
-}
-
-/// Returns the access of a request. Its answer ends it.
-pub(crate) fn begun(request: &HttpRequest) -> Option<BegunAccess> {
-    request.extensions().get().cloned()
-}
-
-/// Returns the side that asks for a change, with its access.
-pub(crate) fn changer(request: &HttpRequest, key: &ApiKey) -> Changer {
-    Changer { access: begun(request), ..Changer::of(key) }
 }
 
 async fn authenticate(

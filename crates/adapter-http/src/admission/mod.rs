@@ -1,5 +1,7 @@
-//! Who may send a request, from which address and how often, and what its repeats mean.
+//! Who may send a request, from which address and how often, what its repeats mean, and the audit
+//! entry that it leaves.
 
+pub(crate) mod audit;
 pub(crate) mod authentication;
 pub(crate) mod fingerprint;
 pub(crate) mod idempotency_key;

@@ -1,21 +1,22 @@
 //! `POST /api/order/{order_id}/documents` and `…/signed-documents`: the client adds documents to an
 //! order, and the signing service the signed ones.
 
-use std::{pin::pin, sync::Arc};
-
 use actix_web::{HttpRequest, HttpResponse, web};
 use domain::{
     api_key::{ApiKey, Scope},
     document::DocumentKind,
+    idempotency::{Answered, Attempt},
     order::OrderId,
-    use_cases::add_documents::{AddedDocuments, Addition},
+    use_cases::{
+        add_documents::{AddDocuments, AddedDocuments, Addition},
+        order_error::OrderError,
+    },
 };
-use futures_util::future::{Either, select};
 use serde::Serialize;
 
 use crate::{
     admission::{
-        authentication::{admit, admit_for, begun},
+        audit::{Admitted, Audit},
         rate_limit::Policy,
     },
     form::{OrderForm, Texts},
@@ -24,79 +25,121 @@ use crate::{
         erasure::erased,
         path,
         record::DocumentRecord,
-        upload::{self, Form, Received},
+        upload::{self, Form, StoreForm},
     },
-    request::metrics::ApiMetrics,
     respond::answer::Answer,
     state::{Api, State},
 };
 
-pub(crate) async fn add(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    let key = admit(&request, &api.admission, Policy::OrdersWithDocuments).await?;
-    let id = path::order_id(&request)?;
+pub(crate) async fn add(
+    audit: Audit,
+    request: HttpRequest,
+    payload: web::Payload,
+    api: State,
+) -> Answer {
+    let admitted = audit.admit(&request, &api.admission, Policy::OrdersWithDocuments).await?;
+    let order_id = path::order_id(&request)?;
     // It must not change, like that of signed documents: stored fingerprints contain it.
-    let operation = format!("documents of {}", id.0);
+    let operation = format!("documents of {}", order_id.0);
     let form = Form { operation: &operation, texts: Texts::Replaces, limits: api.limits };
-    store(&request, payload, &api, key, (id, DocumentKind::ToSign), form).await
+    let adding = Adding { api: api.clone(), admitted, order_id, kind: DocumentKind::ToSign };
+    store(&request, payload, &api, form, adding).await
 }
 
-pub(crate) async fn add_signed(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
+pub(crate) async fn add_signed(
+    audit: Audit,
+    request: HttpRequest,
+    payload: web::Payload,
+    api: State,
+) -> Answer {
     let scope = |_: &ApiKey| Scope::OrdersUpdate;
-    let key = admit_for(&request, &api.admission, Policy::OrdersWithDocuments, scope).await?;
-    let id = path::order_id(&request)?;
-    let operation = format!("signed documents of {}", id.0);
+    let policy = Policy::OrdersWithDocuments;
+    let admitted = audit.admit_for(&request, &api.admission, policy, scope).await?;
+    let order_id = path::order_id(&request)?;
+    let operation = format!("signed documents of {}", order_id.0);
     let form = Form { operation: &operation, texts: Texts::None, limits: api.signed_limits };
-    store(&request, payload, &api, key, (id, DocumentKind::Signed), form).await
+    let adding = Adding { api: api.clone(), admitted, order_id, kind: DocumentKind::Signed };
+    store(&request, payload, &api, form, adding).await
 }
 
 async fn store(
     request: &HttpRequest,
     payload: web::Payload,
     api: &State,
-    key: Arc<ApiKey>,
-    (id, kind): (OrderId, DocumentKind),
     form: Form<'_>,
+    adding: Adding,
 ) -> Answer {
+    let (key, kind) = (adding.admitted.key().clone(), adding.kind);
     // Checked before the documents are read. What adds them checks again.
-    api.add_documents.intake.order(&key, id).await?;
-    let receiving = upload::receive(request, payload, api, &key, form);
-    let erased = erased(&api.add_documents, &key, id);
-    let received = match select(pin!(receiving), pin!(erased)).await {
-        Either::Left((received, _)) => received?,
-        Either::Right((error, _)) => return Err(error.into()),
-    };
-    let Received { form, attempt, storing, answered } = received;
-    let OrderForm { documents, held, replaces, .. } = form;
-    let addition = Addition { order_id: id, kind, replaces, access: begun(request) };
-    let added = if let (Some(answered), Some(attempt)) = (answered, &attempt) {
-        let owner = key.owner();
-        let repeated = api.add_documents.repeat(owner, &addition, answered, attempt).await?;
-        count(&api.metrics, &repeated);
-        repeated
-    } else {
-        let (add, metrics) = (api.add_documents.clone(), api.metrics.clone());
-        let work = async move { add.add(&key, &addition, documents, attempt.as_ref()).await };
-        let note = move |added: &AddedDocuments| {
-            // Here, because the client may have disconnected before the answer.
-            tracing::info!(
-                order_id = added.order_id.0,
-                documents = added.documents.len(),
-                replayed = added.replayed,
-                "added documents stored"
-            );
-            count(&metrics, added);
-        };
-        upload::store(api, storing, held, work, note).await?
-    };
+    adding.use_case().intake.order(&key, adding.order_id).await?;
+    let added = upload::carry_out(request, payload, api, &key, form, adding).await?;
     Ok(response(request, api, kind, &added))
 }
 
-fn count(metrics: &ApiMetrics, added: &AddedDocuments) {
-    if added.replayed {
-        metrics.replays.inc();
-    } else {
-        metrics.stored(added.documents.iter().map(|document| document.size));
-        metrics.stored_unscanned(added.order_id, added.unscanned);
+/// Adds the documents of a form to an order.
+struct Adding {
+    api: State,
+    admitted: Admitted,
+    order_id: OrderId,
+    kind: DocumentKind,
+}
+
+impl Adding {
+    fn use_case(&self) -> &AddDocuments {
+        self.api.add_documents.by(&self.admitted)
+    }
+
+    fn addition(&self, replaces: Option<String>) -> Addition {
+        let access = Some(self.admitted.access().clone());
+        Addition { order_id: self.order_id, kind: self.kind, replaces, access }
+    }
+}
+
+impl StoreForm for Adding {
+    type Stored = AddedDocuments;
+
+    /// Ends the request when an operator erases its order.
+    async fn abandoned(&self) -> OrderError {
+        erased(self.use_case(), self.admitted.key(), self.order_id).await
+    }
+
+    async fn store(
+        &self,
+        form: OrderForm,
+        attempt: Option<&Attempt>,
+    ) -> Result<AddedDocuments, OrderError> {
+        let OrderForm { documents, replaces, .. } = form;
+        let (key, addition) = (self.admitted.key(), self.addition(replaces));
+        self.use_case().add(key, &addition, documents, attempt).await
+    }
+
+    async fn repeat(
+        &self,
+        form: OrderForm,
+        answered: Answered,
+        attempt: &Attempt,
+    ) -> Result<AddedDocuments, OrderError> {
+        let (owner, addition) = (self.admitted.owner(), self.addition(form.replaces));
+        self.use_case().repeat(owner, &addition, answered, attempt).await
+    }
+
+    fn log(&self, added: &AddedDocuments) {
+        tracing::info!(
+            order_id = added.order_id.0,
+            documents = added.documents.len(),
+            replayed = added.replayed,
+            "added documents stored"
+        );
+    }
+
+    fn count(&self, added: &AddedDocuments) {
+        let metrics = &self.api.metrics;
+        if added.replayed {
+            metrics.replays.inc();
+        } else {
+            metrics.stored(added.documents.iter().map(|document| document.size));
+            metrics.stored_unscanned(added.order_id, added.unscanned);
+        }
     }
 }
 

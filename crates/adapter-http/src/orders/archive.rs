@@ -23,7 +23,7 @@ use domain::{
     document::{DocumentKind, StoredDocument, sanitize_file_name},
     order::{Actor, DocumentId, StoredOrder},
     ports::{Cause, error_chain},
-    use_cases::{change_order::Changer, order_error::OrderError},
+    use_cases::{change_order::Changer, order_error::OrderError, read_order::ReadOrder},
 };
 use futures_util::{
     StreamExt as _,
@@ -37,7 +37,7 @@ use zip::{
 };
 
 use crate::{
-    admission::{authentication::admit, rate_limit::Policy},
+    admission::{audit::Audit, rate_limit::Policy},
     orders::{
         document_blocks::{Cut, DocumentBlocks},
         erasure::Look,
@@ -54,19 +54,20 @@ const REPLACED: &str = "replaced/";
 /// Names of devices, which are no names of files on Windows. `0` stands for any digit.
 const DEVICES: [&str; 6] = ["AUX", "CON", "NUL", "PRN", "COM0", "LPT0"];
 
-pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
-    send(&request, api, DocumentKind::ToSign).await
+pub(crate) async fn read(audit: Audit, request: HttpRequest, api: State) -> Answer {
+    send(audit, &request, api, DocumentKind::ToSign).await
 }
 
-pub(crate) async fn read_signed(request: HttpRequest, api: State) -> Answer {
-    send(&request, api, DocumentKind::Signed).await
+pub(crate) async fn read_signed(audit: Audit, request: HttpRequest, api: State) -> Answer {
+    send(audit, &request, api, DocumentKind::Signed).await
 }
 
-async fn send(request: &HttpRequest, api: State, kind: DocumentKind) -> Answer {
-    let key = admit(request, &api.admission, Policy::Reads).await?;
+async fn send(audit: Audit, request: &HttpRequest, api: State, kind: DocumentKind) -> Answer {
+    let admitted = audit.admit(request, &api.admission, Policy::Reads).await?;
     let id = path::order_id(request)?;
     note(request, |notes| notes.order = Some(id));
-    let order = api.read_order.order(key.owner(), id).await?;
+    let (reading, owner) = (api.read_order.by(&admitted).clone(), admitted.owner());
+    let order = reading.order(owner, id).await?;
     let entries = entries(&order, kind);
     if entries.is_empty() {
         return Err(Problem::no_such_order());
@@ -82,8 +83,8 @@ async fn send(request: &HttpRequest, api: State, kind: DocumentKind) -> Answer {
     if request.method() == Method::HEAD {
         return Ok(response.body(BodyStream::new(stream::empty::<io::Result<Bytes>>())));
     }
-    let is_for_other_side = Changer::of(&key).actor != Actor::uploading(kind);
-    let mut archive = Archive::new(api, key.owner(), is_for_other_side, entries);
+    let is_for_other_side = Changer::of(admitted.key()).actor != Actor::uploading(kind);
+    let mut archive = Archive::new(api, reading, owner, is_for_other_side, entries);
     // Failures before the first byte are problems.
     if !archive.open_next().await.map_err(Failure::into_problem)? {
         return Err(Problem::no_such_order());
@@ -210,6 +211,7 @@ struct Reading {
 /// An archive that is being sent. It holds a block of a document, and the directory of the archive.
 struct Archive {
     api: State,
+    read_order: ReadOrder,
     owner: Owner,
     is_for_other_side: bool,
     waiting: vec::IntoIter<Entry>,
@@ -220,11 +222,17 @@ struct Archive {
 }
 
 impl Archive {
-    fn new(api: State, owner: Owner, is_for_other_side: bool, entries: Vec<Entry>) -> Self {
+    fn new(
+        api: State,
+        read_order: ReadOrder,
+        owner: Owner,
+        is_for_other_side: bool,
+        entries: Vec<Entry>,
+    ) -> Self {
         let output = Output::default();
         let writer = Some(ZipWriter::new_stream(output.clone()));
         let waiting = entries.into_iter();
-        Self { api, owner, is_for_other_side, waiting, reading: None, output, writer }
+        Self { api, read_order, owner, is_for_other_side, waiting, reading: None, output, writer }
     }
 
     /// Opens the next document; `false` if there is none. Leaves out one that is withdrawn meanwhile.
@@ -232,7 +240,7 @@ impl Archive {
         let Some(writer) = &mut self.writer else { return Ok(false) };
         for Entry { id, name, document } in self.waiting.by_ref() {
             let Some(key) = &document.key else { continue };
-            let reading = &self.api.read_order;
+            let reading = &self.read_order;
             let blocks = match reading.bytes(self.owner, id, key, 0..document.size).await {
                 Ok(blocks) => blocks,
                 Err(OrderError::Withdrawn) => continue,
@@ -281,7 +289,7 @@ impl Archive {
                 return Ok(Some(self.output.take()));
             }
             if reading.is_first && self.is_for_other_side {
-                self.api.read_order.note_download(reading.id);
+                self.read_order.note_download(reading.id);
             }
             self.reading = None;
         }

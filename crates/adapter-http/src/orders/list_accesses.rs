@@ -8,7 +8,7 @@ use domain::{
 use serde::Serialize;
 
 use crate::{
-    admission::{authentication::admit, rate_limit::Policy},
+    admission::{audit::Audit, rate_limit::Policy},
     orders::path,
     request::notes::note,
     respond::{
@@ -19,13 +19,14 @@ use crate::{
     state::State,
 };
 
-pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
-    let key = admit(&request, &api.admission, Policy::Reads).await?;
+pub(crate) async fn list(audit: Audit, request: HttpRequest, api: State) -> Answer {
+    let admitted = audit.admit(&request, &api.admission, Policy::Reads).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
     let (paging, after) = Paging::parse_older::<AccessId>(request.query_string())?;
-    let (accesses, older) = api.read_order.accesses(key.owner(), id, after, paging.limit).await?;
-    let own = key.party();
+    let reading = api.read_order.by(&admitted);
+    let (accesses, older) = reading.accesses(admitted.owner(), id, after, paging.limit).await?;
+    let own = admitted.key().party();
     let records = accesses.into_iter().map(|access| (access.id, AccessRecord::of(access, own)));
     let others = Others { older, newer: false, stopped_at: None };
     list::page(&request, path::of_accesses(&api.base_path, id), &paging, others, records)

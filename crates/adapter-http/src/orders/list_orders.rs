@@ -13,10 +13,7 @@ use domain::{
 };
 
 use crate::{
-    admission::{
-        authentication::{admit, begun},
-        rate_limit::Policy,
-    },
+    admission::{audit::Audit, rate_limit::Policy},
     orders::{path, record::OrderSummary},
     respond::{
         answer::Answer,
@@ -27,19 +24,17 @@ use crate::{
     state::State,
 };
 
-pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
-    let key = admit(&request, &api.admission, Policy::Reads).await?;
+pub(crate) async fn list(audit: Audit, request: HttpRequest, api: State) -> Answer {
+    let admitted = audit.admit(&request, &api.admission, Policy::Reads).await?;
     let (query, paging) = parse(request.query_string())?;
-    let page = match api.read_order.page(key.owner(), &query).await {
+    let page = match api.read_order.by(&admitted).page(admitted.owner(), &query).await {
         Err(OrderError::UnknownCursor) => {
             let detail = "must be the identifier of an order of this API key";
             return Err(paging.unknown_cursor("unknown_order", detail));
         }
         page => page?,
     };
-    if let Some(access) = begun(&request) {
-        access.lists(page.items.len());
-    }
+    admitted.access().lists(page.items.len());
     let url = format!("{}{}", api.base_path, path::ORDERS);
     let records = page.items.iter().map(|order| (order.stored.id.0, OrderSummary::listed(order)));
     list::page(&request, url, &paging, Others::from(&page), records)

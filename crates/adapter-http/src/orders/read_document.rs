@@ -29,7 +29,7 @@ use percent_encoding::percent_encode_byte;
 use tracing::Span;
 
 use crate::{
-    admission::{authentication::admit, rate_limit::Policy},
+    admission::{audit::Audit, rate_limit::Policy},
     orders::{
         document_blocks::{Cut, DocumentBlocks},
         erasure::Look,
@@ -50,18 +50,19 @@ const PLAIN: &[u8] = b"!#$&+-.^_`|~";
 /// Longest name in `filename*`, in characters. File systems and proxies take no much longer one.
 const LONGEST_NAME: usize = 200;
 
-pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
-    send(&request, &api, DocumentKind::ToSign).await
+pub(crate) async fn read(audit: Audit, request: HttpRequest, api: State) -> Answer {
+    send(audit, &request, &api, DocumentKind::ToSign).await
 }
 
-pub(crate) async fn read_signed(request: HttpRequest, api: State) -> Answer {
-    send(&request, &api, DocumentKind::Signed).await
+pub(crate) async fn read_signed(audit: Audit, request: HttpRequest, api: State) -> Answer {
+    send(audit, &request, &api, DocumentKind::Signed).await
 }
 
-async fn send(request: &HttpRequest, api: &Api, kind: DocumentKind) -> Answer {
-    let key = admit(request, &api.admission, Policy::Reads).await?;
+async fn send(audit: Audit, request: &HttpRequest, api: &Api, kind: DocumentKind) -> Answer {
+    let admitted = audit.admit(request, &api.admission, Policy::Reads).await?;
     let id = path::document(request, kind)?;
-    let (document, object) = api.read_order.document(key.owner(), id).await?;
+    let (reading, owner) = (api.read_order.by(&admitted).clone(), admitted.owner());
+    let (document, object) = reading.document(owner, id).await?;
     note(request, |notes| {
         (notes.order, notes.document) = (Some(id.order), Some(id.position));
     });
@@ -78,14 +79,13 @@ async fn send(request: &HttpRequest, api: &Api, kind: DocumentKind) -> Answer {
     let length = range.end.saturating_sub(range.start);
     // A part that ends the document counts, too: the reader had the beginning before.
     let is_first = document.first_downloaded_at.is_none() && range.end == size;
-    let is_for_other_side = Changer::of(&key).actor != Actor::uploading(kind);
-    let blocks = api.read_order.bytes(key.owner(), id, &object, range).await;
+    let is_for_other_side = Changer::of(admitted.key()).actor != Actor::uploading(kind);
+    let blocks = reading.bytes(owner, id, &object, range).await;
     if matches!(blocks, Err(OrderError::MissingObject(_))) {
         // The log has its order.
         api.metrics.documents_missing.inc();
     }
-    let look = Look::at(api.read_order.clone(), key.owner(), id);
-    let reading = api.read_order.clone();
+    let look = Look::at(reading.clone(), owner, id);
     let note_end = move || {
         if is_first && is_for_other_side {
             reading.note_download(id);

@@ -208,7 +208,7 @@ async fn first_download_is_noted_when_the_other_side_has_the_end() {
 
         api.send(request).await;
 
-        let noted = api.api.read_order.downloads.lock().unwrap().len();
+        let noted = api.downloads.lock().unwrap().len();
         assert_eq!(noted, usize::from(is_noted), "{path} {range:?}");
     }
 }

@@ -10,7 +10,7 @@ use domain::{
 };
 
 use crate::{
-    admission::{authentication::admit, rate_limit::Policy},
+    admission::{audit::Audit, rate_limit::Policy},
     orders::{
         path,
         record::{DocumentRecord, EntryRecord, WholeOrder},
@@ -26,8 +26,8 @@ use crate::{
     state::{Api, State},
 };
 
-pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
-    let stored = find(&request, &api).await?;
+pub(crate) async fn read(audit: Audit, request: HttpRequest, api: State) -> Answer {
+    let stored = find(audit, &request, &api).await?;
     let tag = version::tag(&stored);
     if version::is_known(&request, &stored) {
         return Ok(with_tag(HttpResponse::NotModified(), &tag).finish());
@@ -35,28 +35,28 @@ pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
     Ok(with_tag(HttpResponse::Ok(), &tag).json(WholeOrder::of(&stored, &api.base_path)))
 }
 
-pub(crate) async fn list_documents(request: HttpRequest, api: State) -> Answer {
-    list_kind(&request, &api, DocumentKind::ToSign).await
+pub(crate) async fn list_documents(audit: Audit, request: HttpRequest, api: State) -> Answer {
+    list_kind(audit, &request, &api, DocumentKind::ToSign).await
 }
 
-pub(crate) async fn list_signed(request: HttpRequest, api: State) -> Answer {
-    list_kind(&request, &api, DocumentKind::Signed).await
+pub(crate) async fn list_signed(audit: Audit, request: HttpRequest, api: State) -> Answer {
+    list_kind(audit, &request, &api, DocumentKind::Signed).await
 }
 
-async fn list_kind(request: &HttpRequest, api: &Api, kind: DocumentKind) -> Answer {
-    let stored = find(request, api).await?;
+async fn list_kind(audit: Audit, request: &HttpRequest, api: &Api, kind: DocumentKind) -> Answer {
+    let stored = find(audit, request, api).await?;
     let url = path::of_documents(&api.base_path, stored.id, kind);
     list::whole(request, url, DocumentRecord::of_kind(&stored, kind, &api.base_path))
 }
 
-pub(crate) async fn list_history(request: HttpRequest, api: State) -> Answer {
-    let key = admit(&request, &api.admission, Policy::Reads).await?;
+pub(crate) async fn list_history(audit: Audit, request: HttpRequest, api: State) -> Answer {
+    let admitted = audit.admit(&request, &api.admission, Policy::Reads).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
     let least = HistoryId::CREATED.0;
     let paging = Paging::parse_from(least, request.query_string(), &[], |_, _| Ok(()))?;
     let query = HistoryQuery { limit: paging.limit, cursor: paging.cursor(HistoryId) };
-    let page = match api.read_order.history(key.owner(), id, &query).await {
+    let page = match api.read_order.by(&admitted).history(admitted.owner(), id, &query).await {
         Err(OrderError::UnknownCursor) => {
             let detail = "must be the identifier of an entry of this history";
             return Err(paging.unknown_cursor("unknown_entry", detail));
@@ -70,11 +70,11 @@ pub(crate) async fn list_history(request: HttpRequest, api: State) -> Answer {
 }
 
 /// Returns the order that a request reads.
-async fn find(request: &HttpRequest, api: &Api) -> Result<StoredOrder, Problem> {
-    let key = admit(request, &api.admission, Policy::Reads).await?;
+async fn find(audit: Audit, request: &HttpRequest, api: &Api) -> Result<StoredOrder, Problem> {
+    let admitted = audit.admit(request, &api.admission, Policy::Reads).await?;
     let id = path::order_id(request)?;
     note(request, |notes| notes.order = Some(id));
-    Ok(api.read_order.order(key.owner(), id).await?)
+    Ok(api.read_order.by(&admitted).order(admitted.owner(), id).await?)
 }
 
 #[cfg(test)]

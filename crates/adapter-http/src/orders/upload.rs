@@ -1,32 +1,91 @@
 //! The steps that both operations with documents share: a form is received under the claim of its
 //! `Idempotency-Key`, and then stored in a task of its own.
 
+use std::{future::pending, mem, pin::pin};
+
 use actix_web::{HttpRequest, web};
 use domain::{
     api_key::ApiKey,
     document::DocumentLimits,
     idempotency::{Answered, Attempt},
+    use_cases::order_error::OrderError,
 };
+use futures_util::future::{Either, select};
 use tracing::Instrument as _;
 
 use crate::{
     admission::{fingerprint::attempt, idempotency_key, limits::Share},
     body,
-    form::{self, FormSpace, OrderForm, SpoolGuard, Texts},
+    form::{self, FormSpace, OrderForm, Texts},
     orders::claim_guard::ClaimGuard,
     request::trace::STEPS,
     respond::problem::{Problem, ProblemCode},
     state::State,
 };
 
+/// An operation that stores the documents of a form.
+pub(crate) trait StoreForm: Send + Sync + 'static {
+    /// The result that the client gets.
+    type Stored: Send + 'static;
+
+    /// Completes when the form need not be received any more; by default, never.
+    fn abandoned(&self) -> impl Future<Output = OrderError> {
+        pending()
+    }
+
+    /// Stores a form.
+    fn store(
+        &self,
+        form: OrderForm,
+        attempt: Option<&Attempt>,
+    ) -> impl Future<Output = Result<Self::Stored, OrderError>> + Send;
+
+    /// Returns what an earlier request under the `Idempotency-Key` has stored.
+    fn repeat(
+        &self,
+        form: OrderForm,
+        answered: Answered,
+        attempt: &Attempt,
+    ) -> impl Future<Output = Result<Self::Stored, OrderError>>;
+
+    /// Logs a success, because the client may have disconnected before the answer.
+    fn log(&self, stored: &Self::Stored);
+
+    /// Counts a success.
+    fn count(&self, stored: &Self::Stored);
+}
+
+/// Receives the form of a request and stores it. A repeat gets the answer to the earlier request.
+pub(crate) async fn carry_out<O: StoreForm>(
+    request: &HttpRequest,
+    payload: web::Payload,
+    api: &State,
+    key: &ApiKey,
+    form: Form<'_>,
+    operation: O,
+) -> Result<O::Stored, Problem> {
+    let receiving = receive(request, payload, api, key, form);
+    let received = match select(pin!(receiving), pin!(operation.abandoned())).await {
+        Either::Left((received, _)) => received?,
+        Either::Right((error, _)) => return Err(error.into()),
+    };
+    if let (Some(answered), Some(attempt)) = (received.answered, &received.attempt) {
+        let repeated = operation.repeat(received.form, answered, attempt).await?;
+        operation.count(&repeated);
+        return Ok(repeated);
+    }
+    let Received { form, attempt, storing, .. } = received;
+    store(api, storing, form, attempt, operation).await
+}
+
 /// A form that was received to its end.
-pub(crate) struct Received {
-    pub(crate) form: OrderForm,
-    pub(crate) attempt: Option<Attempt>,
+struct Received {
+    form: OrderForm,
+    attempt: Option<Attempt>,
     /// The key and the permit of the storing.
-    pub(crate) storing: Storing,
+    storing: Storing,
     /// The answer to an earlier request under the key.
-    pub(crate) answered: Option<Answered>,
+    answered: Option<Answered>,
 }
 
 /// The key and the permit that a request has until its documents are stored.
@@ -41,7 +100,7 @@ pub(crate) struct Form<'a> {
 }
 
 /// Receives the form of a request, when the limit of uploads permits it.
-pub(crate) async fn receive(
+async fn receive(
     request: &HttpRequest,
     payload: web::Payload,
     api: &State,
@@ -79,21 +138,24 @@ pub(crate) async fn receive(
     }
 }
 
-/// Stores documents in a task of its own. It finishes when the client disconnects, so that no order
-/// stays half stored. `note` logs and counts a success.
-pub(crate) async fn store<T: Send + 'static, E: Into<Problem> + 'static>(
+/// Stores a form in a task of its own. It finishes when the client disconnects, so that no order stays
+/// half stored.
+async fn store<O: StoreForm>(
     api: &State,
     (guard, permit): Storing,
-    held: Vec<SpoolGuard>,
-    work: impl Future<Output = Result<T, E>> + Send + 'static,
-    note: impl FnOnce(&T) + Send + 'static,
-) -> Result<T, Problem> {
+    mut form: OrderForm,
+    attempt: Option<Attempt>,
+    operation: O,
+) -> Result<O::Stored, Problem> {
     let task = async move {
-        let stored: Result<T, Problem> = work.await.map_err(Into::into);
+        // The files of the spool, until they are stored.
+        let held = mem::take(&mut form.held);
+        let stored = operation.store(form, attempt.as_ref()).await.map_err(Problem::from);
         drop((held, permit));
         match &stored {
             Ok(stored) => {
-                note(stored);
+                operation.log(stored);
+                operation.count(stored);
                 guard.into_iter().for_each(ClaimGuard::used);
             }
             // Answers the client now. Releasing the key may take another timeout, so it runs later.
