@@ -105,7 +105,7 @@ fn known_values_are_those_of_the_code_and_closed_in_requests_only() {
         ),
         ("OrderHistoryEntry", "actor/x-extensible-enum", json!(actors.map(Actor::as_str))),
         (
-            "CreatedOrder OrderSummary Order OrderHistoryEntry OrderChange OrderEventData \
+            "CreatedOrder OrderRecord Order OrderHistoryEntry OrderChange OrderEventData \
              OrderChangeEventData OrderNoteEventData",
             "order_status/x-extensible-enum",
             json!(statuses),

@@ -262,11 +262,11 @@ fn composed_schemas_have_the_properties_of_their_parts() {
                 "signed_documents",
                 "signed_documents_uploaded",
             ][..],
-            "OrderSummary",
+            "OrderRecord",
             &["documents_uploaded", "signed_documents_uploaded"][..],
         ),
         (
-            "OrderSummary",
+            "OrderRecord",
             &[
                 "documents_uploaded",
                 "notary",

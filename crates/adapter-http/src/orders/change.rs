@@ -12,7 +12,7 @@ use domain::{
 use crate::{
     admission::{audit::Audit, rate_limit::Policy},
     body::json,
-    orders::{create_json, created, path, record::OrderSummary, version},
+    orders::{create_json, created, path, record::OrderRecord, version},
     request::notes::note,
     respond::answer::Answer,
     state::State,
@@ -87,7 +87,7 @@ fn answer(request: &HttpRequest, order: &ListedOrder, message: &'static str) -> 
     note(request, |notes| notes.message = Some(message));
     let mut answer = HttpResponse::Ok();
     answer.insert_header(header::ETag(version::tag(&order.stored)));
-    answer.json(OrderSummary::listed(order))
+    answer.json(OrderRecord::listed(order))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use domain::{order::OrderId, use_cases::create_order::CreatedOrder};
 
 use crate::{
     admission::idempotency_key::IDEMPOTENCY_REPLAYED,
-    orders::record::OrderSummary,
+    orders::record::OrderRecord,
     request::{metrics::ApiMetrics, notes::note},
 };
 
@@ -58,7 +58,7 @@ pub(crate) fn response(
     let mut response = begin(request, stored.id, documents, *replayed, messages);
     note(request, |notes| notes.is_test = (!replayed).then_some(stored.is_test));
     let documents = (operation == FORM).then_some(documents);
-    response.json(OrderSummary::created(stored, documents))
+    response.json(OrderRecord::created(stored, documents))
 }
 
 /// Begins the 201 response to a request that has stored documents of an order, or repeats one that

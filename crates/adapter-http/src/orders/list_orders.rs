@@ -14,7 +14,7 @@ use domain::{
 
 use crate::{
     admission::{audit::Audit, rate_limit::Policy},
-    orders::{path, record::OrderSummary},
+    orders::{path, record::OrderRecord},
     respond::{
         answer::Answer,
         instants,
@@ -36,7 +36,7 @@ pub(crate) async fn list(audit: Audit, request: HttpRequest, api: State) -> Answ
     };
     admitted.access().lists(page.items.len());
     let url = format!("{}{}", api.base_path, path::ORDERS);
-    let records = page.items.iter().map(|order| (order.stored.id.0, OrderSummary::listed(order)));
+    let records = page.items.iter().map(|order| (order.stored.id.0, OrderRecord::listed(order)));
     list::page(&request, url, &paging, Others::from(&page), records)
 }
 

@@ -48,7 +48,7 @@ impl AppointmentRecord {
 
 /// The record of an order.
 #[derive(Serialize)]
-pub(crate) struct OrderSummary<'a> {
+pub(crate) struct OrderRecord<'a> {
     order_id: i64,
     file_number: &'a str,
     order_status: &'a str,
@@ -68,7 +68,7 @@ pub(crate) struct OrderSummary<'a> {
     updated_at: String,
 }
 
-impl<'a> OrderSummary<'a> {
+impl<'a> OrderRecord<'a> {
     /// Returns the record of an order that is read or changed, with the numbers of its documents.
     fn of(stored: &'a StoredOrder, documents: usize, signed_documents: usize) -> Self {
         let location = stored.order.signing.signing_location();
@@ -117,7 +117,7 @@ impl<'a> OrderSummary<'a> {
 #[derive(Serialize)]
 pub struct WholeOrder<'a> {
     #[serde(flatten)]
-    record: OrderSummary<'a>,
+    record: OrderRecord<'a>,
     details: OrderRequest,
     documents: Vec<DocumentRecord<'a>>,
     signed_documents: Vec<DocumentRecord<'a>>,
@@ -130,7 +130,7 @@ impl<'a> WholeOrder<'a> {
     pub fn of(stored: &'a StoredOrder, base_path: &str) -> Self {
         let documents = |kind| DocumentRecord::of_kind(stored, kind, base_path).collect();
         Self {
-            record: OrderSummary::of(
+            record: OrderRecord::of(
                 stored,
                 stored_count(&stored.documents),
                 stored_count(&stored.signed_documents),
