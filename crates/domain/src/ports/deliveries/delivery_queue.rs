@@ -76,7 +76,7 @@ pub enum Settlement {
         /// The error, for operators.
         error: String,
     },
-    /// Its recipient has had its mails of this hour. The delivery waits until `due_at`, the attempt does
+    /// The recipient has reached its hourly limit. The delivery waits until `due_at`, the attempt does
     /// not count, and it is counted again.
     OverLimit {
         /// The next attempt.
