@@ -29,7 +29,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::request::peer::{is_proxy, network};
+use crate::admission::peer::{is_proxy, network};
 
 /// Longer than the 60 s of common load balancers, so that the balancer closes idle connections and
 /// never sends a request into a closing one.
@@ -169,7 +169,7 @@ impl Connection {
 
     /// Marks a request as in progress. Returns `None` if it must not be carried out: the
     /// connection was refused, or the request before it was the last one.
-    pub(crate) fn begin(self: &Arc<Self>, head: &RequestHead) -> Option<InProgress> {
+    pub(crate) fn begin(self: &Arc<Self>, head: &RequestHead) -> Option<RequestInProgress> {
         let is_head = head.method == Method::HEAD;
         let mut state = self.state();
         // An answer that says `close` cannot say `upgrade` instead.
@@ -188,7 +188,7 @@ impl Connection {
             || [header::UPGRADE, header::TRANSFER_ENCODING]
                 .iter()
                 .any(|name| head.headers.contains_key(name));
-        Some(InProgress { connection: Arc::clone(self), is_head })
+        Some(RequestInProgress { connection: Arc::clone(self), is_head })
     }
 }
 
@@ -218,12 +218,12 @@ impl Drop for Connection {
 }
 
 /// A request in progress, until its answer is sent.
-pub(crate) struct InProgress {
+pub(crate) struct RequestInProgress {
     connection: Arc<Connection>,
     is_head: bool,
 }
 
-impl Drop for InProgress {
+impl Drop for RequestInProgress {
     fn drop(&mut self) {
         let mut state = self.connection.state();
         (state.idle_since, state.answered) = (Some(Instant::now()), Some(self.is_head));

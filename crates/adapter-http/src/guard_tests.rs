@@ -26,7 +26,7 @@ fn open(connections: &Arc<Connections>, address: &str) -> Option<Arc<Connection>
     Some(register(connections, pair().0, address)).filter(|connection| !connection.must_close())
 }
 
-fn begin(connection: &Arc<Connection>, request: TestRequest) -> Option<InProgress> {
+fn begin(connection: &Arc<Connection>, request: TestRequest) -> Option<RequestInProgress> {
     connection.begin(request.to_srv_request().head())
 }
 

@@ -5,18 +5,20 @@
 //! | table of paths and methods | `routes` |
 //! | the operations on orders, and their records | `orders` |
 //! | the operations on webhooks, and their records | `webhooks` |
-//! | `GET /api/key` | `read_key` |
+//! | `GET /api/key`, `GET /api/services` | `read_key`, `list_services` |
 //! | use cases, limits and settings for the handlers | `state` |
-//! | authentication, scopes, rate limits, repeats under one `Idempotency-Key` | `access` |
+//! | authentication, scopes, rate limits, address of the client, repeats under one `Idempotency-Key` | `admission` |
 //! | JSON bodies: limits of size, time and number; unread bodies of rejected requests | `body` |
 //! | multipart forms; documents: storage while they arrive, format check | `form` |
 //! | from a handler's result to a response: problems, validators, pages, links | `respond` |
-//! | what all handlers share of a request: id, address of the client, notes, spans, counters | `request` |
-//! | the outermost middleware: log line, headers of every answer; `/healthz`, `/readyz`, `/metrics` | `observe` |
+//! | what all handlers share of a request: id, notes, spans, counters | `request` |
+//! | the outermost middleware: log line, headers of every answer | `observe` |
+//! | `/healthz`, `/readyz`, `/metrics` | `ops` |
 //! | the servers, TLS | `server` |
 //! | connections: limits for each address, idle ones | `guard` |
-//! | what goes on without a client; the stop of the service | `detached_tasks`, `closing` |
-//! | OpenAPI document and documentation page | `openapi` |
+//! | what goes on without a client; replays in progress; the stop of the service | `detached_tasks`, `replays`, `closing` |
+//! | OpenAPI document | `openapi` |
+//! | the pages at `/` and `/docs` | `home_page`, `docs_page` |
 //! | the page at `/console` | `console` |
 //!
 //! No file and no folder uses one that uses it in turn; `crates/app/tests/architecture/` checks this.
@@ -24,26 +26,29 @@
 //! # Adding an endpoint
 //!
 //! 1. Write the use case and its port method in the domain.
-//! 2. Write a handler: `access::authentication::admit` checks the key and the rate limit,
+//! 2. Write a handler: `admission::authentication::admit` checks the key and the rate limit,
 //!    `respond::answer::answer` turns a problem or a panic into a response.
-//!    `orders/create/create_json.rs` writes, and `orders/read/read_order.rs` reads.
+//!    `orders/create_json.rs` writes, and `orders/read_order.rs` reads.
 //! 3. Add one line to `routes`. Other methods of the path are answered with 405.
 //! 4. Describe the operation in `docs/openapi.json`.
-//! 5. Test the handler on mocks of the ports, as `orders/create/create_json_tests.rs` does.
+//! 5. Test the handler on mocks of the ports, as `orders/create_json_tests.rs` does.
 
-mod access;
+mod admission;
 mod body;
 mod closing;
 mod console;
 mod detached_tasks;
+mod docs_page;
 mod form;
 mod guard;
 mod home_page;
 mod list_services;
 mod observe;
 mod openapi;
+mod ops;
 mod orders;
 mod read_key;
+mod replays;
 mod request;
 mod respond;
 mod routes;
@@ -53,20 +58,21 @@ mod state;
 mod test_support;
 mod webhooks;
 
-pub use access::authentication::Access;
-pub use access::in_progress::InProgress;
-pub use access::limits::{JSON_BODIES, Shares};
-pub use access::rate_limit::RateLimits;
+pub use admission::audit::Audited;
+pub use admission::authentication::Admission;
+pub use admission::limits::{JSON_BODIES, Shares};
+pub use admission::peer::Proxies;
+pub use admission::rate_limit::RateLimits;
 pub use closing::Closing;
 pub use detached_tasks::DetachedTasks;
 pub use form::{Spool, check_content};
 pub use guard::Connections;
 pub use observe::gauges::register_gauges;
-pub use observe::ops::{Dependencies, Ops};
 pub use openapi::{OpenApiSettings, document as openapi_document};
+pub use ops::{Dependencies, Ops};
 pub use orders::record::WholeOrder;
+pub use replays::Replays;
 pub use request::metrics::ApiMetrics;
-pub use request::peer::Proxies;
 pub use request::trace::{RequestTrace, TraceRequests, TracedAnswer};
 pub use server::tls::{Tls, TlsPair, TlsPairError};
 pub use server::{Capacity, serve_api, serve_ops};
@@ -76,7 +82,7 @@ pub use state::Api;
 #[doc(hidden)]
 pub mod internals {
     pub use crate::{
-        access::{authentication::bearer, fingerprint::attempt, idempotency_key::key_text},
+        admission::{authentication::bearer, fingerprint::attempt, idempotency_key::key_text},
         form::{FormSpace, OrderForm, TEXT_PARTS, Texts, check_bytes, read as read_form},
         respond::problem::{Problem, ProblemCode},
     };

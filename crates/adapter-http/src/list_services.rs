@@ -5,7 +5,7 @@ use domain::order::SigningServiceId;
 use serde::Serialize;
 
 use crate::{
-    access::{authentication::admit_any, rate_limit::Policy},
+    admission::{authentication::admit_any, rate_limit::Policy},
     respond::{
         answer::Answer,
         list::{self, Others, Paging},
@@ -17,7 +17,7 @@ pub(crate) const PATH: &str = "/api/services";
 
 /// Needs no scope: a name is no secret among the parties of an installation.
 pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
-    let key = admit_any(&request, &api.access, Policy::Reads).await?;
+    let key = admit_any(&request, &api.admission, Policy::Reads).await?;
     let paging = Paging::parse(request.query_string(), &[], |_, _| Ok(()))?;
     let cursor = paging.cursor(SigningServiceId);
     let page = api.list_services.page(&key, paging.limit, &cursor).await?;

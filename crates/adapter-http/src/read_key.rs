@@ -5,7 +5,7 @@ use domain::api_key::{Party, Scope};
 use serde::Serialize;
 
 use crate::{
-    access::{authentication::admit_any, rate_limit::Policy},
+    admission::{authentication::admit_any, rate_limit::Policy},
     respond::{answer::Answer, conditional, instants::timestamp},
     state::State,
 };
@@ -14,12 +14,12 @@ pub(crate) const PATH: &str = "/api/key";
 
 /// Needs no scope: each key may know itself.
 pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
-    let key = admit_any(&request, &api.access, Policy::Reads).await?;
+    let key = admit_any(&request, &api.admission, Policy::Reads).await?;
     let (party, client, service) = match key.party() {
         Party::Client(client) => ("client", Some(client), key.key.signing_service),
         Party::Service(service) => ("service", None, Some(service)),
     };
-    let client_name = api.access.keys.client_name(&key).await?;
+    let client_name = api.admission.keys.client_name(&key).await?;
     let service_name = match service {
         Some(service) => api.list_services.name(service).await?,
         None => None,

@@ -3,7 +3,7 @@
 use std::future::ready;
 
 use actix_web::{
-    FromRequest, Handler, HttpMessage as _, HttpRequest, Resource, Responder, Route,
+    FromRequest, Handler, HttpRequest, Resource, Responder, Route,
     http::{Method, StatusCode, header},
     middleware::Compress,
     web::{self, Redirect, ServiceConfig},
@@ -11,14 +11,11 @@ use actix_web::{
 use domain::access::AccessKind;
 
 use crate::{
-    console, home_page, list_services,
-    observe::ops,
-    openapi::{self, docs_page},
+    admission::audit::Audit,
+    console, docs_page, home_page, list_services, openapi, ops,
     orders::{
-        add_note, change,
-        create::{add_documents, create_form, create_json, withdraw},
-        path,
-        read::{archive, list_accesses, list_orders, read_document, read_order},
+        add_documents, add_note, archive, change, create_form, create_json, list_accesses,
+        list_orders, path, read_document, read_order, withdraw,
     },
     read_key,
     respond::{
@@ -33,7 +30,8 @@ use crate::{
 };
 
 /// Returns the operations of the API: each path below the base path, and its methods. The OpenAPI
-/// document describes them all. Each use of an order leaves an access; the order itself tells of its creation.
+/// document describes them all. Every request that uses an order leaves an audit entry. Creation leaves none:
+/// the order has its own creation time.
 pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 23] {
     use AccessKind as Kind;
     [
@@ -170,19 +168,44 @@ fn on<Args: FromRequest + 'static, H: Handler<Args, Output = Answer>>(
     methods: &[Method],
     handler: H,
 ) -> MethodRoutes {
-    plain(methods, &move |request, args: Args| answer(request, handler.call(args)))
+    plain(methods, &move |request, args: Args| answer(request, handler.call(args), |_| {}))
 }
 
 /// Routes methods to an operation on orders, whose requests with a valid key leave an access of this kind.
-fn access<Args: FromRequest + 'static, H: Handler<Args, Output = Answer>>(
+fn access<Args: FromRequest + 'static, H: OrderHandler<Args>>(
     kind: AccessKind,
     methods: &[Method],
     handler: H,
 ) -> MethodRoutes {
     plain(methods, &move |request: HttpRequest, args: Args| {
-        request.extensions_mut().insert(kind);
-        answer(request, handler.call(args))
+        let audit = Audit::new(kind);
+        answer(request, handler.handle(audit.clone(), args), move |outcome| audit.end(outcome))
     })
+}
+
+/// A handler of an operation on orders. Its first argument is the audit entry of its request.
+trait OrderHandler<Args>: Clone + 'static {
+    fn handle(&self, audit: Audit, args: Args) -> impl Future<Output = Answer> + 'static;
+}
+
+impl<H, F, A, B> OrderHandler<(A, B)> for H
+where
+    H: Fn(Audit, A, B) -> F + Clone + 'static,
+    F: Future<Output = Answer> + 'static,
+{
+    fn handle(&self, audit: Audit, (a, b): (A, B)) -> impl Future<Output = Answer> + 'static {
+        self(audit, a, b)
+    }
+}
+
+impl<H, F, A, B, C> OrderHandler<(A, B, C)> for H
+where
+    H: Fn(Audit, A, B, C) -> F + Clone + 'static,
+    F: Future<Output = Answer> + 'static,
+{
+    fn handle(&self, audit: Audit, (a, b, c): (A, B, C)) -> impl Future<Output = Answer> + 'static {
+        self(audit, a, b, c)
+    }
 }
 
 fn plain<Args: FromRequest + 'static, H: Handler<Args>>(
@@ -275,12 +298,12 @@ mod tests {
     async fn files_are_compressed_for_clients_that_accept_gzip() {
         let service = init_service(App::new().configure(|it| configure(it, "", true))).await;
         for (path, accepted, is_compressed) in [
-            ("/console/api.js", "gzip, deflate, br, zstd", true),
+            ("/console/shared/api.js", "gzip, deflate, br, zstd", true),
             ("/docs/docs.js", "gzip;q=0.5", true),
             (docs_page::FILES[2].path, "gzip", true),
             (docs_page::FILES[2].path, "identity", false),
-            ("/console/api.js", "br", false),
-            ("/console/api.js", "gzip;q=0", false),
+            ("/console/shared/api.js", "br", false),
+            ("/console/shared/api.js", "gzip;q=0", false),
         ] {
             let request = TestRequest::with_uri(path).insert_header(("accept-encoding", accepted));
             let answer = service.call(request.to_request()).await.unwrap();

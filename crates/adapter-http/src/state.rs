@@ -11,15 +11,15 @@ use domain::{
         create_order::CreateOrder, read_order::ReadOrder, services::ListServices,
         webhooks::manage_webhooks::ManageWebhooks, withdraw_document::WithdrawDocument,
     },
-    webhook::EndpointId,
 };
 
 use crate::{
-    access::{authentication::Access, in_progress::InProgress, limits::Shares},
+    admission::{audit::Audited, authentication::Admission, limits::Shares},
     closing::Closing,
     detached_tasks::DetachedTasks,
     form::Spool,
     guard::Connections,
+    replays::Replays,
     request::{metrics::ApiMetrics, trace::TraceRequests},
 };
 
@@ -31,21 +31,21 @@ pub struct Api {
     /// Creates orders.
     pub create_order: CreateOrder,
     /// Adds notes to orders.
-    pub add_note: AddNote,
+    pub add_note: Audited<AddNote>,
     /// Changes and cancels orders.
-    pub change_order: ChangeOrder,
+    pub change_order: Audited<ChangeOrder>,
     /// Adds documents to orders.
-    pub add_documents: AddDocuments,
+    pub add_documents: Audited<AddDocuments>,
     /// Withdraws documents.
-    pub withdraw_document: WithdrawDocument,
+    pub withdraw_document: Audited<WithdrawDocument>,
     /// Reads orders and documents.
-    pub read_order: ReadOrder,
+    pub read_order: Audited<ReadOrder>,
     /// Lists signing services.
     pub list_services: ListServices,
     /// Manages webhooks.
     pub webhooks: ManageWebhooks,
     /// Decides which requests are carried out.
-    pub access: Access,
+    pub admission: Admission,
     /// Limits for the documents of one request.
     pub limits: DocumentLimits,
     /// Limits for the signed documents of one request.
@@ -64,8 +64,8 @@ pub struct Api {
     pub traces: Option<Arc<dyn TraceRequests>>,
     /// Work that finishes even when its client disconnects.
     pub detached: DetachedTasks,
-    /// Webhooks whose deliveries of a time are being replayed.
-    pub replays: InProgress<EndpointId>,
+    /// Endpoints with a replay in progress, at most one each.
+    pub replays: Replays,
     /// Whether the service stops.
     pub closing: Closing,
     /// Open connections.

@@ -16,7 +16,7 @@ use actix_web::{
 };
 use bytes::Bytes;
 use domain::{
-    access::{Access as OrderAccess, DONE, RunId},
+    access::{Access, DONE, RunId},
     api_key::{ApiKey, ApiKeyId, ClientId, NewApiKey, Owner, PresentedKey, Rate, Scope},
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
@@ -55,9 +55,10 @@ use tempfile::TempDir;
 use time::{OffsetDateTime, macros::datetime};
 
 use crate::{
-    ApiMetrics, Closing, Connections, DetachedTasks, InProgress, Proxies, RateLimits, Shares,
-    Spool, access::authentication::Access, observe::observe, openapi::tests::assert_described,
-    request::trace::TraceRequests, respond::problem::Problem, routes, state::Api,
+    ApiMetrics, Audited, Closing, Connections, DetachedTasks, Proxies, RateLimits, Replays, Shares,
+    Spool, admission::authentication::Admission, observe::observe,
+    openapi::tests::assert_described, request::trace::TraceRequests, respond::problem::Problem,
+    routes, state::Api,
 };
 
 /// The time of all tests.
@@ -136,7 +137,7 @@ impl Ports {
         let mut clock = MockClock::new();
         clock.expect_now().return_const(NOW);
         let (clock, entropy) = (Arc::new(clock), Arc::new(entropy()));
-        let registry = Registry::new();
+        let (registry, downloads) = (Registry::new(), Downloads::default());
         let intake = Intake {
             orders: Arc::new(self.orders),
             reader: Arc::new(self.reader),
@@ -163,28 +164,28 @@ impl Ports {
                 window: DuplicateWindow::default(),
                 known_services: None,
             },
-            add_note: AddNote {
+            add_note: Audited::new(AddNote {
                 orders: intake.orders.clone(),
                 reader: intake.reader.clone(),
                 clock: clock.clone(),
                 idempotency_retention: intake.idempotency_retention,
-            },
+            }),
             list_services: ListServices { services: Arc::new(self.services) },
-            change_order: ChangeOrder {
+            change_order: Audited::new(ChangeOrder {
                 orders: intake.orders.clone(),
                 reader: intake.reader.clone(),
                 clock: clock.clone(),
-            },
-            read_order: ReadOrder {
+            }),
+            read_order: Audited::new(ReadOrder {
                 reader: intake.reader.clone(),
                 accesses: Arc::new(self.accesses),
                 blobs: intake.blobs.clone(),
-                downloads: Downloads::default(),
+                downloads: downloads.clone(),
                 clock: clock.clone(),
-            },
-            withdraw_document: WithdrawDocument { intake: intake.clone() },
-            add_documents: AddDocuments { intake },
-            access: Access {
+            }),
+            withdraw_document: Audited::new(WithdrawDocument { intake: intake.clone() }),
+            add_documents: Audited::new(AddDocuments { intake }),
+            admission: Admission {
                 keys: ManageKeys {
                     keys: Arc::new(self.keys),
                     clock: clock.clone(),
@@ -205,20 +206,21 @@ impl Ports {
             has_console: true,
             traces: self.traces,
             detached: DetachedTasks::new(tokio::runtime::Handle::current()),
-            replays: InProgress::default(),
+            replays: Replays::default(),
             closing: Closing::default(),
             connections: Connections::new(usize::MAX, Vec::new()),
             concurrency: Shares::new(self.concurrency, self.concurrency),
             json_bodies: Shares::of_bodies(self.bodies),
             uploads: Shares::of_bodies(self.bodies),
         };
-        TestApi { api: web::Data::new(api), registry, _folder: folder }
+        TestApi { api: web::Data::new(api), downloads, registry, _folder: folder }
     }
 }
 
 /// The API on mocks.
 pub(crate) struct TestApi {
     pub(crate) api: web::Data<Api>,
+    pub(crate) downloads: Downloads,
     registry: Registry,
     _folder: TempDir,
 }
@@ -237,7 +239,7 @@ impl TestApi {
 
     /// Sends a request through the middleware and the routes of the service. The OpenAPI document
     /// must describe the answer.
-    pub(crate) async fn send(&self, request: TestRequest) -> Answer {
+    pub(crate) async fn send(&self, request: TestRequest) -> TestAnswer {
         let api = self.api.clone();
         let observe = from_fn(move |request, next| observe(api.clone(), request, next));
         let app = App::new()
@@ -252,27 +254,27 @@ impl TestApi {
         let body = bytes.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
         let body = body.unwrap_or_default();
         assert_described(&method, &path, (status.as_u16(), &headers, &body));
-        Answer { status, headers, body, bytes }
+        TestAnswer { status, headers, body, bytes }
     }
 }
 
 impl TestApi {
     /// Returns the accesses that requests have left, as the worker stores them.
-    pub(crate) async fn accesses(&self) -> Vec<OrderAccess> {
+    pub(crate) async fn accesses(&self) -> Vec<Access> {
         let stored = Arc::new(Mutex::new(Vec::new()));
         let (mut log, seen) = (MockAccessLog::new(), Arc::clone(&stored));
         log.expect_store().returning(move |accesses| {
             seen.lock().unwrap().extend_from_slice(accesses);
             Ok(())
         });
-        let recorder = self.api.access.recorder.clone();
+        let recorder = self.api.admission.recorder.clone();
         KeepAccesses { log: Arc::new(log), recorder }.store_batch().await.unwrap();
         std::mem::take(&mut *stored.lock().unwrap())
     }
 
     /// Leaves so many accesses that no request may add one.
     pub(crate) fn fill_recorder(&self) {
-        let recorder = &self.api.access.recorder;
+        let recorder = &self.api.admission.recorder;
         while !recorder.is_full() {
             BegunAccess::new(
                 recorder.clone(),
@@ -291,7 +293,7 @@ impl TestApi {
 
 /// An answer with a JSON body.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct TestAnswer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
@@ -299,7 +301,7 @@ pub(crate) struct Answer {
     pub(crate) bytes: Option<Bytes>,
 }
 
-impl Answer {
+impl TestAnswer {
     /// Asserts that the answer is a problem, and returns its body.
     #[track_caller]
     pub(crate) fn problem(&self, status: u16, code: &str) -> &Value {

@@ -19,7 +19,7 @@ use domain::{
     document::StoredDocument,
     order::{
         Actor, ChangeKind, EmailAddress, Notary, OrderChange, OrderStatus, SigningServiceId,
-        record::OrderRecord,
+        record::OrderColumns,
     },
     ports::Notifier as _,
     signing_service::SigningService,
@@ -154,7 +154,7 @@ fn news(subject: MailSubject, audience: Audience) -> Notification {
             details["signerPhone"] = "+1 555 010 0177".into();
             details["lender"] = Value::Null;
             details["specialInstructions"] = "Ring once.\nMind the dog.".into();
-            let record = OrderRecord::of(&samples::order(before)).unwrap();
+            let record = OrderColumns::of(&samples::order(before)).unwrap();
             mail.content = Some(MailContent::Previous(record));
         }
         MailSubject::SignedDocumentsAdded => {

@@ -4,8 +4,8 @@ use std::sync::{Arc, atomic::AtomicBool};
 
 use actix_web::web;
 use adapter_http::{
-    Access, Api, ApiMetrics, Closing, Connections, Dependencies, DetachedTasks, InProgress,
-    JSON_BODIES, Proxies, RateLimits, Shares, Spool,
+    Admission, Api, ApiMetrics, Audited, Closing, Connections, Dependencies, DetachedTasks,
+    JSON_BODIES, Proxies, RateLimits, Replays, Shares, Spool,
 };
 use anyhow::Result;
 use domain::{
@@ -148,34 +148,34 @@ impl Parts {
         };
         let proxies = &settings.trusted_proxies;
         let api = web::Data::new(Api {
-            add_documents: AddDocuments { intake: intake.clone() },
+            add_documents: Audited::new(AddDocuments { intake: intake.clone() }),
             webhooks: self.webhooks.clone(),
-            withdraw_document: WithdrawDocument { intake: intake.clone() },
-            read_order: ReadOrder {
+            withdraw_document: Audited::new(WithdrawDocument { intake: intake.clone() }),
+            read_order: Audited::new(ReadOrder {
                 reader: storage.reader.clone(),
                 accesses: storage.accesses.clone(),
                 blobs: blobs.clone(),
                 downloads: self.downloads.clone(),
                 clock: clock.clone(),
-            },
+            }),
             create_order: CreateOrder {
                 intake,
                 window: settings.duplicate_window(),
                 known_services: known_services(settings, storage),
             },
-            add_note: AddNote {
+            add_note: Audited::new(AddNote {
                 orders: storage.orders.clone(),
                 reader: storage.reader.clone(),
                 clock: clock.clone(),
                 idempotency_retention: settings.idempotency_retention(),
-            },
+            }),
             list_services: ListServices { services: storage.services.clone() },
-            change_order: ChangeOrder {
+            change_order: Audited::new(ChangeOrder {
                 orders: storage.orders.clone(),
                 reader: storage.reader.clone(),
                 clock: clock.clone(),
-            },
-            access: Access {
+            }),
+            admission: Admission {
                 keys: self.keys.clone(),
                 rates: self.rates.clone(),
                 proxies: Proxies {
@@ -193,7 +193,7 @@ impl Parts {
             has_console: settings.console,
             traces: traces.map(|traces| traces as _),
             detached: DetachedTasks::new(Handle::current()),
-            replays: InProgress::default(),
+            replays: Replays::default(),
             closing: Closing::default(),
             connections: Connections::new(settings.connections_per_address, proxies.clone()),
             concurrency: Shares::new(settings.max_orders_in_flight, settings.max_orders_in_flight),

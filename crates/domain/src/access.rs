@@ -213,12 +213,12 @@ pub struct AccessFacts {
     pub request_id: Option<String>,
 }
 
-/// The outcome of what was done as was asked.
+/// Outcome: success.
 pub const DONE: &str = "ok";
-/// The outcome of a read of what the client has already.
+/// Outcome: the client already has this version.
 pub const NOT_MODIFIED: &str = "not_modified";
 
-/// The outcome of what was dropped: the client has gone, or the service has stopped.
+/// Outcome: the request was dropped, because the client disconnected or the service stopped.
 pub const UNFINISHED: &str = "unfinished";
 
 /// One use of an order.

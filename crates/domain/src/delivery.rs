@@ -8,7 +8,7 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     document::StoredDocument,
     entropy::Entropy,
-    order::{Actor, EmailAddress, OrderId, OrderStatus, StoredOrder, record::OrderRecord},
+    order::{Actor, EmailAddress, OrderId, OrderStatus, StoredOrder, record::OrderColumns},
     signing_service::SigningService,
     webhook::{ChangedOrder, EventChange, EventType},
 };
@@ -264,7 +264,7 @@ pub enum Audience {
 #[serde(rename_all = "snake_case")]
 pub enum MailContent {
     /// The order before a change.
-    Previous(OrderRecord),
+    Previous(OrderColumns),
     /// A note.
     Note {
         /// The side that wrote it.

@@ -217,31 +217,31 @@ pub struct Settings {
     #[arg(long, value_name = "MIB", default_value_t = 8_192, value_parser = number(1..=u32::MAX.into()))]
     pub spool_mb: u64,
 
-    /// Days after which mails in a mail drop are removed; 0 to keep them
+    /// Remove a mail from the mail drop after this many days. 0: never
     #[arg(long, value_name = "DAYS", default_value_t = 30)]
     pub mail_drop_days: u32,
 
-    /// Days after which rows of reads and changes of orders are removed; 0 to keep them
+    /// Remove the audit entry of a read or change of an order after this many days. 0: never
     #[arg(long, value_name = "DAYS", default_value_t = 730, value_parser = days())]
     pub access_days: u32,
 
-    /// Number of different orders beyond which a key that reads them in an hour is a warning, and a
-    /// mail to its contact; pages of the list of orders do not count [default: no warning]
+    /// Warn, and send a mail to the contact of a key, if the key reads more than this many different
+    /// orders in an hour. Pages of the list do not count [default: no warning]
     #[arg(long, value_name = "NUMBER", value_parser = number(1..))]
     pub access_alert: Option<u64>,
 
-    /// Days after the appointment and the last change of an order after which it is erased for good,
-    /// unless it is on hold; 0 to keep orders
+    /// Erase an order this many days after its appointment or last change, whichever is later. Orders
+    /// on hold stay. 0: never
     #[arg(long, value_name = "DAYS", default_value_t = 0, value_parser = days())]
     pub erase_after_days: u32,
 
-    /// Days after the appointment and the last change of an order after which its documents alone are
-    /// erased, unless it is on hold; 0 to keep them with their order
+    /// Erase the documents of an order this many days after its appointment or last change, whichever
+    /// is later. Orders on hold keep them. 0: never
     #[arg(long, value_name = "DAYS", default_value_t = 0, value_parser = days())]
     pub erase_documents_after_days: u32,
 
-    /// Greatest number of mails of a client to a recipient in an hour; further ones wait for the next;
-    /// 0 for no limit. Addresses of signing services have none
+    /// Most mails an hour from one client to one recipient; the rest wait. 0: no limit. Signing
+    /// services have no limit
     #[arg(long, value_name = "NUMBER", default_value_t = MAILS_PER_RECIPIENT_HOUR)]
     pub mails_per_recipient_hour: u32,
 

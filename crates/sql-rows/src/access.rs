@@ -74,8 +74,8 @@ impl From<&Access> for AccessRow {
 }
 
 impl AccessRow {
-    /// Returns the access. What this version does not write, such as an address that is none, is left out: one
-    /// odd row must not hide the others.
+    /// Returns the access. A value that this version cannot parse becomes `None`, so that one odd row does not
+    /// hide the list.
     pub fn into_access(self) -> Access {
         let count = |stored: Option<i64>| stored.and_then(|stored| u32::try_from(stored).ok());
         let actor = match (self.api_key_id, self.party) {

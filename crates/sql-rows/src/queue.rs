@@ -417,7 +417,7 @@ impl RetriedDelivery {
 pub fn retried(changed: usize, found: i64) -> Retried {
     match (changed, found) {
         (0, 0) => Retried::NotFound,
-        (0, _) => Retried::InProgress,
+        (0, _) => Retried::Leased,
         _ => Retried::Due,
     }
 }

@@ -1,7 +1,7 @@
 // The key of the user: what it is, where one comes from, and what is kept where.
 
-import { problem, request, session } from "./api.js";
-import { badge, card, fill, h, instant, said } from "./dom.js";
+import { problem, request, session } from "./shared/api.js";
+import { badge, card, fill, h, instant, said } from "./shared/dom.js";
 
 /** What each scope lets its key do. */
 const SCOPES = {

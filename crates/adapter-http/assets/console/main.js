@@ -1,14 +1,14 @@
 // Starts the console: signs in, and shows the views that the key may see.
 
-import { Failure, problem, session, signIn, signOut } from "./api.js";
-import { changeOrder, forgetChange } from "./change.js";
-import { announce, ask, button, fill, h, labelled, said } from "./dom.js";
-import { forgetForm, newOrder } from "./form.js";
+import { Failure, problem, session, signIn, signOut } from "./shared/api.js";
+import { changeOrder, forgetChange } from "./form/change.js";
+import { announce, ask, button, fill, h, labelled, said } from "./shared/dom.js";
+import { forgetForm, newOrder } from "./form/form.js";
 import { keyView, signInHelp } from "./key.js";
-import { order } from "./order.js";
-import { forgetSearch, orders } from "./orders.js";
-import { indicator } from "./uploads.js";
-import { forgetSecret, hasSecret, webhooks } from "./webhooks.js";
+import { order } from "./order/order.js";
+import { forgetSearch, orders } from "./orders/orders.js";
+import { indicator } from "./documents/uploads.js";
+import { forgetSecret, hasSecret, webhooks } from "./webhooks/webhooks.js";
 
 const NAME = "notary-orders console";
 const [header, main] = ["header", "main"].map((id) => document.getElementById(id));

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use tokio::task::yield_now;
 
-use crate::guard::InProgress;
+use crate::guard::RequestInProgress;
 
 /// A body that the handler and the answer share.
 #[derive(Clone)]
@@ -83,15 +83,15 @@ impl Stream for HeldBody {
 pub(crate) const SLICE: usize = 16 * 1024;
 
 /// An answer that keeps its request.
-pub(crate) struct Answer {
+pub(crate) struct AnswerBody {
     pub(crate) content: BoxBody,
     /// Bytes of the content that actix has not got yet.
     pub(crate) rest: Bytes,
     pub(crate) is_head: bool,
-    pub(crate) _request: (HeldBody, Option<InProgress>),
+    pub(crate) _request: (HeldBody, Option<RequestInProgress>),
 }
 
-impl MessageBody for Answer {
+impl MessageBody for AnswerBody {
     type Error = <BoxBody as MessageBody>::Error;
 
     fn size(&self) -> BodySize {

@@ -10,7 +10,7 @@ use encoding_rs::UTF_8;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::{
-    access::limits::Shares,
+    admission::limits::Shares,
     body,
     respond::problem::{FieldProblem, Problem, ProblemCode},
 };

@@ -12,7 +12,8 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; \
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// Builds a file of a path, from the file of that name in `assets`.
+/// Builds a file of a path, from the file of that name in `assets`. The page's links and the imports of its
+/// scripts are relative, so that they work below any base path.
 macro_rules! file {
     ($path:literal, $kind:expr) => {
         file!($path, $kind, $path)
@@ -35,43 +36,43 @@ pub(crate) static FILES: [StaticFile; 42] = [
     file!("/console/form.css", "text/css; charset=utf-8"),
     file!("/console/icon.svg", "image/svg+xml; charset=utf-8"),
     file!("/console/main.js", SCRIPT),
-    file!("/console/advice.js", SCRIPT),
-    file!("/console/agenda.js", SCRIPT),
-    file!("/console/api.js", SCRIPT),
-    file!("/console/assign.js", SCRIPT),
-    file!("/console/calendar.js", SCRIPT),
-    file!("/console/change.js", SCRIPT),
-    file!("/console/controls.js", SCRIPT),
-    file!("/console/csv.js", SCRIPT),
-    file!("/console/documents.js", SCRIPT),
-    file!("/console/dom.js", SCRIPT),
-    file!("/console/draft.js", SCRIPT),
-    file!("/console/entries.js", SCRIPT),
-    file!("/console/facts.js", SCRIPT),
-    file!("/console/fields.js", SCRIPT),
-    file!("/console/files.js", SCRIPT),
-    file!("/console/filters.js", SCRIPT),
-    file!("/console/form.js", SCRIPT),
     file!("/console/key.js", SCRIPT),
-    file!("/console/leave.js", SCRIPT),
-    file!("/console/menu.js", SCRIPT),
-    file!("/console/notes.js", SCRIPT),
-    file!("/console/order.js", SCRIPT),
-    file!("/console/orders.js", SCRIPT),
-    file!("/console/pages.js", SCRIPT),
-    file!("/console/places.js", SCRIPT),
-    file!("/console/preview.js", SCRIPT),
-    file!("/console/rows.js", SCRIPT),
-    file!("/console/search.js", SCRIPT),
-    file!("/console/timeline.js", SCRIPT),
-    file!("/console/times.js", SCRIPT),
-    file!("/console/toast.js", SCRIPT),
-    file!("/console/trade.js", SCRIPT),
-    file!("/console/uploads.js", SCRIPT),
-    file!("/console/version.js", SCRIPT),
-    file!("/console/webhooks.js", SCRIPT),
-    file!("/console/words.js", SCRIPT),
-    file!("/console/zones.js", SCRIPT),
+    file!("/console/documents/documents.js", SCRIPT),
+    file!("/console/documents/files.js", SCRIPT),
+    file!("/console/documents/preview.js", SCRIPT),
+    file!("/console/documents/uploads.js", SCRIPT),
+    file!("/console/form/advice.js", SCRIPT),
+    file!("/console/form/calendar.js", SCRIPT),
+    file!("/console/form/change.js", SCRIPT),
+    file!("/console/form/draft.js", SCRIPT),
+    file!("/console/form/entries.js", SCRIPT),
+    file!("/console/form/form.js", SCRIPT),
+    file!("/console/form/places.js", SCRIPT),
+    file!("/console/order/assign.js", SCRIPT),
+    file!("/console/order/facts.js", SCRIPT),
+    file!("/console/order/notes.js", SCRIPT),
+    file!("/console/order/order.js", SCRIPT),
+    file!("/console/order/timeline.js", SCRIPT),
+    file!("/console/order/version.js", SCRIPT),
+    file!("/console/orders/agenda.js", SCRIPT),
+    file!("/console/orders/csv.js", SCRIPT),
+    file!("/console/orders/filters.js", SCRIPT),
+    file!("/console/orders/orders.js", SCRIPT),
+    file!("/console/orders/pages.js", SCRIPT),
+    file!("/console/orders/rows.js", SCRIPT),
+    file!("/console/orders/search.js", SCRIPT),
+    file!("/console/shared/api.js", SCRIPT),
+    file!("/console/shared/controls.js", SCRIPT),
+    file!("/console/shared/dom.js", SCRIPT),
+    file!("/console/shared/fields.js", SCRIPT),
+    file!("/console/shared/leave.js", SCRIPT),
+    file!("/console/shared/menu.js", SCRIPT),
+    file!("/console/shared/times.js", SCRIPT),
+    file!("/console/shared/toast.js", SCRIPT),
+    file!("/console/shared/trade.js", SCRIPT),
+    file!("/console/shared/words.js", SCRIPT),
+    file!("/console/shared/zones.js", SCRIPT),
+    file!("/console/webhooks/webhooks.js", SCRIPT),
 ];
 
 #[cfg(test)]
@@ -107,14 +108,31 @@ mod tests {
         assert!((10_000..=MAX_BYTES).contains(&bytes), "{bytes}");
     }
 
+    /// Returns the path that a link names in a file.
+    fn resolved(file: &StaticFile, link: &str) -> String {
+        let mut parts: Vec<_> = file.path.split('/').collect();
+        parts.pop();
+        for part in link.split('/') {
+            match part {
+                "." => {}
+                ".." => drop(parts.pop()),
+                part => parts.push(part),
+            }
+        }
+        parts.join("/")
+    }
+
     #[test]
     fn every_file_is_linked_and_every_link_is_served() {
-        let texts: Vec<_> = FILES.iter().map(text).collect();
-        let of_page = ["href=\"console/", "src=\"console/"];
-        let links = of_page.iter().flat_map(|before| quoted(&texts[0], before));
-        let imports = texts.iter().flat_map(|text| quoted(text, "from \"./"));
-        let linked: BTreeSet<_> = links.chain(imports).collect();
-        let served = FILES[1..].iter().map(|file| file.path.rsplit('/').next().unwrap());
+        let page = text(&FILES[0]);
+        let of_page = ["href=\"", "src=\""].iter().flat_map(|before| quoted(&page, before));
+        let of_page = of_page.filter(|link| link.starts_with("console/"));
+        let mut linked: BTreeSet<_> = of_page.map(|link| resolved(&FILES[0], link)).collect();
+        for file in &FILES {
+            let text = text(file);
+            linked.extend(quoted(&text, "from \"").map(|import| resolved(file, import)));
+        }
+        let served = FILES[1..].iter().map(|file| file.path.to_owned());
         assert_eq!(linked, served.collect());
     }
 

@@ -39,7 +39,7 @@ use self::{
     text_parts::{max_bytes as max_text_bytes, text_part},
 };
 use crate::{
-    access::limits::used_up,
+    admission::limits::used_up,
     body,
     respond::problem::{Problem, ProblemCode},
 };

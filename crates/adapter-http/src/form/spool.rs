@@ -17,7 +17,7 @@ use tempfile::{NamedTempFile, TempDir, TempPath};
 use tokio::task::spawn_blocking;
 
 use super::spool_folder::{self, UPLOAD};
-use crate::access::limits::{Share, Shares};
+use crate::admission::limits::{Share, Shares};
 
 /// Bytes that are hashed and written at once. A slow upload holds up to as many in memory.
 const BLOCK_SIZE: usize = 256 * 1024;

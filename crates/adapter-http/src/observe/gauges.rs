@@ -25,7 +25,7 @@ pub fn register_gauges(registry: &Registry, api: &web::Data<Api>) -> Result<(), 
     gauge(
         "notary_orders_accesses_waiting",
         "Accesses to orders that are not stored yet.",
-        |api| api.access.recorder.waiting(),
+        |api| api.admission.recorder.waiting(),
     )?;
     gauge(
         "notary_orders_orders_in_progress",

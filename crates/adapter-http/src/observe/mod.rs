@@ -21,14 +21,13 @@ use bytes::Bytes;
 use tracing::{Instrument as _, Span};
 
 use crate::{
-    access::rate_limit::Allowance,
-    body::held::{Answer, HeldBody},
+    admission::{peer, rate_limit::Allowance},
+    body::held::{AnswerBody, HeldBody},
     guard::Connection,
     request::{
         id::{RequestId, X_REQUEST_ID},
         metrics::known_method,
         notes::Notes,
-        peer,
         trace::{TraceRequests, TracedAnswer},
     },
     respond::{
@@ -79,7 +78,7 @@ pub(crate) async fn observe(
     }
     let request = (body, in_progress.flatten());
     let keep =
-        |_: &mut _, content| Answer { content, rest: Bytes::new(), is_head, _request: request };
+        |_: &mut _, content| AnswerBody { content, rest: Bytes::new(), is_head, _request: request };
     Ok(response.map_body(keep).map_into_boxed_body())
 }
 
@@ -88,7 +87,7 @@ fn begin_span<'a>(
     api: &'a Api,
     request: &HttpRequest,
 ) -> (RequestId, Span, Option<&'a dyn TraceRequests>) {
-    let is_proxy = |peer: SocketAddr| peer::is_proxy(peer.ip(), &api.access.proxies.trusted);
+    let is_proxy = |peer: SocketAddr| peer::is_proxy(peer.ip(), &api.admission.proxies.trusted);
     let is_from_proxy = request.peer_addr().is_some_and(is_proxy);
     let given = is_from_proxy.then(|| RequestId::given(request)).flatten();
     let id = given.unwrap_or_else(|| RequestId::random(&*api.entropy));
@@ -127,13 +126,13 @@ fn log(api: &Api, request: &HttpRequest, status: u16, duration: Duration, route:
     let peer = notes.rejected_peer.map(tracing::field::display);
     let usual = if notes.is_over_limit { "concurrency limit reached" } else { "answered" };
     let message = notes.message.unwrap_or(usual);
-    let peer_of = || peer::address(request, &api.access.proxies);
+    let peer_of = || peer::address(request, &api.admission.proxies);
     let left_out = notes.is_over_limit
         || code.is_some_and(|code| code.is_cheap())
             && notes
                 .rejected_peer
                 .or_else(peer_of)
-                .is_some_and(|peer| !api.access.rates.may_log(peer));
+                .is_some_and(|peer| !api.admission.rates.may_log(peer));
     macro_rules! write_line {
         ($level:ident) => {
             tracing::$level!(
@@ -177,6 +176,5 @@ fn add_headers(response: &mut ServiceResponse, id: &RequestId) {
 }
 
 pub(crate) mod gauges;
-pub(crate) mod ops;
 #[cfg(test)]
 mod tests;

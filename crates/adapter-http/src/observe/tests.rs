@@ -68,7 +68,7 @@ fn answer_is_sent_in_small_slices() {
     let blocks = [vec![1; 2 * SLICE + 7], Vec::new(), vec![2; 3]];
     let blocks = stream::iter(blocks.map(|block| Ok::<_, Infallible>(Bytes::from(block))));
     let content = BoxBody::new(SizedStream::new(2 * SLICE as u64 + 10, blocks));
-    let mut answer = Answer { content, rest: Bytes::new(), is_head: false, _request: request };
+    let mut answer = AnswerBody { content, rest: Bytes::new(), is_head: false, _request: request };
     let slices = stream::poll_fn(|context| Pin::new(&mut answer).poll_next(context));
     let sizes = slices.map(|slice| slice.unwrap().len()).collect::<Vec<_>>();
     assert_eq!(sizes.now_or_never().unwrap(), [SLICE, SLICE, 7, 3]);

@@ -35,10 +35,10 @@ use super::{
     units,
 };
 use crate::{
-    access::rate_limit::{FAILED_AUTHENTICATIONS, Policy},
+    admission::rate_limit::{FAILED_AUTHENTICATIONS, Policy},
     body::{self, json},
     form::{self, TEXT_PARTS},
-    orders::create::{create_form, create_json::name_the_form},
+    orders::{create_form, create_json::name_the_form},
     respond::{
         list::{DEFAULT_LIMIT, MAX_LIMIT},
         problem::{FieldProblem, Problem, ProblemCode},

@@ -7,7 +7,6 @@ mod units;
 mod answer_tests;
 #[cfg(test)]
 mod code_tests;
-pub(crate) mod docs_page;
 #[cfg(test)]
 pub(crate) mod tests;
 

@@ -7,8 +7,8 @@ use domain::{
 };
 
 use crate::{
-    access::{
-        authentication::{admit_for, changer},
+    admission::{
+        audit::Audit,
         fingerprint::attempt,
         idempotency_key::{self, IDEMPOTENCY_REPLAYED},
         rate_limit::Policy,
@@ -20,18 +20,25 @@ use crate::{
     state::State,
 };
 
-pub(crate) async fn add(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    let key = admit_for(&request, &api.access, Policy::Changes, scope_of_either_side).await?;
+pub(crate) async fn add(
+    audit: Audit,
+    request: HttpRequest,
+    payload: web::Payload,
+    api: State,
+) -> Answer {
+    let scope = scope_of_either_side;
+    let admitted = audit.admit_for(&request, &api.admission, Policy::Changes, scope).await?;
+    let key = admitted.key();
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
-    let claim = idempotency_key::claim(&request, &key, &*api.entropy)?;
-    let body: NoteBody = json::read_object(&request, payload, &api.json_bodies, &key).await?;
+    let claim = idempotency_key::claim(&request, key, &*api.entropy)?;
+    let body: NoteBody = json::read_object(&request, payload, &api.json_bodies, key).await?;
     let sent = NoteRequest::parse(body).map_err(OrderError::rejected)?;
     // It must not change: stored fingerprints contain it.
     let operation = format!("note of {}", id.0);
     let attempt = claim.map(|claim| attempt(claim, &operation, &sent.text, &[])).transpose()?;
-    let adding = api.add_note.clone();
-    let changer = changer(&request, &key);
+    let adding = api.add_note.by(&admitted).clone();
+    let changer = admitted.changer();
     let work = async move { adding.add(changer, id, sent, attempt.as_ref()).await };
     let AddedNote { note: added, replayed } = api.detached.run_to_end(work, drop).await?;
     let messages = ["note added", "note added before, answered again"];

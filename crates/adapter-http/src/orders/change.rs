@@ -10,54 +10,66 @@ use domain::{
 };
 
 use crate::{
-    access::{
-        authentication::{admit, admit_for, changer},
-        rate_limit::Policy,
-    },
+    admission::{audit::Audit, rate_limit::Policy},
     body::json,
-    orders::{
-        create::{create_json, created},
-        path,
-        record::OrderRecord,
-        version,
-    },
+    orders::{create_json, created, path, record::OrderRecord, version},
     request::notes::note,
     respond::answer::Answer,
     state::State,
 };
 
-pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    let key = admit_for(&request, &api.access, Policy::Changes, |_| Scope::OrdersCreate).await?;
+pub(crate) async fn change(
+    audit: Audit,
+    request: HttpRequest,
+    payload: web::Payload,
+    api: State,
+) -> Answer {
+    let scope = |_: &ApiKey| Scope::OrdersCreate;
+    let admitted = audit.admit_for(&request, &api.admission, Policy::Changes, scope).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
-    let body = json::read(&request, payload, &api.json_bodies, &key).await?;
+    let body = json::read(&request, payload, &api.json_bodies, admitted.key()).await?;
     let order = create_json::parse(&body)?;
     let expected = version::expected(&request);
     let (order, utc_disagreements) =
-        api.change_order.amend(changer(&request, &key), id, order, expected).await?;
+        api.change_order.by(&admitted).amend(admitted.changer(), id, order, expected).await?;
     created::warn(&api.metrics, id, &utc_disagreements);
     Ok(answer(&request, &order, "order changed"))
 }
 
-pub(crate) async fn update(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    let key = admit(&request, &api.access, Policy::Changes).await?;
+pub(crate) async fn update(
+    audit: Audit,
+    request: HttpRequest,
+    payload: web::Payload,
+    api: State,
+) -> Answer {
+    let admitted = audit.admit(&request, &api.admission, Policy::Changes).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
-    let body = json::read_object(&request, payload, &api.json_bodies, &key).await?;
+    let body = json::read_object(&request, payload, &api.json_bodies, admitted.key()).await?;
     let change = ChangeRequest::parse(body).map_err(OrderError::rejected)?;
     let expected = version::expected(&request);
-    let order = api.change_order.change(changer(&request, &key), id, &change, expected).await?;
+    let order =
+        api.change_order.by(&admitted).change(admitted.changer(), id, &change, expected).await?;
     Ok(answer(&request, &order, "order changed"))
 }
 
-pub(crate) async fn cancel(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    let key = admit_for(&request, &api.access, Policy::Changes, scope_of_either_side).await?;
+pub(crate) async fn cancel(
+    audit: Audit,
+    request: HttpRequest,
+    payload: web::Payload,
+    api: State,
+) -> Answer {
+    let scope = scope_of_either_side;
+    let admitted = audit.admit_for(&request, &api.admission, Policy::Changes, scope).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
-    let body = json::read_optional_object(&request, payload, &api.json_bodies, &key).await?;
+    let body =
+        json::read_optional_object(&request, payload, &api.json_bodies, admitted.key()).await?;
     let cancel = CancelRequest::parse(body).map_err(OrderError::rejected)?;
     let expected = version::expected(&request);
-    let order = api.change_order.cancel(changer(&request, &key), id, &cancel, expected).await?;
+    let order =
+        api.change_order.by(&admitted).cancel(admitted.changer(), id, &cancel, expected).await?;
     Ok(answer(&request, &order, "order cancelled"))
 }
 

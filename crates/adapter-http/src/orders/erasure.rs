@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 const _: () = assert!(LOOK.as_millis() * 2 <= NOTICED.as_millis());
 
-/// Returns the error of an order that is erased meanwhile; never, if it is not.
+/// Completes with an error when the order is erased. Never completes otherwise.
 pub(super) async fn erased(adding: &AddDocuments, key: &ApiKey, id: OrderId) -> OrderError {
     loop {
         sleep(LOOK).await;

@@ -53,7 +53,7 @@ impl From<OrderError> for Problem {
             ),
             OrderError::Held => Self::new(
                 ProblemCode::OrderOnHold,
-                "The operator keeps the documents of this order for now. Nothing was withdrawn.",
+                "This order is on hold, so its documents cannot be withdrawn.",
             ),
             OrderError::TooMany { stored } => {
                 let detail = format!(

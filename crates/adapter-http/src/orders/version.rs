@@ -76,7 +76,7 @@ pub(crate) fn expected(request: &HttpRequest) -> Option<Vec<OffsetDateTime>> {
     tags.map(|tags| tags.into_iter().map(|tag| tag.version).collect())
 }
 
-/// Returns whether the client has this version, with what stands beside it.
+/// Returns whether `If-None-Match` names this version, including the names that the answer shows.
 pub(crate) fn is_known(request: &HttpRequest, order: &StoredOrder) -> bool {
     request.headers().contains_key(IF_NONE_MATCH)
         && named(request, &IF_NONE_MATCH).is_none_or(|tags| tags.contains(&Tag::of(order)))

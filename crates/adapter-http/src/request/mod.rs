@@ -1,8 +1,7 @@
-//! The parts that all handlers share: the identifier of a request, the address of its client, notes for its
-//! log line, spans and counters. Uses no other module of this crate.
+//! The parts that all handlers share: the identifier of a request, notes for its log line, spans
+//! and counters. Uses no other module of this crate.
 
 pub(crate) mod id;
 pub(crate) mod metrics;
 pub(crate) mod notes;
-pub(crate) mod peer;
 pub(crate) mod trace;

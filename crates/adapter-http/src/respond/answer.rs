@@ -1,12 +1,8 @@
-//! Turns the result of a handler into a response, and ends its access to an order.
+//! Turns the result of a handler into a response.
 
 use std::panic::AssertUnwindSafe;
 
-use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, http::StatusCode};
-use domain::{
-    access::{DONE, NOT_MODIFIED},
-    use_cases::accesses::recorder::BegunAccess,
-};
+use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
 use futures_util::{FutureExt as _, future::LocalBoxFuture};
 
 use crate::{request::id::RequestId, respond::problem::Problem};
@@ -14,32 +10,22 @@ use crate::{request::id::RequestId, respond::problem::Problem};
 /// The result of a handler.
 pub(crate) type Answer = Result<HttpResponse, Problem>;
 
-/// Runs a handler. A problem becomes a problem response, and a panic an internal one. The future is
-/// boxed, because actix moves it several times and a handler's future has kilobytes.
+/// Runs a handler, and then `end` with its outcome. A problem becomes a problem response, and a panic an
+/// internal one. The future is boxed, because actix moves it several times and a handler's future has
+/// kilobytes.
 pub(crate) fn answer(
     request: HttpRequest,
     handler: impl Future<Output = Answer> + 'static,
+    end: impl FnOnce(&Answer) + 'static,
 ) -> LocalBoxFuture<'static, HttpResponse> {
     let handler = AssertUnwindSafe(handler).catch_unwind();
     async move {
         // The panic hook has logged the panic.
         let outcome = handler.await.unwrap_or_else(|_| Err(Problem::internal()));
-        let access = request.extensions_mut().remove::<BegunAccess>();
-        if let Some(access) = access {
-            access.end(name(&outcome).to_owned());
-        }
+        end(&outcome);
         outcome.unwrap_or_else(|problem| reject(&request, &problem))
     }
     .boxed_local()
-}
-
-/// Returns the name of an outcome among the accesses.
-fn name(outcome: &Answer) -> &'static str {
-    match outcome {
-        Ok(response) if response.status() == StatusCode::NOT_MODIFIED => NOT_MODIFIED,
-        Ok(_) => DONE,
-        Err(problem) => problem.code().as_str(),
-    }
 }
 
 /// Builds the response of a problem, and notes its code for the log and the metrics.

@@ -11,13 +11,7 @@ use actix_web::{
     web,
 };
 
-use crate::{
-    guard::KEEP_ALIVE,
-    observe::{observe, ops::Ops},
-    routes,
-    server::tls::Tls,
-    state::Api,
-};
+use crate::{guard::KEEP_ALIVE, observe::observe, ops::Ops, routes, server::tls::Tls, state::Api};
 
 /// Time limit for a TLS handshake, and then for the first head of a connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::{
-    access::{authentication::admit, rate_limit::Policy},
+    admission::{authentication::admit, rate_limit::Policy},
     body::json::read_object,
     respond::{
         answer::Answer,
@@ -65,7 +65,7 @@ pub(crate) async fn replay_delivery(request: HttpRequest, api: State) -> Answer 
 }
 
 pub(crate) async fn replay(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    let key = admit(&request, &api.access, Policy::Webhooks).await?;
+    let key = admit(&request, &api.admission, Policy::Webhooks).await?;
     let id = path::webhook_id(&request)?;
     let body = read_object(&request, payload, &api.json_bodies, &key).await?;
     let (since, until) = parse(&body).map_err(invalid)?;
@@ -73,7 +73,7 @@ pub(crate) async fn replay(request: HttpRequest, payload: web::Payload, api: Sta
     // Before the mark, which would show whether others have such a webhook.
     api.webhooks.read(owner, id).await?;
     // A replay may change many rows, so a client must not cause any number of them at a time.
-    let in_progress = api.replays.begin(&id).ok_or_else(replay_in_progress)?;
+    let in_progress = api.replays.begin(id).ok_or_else(replay_in_progress)?;
     let task_api = api.clone();
     let task = async move {
         let _held = in_progress;

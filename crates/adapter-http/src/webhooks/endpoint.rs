@@ -6,7 +6,7 @@ use domain::{api_key::Owner, webhook::EndpointId};
 use serde_json::json;
 
 use crate::{
-    access::{authentication::admit, rate_limit::Policy},
+    admission::{authentication::admit, rate_limit::Policy},
     body::json,
     request::notes::note,
     respond::{answer::Answer, conditional, list, problem::Problem},
@@ -15,7 +15,7 @@ use crate::{
 };
 
 pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    let key = admit(&request, &api.access, Policy::Webhooks).await?;
+    let key = admit(&request, &api.admission, Policy::Webhooks).await?;
     let body = json::read_object(&request, payload, &api.json_bodies, &key).await?;
     let (endpoint, secret) = api.webhooks.create(key.owner(), Some(key.id), &body).await?;
     note_webhook(&request, endpoint.id, "webhook created");
@@ -25,7 +25,7 @@ pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: Sta
 }
 
 pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
-    let key = admit(&request, &api.access, Policy::Webhooks).await?;
+    let key = admit(&request, &api.admission, Policy::Webhooks).await?;
     let endpoints = api.webhooks.list(key.owner()).await?;
     let url = format!("{}{}", api.base_path, path::WEBHOOKS);
     list::whole(&request, url, endpoints.iter().map(WebhookRecord::of))
@@ -38,7 +38,7 @@ pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
 }
 
 pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
-    let key = admit(&request, &api.access, Policy::Webhooks).await?;
+    let key = admit(&request, &api.admission, Policy::Webhooks).await?;
     let id = path::webhook_id(&request)?;
     let body = json::read_object(&request, payload, &api.json_bodies, &key).await?;
     let endpoint = api.webhooks.change(key.owner(), id, &body).await?;
@@ -62,7 +62,7 @@ pub(crate) async fn rotate_secret(request: HttpRequest, api: State) -> Answer {
 
 /// Returns the owner and the identifier of the webhook that a request names.
 pub(super) async fn find(request: &HttpRequest, api: &Api) -> Result<(Owner, EndpointId), Problem> {
-    let key = admit(request, &api.access, Policy::Webhooks).await?;
+    let key = admit(request, &api.admission, Policy::Webhooks).await?;
     Ok((key.owner(), path::webhook_id(request)?))
 }
 

@@ -6,7 +6,7 @@ use domain::{
 use serde_json::{Value, json};
 
 use crate::{
-    test_support::{Answer, NOW, Ports, TestApi},
+    test_support::{NOW, Ports, TestAnswer, TestApi},
     webhooks::test_endpoint::{OWNER, disabled, endpoint},
 };
 
@@ -17,7 +17,7 @@ fn patch(body: &Value) -> TestRequest {
 }
 
 /// Returns the body of a problem without its request id.
-fn without_id(answer: &Answer) -> Value {
+fn without_id(answer: &TestAnswer) -> Value {
     let mut body = answer.problem(404, "not_found").clone();
     body["request_id"].take();
     body

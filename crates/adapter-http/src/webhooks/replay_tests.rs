@@ -101,7 +101,7 @@ async fn second_replay_at_a_time_is_a_conflict() {
         TestApi::post("/api/webhooks/3/replay").set_json(body)
     };
 
-    let first = api.api.replays.begin(&EndpointId(3)).unwrap();
+    let first = api.api.replays.begin(EndpointId(3)).unwrap();
     let second = api.send(request()).await;
     drop(first);
 

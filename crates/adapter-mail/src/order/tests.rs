@@ -8,7 +8,7 @@ use domain::{
     delivery::{Audience, MailContent, MailSubject},
     order::{
         Actor, ChangeKind, Contact, EmailAddress, OrderChange, OrderStatus, SigningServiceId,
-        record::OrderRecord,
+        record::OrderColumns,
     },
     signing_service::SigningService,
 };
@@ -344,7 +344,7 @@ fn change_shows_old_and_new_values() {
     let changed = Notification {
         subject: MailSubject::Changed,
         sequence: 2,
-        content: Some(MailContent::Previous(OrderRecord::of(&before.order.order).unwrap())),
+        content: Some(MailContent::Previous(OrderColumns::of(&before.order.order).unwrap())),
         ..notification_for(request)
     };
     let to_service = Notification { audience: Audience::Service, ..changed.clone() };
@@ -371,7 +371,7 @@ fn change_shows_old_and_new_values() {
 #[test]
 fn each_changed_field_is_named_to_both_sides() {
     let before = notification();
-    let previous = OrderRecord::of(&before.order.order).unwrap();
+    let previous = OrderColumns::of(&before.order.order).unwrap();
     for (form, field, value) in [
         ("signingContactsFormData", "orderContactEmail", json!("another@title.example.com")),
         ("signingContactsFormData", "observer", json!("observer@title.example.com")),

@@ -36,8 +36,7 @@ const BATCH: usize = 64;
 /// Batches in progress at the same time: one is not stopped by a lock that another waits for.
 const BATCHES: usize = 2;
 
-/// Time that a batch waits for the end of the one before. The longer it waits, the more orders share
-/// its commit; behind a lock it does not wait longer.
+/// How long a batch waits for the one before. A longer wait puts more orders into one commit.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A batch that the server rejects within this time has a fault in one of its orders, so each order
@@ -198,10 +197,10 @@ async fn create_batches(
     }
 }
 
-/// Creates a batch and replies to each order. Orders that nothing bars, and that it left out, follow
-/// one by one: old orders hold their file numbers. Tries such an order again while its number is free
-/// after all: the order that held it was created after the snapshot of the statement, and its window
-/// is over. Tries again after a conflict with other transactions, too. An error means that the connection may be broken.
+/// Creates a batch and replies to each order. The statement skips an order whose file number is taken. If the
+/// holder is older than the window, the number is free, so these orders are inserted one by one. An order is
+/// tried again if its number becomes free meanwhile, or after a conflict with other transactions. An error means
+/// that the connection may be broken.
 async fn create_all(
     connection: &mut AsyncPgConnection,
     mut batch: Vec<Waiting>,
@@ -262,7 +261,7 @@ async fn create_each(
     health
 }
 
-/// Returns why orders were not created; `None` if nothing bars the order now. A query of its own:
+/// Returns why orders were not created; `None` if the order can be created now. A query of its own:
 /// the snapshot of the statement may be older than the order that won.
 async fn reasons(
     connection: &mut AsyncPgConnection,

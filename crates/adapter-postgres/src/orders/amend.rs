@@ -1,4 +1,4 @@
-//! Changes what a client has said of its order.
+//! Replaces the client's data of an order (`PUT`).
 
 use diesel::{dsl::sql, prelude::*, sql_types::Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};

@@ -1,4 +1,4 @@
-//! Changes what a client has said of its order.
+//! Replaces the client's data of an order (`PUT`).
 
 use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::ports::{ListedOrder, MaybeErased, OrderAmendment, WriteError};

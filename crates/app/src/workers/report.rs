@@ -45,8 +45,8 @@ pub(super) fn watched(metrics: &WorkerMetrics, step: WatchStep) {
     for row in unreadable {
         tracing::warn!(
             row = row.fault,
-            "this version of the service cannot read all of a row; what it knows is used and sent, and the \
-             rest waits for the version that wrote it"
+            "a row has fields that this version does not know (written by a newer version?); continuing \
+             with the known ones"
         );
     }
     for id in disabled {

@@ -251,7 +251,7 @@ pub async fn retry_changes_no_delivery_in_progress(storage: &Storage) {
     let (id, before) = (leased.delivery.id, listed(storage, false).await);
     let end = NOW + LEASE;
     for now in [NOW, end - MICROSECOND] {
-        assert_eq!(storage.queue.retry(id, now).await.unwrap(), Retried::InProgress);
+        assert_eq!(storage.queue.retry(id, now).await.unwrap(), Retried::Leased);
     }
     assert_eq!(listed(storage, false).await, before);
     assert!(settle(storage, &leased, retry_at(end)).await);

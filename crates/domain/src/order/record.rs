@@ -41,9 +41,9 @@ pub const ADDRESSES: [&[&str]; 8] = [
     &["invoice", "email"],
 ];
 
-/// An order as a database stores it.
+/// An order as the columns of a database.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OrderRecord {
+pub struct OrderColumns {
     /// Identifier of the signing service.
     pub signing_service_id: i64,
     /// File number, trimmed.
@@ -103,8 +103,8 @@ struct Head {
     trace: Option<TraceContext>,
 }
 
-impl OrderRecord {
-    /// Returns the record of an order.
+impl OrderColumns {
+    /// Returns the columns of an order.
     ///
     /// # Errors
     /// `serde_json` cannot write a value. The types of this version have no such value.

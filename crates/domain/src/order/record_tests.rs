@@ -31,12 +31,12 @@ impl Golden {
         *self.request().parse().unwrap().order
     }
 
-    fn record(&self) -> OrderRecord {
+    fn record(&self) -> OrderColumns {
         let columns = &self.0["columns"];
         let instant = |name: &str| {
             columns[name].as_str().map(|text| OffsetDateTime::parse(text, &Rfc3339).unwrap())
         };
-        OrderRecord {
+        OrderColumns {
             signing_service_id: columns["signing_service_id"].as_i64().unwrap(),
             file_number: columns["file_number"].as_str().unwrap().to_owned(),
             starts_at: instant("starts_at"),
@@ -64,13 +64,13 @@ fn golden_records_are_read() {
 #[test]
 fn records_are_written_as_the_golden_files_show() {
     for golden in Golden::all() {
-        let (written, expected) = (OrderRecord::of(&golden.order()).unwrap(), golden.record());
-        let json = |record: &OrderRecord| serde_json::from_str::<Value>(&record.details).unwrap();
+        let (written, expected) = (OrderColumns::of(&golden.order()).unwrap(), golden.record());
+        let json = |record: &OrderColumns| serde_json::from_str::<Value>(&record.details).unwrap();
         assert_eq!(json(&written), json(&expected));
         let details = String::new();
         assert!(
-            OrderRecord { details: details.clone(), ..written }
-                == OrderRecord { details, ..expected }
+            OrderColumns { details: details.clone(), ..written }
+                == OrderColumns { details, ..expected }
         );
     }
 }
@@ -85,7 +85,7 @@ fn trace_of_the_request_is_stored() {
     let trace = TraceContext { traceparent: "00-1-2-01".to_owned(), tracestate: None };
     for trace in [trace.clone(), TraceContext { tracestate: Some("a=b".to_owned()), ..trace }] {
         let order = Order { trace: Some(trace), ..Golden::full().order() };
-        let record = OrderRecord::of(&order).unwrap();
+        let record = OrderColumns::of(&order).unwrap();
         assert!(record.details.contains(r#""trace":{"parent":"00-1-2-01""#), "{}", record.details);
         assert!(record.into_order() == Ok(order));
     }
@@ -114,10 +114,10 @@ fn missing_or_wrong_required_members_are_errors() {
     }
     let record = Golden::full().record();
     for unreadable in [
-        OrderRecord { starts_at: None, ..record.clone() },
-        OrderRecord { ends_at: None, ..record.clone() },
-        OrderRecord { file_number: String::new(), ..record.clone() },
-        OrderRecord { details: "{".to_owned(), ..record },
+        OrderColumns { starts_at: None, ..record.clone() },
+        OrderColumns { ends_at: None, ..record.clone() },
+        OrderColumns { file_number: String::new(), ..record.clone() },
+        OrderColumns { details: "{".to_owned(), ..record },
     ] {
         assert!(unreadable.into_order().is_err());
     }
@@ -134,7 +134,7 @@ fn errors_show_no_value_of_the_record() {
 #[test]
 fn orders_stay_readable_under_stricter_rules() {
     assert!(changed("/zone", json!("Factory")).is_ok());
-    let record = OrderRecord { file_number: "F\u{200b}1".to_owned(), ..Golden::full().record() };
+    let record = OrderColumns { file_number: "F\u{200b}1".to_owned(), ..Golden::full().record() };
     assert_eq!(record.into_order().map(|order| order.file_number.as_str().len()), Ok(5));
 }
 

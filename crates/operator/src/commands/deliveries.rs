@@ -85,7 +85,7 @@ pub(super) async fn run(
             };
             match retried {
                 Retried::Due => print(&format!("delivery {id} is due now\n")),
-                Retried::InProgress => {
+                Retried::Leased => {
                     bail!("delivery {id} is being sent now; see whether it leaves")
                 }
                 Retried::NotFound => bail!("there is no delivery {id}"),

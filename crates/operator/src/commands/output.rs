@@ -1,6 +1,10 @@
 //! The output of commands.
 
-use std::io::{self, ErrorKind, Write as _};
+use std::{
+    error::Error as _,
+    io::{self, ErrorKind, Write as _},
+    num::ParseIntError,
+};
 
 use anyhow::Result;
 use clap::Args;
@@ -236,6 +240,17 @@ pub(super) fn without_hidden(line: &str) -> String {
         }
     };
     line.chars().map(escaped).collect()
+}
+
+/// Returns the text of a wrong argument. Says that a number is needed, where clap quotes the parser of numbers.
+pub fn described(error: &clap::Error) -> String {
+    let text = error.to_string();
+    match error.source() {
+        Some(source) if source.is::<ParseIntError>() => {
+            text.replace(&source.to_string(), "it takes a whole number, such as 20")
+        }
+        _ => text,
+    }
 }
 
 /// Removes user, password and query from every URL in a message, but not from the examples in our own

@@ -58,8 +58,8 @@ fn judge_orphans(orphans: &[(String, i64)], found: &mut Findings) {
     if !orphans.is_empty() {
         found.warn(
             format!("it has {}", describe_orphans(orphans)),
-            "Another program has deleted rows. The service passes over what is left, and a copy \
-             leaves it out, but for orders",
+            "Another program has deleted rows. The service ignores these rows, and `copy` skips \
+             them; orphaned orders are kept",
         );
     }
 }

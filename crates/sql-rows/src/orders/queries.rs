@@ -364,8 +364,8 @@ pub fn changed_notary(update: &OrderUpdate) -> ChangedNotary {
         .sql(" THEN NULL ELSE notary END")
 }
 
-/// Changes the status and the notary of an order, besides its instant and the name of the notary. The trigger of `migrations/` adds the
-/// entry of the history and the event.
+/// The columns of a status or notary change. `updated_at` and the notary's name are set beside it. The trigger of
+/// `migrations/` adds the entry of the history and the event.
 #[derive(AsChangeset)]
 #[diesel(table_name = orders)]
 #[expect(

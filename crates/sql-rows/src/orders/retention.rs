@@ -77,7 +77,7 @@ where
     }
 }
 
-/// The condition of an order that is one of a number of orders that are due. Which of them is not defined.
+/// Matches at most `limit` due orders, in no defined order.
 pub struct SomeDue {
     is_due: IsDue,
     last_begun_date: String,

@@ -14,7 +14,7 @@ use domain::{
     idempotency::{AddedRange, IdempotentRequest},
     order::{
         Actor, ChangeKind, Names, Notary, Note, Order, OrderChange, OrderId, OrderStatus,
-        StoredOrder, record::OrderRecord, search::searched_text,
+        StoredOrder, record::OrderColumns, search::searched_text,
     },
     ports::{Amended, Cause, ListedOrder, MaybeErased, NewDocuments, NewNote, NewOrder},
     webhook::{EventChange, EventType},
@@ -102,7 +102,7 @@ impl FoundBy {
 
 impl OrderRow {
     fn new(new: &NewOrder) -> Result<Self, Cause> {
-        let record = OrderRecord::of(&new.order)?;
+        let record = OrderColumns::of(&new.order)?;
         Ok(Self {
             client_id: new.client.0,
             api_key_id: new.api_key.0,
@@ -128,7 +128,7 @@ impl OrderRow {
         documents: Vec<DocumentRow>,
     ) -> Result<StoredOrder, Unreadable> {
         let unreadable = |reason: &dyn ToString| Unreadable::new("orders", &id.0, reason);
-        let record = OrderRecord {
+        let record = OrderColumns {
             signing_service_id: self.signing_service_id,
             file_number: self.file_number,
             starts_at: self.starts_at.map(|at| at.0),
@@ -367,10 +367,10 @@ impl AmendedRows {
     /// Returns the rows of an amendment of an order. Fails if a value does not fit its column.
     pub fn new(found: &StoredOrder, amended: Amended) -> Result<Self, Cause> {
         let Amended { order, changed, at } = amended;
-        let (record, at) = (OrderRecord::of(&order)?, Utc(at));
+        let (record, at) = (OrderColumns::of(&order)?, Utc(at));
         let kind = ChangeKind::Changed(changed.clone());
         let change = EventChange::Fields { changed };
-        let previous = MailContent::Previous(OrderRecord::of(&found.order)?);
+        let previous = MailContent::Previous(OrderColumns::of(&found.order)?);
         let event = NewChangeEventRow::new(EventType::OrderChanged, Some(&change), found.id.0, at);
         Ok(Self {
             details: record.details,

@@ -93,9 +93,8 @@ pub fn leases(
     (leases, unreadable)
 }
 
-/// The instant at which an endpoint has something to do next: `NULL` if nothing waits. One that has as
-/// many attempts in progress as it may waits for the end of a lease. One that has something due already
-/// waits from now on, behind others.
+/// When the endpoint can next get an attempt; `NULL` without deliveries. At its limit of parallel attempts: when
+/// the first lease ends. An endpoint with a delivery that is due already queues behind others, from now on.
 #[derive(Debug, Clone, Copy, QueryId)]
 pub struct NextDue(Clock);
 
@@ -117,14 +116,14 @@ impl Clock {
 }
 
 impl NextDue {
-    /// Returns it at an instant.
+    /// Uses this instant as the present.
     pub fn at(now: Utc) -> Self {
         Self(Clock::at(now))
     }
 }
 
 impl IsFree {
-    /// Returns it for an instant.
+    /// Uses this instant as the present.
     pub fn at(instant: Utc) -> Self {
         Self(Clock::at(instant))
     }

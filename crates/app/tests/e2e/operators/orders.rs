@@ -156,11 +156,11 @@ async fn erasure_needs_confirmation_and_is_final(kind: Kind) {
 
     let report = run(&app.wiring, &["erase", "1", "--yes"]);
 
-    assert!(report.starts_with("erased: 1 orders, 1 documents, "), "{report}");
+    assert!(report.starts_with("1 order erased, 1 document, "), "{report}");
     assert_eq!(listed(&app.wiring, &[]), [0; 0]);
     assert_eq!((app.rows("documents"), app.documents().len()), (0, 0));
     assert!(fail(&app.wiring, &["show", "1"]).contains("order 1 was erased"));
-    assert!(run(&app.wiring, &["erase", "1", "--yes"]).starts_with("erased: 0 orders"));
+    assert!(run(&app.wiring, &["erase", "1", "--yes"]).starts_with("0 orders erased"));
     assert!(fail(&app.wiring, &["erase", "2", "--yes"]).contains("there is no order 2"));
     problem(app.get("/api/order/1").await, 410, "erased").await;
     // The file number is free at once.
@@ -185,10 +185,10 @@ async fn erasure_by_age_spares_newer_orders(kind: Kind) {
 
     let report = run(&app.wiring, &["erase", "--older-than=30", "--yes"]);
 
-    assert!(report.starts_with("erased: 103 orders, 1 documents, "), "{report}");
+    assert!(report.starts_with("103 orders erased, 1 document, "), "{report}");
     assert_eq!(listed(&app.wiring, &[]), [recent["order_id"].as_i64().unwrap()]);
     assert_eq!(app.documents().len(), 1);
-    assert!(run(&app.wiring, &["erase", "--older-than=30"]).starts_with("erased: 0 orders"));
+    assert!(run(&app.wiring, &["erase", "--older-than=30"]).starts_with("0 orders erased"));
     for wrong in [&["erase"][..], &["erase", "1", "--older-than=1"], &["erase", "--older-than=0"]] {
         fail(&app.wiring, wrong);
     }

@@ -70,7 +70,7 @@ async fn retention_erases_what_is_due_and_keeps_what_is_on_hold(kind: Kind) {
     assert!(error.contains("order 2 is on hold and was not erased"), "{error}");
     let older = output(&wiring, &["orders", "erase", "--older-than=1000", "--yes"]);
     let text = String::from_utf8(older.stdout).unwrap();
-    assert!(text.starts_with("erased: 0 orders"), "{text}");
+    assert!(text.starts_with("0 orders erased"), "{text}");
     assert!(String::from_utf8(older.stderr).unwrap().contains("1 order is on hold"));
     let withdrawal = service.request(Method::DELETE, "/api/order/2/documents/0");
     problem(withdrawal.send().await.unwrap(), 409, "order_on_hold").await;
@@ -78,7 +78,7 @@ async fn retention_erases_what_is_due_and_keeps_what_is_on_hold(kind: Kind) {
         assert_eq!(run(&wiring, &["orders", "release", "2"]), format!("order 2 {end}\n"));
     }
     let erased = run(&wiring, &["orders", "erase", "2", "--yes"]);
-    assert!(erased.starts_with("erased: 1 orders, 1 documents"), "{erased}");
+    assert!(erased.starts_with("1 order erased, 1 document"), "{erased}");
     let error = fail(&wiring, &["orders", "hold", "2"]);
     assert!(error.contains("order 2 was erased"), "{error}");
     assert_eq!(wiring.objects().len(), 1);

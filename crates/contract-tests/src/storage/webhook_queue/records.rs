@@ -148,7 +148,7 @@ pub async fn retry_changes_no_webhook_in_progress(storage: &Storage) {
     let before = queue.list(false, 10).await.unwrap();
     let end = NOW + LEASE;
     for at in [NOW, end - MICROSECOND] {
-        assert_eq!(queue.retry(id, at).await.unwrap(), Retried::InProgress);
+        assert_eq!(queue.retry(id, at).await.unwrap(), Retried::Leased);
     }
     assert_eq!(queue.list(false, 10).await.unwrap(), before);
     assert_eq!(queue.retry(id, end).await.unwrap(), Retried::Due);

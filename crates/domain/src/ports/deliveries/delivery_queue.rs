@@ -38,7 +38,7 @@ pub enum Retried {
     /// The delivery is due.
     Due,
     /// A worker has leased the delivery. Nothing changed: it could be sent twice.
-    InProgress,
+    Leased,
     /// There is no such delivery.
     NotFound,
 }
@@ -76,7 +76,7 @@ pub enum Settlement {
         /// The error, for operators.
         error: String,
     },
-    /// Its recipient has had its mails of this hour. The delivery waits until `due_at`, the attempt does
+    /// The recipient has reached its hourly limit. The delivery waits until `due_at`, the attempt does
     /// not count, and it is counted again.
     OverLimit {
         /// The next attempt.

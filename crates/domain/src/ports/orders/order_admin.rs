@@ -73,8 +73,8 @@ impl Due {
     }
 }
 
-/// Returns the row of the access that erases an order or its documents. It has its number from then on, so it
-/// is asked for no order that stays.
+/// Returns the row of the access that erases an order or its documents. Calling it assigns
+/// the audit number, so call it only for orders that are really erased.
 pub type AccessOf = Arc<dyn Fn(OrderId) -> Option<Access> + Send + Sync>;
 
 /// What a retention has erased.

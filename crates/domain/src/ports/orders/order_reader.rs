@@ -139,7 +139,7 @@ pub struct Page<T = ListedOrder> {
     /// cursor itself.
     pub has_newer: bool,
     /// Identifier of the last item that a search has read, if it stopped at its limit before the page was
-    /// full: the search goes on there. There is a page in its direction.
+    /// full: the search goes on there. There is a next page in the direction of the search.
     pub stopped_at: Option<i64>,
 }
 

@@ -86,8 +86,8 @@ impl AccessRecorder {
     }
 }
 
-/// An access that has begun. It gets its number as late as can be: when the transaction of a change stores it,
-/// or at its end. One that is dropped before has the outcome [`UNFINISHED`].
+/// An access that has begun. The number is assigned when the change is stored, else when the request ends.
+/// Dropping it earlier records [`UNFINISHED`].
 #[derive(Clone)]
 pub struct BegunAccess(Arc<Begun>);
 

@@ -3,7 +3,7 @@ use time::{OffsetDateTime, macros::datetime};
 use super::*;
 use crate::{
     api_key::{ClientId, Owner},
-    order::{Actor, OrderId, SigningServiceId, record::OrderRecord},
+    order::{Actor, OrderId, SigningServiceId, record::OrderColumns},
     ports::{EventId, MockDeliveryQueue, MockOutbox, MockServiceRepo, MockWebhookRepo},
     test_support::{CountingEntropy, clock, endpoint, stored_order},
     webhook::{ChangedOrder, DisabledBy, EndpointId},
@@ -305,7 +305,7 @@ async fn changed_details_reach_webhooks_as_pointers_and_mails_with_the_values_be
     let endpoints =
         vec![endpoint(EndpointId(1)), Endpoint { owner: service, ..endpoint(EndpointId(2)) }];
     let change = EventChange::Fields { changed: vec!["/utcTimeDate".to_owned()] };
-    let before = MailContent::Previous(OrderRecord::of(&stored_order(NOW).order).unwrap());
+    let before = MailContent::Previous(OrderColumns::of(&stored_order(NOW).order).unwrap());
     let found = Event {
         event: EventType::OrderChanged,
         change: Some(change.clone()),

@@ -86,7 +86,7 @@ enum LeasedMail {
     Current(Box<Notification>),
     /// The order has changed, and the mail would be wrong.
     Obsolete,
-    /// Its recipient has had its mails of this hour. It is the one of this number.
+    /// The recipient has reached its hourly limit; this would be mail number N of the hour.
     AboveLimit(u64),
 }
 

@@ -74,7 +74,10 @@ impl Operator {
             );
         }
         print(&format!(
-            "erased: {orders} orders, {documents} documents, {mails} mails of the mail drop\n"
+            "{} erased, {}, {} of the mail drop\n",
+            counted(&orders, "order"),
+            counted(&documents, "document"),
+            counted(&mails, "mail")
         ))
     }
 

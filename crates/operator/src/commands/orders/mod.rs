@@ -154,7 +154,7 @@ pub struct NewState {
     /// Its notary, or none
     #[arg(long, value_name = "ID|none", value_parser = notary)]
     notary: Option<NotaryNumber>,
-    /// Name of the notary, or none to remove it. Assigning another notary number removes it, too
+    /// Name of the notary, or `none` to remove it. Assigning another notary number removes it, too
     #[arg(long, value_name = "NAME|none")]
     notary_name: Option<String>,
     /// Phone of its notary

@@ -1,0 +1,239 @@
+// One order: what a dispatcher reads aloud, and what the key may do with it.
+
+import { problem, request, session } from "../shared/api.js";
+import { showErrors } from "../shared/controls.js";
+import { ask, badge, button, card, emailLink, fill, h, instant, labelled, phoneLink, renew, retitle, said } from "../shared/dom.js";
+import { Assignment } from "./assign.js";
+import { Documents, SIGNED, TO_SIGN } from "../documents/documents.js";
+import { details } from "./facts.js";
+import { Notes } from "./notes.js";
+import { listAddress } from "../orders/orders.js";
+import { Timeline } from "./timeline.js";
+import { signingTime } from "../shared/times.js";
+import { toast } from "../shared/toast.js";
+import { Version } from "./version.js";
+import { CANCELLED, isCancellable, isChangeable } from "../shared/words.js";
+import { zoneName } from "../shared/zones.js";
+
+/** Returns the view of an order. */
+export function order(id) {
+  const view = new OrderView(id);
+  return { title: `Order ${id}`, element: view.element, dispose: () => view.dispose() };
+}
+
+class OrderView {
+  #id;
+  #path;
+  #version;
+  #problem = h("div", { tabindex: "-1" });
+  #content = h("div", {}, h("p", {}, "Loading…"));
+  #assignment;
+  #notes;
+  #documents;
+  #signed;
+  #timeline;
+
+  constructor(id) {
+    this.#id = id;
+    this.#path = `api/order/${encodeURIComponent(id)}`;
+    this.#version = new Version(this.#path);
+    this.element = h(
+      "div",
+      {},
+      h("p", {}, h("a", { href: listAddress() }, "Back to the orders")),
+      this.#problem,
+      this.#content,
+    );
+    const run = (...action) => this.#run(...action);
+    this.#assignment = new Assignment(this.#version, run);
+    this.#notes = new Notes(this.#path, run);
+    this.#documents = new Documents(TO_SIGN, this.#path, run);
+    this.#signed = new Documents(SIGNED, this.#path, run);
+    this.#timeline = new Timeline(this.#path, () => this.#load());
+    this.#load();
+  }
+
+  /** Stops the uploads if the user has forgotten the key. They go on while the user looks at other views. */
+  dispose() {
+    if (session.key) return;
+    this.#documents.stop();
+    this.#signed.stop();
+  }
+
+  /**
+   * Does something, and shows the order as it is then, or what went wrong: at the fields of `form` if each error
+   * has one.
+   */
+  async #run(action, done, form) {
+    fill(this.#problem);
+    try {
+      await action();
+      await this.#load();
+      if (done) toast(done);
+    } catch (failure) {
+      if (form && showErrors(form, failure.errors ?? [])) return;
+      // Another user changed the order.
+      if (failure.status === 409 || failure.status === 412) await this.#load();
+      fill(this.#problem, problem(failure));
+      this.#problem.focus();
+    }
+  }
+
+  async #load() {
+    try {
+      const order = await this.#version.read();
+      await this.#timeline.read(order);
+      this.#show(order);
+    } catch (failure) {
+      const isGone = [404, 410].includes(failure.status);
+      if (isGone || !this.#version.isKnown) fill(this.#content);
+      fill(this.#problem, problem(failure));
+    }
+  }
+
+  #show(order) {
+    retitle(this.element, said(order.file_number), ` (order ${this.#id})`);
+    const isCancelled = order.order_status === CANCELLED;
+    const isOfKey = [null, order.signing_service_id].includes(session.terms.signing_service_id);
+    const isClient = !session.isService && session.may("orders:create") && isOfKey;
+    const isService = session.isService && session.may("orders:update");
+    const ofSide = (isUploader) => ({
+      add: isUploader && !isCancelled, replace: isUploader && !isCancelled, withdraw: isUploader,
+    });
+    const mayNote = isClient || isService;
+    renew(this.#content, () =>
+      h(
+        "div",
+        { class: "order-page" },
+        this.#head(order),
+        h(
+          "div",
+          { class: "actions" },
+          isClient && this.#clientActions(order),
+          isService && this.#serviceActions(order),
+        ),
+        h(
+          "div",
+          { class: "papers" },
+          this.#documents.card(order, ofSide(isClient)),
+          this.#signed.card(order, { ...ofSide(isService), replace: false }),
+          details(order),
+        ),
+        h("div", { class: "events" }, this.#timeline.card(order, mayNote && this.#notes.form)),
+      ),
+    );
+  }
+
+  #head(order) {
+    const details = order.details.signingDetailsFormData;
+    const entry = ([name, ...value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
+    const { client_name: client, signing_service_name: service, signing_service_id: number } = order;
+    const facts = [
+      ["When", signingTime(order, { withDay: true }), h("div", { class: "hint" }, said(zoneName(details.timeZoneId).split(", ")[0]))],
+      ["Where", ...place(details)],
+      ["Signer", ...person(details.signerName, details.signerPhone)],
+      details.coSignerName && ["Co-signer", ...person(details.coSignerName, details.coSignerPhone)],
+      ["What", said(details.signingType)],
+      ["Notary", notaryOf(order)],
+      ["Client", said(client ?? "no name")],
+      ["Signing service", service ? [said(service), ` (number ${number})`] : `Number ${number}`],
+      ["Created", instant(order.created_at)],
+    ].filter(Boolean);
+    return h(
+      "section",
+      { class: "card facts" },
+      h("h2", {}, said(order.file_number), " ", badge(order.order_status)),
+      h("dl", { class: "grid" }, facts.map(entry)),
+    );
+  }
+
+  #clientActions(order) {
+    const link = (href, label, isMain) => h("a", { class: isMain ? "button primary" : "button", href }, label);
+    const isOpen = order.order_status !== CANCELLED;
+    return card(
+      "Actions",
+      h(
+        "div",
+        { class: "buttons" },
+        isChangeable(order) && link(`#/order/${this.#id}/change`, "Change this order", true),
+        isOpen && button("Add documents", () => this.#documents.choose(), { id: "choose-documents" }),
+        link(`#/new?from=${this.#id}`, "Duplicate order"),
+        this.#cancelButton(order),
+      ),
+    );
+  }
+
+  #serviceActions(order) {
+    const { order_status: status, signed_documents: signed } = order;
+    if (status === CANCELLED) return null;
+    const set = (label, next, done) =>
+      button(label, () => this.#run(() => this.#version.save("PATCH", { order_status: next }), done), {
+        class: "primary", id: "next",
+      });
+    const upload = (isMain) =>
+      button("Upload signed documents", () => this.#signed.choose(), { class: isMain && "primary", id: "choose-signed" });
+    const hasSigned = signed.some((it) => !it.withdrawn_at);
+    const isMain = ["CONFIRMED", "SIGNED"].includes(status) && !hasSigned;
+    const [notary, statusForm] = this.#assignment.forms(order);
+    const buttons = h(
+      "div",
+      { class: "buttons" },
+      status === "ASSIGNED" && set("Confirm the appointment", "CONFIRMED", "The appointment is confirmed."),
+      status === "CONFIRMED" && hasSigned && set("Mark as signed", "SIGNED", "The order is signed."),
+      status === "SIGNED" && hasSigned && set("Complete the order", "COMPLETED", "The order is completed."),
+      upload(isMain),
+      this.#cancelButton(order),
+    );
+    // What a new order needs comes first.
+    return card("Actions", status === "NEW" ? [notary, buttons] : [buttons, notary], statusForm);
+  }
+
+  #cancelButton(order) {
+    return (
+      isCancellable(order) &&
+      button("Cancel this order", () => this.#cancel(order), { class: "danger", id: "cancel-order" })
+    );
+  }
+
+  async #cancel(order) {
+    const reason = h("input", { name: "reason", maxlength: 500, dir: "auto" });
+    const values = await ask({
+      title: "Cancel this order?",
+      lines: [["File number ", said(order.file_number), ". This cannot be undone. The other side learns of it."]],
+      controls: [labelled("cancel-reason", "Reason (optional)", reason, "The other side reads it")],
+      confirm: "Cancel the order",
+      danger: true,
+    });
+    if (!values) return;
+    const text = values.reason.trim();
+    const json = text ? { reason: text } : {};
+    this.#run(() => request(`${this.#path}/cancel`, { method: "POST", json }), "The order is cancelled.");
+  }
+}
+
+const person = (name, phone) => [said(name), phone && h("div", {}, phoneLink(phone))];
+
+/** Returns where the signing is. */
+function place(details) {
+  const isElsewhere = details.isPropertyAddressSame === false;
+  const of = (name) => details[`signing${name[0].toUpperCase()}${name.slice(1)}`] ?? null;
+  const [address, city, state, zip] = isElsewhere
+    ? ["address", "city", "state", "zipcode"].map(of)
+    : [details.propertyAddress, details.city, details.state, details.zipcode];
+  const region = [city, [state, zip].filter(Boolean).join(" ")].filter(Boolean).join(", ");
+  const text = address ?? details.propertyAddress;
+  // Many addresses have their city.
+  const isWhole = city && text.toLowerCase().includes(city.toLowerCase());
+  return [said(text), !isWhole && h("div", {}, said(region))];
+}
+
+/** Returns who the notary of an order is. */
+function notaryOf({ notary, notary_id: number }) {
+  if (!notary) return number === null ? "not assigned" : `Number ${number}`;
+  const contact = [notary.phone && phoneLink(notary.phone), notary.email && emailLink(notary.email)];
+  return [
+    said(notary.name),
+    number !== null && ` (number ${number})`,
+    contact.filter(Boolean).map((link) => h("div", {}, link)),
+  ];
+}

@@ -1,0 +1,117 @@
+// The history of an order and its notes as one timeline in words, newest first.
+
+import { nextPage, request } from "../shared/api.js";
+import { badge, button, card, count, h, instant, said } from "../shared/dom.js";
+import { FIELDS, INSTANTS } from "../shared/fields.js";
+import { CANCELLED, party } from "../shared/words.js";
+
+/** Entries that an order has in a read, and on a page of its history. */
+const PAGE = 100;
+
+export class Timeline {
+  #path;
+  #reload;
+  #pages = 1;
+  #entries = [];
+  #hasOlder = false;
+
+  /** `reload` shows the order again. */
+  constructor(path, reload) {
+    [this.#path, this.#reload] = [`${path}/history`, reload];
+  }
+
+  /** Reads as many entries as the user asked for. An order that was read has the newest ones. */
+  async read({ history }) {
+    [this.#entries, this.#hasOlder] = [history, history.length >= PAGE];
+    if (this.#pages === 1) return;
+    const entries = [];
+    let address = `${this.#path}?limit=${PAGE}`;
+    for (let page = 0; address && page < this.#pages; page++) {
+      const { body, headers } = await request(address);
+      entries.push(...body.data);
+      address = nextPage(headers);
+    }
+    [this.#entries, this.#hasOlder] = [entries.reverse(), Boolean(address)];
+  }
+
+  /** Returns the card. `form` writes a note. */
+  card(order, form) {
+    const older = () => {
+      this.#pages++;
+      this.#reload();
+    };
+    const events = this.#entries.map((entry, at) => [entry.at, this.#event(order, entry, this.#entries[at - 1])]);
+    const from = this.#hasOlder && this.#entries.length ? this.#entries[0].at : "";
+    // Older notes come with the older entries.
+    const notes = order.notes.filter(({ at }) => at >= from).map((note) => [note.at, noteItem(order, note)]);
+    // Of the same instant, the note is the newer one.
+    const all = [...events, ...notes].sort(([one], [other]) => (one < other ? -1 : Number(one > other))).reverse();
+    return card(
+      "Timeline",
+      form,
+      h("ol", { class: "timeline", "aria-label": "Notes and history, newest first" }, all.map(([, item]) => item)),
+      this.#hasOlder && h("p", {}, button("Show older entries", older, { id: "history-older" })),
+    );
+  }
+
+  #event(order, entry, before) {
+    const isOther = entry.order_status !== before?.order_status;
+    return h(
+      "li",
+      {},
+      h("div", {}, words(entry, before), isOther && [" ", badge(entry.order_status)]),
+      h("div", { class: "hint" }, instant(entry.at), ", ", party(entry.actor, order)),
+      entry.reason && h("div", { class: "said" }, "Reason: ", said(entry.reason)),
+    );
+  }
+}
+
+const noteItem = (order, note) =>
+  h(
+    "li",
+    { class: "note" },
+    h("div", { class: "said" }, said(note.text)),
+    h("div", { class: "hint" }, "Note, ", instant(note.at), ", ", party(note.author, order)),
+  );
+
+/** Returns what happened. `before` is the entry before, if it is known. */
+function words(entry, before) {
+  const documents = entry.documents?.length ?? 0;
+  switch (entry.kind) {
+    case "created":
+      return "Created";
+    case "status":
+      return ofStatus(entry, before);
+    case "changed":
+      return said(`Changed: ${labels(entry.changed)}`);
+    case "signed_documents_added":
+      return documents ? `${count(documents, "signed document")} added` : "Signed documents added";
+    case "documents_replaced":
+      return "Document replaced";
+    case "withdrawn":
+      // Each side withdraws its own documents.
+      return entry.actor === "service" ? "Signed document withdrawn" : "Document withdrawn";
+    case "documents_erased":
+      return "All documents erased: the operator keeps them no longer";
+  }
+  return said(entry.kind.replaceAll("_", " "));
+}
+
+function ofStatus(entry, before) {
+  if (entry.order_status === CANCELLED) return "Cancelled";
+  if (!before) return "Status or notary changed";
+  const changed = [
+    entry.order_status !== before.order_status && "status",
+    entry.notary_id !== before.notary_id && "notary",
+  ].filter(Boolean);
+  const what = changed.join(" and ") || "name or contact of the notary";
+  const number = changed.includes("notary") && entry.notary_id ? `: number ${entry.notary_id}` : "";
+  return `${what[0].toUpperCase()}${what.slice(1)} changed${number}`;
+}
+
+/** Returns the labels of fields. The instants follow from the other fields of an appointment. */
+function labels(pointers) {
+  const own = pointers.filter((it) => !INSTANTS.includes(it));
+  const label = (pointer) => FIELDS.find((it) => it.pointer === pointer)?.label ?? pointer;
+  return (own.length ? own : pointers).map(label).join(", ");
+}

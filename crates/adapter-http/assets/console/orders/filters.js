@@ -1,0 +1,186 @@
+// The search box of the list, and its chips: statuses, dates of the signing, dates of the creation.
+
+import { forgetErrors, showErrors } from "../shared/controls.js";
+import { button, h, labelled } from "../shared/dom.js";
+import { isAgenda, isFiltered } from "./search.js";
+import { LAST_DATE, dateIn, dayInWords } from "../shared/times.js";
+import { STATUSES } from "../shared/words.js";
+
+const DATES = {
+  signing: ["Signing", "Signing from", "Signing until", "signing_date_from", "signing_date_to"],
+  created: ["Created", "Created from (your time)", "Created until (your time)", "created_from", "created_to"],
+};
+
+export class Filters {
+  #search;
+  #begin;
+  #chips = h("div", { class: "chips" });
+  #text = h("input", { name: "search", dir: "auto", type: "search", maxlength: 100 });
+
+  /** `begin` shows another search. */
+  constructor(search, begin) {
+    [this.#search, this.#begin] = [search, begin];
+    this.#text.value = search.search;
+    const submit = (event) => {
+      event.preventDefault();
+      this.#change(this.#entered());
+    };
+    const keys = h("span", { class: "keys" }, " Press / to search, ↓ for the list.");
+    const hint = ["File number, signer, address or city; 3 characters or more.", keys];
+    this.element = h(
+      "form",
+      { class: "search", role: "search", "aria-label": "Orders", novalidate: true, autocomplete: "off", submit },
+      labelled("search-text", "Search", this.#text, hint, "search"),
+      h("button", { class: "primary", id: "search-send" }, "Search"),
+      this.#chips,
+    );
+    this.#show();
+  }
+
+  focus() {
+    this.#text.focus();
+    this.#text.select();
+  }
+
+  /** Returns what stands in the controls. */
+  #entered() {
+    const form = new FormData(this.element);
+    const texts = Object.keys(this.#search).filter((name) => form.has(name));
+    return Object.fromEntries(texts.map((name) => [name, form.get(name).trim()]));
+  }
+
+  #change(changed) {
+    const search = { ...this.#search, ...this.#entered(), ...changed, depth: 1, from: "" };
+    forgetErrors(this.element);
+    const wrong = Object.values(DATES).filter(([, , , from, to]) => search[to] && search[from] > search[to]);
+    const errors = wrong.map(([, , , from, to]) => ({ parameter: to, detail: `must not be before ${from}` }));
+    if (showErrors(this.element, errors)) return;
+    // An agenda has days of its own.
+    const hasDays = search.signing_date_from || search.signing_date_to;
+    this.#search = isAgenda(search) && hasDays ? { ...search, view: "all" } : search;
+    this.#show();
+    this.#begin(this.#search);
+  }
+
+  #show() {
+    const search = this.#search;
+    const { activeElement } = document;
+    const menu = this.#chips.contains(activeElement) && activeElement.closest("details");
+    const clear = () => {
+      this.#text.value = "";
+      this.#change(NONE);
+      this.#text.focus();
+    };
+    this.#chips.replaceChildren(
+      ...[
+        search.view !== "new" && this.#statuses(),
+        this.#dates("signing"),
+        this.#dates("created"),
+        isFiltered(search) && button("Clear the filters", clear, { id: "search-clear", class: "quiet" }),
+      ].filter(Boolean),
+    );
+    // A choice in a menu closes it.
+    const focused = menu ? `#${menu.id} > summary` : activeElement?.id && `#${CSS.escape(activeElement.id)}`;
+    if (focused) document.querySelector(focused)?.focus();
+  }
+
+  #statuses() {
+    const { statuses } = this.#search;
+    const others = statuses.filter((it) => !STATUSES.includes(it));
+    const chip = (status) => {
+      const isOn = statuses.includes(status);
+      const click = () =>
+        this.#change({ statuses: isOn ? statuses.filter((it) => it !== status) : [...statuses, status] });
+      return button(status, click, { class: "chip", "aria-pressed": String(isOn), id: `status-${status}` });
+    };
+    const other = h("input", { maxlength: 50, dir: "auto" });
+    const add = () => {
+      const added = other.value.split(",").map((it) => it.trim()).filter(Boolean);
+      this.#change({ statuses: [...new Set([...statuses, ...added])] });
+    };
+    other.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      add();
+    });
+    return h(
+      "div",
+      { class: "chips", role: "group", "aria-label": "Status", "data-pointer": "order_status" },
+      h("span", { class: "hint", "aria-hidden": "true" }, "Status"),
+      [...STATUSES, ...others].map(chip),
+      h(
+        "details",
+        { class: "chip", id: "status-others", ...MENU },
+        h("summary", {}, "Other…"),
+        h("div", { class: "menu" }, labelled("search-other", "Other status", other), button("Add", add)),
+      ),
+      h("p", { class: "error" }),
+    );
+  }
+
+  #dates(kind) {
+    const [title, fromLabel, toLabel, fromName, toName] = DATES[kind];
+    const { [fromName]: from, [toName]: to } = this.#search;
+    const control = (name, value) => h("input", { name, type: "date", max: LAST_DATE, value });
+    const set = (first, last) => this.#change({ [fromName]: first, [toName]: last });
+    const quick = kind === "signing" ? [["Today", 0], ["Tomorrow", 1]] : [["Today", 0], ["Yesterday", -1]];
+    const choice = ([label, days]) =>
+      button(label, () => set(dateIn(days), dateIn(days)), { id: `${kind}-${label}`, class: "quiet" });
+    const none = (from || to) && button("Any day", () => set("", ""), { id: `${kind}-any`, class: "quiet" });
+    const summary = h("summary", { id: `${kind}-dates` }, from || to ? `${title}: ${range(from, to)}` : `${title} dates`);
+    return h(
+      "details",
+      { class: from || to ? "chip on" : "chip", id: `${kind}-chip`, ...MENU },
+      summary,
+      h(
+        "div",
+        { class: "menu" },
+        h("div", { class: "row" }, quick.map(choice), none),
+        labelled(`${kind}-from`, fromLabel, control(fromName, from), null, fromName),
+        labelled(`${kind}-to`, toLabel, control(toName, to), null, toName),
+        h("div", { class: "row" }, h("button", { id: `${kind}-apply` }, "Apply")),
+      ),
+    );
+  }
+}
+
+/** No filter. */
+const NONE = {
+  search: "", statuses: [], signing_date_from: "", signing_date_to: "", created_from: "", created_to: "",
+};
+
+/** Keeps the menu of a chip on the screen, and closes it when its user goes elsewhere. */
+function place({ target: chip }) {
+  if (!chip.open) return;
+  const outside = ({ target }) => {
+    if (chip.contains(target)) return;
+    chip.open = false;
+    document.removeEventListener("pointerdown", outside);
+  };
+  document.addEventListener("pointerdown", outside);
+  const menu = chip.lastElementChild;
+  menu.style.left = "0";
+  const excess = menu.getBoundingClientRect().right + 8 - document.documentElement.clientWidth;
+  if (excess > 0) menu.style.left = `${-excess}px`;
+}
+
+/** Closes the menu of a chip with Escape. */
+function close(event) {
+  if (event.key !== "Escape" || !event.currentTarget.open) return;
+  event.currentTarget.open = false;
+  event.currentTarget.firstElementChild.focus();
+}
+
+/** Closes the menu of a chip when the focus leaves it. */
+function leave({ currentTarget: chip, relatedTarget: to }) {
+  if (to && !chip.contains(to)) chip.open = false;
+}
+
+const MENU = { name: "chips", toggle: place, keydown: close, focusout: leave };
+
+function range(from, to) {
+  if (from === to) return dayInWords(from);
+  if (!to) return `from ${dayInWords(from)}`;
+  if (!from) return `until ${dayInWords(to)}`;
+  return `${dayInWords(from)} – ${dayInWords(to)}`;
+}

@@ -1,0 +1,104 @@
+// Pages of orders as the service has them. So many are kept that the memory of the tab stays bounded.
+
+import { Failure, request } from "../shared/api.js";
+
+/** Orders on a page. */
+const PAGE = 100;
+
+/** Pages that a list shows at once. */
+const SHOWN = 5;
+
+/** Attempts to read a page of many, while the service is busy. */
+const ATTEMPTS = 5;
+
+const link = (headers, relation) =>
+  new RegExp(`<([^>]*)>; *rel="${relation}"`).exec(headers.get("link") ?? "")?.[1];
+
+const addressOf = (filter) => `api/order?${new URLSearchParams({ limit: PAGE, ...filter })}`;
+
+/** Reads every order that matches. `progress` gets the number of orders so far. */
+export async function readAll(filter, progress = () => {}) {
+  const orders = [];
+  for (let address = addressOf(filter); address; ) {
+    const { body, headers } = await readPatiently(address);
+    orders.push(...body.data);
+    address = link(headers, "next");
+    progress(orders.length);
+  }
+  return orders;
+}
+
+async function readPatiently(address, attempt = 1) {
+  try {
+    return await request(address);
+  } catch (failure) {
+    const isBusy = failure instanceof Failure && [429, 503].includes(failure.status);
+    if (!isBusy || attempt === ATTEMPTS) throw failure;
+    await new Promise((resolve) => setTimeout(resolve, Math.max(1, failure.retryAfter) * 1000));
+    return readPatiently(address, attempt + 1);
+  }
+}
+
+/** A window of pages, each of which leads to the next. */
+export class Pages {
+  /** The pages that were read: each with its address and the answer. */
+  #known = [];
+  #start;
+  #oldestFirst;
+  depth;
+
+  /** `from` is the cursor of the first page as {@link from} returns it. */
+  constructor(filter, { oldestFirst = false, depth = 1, from = "" } = {}) {
+    const [name, id] = from.split(".");
+    const isCursor = ["starting_after", "ending_before"].includes(name) && /^\d+$/.test(id);
+    // Newer than 0 are all orders: the page has the oldest ones.
+    const first = oldestFirst ? { ending_before: 0 } : {};
+    this.#start = addressOf({ ...filter, ...(isCursor ? { [name]: id } : first) });
+    this.#oldestFirst = oldestFirst;
+    this.depth = Math.min(depth, SHOWN);
+  }
+
+  /** Returns the cursor of the first page; empty at the beginning. */
+  get from() {
+    if (!this.#known[0]?.before) return "";
+    const cursor = /(starting_after|ending_before)=(\d+)/.exec(this.#start);
+    return cursor ? `${cursor[1]}.${cursor[2]}` : "";
+  }
+
+  /** Reads the pages. One that has not changed is not sent again. */
+  async read() {
+    const pages = [];
+    let address = this.#start;
+    while (address && pages.length < this.depth) {
+      const known = this.#known.find((page) => page.address === address);
+      const headers = known ? { "if-none-match": known.tag } : {};
+      const answer = await request(address, { headers });
+      const page = answer.status === 304 ? known : this.#pageOf(address, answer);
+      pages.push(page);
+      address = page.after;
+    }
+    this.#known = pages;
+    const records = pages.flatMap((page) => page.records);
+    const [hasBefore, hasMore] = [Boolean(pages[0].before), Boolean(address)];
+    return { records, hasBefore, hasMore, total: hasBefore || hasMore ? null : records.length };
+  }
+
+  #pageOf(address, { headers, body }) {
+    const [next, prev] = [link(headers, "next"), link(headers, "prev")];
+    const [before, after] = this.#oldestFirst ? [next, prev] : [prev, next];
+    const records = this.#oldestFirst ? body.data.toReversed() : body.data;
+    return { address, tag: headers.get("etag"), records, before, after };
+  }
+
+  /** Shows one page more. The first one goes when there are too many. */
+  forward() {
+    if (this.depth < SHOWN) this.depth++;
+    else this.#start = this.#known[1]?.address ?? this.#start;
+  }
+
+  /** Shows the page before the first one. */
+  back() {
+    this.#start = this.#known[0]?.before ?? this.#start;
+    this.depth = Math.min(this.depth + 1, SHOWN);
+  }
+}

@@ -1,0 +1,305 @@
+// Calls the public API with the key of the user, and explains its problems.
+
+import { announce, button, fill, h, said } from "./dom.js";
+import { fieldOf } from "./fields.js";
+import { inTrade } from "./trade.js";
+
+/** Where the service is: above the folder of this file. */
+const BASE = new URL("../..", import.meta.url);
+
+/** The name of the key in the storage of this tab, which ends with the tab. */
+const STORED = "notary-orders.key";
+
+/** Uses the storage of this tab. Returns `null` where the browser blocks it. */
+export function inStorage(use) {
+  try {
+    return use(sessionStorage) ?? null;
+  } catch {
+    announce("The browser blocks storage, so this page forgets the key when you load it again.");
+    return null;
+  }
+}
+
+/** The key of the user, and what it may do. `replace` asks for another key. */
+export const session = {
+  key: inStorage((storage) => storage.getItem(STORED)),
+  terms: null,
+  replace: async () => {},
+  may(scope) {
+    return this.terms?.scopes.includes(scope) ?? false;
+  },
+  get isService() {
+    return this.terms?.party === "service";
+  },
+};
+
+/** Learns what a key may do, and keeps it for this tab. */
+export async function signIn(key) {
+  const before = { key: session.key, terms: session.terms };
+  session.key = key.trim();
+  try {
+    if (!/^[\x21-\x7e]+$/.test(session.key)) throw new Failure({ status: 401 });
+    session.terms = (await request("api/key")).body;
+  } catch (error) {
+    Object.assign(session, before);
+    throw error;
+  }
+  inStorage((storage) => storage.setItem(STORED, session.key));
+}
+
+/** Forgets the key. */
+export function signOut() {
+  inStorage((storage) => storage.removeItem(STORED));
+  Object.assign(session, { key: null, terms: null });
+}
+
+/** A number that is sent as its user wrote it: identifiers have up to 19 digits. */
+export class Digits {
+  constructor(text) {
+    this.text = text;
+  }
+}
+
+/** Returns JSON of a value that may have `Digits`. */
+export function stringify(value) {
+  if (value instanceof Digits) return value.text;
+  if (Array.isArray(value)) return `[${value.map(stringify)}]`;
+  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  const members = Object.entries(value).map(([name, it]) => `${JSON.stringify(name)}:${stringify(it)}`);
+  return `{${members}}`;
+}
+
+/** Reads JSON. A large integer stays a text where the browser knows its digits. */
+function parse(text) {
+  const keepDigits = (_, value, context) =>
+    Number.isInteger(value) && !Number.isSafeInteger(value) ? (context?.source ?? value) : value;
+  try {
+    return JSON.parse(text, keepDigits);
+  } catch {
+    return null;
+  }
+}
+
+const target = (path) => new URL(path, BASE);
+
+/**
+ * Sends a request. `json` is its body. Returns the status, the headers and the body of the answer,
+ * which is a blob if `blob` is set. Throws a `Failure` for every other answer than 2xx and 304.
+ */
+export async function request(path, { method = "GET", json, headers = {}, blob = false } = {}) {
+  const all = { ...headers, authorization: `Bearer ${session.key}` };
+  if (json !== undefined) all["content-type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(target(path), {
+      method,
+      headers: all,
+      body: json === undefined ? undefined : stringify(json),
+      // Orders stay out of the cache of a shared computer.
+      cache: "no-store",
+      credentials: "omit",
+      redirect: "error",
+    });
+    const { status, ok } = response;
+    const answer = { status, headers: response.headers };
+    if (blob && ok) return { ...answer, body: await response.blob() };
+    const body = parse(await response.text());
+    if (ok || status === 304) return { ...answer, body };
+    throw Failure.of(status, body, response.headers);
+  } catch (error) {
+    if (error instanceof Failure) throw error;
+    throw new Failure({ status: 0, isRepeatable: method === "GET", isKeyed: "idempotency-key" in headers });
+  }
+}
+
+/**
+ * Sends a form with an idempotency key. `progress` gets the bytes that have been sent, and all. Returns a promise of the
+ * answer, and a function that stops the upload.
+ */
+export function upload(path, form, headers, progress) {
+  const call = new XMLHttpRequest();
+  const answer = new Promise((resolve, reject) => {
+    call.open("POST", target(path));
+    const all = { ...headers, authorization: `Bearer ${session.key}` };
+    for (const [name, value] of Object.entries(all)) call.setRequestHeader(name, value);
+    call.upload.onprogress = ({ loaded, total }) => progress(loaded, total);
+    call.onload = () => {
+      const received = new Headers();
+      for (const name of ["retry-after", "www-authenticate", "idempotency-replayed"]) {
+        const value = call.getResponseHeader(name);
+        if (value !== null) received.set(name, value);
+      }
+      const body = parse(call.responseText);
+      if (call.status === 201) resolve({ status: call.status, headers: received, body });
+      else reject(Failure.of(call.status, body, received));
+    };
+    call.onerror = () => reject(new Failure({ status: 0, isKeyed: true }));
+    call.onabort = () => reject(new Failure({ status: 0, code: "stopped" }));
+  });
+  call.send(form);
+  return { answer, stop: () => call.abort() };
+}
+
+/** Idempotency keys: one for each content, so that a repeat of the same content is harmless. */
+export class Attempts {
+  #keys = new Map();
+
+  /** Returns the header for a content. */
+  header(content) {
+    if (!this.#keys.has(content)) {
+      const bytes = crypto.getRandomValues(new Uint8Array(16));
+      const key = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+      this.#keys.set(content, key);
+    }
+    return { "idempotency-key": `"${this.#keys.get(content)}"` };
+  }
+
+  /** Forgets the keys if the service has one of them with another content. */
+  learn({ status }) {
+    if (status === 422) this.#keys.clear();
+  }
+}
+
+/** Returns the address of the next page of an answer. */
+export const nextPage = (headers) => /<([^>]*)>; *rel="next"/.exec(headers.get("link") ?? "")?.[1];
+
+const wait = (seconds) =>
+  seconds ? `Try again in ${seconds} ${seconds === 1 ? "second" : "seconds"}.` : "Try again in a moment.";
+
+/** The sentence for a problem, by its code, or else by its status. */
+const SENTENCES = {
+  stopped: () =>
+    "You stopped the upload. It may have arrived. Search for it before you change anything; the same " +
+    "content is stored only once.",
+  file_wrong: () => "A document cannot be sent. Remove it, or choose another one.",
+  file_changed: () => "A file has changed or moved since you chose it. Remove it, and choose it again.",
+  0: ({ isRepeatable, isKeyed }) => {
+    if (isRepeatable) return "The service did not answer. Check your connection, and try again.";
+    return isKeyed
+      ? "The service did not answer. Check your connection, and try again. What you sent may have " +
+          "arrived; the same content is stored only once."
+      : "The service did not answer. Check your connection. What you sent may have arrived: load the " +
+          "page again, and look at the list first.";
+  },
+  400: () => "The service cannot accept this. Correct it, and send it again.",
+  401: () =>
+    "This key does not work: it is unknown, expired or revoked. Use another key, or ask the " +
+    "operator of this site for one.",
+  403: ({ scope }) =>
+    scope
+      ? `This key may not do this: it lacks the scope “${scope}”. Ask the operator of this site ` +
+        "for a key that has it."
+      : "This key may not do this. Ask the operator of this site for the right key.",
+  404: () =>
+    "The key cannot see this item, or it does not exist. Check the number. Test keys see test orders " +
+    "only, and live keys live ones.",
+  408: () => "The upload was too slow. Send it again; no second order is created.",
+  409: () => "This does not fit the present state. Load the page again, then try again.",
+  duplicate_order: ({ retryAfter }) =>
+    "An order with this file number has just been created. Search the orders for it first. If you " +
+    `do need a second order: ${wait(retryAfter).toLowerCase()}`,
+  idempotency_in_flight: ({ retryAfter }) =>
+    `Your first click is still being worked on. ${wait(retryAfter)} It creates no second order.`,
+  replay_in_progress: ({ retryAfter }) =>
+    `Another replay of this webhook is in progress. ${wait(retryAfter)}`,
+  order_cancelled: () => "The order is cancelled, so it does not change any more.",
+  order_closed: ({ detail }) => detail,
+  order_on_hold: ({ detail }) => detail,
+  too_many_notes: ({ detail }) => detail,
+  webhook_disabled: () => "The webhook is disabled, so it gets no test event. Enable it first.",
+  withdrawn: () => "The side that uploaded this document has withdrawn it. Load the page again.",
+  410: () =>
+    "The operator of this site has erased this order. Its details and documents are gone, and " +
+    "there is nothing left to do.",
+  never_current: ({ retryAfter }) =>
+    "The order was another version each of three times, so nothing was saved. Another program keeps " +
+    "changing it, or a proxy changes the headers ETag or If-Match. Ask the operator of this site. " +
+    wait(retryAfter),
+  412: () =>
+    "Another user has changed the order since you opened it. Nothing was saved. This is the order " +
+    "now: look at it, then try again.",
+  413: () => "This is too large. Send smaller or fewer files, or shorten the texts.",
+  422: () => "The content changed after it was sent. Send it again.",
+  429: ({ retryAfter }) => `Too many requests with this key. ${wait(retryAfter)}`,
+  501: () => "The operator of this site has not set up webhooks (--secrets-key). Ask the operator.",
+  503: ({ retryAfter }) =>
+    `The service is busy, or a part of it is down. Your entries stay here. ${wait(retryAfter)}`,
+  500: () => "The service has a fault. Try again later, and give the operator the request number.",
+};
+
+/** Problems whose `detail` says more than the sentence. That of a 400 with errors only counts them. */
+const DETAILED = [400, 403, 413, 501];
+
+/** An answer that is no success; the status is 0 if there was none. */
+export class Failure extends Error {
+  constructor({ status, code, errors = [], retryAfter = 0, ...more }) {
+    super(code ?? `status ${status}`);
+    Object.assign(this, { status, code, errors, retryAfter, ...more });
+  }
+
+  static of(status, body, headers) {
+    const challenge = headers.get("www-authenticate") ?? "";
+    return new Failure({
+      status,
+      code: body?.code,
+      detail: body?.detail,
+      errors: body?.errors,
+      requestId: body?.request_id,
+      retryAfter: Number(headers.get("retry-after")) || 0,
+      scope: /scope="([^"]*)"/.exec(challenge)?.[1],
+    });
+  }
+
+  /** Returns a sentence that helps. */
+  get sentence() {
+    const general = this.status >= 500 ? SENTENCES[500] : SENTENCES[400];
+    const sentence = (SENTENCES[this.code] ?? SENTENCES[this.status] ?? general)(this);
+    const isDetailed = DETAILED.includes(this.status) && !this.scope && !this.errors.length;
+    const detail = isDetailed ? this.detail : null;
+    return detail ? `${sentence} ${detail}` : sentence;
+  }
+}
+
+/** Names of entries outside the form of an order. */
+const NAMES = {
+  "/url": "URL", "/description": "Description", "/events": "Events", "/since": "From", "/until": "Until",
+  "/order_status": "Status", "/notary_id": "Notary: number", "/notary/name": "Notary: name",
+  "/notary/phone": "Notary: phone", "/notary/email": "Notary: e-mail", "/reason": "Reason",
+  "/text": "Note", "/replaces": "Replaced document", search: "Search", order_status: "Status",
+  signing_date_from: "Signing from", signing_date_to: "Signing until",
+};
+
+/** Returns what the user calls the place of an error. `file` is the name of a rejected file. */
+function nameOf({ file, pointer, parameter }) {
+  const label = fieldOf(pointer)?.label;
+  return file ?? NAMES[pointer ?? parameter] ?? label ?? pointer ?? parameter;
+}
+
+/** Returns the box that explains a problem. A key that does not work can be replaced in place. */
+export function problem(failure) {
+  if (!(failure instanceof Failure)) throw failure;
+  return h(
+    "div",
+    { class: "problem", role: "alert" },
+    h("p", {}, said(failure.sentence)),
+    [0, 400].includes(failure.status) &&
+      failure.errors.length > 0 &&
+      h("ul", {}, failure.errors.map((it) => h("li", {}, said(`${nameOf(it)}: ${inTrade(it.detail)}`)))),
+    failure.requestId && h("p", { class: "hint" }, "Request number ", h("code", {}, failure.requestId)),
+    failure.status === 401 && button("Use another key", () => session.replace()),
+  );
+}
+
+/** The place of a problem in what refreshes itself. One that is shown already is not said again. */
+export class ProblemBox {
+  element = h("div");
+  #sentence;
+
+  /** Shows a problem; `null` shows none. */
+  show(failure) {
+    const box = failure && problem(failure);
+    if (failure?.sentence === this.#sentence) return;
+    this.#sentence = failure?.sentence;
+    fill(this.element, box);
+  }
+}

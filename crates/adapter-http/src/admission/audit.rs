@@ -1,0 +1,147 @@
+//! The audit entry of a request that uses an order. Its types lead from the table of routes to the use cases, so
+//! that an operation without an entry does not compile.
+
+use std::{cell::OnceCell, rc::Rc, sync::Arc};
+
+use actix_web::{HttpRequest, http::StatusCode};
+use domain::{
+    access::{AccessActor, AccessFacts, AccessKind, DONE, NOT_MODIFIED},
+    api_key::{ApiKey, Owner, Scope},
+    order::OrderId,
+    use_cases::{accesses::recorder::BegunAccess, change_order::Changer},
+};
+
+use crate::{
+    admission::{
+        authentication::{Admission, admit_any, with_scope},
+        peer,
+        rate_limit::Policy,
+    },
+    request::id::RequestId,
+    respond::{
+        answer::Answer,
+        path_number::{identifier, number},
+        problem::Problem,
+    },
+};
+
+/// The audit entry of a request. The handler of each operation on orders takes one, and gets the key of the
+/// request for it. The entry begins with that, and ends with the answer.
+#[derive(Clone)]
+pub(crate) struct Audit {
+    kind: AccessKind,
+    begun: Rc<OnceCell<BegunAccess>>,
+}
+
+impl Audit {
+    /// Returns the entry of a request for this use of an order. It has not begun.
+    pub(crate) fn new(kind: AccessKind) -> Self {
+        Self { kind, begun: Rc::default() }
+    }
+
+    /// Authenticates a request and counts it against the rate limit of its key, which must have the scope of
+    /// the policy.
+    pub(crate) async fn admit(
+        self,
+        request: &HttpRequest,
+        admission: &Admission,
+        policy: Policy,
+    ) -> Result<Admitted, Problem> {
+        self.admit_for(request, admission, policy, |_| policy.scope()).await
+    }
+
+    /// Like [`Self::admit`], for an operation whose scope depends on the key.
+    pub(crate) async fn admit_for(
+        self,
+        request: &HttpRequest,
+        admission: &Admission,
+        policy: Policy,
+        scope: impl Fn(&ApiKey) -> Scope,
+    ) -> Result<Admitted, Problem> {
+        // Nothing is done that could not be recorded.
+        if admission.recorder.is_full() {
+            return Err(Problem::unavailable());
+        }
+        // A request over the rate leaves no entry: the rate bounds the rows that a key can add.
+        let key = admit_any(request, admission, policy).await?;
+        let facts = facts(request, admission, self.kind, &key);
+        let begin = || BegunAccess::new(Arc::clone(&admission.recorder), facts);
+        let access = self.begun.get_or_init(begin).clone();
+        let scope = scope(&key);
+        Ok(Admitted { key: with_scope(key, scope)?, access })
+    }
+
+    /// Ends the entry with the outcome of the request. One that has not begun leaves nothing.
+    pub(crate) fn end(&self, outcome: &Answer) {
+        if let Some(access) = self.begun.get() {
+            access.end(name(outcome).to_owned());
+        }
+    }
+}
+
+/// Returns the facts of an access. Its order and its document are those of the path.
+fn facts(
+    request: &HttpRequest,
+    admission: &Admission,
+    kind: AccessKind,
+    key: &ApiKey,
+) -> AccessFacts {
+    AccessFacts {
+        kind,
+        order: identifier(request, "order_id").map(OrderId),
+        orders: None,
+        position: number(request, "position"),
+        actor: AccessActor::Key { id: key.id, party: key.party() },
+        address: peer::address(request, &admission.proxies),
+        request_id: Some(RequestId::of(request).id.to_string()),
+    }
+}
+
+/// Returns the name of an outcome among the accesses.
+fn name(outcome: &Answer) -> &'static str {
+    match outcome {
+        Ok(response) if response.status() == StatusCode::NOT_MODIFIED => NOT_MODIFIED,
+        Ok(_) => DONE,
+        Err(problem) => problem.code().as_str(),
+    }
+}
+
+/// An admitted request that uses an order: its key, and the access that it leaves.
+pub(crate) struct Admitted {
+    key: Arc<ApiKey>,
+    access: BegunAccess,
+}
+
+impl Admitted {
+    pub(crate) fn key(&self) -> &Arc<ApiKey> {
+        &self.key
+    }
+
+    pub(crate) fn owner(&self) -> Owner {
+        self.key.owner()
+    }
+
+    pub(crate) fn access(&self) -> &BegunAccess {
+        &self.access
+    }
+
+    /// Returns the side that asks for a change, with its access.
+    pub(crate) fn changer(&self) -> Changer {
+        Changer { access: Some(self.access.clone()), ..Changer::of(&self.key) }
+    }
+}
+
+/// A use case of orders, which only an admitted request with an audit entry can call.
+pub struct Audited<T>(T);
+
+impl<T> Audited<T> {
+    /// Demands an audit entry of each call of a use case.
+    pub fn new(use_case: T) -> Self {
+        Self(use_case)
+    }
+
+    /// Returns the use case for a request.
+    pub(crate) fn by(&self, _: &Admitted) -> &T {
+        &self.0
+    }
+}

@@ -1,0 +1,113 @@
+//! Authentication and rate limits. Both are checked before the body is read.
+
+use std::sync::Arc;
+
+use actix_web::{
+    HttpMessage as _, HttpRequest,
+    http::header::{self, HeaderMap},
+};
+use domain::{
+    api_key::{ApiKey, PresentedKey, Scope},
+    use_cases::{accesses::recorder::AccessRecorder, keys::manage_keys::ManageKeys},
+};
+use tracing::Instrument as _;
+
+use crate::{
+    admission::{
+        peer::{self, Proxies},
+        rate_limit::{FAILED_AUTHENTICATIONS, Policy, RateLimits},
+    },
+    request::{notes::note, trace::STEPS},
+    respond::problem::Problem,
+};
+
+/// Decides which requests are carried out: keys, rates and trusted proxies.
+pub struct Admission {
+    /// Authenticates API keys.
+    pub keys: ManageKeys,
+    /// Rate limits of API keys and of failed authentications.
+    pub rates: Arc<RateLimits>,
+    /// Proxies whose header with the client's address is trusted.
+    pub proxies: Proxies,
+    /// Records the accesses to orders.
+    pub recorder: Arc<AccessRecorder>,
+}
+
+/// Authenticates a request that uses no order, and counts it against the rate limit of its key, which must have
+/// the scope of the policy.
+pub(crate) async fn admit(
+    request: &HttpRequest,
+    admission: &Admission,
+    policy: Policy,
+) -> Result<Arc<ApiKey>, Problem> {
+    with_scope(admit_any(request, admission, policy).await?, policy.scope())
+}
+
+/// Returns the key if it has the scope.
+pub(super) fn with_scope(key: Arc<ApiKey>, scope: Scope) -> Result<Arc<ApiKey>, Problem> {
+    if key.may(scope) { Ok(key) } else { Err(Problem::missing_scope(scope)) }
+}
+
+/// Like [`admit`], for an operation that needs no scope.
+pub(crate) async fn admit_any(
+    request: &HttpRequest,
+    admission: &Admission,
+    policy: Policy,
+) -> Result<Arc<ApiKey>, Problem> {
+    let step = tracing::info_span!(target: STEPS, "authenticate");
+    match authenticate(request, admission).instrument(step).await {
+        Ok(key) => {
+            note(request, |notes| notes.api_key = Some(key.id));
+            if let Some(allowance) = admission.rates.request(policy, &key) {
+                // The remaining quota is sent with the answer, whatever the answer is.
+                request.extensions_mut().insert(allowance);
+                let over = |seconds| Problem::rate_limited(policy.as_str(), seconds);
+                allowance.remaining.map_err(over)?;
+            }
+            Ok(key)
+        }
+        Err(problem) => {
+            let peer = peer::address(request, &admission.proxies);
+            note(request, |notes| notes.rejected_peer = peer);
+            let counted = peer.map_or(Ok(()), |peer| admission.rates.failure(peer));
+            counted.map_err(|seconds| Problem::rate_limited(FAILED_AUTHENTICATIONS, seconds))?;
+            Err(problem)
+        }
+    }
+}
+
+async fn authenticate(
+    request: &HttpRequest,
+    admission: &Admission,
+) -> Result<Arc<ApiKey>, Problem> {
+    let presented = PresentedKey::parse(bearer(request.headers())?);
+    let presented = presented.ok_or_else(Problem::invalid_token)?;
+    let may_look_up = || {
+        let peer = peer::address(request, &admission.proxies);
+        peer.is_none_or(|peer| admission.rates.may_look_up(peer))
+    };
+    let key = admission.keys.authenticate(&presented, may_look_up).await?;
+    key.ok_or_else(Problem::invalid_token)
+}
+
+/// Returns the token of `Authorization: Bearer <token>` (RFC 6750, section 2.1). The scheme is
+/// case-insensitive.
+pub fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
+    let mut values = headers.get_all(header::AUTHORIZATION);
+    let value = values
+        .next()
+        .ok_or_else(|| Problem::unauthorized("Send the header Authorization: Bearer <API key>."))?;
+    let malformed = || Problem::unauthorized("The Authorization header must be: Bearer <API key>.");
+    let (scheme, token) =
+        value.to_str().ok().and_then(|text| text.trim().split_once(' ')).ok_or_else(malformed)?;
+    let token = token.trim();
+    let valid = scheme.eq_ignore_ascii_case("bearer")
+        && !token.is_empty()
+        && !token.contains(char::is_whitespace)
+        && values.next().is_none();
+    if valid { Ok(token) } else { Err(malformed()) }
+}
+
+#[cfg(test)]
+#[path = "authentication_tests.rs"]
+mod tests;

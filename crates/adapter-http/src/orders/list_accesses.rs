@@ -1,0 +1,78 @@
+//! `GET /api/order/{order_id}/accesses`: a page of the reads and changes of an order.
+
+use actix_web::HttpRequest;
+use domain::{
+    access::{Access, AccessActor, AccessFacts, AccessId},
+    api_key::Party,
+};
+use serde::Serialize;
+
+use crate::{
+    admission::{audit::Audit, rate_limit::Policy},
+    orders::path,
+    request::notes::note,
+    respond::{
+        answer::Answer,
+        instants::timestamp,
+        list::{self, Others, Paging},
+    },
+    state::State,
+};
+
+pub(crate) async fn list(audit: Audit, request: HttpRequest, api: State) -> Answer {
+    let admitted = audit.admit(&request, &api.admission, Policy::Reads).await?;
+    let id = path::order_id(&request)?;
+    note(&request, |notes| notes.order = Some(id));
+    let (paging, after) = Paging::parse_older::<AccessId>(request.query_string())?;
+    let reading = api.read_order.by(&admitted);
+    let (accesses, older) = reading.accesses(admitted.owner(), id, after, paging.limit).await?;
+    let own = admitted.key().party();
+    let records = accesses.into_iter().map(|access| (access.id, AccessRecord::of(access, own)));
+    let others = Others { older, newer: false, stopped_at: None };
+    list::page(&request, path::of_accesses(&api.base_path, id), &paging, others, records)
+}
+
+/// The record of an access. What tells one key or machine from another is only in those of the own side.
+#[derive(Serialize)]
+struct AccessRecord {
+    id: String,
+    at: String,
+    kind: &'static str,
+    position: Option<u32>,
+    actor: &'static str,
+    api_key_id: Option<i64>,
+    address: Option<String>,
+    request_id: Option<String>,
+    outcome: String,
+}
+
+impl AccessRecord {
+    fn of(Access { id, facts, outcome }: Access, own: Party) -> Self {
+        let AccessFacts { kind, position, actor, address, request_id, .. } = facts;
+        let (actor, api_key) = match actor {
+            AccessActor::Key { id, party } => {
+                let side = match party {
+                    Party::Client(_) => "client",
+                    Party::Service(_) => "service",
+                };
+                (side, (party == own).then_some(id.0))
+            }
+            AccessActor::Operator { .. } => ("operator", None),
+        };
+        Self {
+            id: id.to_string(),
+            at: timestamp(id.at),
+            kind: kind.as_str(),
+            position,
+            actor,
+            api_key_id: api_key,
+            address: address.filter(|_| api_key.is_some()).map(|it| it.to_string()),
+            request_id: request_id.filter(|_| api_key.is_some()),
+            outcome,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "list_accesses_tests.rs"]
+mod tests;

@@ -1,0 +1,210 @@
+//! `GET /api/order/{order_id}/documents/{position}`: sends a document, or a part of it.
+
+use std::{convert::Infallible, io};
+
+use actix_web::{
+    HttpRequest, HttpResponse, HttpResponseBuilder,
+    body::SizedStream,
+    http::{
+        Method, StatusCode,
+        header::{
+            self, ContentRange, ContentRangeSpec, EntityTag, Header as _, HeaderName, IfRange,
+            Range,
+        },
+    },
+};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use bytes::Bytes;
+use domain::{
+    document::{DocumentKind, StoredDocument},
+    order::{Actor, DocumentId, OrderId},
+    ports::{BlobStream, error_chain},
+    use_cases::{change_order::Changer, order_error::OrderError},
+};
+use futures_util::{
+    Stream,
+    stream::{self, try_unfold},
+};
+use percent_encoding::percent_encode_byte;
+use tracing::Span;
+
+use crate::{
+    admission::{audit::Audit, rate_limit::Policy},
+    orders::{
+        document_blocks::{Cut, DocumentBlocks},
+        erasure::Look,
+        path,
+    },
+    request::{metrics::ApiMetrics, notes::note},
+    respond::{answer::Answer, conditional, problem::Problem},
+    state::{Api, State},
+};
+
+/// The hash of the whole document (RFC 9530).
+const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
+
+/// Characters of `filename*` that are not escaped, besides letters and digits (RFC 8187, section
+/// 3.2.1).
+const PLAIN: &[u8] = b"!#$&+-.^_`|~";
+
+/// Longest name in `filename*`, in characters. File systems and proxies take no much longer one.
+const LONGEST_NAME: usize = 200;
+
+pub(crate) async fn read(audit: Audit, request: HttpRequest, api: State) -> Answer {
+    send(audit, &request, &api, DocumentKind::ToSign).await
+}
+
+pub(crate) async fn read_signed(audit: Audit, request: HttpRequest, api: State) -> Answer {
+    send(audit, &request, &api, DocumentKind::Signed).await
+}
+
+async fn send(audit: Audit, request: &HttpRequest, api: &Api, kind: DocumentKind) -> Answer {
+    let admitted = audit.admit(request, &api.admission, Policy::Reads).await?;
+    let id = path::document(request, kind)?;
+    let (reading, owner) = (api.read_order.by(&admitted).clone(), admitted.owner());
+    let (document, object) = reading.document(owner, id).await?;
+    note(request, |notes| {
+        (notes.order, notes.document) = (Some(id.order), Some(id.position));
+    });
+    let (tag, size) = (EntityTag::new_strong(document.sha256.to_string()), document.size);
+    if let Some(not_modified) = conditional::not_modified(request, &tag) {
+        return Ok(not_modified);
+    }
+    let part = requested_range(request, &tag, size)?;
+    let mut response = conditional::with_tag(begin(part, &document), &tag);
+    if request.method() == Method::HEAD {
+        return Ok(response.body(SizedStream::new(size, stream::empty::<Result<_, Infallible>>())));
+    }
+    let range = part.map_or(0..size, |(first, last)| first..last.saturating_add(1));
+    let length = range.end.saturating_sub(range.start);
+    // A part that ends the document counts, too: the reader had the beginning before.
+    let is_first = document.first_downloaded_at.is_none() && range.end == size;
+    let is_for_other_side = Changer::of(admitted.key()).actor != Actor::uploading(kind);
+    let blocks = reading.bytes(owner, id, &object, range).await;
+    if matches!(blocks, Err(OrderError::MissingObject(_))) {
+        // The log has its order.
+        api.metrics.documents_missing.inc();
+    }
+    let look = Look::at(reading.clone(), owner, id);
+    let note_end = move || {
+        if is_first && is_for_other_side {
+            reading.note_download(id);
+        }
+    };
+    Ok(response.body(body(blocks?, length, id, look, note_end, &api.metrics)))
+}
+
+/// Begins the answer with a document, or with a part of it.
+fn begin(part: Option<(u64, u64)>, document: &StoredDocument) -> HttpResponseBuilder {
+    let mut response = HttpResponse::Ok();
+    let digest = BASE64_STANDARD.encode(document.sha256.0);
+    if let Some(range) = part {
+        let (range, instance_length) = (Some(range), Some(document.size));
+        response
+            .status(StatusCode::PARTIAL_CONTENT)
+            .insert_header(ContentRange(ContentRangeSpec::Bytes { range, instance_length }));
+    }
+    response
+        .content_type(document.media_type.as_str())
+        .insert_header((header::CONTENT_DISPOSITION, disposition(document)))
+        .insert_header((REPR_DIGEST, format!("sha-256=:{digest}:")))
+        .insert_header((header::ACCEPT_RANGES, "bytes"))
+        // A browser that shows the document in spite of its disposition executes nothing in it.
+        .insert_header((header::CONTENT_SECURITY_POLICY, "sandbox"));
+    response
+}
+
+/// Returns the value of `Content-Disposition` (RFC 6266): the sanitized name, and the end of the name
+/// as sent, with its extension.
+fn disposition(StoredDocument { name, name_as_sent, .. }: &StoredDocument) -> String {
+    let start = name_as_sent.char_indices().rev().nth(LONGEST_NAME - 1).map_or(0, |(at, _)| at);
+    let mut value = format!("attachment; filename=\"{name}\"; filename*=UTF-8''");
+    for byte in name_as_sent[start..].bytes() {
+        if byte.is_ascii_alphanumeric() || PLAIN.contains(&byte) {
+            value.push(byte.into());
+        } else {
+            value.push_str(percent_encode_byte(byte));
+        }
+    }
+    value
+}
+
+/// Returns the first and the last byte that a request asks for; `None` if it asks for the whole
+/// document, or in a way that the service does not understand (RFC 9110, section 14.2).
+fn requested_range(
+    request: &HttpRequest,
+    tag: &EntityTag,
+    size: u64,
+) -> Result<Option<(u64, u64)>, Problem> {
+    let mut values = request.headers().get_all(header::RANGE);
+    let (Some(value), None) = (values.next(), values.next()) else { return Ok(None) };
+    // The parser of actix accepts signs, and skips ranges that it cannot read.
+    let one_range = |set: &str| {
+        let set = set.trim();
+        !set.is_empty() && set.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+    };
+    let parts = value.to_str().ok().and_then(|value| value.split_once('='));
+    let set = parts.filter(|(unit, set)| unit.eq_ignore_ascii_case("bytes") && one_range(set));
+    let range = match set.and_then(|(_, set)| format!("bytes={set}").parse().ok()) {
+        Some(Range::Bytes(ranges)) if request.method() == Method::GET => ranges.first().cloned(),
+        _ => None,
+    };
+    let Some(range) = range.filter(|_| is_unchanged(request, tag)) else { return Ok(None) };
+    range.to_satisfiable_range(size).map(Some).ok_or_else(|| Problem::range_not_satisfiable(size))
+}
+
+/// Returns whether `If-Range` permits a part (RFC 9110, section 13.1.5). Documents have no date of
+/// their last change, so only their tag can.
+fn is_unchanged(request: &HttpRequest, tag: &EntityTag) -> bool {
+    !request.headers().contains_key(header::IF_RANGE)
+        || matches!(IfRange::parse(request), Ok(IfRange::EntityTag(known)) if known.strong_eq(tag))
+}
+
+/// Returns the next `length` bytes of a document. When the store fails, the order is erased or the
+/// document withdrawn, the body fails too, and actix cuts the connection: a part must not look whole.
+/// `note_end` runs when all bytes were taken.
+fn body<F: Fn() + 'static>(
+    blocks: BlobStream,
+    length: u64,
+    DocumentId { order: OrderId(order_id), position: document, .. }: DocumentId,
+    look: Look,
+    note_end: F,
+    metrics: &ApiMetrics,
+) -> SizedStream<impl Stream<Item = io::Result<Bytes>> + use<F>> {
+    let (sent, cut) = (metrics.document_bytes_read.clone(), metrics.downloads_cut.clone());
+    // actix reads a body outside of the span of its request.
+    let span = Span::current();
+    let cut_off = move |cut_off| {
+        let _entered = span.enter();
+        match cut_off {
+            Cut::Gone => {
+                tracing::info!(order_id, document, "download cut off: erased or withdrawn");
+            }
+            Cut::Broken(error) => {
+                let error = error_chain(&*error);
+                tracing::error!(order_id, document, error, "download cut off: the store failed");
+                cut.inc();
+            }
+        }
+        io::Error::from(io::ErrorKind::UnexpectedEof)
+    };
+    let blocks = DocumentBlocks { blocks, left: length, look };
+    let blocks = try_unfold((blocks, sent, cut_off, note_end), move |state| async move {
+        let (mut blocks, sent, cut_off, note_end) = state;
+        let Some(block) = blocks.next().await.map_err(&cut_off)? else {
+            note_end();
+            return Ok(None);
+        };
+        sent.inc_by(block.len() as u64);
+        Ok(Some((block, (blocks, sent, cut_off, note_end))))
+    });
+    SizedStream::new(length, blocks)
+}
+
+#[cfg(test)]
+#[path = "download_tests.rs"]
+mod download_tests;
+
+#[cfg(test)]
+#[path = "read_document_tests.rs"]
+mod tests;

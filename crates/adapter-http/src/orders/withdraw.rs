@@ -1,0 +1,46 @@
+//! `DELETE /api/order/{order_id}/documents/{position}` and `…/signed-documents/{position}`: the side that
+//! uploaded a document withdraws it.
+
+use actix_web::{HttpRequest, HttpResponse};
+use domain::{
+    api_key::{ApiKey, Scope},
+    document::DocumentKind,
+};
+
+use crate::{
+    admission::{audit::Audit, rate_limit::Policy},
+    orders::path,
+    request::notes::note,
+    respond::answer::Answer,
+    state::{Api, State},
+};
+
+pub(crate) async fn withdraw(audit: Audit, request: HttpRequest, api: State) -> Answer {
+    withdraw_kind(audit, &request, &api, DocumentKind::ToSign, Scope::OrdersCreate).await
+}
+
+pub(crate) async fn withdraw_signed(audit: Audit, request: HttpRequest, api: State) -> Answer {
+    withdraw_kind(audit, &request, &api, DocumentKind::Signed, Scope::OrdersUpdate).await
+}
+
+async fn withdraw_kind(
+    audit: Audit,
+    request: &HttpRequest,
+    api: &Api,
+    kind: DocumentKind,
+    scope: Scope,
+) -> Answer {
+    let scope = |_: &ApiKey| scope;
+    let admitted = audit.admit_for(request, &api.admission, Policy::Changes, scope).await?;
+    let id = path::document(request, kind)?;
+    note(request, |notes| {
+        (notes.order, notes.document) = (Some(id.order), Some(id.position));
+    });
+    // Runs to its end when the client disconnects, so that the bytes are gone at once.
+    let withdrawing = api.withdraw_document.by(&admitted).clone();
+    let changer = admitted.changer();
+    let work = async move { withdrawing.withdraw(&changer, id).await };
+    api.detached.run_to_end(work, drop).await?;
+    note(request, |notes| notes.message = Some("document withdrawn"));
+    Ok(HttpResponse::NoContent().finish())
+}
