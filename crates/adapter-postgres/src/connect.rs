@@ -3,12 +3,9 @@
 mod tls;
 pub(crate) mod url;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
@@ -18,9 +15,7 @@ use tokio_postgres::{Client, Config, Connection, SimpleQueryMessage, Socket, tls
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use self::url::OpenError;
-
-/// Time limit for a connection to any of the hosts, with its settings.
-const TOTAL_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::TimeLimits;
 
 /// The settings of every connection, whatever the defaults of the server, the database or the role are:
 /// - A statement sees what others have committed before it.
@@ -42,17 +37,9 @@ const PROLOGUE: &str = "SET default_transaction_isolation = 'read committed'; \
     SELECT set_config('synchronous_commit', \
     coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), false)";
 
-/// The settings of connections with a time limit, after [`PROLOGUE`]: the server ends a statement before
-/// the caller does, so that the caller learns its outcome.
-const LIMITS: &str = "SET statement_timeout = '2s'; \
-    SET idle_in_transaction_session_timeout = '10s'";
-
 /// Checks of whether two connections get one session. A pooler lends out the session that became
 /// free last, so one check finds it unless others use the pooler at the same time.
 const SESSION_CHECKS: usize = 5;
-
-/// Time limit for the second connection of these checks.
-const SESSION_CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A connection to a server, and what drives it.
 type Session = (Client, Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>);
@@ -105,17 +92,19 @@ pub(crate) struct Server {
     /// delay every connection.
     last: Arc<AtomicUsize>,
     tls: MakeRustlsConnect,
+    pub(crate) limits: TimeLimits,
     /// Whether the server must prove that it is the host of the URL.
     pub(crate) verified: bool,
 }
 
 impl Server {
-    pub(crate) fn from_url(url: &str) -> Result<Self, OpenError> {
+    pub(crate) fn from_url(url: &str, limits: TimeLimits) -> Result<Self, OpenError> {
         let (hosts, security) = url::parse(url)?;
         let verified = security.verified;
         Ok(Self {
             hosts: hosts.into(),
             last: Arc::default(),
+            limits,
             verified,
             tls: MakeRustlsConnect::new(tls::client(security)?),
         })
@@ -123,7 +112,7 @@ impl Server {
 
     /// Makes a connection whose statements have a time limit.
     pub(crate) async fn connect(&self) -> Result<AsyncPgConnection, ConnectError> {
-        self.connect_with(&format!("{PROLOGUE}; {LIMITS}")).await
+        self.connect_with(&format!("{PROLOGUE}; {}", self.limits.session())).await
     }
 
     /// Makes a connection whose statements have no time limit.
@@ -139,7 +128,7 @@ impl Server {
             made.batch_execute(settings).await.map_err(setup)?;
             Ok(made)
         };
-        timeout(TOTAL_TIMEOUT, connect).await.map_err(|_| ConnectError::Timeout)?
+        timeout(self.limits.connect, connect).await.map_err(|_| ConnectError::Timeout)?
     }
 
     /// Makes a connection like [`Self::connect_unlimited`]; `None` if a pooler lends its session to other
@@ -160,7 +149,7 @@ impl Server {
             Ok(false)
         };
         // A second session may be more than the server has to give. It is not shared then.
-        let is_shared = matches!(timeout(SESSION_CHECK_TIMEOUT, other).await, Ok(Ok(true)));
+        let is_shared = matches!(timeout(self.limits.session_check, other).await, Ok(Ok(true)));
         if is_shared || backend(&session).await? != first {
             return Ok(None);
         }
@@ -179,7 +168,7 @@ impl Server {
             let host = &self.hosts[number];
             // The URL's `connect_timeout`, unless there is no other host.
             let limit = host.get_connect_timeout().filter(|_| self.hosts.len() > 1);
-            let limit = limit.copied().unwrap_or(TOTAL_TIMEOUT);
+            let limit = limit.copied().unwrap_or(self.limits.connect);
             outcome = match timeout(limit, host.connect(self.tls.clone())).await {
                 Ok(Ok(session)) => return Ok(session),
                 Ok(Err(error)) => Err(error.into()),

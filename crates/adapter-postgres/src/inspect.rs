@@ -149,6 +149,7 @@ fn protection(server: &Server) -> Protection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TimeLimits;
 
     #[test]
     fn weakest_host_decides_the_protection() {
@@ -164,9 +165,11 @@ mod tests {
             ("postgres://u@10.0.0.1/d?sslmode=disable", Protection::Plain),
             ("postgres://u@db.example/d?sslmode=require", Protection::Unverified),
         ] {
-            assert_eq!(protection(&Server::from_url(url).unwrap()), expected, "{url}");
+            let server = Server::from_url(url, TimeLimits::default()).unwrap();
+            assert_eq!(protection(&server), expected, "{url}");
         }
-        let mut verified = Server::from_url("postgres://u@db.example/d?sslmode=require").unwrap();
+        let url = "postgres://u@db.example/d?sslmode=require";
+        let mut verified = Server::from_url(url, TimeLimits::default()).unwrap();
         verified.verified = true;
         assert_eq!(protection(&verified), Protection::Verified);
     }

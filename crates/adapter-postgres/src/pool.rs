@@ -19,28 +19,14 @@ use tokio::{
 };
 
 use crate::{
+    TimeLimits,
     connect::{ConnectError, Server},
     failure::Failure,
     statement::Prepared,
 };
 
-/// Time limit of a whole call: getting or making a connection, and the statement. A request makes
-/// at least two calls, and the first meets a server that does not answer.
-pub(crate) const CALL_TIMEOUT: Duration = Duration::from_millis(2_500);
-
-/// Time limit for getting a connection. Shorter than [`CALL_TIMEOUT`]: a statement that started
-/// late would be cut off, and its healthy connection closed, when connections are scarce.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Begins a transaction that changes an order. Another system may hold the lock of the order for long;
-/// the caller tries again later.
-const BEGIN_CHANGE: &str = "BEGIN; SET LOCAL lock_timeout = '200ms'";
-
 /// Attempts at a change that conflicts with other transactions.
 const CHANGE_ATTEMPTS: usize = 3;
-
-/// The server ends a statement after this time (`connect::LIMITS`). If it does not, it is gone.
-const STATEMENT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The connection pool.
 #[derive(Clone)]
@@ -53,12 +39,13 @@ pub(crate) struct Pool {
     /// Runs connections and batches to their end. The runtimes of requests end earlier than that of
     /// the deliveries.
     pub(crate) runtime: Handle,
+    pub(crate) limits: TimeLimits,
 }
 
 impl Pool {
     /// Makes an empty pool of up to `size` connections. Must be called within a runtime.
     pub(crate) fn new(server: Server, size: usize) -> Result<Self, deadpool::BuildError> {
-        let runtime = Handle::current();
+        let (runtime, limits) = (Handle::current(), server.limits);
         let mut config = ManagerConfig::default();
         // Checking each connection before its use would cost a round trip.
         config.recycling_method = RecyclingMethod::Fast;
@@ -82,6 +69,7 @@ impl Pool {
             reads: Arc::new(Semaphore::new((size / 2).max(1))),
             changes: Arc::new(Semaphore::new((size / 4).max(1))),
             runtime,
+            limits,
         })
     }
 
@@ -114,14 +102,15 @@ impl Pool {
     ) -> Result<T, Failure> {
         let connection = self.acquire_within(&self.changes).await?;
         let deadline = connection.deadline;
+        let begin = self.limits.begin_change();
         let change = async |connection: &mut AsyncPgConnection| {
             for _ in 1..CHANGE_ATTEMPTS {
-                match transaction(connection, BEGIN_CHANGE, &work).await {
+                match transaction(connection, &begin, &work).await {
                     Err(failure) if failure.is_conflict() => {}
                     outcome => return outcome,
                 }
             }
-            transaction(connection, BEGIN_CHANGE, &work).await
+            transaction(connection, &begin, &work).await
         };
         connection.run(async |connection| until(deadline, change(connection)).await).await
     }
@@ -171,7 +160,8 @@ impl Pool {
     {
         let mut pooled = self.acquire(Instant::now()).await?;
         let rows = Prepared(statement).get_results(&mut pooled.held.connection);
-        let ended = limited(pooled.deadline, rows.map_err(Failure::from).boxed()).await;
+        let rows = rows.map_err(Failure::from).boxed();
+        let ended = limited(pooled.deadline, self.limits.statement, rows).await;
         Ok(pooled.end(ended)?.into_iter().map(meaning).collect::<Result<_, _>>()?)
     }
 
@@ -186,7 +176,8 @@ impl Pool {
     /// Gets a connection for a call of a kind that may use only some of the connections.
     async fn acquire_within(&self, kind: &Arc<Semaphore>) -> Result<PooledConnection<'_>, Failure> {
         let began = Instant::now();
-        let permit = timeout_at(began + ACQUIRE_TIMEOUT, Arc::clone(kind).acquire_owned()).await;
+        let permit =
+            timeout_at(began + self.limits.acquire, Arc::clone(kind).acquire_owned()).await;
         let permit = permit.map_err(|_| Failure::Timeout)?;
         let mut connection = self.acquire(began).await?;
         connection.held.permit = permit.ok();
@@ -195,11 +186,12 @@ impl Pool {
 
     /// Gets a connection for a call that began at an instant.
     pub(crate) async fn acquire(&self, began: Instant) -> Result<PooledConnection<'_>, Failure> {
-        let connection = timeout_at(began + ACQUIRE_TIMEOUT, self.connections.get()).await;
+        let connection = timeout_at(began + self.limits.acquire, self.connections.get()).await;
         let connection = connection.map_err(|_| Failure::Timeout)??;
-        let held = Held { connection, permit: None, runtime: self.runtime.clone() };
+        let (runtime, limit) = (self.runtime.clone(), self.limits.call);
+        let held = Held { connection, permit: None, runtime, limit };
         let held = scopeguard::guard(held, Held::abandon as fn(Held));
-        Ok(PooledConnection { held, deadline: began + CALL_TIMEOUT, pool: self })
+        Ok(PooledConnection { held, deadline: began + limit, pool: self })
     }
 }
 
@@ -209,16 +201,18 @@ struct Held {
     /// Of a call that may use only some of the connections.
     permit: Option<OwnedSemaphorePermit>,
     runtime: Handle,
+    /// Of a call.
+    limit: Duration,
 }
 
 impl Held {
     /// Keeps a connection from other calls while the statement of a dropped call runs on it. The
     /// futures of requests are dropped when their clients leave.
     fn abandon(self) {
-        let Self { mut connection, permit, runtime } = self;
+        let Self { mut connection, permit, runtime, limit } = self;
         runtime.spawn(async move {
             // The server answers after that statement.
-            let answered = timeout(CALL_TIMEOUT, connection.batch_execute("SELECT 1")).await;
+            let answered = timeout(limit, connection.batch_execute("SELECT 1")).await;
             let is_idle = matches!(answered, Ok(Ok(())))
                 && !AnsiTransactionManager::is_broken_transaction_manager(&mut *connection);
             if is_idle {
@@ -243,7 +237,8 @@ impl PooledConnection<'_> {
         mut self,
         work: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let ended = limited(self.deadline, work(&mut self.held.connection)).await;
+        let work = work(&mut self.held.connection);
+        let ended = limited(self.deadline, self.pool.limits.statement, work).await;
         self.end(ended)
     }
 
@@ -273,7 +268,8 @@ where
     Prepared<Q>: ExecuteDsl<AsyncPgConnection>,
 {
     let written = Prepared(statement).execute(&mut pooled.held.connection);
-    let ended = limited(pooled.deadline, written.map_err(Failure::from).boxed()).await;
+    let written = written.map_err(Failure::from).boxed();
+    let ended = limited(pooled.deadline, pooled.pool.limits.statement, written).await;
     pooled.end(ended)
 }
 
@@ -302,15 +298,16 @@ async fn until<T>(
     timeout_at(deadline, statements).await.unwrap_or(Err(Failure::Timeout))
 }
 
-/// Runs one statement until its deadline. The server ends a statement earlier, unless it is gone.
+/// Runs one statement until its deadline. The server ends a statement after its limit, unless it is gone.
 async fn limited<T>(
     deadline: Instant,
+    limit: Duration,
     call: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     let began = Instant::now();
     match timeout_at(deadline, AssertUnwindSafe(call).catch_unwind()).await {
         Ok(ended) => ended.unwrap_or(Err(Failure::Lost)),
-        Err(_) if began.elapsed() > STATEMENT_TIMEOUT => Err(Failure::Gone),
+        Err(_) if began.elapsed() > limit => Err(Failure::Gone),
         Err(_) => Err(Failure::Timeout),
     }
 }

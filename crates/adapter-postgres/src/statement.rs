@@ -1,21 +1,11 @@
 //! The common parts of the adapter's statements.
 
-use std::sync::LazyLock;
-
 pub(crate) use sql_rows::{IdRow, Prepared};
 
 /// A condition that is true, and makes the commit durable, whatever the settings of the session
 /// are. It runs once, not for each row.
 pub(crate) const DURABLE: &str = "(SELECT CASE current_setting('synchronous_commit') \
     WHEN 'off' THEN set_config('synchronous_commit', 'on', true) ELSE '' END) IS NOT NULL";
-
-/// A condition that is true, and has the transaction wait only shortly for a lock. The server knows it
-/// before it looks for the row.
-const SHORT_WAIT: &str = "(SELECT set_config('lock_timeout', '200ms', true)) IS NOT NULL";
-
-/// The condition of a statement that changes an order: see [`DURABLE`] and [`SHORT_WAIT`].
-pub(crate) static CHANGE: LazyLock<String> =
-    LazyLock::new(|| format!("{DURABLE} AND {SHORT_WAIT}"));
 
 /// Returns a value of each row, for a parameter that is an array.
 pub(crate) fn column<'r, R, T>(rows: &'r [R], value: impl Fn(&'r R) -> T) -> Vec<T> {

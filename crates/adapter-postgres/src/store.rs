@@ -12,7 +12,7 @@ use domain::ports::{Clock, StoreError};
 use sql_rows::{BatchObserver, ObservedDatabase, Unreadable};
 
 use crate::{
-    Inspection, MigrateError, OpenError,
+    Inspection, MigrateError, OpenError, TimeLimits,
     connect::Server,
     failure::Failure,
     group_commit::create::Orders,
@@ -31,7 +31,7 @@ pub struct PostgresStore {
 impl PostgresStore {
     /// Opens a store on the database of a URL, `postgres://user:password@host:5432/database`, with
     /// at most `connections` connections. The runtime in which this is called runs them. Connects
-    /// when a port is used.
+    /// when a port is used. Calls have time limits, except those of operators that may take long.
     ///
     /// - Of several hosts, the store finds the one that accepts writes.
     /// - `sslmode` is `disable`, `prefer` (the default), `require` or `verify-full`.
@@ -39,8 +39,8 @@ impl PostgresStore {
     ///
     /// # Errors
     /// The URL is invalid, or TLS cannot be set up.
-    pub fn open(url: &str, connections: usize) -> Result<Self, OpenError> {
-        let server = Server::from_url(url)?;
+    pub fn open(url: &str, connections: usize, limits: TimeLimits) -> Result<Self, OpenError> {
+        let server = Server::from_url(url, limits)?;
         let pool = Pool::new(server.clone(), connections)?;
         Ok(Self { server, orders: Orders::new(&pool), pool })
     }

@@ -23,6 +23,7 @@ use sql_rows::{
 };
 
 use crate::{
+    TimeLimits,
     database::{Database, Mode, OpenError, check_header, establish},
     export::orphans,
 };
@@ -77,7 +78,7 @@ impl DatabaseCopy {
     /// # Errors
     /// See [`BackupError`]. The file may have a part of the copy then.
     pub fn make(source: &Path, copy: &Path) -> Result<Self, BackupError> {
-        let database = Database::at(source)?;
+        let database = Database::at(source, Some(TimeLimits::default()))?;
         let mut database = database.connect(Mode::Write).map_err(OpenError::Connection)?;
         // SQLite writes into an empty file, and keeps its permissions.
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(copy)?;
@@ -155,7 +156,7 @@ mod tests {
     async fn copy_has_all_committed_orders_and_no_uploads() {
         let directory = tempfile::tempdir().unwrap();
         let (source, target) = (directory.path().join("source"), directory.path().join("copy"));
-        let store = SqliteStore::open(&source).unwrap();
+        let store = SqliteStore::open(&source, TimeLimits::default()).unwrap();
         store.migrate().await.unwrap();
         let documents = vec![document()];
         let order = NewOrder { documents: documents.clone(), ..new_order("F-1", NOW) };

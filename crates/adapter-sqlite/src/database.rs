@@ -14,18 +14,20 @@ use diesel::{
     connection::SimpleConnection as _, dsl::sql, sql_types::Integer, sqlite::SqliteConnection,
 };
 
-use crate::failure::Failure;
+use crate::{
+    failure::Failure,
+    limits::{TimeLimits, wait_for_locks},
+};
 
 /// `synchronous = FULL` makes a commit wait for the disk; macOS needs `fullfsync` for it.
 /// A commit copies the log into the database when the log has 4,000 pages (16 MiB), and the next one
 /// begins the log anew. Neither waits for reads: behind a long read, or ever new ones, the log grows
 /// until [`Database::begin_log_anew`] waits for them. `journal_size_limit` then shrinks it to
-/// [`LARGE_LOG`]. `busy_timeout` is first because the switch to WAL waits for other processes.
+/// [`LARGE_LOG`].
 /// The cache of each connection has 4 MB. The default of 2 MB does not hold the indexes of a busy day. A commit
 /// that has split a page looks through the whole cache: with 8 MB, an order takes a tenth more processor time.
 /// `secure_delete` overwrites deleted rows with zeros. See [`rewrite`] for what it leaves.
-const SETTINGS: &str = "PRAGMA busy_timeout = 2000;
-    PRAGMA journal_mode = WAL;
+const SETTINGS: &str = "PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
     PRAGMA fullfsync = ON;
     PRAGMA checkpoint_fullfsync = ON;
@@ -37,8 +39,8 @@ const SETTINGS: &str = "PRAGMA busy_timeout = 2000;
     PRAGMA temp_store = MEMORY;
     PRAGMA cache_size = -4000;";
 
-/// Waits up to a day for locks.
-const PATIENCE: &str = "PRAGMA busy_timeout = 86400000";
+/// The longest wait for a lock of a connection without limits.
+const PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Size in bytes of a log that is too large.
 const LARGE_LOG: u64 = 67_108_864;
@@ -90,13 +92,13 @@ impl Mode {
 pub(crate) struct Database {
     path: PathBuf,
     file: (u64, u64),
-    /// See [`Self::patient`].
-    pub(crate) is_patient: bool,
+    /// `None` waits as long as other processes hold locks: a migration or a rewrite may take long.
+    pub(crate) limits: Option<TimeLimits>,
 }
 
 impl Database {
     /// Finds the database, or creates an empty one that only its owner can read.
-    pub(crate) fn at(path: &Path) -> Result<Self, OpenError> {
+    pub(crate) fn at(path: &Path, limits: Option<TimeLimits>) -> Result<Self, OpenError> {
         // A relative path depends on the working directory. An absolute path also keeps SQLite from
         // interpreting `:memory:` and `file:…`.
         let path = absolute(path).map_err(OpenError::File)?;
@@ -105,18 +107,16 @@ impl Database {
         }
         check_header(&path)?;
         let file = identity(&path).map_err(OpenError::File)?;
-        Ok(Self { path, file, is_patient: false })
-    }
-
-    /// Waits without a limit for locks of other processes: a migration or a rewrite may take long.
-    pub(crate) fn patient(self) -> Self {
-        Self { is_patient: true, ..self }
+        Ok(Self { path, file, limits })
     }
 
     pub(crate) fn connect(&self, mode: Mode) -> ConnectionResult<SqliteConnection> {
         let mut connection = establish(&self.path)?;
-        let wait = if self.is_patient { PATIENCE } else { "" };
-        let set = connection.batch_execute(SETTINGS).and_then(|()| connection.batch_execute(wait));
+        let lock = self.limits.map(|limits| limits.lock);
+        // The switch to WAL waits for other processes, too, but never for long.
+        let setup = lock.unwrap_or_else(|| TimeLimits::default().lock);
+        let (setup, wait) = (wait_for_locks(setup), wait_for_locks(lock.unwrap_or(PATIENCE)));
+        let set = connection.batch_execute(&format!("{setup}{SETTINGS}{wait}"));
         let set = set.and_then(|()| match mode {
             Mode::Read => connection.batch_execute("PRAGMA query_only = ON"),
             Mode::Write => Ok(()),
@@ -132,19 +132,21 @@ impl Database {
         Ok(self.connect(mode)?)
     }
 
-    /// Waits up to a second for reads of older states, so that the next commit begins a large log
+    /// Waits shortly for reads of older states, so that the next commit begins a large log
     /// anew. Behind a longer read, does so only each time the log has grown as much again: `tried`
     /// keeps its size at the last attempt.
     pub(crate) fn begin_log_anew(&self, connection: &mut SqliteConnection, tried: &mut u64) {
         let size = fs::metadata(log_of(&self.path)).map_or(0, |log| log.len());
-        if size <= LARGE_LOG || self.is_patient {
+        let Some(limits) = self.limits.filter(|_| size > LARGE_LOG) else {
             *tried = 0;
-        } else if size > tried.saturating_add(LARGE_LOG) {
+            return;
+        };
+        if size > tried.saturating_add(LARGE_LOG) {
             *tried = size;
+            let shortly = wait_for_locks(limits.log);
             // A failure loses nothing: the log stays as it is.
-            let _ = connection
-                .batch_execute("PRAGMA busy_timeout = 1000; PRAGMA wal_checkpoint(RESTART)");
-            let _ = connection.batch_execute("PRAGMA busy_timeout = 2000");
+            let _ = connection.batch_execute(&format!("{shortly} PRAGMA wal_checkpoint(RESTART)"));
+            let _ = connection.batch_execute(&wait_for_locks(limits.lock));
         }
     }
 
@@ -265,7 +267,7 @@ fn remove_erasure_mark(connection: &mut SqliteConnection, mark: i32) -> QueryRes
 /// The database cannot be opened, or the disk has no space for a second copy of it.
 pub fn rewrite(path: &Path) -> Result<Rewrite, OpenError> {
     let failed = ConnectionError::CouldntSetupConfiguration;
-    let mut connection = Database::at(path)?.patient().connect(Mode::Write)?;
+    let mut connection = Database::at(path, None)?.connect(Mode::Write)?;
     let mark = erasure_mark(&mut connection).map_err(failed)?;
     if mark % 2 == 0 {
         return Ok(Rewrite::NotDue);
@@ -301,7 +303,7 @@ mod tests {
     fn erasure_beside_a_rewrite_keeps_its_mark() {
         let directory = tempdir().unwrap();
         let path = directory.path().join("orders.db");
-        let mut connection = Database::at(&path).unwrap().connect(Mode::Write).unwrap();
+        let mut connection = Database::at(&path, None).unwrap().connect(Mode::Write).unwrap();
         for version in [0, 1, i32::MAX - 2, i32::MAX] {
             set_erasure_mark(&mut connection, version).unwrap();
             mark_erasure(&mut connection).unwrap();

@@ -50,7 +50,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::SqliteStore;
+    use crate::{SqliteStore, TimeLimits};
 
     #[tokio::test]
     async fn migrations_are_counted_and_nothing_is_made() {
@@ -62,7 +62,7 @@ mod tests {
         fs::write(&path, "").unwrap();
         let missing = inspect(&path).unwrap().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"");
-        let store = SqliteStore::open(&path).unwrap();
+        let store = SqliteStore::open(&path, TimeLimits::default()).unwrap();
         assert_eq!(store.migrate().await.unwrap(), missing);
         // Beside a process that uses the database.
         assert!(matches!(inspect(&path), Ok(Some(0))));

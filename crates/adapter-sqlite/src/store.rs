@@ -14,6 +14,7 @@ use sql_rows::{BatchObserver, ObservedDatabase, Unreadable};
 use crate::{
     database::{Database, Mode, OpenError},
     failure::{Failure, LOCKED},
+    limits::TimeLimits,
     migrations::{self, MigrateError},
 };
 
@@ -41,8 +42,8 @@ impl SqliteStore {
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub fn open(path: &Path) -> Result<Self, OpenError> {
-        Self::on(&Database::at(path)?)
+    pub fn open(path: &Path, limits: TimeLimits) -> Result<Self, OpenError> {
+        Self::on(&Database::at(path, Some(limits))?)
     }
 
     /// Opens the database like [`Self::open`], for the commands of operators. Their calls have no
@@ -51,7 +52,7 @@ impl SqliteStore {
     /// # Errors
     /// See [`OpenError`].
     pub fn open_patiently(path: &Path) -> Result<Self, OpenError> {
-        Self::on(&Database::at(path)?.patient())
+        Self::on(&Database::at(path, None)?)
     }
 
     fn on(database: &Database) -> Result<Self, OpenError> {

@@ -3,6 +3,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, mpsc},
     task::Poll,
+    time::Duration,
 };
 
 use contract_tests::samples::{
@@ -25,7 +26,7 @@ use domain::{
 use futures_util::future::join_all;
 use tempfile::{TempDir, tempdir};
 
-use crate::{MigrateError, OpenError, SqliteStore, failure::Failure};
+use crate::{MigrateError, OpenError, SqliteStore, TimeLimits, failure::Failure};
 
 mod erasure;
 mod reads;
@@ -41,8 +42,20 @@ fn path(directory: &TempDir) -> PathBuf {
     directory.path().join("orders.db")
 }
 
+/// Limits that no call meets on a busy machine. Tests of a limit put the clock forward, or set their own.
+const GENEROUS: TimeLimits = TimeLimits {
+    lock: Duration::from_mins(10),
+    call: Duration::from_mins(20),
+    log: Duration::from_secs(1),
+};
+
 async fn open(directory: &TempDir) -> SqliteStore {
-    let store = SqliteStore::open(&path(directory)).unwrap();
+    open_with(directory, GENEROUS).await
+}
+
+/// Opens a database like [`open`], with time limits of its own.
+async fn open_with(directory: &TempDir, limits: TimeLimits) -> SqliteStore {
+    let store = SqliteStore::open(&path(directory), limits).unwrap();
     store.migrate().await.unwrap();
     store
 }

@@ -2,11 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::Arc;
+use std::{fs, sync::Arc, time::Duration};
 
-use adapter_sqlite::SqliteStore;
+use adapter_sqlite::{SqliteStore, TimeLimits};
 use contract_tests::{SqlTables, samples::Storage};
 use diesel::{prelude::*, sql_query, sql_types::Text, sqlite::SqliteConnection};
+use tokio::sync::OnceCell;
 
 #[derive(QueryableByName)]
 struct Row {
@@ -14,11 +15,32 @@ struct Row {
     found: String,
 }
 
+/// Limits that no call meets on a busy machine.
+const GENEROUS: TimeLimits = TimeLimits {
+    lock: Duration::from_mins(1),
+    call: Duration::from_mins(2),
+    log: Duration::from_secs(1),
+};
+
+/// Returns the bytes of a database with a current schema.
+async fn migrated() -> &'static [u8] {
+    static MIGRATED: OnceCell<Vec<u8>> = OnceCell::const_new();
+    let migrated = MIGRATED.get_or_init(async || {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("orders.db");
+        let store = SqliteStore::open(&path, GENEROUS).unwrap();
+        store.migrate().await.unwrap();
+        drop(store);
+        fs::read(path).unwrap()
+    });
+    migrated.await
+}
+
 async fn storage() -> Storage {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("orders.db");
-    let store = SqliteStore::open(&path).unwrap();
-    store.migrate().await.unwrap();
+    fs::write(&path, migrated().await).unwrap();
+    let store = SqliteStore::open(&path, GENEROUS).unwrap();
     let tables = SqlTables(move |statement: &str| {
         let path = directory.path().join("orders.db");
         let mut connection = SqliteConnection::establish(path.to_str().unwrap()).unwrap();

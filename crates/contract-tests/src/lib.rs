@@ -7,7 +7,8 @@
 //! contract_tests::contract!(blob_store, fixture());
 //! ```
 //!
-//! A database runs the contracts of all its ports with `storage_contracts!`.
+//! A database runs the contracts of all its ports with `storage_contracts!`, and with
+//! `concurrency_contracts!` those that another mode of the database can break.
 //!
 //! A test fails when [`contract!`] lacks an obligation.
 
@@ -286,6 +287,7 @@ macro_rules! storage_contracts {
     )+};
 }
 
+mod concurrency;
 pub mod documents;
 pub mod fakes;
 pub mod order_details;

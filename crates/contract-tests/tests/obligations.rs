@@ -7,8 +7,12 @@ use std::{collections::HashSet, fs, path::Path};
 fn sources(folder: &Path) -> String {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries
-        // Has helpers of the obligations.
-        .filter(|path| !path.to_str().unwrap().contains("samples"))
+        // These have helpers of the obligations, and a second list of some.
+        .filter(|path| {
+            !["samples", "concurrency"]
+                .map(|name| path.to_str().unwrap().contains(name))
+                .contains(&true)
+        })
         .map(|path| if path.is_dir() { sources(&path) } else { fs::read_to_string(path).unwrap() })
         .collect()
 }

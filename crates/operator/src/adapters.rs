@@ -91,8 +91,8 @@ impl Storage {
         check.of(patient.orders.check()).await.context(settings.database_setting())?;
         match settings.database()? {
             Database::Sqlite(path) => {
-                let store = SqliteStore::open(&path).context(settings.database_setting());
-                Ok(Self::on(store?))
+                let store = SqliteStore::open(&path, settings.time_limits.sqlite);
+                Ok(Self::on(store.context(settings.database_setting())?))
             }
             Database::Postgres(_) => Ok(patient),
         }
@@ -219,7 +219,8 @@ pub(crate) async fn open_postgres(
     settings: &Settings,
     setting: &'static str,
 ) -> Result<PostgresStore> {
-    let store = checked(PostgresStore::open(url, settings.database_connections), setting)?;
+    let (connections, limits) = (settings.database_connections, settings.time_limits.postgres);
+    let store = checked(PostgresStore::open(url, connections, limits), setting)?;
     Progress::new(MIGRATING).of(Box::pin(store.migrate())).await.context(setting)?;
     Ok(store)
 }

@@ -313,6 +313,19 @@ pub struct Settings {
     /// Environment variables. The document store reads its credentials from them.
     #[arg(skip)]
     pub environment: BTreeMap<String, String>,
+
+    /// Time limits of the adapters. Tests set others.
+    #[arg(skip)]
+    pub time_limits: TimeLimits,
+}
+
+/// The time limits of the adapters. Each adapter has the defaults of the service, and why.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TimeLimits {
+    /// Of a store on PostgreSQL.
+    pub postgres: adapter_postgres::TimeLimits,
+    /// Of a store on SQLite.
+    pub sqlite: adapter_sqlite::TimeLimits,
 }
 
 /// The error of a setting or an argument that cannot be used. Its text is that of the error.

@@ -3,8 +3,10 @@
 //! PostgreSQL does not run as root, so tests that run as root start it as the user `postgres`.
 
 pub mod pgbouncer;
+mod session;
 
 use std::{
+    collections::HashMap,
     ffi::OsStr,
     fs,
     io::Write as _,
@@ -12,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     sync::{
-        OnceLock,
+        Mutex, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
     thread,
@@ -21,6 +23,7 @@ use std::{
 
 use tempfile::TempDir;
 
+use self::session::Session;
 use crate::{
     certificates::Certificates,
     janitor::{Janitor, free_port},
@@ -37,6 +40,8 @@ pub struct Cluster {
     data: PathBuf,
     port: u16,
     root_certificate: PathBuf,
+    /// Free sessions of [`Self::sql`], by database.
+    sessions: Mutex<HashMap<String, Vec<Session>>>,
     _janitor: Janitor,
     folder: TempDir,
 }
@@ -128,7 +133,8 @@ impl Cluster {
         let port = free_port();
         let janitor = Janitor::start(JANITOR, [folder.path()], Stdio::null());
         let root_certificate = folder.path().join("root.pem");
-        Self { data, port, root_certificate, _janitor: janitor, folder }
+        let sessions = Mutex::default();
+        Self { data, port, root_certificate, sessions, _janitor: janitor, folder }
     }
 
     fn configure(&self, settings: &[&str]) {
@@ -222,26 +228,34 @@ impl Cluster {
 
     /// Creates an empty database with a unique name.
     pub fn database(&self) -> Database<'_> {
-        let name = Self::new_name();
-        self.sql("postgres", &format!("CREATE DATABASE {name}"));
+        self.create_database("")
+    }
+
+    fn create_database(&self, options: &str) -> Database<'_> {
+        let name =
+            format!("orders_{}_{}", std::process::id(), DATABASES.fetch_add(1, Ordering::Relaxed));
+        self.sql("postgres", &format!("CREATE DATABASE {name} {options}"));
         Database { cluster: self, name }
     }
 
-    fn new_name() -> String {
-        format!("orders_{}_{}", std::process::id(), DATABASES.fetch_add(1, Ordering::Relaxed))
+    /// Runs statements as the superuser, as one message: several are one transaction. Returns one line
+    /// per row, with `|` between the values.
+    ///
+    /// The session is kept for the next call, because connecting costs more than most statements. So a
+    /// `SET` lasts. What it reads is not in the statistics of the server.
+    pub fn sql(&self, database: &str, statements: &str) -> String {
+        // Two calls at once have a session each.
+        let kept = self.sessions.lock().unwrap().get_mut(database).and_then(Vec::pop);
+        let session = kept.filter(Session::is_open);
+        let session = session.unwrap_or_else(|| Session::open(&self.url(database)));
+        let rows = session.run(statements);
+        self.sessions.lock().unwrap().entry(database.to_owned()).or_default().push(session);
+        rows
     }
 
-    /// Runs statements as the superuser. Returns one line per row, with `|` between the values.
-    pub fn sql(&self, database: &str, statements: &str) -> String {
-        let output = succeed(Command::new(program("psql")).arg(self.url(database)).args([
-            "--no-align",
-            "--tuples-only",
-            "--quiet",
-            "--set=ON_ERROR_STOP=1",
-            "--command",
-            statements,
-        ]));
-        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    /// Ends the sessions of [`Self::sql`] with a database.
+    fn end_sessions(&self, database: &str) {
+        self.sessions.lock().unwrap().remove(database);
     }
 
     /// Returns the log of the server.
@@ -301,7 +315,14 @@ pub struct Database<'a> {
     pub name: String,
 }
 
-impl Database<'_> {
+impl<'a> Database<'a> {
+    /// Copies the database, which no other session may use. Takes less time than migrating an empty one.
+    pub fn copy(&self) -> Database<'a> {
+        self.cluster.end_sessions(&self.name);
+        // The other strategy writes each page to the log.
+        self.cluster.create_database(&format!("TEMPLATE {} STRATEGY file_copy", self.name))
+    }
+
     /// Returns its URL for the superuser.
     pub fn url(&self) -> String {
         self.cluster.url(&self.name)
@@ -312,16 +333,7 @@ impl Database<'_> {
         format!("postgres://{user}:{password}@127.0.0.1:{}/{}", self.cluster.port, self.name)
     }
 
-    /// Creates a database that equals this one, to which nothing may be connected meanwhile.
-    pub fn copy(&self) -> Self {
-        let name = Cluster::new_name();
-        // The other strategy writes each page to the log.
-        let create = format!("CREATE DATABASE {name} TEMPLATE {} STRATEGY file_copy", self.name);
-        self.cluster.sql("postgres", &create);
-        Self { cluster: self.cluster, name }
-    }
-
-    /// Runs statements as the superuser. Returns one line per row, with `|` between the values.
+    /// Runs statements as the superuser, like [`Cluster::sql`].
     pub fn sql(&self, statements: &str) -> String {
         self.cluster.sql(&self.name, statements)
     }
@@ -333,6 +345,12 @@ impl Database<'_> {
         // Newer versions of pg_dump write a random key around their output.
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().filter(|line| !line.starts_with('\\')).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Drop for Database<'_> {
+    fn drop(&mut self) {
+        self.cluster.end_sessions(&self.name);
     }
 }
 

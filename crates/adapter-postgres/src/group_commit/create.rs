@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     failure::Failure,
-    pool::{CALL_TIMEOUT, Pool},
+    pool::Pool,
     statement::{KEY_IN_USE, UPLOAD_SWEPT},
 };
 
@@ -38,14 +38,6 @@ const BATCHES: usize = 2;
 
 /// How long a batch waits for the one before. A longer wait puts more orders into one commit.
 const PATIENCE: Duration = Duration::from_millis(50);
-
-/// A batch that the server rejects within this time has a fault in one of its orders, so each order
-/// is tried alone. A later rejection is due to the state of the server.
-const FAST_REJECTION: Duration = Duration::from_secs(1);
-
-/// An order that has waited longer for its batch is not created: its caller would give up before
-/// the outcome is known.
-const MAX_WAIT: Duration = Duration::from_millis(1_500);
 
 /// Statements for an order whose file number becomes free again and again while it is created.
 const MAX_ATTEMPTS: usize = 20;
@@ -101,12 +93,13 @@ impl Queue {
     }
 
     /// Takes the orders of the next statement. The others wait for another one, in their order.
-    fn take_batch(&mut self) -> Vec<Waiting> {
+    /// Drops those that have waited longer than a limit.
+    fn take_batch(&mut self, limit: Duration) -> Vec<Waiting> {
         self.collect();
         let mut batch: Vec<Waiting> = Vec::new();
         for waiting in mem::take(&mut self.waiting) {
             let fits = |other: &Waiting| fit_together(&other.order, &waiting.order);
-            if waiting.caller.is_closed() || waiting.since.elapsed() > MAX_WAIT {
+            if waiting.caller.is_closed() || waiting.since.elapsed() > limit {
                 // Its caller has stopped waiting, or would before the outcome is known.
             } else if batch.len() < BATCH && batch.iter().all(fits) {
                 batch.push(waiting);
@@ -123,6 +116,8 @@ impl Queue {
 pub(crate) struct Orders {
     joining: UnboundedSender<Waiting>,
     observer: Arc<OnceLock<BatchObserver>>,
+    /// Of a call.
+    limit: Duration,
 }
 
 impl Orders {
@@ -137,7 +132,7 @@ impl Orders {
             let observer = Arc::clone(&observer);
             pool.runtime.spawn(create_batches(pool.clone(), queue, in_progress, observer));
         }
-        Self { joining, observer }
+        Self { joining, observer, limit: pool.limits.call }
     }
 
     /// Reports the number of orders of each batch. There is one observer; a second one is ignored.
@@ -149,7 +144,7 @@ impl Orders {
         let (caller, outcome) = oneshot::channel();
         // Fails if the runtime has ended. The sender is dropped then.
         let _ = self.joining.send(Waiting { order, since: Instant::now(), caller });
-        match timeout(CALL_TIMEOUT, outcome).await {
+        match timeout(self.limit, outcome).await {
             Ok(Ok(outcome)) => outcome,
             // The order waited too long for a batch, or the time of its batch was over.
             Ok(Err(_)) | Err(_) => Err(Failure::Timeout.into()),
@@ -181,7 +176,7 @@ async fn create_batches(
                 continue;
             }
         };
-        let batch = waiting.take_batch();
+        let batch = waiting.take_batch(pool.limits.batch);
         drop(waiting);
         if batch.is_empty() {
             connection.release();
@@ -191,9 +186,10 @@ async fn create_batches(
             observer(batch.len());
         }
         // However late the connection came: a batch that is cut off has no known outcome.
-        connection.deadline = Instant::now() + CALL_TIMEOUT;
+        connection.deadline = Instant::now() + pool.limits.call;
+        let limit = pool.limits.fast_rejection;
         // Each caller has its reply, or learns of the failure because its sender is dropped.
-        let _ = connection.run(async |connection| create_all(connection, batch).await).await;
+        let _ = connection.run(async |connection| create_all(connection, batch, limit).await).await;
     }
 }
 
@@ -201,9 +197,13 @@ async fn create_batches(
 /// holder is older than the window, the number is free, so these orders are inserted one by one. An order is
 /// tried again if its number becomes free meanwhile, or after a conflict with other transactions. An error means
 /// that the connection may be broken.
+///
+/// A batch that the server rejects within `fast_rejection` has a fault in one of its orders, so each
+/// order is tried alone. A later rejection is due to the state of the server.
 async fn create_all(
     connection: &mut AsyncPgConnection,
     mut batch: Vec<Waiting>,
+    fast_rejection: Duration,
 ) -> Result<(), Failure> {
     for attempt in 1..=MAX_ATTEMPTS {
         let (began, is_alone) = (Instant::now(), batch.len() == 1);
@@ -213,10 +213,10 @@ async fn create_all(
             Err(failure)
                 if !is_alone
                     && (failure.is_constraint()
-                        || failure.is_rejection() && began.elapsed() < FAST_REJECTION) =>
+                        || failure.is_rejection() && began.elapsed() < fast_rejection) =>
             {
                 // One order has a fault. Tried alone, it does not fail the others.
-                return create_each(connection, batch).await;
+                return create_each(connection, batch, fast_rejection).await;
             }
             Err(failure) if failure.is_conflict() && attempt < CONFLICTS => continue,
             Err(failure) => return reply_failure(connection, batch, failure).await,
@@ -243,7 +243,7 @@ async fn create_all(
             }
         }
         if batch.is_empty() || !is_alone {
-            return create_each(connection, batch).await;
+            return create_each(connection, batch, fast_rejection).await;
         }
     }
     reply_failure(connection, batch, Failure::Timeout).await
@@ -253,10 +253,12 @@ async fn create_all(
 async fn create_each(
     connection: &mut AsyncPgConnection,
     orders: Vec<Waiting>,
+    fast_rejection: Duration,
 ) -> Result<(), Failure> {
     let mut health = Ok(());
     for waiting in orders {
-        health = health.and(Box::pin(create_all(connection, vec![waiting])).await);
+        let created = Box::pin(create_all(connection, vec![waiting], fast_rejection)).await;
+        health = health.and(created);
     }
     health
 }

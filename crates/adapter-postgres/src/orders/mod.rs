@@ -29,12 +29,7 @@ use sql_rows::{
     schema::orders,
 };
 
-use crate::{
-    accesses::WithAccess,
-    failure::Failure,
-    statement::{CHANGE, Prepared},
-    store::PostgresStore,
-};
+use crate::{accesses::WithAccess, failure::Failure, statement::Prepared, store::PostgresStore};
 
 #[async_trait]
 impl OrderRepo for PostgresStore {
@@ -73,11 +68,11 @@ impl OrderRepo for PostgresStore {
     }
 
     async fn update(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {
-        let update = update.clone();
+        let (update, condition) = (update.clone(), self.pool.limits.change());
         let change = async move |connection: &mut AsyncPgConnection| {
             let at = sql::<Instant>("greatest(").bind::<Instant, _>(Utc(update.at));
             let at = at.sql(", updated_at + interval '1 microsecond')");
-            let order = changeable_order(&update).filter(sql::<Bool>(&CHANGE));
+            let order = changeable_order(&update).filter(sql::<Bool>(&condition));
             let change = diesel::update(order)
                 .set((
                     ChangedOrder::from(&update),

@@ -4,10 +4,14 @@ use contract_tests::samples::{NOW, WINDOW, new_order};
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
 use domain::ports::{OrderRepo as _, StoreError, WriteError};
 use test_servers::postgres::Database;
-use tokio::{task::yield_now, time::Instant};
+use tokio::{
+    sync::Notify,
+    task::{JoinHandle, yield_now},
+    time::Instant,
+};
 
-use super::store;
-use crate::{failure::Failure, pool::CALL_TIMEOUT};
+use super::{GENEROUS, store, store_with};
+use crate::{failure::Failure, limits::TimeLimits};
 
 /// The number of sessions that wait for a lock.
 const WAITING: &str = "SELECT count(*) FROM pg_stat_activity \
@@ -36,23 +40,31 @@ async fn first_step(connection: &mut AsyncPgConnection) -> Result<(), Failure> {
 async fn transaction_that_does_not_end_well_is_rolled_back() {
     let (store, database) = store(1).await;
     for (number, how) in ["panics", "fails", "hangs", "is dropped"].into_iter().enumerate() {
-        let began = Instant::now();
+        let has_begun = Notify::new();
         let ended = store.pool.transaction(async |connection| {
             first_step(connection).await?;
+            has_begun.notify_one();
             match how {
                 "panics" => panic!("on purpose"),
                 "fails" => first_step(connection).await,
                 _ => std::future::pending().await,
             }
         });
-        if how == "is dropped" {
-            let first_step_is_done = Duration::from_millis(200);
-            assert!(tokio::time::timeout(first_step_is_done, ended).await.is_err());
-        } else {
-            let error = StoreError::from(ended.await.unwrap_err());
-            assert_eq!(matches!(error, StoreError::Unavailable(_)), how == "hangs", "{error:?}");
-        }
-        assert!(began.elapsed() < Duration::from_secs(3), "{how}: {:?}", began.elapsed());
+        let limit = async {
+            has_begun.notified().await;
+            advance(GENEROUS.call).await;
+        };
+        let error = match how {
+            "is dropped" => tokio::select! {
+                _ = ended => panic!("it has no end"),
+                () = has_begun.notified() => None,
+            },
+            "hangs" => tokio::join!(ended, limit).0.err(),
+            _ => ended.await.err(),
+        };
+        let is_unavailable =
+            matches!(error.map(StoreError::from), Some(StoreError::Unavailable(_)));
+        assert_eq!(is_unavailable, how == "hangs", "{how}");
         store.create(&new_order(&format!("F-{number}"), NOW), WINDOW).await.unwrap();
         assert_eq!(database.sql("SELECT count(*) FROM uploads"), "0", "{how}");
     }
@@ -73,9 +85,9 @@ async fn slow_reads_do_not_hold_up_orders() {
         while store.pool.connections.status().size < connections / 2 {
             tokio::task::yield_now().await;
         }
-        let began = Instant::now();
         store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
-        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        assert!(!slow.iter().any(JoinHandle::is_finished), "they hold and wait for connections");
+        advance(GENEROUS.call).await;
         for read in slow {
             assert!(read.await.unwrap().is_err());
         }
@@ -105,7 +117,7 @@ async fn connection_of_dropped_call_is_free_once_its_statement_ends() {
         if ends {
             holder.batch_execute("SELECT pg_advisory_unlock(1)").await.unwrap();
         } else {
-            advance(CALL_TIMEOUT).await;
+            advance(GENEROUS.call).await;
         }
         while store.pool.reads.available_permits() == 0 {
             yield_now().await;
@@ -118,10 +130,16 @@ async fn connection_of_dropped_call_is_free_once_its_statement_ends() {
     }
 }
 
-/// The only connection is busy for 1.6 s, and then the server for another second.
+/// The only connection is busy for longer than an order waits for a batch, and then the server.
 #[tokio::test]
 async fn late_batch_has_its_whole_time_and_leaves_out_orders_that_waited_long() {
-    let (store, database) = store(1).await;
+    let limits = TimeLimits {
+        acquire: GENEROUS.call,
+        batch: Duration::from_secs(900),
+        call: Duration::from_secs(1_500),
+        ..GENEROUS
+    };
+    let (store, database) = store_with(1, limits).await;
     let mut holder = store.server.connect().await.unwrap();
     let store = Arc::new(store);
     let busy = store.pool.acquire(Instant::now()).await.unwrap();
@@ -130,32 +148,36 @@ async fn late_batch_has_its_whole_time_and_leaves_out_orders_that_waited_long() 
         tokio::spawn(async move { store.create(&new_order(number, NOW), WINDOW).await })
     };
     let early = create("early");
-    advance(Duration::from_millis(1_300)).await;
+    advance(Duration::from_secs(780)).await;
     let late = create("late");
-    advance(Duration::from_millis(300)).await;
+    advance(Duration::from_secs(180)).await;
     holder.batch_execute("BEGIN; LOCK TABLE orders").await.unwrap();
     busy.release();
     a_statement_waits(&database).await;
     let early = early.await.unwrap();
     assert!(matches!(early, Err(WriteError::Unavailable(_))), "{early:?}");
-    advance(Duration::from_secs(1)).await;
+    advance(Duration::from_secs(600)).await;
     holder.batch_execute("ROLLBACK").await.unwrap();
     late.await.unwrap().unwrap();
     assert_eq!(database.sql("SELECT file_number FROM orders"), "late");
 }
 
-/// Its statements are short, but together they take longer than a statement may.
+/// Its statements are short, but together they take longer than a call may.
 #[tokio::test]
 async fn slow_read_leaves_other_connections_open() {
-    let (store, _database) = store(3).await;
+    let limits = TimeLimits {
+        statement: Duration::from_secs(2),
+        call: Duration::from_millis(2_500),
+        ..GENEROUS
+    };
+    let (store, _database) = store_with(3, limits).await;
     let other = store.pool.acquire(Instant::now()).await.unwrap();
     let slow = store.pool.read(async |connection| {
-        for _ in 0..3 {
-            connection.batch_execute("SELECT pg_sleep(1)").await?;
+        loop {
+            connection.batch_execute("SELECT pg_sleep(0.1)").await?;
         }
-        Ok(())
     });
-    let (slow, ()) = tokio::join!(slow, async { other.release() });
+    let (slow, ()): (Result<(), _>, _) = tokio::join!(slow, async { other.release() });
     assert!(matches!(slow, Err(Failure::Timeout)));
     assert_eq!(store.pool.connections.status().size, 1);
 }

@@ -5,8 +5,8 @@ use domain::ports::{DeliveryQueue as _, OrderRepo as _, Settlement};
 use test_servers::postgres::Database;
 use time::Duration;
 
-use super::store;
-use crate::store::PostgresStore;
+use super::{store, store_with};
+use crate::{limits::TimeLimits, store::PostgresStore};
 
 async fn setting(store: &PostgresStore, name: &'static str) -> String {
     let query = diesel::select(sql::<Text>(&format!("current_setting('{name}')")));
@@ -15,7 +15,7 @@ async fn setting(store: &PostgresStore, name: &'static str) -> String {
 
 #[tokio::test]
 async fn session_settings_override_database_defaults() {
-    let (store, database) = store(1).await;
+    let (store, database) = store_with(1, TimeLimits::default()).await;
     for (name, value) in [
         ("statement_timeout", "0"),
         ("idle_in_transaction_session_timeout", "0"),
@@ -64,7 +64,7 @@ async fn connections_without_limits_ignore_the_limits_of_the_role() {
 
 #[tokio::test]
 async fn maintenance_has_no_time_limit() {
-    let (store, _database) = store(1).await;
+    let (store, _database) = store_with(1, TimeLimits::default()).await;
     let limit = async |connection: &mut AsyncPgConnection| {
         let limit = sql::<Text>("SELECT current_setting('statement_timeout')");
         let limit: String = limit.get_result(connection).await?;

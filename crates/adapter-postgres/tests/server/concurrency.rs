@@ -13,16 +13,15 @@ use domain::{
     ports::{DeliveryQueue as _, NewOrder, OrderRepo as _, UploadLedger as _, WriteError},
 };
 use futures_util::future::join_all;
-use test_servers::postgres::{Cluster, Database};
+use test_servers::postgres::Database;
 use time::Duration;
 
-use super::{PostgresStore, is_duplicate, outsider, sessions, store, store_at, until};
+use super::{PostgresStore, database, is_duplicate, open, outsider, sessions, store, until};
 
 /// Returns two stores on one database, like two instances.
 async fn two_stores() -> ([Arc<PostgresStore>; 2], Database<'static>) {
-    let database = Cluster::shared().database();
-    let stores =
-        [Arc::new(store_at(&database.url()).await), Arc::new(store_at(&database.url()).await)];
+    let database = database().await;
+    let stores = [0, 1].map(|_| Arc::new(open(&database.url(), 4)));
     (stores, database)
 }
 

@@ -10,7 +10,7 @@ use domain::{
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
 use time::Duration;
 
-use super::{PostgresStore, create, log_line, not_created, store, unavailable, url_through};
+use super::{create, log_line, not_created, open, store, unavailable, url_through};
 
 /// Makes every order fail with an error code of PostgreSQL.
 fn reject_orders(database: &Database<'_>, code: &str) {
@@ -132,7 +132,7 @@ async fn failed_connection_is_one_line_with_cause() {
             unrecognized configuration parameter \"nothing\"",
         ),
     ] {
-        let store = PostgresStore::open(&url, 1).unwrap();
+        let store = open(&url, 1);
         let message = log_line(&store.migrate().await.unwrap_err());
         assert!(message.starts_with(cause), "{message}");
         let message = unavailable(store.check().await);
@@ -148,7 +148,7 @@ async fn detail_of_the_server_stays_in_one_line() {
         "CREATE ROLE {role} LOGIN PASSWORD 'one'; REVOKE CONNECT ON DATABASE {} FROM PUBLIC",
         database.name
     ));
-    let store = PostgresStore::open(&database.url_as(&role, "one"), 1).unwrap();
+    let store = open(&database.url_as(&role, "one"), 1);
     let message = log_line(&store.migrate().await.unwrap_err());
     assert!(
         message.contains("permission denied for database")

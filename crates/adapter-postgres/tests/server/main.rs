@@ -29,7 +29,7 @@ mod webhooks;
 
 use std::{error::Error, time::Duration};
 
-use adapter_postgres::PostgresStore;
+use adapter_postgres::{PostgresStore, TimeLimits};
 use contract_tests::samples::{
     LIVE, NOW, RUN, WINDOW, access, api_key, attempt, call_webhooks, delivery, document,
     idempotency_key, key_of, mails, new_order, order_of, settle, to_sign,
@@ -46,23 +46,73 @@ use domain::{
     },
 };
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::OnceCell,
+    time::{Instant, sleep},
+};
 use tokio_postgres::{Client, NoTls};
 
-/// Time limit for everything that a test waits for.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit for everything that a test waits for. A busy machine takes seconds for anything.
+const TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Limits that no call meets on a busy machine. A test of a limit sets its own.
+const GENEROUS: TimeLimits = TimeLimits {
+    connect: TIMEOUT,
+    session_check: TIMEOUT,
+    acquire: TIMEOUT,
+    statement: TIMEOUT,
+    call: Duration::from_mins(2),
+    idle_transaction: TIMEOUT,
+    lock: TIMEOUT,
+    batch: TIMEOUT,
+    fast_rejection: TIMEOUT,
+};
+
+/// Limits for a server that does not answer: no other call meets them, and a test can wait for them.
+const SHORT: TimeLimits = TimeLimits {
+    acquire: Duration::from_secs(4),
+    statement: Duration::from_secs(4),
+    call: Duration::from_secs(5),
+    ..GENEROUS
+};
+
+/// Opens a store with generous limits.
+fn open(url: &str, connections: usize) -> PostgresStore {
+    PostgresStore::open(url, connections, GENEROUS).unwrap()
+}
 
 /// Returns a store of a few connections, with a current schema.
 async fn store_at(url: &str) -> PostgresStore {
-    let store = PostgresStore::open(url, 4).unwrap();
+    let store = open(url, 4);
     store.migrate().await.unwrap();
     store
 }
 
-/// Returns a store on a new database of the server that all tests share.
+/// Returns a database with a current schema, on the server that all tests share.
+async fn database() -> Database<'static> {
+    static MIGRATED: OnceCell<Database<'static>> = OnceCell::const_new();
+    let migrated = MIGRATED.get_or_init(async || {
+        let database = Cluster::shared().database();
+        store_at(&database.url()).await;
+        database
+    });
+    migrated.await.copy()
+}
+
+/// Returns a store on a database of its own.
 async fn store() -> (PostgresStore, Database<'static>) {
-    let database = Cluster::shared().database();
-    (store_at(&database.url()).await, database)
+    store_with(GENEROUS).await
+}
+
+/// Returns a store on a database of its own, with limits of its own.
+async fn store_with(limits: TimeLimits) -> (PostgresStore, Database<'static>) {
+    let database = database().await;
+    (PostgresStore::open(&database.url(), 4, limits).unwrap(), database)
+}
+
+/// Executes SQL whose reads no statistics count, and begins the statistics anew.
+fn sql_without_statistics(database: &Database<'_>, statements: &str) {
+    database.sql(&format!("{}; SELECT pg_stat_reset()", statements.trim_end_matches(';')));
 }
 
 /// Returns the URL of a database through another port.
@@ -75,19 +125,6 @@ async fn outsider(database: &Database<'_>) -> Client {
     let (client, connection) = tokio_postgres::connect(&database.url(), NoTls).await.unwrap();
     tokio::spawn(connection);
     client
-}
-
-/// Executes SQL in a session of its own, and then resets the statistics of what was read. A session
-/// reports what it has read when it ends.
-async fn sql_without_statistics(database: &Database<'_>, outsider: &Client, statements: &str) {
-    database.sql(statements);
-    let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
-        AND application_name = 'psql'";
-    until("the session has ended", async || {
-        outsider.query_one(others, &[]).await.unwrap().get::<_, i64>(0) == 0
-    })
-    .await;
-    outsider.execute("SELECT pg_stat_reset()", &[]).await.unwrap();
 }
 
 async fn create(store: &PostgresStore, file_number: &str) -> Result<OrderId, WriteError> {

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::{TIMEOUT, create, every_call, log_line, outsider, store, store_at};
 
 fn open(url: &str) -> PostgresStore {
-    PostgresStore::open(url, 2).unwrap()
+    super::open(url, 2)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,11 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use adapter_postgres::PostgresStore;
 use contract_tests::{SqlTables, samples::Storage};
 use test_servers::postgres::{Cluster, Database, pgbouncer::PgBouncer};
 
-use super::{create, log_line, store_at};
+use super::{create, database, log_line, open};
 
 /// Returns the pooler in session mode that all tests of this process share.
 fn shared() -> &'static PgBouncer {
@@ -15,65 +14,15 @@ fn shared() -> &'static PgBouncer {
 }
 
 async fn storage() -> Storage {
-    let database = Cluster::shared().database();
-    let store = Arc::new(store_at(&shared().url(&database)).await);
+    let database = database().await;
+    let store = Arc::new(open(&shared().url(&database), 4));
     let sql = move |statement: &str| database.sql(statement).lines().map(str::to_owned).collect();
     Storage::new(store, SqlTables(sql))
 }
 
 // A pooler in session mode can change what depends on a session: transactions, locks, settings and
-// prepared statements. These obligations of each port depend on them.
-
-mod order_repo {
-    contract_tests::obligations!(order_repo, super::storage().await;
-        order_is_found_as_created,
-        one_of_concurrent_orders_is_created,
-        concurrent_orders_have_their_own_outcomes,
-    );
-}
-
-mod upload_ledger {
-    contract_tests::obligations!(upload_ledger, super::storage().await;
-        key_is_adopted_or_condemned_never_both,
-    );
-}
-
-mod idempotency_ledger {
-    contract_tests::obligations!(idempotency_ledger, super::storage().await;
-        claimed_key_passes_to_its_order,
-        one_of_concurrent_orders_with_one_key_is_created,
-    );
-}
-
-mod api_key_repo {
-    contract_tests::obligations!(api_key_repo, super::storage().await;
-        key_is_found_as_added,
-        first_key_is_added_once,
-        concurrent_rotations_all_count,
-    );
-}
-
-mod outbox {
-    contract_tests::obligations!(outbox, super::storage().await;
-        events_of_a_call_are_dispatched_together,
-        concurrent_workers_dispatch_each_event_once,
-    );
-}
-
-mod delivery_queue {
-    contract_tests::obligations!(delivery_queue, super::storage().await;
-        concurrent_workers_never_share_a_delivery,
-        concurrent_workers_count_every_mail,
-        settlements_of_a_call_are_stored_together,
-    );
-}
-
-mod order_reader {
-    contract_tests::obligations!(order_reader, super::storage().await;
-        document_is_read_by_its_position,
-        poller_misses_no_concurrent_order,
-    );
-}
+// prepared statements.
+contract_tests::concurrency_contracts!(storage);
 
 /// Returns how often a query by a new client of the pooler returns a row.
 async fn seen_by_others(pooler: &PgBouncer, database: &Database<'_>, query: &str) -> usize {
@@ -90,7 +39,7 @@ async fn modes_that_share_sessions_are_refused() {
         let pooler = PgBouncer::start(Cluster::shared(), &[&format!("pool_mode = {mode}")]);
         let database = Cluster::shared().database();
         let before = database.schema();
-        let store = PostgresStore::open(&pooler.url(&database), 4).unwrap();
+        let store = open(&pooler.url(&database), 4);
         assert_eq!(
             log_line(&store.migrate().await.unwrap_err()),
             "a pooler lends the sessions of the database to other clients between transactions; \
@@ -107,7 +56,7 @@ async fn next_store_gets_a_clean_session() {
     let database = Cluster::shared().database();
     // Each store prepares its statements under the same names, in the same session of the server.
     for file_number in ["F-1", "F-2"] {
-        let store = PostgresStore::open(&pooler.url(&database), 1).unwrap();
+        let store = open(&pooler.url(&database), 1);
         store.migrate().await.unwrap();
         create(&store, file_number).await.unwrap();
     }
@@ -119,7 +68,7 @@ async fn migration_leaves_nothing_in_the_session() {
     let settings = ["pool_mode = session", "server_reset_query =", "server_idle_timeout = 60"];
     let pooler = PgBouncer::start(Cluster::shared(), &settings);
     let database = Cluster::shared().database();
-    let store = PostgresStore::open(&pooler.url(&database), 4).unwrap();
+    let store = open(&pooler.url(&database), 4);
     assert!(store.migrate().await.unwrap() > 0);
     let left = "SELECT name FROM pg_settings WHERE name = 'lock_timeout' AND setting <> '0' \
         UNION ALL SELECT locktype FROM pg_locks JOIN pg_database ON pg_database.oid = database \

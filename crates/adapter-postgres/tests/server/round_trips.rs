@@ -19,14 +19,13 @@ use futures_util::future::join_all;
 use test_servers::{postgres::Cluster, proxy::Proxy};
 use time::Duration;
 
-use super::{PostgresStore, is_duplicate, url_through};
+use super::{PostgresStore, database, is_duplicate, open, url_through};
 
 /// Returns a store with one connection, and the proxy that counts its round trips.
 async fn wired() -> (PostgresStore, Proxy) {
-    let database = Cluster::shared().database();
+    let database = database().await;
     let proxy = Proxy::to(Cluster::shared().port());
-    let store = PostgresStore::open(&url_through(proxy.port(), &database), 1).unwrap();
-    store.migrate().await.unwrap();
+    let store = open(&url_through(proxy.port(), &database), 1);
     (store, proxy)
 }
 

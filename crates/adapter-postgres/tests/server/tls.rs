@@ -3,7 +3,7 @@
 use domain::ports::OrderRepo as _;
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
 
-use super::{PostgresStore, log_line, unavailable};
+use super::{GENEROUS, PostgresStore, log_line, unavailable};
 
 /// Returns whether connections by this URL are encrypted, or why there are none.
 async fn encrypted(database: &Database<'_>, host: &str, parameters: &str) -> Result<bool, String> {
@@ -12,7 +12,7 @@ async fn encrypted(database: &Database<'_>, host: &str, parameters: &str) -> Res
         database.cluster.port(),
         database.name
     );
-    let store = PostgresStore::open(&url, 1).map_err(|error| log_line(&error))?;
+    let store = PostgresStore::open(&url, 1, GENEROUS).map_err(|error| log_line(&error))?;
     if let Err(error) = store.migrate().await {
         // Requests fail in the same way.
         unavailable(store.check().await);

@@ -5,10 +5,10 @@ use domain::ports::OrderRepo as _;
 use proptest::prelude::*;
 use test_servers::postgres::Cluster;
 
-use super::log_line;
+use super::{GENEROUS, log_line, open};
 
 fn opened(url: &str) -> Result<(), OpenError> {
-    PostgresStore::open(url, 1).map(drop)
+    PostgresStore::open(url, 1, GENEROUS).map(drop)
 }
 
 #[tokio::test]
@@ -130,7 +130,7 @@ async fn password_may_be_percent_encoded() {
             "CREATE ROLE {role} LOGIN PASSWORD '{quoted}'; GRANT ALL ON SCHEMA public TO {role}; \
             GRANT pg_read_all_data TO {role}"
         ));
-        let store = PostgresStore::open(&database.url_as(&role, written), 1).unwrap();
+        let store = open(&database.url_as(&role, written), 1);
         if number == 0 {
             store.migrate().await.unwrap();
         }

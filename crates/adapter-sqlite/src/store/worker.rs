@@ -24,17 +24,13 @@ use crate::{
 /// Most writing calls that share a transaction.
 const MAX_WRITES: usize = 64;
 
-/// Time limit of a call, from joining the queue to the end of its transaction. Longer than SQLite
-/// waits for a lock, so that the caller learns of the lock, and short enough that a client has its answer
-/// within 3 seconds.
-const TIMEOUT: Duration = Duration::from_millis(2_500);
-
 /// The handle of the threads. Dropping it runs the remaining calls, closes the connections and ends
 /// the threads.
 pub(crate) struct Worker {
     calls: Option<Sender<Call>>,
     threads: Vec<JoinHandle<()>>,
-    is_patient: bool,
+    /// Of a call; `None` waits without a limit.
+    limit: Option<Duration>,
     observer: Arc<OnceLock<BatchObserver>>,
 }
 
@@ -63,7 +59,8 @@ impl Worker {
                 .map_err(OpenError::Thread)
         };
         let threads = (0..threads).map(start).collect::<Result<_, _>>()?;
-        Ok(Self { calls: Some(calls), threads, is_patient: database.is_patient, observer })
+        let limit = database.limits.map(|limits| limits.call);
+        Ok(Self { calls: Some(calls), threads, limit, observer })
     }
 
     /// Reports the number of calls of each transaction. There is one observer; a second one is
@@ -83,10 +80,8 @@ impl Worker {
         &self,
         body: impl FnOnce(&mut SqliteConnection) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
-        if self.is_patient {
-            return self.maintain(body).await;
-        }
-        timeout(TIMEOUT, self.maintain(body)).await.map_err(|_| Failure::TimedOut)?
+        let Some(limit) = self.limit else { return self.maintain(body).await };
+        timeout(limit, self.maintain(body)).await.map_err(|_| Failure::TimedOut)?
     }
 
     /// Runs `body` like [`Self::run`], without a time limit.

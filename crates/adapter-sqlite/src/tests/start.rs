@@ -13,7 +13,7 @@ async fn concurrent_starts_migrate_once() {
         let directory = Arc::new(tempdir().unwrap());
         let starts = (0..8).map(|_| {
             let path = path(&directory);
-            tokio::task::spawn_blocking(move || SqliteStore::open(&path).unwrap())
+            tokio::task::spawn_blocking(move || SqliteStore::open(&path, GENEROUS).unwrap())
         });
         let stores: Vec<SqliteStore> =
             join_all(starts).await.into_iter().map(Result::unwrap).collect();
@@ -30,12 +30,13 @@ async fn concurrent_starts_migrate_once() {
 #[tokio::test]
 async fn start_waits_for_a_migration_of_another_process() {
     let directory = tempdir().unwrap();
-    let store = SqliteStore::open(&path(&directory)).unwrap();
+    let limits = TimeLimits { lock: Duration::from_millis(1), ..GENEROUS };
+    let store = SqliteStore::open(&path(&directory), limits).unwrap();
     let mut other = outsider(&path(&directory));
     other.batch_execute("BEGIN IMMEDIATE").unwrap();
     let mut migrated = std::pin::pin!(store.migrate());
     // Longer than SQLite waits for a lock.
-    let longer = std::time::Duration::from_millis(3_500);
+    let longer = Duration::from_millis(100);
     assert!(tokio::time::timeout(longer, &mut migrated).await.is_err());
     other.batch_execute("ROLLBACK").unwrap();
     assert_eq!(migrated.await.unwrap(), 1);
@@ -99,7 +100,7 @@ async fn database_of_another_version_is_rejected_unchanged() {
             ))
             .unwrap();
         let before = schema(&mut other);
-        let store = SqliteStore::open(&path(&directory)).unwrap();
+        let store = SqliteStore::open(&path(&directory), GENEROUS).unwrap();
         let error = store.migrate().await.unwrap_err().to_string();
         assert!(error.starts_with(expected) && error.contains("start "), "{error}");
         assert!(!error.contains('\n'), "{error}");
@@ -112,7 +113,7 @@ async fn database_of_another_program_is_rejected_unchanged() {
     let directory = tempdir().unwrap();
     let mut other = outsider(&path(&directory));
     other.batch_execute("CREATE TABLE recipes (id INTEGER PRIMARY KEY)").unwrap();
-    let store = SqliteStore::open(&path(&directory)).unwrap();
+    let store = SqliteStore::open(&path(&directory), GENEROUS).unwrap();
     let error = store.migrate().await.unwrap_err();
     assert!(matches!(&error, MigrateError::OtherProgram(table) if table == "recipes"), "{error}");
     assert_eq!(schema(&mut other), ["CREATE TABLE recipes (id INTEGER PRIMARY KEY)"]);
@@ -122,9 +123,12 @@ async fn database_of_another_program_is_rejected_unchanged() {
 fn other_files_are_not_opened() {
     let directory = tempdir().unwrap();
     std::fs::write(path(&directory), "dear diary, ".repeat(1_000)).unwrap();
-    assert!(matches!(SqliteStore::open(&path(&directory)), Err(OpenError::Connection(_))));
     assert!(matches!(
-        SqliteStore::open(&directory.path().join("no/such/folder.db")),
+        SqliteStore::open(&path(&directory), GENEROUS),
+        Err(OpenError::Connection(_))
+    ));
+    assert!(matches!(
+        SqliteStore::open(&directory.path().join("no/such/folder.db"), GENEROUS),
         Err(OpenError::File(_))
     ));
 }
@@ -135,7 +139,7 @@ fn log_without_its_database_is_not_overwritten() {
     let log = directory.path().join("orders.db-wal");
     std::fs::write(&log, "orders").unwrap();
     assert!(matches!(
-        SqliteStore::open(&path(&directory)),
+        SqliteStore::open(&path(&directory), GENEROUS),
         Err(OpenError::LogWithoutDatabase(missing)) if missing == path(&directory)
     ));
     assert_eq!(std::fs::read(&log).unwrap(), b"orders");
@@ -159,7 +163,7 @@ async fn names_that_are_special_to_sqlite_are_files() {
     let directory = tempdir().unwrap();
     for name in [":memory:", "file:orders?mode=memory", "%41 #1"] {
         let path = directory.path().join(name);
-        SqliteStore::open(&path).unwrap().migrate().await.unwrap();
+        SqliteStore::open(&path, GENEROUS).unwrap().migrate().await.unwrap();
         assert!(std::fs::metadata(&path).unwrap().len() > 0, "{name}");
     }
 }

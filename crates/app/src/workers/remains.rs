@@ -114,7 +114,9 @@ mod tests {
         async fn new(is_shared: bool) -> Self {
             let folder = tempfile::tempdir().unwrap();
             let database = folder.path().join("orders.db");
-            let store = Arc::new(SqliteStore::open(&database).unwrap());
+            let store = Arc::new(
+                SqliteStore::open(&database, adapter_sqlite::TimeLimits::default()).unwrap(),
+            );
             store.migrate().await.unwrap();
             let clock = Arc::new(ManualClock::default());
             let remains = ErasureRemains {

@@ -32,16 +32,17 @@ const WAITS: Duration = Duration::MINUTE;
 
 pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
     // Another check reports a database that cannot be used, or has no tables yet.
+    let limits = &of.settings.time_limits;
     match of.settings.database() {
         Ok(Database::Sqlite(path)) if path.exists() => {
             if let (Ok(Some(0)), Ok(store)) =
-                (adapter_sqlite::inspect(&path), SqliteStore::open(&path))
+                (adapter_sqlite::inspect(&path), SqliteStore::open(&path, limits.sqlite))
             {
                 return judge(&store, of.clock.now(), found).await;
             }
         }
         Ok(Database::Postgres(url)) => {
-            let Ok(store) = PostgresStore::open(&url, 1) else { return Ok(()) };
+            let Ok(store) = PostgresStore::open(&url, 1, limits.postgres) else { return Ok(()) };
             let inspected = store.inspect(&*of.clock).await;
             if inspected.is_ok_and(|it| matches!(it.missing_migrations, Ok(0))) {
                 return judge(&store, of.clock.now(), found).await;

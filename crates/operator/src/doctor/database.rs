@@ -42,7 +42,8 @@ pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Fail
         Database::Sqlite(path) => return sqlite(&path, of, found).await,
         Database::Postgres(url) => url,
     };
-    let store = usable(PostgresStore::open(&url, 1).context(DATABASE))?;
+    let limits = of.settings.time_limits.postgres;
+    let store = usable(PostgresStore::open(&url, 1, limits).context(DATABASE))?;
     let inspection = usable(store.inspect(&*of.clock).await)?;
     judge_orphans(&inspection.orphans, found);
     postgres(inspection, of.settings.database_connections, found)?;
@@ -185,7 +186,7 @@ async fn sqlite(path: &Path, of: &Subject, found: &mut Findings) -> Result<(), F
         None => found.ok(format!("there is none yet; the first start makes SQLite at {shown}")),
         Some(0) => {
             found.ok(format!("SQLite at {shown} accepts writes, and has every migration"));
-            let store = usable(SqliteStore::open(path))?;
+            let store = usable(SqliteStore::open(path, of.settings.time_limits.sqlite))?;
             judge_orphans(&usable(store.orphans().await)?, found);
             judge_secrets(&store, of, found).await;
             judge_webhooks(&store, found).await;
