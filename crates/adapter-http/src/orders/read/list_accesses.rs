@@ -4,6 +4,7 @@ use actix_web::HttpRequest;
 use domain::{
     access::{Access, AccessActor, AccessFacts, AccessId},
     api_key::Party,
+    use_cases::order_error::OrderError,
 };
 use serde::Serialize;
 
@@ -24,7 +25,14 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
     let (paging, after) = Paging::parse_older::<AccessId>(request.query_string())?;
-    let (accesses, older) = api.read_order.accesses(key.owner(), id, after, paging.limit).await?;
+    let (accesses, older) =
+        match api.read_order.accesses(key.owner(), id, after, paging.limit).await {
+            Err(OrderError::UnknownCursor) => {
+                let detail = "must be the identifier of an access of this list";
+                return Err(paging.unknown_cursor("unknown_entry", detail));
+            }
+            page => page?,
+        };
     let own = key.party();
     let records = accesses.into_iter().map(|access| (access.id, AccessRecord::of(access, own)));
     let others = Others { older, newer: false, stopped_at: None };
