@@ -29,7 +29,7 @@ macro_rules! file {
 }
 
 /// Every file of the console, the page first.
-pub(crate) static FILES: [StaticFile; 42] = [
+pub(crate) static FILES: [StaticFile; 43] = [
     file!("/console", "text/html; charset=utf-8", "/console/index.html"),
     file!("/console/console.css", "text/css; charset=utf-8"),
     file!("/console/form.css", "text/css; charset=utf-8"),
@@ -71,6 +71,7 @@ pub(crate) static FILES: [StaticFile; 42] = [
     file!("/console/version.js", SCRIPT),
     file!("/console/webhooks.js", SCRIPT),
     file!("/console/words.js", SCRIPT),
+    file!("/console/zip_codes.js", SCRIPT),
     file!("/console/zones.js", SCRIPT),
 ];
 
