@@ -90,7 +90,7 @@ async fn erased_order_leaves_nothing_in_files_and_log() {
     let erased = output(&wiring, &["orders", "erase", "1", "--yes", "--log-level=trace"]);
 
     let report = String::from_utf8(erased.stdout).unwrap();
-    let expected = format!("erased: 1 orders, 3 documents, {} mails of the mail drop\n", mails - 1);
+    let expected = format!("erased: 1 order, 3 documents, {} mails of the mail drop\n", mails - 1);
     assert_eq!((erased.status.code(), report), (Some(0), expected));
     assert_eq!(found(&wiring, &marked), [""; 0]);
     for path in ["", "/documents", "/documents/0", "/documents/1", "/signed-documents/0"] {
@@ -125,7 +125,7 @@ async fn repeated_erasure_removes_what_was_left() {
 
     let report = run(&wiring, &["orders", "erase", "1", "--yes"]);
 
-    assert_eq!(report, "erased: 0 orders, 0 documents, 1 mails of the mail drop\n");
+    assert_eq!(report, "erased: 0 orders, 0 documents, 1 mail of the mail drop\n");
     assert_eq!(wiring.mails().len(), 0);
 }
 
@@ -149,6 +149,6 @@ async fn erasure_asks_on_a_terminal() {
     assert!(kept.ends_with("nothing was erased\r\n"), "{kept}");
     assert_eq!(wiring.objects().len(), 1);
     let erased = on_terminal(&wiring, &["orders", "erase", "1"], "y\n");
-    assert!(erased.contains("erased: 1 orders, 1 documents"), "{erased}");
+    assert!(erased.contains("erased: 1 order, 1 document"), "{erased}");
     assert_eq!(wiring.objects().len(), 0);
 }

@@ -156,7 +156,7 @@ async fn erasure_needs_confirmation_and_is_final(kind: Kind) {
 
     let report = run(&app.wiring, &["erase", "1", "--yes"]);
 
-    assert!(report.starts_with("erased: 1 orders, 1 documents, "), "{report}");
+    assert!(report.starts_with("erased: 1 order, 1 document, "), "{report}");
     assert_eq!(listed(&app.wiring, &[]), [0; 0]);
     assert_eq!((app.rows("documents"), app.documents().len()), (0, 0));
     assert!(fail(&app.wiring, &["show", "1"]).contains("order 1 was erased"));
@@ -185,7 +185,7 @@ async fn erasure_by_age_spares_newer_orders(kind: Kind) {
 
     let report = run(&app.wiring, &["erase", "--older-than=30", "--yes"]);
 
-    assert!(report.starts_with("erased: 103 orders, 1 documents, "), "{report}");
+    assert!(report.starts_with("erased: 103 orders, 1 document, "), "{report}");
     assert_eq!(listed(&app.wiring, &[]), [recent["order_id"].as_i64().unwrap()]);
     assert_eq!(app.documents().len(), 1);
     assert!(run(&app.wiring, &["erase", "--older-than=30"]).starts_with("erased: 0 orders"));

@@ -153,7 +153,7 @@ async fn acknowledged_erasure_leaves_nothing_of_requests_at_the_same_time(kind: 
         let tasks: Vec<_> = tasks.collect();
         let mut erase = notary_orders(&wiring, &["orders", "erase", &id.to_string(), "--yes"]);
         let erased = spawn_blocking(move || text(erase.output().unwrap())).await.unwrap();
-        assert!(erased.starts_with("erased: 1 orders"), "{erased}");
+        assert!(erased.starts_with("erased: 1 order,"), "{erased}");
         assert_eq!(left(&wiring), [""; 0], "when the erasure is acknowledged");
         let mut changes = 0;
         for count in join_all(tasks).await {

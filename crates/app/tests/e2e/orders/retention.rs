@@ -78,7 +78,7 @@ async fn retention_erases_what_is_due_and_keeps_what_is_on_hold(kind: Kind) {
         assert_eq!(run(&wiring, &["orders", "release", "2"]), format!("order 2 {end}\n"));
     }
     let erased = run(&wiring, &["orders", "erase", "2", "--yes"]);
-    assert!(erased.starts_with("erased: 1 orders, 1 documents"), "{erased}");
+    assert!(erased.starts_with("erased: 1 order, 1 document"), "{erased}");
     let error = fail(&wiring, &["orders", "hold", "2"]);
     assert!(error.contains("order 2 was erased"), "{error}");
     assert_eq!(wiring.objects().len(), 1);
