@@ -37,7 +37,7 @@ impl FromStr for Database {
 }
 
 /// Returns the parser of a whole number in a range. Without it, errors have the words of libraries.
-pub(crate) fn whole<N: TryFrom<i64>>(
+pub(crate) fn whole<N: TryFrom<i64> + 'static>(
     range: RangeInclusive<i64>,
 ) -> impl Fn(&str) -> Result<N, String> + Clone + Send + Sync + 'static {
     move |text| {

@@ -68,7 +68,7 @@ async fn first_start_writes_key_to_a_file_and_prints_working_curl_line() {
 /// A start that is killed between the issue and the name of the file.
 #[tokio::test(flavor = "multi_thread")]
 async fn start_finishes_the_file_of_a_first_key_that_was_issued() {
-    let wiring = Wiring::new();
+    let wiring = Wiring::embedded();
     let file = wiring.data().join("first-key");
     ServiceProcess::start(&wiring, &[]).stop("-TERM");
     let key = fs::read_to_string(&file).unwrap();
@@ -92,7 +92,7 @@ async fn start_finishes_the_file_of_a_first_key_that_was_issued() {
 #[tokio::test(flavor = "multi_thread")]
 async fn start_beside_keys_issue_leaves_a_whole_file_or_none() {
     for _ in 0..4 {
-        let wiring = Wiring::new();
+        let wiring = Wiring::embedded();
         let issuing = notary_orders(&wiring, &["keys", "issue", "--name=operator"]).spawn();
         let service = ServiceProcess::start(&wiring, &[]);
         assert!(issuing.unwrap().wait().unwrap().success());
