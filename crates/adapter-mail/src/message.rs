@@ -41,7 +41,9 @@ pub(crate) fn head(
         .raw_header(subject_header(subject).map_err(permanent)?)
         // Lettre cannot write an earlier date.
         .date(SystemTime::from(date).max(UNIX_EPOCH))
-        .raw_header(header("Auto-Submitted", "auto-generated".to_owned())))
+        .raw_header(header("Auto-Submitted", "auto-generated".to_owned()))
+        // Exchange and Outlook read this one, and send no notes of absence then.
+        .raw_header(header("X-Auto-Response-Suppress", "All".to_owned())))
 }
 
 /// Returns a header field of plain ASCII.

@@ -20,8 +20,8 @@ use domain::{
 };
 use sql_rows::{
     AccessRow, EndedRun, FirstNumber, Instant, MissingColumns, Prepared, Utc, accesses_before,
-    accesses_up_to, busy_key, busy_keys, is_order_of, missing_access, missing_accesses,
-    oldest_accesses, runs_ended_before,
+    accesses_from, accesses_up_to, busy_key, busy_keys, is_order_of, missing_access,
+    missing_accesses, oldest_accesses, page_after, runs_ended_before,
     schema::{access_runs, accesses, orders},
     sides_and_operators,
 };
@@ -104,7 +104,7 @@ impl AccessLog for PostgresStore {
         order: OrderId,
         before: Option<AccessId>,
         limit: usize,
-    ) -> Result<Option<MaybeErased<Vec<Access>>>, StoreError> {
+    ) -> Result<Option<MaybeErased<Option<Vec<Access>>>>, StoreError> {
         let read = async move |connection: &mut AsyncPgConnection| {
             of_order(connection, owner, order, before, limit).await
         };
@@ -233,7 +233,7 @@ async fn of_order(
     order: OrderId,
     before: Option<AccessId>,
     limit: usize,
-) -> Result<Option<MaybeErased<Vec<Access>>>, Failure> {
+) -> Result<Option<MaybeErased<Option<Vec<Access>>>>, Failure> {
     let own = orders::table.find(order.0).filter(is_order_of(owner));
     let own = own.select((orders::erased_at, orders::client_id, orders::signing_service_id));
     let (client, service) = match Prepared(own).get_result(connection).await.optional()? {
@@ -241,12 +241,11 @@ async fn of_order(
         Some((Some::<Utc>(_erased_at), _, _)) => return Ok(Some(MaybeErased::Erased)),
         Some((None, client, service)) => (client, service),
     };
-    let of_order = accesses_before(before, limit)
+    let of_order = accesses_from(before, limit)
         .filter(sides_and_operators(order, client, service))
         .select(AccessRow::as_select());
     let rows: Vec<AccessRow> = Prepared(of_order).get_results(connection).await?;
-    let found = rows.into_iter().map(AccessRow::into_access).collect();
-    Ok(Some(MaybeErased::Whole(found)))
+    Ok(Some(MaybeErased::Whole(page_after(before, rows, limit))))
 }
 
 async fn remove_before(

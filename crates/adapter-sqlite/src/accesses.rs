@@ -10,8 +10,8 @@ use domain::{
 };
 use sql_rows::{
     AccessRow, EndedRun, FirstNumber, MissingColumns, Prepared, Utc, accesses_before,
-    accesses_up_to, busy_key, busy_keys, is_order_of, missing_access, missing_accesses,
-    oldest_accesses, runs_ended_before,
+    accesses_from, accesses_up_to, busy_key, busy_keys, is_order_of, missing_access,
+    missing_accesses, oldest_accesses, page_after, runs_ended_before,
     schema::{access_runs, accesses, orders},
     sides_and_operators,
 };
@@ -59,7 +59,7 @@ impl AccessLog for SqliteStore {
         order: OrderId,
         before: Option<AccessId>,
         limit: usize,
-    ) -> Result<Option<MaybeErased<Vec<Access>>>, StoreError> {
+    ) -> Result<Option<MaybeErased<Option<Vec<Access>>>>, StoreError> {
         self.read_orders(move |connection| of_order(connection, owner, order, before, limit)).await
     }
 
@@ -141,7 +141,7 @@ pub(crate) fn of_order(
     order: OrderId,
     before: Option<AccessId>,
     limit: usize,
-) -> Result<Option<MaybeErased<Vec<Access>>>, Failure> {
+) -> Result<Option<MaybeErased<Option<Vec<Access>>>>, Failure> {
     let own = orders::table.find(order.0).filter(is_order_of(owner));
     let own = own.select((orders::erased_at, orders::client_id, orders::signing_service_id));
     let (client, service) = match Prepared(own).get_result(connection).optional()? {
@@ -149,12 +149,11 @@ pub(crate) fn of_order(
         Some((Some::<Utc>(_erased_at), _, _)) => return Ok(Some(MaybeErased::Erased)),
         Some((None, client, service)) => (client, service),
     };
-    let of_order = accesses_before(before, limit)
+    let of_order = accesses_from(before, limit)
         .filter(sides_and_operators(order, client, service))
         .select(AccessRow::as_select());
     let rows: Vec<AccessRow> = Prepared(of_order).get_results(connection)?;
-    let found = rows.into_iter().map(AccessRow::into_access).collect();
-    Ok(Some(MaybeErased::Whole(found)))
+    Ok(Some(MaybeErased::Whole(page_after(before, rows, limit))))
 }
 
 pub(crate) fn remove_before(

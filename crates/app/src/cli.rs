@@ -17,7 +17,7 @@ use operator::{
     adapters::Storage,
     commands::{
         self,
-        output::{described, print, without_credentials},
+        output::{print, without_credentials},
     },
     settings::{Database, Settings, WrongSetting, is_wrong_setting, variables},
     signals::StopSignals,
@@ -77,7 +77,7 @@ pub fn run() -> ExitCode {
     let CommandLine { command, settings } = match parse() {
         Ok(command_line) => command_line,
         Err(error) if error.use_stderr() => {
-            complain(without_credentials(&described(&error)));
+            complain(without_credentials(&error.to_string()));
             return WRONG_SETTING.into();
         }
         Err(help_or_version) => help_or_version.exit(),

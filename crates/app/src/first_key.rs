@@ -2,6 +2,7 @@
 //! creates an order.
 
 use std::{
+    fs,
     io::{self, IsTerminal as _},
     net::SocketAddr,
     os::unix::process,
@@ -9,12 +10,22 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use domain::use_cases::keys::manage_keys::{KeyTerms, ManageKeys};
-use operator::{address::local_address, private_files::replace_file, settings::Settings};
+use domain::{
+    api_key::{ApiKey, PresentedKey},
+    use_cases::keys::manage_keys::{KeyTerms, ManageKeys},
+};
+use operator::{
+    address::local_address,
+    private_files::{name_file, prepare_file, prepared_files},
+    settings::Settings,
+};
 use rustls::pki_types::{IpAddr::V6, ServerName};
 
 /// The file of the first key in the data directory.
 const FILE: &str = "first-key";
+
+/// Who has issued it, in the trail of keys.
+const ISSUER: &str = "first start";
 
 /// Issues a key if no key was ever issued. Returns a text with the key, if a terminal shows the
 /// text. Otherwise the text may stay in a log, so a file that only its owner can read gets the key.
@@ -36,25 +47,77 @@ pub(crate) async fn welcome(
         None => base_url,
     };
     let file = absolute(settings.in_data_dir(FILE))?;
+    let in_file = || {
+        tracing::info!(file = %file.display(), "the first API key is in this file");
+        let note = format!("It is in {}; move it to a safe place, or keep it", file.display());
+        text(&note, &format!("$(cat {})", quoted(&file)), &places, &target)
+    };
+    if finish(keys, &file).await.with_context(|| file.display().to_string())? {
+        return Ok(Some(in_file()));
+    }
     // In a container the terminal is its log, and its first process has no parent.
     let is_shown =
         io::stdin().is_terminal() && io::stdout().is_terminal() && process::parent_id() > 1;
-    if !is_shown && keys.keys.list().await?.is_empty() {
-        // No key is issued that cannot be written.
-        replace_file(&file, b"\n").with_context(|| file.display().to_string())?;
-    }
     let terms = KeyTerms { name: "first start".to_owned(), ..KeyTerms::default() };
-    let Some((id, key)) = keys.issue_first(terms, "first start").await? else { return Ok(None) };
     if is_shown {
+        let issued = keys.issue_first(terms, ISSUER).await?;
         let note = "It is shown only now; keep it";
-        return Ok(Some(text(note, key.expose(), &places, &target)));
+        return Ok(issued.map(|(_, key)| text(note, key.expose(), &places, &target)));
     }
-    replace_file(&file, format!("{}\n", key.expose()).as_bytes()).with_context(|| {
-        format!("{}: key {} was issued and not written; revoke it", file.display(), id.0)
-    })?;
-    tracing::info!(file = %file.display(), "the first API key is in this file");
-    let note = format!("It is in {}; move it to a safe place, or keep it", file.display());
-    Ok(Some(text(&note, &format!("$(cat {})", quoted(&file)), &places, &target)))
+    if !keys.keys.list().await?.is_empty() {
+        return Ok(None);
+    }
+    let is_written =
+        issue_into(keys, terms, &file).await.with_context(|| file.display().to_string())?;
+    Ok(is_written.then(in_file))
+}
+
+/// Issues a key into a file, unless a key was issued meanwhile. The key is in a file before it is issued:
+/// a process that is killed leaves no key that nobody has, because the next start finishes the file.
+async fn issue_into(keys: &ManageKeys, terms: KeyTerms, file: &Path) -> Result<bool> {
+    let (presented, key) = keys.new_key(terms);
+    let content = format!("{}\n", presented.expose());
+    let prepared = prepare_file(file, content.as_bytes())?;
+    match keys.keys.add_first(&key, ISSUER).await {
+        Ok(None) => Ok(false),
+        Ok(Some(_)) => {
+            let named = name_file(prepared, file);
+            // Another start may have finished it.
+            let is_there = || fs::read_to_string(file).is_ok_and(|found| found == content);
+            if named.is_err() && is_there() {
+                return Ok(true);
+            }
+            named.context("the first key was issued; the next start gives it this file")?;
+            Ok(true)
+        }
+        Err(error) => {
+            // It may be issued nevertheless.
+            prepared.keep()?;
+            Err(error.into())
+        }
+    }
+}
+
+/// Gives the file of the first key its name if a start was killed before. Returns whether it did so.
+/// Removes files of keys that were not issued, once there is another key: none of them will be.
+async fn finish(keys: &ManageKeys, file: &Path) -> Result<bool> {
+    for prepared in prepared_files(file)? {
+        let text = fs::read_to_string(&prepared).unwrap_or_default();
+        let presented = PresentedKey::parse(text.trim());
+        let stored = match &presented {
+            Some(presented) => keys.keys.find(presented.lookup()).await?,
+            None => None,
+        };
+        let is_issued = |key: ApiKey| Some(key.key.hash) == presented.map(|key| key.hash());
+        if stored.is_some_and(is_issued) {
+            fs::rename(&prepared, file)?;
+            return Ok(true);
+        }
+        if !keys.keys.list().await?.is_empty() {
+            fs::remove_file(&prepared)?;
+        }
+    }
+    Ok(false)
 }
 
 /// Returns a path as one word of a shell.

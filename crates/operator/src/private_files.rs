@@ -4,10 +4,11 @@ use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, chown},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context as _, Result, anyhow, ensure};
+use nix::unistd::Uid;
 use rustix::{
     fs::{Access, access},
     io::Errno,
@@ -15,7 +16,10 @@ use rustix::{
 };
 use tempfile::NamedTempFile;
 
-use crate::settings::{WrongSetting, checked};
+use crate::{
+    settings::{WrongSetting, checked},
+    system::name_of,
+};
 
 /// The file of a backup that is written last, and the copy of the database in it.
 pub(crate) const BACKUP_MANIFEST: &str = "manifest.json";
@@ -60,12 +64,7 @@ pub(crate) fn at_path(error: io::Error, path: &Path) -> anyhow::Error {
 
 /// Describes a user by name and number, or by number if the system has no name.
 pub(crate) fn user(number: u32) -> String {
-    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let name = users.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)? == number.to_string()).then_some(name)
-    });
+    let name = name_of(Uid::from_raw(number));
     name.map_or_else(|| format!("the user {number}"), |name| format!("the user {name} ({number})"))
 }
 
@@ -74,13 +73,55 @@ pub(crate) fn user(number: u32) -> String {
 /// # Errors
 /// The file cannot be written.
 pub fn replace_file(file: &Path, content: &[u8]) -> io::Result<()> {
+    name_file(prepare_file(file, content)?, file)
+}
+
+/// Writes the content of a file durably, under another name: that of the file, a dot and random letters.
+/// The other name is removed with the returned value.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn prepare_file(file: &Path, content: &[u8]) -> io::Result<NamedTempFile> {
     let folder = file.parent().unwrap_or(file);
-    let mut new = NamedTempFile::new_in(folder)?;
+    if file.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let mut prefix = file.file_name().unwrap_or_default().to_owned();
+    prefix.push(".");
+    let mut new = tempfile::Builder::new().prefix(&prefix).tempfile_in(folder)?;
     new.write_all(content)?;
     new.as_file().sync_all()?;
     adopt(new.path());
-    new.persist(file)?;
-    sync(folder)
+    sync(folder)?;
+    Ok(new)
+}
+
+/// Gives a prepared file its name. If that fails, it stays under the other name.
+///
+/// # Errors
+/// The file cannot be renamed.
+pub fn name_file(prepared: NamedTempFile, file: &Path) -> io::Result<()> {
+    if let Err(failed) = prepared.persist(file) {
+        let _ = failed.file.keep();
+        return Err(failed.error);
+    }
+    sync(file.parent().unwrap_or(file))
+}
+
+/// Returns the files that were prepared for a name, and have not got it.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn prepared_files(file: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut prefix = file.file_name().unwrap_or_default().to_owned();
+    prefix.push(".");
+    let entries = fs::read_dir(file.parent().unwrap_or(file))?;
+    let paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    let is_prepared = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        name.starts_with(prefix.as_encoded_bytes())
+    };
+    Ok(paths.into_iter().filter(is_prepared).collect())
 }
 
 /// Creates a folder and its parents, unless they exist. Their entries are durable. Fails if this user may

@@ -6,14 +6,14 @@
 use std::{
     collections::BTreeMap,
     io::{self, IsTerminal as _},
-    ops::RangeBounds,
+    ops::RangeInclusive,
     path::PathBuf,
 };
 
 use actix_web::http::header::HeaderName;
 use adapter_sqlite::{BackupError, OpenError};
 use anyhow::Context as _;
-use clap::{ArgAction, Args, ValueEnum, builder::RangedI64ValueParser, value_parser};
+use clap::{ArgAction, Args, ValueEnum};
 use domain::{
     api_key::Rate,
     appointment::ZoneDatabase,
@@ -35,17 +35,20 @@ use url::Url;
 pub use self::values::Database;
 use self::{
     time_zones::time_zones,
-    values::{address, address_header, base_path, log_level, mails, network, public_url},
+    values::{address, address_header, base_path, log_level, mails, network, public_url, whole},
 };
 
 mod time_zones;
-mod values;
+pub(crate) mod values;
 pub mod variables;
 
 /// Names the database in errors.
 pub(crate) const DATABASE: &str = "--database-url (DATABASE_URL)";
 
 const YEAR_SECS: i64 = 31_536_000;
+
+/// Up to a hundred years, and 0 for no limit.
+const DAYS: RangeInclusive<i64> = 0..=36_500;
 
 /// Longer than two health checks of common load balancers.
 const DEFAULT_DRAIN_SECS: u64 = 5;
@@ -92,7 +95,7 @@ pub struct Settings {
     pub database_url: Option<String>,
 
     /// Maximum number of connections to a PostgreSQL database
-    #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = count(1..=1_000))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = whole::<usize>(1..=1_000))]
     pub database_connections: usize,
 
     /// Document store: s3://BUCKET/PREFIX, gs://…, az://… or file:///PATH [default: documents in
@@ -149,7 +152,7 @@ pub struct Settings {
         long,
         value_name = "SECONDS",
         default_value_t = DuplicateWindow::default().0.whole_seconds(),
-        value_parser = value_parser!(i64).range(0..=YEAR_SECS)
+        value_parser = whole::<i64>(0..=YEAR_SECS)
     )]
     pub duplicate_window_secs: i64,
 
@@ -158,40 +161,60 @@ pub struct Settings {
         long,
         value_name = "BYTES",
         default_value_t = DocumentLimits::default().max_bytes,
-        value_parser = number(1..=1_073_741_824)
+        value_parser = whole::<u64>(1..=1_073_741_824)
     )]
     pub max_document_bytes: u64,
 
     /// Maximum size of one signed document in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 50, value_parser = number(1..=1_024))]
+    #[arg(long, value_name = "MIB", default_value_t = 50, value_parser = whole::<u64>(1..=1_024))]
     pub signed_document_mib: u64,
 
     /// Orders per second for each API key, and failed authentications per second for each client
     /// address; 0 turns the limit off
-    #[arg(long, value_name = "NUMBER", default_value_t = Rate::default().per_second)]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = Rate::default().per_second,
+        value_parser = whole::<u32>(0..=u32::MAX.into())
+    )]
     pub rate_per_second: u32,
 
     /// Burst of orders for each API key, and of failed authentications for each client address; 0
     /// turns the limit off
-    #[arg(long, value_name = "NUMBER", default_value_t = Rate::default().burst)]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = Rate::default().burst,
+        value_parser = whole::<u32>(0..=u32::MAX.into())
+    )]
     pub rate_burst: u32,
 
     /// Orders with documents per second for each API key; 0 turns the limit off [default:
     /// --rate-per-second]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u32>(0..=u32::MAX.into()))]
     pub documents_rate_per_second: Option<u32>,
 
     /// Burst of orders with documents for each API key; 0 turns the limit off [default:
     /// --rate-burst]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u32>(0..=u32::MAX.into()))]
     pub documents_rate_burst: Option<u32>,
 
     /// Reads of orders and documents per second for each API key; 0 turns the limit off
-    #[arg(long, value_name = "NUMBER", default_value_t = Rate::READS.per_second)]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = Rate::READS.per_second,
+        value_parser = whole::<u32>(0..=u32::MAX.into())
+    )]
     pub reads_rate_per_second: u32,
 
     /// Burst of reads for each API key; 0 turns the limit off
-    #[arg(long, value_name = "NUMBER", default_value_t = Rate::READS.burst)]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = Rate::READS.burst,
+        value_parser = whole::<u32>(0..=u32::MAX.into())
+    )]
     pub reads_rate_burst: u32,
 
     /// Seconds for which a request is stored under its Idempotency-Key
@@ -199,50 +222,55 @@ pub struct Settings {
         long,
         value_name = "SECONDS",
         default_value_t = DEFAULT_RETENTION.whole_seconds(),
-        value_parser = value_parser!(i64).range(1..=YEAR_SECS)
+        value_parser = whole::<i64>(1..=YEAR_SECS)
     )]
     pub idempotency_retention_secs: i64,
 
     /// Concurrency limit of orders without documents; at the limit the answer is 503 at once
-    #[arg(long, value_name = "NUMBER", default_value_t = 256, value_parser = count(1..=100_000))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 256, value_parser = whole::<usize>(1..=100_000))]
     pub max_orders_in_flight: usize,
 
     /// Concurrency limit of orders with documents, from their form to their storage; each client
     /// has a quarter of it; at the limit an order waits up to 5 seconds, then the answer is 503
-    #[arg(long, value_name = "NUMBER", default_value_t = 256, value_parser = count(1..=100_000))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 256, value_parser = whole::<usize>(1..=100_000))]
     pub max_uploads_in_flight: usize,
 
     /// Disk space for all uploads in progress in MiB, half of it for one client; at the limit the
     /// answer is 503
-    #[arg(long, value_name = "MIB", default_value_t = 8_192, value_parser = number(1..=u32::MAX.into()))]
+    #[arg(long, value_name = "MIB", default_value_t = 8_192, value_parser = whole::<u64>(1..=u32::MAX.into()))]
     pub spool_mb: u64,
 
     /// Remove a mail from the mail drop after this many days. 0: never
-    #[arg(long, value_name = "DAYS", default_value_t = 30)]
+    #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = whole::<u32>(0..=u32::MAX.into()))]
     pub mail_drop_days: u32,
 
     /// Remove the audit entry of a read or change of an order after this many days. 0: never
-    #[arg(long, value_name = "DAYS", default_value_t = 730, value_parser = days())]
+    #[arg(long, value_name = "DAYS", default_value_t = 730, value_parser = whole::<u32>(DAYS))]
     pub access_days: u32,
 
     /// Warn, and send a mail to the contact of a key, if the key reads more than this many different
     /// orders in an hour. Pages of the list do not count [default: no warning]
-    #[arg(long, value_name = "NUMBER", value_parser = number(1..))]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u64>(1..=i64::MAX))]
     pub access_alert: Option<u64>,
 
     /// Erase an order this many days after its appointment or last change, whichever is later. Orders
     /// on hold stay. 0: never
-    #[arg(long, value_name = "DAYS", default_value_t = 0, value_parser = days())]
+    #[arg(long, value_name = "DAYS", default_value_t = 0, value_parser = whole::<u32>(DAYS))]
     pub erase_after_days: u32,
 
     /// Erase the documents of an order this many days after its appointment or last change, whichever
     /// is later. Orders on hold keep them. 0: never
-    #[arg(long, value_name = "DAYS", default_value_t = 0, value_parser = days())]
+    #[arg(long, value_name = "DAYS", default_value_t = 0, value_parser = whole::<u32>(DAYS))]
     pub erase_documents_after_days: u32,
 
     /// Most mails an hour from one client to one recipient; the rest wait. 0: no limit. Signing
     /// services have no limit
-    #[arg(long, value_name = "NUMBER", default_value_t = MAILS_PER_RECIPIENT_HOUR)]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = MAILS_PER_RECIPIENT_HOUR,
+        value_parser = whole::<u32>(0..=u32::MAX.into())
+    )]
     pub mails_per_recipient_hour: u32,
 
     /// Maximum number of mails in progress; a mail relay gets at most 32 at a time
@@ -250,7 +278,7 @@ pub struct Settings {
         long,
         value_name = "NUMBER",
         default_value_t = DELIVERIES_IN_FLIGHT,
-        value_parser = count(1..=1_000)
+        value_parser = whole::<usize>(1..=1_000)
     )]
     pub deliveries_in_flight: usize,
 
@@ -260,7 +288,7 @@ pub struct Settings {
         long,
         value_name = "NUMBER",
         default_value_t = WEBHOOKS_IN_FLIGHT,
-        value_parser = count(1..=10_000)
+        value_parser = whole::<usize>(1..=10_000)
     )]
     pub webhooks_in_flight: usize,
 
@@ -290,16 +318,16 @@ pub struct Settings {
 
     /// Maximum number of connections of each client address, or IPv6 network of 64 bits; loopback
     /// addresses and trusted proxies have no limit
-    #[arg(long, value_name = "NUMBER", default_value_t = 128, value_parser = count(1..))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 128, value_parser = whole::<usize>(1..=i64::MAX))]
     pub connections_per_address: usize,
 
     /// Seconds at a stop in which /readyz fails and requests are served on, so that load balancers
     /// choose other instances [default: 5, or 0 on a terminal]
-    #[arg(long, value_name = "SECONDS", value_parser = number(0..=3_600))]
+    #[arg(long, value_name = "SECONDS", value_parser = whole::<u64>(0..=3_600))]
     pub drain_secs: Option<u64>,
 
     /// Seconds that requests in progress have to finish when the service stops
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = number(1..=3_600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = whole::<u64>(1..=3_600))]
     pub shutdown_grace_secs: u64,
 
     /// Format of the log [default: pretty on a terminal, json otherwise]
@@ -492,19 +520,6 @@ impl Settings {
     pub fn reads_rate(&self) -> Rate {
         Rate { per_second: self.reads_rate_per_second, burst: self.reads_rate_burst }
     }
-}
-
-fn count(range: impl RangeBounds<i64>) -> RangedI64ValueParser<usize> {
-    RangedI64ValueParser::new().range(range)
-}
-
-/// Up to a hundred years, and 0 for no limit.
-fn days() -> RangedI64ValueParser<u32> {
-    RangedI64ValueParser::new().range(0..=36_500)
-}
-
-fn number(range: impl RangeBounds<i64>) -> RangedI64ValueParser<u64> {
-    RangedI64ValueParser::new().range(range)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use domain::ports::{Clock, Entropy};
+use nix::unistd::{Uid, User};
 use time::OffsetDateTime;
 
 use telemetry::traces::Traces;
@@ -56,12 +57,44 @@ impl Default for Machine {
     }
 }
 
-/// Returns the name of the user of the operating system. An operator can forge it.
+/// Returns the user of this process, as the system knows it: `jane`, or `jane as root` if the process is one
+/// of root that `sudo` has started for another user. Variables that users may set do not count.
 pub fn system_user() -> String {
-    let name = ["SUDO_USER", "USER", "LOGNAME"]
-        .into_iter()
-        .filter_map(|variable| std::env::var(variable).ok())
-        .find(|name| !name.trim().is_empty());
-    let name = name.unwrap_or_else(|| "unknown".to_owned());
+    let own = Uid::effective();
+    let asker = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok().map(Uid::from_raw));
+    acting(own, asker)
+}
+
+/// Only root's `sudo` can be trusted to have set the variable.
+fn acting(own: Uid, asker: Option<Uid>) -> String {
+    match asker.filter(|asker| own.is_root() && *asker != own) {
+        Some(asker) => format!("{} as {}", shown_name(asker), shown_name(own)),
+        None => shown_name(own),
+    }
+}
+
+/// Returns the name of a user for a record, or its number if the system has no name.
+fn shown_name(uid: Uid) -> String {
+    let name = name_of(uid).unwrap_or_else(|| format!("user {uid}"));
     name.chars().filter(|character| !character.is_control()).take(MAX_CHARS).collect()
+}
+
+/// Returns the name that the system has for a user.
+pub(crate) fn name_of(uid: Uid) -> Option<String> {
+    User::from_uid(uid).ok().flatten().map(|user| user.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operator_is_the_user_of_the_process_and_who_asked_sudo() {
+        let (root, nobody) = (Uid::from_raw(0), Uid::from_raw(4_294_967_000));
+        assert_eq!(acting(root, None), "root");
+        assert_eq!(acting(root, Some(root)), "root");
+        assert_eq!(acting(root, Some(nobody)), "user 4294967000 as root");
+        assert_eq!(acting(nobody, Some(root)), "user 4294967000");
+        assert_eq!(acting(nobody, None), "user 4294967000");
+    }
 }

@@ -132,6 +132,40 @@ pub fn accesses_before(before: Option<AccessId>, limit: usize) -> _ {
         .limit(limit)
 }
 
+/// Selects the accesses from one on, and it, the newest first; of the kinds that this version knows.
+#[auto_type(no_type_alias)]
+pub fn accesses_from(first: Option<AccessId>, limit: usize) -> _ {
+    let (at, run, number): (Utc, i64, i64) = place(first.unwrap_or(LAST));
+    let kinds: Vec<&'static str> = AccessKind::ALL.map(|(_, name)| name).to_vec();
+    // The first is not of the page, if there is one.
+    let limit: i64 = row_limit(limit.saturating_add(1));
+    accesses::table
+        .filter(accesses::at.le(at))
+        .filter(
+            accesses::at
+                .lt(at)
+                .or(accesses::run.lt(run))
+                .or(accesses::run.eq(run).and(accesses::number.le(number))),
+        )
+        .filter(accesses::kind.eq_any(kinds))
+        .order((accesses::at.desc(), accesses::run.desc(), accesses::number.desc()))
+        .limit(limit)
+}
+
+/// Returns up to `limit` of the accesses that [`accesses_from`] has selected, without the cursor; `None` if
+/// they do not begin with it, because it is not one of them.
+pub fn page_after(
+    cursor: Option<AccessId>,
+    rows: Vec<AccessRow>,
+    limit: usize,
+) -> Option<Vec<Access>> {
+    let mut found = rows.into_iter().map(AccessRow::into_access);
+    if let Some(cursor) = cursor {
+        found.next().filter(|first| first.id == cursor)?;
+    }
+    Some(found.take(limit).collect())
+}
+
 /// The condition of an access to an order by one of its sides, or by an operator.
 #[auto_type(no_type_alias)]
 pub fn sides_and_operators(order: OrderId, client: i64, service: i64) -> _ {

@@ -25,9 +25,9 @@ mod statement;
 mod webhooks;
 
 pub use access::{
-    AccessRow, EndedRun, FirstNumber, MissingColumns, accesses_before, accesses_up_to, busy_key,
-    busy_keys, missing_access, missing_accesses, oldest_accesses, runs_ended_before,
-    sides_and_operators,
+    AccessRow, EndedRun, FirstNumber, MissingColumns, accesses_before, accesses_from,
+    accesses_up_to, busy_key, busy_keys, missing_access, missing_accesses, oldest_accesses,
+    page_after, runs_ended_before, sides_and_operators,
 };
 pub use faults::{
     LookedAt, oldest_events, oldest_mails, oldest_webhooks, scopes_of_keys, unknown_key_events,

@@ -30,7 +30,7 @@ macro_rules! file {
 }
 
 /// Every file of the console, the page first.
-pub(crate) static FILES: [StaticFile; 42] = [
+pub(crate) static FILES: [StaticFile; 43] = [
     file!("/console", "text/html; charset=utf-8", "/console/index.html"),
     file!("/console/console.css", "text/css; charset=utf-8"),
     file!("/console/form.css", "text/css; charset=utf-8"),
@@ -71,6 +71,7 @@ pub(crate) static FILES: [StaticFile; 42] = [
     file!("/console/shared/toast.js", SCRIPT),
     file!("/console/shared/trade.js", SCRIPT),
     file!("/console/shared/words.js", SCRIPT),
+    file!("/console/shared/zip_codes.js", SCRIPT),
     file!("/console/shared/zones.js", SCRIPT),
     file!("/console/webhooks/webhooks.js", SCRIPT),
 ];

@@ -64,7 +64,9 @@ fn content<R: Read + Seek>(format: DocumentFormat, start: &[u8], file: R) -> Con
         _ if start.starts_with(compound::COMPOUND) => {
             compound_content(file).unwrap_or(Content::Other(None))
         }
-        _ if start.starts_with(ZIP) => package::content(file).unwrap_or(Content::Other(None)),
+        _ if start.starts_with(ZIP) => {
+            package::content(file).unwrap_or_else(|_| Content::Other(kinds::of_damaged_zip(start)))
+        }
         _ => {
             let pdf = if format == DocumentFormat::Pdf { kinds::before_pdf(start) } else { None };
             Content::Other(pdf.or_else(|| kinds::of_start(start)))

@@ -147,6 +147,8 @@ fn rejected_file_is_named_with_what_to_do() {
         ),
         (Jpeg, heic, "HEIC; save it as JPEG, PNG or PDF"),
         (Jpeg, b"II*\0\x08\0\0\0".to_vec(), "TIFF; save it as PDF"),
+        (Jpeg, b"II+\0\x08\0\0\0".to_vec(), "TIFF; save it as PDF"),
+        (Pdf, b"MM\0+\0\x08\0\0".to_vec(), "TIFF; save it as PDF"),
         (Png, b"RIFF\x10\0\0\0WEBPVP8 ".to_vec(), "WebP; save it as JPEG, PNG or PDF"),
         (Png, named("driver-license.jpg"), "JPEG; give it the extension .jpg"),
         (Docx, named("deed-of-trust.pdf"), "PDF; give it the extension .pdf"),
@@ -184,6 +186,86 @@ fn rejected_file_is_named_with_what_to_do() {
     }
     for unknown in [&b"\0\0\0\0"[..], b"\xFF\xFE", b"MZ\x90\0"] {
         assert_eq!(kind_of(Pdf, unknown), None, "{unknown:?}");
+    }
+}
+
+#[test]
+fn packages_and_pictures_of_other_programs_are_named() {
+    use DocumentFormat::{Docx, Pdf};
+    let named =
+        |mime_type: &str| package(&[("mimetype", mime_type.as_bytes()), ("content.xml", b"<x/>")]);
+    let open_document = |kind| named(&format!("application/vnd.oasis.opendocument.{kind}"));
+    let types = b"<Types><Default Extension=\"fdseq\" ContentType=\
+        \"application/vnd.ms-package.xps-fixeddocumentsequence+xml\"/></Types>";
+    let visio = b"<Types><Override PartName=\"/visio/document.xml\" \
+        ContentType=\"application/vnd.ms-visio.drawing.main+xml\"/></Types>";
+    let xps = |part| package(&[("[Content_Types].xml", types), (part, b"x")]);
+    let mut tar = vec![0; 512];
+    tar[..8].copy_from_slice(b"deed.pdf");
+    tar[257..262].copy_from_slice(b"ustar");
+    let mut metafile = vec![0; 64];
+    metafile[0] = 1;
+    metafile[40..44].copy_from_slice(b" EMF");
+    let stored = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+    writer.start_file("mimetype", stored).unwrap();
+    writer.write_all(b"application/vnd.oasis.opendocument.text").unwrap();
+    let cut = writer.finish().unwrap().into_inner()[..80].to_vec();
+    for (bytes, kind) in [
+        (open_document("text"), "OpenDocument; save it as .docx or PDF"),
+        (open_document("text-template"), "OpenDocument; save it as .docx or PDF"),
+        (open_document("spreadsheet"), "an OpenDocument spreadsheet; save it as PDF"),
+        (open_document("presentation"), "an OpenDocument presentation; save it as PDF"),
+        (open_document("graphics"), "an OpenDocument drawing; save it as PDF"),
+        (
+            // A password hides the parts.
+            package(&[
+                ("mimetype", b"application/vnd.oasis.opendocument.text"),
+                ("encrypted-package", b"x"),
+                ("META-INF/manifest.xml", b"<x/>"),
+            ]),
+            "OpenDocument; save it as .docx or PDF",
+        ),
+        (cut, "OpenDocument; save it as .docx or PDF"),
+        (
+            b"<?xml version=\"1.0\"?><office:document xmlns:office=\"urn:x\">".to_vec(),
+            "OpenDocument; save it as .docx or PDF",
+        ),
+        (
+            named("application/vnd.sun.xml.writer"),
+            "a document of OpenOffice.org 1; save it as .docx or PDF",
+        ),
+        (package(&[("mimetype", b"application/epub+zip")]), "an EPUB book; save it as PDF"),
+        (xps("FixedDocSeq.fdseq"), "XPS; save it as PDF"),
+        (xps("FixedDocumentSequence.fdseq/[0].piece"), "XPS; save it as PDF"),
+        (
+            package(&[("[Content_Types].xml", visio), ("visio/document.xml", b"<x/>")]),
+            "a Visio drawing; save it as PDF",
+        ),
+        (b"8BPS\0\x01\0\0".to_vec(), "a Photoshop picture; save it as JPEG, PNG or PDF"),
+        (b"AT&TFORM\0\0\x01\0DJVM".to_vec(), "DjVu; save it as PDF"),
+        (b"\xC5\xD0\xD3\xC6\x20\0\0\0".to_vec(), "PostScript; save it as PDF"),
+        (metafile, "a Windows metafile; save it as PNG or PDF"),
+        (tar, "a tar file; send the documents in it"),
+        (b"BZh91AY&SY\xFF\0".to_vec(), "a bzip2 file; send the document in it"),
+        (b"PK\x05\x06\0\0\0\0".to_vec(), "an empty ZIP file"),
+        (
+            b"\x78\x9F\x3E\x22\x01\0".to_vec(),
+            "winmail.dat, an attachment of Outlook; send the documents in it",
+        ),
+        (
+            b"\0\x05\x16\x07\0\x02\0\0Mac OS X".to_vec(),
+            "what macOS keeps beside a document; send the document itself",
+        ),
+        (
+            b"[InternetShortcut]\r\nURL=https://files.example/deed.pdf".to_vec(),
+            "a shortcut to a document; send the document itself",
+        ),
+    ] {
+        let start = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]);
+        for format in [Docx, Pdf] {
+            assert_eq!(kind_of(format, &bytes), Some(kind), "{format:?} {start}");
+        }
     }
 }
 

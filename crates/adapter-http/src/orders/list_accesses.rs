@@ -4,6 +4,7 @@ use actix_web::HttpRequest;
 use domain::{
     access::{Access, AccessActor, AccessFacts, AccessId},
     api_key::Party,
+    use_cases::order_error::OrderError,
 };
 use serde::Serialize;
 
@@ -25,7 +26,14 @@ pub(crate) async fn list(audit: Audit, request: HttpRequest, api: State) -> Answ
     note(&request, |notes| notes.order = Some(id));
     let (paging, after) = Paging::parse_older::<AccessId>(request.query_string())?;
     let reading = api.read_order.by(&admitted);
-    let (accesses, older) = reading.accesses(admitted.owner(), id, after, paging.limit).await?;
+    let page = match reading.accesses(admitted.owner(), id, after, paging.limit).await {
+        Err(OrderError::UnknownCursor) => {
+            let detail = "must be the identifier of an access of this list";
+            return Err(paging.unknown_cursor("unknown_entry", detail));
+        }
+        page => page?,
+    };
+    let (accesses, older) = page;
     let own = admitted.key().party();
     let records = accesses.into_iter().map(|access| (access.id, AccessRecord::of(access, own)));
     let others = Others { older, newer: false, stopped_at: None };

@@ -48,9 +48,12 @@ fn ports(change: fn(&mut NewApiKey)) -> Ports {
     let mut ports = Ports::with_key(change);
     ports.accesses.expect_of_order().returning(|_, order, before, limit| {
         assert_eq!(order, OrderId(7));
+        if before.is_some_and(|before| all().iter().all(|access| access.id != before)) {
+            return Ok(Some(MaybeErased::Whole(None)));
+        }
         let older = |access: &Access| before.is_none_or(|before| access.id < before);
         let page = all().into_iter().filter(older).take(limit).collect();
-        Ok(Some(MaybeErased::Whole(page)))
+        Ok(Some(MaybeErased::Whole(Some(page))))
     });
     ports
 }
@@ -120,6 +123,14 @@ async fn wrong_parameters_are_rejected() {
         let answer = api.send(TestApi::get(&format!("{PATH}?{query}"))).await;
         assert_eq!(answer.errors(), errors, "{query}");
     }
+}
+
+#[actix_web::test]
+async fn cursor_of_another_list_is_rejected() {
+    let other = AccessId { number: 9, ..all()[0].id };
+    let api = ports(|_| {}).api();
+    let answer = api.send(TestApi::get(&format!("{PATH}?starting_after={other}"))).await;
+    assert_eq!(answer.errors(), [("starting_after", "unknown_entry")]);
 }
 
 #[actix_web::test]

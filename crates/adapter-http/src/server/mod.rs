@@ -4,9 +4,9 @@ use std::{io, net::TcpListener, sync::Arc, time::Duration};
 
 use actix_web::{
     App, Error, HttpServer,
-    body::MessageBody,
+    body::{BodySize, MessageBody},
     dev::{Server, ServiceRequest, ServiceResponse},
-    http::{ConnectionType, header},
+    http::{ConnectionType, Version, header},
     middleware::{DefaultHeaders, Next, from_fn},
     web,
 };
@@ -51,6 +51,7 @@ pub fn serve_api(
         App::new()
             .app_data(api.clone())
             .wrap(from_fn(move |request, next| observe(observed.clone(), request, next)))
+            .wrap(from_fn(no_chunks_before_1_1))
             .configure(|config| routes::configure(config, &api.base_path, api.has_console))
     })
     .workers(capacity.workers)
@@ -95,6 +96,22 @@ pub fn serve_ops(listener: TcpListener, ops: web::Data<Ops>) -> io::Result<Serve
         App::new().app_data(ops.clone()).wrap(headers).wrap(close).configure(routes::configure_ops)
     });
     Ok(server.workers(1).disable_signals().shutdown_timeout(1).listen(listener)?.run())
+}
+
+/// Sends a body of unknown length to a client of HTTP/1.0 without chunks, which such a client does not
+/// know (RFC 9112, section 6.1): the end of the connection is the end of the body.
+async fn no_chunks_before_1_1(
+    request: ServiceRequest,
+    next: Next<impl MessageBody>,
+) -> Result<ServiceResponse<impl MessageBody>, Error> {
+    let is_old = request.version() < Version::HTTP_11;
+    let mut response = next.call(request).await?;
+    if is_old && response.response().body().size() == BodySize::Stream {
+        let head = response.response_mut().head_mut();
+        head.no_chunking(true);
+        head.set_connection_type(ConnectionType::Close);
+    }
+    Ok(response)
 }
 
 /// Closes the connection of a client that offers another protocol. actix itself would answer

@@ -7,7 +7,7 @@ use domain::{
 use lettre::message::Mailbox;
 use time::{Duration, OffsetDateTime, error::Format, macros::format_description};
 
-use super::{facts::address_line, times::appointment};
+use super::{facts::address_line, name, times::appointment};
 
 /// The length of an appointment that has only a start: about what a signing takes.
 const LENGTH: Duration = Duration::HOUR;
@@ -37,8 +37,6 @@ pub(super) fn calendar(notification: &Notification, organizer: &Mailbox) -> Resu
     let kind = if signing.ron_signing { "Remote online notarization (RON)" } else { "Signing" };
     let is_first = *subject == MailSubject::Created;
     let stamp = instant(if is_first { stored.created_at } else { stored.updated_at })?;
-    // The instant makes it unique among services; it has no address or host name (RFC 7986).
-    let microseconds = stored.created_at.unix_timestamp_nanos() / 1_000;
     let mut file = File::default();
     file.line("BEGIN:VCALENDAR");
     file.line("VERSION:2.0");
@@ -46,7 +44,8 @@ pub(super) fn calendar(notification: &Notification, organizer: &Mailbox) -> Resu
     file.line("CALSCALE:GREGORIAN");
     file.line(&format!("METHOD:{}", method(*subject)));
     file.line("BEGIN:VEVENT");
-    file.line(&format!("UID:order-{id}-{microseconds}@notary-orders"));
+    // It has no address or host name (RFC 7986).
+    file.line(&format!("UID:{}@notary-orders", name(stored)));
     file.line(&format!("DTSTAMP:{stamp}"));
     file.line(&format!("SEQUENCE:{sequence}"));
     if *subject == MailSubject::Cancelled {
@@ -73,11 +72,12 @@ pub(super) fn calendar(notification: &Notification, organizer: &Mailbox) -> Resu
     Ok(file.0)
 }
 
-/// Returns the parameter with the name of the organizer (RFC 5545, section 3.2.2). It cannot have a
-/// quotation mark.
+/// Returns the parameter with the name of the organizer (RFC 5545, section 3.2.2). The characters that a
+/// value cannot have are encoded (RFC 6868).
 fn common_name(organizer: &Mailbox) -> String {
-    let name = organizer.name.as_ref().map(|name| name.replace('"', "'"));
-    name.map_or_else(String::new, |name| format!(";CN=\"{name}\""))
+    let Some(name) = &organizer.name else { return String::new() };
+    let name = name.replace('^', "^^").replace('"', "^'");
+    format!(";CN=\"{name}\"")
 }
 
 #[derive(Default)]

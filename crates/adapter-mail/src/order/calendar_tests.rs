@@ -116,7 +116,8 @@ fn name_of_the_organizer_stays_one_parameter() {
     for (name, line) in [
         (None, "ORGANIZER:mailto:o@x.example"),
         (Some("Orders, Inc."), "ORGANIZER;CN=\"Orders, Inc.\":mailto:o@x.example"),
-        (Some("The \"best\": ; x"), "ORGANIZER;CN=\"The 'best': ; x\":mailto:o@x.example"),
+        (Some("The \"best\": ; x"), "ORGANIZER;CN=\"The ^'best^': ; x\":mailto:o@x.example"),
+        (Some("Sign^now ^^"), "ORGANIZER;CN=\"Sign^^now ^^^^\":mailto:o@x.example"),
     ] {
         let organizer = Mailbox::new(name.map(str::to_owned), "o@x.example".parse().unwrap());
         let file = calendar(&notification(), &organizer).unwrap();

@@ -61,6 +61,7 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
     let news = news(notification);
     let subject = subject(&news, stored).map_err(permanent)?;
     let head = head(sender, key, recipient, subject, news.at)?
+        .references(format!("<{}@{}>", name(stored), sender.mailbox.email.domain()))
         .raw_header(header(ORDER_FIELD, stored.id.0.to_string()));
     let head = match other_side(notification).map(|address| address.as_str().parse()).transpose() {
         Ok(Some(address)) => head.reply_to(Mailbox::new(None, address)),
@@ -99,6 +100,13 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
         .multipart(alternatives.singlepart(shown))
         .singlepart(attached);
     head.multipart(parts).map_err(permanent)
+}
+
+/// Returns the name of an order in the `UID` of its calendar files, and in the `References` of its mails,
+/// which mail programs show as one conversation. The instant makes it unique among services.
+fn name(stored: &StoredOrder) -> String {
+    let microseconds = stored.created_at.unix_timestamp_nanos() / 1_000;
+    format!("order-{}-{microseconds}", stored.id.0)
 }
 
 /// Returns the subject: the news and the order, without names of people.

@@ -548,7 +548,8 @@ fn subject_with(file_number: &str) -> String {
     parsed(&raw).subject().unwrap().to_owned()
 }
 
-/// `Auto-Submitted` keeps automatic responders from answering (RFC 3834).
+/// `Auto-Submitted` keeps automatic responders from answering (RFC 3834), and
+/// `X-Auto-Response-Suppress` those of Exchange.
 #[test]
 fn headers_are_complete_and_unique() {
     let raw = raw(&notification());
@@ -558,10 +559,32 @@ fn headers_are_complete_and_unique() {
         datetime!(2026-11-21 12:00:07 UTC).unix_timestamp()
     );
     assert_eq!(message.header_raw("Auto-Submitted").unwrap().trim(), "auto-generated");
+    assert_eq!(message.header_raw("X-Auto-Response-Suppress").unwrap().trim(), "All");
     let names = header_names(&raw);
     let mut unique = names.clone();
     unique.dedup();
     assert_eq!(names, unique);
+}
+
+#[test]
+fn mails_of_one_order_have_the_same_references() {
+    let references = |notification: &Notification| {
+        let raw = raw(notification);
+        let references = parsed(&raw).header_raw("References").unwrap().trim().to_owned();
+        references
+    };
+    let created = notification();
+    let reference = "<order-170017-1795262407123456@example.com>";
+    assert_eq!(references(&created), reference);
+    for subject in [MailSubject::Changed, MailSubject::NoteAdded, MailSubject::Cancelled] {
+        let mut later = Notification { subject, ..notification() };
+        later.message_key = "other".to_owned();
+        later.order.updated_at += time::Duration::HOUR;
+        assert_eq!(references(&later), reference, "{subject:?}");
+    }
+    let mut other = notification();
+    other.order.id = OrderId(170_018);
+    assert_ne!(references(&other), reference);
 }
 
 fn header_names(raw: &[u8]) -> Vec<String> {

@@ -72,18 +72,32 @@ pub enum OpenError {
 
 /// Returns what does the work of a parameter that drivers of other languages have.
 fn instead(name: &str) -> Option<&'static str> {
-    match name {
-        "schema" | "currentSchema" | "search_path" => {
-            Some("name the schema by options=-csearch_path%3DSCHEMA")
+    Some(match &*name.to_ascii_lowercase() {
+        "schema" | "currentschema" | "search_path" | "searchpath" => {
+            "name the schema by options=-csearch_path%3DSCHEMA"
         }
-        "pgbouncer" => Some("let the pooler lend out whole sessions"),
-        "sslcert" | "sslkey" | "sslpassword" => Some("let the user log in by a password"),
-        "connection_limit" | "pool_timeout" | "pool_max_conns" => {
-            Some("set --database-connections (NOTARY_ORDERS_DATABASE_CONNECTIONS)")
+        "pgbouncer" | "preparethreshold" | "prepare_threshold" | "prepared_statements" => {
+            "let the pooler lend out whole sessions"
         }
-        "ssl" => Some("write sslmode=require or sslmode=verify-full"),
-        _ => None,
-    }
+        "sslcert" | "sslkey" | "sslpassword" => "let the user log in by a password",
+        "connection_limit" | "pool_timeout" | "pool_max_conns" | "pool.max" | "pool"
+        | "poolsize" | "pool_size" | "maxpoolsize" | "max_pool_size" | "maximumpoolsize"
+        | "max" => "set --database-connections (NOTARY_ORDERS_DATABASE_CONNECTIONS)",
+        "ssl" | "sslmode" | "sslfactory" | "trustservercertificate" => {
+            "write sslmode=require or sslmode=verify-full"
+        }
+        "applicationname" => "write application_name",
+        "connecttimeout"
+        | "logintimeout"
+        | "connectiontimeout"
+        | "connectiontimeoutmillis"
+        | "timeout" => "write connect_timeout, in seconds",
+        "tcpkeepalive" | "keepalive" => "write keepalives=1",
+        "targetservertype" => "write target_session_attrs",
+        "sockettimeout" | "socket_timeout" | "command_timeout" | "commandtimeout"
+        | "statement_timeout" | "query_timeout" => "the service limits the time of its statements",
+        _ => return None,
+    })
 }
 
 /// Returns the configuration of each host of a URL, in the order of the URL, and the security of
@@ -132,13 +146,27 @@ fn host(url: &str) -> Result<Config, OpenError> {
     Ok(config)
 }
 
+/// Returns whether a text has the form of a parameter's name in some driver: `connect_timeout`,
+/// `prepareThreshold`, `ApplicationName`, `pool.max`. Other texts may be a part of a password.
+fn is_name(text: &str) -> bool {
+    const LONGEST: usize = 40;
+    let has_form = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    // Names have abbreviations such as `SSL`, and no digits beside capitals.
+    let capitals = text.split(|c: char| !c.is_ascii_uppercase()).map(str::len).max();
+    let has_both = capitals > Some(0) && text.bytes().any(|byte| byte.is_ascii_digit());
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.len() <= LONGEST
+        && text.bytes().all(has_form)
+        && capitals <= Some(3)
+        && !has_both
+}
+
 /// Checks a parameter by itself. An error names it, but never its value.
 fn check_parameter(name: &str, parameter: &str) -> Result<(), OpenError> {
     let Err(error) = format!("postgres://localhost?{parameter}").parse::<Config>() else {
         return Ok(());
     };
-    let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-    if instead(name).is_none() && (name.is_empty() || !name.bytes().all(is_word)) {
+    if instead(name).is_none() && !is_name(name) {
         return Err(OpenError::NotAUrl);
     }
     let name = name.to_owned();

@@ -66,7 +66,24 @@ async fn invalid_url_is_rejected_without_its_secret() {
 
 #[tokio::test]
 async fn error_names_the_parameter_and_not_its_value() {
-    for name in ["pgbouncer", "schema", "sslcert", "connection_limit", "currentSchema", "unknown"] {
+    for name in [
+        "pgbouncer",
+        "schema",
+        "sslcert",
+        "connection_limit",
+        "currentSchema",
+        "unknown",
+        // Those of JDBC, Npgsql, node-postgres, R2DBC and Sequelize.
+        "prepareThreshold",
+        "socketTimeout",
+        "ApplicationName",
+        "reWriteBatchedInserts",
+        "sslMode",
+        "MaxPoolSize",
+        "connectionTimeoutMillis",
+        "statement-cache-size",
+        "pool.max",
+    ] {
         let rejected = opened(&format!("postgres://o:pw@host/orders?{name}=hunter2")).unwrap_err();
         let text = log_line(&rejected);
         assert!(text.contains(&format!("the parameter {name} is not known")), "{text}");

@@ -1,7 +1,14 @@
 //! Sample orders, and their requests.
 
-use domain::order::{Order, OrderRequest};
+use domain::{
+    appointment::{AppointmentTime, Moment},
+    order::{Order, OrderRequest},
+};
 use serde_json::{Value, json};
+use time::{
+    Time,
+    macros::{date, datetime},
+};
 
 /// The golden files of the domain: requests and what a database stores of their orders.
 pub const GOLDEN: [&str; 3] = [
@@ -94,8 +101,8 @@ pub fn maximal_order() -> Box<Order> {
 
 /// Returns orders that differ in a few members of `signingDetailsFormData`.
 ///
-/// They have every kind of appointment, the first and the last year, a time that occurs twice,
-/// extreme values, and sections of one field.
+/// They have every kind of appointment, the first and the last year, a year that only older orders
+/// have, a time that occurs twice, extreme values, and sections of one field.
 pub fn various_orders() -> Vec<Order> {
     let instructions = json!({ "specialInstructions": format!("{}\r\n\t.", long(4_996)) });
     let other_place = json!({ "isPropertyAddressSame": false, "signingAddress": "a café" });
@@ -104,11 +111,11 @@ pub fn various_orders() -> Vec<Order> {
         "notaryPay": 0.01
     });
     let first_anytime = json!({
-        "signingDate": "0001-01-01", "signingTimeType": "anytime", "timeZoneId": "Etc/GMT+12"
+        "signingDate": "1900-01-01", "signingTimeType": "anytime", "timeZoneId": "Etc/GMT+12"
     });
     let twice = || at("2026-11-01", "01:30", "America/Chicago");
     let orders = [
-        (at("0001-01-01", "00:00", "America/Chicago"), None),
+        (at("1900-01-01", "00:00", "America/Chicago"), None),
         (at("1969-12-31", "23:59", "UTC"), None),
         (twice(), Some("2026-11-01T06:30:00Z")),
         (twice(), Some("2026-11-01T07:30:00Z")),
@@ -129,7 +136,15 @@ pub fn various_orders() -> Vec<Order> {
         details.extend(members.as_object().unwrap().clone());
         *order(request)
     };
-    orders.into_iter().map(order).collect()
+    let mut orders: Vec<_> = orders.into_iter().map(order).collect();
+    let mut old = order((json!({}), None));
+    old.appointment.date = date!(0001 - 01 - 01);
+    let utc = datetime!(0001-01-01 05:50:36 UTC);
+    old.appointment.time = AppointmentTime::At(Moment { local: Time::MIDNIGHT, utc });
+    orders.push(old.clone());
+    old.appointment.time = AppointmentTime::Anytime;
+    orders.push(old);
+    orders
 }
 
 fn at(date: &str, time: &str, zone: &str) -> Value {

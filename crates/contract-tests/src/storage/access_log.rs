@@ -135,7 +135,7 @@ async fn of_order(storage: &Storage, owner: Owner, id: OrderId) -> Option<MaybeE
     let numbers = |accesses: Vec<Access>| accesses.iter().map(|access| access.id.number).collect();
     let found = storage.accesses.of_order(owner, id, None, 100).await.unwrap()?;
     Some(match found {
-        MaybeErased::Whole(accesses) => MaybeErased::Whole(numbers(accesses)),
+        MaybeErased::Whole(accesses) => MaybeErased::Whole(numbers(accesses.unwrap())),
         MaybeErased::Erased => MaybeErased::Erased,
     })
 }
@@ -163,7 +163,15 @@ pub async fn order_shows_accesses_of_its_sides_and_of_operators(storage: &Storag
     }
     let before = Some(operator_access(3, id).id);
     let page = storage.accesses.of_order(LIVE, id, before, 1).await.unwrap().unwrap();
-    assert_eq!(page, MaybeErased::Whole(vec![of_party(service(42), access(2, id))]));
+    assert_eq!(page, MaybeErased::Whole(Some(vec![of_party(service(42), access(2, id))])));
+    let after_last = storage.accesses.of_order(LIVE, id, Some(access(1, id).id), 1).await.unwrap();
+    assert_eq!(after_last, Some(MaybeErased::Whole(Some(Vec::new()))));
+    // Of a stranger, of another order, and one that is none.
+    for number in [4, 5, 6, 99] {
+        let before = Some(access(number, id).id);
+        let page = storage.accesses.of_order(LIVE, id, before, 1).await.unwrap();
+        assert_eq!(page, Some(MaybeErased::Whole(None)), "{number}");
+    }
     for stranger in [
         Owner { party: service(43), is_test: false },
         Owner::client(ClientId(99), false),
@@ -338,7 +346,7 @@ pub async fn unknown_kinds_are_left_out(storage: &Storage) {
     let listed = storage.accesses.list(&AccessFilter::default(), None, 2).await.unwrap();
     assert_eq!(listed, known);
     let of_order = storage.accesses.of_order(LIVE, id, None, 2).await.unwrap();
-    assert_eq!(of_order, Some(MaybeErased::Whole(known.to_vec())));
+    assert_eq!(of_order, Some(MaybeErased::Whole(Some(known.to_vec()))));
     assert_eq!(storage.accesses.missing(10).await.unwrap(), []);
 }
 

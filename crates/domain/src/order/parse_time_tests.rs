@@ -24,6 +24,19 @@ fn between(start: &str, end: &str) -> Vec<(&'static str, Option<Value>)> {
 }
 
 #[test]
+fn date_before_1900_is_a_typing_error() {
+    let pointer = "/signingDetailsFormData/signingDate";
+    for date in ["0001-01-01", "0026-12-01", "0206-12-01", "1899-12-31"] {
+        assert_eq!(fault(pointer, json!(date)), Some(ViolationCode::OutOfRange), "{date}");
+    }
+    for date in ["1900-01-01", "9999-12-30"] {
+        assert_eq!(fault(pointer, json!(date)), None, "{date}");
+    }
+    let violations = parse(&with(&[(pointer, Some(json!("0026-12-01")))])).unwrap_err();
+    assert_eq!(violations[0].detail, "must not be before the year 1900; check the year");
+}
+
+#[test]
 fn range_needs_start_before_end() {
     let range = order(&between("09:00", "11:30")).appointment.time;
     let moment = |local, utc| Moment { local, utc };
@@ -146,7 +159,57 @@ fn supplied_instant_selects_the_later() {
     };
     assert_eq!(at(None), (datetime!(2026-11-01 06:30 UTC), 0));
     assert_eq!(at(Some("2026-11-01T07:30:00Z")), (datetime!(2026-11-01 07:30 UTC), 0));
-    assert_eq!(at(Some("2026-11-01T08:30:00Z")), (datetime!(2026-11-01 06:30 UTC), 1));
+}
+
+/// Such as one from before a change of the zone.
+#[test]
+fn instant_that_fits_neither_hour_decides_nothing() {
+    for (zone, date, time, earlier, later) in [
+        (
+            "America/New_York",
+            "2026-11-01",
+            "01:30",
+            datetime!(2026-11-01 05:30 UTC),
+            datetime!(2026-11-01 06:30 UTC),
+        ),
+        // Its clocks are put back by half an hour.
+        (
+            "Australia/Lord_Howe",
+            "2026-04-05",
+            "01:45",
+            datetime!(2026-04-04 14:45 UTC),
+            datetime!(2026-04-04 15:15 UTC),
+        ),
+    ] {
+        for quarter in -100..=100 {
+            let sent = later + time::Duration::minutes(quarter * 15);
+            let text = sent.format(&time::format_description::well_known::Rfc3339).unwrap();
+            for (name, other) in
+                [("specificTime", "/utcTimeDate"), ("startTime", "/utcStartTimeDate")]
+            {
+                let is_at = name == "specificTime";
+                let changes = [
+                    ("/signingDetailsFormData/signingDate", json!(date)),
+                    ("/signingDetailsFormData/timeZoneId", json!(zone)),
+                    (
+                        "/signingDetailsFormData/signingTimeType",
+                        json!(if is_at { "at" } else { "between" }),
+                    ),
+                    ("/signingDetailsFormData/specificTime", json!(time)),
+                    ("/signingDetailsFormData/startTime", json!(time)),
+                    ("/signingDetailsFormData/endTime", json!("12:00")),
+                    (other, json!(text)),
+                ]
+                .map(|(pointer, value)| (pointer, Some(value)));
+                let parsed = parse(&with(&changes)).unwrap();
+                let [moment, _] = parsed.order.appointment.time.bounds();
+                let expected = if sent == later { later } else { earlier };
+                assert_eq!(moment.unwrap().utc, expected, "{zone} {name} {text}");
+                let fits = sent == later || sent == earlier;
+                assert_eq!(parsed.utc_disagreements.is_empty(), fits, "{zone} {name} {text}");
+            }
+        }
+    }
 }
 
 #[test]

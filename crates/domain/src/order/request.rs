@@ -10,8 +10,8 @@ use super::{money::Amount, text::MAX_FILE_NUMBER};
 use crate::request::{
     Code, Line, Lines, Member as _, Object, Sent, Text as _, Unknown, ViolationCode,
     rules::{
-        Checked, any, date, email, fault, instant, one_of, optional, phone, positive, required,
-        state_code, text, time, time_zone, zip_code,
+        Checked, any, email, fault, instant, one_of, optional, phone, positive, required,
+        signing_date, state_code, text, time, time_zone, zip_code,
     },
     whole_characters,
 };
@@ -74,7 +74,7 @@ pub struct ContactRequest {
 pub struct DetailsRequest {
     #[garde(custom(required(text(MAX_FILE_NUMBER))))]
     pub(super) fileNumber: Sent<Line>,
-    #[garde(custom(required(date)))]
+    #[garde(custom(required(signing_date)))]
     pub(super) signingDate: Sent<Code>,
     #[garde(custom(required(one_of(&["at", "between", "anytime"]))))]
     pub(super) signingTimeType: Sent<Code>,

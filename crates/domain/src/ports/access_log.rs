@@ -72,14 +72,15 @@ pub trait AccessLog: Send + Sync {
     ) -> Result<Vec<Access>, StoreError>;
 
     /// Returns up to `limit` accesses of an order before `before`, newest first: those of its client, of its
-    /// signing service and of operators, not those of strangers. `None` if the owner has no such order.
+    /// signing service and of operators, not those of strangers. `None` if the owner has no such order. The
+    /// inner `None` if `before` is not one of these accesses: one of another order, or a removed one.
     async fn of_order(
         &self,
         owner: Owner,
         order: OrderId,
         before: Option<AccessId>,
         limit: usize,
-    ) -> Result<Option<MaybeErased<Vec<Access>>>, StoreError>;
+    ) -> Result<Option<MaybeErased<Option<Vec<Access>>>>, StoreError>;
 
     /// Removes up to `limit` accesses before `instant`, the oldest first, in one atomic step, so that their
     /// numbers are not missing. Returns how many. When no older one is left, forgets the runs that ended

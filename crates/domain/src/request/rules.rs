@@ -194,10 +194,16 @@ pub(crate) fn zip_code(text: &Code) -> Checked {
     format(text, MAX_CODE, is_zipcode, "must be a ZIP code of five digits")
 }
 
-/// A date.
-pub(crate) fn date(text: &Code) -> Checked {
+/// The first year of a signing. An earlier one is a typing error, such as `0026` or `0206`.
+const FIRST_YEAR: i32 = 1900;
+
+/// The date of a signing.
+pub(crate) fn signing_date(text: &Code) -> Checked {
     let is_date = |text: &str| parse_date(text).is_some();
-    format(text, MAX_CODE, is_date, "must be a date of the form YYYY-MM-DD")
+    format(text, MAX_CODE, is_date, "must be a date of the form YYYY-MM-DD")?;
+    let is_early = parse_date(text).is_some_and(|date| date.year() < FIRST_YEAR);
+    let detail = "must not be before the year 1900; check the year";
+    check(!is_early, ViolationCode::OutOfRange, detail)
 }
 
 /// A time on the clock.

@@ -57,7 +57,7 @@ impl ReadOrder {
     ) -> Result<(Vec<Access>, bool), OrderError> {
         let one_more = limit.saturating_add(1);
         let found = self.accesses.of_order(owner, id, before, one_more).await?;
-        let mut accesses = OrderError::unless_erased(found)?;
+        let mut accesses = OrderError::unless_erased(found)?.ok_or(OrderError::UnknownCursor)?;
         let has_older = accesses.len() > limit;
         accesses.truncate(limit);
         Ok((accesses, has_older))

@@ -76,7 +76,7 @@ async fn page_of_accesses_says_whether_there_are_older_ones() {
             .expect_of_order()
             .with(eq(OWNER), eq(OrderId(1)), eq(None), eq(limit + 1))
             .returning(move |_, _, _, _| {
-                Ok(Some(MaybeErased::Whole((0..stored).map(at).collect())))
+                Ok(Some(MaybeErased::Whole(Some((0..stored).map(at).collect()))))
             });
         let reading = ReadOrder {
             reader: Arc::new(MockOrderReader::new()),

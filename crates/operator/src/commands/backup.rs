@@ -209,7 +209,8 @@ fn copy_documents(
             } else {
                 missing.push(last.clone());
             }
-            progress.set(format!("copied {} of {} documents", copied.len(), totals.documents));
+            let all = counted(&totals.documents, "document");
+            progress.set(format!("copied {} of {all}", copied.len()));
         }
     }
     for key in before {

@@ -10,6 +10,7 @@ use serde_json::json;
 use time::OffsetDateTime;
 
 use super::output::{Column, Format, at, party_name, print};
+use crate::settings::values::listed;
 
 #[derive(Debug, Subcommand)]
 pub enum ClientsCommand {
@@ -22,6 +23,7 @@ pub enum ClientsCommand {
 #[derive(Debug, Args)]
 pub struct Rename {
     /// Its identifier, as listed
+    #[arg(value_parser = listed)]
     id: i64,
     /// Its name
     #[arg(long, value_parser = party_name)]

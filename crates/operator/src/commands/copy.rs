@@ -52,7 +52,7 @@ fn describe(counts: &BTreeMap<&str, u64>) -> String {
 fn table_of(counts: &BTreeMap<&str, u64>) -> String {
     let columns: [Column<'_, (&str, u64)>; 2] =
         [("COPIED", "", &|(rows, _)| json!(rows)), ("ROWS", "", &|(_, count)| json!(count))];
-    table(&columns, &rows(counts))
+    table(&columns, &[], &rows(counts))
 }
 
 /// Copies all rows in one transaction and returns a text that counts them.

@@ -1,7 +1,5 @@
 //! The commands about deliveries.
 
-use std::num::ParseIntError;
-
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use domain::{
@@ -16,7 +14,7 @@ use super::{
     output::{Column, Format, at, instant, print},
     webhooks::last_attempt,
 };
-use crate::adapters::Storage;
+use crate::{adapters::Storage, progress::counted};
 
 /// Maximum number of mails, and of webhooks, in a table.
 const MAX_LISTED: usize = 1_000;
@@ -46,8 +44,10 @@ pub enum DeliveriesCommand {
 }
 
 /// Reads the identifier of a mail or, with a `w` before it, of a webhook.
-fn listed_id(text: &str) -> Result<(String, i64), ParseIntError> {
-    let number = text.strip_prefix('w').unwrap_or(text).parse()?;
+fn listed_id(text: &str) -> Result<(String, i64), &'static str> {
+    let number = text.strip_prefix('w').unwrap_or(text).parse().ok();
+    let number =
+        number.ok_or("must be a number, or w and a number, as `deliveries list` shows it")?;
     Ok((text.to_owned(), number))
 }
 
@@ -93,7 +93,8 @@ pub(super) async fn run(
         }
         DeliveriesCommand::Retry { since, .. } => {
             let [mails, webhooks] = retry_failed(storage, since, now).await?;
-            print(&format!("{mails} mails and {webhooks} webhooks are due now\n"))
+            let (mails, webhooks) = (counted(&mails, "mail"), counted(&webhooks, "webhook"));
+            print(&format!("{mails} and {webhooks} are due now\n"))
         }
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use clap::Args;
 
-use super::output::{described, print, without_credentials};
+use super::output::{print, without_credentials};
 use crate::{
     doctor::{Finding, Findings, Level, examine},
     settings::Settings,
@@ -24,7 +24,7 @@ pub struct DoctorCommand {
 impl DoctorCommand {
     /// Notes a variable with an invalid value. The other checks use the default.
     pub fn note_wrong(&mut self, variable: &str, error: &clap::Error) {
-        let error = described(error);
+        let error = error.to_string();
         let cause = error.lines().next().unwrap_or_default().trim_start_matches("error: ");
         let advice = format!("Correct {variable}; the service does not start with it");
         self.settings.fail(cause, advice);

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use clap::{Args, Subcommand, value_parser};
+use clap::{Args, Subcommand};
 use domain::{
     api_key::{
         ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, Party, PresentedKey, Rate, Scope, Scopes,
@@ -21,12 +21,13 @@ use domain::{
     webhook::Endpoint,
 };
 use serde_json::json;
-use time::{Duration, OffsetDateTime};
+use time::{Duration, OffsetDateTime, macros::format_description};
 
-use super::output::{
-    Column, Format, address, at, is_plain, mode, party_name, print, second, shortened,
+use super::output::{Column, Format, address, at, is_plain, mode, party_name, print, second};
+use crate::{
+    settings::{WrongSetting, values::whole},
+    system::system_user,
 };
-use crate::{settings::WrongSetting, system::system_user};
 
 /// Maximum length of the name of a key, in characters.
 const MAX_CHARS: usize = 100;
@@ -48,7 +49,7 @@ pub enum KeysCommand {
             long,
             value_name = "N",
             default_value_t = 24,
-            value_parser = value_parser!(u32).range(0..=8_760)
+            value_parser = whole::<u32>(0..=8_760)
         )]
         grace_hours: u32,
     },
@@ -104,14 +105,14 @@ pub struct Issue {
     #[arg(long, value_parser = name)]
     name: String,
     /// The only signing service for which the key may create orders
-    #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
+    #[arg(long, value_name = "ID", value_parser = whole::<i64>(1..=i64::MAX))]
     signing_service: Option<i64>,
     /// Issue a key of the signing service of this number. It reads and changes the orders of the
     /// service, of all clients, and creates none
     #[arg(
         long,
         value_name = "ID",
-        value_parser = value_parser!(i64).range(1..),
+        value_parser = whole::<i64>(1..=i64::MAX),
         conflicts_with_all = ["signing_service", "client", "client_name"]
     )]
     for_service: Option<i64>,
@@ -121,13 +122,13 @@ pub struct Issue {
     #[arg(long = "scope", value_name = "SCOPE", value_parser = scope)]
     scopes: Vec<Scope>,
     /// Issue one more key for the client of this identifier, as listed. It sees the same orders
-    #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
+    #[arg(long, value_name = "ID", value_parser = whole::<i64>(1..=i64::MAX))]
     client: Option<i64>,
     /// Name of the new client, which both sides of its orders see; the default is the name of the key
     #[arg(long, value_name = "NAME", value_parser = party_name, conflicts_with = "client")]
     client_name: Option<String>,
     /// Days until the key expires
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=36_500))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=36_500))]
     expires_in_days: Option<u32>,
     /// Address of the client or service that is told of webhook endpoints that fail
     #[arg(long, value_name = "EMAIL", value_parser = address)]
@@ -137,16 +138,21 @@ pub struct Issue {
     test: bool,
     // The rate limits. The default is the limit of the service.
     /// Orders without documents per second
-    #[arg(long, value_name = "N", requires = "limit_burst")]
+    #[arg(long, value_name = "N", requires = "limit_burst", value_parser = rate_part)]
     limit_per_second: Option<NonZeroU32>,
     /// Burst of orders without documents
-    #[arg(long, value_name = "N", requires = "limit_per_second")]
+    #[arg(long, value_name = "N", requires = "limit_per_second", value_parser = rate_part)]
     limit_burst: Option<NonZeroU32>,
     /// Orders with documents per second
-    #[arg(long, value_name = "N", requires = "documents_limit_burst")]
+    #[arg(long, value_name = "N", requires = "documents_limit_burst", value_parser = rate_part)]
     documents_limit_per_second: Option<NonZeroU32>,
     /// Burst of orders with documents
-    #[arg(long, value_name = "N", requires = "documents_limit_per_second")]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "documents_limit_per_second",
+        value_parser = rate_part
+    )]
     documents_limit_burst: Option<NonZeroU32>,
 }
 
@@ -275,6 +281,11 @@ fn scopes(named: Vec<Scope>, of_service: bool) -> Result<Scopes, WrongSetting> {
     }
 }
 
+fn rate_part(text: &str) -> Result<NonZeroU32, String> {
+    let number = whole::<u32>(1..=u32::MAX.into());
+    number(text).map(|number| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN))
+}
+
 fn rate(per_second: Option<NonZeroU32>, burst: Option<NonZeroU32>) -> Option<Rate> {
     let rate = |(per_second, burst): (NonZeroU32, NonZeroU32)| Rate {
         per_second: per_second.get(),
@@ -335,14 +346,19 @@ fn list(keys: &[ApiKey], format: Format, now: OffsetDateTime) -> Result<()> {
         (Some(client), Some(name)) => format!("{client} {name}"),
         _ => listed.party().to_string(),
     };
-    // Fits 100 columns, whatever the names are.
-    let of_table: [Column<'_, ApiKey>; 7] = [
-        ("NAME", "", &|listed| json!(shortened(&listed.key.name, 16))),
+    // The end of a key that was rotated may be hours away, so its minute counts.
+    let end = |listed: &ApiKey| {
+        let minute = format_description!("[year]-[month]-[day] [hour]:[minute]Z");
+        listed.key.expires_at.and_then(|end| end.to_utc().format(minute).ok())
+    };
+    let of_table: [Column<'_, ApiKey>; 8] = [
+        ("NAME", "", &|listed| json!(listed.key.name)),
         ("KEY", "", &|listed| json!(listed.public_part())),
         ("ID", "", &|listed| json!(listed.id.0)),
         ("STATE", "", &|listed| json!(state(listed))),
         ("MODE", "", &|listed| mode(listed.key.is_test)),
-        ("CLIENT", "", &|listed| json!(shortened(&party(listed), 20))),
+        ("EXPIRES", "never", &|listed| json!(end(listed))),
+        ("CLIENT", "", &|listed| json!(party(listed))),
         ("LAST USED", "never", &|listed| {
             json!(listed.last_used_at.map(|at| at.date().to_string()))
         }),
@@ -366,5 +382,5 @@ fn list(keys: &[ApiKey], format: Format, now: OffsetDateTime) -> Result<()> {
         ("KEY", "", &|listed| json!(listed.public_part())),
         ("NAME", "", &|listed| json!(listed.key.name)),
     ];
-    format.print_both(&of_table, &columns, keys)
+    format.print_both(&of_table, &[("NAME", 14), ("CLIENT", 14)], &columns, keys)
 }

@@ -1,10 +1,6 @@
 //! The output of commands.
 
-use std::{
-    error::Error as _,
-    io::{self, ErrorKind, Write as _},
-    num::ParseIntError,
-};
+use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 
 use anyhow::Result;
 use clap::Args;
@@ -51,6 +47,10 @@ pub struct Format {
 /// A column of a list: its name, the text of an absent value, and the value of a row.
 pub(super) type Column<'a, Row> = (&'static str, &'static str, &'a dyn Fn(&Row) -> Value);
 
+/// The columns that a terminal shows shortened, and their widths: names and URLs, never a code or an
+/// identifier. A pipe gets them whole.
+pub(super) type Shortened = [(&'static str, usize)];
+
 impl Format {
     /// The format for people.
     pub(super) const TABLE: Self = Self { json: false };
@@ -62,17 +62,19 @@ impl Format {
 
     /// Prints a list.
     pub(super) fn print<Row>(self, columns: &[Column<'_, Row>], rows: &[Row]) -> Result<()> {
-        self.print_both(columns, columns, rows)
+        self.print_both(columns, &[], columns, rows)
     }
 
-    /// Prints a list whose table has other columns than its JSON.
+    /// Prints a list whose table has other columns than its JSON, or shortened ones.
     pub(super) fn print_both<Row>(
         self,
         of_table: &[Column<'_, Row>],
+        shortened: &Shortened,
         columns: &[Column<'_, Row>],
         rows: &[Row],
     ) -> Result<()> {
-        print(&if self.json { json_lines(columns, rows) } else { table(of_table, rows) })
+        let table = || table(of_table, on_terminal(shortened), rows);
+        print(&if self.json { json_lines(columns, rows) } else { table() })
     }
 
     pub(super) fn is_json(self) -> bool {
@@ -100,26 +102,59 @@ pub(super) fn csv<Row>(columns: &[Column<'_, Row>], rows: &[Row], with_names: bo
     names.into_iter().chain(rows.iter().map(|row| line(cells(row)))).collect()
 }
 
-/// Returns a value for a spreadsheet. A text that would be a formula begins with an apostrophe.
+/// The beginnings of a formula, also in their full-width forms, which spreadsheets of East Asia take for
+/// them.
+const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
+/// What ends a cell in some country or program: spreadsheets there split at a semicolon or a tab. The same
+/// rule is in `csv.js` of the console.
+const ENDS_OF_CELLS: [char; 6] = [',', ';', '\t', '\r', '\n', '"'];
+
+/// Returns a value for a spreadsheet. A text that would be a formula begins with an apostrophe, and so does
+/// each part of a text that is a cell of its own to a program which splits quoted texts, too.
 fn csv_cell(value: &Value) -> String {
     let text = match value {
         Value::Null => String::new(),
-        Value::String(text) if text.starts_with(['=', '+', '-', '@', '\t', '\r']) => {
-            format!("'{text}")
-        }
-        Value::String(text) => text.clone(),
+        Value::String(text) => defused(text),
         value => value.to_string(),
     };
-    if text.contains([',', '"', '\r', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text
+    if text.contains(ENDS_OF_CELLS) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}
+
+fn defused(text: &str) -> String {
+    let mut defused = String::new();
+    if text.starts_with(['\t', '\r']) {
+        defused.push('\'');
     }
+    let mut begins = true;
+    for character in text.chars() {
+        if begins && FORMULA.contains(&character) {
+            defused.push('\'');
+        }
+        defused.push(character);
+        // Programs ignore blanks before a formula.
+        begins = ENDS_OF_CELLS.contains(&character) || (begins && character == ' ');
+    }
+    defused
+}
+
+/// Returns the columns to shorten in a table that is printed: none in a pipe or a file.
+pub(super) fn on_terminal(shortened: &Shortened) -> &Shortened {
+    if io::stdout().is_terminal() { shortened } else { &[] }
 }
 
 /// Returns a table. Each column is as wide as its widest cell.
-pub(super) fn table<Row>(columns: &[Column<'_, Row>], rows: &[Row]) -> String {
-    let cells = |row| columns.iter().map(move |(_, absent, value)| cell(&value(row), absent));
+pub(super) fn table<Row>(
+    columns: &[Column<'_, Row>],
+    shortened: &Shortened,
+    rows: &[Row],
+) -> String {
+    let fitted = |name: &str, text: String| {
+        let width = shortened.iter().find(|(column, _)| *column == name);
+        width.map_or_else(|| text.clone(), |(_, width)| short(&text, *width))
+    };
+    let cells = |row| {
+        columns.iter().map(move |(name, absent, value)| fitted(name, cell(&value(row), absent)))
+    };
     let head = columns.iter().map(|(name, ..)| (*name).to_owned()).collect();
     let lines: Vec<Vec<String>> =
         [head].into_iter().chain(rows.iter().map(|row| cells(row).collect())).collect();
@@ -171,7 +206,7 @@ pub(super) fn at(instant: impl Into<Option<OffsetDateTime>>) -> Value {
 }
 
 /// Returns a text for a narrow column.
-pub(super) fn shortened(text: &str, max_chars: usize) -> String {
+fn short(text: &str, max_chars: usize) -> String {
     if text.chars().count() <= max_chars {
         return text.to_owned();
     }
@@ -242,17 +277,6 @@ pub(super) fn without_hidden(line: &str) -> String {
     line.chars().map(escaped).collect()
 }
 
-/// Returns the text of a wrong argument. Says that a number is needed, where clap quotes the parser of numbers.
-pub fn described(error: &clap::Error) -> String {
-    let text = error.to_string();
-    match error.source() {
-        Some(source) if source.is::<ParseIntError>() => {
-            text.replace(&source.to_string(), "it takes a whole number, such as 20")
-        }
-        _ => text,
-    }
-}
-
 /// Removes user, password and query from every URL in a message, but not from the examples in our own
 /// texts. The message may quote a mistyped command.
 pub fn without_credentials(message: &str) -> String {
@@ -283,11 +307,36 @@ mod tests {
             (json!(-1), "-1"),
             (json!("a \"b\", c"), "\"a \"\"b\"\", c\""),
             (json!("two\nlines"), "\"two\nlines\""),
+            (json!("x;=1+1;y"), "\"x;'=1+1;y\""),
+            (json!("x\t@SUM(1)"), "\"x\t'@SUM(1)\""),
+            (json!("x,-1"), "\"x,'-1\""),
+            (json!("two\n=1"), "\"two\n'=1\""),
+            (json!("x\";=1"), "\"x\"\";'=1\""),
+            (json!(" =1; +2"), "\" '=1; '+2\""),
+            (json!("\t=1"), "\"'\t'=1\""),
+            (json!("＝1+1"), "'＝1+1"),
+            (json!("a；＋1"), "a；＋1"),
+            (json!("Smith-Jones"), "Smith-Jones"),
             (Value::Null, ""),
         ] {
             assert_eq!(csv(&columns, &[value], true), format!("the_cell\r\n{cell}\r\n"));
         }
         assert_eq!(csv(&columns, &[], false), "");
+    }
+
+    #[test]
+    fn table_shortens_the_named_columns_only() {
+        let columns: [Column<'_, Value>; 2] =
+            [("NAME", "", &|row| row[0].clone()), ("CODE", "-", &|row| row[1].clone())];
+        let rows = [json!(["a long name", "order_on_hold"]), json!(["b", null])];
+        assert_eq!(
+            table(&columns, &[("NAME", 7)], &rows),
+            "NAME     CODE\na long…  order_on_hold\nb        -\n"
+        );
+        assert_eq!(
+            table(&columns, &[], &rows),
+            "NAME         CODE\na long name  order_on_hold\nb            -\n"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The commands about signing services.
 
 use anyhow::{Result, anyhow, bail, ensure};
-use clap::{Args, Subcommand, value_parser};
+use clap::{Args, Subcommand};
 use domain::{
     order::{EmailAddress, SigningServiceId},
     ports::ServiceRepo,
@@ -10,14 +10,17 @@ use domain::{
 use serde_json::json;
 
 use super::output::{Column, Format, address, party_name, print};
-use crate::settings::WrongSetting;
+use crate::settings::{
+    WrongSetting,
+    values::{listed, whole},
+};
 
 #[derive(Debug, Subcommand)]
 pub enum ServicesCommand {
     /// Add the record of a signing service
     Add {
         /// Its number, which orders name as signingServiceId
-        #[arg(value_parser = value_parser!(i64).range(1..))]
+        #[arg(value_parser = whole::<i64>(1..=i64::MAX))]
         id: i64,
         /// Its name
         #[arg(long, value_parser = party_name)]
@@ -30,6 +33,7 @@ pub enum ServicesCommand {
     /// Change the record of a signing service
     Change {
         /// Its number
+        #[arg(value_parser = listed)]
         id: i64,
         #[command(flatten)]
         change: NewRecord,
@@ -37,6 +41,7 @@ pub enum ServicesCommand {
     /// Remove the record of a signing service. Its orders and keys stay
     Remove {
         /// Its number
+        #[arg(value_parser = listed)]
         id: i64,
     },
 }

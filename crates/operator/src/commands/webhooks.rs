@@ -1,7 +1,9 @@
 //! The commands about webhook endpoints.
 
+use std::io::{self, IsTerminal as _};
+
 use anyhow::{Context as _, Result, anyhow, ensure};
-use clap::{Args, Subcommand, value_parser};
+use clap::{Args, Subcommand};
 use domain::{
     api_key::{ClientId, Owner, Party},
     order::SigningServiceId,
@@ -20,12 +22,18 @@ use self::{details::Details, listen::Listen};
 use super::output::{Column, Format, at, instant, mode, print, second};
 use crate::{
     adapters::{Storage, webhook_sender},
-    settings::{Settings, WrongSetting},
+    settings::{
+        Settings, WrongSetting,
+        values::{listed, whole},
+    },
     system::Machine,
 };
 
 mod details;
 mod listen;
+
+/// Maximum length of a URL in a table on a terminal, in characters.
+const MAX_SHOWN_URL: usize = 40;
 
 /// Maximum number of deliveries in a table.
 const MAX_LISTED: usize = 1_000;
@@ -55,6 +63,7 @@ pub enum WebhooksCommand {
     /// Change an endpoint
     Change {
         /// Its identifier, as listed
+        #[arg(value_parser = listed)]
         id: i64,
         /// Where to send events
         #[arg(long)]
@@ -75,6 +84,7 @@ pub enum WebhooksCommand {
     /// List the deliveries of an endpoint in the last 30 days, newest first
     Deliveries {
         /// Its identifier, as listed
+        #[arg(value_parser = listed)]
         id: i64,
         #[command(flatten)]
         format: Format,
@@ -82,9 +92,15 @@ pub enum WebhooksCommand {
     /// Send deliveries of an endpoint again that were delivered or failed
     Replay {
         /// Its identifier, as listed
+        #[arg(value_parser = listed)]
         id: i64,
         /// Send only this delivery again, as webhooks deliveries lists it
-        #[arg(long, value_name = "ID", conflicts_with_all = ["since", "until"])]
+        #[arg(
+            long,
+            value_name = "ID",
+            value_parser = listed,
+            conflicts_with_all = ["since", "until"]
+        )]
         delivery: Option<i64>,
         /// Send the events from this instant on again, such as 2026-12-01T08:00:00Z
         #[arg(
@@ -107,10 +123,10 @@ pub enum WebhooksCommand {
 #[group(multiple = false)]
 pub struct Of {
     /// List those of the client of this identifier only
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = listed)]
     client: Option<i64>,
     /// List those of the signing service of this number only
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = listed)]
     service: Option<i64>,
 }
 
@@ -118,10 +134,10 @@ pub struct Of {
 #[group(required = true, multiple = false)]
 pub struct Owning {
     /// The client that owns the endpoint, as keys list shows it
-    #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
+    #[arg(long, value_name = "ID", value_parser = whole::<i64>(1..=i64::MAX))]
     client: Option<i64>,
     /// The signing service that owns the endpoint
-    #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
+    #[arg(long, value_name = "ID", value_parser = whole::<i64>(1..=i64::MAX))]
     service: Option<i64>,
 }
 
@@ -134,6 +150,7 @@ fn party(client: Option<i64>, service: Option<i64>) -> Option<Party> {
 #[derive(Debug, Args)]
 pub struct Listed {
     /// Its identifier, as listed
+    #[arg(value_parser = listed)]
     id: i64,
 }
 
@@ -274,7 +291,19 @@ fn list(endpoints: &[Endpoint], format: Format) -> Result<()> {
         ("EVENTS", "", &|endpoint| endpoint.events.iter().map(|event| event.as_str()).collect()),
         ("URL", "", &|endpoint| json!(endpoint.url)),
     ];
-    format.print(&columns, endpoints)
+    // Within 100 columns of a terminal, if the URL is not long.
+    let of_terminal: [Column<'_, Endpoint>; 7] = [
+        ("ID", "", &|endpoint| json!(endpoint.id.0)),
+        ("CLIENT", "-", &client),
+        ("SERVICE", "-", &service),
+        ("MODE", "", &|endpoint| mode(endpoint.owner.is_test)),
+        ("STATUS", "", &|endpoint| json!(status(endpoint))),
+        ("EVENTS", "", &|endpoint| json!(endpoint.events.len())),
+        ("URL", "", &|endpoint| json!(endpoint.url)),
+    ];
+    let shortened = [("URL", MAX_SHOWN_URL)];
+    let of_table = if io::stdout().is_terminal() { &of_terminal[..] } else { &columns[..] };
+    format.print_both(of_table, &shortened, &columns, endpoints)
 }
 
 fn list_deliveries(deliveries: &[WebhookDelivery], format: Format) -> Result<()> {

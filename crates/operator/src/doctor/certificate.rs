@@ -48,8 +48,11 @@ fn judge_time(pair: &TlsPair, now: OffsetDateTime, found: &mut Findings) {
     } else if !left.is_positive() {
         found.fail(format!("it expired at {expires_at}"), RENEW);
     } else if left <= RENEWAL {
-        let days = left.whole_days();
-        found.warn(format!("it is valid only until {expires_at}: {days} days are left"), RENEW);
+        let days = match left.whole_days() {
+            1 => "1 day is left".to_owned(),
+            days => format!("{days} days are left"),
+        };
+        found.warn(format!("it is valid only until {expires_at}: {days}"), RENEW);
     } else {
         let names = pair.names.join(", ");
         found.ok(format!("it fits its key, and is valid until {expires_at}: {names}"));

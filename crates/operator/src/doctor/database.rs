@@ -20,7 +20,7 @@ use super::finding::{Failure, Findings, Subject, advise};
 use crate::adapters::check_file;
 use crate::adapters::describe_orphans;
 use crate::progress::counted;
-use crate::settings::{DATABASE, Database};
+use crate::settings::{DATABASE, Database, Settings};
 use crate::{secrets_key, system::OsEntropy};
 
 /// Greatest difference between the clocks of instances (docs/topologies.md).
@@ -38,15 +38,15 @@ const START_CONNECTIONS: usize = 2;
 const MIGRATE: &str = "The next start applies them, or `notary-orders migrate`";
 
 pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
-    let url = match usable(of.settings.database())? {
+    let url = match usable(of.settings.database(), &of.settings)? {
         Database::Sqlite(path) => return sqlite(&path, of, found).await,
         Database::Postgres(url) => url,
     };
     let limits = of.settings.time_limits.postgres;
-    let store = usable(PostgresStore::open(&url, 1, limits).context(DATABASE))?;
-    let inspection = usable(store.inspect(&*of.clock).await)?;
+    let store = usable(PostgresStore::open(&url, 1, limits).context(DATABASE), &of.settings)?;
+    let inspection = usable(store.inspect(&*of.clock).await, &of.settings)?;
     judge_orphans(&inspection.orphans, found);
-    postgres(inspection, of.settings.database_connections, found)?;
+    postgres(inspection, &of.settings, found)?;
     judge_secrets(&store, of, found).await;
     judge_webhooks(&store, found).await;
     judge_mails(&store, found).await;
@@ -146,7 +146,10 @@ async fn judge_secrets(endpoints: &dyn WebhookRepo, of: &Subject, found: &mut Fi
     let unreadable = unreadable_secrets(endpoints, key.as_ref().map(|key| key as _)).await;
     if let Ok(count @ 1..) = unreadable {
         found.check = "webhooks";
-        let text = format!("{count} endpoints get no webhooks: their secrets need another key");
+        let text = match count {
+            1 => "1 endpoint gets no webhooks: its secret needs another key".to_owned(),
+            _ => format!("{count} endpoints get no webhooks: their secrets need another key"),
+        };
         found.fail(text, secrets_key::ADVICE);
     }
 }
@@ -171,23 +174,35 @@ pub(super) fn compare_clock(
     if difference <= HARMFUL { found.warn(text, advice) } else { found.fail(text, advice) }
 }
 
-fn usable<T>(result: Result<T, impl Into<anyhow::Error>>) -> Result<T, Failure> {
+/// Adds the advice to an error of the database. Only a setting that is set can be corrected, as the start
+/// says it.
+fn usable<T>(
+    result: Result<T, impl Into<anyhow::Error>>,
+    settings: &Settings,
+) -> Result<T, Failure> {
     let result = result.map_err(Into::<anyhow::Error>::into).context("it cannot be used");
-    advise(result, format!("Start or repair the database, or correct {DATABASE}"))
+    let advice = if settings.database_url.is_some() {
+        format!("Start or repair the database, or correct {DATABASE}")
+    } else {
+        let database = settings.database_setting();
+        format!("Repair {database}, or give its files to the user of the service")
+    };
+    advise(result, advice)
 }
 
 async fn sqlite(path: &Path, of: &Subject, found: &mut Findings) -> Result<(), Failure> {
     let shown = path.display();
     if path.exists() {
-        usable(check_file(path))?;
+        usable(check_file(path), &of.settings)?;
     }
     let missing = adapter_sqlite::inspect(path).with_context(|| shown.to_string());
-    match usable(missing)? {
+    match usable(missing, &of.settings)? {
         None => found.ok(format!("there is none yet; the first start makes SQLite at {shown}")),
         Some(0) => {
             found.ok(format!("SQLite at {shown} accepts writes, and has every migration"));
-            let store = usable(SqliteStore::open(path, of.settings.time_limits.sqlite))?;
-            judge_orphans(&usable(store.orphans().await)?, found);
+            let limits = of.settings.time_limits.sqlite;
+            let store = usable(SqliteStore::open(path, limits), &of.settings)?;
+            judge_orphans(&usable(store.orphans().await, &of.settings)?, found);
             judge_secrets(&store, of, found).await;
             judge_webhooks(&store, found).await;
             judge_mails(&store, found).await;
@@ -203,13 +218,13 @@ async fn sqlite(path: &Path, of: &Subject, found: &mut Findings) -> Result<(), F
 
 fn postgres(
     inspection: Inspection,
-    connections: usize,
+    settings: &Settings,
     found: &mut Findings,
 ) -> Result<(), Failure> {
     let Inspection { facts, missing_migrations, clock_ahead, round_trip, .. } = inspection;
-    let state = judge_state(&facts, usable(missing_migrations), found);
+    let state = judge_state(&facts, usable(missing_migrations, settings), found);
     judge_durability(&facts, found);
-    judge_connections(facts.connections, connections, found);
+    judge_connections(facts.connections, settings.database_connections, found);
     judge_protection(inspection.protection, found);
     compare_clock("database", clock_ahead, round_trip / 2, found);
     state
@@ -298,7 +313,10 @@ fn judge_protection(protection: Protection, found: &mut Findings) {
 fn judge_connections(all: i64, own: usize, found: &mut Findings) {
     if i64::try_from(own + START_CONNECTIONS).is_ok_and(|needed| needed > all) {
         found.fail(
-            format!("the server gives this user {all} connections, and an instance uses {own}"),
+            format!(
+                "the server gives this user {}, and an instance uses {own}",
+                counted(&all, "connection")
+            ),
             "Lower --database-connections (NOTARY_ORDERS_DATABASE_CONNECTIONS), or raise \
              max_connections, or the CONNECTION LIMIT of the user or the database",
         );

@@ -38,6 +38,7 @@ fn judge(listen: IpAddr, proxies: &[IpNet], has_tls: bool, found: &mut Findings)
                  clients share the rate limit of one address"
             ),
         ),
+        [_] if found.list.is_empty() => found.ok("1 network is trusted"),
         _ if found.list.is_empty() => {
             found.ok(format!("{} networks are trusted", proxies.len()));
         }

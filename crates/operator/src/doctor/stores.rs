@@ -10,7 +10,7 @@ use super::{
     finding::{Failure, Findings, Subject, advise},
 };
 use crate::{
-    adapters::{self, DOCUMENTS, MAIL, MAIL_FROM, SCANNER},
+    adapters::{self, DATA_DIR, DOCUMENTS, MAIL, MAIL_FROM, SCANNER},
     secrets_key,
     settings::Database,
 };
@@ -27,14 +27,17 @@ pub(super) async fn documents(of: &Subject, found: &mut Findings) -> Result<(), 
         return Ok(());
     }
     let opened = adapters::document_store(&of.settings);
-    let store = advise(opened, format!("Correct {DOCUMENTS}"))?;
+    let setting = if of.settings.documents_url.is_none() { DATA_DIR } else { DOCUMENTS };
+    let store = advise(opened, format!("Correct {setting}"))?;
     let before = of.clock.now();
     let probed = store.probe().await.context("no object can be put, read and removed");
     let took = of.clock.now() - before;
-    let put_at = advise(
-        probed,
-        format!("Repair the store, or correct {DOCUMENTS} or its credentials and rights"),
-    )?;
+    let advice = if folder.is_some() {
+        format!("Give the folder to the user of the service, or correct {setting}")
+    } else {
+        format!("Repair the store, or correct {DOCUMENTS} or its credentials and rights")
+    };
+    let put_at = advise(probed, advice)?;
     if let Some(folder) = folder {
         found.ok(format!("a file was written, read and removed in {}", folder.display()));
     } else {
@@ -62,8 +65,12 @@ pub(super) async fn mail(of: &Subject, found: &mut Findings) -> Result<(), Failu
         _ => adapters::notifier(&of.settings).map(Some),
     };
     let mut is_slow = false;
-    if let Some(notifier) = advise(opened, format!("Correct {MAIL} or {MAIL_FROM}"))? {
-        let advice = format!("Repair the relay, or correct {MAIL} or {MAIL_FROM}");
+    let setting = if of.settings.mail_url.is_none() { DATA_DIR } else { MAIL };
+    if let Some(notifier) = advise(opened, format!("Correct {setting} or {MAIL_FROM}"))? {
+        let advice = match &folder {
+            Some(_) => format!("Give the folder to the user of the service, or correct {setting}"),
+            None => format!("Repair the relay, or correct {setting} or {MAIL_FROM}"),
+        };
         let checked = notifier.check().await;
         is_slow = checked.as_ref().is_err_and(adapter_mail::is_slow);
         if !is_slow {

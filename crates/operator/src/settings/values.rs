@@ -2,6 +2,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
+    ops::RangeInclusive,
     path::PathBuf,
     str::FromStr,
 };
@@ -33,6 +34,28 @@ impl FromStr for Database {
             _ => bail!("is neither postgres://USER:PASSWORD@HOST/DATABASE nor sqlite://PATH"),
         }
     }
+}
+
+/// Returns the parser of a whole number in a range. Without it, errors have the words of libraries.
+pub(crate) fn whole<N: TryFrom<i64> + 'static>(
+    range: RangeInclusive<i64>,
+) -> impl Fn(&str) -> Result<N, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.trim().parse().ok().filter(|number| range.contains(number));
+        number.and_then(|number| N::try_from(number).ok()).ok_or_else(|| {
+            let (least, most) = (range.start(), range.end());
+            match (*least, *most) {
+                (i64::MIN, i64::MAX) => "must be a whole number".to_owned(),
+                (_, i64::MAX) => format!("must be a whole number, {least} or more"),
+                _ => format!("must be a whole number from {least} to {most}"),
+            }
+        })
+    }
+}
+
+/// Reads the identifier of what a command names. Whether there is such a one, the command says.
+pub(crate) fn listed(text: &str) -> Result<i64, &'static str> {
+    text.trim().parse().map_err(|_| "must be a number, as lists show it")
 }
 
 /// Checks an address or a name with its port. Without a host it is every IPv4 address of this machine.
@@ -156,6 +179,21 @@ mod tests {
         ] {
             assert!(address(text).unwrap_err().contains("localhost:8080"), "{text}");
         }
+    }
+
+    #[test]
+    fn number_is_rejected_in_words_of_ours() {
+        assert_eq!(whole::<u32>(0..=9)(" 7 "), Ok(7));
+        for text in ["", "x", "1.5", "-1", "10", "1e3", "99999999999999999999"] {
+            let error = whole::<u32>(0..=9)(text).unwrap_err();
+            assert_eq!(error, "must be a whole number from 0 to 9", "{text}");
+        }
+        assert_eq!(
+            whole::<u64>(1..=i64::MAX)("0").unwrap_err(),
+            "must be a whole number, 1 or more"
+        );
+        assert_eq!(listed("0"), Ok(0));
+        assert_eq!(listed("1x").unwrap_err(), "must be a number, as lists show it");
     }
 
     #[test]

@@ -51,11 +51,10 @@ export class Advice {
     const isTaken = this.#text(TIME_ZONE) === found.zone;
     if (isTaken) this.#proposed = found.zone;
     const place = `${state} ${zipCode}`.trim();
-    const isDecided = /^\d{5}/.test(zipCode) && isInState(state, zipCode);
     const two = found.other && `${state} has two time zones, the other is ${shortName(found.other)}: check it.`;
     return [
       isTaken ? `${shortName(found.zone)} is usual for ${place}.` : `${place} is usually in ${shortName(found.zone)}.`,
-      !isDecided && two,
+      !found.isSure && two,
     ].filter(Boolean).join(" ");
   }
 }

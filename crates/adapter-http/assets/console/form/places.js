@@ -1,5 +1,6 @@
-// The time zone of a place in the United States. Source: 49 CFR part 71, for the states and for the counties
-// of a second zone; the ZIP codes of those counties are of the USPS.
+// The time zone of a place in the United States. Source: 49 CFR part 71.
+
+import { ZIP_CODES } from "../shared/zip_codes.js";
 
 const [EASTERN, CENTRAL, MOUNTAIN, PACIFIC] = [
   "America/New_York", "America/Chicago", "America/Denver", "America/Los_Angeles",
@@ -19,23 +20,10 @@ const STATES = [
   ["Pacific/Pago_Pago", "AS"],
 ];
 
-/** The states with a second zone, and how the ZIP codes in it begin. A few places at its edge are not here. */
+/** The second zones of states. */
 const SECOND = {
-  AK: ["America/Adak", "99546 99547"],
-  AZ: [MOUNTAIN, "865"],
-  FL: [CENTRAL, "324 325"],
-  ID: [PACIFIC, "835 838"],
-  IN: [CENTRAL, "463 464 476 477"],
-  KS: [MOUNTAIN, "67733 67735 67741 67758 67761 67762 67836 67857 67878 67879"],
-  KY: [CENTRAL, "420 421 422 423 424"],
-  MI: [CENTRAL, "49801 49802 49858 49870 49887 49911 49915 49920 49935 49938 49968"],
-  ND: [MOUNTAIN, "586"],
-  NE: [MOUNTAIN, "69033 69153 693"],
-  NV: [MOUNTAIN, "89883"],
-  OR: [MOUNTAIN, "979"],
-  SD: [MOUNTAIN, "577"],
-  TN: [EASTERN, "373 374 376 377 378 379"],
-  TX: [MOUNTAIN, "798 799 885"],
+  AK: "America/Adak", AZ: MOUNTAIN, FL: CENTRAL, ID: PACIFIC, IN: CENTRAL, KS: MOUNTAIN, KY: CENTRAL, MI: CENTRAL,
+  ND: MOUNTAIN, NE: MOUNTAIN, NV: MOUNTAIN, OR: MOUNTAIN, SD: MOUNTAIN, TN: EASTERN, TX: MOUNTAIN,
 };
 
 /** The states in which ZIP codes begin with a digit. Source: USPS, the areas of its sectional centers. */
@@ -50,11 +38,16 @@ export function isInState(state, zipCode) {
   return !isKnown || !/^\d/.test(zipCode) || FIRST_DIGITS[zipCode[0]].includes(state);
 }
 
-/** Returns the zone of a place, and the other zone of its state if it has two; `null` if there is no such state. */
+/**
+ * Returns the zone of a place, the other zone of its state if it has two, and whether the ZIP code decides which;
+ * `null` if there is no such state.
+ */
 export function zoneOf(state, zipCode) {
   const [first] = STATES.find(([, states]) => states.split(" ").includes(state)) ?? [];
   if (!first) return null;
-  const [second = null, beginnings = ""] = SECOND[state] ?? [];
-  const isSecond = second && beginnings.split(" ").some((it) => zipCode.startsWith(it));
-  return isSecond ? { zone: second, other: first } : { zone: first, other: second };
+  const second = SECOND[state];
+  if (!second) return { zone: first, other: null, isSure: true };
+  const [inSecond, unsure] = ZIP_CODES[state].map((list) => list.split(" ").some((it) => zipCode.startsWith(it)));
+  const isSure = /^\d{5}/.test(zipCode) && isInState(state, zipCode) && !unsure;
+  return inSecond ? { zone: second, other: first, isSure } : { zone: first, other: second, isSure };
 }

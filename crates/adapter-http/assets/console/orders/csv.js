@@ -24,11 +24,17 @@ const COLUMNS = [
   ["Changed (UTC)", (it) => it.updated_at],
 ];
 
-/** Returns a cell. A text that a spreadsheet would take for a formula begins with an apostrophe. */
+// Some spreadsheets end a cell at a semicolon or a tab, some within quotes, too. Those of East Asia take
+// full-width characters for those of a formula. The same rule is in output.rs of the commands.
+const FORMULA = /(^|[,;\t\r\n"])( *)(?=[=+\-@＝＋－＠])/g;
+
+/** Returns a text in which an apostrophe stands before what a spreadsheet would take for a formula. */
+const defused = (text) => text.replace(/^(?=[\t\r])/, "'").replace(FORMULA, "$1$2'");
+
+/** Returns a cell. */
 function cell(value) {
-  const text = String(value ?? "");
-  const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  const safe = typeof value === "string" ? defused(value) : String(value ?? "");
+  return /[",;\t\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
 /** Returns orders as CSV (RFC 4180), which spreadsheets read as UTF-8. */

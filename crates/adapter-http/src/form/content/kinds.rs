@@ -22,13 +22,21 @@ const HEIC: &str = "HEIC; save it as JPEG, PNG or PDF";
 const JPEG_2000: &str = "JPEG 2000; save it as JPEG, PNG or PDF";
 const JPEG_XL: &str = "JPEG XL; save it as JPEG, PNG or PDF";
 const TIFF: &str = "TIFF; save it as PDF";
+pub(super) const XPS: &str = "XPS; save it as PDF";
+const OPEN_DOCUMENT: &str = "OpenDocument; save it as .docx or PDF";
+const EPUB: &str = "an EPUB book; save it as PDF";
+const VISIO: &str = "a Visio drawing; save it as PDF";
+const POST_SCRIPT: &str = "PostScript; save it as PDF";
+const METAFILE: &str = "a Windows metafile; save it as PNG or PDF";
+const SHORTCUT: &str = "a shortcut to a document; send the document itself";
 const OLD_WORD: &str = "a document of Word 5 or earlier; save it as .docx or PDF";
 
 /// Beginnings of texts in lower case.
-const TEXTS: [(&str, &str); 16] = [
+const TEXTS: [(&str, &str); 17] = [
     ("{\\rtf", "RTF; save it as .docx or PDF"),
     ("{", "JSON, perhaps an error message; send the document itself"),
-    ("%!ps", "PostScript; save it as PDF"),
+    ("%!ps", POST_SCRIPT),
+    ("[internetshortcut]", SHORTCUT),
     ("mime-version:", MHTML),
     ("from: <saved by", MHTML),
     ("content-type: multipart/related", MHTML),
@@ -50,7 +58,7 @@ const HTML: [&str; 9] =
     ["<!doctype html", "<html", "<head", "<meta", "<title", "<body", "<table", "<div", "<p>"];
 
 /// Streams of compound files, and parts of ZIP files.
-const NAMES: [(&str, &str); 11] = [
+const NAMES: [(&str, &str); 13] = [
     ("Workbook", EXCEL),
     ("Book", EXCEL),
     ("xl/workbook.xml", EXCEL),
@@ -59,13 +67,32 @@ const NAMES: [(&str, &str); 11] = [
     ("ppt/presentation.xml", POWER_POINT),
     ("__properties_version1.0", "an Outlook message; save it as PDF"),
     ("MatOST", "a Works document; save it as .docx or PDF"),
-    ("content.xml", "OpenDocument; save it as .docx or PDF"),
+    ("VisioDocument", VISIO),
+    ("visio/document.xml", VISIO),
+    ("content.xml", OPEN_DOCUMENT),
     ("index/document.iwa", "a Pages document; save it as .docx or PDF"),
-    ("meta-inf/container.xml", "an EPUB book; save it as PDF"),
+    ("meta-inf/container.xml", EPUB),
+];
+
+/// Beginnings of the types that the first part of a ZIP file names, `mimetype`.
+const MIME_TYPES: [(&str, &str); 7] = [
+    (
+        "application/vnd.oasis.opendocument.spreadsheet",
+        "an OpenDocument spreadsheet; save it as PDF",
+    ),
+    (
+        "application/vnd.oasis.opendocument.presentation",
+        "an OpenDocument presentation; save it as PDF",
+    ),
+    ("application/vnd.oasis.opendocument.graphics", "an OpenDocument drawing; save it as PDF"),
+    ("application/vnd.oasis.opendocument.", OPEN_DOCUMENT),
+    ("application/vnd.sun.xml.", "a document of OpenOffice.org 1; save it as .docx or PDF"),
+    ("application/epub+zip", EPUB),
+    ("application/x-ibooks+zip", EPUB),
 ];
 
 /// Bytes at a place near the beginning. The first entry that a file has decides.
-const BYTES: [(usize, &[u8], &str); 22] = [
+const BYTES: [(usize, &[u8], &str); 45] = [
     (4, b"ftypavi", "AVIF; save it as JPEG, PNG or PDF"),
     (4, b"ftyphe", HEIC),
     (4, b"ftypmif", HEIC),
@@ -76,13 +103,37 @@ const BYTES: [(usize, &[u8], &str); 22] = [
     (0, b"GIF8", "GIF; save it as JPEG, PNG or PDF"),
     (0, b"II*\0", TIFF),
     (0, b"MM\0*", TIFF),
+    // BigTIFF.
+    (0, b"II+\0", TIFF),
+    (0, b"MM\0+", TIFF),
+    (0, b"EP*\0", "a scan of Microsoft Office (MDI); save it as PDF"),
+    (0, b"8BPS", "a Photoshop picture; save it as JPEG, PNG or PDF"),
+    (0, b"AT&TFORM", "DjVu; save it as PDF"),
+    (0, b"\xB1\x68\xDE\x3A", "a fax (DCX); save it as PDF"),
+    (0, b"\x97JB2\r\n\x1A\n", "JBIG2; save it as PNG or PDF"),
+    (0, b"\xC5\xD0\xD3\xC6", POST_SCRIPT),
+    (0, b"\xD7\xCD\xC6\x9A", METAFILE),
+    (40, b" EMF", METAFILE),
     (8, b"WEBP", "WebP; save it as JPEG, PNG or PDF"),
     (0, b"BM", "BMP; save it as JPEG, PNG or PDF"),
     (0, b"\0\0\0\x0CjP  ", JPEG_2000),
     (0, b"\xFF\x4F\xFF\x51", JPEG_2000),
     (0, b"\0\0\0\x0CJXL ", JPEG_XL),
     (0, b"\xFF\x0A", JPEG_XL),
+    (0, b"II\xBC\x01", "JPEG XR; save it as JPEG, PNG or PDF"),
     (0, b"\x1F\x8B", "a gzip file; send the document in it"),
+    (0, b"BZh", "a bzip2 file; send the document in it"),
+    (0, b"\xFD7zXZ\0", "an xz file; send the document in it"),
+    (0, b"\x28\xB5\x2F\xFD", "a Zstandard file; send the document in it"),
+    (257, b"ustar", "a tar file; send the documents in it"),
+    (0, b"MSCF", "a cabinet file; send the documents in it"),
+    (0, b"PK\x05\x06", "an empty ZIP file"),
+    (0, b"PK\x07\x08", ZIP),
+    (0, b"PK00PK\x03\x04", ZIP),
+    (0, b"\x78\x9F\x3E\x22", "winmail.dat, an attachment of Outlook; send the documents in it"),
+    (0, b"\0\x05\x16\x07", "what macOS keeps beside a document; send the document itself"),
+    (0, b"L\0\0\0\x01\x14\x02\0", SHORTCUT),
+    (0, b"\xE4\x52\x5C\x7B\x8C\xD8\xA7\x4D", "a OneNote section; save it as PDF"),
     (0, b"Rar!", "a RAR file; send the documents in it"),
     (0, b"7z\xBC\xAF", "a 7z file; send the documents in it"),
     (0, b"\xFFWPC", "a WordPerfect document; save it as .docx or PDF"),
@@ -137,6 +188,8 @@ pub(super) fn of_start(start: &[u8]) -> Option<&'static str> {
     if text.starts_with('<') {
         let has = |names: &[&str]| names.iter().any(|name| text.contains(name));
         return Some(match () {
+            // A flat OpenDocument file (ODF 1.3, part 3, section 3.1.2).
+            () if has(&["<office:document"]) => OPEN_DOCUMENT,
             () if has(&["word.document", "/word/2003/", "w:worddocument", "pkg:package"]) => {
                 "a Word document in XML; save it as .docx or PDF"
             }
@@ -155,6 +208,19 @@ pub(super) fn of_start(start: &[u8]) -> Option<&'static str> {
 /// Returns the text for a compound file with streams, or a ZIP file with parts, of these names.
 pub(super) fn of_names(has: impl Fn(&str) -> bool) -> Option<&'static str> {
     NAMES.into_iter().find(|(name, _)| has(name)).map(|(_, kind)| kind)
+}
+
+/// Returns the text for a ZIP file whose first part names this type.
+pub(super) fn of_mime_type(name: &str) -> Option<&'static str> {
+    let name = name.trim().to_ascii_lowercase();
+    MIME_TYPES.into_iter().find(|(type_, _)| name.starts_with(type_)).map(|(_, kind)| kind)
+}
+
+/// Returns the text for a ZIP file that cannot be read. The name of its first part, and what is stored
+/// in it, follow the header of 30 bytes (APPNOTE, section 4.3.7).
+pub(super) fn of_damaged_zip(start: &[u8]) -> Option<&'static str> {
+    let first = String::from_utf8_lossy(start.get(30..)?.get(..128.min(start.len() - 30))?);
+    of_mime_type(first.strip_prefix("mimetype")?)
 }
 
 /// Decodes a text in the encoding that its byte order mark or its XML declaration names.

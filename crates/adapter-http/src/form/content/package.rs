@@ -74,7 +74,11 @@ pub(super) fn content<R: Read + Seek>(file: R) -> io::Result<Content> {
     let (types, relationships) = (described("[content_types].xml")?, described("_rels/.rels")?);
     let main_part = main_part(&types, &relationships, |part| parts.contains_key(part));
     let Some(index) = main_part.and_then(|part| parts.get(&part)) else {
-        return Ok(Content::Other(kind(|name| parts.contains_key(name), &types)));
+        let named = match parts.get("mimetype") {
+            Some(index) => mime_type(archive.by_index(*index)?)?,
+            None => None,
+        };
+        return Ok(Content::Other(named.or_else(|| kind(&parts, &types))));
     };
     // Declared sizes may be false, so the main part is inflated up to its limit.
     let length = io::copy(&mut archive.by_index(*index)?.take(MAX_MAIN_PART + 1), &mut io::sink())?;
@@ -84,13 +88,23 @@ pub(super) fn content<R: Read + Seek>(file: R) -> io::Result<Content> {
     })
 }
 
+/// Returns what a ZIP file looks like by its part `mimetype`.
+fn mime_type(part: impl Read) -> io::Result<Option<&'static str>> {
+    let mut name = Vec::new();
+    part.take(128).read_to_end(&mut name)?;
+    Ok(kinds::of_mime_type(&String::from_utf8_lossy(&name)))
+}
+
 /// Returns what a ZIP file looks like that is no Word document.
-fn kind(has: impl Fn(&str) -> bool, types: &[Element]) -> Option<&'static str> {
+fn kind(parts: &HashMap<String, usize>, types: &[Element]) -> Option<&'static str> {
+    let has = |name: &str| parts.contains_key(name);
     let is_variant = |element: &Element| {
         let value = element.attribute("ContentType").unwrap_or_default().to_ascii_lowercase();
         value.contains("macroenabled") || value.ends_with(".template.main+xml")
     };
-    kinds::of_names(&has).or_else(|| match () {
+    kinds::of_names(has).or_else(|| match () {
+        // XPS and OpenXPS name the sequence of their pages so (ECMA-388, annex B). A part may have pieces.
+        () if parts.keys().any(|name| name.contains(".fdseq")) => Some(kinds::XPS),
         () if types.iter().any(is_variant) => Some(kinds::MACROS),
         () if !types.is_empty() => None,
         () if has("word/document.xml") => Some(kinds::DAMAGED_WORD),

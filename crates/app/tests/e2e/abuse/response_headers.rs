@@ -1,7 +1,11 @@
 //! The headers of every response: they prevent content sniffing and caching, and do not name the
 //! server.
 
-use std::time::Duration;
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    time::Duration,
+};
 
 use reqwest::{Method, Response, header};
 use serde_json::json;
@@ -149,4 +153,49 @@ async fn unparsable_requests_get_a_bare_status() {
     app.assert_untouched();
     let valid = tokio::time::timeout(Duration::from_secs(10), app.order("F-1")).await;
     assert_eq!(valid.unwrap().status(), 201);
+}
+
+/// Sends a request of HTTP/1.0. Returns the head and the body of the answer, which ends with its connection.
+async fn answer_to_1_0(app: &TestApp, path: &str) -> (String, Vec<u8>) {
+    let (address, key) = (app.address, app.key.clone());
+    let request = format!(
+        "GET {path} HTTP/1.0\r\nauthorization: Bearer {key}\r\naccept-encoding: gzip\r\n\
+         connection: keep-alive\r\n\r\n"
+    );
+    let exchanged = tokio::task::spawn_blocking(move || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        answer
+    });
+    let answer = exchanged.await.unwrap();
+    let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap();
+    let head = String::from_utf8(answer[..end].to_vec()).unwrap().to_ascii_lowercase();
+    (head, answer[end + 4..].to_vec())
+}
+
+/// RFC 9112, section 6.1. The length or the end of the connection is the end of a body.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_answer_to_http_1_0_has_chunks() {
+    let app = TestApp::start().await;
+    created(app.order_with_deed("F-1").await).await;
+    for (path, beginning, end) in [
+        ("/api/order/1/documents.zip", &b"PK\x03\x04"[..], &b""[..]),
+        ("/console/api.js", b"\x1F\x8B", b""),
+        ("/api/order/1/documents/0", b"%PDF-", b""),
+        ("/api/order/1", b"{", b"}"),
+    ] {
+        let (head, body) = answer_to_1_0(&app, path).await;
+        assert!(head.contains(" 200 ok"), "{path}: {head}");
+        assert!(!head.contains("transfer-encoding"), "{path}: {head}");
+        assert!(body.starts_with(beginning) && body.ends_with(end), "{path}: {head}");
+        match head.lines().find_map(|line| line.strip_prefix("content-length: ")) {
+            Some(length) => assert_eq!(length.parse(), Ok(body.len()), "{path}"),
+            None => assert!(head.contains("connection: close"), "{path}: {head}"),
+        }
+    }
+    let (_, archive) = answer_to_1_0(&app, "/api/order/1/documents.zip").await;
+    assert_eq!(&archive[archive.len() - 22..][..4], b"PK\x05\x06", "the end of a whole archive");
 }

@@ -65,6 +65,49 @@ async fn first_start_writes_key_to_a_file_and_prints_working_curl_line() {
     assert_eq!(server.stop("-INT"), (Some(0), String::new()));
 }
 
+/// A start that is killed between the issue and the name of the file.
+#[tokio::test(flavor = "multi_thread")]
+async fn start_finishes_the_file_of_a_first_key_that_was_issued() {
+    let wiring = Wiring::embedded();
+    let file = wiring.data().join("first-key");
+    ServiceProcess::start(&wiring, &[]).stop("-TERM");
+    let key = fs::read_to_string(&file).unwrap();
+    fs::rename(&file, wiring.data().join("first-key.killed")).unwrap();
+    // A key that was not issued before its process was killed.
+    let never = format!("{}\n", key.trim().chars().rev().collect::<String>());
+    fs::write(wiring.data().join("first-key.early"), never).unwrap();
+
+    let service = ServiceProcess::start(&wiring, &[]);
+    created(service.as_key(key.trim()).order("F-1").await).await;
+    assert_eq!(fs::read_to_string(&file).unwrap(), key);
+    service.stop("-TERM");
+    ServiceProcess::start(&wiring, &[]).stop("-TERM");
+    let entries = fs::read_dir(wiring.data()).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<_> = entries.filter_map(|name| name.into_string().ok()).collect();
+    assert!(!names.iter().any(|name| name.starts_with("first-key.")), "{names:?}");
+    assert_eq!(run(&wiring, &["keys", "list", "--json"]).lines().count(), 1);
+}
+
+/// Of a start beside `keys issue`, one issues the first key, and the file has it or is not there.
+#[tokio::test(flavor = "multi_thread")]
+async fn start_beside_keys_issue_leaves_a_whole_file_or_none() {
+    for _ in 0..4 {
+        let wiring = Wiring::embedded();
+        let issuing = notary_orders(&wiring, &["keys", "issue", "--name=operator"]).spawn();
+        let service = ServiceProcess::start(&wiring, &[]);
+        assert!(issuing.unwrap().wait().unwrap().success());
+        let file = wiring.data().join("first-key");
+        let trail = run(&wiring, &["keys", "trail"]);
+        let is_first = trail.contains("first start");
+        assert_eq!(file.exists(), is_first, "{trail}");
+        if is_first {
+            let key = fs::read_to_string(&file).unwrap();
+            created(service.as_key(key.trim()).order("F-1").await).await;
+        }
+        service.stop("-TERM");
+    }
+}
+
 #[test]
 fn no_first_key_is_issued_if_it_cannot_be_written() {
     let wiring = Wiring::embedded();

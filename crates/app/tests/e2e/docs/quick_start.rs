@@ -2,8 +2,13 @@
 //! no user, and the test starts the service instead of systemd.
 
 use std::{
-    collections::BTreeMap, env, fs, os::unix::fs::PermissionsExt as _, path::Path,
-    process::Command, time::Duration,
+    collections::BTreeMap,
+    env, fs,
+    net::TcpListener,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
 };
 
 use test_servers::{
@@ -105,7 +110,8 @@ async fn commands_of_quick_start_make_a_service_for_two_sides() {
     }
     let data = machine.file("data");
     machine.environment.insert("NOTARY_ORDERS_DATA_DIR".to_owned(), data.clone());
-    machine.environment.insert("NOTARY_ORDERS_OPS_LISTEN".to_owned(), "127.0.0.1:0".to_owned());
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    machine.environment.insert("NOTARY_ORDERS_OPS_LISTEN".to_owned(), free.clone());
 
     let checks = block(&guide, "4. Check");
     let (doctor, ready) = checks.split_once("sudo systemctl restart notary-orders\n").unwrap();
@@ -113,9 +119,14 @@ async fn commands_of_quick_start_make_a_service_for_two_sides() {
     assert!(found.contains("ok    certificate") && !found.contains("is unknown"), "{found}");
     let mut command = machine.command(env!("CARGO_BIN_EXE_notary-orders"));
     command.args(["serve", "--log-format=json", "--drain-secs=0"]);
+    // The guide asks right after the start, as here before it.
+    let ready = ready.replace("127.0.0.1:8081", &free);
+    let mut asking = machine.command("sh");
+    asking.args(["-e", "-c", &ready]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let asking = asking.spawn().unwrap();
     let service = ServiceProcess::spawn(command);
-    let ready = ready.replace("127.0.0.1:8081", &service.ops_address.to_string());
-    assert!(machine.run(&ready).contains("\"ready\""));
+    let answer = text(asking.wait_with_output().unwrap());
+    assert!(answer.contains("\"ready\""), "{answer}");
 
     // Both sides work with their keys.
     let keys = machine.run(block(&guide, "5. First keys"));
@@ -142,6 +153,7 @@ async fn commands_of_quick_start_make_a_service_for_two_sides() {
 
     let backup = block(&guide, "8. Back up").replace("/var/lib/notary-orders", &data);
     machine.run(&backup);
+    assert_eq!(machine.run("stat --format=%a orders.dump"), "600\n");
     let dumped = machine.run("pg_restore --list orders.dump && ls -d documents");
     assert!(
         dumped.contains("TABLE DATA public orders ") && dumped.contains("\ndocuments\n"),

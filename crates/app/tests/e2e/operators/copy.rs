@@ -111,8 +111,8 @@ async fn copied_webhooks_need_the_key_of_their_secrets() {
     let key = fs::read_to_string(wiring.data().join("secrets.key")).unwrap();
     let fresh = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
     for (key, finding) in [
-        ("", "fail  webhooks     1 endpoints get no webhooks"),
-        (fresh, "fail  webhooks     1 endpoints get no webhooks"),
+        ("", "fail  webhooks     1 endpoint gets no webhooks"),
+        (fresh, "fail  webhooks     1 endpoint gets no webhooks"),
         (key.trim(), "ok    webhooks     the key of their secrets can be read"),
     ] {
         let key = format!("--secrets-key={key}");

@@ -103,7 +103,7 @@ fn wrong_variable_and_wrong_pair_have_the_status_of_a_wrong_setting() {
 #[test]
 fn text_for_a_number_is_rejected_in_plain_words() {
     let error = error_of(command(&["--spool-mb=many"]).output().unwrap());
-    assert!(error.contains("'--spool-mb <MIB>': it takes a whole number, such as 20"), "{error}");
+    assert!(error.contains("'--spool-mb <MIB>': must be a whole number from 1 to"), "{error}");
     assert!(!error.contains("digit"), "{error}");
 }
 

@@ -281,7 +281,7 @@ async fn mails_that_failed_since_an_instant_are_retried(kind: Kind) {
     let retry = |arguments: &[&str]| run(&wiring, &[&["deliveries", "retry"], arguments].concat());
     let failed = || run(&wiring, &["deliveries", "list", "--failed", "--json"]).lines().count();
     let none = "0 mails and 0 webhooks are due now\n";
-    let one = "1 mails and 0 webhooks are due now\n";
+    let one = "1 mail and 0 webhooks are due now\n";
     assert_eq!(retry(&["--failed", "--since=2026-02-01T00:00:01Z"]), none);
     assert_eq!(retry(&["--failed", "--since=2026-02-01T00:00:00Z"]), one);
     assert_eq!(failed(), 1);

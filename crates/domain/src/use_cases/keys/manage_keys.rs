@@ -103,7 +103,8 @@ impl ManageKeys {
         Ok(self.keys.add_first(&key, by).await?.map(|id| (id, presented)))
     }
 
-    fn new_key(&self, terms: KeyTerms) -> (PresentedKey, NewApiKey) {
+    /// Returns a key on these terms that is not issued yet, and how it is stored.
+    pub fn new_key(&self, terms: KeyTerms) -> (PresentedKey, NewApiKey) {
         let presented = PresentedKey::random(terms.is_test, &*self.entropy);
         let issued_at = self.clock.now();
         let key = NewApiKey {

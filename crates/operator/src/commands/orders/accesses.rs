@@ -18,7 +18,7 @@ use crate::commands::{
     keys::{KeyName, id_of, key_name},
     orders::operator::{NoOrder, Operator},
     output::{
-        Column, Format, at, csv, has_printed, instant, json_lines, microsecond, shortened, table,
+        Column, Format, at, csv, has_printed, instant, json_lines, microsecond, on_terminal, table,
     },
 };
 use crate::progress::counted;
@@ -126,7 +126,7 @@ impl Operator {
         loop {
             let text = match format {
                 AccessFormat { csv: true, .. } => csv(&COLUMNS, &page, is_first),
-                _ if is_table => table(&OF_TABLE, &page),
+                _ if is_table => table(&OF_TABLE, on_terminal(&SHORTENED), &page),
                 _ => json_lines(&COLUMNS, &page),
             };
             let (true, Some(last)) = (has_printed(&text)?, next(&page)) else { return Ok(()) };
@@ -149,16 +149,16 @@ fn next(page: &[Access]) -> Option<AccessId> {
     page.last().filter(|_| page.len() == PAGE).map(|last| last.id)
 }
 
-/// Fits 100 columns, whatever the names and addresses are.
+/// The names of operators on a terminal. Codes, identifiers and addresses are always whole.
+const SHORTENED: [(&str, usize); 1] = [("BY", 30)];
+
 const OF_TABLE: [Column<'_, Access>; 6] = [
     ("WHEN", "", &|access| at(access.id.at)),
     ("WHAT", "", &|access| json!(access.facts.kind.as_str())),
-    ("ORDER", "-", &|access| json!(shortened_target(access))),
-    ("BY", "", &|access| json!(shortened(&by(access), 15))),
-    ("ADDRESS", "-", &|access| {
-        json!(access.facts.address.map(|address| shortened(&address.to_string(), 15)))
-    }),
-    ("OUTCOME", "", &|access| json!(shortened(&access.outcome, 9))),
+    ("ORDER", "-", &|access| json!(target(access))),
+    ("BY", "", &|access| json!(by(access))),
+    ("ADDRESS", "-", &|access| json!(access.facts.address)),
+    ("OUTCOME", "", &|access| json!(access.outcome)),
 ];
 
 const COLUMNS: [Column<'_, Access>; 16] = [
@@ -200,14 +200,13 @@ const COLUMNS: [Column<'_, Access>; 16] = [
 ];
 
 /// Describes what was used: an order, a document as `12/0`, or how many orders.
-fn shortened_target(Access { facts, .. }: &Access) -> Option<String> {
-    let target = match (facts.order, facts.position, facts.orders) {
+fn target(Access { facts, .. }: &Access) -> Option<String> {
+    Some(match (facts.order, facts.position, facts.orders) {
         (Some(order), Some(position), _) => format!("{}/{position}", order.0),
         (Some(order), ..) => order.0.to_string(),
         (None, _, Some(orders)) => counted(&orders, "order"),
         (None, _, None) => return None,
-    };
-    Some(shortened(&target, 10))
+    })
 }
 
 fn by(access: &Access) -> String {
@@ -243,15 +242,26 @@ mod tests {
     }
 
     #[test]
-    fn table_fits_100_columns() {
-        let user = "a.very.long.name@example.com".to_owned();
+    fn table_cuts_no_code_and_on_a_terminal_the_name_of_an_operator() {
+        let user = "a.very.long.name.of.somebody@example.com".to_owned();
         let row = access(AccessActor::Operator { command: "orders show".to_owned(), user });
         let kinds = AccessKind::ALL.map(|(kind, _)| {
             let facts = AccessFacts { kind, ..row.facts.clone() };
             Access { facts, ..row.clone() }
         });
-        let printed = table(&OF_TABLE, &kinds);
-        assert!(printed.lines().all(|line| line.chars().count() <= 100), "{printed}");
+        for (shortened, by) in [
+            (&SHORTENED[..], "operator a.very.long.name.of.…"),
+            (&[], "operator a.very.long.name.of.somebody@example.com"),
+        ] {
+            let printed = table(&OF_TABLE, shortened, &kinds);
+            let end = "  2001:db8:1111:2222:3333:4444:5555:6666  idempotency_key_reused";
+            let rows: Vec<_> = printed.lines().skip(1).collect();
+            assert_eq!(rows.len(), kinds.len());
+            for row in rows {
+                assert!(row.contains("  1234567890/99  ") && row.contains(by), "{printed}");
+                assert!(row.ends_with(end), "{printed}");
+            }
+        }
     }
 
     #[test]

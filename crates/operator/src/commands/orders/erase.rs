@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use adapter_sqlite::Rewrite;
 use anyhow::{Context as _, Result, bail, ensure};
-use clap::{Args, value_parser};
+use clap::Args;
 use domain::{
     access::AccessKind,
     delivery::LONGEST_ATTEMPT,
@@ -23,7 +23,10 @@ use crate::{
     adapters::open_blobs,
     progress::{Progress, counted},
     retention::{erase_orders, remove_mails_of_erased},
-    settings::Database,
+    settings::{
+        Database,
+        values::{listed, whole},
+    },
 };
 
 /// Number up to which orders are counted before the question.
@@ -36,9 +39,10 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
 #[group(required = true, multiple = false)]
 pub struct Erased {
     /// Identifier of an order
+    #[arg(value_parser = listed)]
     id: Option<i64>,
     /// Every order that was created more than this number of days ago
-    #[arg(long, value_name = "DAYS", value_parser = value_parser!(u32).range(1..=36_500))]
+    #[arg(long, value_name = "DAYS", value_parser = whole::<u32>(1..=36_500))]
     older_than: Option<u32>,
 }
 
@@ -65,7 +69,8 @@ impl Operator {
         let mails = self.remove_mails().await?;
         self.rewrite_database().await?;
         if left > 0 {
-            eprintln!("{left} documents could not be deleted yet; a running service deletes them");
+            let (left, them) = (counted(&left, "document"), if left == 1 { "it" } else { "them" });
+            eprintln!("{left} could not be deleted yet; a running service deletes {them}");
         }
         if held > 0 {
             eprintln!(
@@ -98,7 +103,8 @@ impl Operator {
             }
         };
         let documents = stored_count(&order.documents) + stored_count(&order.signed_documents);
-        if !confirmed(yes, &format!("order {} with {documents} documents", id.0))? {
+        let documents = counted(&documents, "document");
+        if !confirmed(yes, &format!("order {} with {documents}", id.0))? {
             return Ok(None);
         }
         // It records its access itself, as for each of many orders.
@@ -129,7 +135,7 @@ impl Operator {
                 total += erased;
                 last = end;
                 self.recording.store().await?;
-                progress.set(format!("erased {} orders", total.orders));
+                progress.set(format!("erased {}", counted(&total.orders, "order")));
             }
             Ok(Some(total))
         };
@@ -157,8 +163,8 @@ impl Operator {
                     return Ok::<_, anyhow::Error>(now - began >= LONGEST_ATTEMPT);
                 }
                 progress.set(format!(
-                    "waiting for {left} mails, webhooks and uploads in progress, for up to {longest} \
-                    minutes"
+                    "waiting for mails, webhooks and uploads in progress ({left}), for up to \
+                    {longest} minutes"
                 ));
                 tokio::time::sleep(PAUSE).await;
             }

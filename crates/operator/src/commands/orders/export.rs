@@ -16,7 +16,7 @@ use crate::commands::{orders::operator::Operator, output::print};
 use crate::{
     adapters::open_blobs,
     private_files::{create_empty_folder, create_file, replace_file},
-    progress::Progress,
+    progress::{Progress, counted},
 };
 
 /// The file with everything but the documents and the accesses.
@@ -34,7 +34,8 @@ impl Operator {
         // Recorded before the first file is written: a command that is killed has left files.
         let order = self.recorded(access, begun).await?;
         let written = progress.of(self.write_order(&order, folder, &progress)).await?;
-        print(&format!("order {} and {written} documents are exported\n", id.0))
+        let written = counted(&written, "document");
+        print(&format!("order {} and {written} are exported\n", id.0))
     }
 
     /// Writes the documents that are not withdrawn, each under its position and its name, the accesses of

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use adapter_http::WholeOrder;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use clap::{Args, Subcommand, value_parser};
+use clap::{Args, Subcommand};
 use domain::{
     access::AccessKind,
     api_key::{ClientId, Owner},
@@ -28,9 +28,12 @@ use time::{Date, OffsetDateTime, macros::datetime};
 
 use crate::commands::{
     orders::{accesses::AccessFormat, erase::Erased, operator::Operator},
-    output::{Column, Format, at, instant, mode, print, second, shortened},
+    output::{Column, Format, at, instant, mode, print, second},
 };
-use crate::settings::WrongSetting;
+use crate::settings::{
+    WrongSetting,
+    values::{listed, whole},
+};
 
 /// Maximum number of listed orders.
 const MAX_LISTED: usize = 1_000;
@@ -53,7 +56,7 @@ pub enum OrdersCommand {
         #[command(flatten)]
         filter: Filter,
         /// Only orders older than this one
-        #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
+        #[arg(long, value_name = "ID", value_parser = whole::<i64>(1..=i64::MAX))]
         before: Option<i64>,
         #[command(flatten)]
         format: Format,
@@ -61,11 +64,13 @@ pub enum OrdersCommand {
     /// Print an order as JSON: its record, details and documents
     Show {
         /// Its identifier
+        #[arg(value_parser = listed)]
         id: i64,
     },
     /// Write an order, its documents and its accesses into an empty folder
     Export {
         /// Its identifier
+        #[arg(value_parser = listed)]
         id: i64,
         /// A folder that is empty or missing
         #[arg(long, value_name = "FOLDER")]
@@ -74,6 +79,7 @@ pub enum OrdersCommand {
     /// List the reads and changes of an order, also of an erased one
     Accesses {
         /// Its identifier
+        #[arg(value_parser = listed)]
         id: i64,
         #[command(flatten)]
         format: AccessFormat,
@@ -82,6 +88,7 @@ pub enum OrdersCommand {
     #[command(alias = "change")]
     Update {
         /// Its identifier
+        #[arg(value_parser = listed)]
         id: i64,
         #[command(flatten)]
         update: NewState,
@@ -89,6 +96,7 @@ pub enum OrdersCommand {
     /// Add a note to an order, for both sides
     Note {
         /// Its identifier
+        #[arg(value_parser = listed)]
         id: i64,
         /// What it says, on one or several lines
         #[arg(value_parser = note)]
@@ -97,6 +105,7 @@ pub enum OrdersCommand {
     /// Cancel an order
     Cancel {
         /// Its identifier
+        #[arg(value_parser = listed)]
         id: i64,
         /// The reason, for the history and the mails
         #[arg(long, value_name = "TEXT", value_parser = cancellation)]
@@ -106,6 +115,7 @@ pub enum OrdersCommand {
     /// replaces this one
     Hold {
         /// Its identifier
+        #[arg(value_parser = listed)]
         id: i64,
         /// The last day of the hold (UTC) [default: until it is released]
         #[arg(long, value_name = "DATE", value_parser = date)]
@@ -114,6 +124,7 @@ pub enum OrdersCommand {
     /// End the hold of an order
     Release {
         /// Its identifier
+        #[arg(value_parser = listed)]
         id: i64,
     },
     /// Erase the personal data of orders for good: details, file number, documents, pending mails
@@ -198,7 +209,7 @@ pub struct Filter {
     #[arg(long, value_name = "N")]
     file_number: Option<String>,
     /// Only orders of this client, by its identifier in the list of keys
-    #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
+    #[arg(long, value_name = "ID", value_parser = whole::<i64>(1..=i64::MAX))]
     client: Option<i64>,
     /// Only orders with this e-mail address of a mail recipient, signer or contact
     #[arg(long, value_name = "A")]
@@ -317,11 +328,6 @@ impl Operator {
         let count = found.as_ref().ok().map(Vec::len);
         let access = self.recording.begin_list(AccessKind::List, count);
         let orders = self.recorded(access, found.map_err(Into::into)).await?;
-        let named = |name: &Option<String>| match name {
-            // The table stays within its terminal.
-            Some(name) if !format.is_json() => json!(shortened(name, MAX_SHOWN_NAME)),
-            name => json!(name),
-        };
         let columns: [Column<'_, ListedOrder>; 11] = [
             ("ID", "", &|order| json!(order.stored.id.0)),
             ("CLIENT", "", &|order| json!(order.stored.client.0)),
@@ -329,13 +335,14 @@ impl Operator {
             ("CREATED", "", &|order| at(order.stored.created_at)),
             ("DOCUMENTS", "", &|order| json!(order.documents)),
             ("STATUS", "", &|order| json!(order.stored.status.as_str())),
-            ("CLIENT NAME", "-", &|order| named(&order.stored.names.client)),
+            ("CLIENT NAME", "-", &|order| json!(order.stored.names.client)),
             ("SIGNING SERVICE", "", &|order| json!(order.stored.order.signing_service_id.0)),
-            ("SIGNING SERVICE NAME", "-", &|order| named(&order.stored.names.service)),
+            ("SIGNING SERVICE NAME", "-", &|order| json!(order.stored.names.service)),
             ("FILE NUMBER", "", &|order| json!(order.stored.order.file_number.as_str())),
             ("HELD UNTIL", "-", &|order| at(self.hold_of(&order.stored))),
         ];
-        format.print(&columns, &orders)?;
+        let shortened = [("CLIENT NAME", MAX_SHOWN_NAME), ("SIGNING SERVICE NAME", MAX_SHOWN_NAME)];
+        format.print_both(&columns, &shortened, &columns, &orders)?;
         if let (MAX_LISTED, Some(last)) = (orders.len(), orders.last()) {
             let last = last.stored.id.0;
             eprintln!("only {MAX_LISTED} are listed; --before {last} lists older ones");

@@ -15,7 +15,7 @@ use actix_web::{
 };
 use adapter_webhook::{Received, verify};
 use anyhow::{Context as _, Result, anyhow};
-use clap::{Args, value_parser};
+use clap::Args;
 use domain::{
     api_key::{ApiKey, Owner, Party},
     ports::{ApiKeyRepo, Clock, Cursor, DeliveryPageQuery, UrlRefused, WebhookError},
@@ -36,7 +36,7 @@ use tokio::{
 use super::details::Details;
 use crate::{
     commands::output::{without_hidden, write},
-    settings::{WrongSetting, checked},
+    settings::{WrongSetting, checked, values::whole},
     signals::StopSignals,
 };
 
@@ -64,12 +64,12 @@ pub struct Listen {
     #[arg(
         long,
         value_name = "ID",
-        value_parser = value_parser!(i64).range(1..),
+        value_parser = whole::<i64>(1..=i64::MAX),
         conflicts_with = "service"
     )]
     pub(super) client: Option<i64>,
     /// Print the events of this signing service
-    #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
+    #[arg(long, value_name = "ID", value_parser = whole::<i64>(1..=i64::MAX))]
     pub(super) service: Option<i64>,
     /// Print the events of test orders
     #[arg(long)]
@@ -78,7 +78,7 @@ pub struct Listen {
     #[arg(long = "event", value_name = "EVENT")]
     events: Vec<String>,
     /// Port of the receiver on 127.0.0.1; 0 for a free one
-    #[arg(long, value_name = "NUMBER", default_value_t = 8090)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 8090, value_parser = whole::<u16>(0..=65_535))]
     port: u16,
 }
 

@@ -36,6 +36,27 @@ async fn time_zone_is_proposed_from_state_and_zip_code() {
         ("ID", "83814", "America/Los_Angeles", false),
         ("AZ", "85001", "America/Phoenix", false),
         ("HI", "96813", "Pacific/Honolulu", false),
+        // The counties of these are in another zone than those around them.
+        ("TN", "37388", "America/Chicago", false),
+        ("TN", "37355", "America/Chicago", false),
+        ("TN", "37398", "America/Chicago", false),
+        ("TN", "37402", "America/New_York", false),
+        ("NE", "69162", "America/Denver", false),
+        ("NE", "69145", "America/Denver", false),
+        ("NE", "68102", "America/Chicago", false),
+        ("IN", "47586", "America/Chicago", false),
+        ("IN", "46534", "America/Chicago", false),
+        ("IN", "46204", "America/New_York", false),
+        ("KY", "42754", "America/Chicago", false),
+        ("KY", "40202", "America/New_York", false),
+        ("SD", "57567", "America/Denver", false),
+        ("SD", "57625", "America/Denver", false),
+        ("TX", "79830", "America/Chicago", false),
+        // The line between the zones divides their counties.
+        ("FL", "32456", "America/New_York", true),
+        ("AZ", "86045", "America/Phoenix", true),
+        ("OR", "97914", "America/Denver", true),
+        ("HI", "96813", "Pacific/Honolulu", false),
         ("XX", "00000", "Pacific/Honolulu", false),
     ] {
         console.details(json!({ "state": state, "zipcode": zip_code })).await;
