@@ -62,10 +62,6 @@ impl Stores for Embedded {
         self.sql().arg(statements).output().unwrap()
     }
 
-    fn raise_id(&self, order: i64, id: i64) {
-        text(self.execute(&format!("DELETE FROM order_recipients WHERE order_id = {order}; UPDATE orders SET id = {id} WHERE id = {order}")));
-    }
-
     fn spoil_database(&self) {
         text(self.execute("DROP TABLE documents; ALTER TABLE orders RENAME TO gone"));
     }

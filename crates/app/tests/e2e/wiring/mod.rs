@@ -234,9 +234,6 @@ pub trait Stores {
     /// Executes SQL.
     fn execute(&self, statements: &str) -> Output;
 
-    /// Gives an order another identifier. Those of later orders are above it.
-    fn raise_id(&self, order: i64, id: i64);
-
     /// Makes every later insert of an order fail with an internal error.
     fn spoil_database(&self);
 

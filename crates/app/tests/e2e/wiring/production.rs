@@ -180,11 +180,6 @@ impl Stores for Production {
         self.sql().args(["--command", statements]).output().unwrap()
     }
 
-    fn raise_id(&self, order: i64, id: i64) {
-        self.query(&format!("DELETE FROM order_recipients WHERE order_id = {order}; UPDATE orders SET id = {id} WHERE id = {order}"));
-        self.query(&format!("SELECT setval(pg_get_serial_sequence('orders', 'id'), {id})"));
-    }
-
     fn spoil_database(&self) {
         self.query("ALTER TABLE orders ADD CONSTRAINT no_more CHECK (false) NOT VALID");
     }
