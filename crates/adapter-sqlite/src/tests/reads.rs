@@ -436,8 +436,8 @@ async fn filter_looks_at_a_bounded_number_of_orders() {
         (Cursor::Newest, &[210_001][..], true, false, None),
         (older(210_001), &[205_000], true, true, Some(10_001)),
         (older(205_000), &[], true, true, Some(5_000)),
-        (older(200_003), &[2], true, true, Some(3)),
-        (older(200_002), &[2], true, true, None),
+        (older(200_003), &[], true, true, Some(3)),
+        (older(200_002), &[2], true, true, Some(2)),
         // The walk ends with the last order.
         (older(200_001), &[2], true, true, None),
         (older(2), &[1], false, true, None),
