@@ -18,7 +18,7 @@ pub(crate) const PATH: &str = "/api/services";
 /// Needs no scope: a name is no secret among the parties of an installation.
 pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     let key = admit_any(&request, &api.admission, Policy::Reads).await?;
-    let paging = Paging::parse(request.query_string(), &[], |_, _| Ok(()))?;
+    let paging = Paging::parse(request.query_string())?;
     let cursor = paging.cursor(SigningServiceId);
     let page = api.list_services.page(&key, paging.limit, &cursor).await?;
     let Some(page) = page else {

@@ -20,7 +20,7 @@ use crate::{ConnectError, connect::Server};
 
 /// The migrations, oldest first: a version, and its statements.
 const MIGRATIONS: [(&str, &str); 1] =
-    [("20261128220000", include_str!("../../../migrations/postgres/20261128220000_create/up.sql"))];
+    [("20261129100000", include_str!("../../../migrations/postgres/20261129100000_create/up.sql"))];
 
 /// Makes instances that start at once in one schema migrate one after the other. The number is `nota`
 /// in ASCII. The wait for locks on tables is short, because creating an order would wait behind it.

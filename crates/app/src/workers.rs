@@ -147,11 +147,7 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
         Row::new(
             "orders that wait for an erasure could not be counted",
             DATABASE,
-            CountWaiting {
-                retention: settings.retention(),
-                admin: storage.admin.clone(),
-                clock: clock.clone(),
-            },
+            CountWaiting::new(settings.retention(), storage.admin.clone(), clock.clone()),
             report::with(metrics, WorkerMetrics::waiting),
         ),
     ];

@@ -44,10 +44,9 @@ pub use orders::erase::{
     ended_mails, erased_among, free_mails, mails_of_erased, unerased_order, uploads_of_erased,
     waiting_webhooks_of,
 };
-pub use orders::find::{ListBackend, Matching, OnPage};
+pub use orders::find::{AtEnd, ListBackend, Matching, OnPage, Walk};
 pub use orders::lists::{
-    Ids, OrderList, PageRanges, SEARCH_ENDS, Searched, common, compare_ids, compare_numbers,
-    listed, owners, searched_before,
+    Ids, OrderList, PageRanges, common, compare_ids, compare_numbers, listed, owners,
 };
 pub use orders::queries::{
     ChangedOrder, DocumentsChange, OrderState, add_changes, add_notes, changeable_order,
@@ -56,7 +55,7 @@ pub use orders::queries::{
     notes_of, order_with_document, orders_with_documents, replaceable, sorted_keys,
     stored_position, unreadable_order, uploads_for,
 };
-pub use orders::retention::{IsDue, SomeDue};
+pub use orders::retention::IsDue;
 pub use orders::rows::{
     AmendedRows, DocumentRow, FoundBy, KeptOrderRow, ListedRow, NewChangeRow, NoteRow,
     OrderChangeRow, OrderRow, PendingOrder, is_order_of, party_column,

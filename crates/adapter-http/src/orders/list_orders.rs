@@ -8,9 +8,10 @@ use domain::{
         search::{SearchedText, read_statuses},
     },
     ports::{ListFilter, PageQuery},
-    request::ViolationCode,
+    request::{Fault, ViolationCode},
     use_cases::order_error::OrderError,
 };
+use time::{Date, OffsetDateTime};
 
 use crate::{
     admission::{audit::Audit, rate_limit::Policy},
@@ -18,8 +19,8 @@ use crate::{
     respond::{
         answer::Answer,
         instants,
-        list::{self, Fault, Others, Paging, fault},
-        problem::{FieldProblem, Problem, ProblemCode},
+        list::{self, Others, Paging, Parameters},
+        problem::Problem,
     },
     state::State,
 };
@@ -40,68 +41,37 @@ pub(crate) async fn list(audit: Audit, request: HttpRequest, api: State) -> Answ
     list::page(&request, url, &paging, Others::from(&page), records)
 }
 
-const FILE_NUMBER: &str = "file_number";
-const CREATED_AFTER: &str = "created_after";
-const CREATED_BEFORE: &str = "created_before";
-const ORDER_STATUS: &str = "order_status";
-const SIGNING_DATE_FROM: &str = "signing_date_from";
-const SIGNING_DATE_TO: &str = "signing_date_to";
-const UPDATED_AFTER: &str = "updated_after";
-const SEARCH: &str = "search";
-
 /// Reads the query of the URL. Reports every parameter at fault.
 fn parse(query: &str) -> Result<(PageQuery, Paging), Problem> {
-    let mut filter = ListFilter::default();
-    let filters = [
-        FILE_NUMBER,
-        CREATED_AFTER,
-        CREATED_BEFORE,
-        ORDER_STATUS,
-        SIGNING_DATE_FROM,
-        SIGNING_DATE_TO,
-        UPDATED_AFTER,
-        SEARCH,
-    ];
-    let mut errors = Vec::new();
-    let paging = Paging::read_all(1, query, &filters, &mut errors, |name, value| {
-        read_filter(&mut filter, name, value)
-    });
+    let mut parameters = Parameters::of(query);
+    let filter = ListFilter {
+        file_number: parameters.read("file_number", |text| FileNumber::searched(text.to_owned())),
+        created_after: parameters.read("created_after", instant),
+        created_before: parameters.read("created_before", instant),
+        statuses: parameters.read("order_status", read_statuses).unwrap_or_default(),
+        signing_date_from: parameters.read("signing_date_from", date),
+        signing_date_to: parameters.read(SIGNING_DATE_TO, date),
+        updated_after: parameters.read("updated_after", instant),
+        search: parameters.read("search", |text| SearchedText::parse(text.to_owned())),
+    };
     if !filter.has_dates() {
-        let detail = "must not be before signing_date_from";
-        errors.push(FieldProblem::of_parameter(SIGNING_DATE_TO, "conflict", detail));
+        parameters.conflict(SIGNING_DATE_TO, "must not be before signing_date_from");
     }
-    if !errors.is_empty() {
-        return Err(Problem::invalid(ProblemCode::ValidationFailed, errors));
-    }
+    let paging = parameters.paging(1)?;
     Ok((PageQuery { filter, limit: paging.limit, cursor: paging.cursor(OrderId) }, paging))
 }
 
-/// Reads a parameter into the filter.
-fn read_filter(filter: &mut ListFilter, name: &str, value: &str) -> Result<(), Fault> {
-    let named = |(code, detail): (ViolationCode, _)| (code.as_str(), detail);
-    let instant = || {
-        let detail = "must be an RFC 3339 datetime, such as 2026-12-01T20:30:00Z; \
-            a plus sign in it is written %2B";
-        instants::parse(value).ok_or_else(|| fault(ViolationCode::InvalidFormat, detail))
-    };
-    let date = || {
-        let detail = "must be a date, such as 2026-12-01";
-        parse_date(value).ok_or_else(|| fault(ViolationCode::InvalidFormat, detail))
-    };
-    match name {
-        CREATED_AFTER => filter.created_after = Some(instant()?),
-        CREATED_BEFORE => filter.created_before = Some(instant()?),
-        UPDATED_AFTER => filter.updated_after = Some(instant()?),
-        SIGNING_DATE_FROM => filter.signing_date_from = Some(date()?),
-        SIGNING_DATE_TO => filter.signing_date_to = Some(date()?),
-        ORDER_STATUS => filter.statuses = read_statuses(value).map_err(named)?,
-        SEARCH => filter.search = Some(SearchedText::parse(value.to_owned()).map_err(named)?),
-        _ => {
-            let searched = FileNumber::searched(value.to_owned());
-            filter.file_number = Some(searched.map_err(named)?);
-        }
-    }
-    Ok(())
+const SIGNING_DATE_TO: &str = "signing_date_to";
+
+fn instant(text: &str) -> Result<OffsetDateTime, Fault> {
+    let detail = "must be an RFC 3339 datetime, such as 2026-12-01T20:30:00Z; \
+        a plus sign in it is written %2B";
+    instants::parse(text).ok_or((ViolationCode::InvalidFormat, detail.into()))
+}
+
+fn date(text: &str) -> Result<Date, Fault> {
+    let detail = "must be a date, such as 2026-12-01";
+    parse_date(text).ok_or((ViolationCode::InvalidFormat, detail.into()))
 }
 
 #[cfg(test)]

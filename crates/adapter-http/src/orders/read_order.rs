@@ -20,7 +20,7 @@ use crate::{
     respond::{
         answer::Answer,
         conditional::with_tag,
-        list::{self, Others, Paging},
+        list::{self, Others, Parameters},
         problem::Problem,
     },
     state::{Api, State},
@@ -54,7 +54,7 @@ pub(crate) async fn list_history(audit: Audit, request: HttpRequest, api: State)
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
     let least = HistoryId::CREATED.0;
-    let paging = Paging::parse_from(least, request.query_string(), &[], |_, _| Ok(()))?;
+    let paging = Parameters::of(request.query_string()).paging(least)?;
     let query = HistoryQuery { limit: paging.limit, cursor: paging.cursor(HistoryId) };
     let page = match api.read_order.by(&admitted).history(admitted.owner(), id, &query).await {
         Err(OrderError::UnknownCursor) => {

@@ -5,7 +5,7 @@ use std::{borrow::Cow, str::FromStr};
 use actix_web::{HttpRequest, HttpResponse};
 use domain::{
     ports::{Cursor, Page},
-    request::ViolationCode,
+    request::{Fault, ViolationCode},
 };
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde::Serialize;
@@ -27,122 +27,156 @@ const STARTING_AFTER: &str = "starting_after";
 const ENDING_BEFORE: &str = "ending_before";
 const CURSORS: [&str; 2] = [STARTING_AFTER, ENDING_BEFORE];
 
-/// Code and detail of a parameter at fault.
-pub(crate) type Fault = (&'static str, Cow<'static, str>);
+/// The parameters of a URL. Each is read once, by its name and its rule. One that is never read is unknown.
+pub(crate) struct Parameters {
+    sent: Vec<Parameter>,
+    /// Conflicts between parameters.
+    conflicts: Vec<FieldProblem>,
+}
+
+struct Parameter {
+    name: String,
+    /// `None` if it is not UTF-8.
+    value: Option<String>,
+    reading: Reading,
+}
+
+enum Reading {
+    Unread,
+    Read,
+    Repeated,
+    AtFault(&'static str, Cow<'static, str>),
+}
+
+impl Parameters {
+    /// Reads the query of a URL.
+    pub(crate) fn of(query: &str) -> Self {
+        let mut sent: Vec<Parameter> = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let name = decode(name).unwrap_or_else(|| name.to_owned());
+            let is_repeated = sent.iter().any(|other| other.name == name);
+            let reading = if is_repeated { Reading::Repeated } else { Reading::Unread };
+            sent.push(Parameter { name, value: decode(value), reading });
+        }
+        Self { sent, conflicts: Vec::new() }
+    }
+
+    /// Reads a parameter by its rule. Returns `None` if it is not there or at fault.
+    pub(crate) fn read<T>(
+        &mut self,
+        name: &str,
+        rule: impl FnOnce(&str) -> Result<T, Fault>,
+    ) -> Option<T> {
+        let found = self.sent.iter_mut().find(|parameter| parameter.name == name)?;
+        let read = match found.value.as_deref().map(str::trim) {
+            None => Err(not_utf8()),
+            Some("") => Err((ViolationCode::Blank, "must not be blank".into())),
+            Some(text) => rule(text),
+        };
+        match read {
+            Ok(value) => {
+                found.reading = Reading::Read;
+                Some(value)
+            }
+            Err((code, detail)) => {
+                found.reading = Reading::AtFault(code.as_str(), detail);
+                None
+            }
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.sent.iter().any(|parameter| parameter.name == name)
+    }
+
+    /// Notes that a parameter contradicts another.
+    pub(crate) fn conflict(&mut self, name: &'static str, detail: &'static str) {
+        self.conflicts.push(FieldProblem::of_parameter(name, "conflict", detail));
+    }
+
+    /// Reads the page, and ends. `least` is the smallest identifier of the list.
+    pub(crate) fn paging(mut self, least: i64) -> Result<Paging, Problem> {
+        let limit = self.read(LIMIT, limit).unwrap_or(DEFAULT_LIMIT);
+        let older = self.read(STARTING_AFTER, |text| identifier(text, least));
+        let newer = self.read(ENDING_BEFORE, |text| identifier(text, 0));
+        if CURSORS.iter().all(|cursor| self.has(cursor)) {
+            self.conflict(ENDING_BEFORE, "must not be together with starting_after");
+        }
+        let cursor = older.map(Cursor::OlderThan).or(newer.map(Cursor::NewerThan));
+        Ok(Paging { limit, cursor: cursor.unwrap_or_default(), kept: self.end()? })
+    }
+
+    /// Reports every parameter at fault, in the order of the query. Returns the parameters that every page
+    /// keeps: all but the cursor.
+    fn end(self) -> Result<Vec<(String, String)>, Problem> {
+        let (mut errors, mut kept) = (Vec::new(), Vec::new());
+        for Parameter { name, value, reading } in self.sent {
+            let (code, detail) = match (reading, value) {
+                (Reading::Read, Some(value)) => {
+                    if !CURSORS.contains(&name.as_str()) {
+                        kept.push((name, value));
+                    }
+                    continue;
+                }
+                (Reading::AtFault(code, detail), _) => (code, detail),
+                (Reading::Repeated, _) => ("repeated", "must be there once only".into()),
+                (_, None) => {
+                    let (code, detail) = not_utf8();
+                    (code.as_str(), detail)
+                }
+                (Reading::Unread, Some(_)) => {
+                    ("unknown_parameter", "is no parameter of this path".into())
+                }
+            };
+            let name: String = name.chars().take(LONGEST_NAME).collect();
+            errors.push(FieldProblem::of_parameter(name, code, detail));
+        }
+        errors.extend(self.conflicts);
+        if errors.is_empty() {
+            Ok(kept)
+        } else {
+            Err(Problem::invalid(ProblemCode::ValidationFailed, errors))
+        }
+    }
+}
+
+fn not_utf8() -> Fault {
+    (ViolationCode::InvalidCharacters, "must be UTF-8".into())
+}
+
+/// Decodes a part of the query; `None` if it is not UTF-8.
+fn decode(text: &str) -> Option<String> {
+    let text = text.replace('+', " ");
+    percent_decode_str(&text).decode_utf8().ok().map(Cow::into_owned)
+}
 
 /// The page that a client asks for.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Paging {
     pub(crate) limit: usize,
     cursor: Cursor<i64>,
-    /// The smallest identifier of the list.
-    least: i64,
     /// The parameters that every page keeps: all but the cursor.
     kept: Vec<(String, String)>,
 }
 
 impl Paging {
-    /// Reads the query of a URL. `filters` are the parameters that the list has besides its page,
-    /// which `read_filter` reads by name and value. Reports every parameter at fault.
-    pub(crate) fn parse(
-        query: &str,
-        filters: &[&str],
-        read_filter: impl FnMut(&str, &str) -> Result<(), Fault>,
-    ) -> Result<Self, Problem> {
-        Self::parse_from(1, query, filters, read_filter)
-    }
-
-    /// Like [`Self::parse`], for a list whose identifiers begin with another number than 1.
-    pub(crate) fn parse_from(
-        least: i64,
-        query: &str,
-        filters: &[&str],
-        read_filter: impl FnMut(&str, &str) -> Result<(), Fault>,
-    ) -> Result<Self, Problem> {
-        let mut errors = Vec::new();
-        let paging = Self::read_all(least, query, filters, &mut errors, read_filter);
-        if errors.is_empty() {
-            Ok(paging)
-        } else {
-            Err(Problem::invalid(ProblemCode::ValidationFailed, errors))
-        }
-    }
-
-    /// Like [`Self::parse_from`], for a list that has more rules. Adds a problem for each parameter at
-    /// fault; the caller reports them.
-    pub(crate) fn read_all(
-        least: i64,
-        query: &str,
-        filters: &[&str],
-        errors: &mut Vec<FieldProblem>,
-        mut read_filter: impl FnMut(&str, &str) -> Result<(), Fault>,
-    ) -> Self {
-        let (limit, cursor) = (DEFAULT_LIMIT, Cursor::Newest);
-        let mut paging = Self { limit, cursor, least, kept: Vec::new() };
-        let mut seen = Vec::new();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let name = decode(name).unwrap_or_else(|| name.to_owned());
-            let is_filter = filters.contains(&name.as_str());
-            let read = if seen.contains(&name) {
-                Err(("repeated", "must be there once only".into()))
-            } else {
-                paging.read(&name, value, is_filter, &mut read_filter)
-            };
-            if let Err((code, detail)) = read {
-                let parameter: String = name.chars().take(LONGEST_NAME).collect();
-                errors.push(FieldProblem::of_parameter(parameter, code, detail));
-            }
-            seen.push(name);
-        }
-        if CURSORS.iter().all(|cursor| seen.iter().any(|name| name == cursor)) {
-            let detail = "must not be together with starting_after";
-            errors.push(FieldProblem::of_parameter(ENDING_BEFORE, "conflict", detail));
-        }
-        paging
-    }
-
-    fn read(
-        &mut self,
-        name: &str,
-        value: &str,
-        is_filter: bool,
-        read_filter: &mut impl FnMut(&str, &str) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
-        let value = decode(value)
-            .ok_or_else(|| fault(ViolationCode::InvalidCharacters, "must be UTF-8"))?;
-        let text = value.trim();
-        let is_known = is_filter || name == LIMIT || CURSORS.contains(&name);
-        match name {
-            _ if is_known && text.is_empty() => {
-                return Err(fault(ViolationCode::Blank, "must not be blank"));
-            }
-            _ if is_filter => read_filter(name, text)?,
-            LIMIT => self.limit = limit(text)?,
-            STARTING_AFTER => self.cursor = Cursor::OlderThan(identifier(text, self.least)?),
-            ENDING_BEFORE => self.cursor = Cursor::NewerThan(identifier(text, 0)?),
-            _ => return Err(unknown_parameter()),
-        }
-        if !CURSORS.contains(&name) {
-            self.kept.push((name.to_owned(), value));
-        }
-        Ok(())
+    /// Reads the query of a list without filters.
+    pub(crate) fn parse(query: &str) -> Result<Self, Problem> {
+        Parameters::of(query).paging(1)
     }
 
     /// Reads the query of a list whose identifiers are texts, and that is read from the newest item on.
     /// Returns also the item after which the page begins.
     pub(crate) fn parse_older<Id: FromStr>(query: &str) -> Result<(Self, Option<Id>), Problem> {
-        let mut after = None;
-        let paging = Self::parse(query, &CURSORS, |name, value| {
-            if name == ENDING_BEFORE {
-                return Err(unknown_parameter());
-            }
-            let detail = "must be the identifier of an item";
-            let read = value.parse::<Id>().map_err(|_| fault(ViolationCode::InvalidFormat, detail));
-            after = Some(read?);
-            Ok(())
-        })?;
-        Ok((paging, after))
+        let mut parameters = Parameters::of(query);
+        let detail = "must be the identifier of an item";
+        let id =
+            |text: &str| text.parse().map_err(|_| (ViolationCode::InvalidFormat, detail.into()));
+        let after = parameters.read(STARTING_AFTER, id);
+        let limit = parameters.read(LIMIT, limit).unwrap_or(DEFAULT_LIMIT);
+        let kept = parameters.end()?;
+        Ok((Self { limit, cursor: Cursor::Newest, kept }, after))
     }
 
     /// Returns where the page begins.
@@ -194,7 +228,7 @@ pub(crate) struct Others {
     pub(crate) older: bool,
     /// Whether there are newer items.
     pub(crate) newer: bool,
-    /// The last item that a search has read, if it goes on there.
+    /// The last item that was looked at, if the next page begins behind it.
     pub(crate) stopped_at: Option<i64>,
 }
 
@@ -204,32 +238,17 @@ impl<T> From<&Page<T>> for Others {
     }
 }
 
-/// Decodes a part of the query; `None` if it is not UTF-8.
-fn decode(text: &str) -> Option<String> {
-    let text = text.replace('+', " ");
-    percent_decode_str(&text).decode_utf8().ok().map(Cow::into_owned)
-}
-
-/// Returns the fault of a parameter.
-pub(crate) fn fault(code: ViolationCode, detail: &'static str) -> Fault {
-    (code.as_str(), detail.into())
-}
-
-fn unknown_parameter() -> Fault {
-    ("unknown_parameter", "is no parameter of this path".into())
-}
-
 fn limit(text: &str) -> Result<usize, Fault> {
     digits(text).filter(|limit| (1..=MAX_LIMIT).contains(limit)).ok_or_else(|| {
         let detail = format!("must be an integer from 1 to {MAX_LIMIT}");
-        (ViolationCode::OutOfRange.as_str(), detail.into())
+        (ViolationCode::OutOfRange, detail.into())
     })
 }
 
 fn identifier(text: &str, least: i64) -> Result<i64, Fault> {
     let detail = "must be the identifier of an item";
     let id = digits(text).filter(|id| *id >= least);
-    id.ok_or_else(|| fault(ViolationCode::InvalidFormat, detail))
+    id.ok_or((ViolationCode::InvalidFormat, detail.into()))
 }
 
 /// Reads a number of decimal digits. `parse` alone accepts a sign.

@@ -34,7 +34,7 @@ use crate::{
 
 pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     let (owner, id) = find(&request, &api).await?;
-    let paging = Paging::parse(request.query_string(), &[], |_, _| Ok(()))?;
+    let paging = Paging::parse(request.query_string())?;
     let query = DeliveryPageQuery { limit: paging.limit, cursor: paging.cursor(WebhookDeliveryId) };
     let (endpoint, page) = match api.webhooks.deliveries(owner, id, &query).await {
         Err(WebhooksError::UnknownCursor) => {

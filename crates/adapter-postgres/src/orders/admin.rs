@@ -6,21 +6,20 @@ use async_trait::async_trait;
 use diesel::{
     dsl::sql,
     prelude::*,
-    sql_types::{BigInt, Bool, Text},
+    sql_types::{Bool, Text},
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     access::Access,
-    api_key::{ClientId, Owner},
     delivery::DeliveryId,
     order::{OrderId, StoredOrder, record::ADDRESSES},
     ports::{
-        AccessOf, Due, ErasedDue, ErasureOutcome, ListedOrder, MaybeErased, OrderAdmin,
-        OrderFilter, StoreError,
+        AccessOf, Due, ErasedDue, ErasureOutcome, FoundDue, LOOKED_AT, ListedOrder, MaybeErased,
+        OrderAdmin, OrderFilter, StoreError,
     },
 };
 use sql_rows::{
-    OrderList, Prepared, SomeDue, Utc, erased_among, mails_of_erased, owners,
+    Ids, IsDue, OrderList, Prepared, Utc, erased_among, mails_of_erased, owners, row_limit,
     schema::{deliveries, orders},
 };
 use time::OffsetDateTime;
@@ -91,14 +90,8 @@ impl OrderAdmin for PostgresStore {
         Ok(usize::try_from(count).unwrap_or_default())
     }
 
-    async fn due(&self, due: Due, limit: usize) -> Result<Vec<OrderId>, StoreError> {
-        let found = orders::table.filter(SomeDue::of(&due, limit));
-        let found = found.order(orders::id).select(orders::id);
-        let found = async move |connection: &mut AsyncPgConnection| {
-            Ok(Prepared(found).get_results(connection).await?)
-        };
-        let found: Vec<i64> = self.survey(found).await?;
-        Ok(found.into_iter().map(OrderId).collect())
+    async fn due(&self, due: Due, after: OrderId, limit: usize) -> Result<FoundDue, StoreError> {
+        self.survey(async move |connection| self::due(connection, due, after, limit).await).await
     }
 
     async fn erase_due(
@@ -176,27 +169,59 @@ fn with_address<'a>(orders: Orders<'a>, address: Option<&str>) -> Orders<'a> {
     orders.filter(address.sql(&format!(") IN ({addresses})")))
 }
 
-/// Reads the first orders of each owner, because the indexes of orders begin with the owner.
+/// Finds orders by bounded statements.
 pub(crate) async fn created_before(
     connection: &mut AsyncPgConnection,
     instant: OffsetDateTime,
     after: OrderId,
     limit: usize,
 ) -> Result<Vec<OrderId>, Failure> {
-    let kept = || orders::table.filter(orders::erased_at.is_null());
-    let (mut found, mut last) = (Vec::new(), (i64::MIN, true));
-    loop {
-        let later = sql::<Bool>("(client_id, is_test) > (").bind::<BigInt, _>(last.0).sql(", ");
-        let next = kept()
-            .filter(later.bind::<Bool, _>(last.1).sql(")"))
-            .order((orders::client_id, orders::is_test))
-            .select((orders::client_id, orders::is_test))
-            .limit(1);
-        let Some(next) = Prepared(next).get_result(connection).await.optional()? else { break };
-        last = next;
-        let owner = Owner::client(ClientId(last.0), last.1);
-        found.extend(list::created_before(connection, owner, instant, after, limit).await?);
+    let (mut found, mut after) = (Vec::new(), after);
+    while let Some((look, has_more)) = next_look(connection, after).await? {
+        after = OrderId(*look.end());
+        let kept = orders::table.filter(orders::erased_at.is_null());
+        let old = kept.filter(orders::created_at.lt(Utc(instant)));
+        let old = old.filter(orders::id.between(*look.start(), *look.end()));
+        let old = old.order(orders::id).limit(row_limit(limit - found.len()));
+        let old: Vec<i64> = Prepared(old.select(orders::id)).get_results(connection).await?;
+        found.extend(old.into_iter().map(OrderId));
+        if found.len() == limit || !has_more {
+            break;
+        }
     }
-    found.sort_unstable();
-    Ok(found.into_iter().take(limit).map(OrderId).collect())
+    Ok(found)
+}
+
+/// Looks at the next orders for those that are due.
+pub(crate) async fn due(
+    connection: &mut AsyncPgConnection,
+    due: Due,
+    after: OrderId,
+    limit: usize,
+) -> Result<FoundDue, Failure> {
+    let Some((look, has_more)) = next_look(connection, after).await? else {
+        return Ok(FoundDue::default());
+    };
+    let found = orders::table.filter(IsDue::of(&due));
+    let found = found.filter(orders::id.between(*look.start(), *look.end()));
+    let found = found.order(orders::id).limit(row_limit(limit)).select(orders::id);
+    let found: Vec<i64> = Prepared(found).get_results(connection).await?;
+    let looked_at = has_more.then_some(OrderId(*look.end()));
+    Ok(FoundDue { orders: found.into_iter().map(OrderId).collect(), looked_at })
+}
+
+/// Returns the identifiers of the next orders after one, of up to [`LOOKED_AT`], and whether there are later
+/// ones; `None` if there are no orders. Few identifiers have no order.
+async fn next_look(
+    connection: &mut AsyncPgConnection,
+    after: OrderId,
+) -> QueryResult<Option<(Ids, bool)>> {
+    let later = || orders::table.filter(orders::id.gt(after.0)).select(orders::id);
+    let next =
+        Prepared(later().order(orders::id).limit(1)).get_result(connection).await.optional()?;
+    let Some(next): Option<i64> = next else { return Ok(None) };
+    let newest = Prepared(later().order(orders::id.desc()).limit(1));
+    let newest: i64 = newest.get_result(connection).await?;
+    let end = next.saturating_add(LOOKED_AT - 1);
+    Ok(Some((next..=end, newest > end)))
 }

@@ -9,17 +9,14 @@ use diesel::{
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     api_key::Owner,
-    order::OrderId,
     ports::{ListFilter, ListedOrder, Page, PageQuery},
 };
 use sql_rows::{
-    Ids, ListedRow, Matching, OnPage, OrderList, PageRanges, Prepared, SEARCH_ENDS, Searched,
-    common, compare_ids, compare_numbers, is_order_of, listed, row_limit, schema::orders,
-    searched_before, unreadable_order,
+    Ids, ListedRow, Matching, OrderList, PageRanges, Prepared, Walk, common, compare_ids,
+    compare_numbers, is_order_of, listed, row_limit, schema::orders, unreadable_order,
 };
-use time::OffsetDateTime;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, pool::transaction};
 
 /// The last identifier before which no order can appear any more: the newest order, or the smallest
 /// identifier that a transaction has announced, which draws only larger ones. Reads the locks once: a
@@ -90,8 +87,8 @@ pub(crate) async fn load<'a>(
     Ok(listed(rows, newest_first, limit)?)
 }
 
-/// Reads up to `limit` of an owner's orders in a range that match: by the indexes of the filters, if they
-/// have all of them, and else one after the other.
+/// Reads up to `limit` of an owner's orders in a range that match. Returns also the last order that it looked
+/// at, if it stopped at the limit of a walk before.
 async fn find(
     connection: &mut AsyncPgConnection,
     owner: Owner,
@@ -99,40 +96,27 @@ async fn find(
     ids: &Ids,
     newest_first: bool,
     limit: usize,
-) -> Result<Vec<ListedOrder>, Failure> {
-    let list = OrderList { owner: Some(owner), filter };
-    let matching = Matching::of(filter);
-    if filter.file_number.is_some() || !matching.has_indexes() {
-        return load(connection, list, ids, |orders| orders, newest_first, limit).await;
-    }
-    let found = OnPage::of(owner, matching, ids, newest_first, limit);
-    let found = orders::table.filter(found).select(ListedRow::as_select());
-    let loaded = Prepared(found).get_results(connection).await;
+) -> Result<(Vec<ListedOrder>, Option<i64>), Failure> {
+    let Some(entries) = filter.walked_orders() else {
+        let list = OrderList { owner: Some(owner), filter };
+        let all = load(connection, list, ids, |orders| orders, newest_first, limit).await?;
+        return Ok((all, None));
+    };
+    let walk = Walk::of(owner, ids, newest_first, entries);
+    let found = orders::table.filter(walk.matching(Matching::of(filter), limit));
+    let loaded = Prepared(found.select(ListedRow::as_select())).get_results(connection).await;
     let rows = loaded.map_err(|error| unreadable_order::<Failure>(error, &"of a list"))?;
-    Ok(listed(rows, newest_first, limit)?)
+    let found = listed(rows, newest_first, limit)?;
+    if found.len() == limit {
+        return Ok((found, None));
+    }
+    let ends = Prepared(orders::table.filter(walk.end()).select(orders::id));
+    let ends: Vec<i64> = ends.get_results(connection).await?;
+    Ok((found, walk.stopped_at(&ends)))
 }
 
-/// Returns the part of a range that a search reads for one page. A file number finds its few orders.
-async fn searched(
-    connection: &mut AsyncPgConnection,
-    owner: Owner,
-    filter: &ListFilter,
-    ids: Ids,
-    newest_first: bool,
-) -> Result<Searched, Failure> {
-    if filter.search.is_none() || filter.file_number.is_some() {
-        return Ok(Searched { ids, stopped_at: None });
-    }
-    let all = ListFilter::default();
-    let list = OrderList { owner: Some(owner), filter: &all };
-    let ends = within(list, &ids, Matching::of(&all))
-        .order(list.order(newest_first))
-        .offset(searched_before())
-        .limit(SEARCH_ENDS)
-        .select(orders::id);
-    let ends: Vec<i64> = Prepared(ends).get_results(connection).await?;
-    Ok(Searched::of(&ids, newest_first, &ends))
-}
+/// Begins a transaction whose statements see one state: no erasure between them moves the end of a walk.
+const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// Returns a page of an owner's orders; `None` if the cursor is no order of the owner.
 ///
@@ -152,34 +136,34 @@ pub(crate) async fn page(
     if !ranges.newest_first {
         ranges.page = common(&ranges.page, &(i64::MIN..=horizon(connection).await?));
     }
+    let read =
+        async |connection: &mut AsyncPgConnection| page_of(connection, owner, query, &ranges).await;
+    let page = if query.filter.walked_orders().is_some() {
+        transaction(connection, SNAPSHOT, read).await
+    } else {
+        read(connection).await
+    };
+    page.map(Some)
+}
+
+async fn page_of(
+    connection: &mut AsyncPgConnection,
+    owner: Owner,
+    query: &PageQuery,
+    ranges: &PageRanges,
+) -> Result<Page, Failure> {
     let (filter, newest_first) = (&query.filter, ranges.newest_first);
-    let Searched { ids, stopped_at } =
-        searched(connection, owner, filter, ranges.page, newest_first).await?;
     let limit = query.limit.saturating_add(1);
-    let orders = find(connection, owner, filter, &ids, newest_first, limit).await?;
-    let has_others = match ranges.others {
+    let (orders, stopped_at) =
+        find(connection, owner, filter, &ranges.page, newest_first, limit).await?;
+    let has_others = match &ranges.others {
         Some(others) => {
-            let others = searched(connection, owner, filter, others, !newest_first).await?;
-            others.stopped_at.is_some()
-                || !find(connection, owner, filter, &others.ids, !newest_first, 1).await?.is_empty()
+            let (found, stopped_at) =
+                find(connection, owner, filter, others, !newest_first, 1).await?;
+            stopped_at.is_some() || !found.is_empty()
         }
         None => false,
     };
     let page = Page::of(query.limit, &query.cursor, orders, has_others);
-    Ok(Some(page.stopping(&query.cursor, stopped_at)))
-}
-
-/// Returns up to `limit` of the owner's orders after an identifier that were created before an instant, the
-/// smallest first.
-pub(crate) async fn created_before(
-    connection: &mut AsyncPgConnection,
-    owner: Owner,
-    instant: OffsetDateTime,
-    after: OrderId,
-    limit: usize,
-) -> Result<Vec<i64>, Failure> {
-    let filter = ListFilter { created_before: Some(instant), ..ListFilter::default() };
-    let later = after.0.saturating_add(1)..=i64::MAX;
-    let found = OnPage::of(owner, Matching::of(&filter), &later, false, limit);
-    Ok(Prepared(orders::table.filter(found).select(orders::id)).get_results(connection).await?)
+    Ok(page.stopping(&query.cursor, stopped_at))
 }

@@ -155,7 +155,7 @@ async fn every_call(store: &PostgresStore) {
     for what in [Retained::Orders, Retained::Documents] {
         let before = NOW + time::Duration::days(400_000);
         let due = Due { what, before, now: NOW };
-        OrderAdmin::due(store, due, 1).await.unwrap();
+        OrderAdmin::due(store, due, OrderId(0), 1).await.unwrap();
     }
     let added = NewDocuments {
         owner: LIVE,

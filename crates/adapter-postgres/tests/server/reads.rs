@@ -6,8 +6,8 @@ use contract_tests::samples::{
     CLIENT, LIVE, NOW, WINDOW, condemned, document, key_of, new_order, to_sign,
 };
 use domain::{
-    api_key::{ClientId, Owner},
-    order::OrderId,
+    api_key::{ClientId, Owner, Party},
+    order::{OrderId, OrderStatus, SigningServiceId},
     ports::{
         Cursor, ListFilter, MaybeErased, NewDocuments, NewOrder, OrderAdmin, OrderFilter,
         OrderReader, OrderRepo, PageQuery, StoreError, UploadLedger as _,
@@ -111,8 +111,9 @@ async fn reads_cost_the_same_in_a_large_table() {
     OrderReader::order(&store, LIVE, OrderId(50_001)).await.unwrap().unwrap();
     store.document(LIVE, to_sign(OrderId(50_001), 0)).await.unwrap().unwrap();
     OrderAdmin::order(&store, OrderId(50_001)).await.unwrap().unwrap();
-    let old = store.created_before(created(50_000), OrderId(0), 20).await.unwrap();
-    assert_eq!(old[..2], [1, 40_000].map(OrderId));
+    // It walks through erased orders, too.
+    let old = store.created_before(created(50_000), OrderId(39_000), 20).await.unwrap();
+    assert_eq!(old[..2], [40_000, 40_001].map(OrderId));
     drop(store);
     until("the sessions of the store have ended", async || sessions(&outsider).await.0 == 0).await;
     let read = "SELECT relname || ' ' || seq_scan || ' ' || (idx_tup_fetch > 10000) \
@@ -121,6 +122,44 @@ async fn reads_cost_the_same_in_a_large_table() {
     let index = "SELECT max(idx_tup_read) < 15000 FROM pg_stat_user_indexes \
         WHERE relname IN ('orders', 'documents')";
     assert_eq!(database.sql(index), "t");
+}
+
+/// Nothing is sorted, although the planner knows nothing about the table and could take it for a small one.
+#[tokio::test(flavor = "multi_thread")]
+async fn filter_looks_at_a_bounded_number_of_orders() {
+    let (store, database) = store().await;
+    store.create(&new_order("F-1", created(0)), WINDOW).await.unwrap();
+    let outsider = outsider(&database).await;
+    let many = "INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, created_at, \
+            updated_at, is_test, holds_file_number, file_number, status, details) \
+        SELECT client_id, 1, 42, starts_at, created_at, updated_at, false, false, 'F-1', \
+            CASE WHEN n IN (2, 205000) THEN 'FOUND' ELSE 'NEW' END, \
+            CASE WHEN n IN (2, 205000) THEN details ELSE '{}' END \
+            FROM generate_series(2, 210001) n, (SELECT * FROM orders LIMIT 1) sample";
+    sql_without_statistics(&database, &outsider, many).await;
+    let statuses = vec![OrderStatus::from_stored("FOUND".to_owned()).unwrap()];
+    let filter = ListFilter { statuses, ..ListFilter::default() };
+    let service = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
+    for owner in [LIVE, service] {
+        for (cursor, expected, stopped_at) in [
+            (Cursor::OlderThan(OrderId(210_001)), vec![205_000], Some(10_001)),
+            (Cursor::OlderThan(OrderId(205_000)), vec![], Some(5_000)),
+            (Cursor::OlderThan(OrderId(200_001)), vec![2], None),
+            (Cursor::NewerThan(OrderId(2)), vec![], Some(200_002)),
+            (Cursor::NewerThan(OrderId(200_002)), vec![205_000], None),
+        ] {
+            let query = PageQuery { filter: filter.clone(), limit: 1, cursor };
+            let page = OrderReader::page(&store, owner, &query).await.unwrap().unwrap();
+            let ids: Vec<_> = page.items.iter().map(|order| order.stored.id.0).collect();
+            assert_eq!((ids, page.stopped_at), (expected, stopped_at), "{cursor:?}");
+        }
+    }
+    drop(store);
+    until("the sessions of the store have ended", async || sessions(&outsider).await.0 == 0).await;
+    let read = "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'orders'";
+    assert_eq!(database.sql(read), "0");
+    let sorted = "SELECT temp_files FROM pg_stat_database WHERE datname = current_database()";
+    assert_eq!(database.sql(sorted), "0");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,21 +6,20 @@ use async_trait::async_trait;
 use diesel::{
     dsl::sql,
     prelude::*,
-    sql_types::{BigInt, Bool, Text},
+    sql_types::{Bool, Text},
     sqlite::SqliteConnection,
 };
 use domain::{
     access::Access,
-    api_key::{ClientId, Owner},
     delivery::DeliveryId,
     order::{OrderId, StoredOrder, record::ADDRESSES},
     ports::{
-        AccessOf, Due, ErasedDue, ErasureOutcome, ListedOrder, MaybeErased, OrderAdmin,
-        OrderFilter, StoreError,
+        AccessOf, Due, ErasedDue, ErasureOutcome, FoundDue, LOOKED_AT, ListedOrder, MaybeErased,
+        OrderAdmin, OrderFilter, StoreError,
     },
 };
 use sql_rows::{
-    OrderList, Prepared, SomeDue, Utc, erased_among, mails_of_erased, owners,
+    Ids, IsDue, OrderList, Prepared, Utc, erased_among, mails_of_erased, owners, row_limit,
     schema::{deliveries, orders},
 };
 use time::OffsetDateTime;
@@ -89,8 +88,8 @@ impl OrderAdmin for SqliteStore {
         Ok(usize::try_from(count).unwrap_or_default())
     }
 
-    async fn due(&self, due: Due, limit: usize) -> Result<Vec<OrderId>, StoreError> {
-        self.survey(move |connection| self::due(connection, due, limit)).await
+    async fn due(&self, due: Due, after: OrderId, limit: usize) -> Result<FoundDue, StoreError> {
+        self.survey(move |connection| self::due(connection, due, after, limit)).await
     }
 
     async fn erase_due(
@@ -128,18 +127,6 @@ impl OrderAdmin for SqliteStore {
     }
 }
 
-/// Finds orders that are due.
-pub(crate) fn due(
-    connection: &mut SqliteConnection,
-    due: Due,
-    limit: usize,
-) -> Result<Vec<OrderId>, Failure> {
-    let found = orders::table.filter(SomeDue::of(&due, limit));
-    let found = found.order(orders::id).select(orders::id);
-    let found: Vec<i64> = Prepared(found).get_results(connection)?;
-    Ok(found.into_iter().map(OrderId).collect())
-}
-
 /// Lists orders. Reads one after the other: no index has addresses, or the orders of all owners by a
 /// filter.
 pub(crate) fn list(
@@ -174,27 +161,58 @@ fn with_address<'a>(orders: Orders<'a>, address: Option<&str>) -> Orders<'a> {
     orders.filter(address.sql(&format!(") IN ({addresses})")))
 }
 
-/// Reads the first orders of each owner, because the indexes of orders begin with the owner.
+/// Finds orders by bounded statements.
 pub(crate) fn created_before(
     connection: &mut SqliteConnection,
     instant: OffsetDateTime,
     after: OrderId,
     limit: usize,
 ) -> Result<Vec<OrderId>, Failure> {
-    let kept = || orders::table.filter(orders::erased_at.is_null());
-    let (mut found, mut last) = (Vec::new(), (i64::MIN, true));
-    loop {
-        let later = sql::<Bool>("(client_id, is_test) > (").bind::<BigInt, _>(last.0).sql(", ");
-        let next = kept()
-            .filter(later.bind::<Bool, _>(last.1).sql(")"))
-            .order((orders::client_id, orders::is_test))
-            .select((orders::client_id, orders::is_test))
-            .limit(1);
-        let Some(next) = Prepared(next).get_result(connection).optional()? else { break };
-        last = next;
-        let owner = Owner::client(ClientId(last.0), last.1);
-        found.extend(list::created_before(connection, owner, instant, after, limit)?);
+    let (mut found, mut after) = (Vec::new(), after);
+    while let Some((look, has_more)) = next_look(connection, after)? {
+        after = OrderId(*look.end());
+        let kept = orders::table.filter(orders::erased_at.is_null());
+        let old = kept.filter(orders::created_at.lt(Utc(instant)));
+        let old = old.filter(orders::id.between(*look.start(), *look.end()));
+        let old = old.order(orders::id).limit(row_limit(limit - found.len()));
+        let old: Vec<i64> = Prepared(old.select(orders::id)).get_results(connection)?;
+        found.extend(old.into_iter().map(OrderId));
+        if found.len() == limit || !has_more {
+            break;
+        }
     }
-    found.sort_unstable();
-    Ok(found.into_iter().take(limit).map(OrderId).collect())
+    Ok(found)
+}
+
+/// Looks at the next orders for those that are due.
+pub(crate) fn due(
+    connection: &mut SqliteConnection,
+    due: Due,
+    after: OrderId,
+    limit: usize,
+) -> Result<FoundDue, Failure> {
+    let Some((look, has_more)) = next_look(connection, after)? else {
+        return Ok(FoundDue::default());
+    };
+    let found = orders::table.filter(IsDue::of(&due));
+    let found = found.filter(orders::id.between(*look.start(), *look.end()));
+    let found = found.order(orders::id).limit(row_limit(limit)).select(orders::id);
+    let found: Vec<i64> = Prepared(found).get_results(connection)?;
+    let looked_at = has_more.then_some(OrderId(*look.end()));
+    Ok(FoundDue { orders: found.into_iter().map(OrderId).collect(), looked_at })
+}
+
+/// Returns the identifiers of the next orders after one, of up to [`LOOKED_AT`], and whether there are later
+/// ones; `None` if there are no orders. Few identifiers have no order.
+fn next_look(
+    connection: &mut SqliteConnection,
+    after: OrderId,
+) -> QueryResult<Option<(Ids, bool)>> {
+    let later = || orders::table.filter(orders::id.gt(after.0)).select(orders::id);
+    let next = Prepared(later().order(orders::id).limit(1)).get_result(connection).optional()?;
+    let Some(next): Option<i64> = next else { return Ok(None) };
+    let newest = Prepared(later().order(orders::id.desc()).limit(1));
+    let newest: i64 = newest.get_result(connection)?;
+    let end = next.saturating_add(LOOKED_AT - 1);
+    Ok(Some((next..=end, newest > end)))
 }

@@ -7,15 +7,12 @@ use diesel::{
 };
 use domain::{
     api_key::Owner,
-    order::OrderId,
     ports::{ListFilter, ListedOrder, Page, PageQuery},
 };
 use sql_rows::{
-    Ids, ListedRow, Matching, OnPage, OrderList, PageRanges, Prepared, SEARCH_ENDS, Searched,
-    compare_ids, compare_numbers, is_order_of, listed, row_limit, schema::orders, searched_before,
-    unreadable_order,
+    Ids, ListedRow, Matching, OrderList, PageRanges, Prepared, Walk, compare_ids, compare_numbers,
+    is_order_of, listed, row_limit, schema::orders, unreadable_order,
 };
-use time::OffsetDateTime;
 
 use crate::failure::Failure;
 
@@ -66,7 +63,8 @@ pub(crate) fn load<'a>(
     Ok(listed(rows, newest_first, limit)?)
 }
 
-/// Reads up to `limit` of an owner's orders in a range that match.
+/// Reads up to `limit` of an owner's orders in a range that match. Returns also the last order that it looked
+/// at, if it stopped at the limit of a walk before.
 fn find(
     connection: &mut SqliteConnection,
     owner: Owner,
@@ -74,38 +72,23 @@ fn find(
     ids: &Ids,
     newest_first: bool,
     limit: usize,
-) -> Result<Vec<ListedOrder>, Failure> {
+) -> Result<(Vec<ListedOrder>, Option<i64>), Failure> {
     if filter.file_number.is_some() {
         let list = OrderList { owner: Some(owner), filter };
-        return load(connection, list, ids, |orders| orders, newest_first, limit);
+        let all = load(connection, list, ids, |orders| orders, newest_first, limit)?;
+        return Ok((all, None));
     }
-    let found = OnPage::of(owner, Matching::of(filter), ids, newest_first, limit);
-    let found = orders::table.filter(found).select(ListedRow::as_select());
-    let loaded = Prepared(found).get_results(connection);
+    let walk = Walk::of(owner, ids, newest_first, filter.walked_orders().unwrap_or(limit));
+    let found = orders::table.filter(walk.matching(Matching::of(filter), limit));
+    let loaded = Prepared(found.select(ListedRow::as_select())).get_results(connection);
     let rows = loaded.map_err(|error| unreadable_order::<Failure>(error, &"of a list"))?;
-    Ok(listed(rows, newest_first, limit)?)
-}
-
-/// Returns the part of a range that a search reads for one page. A file number finds its few orders.
-fn searched(
-    connection: &mut SqliteConnection,
-    owner: Owner,
-    filter: &ListFilter,
-    ids: Ids,
-    newest_first: bool,
-) -> Result<Searched, Failure> {
-    if filter.search.is_none() || filter.file_number.is_some() {
-        return Ok(Searched { ids, stopped_at: None });
+    let found = listed(rows, newest_first, limit)?;
+    if found.len() == limit || filter.walked_orders().is_none() {
+        return Ok((found, None));
     }
-    let all = ListFilter::default();
-    let list = OrderList { owner: Some(owner), filter: &all };
-    let ends = within(list, &ids, Matching::of(&all))
-        .order(list.order(newest_first))
-        .offset(searched_before())
-        .limit(SEARCH_ENDS)
-        .select(orders::id);
-    let ends: Vec<i64> = Prepared(ends).get_results(connection)?;
-    Ok(Searched::of(&ids, newest_first, &ends))
+    let ends = Prepared(orders::table.filter(walk.end()).select(orders::id));
+    let ends: Vec<i64> = ends.get_results(connection)?;
+    Ok((found, walk.stopped_at(&ends)))
 }
 
 /// Returns a page of an owner's orders; `None` if the cursor is no order of the owner. Orders are
@@ -122,34 +105,32 @@ pub(crate) fn page(
             return Ok(None);
         }
     }
+    let read = |connection: &mut SqliteConnection| page_of(connection, owner, query, &ranges);
+    let page = if query.filter.walked_orders().is_some() {
+        // Its statements see one state: no erasure between them moves the end of a walk.
+        connection.transaction(read)
+    } else {
+        read(connection)
+    };
+    page.map(Some)
+}
+
+fn page_of(
+    connection: &mut SqliteConnection,
+    owner: Owner,
+    query: &PageQuery,
+    ranges: &PageRanges,
+) -> Result<Page, Failure> {
     let (filter, newest_first) = (&query.filter, ranges.newest_first);
-    let Searched { ids, stopped_at } =
-        searched(connection, owner, filter, ranges.page, newest_first)?;
     let limit = query.limit.saturating_add(1);
-    let orders = find(connection, owner, filter, &ids, newest_first, limit)?;
-    let has_others = match ranges.others {
+    let (orders, stopped_at) = find(connection, owner, filter, &ranges.page, newest_first, limit)?;
+    let has_others = match &ranges.others {
         Some(others) => {
-            let others = searched(connection, owner, filter, others, !newest_first)?;
-            others.stopped_at.is_some()
-                || !find(connection, owner, filter, &others.ids, !newest_first, 1)?.is_empty()
+            let (found, stopped_at) = find(connection, owner, filter, others, !newest_first, 1)?;
+            stopped_at.is_some() || !found.is_empty()
         }
         None => false,
     };
     let page = Page::of(query.limit, &query.cursor, orders, has_others);
-    Ok(Some(page.stopping(&query.cursor, stopped_at)))
-}
-
-/// Returns up to `limit` of the owner's orders after an identifier that were created before an instant, the
-/// smallest first.
-pub(crate) fn created_before(
-    connection: &mut SqliteConnection,
-    owner: Owner,
-    instant: OffsetDateTime,
-    after: OrderId,
-    limit: usize,
-) -> Result<Vec<i64>, Failure> {
-    let filter = ListFilter { created_before: Some(instant), ..ListFilter::default() };
-    let later = after.0.saturating_add(1)..=i64::MAX;
-    let found = OnPage::of(owner, Matching::of(&filter), &later, false, limit);
-    Ok(Prepared(orders::table.filter(found).select(orders::id)).get_results(connection)?)
+    Ok(page.stopping(&query.cursor, stopped_at))
 }

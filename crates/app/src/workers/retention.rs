@@ -63,7 +63,7 @@ pub(super) fn rows(
         rows.push(Row::new(
             "old orders could not be erased",
             DATABASE,
-            EraseOldOrders { what, retention, erase },
+            EraseOldOrders::new(what, retention, erase),
             move |erasure| {
                 // The worker drops it at its end.
                 let _leaves = &leaves_accesses;

@@ -407,7 +407,7 @@ fn due(what: Retained, before: OffsetDateTime) -> Due {
 }
 
 async fn found(storage: &Storage, due: Due) -> Vec<OrderId> {
-    storage.admin.due(due, 10).await.unwrap()
+    storage.admin.due(due, OrderId(0), 10).await.unwrap().orders
 }
 
 async fn erase_due(storage: &Storage, due: Due, ids: &[OrderId]) -> ErasedDue {
@@ -428,7 +428,14 @@ pub async fn order_is_due_after_its_appointment_and_its_last_change(storage: &St
         let found = found(storage, due(Retained::Orders, before)).await;
         assert!(!found.contains(&second), "its last change is not before");
     }
-    assert_eq!(storage.admin.due(due(Retained::Orders, far), 1).await.unwrap().len(), 1);
+    let look = async |after, limit| {
+        let found = storage.admin.due(due(Retained::Orders, far), after, limit).await.unwrap();
+        assert_eq!(found.looked_at, None, "there are no later orders");
+        found.orders
+    };
+    assert_eq!(look(OrderId(0), 1).await, [first]);
+    assert_eq!(look(first, 10).await, [second]);
+    assert_eq!(look(held, 10).await, []);
     // The hold has ended.
     let later = Due { now: NOW + MICROSECOND, ..due(Retained::Orders, far) };
     assert_eq!(found(storage, later).await, [first, second, held]);

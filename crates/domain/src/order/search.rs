@@ -10,8 +10,10 @@ pub const MIN_SEARCH: usize = 3;
 pub const MAX_SEARCH: usize = 100;
 /// Maximum number of statuses that a list is asked for.
 const MAX_STATUSES: usize = 20;
-/// Maximum number of orders that a search reads for one page.
+/// Maximum number of orders that a search looks at for one page. It reads their rows.
 pub const SEARCHED_ORDERS: usize = 50_000;
+/// Maximum number of orders that other filters look at for one page. They read an index alone.
+pub const FILTERED_ORDERS: usize = 200_000;
 
 // A searched text names people.
 conceal!(SearchedText);

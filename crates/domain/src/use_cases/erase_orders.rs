@@ -12,8 +12,8 @@ use crate::{
     document::ObjectKey,
     order::OrderId,
     ports::{
-        AccessOf, BlobStore, Clock, Due, ErasureOutcome, OrderAdmin, Retained, StoreError,
-        UploadLedger,
+        AccessOf, BlobStore, Clock, Due, ErasureOutcome, FoundDue, OrderAdmin, Retained,
+        StoreError, UploadLedger,
     },
     use_cases::{
         accesses::recorder::{ActorAccesses, BegunAccess},
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// Maximum number of orders in a batch. For each, the store reads the oldest orders of every client.
+/// Maximum number of orders in a batch.
 const BATCH: usize = 1_000;
 
 /// Maximum number of orders that a transaction of the retention erases.
@@ -111,18 +111,21 @@ impl EraseOrders {
         Ok(Some((erased, last)))
     }
 
-    /// Erases up to [`DUE_BATCH`] orders that are due, or their documents. Returns also whether there may be
-    /// more; `None` if another instance does this at the same time.
-    pub(crate) async fn erase_due(&self, due: Due) -> Result<Option<(Erasure, bool)>, StoreError> {
-        let found = self.admin.due(due, DUE_BATCH).await?;
-        if found.is_empty() {
-            return Ok(Some((Erasure::default(), false)));
-        }
+    /// Looks at the next orders after an identifier, and erases up to [`DUE_BATCH`] that are due, or their
+    /// documents. Returns also after which order the next look begins, if there are later ones; `None` if
+    /// another instance does this at the same time.
+    pub(crate) async fn erase_due(
+        &self,
+        due: Due,
+        after: OrderId,
+    ) -> Result<Option<(Erasure, Option<OrderId>)>, StoreError> {
+        let FoundDue { orders: found, looked_at } = self.admin.due(due, after, DUE_BATCH).await?;
+        let Some(&last) = found.last() else { return Ok(Some((Erasure::default(), looked_at))) };
+        let next = if found.len() == DUE_BATCH { Some(last) } else { looked_at };
         let kind = match due.what {
             Retained::Orders => AccessKind::Erase,
             Retained::Documents => AccessKind::EraseDocuments,
         };
-        let may_have_more = found.len() == DUE_BATCH;
         let begun = Arc::new(Mutex::new(Vec::new()));
         let access_of: AccessOf = {
             let (accesses, begun) = (self.accesses.clone(), Arc::clone(&begun));
@@ -140,7 +143,7 @@ impl EraseOrders {
         }
         let Some(erased) = erased? else { return Ok(None) };
         let erasure = self.delete(erased.orders.len(), erased.condemned).await;
-        Ok(Some((erasure, may_have_more)))
+        Ok(Some((erasure, next)))
     }
 }
 

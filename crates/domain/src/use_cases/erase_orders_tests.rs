@@ -108,7 +108,9 @@ async fn only_orders_that_are_erased_have_accesses() {
         [(None, vec![]), (Some(Ok(())), vec![DONE]), (Some(Err(())), vec!["unavailable"])]
     {
         let mut admin = MockOrderAdmin::new();
-        admin.expect_due().once().returning(|_, _| Ok(vec![OrderId(1), OrderId(2)]));
+        admin.expect_due().once().returning(|_, _, _| {
+            Ok(FoundDue { orders: vec![OrderId(1), OrderId(2)], looked_at: None })
+        });
         admin.expect_erase_due().once().returning(move |_, ids, access_of| {
             // Another instance erases.
             let Some(outcome) = erases else { return Ok(None) };
@@ -122,7 +124,7 @@ async fn only_orders_that_are_erased_have_accesses() {
         let actor = AccessActor::Operator { command: "serve".to_owned(), user: "root".to_owned() };
         let accesses = Some(ActorAccesses { recorder: Arc::clone(&recorder), actor });
         let erasing = erasing(admin, MockUploadLedger::new(), MockBlobStore::new());
-        let erased = EraseOrders { accesses, ..erasing }.erase_due(due).await;
+        let erased = EraseOrders { accesses, ..erasing }.erase_due(due, OrderId(0)).await;
         assert_eq!(erased.is_err(), rows == ["unavailable"]);
         let mut log = MockAccessLog::new();
         let expected = rows.clone();

@@ -9,11 +9,11 @@ use diesel::{
 };
 use domain::{
     api_key::{ClientId, Owner},
-    order::{OrderId, search::SEARCHED_ORDERS},
+    order::OrderId,
     ports::{Cursor, ListFilter, ListedOrder},
 };
 
-use crate::{ListedRow, Unreadable, party_column, row_limit};
+use crate::{ListedRow, Unreadable, party_column};
 
 /// Identifiers of orders.
 pub type Ids = RangeInclusive<i64>;
@@ -137,34 +137,4 @@ impl PageRanges {
 /// Returns the identifiers that are in both ranges.
 pub fn common(one: &Ids, other: &Ids) -> Ids {
     *one.start().max(other.start())..=*one.end().min(other.end())
-}
-
-/// Number of orders that are read to tell where a search ends for one page: the last one that it may read,
-/// and the one behind it.
-pub const SEARCH_ENDS: i64 = 2;
-
-/// Number of orders before them.
-pub fn searched_before() -> i64 {
-    row_limit(SEARCHED_ORDERS - 1)
-}
-
-/// The part of a range that a search reads, and where it stopped if there are more orders in the range.
-pub struct Searched {
-    /// The part.
-    pub ids: Ids,
-    /// The last order in it.
-    pub stopped_at: Option<i64>,
-}
-
-impl Searched {
-    /// Returns the part of a range. `ends` are up to [`SEARCH_ENDS`] orders behind [`searched_before`] ones.
-    pub fn of(ids: &Ids, newest_first: bool, ends: &[i64]) -> Self {
-        let stopped_at = if let [last, _] = *ends { Some(last) } else { None };
-        let ids = match stopped_at {
-            Some(last) if newest_first => last..=*ids.end(),
-            Some(last) => *ids.start()..=last,
-            None => ids.clone(),
-        };
-        Self { ids, stopped_at }
-    }
 }

@@ -63,10 +63,6 @@ impl Stores for Embedded {
         output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
     }
 
-    fn raise_id(&self, order: i64, id: i64) {
-        self.execute(&format!("DELETE FROM order_recipients WHERE order_id = {order}; UPDATE orders SET id = {id} WHERE id = {order}")).unwrap();
-    }
-
     fn spoil_database(&self) {
         self.execute("DROP TABLE documents; ALTER TABLE orders RENAME TO gone").unwrap();
     }

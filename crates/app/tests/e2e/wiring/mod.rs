@@ -250,9 +250,6 @@ pub trait Stores {
     /// Executes SQL. Returns its output, or nothing if it fails.
     fn execute(&self, statements: &str) -> Option<String>;
 
-    /// Gives an order another identifier. Those of later orders are above it.
-    fn raise_id(&self, order: i64, id: i64);
-
     /// Makes every later insert of an order fail with an internal error.
     fn spoil_database(&self);
 

@@ -191,11 +191,6 @@ impl Stores for Production {
         kept.or_else(|| session.insert(SqlSession::open(self.sql())).output(&transaction))
     }
 
-    fn raise_id(&self, order: i64, id: i64) {
-        self.query(&format!("DELETE FROM order_recipients WHERE order_id = {order}; UPDATE orders SET id = {id} WHERE id = {order}"));
-        self.query(&format!("SELECT setval(pg_get_serial_sequence('orders', 'id'), {id})"));
-    }
-
     fn spoil_database(&self) {
         self.query("ALTER TABLE orders ADD CONSTRAINT no_more CHECK (false) NOT VALID");
     }

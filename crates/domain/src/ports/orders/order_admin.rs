@@ -64,13 +64,18 @@ impl Due {
         // A date ends last in the zone of UTC-12.
         self.before.saturating_sub(Duration::hours(36)).to_offset(UtcOffset::UTC).date()
     }
+}
 
-    /// Returns the last date on which an appointment in any zone can have been before the end of the
-    /// retention.
-    pub fn last_begun_date(&self) -> Date {
-        // A date begins first in the zone of UTC+14.
-        self.before.saturating_add(Duration::hours(14)).to_offset(UtcOffset::UTC).date()
-    }
+/// Number of identifiers of orders that one look for due orders covers.
+pub const LOOKED_AT: i64 = 50_000;
+
+/// What one look for due orders has found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FoundDue {
+    /// The due orders, smallest first.
+    pub orders: Vec<OrderId>,
+    /// The last order that the look covered; `None` if there are no later ones.
+    pub looked_at: Option<OrderId>,
 }
 
 /// Returns the row of the access that erases an order or its documents. Calling it assigns
@@ -128,8 +133,8 @@ pub trait OrderAdmin: Send + Sync {
     /// Returns the number of orders on hold at `now`.
     async fn held(&self, now: OffsetDateTime) -> Result<usize, StoreError>;
 
-    /// Returns up to `limit` orders that are due, smallest first. Reads few rows of orders that are not.
-    async fn due(&self, due: Due, limit: usize) -> Result<Vec<OrderId>, StoreError>;
+    /// Looks at the next [`LOOKED_AT`] orders after an identifier. Returns up to `limit` of them that are due.
+    async fn due(&self, due: Due, after: OrderId, limit: usize) -> Result<FoundDue, StoreError>;
 
     /// Erases those of the orders that are still due, in one atomic, durable step, each as [`Self::erase`]
     /// does. Of documents alone it keeps the records, as a withdrawal does, and adds one entry of the history

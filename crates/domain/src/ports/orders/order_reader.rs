@@ -5,7 +5,10 @@ use crate::ports::StoreError;
 use crate::{
     api_key::Owner,
     document::{StoredDocument, stored_count},
-    order::{DocumentId, OrderChange, OrderId, OrderStatus, StoredOrder, search::SearchedText},
+    order::{
+        DocumentId, OrderChange, OrderId, OrderStatus, StoredOrder,
+        search::{FILTERED_ORDERS, SEARCHED_ORDERS, SearchedText},
+    },
 };
 
 /// An order or a part of it, unless it was erased.
@@ -87,6 +90,18 @@ impl ListFilter {
         let dates = self.signing_date_from.zip(self.signing_date_to);
         dates.is_none_or(|(from, to)| from <= to)
     }
+
+    /// Returns how many orders a page looks at; `None` if it looks only at orders that are on it: no filter is
+    /// set, or a file number finds its few orders.
+    pub fn walked_orders(&self) -> Option<usize> {
+        if self.file_number.is_some() || *self == Self::default() {
+            None
+        } else if self.search.is_some() {
+            Some(SEARCHED_ORDERS)
+        } else {
+            Some(FILTERED_ORDERS)
+        }
+    }
 }
 
 /// The question for a page of an owner's orders.
@@ -138,8 +153,8 @@ pub struct Page<T = ListedOrder> {
     /// Whether newer items than the first one match; on an empty page, newer than the cursor or the
     /// cursor itself.
     pub has_newer: bool,
-    /// Identifier of the last item that a search has read, if it stopped at its limit before the page was
-    /// full: the search goes on there. There is a next page in the direction of the search.
+    /// Identifier of the last item that was looked at, if the walk stopped at its limit before the page was
+    /// full. The next page in the direction of the walk begins behind it.
     pub stopped_at: Option<i64>,
 }
 
@@ -160,7 +175,7 @@ impl<T> Page<T> {
         Self { items: read, has_older, has_newer, stopped_at: None }
     }
 
-    /// Notes where a search stopped, unless the page was full before.
+    /// Notes where a walk stopped, unless the page was full before.
     #[must_use]
     pub fn stopping(self, cursor: &Cursor, at: Option<i64>) -> Self {
         let toward_newer = matches!(cursor, Cursor::NewerThan(_));
@@ -179,7 +194,7 @@ impl<T> Page<T> {
 /// An implementation guarantees:
 /// - No call returns anything of another owner's order, nor whether there is one: the owner stands
 ///   in the query.
-/// - The cost of a call does not grow with the number of stored orders.
+/// - The cost of a call does not grow with the number of stored orders, beyond the limits of a walk.
 /// - Every order has the names of its client and its signing service as they are now.
 /// - Erased orders are in no list. As a cursor they are still orders of their owner.
 /// - A poller that pages with [`Cursor::NewerThan`] misses no order, although identifiers are given
@@ -226,7 +241,30 @@ pub trait OrderReader: Send + Sync {
     ) -> Result<Option<MaybeErased<StoredDocument>>, StoreError>;
 
     /// Returns a page of the owner's orders that match at the instant of the read; `None` if the cursor is no
-    /// order of the owner. A search reads at most [`SEARCHED_ORDERS`](crate::order::search::SEARCHED_ORDERS)
-    /// orders from the cursor on, and tells where it stopped.
+    /// order of the owner. Looks at most at [`ListFilter::walked_orders`] orders from the cursor on, and
+    /// tells where it stopped.
     async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Option<Page>, StoreError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_with_filters_look_at_a_limited_number_of_orders() {
+        let default = ListFilter::default;
+        let now = OffsetDateTime::UNIX_EPOCH;
+        let dated = ListFilter { created_after: Some(now), ..default() };
+        let search = SearchedText::parse("jane".to_owned()).ok();
+        let searching = ListFilter { search, ..dated.clone() };
+        let file_number = Some("F-1".to_owned());
+        for (filter, expected) in [
+            (default(), None),
+            (dated, Some(200_000)),
+            (ListFilter { file_number, ..searching.clone() }, None),
+            (searching, Some(50_000)),
+        ] {
+            assert_eq!(filter.walked_orders(), expected, "{filter:?}");
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use time::{Duration, OffsetDateTime};
 
 use crate::{
+    order::OrderId,
     ports::{Clock, Due, OrderAdmin, Retained, StoreError},
     use_cases::{
         background::{Step, Worker},
@@ -12,8 +13,11 @@ use crate::{
     },
 };
 
-/// Pause when nothing is due, and after a failure.
+/// Pause between two looks, and after a failure.
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// The same in the first round after a start.
+const LOOK_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// Number up to which orders that are due are counted.
 pub const COUNTED: usize = 10_000;
@@ -54,9 +58,10 @@ impl Retention {
         admin: &dyn OrderAdmin,
         now: OffsetDateTime,
     ) -> Result<Waiting, StoreError> {
-        let count = async |what| match self.due(what, now) {
-            Some(due) => Ok(admin.due(due, COUNTED).await?.len()),
-            None => Ok::<_, StoreError>(0),
+        let count = async |what| {
+            let mut counting = Counting::default();
+            while counting.look(admin, self.due(what, now)).await? {}
+            Ok::<_, StoreError>(counting.counted)
         };
         Ok(Waiting {
             orders: count(Retained::Orders).await?,
@@ -66,34 +71,114 @@ impl Retention {
     }
 }
 
+/// Where a round through all orders is. Due orders wait for days already, so a later round may take its
+/// time: a look costs as much with any number of orders.
+#[derive(Debug, Default)]
+struct Round {
+    /// The last order of the look before.
+    last: Option<OrderId>,
+    /// Whether a round has ended since the start.
+    is_later: bool,
+}
+
+impl Round {
+    /// Returns after which order the next look begins.
+    fn after(&self) -> OrderId {
+        self.last.unwrap_or(OrderId(0))
+    }
+
+    /// Goes on after an order; without one, the round ends. Returns the pause before the next look.
+    fn go_on(&mut self, last: Option<OrderId>) -> std::time::Duration {
+        self.last = last;
+        self.is_later |= last.is_none();
+        if self.is_later { PAUSE } else { LOOK_PAUSE }
+    }
+}
+
+/// Counts what is due of one kind.
+#[derive(Debug, Default)]
+struct Counting {
+    round: Round,
+    /// The number in this round.
+    found: usize,
+    /// The number in the round before; in the first one, what it has found.
+    counted: usize,
+}
+
+impl Counting {
+    /// Looks at the next orders. Returns whether the first round goes on.
+    async fn look(&mut self, admin: &dyn OrderAdmin, due: Option<Due>) -> Result<bool, StoreError> {
+        let Some(due) = due else { return Ok(false) };
+        let found = admin.due(due, self.round.after(), COUNTED - self.found).await?;
+        self.found += found.orders.len();
+        // More are not counted.
+        let next = found.looked_at.filter(|_| self.found < COUNTED);
+        self.round.go_on(next);
+        if next.is_none() || !self.round.is_later {
+            self.counted = self.found;
+        }
+        if next.is_none() {
+            self.found = 0;
+        }
+        Ok(!self.round.is_later)
+    }
+}
+
 /// Counts what waits for an erasure, for metrics.
 pub struct CountWaiting {
-    /// The retention.
-    pub retention: Retention,
-    /// Finds orders.
-    pub admin: Arc<dyn OrderAdmin>,
-    /// Tells the time.
-    pub clock: Arc<dyn Clock>,
+    retention: Retention,
+    admin: Arc<dyn OrderAdmin>,
+    clock: Arc<dyn Clock>,
+    orders: Counting,
+    documents: Counting,
+}
+
+impl CountWaiting {
+    /// Returns a worker that has counted nothing.
+    pub fn new(retention: Retention, admin: Arc<dyn OrderAdmin>, clock: Arc<dyn Clock>) -> Self {
+        let (orders, documents) = Default::default();
+        Self { retention, admin, clock, orders, documents }
+    }
+
+    async fn count(&mut self) -> Result<(Waiting, std::time::Duration), StoreError> {
+        let (admin, now) = (&*self.admin, self.clock.now());
+        let mut goes_on = false;
+        for (what, counting) in
+            [(Retained::Orders, &mut self.orders), (Retained::Documents, &mut self.documents)]
+        {
+            goes_on |= counting.look(admin, self.retention.due(what, now)).await?;
+        }
+        let (orders, documents) = (self.orders.counted, self.documents.counted);
+        let waiting = Waiting { orders, documents, held: admin.held(now).await? };
+        Ok((waiting, if goes_on { LOOK_PAUSE } else { PAUSE }))
+    }
 }
 
 impl Worker for CountWaiting {
     type Done = Waiting;
 
-    /// Counts.
+    /// Counts what is due of the next orders.
     async fn step(&mut self) -> Step<Waiting> {
-        let result = self.retention.waiting(&*self.admin, self.clock.now()).await;
-        Step { result, pause: PAUSE }
+        match self.count().await {
+            Ok((waiting, pause)) => Step { result: Ok(waiting), pause },
+            Err(error) => Step { result: Err(error), pause: PAUSE },
+        }
     }
 }
 
 /// Erases what is due. Any number of processes may do so at the same time: one erases at a time.
 pub struct EraseOldOrders {
-    /// What is erased.
-    pub what: Retained,
-    /// The retention.
-    pub retention: Retention,
-    /// Erases orders.
-    pub erase: EraseOrders,
+    what: Retained,
+    retention: Retention,
+    erase: EraseOrders,
+    round: Round,
+}
+
+impl EraseOldOrders {
+    /// Returns a worker at the beginning of its first round.
+    pub fn new(what: Retained, retention: Retention, erase: EraseOrders) -> Self {
+        Self { what, retention, erase, round: Round::default() }
+    }
 }
 
 impl Worker for EraseOldOrders {
@@ -104,12 +189,15 @@ impl Worker for EraseOldOrders {
         let Some(due) = self.retention.due(self.what, self.erase.clock.now()) else {
             return Step { result: Ok(Erasure::default()), pause: PAUSE };
         };
-        match self.erase.erase_due(due).await {
-            // Without progress, the same orders would be found again at once.
-            Ok(Some((erasure, true))) if erasure.orders > 0 => {
-                Step { result: Ok(erasure), pause: std::time::Duration::ZERO }
+        match self.erase.erase_due(due, self.round.after()).await {
+            Ok(Some((erasure, next))) => {
+                let pause = self.round.go_on(next);
+                // Where some were due, there may be more.
+                let has_more = erasure.orders > 0 && next.is_some();
+                let pause = if has_more { std::time::Duration::ZERO } else { pause };
+                Step { result: Ok(erasure), pause }
             }
-            Ok(Some((erasure, _))) => Step { result: Ok(erasure), pause: PAUSE },
+            // Another instance erases them. If it stops, this one looks at the same orders again.
             Ok(None) => Step { result: Ok(Erasure::default()), pause: PAUSE },
             Err(error) => Step { result: Err(error), pause: PAUSE },
         }
@@ -124,8 +212,7 @@ mod tests {
     use super::*;
     use crate::{
         document::ObjectKey,
-        order::OrderId,
-        ports::{ErasedDue, MockBlobStore, MockOrderAdmin, MockUploadLedger},
+        ports::{ErasedDue, FoundDue, MockBlobStore, MockOrderAdmin, MockUploadLedger},
         test_support::{clock, down},
         use_cases::erase_orders::DUE_BATCH,
     };
@@ -145,7 +232,7 @@ mod tests {
             clock: clock(NOW),
             accesses: None,
         };
-        EraseOldOrders { what: Retained::Orders, retention: RETENTION, erase }
+        EraseOldOrders::new(Retained::Orders, RETENTION, erase)
     }
 
     fn ids(count: usize) -> Vec<OrderId> {
@@ -160,41 +247,89 @@ mod tests {
         assert_eq!(due.last_date(), date!(2026 - 10 - 21));
     }
 
+    fn found(count: usize, looked_at: Option<i64>) -> FoundDue {
+        FoundDue { orders: ids(count), looked_at: looked_at.map(OrderId) }
+    }
+
     #[tokio::test]
-    async fn full_batch_is_followed_by_the_next_without_pause() {
-        let mut admin = MockOrderAdmin::new();
-        let mut sequence = Sequence::new();
-        for (found, erased, pause) in [
-            (DUE_BATCH, Some(DUE_BATCH), std::time::Duration::ZERO),
-            // Others have erased them, or put them on hold.
-            (DUE_BATCH, Some(0), PAUSE),
+    async fn looks_go_on_to_the_end_of_the_orders_and_begin_again() {
+        const BATCH: i64 = 20;
+        let (mut admin, mut sequence) = (MockOrderAdmin::new(), Sequence::new());
+        let mut pauses = Vec::new();
+        for (after, due, looked_at, erased, pause) in [
+            // Behind a full batch, a look may have more.
+            (0, DUE_BATCH, Some(50), Some(DUE_BATCH), std::time::Duration::ZERO),
             // Another instance erases.
-            (DUE_BATCH, None, PAUSE),
-            (3, Some(3), PAUSE),
+            (BATCH, DUE_BATCH, Some(70), None, PAUSE),
+            // Others have put them on hold.
+            (BATCH, 2, Some(70), Some(0), LOOK_PAUSE),
+            (70, 0, Some(120), None, LOOK_PAUSE),
+            // The first round ends.
+            (120, 3, None, Some(3), PAUSE),
+            (0, 0, Some(50), None, PAUSE),
+            (50, 1, Some(100), Some(1), std::time::Duration::ZERO),
         ] {
-            let due = RETENTION.due(Retained::Orders, NOW).unwrap();
+            let at = RETENTION.due(Retained::Orders, NOW).unwrap();
             admin
                 .expect_due()
-                .with(eq(due), eq(DUE_BATCH))
+                .with(eq(at), eq(OrderId(after)), eq(DUE_BATCH))
                 .once()
                 .in_sequence(&mut sequence)
-                .returning(move |_, _| Ok(ids(found)));
-            admin.expect_erase_due().once().in_sequence(&mut sequence).returning(move |_, _, _| {
-                let condemned = vec![ObjectKey::from_stored("a".to_owned())];
-                Ok(erased.map(|count| ErasedDue { orders: ids(count), condemned }))
-            });
-            let step = erasing(std::mem::take(&mut admin)).step().await;
-            let orders = step.result.unwrap().orders;
-            assert_eq!((orders, step.pause), (erased.unwrap_or_default(), pause));
+                .returning(move |_, _, _| Ok(found(due, looked_at)));
+            if due > 0 {
+                admin.expect_erase_due().once().in_sequence(&mut sequence).returning(
+                    move |_, _, _| {
+                        let condemned = vec![ObjectKey::from_stored("a".to_owned())];
+                        Ok(erased.map(|count| ErasedDue { orders: ids(count), condemned }))
+                    },
+                );
+            }
+            pauses.push((erased.unwrap_or_default(), pause));
+        }
+        let mut worker = erasing(admin);
+        for expected in pauses {
+            let step = worker.step().await;
+            assert_eq!((step.result.unwrap().orders, step.pause), expected);
         }
     }
 
     #[tokio::test]
     async fn failure_is_followed_by_a_pause() {
         let mut admin = MockOrderAdmin::new();
-        admin.expect_due().once().returning(|_, _| Err(down()));
+        admin.expect_due().once().returning(|_, _, _| Err(down()));
         let step = erasing(admin).step().await;
         assert!(step.result.is_err());
         assert_eq!(step.pause, PAUSE);
+    }
+
+    #[tokio::test]
+    async fn due_orders_are_counted_up_to_the_last_whole_round() {
+        let retention = Retention { documents: None, ..RETENTION };
+        let (mut admin, mut sequence) = (MockOrderAdmin::new(), Sequence::new());
+        let mut counts = Vec::new();
+        for (after, limit, due, looked_at, count, pause) in [
+            (0, COUNTED, 3, Some(50), 3, LOOK_PAUSE),
+            (50, COUNTED - 3, 2, None, 5, PAUSE),
+            (0, COUNTED, 1, Some(50), 5, PAUSE),
+            (50, COUNTED - 1, 0, None, 1, PAUSE),
+            // More are not counted.
+            (0, COUNTED, COUNTED, Some(50), COUNTED, PAUSE),
+            (0, COUNTED, 0, None, 0, PAUSE),
+        ] {
+            admin
+                .expect_due()
+                .withf(move |_, from, most| (from.0, *most) == (after, limit))
+                .once()
+                .in_sequence(&mut sequence)
+                .returning(move |_, _, _| Ok(found(due, looked_at)));
+            counts.push((count, pause));
+        }
+        admin.expect_held().returning(|_| Ok(7));
+        let mut worker = CountWaiting::new(retention, Arc::new(admin), clock(NOW));
+        for (orders, pause) in counts {
+            let step = worker.step().await;
+            let expected = Waiting { orders, documents: 0, held: 7 };
+            assert_eq!((step.result.unwrap(), step.pause), (expected, pause));
+        }
     }
 }

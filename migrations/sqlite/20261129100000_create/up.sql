@@ -56,10 +56,11 @@ CREATE UNIQUE INDEX orders_file_number ON orders (file_number, is_test) WHERE ho
 
 -- The indexes below leave out erased orders, which are in no list.
 -- Serves: pages of an owner (WHERE client_id = ? AND is_test = ? AND erased_at IS NULL AND id < ?
--- ORDER BY id). The columns behind `id` are those of the filters: a block of orders is searched without
--- reading them.
+-- ORDER BY id). The columns behind `id` are those of the filters: a page with filters reads the index
+-- alone. SQLite reads the row for the condition of a partial index, unless `erased_at` is here, too.
 CREATE INDEX orders_client
-    ON orders (client_id, is_test, id, status, signing_date, created_at, updated_at)
+    ON orders (client_id, is_test, id, status, signing_date, created_at, updated_at,
+        erased_at)
     WHERE erased_at IS NULL;
 
 -- A new order holds its file number, so it is not in this index and does not pay for it.
@@ -73,28 +74,9 @@ CREATE INDEX orders_client_file_number ON orders (file_number, client_id, is_tes
 -- Serves: pages of a signing service (WHERE signing_service_id = ? AND is_test = ? AND erased_at IS
 -- NULL AND id < ? ORDER BY id). A page with a file number uses the two indexes of file numbers.
 CREATE INDEX orders_service
-    ON orders (signing_service_id, is_test, id, status, signing_date, created_at, updated_at)
+    ON orders (signing_service_id, is_test, id, status, signing_date, created_at, updated_at,
+        erased_at)
     WHERE erased_at IS NULL;
-
--- A page with filters looks into blocks of 2,048 identifiers, one after the other, until it is full. The
--- indexes of blocks tell in which a matching order can be. They have the orders of all owners. A new
--- order is in two of them: each costs its creation 3 to 5 %.
--- Serves: blocks with new orders, and with new orders of signing dates (WHERE id >> 11 = ? AND erased_at
--- IS NULL AND status = 'NEW' AND signing_date >= ? AND signing_date <= ?).
-CREATE INDEX orders_new_date ON orders ((id >> 11), signing_date)
-    WHERE erased_at IS NULL AND status = 'NEW';
--- Serves: blocks with other orders of signing dates (… AND status <> 'NEW' …).
-CREATE INDEX orders_other_date ON orders ((id >> 11), signing_date)
-    WHERE erased_at IS NULL AND status <> 'NEW';
--- Serves: blocks with other statuses than new (… AND status <> 'NEW' AND status IN (?)).
-CREATE INDEX orders_other_status ON orders ((id >> 11), status)
-    WHERE erased_at IS NULL AND status <> 'NEW';
--- Serves: blocks with orders created between two instants (… AND created_at >= ? AND created_at < ?).
-CREATE INDEX orders_created ON orders ((id >> 11), created_at) WHERE erased_at IS NULL;
--- Serves: blocks with orders changed since an instant (… AND updated_at > created_at AND updated_at >=
--- ?). The index above has those that were created since then.
-CREATE INDEX orders_updated ON orders ((id >> 11), updated_at)
-    WHERE erased_at IS NULL AND updated_at > created_at;
 
 -- A new order is not on hold, so it is not in this index.
 -- Serves: the number of orders on hold (WHERE held_until > ?).
@@ -124,11 +106,6 @@ CREATE TABLE documents (
     -- Serves: documents of one order, in their order.
     PRIMARY KEY (order_id, signed, position)
 ) STRICT, WITHOUT ROWID;
-
--- Orders without documents do not pay for it.
--- Serves: whether a block of orders has documents with bytes (WHERE key IS NOT NULL AND order_id >= ? AND
--- order_id < ?).
-CREATE INDEX documents_kept ON documents (order_id) WHERE key IS NOT NULL;
 
 -- Objects that no order has adopted yet. The table holds only uploads in progress, so the sweeper
 -- may read all of it.

@@ -57,8 +57,8 @@ CREATE UNIQUE INDEX orders_file_number ON orders (file_number, is_test) WHERE ho
 
 -- The indexes below leave out erased orders, which are in no list.
 -- Serves: pages of an owner (WHERE client_id = ? AND is_test = ? AND erased_at IS NULL AND id < ?
--- ORDER BY id). The columns behind `id` are those of the filters: a block of orders is searched without
--- reading them.
+-- ORDER BY id). The columns behind `id` are those of the filters: a page with filters reads the index
+-- alone.
 CREATE INDEX orders_client
     ON orders (client_id, is_test, id, status, signing_date, created_at, updated_at)
     WHERE erased_at IS NULL;
@@ -76,26 +76,6 @@ CREATE INDEX orders_client_file_number ON orders (file_number, client_id, is_tes
 CREATE INDEX orders_service
     ON orders (signing_service_id, is_test, id, status, signing_date, created_at, updated_at)
     WHERE erased_at IS NULL;
-
--- A page with filters looks into blocks of 2,048 identifiers, one after the other, until it is full. The
--- indexes of blocks tell in which a matching order can be. They have the orders of all owners. A new
--- order is in two of them: each costs its creation 3 to 5 %.
--- Serves: blocks with new orders, and with new orders of signing dates (WHERE id >> 11 = ? AND erased_at
--- IS NULL AND status = 'NEW' AND signing_date >= ? AND signing_date <= ?).
-CREATE INDEX orders_new_date ON orders ((id >> 11), signing_date)
-    WHERE erased_at IS NULL AND status = 'NEW';
--- Serves: blocks with other orders of signing dates (… AND status <> 'NEW' …).
-CREATE INDEX orders_other_date ON orders ((id >> 11), signing_date)
-    WHERE erased_at IS NULL AND status <> 'NEW';
--- Serves: blocks with other statuses than new (… AND status <> 'NEW' AND status IN (?)).
-CREATE INDEX orders_other_status ON orders ((id >> 11), status)
-    WHERE erased_at IS NULL AND status <> 'NEW';
--- Serves: blocks with orders created between two instants (… AND created_at >= ? AND created_at < ?).
-CREATE INDEX orders_created ON orders ((id >> 11), created_at) WHERE erased_at IS NULL;
--- Serves: blocks with orders changed since an instant (… AND updated_at > created_at AND updated_at >=
--- ?). The index above has those that were created since then.
-CREATE INDEX orders_updated ON orders ((id >> 11), updated_at)
-    WHERE erased_at IS NULL AND updated_at > created_at;
 
 -- A new order is not on hold, so it is not in this index.
 -- Serves: the number of orders on hold (WHERE held_until > ?).
@@ -137,11 +117,6 @@ CREATE TABLE documents (
     -- Serves: documents of one order, in their order (WHERE order_id = ? ORDER BY signed, position).
     PRIMARY KEY (order_id, signed, position)
 );
-
--- Orders without documents do not pay for it.
--- Serves: whether a block of orders has documents with bytes (WHERE key IS NOT NULL AND order_id >= ? AND
--- order_id < ?).
-CREATE INDEX documents_kept ON documents (order_id) WHERE key IS NOT NULL;
 
 -- The SQLSTATEs of class NO are ours, and each message begins with its own: engines with several
 -- nodes pass on both, but not the name of a constraint.
