@@ -2,12 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use contract_tests::samples::{LIVE, NOW, WINDOW, document, key_of, new_order};
+use contract_tests::samples::{LIVE, NOW, WINDOW, add_documents, document, key_of, new_order};
 use domain::{
+    document::DocumentKind,
     order::{Actor, OrderId, OrderStatus},
-    ports::{
-        ApiKeyRepo as _, NewDocuments, OrderRepo as _, OrderUpdate, UploadLedger as _, WriteError,
-    },
+    ports::{ApiKeyRepo as _, OrderRepo as _, OrderUpdate, UploadLedger as _, WriteError},
 };
 use futures_util::future::join_all;
 use test_servers::{postgres::Cluster, proxy::Proxy};
@@ -203,21 +202,11 @@ async fn documents_wait_shortly_for_a_locked_order() {
     holder.batch_execute("BEGIN; UPDATE orders SET notary_id = 5").await.unwrap();
     let document = document();
     store.record(&[key_of(&document)], NOW).await.unwrap();
-    let new = NewDocuments {
-        owner: LIVE,
-        order_id: id,
-        kind: domain::document::DocumentKind::ToSign,
-        replaces: None,
-        documents: vec![document],
-        at: NOW,
-        max_documents: 20,
-        idempotent_request: None,
-        access: None,
-    };
+    let new = add_documents(id, DocumentKind::ToSign, vec![document]);
     let began = Instant::now();
-    let rejected = store.add_documents(&new).await.unwrap_err();
+    let rejected = store.change(&new).await.unwrap_err();
     assert!(matches!(rejected, WriteError::Unavailable(_)), "{rejected}");
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     holder.batch_execute("ROLLBACK").await.unwrap();
-    store.add_documents(&new).await.unwrap();
+    store.change(&new).await.unwrap();
 }

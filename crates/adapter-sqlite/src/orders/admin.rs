@@ -13,10 +13,10 @@ use domain::{
     access::Access,
     api_key::{ClientId, Owner},
     delivery::DeliveryId,
-    order::{OrderId, StoredOrder, record::ADDRESSES},
+    order::{Due, OrderId, StoredOrder, record::ADDRESSES},
     ports::{
-        AccessOf, Due, ErasedDue, ErasureOutcome, ListedOrder, MaybeErased, OrderAdmin,
-        OrderFilter, StoreError,
+        AccessOf, ErasedDue, ErasureOutcome, ListedOrder, MaybeErased, OrderAdmin, OrderFilter,
+        StoreError,
     },
 };
 use sql_rows::{
@@ -67,19 +67,6 @@ impl OrderAdmin for SqliteStore {
             erase::erase(connection, id, Utc(at), access.as_ref())
         };
         self.maintain(erase).await
-    }
-
-    async fn hold(
-        &self,
-        id: OrderId,
-        until: Option<OffsetDateTime>,
-        access: Option<Access>,
-    ) -> Result<bool, StoreError> {
-        let until = until.map(Utc);
-        let hold = move |connection: &mut SqliteConnection| {
-            erase::hold(connection, id, until, access.as_ref())
-        };
-        self.maintain(hold).await
     }
 
     async fn held(&self, now: OffsetDateTime) -> Result<usize, StoreError> {

@@ -2,7 +2,7 @@
 
 use std::{
     ops::AddAssign,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, mpsc},
 };
 
 use time::OffsetDateTime;
@@ -10,11 +10,8 @@ use time::OffsetDateTime;
 use crate::{
     access::{AccessKind, DONE},
     document::ObjectKey,
-    order::OrderId,
-    ports::{
-        AccessOf, BlobStore, Clock, Due, ErasureOutcome, OrderAdmin, Retained, StoreError,
-        UploadLedger,
-    },
+    order::{Due, OrderId, Retained},
+    ports::{AccessOf, BlobStore, Clock, ErasureOutcome, OrderAdmin, StoreError, UploadLedger},
     use_cases::{
         accesses::recorder::{ActorAccesses, BegunAccess},
         intake::remove_condemned,
@@ -123,19 +120,18 @@ impl EraseOrders {
             Retained::Documents => AccessKind::EraseDocuments,
         };
         let may_have_more = found.len() == DUE_BATCH;
-        let begun = Arc::new(Mutex::new(Vec::new()));
-        let access_of: AccessOf = {
-            let (accesses, begun) = (self.accesses.clone(), Arc::clone(&begun));
-            Arc::new(move |id| {
-                let access = accesses.as_ref()?.begin(kind, id);
-                let row = access.done();
-                begun.lock().unwrap_or_else(PoisonError::into_inner).push(access);
-                Some(row)
-            })
-        };
+        let (begins, begun) = mpsc::channel();
+        let accesses = self.accesses.clone();
+        let access_of: AccessOf = Arc::new(move |id| {
+            let access = accesses.as_ref()?.begin(kind, id);
+            let row = access.done();
+            // The receiver outlives the call.
+            let _ = begins.send(access);
+            Some(row)
+        });
         let erased = self.admin.erase_due(due, found, access_of).await;
         // An instance that erases nothing has begun none.
-        for access in begun.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        for access in begun.try_iter() {
             access.end(erased.as_ref().map_or_else(failure, |_| DONE).to_owned());
         }
         let Some(erased) = erased? else { return Ok(None) };

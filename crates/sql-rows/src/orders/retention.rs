@@ -10,7 +10,7 @@ use diesel::{
     serialize::ToSql,
     sql_types::{BigInt, Bool, Text},
 };
-use domain::ports::{Due, Retained};
+use domain::order::{Due, Retained};
 
 use crate::{
     Instant, Utc,
@@ -19,9 +19,9 @@ use crate::{
     schema::orders,
 };
 
-/// The condition of an order that is due: see [`Due`].
+/// The condition of an order that is due: see [`Due::covers`].
 #[derive(Clone)]
-pub struct IsDue {
+struct IsDue {
     what: Retained,
     before: Utc,
     now: Utc,
@@ -29,8 +29,7 @@ pub struct IsDue {
 }
 
 impl IsDue {
-    /// Returns the condition.
-    pub fn of(due: &Due) -> Self {
+    fn of(due: &Due) -> Self {
         Self {
             what: due.what,
             before: Utc(due.before),
