@@ -8,7 +8,7 @@ use domain::{
     delivery::DeliveryId,
     order::{Due, OrderId, OrderStatus, Retained, SigningServiceId},
     ports::{
-        Cursor, DeliveryQueue, ListFilter, OrderAdmin, OrderReader, OrderRepo as _, PageQuery,
+        Cursor, DeliveryQueue, ListFilter, OrderAdmin, OrderReader, OrderRepo, PageQuery,
         WebhookQueue, WebhookRepo, WebhookSlots,
     },
 };
@@ -109,8 +109,8 @@ async fn holds_and_erasures_read_only_their_orders() {
     let outsider = outsider(&database).await;
     sql_without_statistics(&database, &outsider, MANY).await;
 
-    store.change(&hold(first, Some(NOW))).await.unwrap();
-    store.change(&hold(first, None)).await.unwrap();
+    OrderRepo::change(&store, &hold(first, Some(NOW))).await.unwrap();
+    OrderRepo::change(&store, &hold(first, None)).await.unwrap();
     for (what, orders) in
         [(Retained::Documents, vec![first]), (Retained::Orders, vec![first, second])]
     {
