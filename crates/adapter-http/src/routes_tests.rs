@@ -5,8 +5,8 @@ use contract_tests::samples::{new_order, stored};
 use domain::{
     access::{Access, AccessActor, AccessFacts, AccessKind},
     api_key::{ApiKeyId, NewApiKey, Party, Rate, Scope},
-    order::{OrderId, SigningServiceId},
-    ports::{ListedOrder, MaybeErased, Page, WriteError},
+    order::{OrderId, Refusal, SigningServiceId},
+    ports::{ListedOrder, MaybeErased, Page},
 };
 use serde_json::json;
 
@@ -29,7 +29,7 @@ fn without_orders(change: fn(&mut NewApiKey)) -> Ports {
     });
     ports.accesses.expect_of_order().returning(|_, _, _, _| Ok(None));
     ports.orders.expect_update().returning(|_| Ok(None));
-    ports.orders.expect_add_note().returning(|_| Err(WriteError::NoSuchOrder));
+    ports.orders.expect_change().returning(|_| Err(Refusal::NoSuchOrder.into()));
     ports
 }
 

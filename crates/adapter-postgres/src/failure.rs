@@ -10,7 +10,10 @@ use diesel::{
     result::{DatabaseErrorInformation, Error as DatabaseError},
 };
 use diesel_async::pooled_connection::deadpool::PoolError;
-use domain::ports::{Cause, StoreError, WriteError};
+use domain::{
+    order::Refusal,
+    ports::{Cause, StoreError, WriteError},
+};
 use sql_rows::Unreadable;
 
 use crate::{
@@ -29,6 +32,9 @@ pub(crate) enum Failure {
     Unreadable(#[from] Unreadable),
     #[error("a value does not fit its column")]
     Unstorable(#[source] Cause),
+    /// The call found a reason not to change anything.
+    #[error(transparent)]
+    Rejected(WriteError),
     #[error("the database is read-only")]
     ReadOnly,
     #[error("the call ended without an outcome")]
@@ -126,9 +132,10 @@ impl Failure {
                 let is_lock_timeout = information.message().ends_with("due to lock timeout");
                 !self.is_constraint() && !self.is_conflict() && !is_lock_timeout
             }
-            Self::Database(DatabaseError::NotFound) | Self::Unreadable(_) | Self::Unstorable(_) => {
-                false
-            }
+            Self::Database(DatabaseError::NotFound)
+            | Self::Unreadable(_)
+            | Self::Unstorable(_)
+            | Self::Rejected(_) => false,
             _ => true,
         }
     }
@@ -165,7 +172,23 @@ fn own_state(message: &str) -> Option<&str> {
     [UPLOAD_SWEPT, KEY_IN_USE].contains(&state).then_some(state)
 }
 
-sql_rows::port_errors!(Failure => StoreError, WriteError);
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::Rejected(refusal.into())
+    }
+}
+
+impl From<Failure> for WriteError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Rejected(error) => error,
+            failure if failure.is_temporary() => Self::Unavailable(failure.into()),
+            failure => Self::Internal(failure.into()),
+        }
+    }
+}
+
+sql_rows::port_errors!(Failure => StoreError);
 
 #[cfg(test)]
 mod tests {

@@ -96,7 +96,7 @@ impl Pool {
     /// Runs `work`, which changes an order, in a transaction that waits only shortly for locks. Runs it
     /// again after a conflict with other transactions. Such calls use at most a quarter of the
     /// connections.
-    pub(crate) async fn change_orders<T>(
+    pub(crate) async fn change_in_transaction<T>(
         &self,
         work: impl AsyncFn(&mut AsyncPgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
@@ -115,8 +115,9 @@ impl Pool {
         connection.run(async |connection| until(deadline, change(connection)).await).await
     }
 
-    /// Runs a statement like [`Self::change_orders`]. It sets its own time limit of locks.
-    pub(crate) async fn change_order<T>(
+    /// Runs one statement like [`Self::change_in_transaction`], without a transaction around it. The
+    /// statement sets its own time limit of locks.
+    pub(crate) async fn change_by_statement<T>(
         &self,
         statement: impl AsyncFn(&mut AsyncPgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {

@@ -97,20 +97,11 @@ impl PostgresStore {
         Ok(self.pool.transaction(call).await?)
     }
 
-    /// Runs a call that changes an order, in a transaction that waits only shortly for locks of other
-    /// systems. Such calls use at most a quarter of the connections.
-    pub(crate) async fn change_orders<T, E: From<Failure>>(
-        &self,
-        call: impl AsyncFn(&mut AsyncPgConnection) -> Result<T, Failure>,
-    ) -> Result<T, E> {
-        Ok(self.pool.change_orders(call).await?)
-    }
-
     /// Runs a call in a transaction without a time limit, on a connection of its own.
-    pub(crate) async fn maintain<T>(
+    pub(crate) async fn maintain<T, E: From<Failure>>(
         &self,
         call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T, E> {
         let mut connection = self.server.connect().await.map_err(Failure::from)?;
         connection.batch_execute("SET statement_timeout = 0").await.map_err(Failure::from)?;
         Ok(transaction(&mut connection, "BEGIN", call).await?)

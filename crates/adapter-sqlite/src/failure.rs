@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use diesel::{ConnectionError, result::DatabaseErrorKind, result::Error as DatabaseError};
-use domain::ports::{Cause, StoreError, WriteError};
+use domain::{
+    order::Refusal,
+    ports::{Cause, StoreError, WriteError},
+};
 use sql_rows::Unreadable;
 
 /// The reason why a transaction failed.
@@ -19,8 +22,9 @@ pub(crate) enum Failure {
     Unreadable(#[from] Unreadable),
     #[error("a value does not fit its column")]
     Unstorable(#[source] Cause),
-    #[error("an upload was swept")]
-    Swept,
+    /// The call found a reason not to change anything.
+    #[error(transparent)]
+    Rejected(WriteError),
     #[error("the database thread dropped the call")]
     Lost,
     #[error("the transaction was abandoned because of another call in it")]
@@ -70,4 +74,20 @@ impl Failure {
     }
 }
 
-sql_rows::port_errors!(Failure => StoreError, WriteError);
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::Rejected(refusal.into())
+    }
+}
+
+impl From<Failure> for WriteError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Rejected(error) => error,
+            failure if failure.is_temporary() => Self::Unavailable(failure.into()),
+            failure => Self::Internal(failure.into()),
+        }
+    }
+}
+
+sql_rows::port_errors!(Failure => StoreError);

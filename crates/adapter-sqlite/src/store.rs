@@ -105,10 +105,10 @@ impl SqliteStore {
     }
 
     /// Runs a call like [`Self::transaction`], without a time limit.
-    pub(crate) async fn maintain<T: Send + 'static>(
+    pub(crate) async fn maintain<T: Send + 'static, E: From<Failure>>(
         &self,
         call: impl FnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T, E> {
         Ok(self.writer.maintain(call).await?)
     }
 

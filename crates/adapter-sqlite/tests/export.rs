@@ -4,8 +4,8 @@
 
 use adapter_sqlite::{EXPORTED_TABLES, SqliteStore, TimeLimits};
 use contract_tests::samples::{
-    CLIENT, LIVE, NOW, WINDOW, access, api_key, attempt, delivery, dispatch, document, enqueue,
-    idempotency_key, key_of, new_endpoint, new_order, object_key,
+    CLIENT, LIVE, NOW, WINDOW, access, add_note, api_key, attempt, delivery, dispatch, document,
+    enqueue, idempotency_key, key_of, new_endpoint, new_order, object_key,
 };
 use diesel::{Connection as _, connection::SimpleConnection as _, sqlite::SqliteConnection};
 use domain::{
@@ -14,7 +14,7 @@ use domain::{
     idempotency::IdempotentRequest,
     order::{Actor, OrderId, OrderStatus, SigningServiceId},
     ports::{
-        AccessLog as _, ApiKeyRepo, DeliveryQueue, NewNote, NewOrder, OrderRepo as _, OrderUpdate,
+        AccessLog as _, ApiKeyRepo, DeliveryQueue, NewOrder, OrderRepo as _, OrderUpdate,
         UploadLedger as _, WebhookQueue as _,
     },
     signing_service::SigningService,
@@ -78,16 +78,8 @@ async fn every_row_is_exported_once_in_pages() {
             access: None,
         };
         assert!(store.update(&update).await.unwrap().is_some());
-        let note = NewNote {
-            owner: LIVE,
-            order_id: OrderId(number),
-            author: Actor::Client,
-            text: "x".to_owned(),
-            at: NOW,
-            idempotent_request: None,
-            access: None,
-        };
-        store.add_note(&note).await.unwrap();
+        let note = add_note(OrderId(number), Actor::Client, "x");
+        store.change(&note).await.unwrap();
         let (id, name) = (SigningServiceId(number), "x".to_owned());
         assert!(
             domain::ports::ServiceRepo::add(&store, &SigningService { id, name, emails: vec![] })

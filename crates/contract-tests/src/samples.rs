@@ -30,10 +30,12 @@ use time::{Duration, OffsetDateTime, macros::datetime};
 use crate::OtherSystem;
 
 mod accesses;
+mod commands;
 mod orders;
 mod webhooks;
 
 pub use accesses::*;
+pub use commands::*;
 pub use orders::*;
 pub use webhooks::*;
 

@@ -2,16 +2,17 @@
 //!
 //! Retry schedule: [`FIRST_DELAY`], [`MAX_DELAY`] and [`OUTAGE_DELAY`]. Age limit: [`MAX_AGE`].
 
-use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
     document::StoredDocument,
     entropy::Entropy,
-    order::{Actor, EmailAddress, OrderId, OrderStatus, StoredOrder, record::OrderColumns},
+    order::{Actor, EmailAddress, OrderId, OrderStatus, StoredOrder},
     signing_service::SigningService,
     webhook::{ChangedOrder, EventChange, EventType},
 };
+
+pub use crate::order::event::MailContent;
 
 /// Delay after the first failed attempt. Every further failure doubles the delay.
 pub const FIRST_DELAY: Duration = Duration::seconds(5);
@@ -257,26 +258,6 @@ pub enum Audience {
     /// The signing service, which needs everything to dispatch a notary.
     Service,
 }
-
-/// The content of a mail besides the order. It has values of an order, so it is in no webhook and no history.
-/// Its JSON is part of the stored format.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MailContent {
-    /// The order before a change.
-    Previous(OrderColumns),
-    /// A note.
-    Note {
-        /// The side that wrote it.
-        author: Actor,
-        /// Its text.
-        text: String,
-    },
-    /// The positions of the documents that arrived.
-    Documents(Vec<u32>),
-}
-
-conceal!(MailContent);
 
 /// A mail that follows an order.
 #[derive(Debug, Clone, PartialEq, Eq)]

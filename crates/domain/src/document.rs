@@ -206,6 +206,11 @@ pub enum DocumentKind {
     Signed,
 }
 
+impl DocumentKind {
+    /// Both kinds.
+    pub const ALL: [Self; 2] = [Self::ToSign, Self::Signed];
+}
+
 /// A stored document. Its position in the order is its position in the request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredDocument {

@@ -6,6 +6,8 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{api_key::Owner, entropy::Entropy, order::OrderId};
 
+pub use crate::order::change::AddedRange;
+
 /// Maximum length of a key in characters.
 pub const MAX_KEY_CHARS: usize = 255;
 
@@ -110,17 +112,6 @@ impl Answered {
         let is_repeat = self.fingerprint == attempt.fingerprint && self.order_id == order;
         self.added.filter(|_| is_repeat)
     }
-}
-
-/// The documents that a request added to an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AddedRange {
-    /// Position of the first of them.
-    pub first_position: u32,
-    /// Their number.
-    pub count: u32,
-    /// The number of documents that the order had after the addition, without withdrawn ones.
-    pub total: u32,
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ use crate::{
     order::{Actor, EmailAddress, OrderId, OrderStatus, StoredOrder},
 };
 
+pub use crate::order::event::{ChangedOrder, EventChange, EventType};
+
 /// Maximum number of endpoints of a client, for live keys and again for test keys.
 pub const MAX_ENDPOINTS: usize = 10;
 
@@ -59,130 +61,6 @@ pub struct EndpointId(pub i64);
 /// Identifier of a webhook delivery, assigned by the store; positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WebhookDeliveryId(pub i64);
-
-/// The type of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum EventType {
-    /// An order was created.
-    OrderCreated,
-    /// Documents were added to an order.
-    DocumentsAdded,
-    /// The status or the notary of an order changed.
-    OrderUpdated,
-    /// An order was cancelled.
-    OrderCancelled,
-    /// The client changed an order.
-    OrderChanged,
-    /// A note was added to an order.
-    NoteAdded,
-    /// The signing service added signed documents to an order.
-    SignedDocumentsAdded,
-    /// The client replaced a document of an order.
-    DocumentsReplaced,
-    /// A side withdrew a document from an order.
-    DocumentWithdrawn,
-    /// The client or an operator asked for a test.
-    Test,
-}
-
-impl EventType {
-    /// The events of orders: those that an endpoint can choose.
-    pub const OF_ORDERS: [Self; 9] = [
-        Self::OrderCreated,
-        Self::DocumentsAdded,
-        Self::OrderUpdated,
-        Self::OrderCancelled,
-        Self::OrderChanged,
-        Self::NoteAdded,
-        Self::SignedDocumentsAdded,
-        Self::DocumentsReplaced,
-        Self::DocumentWithdrawn,
-    ];
-
-    /// Every event: those of orders, and the test.
-    pub const ALL: [Self; Self::OF_ORDERS.len() + 1] = {
-        let [one, two, three, four, five, six, seven, eight, nine] = Self::OF_ORDERS;
-        [one, two, three, four, five, six, seven, eight, nine, Self::Test]
-    };
-
-    /// Returns the name, in payloads, answers and storage.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::OrderCreated => "order.created",
-            Self::DocumentsAdded => "order.documents_added",
-            Self::OrderUpdated => "order.updated",
-            Self::OrderCancelled => "order.cancelled",
-            Self::OrderChanged => "order.changed",
-            Self::NoteAdded => "order.note_added",
-            Self::SignedDocumentsAdded => "order.signed_documents_added",
-            Self::DocumentsReplaced => "order.documents_replaced",
-            Self::DocumentWithdrawn => "order.document_withdrawn",
-            Self::Test => "webhook.test",
-        }
-    }
-
-    /// Returns the event type of a name; `None` if it is none.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|event| event.as_str() == name)
-    }
-}
-
-/// What an event tells besides the order. Its JSON is part of the stored format.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum EventChange {
-    /// A change of status or notary.
-    Order(ChangedOrder),
-    /// A change by the client.
-    Fields {
-        /// The changed fields, as JSON Pointers.
-        changed: Vec<String>,
-    },
-    /// A note.
-    Note {
-        /// The side that wrote it.
-        author: Actor,
-    },
-    /// A change of documents.
-    Documents {
-        /// Their positions.
-        documents: Vec<u32>,
-        /// The side that uploads documents of their kind.
-        actor: Actor,
-    },
-}
-
-impl EventChange {
-    /// Returns the change of status or notary; `None` for an event of something else.
-    pub fn order(&self) -> Option<&ChangedOrder> {
-        match self {
-            Self::Order(change) => Some(change),
-            Self::Fields { .. } | Self::Note { .. } | Self::Documents { .. } => None,
-        }
-    }
-}
-
-/// The order after a change of status or notary, as its event tells it. The database writes
-/// it, so its JSON is part of the stored format.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangedOrder {
-    /// The status after the change.
-    pub order_status: String,
-    /// The status before it.
-    pub previous_status: String,
-    /// The notary after it.
-    pub notary_id: Option<i64>,
-    /// The side that made it.
-    pub actor: Actor,
-}
-
-impl ChangedOrder {
-    /// Returns whether a cancelled order takes place again.
-    pub fn reinstates(&self) -> bool {
-        let cancelled = OrderStatus::CANCELLED;
-        self.previous_status == cancelled.as_str() && self.order_status != cancelled.as_str()
-    }
-}
 
 /// Why an endpoint gets nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

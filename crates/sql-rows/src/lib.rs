@@ -38,27 +38,29 @@ pub use idempotency::{
 pub use instant::{Instant, Utc, farthest};
 pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow, first_key_of, key_unused_since, valid_key};
 pub use migrations::{ORDER_CHANGE, VersionError, count_missing};
+pub use orders::change::{
+    AgedOrderRow, ChangeRows, CondemnedUpload, DocumentBeforeRow, OrderBeforeRow, documents_before,
+    note_count,
+};
 pub use orders::erase::{
-    CondemnedUpload, ErasedDocuments, ErasedOrder, HeldMail, HeldWebhook, WithdrawnDocument,
-    abandoned_uploads, attempted_webhooks, attempted_webhooks_of_erased, condemned, condemned_of,
-    ended_mails, erased_among, free_mails, mails_of_erased, unerased_order, uploads_of_erased,
-    waiting_webhooks_of,
+    ErasedOrder, HeldMail, HeldWebhook, abandoned_uploads, attempted_webhooks,
+    attempted_webhooks_of_erased, condemned, condemned_of, ended_mails, erased_among, free_mails,
+    mails_of_erased, unerased_order, uploads_of_erased, waiting_webhooks_of,
 };
 pub use orders::find::{AtEnd, ListBackend, Matching, OnPage, Walk};
 pub use orders::lists::{
     Ids, OrderList, PageRanges, common, compare_ids, compare_numbers, listed, owners,
 };
 pub use orders::queries::{
-    ChangedOrder, DocumentsChange, OrderState, add_changes, add_notes, changeable_order,
-    changed_notary, changes_of, created_order, document_counts, document_row, grouped,
-    history_after, history_before, history_entry, history_page, next_note, not_downloaded,
-    notes_of, order_with_document, orders_with_documents, replaceable, sorted_keys,
-    stored_position, unreadable_order, uploads_for,
+    ChangedOrder, add_changes, add_notes, changeable_order, changed_notary, changes_of,
+    created_order, document_row, grouped, history_after, history_before, history_entry,
+    history_page, not_downloaded, notes_of, order_with_document, orders_with_documents,
+    sorted_keys, unreadable_order, uploads_for,
 };
 pub use orders::retention::IsDue;
 pub use orders::rows::{
-    AmendedRows, DocumentRow, FoundBy, KeptOrderRow, ListedRow, NewChangeRow, NoteRow,
-    OrderChangeRow, OrderRow, PendingOrder, is_order_of, party_column,
+    DocumentRow, FoundBy, KeptOrderRow, ListedRow, NewChangeRow, NoteRow, OrderChangeRow, OrderRow,
+    PendingOrder, is_order_of, party_column,
 };
 pub use orphan::{has_parent, orphans_query};
 pub use queue::{

@@ -8,9 +8,9 @@ use domain::{
         Audience, Delivery, DeliveryId, MailContent, MailSubject, NewDelivery, Recipient,
         counted_hour,
     },
-    order::{EmailAddress, OrderId},
+    order::{EmailAddress, OrderId, change::NewEvent},
     ports::{Dispatch, Event, EventId, QueueStats, Retried, Settlement},
-    webhook::{EventChange, EventType},
+    webhook::EventType,
 };
 
 use sha2::{Digest as _, Sha256};
@@ -62,20 +62,17 @@ pub struct NewChangeEventRow {
 }
 
 impl NewChangeEventRow {
-    /// Returns the row of an event.
-    pub fn new(
-        event: EventType,
-        change: Option<&EventChange>,
-        order_id: i64,
-        created_at: Utc,
+    /// Returns the row of an event of a change at an instant.
+    pub(crate) fn new(
+        order: OrderId,
+        NewEvent { event, change, content }: &NewEvent,
+        at: Utc,
     ) -> Self {
-        let event = NewEventRow::new(event, order_id, created_at);
-        Self { event, change: change.map(stored_change), content: None }
-    }
-
-    /// Has the mails tell something besides.
-    pub fn with_content(self, content: &MailContent) -> Self {
-        Self { content: Some(stored_content(content)), ..self }
+        Self {
+            event: NewEventRow::new(*event, order.0, at),
+            change: change.as_ref().map(stored_change),
+            content: content.as_ref().map(stored_content),
+        }
     }
 }
 

@@ -7,14 +7,12 @@ use async_trait::async_trait;
 use domain::{
     api_key::Party,
     delivery::Notification,
-    document::ObjectKey,
     duplicate_window::DuplicateWindow,
-    idempotency::AddedRange,
-    order::{Note, OrderId},
+    order::OrderId,
     ports::{
-        Download, ListedOrder, NewDocuments, NewNote, NewOrder, Notice, Notifier, NotifyError,
-        OrderAmendment, OrderRepo, OrderUpdate, StoreError, UrlRefused, WebhookAnswer,
-        WebhookError, WebhookRequest, WebhookSender, Withdrawal, WriteError,
+        Changed, Download, ListedOrder, NewOrder, Notice, Notifier, NotifyError,
+        OrderCommandRequest, OrderRepo, OrderUpdate, StoreError, UrlRefused, WebhookAnswer,
+        WebhookError, WebhookRequest, WebhookSender, WriteError,
     },
     trace_context::STEPS,
 };
@@ -41,14 +39,9 @@ impl OrderRepo for TracedOrders {
         self.0.create(&order, window).instrument(span).await
     }
 
-    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, WriteError> {
+    async fn change(&self, request: &OrderCommandRequest) -> Result<Changed, WriteError> {
         let span = tracing::info_span!(target: STEPS, "commit");
-        self.0.add_documents(new).instrument(span).await
-    }
-
-    async fn withdraw(&self, withdrawal: &Withdrawal) -> Result<Vec<ObjectKey>, WriteError> {
-        let span = tracing::info_span!(target: STEPS, "commit");
-        self.0.withdraw(withdrawal).instrument(span).await
+        self.0.change(request).instrument(span).await
     }
 
     async fn note_downloads(&self, downloads: &[Download]) -> Result<(), StoreError> {
@@ -58,16 +51,6 @@ impl OrderRepo for TracedOrders {
     async fn update(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {
         let span = tracing::info_span!(target: STEPS, "commit");
         self.0.update(update).instrument(span).await
-    }
-
-    async fn amend(&self, amendment: &OrderAmendment) -> Result<ListedOrder, WriteError> {
-        let span = tracing::info_span!(target: STEPS, "commit");
-        self.0.amend(amendment).instrument(span).await
-    }
-
-    async fn add_note(&self, new: &NewNote) -> Result<Note, WriteError> {
-        let span = tracing::info_span!(target: STEPS, "commit");
-        self.0.add_note(new).instrument(span).await
     }
 
     async fn check(&self) -> Result<(), StoreError> {

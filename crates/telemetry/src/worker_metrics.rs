@@ -1,9 +1,9 @@
 //! Log lines and metrics of background work.
 
 use domain::{
-    order::{Actor, OrderStatus},
+    order::{Actor, OrderStatus, Retained},
     ports::{
-        BusyKey, Event, Retained,
+        BusyKey, Event,
         Settlement::{Done, Fail, Obsolete, OverLimit, Postpone, RetryAt, Unknown},
     },
     use_cases::{

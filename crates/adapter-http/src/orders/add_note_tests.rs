@@ -3,8 +3,10 @@ use contract_tests::samples::{new_order, stored};
 use domain::{
     api_key::{Owner, Party, Scope},
     idempotency::{AddedRange, Answered, KeyUse},
-    order::{Actor, Note, OrderId, SigningServiceId, StoredOrder},
-    ports::{MaybeErased, WriteError},
+    order::{
+        Actor, Note, OrderCommand, OrderId, Refusal, SigningServiceId, StoredOrder, change::NewNote,
+    },
+    ports::{Changed, MaybeErased, WriteError},
 };
 use serde_json::json;
 
@@ -34,11 +36,12 @@ async fn either_side_adds_a_note() {
             Actor::Service,
         ),
     ] {
-        ports.orders.expect_add_note().once().returning(move |new| {
-            assert_eq!((new.owner, new.order_id, new.author), (owner, OrderId(7), author));
-            assert_eq!((&*new.text, new.at), ("Ring\ntwice.", NOW));
+        ports.orders.expect_change().once().returning(move |new| {
+            let text = "Ring\ntwice.".to_owned();
+            assert_eq!((new.owner, new.order, new.at), (Some(owner), OrderId(7), NOW));
+            assert!(new.command == OrderCommand::AddNote(NewNote { author, text }));
             assert!(new.idempotent_request.is_none());
-            Ok(note(author))
+            Ok(Changed::NoteAdded(note(author)))
         });
         let answer = ports.api().send(post(" Ring\ntwice. ")).await;
         assert_eq!(answer.status, 201);
@@ -52,7 +55,7 @@ async fn either_side_adds_a_note() {
 #[actix_web::test]
 async fn repeat_is_marked() {
     let mut ports = Ports::new();
-    ports.orders.expect_add_note().returning(|new| {
+    ports.orders.expect_change().returning(|new| {
         let fingerprint = new.idempotent_request.as_ref().unwrap().attempt.fingerprint;
         let added = Some(AddedRange { first_position: 0, count: 1, total: 0 });
         let answered = Answered { fingerprint, order_id: OrderId(7), added };
@@ -72,13 +75,13 @@ async fn repeat_is_marked() {
 #[actix_web::test]
 async fn rejections_are_problems() {
     for (error, status, code) in [
-        (WriteError::TooManyNotes, 409, "too_many_notes"),
-        (WriteError::NoSuchOrder, 404, "not_found"),
-        (WriteError::Erased, 410, "erased"),
+        (Refusal::TooManyNotes.into(), 409, "too_many_notes"),
+        (Refusal::NoSuchOrder.into(), 404, "not_found"),
+        (Refusal::Erased.into(), 410, "erased"),
         (WriteError::Unavailable("gone".into()), 503, "unavailable"),
     ] {
         let mut ports = Ports::new();
-        ports.orders.expect_add_note().return_once(|_| Err(error));
+        ports.orders.expect_change().return_once(|_| Err(error));
         ports.api().send(post("a")).await.problem(status, code);
     }
     let read_only = Ports::with_key(|key| key.scopes = [Scope::OrdersRead].into_iter().collect());

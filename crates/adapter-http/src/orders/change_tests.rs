@@ -4,8 +4,11 @@ use actix_web::{http::Method, test::TestRequest};
 use contract_tests::samples::{minimal_request, new_order, stored};
 use domain::{
     api_key::{Owner, Party, Scope},
-    order::{Actor, OrderId, OrderRequest, OrderStatus, SigningServiceId, StoredOrder},
-    ports::{MaybeErased, NewOrder, OrderAmendment, OrderUpdate, WriteError},
+    order::{
+        Actor, OrderCommand, OrderId, OrderRequest, OrderStatus, Refusal, SigningServiceId,
+        StoredOrder, change::Amendment,
+    },
+    ports::{Changed, MaybeErased, NewOrder, OrderUpdate, WriteError},
 };
 use serde_json::{Value, json};
 
@@ -214,13 +217,14 @@ fn request() -> Value {
 fn amended(
     ports: &mut Ports,
     answer: impl Fn() -> Result<(), WriteError> + Send + Sync + 'static,
-) -> Arc<Mutex<Vec<OrderAmendment>>> {
+) -> Arc<Mutex<Vec<(Option<Owner>, Amendment)>>> {
     let amendments = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&amendments);
-    ports.orders.expect_amend().returning(move |amendment| {
-        seen.lock().unwrap().push(amendment.clone());
+    ports.orders.expect_change().returning(move |request| {
+        let OrderCommand::Amend(amendment) = &request.command else { panic!("{request:?}") };
+        seen.lock().unwrap().push((request.owner, amendment.clone()));
         let new = NewOrder { order: amendment.order.clone(), ..new_order("REFI-1", NOW) };
-        answer().map(|()| stored(amendment.id, &new).into())
+        answer().map(|()| Changed::Amended(Box::new(stored(request.order, &new).into())))
     });
     amendments
 }
@@ -241,8 +245,9 @@ async fn client_replaces_the_details_and_gets_the_record() {
     assert!(answer.body.get("history").is_none() && answer.body.get("details").is_none());
     assert!(answer.header("etag").starts_with('"'));
     let amendments = amendments.lock().unwrap();
-    assert_eq!((amendments[0].owner, &amendments[0].expected), (OWNER, &Some(vec![NOW])));
-    let read = serde_json::to_value(OrderRequest::of(&amendments[0].order)).unwrap();
+    let (owner, Amendment { expected, order }) = &amendments[0];
+    assert_eq!((owner, expected), (&Some(OWNER), &Some(vec![NOW])));
+    let read = serde_json::to_value(OrderRequest::of(order)).unwrap();
     assert_eq!(read["signingDetailsFormData"]["signerName"], "Jane Roe");
 }
 
@@ -291,11 +296,11 @@ async fn service_and_foreign_orders_are_not_replaced() {
 #[actix_web::test]
 async fn refused_replacements_have_their_problems() {
     for (error, status, code) in [
-        ((|| WriteError::Changed) as fn() -> WriteError, 412, "precondition_failed"),
-        (|| WriteError::Cancelled, 409, "order_cancelled"),
-        (|| WriteError::Over, 409, "order_closed"),
-        (|| WriteError::Erased, 410, "erased"),
-        (|| WriteError::NoSuchOrder, 404, "not_found"),
+        ((|| Refusal::Changed.into()) as fn() -> WriteError, 412, "precondition_failed"),
+        (|| Refusal::Cancelled.into(), 409, "order_cancelled"),
+        (|| Refusal::Over.into(), 409, "order_closed"),
+        (|| Refusal::Erased.into(), 410, "erased"),
+        (|| Refusal::NoSuchOrder.into(), 404, "not_found"),
         (|| WriteError::Unavailable("down".into()), 503, "unavailable"),
     ] {
         let (mut ports, _) = ports(false, "NEW");

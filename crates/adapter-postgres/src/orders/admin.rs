@@ -12,9 +12,9 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     access::Access,
     delivery::DeliveryId,
-    order::{OrderId, StoredOrder, record::ADDRESSES},
+    order::{Due, OrderId, StoredOrder, record::ADDRESSES},
     ports::{
-        AccessOf, Due, ErasedDue, ErasureOutcome, FoundDue, LOOKED_AT, ListedOrder, MaybeErased,
+        AccessOf, ErasedDue, ErasureOutcome, FoundDue, LOOKED_AT, ListedOrder, MaybeErased,
         OrderAdmin, OrderFilter, StoreError,
     },
 };
@@ -67,19 +67,6 @@ impl OrderAdmin for PostgresStore {
             erase::erase(connection, id, Utc(at), access.as_ref()).await
         };
         self.maintain(erase).await
-    }
-
-    async fn hold(
-        &self,
-        id: OrderId,
-        until: Option<OffsetDateTime>,
-        access: Option<Access>,
-    ) -> Result<bool, StoreError> {
-        let until = until.map(Utc);
-        let hold = async move |connection: &mut AsyncPgConnection| {
-            erase::hold(connection, id, until, access.as_ref()).await
-        };
-        self.maintain(hold).await
     }
 
     async fn held(&self, now: OffsetDateTime) -> Result<usize, StoreError> {

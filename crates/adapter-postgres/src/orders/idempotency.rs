@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
-    idempotency::{Claim, IdempotencyKey, IdempotentRequest, KeyUse},
-    ports::{IdempotencyLedger, StoreError, WriteError},
+    idempotency::{Claim, IdempotencyKey, KeyUse},
+    ports::{IdempotencyLedger, OrderCommandRequest, StoreError, WriteError},
 };
 use sql_rows::{
     KeyRow, Utc, first_key, free_keys, key_of, key_row, keys_after, own_claim, row_limit,
@@ -67,28 +67,15 @@ impl IdempotencyLedger for PostgresStore {
     }
 }
 
-/// Returns the outcome of a transaction that adds documents or a note at an instant.
-pub(super) async fn outcome<T>(
-    store: &PostgresStore,
-    ended: Result<Result<T, WriteError>, Failure>,
-    request: Option<&IdempotentRequest>,
-    at: OffsetDateTime,
-) -> Result<T, WriteError> {
-    match ended {
-        Ok(outcome) => outcome,
-        Err(failure) => Err(rejection(store, failure, request, at).await),
-    }
-}
-
-async fn rejection(
+/// Returns the error of a command that failed.
+pub(super) async fn rejection(
     store: &PostgresStore,
     failure: Failure,
-    request: Option<&IdempotentRequest>,
-    at: OffsetDateTime,
+    OrderCommandRequest { idempotent_request, at, .. }: &OrderCommandRequest,
 ) -> WriteError {
-    match (failure.rejected_by(), request) {
+    match (failure.rejected_by(), idempotent_request) {
         (Some(UPLOAD_SWEPT), _) => WriteError::UploadSwept,
-        (Some(KEY_IN_USE), Some(request)) => taken(store, &request.attempt.claim, Utc(at))
+        (Some(KEY_IN_USE), Some(request)) => taken(store, &request.attempt.claim, Utc(*at))
             .await
             .map_or_else(Into::into, WriteError::KeyInUse),
         _ => failure.into(),

@@ -1,7 +1,7 @@
 use contract_tests::samples::{NOW, WINDOW, delivery, enqueue, new_order, settle};
 use diesel::{dsl::sql, sql_query, sql_types::Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
-use domain::ports::{DeliveryQueue as _, OrderRepo as _, Settlement};
+use domain::ports::{DeliveryQueue as _, OrderRepo as _, Settlement, StoreError};
 use test_servers::postgres::Database;
 use time::Duration;
 
@@ -70,7 +70,7 @@ async fn maintenance_has_no_time_limit() {
         let limit: String = limit.get_result(connection).await?;
         Ok(limit)
     };
-    assert_eq!(store.maintain(limit).await.unwrap(), "0");
+    assert_eq!(store.maintain::<_, StoreError>(limit).await.unwrap(), "0");
     assert_eq!(setting(&store, "statement_timeout").await, "2s");
 }
 

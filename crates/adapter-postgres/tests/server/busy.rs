@@ -3,12 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use adapter_postgres::TimeLimits;
-use contract_tests::samples::{LIVE, NOW, WINDOW, document, key_of, new_order};
+use contract_tests::samples::{LIVE, NOW, WINDOW, add_documents, document, key_of, new_order};
 use domain::{
+    document::DocumentKind,
     order::{Actor, OrderId, OrderStatus},
-    ports::{
-        ApiKeyRepo as _, NewDocuments, OrderRepo as _, OrderUpdate, UploadLedger as _, WriteError,
-    },
+    ports::{ApiKeyRepo as _, OrderRepo as _, OrderUpdate, UploadLedger as _, WriteError},
 };
 use futures_util::future::join_all;
 use test_servers::{postgres::Cluster, proxy::Proxy};
@@ -195,21 +194,11 @@ async fn change_of_a_locked_order_fails_after_the_limit_of_locks() {
     holder.batch_execute("BEGIN; UPDATE orders SET notary_id = 5").await.unwrap();
     let document = document();
     store.record(&[key_of(&document)], NOW).await.unwrap();
-    let new = NewDocuments {
-        owner: LIVE,
-        order_id: id,
-        kind: domain::document::DocumentKind::ToSign,
-        replaces: None,
-        documents: vec![document],
-        at: NOW,
-        max_documents: 20,
-        idempotent_request: None,
-        access: None,
-    };
-    let rejected = store.add_documents(&new).await.unwrap_err();
+    let new = add_documents(id, DocumentKind::ToSign, vec![document]);
+    let rejected = store.change(&new).await.unwrap_err();
     assert!(matches!(rejected, WriteError::Unavailable(_)), "{rejected}");
     let message = unavailable(store.update(&signed(id)).await);
     assert!(message.contains("lock timeout"), "{message}");
     holder.batch_execute("ROLLBACK").await.unwrap();
-    store.add_documents(&new).await.unwrap();
+    store.change(&new).await.unwrap();
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use contract_tests::samples::{LIVE, NOW, WEBHOOK_SLOTS, new_endpoint};
+use contract_tests::samples::{LIVE, NOW, WEBHOOK_SLOTS, hold, new_endpoint};
 use domain::{
     api_key::{ClientId, Owner, Party},
     delivery::DeliveryId,
-    order::{OrderId, OrderStatus, SigningServiceId},
+    order::{Due, OrderId, OrderStatus, Retained, SigningServiceId},
     ports::{
-        Cursor, DeliveryQueue, Due, ListFilter, OrderAdmin, OrderReader, PageQuery, Retained,
+        Cursor, DeliveryQueue, ListFilter, OrderAdmin, OrderReader, OrderRepo, PageQuery,
         WebhookQueue, WebhookRepo, WebhookSlots,
     },
 };
@@ -109,8 +109,8 @@ async fn holds_and_erasures_read_only_their_orders() {
     let outsider = outsider(&database).await;
     sql_without_statistics(&database, MANY);
 
-    assert!(store.hold(first, Some(NOW), None).await.unwrap());
-    assert!(store.hold(first, None, None).await.unwrap());
+    OrderRepo::change(&store, &hold(first, Some(NOW))).await.unwrap();
+    OrderRepo::change(&store, &hold(first, None)).await.unwrap();
     for (what, orders) in
         [(Retained::Documents, vec![first]), (Retained::Orders, vec![first, second])]
     {

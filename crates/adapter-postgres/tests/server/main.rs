@@ -31,18 +31,17 @@ use std::{error::Error, time::Duration};
 
 use adapter_postgres::{PostgresStore, TimeLimits};
 use contract_tests::samples::{
-    LIVE, NOW, RUN, WINDOW, access, api_key, attempt, call_webhooks, delivery, document,
-    idempotency_key, key_of, mails, new_order, order_of, settle, to_sign,
+    LIVE, NOW, RUN, WINDOW, access, add_documents, add_note, api_key, attempt, call_webhooks,
+    delivery, document, idempotency_key, key_of, mails, new_order, order_of, settle, to_sign,
 };
 use domain::{
     api_key::ClientId,
     idempotency::IdempotentRequest,
-    order::{Actor, OrderId, SigningServiceId},
+    order::{Actor, Due, OrderId, Retained, SigningServiceId},
     ports::{
-        AccessFilter, AccessLog, ApiKeyRepo, Cursor, DeliveryQueue as _, Due,
-        IdempotencyLedger as _, ListFilter, NewDocuments, NewNote, NewOrder, OrderAdmin,
-        OrderFilter, OrderReader, OrderRepo as _, Outbox as _, PageQuery, Retained, Settlement,
-        StoreError, UploadLedger as _, WriteError,
+        AccessFilter, AccessLog, ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _,
+        ListFilter, NewOrder, OrderAdmin, OrderFilter, OrderReader, OrderRepo as _, Outbox as _,
+        PageQuery, Settlement, StoreError, UploadLedger as _, WriteError,
     },
 };
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
@@ -157,28 +156,9 @@ async fn every_call(store: &PostgresStore) {
         let due = Due { what, before, now: NOW };
         OrderAdmin::due(store, due, OrderId(0), 1).await.unwrap();
     }
-    let added = NewDocuments {
-        owner: LIVE,
-        order_id: order,
-        kind: domain::document::DocumentKind::ToSign,
-        replaces: None,
-        documents: vec![three],
-        at: NOW,
-        max_documents: 2,
-        idempotent_request: None,
-        access: None,
-    };
-    store.add_documents(&added).await.unwrap();
-    let note = NewNote {
-        owner: LIVE,
-        order_id: order,
-        author: Actor::Client,
-        text: "x".to_owned(),
-        at: NOW,
-        idempotent_request: None,
-        access: None,
-    };
-    store.add_note(&note).await.unwrap();
+    let kind = domain::document::DocumentKind::ToSign;
+    store.change(&add_documents(order, kind, vec![three])).await.unwrap();
+    store.change(&add_note(order, Actor::Client, "x")).await.unwrap();
     domain::ports::ServiceRepo::standing(store, SigningServiceId(42)).await.unwrap();
     store.condemn(&[key_of(&two)]).await.unwrap();
     store.forget(&[key_of(&two)]).await.unwrap();

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use contract_tests::samples::{
-    CLIENT, LIVE, NOW, WINDOW, condemned, document, key_of, new_order, to_sign,
+    CLIENT, LIVE, NOW, WINDOW, add_documents, condemned, document, key_of, new_order, to_sign,
 };
 use domain::{
     api_key::{ClientId, Owner, Party},
     order::{OrderId, OrderStatus, SigningServiceId},
     ports::{
-        Cursor, ListFilter, MaybeErased, NewDocuments, NewOrder, OrderAdmin, OrderFilter,
+        Cursor, ListFilter, MaybeErased, NewOrder, OrderAdmin, OrderCommandRequest, OrderFilter,
         OrderReader, OrderRepo, PageQuery, StoreError, UploadLedger as _,
     },
 };
@@ -245,18 +245,11 @@ async fn request_that_added_documents_is_forgotten_by_the_next_use_of_its_key() 
     let attempt = attempt(&idempotency_key(CLIENT.0, "key"), 7);
     let document = document();
     store.record(&[key_of(&document)], NOW).await.unwrap();
-    let addition = NewDocuments {
-        owner: LIVE,
-        order_id: id,
-        kind: domain::document::DocumentKind::ToSign,
-        replaces: None,
-        documents: vec![document],
-        at: NOW,
-        max_documents: 100,
+    let addition = OrderCommandRequest {
         idempotent_request: idempotent_request(&attempt, NOW),
-        access: None,
+        ..add_documents(id, domain::document::DocumentKind::ToSign, vec![document])
     };
-    store.add_documents(&addition).await.unwrap();
+    store.change(&addition).await.unwrap();
     let at = NOW + Duration::WEEK;
     let order = with_key(new_order("F-2", at), &attempt);
     let created = store.create(&order, WINDOW).await.unwrap();

@@ -12,9 +12,9 @@ use diesel::{
 use domain::{
     access::Access,
     delivery::DeliveryId,
-    order::{OrderId, StoredOrder, record::ADDRESSES},
+    order::{Due, OrderId, StoredOrder, record::ADDRESSES},
     ports::{
-        AccessOf, Due, ErasedDue, ErasureOutcome, FoundDue, LOOKED_AT, ListedOrder, MaybeErased,
+        AccessOf, ErasedDue, ErasureOutcome, FoundDue, LOOKED_AT, ListedOrder, MaybeErased,
         OrderAdmin, OrderFilter, StoreError,
     },
 };
@@ -66,19 +66,6 @@ impl OrderAdmin for SqliteStore {
             erase::erase(connection, id, Utc(at), access.as_ref())
         };
         self.maintain(erase).await
-    }
-
-    async fn hold(
-        &self,
-        id: OrderId,
-        until: Option<OffsetDateTime>,
-        access: Option<Access>,
-    ) -> Result<bool, StoreError> {
-        let until = until.map(Utc);
-        let hold = move |connection: &mut SqliteConnection| {
-            erase::hold(connection, id, until, access.as_ref())
-        };
-        self.maintain(hold).await
     }
 
     async fn held(&self, now: OffsetDateTime) -> Result<usize, StoreError> {

@@ -3,22 +3,21 @@
 use diesel::{dsl::sql, prelude::*, sql_types::Text, sqlite::SqliteConnection};
 use domain::{
     access::Access,
-    document::ObjectKey,
-    order::OrderId,
-    ports::{AccessOf, Due, ErasedDue, ErasureOutcome, Retained},
+    document::{DocumentKind, ObjectKey},
+    order::{Due, OrderBefore, OrderCommand, OrderId, Retained},
+    ports::{AccessOf, ErasedDue, ErasureOutcome},
 };
 use sql_rows::{
-    CondemnedUpload, ErasedDocuments, ErasedOrder, HeldMail, HeldWebhook, IsDue, OrderState, Utc,
-    WithdrawnDocument, attempted_webhooks, attempted_webhooks_of_erased, condemned, ended_mails,
-    free_mails,
+    AgedOrderRow, ErasedOrder, HeldMail, HeldWebhook, OrderBeforeRow, Utc, attempted_webhooks,
+    attempted_webhooks_of_erased, condemned, ended_mails, free_mails,
     schema::{
         deliveries, documents, events, order_changes, order_notes, order_recipients, orders,
         uploads, webhook_deliveries,
     },
     uploads_of_erased, waiting_webhooks_of,
 };
-use time::OffsetDateTime;
 
+use super::change::{load_documents, write};
 use crate::{accesses::store_access, database::mark_erasure, failure::Failure};
 
 /// Erases an order in a transaction, unless it is on hold.
@@ -28,29 +27,14 @@ pub(crate) fn erase(
     at: Utc,
     access: Option<&Access>,
 ) -> Result<ErasureOutcome, Failure> {
-    let state = orders::table.find(id.0).select(OrderState::as_select());
-    let state = state.get_result(connection).optional()?;
-    let outcome = OrderState::erasure(state, at.0);
-    if !matches!(outcome, ErasureOutcome::Erased(_)) {
-        return Ok(outcome);
+    let row = orders::table.find(id.0).select(OrderBeforeRow::as_select());
+    let row: Option<OrderBeforeRow> = row.get_result(connection).optional()?;
+    let Some(row) = row else { return Ok(ErasureOutcome::NotFound) };
+    if let Err(refusal) = row.into_before()?.may_be_erased(at.0) {
+        return Ok(refusal.into());
     }
     store_access(connection, access)?;
     Ok(ErasureOutcome::Erased(empty(connection, &[id.0], at)?))
-}
-
-/// Puts an order on hold, or ends its hold.
-pub(crate) fn hold(
-    connection: &mut SqliteConnection,
-    id: OrderId,
-    until: Option<Utc>,
-    access: Option<&Access>,
-) -> Result<bool, Failure> {
-    let kept = orders::table.find(id.0).filter(orders::erased_at.is_null());
-    let held = diesel::update(kept).set(orders::held_until.eq(until)).execute(connection)?;
-    if held > 0 {
-        store_access(connection, access)?;
-    }
-    Ok(held > 0)
 }
 
 /// Erases those of the orders that are still due, in a transaction. No other instance uses the database.
@@ -61,59 +45,32 @@ pub(crate) fn erase_due(
     access_of: &AccessOf,
 ) -> Result<Option<ErasedDue>, Failure> {
     let ids: Vec<i64> = orders.iter().map(|id| id.0).collect();
-    let found = orders::table.filter(orders::id.eq_any(ids)).filter(IsDue::of(&due));
-    let found = found.order(orders::id).select(OrderState::as_select());
-    let found: Vec<OrderState> = found.get_results(connection)?;
-    let ids: Vec<i64> = found.iter().map(OrderState::id).collect();
-    if ids.is_empty() {
-        return Ok(Some(ErasedDue::default()));
-    }
-    for &id in &ids {
-        store_access(connection, access_of(OrderId(id)).as_ref())?;
-    }
-    let condemned = match due.what {
-        Retained::Orders => empty(connection, &ids, Utc(due.now))?,
-        Retained::Documents => withdraw_all(connection, found, due.now)?,
-    };
-    Ok(Some(ErasedDue { orders: ids.into_iter().map(OrderId).collect(), condemned }))
-}
-
-/// Withdraws the documents of orders. Returns the keys of their objects.
-fn withdraw_all(
-    connection: &mut SqliteConnection,
-    orders: Vec<OrderState>,
-    now: OffsetDateTime,
-) -> Result<Vec<ObjectKey>, Failure> {
-    let mut condemned = Vec::new();
-    for order in orders {
-        let kept = documents::table.filter(documents::order_id.eq(order.id()));
-        let kept = kept.filter(documents::key.is_not_null());
-        let columns = (
-            documents::signed,
-            documents::position,
-            documents::name,
-            documents::key.assume_not_null(),
-        );
-        let kept: Vec<(bool, i32, String, String)> =
-            kept.order(documents::key).select(columns).get_results(connection)?;
-        let positions: Vec<_> = kept.iter().map(|(signed, at, ..)| (*signed, *at)).collect();
-        let erased = ErasedDocuments::of(&order, &positions, now);
-        let ErasedDocuments { at, order: changed, entry, events } = erased;
-        for (signed, position, name, key) in kept {
-            let row = documents::table.find((order.id(), signed, position));
-            let emptied = diesel::update(row).set(WithdrawnDocument::erased(at, &name));
-            emptied.execute(connection)?;
-            let upload = CondemnedUpload::withdrawn(key.clone(), OrderId(order.id()), at);
-            diesel::insert_into(uploads::table).values(upload).execute(connection)?;
-            condemned.push(ObjectKey::from_stored(key));
+    let found = orders::table.filter(orders::id.eq_any(ids)).order(orders::id);
+    let found: Vec<AgedOrderRow> =
+        found.select(AgedOrderRow::as_select()).get_results(connection)?;
+    let mut erased = ErasedDue::default();
+    for row in found {
+        let (id, before, age) = row.into_aged()?;
+        if !due.covers(&before, &age) {
+            continue;
         }
-        diesel::insert_into(order_changes::table).values(entry).execute(connection)?;
-        for event in events {
-            diesel::insert_into(events::table).values(event).execute(connection)?;
+        if due.what == Retained::Documents {
+            let documents = load_documents(connection, id, &DocumentKind::ALL)?;
+            let before = OrderBefore { documents, ..before };
+            let Some(effects) = OrderCommand::EraseDocuments.decide(&before, due.now)? else {
+                continue;
+            };
+            write(connection, id, &effects)?;
+            erased.condemned.extend(effects.withdrawn.into_iter().map(|document| document.key));
         }
-        diesel::update(orders::table.find(order.id())).set(changed).execute(connection)?;
+        store_access(connection, access_of(id).as_ref())?;
+        erased.orders.push(id);
     }
-    Ok(condemned)
+    if due.what == Retained::Orders && !erased.orders.is_empty() {
+        let ids: Vec<i64> = erased.orders.iter().map(|id| id.0).collect();
+        erased.condemned = empty(connection, &ids, Utc(due.now))?;
+    }
+    Ok(Some(erased))
 }
 
 /// Empties orders, and marks the file, so that it is rewritten. Mails and webhooks that a worker

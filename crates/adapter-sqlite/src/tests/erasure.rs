@@ -1,13 +1,13 @@
 //! Erasure leaves nothing of an order in the files of the database.
 
 use contract_tests::samples::{
-    LIVE, condemned, delivery, enqueue, key_of, maximal_request, object_key, order, settle,
+    add_note, condemned, delivery, enqueue, key_of, maximal_request, object_key, order, settle,
 };
 use domain::{
     delivery::NewDelivery,
     document::StoredDocument,
     order::{Actor, EmailAddress},
-    ports::{MaybeErased, NewNote, OrderAdmin as _, Settlement},
+    ports::{MaybeErased, OrderAdmin as _, Settlement},
 };
 use serde_json::{Value, json};
 use time::Duration;
@@ -97,16 +97,8 @@ async fn erased_order_leaves_no_byte() {
     )
     .await;
     for &order_id in &marked {
-        let note = NewNote {
-            owner: LIVE,
-            order_id,
-            author: Actor::Service,
-            text: MARKER.repeat(100),
-            at: NOW,
-            idempotent_request: None,
-            access: None,
-        };
-        store.add_note(&note).await.unwrap();
+        let note = add_note(order_id, Actor::Service, &MARKER.repeat(100));
+        store.change(&note).await.unwrap();
     }
     let leases = store.lease(NOW, Duration::MINUTE, 20).await.unwrap();
     for (number, lease) in leases.iter().enumerate() {

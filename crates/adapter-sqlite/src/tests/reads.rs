@@ -9,10 +9,10 @@ use contract_tests::samples::{CLIENT, LIVE, WEBHOOK_SLOTS, access, new_endpoint,
 use diesel::connection::InstrumentationEvent;
 use domain::{
     api_key::{Owner, Party},
-    order::{OrderStatus, SigningServiceId, search::SearchedText},
+    order::{Due, OrderStatus, Retained, SigningServiceId, search::SearchedText},
     ports::{
-        AccessFilter, AccessLog as _, Cursor, Due, ListFilter, MaybeErased, OrderFilter,
-        OrderReader, PageQuery, ReplayBatch, Retained, WebhookRepo,
+        AccessFilter, AccessLog as _, Cursor, ListFilter, MaybeErased, OrderFilter, OrderReader,
+        PageQuery, ReplayBatch, WebhookRepo,
     },
     webhook::WebhookDeliveryId,
 };

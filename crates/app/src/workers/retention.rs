@@ -11,7 +11,8 @@ use std::{
 use anyhow::Result;
 use domain::{
     access::AccessActor,
-    ports::{Retained, StoreError},
+    order::Retained,
+    ports::StoreError,
     use_cases::{
         accesses::recorder::ActorAccesses,
         background::{Step, Worker},

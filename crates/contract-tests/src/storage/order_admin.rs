@@ -6,11 +6,10 @@ use domain::{
     api_key::ClientId,
     delivery::LONGEST_ATTEMPT,
     document::StoredDocument,
-    order::{Actor, ChangeKind, OrderId, StoredOrder},
+    order::{Actor, ChangeKind, Due, OrderId, Refusal, Retained, StoredOrder},
     ports::{
-        Dispatch, Due, EndpointEffect, ErasedDue, ErasureOutcome, ListFilter, MaybeErased,
-        NewDocuments, NewOrder, NewWebhookDelivery, OrderFilter, QueueStats, Retained, Settlement,
-        Withdrawal, WriteError,
+        Changed, Dispatch, EndpointEffect, ErasedDue, ErasureOutcome, ListFilter, MaybeErased,
+        NewOrder, NewWebhookDelivery, OrderFilter, QueueStats, Settlement, WriteError,
     },
     webhook::EventType,
 };
@@ -19,12 +18,12 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     ForeignChange, Remains,
-    order_repo::addition,
+    order_repo::{added, addition, addition_at},
     samples::{
         CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, attempt, condemned, create_with_uploads,
-        delivery, dispatch, document, idempotency_key, key_of, keys_of, lease_webhooks, mails,
-        maximal_order, maximal_request, new_endpoint, new_order, object_key, order, order_of,
-        record_uploads, settle, settle_webhook, stored, to_sign, with_key,
+        delivery, dispatch, document, hold, idempotency_key, key_of, keys_of, lease_webhooks,
+        mails, maximal_order, maximal_request, new_endpoint, new_order, object_key, order,
+        order_of, record_uploads, settle, settle_webhook, stored, to_sign, with_key, withdraw,
     },
 };
 
@@ -193,10 +192,10 @@ pub async fn erasure_leaves_only_the_row(storage: &Storage) {
         assert_eq!(document, Some(MaybeErased::Erased));
     }
     assert_eq!(order_of(&*storage.queue, id).await.unwrap(), None);
-    let added = addition(id, 1);
-    record_uploads(storage, &added.documents).await;
-    let added = storage.orders.add_documents(&added).await;
-    assert!(matches!(added, Err(WriteError::Erased)), "{added:?}");
+    let addition = addition(id, 1);
+    record_uploads(storage, &added(&addition).documents).await;
+    let outcome = storage.orders.change(&addition).await;
+    assert!(matches!(outcome, Err(WriteError::Refused(Refusal::Erased))), "{outcome:?}");
     // The row has nothing of the order but what the contract of `erase` names.
     let status = "CLOSED".to_owned();
     let remains = Remains { status, client: CLIENT, history: closed(), data: Vec::new() };
@@ -380,18 +379,18 @@ pub async fn other_orders_are_left_alone(storage: &Storage) {
 pub async fn document_is_added_or_the_order_erased_never_both(storage: &Storage) {
     for round in 0..20 {
         let id = storage.create(&new_order(&format!("F-{round}"), NOW)).await;
-        let added = addition(id, 1);
-        let key = key_of(&added.documents[0]);
-        record_uploads(storage, &added.documents).await;
+        let addition = addition(id, 1);
+        let key = key_of(&added(&addition).documents[0]);
+        record_uploads(storage, &added(&addition).documents).await;
         let (orders, admin) = (storage.orders.clone(), storage.admin.clone());
-        let adding = tokio::spawn(async move { orders.add_documents(&added).await });
+        let adding = tokio::spawn(async move { orders.change(&addition).await });
         let erasing =
             tokio::spawn(async move { condemned(admin.erase(id, NOW, None).await.unwrap()) });
         let (added, condemned) = (adding.await.unwrap(), erasing.await.unwrap());
         match added {
             Ok(_) => assert_eq!(condemned, from_ref(&key), "it was added before"),
             // Unavailable: an erasure on a busy machine may hold the order for longer than a request waits.
-            Err(WriteError::Erased | WriteError::Unavailable(_)) => {
+            Err(WriteError::Refused(Refusal::Erased) | WriteError::Unavailable(_)) => {
                 assert_eq!(condemned, []);
                 let left = storage.condemn(from_ref(&key)).await;
                 assert_eq!(left, from_ref(&key), "the upload stays in the ledger");
@@ -419,7 +418,7 @@ pub async fn order_is_due_after_its_appointment_and_its_last_change(storage: &St
     let [first, second, held] = storage.create_all(["F-1", "F-2", "F-3"]).await;
     let far = NOW + Duration::days(4_000);
     storage.other_system.change_order(second, ForeignChange::Status("SIGNED")).await;
-    assert!(storage.admin.hold(held, Some(NOW + MICROSECOND), None).await.unwrap());
+    storage.orders.change(&hold(held, Some(NOW + MICROSECOND))).await.unwrap();
     assert_eq!(found(storage, due(Retained::Orders, NOW - MICROSECOND)).await, []);
     assert_eq!(found(storage, due(Retained::Orders, far)).await, [first, second]);
     let changed = storage.admin.order(second).await.unwrap().unwrap().whole().unwrap().updated_at;
@@ -449,7 +448,7 @@ pub async fn order_that_is_due_is_erased_once(storage: &Storage) {
     let held = storage.create(&new_order("F-2", NOW)).await;
     let far = due(Retained::Orders, NOW + Duration::days(4_000));
     assert_eq!(found(storage, far).await, [old, held]);
-    storage.admin.hold(held, Some(NOW + MICROSECOND), None).await.unwrap();
+    storage.orders.change(&hold(held, Some(NOW + MICROSECOND))).await.unwrap();
     let erased = erase_due(storage, far, &[old, held]).await;
     let mut condemned = erased.condemned;
     condemned.sort_unstable();
@@ -491,17 +490,16 @@ pub async fn documents_that_are_due_are_withdrawn(storage: &Storage) {
 pub async fn erasure_of_documents_does_not_prolong_the_retention_of_their_order(storage: &Storage) {
     let documents = vec![document(), document()];
     let id = create_with_uploads(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await;
-    let withdrawal = Withdrawal { owner: LIVE, document: to_sign(id, 0), at: NOW, access: None };
-    storage.orders.withdraw(&withdrawal).await.unwrap();
+    storage.orders.change(&withdraw(to_sign(id, 0))).await.unwrap();
     let end = NOW + Duration::days(4_000);
     let due_at = |what, at| Due { now: at, ..due(what, at) };
     erase_due(storage, due_at(Retained::Documents, end), &[id]).await;
     assert_eq!(found(storage, due_at(Retained::Orders, end)).await, [id], "it stays due");
 
     let (changed, later) = (end + MICROSECOND, end + Duration::MINUTE);
-    let added = NewDocuments { at: changed, ..addition(id, 1) };
-    record_uploads(storage, &added.documents).await;
-    storage.orders.add_documents(&added).await.unwrap();
+    let addition = addition_at(id, 1, changed);
+    record_uploads(storage, &added(&addition).documents).await;
+    storage.orders.change(&addition).await.unwrap();
     assert_eq!(found(storage, due_at(Retained::Orders, end)).await, []);
     erase_due(storage, due_at(Retained::Documents, later), &[id]).await;
     assert_eq!(found(storage, due(Retained::Orders, changed)).await, []);
@@ -517,37 +515,42 @@ pub async fn order_on_hold_keeps_its_data(storage: &Storage) {
     let id = create_with_uploads(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await;
     let before = storage.admin.order(id).await.unwrap().unwrap().whole().unwrap();
     let until = NOW + Duration::DAY;
-    assert!(storage.admin.hold(id, Some(until), None).await.unwrap());
-    assert!(!storage.admin.hold(OrderId(id.0 + 1), Some(until), None).await.unwrap());
+    let set = async |id, until| storage.orders.change(&hold(id, until)).await;
+    assert_eq!(set(id, Some(until)).await.unwrap(), Changed::HoldSet);
+    let unknown = set(OrderId(id.0 + 1), Some(until)).await;
+    assert!(matches!(unknown, Err(WriteError::Refused(Refusal::NoSuchOrder))), "{unknown:?}");
     assert_eq!(storage.admin.held(NOW).await.unwrap(), 1);
     assert_eq!(storage.admin.held(until).await.unwrap(), 0);
     let outcome = storage.admin.erase(id, until - MICROSECOND, None).await.unwrap();
     assert_eq!(outcome, ErasureOutcome::Held);
-    let document = to_sign(id, 0);
-    let withdrawal = Withdrawal { owner: LIVE, document, at: NOW, access: None };
-    let outcome = storage.orders.withdraw(&withdrawal).await;
-    assert!(matches!(outcome, Err(WriteError::Held)), "{outcome:?}");
+    let outcome = storage.orders.change(&withdraw(to_sign(id, 0))).await;
+    assert!(matches!(outcome, Err(WriteError::Refused(Refusal::Held))), "{outcome:?}");
     let held = storage.admin.order(id).await.unwrap().unwrap().whole().unwrap();
     assert_eq!(held, StoredOrder { held_until: Some(until), ..before.clone() });
     let on_hold = OrderFilter { held_at: Some(NOW), ..OrderFilter::default() };
     assert_eq!(listed(storage, &on_hold, None, 10).await, [id]);
-    assert!(storage.admin.hold(id, None, None).await.unwrap());
+    set(id, None).await.unwrap();
     assert_eq!(storage.admin.order(id).await.unwrap(), Some(MaybeErased::Whole(before)));
     assert_eq!(listed(storage, &on_hold, None, 10).await, []);
     assert_eq!(erase(storage, id).await.len(), 1);
-    assert!(!storage.admin.hold(id, Some(until), None).await.unwrap(), "it is erased");
+    let erased = set(id, Some(until)).await;
+    assert!(matches!(erased, Err(WriteError::Refused(Refusal::Erased))), "{erased:?}");
 }
 
 /// Runs both at the same time: an order is erased, or it is on hold and whole.
 pub async fn order_is_held_or_erased_never_both(storage: &Storage) {
     for round in 0..20 {
         let id = storage.create(&new_order(&format!("F-{round}"), NOW)).await;
-        let (admin, eraser) = (storage.admin.clone(), storage.admin.clone());
-        let until = Some(NOW + Duration::DAY);
-        let holding = tokio::spawn(async move { admin.hold(id, until, None).await.unwrap() });
+        let (orders, eraser) = (storage.orders.clone(), storage.admin.clone());
+        let hold = hold(id, Some(NOW + Duration::DAY));
+        let holding = tokio::spawn(async move { orders.change(&hold).await });
         let erasing = tokio::spawn(async move { eraser.erase(id, NOW, None).await.unwrap() });
-        let (is_held, outcome) = (holding.await.unwrap(), erasing.await.unwrap());
-        let expected = if is_held { ErasureOutcome::Held } else { ErasureOutcome::Erased(vec![]) };
+        let (held, outcome) = (holding.await.unwrap(), erasing.await.unwrap());
+        let expected = match held {
+            Ok(_) => ErasureOutcome::Held,
+            Err(WriteError::Refused(Refusal::Erased)) => ErasureOutcome::Erased(vec![]),
+            Err(error) => panic!("{error:?}"),
+        };
         assert_eq!(outcome, expected);
     }
 }

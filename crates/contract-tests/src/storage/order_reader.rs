@@ -5,7 +5,7 @@ use domain::{
     order::{Names, OrderId, OrderStatus, SigningServiceId, StoredOrder, search::SearchedText},
     ports::{
         Cursor, HistoryId, HistoryQuery, ListFilter, ListedOrder, MaybeErased, NewOrder,
-        OrderAmendment, OrderFilter, Page, PageQuery,
+        OrderFilter, Page, PageQuery,
     },
     signing_service::SigningService,
 };
@@ -15,11 +15,11 @@ use time::{Duration, OffsetDateTime, macros::date};
 
 use crate::{
     ForeignChange,
-    order_repo::changing,
+    order_repo::{added, addition, changing},
     samples::{
-        CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, api_key, condemned, create_to_be_named,
-        create_with_uploads, document, minimal_request, names_order, new_order, order,
-        record_uploads, stored, to_sign,
+        CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, amend, api_key, condemned,
+        create_to_be_named, create_with_uploads, document, minimal_request, names_order, new_order,
+        order, record_uploads, stored, to_sign,
     },
 };
 
@@ -64,10 +64,10 @@ pub async fn document_is_read_by_its_position(storage: &Storage) {
     let mut order =
         NewOrder { documents: (0..3).map(|_| document()).collect(), ..new_order("F-1", NOW) };
     let id = create_with_uploads(storage, &order).await;
-    let added = crate::order_repo::addition(id, 1);
-    record_uploads(storage, &added.documents).await;
-    storage.orders.add_documents(&added).await.unwrap();
-    order.documents.extend(added.documents);
+    let addition = addition(id, 1);
+    record_uploads(storage, &added(&addition).documents).await;
+    storage.orders.change(&addition).await.unwrap();
+    order.documents.extend(added(&addition).documents.clone());
     for (position, document) in (0..).zip(order.documents) {
         let read = storage.reader.document(LIVE, to_sign(id, position)).await.unwrap();
         assert_eq!(read, Some(MaybeErased::Whole(document)), "{position}");
@@ -487,15 +487,8 @@ pub async fn changed_order_is_found_by_its_new_values(storage: &Storage) {
     order.appointment.date = before.order.appointment.date + Duration::DAY;
     let dates = [before.order.appointment.date, order.appointment.date];
     let names = [before.order.signing.signer.name.clone(), order.signing.signer.name.clone()];
-    let amendment = OrderAmendment {
-        owner: LIVE,
-        id,
-        expected: None,
-        order,
-        at: NOW + Duration::HOUR,
-        access: None,
-    };
-    storage.orders.amend(&amendment).await.unwrap();
+    let amendment = amend(id, order, NOW + Duration::HOUR);
+    storage.orders.change(&amendment).await.unwrap();
     for ((date, name), expected) in dates.into_iter().zip(names).zip([&[][..], &[id]]) {
         let on_date = ListFilter {
             signing_date_from: Some(date),

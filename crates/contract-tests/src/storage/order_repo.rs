@@ -25,8 +25,8 @@ mod noting;
 mod together;
 
 pub use accessing::*;
-pub(crate) use adding::addition;
 pub use adding::*;
+pub(crate) use adding::{added, addition, addition_at};
 pub use amending::*;
 pub use changing::*;
 pub use documents::*;

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use domain::{
     delivery::NewDelivery,
-    order::OrderId,
+    order::{OrderId, Refusal},
     ports::{Event, EventId, NewOrder, WriteError},
     webhook::EventType,
 };
 use time::Duration;
 
 use crate::{
-    order_repo::addition,
+    order_repo::{added, addition},
     samples::{
         MICROSECOND, NOW, Storage, WINDOW, at_once, delivery, mails, new_order, record_uploads,
     },
@@ -44,11 +44,11 @@ pub async fn each_order_adds_one_event(storage: &Storage) {
 pub async fn each_addition_of_documents_adds_one_event(storage: &Storage) {
     let order = create(storage, 1).await;
     let mut addition = addition(order, 2);
-    record_uploads(storage, &addition.documents).await;
-    storage.orders.add_documents(&addition).await.unwrap();
-    addition.order_id = OrderId(i64::MAX);
-    let rejected = storage.orders.add_documents(&addition).await;
-    assert!(matches!(rejected, Err(WriteError::NoSuchOrder)), "{rejected:?}");
+    record_uploads(storage, &added(&addition).documents).await;
+    storage.orders.change(&addition).await.unwrap();
+    addition.order = OrderId(i64::MAX);
+    let rejected = storage.orders.change(&addition).await;
+    assert!(matches!(rejected, Err(WriteError::Refused(Refusal::NoSuchOrder))), "{rejected:?}");
     let found: Vec<_> =
         events(storage).await.iter().map(|event| (event.order_id, event.event)).collect();
     assert_eq!(found, [(order, EventType::OrderCreated), (order, EventType::DocumentsAdded)]);

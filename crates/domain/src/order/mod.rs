@@ -1,10 +1,12 @@
 //! The order aggregate: a notarial signing.
 //!
 //! [`OrderRequest`] is what a client sends. [`Order`] is a valid order. [`StoredOrder`] is an order
-//! that the service has created. [`record`] is its stored form.
+//! that the service has created. [`record`] is its stored form. [`change`] decides on every change of it.
 
 mod amendment;
+pub mod change;
 pub mod change_request;
+pub mod event;
 mod misplaced;
 mod money;
 mod parse;
@@ -15,13 +17,16 @@ pub mod search;
 mod stored;
 mod text;
 
+pub use change::{
+    AddedRange, Due, MAX_NOTES, OrderBefore, OrderCommand, OrderEffects, Refusal, Retained,
+};
 pub use money::{Dollars, Money, MoneyError};
 pub use parse::ParsedOrder;
 pub use record::hh_mm;
 pub use request::OrderRequest;
 pub use stored::{
-    Actor, ChangeKind, DocumentId, MAX_NOTES, Names, Notary, Note, OrderChange, OrderStatus,
-    READ_HISTORY, StoredOrder, after,
+    Actor, ChangeKind, DocumentId, Names, Notary, Note, OrderChange, OrderStatus, READ_HISTORY,
+    StoredOrder, after,
 };
 pub use text::{FileNumber, MAX_NOTE, MAX_REASON, MAX_STATUS};
 

@@ -35,12 +35,6 @@ impl OrderStatus {
     /// The signing did not take place as it was to. The client cannot change such an order.
     pub const DID_NOT_SIGN: Self = Self(Cow::Borrowed("DID_NOT_SIGN"));
 
-    /// The states in which an order cannot be cancelled.
-    pub const CLOSED: [Self; 2] = [Self::SIGNED, Self::COMPLETED];
-
-    /// The states in which the client cannot change an order: the appointment is over.
-    pub const OVER: [Self; 3] = [Self::SIGNED, Self::DID_NOT_SIGN, Self::COMPLETED];
-
     /// The usual states. The service knows the rules of some; all others are free texts.
     pub const USUAL: [Self; 8] = [
         Self::NEW,
@@ -236,9 +230,6 @@ pub struct Note {
     /// What it says, on one or several lines.
     pub text: String,
 }
-
-/// Maximum number of notes of an order.
-pub const MAX_NOTES: usize = 1_000;
 
 /// The names of both sides of an order. They are no part of it: operators change them at any time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -2,14 +2,14 @@
 
 use crate::{
     api_key::{ApiKey, Owner},
-    document::{DocumentKind, MAX_DOCUMENTS_PER_ORDER, ReceivedDocument, StoredDocument},
+    document::{DocumentKind, ReceivedDocument, StoredDocument},
     idempotency::{AddedRange, Answered, Attempt},
-    order::{OrderId, OrderStatus},
-    ports::{NewDocuments, StoreError, WriteError},
+    order::{OrderBefore, OrderCommand, OrderId, change::NewDocuments},
+    ports::{Changed, OrderCommandRequest, StoreError, WriteError},
     request::{Violation, ViolationCode},
     use_cases::{
         accesses::recorder::BegunAccess,
-        intake::{Intake, keys_of},
+        intake::{Intake, Uploaded, keys_of},
         order_error::{OrderError, Rejection, not_replaceable},
     },
 };
@@ -91,9 +91,8 @@ impl AddDocuments {
             replaces => {
                 let violation = match replaces {
                     Ok(Some(position)) => {
-                        let order = self.intake.order(key, id).await?;
-                        let is_current = is_current(order.documents_of(kind), position);
-                        (!is_current).then(not_replaceable)
+                        let order = OrderBefore::of(&self.intake.order(key, id).await?);
+                        (!order.may_be_replaced(kind, position)).then(not_replaceable)
                     }
                     Ok(None) => None,
                     Err(violation) => Some(violation),
@@ -109,17 +108,8 @@ impl AddDocuments {
         {
             return self.repeat(key.owner(), addition, answered, attempt).await;
         }
-        let order = self.intake.order(key, id).await?;
-        if order.status == OrderStatus::CANCELLED {
-            return Err(OrderError::Cancelled);
-        }
-        let stored = order.documents_of(kind);
-        if stored.len() + accepted.len() > MAX_DOCUMENTS_PER_ORDER {
-            return Err(OrderError::TooMany { stored: stored.len() });
-        }
-        if !replaces.is_none_or(|position| is_current(stored, position)) {
-            return Err(OrderError::not_replaceable());
-        }
+        let order = OrderBefore::of(&self.intake.order(key, id).await?);
+        order.takes_documents(kind, accepted.len(), replaces)?;
         // From here on, an erasure waits for this request.
         let keys = keys_of(&accepted);
         if !self.intake.uploads.record_for(id, &keys, self.intake.clock.now()).await? {
@@ -132,33 +122,38 @@ impl AddDocuments {
                 return Err(error);
             }
         };
-        let (owner, max_documents) = (key.owner(), MAX_DOCUMENTS_PER_ORDER);
-        let commit = async |documents, at| {
-            let idempotent_request = self.intake.idempotent_request(attempt, at);
-            let new = NewDocuments {
-                owner,
-                order_id: id,
-                kind,
-                replaces,
-                documents,
-                at,
-                max_documents,
-                idempotent_request,
-                access: addition.access.as_ref().map(BegunAccess::done),
-            };
-            let range = self.intake.orders.add_documents(&new).await?;
-            Ok((range, new.documents))
+        let Uploaded { documents, at } = self.intake.store_recorded(accepted).await?;
+        let new = NewDocuments { kind, replaces, documents: documents.clone() };
+        let request = OrderCommandRequest {
+            owner: Some(key.owner()),
+            order: id,
+            command: OrderCommand::AddDocuments(new),
+            at,
+            idempotent_request: self.intake.idempotent_request(attempt, at),
+            access: addition.access.as_ref().map(BegunAccess::done),
         };
-        match (self.intake.store_recorded(accepted, commit).await?, attempt) {
-            (Ok((range, documents)), _) => {
+        let error = match self.intake.orders.change(&request).await {
+            Ok(Changed::DocumentsAdded(range)) => {
                 let (order_id, replayed) = (id, false);
-                Ok(AddedDocuments { order_id, replaces, range, documents, replayed, unscanned })
+                return Ok(AddedDocuments {
+                    order_id,
+                    replaces,
+                    range,
+                    documents,
+                    replayed,
+                    unscanned,
+                });
             }
-            (Err(WriteError::KeyInUse(key_use)), Some(attempt)) => {
+            Ok(other) => other.unexpected(),
+            Err(error) => error,
+        };
+        self.intake.discard(&documents, &error).await;
+        match (error, attempt) {
+            (WriteError::KeyInUse(key_use), Some(attempt)) => {
                 let answered = self.intake.answered(key_use)?;
                 self.repeat(key.owner(), addition, answered, attempt).await
             }
-            (Err(error), _) => Err(error.into()),
+            (error, _) => Err(error.into()),
         }
     }
 
@@ -185,10 +180,6 @@ impl AddDocuments {
         let (order_id, replayed, unscanned) = (order.id, true, 0);
         Ok(AddedDocuments { order_id, replaces, range, documents, replayed, unscanned })
     }
-}
-
-fn is_current(documents: &[StoredDocument], position: u32) -> bool {
-    documents.get(position as usize).is_some_and(StoredDocument::is_current)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::{
     api_key::{ClientId, NewApiKey},
     document::DocumentFault,
     idempotency::{Fingerprint, IdempotentRequest, KeyUse},
-    order::{SigningServiceId, StoredOrder},
+    order::{Refusal, SigningServiceId, StoredOrder},
     ports::MaybeErased,
     test_support::{Mocks, api_key, attempt, document, infected, received, scan, stored_order},
 };
@@ -17,6 +17,16 @@ const ID: OrderId = OrderId(1);
 
 const ADDITION: Addition =
     Addition { order_id: ID, kind: DocumentKind::ToSign, replaces: None, access: None };
+
+fn new_documents(request: &OrderCommandRequest) -> &NewDocuments {
+    let OrderCommand::AddDocuments(new) = &request.command else { panic!("{request:?}") };
+    new
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the answer of the store")]
+fn added_at(range: AddedRange) -> Result<Changed, WriteError> {
+    Ok(Changed::DocumentsAdded(range))
+}
 
 /// Returns the order with that many documents.
 fn order(documents: usize) -> StoredOrder {
@@ -69,19 +79,17 @@ async fn documents_are_recorded_put_and_added() {
         assert!(put.lock().unwrap().contains(key));
         Ok(())
     });
-    mocks.orders.expect_add_documents().once().returning(move |new| {
+    mocks.orders.expect_change().once().returning(move |request| {
+        let new = new_documents(request);
         let added: Vec<_> =
             new.documents.iter().filter_map(|document| document.key.clone()).collect();
         assert_eq!(added, *keys.lock().unwrap());
         assert!(new.documents.iter().all(|document| document.created_at == NOW));
-        assert_eq!(
-            (new.owner, new.order_id, new.at, new.max_documents),
-            (OWNER, ID, NOW, MAX_DOCUMENTS_PER_ORDER)
-        );
+        assert_eq!((request.owner, request.order, request.at), (Some(OWNER), ID, NOW));
         let kept_until = NOW + Duration::DAY;
-        let request = IdempotentRequest { attempt: attempt(), kept_until };
-        assert_eq!(new.idempotent_request, Some(request));
-        Ok(AddedRange { first_position: 2, count: 2, total: 4 })
+        let stored = IdempotentRequest { attempt: attempt(), kept_until };
+        assert_eq!(request.idempotent_request, Some(stored));
+        added_at(AddedRange { first_position: 2, count: 2, total: 4 })
     });
     let added = add(mocks, &["a.pdf", "b.pdf"], true).await.unwrap();
     let names: Vec<_> = added.documents.iter().map(|document| &*document.name).collect();
@@ -165,7 +173,7 @@ async fn full_order_takes_no_more_but_one_less_does() {
     mocks.uploads.expect_record_for().returning(|_, _, _| Ok(true));
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
     let range = AddedRange { first_position: 99, count: 1, total: 100 };
-    mocks.orders.expect_add_documents().once().returning(move |_| Ok(range));
+    mocks.orders.expect_change().once().returning(move |_| added_at(range));
     assert_eq!(add(mocks, &["a.pdf"], false).await.unwrap().range, range);
 }
 
@@ -173,9 +181,9 @@ async fn full_order_takes_no_more_but_one_less_does() {
 async fn objects_of_a_failed_addition_are_removed() {
     type Fail = fn() -> WriteError;
     let cases: [(Fail, &str); 5] = [
-        (|| WriteError::NoSuchOrder, "no such order"),
-        (|| WriteError::Erased, "erased"),
-        (|| WriteError::TooMany { stored: 100 }, "too many"),
+        (|| Refusal::NoSuchOrder.into(), "no such order"),
+        (|| Refusal::Erased.into(), "erased"),
+        (|| Refusal::TooMany { stored: 100 }.into(), "too many"),
         (|| WriteError::Unavailable("down".into()), "the store is unavailable"),
         (|| WriteError::Internal("odd".into()), "the store failed"),
     ];
@@ -183,7 +191,7 @@ async fn objects_of_a_failed_addition_are_removed() {
         let mut mocks = mocks(0);
         mocks.expect_uploads_removed(1);
         mocks.blobs.expect_put().returning(|_, _| Ok(()));
-        mocks.orders.expect_add_documents().once().returning(move |_| Err(fail()));
+        mocks.orders.expect_change().once().returning(move |_| Err(fail()));
         let error = add(mocks, &["a.pdf"], false).await.unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     }
@@ -200,8 +208,8 @@ async fn repeat_returns_the_documents_of_the_first_request() {
             mocks.expect_uploads_removed(1);
             mocks.blobs.expect_put().returning(|_, _| Ok(()));
             claims(&mut mocks, || Ok(()));
-            let fail = move |_: &NewDocuments| Err(WriteError::KeyInUse(key_use));
-            mocks.orders.expect_add_documents().once().returning(fail);
+            let fail = move |_: &OrderCommandRequest| Err(WriteError::KeyInUse(key_use));
+            mocks.orders.expect_change().once().returning(fail);
         } else {
             claims(&mut mocks, move || Err(WriteError::KeyInUse(key_use)));
         }
@@ -240,9 +248,9 @@ async fn replaced_document_must_be_a_current_one_for_one_document() {
         mocks.uploads.expect_record_for().returning(|_, _, _| Ok(true));
         mocks.blobs.expect_put().returning(|_, _| Ok(()));
         let range = AddedRange { first_position: 3, count: 1, total: 3 };
-        mocks.orders.expect_add_documents().returning(move |new| {
-            assert!(new.replaces.is_none_or(|position| position == 2));
-            Ok(range)
+        mocks.orders.expect_change().returning(move |request| {
+            assert!(new_documents(request).replaces.is_none_or(|position| position == 2));
+            added_at(range)
         });
         let addition = Addition { replaces: Some(replaces.to_owned()), ..ADDITION };
         let documents = names.iter().map(|name| received(name)).collect();

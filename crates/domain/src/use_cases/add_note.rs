@@ -6,8 +6,8 @@ use time::Duration;
 
 use crate::{
     idempotency::{Answered, Attempt, IdempotentRequest},
-    order::{Note, OrderId, change_request::NoteRequest},
-    ports::{Clock, NewNote, OrderReader, OrderRepo, StoreError, WriteError},
+    order::{Note, OrderCommand, OrderId, change::NewNote, change_request::NoteRequest},
+    ports::{Changed, Clock, OrderCommandRequest, OrderReader, OrderRepo, StoreError, WriteError},
     use_cases::{
         accesses::recorder::BegunAccess, change_order::Changer, intake::answered,
         order_error::OrderError,
@@ -37,7 +37,7 @@ pub struct AddedNote {
 }
 
 impl AddNote {
-    /// Adds a note. A cancelled order takes notes too: both sides may still have to explain.
+    /// Adds a note.
     ///
     /// # Errors
     /// [`OrderError::TooManyNotes`]: the order has as many as it can have.
@@ -53,21 +53,23 @@ impl AddNote {
         }
         let at = self.clock.now();
         let kept = |it| IdempotentRequest::kept_for(it, at, self.idempotency_retention);
-        let new = NewNote {
-            owner: changer.owner,
-            order_id: id,
-            author: changer.actor,
-            text: request.text,
+        let note = NewNote { author: changer.actor, text: request.text };
+        let request = OrderCommandRequest {
+            owner: Some(changer.owner),
+            order: id,
+            command: OrderCommand::AddNote(note),
             at,
             idempotent_request: attempt.map(kept),
             access: changer.access.as_ref().map(BegunAccess::done),
         };
-        match (self.orders.add_note(&new).await, attempt) {
+        match (self.orders.change(&request).await, attempt) {
+            (Ok(Changed::NoteAdded(note)), _) => Ok(AddedNote { note, replayed: false }),
+            (Ok(other), _) => Err(other.unexpected().into()),
             (Err(WriteError::KeyInUse(key_use)), Some(attempt)) => {
                 let answered = answered(key_use, self.clock.now())?;
                 self.repeat(changer, id, answered, attempt).await
             }
-            (added, _) => Ok(AddedNote { note: added?, replayed: false }),
+            (Err(error), _) => Err(error.into()),
         }
     }
 

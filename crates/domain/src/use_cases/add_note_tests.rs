@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     api_key::{ClientId, Owner},
     idempotency::{AddedRange, Claim, ClaimToken, Fingerprint, IdempotencyKey, KeyUse},
-    order::{Actor, SigningServiceId, StoredOrder},
+    order::{Actor, Refusal, SigningServiceId, StoredOrder},
     ports::{MaybeErased, MockOrderReader, MockOrderRepo},
     test_support::{clock, stored_order},
 };
@@ -35,7 +35,9 @@ fn attempt() -> Attempt {
 }
 
 /// The use case on an order with two notes, and a store with this outcome.
-fn use_case(outcome: fn() -> Result<Note, WriteError>) -> (AddNote, Arc<Mutex<Vec<NewNote>>>) {
+fn use_case(
+    outcome: fn() -> Result<Note, WriteError>,
+) -> (AddNote, Arc<Mutex<Vec<OrderCommandRequest>>>) {
     let (mut orders, mut reader) = (MockOrderRepo::new(), MockOrderReader::new());
     let notes = vec![note("a", NOW), note("b", NOW)];
     let order = StoredOrder { notes, ..stored_order(NOW) };
@@ -46,9 +48,9 @@ fn use_case(outcome: fn() -> Result<Note, WriteError>) -> (AddNote, Arc<Mutex<Ve
         .returning(move |_, _| Ok(Some(MaybeErased::Whole(listed.clone().into()))));
     let added = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&added);
-    orders.expect_add_note().returning(move |new| {
+    orders.expect_change().returning(move |new| {
         seen.lock().unwrap().push(new.clone());
-        outcome()
+        outcome().map(Changed::NoteAdded)
     });
     let use_case = AddNote {
         orders: Arc::new(orders),
@@ -66,11 +68,11 @@ async fn note_is_stored_with_its_author_and_its_request() {
     for attempt in [None, Some(&attempt)] {
         let outcome = use_case.add(CLIENT, ID, request(), attempt).await.unwrap();
         assert_eq!(outcome, AddedNote { note: note("b", NOW), replayed: false });
-        let expected = NewNote {
-            owner: CLIENT.owner,
-            order_id: ID,
-            author: Actor::Client,
-            text: "b".to_owned(),
+        let note = NewNote { author: Actor::Client, text: "b".to_owned() };
+        let expected = OrderCommandRequest {
+            owner: Some(CLIENT.owner),
+            order: ID,
+            command: OrderCommand::AddNote(note),
             at: NOW,
             idempotent_request: attempt.map(|attempt| IdempotentRequest {
                 attempt: attempt.clone(),
@@ -125,7 +127,7 @@ async fn repeat_gets_the_first_note() {
 
 #[tokio::test]
 async fn rejection_is_passed_on() {
-    let (use_case, _) = use_case(|| Err(WriteError::TooManyNotes));
+    let (use_case, _) = use_case(|| Err(Refusal::TooManyNotes.into()));
     let outcome = use_case.add(CLIENT, ID, request(), None).await;
     assert!(matches!(outcome, Err(OrderError::TooManyNotes)), "{outcome:?}");
 }

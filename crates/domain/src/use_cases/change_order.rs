@@ -7,11 +7,14 @@ use time::OffsetDateTime;
 use crate::{
     api_key::{ApiKey, Owner, Party},
     order::{
-        Actor, Order, OrderId, OrderRequest, OrderStatus, ParsedOrder, SigningServiceId,
-        StoredOrder,
+        Actor, Order, OrderBefore, OrderCommand, OrderId, OrderRequest, OrderStatus, ParsedOrder,
+        Refusal, SigningServiceId,
+        change::Amendment,
         change_request::{CancelRequest, ChangeRequest},
     },
-    ports::{Clock, ListedOrder, OrderAmendment, OrderReader, OrderRepo, OrderUpdate},
+    ports::{
+        Changed, Clock, ListedOrder, OrderCommandRequest, OrderReader, OrderRepo, OrderUpdate,
+    },
     request::{Violation, ViolationCode},
     use_cases::{accesses::recorder::BegunAccess, order_error::OrderError},
 };
@@ -89,14 +92,8 @@ impl ChangeOrder {
             return Ok(changed);
         }
         let found = changer.find(&*self.reader, id).await?;
-        let order = &found.stored;
-        if !is_expected(&update, order) {
-            return Err(OrderError::Changed);
-        }
-        let changes_nothing = update.status.as_ref().is_none_or(|status| *status == order.status)
-            && update.notary_id.is_none_or(|notary_id| notary_id == order.notary_id)
-            && update.notary.as_ref().is_none_or(|notary| *notary == order.notary);
-        if changes_nothing { Ok(found) } else { Err(refusal(&update, order)) }
+        let before = OrderBefore::of(&found.stored);
+        unchanged(found, request.decide(&before, update.expected.as_deref()))
     }
 
     /// Replaces what the client has said of an order, and returns it with the names of the `utc…` fields
@@ -129,10 +126,18 @@ impl ChangeOrder {
                 return Err(OrderError::rejected(violations));
             }
         };
-        let (owner, at) = (changer.owner, self.clock.now());
-        let access = changer.access.as_ref().map(BegunAccess::done);
-        let amendment = OrderAmendment { owner, id, expected, order, at, access };
-        Ok((self.orders.amend(&amendment).await?, utc_disagreements))
+        let request = OrderCommandRequest {
+            owner: Some(changer.owner),
+            order: id,
+            command: OrderCommand::Amend(Amendment { expected, order }),
+            at: self.clock.now(),
+            idempotent_request: None,
+            access: changer.access.as_ref().map(BegunAccess::done),
+        };
+        match self.orders.change(&request).await? {
+            Changed::Amended(amended) => Ok((*amended, utc_disagreements)),
+            other => Err(other.unexpected().into()),
+        }
     }
 
     /// Cancels an order, and returns it. Cancelling it again changes nothing, whatever the client has
@@ -155,15 +160,8 @@ impl ChangeOrder {
             return Ok(cancelled);
         }
         let found = changer.find(&*self.reader, id).await?;
-        let order = &found.stored;
-        if order.status == OrderStatus::CANCELLED {
-            return Ok(found);
-        }
-        if is_expected(&update, order) {
-            Err(refusal(&update, order))
-        } else {
-            Err(OrderError::Changed)
-        }
+        let before = OrderBefore::of(&found.stored);
+        unchanged(found, CancelRequest::decide(&before, update.expected.as_deref()))
     }
 
     /// Returns a change of nothing.
@@ -217,21 +215,13 @@ fn immutable(request: &OrderRequest, order: &Order) -> Vec<Violation> {
     .collect()
 }
 
-fn is_expected(update: &OrderUpdate, order: &StoredOrder) -> bool {
-    update.expected.as_ref().is_none_or(|versions| versions.contains(&order.updated_at))
-}
-
-/// Returns why an order was not changed. If there is no reason any more, another request has changed the
-/// order meanwhile.
-fn refusal(update: &OrderUpdate, order: &StoredOrder) -> OrderError {
-    let cancels = update.status.as_ref() == Some(&OrderStatus::CANCELLED);
-    if order.status == OrderStatus::CANCELLED {
-        OrderError::Cancelled
-    } else if cancels && OrderStatus::CLOSED.contains(&order.status) {
-        OrderError::Closed
-    } else {
-        OrderError::contended()
-    }
+/// Returns the outcome of a change that was not stored. If the rules permit it now, another request has
+/// changed the order meanwhile.
+fn unchanged(
+    found: ListedOrder,
+    decision: Result<bool, Refusal>,
+) -> Result<ListedOrder, OrderError> {
+    if decision? { Err(OrderError::contended()) } else { Ok(found) }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use time::{Duration, OffsetDateTime, macros::datetime};
 use super::*;
 use crate::{
     api_key::ClientId,
+    order::StoredOrder,
     ports::{MaybeErased, MockOrderReader, MockOrderRepo, StoreError},
     test_support::{clock, minimal_request, stored_order},
 };
@@ -168,13 +169,13 @@ fn request(change: impl Fn(&mut serde_json::Value)) -> OrderRequest {
 }
 
 /// The use case on an order. The store takes every amendment.
-fn amending(order: StoredOrder) -> (ChangeOrder, Arc<Mutex<Vec<OrderAmendment>>>) {
+fn amending(order: StoredOrder) -> (ChangeOrder, Arc<Mutex<Vec<OrderCommandRequest>>>) {
     let (mut use_case, _) = use_case(order.clone(), false);
     let (mut orders, seen) = (MockOrderRepo::new(), Arc::new(Mutex::new(Vec::new())));
     let amendments = Arc::clone(&seen);
-    orders.expect_amend().returning(move |amendment| {
+    orders.expect_change().returning(move |amendment| {
         amendments.lock().unwrap().push(amendment.clone());
-        Ok(order.clone().into())
+        Ok(Changed::Amended(Box::new(order.clone().into())))
     });
     use_case.orders = Arc::new(orders);
     (use_case, seen)
@@ -192,7 +193,14 @@ async fn amendment_is_stored_as_it_was_sent() {
     let amended = use_case.amend(CLIENT, ID, sent.clone(), expected.clone()).await.unwrap();
     assert_eq!(amended, (order("ASSIGNED").into(), vec!["utcTimeDate"]));
     let order = sent.parse().unwrap().order;
-    let amendment = OrderAmendment { owner: OWNER, id: ID, expected, order, at: NOW, access: None };
+    let amendment = OrderCommandRequest {
+        owner: Some(OWNER),
+        order: ID,
+        command: OrderCommand::Amend(Amendment { expected, order }),
+        at: NOW,
+        idempotent_request: None,
+        access: None,
+    };
     assert_eq!(*amendments.lock().unwrap(), [amendment]);
 }
 

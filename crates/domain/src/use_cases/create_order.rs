@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use time::OffsetDateTime;
-
 use crate::{
     api_key::ApiKey,
-    document::{ReceivedDocument, StoredDocument},
+    document::ReceivedDocument,
     duplicate_window::DuplicateWindow,
     idempotency::{Answered, Attempt},
-    order::{Names, Order, OrderRequest, OrderStatus, ParsedOrder, SigningServiceId, StoredOrder},
+    order::{
+        Names, Order, OrderId, OrderRequest, OrderStatus, ParsedOrder, SigningServiceId,
+        StoredOrder,
+    },
     ports::{NewOrder, StoreError, WriteError},
     request::{Violation, ViolationCode},
     use_cases::{
-        intake::Intake,
+        intake::{Intake, Uploaded},
         order_error::{OrderError, Rejection},
         services::KnownServices,
     },
@@ -93,18 +94,19 @@ impl CreateOrder {
         let has_documents = documents.is_some();
         let no_documents = documents.as_ref().is_some_and(Vec::is_empty);
         let (accepted, faults) = self.intake.accept(documents.unwrap_or_default());
-        let parsed = match self.parse(request, has_documents).await? {
-            Ok(parsed) if faults.is_empty() && !no_documents => parsed,
-            parsed => {
-                let violations = parsed.err().unwrap_or_default();
-                let unknown = ViolationCode::UnknownSigningService;
+        let parsed = request.parse_beside(has_documents);
+        let unknown = self.unknown_service(service).await?;
+        let ParsedOrder { order, utc_disagreements } = match (parsed, unknown) {
+            (Ok(parsed), None) if faults.is_empty() && !no_documents => parsed,
+            (parsed, unknown) => {
                 // The service may have been known when the order was created.
-                if let Some(attempt) = attempt
-                    && violations.iter().any(|violation| violation.code == unknown)
+                if let (Some(_), Some(attempt)) = (&unknown, attempt)
                     && let Some(answered) = self.intake.peek(&attempt.claim).await?
                 {
                     return self.repeated(answered, attempt, None).await;
                 }
+                let mut violations = parsed.err().unwrap_or_default();
+                violations.extend(unknown);
                 return Err(OrderError::Rejected(Rejection {
                     violations,
                     documents: faults,
@@ -113,57 +115,7 @@ impl CreateOrder {
             }
         };
         let unscanned = self.intake.scan(&accepted).await?;
-        let mut unused = None;
-        let commit = async |documents, at| {
-            self.commit(key, parsed, documents, at, attempt, &mut unused).await
-        };
-        match (self.intake.store(accepted, commit).await?, attempt) {
-            (Ok(created), _) => Ok(CreatedOrder { unscanned, ..created }),
-            (Err(WriteError::KeyInUse(key_use)), Some(attempt)) => {
-                self.repeated(self.intake.answered(key_use)?, attempt, unused).await
-            }
-            (Err(WriteError::Duplicate { created_at }), _) => Err(OrderError::Duplicate {
-                retry_after: self.window.seconds_left(created_at, self.intake.clock.now()),
-            }),
-            (Err(error), _) => Err(error.into()),
-        }
-    }
-
-    /// Finds all violations, or makes a valid order.
-    async fn parse(
-        &self,
-        request: OrderRequest,
-        has_documents: bool,
-    ) -> Result<Result<ParsedOrder, Vec<Violation>>, OrderError> {
-        let service = request.signing_service_id().map(SigningServiceId);
-        let parsed = request.parse_beside(has_documents);
-        let (Some(services), Some(service)) = (&self.known_services, service) else {
-            return Ok(parsed);
-        };
-        if service.0 < 1 || services.accept(service, self.intake.clock.now()).await? {
-            return Ok(parsed);
-        }
-        let mut violations = parsed.err().unwrap_or_default();
-        violations.push(Violation {
-            pointer: "/signingServiceId".into(),
-            code: ViolationCode::UnknownSigningService,
-            detail: "must be a signing service of which the operator has a record: \
-                     `services add` adds one"
-                .into(),
-        });
-        Ok(Err(violations))
-    }
-
-    /// Creates an order. Leaves an order that was not created in `unused`.
-    async fn commit(
-        &self,
-        key: &ApiKey,
-        ParsedOrder { order, utc_disagreements }: ParsedOrder,
-        documents: Vec<StoredDocument>,
-        created_at: OffsetDateTime,
-        attempt: Option<&Attempt>,
-        unused: &mut Option<Box<Order>>,
-    ) -> Result<CreatedOrder, WriteError> {
+        let Uploaded { documents, at: created_at } = self.intake.store(accepted).await?;
         let new = NewOrder {
             client: key.client(),
             api_key: key.id,
@@ -173,33 +125,68 @@ impl CreateOrder {
             is_test: key.key.is_test,
             idempotent_request: self.intake.idempotent_request(attempt, created_at),
         };
-        let id = match self.intake.orders.create(&new, self.window).await {
-            Ok(id) => id,
-            Err(error) => {
-                *unused = Some(new.order);
-                return Err(error);
+        let error = match self.intake.orders.create(&new, self.window).await {
+            Ok(id) => {
+                let stored = created(id, new);
+                return Ok(CreatedOrder { stored, utc_disagreements, replayed: false, unscanned });
             }
+            Err(error) => error,
         };
-        let stored = StoredOrder {
-            id,
-            order: new.order,
-            status: OrderStatus::NEW,
-            notary_id: None,
-            notary: None,
-            documents: new.documents,
-            signed_documents: Vec::new(),
-            changes: Vec::new(),
-            notes: Vec::new(),
-            // The answer has no names.
-            names: Names::default(),
-            held_until: None,
-            client: new.client,
-            api_key: new.api_key,
-            is_test: new.is_test,
-            created_at,
-            updated_at: created_at,
+        self.intake.discard(&new.documents, &error).await;
+        match (error, attempt) {
+            (WriteError::KeyInUse(key_use), Some(attempt)) => {
+                self.repeated(self.intake.answered(key_use)?, attempt, Some(new.order)).await
+            }
+            (WriteError::Duplicate { created_at }, _) => Err(OrderError::Duplicate {
+                retry_after: self.window.seconds_left(created_at, self.intake.clock.now()),
+            }),
+            (error, _) => Err(error.into()),
+        }
+    }
+
+    /// Returns the violation of a request that names a signing service without a record, if the operator
+    /// has orders name known ones only.
+    async fn unknown_service(
+        &self,
+        service: Option<SigningServiceId>,
+    ) -> Result<Option<Violation>, OrderError> {
+        let (Some(services), Some(service)) = (&self.known_services, service) else {
+            return Ok(None);
         };
-        Ok(CreatedOrder { stored, utc_disagreements, replayed: false, unscanned: 0 })
+        // A number below 1 has its own violation.
+        if service.0 < 1 || services.accept(service, self.intake.clock.now()).await? {
+            return Ok(None);
+        }
+        Ok(Some(Violation {
+            pointer: "/signingServiceId".into(),
+            code: ViolationCode::UnknownSigningService,
+            detail: "must be a signing service of which the operator has a record: \
+                     `services add` adds one"
+                .into(),
+        }))
+    }
+}
+
+/// Returns an order that was just created.
+fn created(id: OrderId, new: NewOrder) -> StoredOrder {
+    StoredOrder {
+        id,
+        order: new.order,
+        status: OrderStatus::NEW,
+        notary_id: None,
+        notary: None,
+        documents: new.documents,
+        signed_documents: Vec::new(),
+        changes: Vec::new(),
+        notes: Vec::new(),
+        // The answer has no names.
+        names: Names::default(),
+        held_until: None,
+        client: new.client,
+        api_key: new.api_key,
+        is_test: new.is_test,
+        created_at: new.created_at,
+        updated_at: new.created_at,
     }
 }
 

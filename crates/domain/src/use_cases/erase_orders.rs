@@ -2,7 +2,7 @@
 
 use std::{
     ops::AddAssign,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, mpsc},
 };
 
 use time::OffsetDateTime;
@@ -10,10 +10,9 @@ use time::OffsetDateTime;
 use crate::{
     access::{AccessKind, DONE},
     document::ObjectKey,
-    order::OrderId,
+    order::{Due, OrderId, Retained},
     ports::{
-        AccessOf, BlobStore, Clock, Due, ErasureOutcome, FoundDue, OrderAdmin, Retained,
-        StoreError, UploadLedger,
+        AccessOf, BlobStore, Clock, ErasureOutcome, FoundDue, OrderAdmin, StoreError, UploadLedger,
     },
     use_cases::{
         accesses::recorder::{ActorAccesses, BegunAccess},
@@ -126,19 +125,18 @@ impl EraseOrders {
             Retained::Orders => AccessKind::Erase,
             Retained::Documents => AccessKind::EraseDocuments,
         };
-        let begun = Arc::new(Mutex::new(Vec::new()));
-        let access_of: AccessOf = {
-            let (accesses, begun) = (self.accesses.clone(), Arc::clone(&begun));
-            Arc::new(move |id| {
-                let access = accesses.as_ref()?.begin(kind, id);
-                let row = access.done();
-                begun.lock().unwrap_or_else(PoisonError::into_inner).push(access);
-                Some(row)
-            })
-        };
+        let (begins, begun) = mpsc::channel();
+        let accesses = self.accesses.clone();
+        let access_of: AccessOf = Arc::new(move |id| {
+            let access = accesses.as_ref()?.begin(kind, id);
+            let row = access.done();
+            // The receiver outlives the call.
+            let _ = begins.send(access);
+            Some(row)
+        });
         let erased = self.admin.erase_due(due, found, access_of).await;
         // An instance that erases nothing has begun none.
-        for access in begun.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        for access in begun.try_iter() {
             access.end(erased.as_ref().map_or_else(failure, |_| DONE).to_owned());
         }
         let Some(erased) = erased? else { return Ok(None) };

@@ -52,6 +52,14 @@ pub struct Intake {
 /// Documents that may be stored, with their files.
 pub(crate) type Accepted = Vec<(StoredDocument, SpooledFile)>;
 
+/// Documents in the blob store that no order has yet.
+pub(crate) struct Uploaded {
+    /// The documents.
+    pub(crate) documents: Vec<StoredDocument>,
+    /// The instant at which an order gets them.
+    pub(crate) at: OffsetDateTime,
+}
+
 /// Returns the keys of documents.
 pub(crate) fn keys_of(accepted: &[(StoredDocument, SpooledFile)]) -> Vec<ObjectKey> {
     accepted.iter().filter_map(|(document, _)| document.key.clone()).collect()
@@ -152,51 +160,43 @@ impl Intake {
         }
     }
 
-    /// Stores documents, if there are any, and runs `adopt` with them at an instant: the atomic step
-    /// after which an order has them. If it fails, removes the objects.
-    ///
-    /// # Errors
-    /// The documents were not stored, and `adopt` did not run.
-    pub(crate) async fn store<T>(
-        &self,
-        accepted: Accepted,
-        adopt: impl AsyncFnOnce(Vec<StoredDocument>, OffsetDateTime) -> Result<T, WriteError>,
-    ) -> Result<Result<T, WriteError>, StoreError> {
-        if accepted.is_empty() {
-            return Ok(adopt(Vec::new(), self.clock.now()).await);
+    /// Stores documents, if there are any. The next step adopts them, and [`Self::discard`] removes them
+    /// if it fails.
+    pub(crate) async fn store(&self, accepted: Accepted) -> Result<Uploaded, StoreError> {
+        if !accepted.is_empty() {
+            self.uploads.record(&keys_of(&accepted), self.clock.now()).await?;
         }
-        let keys = keys_of(&accepted);
-        self.uploads.record(&keys, self.clock.now()).await?;
-        self.store_recorded(accepted, adopt).await
+        self.store_recorded(accepted).await
     }
 
     /// Like [`Self::store`], for documents whose keys are in the ledger.
-    pub(crate) async fn store_recorded<T>(
-        &self,
-        accepted: Accepted,
-        adopt: impl AsyncFnOnce(Vec<StoredDocument>, OffsetDateTime) -> Result<T, WriteError>,
-    ) -> Result<Result<T, WriteError>, StoreError> {
-        let keys = keys_of(&accepted);
+    pub(crate) async fn store_recorded(&self, accepted: Accepted) -> Result<Uploaded, StoreError> {
         match self.put_all(&accepted).await {
             Ok(()) => {}
             // Leaves the recorded objects to the sweeper. A put that timed out may still take
             // effect after a removal, and the client should not wait for another timeout.
             Err(error @ StoreError::Unavailable(_)) => return Err(error),
             Err(error @ StoreError::Internal(_)) => {
-                self.remove(&keys).await;
+                self.remove(&keys_of(&accepted)).await;
                 return Err(error);
             }
         }
         let at = self.clock.now();
-        let adopting = |(document, _)| StoredDocument { created_at: at, ..document };
-        let adopted = adopt(accepted.into_iter().map(adopting).collect(), at).await;
-        if let Err(error) = &adopted {
-            if matches!(error, WriteError::UploadSwept) {
-                self.record_again(&keys).await;
-            }
-            self.remove(&keys).await;
+        let stored = |(document, _)| StoredDocument { created_at: at, ..document };
+        Ok(Uploaded { documents: accepted.into_iter().map(stored).collect(), at })
+    }
+
+    /// Removes the objects of documents that no order has adopted, because the call failed that was to
+    /// adopt them.
+    pub(crate) async fn discard(&self, documents: &[StoredDocument], error: &WriteError) {
+        let keys: Vec<_> = documents.iter().filter_map(|it| it.key.clone()).collect();
+        if keys.is_empty() {
+            return;
         }
-        Ok(adopted)
+        if matches!(error, WriteError::UploadSwept) {
+            self.record_again(&keys).await;
+        }
+        self.remove(&keys).await;
     }
 
     /// Puts every document. After a failure it starts no other put and finishes those in progress,

@@ -2,7 +2,7 @@
 
 use crate::{
     document::DocumentFault,
-    order::DocumentId,
+    order::{DocumentId, Refusal},
     ports::{MaybeErased, StoreError, WriteError},
     request::{Violation, ViolationCode},
 };
@@ -93,10 +93,6 @@ impl OrderError {
         Self::Rejected(Rejection { violations, ..Rejection::default() })
     }
 
-    pub(crate) fn not_replaceable() -> Self {
-        Self::rejected(vec![not_replaceable()])
-    }
-
     pub(crate) fn contended() -> Self {
         StoreError::Unavailable("other requests change the order at the same time".into()).into()
     }
@@ -122,18 +118,27 @@ pub(crate) fn not_replaceable() -> Violation {
     }
 }
 
+impl From<Refusal> for OrderError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NoSuchOrder => Self::NoSuchOrder,
+            Refusal::Erased => Self::Erased,
+            Refusal::Changed => Self::Changed,
+            Refusal::Cancelled => Self::Cancelled,
+            Refusal::Closed => Self::Closed,
+            Refusal::Over => Self::Over,
+            Refusal::Held => Self::Held,
+            Refusal::TooMany { stored } => Self::TooMany { stored },
+            Refusal::TooManyNotes => Self::TooManyNotes,
+            Refusal::NotReplaceable => Self::rejected(vec![not_replaceable()]),
+        }
+    }
+}
+
 impl From<WriteError> for OrderError {
     fn from(error: WriteError) -> Self {
         match error {
-            WriteError::NoSuchOrder => Self::NoSuchOrder,
-            WriteError::Erased => Self::Erased,
-            WriteError::Cancelled => Self::Cancelled,
-            WriteError::Over => Self::Over,
-            WriteError::Held => Self::Held,
-            WriteError::Changed => Self::Changed,
-            WriteError::TooMany { stored } => Self::TooMany { stored },
-            WriteError::TooManyNotes => Self::TooManyNotes,
-            WriteError::NotReplaceable => Self::not_replaceable(),
+            WriteError::Refused(refusal) => refusal.into(),
             WriteError::UploadSwept | WriteError::Unavailable(_) => {
                 StoreError::Unavailable(error.into()).into()
             }

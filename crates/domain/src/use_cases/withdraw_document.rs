@@ -1,8 +1,8 @@
 //! Use case: withdraw a document, such as that of another borrower, from an order.
 
 use crate::{
-    order::DocumentId,
-    ports::Withdrawal,
+    order::{DocumentId, OrderCommand},
+    ports::{Changed, OrderCommandRequest},
     use_cases::{
         accesses::recorder::BegunAccess,
         change_order::Changer,
@@ -31,9 +31,19 @@ impl WithdrawDocument {
     ) -> Result<(), OrderError> {
         let Intake { orders, reader, blobs, uploads, clock, .. } = &self.intake;
         changer.find(&**reader, document.order).await?;
-        let access = changer.access.as_ref().map(BegunAccess::done);
-        let withdrawal = Withdrawal { owner: changer.owner, document, at: clock.now(), access };
-        let condemned = orders.withdraw(&withdrawal).await?;
+        let DocumentId { order, kind, position } = document;
+        let request = OrderCommandRequest {
+            owner: Some(changer.owner),
+            order,
+            command: OrderCommand::Withdraw { kind, position },
+            at: clock.now(),
+            idempotent_request: None,
+            access: changer.access.as_ref().map(BegunAccess::done),
+        };
+        let condemned = match orders.change(&request).await? {
+            Changed::DocumentsWithdrawn(condemned) => condemned,
+            other => return Err(other.unexpected().into()),
+        };
         remove_condemned(&**blobs, &**uploads, condemned).await.1?;
         Ok(())
     }

@@ -1,108 +1,15 @@
-//! What withdrawals and erasures change, and what erased orders leave elsewhere.
+//! What an erasure changes, and what erased orders leave elsewhere.
 
 use diesel::{dsl::auto_type, prelude::*};
-use domain::{
-    delivery::LONGEST_ATTEMPT,
-    document::{DocumentKind, ObjectKey, withdrawn_name},
-    order::{Actor, ChangeKind, OrderId},
-    webhook::{EventChange, EventType},
-};
+use domain::{delivery::LONGEST_ATTEMPT, document::ObjectKey, order::OrderId};
 use time::OffsetDateTime;
 
 use crate::{
-    NewChangeEventRow, NewChangeRow, Utc, farthest,
-    orders::queries::{OrderState, nearest},
-    schema::{deliveries, documents, orders, uploads, webhook_deliveries},
+    CondemnedUpload, Utc, farthest,
+    orders::queries::nearest,
+    schema::{deliveries, orders, uploads, webhook_deliveries},
     webhooks::queries::is_waiting,
 };
-
-/// The change of an order whose documents the retention erases.
-#[derive(AsChangeset)]
-#[diesel(table_name = orders)]
-#[expect(clippy::struct_field_names, reason = "the names of the columns")]
-pub struct DocumentsErasedOrder {
-    updated_at: Utc,
-    documents_erased_at: Option<Utc>,
-    last_change_at: Option<Utc>,
-}
-
-/// What the erasure of all documents of an order stores besides.
-pub struct ErasedDocuments {
-    /// Their instant.
-    pub at: Utc,
-    /// The change of the order.
-    pub order: DocumentsErasedOrder,
-    /// The entry of the history.
-    pub entry: NewChangeRow,
-    /// The events, one a kind.
-    pub events: Vec<NewChangeEventRow>,
-}
-
-impl ErasedDocuments {
-    /// Returns the erasure of documents at `now`, each given by whether it is signed and its position.
-    pub fn of(order: &OrderState, documents: &[(bool, i32)], now: OffsetDateTime) -> Self {
-        let at = order.changed_at(now);
-        let kinds = [(DocumentKind::ToSign, false), (DocumentKind::Signed, true)];
-        let events = kinds.into_iter().filter_map(|(kind, signed)| {
-            let own = documents.iter().filter(|(is_signed, _)| *is_signed == signed);
-            let documents: Vec<u32> =
-                own.filter_map(|(_, position)| u32::try_from(*position).ok()).collect();
-            let is_any = !documents.is_empty();
-            let change = EventChange::Documents { documents, actor: Actor::uploading(kind) };
-            let event = EventType::DocumentWithdrawn;
-            is_any.then(|| NewChangeEventRow::new(event, Some(&change), order.id, at))
-        });
-        Self {
-            at,
-            order: DocumentsErasedOrder {
-                updated_at: at,
-                documents_erased_at: Some(at),
-                // No erasure: it has left no documents, so a change has brought those of today.
-                last_change_at: Some(order.updated_at),
-            },
-            events: events.collect(),
-            entry: NewChangeRow {
-                order_id: order.id,
-                at,
-                kind: ChangeKind::DocumentsErased.as_str(),
-                changed: None,
-                documents: None,
-                status: order.status.clone(),
-                notary_id: order.notary_id,
-                actor: Actor::Operator.as_str(),
-            },
-        }
-    }
-}
-
-/// Empties a document that its side withdraws, or the retention.
-#[derive(AsChangeset)]
-#[diesel(table_name = documents, treat_none_as_null = true)]
-pub struct WithdrawnDocument {
-    key: Option<String>,
-    name: String,
-    name_as_sent: &'static str,
-    withdrawn_at: Option<Utc>,
-    is_erased: bool,
-}
-
-impl WithdrawnDocument {
-    /// Returns the change of a document with a name that its side withdraws at an instant.
-    pub fn at(instant: Utc, name: &str) -> Self {
-        Self {
-            key: None,
-            name: withdrawn_name(name),
-            name_as_sent: "",
-            withdrawn_at: Some(instant),
-            is_erased: false,
-        }
-    }
-
-    /// Returns the change of a document that the retention withdraws.
-    pub fn erased(instant: Utc, name: &str) -> Self {
-        Self { is_erased: true, ..Self::at(instant, name) }
-    }
-}
 
 /// Empties an order, besides its details.
 #[derive(AsChangeset)]
@@ -140,23 +47,6 @@ impl ErasedOrder {
     }
 }
 
-/// An upload whose object is to be deleted.
-#[derive(Insertable)]
-#[diesel(table_name = uploads)]
-pub struct CondemnedUpload {
-    key: String,
-    recorded_at: Utc,
-    condemned: bool,
-    order_id: Option<i64>,
-}
-
-impl CondemnedUpload {
-    /// Returns the ledger's row of a document that is withdrawn from an order.
-    pub fn withdrawn(key: String, order: OrderId, at: Utc) -> Self {
-        Self { key, recorded_at: at, condemned: true, order_id: Some(order.0) }
-    }
-}
-
 /// Selects the condemned uploads of an order.
 #[auto_type(no_type_alias)]
 pub fn condemned_of(order: OrderId) -> _ {
@@ -174,10 +64,7 @@ pub fn condemned(
 ) -> (Vec<CondemnedUpload>, Vec<ObjectKey>) {
     removed.sort();
     let keys: Vec<String> = removed.into_iter().filter_map(|(.., key)| key).collect();
-    let row = |key: &String| {
-        let key = key.clone();
-        CondemnedUpload { key, recorded_at: at, condemned: true, order_id: None }
-    };
+    let row = |key: &String| CondemnedUpload::new(key.clone(), None, at);
     let rows = keys.iter().map(row).collect();
     (rows, keys.into_iter().map(ObjectKey::from_stored).collect())
 }

@@ -1,5 +1,6 @@
 //! Rows of orders and their documents, and statements on them.
 
+pub(crate) mod change;
 pub(crate) mod erase;
 pub(crate) mod find;
 pub(crate) mod lists;

@@ -10,22 +10,13 @@ use domain::{
     api_key::Owner,
     delivery::LONGEST_ATTEMPT,
     document::{DocumentKind, ObjectKey},
-    idempotency::AddedRange,
-    order::{
-        Actor, ChangeKind, DocumentId, MAX_NOTES, OrderChange, OrderId, OrderStatus, READ_HISTORY,
-        StoredOrder, after,
-    },
-    ports::{
-        Cursor, ErasureOutcome, HistoryEntry, HistoryId, HistoryQuery, NewDocuments, OrderUpdate,
-        Page, WriteError,
-    },
-    webhook::{EventChange, EventType},
+    order::{DocumentId, OrderChange, OrderId, OrderStatus, READ_HISTORY, StoredOrder},
+    ports::{Cursor, HistoryEntry, HistoryId, HistoryQuery, OrderUpdate, Page},
 };
 use time::OffsetDateTime;
 
 use crate::{
-    DocumentRow, KeptOrderRow, NewChangeEventRow, NewChangeRow, NoteRow, OrderChangeRow,
-    Unreadable, Utc,
+    DocumentRow, KeptOrderRow, NoteRow, OrderChangeRow, Unreadable, Utc,
     orders::rows::{is_own, stored_notary},
     row_limit,
     schema::{documents, order_changes, order_notes, orders, uploads},
@@ -57,16 +48,6 @@ pub fn document_row(document: DocumentId) -> _ {
     documents::table.find((id, signed, position))
 }
 
-/// Selects a document to sign that is neither replaced nor withdrawn.
-#[auto_type(no_type_alias)]
-pub fn replaceable(order: OrderId, position: u32) -> _ {
-    let (id, signed): (i64, bool) = (order.0, false);
-    let position: i32 = stored_position(position);
-    documents::table
-        .find((id, signed, position))
-        .filter(documents::replaced_by.is_null().and(documents::key.is_not_null()))
-}
-
 /// Selects a document that the other side has not downloaded yet.
 #[auto_type(no_type_alias)]
 pub fn not_downloaded(document: DocumentId) -> _ {
@@ -76,22 +57,12 @@ pub fn not_downloaded(document: DocumentId) -> _ {
     documents::table.find((id, signed, position)).filter(documents::first_downloaded_at.is_null())
 }
 
-/// Counts the documents of a kind of an order, and those of them that are not withdrawn.
-#[auto_type(no_type_alias)]
-pub fn document_counts(id: OrderId, kind: DocumentKind) -> _ {
-    let id: i64 = id.0;
-    let signed: bool = is_signed(kind);
-    documents::table
-        .filter(documents::order_id.eq(id).and(documents::signed.eq(signed)))
-        .select((dsl::count_star(), dsl::count(documents::key)))
-}
-
-fn is_signed(kind: DocumentKind) -> bool {
+pub(crate) fn is_signed(kind: DocumentKind) -> bool {
     kind == DocumentKind::Signed
 }
 
 /// Returns how a position is stored. No document has one below 0.
-pub fn stored_position(position: u32) -> i32 {
+fn stored_position(position: u32) -> i32 {
     i32::try_from(position).unwrap_or(-1)
 }
 
@@ -245,16 +216,6 @@ pub fn add_notes(found: &mut StoredOrder, rows: Vec<NoteRow>) {
     found.notes = notes.filter(|note| note.at <= found.updated_at).collect();
 }
 
-/// Returns the position of the next note of an order that has a number of them.
-///
-/// # Errors
-/// [`WriteError::TooManyNotes`].
-pub fn next_note(stored: i64) -> Result<AddedRange, WriteError> {
-    let position = u32::try_from(stored).ok().filter(|position| (*position as usize) < MAX_NOTES);
-    let first_position = position.ok_or(WriteError::TooManyNotes)?;
-    Ok(AddedRange { first_position, count: 1, total: 0 })
-}
-
 /// Selects the order of an update if it may be changed so: `OrderRepo::update` has the rule. The conditions
 /// that do not apply are there too, so the statement has one text and stays prepared.
 #[auto_type(no_type_alias)]
@@ -266,8 +227,8 @@ pub fn changeable_order(update: &OrderUpdate) -> _ {
     let any_version: dsl::AsExprOf<bool, Bool> = update.expected.is_none().into_sql::<Bool>();
     let versions: Vec<Utc> = expected_versions(update);
     let cancels_nothing: dsl::AsExprOf<bool, Bool> = (!cancels(update)).into_sql::<Bool>();
-    let cancelled: String = OrderStatus::CANCELLED.as_str().to_owned();
-    let closed: Vec<String> = closed_statuses();
+    let is_final: Vec<String> = names(&OrderStatus::FINAL);
+    let closed: Vec<String> = names(&OrderStatus::CLOSED);
     let has_status: dsl::AsExprOf<bool, Bool> = update.status.is_some().into_sql::<Bool>();
     let status: String = status_of(update);
     let has_notary: dsl::AsExprOf<bool, Bool> = update.notary_id.is_some().into_sql::<Bool>();
@@ -276,7 +237,7 @@ pub fn changeable_order(update: &OrderUpdate) -> _ {
     let is_other_name: OtherName = other_name(update);
     orders::table
         .filter(orders::id.eq(id).and(is_own).and(orders::erased_at.is_null()))
-        .filter(orders::status.ne(cancelled))
+        .filter(orders::status.ne_all(is_final))
         .filter(any_service.or(orders::signing_service_id.eq(service)))
         .filter(any_version.or(orders::updated_at.eq_any(versions)))
         .filter(cancels_nothing.or(orders::status.ne_all(closed)))
@@ -288,8 +249,8 @@ pub fn changeable_order(update: &OrderUpdate) -> _ {
         )
 }
 
-fn closed_statuses() -> Vec<String> {
-    OrderStatus::CLOSED.iter().map(|status| status.as_str().to_owned()).collect()
+fn names(statuses: &[OrderStatus]) -> Vec<String> {
+    statuses.iter().map(|status| status.as_str().to_owned()).collect()
 }
 
 fn expected_versions(update: &OrderUpdate) -> Vec<Utc> {
@@ -364,8 +325,8 @@ pub fn changed_notary(update: &OrderUpdate) -> ChangedNotary {
         .sql(" THEN NULL ELSE notary END")
 }
 
-/// The columns of a status or notary change. `updated_at` and the notary's name are set beside it. The trigger of
-/// `migrations/` adds the entry of the history and the event.
+/// The columns of a status or notary change. `updated_at` and the notary's name are set beside it. The
+/// trigger of `migrations/` adds the entry of the history and the event.
 #[derive(AsChangeset)]
 #[diesel(table_name = orders)]
 #[expect(
@@ -386,126 +347,6 @@ impl From<&OrderUpdate> for ChangedOrder {
             notary_id: update.notary_id,
             change_actor: Some(update.actor.as_str()),
             change_reason: Some(update.reason.clone()),
-        }
-    }
-}
-
-/// The columns that decide whether an order takes documents and notes.
-#[derive(Queryable, Selectable)]
-#[diesel(table_name = orders)]
-pub struct OrderState {
-    pub(super) id: i64,
-    erased_at: Option<Utc>,
-    pub(super) status: String,
-    pub(super) notary_id: Option<i64>,
-    pub(super) updated_at: Utc,
-    held_until: Option<Utc>,
-}
-
-impl OrderState {
-    /// Returns the order.
-    pub fn id(&self) -> i64 {
-        self.id
-    }
-
-    /// Returns whether the order is on hold at `now`.
-    pub fn is_held(&self, now: OffsetDateTime) -> bool {
-        self.held_until.is_some_and(|until| until.0 > now)
-    }
-
-    /// Returns the order if it takes documents, or why it does not.
-    pub fn takes_documents(state: Option<Self>) -> Result<Self, WriteError> {
-        let state = Self::is_there(state)?;
-        let is_cancelled = state.status == OrderStatus::CANCELLED.as_str();
-        if is_cancelled { Err(WriteError::Cancelled) } else { Ok(state) }
-    }
-
-    /// Returns the order unless it is erased.
-    pub fn is_there(state: Option<Self>) -> Result<Self, WriteError> {
-        match state {
-            None => Err(WriteError::NoSuchOrder),
-            Some(Self { erased_at: Some(_), .. }) => Err(WriteError::Erased),
-            Some(state) => Ok(state),
-        }
-    }
-
-    /// Returns what an erasure at `now` does with the order: `Erased` of no objects yet.
-    pub fn erasure(state: Option<Self>, now: OffsetDateTime) -> ErasureOutcome {
-        match Self::is_there(state) {
-            Err(_) => ErasureOutcome::NotFound,
-            Ok(state) if state.is_held(now) => ErasureOutcome::Held,
-            Ok(_) => ErasureOutcome::Erased(Vec::new()),
-        }
-    }
-
-    /// Returns the instant of a change at `now`: instants of one order increase.
-    pub fn changed_at(&self, now: OffsetDateTime) -> Utc {
-        Utc(after(self.updated_at.0, now))
-    }
-}
-
-/// A change of documents: the entry of the history and the event.
-pub struct DocumentsChange {
-    /// The entry; the addition of documents to sign has none.
-    pub entry: Option<NewChangeRow>,
-    /// The event.
-    pub event: NewChangeEventRow,
-}
-
-impl DocumentsChange {
-    /// Returns the addition of documents at an instant.
-    pub fn added(
-        new: &NewDocuments,
-        AddedRange { first_position, count, .. }: AddedRange,
-        order: &OrderState,
-        at: Utc,
-    ) -> Self {
-        let positions = (first_position..first_position.saturating_add(count)).collect();
-        match (new.kind, new.replaces) {
-            (DocumentKind::ToSign, None) => {
-                let event = NewChangeEventRow::new(EventType::DocumentsAdded, None, order.id, at);
-                Self { entry: None, event }
-            }
-            (DocumentKind::ToSign, Some(_)) => {
-                let (event, entry) =
-                    (EventType::DocumentsReplaced, ChangeKind::DocumentsReplaced(positions));
-                Self::recorded(event, &entry, new.kind, order, at)
-            }
-            (DocumentKind::Signed, _) => {
-                let (event, entry) =
-                    (EventType::SignedDocumentsAdded, ChangeKind::SignedDocumentsAdded(positions));
-                Self::recorded(event, &entry, new.kind, order, at)
-            }
-        }
-    }
-
-    /// Returns the withdrawal of a document at an instant.
-    pub fn withdrawn(document: DocumentId, order: &OrderState, at: Utc) -> Self {
-        let entry = ChangeKind::Withdrawn(vec![document.position]);
-        Self::recorded(EventType::DocumentWithdrawn, &entry, document.kind, order, at)
-    }
-
-    fn recorded(
-        event: EventType,
-        entry: &ChangeKind,
-        kind: DocumentKind,
-        order: &OrderState,
-        at: Utc,
-    ) -> Self {
-        let (actor, documents) = (Actor::uploading(kind), entry.documents().unwrap_or_default());
-        let change = EventChange::Documents { documents: documents.to_vec(), actor };
-        Self {
-            event: NewChangeEventRow::new(event, Some(&change), order.id, at),
-            entry: Some(NewChangeRow {
-                order_id: order.id,
-                at,
-                kind: entry.as_str(),
-                changed: None,
-                documents: serde_json::to_string(documents).ok(),
-                status: order.status.clone(),
-                notary_id: order.notary_id,
-                actor: actor.as_str(),
-            }),
         }
     }
 }

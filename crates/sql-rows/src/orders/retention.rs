@@ -8,13 +8,13 @@ use diesel::{
     serialize::ToSql,
     sql_types::{Bool, HasSqlType, Text},
 };
-use domain::ports::{Due, Retained};
+use domain::order::{Due, Retained};
 
 use crate::{Instant, Utc, orders::find::conditions, schema::orders};
 
-/// The condition of an order that is due: see [`Due`].
+/// The condition of an order that is due: see [`Due::covers`].
 #[derive(Clone)]
-pub struct IsDue {
+struct IsDue {
     what: Retained,
     before: Utc,
     now: Utc,
@@ -22,8 +22,7 @@ pub struct IsDue {
 }
 
 impl IsDue {
-    /// Returns the condition.
-    pub fn of(due: &Due) -> Self {
+    fn of(due: &Due) -> Self {
         Self {
             what: due.what,
             before: Utc(due.before),

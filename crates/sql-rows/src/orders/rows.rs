@@ -8,20 +8,18 @@ use diesel::{
 };
 use domain::{
     api_key::{ApiKeyId, ClientId, Owner, Party},
-    delivery::MailContent,
     document::{DocumentKind, ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
-    idempotency::{AddedRange, IdempotentRequest},
+    idempotency::IdempotentRequest,
     order::{
         Actor, ChangeKind, Names, Notary, Note, Order, OrderChange, OrderId, OrderStatus,
-        StoredOrder, record::OrderColumns, search::searched_text,
+        StoredOrder, change::AddedDocument, record::OrderColumns, search::searched_text,
     },
-    ports::{Amended, Cause, ListedOrder, MaybeErased, NewDocuments, NewNote, NewOrder},
-    webhook::{EventChange, EventType},
+    ports::{Cause, ListedOrder, MaybeErased, NewOrder},
 };
 
 use crate::{
-    NewChangeEventRow, Unreadable, Utc, digest,
+    Unreadable, Utc, digest,
     schema::{documents, order_changes, order_notes, orders},
 };
 
@@ -168,7 +166,7 @@ pub(crate) fn stored_notary(notary: &Notary) -> String {
 }
 
 /// Reads a notary. Another system may have written something else: an order is readable without it.
-fn read_notary(stored: &str) -> Option<Notary> {
+pub(crate) fn read_notary(stored: &str) -> Option<Notary> {
     serde_json::from_str(stored).ok()
 }
 
@@ -325,63 +323,18 @@ pub struct NewChangeRow {
 }
 
 impl NewChangeRow {
-    /// Returns the row of a change of an order by its client.
-    pub fn by_client(order: &StoredOrder, kind: &ChangeKind, at: Utc) -> Result<Self, Cause> {
+    /// Returns the row of an entry.
+    pub(crate) fn new(order: OrderId, entry: &OrderChange) -> Result<Self, Cause> {
+        let OrderChange { at, kind, status, notary_id, actor, .. } = entry;
         Ok(Self {
-            order_id: order.id.0,
-            at,
+            order_id: order.0,
+            at: Utc(*at),
             kind: kind.as_str(),
             changed: kind.changed().map(serde_json::to_string).transpose()?,
-            documents: None,
-            status: order.status.as_str().to_owned(),
-            notary_id: order.notary_id,
-            actor: Actor::Client.as_str(),
-        })
-    }
-}
-
-/// A change of the columns of an order by its client, besides its details.
-#[derive(AsChangeset)]
-#[diesel(table_name = orders, treat_none_as_null = true)]
-pub struct AmendedOrder {
-    starts_at: Option<Utc>,
-    ends_at: Option<Utc>,
-    updated_at: Utc,
-    #[diesel(embed)]
-    found_by: FoundBy,
-}
-
-/// What is stored when a client changes an order.
-pub struct AmendedRows {
-    /// The details.
-    pub details: String,
-    /// The other columns.
-    pub order: AmendedOrder,
-    /// The entry of the history.
-    pub change: NewChangeRow,
-    /// The event.
-    pub event: NewChangeEventRow,
-}
-
-impl AmendedRows {
-    /// Returns the rows of an amendment of an order. Fails if a value does not fit its column.
-    pub fn new(found: &StoredOrder, amended: Amended) -> Result<Self, Cause> {
-        let Amended { order, changed, at } = amended;
-        let (record, at) = (OrderColumns::of(&order)?, Utc(at));
-        let kind = ChangeKind::Changed(changed.clone());
-        let change = EventChange::Fields { changed };
-        let previous = MailContent::Previous(OrderColumns::of(&found.order)?);
-        let event = NewChangeEventRow::new(EventType::OrderChanged, Some(&change), found.id.0, at);
-        Ok(Self {
-            details: record.details,
-            order: AmendedOrder {
-                starts_at: record.starts_at.map(Utc),
-                ends_at: record.ends_at.map(Utc),
-                updated_at: at,
-                found_by: FoundBy::of(&order),
-            },
-            change: NewChangeRow::by_client(found, &kind, at)?,
-            event: event.with_content(&previous),
+            documents: kind.documents().map(serde_json::to_string).transpose()?,
+            status: status.as_str().to_owned(),
+            notary_id: *notary_id,
+            actor: actor.as_str(),
         })
     }
 }
@@ -397,13 +350,13 @@ pub struct NoteRow {
 }
 
 impl NoteRow {
-    /// Returns the row of a note that is added at an instant.
-    pub fn new(new: &NewNote, at: Utc) -> Self {
+    /// Returns the row of a note.
+    pub(crate) fn new(order: OrderId, note: &Note) -> Self {
         Self {
-            order_id: new.order_id.0,
-            at,
-            author: new.author.as_str().to_owned(),
-            text: new.text.clone(),
+            order_id: order.0,
+            at: Utc(note.at),
+            author: note.author.as_str().to_owned(),
+            text: note.text.clone(),
         }
     }
 
@@ -456,18 +409,15 @@ impl DocumentRow {
         })
     }
 
-    /// Returns the rows of documents that are added at these positions, in the order in which uploads
-    /// are locked. Fails if a value does not fit its column.
-    pub fn added(new: &NewDocuments, range: AddedRange) -> Result<Vec<Self>, Cause> {
-        let positions = i32::try_from(range.first_position)?..;
-        let rows = positions.zip(&new.documents).map(|(position, document)| {
-            let (order_id, added_at) = (new.order_id.0, Some(Utc(new.at)));
-            let signed = new.kind == DocumentKind::Signed;
-            Ok(Self { order_id, added_at, signed, ..Self::new(position, document)? })
-        });
-        let mut rows: Vec<Self> = rows.collect::<Result<_, Cause>>()?;
-        rows.sort_by(|one, other| one.key.cmp(&other.key));
-        Ok(rows)
+    /// Returns the row of a document that an order gets.
+    pub(crate) fn added(order: OrderId, added: &AddedDocument) -> Result<Self, Cause> {
+        let AddedDocument { kind, position, document } = added;
+        Ok(Self {
+            order_id: order.0,
+            added_at: Some(Utc(document.created_at)),
+            signed: *kind == DocumentKind::Signed,
+            ..Self::new(i32::try_from(*position)?, document)?
+        })
     }
 
     /// Returns the document of an order that was created at `order_created_at`.

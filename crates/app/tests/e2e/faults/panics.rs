@@ -6,13 +6,11 @@ use std::{path::Path, process::Command, sync::Arc};
 use app::serve::Starting;
 use async_trait::async_trait;
 use domain::{
-    document::ObjectKey,
     duplicate_window::DuplicateWindow,
-    idempotency::AddedRange,
-    order::{Note, OrderId},
+    order::{OrderId, Refusal},
     ports::{
-        Download, ListedOrder, NewDocuments, NewNote, NewOrder, OrderAmendment, OrderRepo,
-        OrderUpdate, StoreError, Withdrawal, WriteError,
+        Changed, Download, ListedOrder, NewOrder, OrderCommandRequest, OrderRepo, OrderUpdate,
+        StoreError, WriteError,
     },
     use_cases::keys::manage_keys::KeyTerms,
 };
@@ -38,24 +36,12 @@ impl OrderRepo for Panicking {
         panic!("cannot store {} {order:?}", order.order.signing.signer.name)
     }
 
-    async fn add_documents(&self, _: &NewDocuments) -> Result<AddedRange, WriteError> {
-        Err(WriteError::NoSuchOrder)
+    async fn change(&self, _: &OrderCommandRequest) -> Result<Changed, WriteError> {
+        Err(Refusal::NoSuchOrder.into())
     }
 
     async fn update(&self, _: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {
         Ok(None)
-    }
-
-    async fn amend(&self, _: &OrderAmendment) -> Result<ListedOrder, WriteError> {
-        Err(WriteError::NoSuchOrder)
-    }
-
-    async fn add_note(&self, _: &NewNote) -> Result<Note, WriteError> {
-        Err(WriteError::NoSuchOrder)
-    }
-
-    async fn withdraw(&self, _: &Withdrawal) -> Result<Vec<ObjectKey>, WriteError> {
-        Err(WriteError::NoSuchOrder)
     }
 
     async fn note_downloads(&self, _: &[Download]) -> Result<(), StoreError> {

@@ -3,18 +3,19 @@
 use domain::{
     access::{Access, AccessActor, AccessKind},
     api_key::{ClientId, Owner, Party},
-    document::DocumentKind,
     order::{OrderId, SigningServiceId},
-    ports::{
-        AccessFilter, NewDocuments, NewNote, NewOrder, OrderAmendment, OrderUpdate, Withdrawal,
-        WriteError,
-    },
+    ports::{AccessFilter, NewOrder, OrderCommandRequest, OrderUpdate, WriteError},
 };
 
-use super::{addition, amending::amendment, changing::update, noting::new_note};
+use super::{
+    added, addition,
+    amending::{amendment, of_versions},
+    changing::update,
+    noting::new_note,
+};
 use crate::samples::{
-    API_KEY, LIVE, NOW, Storage, access, condemned, create_with_uploads, document, key_of,
-    new_order, record_uploads, to_sign,
+    API_KEY, NOW, Storage, access, condemned, create_with_uploads, document, hold, key_of,
+    new_order, record_uploads, to_sign, withdraw,
 };
 
 /// Returns the accesses, the oldest first.
@@ -36,9 +37,9 @@ async fn create(storage: &Storage) -> OrderId {
     create_with_uploads(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await
 }
 
-async fn recorded_addition(storage: &Storage, id: OrderId) -> NewDocuments {
+async fn recorded_addition(storage: &Storage, id: OrderId) -> OrderCommandRequest {
     let new = addition(id, 1);
-    record_uploads(storage, &new.documents).await;
+    record_uploads(storage, &added(&new).documents).await;
     new
 }
 
@@ -56,21 +57,26 @@ pub async fn change_is_stored_with_its_access(storage: &Storage) {
         access_of(AccessKind::AddDocuments, 3, id),
         access_of(AccessKind::AddNote, 4, id),
         access_of(AccessKind::Withdraw, 5, id),
-        access_of(AccessKind::Erase, 6, id),
+        access_of(AccessKind::Hold, 6, id),
+        access_of(AccessKind::Release, 7, id),
+        access_of(AccessKind::Erase, 8, id),
     ];
     let access = |number: usize| Some(stored[number].clone());
     let update = OrderUpdate { access: access(0), ..update(id, NOW, "NEXT") };
     let changed = orders.update(&update).await.unwrap().unwrap();
     assert_eq!(changed.stored.status.as_str(), "NEXT");
-    let amendment = OrderAmendment { access: access(1), ..amendment(id, "F-1", "A") };
-    orders.amend(&amendment).await.unwrap();
-    let addition = recorded_addition(storage, id).await;
-    orders.add_documents(&NewDocuments { access: access(2), ..addition }).await.unwrap();
-    orders.add_note(&NewNote { access: access(3), ..new_note(id, "a") }).await.unwrap();
-    let withdrawal =
-        Withdrawal { owner: LIVE, document: to_sign(id, 0), at: NOW, access: access(4) };
-    orders.withdraw(&withdrawal).await.unwrap();
-    condemned(storage.admin.erase(id, NOW, access(5)).await.unwrap());
+    for (number, command) in (1..).zip([
+        amendment(id, "F-1", "A"),
+        recorded_addition(storage, id).await,
+        new_note(id, "a"),
+        withdraw(to_sign(id, 0)),
+        hold(id, Some(NOW)),
+        hold(id, None),
+    ]) {
+        let command = OrderCommandRequest { access: access(number), ..command };
+        orders.change(&command).await.unwrap();
+    }
+    condemned(storage.admin.erase(id, NOW, access(7)).await.unwrap());
     assert_eq!(accesses(storage).await, stored);
     assert_eq!(storage.accesses.missing(10).await.unwrap(), []);
 }
@@ -84,26 +90,27 @@ pub async fn access_of_a_change_that_is_not_stored_is_not_stored(storage: &Stora
     let refused =
         OrderUpdate { access: access(), expected: Some(Vec::new()), ..update(id, NOW, "A") };
     assert_eq!(orders.update(&refused).await.unwrap(), None);
-    for amendment in [
-        OrderAmendment { owner: foreign, ..amendment(id, "F-1", "A") },
-        OrderAmendment { expected: Some(Vec::new()), ..amendment(id, "F-1", "A") },
-    ] {
-        orders.amend(&OrderAmendment { access: access(), ..amendment }).await.unwrap_err();
-    }
-    let first = amendment(id, "F-1", "A");
-    orders.amend(&first).await.unwrap();
-    orders.amend(&OrderAmendment { access: access(), ..first }).await.unwrap();
+    let recorded = |command| OrderCommandRequest { access: access(), ..command };
+    let foreign = |command| OrderCommandRequest { owner: Some(foreign), ..command };
+    let amendment = amendment(id, "F-1", "A");
     let addition = recorded_addition(storage, id).await;
-    let full = NewDocuments { access: access(), max_documents: 1, ..addition.clone() };
-    orders.add_documents(&full).await.unwrap_err();
-    storage.condemn(&[key_of(&addition.documents[0])]).await;
-    let swept = orders.add_documents(&NewDocuments { access: access(), ..addition }).await;
+    for refused in [
+        foreign(amendment.clone()),
+        of_versions(amendment.clone(), Vec::new()),
+        foreign(addition.clone()),
+        foreign(new_note(id, "a")),
+        hold(OrderId(id.0 + 1), Some(NOW)),
+    ] {
+        orders.change(&recorded(refused)).await.unwrap_err();
+    }
+    // Repeated, they change nothing.
+    for command in [amendment, withdraw(to_sign(id, 0))] {
+        orders.change(&command).await.unwrap();
+        orders.change(&recorded(command)).await.unwrap();
+    }
+    storage.condemn(&[key_of(&added(&addition).documents[0])]).await;
+    let swept = orders.change(&recorded(addition)).await;
     assert!(matches!(swept, Err(WriteError::UploadSwept)), "{swept:?}");
-    let note = NewNote { owner: foreign, access: access(), ..new_note(id, "a") };
-    orders.add_note(&note).await.unwrap_err();
-    let withdrawal = Withdrawal { owner: LIVE, document: to_sign(id, 0), at: NOW, access: None };
-    orders.withdraw(&withdrawal).await.unwrap();
-    orders.withdraw(&Withdrawal { access: access(), ..withdrawal }).await.unwrap();
     condemned(storage.admin.erase(id, NOW, None).await.unwrap());
     for id in [id, OrderId(id.0 + 1)] {
         let again = storage.admin.erase(id, NOW, access()).await.unwrap();
@@ -121,16 +128,16 @@ pub async fn access_that_is_stored_already_does_not_undo_its_change(storage: &St
     let access = || Some(access(1, id));
     let update = OrderUpdate { access: access(), ..update(id, NOW, "NEXT") };
     assert!(orders.update(&update).await.unwrap().is_some());
-    let amendment = OrderAmendment { access: access(), ..amendment(id, "F-1", "A") };
-    orders.amend(&amendment).await.unwrap();
-    let signed = NewDocuments {
-        owner: Owner { party: Party::Service(SigningServiceId(42)), is_test: false },
-        kind: DocumentKind::Signed,
-        access: access(),
-        ..recorded_addition(storage, id).await
-    };
-    orders.add_documents(&signed).await.unwrap();
-    orders.add_note(&NewNote { access: access(), ..new_note(id, "a") }).await.unwrap();
+    for command in [
+        amendment(id, "F-1", "A"),
+        recorded_addition(storage, id).await,
+        new_note(id, "a"),
+        withdraw(to_sign(id, 0)),
+        hold(id, None),
+    ] {
+        let command = OrderCommandRequest { access: access(), ..command };
+        orders.change(&command).await.unwrap();
+    }
     condemned(storage.admin.erase(id, NOW, access()).await.unwrap());
     assert_eq!(accesses(storage).await, [stored]);
 }

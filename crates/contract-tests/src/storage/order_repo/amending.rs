@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 
 use domain::{
     api_key::{ClientId, Owner, Party},
-    order::{Actor, ChangeKind, FileNumber, Order, OrderChange, OrderId, SigningServiceId},
-    ports::{ListedOrder, NewOrder, OrderAmendment, OrderUpdate, WriteError},
+    order::{
+        Actor, ChangeKind, FileNumber, Order, OrderChange, OrderCommand, OrderId, Refusal,
+        SigningServiceId, change::Amendment,
+    },
+    ports::{Changed, ListedOrder, NewOrder, OrderCommandRequest, OrderUpdate, WriteError},
     trace_context::TraceContext,
     webhook::{EventChange, EventType},
 };
@@ -13,7 +16,7 @@ use time::{Duration, OffsetDateTime};
 
 use super::{adding, changing, found};
 use crate::samples::{
-    LIVE, MICROSECOND, NOW, Storage, at_once, create_with_uploads, document, maximal_order,
+    self, LIVE, MICROSECOND, NOW, Storage, at_once, create_with_uploads, document, maximal_order,
     minimal_order, new_order, record_uploads, various_orders,
 };
 
@@ -21,18 +24,34 @@ use crate::samples::{
 const LATER: OffsetDateTime = NOW.saturating_add(Duration::HOUR);
 
 /// Returns the change that gives an order of [`new_order`] another lender.
-pub(super) fn amendment(id: OrderId, number: &str, lender: &str) -> OrderAmendment {
+pub(super) fn amendment(id: OrderId, number: &str, lender: &str) -> OrderCommandRequest {
     let mut order = new_order(number, NOW).order;
     order.signing.lender = Some(lender.to_owned());
-    OrderAmendment { owner: LIVE, id, expected: None, order, at: LATER, access: None }
+    samples::amend(id, order, LATER)
+}
+
+/// Returns the amendment of some versions alone.
+pub(super) fn of_versions(
+    request: OrderCommandRequest,
+    versions: Vec<OffsetDateTime>,
+) -> OrderCommandRequest {
+    let OrderCommand::Amend(amendment) = request.command else { panic!("{request:?}") };
+    let command = OrderCommand::Amend(Amendment { expected: Some(versions), ..amendment });
+    OrderCommandRequest { command, ..request }
 }
 
 fn lender() -> Vec<String> {
     vec!["/signingDetailsFormData/lender".to_owned()]
 }
 
-async fn amend(storage: &Storage, amendment: &OrderAmendment) -> Result<ListedOrder, WriteError> {
-    storage.orders.amend(amendment).await
+async fn amend(
+    storage: &Storage,
+    amendment: &OrderCommandRequest,
+) -> Result<ListedOrder, WriteError> {
+    match storage.orders.change(amendment).await? {
+        Changed::Amended(order) => Ok(*order),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Returns the changed fields of each event of a change by the client, in their order.
@@ -78,9 +97,7 @@ pub async fn amended_order_is_found_as_stored(storage: &Storage) {
             told.push(changed);
         }
         *order.order = stored;
-        let order_sent = Box::new(amended);
-        let new =
-            OrderAmendment { owner: LIVE, id, expected: None, order: order_sent, at, access: None };
+        let new = samples::amend(id, Box::new(amended), at);
         assert_eq!(amend(storage, &new).await.unwrap(), order.clone().into());
         assert_eq!(found(storage, LIVE, id).await.unwrap(), order);
     }
@@ -91,13 +108,13 @@ pub async fn amended_order_is_found_as_stored(storage: &Storage) {
 /// Whatever the clock of the instance: instants of an order increase.
 pub async fn amendment_is_later_than_every_change_before(storage: &Storage) {
     let id = storage.create(&new_order("F-1", NOW)).await;
-    let early = OrderAmendment { at: NOW - Duration::HOUR, ..amendment(id, "F-1", "A") };
+    let early = OrderCommandRequest { at: NOW - Duration::HOUR, ..amendment(id, "F-1", "A") };
     let amended = amend(storage, &early).await.unwrap();
     assert_eq!(amended.stored.updated_at, NOW + MICROSECOND);
     let update = changing::update(id, amended.stored.updated_at, "ASSIGNED");
     storage.orders.update(&update).await.unwrap().unwrap();
     adding::add(storage, &adding::addition(id, 1)).await.unwrap();
-    let again = OrderAmendment { at: NOW, ..amendment(id, "F-1", "B") };
+    let again = OrderCommandRequest { at: NOW, ..amendment(id, "F-1", "B") };
     let amended = amend(storage, &again).await.unwrap();
     let order = found(storage, LIVE, id).await.unwrap();
     assert!(amended.stored.updated_at > LATER);
@@ -107,72 +124,39 @@ pub async fn amendment_is_later_than_every_change_before(storage: &Storage) {
     assert_eq!(kinds, [changed(), ChangeKind::Status, changed()]);
 }
 
-/// It returns the order, also if that is cancelled or its signing is over.
+/// It returns the order.
 pub async fn amendment_of_nothing_leaves_no_trace(storage: &Storage) {
-    for status in ["NEW", "CANCELLED", "SIGNED"] {
-        let id = storage.create(&new_order(status, NOW)).await;
-        let update = changing::update(id, NOW, status);
-        storage.orders.update(&update).await.unwrap().unwrap();
-        let before = found(storage, LIVE, id).await.unwrap();
-        let order = new_order(status, NOW).order;
-        let nothing = OrderAmendment { order, ..amendment(id, status, "") };
-        assert_eq!(amend(storage, &nothing).await.unwrap(), before.clone().into());
-        assert_eq!(found(storage, LIVE, id).await, Some(before));
-    }
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    let update = changing::update(id, NOW, "ASSIGNED");
+    storage.orders.update(&update).await.unwrap().unwrap();
+    let before = found(storage, LIVE, id).await.unwrap();
+    let nothing = samples::amend(id, new_order("F-1", NOW).order, LATER);
+    assert_eq!(amend(storage, &nothing).await.unwrap(), before.clone().into());
+    assert_eq!(found(storage, LIVE, id).await, Some(before));
     assert_eq!(events(storage).await, Vec::<Vec<String>>::new());
 }
 
 /// Nor that of an erased order.
-pub async fn order_of_another_client_or_version_is_not_amended(storage: &Storage) {
+pub async fn order_of_another_client_is_not_amended(storage: &Storage) {
     let id = storage.create(&new_order("F-1", NOW)).await;
     let test = storage.create(&NewOrder { is_test: true, ..new_order("F-1", NOW) }).await;
     let own = amendment(id, "F-1", "A");
     let service = Owner { party: Party::Service(SigningServiceId(43)), is_test: false };
     for other in [
-        OrderAmendment { owner: service, ..own.clone() },
-        OrderAmendment { owner: Owner::client(ClientId(99), false), ..own.clone() },
-        OrderAmendment { owner: Owner { is_test: true, ..LIVE }, ..own.clone() },
-        OrderAmendment { id: test, ..own.clone() },
-        OrderAmendment { id: OrderId(test.0 + 1), ..own.clone() },
+        OrderCommandRequest { owner: Some(service), ..own.clone() },
+        OrderCommandRequest { owner: Some(Owner::client(ClientId(99), false)), ..own.clone() },
+        OrderCommandRequest { owner: Some(Owner { is_test: true, ..LIVE }), ..own.clone() },
+        OrderCommandRequest { order: test, ..own.clone() },
+        OrderCommandRequest { order: OrderId(test.0 + 1), ..own.clone() },
     ] {
         let outcome = amend(storage, &other).await;
-        assert!(matches!(outcome, Err(WriteError::NoSuchOrder)), "{outcome:?}");
-    }
-    for expected in [vec![], vec![NOW - MICROSECOND, NOW + MICROSECOND]] {
-        let stale = OrderAmendment { expected: Some(expected), ..own.clone() };
-        let outcome = amend(storage, &stale).await;
-        assert!(matches!(outcome, Err(WriteError::Changed)), "{outcome:?}");
+        assert!(matches!(outcome, Err(WriteError::Refused(Refusal::NoSuchOrder))), "{outcome:?}");
     }
     assert_eq!(found(storage, LIVE, id).await.unwrap().updated_at, NOW);
-    let expected = Some(vec![LATER, NOW]);
-    amend(storage, &OrderAmendment { expected, ..own.clone() }).await.unwrap();
+    amend(storage, &of_versions(own.clone(), vec![LATER, NOW])).await.unwrap();
     storage.admin.erase(id, LATER, None).await.unwrap();
     let outcome = amend(storage, &own).await;
-    assert!(matches!(outcome, Err(WriteError::Erased)), "{outcome:?}");
-}
-
-/// The version is checked first.
-pub async fn cancelled_order_and_one_that_is_over_are_not_amended(storage: &Storage) {
-    for status in ["CANCELLED", "SIGNED", "DID_NOT_SIGN", "COMPLETED", "ON_HOLD"] {
-        let id = storage.create(&new_order(status, NOW)).await;
-        let update = changing::update(id, NOW, status);
-        storage.orders.update(&update).await.unwrap().unwrap();
-        let before = found(storage, LIVE, id).await;
-        let new = amendment(id, status, "A");
-        let stale = OrderAmendment { expected: Some(vec![NOW]), ..new.clone() };
-        let outcome = amend(storage, &stale).await;
-        assert!(matches!(outcome, Err(WriteError::Changed)), "{outcome:?}");
-        match (amend(storage, &new).await, status) {
-            (Err(WriteError::Cancelled), "CANCELLED")
-            | (Err(WriteError::Over), "SIGNED" | "DID_NOT_SIGN" | "COMPLETED") => {
-                assert_eq!(found(storage, LIVE, id).await, before);
-            }
-            (outcome, status) => {
-                assert_eq!(status, "ON_HOLD");
-                assert_eq!(outcome.unwrap().stored.status.as_str(), status);
-            }
-        }
-    }
+    assert!(matches!(outcome, Err(WriteError::Refused(Refusal::Erased))), "{outcome:?}");
 }
 
 /// History and events have one order. Covers changes of status and additions of documents.
@@ -180,7 +164,7 @@ pub async fn concurrent_amendments_and_changes_are_one_after_the_other(storage: 
     let id = storage.create(&new_order("F-1", NOW)).await;
     let additions: Vec<_> = (0..8).map(|_| adding::addition(id, 1)).collect();
     for addition in &additions {
-        record_uploads(storage, &addition.documents).await;
+        record_uploads(storage, &adding::added(addition).documents).await;
     }
     let calls = (0..32).map(|number| {
         let (orders, addition) = (storage.orders.clone(), additions[number / 4].clone());
@@ -190,8 +174,8 @@ pub async fn concurrent_amendments_and_changes_are_one_after_the_other(storage: 
         async move {
             match number % 4 {
                 0 => drop(orders.update(&update).await.unwrap().unwrap()),
-                1 => drop(orders.add_documents(&addition).await.unwrap()),
-                _ => drop(orders.amend(&amendment).await.unwrap()),
+                1 => drop(orders.change(&addition).await.unwrap()),
+                _ => drop(orders.change(&amendment).await.unwrap()),
             }
         }
     });
@@ -221,15 +205,15 @@ pub async fn one_of_concurrent_amendments_of_a_version_is_stored(storage: &Stora
     let calls = (0..8).map(|number| {
         let orders = storage.orders.clone();
         let new = amendment(id, "F-1", &format!("Lender {number}"));
-        let new = OrderAmendment { expected: Some(vec![NOW]), ..new };
-        async move { orders.amend(&new).await }
+        let new = of_versions(new, vec![NOW]);
+        async move { orders.change(&new).await }
     });
     let outcomes = at_once(calls).await;
     let stored: Vec<_> = outcomes.iter().flatten().collect();
     let order = found(storage, LIVE, id).await.unwrap();
-    assert_eq!(stored, [&order.clone().into()]);
+    assert_eq!(stored, [&Changed::Amended(Box::new(order.clone().into()))]);
     for failed in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
-        assert!(matches!(failed, WriteError::Changed), "{failed:?}");
+        assert!(matches!(failed, WriteError::Refused(Refusal::Changed)), "{failed:?}");
     }
     assert_eq!(events(storage).await, [lender()]);
 }

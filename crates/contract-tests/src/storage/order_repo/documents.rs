@@ -2,16 +2,19 @@
 
 use domain::{
     api_key::{ClientId, Owner, Party},
-    document::DocumentKind,
-    order::{Actor, ChangeKind, DocumentId, OrderChange, OrderId, SigningServiceId, StoredOrder},
-    ports::{Download, NewDocuments, NewOrder, Withdrawal, WriteError},
+    document::{DocumentKind, ObjectKey},
+    order::{
+        Actor, ChangeKind, DocumentId, OrderChange, OrderCommand, OrderId, Refusal,
+        SigningServiceId, StoredOrder, change::NewDocuments,
+    },
+    ports::{Changed, Download, NewOrder, OrderCommandRequest, WriteError},
     webhook::{EventChange, EventType},
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
 use super::{
-    adding::{add, addition},
+    adding::{add, added, addition},
     found,
 };
 use crate::samples::{
@@ -31,17 +34,29 @@ async fn create(storage: &Storage, documents: usize) -> OrderId {
     create_with_uploads(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await
 }
 
-fn signed(order: OrderId, documents: usize) -> NewDocuments {
-    let kind = DocumentKind::Signed;
-    NewDocuments { owner: SERVICE, kind, ..addition(order, documents) }
+fn signed(order: OrderId, documents: usize) -> OrderCommandRequest {
+    let new = addition(order, documents);
+    let new = NewDocuments { kind: DocumentKind::Signed, ..added(&new).clone() };
+    let command = OrderCommand::AddDocuments(new);
+    OrderCommandRequest { owner: Some(SERVICE), command, ..addition(order, 0) }
 }
 
-fn replacement(order: OrderId, position: u32) -> NewDocuments {
-    NewDocuments { replaces: Some(position), ..addition(order, 1) }
+fn replacement(order: OrderId, position: u32) -> OrderCommandRequest {
+    let new = addition(order, 1);
+    let documents = NewDocuments { replaces: Some(position), ..added(&new).clone() };
+    OrderCommandRequest { command: OrderCommand::AddDocuments(documents), ..new }
 }
 
-fn withdrawal(document: DocumentId, at: OffsetDateTime) -> Withdrawal {
-    Withdrawal { owner: LIVE, document, at, access: None }
+fn withdrawal(document: DocumentId, at: OffsetDateTime) -> OrderCommandRequest {
+    OrderCommandRequest { at, ..samples::withdraw(document) }
+}
+
+/// Withdraws a document, and returns the condemned keys of its order.
+async fn withdraw(storage: &Storage, withdrawal: &OrderCommandRequest) -> Vec<ObjectKey> {
+    match storage.orders.change(withdrawal).await.unwrap() {
+        Changed::DocumentsWithdrawn(condemned) => condemned,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Returns what the newest event tells.
@@ -71,10 +86,13 @@ pub async fn signed_documents_have_positions_of_their_own(storage: &Storage) {
     }
     add(storage, &addition(id, 1)).await.unwrap();
     let order = order_of(storage, id).await;
-    assert_eq!(order.signed_documents, [first.documents, second.documents].concat());
+    assert_eq!(
+        order.signed_documents,
+        [&added(&first).documents[..], &added(&second).documents].concat()
+    );
     assert_eq!(order.documents.len(), 3);
-    let added = |positions| (ChangeKind::SignedDocumentsAdded(positions), Actor::Service);
-    assert_eq!(entries(&order), [added(vec![0, 1]), added(vec![2])]);
+    let entry = |positions| (ChangeKind::SignedDocumentsAdded(positions), Actor::Service);
+    assert_eq!(entries(&order), [entry(vec![0, 1]), entry(vec![2])]);
     let events = storage.outbox.events(NOW + 400 * Duration::DAY, 10).await.unwrap();
     let event = events.iter().find(|event| event.event == EventType::SignedDocumentsAdded);
     assert_eq!(event.unwrap().change, Some(documents(&[0, 1], Actor::Service)));
@@ -87,9 +105,6 @@ pub async fn signed_documents_have_positions_of_their_own(storage: &Storage) {
         let read = storage.reader.document(SERVICE, document).await.unwrap().unwrap();
         assert_eq!(read.whole().as_ref(), expected.get(2));
     }
-    let full = NewDocuments { max_documents: 3, ..signed(id, 1) };
-    let outcome = add(storage, &full).await;
-    assert!(matches!(outcome, Err(WriteError::TooMany { stored: 3 })), "{outcome:?}");
 }
 
 /// The new one is stored behind the others.
@@ -107,22 +122,15 @@ pub async fn replaced_document_keeps_its_place(storage: &Storage) {
     assert_eq!(newest_event(storage).await, told);
 }
 
-/// Neither one that is replaced or withdrawn nor one that is not there. Of concurrent replacements of one
-/// document, one is stored.
-pub async fn only_a_current_document_is_replaced(storage: &Storage) {
+/// The others find it replaced.
+pub async fn one_of_concurrent_replacements_of_a_document_is_stored(storage: &Storage) {
     let id = create(storage, 2).await;
-    storage.orders.withdraw(&withdrawal(to_sign(id, 0), NOW)).await.unwrap();
-    let before = order_of(storage, id).await;
-    for position in [0, 2, 3, u32::MAX] {
-        let outcome = add(storage, &replacement(id, position)).await;
-        assert!(matches!(outcome, Err(WriteError::NotReplaceable)), "{outcome:?}");
-    }
-    assert_eq!(order_of(storage, id).await, before);
     let replacing: Vec<_> = (0..6).map(|_| replacement(id, 1)).collect();
     let outcomes = join_all(replacing.iter().map(|new| add(storage, new))).await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
     for outcome in outcomes.into_iter().filter_map(Result::err) {
-        assert!(matches!(outcome, WriteError::NotReplaceable), "{outcome:?}");
+        let expected = matches!(outcome, WriteError::Refused(Refusal::NotReplaceable));
+        assert!(expected, "{outcome:?}");
     }
     assert_eq!(order_of(storage, id).await.documents.len(), 3);
 }
@@ -134,12 +142,11 @@ pub async fn withdrawn_document_keeps_its_record(storage: &Storage) {
     let before = order_of(storage, id).await;
     let key = key_of(&before.documents[0]);
     for at in [NOW, NOW + Duration::MINUTE] {
-        let condemned = storage.orders.withdraw(&withdrawal(to_sign(id, 0), at)).await.unwrap();
+        let condemned = withdraw(storage, &withdrawal(to_sign(id, 0), at)).await;
         assert_eq!(condemned, std::slice::from_ref(&key));
     }
     storage.uploads.forget(&[key]).await.unwrap();
-    let again = storage.orders.withdraw(&withdrawal(to_sign(id, 0), NOW)).await.unwrap();
-    assert_eq!(again, []);
+    assert_eq!(withdraw(storage, &withdrawal(to_sign(id, 0), NOW)).await, []);
     let order = order_of(storage, id).await;
     let (withdrawn, old) = (&order.documents[0], &before.documents[0]);
     assert_eq!((&withdrawn.key, withdrawn.withdrawn_at), (&None, Some(order.updated_at)));
@@ -156,8 +163,8 @@ pub async fn withdrawn_document_keeps_its_record(storage: &Storage) {
     assert_eq!((range.first_position, range.total), (2, 2));
     let document = DocumentId { order: id, kind: DocumentKind::Signed, position: 0 };
     add(storage, &signed(id, 1)).await.unwrap();
-    let own = Withdrawal { owner: SERVICE, ..withdrawal(document, NOW) };
-    assert_eq!(storage.orders.withdraw(&own).await.unwrap().len(), 1);
+    let own = OrderCommandRequest { owner: Some(SERVICE), ..withdrawal(document, NOW) };
+    assert_eq!(withdraw(storage, &own).await.len(), 1);
     let order = order_of(storage, id).await;
     assert_eq!(entries(&order)[2], (ChangeKind::Withdrawn(vec![0]), Actor::Service));
     let condemned = samples::condemned(storage.admin.erase(id, NOW, None).await.unwrap());
@@ -170,21 +177,22 @@ pub async fn document_of_another_owner_is_not_withdrawn(storage: &Storage) {
     let before = order_of(storage, id).await;
     let own = withdrawal(to_sign(id, 0), NOW);
     let service = |number| Party::Service(SigningServiceId(number));
+    let of = |owner| OrderCommandRequest { owner: Some(owner), ..own.clone() };
     for other in [
-        Withdrawal { owner: Owner::client(ClientId(99), false), ..own.clone() },
-        Withdrawal { owner: Owner { is_test: true, ..LIVE }, ..own.clone() },
-        Withdrawal { owner: Owner { party: service(43), is_test: false }, ..own.clone() },
+        of(Owner::client(ClientId(99), false)),
+        of(Owner { is_test: true, ..LIVE }),
+        of(Owner { party: service(43), is_test: false }),
         withdrawal(to_sign(id, 1), NOW),
         withdrawal(to_sign(OrderId(id.0 + 1), 0), NOW),
-        withdrawal(DocumentId { kind: DocumentKind::Signed, ..own.document }, NOW),
+        withdrawal(DocumentId { kind: DocumentKind::Signed, ..to_sign(id, 0) }, NOW),
     ] {
-        let outcome = storage.orders.withdraw(&other).await;
-        assert!(matches!(outcome, Err(WriteError::NoSuchOrder)), "{outcome:?}");
+        let outcome = storage.orders.change(&other).await;
+        assert!(matches!(outcome, Err(WriteError::Refused(Refusal::NoSuchOrder))), "{outcome:?}");
     }
     assert_eq!(order_of(storage, id).await, before);
     storage.admin.erase(id, NOW, None).await.unwrap();
-    let outcome = storage.orders.withdraw(&own).await;
-    assert!(matches!(outcome, Err(WriteError::Erased)), "{outcome:?}");
+    let outcome = storage.orders.change(&own).await;
+    assert!(matches!(outcome, Err(WriteError::Refused(Refusal::Erased))), "{outcome:?}");
 }
 
 /// It changes the instant of the order's last change. Those of unknown documents and of erased orders are

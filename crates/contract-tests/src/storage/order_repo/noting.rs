@@ -3,38 +3,33 @@
 use domain::{
     api_key::{ClientId, Owner, Party},
     idempotency::{AddedRange, Answered, KeyUse},
-    order::{Actor, MAX_NOTES, Note, OrderId, OrderStatus, SigningServiceId},
-    ports::{NewNote, NewOrder, OrderRepo, WriteError},
+    order::{Actor, Note, OrderId, OrderStatus, Refusal, SigningServiceId},
+    ports::{Changed, NewOrder, OrderCommandRequest, WriteError},
     webhook::{EventChange, EventType},
 };
 use time::Duration;
 
 use super::{changing::update, found};
 use crate::samples::{
-    CLIENT, LIVE, MICROSECOND, NOW, Storage, at_once, attempt, claim, idempotency_key,
+    CLIENT, LIVE, MICROSECOND, NOW, Storage, add_note, at_once, attempt, claim, idempotency_key,
     idempotent_request, key_use, new_order,
 };
 
 /// Returns a note of the client, added at [`NOW`].
-pub(crate) fn new_note(order_id: OrderId, text: &str) -> NewNote {
-    NewNote {
-        owner: LIVE,
-        order_id,
-        author: Actor::Client,
-        text: text.to_owned(),
-        at: NOW,
-        idempotent_request: None,
-        access: None,
-    }
+pub(crate) fn new_note(order: OrderId, text: &str) -> OrderCommandRequest {
+    add_note(order, Actor::Client, text)
 }
 
-fn with_key(new: NewNote, key: &str) -> NewNote {
+fn with_key(new: OrderCommandRequest, key: &str) -> OrderCommandRequest {
     let attempt = attempt(&idempotency_key(CLIENT.0, key), 7);
-    NewNote { idempotent_request: idempotent_request(&attempt, new.at), ..new }
+    OrderCommandRequest { idempotent_request: idempotent_request(&attempt, new.at), ..new }
 }
 
-async fn add(storage: &Storage, new: &NewNote) -> Result<Note, WriteError> {
-    storage.orders.add_note(new).await
+async fn add(storage: &Storage, new: &OrderCommandRequest) -> Result<Note, WriteError> {
+    match storage.orders.change(new).await? {
+        Changed::NoteAdded(note) => Ok(note),
+        other => panic!("{other:?}"),
+    }
 }
 
 async fn notes(storage: &Storage, id: OrderId) -> Vec<Note> {
@@ -49,14 +44,15 @@ pub async fn notes_are_found_as_added(storage: &Storage) {
     let service = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
     let later = NOW + Duration::HOUR;
     let mut expected = Vec::new();
-    for (new, after) in [
-        (NewNote { at: later, ..new_note(id, text) }, 0),
-        (NewNote { owner: service, author: Actor::Service, ..new_note(id, "b") }, 1),
+    for (at, owner, author, text, after) in [
+        (later, LIVE, Actor::Client, text, 0),
+        (NOW, service, Actor::Service, "b", 1),
         // Behind the cancellation.
-        (NewNote { author: Actor::Operator, ..new_note(id, "a") }, 3),
+        (NOW, LIVE, Actor::Operator, "a", 3),
     ] {
-        let note =
-            Note { at: later + MICROSECOND * after, author: new.author, text: new.text.clone() };
+        let owner = Some(owner);
+        let new = OrderCommandRequest { at, owner, ..add_note(id, author, text) };
+        let note = Note { at: later + MICROSECOND * after, author, text: text.to_owned() };
         assert_eq!(add(storage, &new).await.unwrap(), note);
         expected.push(note.clone());
         let order = found(storage, LIVE, id).await.unwrap();
@@ -79,53 +75,58 @@ pub async fn notes_are_added_to_own_orders_only(storage: &Storage) {
     let test = storage.create(&NewOrder { is_test: true, ..new_order("F-1", NOW) }).await;
     let foreign = Owner { party: Party::Service(SigningServiceId(43)), is_test: false };
     for other in [
-        NewNote { owner: foreign, ..new_note(id, "a") },
-        NewNote { owner: Owner::client(ClientId(99), false), ..new_note(id, "a") },
-        NewNote { owner: Owner { is_test: true, ..LIVE }, ..new_note(id, "a") },
+        OrderCommandRequest { owner: Some(foreign), ..new_note(id, "a") },
+        OrderCommandRequest {
+            owner: Some(Owner::client(ClientId(99), false)),
+            ..new_note(id, "a")
+        },
+        OrderCommandRequest { owner: Some(Owner { is_test: true, ..LIVE }), ..new_note(id, "a") },
         new_note(test, "a"),
         new_note(OrderId(test.0 + 1), "a"),
     ] {
         let added = add(storage, &other).await;
-        assert!(matches!(added, Err(WriteError::NoSuchOrder)), "{other:?}: {added:?}");
+        assert!(
+            matches!(added, Err(WriteError::Refused(Refusal::NoSuchOrder))),
+            "{other:?}: {added:?}"
+        );
     }
     assert_eq!(notes(storage, id).await, []);
     add(storage, &new_note(id, "a")).await.unwrap();
     assert!(storage.other_system.remains(id).await.data.contains(&"a".to_owned()));
     storage.admin.erase(id, NOW, None).await.unwrap();
     let added = add(storage, &new_note(id, "b")).await;
-    assert!(matches!(added, Err(WriteError::Erased)), "{added:?}");
+    assert!(matches!(added, Err(WriteError::Refused(Refusal::Erased))), "{added:?}");
     assert_eq!(storage.other_system.remains(id).await.data, Vec::<String>::new());
 }
 
-/// Adds a note. Tries again if concurrent calls are in the way.
-async fn add_patiently(orders: &dyn OrderRepo, new: &NewNote) -> Result<Note, WriteError> {
-    loop {
-        match orders.add_note(new).await {
-            Err(WriteError::Unavailable(_)) => {}
-            outcome => return outcome,
-        }
-    }
-}
-
-/// Over any number of processes.
-pub async fn order_takes_no_more_than_the_maximum_of_notes(storage: &Storage) {
+/// Their instants increase, and each note counts those before it.
+pub async fn concurrent_notes_are_added_one_after_the_other(storage: &Storage) {
     let id = storage.create(&new_order("F-1", NOW)).await;
-    let adding = |count: usize| {
-        at_once((0..count).map(|number| {
-            let (orders, new) = (storage.orders.clone(), new_note(id, &number.to_string()));
-            async move { add_patiently(&*orders, &new).await }
-        }))
-    };
-    for _ in 0..(MAX_NOTES - 2) / 2 {
-        assert!(adding(2).await.iter().all(Result::is_ok));
-    }
-    let outcomes = adding(8).await;
-    assert_eq!(outcomes.iter().filter(|added| added.is_ok()).count(), 2);
-    let is_too_many = |added: &Result<_, _>| matches!(added, Err(WriteError::TooManyNotes));
-    assert_eq!(outcomes.iter().filter(|added| is_too_many(added)).count(), 6);
+    let outcomes = at_once((0..8).map(|number| {
+        let (orders, new) = (storage.orders.clone(), new_note(id, &number.to_string()));
+        let new = with_key(new, &number.to_string());
+        async move {
+            loop {
+                match orders.change(&new).await {
+                    // The others hold the lock of the order for longer than a request waits.
+                    Err(WriteError::Unavailable(_)) => {}
+                    outcome => return outcome,
+                }
+            }
+        }
+    }))
+    .await;
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
     let notes = notes(storage, id).await;
-    assert_eq!(notes.len(), MAX_NOTES);
+    assert_eq!(notes.len(), 8);
     assert!(notes.is_sorted_by(|one, next| one.at < next.at));
+    for (position, note) in (0..).zip(&notes) {
+        let key = idempotency_key(CLIENT.0, &note.text);
+        let claimed = storage.idempotency.claim(&claim(&key), NOW, NOW + Duration::MINUTE).await;
+        let KeyUse::Answered(answered) = key_use(claimed) else { panic!("{note:?}") };
+        let added = AddedRange { first_position: position, count: 1, total: 0 };
+        assert_eq!(answered.added, Some(added));
+    }
 }
 
 /// The key then stands for the note, even after further ones.
@@ -158,7 +159,7 @@ pub async fn one_of_concurrent_notes_with_one_key_is_stored(storage: &Storage) {
     let outcomes = at_once((0..12).map(|number| {
         let (orders, id) = (storage.orders.clone(), ids[number % 2]);
         let new = with_key(new_note(id, "a"), "key");
-        async move { orders.add_note(&new).await }
+        async move { orders.change(&new).await }
     }))
     .await;
     assert_eq!(outcomes.iter().filter(|added| added.is_ok()).count(), 1);

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use time::{Date, Duration, OffsetDateTime, UtcOffset};
+use time::OffsetDateTime;
 
 use crate::ports::{ListFilter, ListedOrder, MaybeErased, StoreError};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     api_key::ClientId,
     delivery::DeliveryId,
     document::ObjectKey,
-    order::{OrderId, StoredOrder},
+    order::{Due, OrderId, Refusal, StoredOrder},
 };
 
 /// The orders that an operator asks for.
@@ -36,36 +36,6 @@ pub enum ErasureOutcome {
     Held,
 }
 
-/// What a retention erases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Retained {
-    /// Orders.
-    Orders,
-    /// The documents of orders alone.
-    Documents,
-}
-
-/// What is due for an erasure: what belongs to orders whose appointment and last change lie before `before`.
-/// An order with no time of day has its appointment until its date is over everywhere. Orders on hold
-/// at `now` are never due. The erasure of its documents by the retention is no change of an order here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Due {
-    /// What is erased.
-    pub what: Retained,
-    /// The end of the retention.
-    pub before: OffsetDateTime,
-    /// The instant of the question, and of the erasure.
-    pub now: OffsetDateTime,
-}
-
-impl Due {
-    /// Returns the last date that was over everywhere before the end of the retention.
-    pub fn last_date(&self) -> Date {
-        // A date ends last in the zone of UTC-12.
-        self.before.saturating_sub(Duration::hours(36)).to_offset(UtcOffset::UTC).date()
-    }
-}
-
 /// Number of identifiers of orders that one look for due orders covers.
 pub const LOOKED_AT: i64 = 50_000;
 
@@ -78,8 +48,14 @@ pub struct FoundDue {
     pub looked_at: Option<OrderId>,
 }
 
-/// Returns the row of the access that erases an order or its documents. Calling it assigns
-/// the audit number, so call it only for orders that are really erased.
+impl From<Refusal> for ErasureOutcome {
+    fn from(refusal: Refusal) -> Self {
+        if refusal == Refusal::Held { Self::Held } else { Self::NotFound }
+    }
+}
+
+/// Returns the row of the access that erases an order or its documents. Calling it assigns the audit number,
+/// so call it only for orders that are really erased.
 pub type AccessOf = Arc<dyn Fn(OrderId) -> Option<Access> + Send + Sync>;
 
 /// What a retention has erased.
@@ -118,17 +94,6 @@ pub trait OrderAdmin: Send + Sync {
         after: OrderId,
         limit: usize,
     ) -> Result<Vec<OrderId>, StoreError>;
-
-    /// Puts an order on hold until an instant, or ends its hold, in one atomic, durable step. A held order
-    /// keeps its data: it is not erased, and its documents are not withdrawn. The sides do not see a hold:
-    /// the version of the order stays, and no event is added. Returns `false` if there is no such order or
-    /// it was erased. Otherwise it stores also the access.
-    async fn hold(
-        &self,
-        id: OrderId,
-        until: Option<OffsetDateTime>,
-        access: Option<Access>,
-    ) -> Result<bool, StoreError>;
 
     /// Returns the number of orders on hold at `now`.
     async fn held(&self, now: OffsetDateTime) -> Result<usize, StoreError>;

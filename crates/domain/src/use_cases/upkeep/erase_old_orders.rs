@@ -5,8 +5,8 @@ use std::sync::Arc;
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    order::OrderId,
-    ports::{Clock, Due, OrderAdmin, Retained, StoreError},
+    order::{Due, OrderId, Retained},
+    ports::{Clock, OrderAdmin, StoreError},
     use_cases::{
         background::{Step, Worker},
         erase_orders::{EraseOrders, Erasure},

@@ -10,11 +10,14 @@ use domain::{
     api_key::{ClientId, Owner},
     appointment::parse_date,
     order::{
-        Actor, OrderChange, OrderId, OrderStatus, StoredOrder,
+        Actor, OrderChange, OrderCommand, OrderId, OrderStatus, Refusal, StoredOrder,
         change_request::{CancelRequest, ChangeRequest, NoteRequest, read_reason, read_status},
         search::{SearchedText, read_statuses},
     },
-    ports::{Cursor, HistoryQuery, ListFilter, ListedOrder, MaybeErased, OrderFilter},
+    ports::{
+        Cursor, HistoryQuery, ListFilter, ListedOrder, MaybeErased, OrderCommandRequest,
+        OrderFilter, WriteError,
+    },
     request::Violation,
     use_cases::{
         accesses::recorder::BegunAccess,
@@ -421,10 +424,21 @@ impl Operator {
         let access = self.recording.begin(kind, id);
         let set = async {
             let before = self.hold_of(&self.order(id).await?);
-            if !self.storage.admin.hold(id, until, Some(access.done())).await? {
-                bail!("order {} was erased meanwhile", id.0);
+            let hold = OrderCommandRequest {
+                owner: None,
+                order: id,
+                command: OrderCommand::Hold { until },
+                at: self.clock.now(),
+                idempotent_request: None,
+                access: Some(access.done()),
+            };
+            match self.storage.orders.change(&hold).await {
+                Ok(_) => Ok(before),
+                Err(WriteError::Refused(Refusal::Erased)) => {
+                    bail!("order {} was erased meanwhile", id.0)
+                }
+                Err(error) => Err(error.into()),
             }
-            Ok(before)
         }
         .await;
         self.recorded(access, set).await

@@ -1,0 +1,161 @@
+//! Carries out commands on orders: locks, loads, has the domain decide, and writes.
+
+use diesel::{dsl::sql, prelude::*, sql_types::Text};
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use domain::{
+    document::{DocumentKind, ObjectKey},
+    order::{OrderBefore, OrderCommand, OrderEffects, OrderId, Refusal, change::DocumentBefore},
+    ports::{Changed, ListedOrder, MaybeErased, OrderCommandRequest, WriteError},
+};
+use sql_rows::{
+    ChangeRows, DocumentBeforeRow, KeyRow, ListedRow, OrderBeforeRow, Prepared, Utc, condemned_of,
+    document_row, documents_before, is_order_of, note_count,
+    schema::{documents, events, order_changes, order_notes, orders, uploads},
+};
+
+use super::read::listed;
+use crate::{
+    accesses::store_access,
+    failure::Failure,
+    group_commit::key_use::{in_use, remember},
+    locks,
+};
+
+/// Carries out a command in a transaction. The lock of the order makes concurrent changes wait, and each
+/// statement after it sees what they have stored.
+pub(super) async fn change(
+    connection: &mut AsyncPgConnection,
+    request: &OrderCommandRequest,
+) -> Result<Changed, Failure> {
+    let (order, at) = (request.order, Utc(request.at));
+    locks::lock(connection, "orders", &[order.0]).await?;
+    if let Some(request) = &request.idempotent_request
+        && let Some(key_use) = in_use(connection, &request.attempt.claim, at).await?
+    {
+        return Err(Failure::Rejected(WriteError::KeyInUse(key_use)));
+    }
+    let (before, found) = load(connection, request).await?;
+    let effects = request.command.decide(&before, request.at)?;
+    let mut amended = None;
+    if let Some(effects) = &effects {
+        amended = write(connection, order, effects).await?;
+        if let Some(request) = &request.idempotent_request {
+            let row = KeyRow::answered(request, order.0, at, effects.range);
+            remember(connection, &row).await?;
+        }
+        store_access(connection, request.access.as_ref()).await?;
+    }
+    Ok(match &request.command {
+        OrderCommand::Amend(_) => {
+            Changed::Amended(Box::new(amended.or(found).ok_or(Refusal::NoSuchOrder)?))
+        }
+        OrderCommand::Withdraw { .. } | OrderCommand::EraseDocuments => {
+            let condemned: Vec<String> =
+                Prepared(condemned_of(order)).get_results(connection).await?;
+            let condemned = condemned.into_iter().map(ObjectKey::from_stored);
+            Changed::DocumentsWithdrawn(condemned.collect())
+        }
+        OrderCommand::AddDocuments(_) | OrderCommand::AddNote(_) | OrderCommand::Hold { .. } => {
+            effects.unwrap_or_default().into()
+        }
+    })
+}
+
+/// Loads what the decision needs. An amendment that changes nothing returns the order that it found.
+async fn load(
+    connection: &mut AsyncPgConnection,
+    request: &OrderCommandRequest,
+) -> Result<(OrderBefore, Option<ListedOrder>), Failure> {
+    let order = request.order;
+    if let (OrderCommand::Amend(_), Some(owner)) = (&request.command, request.owner) {
+        return match listed(connection, owner, order).await?.ok_or(Refusal::NoSuchOrder)? {
+            MaybeErased::Erased => Err(Refusal::Erased.into()),
+            MaybeErased::Whole(found) => Ok((OrderBefore::of(&found.stored), Some(found))),
+        };
+    }
+    let mut own = orders::table.find(order.0).select(OrderBeforeRow::as_select()).into_boxed();
+    if let Some(owner) = request.owner {
+        own = own.filter(is_order_of(owner));
+    }
+    let row: Option<OrderBeforeRow> = Prepared(own).get_result(connection).await.optional()?;
+    let before = row.ok_or(Refusal::NoSuchOrder)?.into_before()?;
+    let before = match &request.command {
+        OrderCommand::AddDocuments(new) => {
+            let documents = load_documents(connection, order, &[new.kind]).await?;
+            OrderBefore { documents, ..before }
+        }
+        OrderCommand::Withdraw { kind, .. } => {
+            let documents = load_documents(connection, order, &[*kind]).await?;
+            OrderBefore { documents, ..before }
+        }
+        OrderCommand::AddNote(_) => {
+            let notes: i64 = Prepared(note_count(order)).get_result(connection).await?;
+            OrderBefore { notes: usize::try_from(notes).unwrap_or_default(), ..before }
+        }
+        OrderCommand::EraseDocuments => {
+            let documents = load_documents(connection, order, &DocumentKind::ALL).await?;
+            OrderBefore { documents, ..before }
+        }
+        OrderCommand::Amend(_) | OrderCommand::Hold { .. } => before,
+    };
+    Ok((before, None))
+}
+
+/// Loads the documents of an order that a decision needs.
+pub(super) async fn load_documents(
+    connection: &mut AsyncPgConnection,
+    order: OrderId,
+    kinds: &[DocumentKind],
+) -> Result<Vec<DocumentBefore>, Failure> {
+    let found = documents_before(order, kinds).select(DocumentBeforeRow::as_select());
+    let found: Vec<DocumentBeforeRow> = Prepared(found).get_results(connection).await?;
+    Ok(found.into_iter().map(DocumentBeforeRow::into_document).collect::<Result<_, _>>()?)
+}
+
+/// Writes what a change of an order stores. Returns an amended order.
+pub(super) async fn write(
+    connection: &mut AsyncPgConnection,
+    order: OrderId,
+    effects: &OrderEffects,
+) -> Result<Option<ListedOrder>, Failure> {
+    let rows = ChangeRows::of(order, effects).map_err(Failure::Unstorable)?;
+    if let Some((document, by)) = rows.replaced {
+        let replaced = diesel::update(document_row(document)).set(documents::replaced_by.eq(by));
+        Prepared(replaced).execute(connection).await?;
+    }
+    if !rows.documents.is_empty() {
+        // A trigger adopts their uploads.
+        diesel::insert_into(documents::table).values(rows.documents).execute(connection).await?;
+    }
+    for (document, columns) in rows.withdrawn {
+        let emptied = diesel::update(document_row(document)).set(columns);
+        Prepared(emptied).execute(connection).await?;
+    }
+    for upload in rows.condemned {
+        Prepared(diesel::insert_into(uploads::table).values(upload)).execute(connection).await?;
+    }
+    if let Some(note) = rows.note {
+        Prepared(diesel::insert_into(order_notes::table).values(note)).execute(connection).await?;
+    }
+    if let Some(entry) = rows.entry {
+        Prepared(diesel::insert_into(order_changes::table).values(entry))
+            .execute(connection)
+            .await?;
+    }
+    for event in rows.events {
+        Prepared(diesel::insert_into(events::table).values(event)).execute(connection).await?;
+    }
+    let is_amended = rows.amended.is_some();
+    let details = rows.details.map(|details| {
+        let json = sql::<Text>("CAST(").bind::<Text, _>(details).sql(" AS json)");
+        orders::details.eq(json)
+    });
+    let update = diesel::update(orders::table.find(order.0));
+    let update = update.set((details, rows.amended, rows.order));
+    if !is_amended {
+        Prepared(update).execute(connection).await?;
+        return Ok(None);
+    }
+    let row = Prepared(update.returning(ListedRow::as_select())).get_result(connection).await?;
+    Ok(ListedRow::into_listed(row)?)
+}

@@ -1,0 +1,56 @@
+//! Changes of the status or the notary of an order, and first downloads.
+
+use diesel::{dsl::sql, prelude::*, sql_types::Bool};
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use domain::ports::{Download, ListedOrder, OrderUpdate};
+use sql_rows::{
+    ChangedOrder, Instant, ListedRow, Prepared, Utc, changeable_order, changed_notary,
+    not_downloaded,
+    schema::{documents, orders},
+};
+
+use crate::{accesses::WithAccess, failure::Failure, locks};
+
+/// Changes an order in one statement, if it may be changed so. `limits` sets the time limits of the statement.
+pub(super) async fn update(
+    connection: &mut AsyncPgConnection,
+    update: &OrderUpdate,
+    limits: &str,
+) -> Result<Option<ListedOrder>, Failure> {
+    let at = sql::<Instant>("greatest(").bind::<Instant, _>(Utc(update.at));
+    let at = at.sql(", updated_at + interval '1 microsecond')");
+    let order = changeable_order(update).filter(sql::<Bool>(limits));
+    let change = diesel::update(order)
+        .set((
+            ChangedOrder::from(update),
+            orders::notary.eq(changed_notary(update)),
+            orders::updated_at.eq(at),
+        ))
+        .returning(ListedRow::as_select());
+    let change = WithAccess::new(change, update.access.as_ref());
+    let changed: Vec<ListedRow> = Prepared(change).get_results(connection).await?;
+    let changed = changed.into_iter().map(ListedRow::into_listed);
+    Ok(changed.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().next())
+}
+
+/// Stores when documents were first downloaded.
+pub(super) async fn note_downloads(
+    connection: &mut AsyncPgConnection,
+    downloads: &[Download],
+) -> Result<(), Failure> {
+    let orders: Vec<i64> = downloads.iter().map(|download| download.document.order.0).collect();
+    locks::lock(connection, "orders", &orders).await?;
+    for &Download { document, at } in downloads {
+        let at = Utc(at);
+        let noted = diesel::update(not_downloaded(document))
+            .set(documents::first_downloaded_at.eq(Some(at)));
+        if Prepared(noted).execute(connection).await? == 0 {
+            continue;
+        }
+        let later = sql::<Instant>("greatest(").bind::<Instant, _>(at);
+        let later = later.sql(", updated_at + interval '1 microsecond')");
+        let order = diesel::update(orders::table.find(document.order.0));
+        Prepared(order.set(orders::updated_at.eq(later))).execute(connection).await?;
+    }
+    Ok(())
+}

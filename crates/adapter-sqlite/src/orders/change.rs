@@ -1,0 +1,148 @@
+//! Carries out commands on orders: loads, has the domain decide, and writes.
+
+use diesel::{prelude::*, sqlite::SqliteConnection};
+use domain::{
+    document::{DocumentKind, ObjectKey},
+    order::{OrderBefore, OrderCommand, OrderEffects, OrderId, Refusal, change::DocumentBefore},
+    ports::{Changed, ListedOrder, MaybeErased, OrderCommandRequest, WriteError},
+};
+use sql_rows::{
+    ChangeRows, DocumentBeforeRow, KeyRow, ListedRow, OrderBeforeRow, Prepared, Utc, condemned_of,
+    document_row, documents_before, is_order_of, note_count,
+    schema::{documents, events, order_changes, order_notes, orders, uploads},
+};
+
+use super::{
+    create::store_documents,
+    idempotency::{in_use, remember},
+    read::listed,
+};
+use crate::{accesses::store_access, failure::Failure};
+
+/// Carries out a command in a transaction. One thread writes, so no other call changes the order meanwhile.
+pub(super) fn change(
+    connection: &mut SqliteConnection,
+    request: &OrderCommandRequest,
+) -> Result<Changed, Failure> {
+    let (order, at) = (request.order, Utc(request.at));
+    if let Some(request) = &request.idempotent_request
+        && let Some(key_use) = in_use(connection, &request.attempt.claim, at)?
+    {
+        return Err(Failure::Rejected(WriteError::KeyInUse(key_use)));
+    }
+    let (before, found) = load(connection, request)?;
+    let effects = request.command.decide(&before, request.at)?;
+    let mut amended = None;
+    if let Some(effects) = &effects {
+        amended = write(connection, order, effects)?;
+        if let Some(request) = &request.idempotent_request {
+            let row = KeyRow::answered(request, order.0, at, effects.range);
+            remember(connection, &row)?;
+        }
+        store_access(connection, request.access.as_ref())?;
+    }
+    Ok(match &request.command {
+        OrderCommand::Amend(_) => {
+            Changed::Amended(Box::new(amended.or(found).ok_or(Refusal::NoSuchOrder)?))
+        }
+        OrderCommand::Withdraw { .. } | OrderCommand::EraseDocuments => {
+            let condemned: Vec<String> = Prepared(condemned_of(order)).get_results(connection)?;
+            let condemned = condemned.into_iter().map(ObjectKey::from_stored);
+            Changed::DocumentsWithdrawn(condemned.collect())
+        }
+        OrderCommand::AddDocuments(_) | OrderCommand::AddNote(_) | OrderCommand::Hold { .. } => {
+            effects.unwrap_or_default().into()
+        }
+    })
+}
+
+/// Loads what the decision needs. An amendment that changes nothing returns the order that it found.
+fn load(
+    connection: &mut SqliteConnection,
+    request: &OrderCommandRequest,
+) -> Result<(OrderBefore, Option<ListedOrder>), Failure> {
+    let order = request.order;
+    if let (OrderCommand::Amend(_), Some(owner)) = (&request.command, request.owner) {
+        return match listed(connection, owner, order)?.ok_or(Refusal::NoSuchOrder)? {
+            MaybeErased::Erased => Err(Refusal::Erased.into()),
+            MaybeErased::Whole(found) => Ok((OrderBefore::of(&found.stored), Some(found))),
+        };
+    }
+    let mut own = orders::table.find(order.0).select(OrderBeforeRow::as_select()).into_boxed();
+    if let Some(owner) = request.owner {
+        own = own.filter(is_order_of(owner));
+    }
+    let row: Option<OrderBeforeRow> = Prepared(own).get_result(connection).optional()?;
+    let before = row.ok_or(Refusal::NoSuchOrder)?.into_before()?;
+    let before = match &request.command {
+        OrderCommand::AddDocuments(new) => {
+            let documents = load_documents(connection, order, &[new.kind])?;
+            OrderBefore { documents, ..before }
+        }
+        OrderCommand::Withdraw { kind, .. } => {
+            let documents = load_documents(connection, order, &[*kind])?;
+            OrderBefore { documents, ..before }
+        }
+        OrderCommand::AddNote(_) => {
+            let notes: i64 = Prepared(note_count(order)).get_result(connection)?;
+            OrderBefore { notes: usize::try_from(notes).unwrap_or_default(), ..before }
+        }
+        OrderCommand::EraseDocuments => {
+            let documents = load_documents(connection, order, &DocumentKind::ALL)?;
+            OrderBefore { documents, ..before }
+        }
+        OrderCommand::Amend(_) | OrderCommand::Hold { .. } => before,
+    };
+    Ok((before, None))
+}
+
+/// Loads the documents of an order that a decision needs.
+pub(super) fn load_documents(
+    connection: &mut SqliteConnection,
+    order: OrderId,
+    kinds: &[DocumentKind],
+) -> Result<Vec<DocumentBefore>, Failure> {
+    let found = documents_before(order, kinds).select(DocumentBeforeRow::as_select());
+    let found: Vec<DocumentBeforeRow> = Prepared(found).get_results(connection)?;
+    Ok(found.into_iter().map(DocumentBeforeRow::into_document).collect::<Result<_, _>>()?)
+}
+
+/// Writes what a change of an order stores. Returns an amended order.
+pub(super) fn write(
+    connection: &mut SqliteConnection,
+    order: OrderId,
+    effects: &OrderEffects,
+) -> Result<Option<ListedOrder>, Failure> {
+    let rows = ChangeRows::of(order, effects).map_err(Failure::Unstorable)?;
+    if let Some((document, by)) = rows.replaced {
+        let replaced = diesel::update(document_row(document)).set(documents::replaced_by.eq(by));
+        Prepared(replaced).execute(connection)?;
+    }
+    store_documents(connection, rows.documents)?;
+    for (document, columns) in rows.withdrawn {
+        let emptied = diesel::update(document_row(document)).set(columns);
+        Prepared(emptied).execute(connection)?;
+    }
+    for upload in rows.condemned {
+        Prepared(diesel::insert_into(uploads::table).values(upload)).execute(connection)?;
+    }
+    if let Some(note) = rows.note {
+        Prepared(diesel::insert_into(order_notes::table).values(note)).execute(connection)?;
+    }
+    if let Some(entry) = rows.entry {
+        Prepared(diesel::insert_into(order_changes::table).values(entry)).execute(connection)?;
+    }
+    for event in rows.events {
+        Prepared(diesel::insert_into(events::table).values(event)).execute(connection)?;
+    }
+    let is_amended = rows.amended.is_some();
+    let details = rows.details.map(|details| orders::details.eq(details));
+    let update = diesel::update(orders::table.find(order.0));
+    let update = update.set((details, rows.amended, rows.order));
+    if !is_amended {
+        Prepared(update).execute(connection)?;
+        return Ok(None);
+    }
+    let row = Prepared(update.returning(ListedRow::as_select())).get_result(connection)?;
+    Ok(ListedRow::into_listed(row)?)
+}

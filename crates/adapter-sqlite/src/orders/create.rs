@@ -1,0 +1,86 @@
+//! Creates orders.
+
+use diesel::{dsl::not, prelude::*, result::Error, sqlite::SqliteConnection};
+use domain::{order::OrderId, ports::WriteError, webhook::EventType};
+use sql_rows::{
+    DocumentRow, KeyRow, NewEventRow, PendingOrder, Utc,
+    schema::{documents, events, orders, uploads},
+};
+
+use super::idempotency::{in_use, remember};
+use crate::failure::Failure;
+
+/// Creates an order. A rejection has changed nothing.
+pub(super) fn create(
+    connection: &mut SqliteConnection,
+    order: PendingOrder,
+) -> Result<OrderId, WriteError> {
+    let at = order.row.created_at;
+    if let Some(request) = &order.idempotent_request
+        && let Some(key_use) = in_use(connection, &request.attempt.claim, at)?
+    {
+        return Err(WriteError::KeyInUse(key_use));
+    }
+    let order_id = insert(connection, &order)?;
+    let documents = order.documents.into_iter().map(|row| DocumentRow { order_id, ..row });
+    store_documents(connection, documents)?;
+    let event = NewEventRow::new(EventType::OrderCreated, order_id, at);
+    let event = diesel::insert_into(events::table).values(event);
+    event.execute(connection).map_err(Failure::from)?;
+    if let Some(request) = &order.idempotent_request {
+        remember(connection, &KeyRow::answered(request, order_id, at, None))?;
+    }
+    Ok(OrderId(order_id))
+}
+
+/// The message of the trigger `orders_keep_file_numbers` of `migrations/`.
+const HELD: &str = "another order holds the file number";
+
+/// Inserts an order that takes its file number. Fails if the window of the order that holds the
+/// number is not over.
+fn insert(connection: &mut SqliteConnection, order: &PendingOrder) -> Result<i64, WriteError> {
+    let holder = orders::table.filter(
+        orders::file_number
+            .eq(&order.row.file_number)
+            .and(orders::is_test.eq(order.row.is_test))
+            .and(orders::holds_file_number),
+    );
+    let insert = |connection: &mut SqliteConnection| {
+        diesel::insert_into(orders::table)
+            .values((&order.row, &order.found_by))
+            .returning(orders::id)
+            .get_result(connection)
+    };
+    match insert(connection) {
+        Err(Error::DatabaseError(_, error)) if error.message() == HELD => {}
+        id => return Ok(id.map_err(Failure::from)?),
+    }
+    // After the insertion, because most file numbers are new.
+    let released = diesel::update(holder.filter(orders::created_at.le(order.window_opens_at)))
+        .set(orders::holds_file_number.eq(false))
+        .execute(connection)
+        .map_err(Failure::from)?;
+    if released == 0 {
+        let created_at: Utc =
+            holder.select(orders::created_at).first(connection).map_err(Failure::from)?;
+        return Err(WriteError::Duplicate { created_at: created_at.0 });
+    }
+    Ok(insert(connection).map_err(Failure::from)?)
+}
+
+/// Stores documents, and adopts their uploads: the keys leave the ledger. Fails if one is not there,
+/// or condemned.
+pub(super) fn store_documents(
+    connection: &mut SqliteConnection,
+    rows: impl IntoIterator<Item = DocumentRow>,
+) -> Result<(), Failure> {
+    for row in rows {
+        let own = uploads::key.nullable().eq(&row.key);
+        let live = uploads::table.filter(own).filter(not(uploads::condemned));
+        if diesel::delete(live).execute(connection)? == 0 {
+            return Err(Failure::Rejected(WriteError::UploadSwept));
+        }
+        diesel::insert_into(documents::table).values(row).execute(connection)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! Replacing the client's data of an order.
+
+use time::OffsetDateTime;
+
+use super::{NewEvent, OrderBefore, OrderEffects, Refusal};
+use crate::order::{
+    Order,
+    event::{EventChange, EventType, MailContent},
+    record::OrderColumns,
+    stored::{Actor, ChangeKind, OrderStatus},
+};
+
+/// An order as its client wants it to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Amendment {
+    /// The versions that may be changed, by the instant of the order's last change; `None` for any.
+    pub expected: Option<Vec<OffsetDateTime>>,
+    /// The order as it is to be. Its file number and its signing service are those that it has.
+    pub order: Box<Order>,
+}
+
+impl Amendment {
+    /// Returns what is stored in place of the order; `None` if every field is so already. The trace stays
+    /// that of the creation.
+    pub(super) fn decide(
+        &self,
+        before: &OrderBefore,
+        now: OffsetDateTime,
+    ) -> Result<Option<OrderEffects>, Refusal> {
+        let Some(found) = &before.order else { return Err(Refusal::NoSuchOrder) };
+        before.expect_version(self.expected.as_deref())?;
+        let changed = found.fields_changed_by(&self.order);
+        if changed.is_empty() {
+            return Ok(None);
+        }
+        if OrderStatus::FINAL.contains(&before.status) {
+            return Err(Refusal::Cancelled);
+        }
+        if OrderStatus::OVER.contains(&before.status) {
+            return Err(Refusal::Over);
+        }
+        let at = before.changed_at(now);
+        // No order of this version fails to become a record.
+        let previous = OrderColumns::of(found).ok().map(MailContent::Previous);
+        let told = EventChange::Fields { changed: changed.clone() };
+        let order = Order { trace: found.trace.clone(), ..(*self.order).clone() };
+        Ok(Some(OrderEffects {
+            at: Some(at),
+            order: Some(Box::new(order)),
+            entry: Some(before.entry(ChangeKind::Changed(changed), Actor::Client, at)),
+            events: vec![NewEvent {
+                content: previous,
+                ..NewEvent::telling(EventType::OrderChanged, told)
+            }],
+            ..OrderEffects::default()
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        order::change::tests::{NOW, SEEN, before, with_status},
+        trace_context::TraceContext,
+    };
+
+    fn amendment(lender: Option<&str>, expected: Option<Vec<OffsetDateTime>>) -> Amendment {
+        let mut order = before().order.unwrap();
+        order.signing.lender = lender.map(str::to_owned);
+        Amendment { expected, order }
+    }
+
+    #[test]
+    fn amendment_stores_the_new_order_and_tells_its_fields() {
+        let mut before = before();
+        let trace =
+            TraceContext { traceparent: "00-1".to_owned(), tracestate: Some("a=1".to_owned()) };
+        before.order.as_mut().unwrap().trace = Some(trace.clone());
+        let new = amendment(Some("A bank"), Some(vec![NOW, SEEN]));
+        let effects = new.decide(&before, NOW).unwrap().unwrap();
+        let changed = vec!["/signingDetailsFormData/lender".to_owned()];
+        let stored = effects.order.unwrap();
+        assert_eq!(stored.trace, Some(trace), "the trace stays that of the creation");
+        assert_eq!(Order { trace: None, ..*stored }, *new.order);
+        let entry = effects.entry.unwrap();
+        assert_eq!(entry.kind, ChangeKind::Changed(changed.clone()));
+        assert_eq!(entry.actor, Actor::Client);
+        let [event] = &effects.events[..] else { panic!() };
+        assert_eq!(event.event, EventType::OrderChanged);
+        assert_eq!(event.change, Some(EventChange::Fields { changed }));
+        let previous = OrderColumns::of(&before.order.unwrap()).unwrap();
+        assert_eq!(event.content, Some(MailContent::Previous(previous)));
+    }
+
+    #[test]
+    fn amendment_of_nothing_changes_nothing_in_any_status() {
+        for status in OrderStatus::USUAL {
+            let nothing = amendment(None, Some(vec![SEEN]));
+            assert_eq!(nothing.decide(&with_status(&status), NOW), Ok(None));
+        }
+    }
+
+    #[test]
+    fn cancelled_order_and_one_that_is_over_are_not_amended() {
+        for status in OrderStatus::USUAL {
+            let outcome = amendment(Some("A bank"), None).decide(&with_status(&status), NOW);
+            let expected = match status.as_str() {
+                "CANCELLED" => Err(Refusal::Cancelled),
+                "SIGNED" | "DID_NOT_SIGN" | "COMPLETED" => Err(Refusal::Over),
+                _ => Ok(true),
+            };
+            assert_eq!(outcome.map(|effects| effects.is_some()), expected, "{status:?}");
+        }
+    }
+
+    #[test]
+    fn version_is_checked_before_anything_else() {
+        for expected in [vec![], vec![NOW]] {
+            for (lender, status) in [
+                (None, OrderStatus::NEW),
+                (Some("A bank"), OrderStatus::NEW),
+                (Some("A bank"), OrderStatus::CANCELLED),
+            ] {
+                let outcome =
+                    amendment(lender, Some(expected.clone())).decide(&with_status(&status), NOW);
+                assert_eq!(outcome, Err(Refusal::Changed));
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Changing the status or the notary, and cancelling.
+//!
+//! One statement changes the order, and does nothing if these rules forbid it: it gets its lists of
+//! statuses from here. What is decided here afterwards is why it did nothing.
+
+use time::OffsetDateTime;
+
+use super::{OrderBefore, Refusal};
+use crate::order::{
+    change_request::{CancelRequest, ChangeRequest},
+    stored::OrderStatus,
+};
+
+impl OrderStatus {
+    /// The states in which an order does not change any more.
+    pub const FINAL: [Self; 1] = [Self::CANCELLED];
+
+    /// The states in which an order cannot be cancelled.
+    pub const CLOSED: [Self; 2] = [Self::SIGNED, Self::COMPLETED];
+
+    /// The states in which the client cannot change an order: the appointment is over.
+    pub const OVER: [Self; 3] = [Self::SIGNED, Self::DID_NOT_SIGN, Self::COMPLETED];
+}
+
+impl ChangeRequest {
+    /// Returns whether the request changes the order. A version that is not expected is refused, also if
+    /// nothing would change. `expected` are the versions that may be changed; `None` is any.
+    ///
+    /// # Errors
+    /// [`Refusal::Changed`], [`Refusal::Cancelled`], [`Refusal::Closed`]
+    pub fn decide(
+        &self,
+        before: &OrderBefore,
+        expected: Option<&[OffsetDateTime]>,
+    ) -> Result<bool, Refusal> {
+        before.expect_version(expected)?;
+        let changes = self.status.as_ref().is_some_and(|status| *status != before.status)
+            || self.notary_id.is_some_and(|notary_id| notary_id != before.notary_id)
+            || self.notary.as_ref().is_some_and(|notary| *notary != before.notary);
+        if !changes {
+            return Ok(false);
+        }
+        if OrderStatus::FINAL.contains(&before.status) {
+            return Err(Refusal::Cancelled);
+        }
+        let cancels = self.status == Some(OrderStatus::CANCELLED);
+        if cancels && OrderStatus::CLOSED.contains(&before.status) {
+            return Err(Refusal::Closed);
+        }
+        Ok(true)
+    }
+}
+
+impl CancelRequest {
+    /// Returns whether the request cancels the order. Cancelling it again changes nothing, whatever
+    /// version the client has seen.
+    ///
+    /// # Errors
+    /// [`Refusal::Changed`], [`Refusal::Closed`]
+    pub fn decide(
+        before: &OrderBefore,
+        expected: Option<&[OffsetDateTime]>,
+    ) -> Result<bool, Refusal> {
+        if before.status == OrderStatus::CANCELLED {
+            return Ok(false);
+        }
+        let status = Some(OrderStatus::CANCELLED);
+        ChangeRequest { status, ..ChangeRequest::default() }.decide(before, expected)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::order::{
+        change::tests::{NOW, SEEN, before, with_status},
+        stored::Notary,
+    };
+
+    fn to(status: OrderStatus) -> ChangeRequest {
+        ChangeRequest { status: Some(status), ..ChangeRequest::default() }
+    }
+
+    fn notary(name: &str) -> Option<Notary> {
+        Some(Notary { name: name.to_owned(), phone: None, email: None })
+    }
+
+    #[test]
+    fn cancelled_order_does_not_change() {
+        let cancelled = with_status(&OrderStatus::CANCELLED);
+        let assigns = ChangeRequest { notary_id: Some(Some(7)), ..to(OrderStatus::CANCELLED) };
+        for request in [to(OrderStatus::NEW), assigns] {
+            assert_eq!(request.decide(&cancelled, None), Err(Refusal::Cancelled));
+        }
+    }
+
+    #[test]
+    fn signed_or_completed_order_changes_and_is_not_cancelled() {
+        for closed in OrderStatus::CLOSED {
+            let before = with_status(&closed);
+            assert_eq!(to(OrderStatus::NEW).decide(&before, None), Ok(true));
+            assert_eq!(to(OrderStatus::CANCELLED).decide(&before, None), Err(Refusal::Closed));
+            assert_eq!(CancelRequest::decide(&before, None), Err(Refusal::Closed));
+        }
+    }
+
+    #[test]
+    fn order_in_any_other_status_is_cancelled() {
+        for status in OrderStatus::USUAL {
+            if !OrderStatus::CLOSED.contains(&status) && !OrderStatus::FINAL.contains(&status) {
+                assert_eq!(CancelRequest::decide(&with_status(&status), None), Ok(true));
+            }
+        }
+    }
+
+    #[test]
+    fn change_to_what_is_there_changes_nothing_in_any_status() {
+        for status in OrderStatus::USUAL {
+            let before =
+                OrderBefore { notary_id: Some(7), notary: notary("Pat"), ..with_status(&status) };
+            let same = ChangeRequest {
+                notary_id: Some(Some(7)),
+                notary: Some(notary("Pat")),
+                ..to(status)
+            };
+            for request in [same, ChangeRequest::default()] {
+                assert_eq!(request.decide(&before, Some(&[SEEN])), Ok(false));
+            }
+        }
+    }
+
+    #[test]
+    fn each_field_changes_an_order() {
+        let before = OrderBefore { notary_id: Some(7), notary: notary("Pat"), ..before() };
+        for request in [
+            to(OrderStatus::ASSIGNED),
+            ChangeRequest { notary_id: Some(None), ..ChangeRequest::default() },
+            ChangeRequest { notary: Some(notary("Kim")), ..ChangeRequest::default() },
+            ChangeRequest { notary: Some(None), ..ChangeRequest::default() },
+        ] {
+            assert_eq!(request.decide(&before, None), Ok(true));
+        }
+    }
+
+    #[test]
+    fn unexpected_version_is_refused_before_anything_else() {
+        for before in [before(), with_status(&OrderStatus::SIGNED)] {
+            for expected in [&[][..], &[NOW]] {
+                let outcomes = [
+                    ChangeRequest::default().decide(&before, Some(expected)),
+                    to(OrderStatus::CANCELLED).decide(&before, Some(expected)),
+                    CancelRequest::decide(&before, Some(expected)),
+                ];
+                assert_eq!(outcomes, [Err(Refusal::Changed); 3]);
+            }
+        }
+    }
+
+    #[test]
+    fn cancelling_twice_changes_nothing_whatever_version_was_seen() {
+        let cancelled = with_status(&OrderStatus::CANCELLED);
+        for expected in [None, Some(&[][..]), Some(&[SEEN])] {
+            assert_eq!(CancelRequest::decide(&cancelled, expected), Ok(false));
+        }
+    }
+}
