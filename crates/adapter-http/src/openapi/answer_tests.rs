@@ -71,7 +71,7 @@ fn guide_and_console_name_every_event() {
     described.sort_unstable();
     events.sort_unstable();
     assert_eq!(described, events);
-    let console = include_str!("../../assets/console/webhooks.js");
+    let console = include_str!("../../assets/console/webhooks/webhooks.js");
     for event in EventType::OF_ORDERS.map(EventType::as_str) {
         assert!(
             console.contains(&format!("\"{event}\": \"")),

@@ -14,7 +14,7 @@ use crate::{Instant, Utc, orders::find::conditions, schema::orders};
 
 /// The condition of an order that is due: see [`Due::covers`].
 #[derive(Clone)]
-struct IsDue {
+pub struct IsDue {
     what: Retained,
     before: Utc,
     now: Utc,
@@ -22,7 +22,8 @@ struct IsDue {
 }
 
 impl IsDue {
-    fn of(due: &Due) -> Self {
+    /// Returns the condition.
+    pub fn of(due: &Due) -> Self {
         Self {
             what: due.what,
             before: Utc(due.before),

@@ -6,7 +6,7 @@ use domain::ports::Clock as _;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::service_process::{fail, notary_orders, run},
+    harness::service_process::{fail, notary_orders, run, text},
     harness::{TestApp, created},
     operators::doctor::report::Report,
     wiring::{Kind, Wiring, on_both_wirings},
