@@ -125,7 +125,7 @@ fn other_files_are_not_opened() {
     std::fs::write(path(&directory), "dear diary, ".repeat(1_000)).unwrap();
     assert!(matches!(
         SqliteStore::open(&path(&directory), GENEROUS),
-        Err(OpenError::Connection(_))
+        Err(OpenError::NotADatabase)
     ));
     assert!(matches!(
         SqliteStore::open(&directory.path().join("no/such/folder.db"), GENEROUS),

@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 
-use super::{NewEvent, OrderBefore, OrderEffects, Refusal};
+use super::{before::OrderBefore, effects::{NewEvent, OrderEffects}, refusal::Refusal};
 use crate::order::{
     Order,
     event::{EventChange, EventType, MailContent},
@@ -61,7 +61,7 @@ impl Amendment {
 mod tests {
     use super::*;
     use crate::{
-        order::change::tests::{NOW, SEEN, before, with_status},
+        order::change::before::tests::{NOW, SEEN, before, with_status},
         trace_context::TraceContext,
     };
 

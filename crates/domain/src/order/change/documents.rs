@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 
-use super::{AddedDocument, DocumentBefore, NewEvent, OrderBefore, OrderEffects, Refusal};
+use super::{before::{DocumentBefore, OrderBefore}, effects::{AddedDocument, AddedRange, NewEvent, OrderEffects}, refusal::Refusal};
 use crate::{
     document::{DocumentKind, MAX_DOCUMENTS_PER_ORDER, StoredDocument},
     order::{
@@ -20,17 +20,6 @@ pub struct NewDocuments {
     pub replaces: Option<u32>,
     /// The documents. They are in the blob store, and the upload ledger has their keys.
     pub documents: Vec<StoredDocument>,
-}
-
-/// The documents that a request added to an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AddedRange {
-    /// Position of the first of them.
-    pub first_position: u32,
-    /// Their number.
-    pub count: u32,
-    /// The number of documents that the order had after the addition, without withdrawn ones.
-    pub total: u32,
 }
 
 impl OrderBefore {
@@ -132,7 +121,7 @@ impl NewDocuments {
 mod tests {
     use super::*;
     use crate::{
-        order::change::tests::{NOW, before, held, with_status},
+        order::change::before::tests::{NOW, before, held, with_status},
         test_support::document,
     };
 

@@ -2,7 +2,7 @@
 
 use time::{Date, Duration, OffsetDateTime, UtcOffset};
 
-use super::{NewEvent, OrderBefore, OrderEffects, Refusal};
+use super::{before::OrderBefore, effects::{NewEvent, OrderEffects}, refusal::Refusal};
 use crate::{
     document::DocumentKind,
     order::{
@@ -128,7 +128,7 @@ mod tests {
     use time::macros::{date, datetime};
 
     use super::*;
-    use crate::order::change::tests::{NOW, SEEN, before, held};
+    use crate::order::change::before::tests::{NOW, SEEN, before, held};
 
     const END: OffsetDateTime = datetime!(2026-12-10 12:00 UTC);
     const AGE: Age = Age {

@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 
-use super::{OrderBefore, OrderEffects};
+use super::{before::OrderBefore, effects::OrderEffects};
 
 /// Sets the end of the hold. The sides do not see a hold: the version of the order stays, and no event
 /// tells of it.
@@ -23,7 +23,7 @@ mod tests {
 
     use crate::order::change::{
         OrderCommand,
-        tests::{NOW, before, held},
+        before::tests::{NOW, before, held},
     };
 
     #[test]

@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 
-use super::{AddedRange, NewEvent, OrderBefore, OrderEffects, Refusal};
+use super::{before::OrderBefore, effects::{AddedRange, NewEvent, OrderEffects}, refusal::Refusal};
 use crate::order::{
     event::{EventChange, EventType, MailContent},
     stored::{Actor, Note},
@@ -50,7 +50,7 @@ impl NewNote {
 mod tests {
     use super::*;
     use crate::order::{
-        change::tests::{NOW, before, with_status},
+        change::before::tests::{NOW, before, with_status},
         stored::OrderStatus,
     };
 

@@ -5,7 +5,7 @@
 
 use time::OffsetDateTime;
 
-use super::{OrderBefore, Refusal};
+use super::{before::OrderBefore, refusal::Refusal};
 use crate::order::{
     change_request::{CancelRequest, ChangeRequest},
     stored::OrderStatus,
@@ -73,7 +73,7 @@ impl CancelRequest {
 mod tests {
     use super::*;
     use crate::order::{
-        change::tests::{NOW, SEEN, before, with_status},
+        change::before::tests::{NOW, SEEN, before, with_status},
         stored::Notary,
     };
 

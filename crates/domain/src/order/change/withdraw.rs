@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 
-use super::{OrderBefore, OrderEffects, Refusal};
+use super::{before::OrderBefore, effects::OrderEffects, refusal::Refusal};
 use crate::{
     document::DocumentKind,
     order::{event::EventType, stored::ChangeKind},
@@ -41,7 +41,7 @@ mod tests {
         order::{
             change::{
                 NewEvent, WithdrawnDocument,
-                tests::{NOW, before, held, with_status},
+                before::tests::{NOW, before, held, with_status},
             },
             event::EventChange,
             stored::{Actor, OrderStatus},

@@ -1,0 +1,145 @@
+//! An order as a decision finds it.
+
+use time::OffsetDateTime;
+
+use super::{effects::WithdrawnDocument, refusal::Refusal};
+use crate::{
+    document::{DocumentKind, ObjectKey},
+    order::{
+        Order,
+        stored::{Actor, ChangeKind, Notary, OrderChange, OrderStatus, StoredOrder, after},
+    },
+};
+
+/// An order as a decision finds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderBefore {
+    /// Whether the order is erased.
+    pub is_erased: bool,
+    /// The status.
+    pub status: OrderStatus,
+    /// The number of the notary.
+    pub notary_id: Option<i64>,
+    /// Who the notary is.
+    pub notary: Option<Notary>,
+    /// The instant of the last change.
+    pub updated_at: OffsetDateTime,
+    /// Until when an operator keeps the order from erasure.
+    pub held_until: Option<OffsetDateTime>,
+    /// The client's data. Only an amendment needs it.
+    pub order: Option<Box<Order>>,
+    /// The documents of the kind at stake by position; of both kinds for an erasure.
+    pub documents: Vec<DocumentBefore>,
+    /// The number of notes. Only a new note needs it.
+    pub notes: usize,
+}
+
+/// A document as a decision finds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DocumentBefore {
+    /// Its kind.
+    pub kind: DocumentKind,
+    /// Its position among the documents of this kind.
+    pub position: u32,
+    /// The key of its object; `None` if it is withdrawn.
+    pub key: Option<ObjectKey>,
+    /// Its name.
+    pub name: String,
+    /// The position of the document that replaced it.
+    pub replaced_by: Option<u32>,
+}
+
+impl OrderBefore {
+    /// Returns what a decision finds of an order that was read whole.
+    pub fn of(order: &StoredOrder) -> Self {
+        let documents = |kind| {
+            (0..).zip(order.documents_of(kind)).map(move |(position, document)| DocumentBefore {
+                kind,
+                position,
+                key: document.key.clone(),
+                name: document.name.clone(),
+                replaced_by: document.replaced_by,
+            })
+        };
+        Self {
+            is_erased: false,
+            status: order.status.clone(),
+            notary_id: order.notary_id,
+            notary: order.notary.clone(),
+            updated_at: order.updated_at,
+            held_until: order.held_until,
+            order: Some(order.order.clone()),
+            documents: DocumentKind::ALL.into_iter().flat_map(documents).collect(),
+            notes: order.notes.len(),
+        }
+    }
+
+    /// Returns the instant of a change at `now`: instants of one order increase.
+    pub(super) fn changed_at(&self, now: OffsetDateTime) -> OffsetDateTime {
+        after(self.updated_at, now)
+    }
+
+    /// Refuses an order that is no expected version. `None` expects any.
+    pub(super) fn expect_version(&self, expected: Option<&[OffsetDateTime]>) -> Result<(), Refusal> {
+        if expected.is_none_or(|versions| versions.contains(&self.updated_at)) {
+            Ok(())
+        } else {
+            Err(Refusal::Changed)
+        }
+    }
+
+    /// Returns the documents of a kind.
+    pub(super) fn documents_of(&self, kind: DocumentKind) -> impl Iterator<Item = &DocumentBefore> {
+        self.documents.iter().filter(move |document| document.kind == kind)
+    }
+
+    /// Returns the document of a kind at a position.
+    pub(super) fn document(&self, kind: DocumentKind, position: u32) -> Option<&DocumentBefore> {
+        self.documents_of(kind).find(|document| document.position == position)
+    }
+
+    /// Returns the entry of the history of a change that leaves status and notary.
+    pub(super) fn entry(&self, kind: ChangeKind, actor: Actor, at: OffsetDateTime) -> OrderChange {
+        let (status, notary_id) = (self.status.clone(), self.notary_id);
+        OrderChange { at, kind, status, notary_id, actor, reason: None }
+    }
+}
+
+impl DocumentBefore {
+    /// Withdraws the document. Its name may name a person, so only the extension stays.
+    pub(super) fn withdrawn(&self, key: &ObjectKey, is_erased: bool) -> WithdrawnDocument {
+        let (kind, position, key) = (self.kind, self.position, key.clone());
+        let name = crate::document::withdrawn_name(&self.name);
+        WithdrawnDocument { kind, position, key, name, is_erased }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use time::{Duration, macros::datetime};
+
+    use super::*;
+    use crate::test_support::{document, stored_order};
+
+    /// The instant of the last change of [`before`].
+    pub(in crate::order::change) const SEEN: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
+    /// The instant of the changes.
+    pub(in crate::order::change) const NOW: OffsetDateTime = datetime!(2026-11-21 13:00 UTC);
+
+    /// Returns an order with two documents to sign, `a` and `b`, and the signed one `c`.
+    pub(in crate::order::change) fn before() -> OrderBefore {
+        let documents = vec![document("a", SEEN), document("b", SEEN)];
+        let signed_documents = vec![document("c", SEEN)];
+        OrderBefore::of(&StoredOrder { documents, signed_documents, ..stored_order(SEEN) })
+    }
+
+    /// Returns an order with a status.
+    pub(in crate::order::change) fn with_status(status: &OrderStatus) -> OrderBefore {
+        OrderBefore { status: status.clone(), ..before() }
+    }
+
+    /// Returns an order that is on hold at [`NOW`].
+    pub(in crate::order::change) fn held() -> OrderBefore {
+        OrderBefore { held_until: Some(NOW + Duration::MICROSECOND), ..before() }
+    }
+}

@@ -1,0 +1,94 @@
+//! What a change of an order stores.
+
+use time::OffsetDateTime;
+
+use crate::{
+    document::{DocumentKind, ObjectKey, StoredDocument},
+    order::{
+        Order,
+        event::{EventChange, EventType, MailContent},
+        stored::{Note, OrderChange},
+    },
+};
+
+/// What a change of an order stores.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OrderEffects {
+    /// The instant of the change, and of the order's last change. `None` if the sides do not see it.
+    pub at: Option<OffsetDateTime>,
+    /// The client's data in place of the stored one.
+    pub order: Option<Box<Order>>,
+    /// The end of the hold in place of the stored one.
+    pub held_until: Option<Option<OffsetDateTime>>,
+    /// The last change before an erasure of documents, from which the retention of the order counts.
+    pub erased_after: Option<OffsetDateTime>,
+    /// The new documents, by position.
+    pub added: Vec<AddedDocument>,
+    /// The document to sign that the first of them replaces.
+    pub replaced: Option<u32>,
+    /// The documents that lose their bytes and their names.
+    pub withdrawn: Vec<WithdrawnDocument>,
+    /// The new note.
+    pub note: Option<Note>,
+    /// The positions that a repeated request finds again: of the new documents, or of the new note.
+    pub range: Option<AddedRange>,
+    /// The entry of the history.
+    pub entry: Option<OrderChange>,
+    /// The events.
+    pub events: Vec<NewEvent>,
+}
+
+/// A document that an order gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddedDocument {
+    /// Its kind.
+    pub kind: DocumentKind,
+    /// Its position among the documents of this kind.
+    pub position: u32,
+    /// The document. It is in the blob store, and the upload ledger has its key.
+    pub document: StoredDocument,
+}
+
+/// A document that loses its bytes and its names. Its record stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WithdrawnDocument {
+    /// Its kind.
+    pub kind: DocumentKind,
+    /// Its position among the documents of this kind.
+    pub position: u32,
+    /// The key of its object, which the upload ledger condemns.
+    pub key: ObjectKey,
+    /// The name that it gets.
+    pub name: String,
+    /// Whether the retention withdraws it, and not its side.
+    pub is_erased: bool,
+}
+
+/// An event that a change adds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewEvent {
+    /// Its type.
+    pub event: EventType,
+    /// What it tells besides the order.
+    pub change: Option<EventChange>,
+    /// What only its mails tell.
+    pub content: Option<MailContent>,
+}
+
+/// The documents that a request added to an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AddedRange {
+    /// Position of the first of them.
+    pub first_position: u32,
+    /// Their number.
+    pub count: u32,
+    /// The number of documents that the order had after the addition, without withdrawn ones.
+    pub total: u32,
+}
+
+impl NewEvent {
+    /// Returns an event that tells of a change.
+    pub(super) fn telling(event: EventType, change: EventChange) -> Self {
+        Self { event, change: Some(change), content: None }
+    }
+}
