@@ -256,6 +256,9 @@ impl Cluster {
     /// Ends the sessions of [`Self::sql`] with a database.
     fn end_sessions(&self, database: &str) {
         self.sessions.lock().unwrap().remove(database);
+        // A backend goes on for a moment after its connection has closed.
+        let terminate = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity";
+        self.sql("postgres", &format!("{terminate} WHERE datname = '{database}'"));
     }
 
     /// Returns the log of the server.
