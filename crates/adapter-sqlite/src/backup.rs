@@ -2,7 +2,7 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io,
+    io::{self, Read as _},
     os::unix::fs::OpenOptionsExt as _,
     path::Path,
 };
@@ -24,9 +24,12 @@ use sql_rows::{
 
 use crate::{
     TimeLimits,
-    database::{Database, Mode, OpenError, check_header, establish},
+    database::{Database, Mode, OpenError, establish},
     export::orphans,
 };
+
+/// How every database begins.
+const HEADER: &[u8] = b"SQLite format 3\0";
 
 /// The reason why a database was not copied, or a copy cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +82,7 @@ impl DatabaseCopy {
     /// See [`BackupError`]. The file may have a part of the copy then.
     pub fn make(source: &Path, copy: &Path) -> Result<Self, BackupError> {
         let database = Database::at(source, Some(TimeLimits::default()))?;
-        let mut database = database.connect(Mode::Write).map_err(OpenError::Connection)?;
+        let mut database = database.connect(Mode::Write).map_err(OpenError::from)?;
         // SQLite writes into an empty file, and keeps its permissions.
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(copy)?;
         sql_query("VACUUM INTO ?")
@@ -95,9 +98,12 @@ impl DatabaseCopy {
     /// # Errors
     /// The file is missing or no database.
     pub fn open(copy: &Path) -> Result<Self, BackupError> {
-        // SQLite would create a missing file.
-        File::open(copy)?;
-        check_header(copy)?;
+        // SQLite would create a missing file. No connection to a copy is open, whose locks this could drop.
+        let mut start = Vec::new();
+        File::open(copy)?.take(HEADER.len() as u64).read_to_end(&mut start)?;
+        if start != HEADER {
+            return Err(OpenError::NotADatabase.into());
+        }
         let mut connection = establish(copy)?;
         connection.batch_execute("PRAGMA query_only = ON")?;
         Ok(Self(connection))

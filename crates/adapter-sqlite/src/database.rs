@@ -1,8 +1,7 @@
 //! The database file and how it is opened.
 
 use std::{
-    fs::{self, File},
-    io::{self, Read as _},
+    fs, io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf, absolute},
     thread,
@@ -63,10 +62,23 @@ pub enum OpenError {
     NotADatabase,
     /// The database is damaged or locked.
     #[error("the database cannot be opened")]
-    Connection(#[from] ConnectionError),
+    Connection(#[source] ConnectionError),
     /// The system does not start a thread.
     #[error("the thread of the database cannot be started")]
     Thread(#[source] io::Error),
+}
+
+impl From<ConnectionError> for OpenError {
+    /// diesel hides SQLite's code for a file with other content, so this compares the text that SQLite has for
+    /// it in every language. Reading the file instead would be no way: closing it drops all locks that SQLite
+    /// holds on it in this process (<https://www.sqlite.org/howtocorrupt.html>, section 2.2).
+    fn from(error: ConnectionError) -> Self {
+        let root = match &error {
+            ConnectionError::CouldntSetupConfiguration(cause) => cause.to_string(),
+            error => error.to_string(),
+        };
+        if root == "file is not a database" { Self::NotADatabase } else { Self::Connection(error) }
+    }
 }
 
 /// The purpose of a connection.
@@ -105,7 +117,6 @@ impl Database {
         if !path.try_exists().map_err(OpenError::File)? {
             create(&path)?;
         }
-        check_header(&path)?;
         let file = identity(&path).map_err(OpenError::File)?;
         Ok(Self { path, file, limits })
     }
@@ -158,16 +169,6 @@ impl Database {
             _ => Err(Failure::Moved(self.path.display().to_string())),
         }
     }
-}
-
-/// Checks that a file that is not empty begins like a database: diesel hides SQLite's code for it.
-pub(crate) fn check_header(path: &Path) -> Result<(), OpenError> {
-    const HEADER: &[u8] = b"SQLite format 3\0";
-
-    let mut start = Vec::new();
-    let file = File::open(path).map_err(OpenError::File)?;
-    file.take(HEADER.len() as u64).read_to_end(&mut start).map_err(OpenError::File)?;
-    if start.is_empty() || start == HEADER { Ok(()) } else { Err(OpenError::NotADatabase) }
 }
 
 pub(crate) fn establish(path: &Path) -> ConnectionResult<SqliteConnection> {

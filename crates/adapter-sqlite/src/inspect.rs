@@ -40,7 +40,7 @@ pub fn inspect(path: &Path) -> Result<Option<usize>, InspectError> {
         check_log(&path)?;
         return Ok(None);
     }
-    let mut connection = establish(&path).map_err(OpenError::Connection)?;
+    let mut connection = establish(&path).map_err(OpenError::from)?;
     connection.batch_execute(LOCK).map_err(InspectError::Lock)?;
     Ok(Some(migrations::missing(&mut connection)?))
 }

@@ -1,5 +1,7 @@
 //! Opening a database and migrating it.
 
+use std::os::unix::fs::MetadataExt as _;
+
 use super::*;
 
 fn schema(connection: &mut SqliteConnection) -> Vec<String> {
@@ -123,14 +125,28 @@ async fn database_of_another_program_is_rejected_unchanged() {
 fn other_files_are_not_opened() {
     let directory = tempdir().unwrap();
     std::fs::write(path(&directory), "dear diary, ".repeat(1_000)).unwrap();
-    assert!(matches!(
-        SqliteStore::open(&path(&directory), GENEROUS),
-        Err(OpenError::NotADatabase)
-    ));
+    assert!(matches!(SqliteStore::open(&path(&directory), GENEROUS), Err(OpenError::NotADatabase)));
     assert!(matches!(
         SqliteStore::open(&directory.path().join("no/such/folder.db"), GENEROUS),
         Err(OpenError::File(_))
     ));
+}
+
+/// Closing any other handle of the file drops the locks of SQLite. The last connection of another process would
+/// then take itself for the last of all, and remove the log, with all that is committed later.
+#[tokio::test]
+async fn second_open_keeps_the_locks_of_the_first() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    drop(SqliteStore::open(&path(&directory), GENEROUS).unwrap());
+    let log = directory.path().join("orders.db-wal");
+    let before = std::fs::metadata(&log).unwrap().ino();
+    let mut sqlite3 = std::process::Command::new("sqlite3");
+    sqlite3.arg(path(&directory)).arg("SELECT count(*) FROM orders");
+    assert!(sqlite3.output().unwrap().status.success());
+    assert_eq!(std::fs::metadata(&log).unwrap().ino(), before, "another process removed the log");
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    assert_eq!(sqlite3.output().unwrap().stdout, b"1\n");
 }
 
 #[test]

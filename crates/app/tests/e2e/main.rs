@@ -30,6 +30,7 @@ mod abuse {
 mod databases {
     mod other_systems;
     mod other_versions;
+    mod released;
     mod system_sqlite;
 }
 

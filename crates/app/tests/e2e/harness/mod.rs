@@ -26,7 +26,11 @@ use domain::{
     ports::MaybeErased,
     use_cases::keys::manage_keys::KeyTerms,
 };
-use operator::{Machine, OsEntropy, adapters::Storage, settings::Settings};
+use operator::{
+    Machine, OsEntropy,
+    adapters::Storage,
+    settings::{Settings, TimeLimits},
+};
 
 pub use self::{api::*, requests::*};
 use crate::wiring::{Kind, Wiring};
@@ -184,7 +188,31 @@ pub fn settings(wiring: &Wiring, defaults: &[&str], flags: &[&str]) -> Settings 
     let own = own.filter(|flag| !overridden.contains(&flag.split('=').next().unwrap()));
     let all = ["notary-orders".to_owned()].into_iter().chain(own);
     let settings = Flags::parse_from(all.chain(flags.iter().map(|&flag| flag.to_owned()))).settings;
-    Settings { environment: wiring.environment(), ..settings }
+    Settings { environment: wiring.environment(), time_limits: of_a_slow_machine(), ..settings }
+}
+
+/// Returns five times the time limits of the service: what a test proves holds on a slow machine, too. The
+/// tests of the limits themselves run the program.
+fn of_a_slow_machine() -> TimeLimits {
+    let TimeLimits { postgres, sqlite } = TimeLimits::default();
+    TimeLimits {
+        postgres: adapter_postgres::TimeLimits {
+            connect: 5 * postgres.connect,
+            session_check: 5 * postgres.session_check,
+            acquire: 5 * postgres.acquire,
+            statement: 5 * postgres.statement,
+            call: 5 * postgres.call,
+            idle_transaction: 5 * postgres.idle_transaction,
+            lock: 5 * postgres.lock,
+            batch: 5 * postgres.batch,
+            fast_rejection: 5 * postgres.fast_rejection,
+        },
+        sqlite: adapter_sqlite::TimeLimits {
+            lock: 5 * sqlite.lock,
+            call: 5 * sqlite.call,
+            log: 5 * sqlite.log,
+        },
+    }
 }
 
 /// Lists the spool files of unfinished uploads in a data directory.

@@ -2,7 +2,11 @@
 
 use time::OffsetDateTime;
 
-use super::{before::OrderBefore, effects::{NewEvent, OrderEffects}, refusal::Refusal};
+use super::{
+    before::OrderBefore,
+    effects::{NewEvent, OrderEffects},
+    refusal::Refusal,
+};
 use crate::order::{
     Order,
     event::{EventChange, EventType, MailContent},

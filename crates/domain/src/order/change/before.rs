@@ -80,7 +80,10 @@ impl OrderBefore {
     }
 
     /// Refuses an order that is no expected version. `None` expects any.
-    pub(super) fn expect_version(&self, expected: Option<&[OffsetDateTime]>) -> Result<(), Refusal> {
+    pub(super) fn expect_version(
+        &self,
+        expected: Option<&[OffsetDateTime]>,
+    ) -> Result<(), Refusal> {
         if expected.is_none_or(|versions| versions.contains(&self.updated_at)) {
             Ok(())
         } else {

@@ -1,0 +1,179 @@
+//! Databases as releases wrote them: the current program migrates a copy, and finds everything. Their folder
+//! says how they were made.
+
+use std::{fs, path::PathBuf, sync::Arc};
+
+use contract_tests::fakes::ManualClock;
+use domain::ports::Clock as _;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
+
+use crate::{
+    harness::{TestApp, eventually, files_below, problem, service_process::run},
+    wiring::{Kind, Wiring, on_both_wirings, psql},
+};
+
+on_both_wirings! {
+    database_of_each_release_is_found_whole,
+    deliveries_of_each_release_leave,
+}
+
+/// The database and the documents of a release.
+struct Released {
+    folder: PathBuf,
+    expected: Value,
+}
+
+impl Released {
+    /// Returns those of each release.
+    fn all(kind: Kind) -> Vec<Self> {
+        let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../contract-tests/fixtures");
+        let name = match kind {
+            Kind::Embedded => "sqlite",
+            Kind::Production => "postgres",
+        };
+        let releases = fs::read_dir(fixtures).unwrap().map(|entry| entry.unwrap().path());
+        let folders = releases.filter(|release| release.is_dir()).map(|release| release.join(name));
+        let all: Vec<_> = folders.map(Self::in_folder).collect();
+        assert!(!all.is_empty(), "{fixtures}");
+        all
+    }
+
+    fn in_folder(folder: PathBuf) -> Self {
+        let expected = fs::read(folder.join("expected.json")).unwrap();
+        Self { expected: serde_json::from_slice(&expected).unwrap(), folder }
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.expected[name].as_str().unwrap()
+    }
+
+    /// Copies the documents, and the database, or this dump of it.
+    fn copied_to(&self, wiring: &Wiring, dump: &str) {
+        let data = self.folder.join("data");
+        for file in files_below(&data) {
+            let name = file.strip_prefix(&data).unwrap();
+            match name.strip_prefix("documents") {
+                Ok(key) => wiring.put_object(key.to_str().unwrap(), &fs::read(&file).unwrap()),
+                Err(_) => drop(fs::copy(&file, wiring.data().join(name)).unwrap()),
+            }
+        }
+        if let Wiring::Production(stores) = wiring {
+            let mut psql = psql(&stores.database_url());
+            let loaded = psql.arg("--file").arg(self.folder.join(dump)).output().unwrap();
+            assert!(loaded.status.success(), "{loaded:?}");
+        }
+    }
+
+    /// Starts the current program an hour after the last change.
+    async fn app(&self, wiring: Wiring) -> TestApp {
+        let clock = ManualClock::default();
+        let last = OffsetDateTime::parse(self.text("at"), &Rfc3339).unwrap();
+        clock.advance(last + Duration::HOUR - clock.now());
+        let secrets = format!("--secrets-key={}", self.text("secrets_key"));
+        let flags = [&*secrets, "--webhook-allow=127.0.0.1"];
+        TestApp::start_on(wiring, Arc::new(clock), &flags, Some(self.text("client_key").to_owned()))
+            .await
+    }
+}
+
+/// Asserts that an answer still has every member of an earlier one. Later versions add members.
+fn assert_has(found: &Value, expected: &Value, place: &str) {
+    match (found, expected) {
+        (Value::Object(found), Value::Object(members)) => {
+            for (name, expected) in members {
+                let found = found.get(name).unwrap_or(&Value::Null);
+                assert_has(found, expected, &format!("{place}/{name}"));
+            }
+        }
+        (Value::Array(found), Value::Array(items)) => {
+            assert_eq!(found.len(), items.len(), "{place}");
+            for (position, (found, expected)) in found.iter().zip(items).enumerate() {
+                assert_has(found, expected, &format!("{place}/{position}"));
+            }
+        }
+        _ => assert_eq!(found, expected, "{place}"),
+    }
+}
+
+/// Asserts that the program finds what the release had stored.
+async fn assert_whole(app: &TestApp, released: &Released) {
+    let expected = &released.expected;
+    for (path, stored) in expected["reads"].as_object().unwrap() {
+        let reader = app.as_key(stored["key"].as_str().unwrap());
+        assert_has(&reader.read(path).await, &stored["order"], path);
+        let history = reader.read(&format!("{path}/history?limit=100")).await;
+        assert_has(&history["data"], &stored["history"], path);
+    }
+    let service = app.as_key(released.text("service_key"));
+    let papers = released.text("papers");
+    assert_has(&service.read(papers).await, &expected["of_service"], papers);
+    for (document, content) in expected["documents"].as_object().unwrap() {
+        let answer = app.get(&format!("{papers}/{document}")).await;
+        assert_eq!(answer.status(), 200, "{document}");
+        let hash = format!("\"{}\"", hex(&Sha256::digest(content.as_str().unwrap())));
+        assert_eq!(answer.headers()["etag"], hash.as_str(), "{document}");
+        assert_eq!(answer.text().await.unwrap(), *content, "{document}");
+    }
+    problem(app.get(&format!("{papers}/documents/1")).await, 410, "withdrawn").await;
+    problem(app.get(released.text("erased")).await, 410, "erased").await;
+    let orders = app.read("/api/order?limit=100").await;
+    let own = expected["reads"].as_object().unwrap().values();
+    let own = own.filter(|read| read["key"] == expected["client_key"]).count();
+    assert_eq!(orders["data"].as_array().unwrap().len(), own);
+    let accesses = app.read(&format!("{papers}/accesses?limit=100")).await;
+    assert!(
+        accesses["data"].as_array().unwrap().len() as u64
+            >= expected["accesses"].as_u64().unwrap() / 2
+    );
+    let deliveries = app.read(&format!("/api/webhooks/{}/deliveries", expected["endpoint"])).await;
+    assert_eq!(
+        deliveries["data"].as_array().unwrap().len() as u64,
+        expected["webhooks"].as_u64().unwrap()
+    );
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+async fn database_of_each_release_is_found_whole(kind: Kind) {
+    for released in Released::all(kind) {
+        let wiring = kind.wiring_without_tables();
+        released.copied_to(&wiring, "dump.sql");
+        run(&wiring, &["migrate"]);
+        let app = released.app(wiring).await;
+        assert_whole(&app, &released).await;
+        let held = "SELECT count(*) FROM orders WHERE held_until IS NOT NULL";
+        assert_eq!(app.wiring.lines(held), ["1"]);
+        app.stop().await;
+    }
+}
+
+async fn deliveries_of_each_release_leave(kind: Kind) {
+    for released in Released::all(kind) {
+        let wiring = kind.wiring_without_tables();
+        released.copied_to(&wiring, "dump.sql");
+        run(&wiring, &["migrate"]);
+        let app = released.app(wiring).await;
+        let mails = usize::try_from(released.expected["waiting_mails"].as_u64().unwrap()).unwrap();
+        app.mails(mails).await;
+        eventually(|| app.pending_mails() == 0).await;
+        app.stop().await;
+    }
+}
+
+/// An instance of a release goes on beside the current program while the database has the current schema. What
+/// it writes are the rows of its dump: the current schema takes them.
+#[tokio::test(flavor = "multi_thread")]
+async fn current_schema_takes_the_rows_of_each_release() {
+    for released in Released::all(Kind::Production) {
+        let wiring = Wiring::production_without_tables();
+        run(&wiring, &["migrate"]);
+        released.copied_to(&wiring, "rows.sql");
+        let app = released.app(wiring).await;
+        assert_whole(&app, &released).await;
+        app.stop().await;
+    }
+}
