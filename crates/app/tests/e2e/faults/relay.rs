@@ -116,7 +116,7 @@ async fn erasure_says_how_many_mails_it_waits_for() {
     let mut erase = erase.envs(wiring.environment()).spawn().unwrap();
     let (mut shown, mut terminal) = (Vec::new(), erase.stdout.take().unwrap());
     let mut block = [0; 4096];
-    while !String::from_utf8_lossy(&shown).contains("waiting for 1 mails, webhooks and uploads") {
+    while !String::from_utf8_lossy(&shown).contains("uploads in progress (1)") {
         let read = terminal.read(&mut block).unwrap();
         assert_ne!(read, 0, "{}", String::from_utf8_lossy(&shown));
         shown.extend_from_slice(&block[..read]);

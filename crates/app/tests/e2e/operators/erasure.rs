@@ -142,10 +142,7 @@ async fn erasure_asks_on_a_terminal() {
     let service = ServiceProcess::keyed(&wiring, &[]);
     created(service.order_with_deed("F-1").await).await;
     let kept = on_terminal(&wiring, &["orders", "erase", "1"], "n\n");
-    assert!(
-        kept.contains("Erase order 1 with 1 documents? This cannot be undone. [y/N]"),
-        "{kept}"
-    );
+    assert!(kept.contains("Erase order 1 with 1 document? This cannot be undone. [y/N]"), "{kept}");
     assert!(kept.ends_with("nothing was erased\r\n"), "{kept}");
     assert_eq!(wiring.objects().len(), 1);
     let erased = on_terminal(&wiring, &["orders", "erase", "1"], "y\n");

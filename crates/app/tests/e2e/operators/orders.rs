@@ -151,7 +151,7 @@ async fn erasure_needs_confirmation_and_is_final(kind: Kind) {
     created(app.order_with_deed("F-1").await).await;
     app.mails(1).await;
     let error = fail(&app.wiring, &["erase", "1"]);
-    assert!(error.contains("would erase order 1 with 1 documents"), "{error}");
+    assert!(error.contains("would erase order 1 with 1 document"), "{error}");
     assert_eq!(listed(&app.wiring, &[]), [1]);
 
     let report = run(&app.wiring, &["erase", "1", "--yes"]);
