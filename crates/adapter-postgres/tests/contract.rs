@@ -11,15 +11,15 @@ use tokio::sync::OnceCell;
 
 /// Limits that no call meets on a busy machine.
 const GENEROUS: TimeLimits = TimeLimits {
-    connect: Duration::from_mins(1),
-    session_check: Duration::from_mins(1),
-    acquire: Duration::from_mins(1),
-    statement: Duration::from_mins(1),
-    call: Duration::from_mins(2),
-    idle_transaction: Duration::from_mins(1),
-    lock: Duration::from_mins(1),
-    batch: Duration::from_mins(1),
-    fast_rejection: Duration::from_mins(1),
+    connect: Duration::from_secs(60),
+    session_check: Duration::from_secs(60),
+    acquire: Duration::from_secs(60),
+    statement: Duration::from_secs(60),
+    call: Duration::from_secs(2 * 60),
+    idle_transaction: Duration::from_secs(60),
+    lock: Duration::from_secs(60),
+    batch: Duration::from_secs(60),
+    fast_rejection: Duration::from_secs(60),
 };
 
 /// Returns a database with a current schema.

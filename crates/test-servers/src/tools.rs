@@ -1,6 +1,6 @@
 //! Programs that `scripts/test.sh` and `cargo build` put below the target directory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Finds a file below the target directory of this test binary. `how` tells how to make it.
 pub fn built(path: &str, how: &str) -> PathBuf {
@@ -18,7 +18,8 @@ pub fn is_nightly() -> bool {
 /// Returns the example programs that this run tests: at night those of every language, otherwise those
 /// in Python.
 pub fn examples<'a>(all: &[&'a str]) -> Vec<&'a str> {
-    all.iter().copied().filter(|name| is_nightly() || name.ends_with(".py")).collect()
+    let is_python = |name: &str| Path::new(name).extension().is_some_and(|it| it == "py");
+    all.iter().copied().filter(|name| is_nightly() || is_python(name)).collect()
 }
 
 /// Returns Python with the packages of `scripts/requirements.txt`.

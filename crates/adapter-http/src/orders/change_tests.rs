@@ -213,11 +213,14 @@ fn request() -> Value {
     request
 }
 
+/// Amendments of an order, and who asked for them.
+type Amendments = Arc<Mutex<Vec<(Option<Owner>, Amendment)>>>;
+
 /// Has the store answer amendments of order 7 with what a call returns. Returns the amendments.
 fn amended(
     ports: &mut Ports,
     answer: impl Fn() -> Result<(), WriteError> + Send + Sync + 'static,
-) -> Arc<Mutex<Vec<(Option<Owner>, Amendment)>>> {
+) -> Amendments {
     let amendments = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&amendments);
     ports.orders.expect_change().returning(move |request| {

@@ -570,8 +570,8 @@ fn headers_are_complete_and_unique() {
 fn mails_of_one_order_have_the_same_references() {
     let references = |notification: &Notification| {
         let raw = raw(notification);
-        let references = parsed(&raw).header_raw("References").unwrap().trim().to_owned();
-        references
+        let message = parsed(&raw);
+        message.header_raw("References").unwrap().trim().to_owned()
     };
     let created = notification();
     let reference = "<order-170017-1795262407123456@example.com>";

@@ -164,8 +164,8 @@ async fn orders_are_created_while_changes_wait_for_a_locked_order() {
     }
     assert!(!changes.iter().any(tokio::task::JoinHandle::is_finished), "the order is locked");
     holder.batch_execute("ROLLBACK").await.unwrap();
-    let changed = join_all(changes).await.into_iter().map(|change| change.unwrap().unwrap());
-    assert_eq!(changed.flatten().count(), 1, "the others name a version that is gone");
+    let outcomes = join_all(changes).await.into_iter().map(|change| change.unwrap().unwrap());
+    assert_eq!(outcomes.flatten().count(), 1, "the others name a version that is gone");
 }
 
 fn signed(id: OrderId) -> OrderUpdate {

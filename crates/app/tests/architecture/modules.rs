@@ -63,10 +63,10 @@ fn siblings(uses: &Uses, folder: &str) -> Uses {
         Some(join(folder, name))
     };
     let mut found = Uses::new();
-    for (path, used) in uses {
+    for (path, others) in uses {
         let Some(own) = child(path) else { continue };
-        let used = used.iter().filter_map(|used| child(used)).filter(|used| *used != own);
-        found.entry(own.clone()).or_default().extend(used);
+        let others = others.iter().filter_map(|other| child(other)).filter(|it| *it != own);
+        found.entry(own.clone()).or_default().extend(others);
     }
     found
 }

@@ -542,8 +542,8 @@ pub async fn order_is_held_or_erased_never_both(storage: &Storage) {
     for round in 0..20 {
         let id = storage.create(&new_order(&format!("F-{round}"), NOW)).await;
         let (orders, eraser) = (storage.orders.clone(), storage.admin.clone());
-        let hold = hold(id, Some(NOW + Duration::DAY));
-        let holding = tokio::spawn(async move { orders.change(&hold).await });
+        let request = hold(id, Some(NOW + Duration::DAY));
+        let holding = tokio::spawn(async move { orders.change(&request).await });
         let erasing = tokio::spawn(async move { eraser.erase(id, NOW, None).await.unwrap() });
         let (held, outcome) = (holding.await.unwrap(), erasing.await.unwrap());
         let expected = match held {

@@ -16,6 +16,7 @@ use diesel::{
 };
 use domain::{
     api_key::{Owner, Party},
+    order::OrderStatus,
     ports::ListFilter,
 };
 use serde_json::json;
@@ -92,7 +93,7 @@ impl Matching {
             search,
         } = filter;
         let others = ListFilter { file_number: file_number.clone(), ..ListFilter::default() };
-        let texts: Vec<_> = statuses.iter().map(|status| status.as_str()).collect();
+        let texts: Vec<_> = statuses.iter().map(OrderStatus::as_str).collect();
         Self {
             is_filtered: *filter != others,
             statuses: (!texts.is_empty()).then(|| json!(texts).to_string()),
@@ -134,6 +135,7 @@ impl Matching {
 }
 
 /// Writes a comparison that holds for each order if the value is `NULL`.
+#[expect(clippy::ref_option, reason = "a statement borrows the values that it binds")]
 fn compare<'b, T, V, DB>(
     out: &mut AstPass<'_, 'b, DB>,
     comparison: &str,
@@ -150,6 +152,7 @@ where
 }
 
 /// Writes `AND`, and a condition up to its value, unless the value is `NULL`. The parenthesis stays open.
+#[expect(clippy::ref_option, reason = "a statement borrows the values that it binds")]
 fn unless_null<'b, T, V, DB>(
     out: &mut AstPass<'_, 'b, DB>,
     value: &'b Option<V>,
@@ -319,6 +322,10 @@ where
 
 /// Writes a number of orders that the planner does not see. If it did, it would sort all orders of a table
 /// that it takes for a small one, instead of reading the index in its order.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "a statement borrows the values that it binds"
+)]
 fn walk_number<'b, DB: ListBackend>(
     out: &mut AstPass<'_, 'b, DB>,
     before: &str,

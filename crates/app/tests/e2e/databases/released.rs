@@ -135,7 +135,7 @@ async fn assert_whole(app: &TestApp, released: &Released) {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 async fn database_of_each_release_is_found_whole(kind: Kind) {

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Time limit for what mails wait for, also on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn start(wiring: &Wiring) -> ServiceProcess {
     ServiceProcess::keyed(wiring, &["--rate-per-second=0"])

@@ -81,8 +81,8 @@ mod tests {
         ChangeRequest { status: Some(status), ..ChangeRequest::default() }
     }
 
-    fn notary(name: &str) -> Option<Notary> {
-        Some(Notary { name: name.to_owned(), phone: None, email: None })
+    fn notary(name: &str) -> Notary {
+        Notary { name: name.to_owned(), phone: None, email: None }
     }
 
     #[test]
@@ -116,11 +116,14 @@ mod tests {
     #[test]
     fn change_to_what_is_there_changes_nothing_in_any_status() {
         for status in OrderStatus::USUAL {
-            let before =
-                OrderBefore { notary_id: Some(7), notary: notary("Pat"), ..with_status(&status) };
+            let before = OrderBefore {
+                notary_id: Some(7),
+                notary: Some(notary("Pat")),
+                ..with_status(&status)
+            };
             let same = ChangeRequest {
                 notary_id: Some(Some(7)),
-                notary: Some(notary("Pat")),
+                notary: Some(Some(notary("Pat"))),
                 ..to(status)
             };
             for request in [same, ChangeRequest::default()] {
@@ -131,11 +134,11 @@ mod tests {
 
     #[test]
     fn each_field_changes_an_order() {
-        let before = OrderBefore { notary_id: Some(7), notary: notary("Pat"), ..before() };
+        let before = OrderBefore { notary_id: Some(7), notary: Some(notary("Pat")), ..before() };
         for request in [
             to(OrderStatus::ASSIGNED),
             ChangeRequest { notary_id: Some(None), ..ChangeRequest::default() },
-            ChangeRequest { notary: Some(notary("Kim")), ..ChangeRequest::default() },
+            ChangeRequest { notary: Some(Some(notary("Kim"))), ..ChangeRequest::default() },
             ChangeRequest { notary: Some(None), ..ChangeRequest::default() },
         ] {
             assert_eq!(request.decide(&before, None), Ok(true));
