@@ -172,6 +172,16 @@ fn own_state(message: &str) -> Option<&str> {
     [UPLOAD_SWEPT, KEY_IN_USE].contains(&state).then_some(state)
 }
 
+impl Failure {
+    /// Returns the cause of the error of a port.
+    fn into_cause(self) -> Cause {
+        match self {
+            Self::Unreadable(row) => row.into_cause(),
+            failure => failure.into(),
+        }
+    }
+}
+
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         Self::Rejected(refusal.into())

@@ -73,7 +73,7 @@ impl TimeLimits {
 }
 
 /// Returns a time as PostgreSQL reads it.
-fn milliseconds(time: Duration) -> String {
+pub(crate) fn milliseconds(time: Duration) -> String {
     format!("{}ms", time.as_millis())
 }
 

@@ -22,6 +22,19 @@ pub(crate) async fn lock(
     Prepared(lock).execute(connection).await.map(drop)
 }
 
+/// Locks those of the orders that are not locked, and returns them. Makes the commit durable.
+pub(crate) async fn lock_free_orders(
+    connection: &mut AsyncPgConnection,
+    ids: &[i64],
+) -> QueryResult<Vec<i64>> {
+    let lock = format!(
+        "SELECT id FROM orders WHERE id = ANY ($1) AND {DURABLE} ORDER BY id FOR UPDATE SKIP LOCKED"
+    );
+    let lock = sql_query(lock).bind::<Array<BigInt>, _>(ids);
+    let locked: Vec<IdRow> = Prepared(lock).get_results(connection).await?;
+    Ok(locked.into_iter().map(|row| row.id).collect())
+}
+
 /// Locks those of the rows that are not locked, and returns them. The commit does not wait for the
 /// disk: after a crash, a delivery whose lease was lost is only attempted again.
 pub(crate) async fn lock_free(

@@ -74,6 +74,16 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// Returns the cause of the error of a port.
+    fn into_cause(self) -> Cause {
+        match self {
+            Self::Unreadable(row) => row.into_cause(),
+            failure => failure.into(),
+        }
+    }
+}
+
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         Self::Rejected(refusal.into())

@@ -1,6 +1,9 @@
 //! Facts about a database file for `doctor`. Writes nothing.
 
-use std::path::{Path, absolute};
+use std::{
+    fs,
+    path::{Path, absolute},
+};
 
 use diesel::{connection::SimpleConnection as _, result::Error as DatabaseError};
 
@@ -22,6 +25,9 @@ pub enum InspectError {
     /// holds the lock.
     #[error("the database accepts no writes")]
     Lock(#[source] DatabaseError),
+    /// The mode of its file permits no writes. SQLite would open it nevertheless, and leave files beside it.
+    #[error("the database accepts no writes: the mode of its file permits none")]
+    ReadOnly,
     /// Its schema cannot be used.
     #[error(transparent)]
     Schema(#[from] MigrateError),
@@ -40,6 +46,10 @@ pub fn inspect(path: &Path) -> Result<Option<usize>, InspectError> {
         check_log(&path)?;
         return Ok(None);
     }
+    // A look at the mode opens no file: closing it would drop the locks that SQLite has on it in this process.
+    if fs::metadata(&path).map_err(OpenError::File)?.permissions().readonly() {
+        return Err(InspectError::ReadOnly);
+    }
     let mut connection = establish(&path).map_err(OpenError::from)?;
     connection.batch_execute(LOCK).map_err(InspectError::Lock)?;
     Ok(Some(migrations::missing(&mut connection)?))
@@ -47,7 +57,7 @@ pub fn inspect(path: &Path) -> Result<Option<usize>, InspectError> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
     use crate::{SqliteStore, TimeLimits};
@@ -66,6 +76,18 @@ mod tests {
         assert_eq!(store.migrate().await.unwrap(), missing);
         // Beside a process that uses the database.
         assert!(matches!(inspect(&path), Ok(Some(0))));
+    }
+
+    #[tokio::test]
+    async fn read_only_database_gets_no_files_beside_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("orders.sqlite");
+        let store = SqliteStore::open(&path, TimeLimits::default()).unwrap();
+        store.migrate().await.unwrap();
+        drop(store);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
+        assert!(matches!(inspect(&path), Err(InspectError::ReadOnly)));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 
     #[test]

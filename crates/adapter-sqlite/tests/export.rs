@@ -184,7 +184,7 @@ async fn rows_whose_parent_is_gone_are_counted_and_left_out() {
     let mut other = SqliteConnection::establish(path.to_str().unwrap()).unwrap();
     other
         .batch_execute(
-            "PRAGMA foreign_keys = OFF; DELETE FROM orders WHERE id = 2;
+            "PRAGMA foreign_keys = OFF; DROP TRIGGER orders_stay; DELETE FROM orders WHERE id = 2;
             DELETE FROM webhook_endpoints WHERE id = 2; DELETE FROM api_keys WHERE id = 2;
             INSERT INTO webhook_endpoints (party, is_test, url, events, secret, created_at)
                 VALUES (2, 0, 'https://example.com', '', x'', 0), (-2, 0, 'https://example.com', '', x'', 0);

@@ -32,6 +32,9 @@ use crate::{
 /// The exit status of a setting or an argument that is wrong: a restart does not help.
 const WRONG_SETTING: u8 = 2;
 
+/// The exit status of an erasure whose objects could not all be deleted yet.
+const LEFT_OBJECTS: u8 = 3;
+
 /// Threads for file operations of the document store, and of commands.
 const BLOCKING_THREADS: usize = 8;
 
@@ -90,7 +93,13 @@ pub fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(format!("error: {}\n", without_credentials(&error_chain(error.as_ref()))));
-            if is_wrong_setting(&error) { WRONG_SETTING.into() } else { ExitCode::FAILURE }
+            if is_wrong_setting(&error) {
+                WRONG_SETTING.into()
+            } else if error.is::<commands::LeftObjects>() {
+                LEFT_OBJECTS.into()
+            } else {
+                ExitCode::FAILURE
+            }
         }
     }
 }

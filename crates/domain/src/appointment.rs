@@ -94,6 +94,11 @@ impl Zone {
         zones::find(id).map(|(id, rules)| Self { id, rules })
     }
 
+    /// Returns the zone of instants without one.
+    pub(crate) const fn utc() -> Self {
+        Self { id: "UTC", rules: TimeZoneRef::utc() }
+    }
+
     /// Returns the IANA identifier as the database spells it.
     pub fn id(&self) -> &'static str {
         self.id

@@ -10,6 +10,7 @@ use clap::Subcommand;
 use clap_complete::Shell;
 use domain::use_cases::keys::revoke_key::RevokeKey;
 
+pub use self::orders::LeftObjects;
 use self::{
     clients::ClientsCommand,
     deliveries::DeliveriesCommand,

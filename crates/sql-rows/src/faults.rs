@@ -1,7 +1,7 @@
 //! Rows that have a name which this version of the service does not know, or that it cannot read. It passes
 //! over them; the log and `doctor` name them.
 
-use diesel::{dsl::auto_type, prelude::*};
+use diesel::{dsl::auto_type, prelude::*, result::Error};
 use domain::{
     api_key::{KeyChange, Scope},
     delivery::MailSubject,
@@ -10,8 +10,8 @@ use domain::{
 };
 
 use crate::{
-    Unreadable,
-    schema::{api_keys, deliveries, events, key_events, webhook_deliveries},
+    KeptOrderRow, Unreadable,
+    schema::{api_keys, deliveries, events, key_events, orders, webhook_deliveries},
     webhooks::{queries::is_waiting, rows::read_change},
 };
 
@@ -70,6 +70,28 @@ pub fn oldest_webhooks() -> _ {
         .select((webhook_deliveries::id, webhook_deliveries::event, webhook_deliveries::change))
 }
 
+/// Maximum number of orders that are looked at.
+const LOOKED_AT_ORDERS: i64 = 10_000;
+
+/// Selects the newest orders that are not erased.
+#[auto_type(no_type_alias)]
+pub fn newest_orders() -> _ {
+    let limit: i64 = LOOKED_AT_ORDERS;
+    orders::table.filter(orders::erased_at.is_null()).order(orders::id.desc()).limit(limit)
+}
+
+/// Returns the orders that were loaded, or the fault of one that diesel cannot read.
+pub fn loaded_orders(
+    loaded: QueryResult<Vec<KeptOrderRow>>,
+) -> QueryResult<Vec<Result<KeptOrderRow, Unreadable>>> {
+    match loaded {
+        Err(Error::DeserializationError(reason)) => {
+            Ok(vec![Err(Unreadable::new("orders", &"of the newest", &reason))])
+        }
+        loaded => Ok(loaded?.into_iter().map(Ok).collect()),
+    }
+}
+
 /// An event or a webhook: its identifier, its type, and the change that it tells of.
 pub type EventColumns = (i64, String, Option<String>);
 
@@ -82,6 +104,7 @@ pub struct LookedAt {
     pub oldest_mails: Vec<(i64, String)>,
     pub oldest_events: Vec<EventColumns>,
     pub oldest_webhooks: Vec<EventColumns>,
+    pub newest_orders: Vec<Result<KeptOrderRow, Unreadable>>,
 }
 
 impl LookedAt {
@@ -97,12 +120,16 @@ impl LookedAt {
         let mails = self.oldest_mails.into_iter();
         let mails = mails.filter(|(_, subject)| MailSubject::from_name(subject).is_none());
         let of_events = |table| move |columns| event_fault(table, columns);
+        let orders = self.newest_orders.into_iter().filter_map(|row| {
+            row.and_then(|row| row.into_maybe_erased(Vec::new())).err().map(|fault| fault.named())
+        });
         keys.map(|(id, _)| id)
             .map(named("api_keys", "scopes"))
             .chain(self.unknown_key_events.into_iter().map(named("key_events", "change")))
             .chain(mails.map(|(id, _)| id).map(named("deliveries", "subject")))
             .chain(self.oldest_events.into_iter().filter_map(of_events("events")))
             .chain(self.oldest_webhooks.into_iter().filter_map(of_events("webhook_deliveries")))
+            .chain(orders)
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use domain::ports::UnreadableRow;
+use domain::ports::{Cause, UnreadableRecord, UnreadableRow};
 
 mod access;
 mod faults;
@@ -30,7 +30,8 @@ pub use access::{
     page_after, runs_ended_before, sides_and_operators,
 };
 pub use faults::{
-    LookedAt, oldest_events, oldest_mails, oldest_webhooks, scopes_of_keys, unknown_key_events,
+    LookedAt, loaded_orders, newest_orders, oldest_events, oldest_mails, oldest_webhooks,
+    scopes_of_keys, unknown_key_events,
 };
 pub use idempotency::{
     KeyRow, KeyUseRow, first_key, free_keys, key_in_use, key_of, key_row, keys_after, own_claim,
@@ -44,8 +45,9 @@ pub use orders::change::{
 };
 pub use orders::erase::{
     ErasedOrder, HeldMail, HeldWebhook, abandoned_uploads, attempted_webhooks,
-    attempted_webhooks_of_erased, condemned, condemned_of, ended_mails, erased_among, free_mails,
-    mails_of_erased, unerased_order, uploads_of_erased, waiting_webhooks_of,
+    attempted_webhooks_of_erased, condemned, condemned_of, ended_mails, ended_uploads,
+    erased_among, free_mails, mails_of_erased, unerased_order, uploads_of_erased,
+    waiting_webhooks_of,
 };
 pub use orders::find::{AtEnd, ListBackend, Matching, OnPage, Walk};
 pub use orders::lists::{
@@ -54,7 +56,7 @@ pub use orders::lists::{
 pub use orders::queries::{
     ChangedOrder, add_changes, add_notes, changeable_order, changed_notary, changes_of,
     created_order, document_row, grouped, history_after, history_before, history_entry,
-    history_page, not_downloaded, notes_of, order_with_document, orders_with_documents,
+    history_page, not_downloaded_before, notes_of, order_with_document, orders_with_documents,
     sorted_keys, unreadable_order, uploads_for,
 };
 pub use orders::retention::IsDue;
@@ -101,6 +103,14 @@ impl Unreadable {
         Self { table, row: row.to_string(), reason: reason.to_string() }
     }
 
+    /// Returns the cause of the error of a port.
+    pub fn into_cause(self) -> Cause {
+        if self.table == "orders" || self.table.ends_with("of order") {
+            return UnreadableRecord(self.to_string()).into();
+        }
+        self.into()
+    }
+
     /// Returns the row for the log.
     pub(crate) fn named(&self) -> UnreadableRow {
         let is_of_webhooks = ["webhook_endpoints", "webhook_deliveries"].contains(&self.table);
@@ -141,7 +151,7 @@ macro_rules! port_errors {
                 if failure.is_temporary() {
                     Self::Unavailable(failure.into())
                 } else {
-                    Self::Internal(failure.into())
+                    Self::Internal(failure.into_cause())
                 }
             }
         }

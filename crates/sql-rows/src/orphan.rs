@@ -1,18 +1,18 @@
-//! Rows whose parent is gone. Foreign keys guard only some of them, and other programs may switch them
-//! off.
+//! Rows whose parent is gone, and rows of a parent whose number was given again. Foreign keys guard only some
+//! of them, and other programs may switch them off.
 
 /// A table whose rows belong to rows of another.
 struct Child {
     table: &'static str,
     /// The missing parent.
     orphans: &'static str,
-    /// Selects rows whose parent is gone.
+    /// Selects these rows.
     condition: &'static str,
-    /// Whether a copy keeps them: an order is never lost.
+    /// Whether a copy keeps them: an order is never lost, nor what an order shows.
     is_kept: bool,
 }
 
-const CHILDREN: [Child; 12] = [
+const CHILDREN: [Child; 17] = [
     Child {
         table: "orders",
         orphans: "orders without their client",
@@ -98,6 +98,42 @@ const CHILDREN: [Child; 12] = [
                 WHERE k.id = key_events.successor_id AND (k.client_id IS NULL \
                     OR EXISTS (SELECT 1 FROM api_keys AS c WHERE c.id = k.client_id))))",
         is_kept: false,
+    },
+    // Instants of one order increase. What is older belongs to another order, which had its number.
+    Child {
+        table: "order_changes",
+        orphans: "changes older than their order",
+        condition: "EXISTS (SELECT 1 FROM orders WHERE orders.id = order_changes.order_id \
+            AND orders.created_at > order_changes.at)",
+        is_kept: true,
+    },
+    Child {
+        table: "order_notes",
+        orphans: "notes older than their order",
+        condition: "EXISTS (SELECT 1 FROM orders WHERE orders.id = order_notes.order_id \
+            AND orders.created_at > order_notes.at)",
+        is_kept: true,
+    },
+    Child {
+        table: "events",
+        orphans: "events older than their order",
+        condition: "EXISTS (SELECT 1 FROM orders WHERE orders.id = events.order_id \
+            AND orders.created_at > events.created_at)",
+        is_kept: true,
+    },
+    Child {
+        table: "deliveries",
+        orphans: "mails older than their order",
+        condition: "EXISTS (SELECT 1 FROM orders WHERE orders.id = deliveries.order_id \
+            AND orders.created_at > deliveries.created_at)",
+        is_kept: true,
+    },
+    Child {
+        table: "webhook_deliveries",
+        orphans: "webhooks older than their order",
+        condition: "EXISTS (SELECT 1 FROM orders WHERE orders.id = webhook_deliveries.order_id \
+            AND orders.created_at > webhook_deliveries.created_at)",
+        is_kept: true,
     },
 ];
 

@@ -91,6 +91,8 @@ diesel::table! {
         recorded_at -> crate::Instant,
         condemned -> Bool,
         order_id -> Nullable<BigInt>,
+        signed -> Nullable<Bool>,
+        position -> Nullable<Integer>,
     }
 }
 

@@ -192,8 +192,8 @@ impl WorkerMetrics {
     }
 
     /// Counts and logs what the retention has erased.
-    pub fn erased(&self, what: Retained, erasure: Erasure) {
-        let Erasure { orders, documents, .. } = erasure;
+    pub fn erased(&self, what: Retained, erasure: &Erasure) {
+        let &Erasure { orders, documents, .. } = erasure;
         if orders > 0 {
             match what {
                 Retained::Orders => tracing::info!(orders, documents, "old orders erased"),

@@ -89,8 +89,11 @@ CREATE TABLE uploads (
     recorded_at timestamptz NOT NULL,
     condemned boolean NOT NULL DEFAULT false,
     -- The order to which they are added, or of which they are withdrawn. NULL for documents of a new
-    -- order, and of an erased one.
-    order_id bigint
+    -- order, of an erased one, and of a request that has ended without adding them.
+    order_id bigint,
+    -- The withdrawn document. NULL for others.
+    signed boolean,
+    position integer
 );
 
 CREATE TABLE documents (
@@ -265,6 +268,17 @@ CREATE TRIGGER orders_record_change BEFORE UPDATE OF status, notary_id, notary O
             OR OLD.notary IS DISTINCT FROM NEW.notary)
         AND OLD.erased_at IS NOT DISTINCT FROM NEW.erased_at)
     EXECUTE FUNCTION record_order_change();
+
+-- Refuses to delete an order: others refer to it, and not all by foreign keys. An erasure keeps the row.
+CREATE FUNCTION keep_order() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'an order is never deleted: erase it by `notary-orders orders erase`'
+        USING ERRCODE = 'restrict_violation';
+END
+$$;
+
+CREATE TRIGGER orders_stay BEFORE DELETE ON orders FOR EACH ROW EXECUTE FUNCTION keep_order();
+CREATE TRIGGER orders_are_not_truncated BEFORE TRUNCATE ON orders EXECUTE FUNCTION keep_order();
 
 -- The records of signing services. Orders and keys may name one without a record.
 CREATE TABLE signing_services (

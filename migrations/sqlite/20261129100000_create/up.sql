@@ -5,7 +5,7 @@
 -- One order, one record: columns for what is searched, joined, ordered or changed by other systems,
 -- and one JSON object with the rest. crates/domain/src/order/record.rs defines its members.
 CREATE TABLE orders (
-    -- Serves: one order (WHERE id = ?). Orders are never deleted, so identifiers are not reused.
+    -- Serves: one order (WHERE id = ?). Orders are never deleted, so identifiers are not reused: see orders_stay.
     id INTEGER PRIMARY KEY,
     client_id INTEGER NOT NULL,
     api_key_id INTEGER NOT NULL,
@@ -114,8 +114,11 @@ CREATE TABLE uploads (
     recorded_at INTEGER NOT NULL,
     condemned INTEGER NOT NULL DEFAULT 0,
     -- The order to which they are added, or of which they are withdrawn. NULL for documents of a new
-    -- order, and of an erased one.
-    order_id INTEGER
+    -- order, of an erased one, and of a request that has ended without adding them.
+    order_id INTEGER,
+    -- The withdrawn document. NULL for others.
+    signed INTEGER,
+    position INTEGER
 ) STRICT, WITHOUT ROWID;
 
 -- The outbox: the transaction that creates an order adds one event, whoever learns of it. A worker
@@ -139,7 +142,8 @@ CREATE TABLE events (
 
 -- The history of orders: a row for each change, whoever makes it. The creation has none.
 CREATE TABLE order_changes (
-    id INTEGER PRIMARY KEY,
+    -- AUTOINCREMENT: a client pages through the history by it, and another program may delete a row.
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     order_id INTEGER NOT NULL REFERENCES orders (id),
     at INTEGER NOT NULL,
     -- status, changed, signed_documents_added, documents_replaced, withdrawn or documents_erased.
@@ -162,7 +166,8 @@ CREATE INDEX order_changes_order ON order_changes (order_id, id);
 
 -- The notes of both sides and of operators, up to 1,000 of an order. They are never changed.
 CREATE TABLE order_notes (
-    id INTEGER PRIMARY KEY,
+    -- AUTOINCREMENT: as for order_changes.
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     order_id INTEGER NOT NULL REFERENCES orders (id),
     at INTEGER NOT NULL,
     -- client, service or operator.
@@ -289,6 +294,20 @@ WHEN EXISTS (SELECT 1 FROM orders WHERE id = NEW.id AND id <> OLD.id)
         AND is_test = NEW.is_test AND holds_file_number AND id <> OLD.id)
 BEGIN
     SELECT RAISE(ABORT, 'another order has the identifier or holds the file number');
+END;
+
+-- Refuse to delete an order, or to move it: SQLite gives the highest identifier and 1, so the next order would
+-- have its number, with its notes and documents. Foreign keys, which another program may have off, guard only
+-- an order with documents. An erasure keeps the row.
+CREATE TRIGGER orders_stay BEFORE DELETE ON orders
+BEGIN
+    SELECT RAISE(ABORT, 'an order is never deleted: erase it by `notary-orders orders erase`');
+END;
+
+CREATE TRIGGER orders_keep_identifiers BEFORE UPDATE OF id ON orders
+WHEN NEW.id IS NOT OLD.id AND NOT EXISTS (SELECT 1 FROM orders WHERE id = NEW.id)
+BEGIN
+    SELECT RAISE(ABORT, 'an order keeps its identifier');
 END;
 
 -- The records of signing services. Orders and keys may name one without a record.

@@ -461,6 +461,7 @@ fn problems_are_those_of_the_service() {
         Problem::range_not_satisfiable(48_213),
         OrderError::KeyReused.into(),
         Problem::rate_limited(Policy::Orders.as_str(), 1),
+        Problem::unreadable_order(),
         Problem::internal(),
         Problem::unavailable(),
     ];

@@ -3,7 +3,9 @@ use contract_tests::samples::{
 };
 use domain::{
     order::{OrderChange, OrderId, StoredOrder},
-    ports::{Cursor, HistoryEntry, HistoryId, MaybeErased, NewOrder, Page, StoreError},
+    ports::{
+        Cursor, HistoryEntry, HistoryId, MaybeErased, NewOrder, Page, StoreError, UnreadableRecord,
+    },
 };
 use serde_json::{Value, json};
 
@@ -96,6 +98,7 @@ async fn failing_store_is_unavailable_or_internal() {
     for (error, status, code) in [
         (StoreError::Unavailable("down".into()), 503, "unavailable"),
         (StoreError::Internal("bug".into()), 500, "internal"),
+        (StoreError::Internal(UnreadableRecord("row".to_owned()).into()), 500, "unreadable_order"),
     ] {
         let mut ports = Ports::new();
         ports.reader.expect_order().return_once(move |_, _| Err(error));

@@ -106,6 +106,14 @@ impl Problem {
         Self::new(ProblemCode::MalformedRequest, detail)
     }
 
+    /// Returns the problem of an order whose record cannot be read.
+    pub(crate) fn unreadable_order() -> Self {
+        Self::new(
+            ProblemCode::UnreadableOrder,
+            "The record of this order cannot be read. Give its number to the operator.",
+        )
+    }
+
     /// Reports a bug of the service, without its cause.
     pub(crate) fn internal() -> Self {
         Self::new(
@@ -213,8 +221,9 @@ impl Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        let problem = match error {
+        let problem = match &error {
             StoreError::Unavailable(_) => Self::unavailable(),
+            StoreError::Internal(_) if error.is_unreadable_order() => Self::unreadable_order(),
             StoreError::Internal(_) => Self::internal(),
         };
         problem.log(&error)

@@ -25,6 +25,7 @@ use super::{
     key_use::{in_use, in_use_or_released},
 };
 use crate::{
+    TimeLimits,
     failure::Failure,
     pool::Pool,
     statement::{KEY_IN_USE, UPLOAD_SWEPT},
@@ -187,9 +188,10 @@ async fn create_batches(
         }
         // However late the connection came: a batch that is cut off has no known outcome.
         connection.deadline = Instant::now() + pool.limits.call;
-        let limit = pool.limits.fast_rejection;
+        let limits = &pool.limits;
         // Each caller has its reply, or learns of the failure because its sender is dropped.
-        let _ = connection.run(async |connection| create_all(connection, batch, limit).await).await;
+        let _ =
+            connection.run(async |connection| create_all(connection, batch, limits).await).await;
     }
 }
 
@@ -198,29 +200,31 @@ async fn create_batches(
 /// tried again if its number becomes free meanwhile, or after a conflict with other transactions. An error means
 /// that the connection may be broken.
 ///
-/// A batch that the server rejects within `fast_rejection` has a fault in one of its orders, so each
+/// A batch that the server rejects within [`TimeLimits::fast_rejection`] has a fault in one of its orders, so each
 /// order is tried alone. A later rejection is due to the state of the server.
 async fn create_all(
     connection: &mut AsyncPgConnection,
     mut batch: Vec<Waiting>,
-    fast_rejection: Duration,
+    limits: &TimeLimits,
 ) -> Result<(), Failure> {
     for attempt in 1..=MAX_ATTEMPTS {
         let (began, is_alone) = (Instant::now(), batch.len() == 1);
         let orders: Vec<&PendingOrder> = batch.iter().map(|waiting| &waiting.order).collect();
-        let created = match insert_orders(connection, &orders).await.map_err(Failure::from) {
-            Ok(created) => created,
-            Err(failure)
-                if !is_alone
-                    && (failure.is_constraint()
-                        || failure.is_rejection() && began.elapsed() < fast_rejection) =>
-            {
-                // One order has a fault. Tried alone, it does not fail the others.
-                return create_each(connection, batch, fast_rejection).await;
-            }
-            Err(failure) if failure.is_conflict() && attempt < CONFLICTS => continue,
-            Err(failure) => return reply_failure(connection, batch, failure).await,
-        };
+        let created =
+            match insert_orders(connection, &orders, limits.lock).await.map_err(Failure::from) {
+                Ok(created) => created,
+                Err(failure)
+                    if !is_alone
+                        && (failure.is_constraint()
+                            || failure.is_rejection()
+                                && began.elapsed() < limits.fast_rejection) =>
+                {
+                    // One order has a fault. Tried alone, it does not fail the others.
+                    return create_each(connection, batch, limits).await;
+                }
+                Err(failure) if failure.is_conflict() && attempt < CONFLICTS => continue,
+                Err(failure) => return reply_failure(connection, batch, failure).await,
+            };
         let created: HashMap<String, i64> =
             created.into_iter().map(|order| (order.file_number, order.id)).collect();
         // Created orders are answered first: the reasons for the others take a query.
@@ -243,7 +247,7 @@ async fn create_all(
             }
         }
         if batch.is_empty() || !is_alone {
-            return create_each(connection, batch, fast_rejection).await;
+            return create_each(connection, batch, limits).await;
         }
     }
     reply_failure(connection, batch, Failure::Timeout).await
@@ -253,11 +257,11 @@ async fn create_all(
 async fn create_each(
     connection: &mut AsyncPgConnection,
     orders: Vec<Waiting>,
-    fast_rejection: Duration,
+    limits: &TimeLimits,
 ) -> Result<(), Failure> {
     let mut health = Ok(());
     for waiting in orders {
-        let created = Box::pin(create_all(connection, vec![waiting], fast_rejection)).await;
+        let created = Box::pin(create_all(connection, vec![waiting], limits)).await;
         health = health.and(created);
     }
     health

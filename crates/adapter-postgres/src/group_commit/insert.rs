@@ -1,6 +1,6 @@
 //! The statement that creates the orders of a batch.
 
-use std::sync::LazyLock;
+use std::{sync::LazyLock, time::Duration};
 
 use diesel::{
     QueryResult, QueryableByName, sql_query,
@@ -10,7 +10,10 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{order::OrderStatus, webhook::EventType};
 use sql_rows::{Instant, PendingOrder, Utc, schema::orders, stored_party};
 
-use crate::statement::{DURABLE, Prepared, column};
+use crate::{
+    limits::milliseconds,
+    statement::{DURABLE, Prepared, column},
+};
 
 /// Announces that the transaction will draw larger identifiers than the last one drawn. Two shared
 /// locks, which end with the transaction, name the table and the last one. The horizon of pages looks
@@ -26,7 +29,7 @@ const ANNOUNCE: &str = "(SELECT pg_advisory_xact_lock_shared(28530, 'orders'::re
 ///    lock, so that another system that updates an order delays no other order. Subqueries and
 ///    `LIMIT` keep the planner from a join: one index lookup per order, in every plan.
 /// 2. `held`, `released`: takes the file number from an order that the window no longer covers. That
-///    waits for other systems that update it, so only a batch of one does it.
+///    waits shortly for other systems that update it, so only a batch of one does it.
 /// 3. `created`: inserts the orders, and leaves out those whose file number another statement took
 ///    meanwhile. [`ANNOUNCE`] and [`DURABLE`] run once before the first insert. Counts the rows of
 ///    step 2, to run after it.
@@ -57,6 +60,8 @@ static STATEMENT: LazyLock<String> = LazyLock::new(|| {
         ), held AS (\
             SELECT id FROM orders \
             WHERE id = ANY (ARRAY(SELECT holder FROM candidates WHERE holder IS NOT NULL)) \
+            AND (SELECT CASE WHEN EXISTS (SELECT FROM candidates WHERE holder IS NOT NULL) \
+                THEN set_config('lock_timeout', $27, true) ELSE '' END) IS NOT NULL \
             ORDER BY file_number FOR NO KEY UPDATE\
         ), released AS (\
             UPDATE orders SET holds_file_number = false \
@@ -106,10 +111,11 @@ pub(crate) struct Created {
 }
 
 /// Runs the statement for a batch, either all test orders or none. A batch of more than one leaves
-/// out the orders whose file number an older order still holds.
+/// out the orders whose file number an older order still holds. `lock` limits the wait for that one.
 pub(crate) async fn insert_orders(
     connection: &mut AsyncPgConnection,
     batch: &[&PendingOrder],
+    lock: Duration,
 ) -> QueryResult<Vec<Created>> {
     let requests = column(batch, |order| order.idempotent_request.as_ref());
     let attempts = column(&requests, |request| request.map(|request| &request.attempt));
@@ -151,7 +157,8 @@ pub(crate) async fn insert_orders(
         .bind::<Array<Binary>, _>(column(&documents, |(_, document)| &*document.sha256))
         .bind::<Bool, _>(batch.len() == 1)
         .bind::<Array<Text>, _>(column(batch, |order| &*order.found_by.signing_date))
-        .bind::<Array<Text>, _>(column(batch, |order| &*order.found_by.search_text));
+        .bind::<Array<Text>, _>(column(batch, |order| &*order.found_by.search_text))
+        .bind::<Text, _>(milliseconds(lock));
     // Reads to the end: the rows arrive before the commit, and an error of the commit after them.
     Prepared(statement).get_results(connection).await
 }

@@ -4,7 +4,10 @@ use diesel::{dsl::sql, prelude::*, sql_types::Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     document::{DocumentKind, ObjectKey},
-    order::{OrderBefore, OrderCommand, OrderEffects, OrderId, Refusal, change::DocumentBefore},
+    order::{
+        DocumentId, OrderBefore, OrderCommand, OrderEffects, OrderId, Refusal,
+        change::DocumentBefore,
+    },
     ports::{Changed, ListedOrder, MaybeErased, OrderCommandRequest, WriteError},
 };
 use sql_rows::{
@@ -49,11 +52,16 @@ pub(super) async fn change(
         OrderCommand::Amend(_) => {
             Changed::Amended(Box::new(amended.or(found).ok_or(Refusal::NoSuchOrder)?))
         }
-        OrderCommand::Withdraw { .. } | OrderCommand::EraseDocuments => {
+        OrderCommand::Withdraw { kind, position } => {
+            let document = DocumentId { order, kind: *kind, position: *position };
             let condemned: Vec<String> =
-                Prepared(condemned_of(order)).get_results(connection).await?;
+                Prepared(condemned_of(document)).get_results(connection).await?;
             let condemned = condemned.into_iter().map(ObjectKey::from_stored);
             Changed::DocumentsWithdrawn(condemned.collect())
+        }
+        OrderCommand::EraseDocuments => {
+            let erased = effects.into_iter().flat_map(|effects| effects.withdrawn);
+            Changed::DocumentsWithdrawn(erased.map(|document| document.key).collect())
         }
         OrderCommand::AddDocuments(_) | OrderCommand::AddNote(_) | OrderCommand::Hold { .. } => {
             effects.unwrap_or_default().into()

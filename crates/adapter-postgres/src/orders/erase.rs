@@ -10,7 +10,7 @@ use domain::{
 };
 use sql_rows::{
     AgedOrderRow, ErasedOrder, HeldMail, HeldWebhook, OrderBeforeRow, Utc, attempted_webhooks,
-    attempted_webhooks_of_erased, condemned, ended_mails, free_mails,
+    attempted_webhooks_of_erased, condemned, ended_mails, ended_uploads, free_mails,
     schema::{
         deliveries, documents, events, order_changes, order_notes, order_recipients, orders,
         uploads, webhook_deliveries,
@@ -51,7 +51,9 @@ pub(crate) async fn erase_due(
         return Ok(None);
     }
     let ids: Vec<i64> = orders.iter().map(|id| id.0).collect();
-    locks::lock(connection, "orders", &ids).await?;
+    // A later round erases those that another system has locked: behind one of them, the transaction would
+    // hold the others as long.
+    let ids = locks::lock_free_orders(connection, &ids).await?;
     let found = orders::table.filter(orders::id.eq_any(ids)).order(orders::id);
     let found: Vec<AgedOrderRow> =
         found.select(AgedOrderRow::as_select()).get_results(connection).await?;
@@ -98,6 +100,8 @@ async fn empty(
         .returning((documents::signed, documents::position, documents::key))
         .get_results(connection)
         .await?;
+    let of_no_order = uploads::order_id.eq(None::<i64>);
+    diesel::update(ended_uploads(ids.to_vec())).set(of_no_order).execute(connection).await?;
     diesel::update(uploads::table.filter(uploads::order_id.eq_any(ids.to_vec())))
         .set(uploads::condemned.eq(true))
         .execute(connection)

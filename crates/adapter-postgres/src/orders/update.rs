@@ -5,7 +5,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::ports::{Download, ListedOrder, OrderUpdate};
 use sql_rows::{
     ChangedOrder, Instant, ListedRow, Prepared, Utc, changeable_order, changed_notary,
-    not_downloaded,
+    not_downloaded_before,
     schema::{documents, orders},
 };
 
@@ -42,7 +42,7 @@ pub(super) async fn note_downloads(
     locks::lock(connection, "orders", &orders).await?;
     for &Download { document, at } in downloads {
         let at = Utc(at);
-        let noted = diesel::update(not_downloaded(document))
+        let noted = diesel::update(not_downloaded_before(document, at))
             .set(documents::first_downloaded_at.eq(Some(at)));
         if Prepared(noted).execute(connection).await? == 0 {
             continue;

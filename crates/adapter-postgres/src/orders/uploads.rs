@@ -37,15 +37,23 @@ impl UploadLedger for PostgresStore {
             if unerased_order(order).get_result::<i64>(connection).await.optional()?.is_none() {
                 return Ok(false);
             }
-            diesel::insert_into(uploads::table).values(rows).execute(connection).await?;
+            diesel::insert_into(uploads::table).values(&rows).execute(connection).await?;
             Ok(true)
         };
-        self.transaction(record).await
+        Ok(self.pool.change_in_transaction(record).await?)
     }
 
     async fn condemn(&self, keys: &[ObjectKey]) -> Result<Vec<ObjectKey>, StoreError> {
         let keys = sorted_keys(keys);
-        self.transaction(async move |connection| condemn(connection, keys).await).await
+        let condemn = async move |connection: &mut AsyncPgConnection| {
+            let condemned = condemn(connection, keys).await?;
+            // The request that was storing them has ended: the erasure of its order need not wait.
+            let keys: Vec<_> = condemned.iter().map(|key| key.as_str().to_owned()).collect();
+            let ended = diesel::update(uploads::table.filter(uploads::key.eq_any(keys)));
+            ended.set(uploads::order_id.eq(None::<i64>)).execute(connection).await?;
+            Ok(condemned)
+        };
+        self.transaction(condemn).await
     }
 
     async fn condemn_recorded_before(

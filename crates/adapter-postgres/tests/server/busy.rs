@@ -3,18 +3,23 @@
 use std::{sync::Arc, time::Duration};
 
 use adapter_postgres::TimeLimits;
-use contract_tests::samples::{LIVE, NOW, WINDOW, add_documents, document, key_of, new_order};
+use contract_tests::samples::{
+    LIVE, NOW, WINDOW, add_documents, add_note, document, key_of, new_order, to_sign, withdraw,
+};
 use domain::{
     document::DocumentKind,
-    order::{Actor, OrderId, OrderStatus},
-    ports::{ApiKeyRepo as _, OrderRepo as _, OrderUpdate, UploadLedger as _, WriteError},
+    order::{Actor, Due, OrderId, OrderStatus, Retained},
+    ports::{
+        ApiKeyRepo as _, Download, NewOrder, OrderRepo as _, OrderUpdate, UploadLedger as _,
+        WriteError,
+    },
 };
 use futures_util::future::join_all;
 use test_servers::{postgres::Cluster, proxy::Proxy};
 
 use super::{
-    GENEROUS, PostgresStore, SHORT, create, database, not_created, open, outsider, sessions,
-    store_with, unavailable, until, url_through,
+    GENEROUS, PostgresStore, SHORT, create, database, log_line, not_created, open, outsider,
+    sessions, store_with, unavailable, until, url_through,
 };
 
 /// Connections of a start: two look for a pooler, of which one looks for missing migrations, and another
@@ -157,6 +162,11 @@ async fn orders_are_created_while_changes_wait_for_a_locked_order() {
         tokio::spawn(async move { store.update(&signed(id)).await })
     });
     let changes: Vec<_> = changes.collect();
+    let uploads = (0..20).map(|_| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { store.record_for(id, &[key_of(&document())], NOW).await })
+    });
+    let uploads: Vec<_> = uploads.collect();
     let watcher = outsider(&database).await;
     until("changes wait", async || sessions(&watcher).await.1 == 2).await;
     for number in 1..20 {
@@ -166,6 +176,7 @@ async fn orders_are_created_while_changes_wait_for_a_locked_order() {
     holder.batch_execute("ROLLBACK").await.unwrap();
     let outcomes = join_all(changes).await.into_iter().map(|change| change.unwrap().unwrap());
     assert_eq!(outcomes.flatten().count(), 1, "the others name a version that is gone");
+    assert!(join_all(uploads).await.into_iter().all(|recorded| recorded.unwrap().unwrap()));
 }
 
 fn signed(id: OrderId) -> OrderUpdate {
@@ -182,6 +193,57 @@ fn signed(id: OrderId) -> OrderUpdate {
         reason: None,
         access: None,
     }
+}
+
+/// Another system holds the order. Each operation that touches it fails after the limit of locks, long before
+/// that of statements, or passes over it.
+#[tokio::test]
+async fn no_operation_of_a_client_or_worker_waits_longer_for_a_locked_order() {
+    let limits = TimeLimits { lock: Duration::from_millis(100), ..GENEROUS };
+    let (store, database) = store_with(limits).await;
+    let first = document();
+    store.record(&[key_of(&first)], NOW).await.unwrap();
+    let order = NewOrder { documents: vec![first], ..new_order("F-0", NOW) };
+    let id = store.create(&order, WINDOW).await.unwrap();
+    let added = document();
+    store.record(&[key_of(&added)], NOW).await.unwrap();
+    let holder = outsider(&database).await;
+    holder.batch_execute("BEGIN; SELECT FROM orders FOR UPDATE").await.unwrap();
+
+    let due = Due { what: Retained::Orders, before: NOW + time::Duration::days(9_000), now: NOW };
+    for what in [Retained::Orders, Retained::Documents] {
+        let erased = domain::ports::OrderAdmin::erase_due(
+            &store,
+            Due { what, ..due },
+            vec![id],
+            Arc::new(|_: OrderId| None),
+        )
+        .await;
+        assert_eq!(erased.unwrap().unwrap().orders, [], "{what:?}");
+    }
+    let commands = [
+        add_documents(id, DocumentKind::ToSign, vec![added.clone()]),
+        add_documents(id, DocumentKind::Signed, vec![added]),
+        add_note(id, Actor::Client, "a"),
+        withdraw(to_sign(id, 0)),
+    ];
+    let mut outcomes = Vec::new();
+    for command in &commands {
+        let refused = store.change(command).await.unwrap_err();
+        assert!(matches!(refused, WriteError::Unavailable(_)), "{refused}");
+        outcomes.push(log_line(&refused));
+    }
+    outcomes.push(unavailable(store.update(&signed(id)).await));
+    outcomes.push(unavailable(store.record_for(id, &[key_of(&document())], NOW).await));
+    let download = Download { document: to_sign(id, 0), at: NOW };
+    outcomes.push(unavailable(store.note_downloads(&[download]).await));
+    // It takes the file number of the locked order.
+    outcomes.push(not_created(store.create(&new_order("F-0", NOW + WINDOW.0), WINDOW).await));
+    for outcome in outcomes {
+        assert!(outcome.contains("lock timeout"), "{outcome}");
+    }
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    assert!(store.record_for(id, &[key_of(&document())], NOW).await.unwrap());
 }
 
 /// A transaction, and a single statement, which sets its limit itself.

@@ -53,7 +53,8 @@ async fn keys_and_references_hold() {
         ("UPDATE key_events SET api_key_id = api_key_id + 100", SqlState::FOREIGN_KEY_VIOLATION),
         ("UPDATE key_events SET successor_id = api_key_id + 100", SqlState::FOREIGN_KEY_VIOLATION),
         ("DELETE FROM api_keys", SqlState::FOREIGN_KEY_VIOLATION),
-        ("DELETE FROM orders", SqlState::FOREIGN_KEY_VIOLATION),
+        ("DELETE FROM orders", SqlState::RESTRICT_VIOLATION),
+        ("TRUNCATE orders CASCADE", SqlState::RESTRICT_VIOLATION),
         (
             "INSERT INTO api_keys (name, lookup, hash, issued_at, is_test) \
             SELECT name, lookup, hash, issued_at, is_test FROM api_keys",

@@ -3,7 +3,10 @@
 use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::{
     document::{DocumentKind, ObjectKey},
-    order::{OrderBefore, OrderCommand, OrderEffects, OrderId, Refusal, change::DocumentBefore},
+    order::{
+        DocumentId, OrderBefore, OrderCommand, OrderEffects, OrderId, Refusal,
+        change::DocumentBefore,
+    },
     ports::{Changed, ListedOrder, MaybeErased, OrderCommandRequest, WriteError},
 };
 use sql_rows::{
@@ -45,10 +48,16 @@ pub(super) fn change(
         OrderCommand::Amend(_) => {
             Changed::Amended(Box::new(amended.or(found).ok_or(Refusal::NoSuchOrder)?))
         }
-        OrderCommand::Withdraw { .. } | OrderCommand::EraseDocuments => {
-            let condemned: Vec<String> = Prepared(condemned_of(order)).get_results(connection)?;
+        OrderCommand::Withdraw { kind, position } => {
+            let document = DocumentId { order, kind: *kind, position: *position };
+            let condemned: Vec<String> =
+                Prepared(condemned_of(document)).get_results(connection)?;
             let condemned = condemned.into_iter().map(ObjectKey::from_stored);
             Changed::DocumentsWithdrawn(condemned.collect())
+        }
+        OrderCommand::EraseDocuments => {
+            let erased = effects.into_iter().flat_map(|effects| effects.withdrawn);
+            Changed::DocumentsWithdrawn(erased.map(|document| document.key).collect())
         }
         OrderCommand::AddDocuments(_) | OrderCommand::AddNote(_) | OrderCommand::Hold { .. } => {
             effects.unwrap_or_default().into()

@@ -9,7 +9,7 @@ use domain::{
 };
 use sql_rows::{
     AgedOrderRow, ErasedOrder, HeldMail, HeldWebhook, OrderBeforeRow, Utc, attempted_webhooks,
-    attempted_webhooks_of_erased, condemned, ended_mails, free_mails,
+    attempted_webhooks_of_erased, condemned, ended_mails, ended_uploads, free_mails,
     schema::{
         deliveries, documents, events, order_changes, order_notes, order_recipients, orders,
         uploads, webhook_deliveries,
@@ -88,6 +88,8 @@ fn empty(
     let removed = diesel::delete(documents::table.filter(documents::order_id.eq_any(ids.to_vec())))
         .returning((documents::signed, documents::position, documents::key))
         .get_results(connection)?;
+    let of_no_order = uploads::order_id.eq(None::<i64>);
+    diesel::update(ended_uploads(ids.to_vec())).set(of_no_order).execute(connection)?;
     diesel::update(uploads::table.filter(uploads::order_id.eq_any(ids.to_vec())))
         .set(uploads::condemned.eq(true))
         .execute(connection)?;

@@ -1,7 +1,7 @@
 //! The repository of orders.
 
 use async_trait::async_trait;
-use diesel::{prelude::*, sqlite::SqliteConnection};
+use diesel::{connection::SimpleConnection as _, prelude::*, sqlite::SqliteConnection};
 use domain::{
     duplicate_window::DuplicateWindow,
     order::OrderId,
@@ -23,6 +23,12 @@ pub(crate) mod list;
 pub(crate) mod read;
 mod update;
 mod uploads;
+
+/// A row of 32 KiB, which no other transaction sees. `secure_delete` overwrites its pages with zeros, so they are
+/// committed, too.
+const WRITTEN_BY_CHECK: &str =
+    "INSERT INTO uploads (key, recorded_at) VALUES (hex(zeroblob(16384)), 0);
+    DELETE FROM uploads WHERE key = hex(zeroblob(16384));";
 
 #[async_trait]
 impl OrderRepo for SqliteStore {
@@ -56,12 +62,12 @@ impl OrderRepo for SqliteStore {
         self.transaction(move |connection| update::update(connection, &update)).await
     }
 
-    /// Checks that the database is writable: takes the write lock and reads the schema. Writes
-    /// nothing.
+    /// Checks that the database is writable: commits as many pages as a large order, and leaves no row. A
+    /// transaction that is rolled back would not show a full disk: pages reach it with the commit.
     async fn check(&self) -> Result<(), StoreError> {
         let check = |connection: &mut SqliteConnection| {
             orders::table.select(orders::id).first::<i64>(connection).optional()?;
-            Ok(())
+            Ok(connection.batch_execute(WRITTEN_BY_CHECK)?)
         };
         self.transaction(check).await
     }

@@ -4,7 +4,7 @@ use diesel::{dsl::sql, prelude::*, sqlite::SqliteConnection};
 use domain::ports::{Download, ListedOrder, OrderUpdate};
 use sql_rows::{
     ChangedOrder, Instant, ListedRow, Prepared, Utc, changeable_order, changed_notary,
-    not_downloaded,
+    not_downloaded_before,
     schema::{documents, orders},
 };
 
@@ -37,7 +37,7 @@ pub(super) fn note_downloads(
 ) -> Result<(), Failure> {
     for &Download { document, at } in downloads {
         let at = Utc(at);
-        let noted = diesel::update(not_downloaded(document))
+        let noted = diesel::update(not_downloaded_before(document, at))
             .set(documents::first_downloaded_at.eq(Some(at)));
         if Prepared(noted).execute(connection)? == 0 {
             continue;

@@ -42,7 +42,15 @@ impl UploadLedger for SqliteStore {
 
     async fn condemn(&self, keys: &[ObjectKey]) -> Result<Vec<ObjectKey>, StoreError> {
         let keys = sorted_keys(keys);
-        self.transaction(move |connection| condemn(connection, keys)).await
+        let condemn = move |connection: &mut SqliteConnection| {
+            let condemned = condemn(connection, keys)?;
+            // The request that was storing them has ended: the erasure of its order need not wait.
+            let keys: Vec<_> = condemned.iter().map(|key| key.as_str().to_owned()).collect();
+            let ended = diesel::update(uploads::table.filter(uploads::key.eq_any(keys)));
+            ended.set(uploads::order_id.eq(None::<i64>)).execute(connection)?;
+            Ok(condemned)
+        };
+        self.transaction(condemn).await
     }
 
     async fn condemn_recorded_before(

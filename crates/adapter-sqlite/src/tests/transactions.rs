@@ -65,8 +65,10 @@ async fn full_disk_makes_the_store_unavailable() {
     let before = store.stats().await.unwrap();
     store.create(&new_order("F-1", NOW), WINDOW).await.unwrap_err();
     assert_eq!(store.stats().await.unwrap(), before);
+    assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))), "as an order");
 
     on_writer(&store, "PRAGMA max_page_count = 1000000").await;
+    store.check().await.unwrap();
     store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
 }
 
@@ -349,6 +351,26 @@ async fn order_is_not_replaced_by_another_program() {
         assert_eq!(refused, expected, "{replace}");
     }
     assert_eq!(order_of(&store, OrderId(1)).await.unwrap().unwrap().id, OrderId(1));
+}
+
+/// Foreign keys are off in other programs, unless they ask for them. The next order would get the number.
+#[tokio::test]
+async fn order_is_not_deleted_by_another_program() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    for (statement, expected) in [
+        (
+            "DELETE FROM orders",
+            "an order is never deleted: erase it by `notary-orders orders erase`",
+        ),
+        ("UPDATE orders SET id = 9", "an order keeps its identifier"),
+    ] {
+        let mut other = outsider(&path(&directory));
+        other.batch_execute("PRAGMA foreign_keys = OFF").unwrap();
+        assert_eq!(other.batch_execute(statement).unwrap_err().to_string(), expected);
+    }
+    assert_eq!(store.create(&new_order("F-2", NOW), WINDOW).await.unwrap(), OrderId(2));
 }
 
 #[tokio::test]

@@ -17,9 +17,10 @@ use domain::{
     webhook::{EndpointId, EventType, WebhookDelivery, WebhookDeliveryId},
 };
 use sql_rows::{
-    DueAgain, EndpointRow, Instant, LookedAt, NewWebhookRow, Utc, WEBHOOK_STATS,
+    DueAgain, EndpointRow, Instant, KeptOrderRow, LookedAt, NewWebhookRow, Utc, WEBHOOK_STATS,
     WebhookDeliveryRow, deliveries_of, deliveries_with_endpoints, endpoint_of, is_known,
-    oldest_events, oldest_mails, oldest_webhooks, readable_page, retried, row_limit,
+    loaded_orders, newest_orders, oldest_events, oldest_mails, oldest_webhooks, readable_page,
+    retried, row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
     scopes_of_keys, unknown_key_events, unleased_webhook, waits, webhook_stats,
 };
@@ -154,6 +155,9 @@ impl WebhookQueue for SqliteStore {
                 oldest_mails: oldest_mails().get_results(connection)?,
                 oldest_events: oldest_events().get_results(connection)?,
                 oldest_webhooks: oldest_webhooks().get_results(connection)?,
+                newest_orders: loaded_orders(
+                    newest_orders().select(KeptOrderRow::as_select()).get_results(connection),
+                )?,
             })
         };
         let others = self.read(looked_at).await?.faults();

@@ -16,7 +16,8 @@ use domain::{
     use_cases::{
         accesses::recorder::ActorAccesses,
         background::{Step, Worker},
-        upkeep::erase_old_orders::EraseOldOrders,
+        erase_orders::Erasure,
+        upkeep::erase_old_orders::{EraseOldOrders, START_PAUSE},
     },
 };
 use operator::retention::erase_orders;
@@ -50,26 +51,30 @@ pub(super) fn rows(
     let retention = parts.settings.retention();
     let has_erased = Arc::new(AtomicBool::new(false));
     let mut rows = Vec::new();
-    for (what, age) in
-        [(Retained::Documents, retention.documents), (Retained::Orders, retention.orders)]
-    {
-        if age.is_none() {
-            continue;
-        }
-        let accesses = ActorAccesses { recorder: parts.accesses.clone(), actor: actor(what) };
-        let blobs = parts.blobs.clone();
-        let erase = erase_orders(&parts.storage, blobs, clock.clone(), Some(accesses));
+    let ages = [(Retained::Documents, retention.documents), (Retained::Orders, retention.orders)];
+    let kinds: Vec<_> = ages
+        .into_iter()
+        .filter(|(_, age)| age.is_some())
+        .map(|(what, _)| {
+            let accesses = ActorAccesses { recorder: parts.accesses.clone(), actor: actor(what) };
+            let blobs = parts.blobs.clone();
+            (what, erase_orders(&parts.storage, blobs, clock.clone(), Some(accesses)))
+        })
+        .collect();
+    if !kinds.is_empty() {
         let (metrics, has_erased) = (metrics.clone(), has_erased.clone());
         let leaves_accesses = leaves_accesses.clone();
         rows.push(Row::new(
             "old orders could not be erased",
             DATABASE,
-            EraseOldOrders::new(what, retention, erase),
-            move |erasure| {
+            EraseOldOrders::new(retention, kinds, START_PAUSE),
+            move |erased: Option<(Retained, Erasure)>| {
                 // The worker drops it at its end.
                 let _leaves = &leaves_accesses;
-                has_erased.fetch_or(erasure.orders > 0, Ordering::Relaxed);
-                metrics.erased(what, erasure);
+                if let Some((what, erasure)) = erased {
+                    has_erased.fetch_or(erasure.orders > 0, Ordering::Relaxed);
+                    metrics.erased(what, &erasure);
+                }
             },
         ));
     }

@@ -143,17 +143,26 @@ pub async fn unknown_order_is_not_read(storage: &Storage) {
     }
 }
 
-/// An error names the order whose row cannot be read. The others are read.
+/// An error names the order whose row cannot be read. The others are read, and lists show what its columns know.
 pub async fn unreadable_order_is_named(storage: &Storage) {
     let [.., bad, good] = create_to_be_named(storage).await;
     storage.other_system.damage_order(bad).await;
     assert!(storage.reader.order(LIVE, good).await.unwrap().is_some());
-    let order = storage.reader.order(LIVE, bad).await.map(drop);
-    let page = storage.reader.page(LIVE, &newest(2)).await.map(drop);
-    for outcome in [order, page] {
-        let error = outcome.unwrap_err();
-        assert!(names_order(&error, bad), "{error:?}");
+    let error = storage.reader.order(LIVE, bad).await.unwrap_err();
+    assert!(names_order(&error, bad) && error.is_unreadable_order(), "{error:?}");
+    let page = page(storage, &newest(2)).await;
+    let listed = storage.admin.list(&OrderFilter::default(), None, 2).await.unwrap();
+    for items in [page.items, listed] {
+        let [good_one, bad_one] = &items[..] else { panic!("{items:?}") };
+        assert_eq!((good_one.stored.id, bad_one.stored.id), (good, bad));
+        let known = &bad_one.stored;
+        assert_ne!(known.order.file_number, good_one.stored.order.file_number);
+        assert_eq!(known.order.appointment.date, good_one.stored.order.appointment.date);
+        assert_eq!((&*known.order.signing.signer.name, known.status.as_str()), ("", "NEW"));
     }
+    let named = storage.webhook_queue.unreadable(10).await.unwrap();
+    assert!(named.iter().any(|row| row.fault.contains(&format!("row {} of orders", bad.0))));
+    condemned(storage.admin.erase(bad, NOW, None).await.unwrap());
 }
 
 /// Orders in a page have the number of their documents instead of the documents.

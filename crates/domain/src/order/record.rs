@@ -18,11 +18,15 @@
 //!   `same`, `scanbacks`, `ron`, `lang`. Amounts are whole cents.
 
 use serde::{Deserialize, Serialize};
-use time::{OffsetDateTime, Time};
+use time::{Date, OffsetDateTime, Time, UtcOffset};
 
-use super::{FileNumber, Order, RequestedBy, SigningContacts, SigningDetails, SigningServiceId};
+use super::{
+    Address, CoSigner, FileNumber, Invoice, Order, RequestedBy, Signer, SigningContacts,
+    SigningDetails, SigningServiceId, default_language,
+};
 use crate::{
     appointment::{Appointment, AppointmentTime, Moment, Zone, parse_date, parse_time},
+    people::EmailAddress,
     trace_context::TraceContext,
 };
 
@@ -161,6 +165,59 @@ impl OrderColumns {
             file_number: FileNumber::new(self.file_number)
                 .ok_or(UnreadableOrder::Column("file_number"))?,
         })
+    }
+
+    /// Returns the order on a date as far as its columns know it, for lists: its details cannot be read. Their
+    /// texts are empty, and its times are in UTC.
+    pub fn known(self, date: Date) -> Order {
+        let moment =
+            |utc: OffsetDateTime| Moment { local: utc.to_offset(UtcOffset::UTC).time(), utc };
+        let empty = || EmailAddress::from_stored(String::new());
+        let [address, city, state, zipcode] = [const { String::new() }; 4];
+        Order {
+            signing_service_id: SigningServiceId(self.signing_service_id),
+            file_number: FileNumber::unchecked(self.file_number),
+            appointment: Appointment {
+                date,
+                zone: Zone::utc(),
+                time: match (self.starts_at.map(moment), self.ends_at.map(moment)) {
+                    (Some(start), Some(end)) => AppointmentTime::Between { start, end },
+                    (Some(at), None) => AppointmentTime::At(at),
+                    (None, _) => AppointmentTime::Anytime,
+                },
+            },
+            contacts: SigningContacts {
+                order_contact_email: empty(),
+                client_company_id: None,
+                observer: None,
+                in_house_contact: None,
+                in_house_contact2: None,
+            },
+            signing: SigningDetails {
+                property: Address { address, city, state, zipcode },
+                is_property_address_same: true,
+                location: None,
+                signing_type: String::new(),
+                signer: Signer {
+                    name: String::new(),
+                    phone: String::new(),
+                    email: empty(),
+                    spouse_name: None,
+                },
+                co_signer: CoSigner::default(),
+                language: default_language(),
+                esigning_platform: None,
+                scanbacks_required: false,
+                ron_signing: false,
+                document_delivery: None,
+                lender: None,
+                special_instructions: None,
+                loan_officer: None,
+                invoice: Invoice::default(),
+            },
+            requested_by: RequestedBy { user_id: 0, user_role: None, signing_service_id: None },
+            trace: None,
+        }
     }
 
     /// Reads a group of the details.

@@ -23,6 +23,11 @@ impl FileNumber {
         (!text.is_empty() && text.trim() == text).then_some(Self(text))
     }
 
+    /// Returns what an order has as its file number that cannot be read.
+    pub(super) fn unchecked(text: String) -> Self {
+        Self(text)
+    }
+
     /// Returns a text as the file number of an order would be stored, to find it.
     ///
     /// # Errors

@@ -55,6 +55,19 @@ pub enum StoreError {
     Internal(#[source] Cause),
 }
 
+impl StoreError {
+    /// Returns whether the row of an order cannot be read. The same call fails again.
+    pub fn is_unreadable_order(&self) -> bool {
+        matches!(self, Self::Internal(cause) if cause.is::<UnreadableRecord>())
+    }
+}
+
+/// The row of an order cannot be read: another program has changed it, or a newer version of the service has
+/// written it. The cause of [`StoreError::Internal`]. The text names the row and the fault, without a value.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UnreadableRecord(pub String);
+
 #[cfg(test)]
 mod tests {
     use super::*;

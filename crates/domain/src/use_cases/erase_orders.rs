@@ -30,14 +30,14 @@ pub(crate) const DUE_BATCH: usize = 20;
 pub const NOTICED: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// The number of erased orders and documents.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Erasure {
     /// Orders.
     pub orders: usize,
     /// Documents of these orders.
     pub documents: usize,
-    /// Documents whose objects could not be deleted yet. The sweeper deletes them.
-    pub left: usize,
+    /// The objects of documents that could not be deleted yet. The sweeper deletes them.
+    pub left: Vec<ObjectKey>,
     /// Orders that are on hold, and stay.
     pub held: usize,
 }
@@ -46,7 +46,7 @@ impl AddAssign for Erasure {
     fn add_assign(&mut self, other: Self) {
         self.orders += other.orders;
         self.documents += other.documents;
-        self.left += other.left;
+        self.left.extend(other.left);
         self.held += other.held;
     }
 }
@@ -90,8 +90,8 @@ impl EraseOrders {
     async fn delete(&self, orders: usize, condemned: Vec<ObjectKey>) -> Erasure {
         let documents = condemned.len();
         // After an error, the sweeper tries again.
-        let (deleted, _) = remove_condemned(&*self.blobs, &*self.uploads, condemned).await;
-        Erasure { orders, documents, left: documents - deleted, held: 0 }
+        let (left, _) = remove_condemned(&*self.blobs, &*self.uploads, condemned).await;
+        Erasure { orders, documents, left, held: 0 }
     }
 
     /// Erases up to 1,000 orders after an identifier that were created before `instant`, the oldest first.

@@ -253,13 +253,14 @@ pub(crate) fn answered(key_use: KeyUse, now: OffsetDateTime) -> Result<Answered,
     }
 }
 
-/// Deletes the objects of condemned keys, and forgets the keys whose objects are gone. Returns
-/// their number, and the first error after trying all.
+/// Deletes the objects of condemned keys, each for itself, and forgets the keys whose objects are gone.
+/// Returns the others, and the first error after trying all.
 pub(crate) async fn remove_condemned(
     blobs: &dyn BlobStore,
     uploads: &dyn UploadLedger,
     condemned: Vec<ObjectKey>,
-) -> (usize, Result<(), StoreError>) {
+) -> (Vec<ObjectKey>, Result<(), StoreError>) {
+    let mut left = condemned.clone();
     let deletions = stream::iter(condemned)
         .map(|key| async move { blobs.delete(&key).await.map(|()| key) })
         .buffer_unordered(PARALLEL_PUTS);
@@ -268,7 +269,8 @@ pub(crate) async fn remove_condemned(
     if !gone.is_empty()
         && let Err(error) = uploads.forget(&gone).await
     {
-        return (0, Err(error));
+        return (left, Err(error));
     }
-    (gone.len(), results.into_iter().try_for_each(|result| result.map(drop)))
+    left.retain(|key| !gone.contains(key));
+    (left, results.into_iter().try_for_each(|result| result.map(drop)))
 }

@@ -19,8 +19,9 @@ pub struct WithdrawDocument {
 }
 
 impl WithdrawDocument {
-    /// Withdraws a document. When it returns, the bytes are gone. Withdrawing it again deletes what an
-    /// earlier attempt could not delete. A cancelled order permits it too.
+    /// Withdraws a document. When it returns, its bytes are gone. Withdrawing it again deletes what an
+    /// earlier attempt could not delete. A cancelled order permits it too. Objects of other documents
+    /// do not count.
     ///
     /// # Errors
     /// [`OrderError::Store`]: the document may be withdrawn. Then the sweeper deletes its bytes soon.

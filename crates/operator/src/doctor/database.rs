@@ -8,7 +8,7 @@ use adapter_sqlite::SqliteStore;
 use adapter_webhook::SealedSecrets;
 use anyhow::Context as _;
 use domain::{
-    ports::{DeliveryQueue, OrderAdmin, QueueStats, WebhookQueue, WebhookRepo},
+    ports::{DeliveryQueue, OrderAdmin, OrderRepo as _, QueueStats, WebhookQueue, WebhookRepo},
     use_cases::{
         upkeep::erase_old_orders::{COUNTED, Retention, Waiting},
         webhooks::manage_webhooks::unreadable_secrets,
@@ -54,13 +54,14 @@ pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Fail
     Ok(())
 }
 
-/// Names rows whose parent is gone.
+/// Names rows whose parent is gone, or has a number that was given again.
 fn judge_orphans(orphans: &[(String, i64)], found: &mut Findings) {
     if !orphans.is_empty() {
         found.warn(
             format!("it has {}", describe_orphans(orphans)),
-            "Another program has deleted rows. The service ignores these rows, and `copy` skips \
-             them; orphaned orders are kept",
+            "Another program has deleted rows. The service ignores those without a parent, and `copy` \
+             skips them; orphaned orders are kept. Rows older than their order belong to another \
+             order, which had its number: remove them",
         );
     }
 }
@@ -199,9 +200,11 @@ async fn sqlite(path: &Path, of: &Subject, found: &mut Findings) -> Result<(), F
     match usable(missing, &of.settings)? {
         None => found.ok(format!("there is none yet; the first start makes SQLite at {shown}")),
         Some(0) => {
-            found.ok(format!("SQLite at {shown} accepts writes, and has every migration"));
             let limits = of.settings.time_limits.sqlite;
             let store = usable(SqliteStore::open(path, limits), &of.settings)?;
+            let checked = store.check().await.context("the database accepts no writes");
+            usable(checked.with_context(|| shown.to_string()), &of.settings)?;
+            found.ok(format!("SQLite at {shown} accepts writes, and has every migration"));
             judge_orphans(&usable(store.orphans().await, &of.settings)?, found);
             judge_secrets(&store, of, found).await;
             judge_webhooks(&store, found).await;

@@ -17,7 +17,10 @@ use domain::{
 
 use crate::{
     DocumentRow, FoundBy, NewChangeEventRow, NewChangeRow, NoteRow, Unreadable, Utc,
-    orders::{queries::is_signed, rows::read_notary},
+    orders::{
+        queries::{is_signed, stored_position},
+        rows::read_notary,
+    },
     schema::{documents, order_notes, orders, uploads},
 };
 
@@ -199,12 +202,25 @@ pub struct CondemnedUpload {
     recorded_at: Utc,
     condemned: bool,
     order_id: Option<i64>,
+    signed: Option<bool>,
+    position: Option<i32>,
 }
 
 impl CondemnedUpload {
-    /// Returns the ledger's row of a document that an order, or an erased one, has no more.
-    pub(crate) fn new(key: String, order: Option<OrderId>, at: Utc) -> Self {
-        Self { key, recorded_at: at, condemned: true, order_id: order.map(|order| order.0) }
+    /// Returns the ledger's row of a document of an erased order.
+    pub(crate) fn of_erased(key: String, at: Utc) -> Self {
+        let (order_id, signed, position) = (None, None, None);
+        Self { key, recorded_at: at, condemned: true, order_id, signed, position }
+    }
+
+    /// Returns the ledger's row of a withdrawn document.
+    fn of_withdrawn(order: OrderId, document: &WithdrawnDocument, at: Utc) -> Self {
+        Self {
+            order_id: Some(order.0),
+            signed: Some(is_signed(document.kind)),
+            position: Some(stored_position(document.position)),
+            ..Self::of_erased(document.key.as_str().to_owned(), at)
+        }
     }
 }
 
@@ -246,7 +262,7 @@ impl ChangeRows {
             condemned: at
                 .into_iter()
                 .flat_map(|at| by_key.iter().map(move |one| (one, at)))
-                .map(|(one, at)| CondemnedUpload::new(one.key.as_str().to_owned(), Some(order), at))
+                .map(|(one, at)| CondemnedUpload::of_withdrawn(order, one, at))
                 .collect(),
             note: effects.note.as_ref().map(|note| NoteRow::new(order, note)),
             entry: effects

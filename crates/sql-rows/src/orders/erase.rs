@@ -1,12 +1,16 @@
 //! What an erasure changes, and what erased orders leave elsewhere.
 
 use diesel::{dsl::auto_type, prelude::*};
-use domain::{delivery::LONGEST_ATTEMPT, document::ObjectKey, order::OrderId};
+use domain::{
+    delivery::LONGEST_ATTEMPT,
+    document::ObjectKey,
+    order::{DocumentId, OrderId},
+};
 use time::OffsetDateTime;
 
 use crate::{
     CondemnedUpload, Utc, farthest,
-    orders::queries::nearest,
+    orders::queries::{is_signed, nearest, stored_position},
     schema::{deliveries, orders, uploads, webhook_deliveries},
     webhooks::queries::is_waiting,
 };
@@ -47,14 +51,23 @@ impl ErasedOrder {
     }
 }
 
-/// Selects the condemned uploads of an order.
+/// Selects the upload of a withdrawn document whose object is to be deleted.
 #[auto_type(no_type_alias)]
-pub fn condemned_of(order: OrderId) -> _ {
-    let order: i64 = order.0;
+pub fn condemned_of(document: DocumentId) -> _ {
+    let order: i64 = document.order.0;
+    let signed: bool = is_signed(document.kind);
+    let position: i32 = stored_position(document.position);
     uploads::table
         .filter(uploads::order_id.eq(order).and(uploads::condemned))
+        .filter(uploads::signed.eq(signed).and(uploads::position.eq(position)))
         .order(uploads::key)
         .select(uploads::key)
+}
+
+/// Selects the uploads of orders that no request is storing any more: an erasure does not wait for them.
+#[auto_type(no_type_alias)]
+pub fn ended_uploads(orders: Vec<i64>) -> _ {
+    uploads::table.filter(uploads::order_id.eq_any(orders).and(uploads::condemned))
 }
 
 /// Returns the ledger's rows of removed documents, and the keys of their objects by position.
@@ -64,7 +77,7 @@ pub fn condemned(
 ) -> (Vec<CondemnedUpload>, Vec<ObjectKey>) {
     removed.sort();
     let keys: Vec<String> = removed.into_iter().filter_map(|(.., key)| key).collect();
-    let row = |key: &String| CondemnedUpload::new(key.clone(), None, at);
+    let row = |key: &String| CondemnedUpload::of_erased(key.clone(), at);
     let rows = keys.iter().map(row).collect();
     (rows, keys.into_iter().map(ObjectKey::from_stored).collect())
 }

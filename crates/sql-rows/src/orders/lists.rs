@@ -86,14 +86,14 @@ pub fn compare_numbers(owner: Owner, number: &str, way: &str, id: i64) -> Number
     row.sql(", ").bind::<Bool, _>(owner.is_test).sql(", ").bind::<BigInt, _>(id).sql(")")
 }
 
-/// Returns the orders of a list's rows by identifier. A row may stand there twice: an order may have lost
+/// Returns the orders of a list's rows by identifier, those that cannot be read as far as columns know them. A row may stand there twice: an order may have lost
 /// its file number between two statements.
 pub fn listed(
     rows: Vec<ListedRow>,
     newest_first: bool,
     limit: usize,
 ) -> Result<Vec<ListedOrder>, Unreadable> {
-    let orders = rows.into_iter().filter_map(|row| row.into_listed().transpose());
+    let orders = rows.into_iter().filter_map(|row| row.into_known().transpose());
     let mut orders = orders.collect::<Result<Vec<ListedOrder>, _>>()?;
     orders.sort_unstable_by_key(|order| order.stored.id.0);
     orders.dedup_by_key(|order| order.stored.id);

@@ -50,11 +50,15 @@ pub fn document_row(document: DocumentId) -> _ {
 
 /// Selects a document that the other side has not downloaded yet.
 #[auto_type(no_type_alias)]
-pub fn not_downloaded(document: DocumentId) -> _ {
+pub fn not_downloaded_before(document: DocumentId, at: Utc) -> _ {
     let id: i64 = document.order.0;
     let signed: bool = is_signed(document.kind);
     let position: i32 = stored_position(document.position);
-    documents::table.find((id, signed, position)).filter(documents::first_downloaded_at.is_null())
+    // Two instances store the downloads that they have seen.
+    let is_later = documents::first_downloaded_at.gt(at);
+    documents::table
+        .find((id, signed, position))
+        .filter(documents::first_downloaded_at.is_null().or(is_later))
 }
 
 pub(crate) fn is_signed(kind: DocumentKind) -> bool {
@@ -62,7 +66,7 @@ pub(crate) fn is_signed(kind: DocumentKind) -> bool {
 }
 
 /// Returns how a position is stored. No document has one below 0.
-fn stored_position(position: u32) -> i32 {
+pub(crate) fn stored_position(position: u32) -> i32 {
     i32::try_from(position).unwrap_or(-1)
 }
 

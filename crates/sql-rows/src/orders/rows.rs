@@ -8,6 +8,7 @@ use diesel::{
 };
 use domain::{
     api_key::{ApiKeyId, ClientId, Owner, Party},
+    appointment::parse_date,
     document::{DocumentKind, ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::IdempotentRequest,
@@ -17,6 +18,8 @@ use domain::{
     },
     ports::{Cause, ListedOrder, MaybeErased, NewOrder},
 };
+
+use time::Date;
 
 use crate::{
     Unreadable, Utc, digest,
@@ -119,19 +122,26 @@ impl OrderRow {
         })
     }
 
-    /// Returns the order. Fails if it is erased.
+    /// Returns the order. Fails if it is erased. With a date, returns what the columns know of an order whose
+    /// details cannot be read.
     pub fn into_stored(
         self,
         id: OrderId,
         documents: Vec<DocumentRow>,
+        known_on: Option<Date>,
     ) -> Result<StoredOrder, Unreadable> {
         let unreadable = |reason: &dyn ToString| Unreadable::new("orders", &id.0, reason);
-        let record = OrderColumns {
+        let columns = |file_number: &str, details: String| OrderColumns {
             signing_service_id: self.signing_service_id,
-            file_number: self.file_number,
+            file_number: file_number.to_owned(),
             starts_at: self.starts_at.map(|at| at.0),
             ends_at: self.ends_at.map(|at| at.0),
-            details: self.details,
+            details,
+        };
+        let order = match (columns(&self.file_number, self.details).into_order(), known_on) {
+            (Ok(order), _) => order,
+            (Err(_), Some(date)) => columns(&self.file_number, String::new()).known(date),
+            (Err(error), None) => return Err(unreadable(&error)),
         };
         let (signed, to_sign): (Vec<_>, Vec<_>) = documents.into_iter().partition(|row| row.signed);
         let stored = |rows: Vec<DocumentRow>| {
@@ -142,7 +152,7 @@ impl OrderRow {
             id,
             client: ClientId(self.client_id),
             api_key: ApiKeyId(self.api_key_id),
-            order: Box::new(record.into_order().map_err(|error| unreadable(&error))?),
+            order: Box::new(order),
             status: OrderStatus::from_stored(self.status).ok_or_else(|| unreadable(&"status"))?,
             notary_id: self.notary_id,
             notary: self.notary.as_deref().and_then(read_notary),
@@ -200,11 +210,20 @@ impl KeptOrderRow {
         self,
         documents: Vec<DocumentRow>,
     ) -> Result<MaybeErased<StoredOrder>, Unreadable> {
+        self.known(documents, None)
+    }
+
+    /// Returns the order, unless it is erased: see [`OrderRow::into_stored`].
+    fn known(
+        self,
+        documents: Vec<DocumentRow>,
+        known_on: Option<Date>,
+    ) -> Result<MaybeErased<StoredOrder>, Unreadable> {
         if self.erased_at.is_some() {
             return Ok(MaybeErased::Erased);
         }
         let names = Names { client: self.client_name, service: self.service_name };
-        let stored = self.order.into_stored(OrderId(self.id), documents)?;
+        let stored = self.order.into_stored(OrderId(self.id), documents, known_on)?;
         Ok(MaybeErased::Whole(StoredOrder {
             names,
             held_until: self.held_until.map(|at| at.0),
@@ -219,6 +238,7 @@ impl KeptOrderRow {
 pub struct ListedRow {
     #[diesel(embed)]
     order: KeptOrderRow,
+    signing_date: Option<String>,
     #[diesel(select_expression = count_documents("NOT signed"))]
     #[diesel(select_expression_type = SqlLiteral<BigInt>)]
     documents: i64,
@@ -235,9 +255,21 @@ fn count_documents(condition: &str) -> SqlLiteral<BigInt> {
 impl ListedRow {
     /// Returns the order; `None` if it is erased.
     pub fn into_listed(self) -> Result<Option<ListedOrder>, Unreadable> {
+        self.known(None)
+    }
+
+    /// Returns the order like [`Self::into_listed`]. Of one whose details cannot be read, returns what the
+    /// columns know: it must not hide the others.
+    pub fn into_known(self) -> Result<Option<ListedOrder>, Unreadable> {
+        let date = self.signing_date.as_deref().and_then(parse_date);
+        let created_at = self.order.order.created_at.0;
+        self.known(Some(date.unwrap_or(created_at.date())))
+    }
+
+    fn known(self, known_on: Option<Date>) -> Result<Option<ListedOrder>, Unreadable> {
         let [documents, signed_documents] = [self.documents, self.signed_documents]
             .map(|count| usize::try_from(count).unwrap_or_default());
-        let stored = self.order.into_maybe_erased(Vec::new())?.whole();
+        let stored = self.order.known(Vec::new(), known_on)?.whole();
         Ok(stored.map(|stored| ListedOrder { stored, documents, signed_documents }))
     }
 }

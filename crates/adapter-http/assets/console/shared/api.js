@@ -224,6 +224,8 @@ const SENTENCES = {
   501: () => "The operator of this site has not set up webhooks (--secrets-key). Ask the operator.",
   503: ({ retryAfter }) =>
     `The service is busy, or a part of it is down. Your entries stay here. ${wait(retryAfter)}`,
+  unreadable_order: () =>
+    "The record of this order cannot be read. Give its number to the operator of this site.",
   500: () => "The service has a fault. Try again later, and give the operator the request number.",
 };
 

@@ -92,6 +92,8 @@ problem_codes! {
         "The range is outside of the document";
     /// A rate limit is exceeded.
     RateLimited = TOO_MANY_REQUESTS, "rate_limited", "Too many requests";
+    /// Another program has damaged the record of the order, or a newer version of the service has written it.
+    UnreadableOrder = INTERNAL_SERVER_ERROR, "unreadable_order", "The order cannot be read";
     /// The service has a bug.
     Internal = INTERNAL_SERVER_ERROR, "internal", "Internal server error";
     /// The service has no key for the secrets of webhooks.

@@ -43,6 +43,8 @@ async fn full_disk_loses_no_acknowledged_order() {
             break;
         }
     }
+    let (status, body) = app.ops("/readyz").await;
+    assert!(status == 503 && body.contains("database"), "{body}");
     disk.clear();
     acknowledged.push(created(app.create(&long_order("F-after")).await).await);
     created(app.order_with_deed("F-form-after").await).await;

@@ -133,3 +133,20 @@ async fn each_order_is_erased_once(kind: Kind) {
         WHERE kind = 'erase' GROUP BY outcome";
     assert_eq!(wiring.lines(rows), [format!("ok|{ORDERS}|{ORDERS}")]);
 }
+
+/// It is a folder, which no store removes. A bucket may lock objects.
+#[tokio::test(flavor = "multi_thread")]
+async fn erasure_that_leaves_an_object_names_it_and_ends_with_3() {
+    let wiring = Wiring::embedded();
+    orders(&wiring, 1).await;
+    let object = wiring.objects().into_keys().next().unwrap();
+    let file = wiring.data().join("documents").join(&object);
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    std::fs::write(file.join("kept"), "").unwrap();
+    let erased = output(&wiring, &["orders", "erase", "1", "--yes"]);
+    let error = String::from_utf8(erased.stderr).unwrap();
+    assert_eq!(erased.status.code(), Some(3), "{error}");
+    assert!(error.contains(&object), "{error}");
+    assert!(erased.stdout.starts_with(b"1 order erased"), "{error}");
+}

@@ -51,7 +51,7 @@ fn withdrawal(document: DocumentId, at: OffsetDateTime) -> OrderCommandRequest {
     OrderCommandRequest { at, ..samples::withdraw(document) }
 }
 
-/// Withdraws a document, and returns the condemned keys of its order.
+/// Withdraws a document, and returns its condemned key.
 async fn withdraw(storage: &Storage, withdrawal: &OrderCommandRequest) -> Vec<ObjectKey> {
     match storage.orders.change(withdrawal).await.unwrap() {
         Changed::DocumentsWithdrawn(condemned) => condemned,
@@ -145,6 +145,18 @@ pub async fn withdrawn_document_keeps_its_record(storage: &Storage) {
         let condemned = withdraw(storage, &withdrawal(to_sign(id, 0), at)).await;
         assert_eq!(condemned, std::slice::from_ref(&key));
     }
+    // The object of one document that cannot be deleted is not that of another.
+    let other = create_with_uploads(
+        storage,
+        &NewOrder { documents: vec![document(), document()], ..new_order("F-2", NOW) },
+    )
+    .await;
+    let kept = withdraw(storage, &withdrawal(to_sign(other, 0), NOW)).await;
+    let next = withdraw(storage, &withdrawal(to_sign(other, 1), NOW)).await;
+    assert!(kept.len() == 1 && next.len() == 1 && kept != next, "{kept:?} {next:?}");
+    // Nor does the erasure of its order wait for it.
+    samples::condemned(storage.admin.erase(other, NOW, None).await.unwrap());
+    assert_eq!(storage.admin.remove_mails(&[], NOW).await.unwrap(), 0);
     storage.uploads.forget(&[key]).await.unwrap();
     assert_eq!(withdraw(storage, &withdrawal(to_sign(id, 0), NOW)).await, []);
     let order = order_of(storage, id).await;
@@ -216,4 +228,9 @@ pub async fn first_download_is_kept(storage: &Storage) {
     }
     storage.orders.note_downloads(&[download(id, 1, later)]).await.unwrap();
     assert_eq!(order_of(storage, id).await.updated_at, later);
+    // Another instance stores later what it has seen earlier.
+    storage.orders.note_downloads(&[download(id, 1, NOW)]).await.unwrap();
+    let order = order_of(storage, id).await;
+    assert_eq!(order.documents[1].first_downloaded_at, Some(NOW));
+    assert_eq!(order.updated_at, later + MICROSECOND);
 }

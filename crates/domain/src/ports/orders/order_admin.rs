@@ -71,7 +71,7 @@ pub struct ErasedDue {
 ///
 /// # Errors
 /// Every method fails with [`StoreError`] only. [`StoreError::Internal`] names an order whose row
-/// cannot be read.
+/// cannot be read. Lists show such an order as far as its columns know it.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait OrderAdmin: Send + Sync {

@@ -84,7 +84,8 @@ pub enum Changed {
     Amended(Box<ListedOrder>),
     /// The positions of the documents that it has got.
     DocumentsAdded(AddedRange),
-    /// The condemned keys of the order that are not forgotten yet: the caller deletes their objects.
+    /// The condemned keys of the withdrawn documents that are not forgotten yet: the caller deletes their
+    /// objects.
     DocumentsWithdrawn(Vec<ObjectKey>),
     /// The note that it has got.
     NoteAdded(Note),
@@ -195,7 +196,7 @@ pub trait OrderRepo: Send + Sync {
     async fn change(&self, request: &OrderCommandRequest) -> Result<Changed, WriteError>;
 
     /// Stores when documents were first downloaded, in one atomic, durable step, and sets the instants of
-    /// the last change of their orders. A document that has an instant keeps it. Documents of erased
+    /// the last change of their orders. A document keeps the earliest instant. Documents of erased
     /// orders are left out.
     async fn note_downloads(&self, downloads: &[Download]) -> Result<(), StoreError>;
 

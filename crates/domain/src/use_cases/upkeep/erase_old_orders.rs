@@ -166,41 +166,84 @@ impl Worker for CountWaiting {
     }
 }
 
-/// Erases what is due. Any number of processes may do so at the same time: one erases at a time.
+/// Pause after a start: an operator who has set a wrong retention has time to stop the service.
+pub const START_PAUSE: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Erases what is due. Any number of processes may do so at the same time: one erases at a time. So one worker
+/// erases orders and documents in turn: two would shut out each other.
 pub struct EraseOldOrders {
-    what: Retained,
     retention: Retention,
+    kinds: Vec<Kind>,
+}
+
+/// The erasure of one kind.
+struct Kind {
+    what: Retained,
     erase: EraseOrders,
     round: Round,
+    /// The pause before its next batch.
+    pause: std::time::Duration,
+}
+
+impl Kind {
+    /// Erases a batch. Returns what it erased.
+    async fn batch(&mut self, retention: Retention) -> Result<Erasure, StoreError> {
+        self.pause = PAUSE;
+        let Some(due) = retention.due(self.what, self.erase.clock.now()) else {
+            return Ok(Erasure::default());
+        };
+        let Some((erasure, next)) = self.erase.erase_due(due, self.round.after()).await? else {
+            // Another instance erases them. If it stops, this one looks at the same orders again.
+            return Ok(Erasure::default());
+        };
+        let pause = self.round.go_on(next);
+        // Where some were due, there may be more.
+        let has_more = erasure.orders > 0 && next.is_some();
+        self.pause = if has_more { std::time::Duration::ZERO } else { pause };
+        Ok(erasure)
+    }
 }
 
 impl EraseOldOrders {
-    /// Returns a worker at the beginning of its first round.
-    pub fn new(what: Retained, retention: Retention, erase: EraseOrders) -> Self {
-        Self { what, retention, erase, round: Round::default() }
+    /// Returns a worker at the beginning of its first rounds, which begin after a pause.
+    pub fn new(
+        retention: Retention,
+        kinds: impl IntoIterator<Item = (Retained, EraseOrders)>,
+        pause: std::time::Duration,
+    ) -> Self {
+        let kind = |(what, erase)| Kind { what, erase, round: Round::default(), pause };
+        Self { retention, kinds: kinds.into_iter().map(kind).collect() }
+    }
+
+    /// Returns the pause before the next batch of any kind, and takes it off the pauses of all.
+    fn wait(&mut self) -> std::time::Duration {
+        let next = self.kinds.iter().map(|kind| kind.pause).min().unwrap_or(PAUSE);
+        for kind in &mut self.kinds {
+            kind.pause -= next;
+        }
+        next
     }
 }
 
 impl Worker for EraseOldOrders {
-    type Done = Erasure;
+    type Done = Option<(Retained, Erasure)>;
 
-    /// Erases a batch. Returns what it erased.
-    async fn step(&mut self) -> Step<Erasure> {
-        let Some(due) = self.retention.due(self.what, self.erase.clock.now()) else {
-            return Step { result: Ok(Erasure::default()), pause: PAUSE };
-        };
-        match self.erase.erase_due(due, self.round.after()).await {
-            Ok(Some((erasure, next))) => {
-                let pause = self.round.go_on(next);
-                // Where some were due, there may be more.
-                let has_more = erasure.orders > 0 && next.is_some();
-                let pause = if has_more { std::time::Duration::ZERO } else { pause };
-                Step { result: Ok(erasure), pause }
+    /// Erases a batch of a kind that is due. Returns what it erased; `None` if no kind is due.
+    async fn step(&mut self) -> Step<Self::Done> {
+        let retention = self.retention;
+        let due = self.kinds.iter().position(|kind| kind.pause.is_zero());
+        let result = match due {
+            Some(at) => {
+                let mut kind = self.kinds.remove(at);
+                let erased = kind.batch(retention).await;
+                let erased = erased.map(|erasure| Some((kind.what, erasure)));
+                // The other kind comes next, however much is due of this one.
+                self.kinds.push(kind);
+                erased
             }
-            // Another instance erases them. If it stops, this one looks at the same orders again.
-            Ok(None) => Step { result: Ok(Erasure::default()), pause: PAUSE },
-            Err(error) => Step { result: Err(error), pause: PAUSE },
-        }
+            None => Ok(None),
+        };
+        Step { result, pause: self.wait() }
     }
 }
 
@@ -221,18 +264,22 @@ mod tests {
     const RETENTION: Retention =
         Retention { orders: Some(Duration::days(30)), documents: Some(Duration::days(10)) };
 
-    fn erasing(admin: MockOrderAdmin) -> EraseOldOrders {
+    fn erase(admin: MockOrderAdmin) -> EraseOrders {
         let (mut blobs, mut uploads) = (MockBlobStore::new(), MockUploadLedger::new());
         blobs.expect_delete().returning(|_| Ok(()));
         uploads.expect_forget().returning(|_| Ok(()));
-        let erase = EraseOrders {
+        EraseOrders {
             admin: Arc::new(admin),
             uploads: Arc::new(uploads),
             blobs: Arc::new(blobs),
             clock: clock(NOW),
             accesses: None,
-        };
-        EraseOldOrders::new(Retained::Orders, RETENTION, erase)
+        }
+    }
+
+    fn erasing(admin: MockOrderAdmin) -> EraseOldOrders {
+        let kinds = [(Retained::Orders, erase(admin))];
+        EraseOldOrders::new(RETENTION, kinds, std::time::Duration::ZERO)
     }
 
     fn ids(count: usize) -> Vec<OrderId> {
@@ -289,8 +336,58 @@ mod tests {
         let mut worker = erasing(admin);
         for expected in pauses {
             let step = worker.step().await;
-            assert_eq!((step.result.unwrap().orders, step.pause), expected);
+            let (what, erased) = step.result.unwrap().unwrap();
+            assert_eq!(
+                (what, erased.orders, step.pause),
+                (Retained::Orders, expected.0, expected.1)
+            );
         }
+    }
+
+    #[tokio::test]
+    async fn first_step_after_a_start_erases_nothing() {
+        let kinds = [(Retained::Orders, erase(MockOrderAdmin::new()))];
+        let mut worker = EraseOldOrders::new(RETENTION, kinds, START_PAUSE);
+        let step = worker.step().await;
+        assert_eq!((step.result.unwrap(), step.pause), (None, START_PAUSE));
+    }
+
+    /// One has much to do; the other is due, too.
+    #[tokio::test]
+    async fn each_kind_is_erased_when_it_is_due() {
+        let admin = |what: Retained, looks: usize, more: Option<i64>| {
+            let mut admin = MockOrderAdmin::new();
+            admin
+                .expect_due()
+                .withf(move |due, _, _| due.what == what)
+                .times(looks)
+                .returning(move |_, _, _| Ok(found(1, more)));
+            admin
+                .expect_erase_due()
+                .times(looks)
+                .returning(|_, _, _| Ok(Some(ErasedDue { orders: ids(1), condemned: Vec::new() })));
+            admin
+        };
+        let kinds = [
+            (Retained::Documents, erase(admin(Retained::Documents, 3, Some(50)))),
+            (Retained::Orders, erase(admin(Retained::Orders, 1, None))),
+        ];
+        let mut worker = EraseOldOrders::new(RETENTION, kinds, START_PAUSE);
+        let mut steps = Vec::new();
+        for _ in 0..5 {
+            let step = worker.step().await;
+            steps.push((step.result.unwrap().map(|(what, _)| what), step.pause));
+        }
+        let now = std::time::Duration::ZERO;
+        let (documents, orders) = (Some(Retained::Documents), Some(Retained::Orders));
+        let expected = [
+            (None, START_PAUSE),
+            (documents, now),
+            (orders, now),
+            (documents, now),
+            (documents, now),
+        ];
+        assert_eq!(steps, expected);
     }
 
     #[tokio::test]

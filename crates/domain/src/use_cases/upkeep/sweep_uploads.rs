@@ -37,8 +37,9 @@ impl SweepUploads {
     async fn sweep(&self) -> Result<usize, StoreError> {
         let abandoned_before = self.clock.now() - Self::ABANDONED_AFTER;
         let condemned = self.uploads.condemn_recorded_before(abandoned_before, BATCH).await?;
-        let (removed, result) = remove_condemned(&*self.blobs, &*self.uploads, condemned).await;
-        result.map(|()| removed)
+        let count = condemned.len();
+        let (left, result) = remove_condemned(&*self.blobs, &*self.uploads, condemned).await;
+        result.map(|()| count - left.len())
     }
 }
 

@@ -8,8 +8,9 @@ use clap::Args;
 use domain::{
     access::AccessKind,
     delivery::LONGEST_ATTEMPT,
-    document::stored_count,
+    document::{ObjectKey, stored_count},
     order::OrderId,
+    ports::StoreError,
     use_cases::erase_orders::{EraseOrders, Erasure, NOTICED},
 };
 use time::{Duration, OffsetDateTime};
@@ -34,6 +35,20 @@ const COUNTED: usize = 10_000;
 
 /// Pause between two looks at mails in progress.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// The orders are erased, but objects of their documents are left.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", described(.0))]
+pub struct LeftObjects(Vec<ObjectKey>);
+
+fn described(left: &[ObjectKey]) -> String {
+    let documents = counted(&left.len(), "document");
+    let keys: Vec<_> = left.iter().map(ObjectKey::as_str).collect();
+    format!(
+        "{documents} could not be deleted yet; a running service tries each minute: {}",
+        keys.join(", ")
+    )
+}
 
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
@@ -68,10 +83,6 @@ impl Operator {
         self.wait_for_mails().await?;
         let mails = self.remove_mails().await?;
         self.rewrite_database().await?;
-        if left > 0 {
-            let (left, them) = (counted(&left, "document"), if left == 1 { "it" } else { "them" });
-            eprintln!("{left} could not be deleted yet; a running service deletes {them}");
-        }
         if held > 0 {
             eprintln!(
                 "{} on hold and not erased; `notary-orders orders list --held` lists them",
@@ -83,14 +94,23 @@ impl Operator {
             counted(&orders, "order"),
             counted(&documents, "document"),
             counted(&mails, "mail")
-        ))
+        ))?;
+        ensure!(left.is_empty(), LeftObjects(left));
+        Ok(())
     }
 
     /// Returns `None` if the operator does not confirm. An order that was erased before may have
     /// left mails.
     async fn erase_order(&self, id: OrderId, yes: bool) -> Result<Option<Erasure>> {
-        let order = match self.order(id).await {
-            Ok(order) => order,
+        let what = match self.order(id).await {
+            Ok(order) => {
+                let documents = [&order.documents, &order.signed_documents];
+                let documents: usize = documents.map(|it| stored_count(it)).iter().sum();
+                format!("order {} with {}", id.0, counted(&documents, "document"))
+            }
+            Err(error) if is_unreadable(&error) => {
+                format!("order {}, whose record cannot be read,", id.0)
+            }
             Err(error) => {
                 let access = self.recording.begin(AccessKind::Erase, id);
                 let was_erased = matches!(error.downcast_ref(), Some(NoOrder::Erased(_)));
@@ -102,9 +122,7 @@ impl Operator {
                 return Ok(Some(Erasure::default()));
             }
         };
-        let documents = stored_count(&order.documents) + stored_count(&order.signed_documents);
-        let documents = counted(&documents, "document");
-        if !confirmed(yes, &format!("order {} with {documents}", id.0))? {
+        if !confirmed(yes, &what)? {
             return Ok(None);
         }
         // It records its access itself, as for each of many orders.
@@ -203,6 +221,10 @@ impl Operator {
         }
         Ok(())
     }
+}
+
+fn is_unreadable(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(StoreError::is_unreadable_order)
 }
 
 /// Asks the operator on the terminal, unless `yes`.

@@ -29,6 +29,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use time::{Date, OffsetDateTime, macros::datetime};
 
+pub use self::erase::LeftObjects;
 use crate::commands::{
     orders::{accesses::AccessFormat, erase::Erased, operator::Operator},
     output::{Column, Format, at, instant, mode, print, second},

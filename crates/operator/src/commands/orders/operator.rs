@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use domain::{
     access::{AccessActor, DONE, RunId},
     order::{OrderId, StoredOrder},
-    ports::{Clock, MaybeErased},
+    ports::{Clock, MaybeErased, StoreError},
     use_cases::{
         accesses::{record_command::RecordCommand, recorder::BegunAccess},
         order_error::OrderError,
@@ -91,6 +91,9 @@ fn outcome<T>(result: &Result<T>) -> &'static str {
     }
     if error.is::<WrongSetting>() {
         return "validation_failed";
+    }
+    if error.downcast_ref().is_some_and(StoreError::is_unreadable_order) {
+        return "unreadable_order";
     }
     match error.downcast_ref() {
         Some(OrderError::NoSuchOrder) => "not_found",
