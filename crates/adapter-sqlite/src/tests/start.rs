@@ -123,10 +123,7 @@ async fn database_of_another_program_is_rejected_unchanged() {
 fn other_files_are_not_opened() {
     let directory = tempdir().unwrap();
     std::fs::write(path(&directory), "dear diary, ".repeat(1_000)).unwrap();
-    assert!(matches!(
-        SqliteStore::open(&path(&directory), GENEROUS),
-        Err(OpenError::NotADatabase)
-    ));
+    assert!(matches!(SqliteStore::open(&path(&directory), GENEROUS), Err(OpenError::NotADatabase)));
     assert!(matches!(
         SqliteStore::open(&directory.path().join("no/such/folder.db"), GENEROUS),
         Err(OpenError::File(_))

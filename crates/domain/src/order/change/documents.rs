@@ -2,7 +2,11 @@
 
 use time::OffsetDateTime;
 
-use super::{before::{DocumentBefore, OrderBefore}, effects::{AddedDocument, AddedRange, NewEvent, OrderEffects}, refusal::Refusal};
+use super::{
+    before::{DocumentBefore, OrderBefore},
+    effects::{AddedDocument, AddedRange, NewEvent, OrderEffects},
+    refusal::Refusal,
+};
 use crate::{
     document::{DocumentKind, MAX_DOCUMENTS_PER_ORDER, StoredDocument},
     order::{

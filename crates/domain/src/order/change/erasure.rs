@@ -2,7 +2,11 @@
 
 use time::{Date, Duration, OffsetDateTime, UtcOffset};
 
-use super::{before::OrderBefore, effects::{NewEvent, OrderEffects}, refusal::Refusal};
+use super::{
+    before::OrderBefore,
+    effects::{NewEvent, OrderEffects},
+    refusal::Refusal,
+};
 use crate::{
     document::DocumentKind,
     order::{

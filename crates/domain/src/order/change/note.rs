@@ -2,7 +2,11 @@
 
 use time::OffsetDateTime;
 
-use super::{before::OrderBefore, effects::{AddedRange, NewEvent, OrderEffects}, refusal::Refusal};
+use super::{
+    before::OrderBefore,
+    effects::{AddedRange, NewEvent, OrderEffects},
+    refusal::Refusal,
+};
 use crate::order::{
     event::{EventChange, EventType, MailContent},
     stored::{Actor, Note},
