@@ -15,11 +15,11 @@ use std::{
 use adapter_mail::{MailDrop, Sender};
 use contract_tests::{fakes::CountingEntropy, notifier::notification_of, samples};
 use domain::{
-    delivery::{Audience, MailContent, MailSubject, Notification},
+    delivery::{Audience, Extent, MailContent, MailSubject, Notification},
     document::StoredDocument,
     order::{
         Actor, ChangeKind, EmailAddress, Notary, OrderChange, OrderStatus, SigningServiceId,
-        record::OrderColumns,
+        event::NotaryThen, record::OrderColumns,
     },
     ports::Notifier as _,
     signing_service::SigningService,
@@ -157,6 +157,10 @@ fn news(subject: MailSubject, audience: Audience) -> Notification {
             let record = OrderColumns::of(&samples::order(before)).unwrap();
             mail.content = Some(MailContent::Previous(record));
         }
+        MailSubject::NotaryAssigned => {
+            let then = NotaryThen { notary_id: order.notary_id, notary: order.notary.take() };
+            mail.content = Some(MailContent::Notary(then));
+        }
         MailSubject::SignedDocumentsAdded => {
             let scan = StoredDocument { name: "scan.pdf".to_owned(), ..samples::document() };
             order.signed_documents = vec![scan.clone(), scan.clone(), scan];
@@ -221,6 +225,10 @@ fn mails() -> Vec<(String, Notification)> {
             (format!("{}-to-{side}", subject.as_str()), news(subject, audience))
         })
         .collect();
+
+    let removed = news(MailSubject::Cancelled, Audience::Client);
+    let removed = Notification { extent: Extent::EndOnly, ..removed };
+    mails.push(("cancelled-to-removed".to_owned(), removed));
 
     let mut between = request();
     let details = &mut between["signingDetailsFormData"];

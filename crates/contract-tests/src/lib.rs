@@ -54,7 +54,7 @@ macro_rules! contract {
             duplicate_writes_nothing, one_of_concurrent_orders_is_created,
             creating_an_order_adopts_its_uploads, order_with_swept_upload_is_rejected,
             test_and_real_orders_do_not_share_file_numbers,
-            change_is_found_as_stored, order_of_another_owner_or_version_is_not_changed,
+            change_is_found_as_stored, event_has_the_notary_of_its_change, order_of_another_owner_or_version_is_not_changed,
             one_of_concurrent_changes_of_a_version_is_stored, changed_order_is_returned,
             change_of_nothing_or_of_a_cancelled_order_is_not_stored, notary_is_found_as_named,
             name_leaves_with_a_number_that_another_system_changes,
@@ -63,6 +63,7 @@ macro_rules! contract {
             amendment_of_nothing_leaves_no_trace, order_of_another_client_is_not_amended,
             concurrent_amendments_and_changes_are_one_after_the_other,
             one_of_concurrent_amendments_of_a_version_is_stored,
+            order_that_as_many_addresses_know_as_can_gets_no_other,
             change_by_another_system_has_the_same_history_and_event, near_spelling_by_another_system_is_the_usual_status,
             change_by_another_system_after_one_of_the_service_is_of_the_database,
             erasure_leaves_statuses_and_instants_without_reasons,
@@ -135,6 +136,7 @@ macro_rules! contract {
             concurrent_workers_dispatch_each_event_once,
             deliveries_of_an_event_from_the_future_are_due, event_put_off_is_passed,
             event_of_an_unknown_type_is_left_alone, unreadable_event_holds_up_no_other, identifier_of_an_event_is_never_given_again,
+            mails_of_a_call_are_as_many_as_clients_cause,
         );
     };
     (delivery_queue, $fixture:expr) => {

@@ -174,7 +174,11 @@ impl MailSubject {
         match self {
             Self::Cancelled => is_cancelled,
             Self::NotaryAssigned => {
-                !is_cancelled && (order.notary_id.is_some() || order.notary.is_some())
+                let had_notary = match content {
+                    Some(MailContent::Notary(then)) => then.is_known(),
+                    _ => true,
+                };
+                had_notary && !is_cancelled && (order.notary_id.is_some() || order.notary.is_some())
             }
             Self::Confirmed => order.status == OrderStatus::CONFIRMED,
             Self::Signed => [OrderStatus::SIGNED, OrderStatus::COMPLETED].contains(&order.status),
@@ -275,6 +279,36 @@ pub struct NewDelivery {
     pub content: Option<MailContent>,
 }
 
+/// How much of an order a mail may tell its recipient when it leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// The news, with the order as it is.
+    Whole,
+    /// That the order is cancelled, without its values: the recipient knew the order, and is no party of it
+    /// any more.
+    EndOnly,
+}
+
+impl NewDelivery {
+    /// Returns how much of its order the mail may tell now; `None` if it must not leave. A mail may wait for
+    /// hours, and its side may have another address since: a wrong address must not get later values.
+    pub fn extent(&self, order: &StoredOrder, service: Option<&SigningService>) -> Option<Extent> {
+        let is_recipient = |address: &EmailAddress| address.is_same_as(&self.recipient);
+        let is_party = match self.audience {
+            Audience::Client => order.order.contacts.recipients().iter().any(is_recipient),
+            Audience::Service => service.is_some_and(|service| {
+                service.id == order.order.signing_service_id
+                    && service.emails.iter().any(is_recipient)
+            }),
+        };
+        match self.subject {
+            _ if is_party => Some(Extent::Whole),
+            MailSubject::Cancelled => Some(Extent::EndOnly),
+            _ => None,
+        }
+    }
+}
+
 /// An address that was told of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipient {
@@ -351,6 +385,8 @@ pub struct Notification {
     pub subject: MailSubject,
     /// Its reader.
     pub audience: Audience,
+    /// How much of the order it tells.
+    pub extent: Extent,
     /// The order that the mail is about. That of a cancelled order has its changes.
     pub order: StoredOrder,
     /// The record of its signing service, if there is one.
@@ -369,12 +405,47 @@ mod tests {
 
     use super::*;
     use crate::{
-        order::Notary,
+        order::{Notary, SigningServiceId},
         ports::MockEntropy,
         test_support::{CountingEntropy, delivery, document, stored_order},
     };
 
     const START: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
+
+    #[test]
+    fn mail_tells_its_recipient_what_its_side_may_know_now() {
+        let address = |text: &str| EmailAddress::try_from(text.to_owned()).unwrap();
+        let mut order = stored_order(START);
+        order.order.contacts.observer = Some(address("observer@example.com"));
+        let service = SigningService {
+            id: order.order.signing_service_id,
+            name: "Best Signings".to_owned(),
+            emails: vec![address("Dispatch@service.example.com")],
+        };
+        let foreign = SigningService { id: SigningServiceId(43), ..service.clone() };
+        let (client, dispatch) = (Audience::Client, Audience::Service);
+        for (recipient, audience, service, is_party) in [
+            ("OBSERVER@example.com", client, None, true),
+            ("dispatch@service.example.com", dispatch, Some(&service), true),
+            ("wrong@example.com", client, Some(&service), false),
+            // Each side has mails of its own.
+            ("observer@example.com", dispatch, Some(&service), false),
+            ("dispatch@service.example.com", client, Some(&service), false),
+            ("dispatch@service.example.com", dispatch, None, false),
+            ("dispatch@service.example.com", dispatch, Some(&foreign), false),
+        ] {
+            for subject in MailSubject::ALL {
+                let recipient = address(recipient);
+                let mail = NewDelivery { recipient, subject, audience, ..delivery(START).task };
+                let expected = match subject {
+                    _ if is_party => Some(Extent::Whole),
+                    MailSubject::Cancelled => Some(Extent::EndOnly),
+                    _ => None,
+                };
+                assert_eq!(mail.extent(&order, service), expected, "{mail:?}");
+            }
+        }
+    }
 
     #[test]
     fn delivery_fails_for_good_after_five_days() {

@@ -34,6 +34,11 @@ impl EmailAddress {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Returns whether a mail to either reaches the same reader: letter case does not matter.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        self.0.eq_ignore_ascii_case(&other.0)
+    }
 }
 
 impl TryFrom<String> for EmailAddress {

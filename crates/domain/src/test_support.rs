@@ -239,7 +239,7 @@ pub(crate) fn delivery(created_at: OffsetDateTime) -> Delivery {
         order_id: OrderId(1),
         task: NewDelivery {
             message_key: "k".to_owned(),
-            recipient: EmailAddress::try_from("a@example.com".to_owned()).unwrap(),
+            recipient: EmailAddress::from_stored("Escrow@title.example.com".to_owned()),
             subject: MailSubject::Created,
             audience: Audience::Client,
             content: None,

@@ -69,10 +69,10 @@ pub use queue::{
     DeliveryRow, Dispatched, EventRow, MAIL_STATS, NewChangeEventRow, NewEventRow, REMOVED_COUNTS,
     RecipientRow, RetriedDelivery, UNREADABLE_EVENT_DELAY, UnsuccessfulAttempt, counted_hours,
     due_events, due_mails, hashed_recipient, listed_mails, mail_stats, readable_events,
-    recipients_of, retried, unleased_mail,
+    recipients_of, retried, told_contacts, unleased_mail,
 };
 pub use service::ServiceRow;
-pub use statement::{IdRow, Prepared};
+pub use statement::{IdRow, Prepared, pieces};
 pub use webhooks::lease::{
     IsFree, LOOKED_AT, NextDue, UNREADABLE_DELAY, Waiting, chosen, full_parties, leases, put_offs,
 };

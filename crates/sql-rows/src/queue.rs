@@ -234,9 +234,11 @@ pub fn listed_mails(failed: bool) -> _ {
         .order((deliveries::created_at, deliveries::id))
 }
 
-/// The numbers of events, of mails that wait, of those of them above the limit of their recipients, and of
+/// The numbers of events and of those that are put off, with an order of theirs; of mails that wait, of those of them above the limit of their recipients, and of
 /// mails that failed for good; and the oldest of those that wait for a worker or the relay.
 pub const MAIL_STATS: &str = "SELECT (SELECT count(*) FROM events), \
+    (SELECT count(*) FROM events WHERE retry_at IS NOT NULL), \
+    (SELECT min(order_id) FROM events WHERE retry_at IS NOT NULL), \
     (SELECT count(*) FROM deliveries WHERE failed_at IS NULL), \
     (SELECT count(*) FROM deliveries WHERE failed_at IS NULL AND over_limit), \
     (SELECT count(*) FROM deliveries WHERE failed_at IS NOT NULL), \
@@ -244,12 +246,16 @@ pub const MAIL_STATS: &str = "SELECT (SELECT count(*) FROM events), \
         SELECT created_at FROM deliveries WHERE failed_at IS NULL AND NOT over_limit) AS waiting)";
 
 /// The row of [`MAIL_STATS`].
-type MailStatsRow = (i64, i64, i64, i64, Option<Utc>);
+type MailStatsRow = (i64, i64, Option<i64>, i64, i64, i64, Option<Utc>);
 
 /// Returns what the row of [`MAIL_STATS`] means.
-pub fn mail_stats((events, pending, over_limit, failed, oldest): MailStatsRow) -> QueueStats {
+pub fn mail_stats(
+    (events, put_off, put_off_order, pending, over_limit, failed, oldest): MailStatsRow,
+) -> QueueStats {
     QueueStats {
         events: events.unsigned_abs(),
+        put_off: put_off.unsigned_abs(),
+        put_off_order: put_off_order.map(OrderId),
         pending: pending.unsigned_abs(),
         over_limit: over_limit.unsigned_abs(),
         failed: failed.unsigned_abs(),
@@ -324,6 +330,15 @@ impl RecipientRow {
             audience: if self.to_service { Audience::Service } else { Audience::Client },
         }
     }
+}
+
+/// Selects the addresses of the client's side that were told of an order.
+#[auto_type(no_type_alias)]
+pub fn told_contacts(order: OrderId) -> _ {
+    let order: i64 = order.0;
+    order_recipients::table
+        .filter(order_recipients::order_id.eq(order).and(order_recipients::to_service.eq(false)))
+        .select(order_recipients::recipient)
 }
 
 /// Selects the recipients of orders.

@@ -27,6 +27,7 @@ diesel::table! {
         held_until -> Nullable<crate::Instant>,
         documents_erased_at -> Nullable<crate::Instant>,
         last_change_at -> Nullable<crate::Instant>,
+        changes -> BigInt,
         erased_at -> Nullable<crate::Instant>,
     }
 }

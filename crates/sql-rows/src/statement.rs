@@ -39,3 +39,35 @@ impl<DB: Backend, Q: QueryFragment<DB>> QueryFragment<DB> for Prepared<Q> {
         Ok(true)
     }
 }
+
+/// Maximum number of rows or identifiers of one statement. A row has up to 16 values, and a statement at
+/// most 65,535 on PostgreSQL and 32,766 on SQLite.
+const PIECE: usize = 1_000;
+
+/// Divides rows or identifiers into pieces of which one statement takes each: clients decide how many there
+/// are.
+pub fn pieces<T>(rows: Vec<T>) -> impl Iterator<Item = Vec<T>> + Send
+where
+    T: Send,
+{
+    let mut rows = rows.into_iter();
+    std::iter::from_fn(move || {
+        let piece: Vec<T> = rows.by_ref().take(PIECE).collect();
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_have_all_rows_in_their_order() {
+        for count in [0, 1, PIECE, PIECE + 1, 9_363] {
+            let rows: Vec<_> = (0..count).collect();
+            let pieces: Vec<_> = pieces(rows.clone()).collect();
+            assert!(pieces.iter().all(|piece| (1..=PIECE).contains(&piece.len())));
+            assert_eq!(pieces.concat(), rows);
+        }
+    }
+}

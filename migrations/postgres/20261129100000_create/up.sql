@@ -44,6 +44,9 @@ CREATE TABLE orders (
     -- The change before `documents_erased_at`. The retention of the order counts from it, until another
     -- change: its own erasure of documents prolongs nothing.
     last_change_at timestamptz,
+    -- How many entries the history has: calendars keep the file with the greatest number, and counting them
+    -- for each mail would take longer with each change. Whoever adds an entry counts it.
+    changes bigint NOT NULL DEFAULT 0,
     -- An operator has erased the order: `details` is {}, `file_number` is empty and not held,
     -- `starts_at`, `ends_at` and `notary` are NULL, and there are no documents and no deliveries.
     erased_at timestamptz
@@ -240,12 +243,15 @@ BEGIN
     END IF;
     INSERT INTO order_changes (order_id, at, kind, status, notary_id, actor, reason)
     VALUES (NEW.id, NEW.updated_at, 'status', NEW.status, NEW.notary_id, actor, NEW.change_reason);
-    INSERT INTO events (order_id, created_at, type, change) VALUES (
+    NEW.changes := OLD.changes + 1;
+    INSERT INTO events (order_id, created_at, type, change, content) VALUES (
         NEW.id, NEW.updated_at,
         CASE WHEN NEW.status = 'CANCELLED' AND OLD.status <> 'CANCELLED'
             THEN 'order.cancelled' ELSE 'order.updated' END,
         json_build_object('order_status', NEW.status, 'previous_status', OLD.status,
-            'notary_id', NEW.notary_id, 'actor', actor)
+            'notary_id', NEW.notary_id, 'actor', actor),
+        json_build_object('notary',
+            json_build_object('notary_id', NEW.notary_id, 'notary', NEW.notary::json))
     );
     NEW.change_actor := NULL;
     NEW.change_reason := NULL;

@@ -43,6 +43,9 @@ CREATE TABLE orders (
     -- The change before `documents_erased_at`. The retention of the order counts from it, until another
     -- change: its own erasure of documents prolongs nothing.
     last_change_at INTEGER,
+    -- How many entries the history has: calendars keep the file with the greatest number, and counting them
+    -- for each mail would take longer with each change. Whoever adds an entry counts it.
+    changes INTEGER NOT NULL DEFAULT 0,
     -- An operator has erased the order: `details` is {}, `file_number` is empty and not held,
     -- `starts_at`, `ends_at` and `notary` are NULL, and there are no documents and no deliveries.
     erased_at INTEGER
@@ -227,7 +230,10 @@ BEGIN
                 AND NEW.notary IS OLD.notary
             THEN NULL ELSE NEW.notary END
     WHERE id = NEW.id;
-    UPDATE orders SET change_actor = NULL, change_reason = NULL, updated_at = CASE
+    UPDATE orders SET change_actor = NULL, change_reason = NULL,
+        changes = changes + (status IS NOT OLD.status OR notary_id IS NOT OLD.notary_id
+            OR notary IS NOT OLD.notary),
+        updated_at = CASE
             WHEN status IS OLD.status AND notary_id IS OLD.notary_id AND notary IS OLD.notary
             THEN updated_at
             WHEN NEW.change_actor IS NULL
@@ -241,7 +247,7 @@ BEGIN
     FROM orders
     WHERE id = NEW.id AND (status IS NOT OLD.status OR notary_id IS NOT OLD.notary_id
         OR notary IS NOT OLD.notary);
-    INSERT INTO events (order_id, created_at, type, change)
+    INSERT INTO events (order_id, created_at, type, change, content)
     SELECT id, updated_at,
         CASE WHEN status = 'CANCELLED' AND OLD.status <> 'CANCELLED'
             THEN 'order.cancelled' ELSE 'order.updated' END,
@@ -249,7 +255,9 @@ BEGIN
             || '","previous_status":"' || replace(replace(OLD.status, '\', '\\'), '"', '\"')
             || '","notary_id":' || coalesce(NEW.notary_id, 'null')
             || ',"actor":"' || replace(replace(coalesce(NEW.change_actor, 'database'), '\', '\\'),
-                '"', '\"') || '"}'
+                '"', '\"') || '"}',
+        '{"notary":{"notary_id":' || coalesce(notary_id, 'null') || ',"notary":'
+            || coalesce(notary, 'null') || '}}'
     FROM orders
     WHERE id = NEW.id AND (status IS NOT OLD.status OR notary_id IS NOT OLD.notary_id
         OR notary IS NOT OLD.notary);

@@ -438,6 +438,7 @@ fn problems_are_those_of_the_service() {
         OrderError::Over.into(),
         OrderError::Held.into(),
         OrderError::TooManyNotes.into(),
+        OrderError::TooManyAddresses.into(),
         OrderError::Changed.into(),
         OrderError::InProgress { retry_after: 5 }.into(),
         WebhooksError::Disabled.into(),

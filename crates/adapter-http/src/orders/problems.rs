@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use domain::{
     document::{DocumentFault, MAX_DOCUMENTS_PER_ORDER},
-    order::MAX_NOTES,
+    order::{MAX_NOTES, MAX_TOLD},
     request::{Violation, ViolationCode},
     use_cases::order_error::{OrderError, Rejection},
 };
@@ -65,6 +65,14 @@ impl From<OrderError> for Problem {
             OrderError::TooManyNotes => {
                 let detail = format!("An order can have at most {MAX_NOTES} notes.");
                 Self::new(ProblemCode::TooManyNotes, detail)
+            }
+            OrderError::TooManyAddresses => {
+                let detail = format!(
+                    "At most {MAX_TOLD} addresses can know an order: its contacts, and those that have \
+                     had mails of it. Nothing was changed. Use one of these addresses, or cancel the \
+                     order and create another one."
+                );
+                Self::new(ProblemCode::TooManyAddresses, detail)
             }
             OrderError::KeyReused => Self::new(
                 ProblemCode::IdempotencyKeyReused,

@@ -2,7 +2,7 @@
 
 use domain::{
     appointment::AppointmentTime,
-    delivery::{MailSubject, Notification},
+    delivery::{Extent, MailSubject, Notification},
 };
 use lettre::message::Mailbox;
 use time::{Duration, OffsetDateTime, error::Format, macros::format_description};
@@ -28,7 +28,7 @@ pub(super) fn method(subject: MailSubject) -> &'static str {
 }
 
 /// Returns a file with the appointment of an order, or one that removes it (RFC 5546, section 3.2.5).
-/// Deterministic, and equal for all recipients.
+/// Deterministic, and equal for all recipients of one extent.
 pub(super) fn calendar(notification: &Notification, organizer: &Mailbox) -> Result<String, Format> {
     let Notification { order: stored, subject, sequence, .. } = notification;
     let order = &stored.order;
@@ -52,6 +52,13 @@ pub(super) fn calendar(notification: &Notification, organizer: &Mailbox) -> Resu
         file.line("STATUS:CANCELLED");
     }
     file.line(&format!("ORGANIZER{}:mailto:{}", common_name(organizer), organizer.email));
+    if notification.extent == Extent::EndOnly {
+        // The identifier removes the appointment (RFC 5546, section 3.2.5: all else is optional).
+        file.text("SUMMARY", &format!("Signing, file {file_number}"));
+        file.line("END:VEVENT");
+        file.line("END:VCALENDAR");
+        return Ok(file.0);
+    }
     file.text("SUMMARY", &format!("{kind}: {}, file {file_number}", signing.signing_type));
     file.text("LOCATION", &address_line(signing.signing_location()));
     file.text("DESCRIPTION", &format!("Order {id}\n{}", appointment(&order.appointment)?));

@@ -1,7 +1,7 @@
 //! The facts of an order that a mail shows.
 
 use domain::{
-    delivery::{Audience, MailContent, MailSubject, Notification},
+    delivery::{Audience, Extent, MailContent, MailSubject, Notification},
     document::stored_count,
     order::{
         ChangeKind, Contact, EmailAddress, Money, Notary, Order, SigningLocation, StoredOrder,
@@ -83,6 +83,13 @@ pub(super) fn facts(notification: &Notification) -> Result<Vec<Fact>, Format> {
     let Notification { order: stored, subject, audience, service, .. } = notification;
     let order = &stored.order;
     let text = |label, value: Option<String>| (label, vec![value.map(Part::text)]);
+    if notification.extent == Extent::EndOnly {
+        let known = [
+            text("Order", Some(stored.id.0.to_string())),
+            text("File number", Some(order.file_number.as_str().to_owned())),
+        ];
+        return Ok(known.into_iter().filter_map(fact).collect());
+    }
     let mut states = stored.changes.iter().rev().filter(|change| change.kind == ChangeKind::Status);
     let reason = states.next().and_then(|change| change.reason.clone());
     let number = order.signing_service_id.0;
@@ -95,7 +102,7 @@ pub(super) fn facts(notification: &Notification) -> Result<Vec<Fact>, Format> {
         text("File number", Some(order.file_number.as_str().to_owned())),
         text("Client", stored.names.client.clone().filter(|_| *audience == Audience::Service)),
         text("Signing service", Some(service)),
-        ("Notary", notary(stored)),
+        ("Notary", notary(notification)),
     ];
     let signed = stored_count(&stored.signed_documents);
     let last = [
@@ -115,10 +122,17 @@ fn fact((label, parts): Parts) -> Option<Fact> {
     (!parts.is_empty()).then_some(Fact { label, parts })
 }
 
-/// Returns who the notary is, as far as that is known.
-fn notary(stored: &StoredOrder) -> Vec<Option<Part>> {
-    let number = stored.notary_id.map(|number| number.to_string());
-    let Some(Notary { name, phone, email }) = &stored.notary else {
+/// Returns who the notary is, as far as that is known. News of a status or a notary has the notary of its
+/// instant: the mail may be late, and the order may have another one.
+fn notary(notification: &Notification) -> Vec<Option<Part>> {
+    let stored = &notification.order;
+    let (number, notary) = match &notification.content {
+        Some(MailContent::Notary(then)) => (then.notary_id, &then.notary),
+        _ if notification.subject == MailSubject::NotaryAssigned => (None, &None),
+        _ => (stored.notary_id, &stored.notary),
+    };
+    let number = number.map(|number| number.to_string());
+    let Some(Notary { name, phone, email }) = notary else {
         return vec![number.map(Part::text)];
     };
     let name = number.map_or_else(|| name.clone(), |number| format!("{name} ({number})"));

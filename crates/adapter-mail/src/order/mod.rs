@@ -8,7 +8,7 @@ mod times;
 
 use askama::Template;
 use domain::{
-    delivery::{Audience, MailContent, Notification},
+    delivery::{Audience, Extent, MailContent, Notification},
     order::{EmailAddress, OrderId, SigningLocation, StoredOrder},
     ports::NotifyError,
 };
@@ -59,7 +59,8 @@ struct Html<'a>(&'a Content);
 pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Message, NotifyError> {
     let Notification { order: stored, recipient, message_key: key, .. } = notification;
     let news = news(notification);
-    let subject = subject(&news, stored).map_err(permanent)?;
+    let subject = subject(&news, notification).map_err(permanent)?;
+    let is_whole = notification.extent == Extent::Whole;
     let head = head(sender, key, recipient, subject, news.at)?
         .references(format!("<{}@{}>", name(stored), sender.mailbox.email.domain()))
         .raw_header(header(ORDER_FIELD, stored.id.0.to_string()));
@@ -75,8 +76,10 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
         changes: changes(notification).map_err(permanent)?,
         note: lines(note),
         facts: facts(notification).map_err(permanent)?,
-        instructions: lines(stored.order.signing.special_instructions.as_deref()),
-        link: sender.order_page(stored.id),
+        instructions: lines(
+            stored.order.signing.special_instructions.as_deref().filter(|_| is_whole),
+        ),
+        link: sender.order_page(stored.id).filter(|_| is_whole),
         news,
     };
 
@@ -110,8 +113,11 @@ fn name(stored: &StoredOrder) -> String {
 }
 
 /// Returns the subject: the news and the order, without names of people.
-fn subject(news: &News, stored: &StoredOrder) -> Result<String, time::error::Format> {
-    let order = &stored.order;
+fn subject(news: &News, notification: &Notification) -> Result<String, time::error::Format> {
+    let order = &notification.order.order;
+    if notification.extent == Extent::EndOnly {
+        return Ok(format!("{} {}", news.subject, order.file_number.as_str()));
+    }
     let SigningLocation { city, state, .. } = order.signing.signing_location();
     let place = [city, state].into_iter().flatten().collect::<Vec<_>>().join(" ");
     let appointment = short_appointment(&order.appointment)?;
@@ -123,6 +129,7 @@ fn subject(news: &News, stored: &StoredOrder) -> Result<String, time::error::For
 /// Returns the address of the other side, which gets the answers to a mail.
 fn other_side(notification: &Notification) -> Option<&EmailAddress> {
     match notification.audience {
+        _ if notification.extent == Extent::EndOnly => None,
         Audience::Client => notification.service.as_ref()?.emails.first(),
         Audience::Service => Some(&notification.order.order.contacts.order_contact_email),
     }

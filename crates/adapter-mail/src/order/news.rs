@@ -1,7 +1,7 @@
 //! The news of a mail: its subject, heading and first sentences.
 
 use domain::{
-    delivery::{Audience, MailContent, MailSubject, Notification},
+    delivery::{Audience, Extent, MailContent, MailSubject, Notification},
     document::StoredDocument,
     order::{Actor, OrderStatus},
 };
@@ -137,6 +137,9 @@ pub(super) fn news(notification: &Notification) -> News {
         heading,
         introduction: format!("{introduction}{end}"),
         closing: match audience {
+            _ if notification.extent == Extent::EndOnly => {
+                "You receive this automatic message because you had mails about this order before."
+            }
             Audience::Client => {
                 "You receive this automatic message because the order names you as a contact."
             }

@@ -26,6 +26,9 @@ use crate::{
     store::PostgresStore,
 };
 
+/// The types of [`MAIL_STATS`].
+type MailStats = (BigInt, BigInt, Nullable<BigInt>, BigInt, BigInt, BigInt, Nullable<Instant>);
+
 #[async_trait]
 impl DeliveryQueue for PostgresStore {
     async fn lease(
@@ -103,7 +106,7 @@ impl DeliveryQueue for PostgresStore {
 
     async fn stats(&self) -> Result<QueueStats, StoreError> {
         let stats = async |connection: &mut AsyncPgConnection| {
-            let stats = sql::<(BigInt, BigInt, BigInt, BigInt, Nullable<Instant>)>(MAIL_STATS);
+            let stats = sql::<MailStats>(MAIL_STATS);
             Ok(mail_stats(stats.get_result(connection).await?))
         };
         self.read(stats).await
@@ -159,8 +162,6 @@ fn settle_statement() -> String {
 
 /// Counts mails, and remembers the recipients of those that may leave. Removes counts of past hours.
 /// Passes over locked orders: their state is about to change, and an erasure would leave the addresses.
-///
-/// The version was read before this statement began, so its snapshot has every change up to that version.
 fn begin_statement() -> String {
     format!(
         "WITH mail AS (\
@@ -169,7 +170,7 @@ fn begin_statement() -> String {
             FROM unnest($1, $2) WITH ORDINALITY AS a (id, version, place) \
             JOIN deliveries AS d ON d.id = a.id\
         ), held AS (\
-            SELECT id, updated_at FROM orders WHERE id = ANY (ARRAY(SELECT order_id FROM mail)) \
+            SELECT id, updated_at, changes FROM orders WHERE id = ANY (ARRAY(SELECT order_id FROM mail)) \
             AND erased_at IS NULL ORDER BY id FOR SHARE SKIP LOCKED\
         ), first AS (\
             SELECT id, client_id, recipient, count(*) OVER (PARTITION BY client_id, recipient) \
@@ -190,7 +191,8 @@ fn begin_statement() -> String {
             DELETE FROM recipient_mails \
             WHERE (hour, client_id, recipient) IN (SELECT hour, client_id, recipient FROM past)\
         ), begun AS (\
-            SELECT mail.*, mails - later AS mail_of_hour, held.id IS NOT NULL AS is_current \
+            SELECT mail.*, mails - later AS mail_of_hour, held.id IS NOT NULL AS is_current, \
+                held.changes \
             FROM mail LEFT JOIN first USING (id) \
             LEFT JOIN counted ON counted.client_id = first.client_id \
                 AND counted.recipient = first.recipient \
@@ -200,9 +202,7 @@ fn begin_statement() -> String {
             SELECT order_id, recipient, to_service FROM begun \
             WHERE is_current AND ($3 = 0 OR mail_of_hour IS NULL OR mail_of_hour <= $3) \
             ORDER BY order_id, recipient ON CONFLICT DO NOTHING\
-        ) SELECT id, mail_of_hour, CASE WHEN is_current THEN \
-            (SELECT count(*) FROM order_changes WHERE order_id = begun.order_id) END AS changes \
-        FROM begun WHERE {DURABLE}"
+        ) SELECT id, mail_of_hour, changes FROM begun WHERE {DURABLE}"
     )
 }
 

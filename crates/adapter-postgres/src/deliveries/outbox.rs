@@ -7,7 +7,8 @@ use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::ports::{Dispatch, Event, EventId, Outbox, StoreError};
 use sql_rows::{
-    Dispatched, EventRow, UNREADABLE_EVENT_DELAY, Utc, due_events, readable_events, row_limit,
+    Dispatched, EventRow, UNREADABLE_EVENT_DELAY, Utc, due_events, pieces, readable_events,
+    row_limit,
     schema::{deliveries, events, webhook_deliveries},
 };
 use time::OffsetDateTime;
@@ -57,12 +58,17 @@ async fn dispatch(
     let removed: HashMap<i64, (i64, Utc)> = removed.into_iter().collect();
     let Dispatched { mails, mut webhooks, endpoints, earliest } =
         Dispatched::of(dispatches, &removed, now);
-    diesel::insert_into(deliveries::table).values(mails).execute(connection).await?;
+    for mails in pieces(mails) {
+        diesel::insert_into(deliveries::table).values(mails).execute(connection).await?;
+    }
     if let Some(earliest) = earliest {
         // An endpoint may have been removed meanwhile.
         let found = wake(connection, &endpoints, earliest).await?;
         webhooks.retain(|webhook| found.contains(&webhook.endpoint_id));
     }
-    diesel::insert_into(webhook_deliveries::table).values(webhooks).execute(connection).await?;
+    for webhooks in pieces(webhooks) {
+        let added = diesel::insert_into(webhook_deliveries::table).values(webhooks);
+        added.execute(connection).await?;
+    }
     Ok(removed.into_keys().map(EventId).collect())
 }

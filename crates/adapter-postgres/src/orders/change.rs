@@ -5,7 +5,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     document::{DocumentKind, ObjectKey},
     order::{
-        DocumentId, OrderBefore, OrderCommand, OrderEffects, OrderId, Refusal,
+        DocumentId, EmailAddress, OrderBefore, OrderCommand, OrderEffects, OrderId, Refusal,
         change::DocumentBefore,
     },
     ports::{Changed, ListedOrder, MaybeErased, OrderCommandRequest, WriteError},
@@ -14,6 +14,7 @@ use sql_rows::{
     ChangeRows, DocumentBeforeRow, KeyRow, ListedRow, OrderBeforeRow, Prepared, Utc, condemned_of,
     document_row, documents_before, is_order_of, note_count,
     schema::{documents, events, order_changes, order_notes, orders, uploads},
+    told_contacts,
 };
 
 use super::read::listed;
@@ -78,7 +79,13 @@ async fn load(
     if let (OrderCommand::Amend(_), Some(owner)) = (&request.command, request.owner) {
         return match listed(connection, owner, order).await?.ok_or(Refusal::NoSuchOrder)? {
             MaybeErased::Erased => Err(Refusal::Erased.into()),
-            MaybeErased::Whole(found) => Ok((OrderBefore::of(&found.stored), Some(found))),
+            MaybeErased::Whole(found) => {
+                let told: Vec<String> =
+                    Prepared(told_contacts(order)).get_results(connection).await?;
+                let told = told.into_iter().map(EmailAddress::from_stored).collect();
+                let before = OrderBefore { told, ..OrderBefore::of(&found.stored) };
+                Ok((before, Some(found)))
+            }
         };
     }
     let mut own = orders::table.find(order.0).select(OrderBeforeRow::as_select()).into_boxed();
@@ -153,13 +160,14 @@ pub(super) async fn write(
     for event in rows.events {
         Prepared(diesel::insert_into(events::table).values(event)).execute(connection).await?;
     }
-    let is_amended = rows.amended.is_some();
+    let (is_amended, has_entry) = (rows.amended.is_some(), effects.entry.is_some());
     let details = rows.details.map(|details| {
         let json = sql::<Text>("CAST(").bind::<Text, _>(details).sql(" AS json)");
         orders::details.eq(json)
     });
     let update = diesel::update(orders::table.find(order.0));
-    let update = update.set((details, rows.amended, rows.order));
+    let counted = has_entry.then(|| orders::changes.eq(orders::changes + 1));
+    let update = update.set((details, rows.amended, rows.order, counted));
     if !is_amended {
         Prepared(update).execute(connection).await?;
         return Ok(None);

@@ -10,7 +10,7 @@ use domain::{
 };
 use sql_rows::{
     AgedOrderRow, ErasedOrder, HeldMail, HeldWebhook, OrderBeforeRow, Utc, attempted_webhooks,
-    attempted_webhooks_of_erased, condemned, ended_mails, ended_uploads, free_mails,
+    attempted_webhooks_of_erased, condemned, ended_mails, ended_uploads, free_mails, pieces,
     schema::{
         deliveries, documents, events, order_changes, order_notes, order_recipients, orders,
         uploads, webhook_deliveries,
@@ -107,7 +107,9 @@ async fn empty(
         .execute(connection)
         .await?;
     let (rows, keys) = condemned(removed, at);
-    diesel::insert_into(uploads::table).values(rows).execute(connection).await?;
+    for rows in pieces(rows) {
+        diesel::insert_into(uploads::table).values(rows).execute(connection).await?;
+    }
     diesel::update(order_changes::table.filter(order_changes::order_id.eq_any(ids.to_vec())))
         .set(order_changes::reason.eq(None::<String>))
         .execute(connection)

@@ -17,12 +17,15 @@ use sql_rows::{
     DeliveryRow, Instant, MAIL_STATS, REMOVED_COUNTS, RecipientRow, RetriedDelivery,
     UnsuccessfulAttempt, Utc, counted_hours, due_mails, hashed_recipient, listed_mails, mail_stats,
     recipients_of, retried, row_limit,
-    schema::{deliveries, order_changes, order_recipients, orders, recipient_mails},
+    schema::{deliveries, order_recipients, orders, recipient_mails},
     unleased_mail,
 };
 use time::{Duration, OffsetDateTime};
 
 use crate::{failure::Failure, orders::read::find_each, store::SqliteStore};
+
+/// The types of [`MAIL_STATS`].
+type MailStats = (BigInt, BigInt, Nullable<BigInt>, BigInt, BigInt, BigInt, Nullable<Instant>);
 
 #[async_trait]
 impl DeliveryQueue for SqliteStore {
@@ -103,7 +106,7 @@ impl DeliveryQueue for SqliteStore {
 
     async fn stats(&self) -> Result<QueueStats, StoreError> {
         let stats = |connection: &mut SqliteConnection| {
-            let stats = sql::<(BigInt, BigInt, BigInt, BigInt, Nullable<Instant>)>(MAIL_STATS);
+            let stats = sql::<MailStats>(MAIL_STATS);
             Ok(mail_stats(stats.get_result(connection)?))
         };
         self.read(stats).await
@@ -162,17 +165,14 @@ fn begin(
         let order = orders::table
             .find(row.order_id)
             .filter(orders::erased_at.is_null().and(orders::updated_at.eq(Utc(version))))
-            .count();
-        let mut changes = None;
-        if order.get_result::<i64>(connection)? > 0 {
-            let of_order = order_changes::table.filter(order_changes::order_id.eq(row.order_id));
-            let count: i64 = of_order.count().get_result(connection)?;
-            changes = Some(u32::try_from(count).unwrap_or(u32::MAX));
-            if limit == 0 || mail_of_hour.is_none_or(|number| number <= limit.into()) {
-                diesel::insert_or_ignore_into(order_recipients::table)
-                    .values(row)
-                    .execute(connection)?;
-            }
+            .select(orders::changes);
+        let changes: Option<i64> = order.first(connection).optional()?;
+        let changes = changes.map(|changes| u32::try_from(changes).unwrap_or(u32::MAX));
+        let may_leave = limit == 0 || mail_of_hour.is_none_or(|number| number <= limit.into());
+        if changes.is_some() && may_leave {
+            diesel::insert_or_ignore_into(order_recipients::table)
+                .values(row)
+                .execute(connection)?;
         }
         begun.push(Begun { id, mail_of_hour, changes });
     }

@@ -9,7 +9,7 @@ use domain::{
 };
 use sql_rows::{
     AgedOrderRow, ErasedOrder, HeldMail, HeldWebhook, OrderBeforeRow, Utc, attempted_webhooks,
-    attempted_webhooks_of_erased, condemned, ended_mails, ended_uploads, free_mails,
+    attempted_webhooks_of_erased, condemned, ended_mails, ended_uploads, free_mails, pieces,
     schema::{
         deliveries, documents, events, order_changes, order_notes, order_recipients, orders,
         uploads, webhook_deliveries,
@@ -94,7 +94,9 @@ fn empty(
         .set(uploads::condemned.eq(true))
         .execute(connection)?;
     let (rows, keys) = condemned(removed, at);
-    diesel::insert_into(uploads::table).values(rows).execute(connection)?;
+    for rows in pieces(rows) {
+        diesel::insert_into(uploads::table).values(rows).execute(connection)?;
+    }
     diesel::update(order_changes::table.filter(order_changes::order_id.eq_any(ids.to_vec())))
         .set(order_changes::reason.eq(None::<String>))
         .execute(connection)?;
@@ -107,14 +109,18 @@ fn empty(
         .execute(connection)?;
     let mails =
         deliveries::table.filter(deliveries::order_id.eq_any(ids.to_vec())).select(deliveries::id);
-    let mails = mails.get_results(connection)?;
-    diesel::delete(free_mails(mails.clone())).execute(connection)?;
-    diesel::update(deliveries::table.filter(deliveries::id.eq_any(mails)))
-        .set(HeldMail::since(at))
-        .execute(connection)?;
+    for mails in pieces(mails.get_results(connection)?) {
+        diesel::delete(free_mails(mails.clone())).execute(connection)?;
+        diesel::update(deliveries::table.filter(deliveries::id.eq_any(mails)))
+            .set(HeldMail::since(at))
+            .execute(connection)?;
+    }
     let webhooks: Vec<i64> =
         waiting_webhooks_of(ids.to_vec()).select(webhook_deliveries::id).get_results(connection)?;
-    diesel::update(attempted_webhooks(webhooks)).set(HeldWebhook::since(at)).execute(connection)?;
+    for webhooks in pieces(webhooks) {
+        let attempted = attempted_webhooks(webhooks);
+        diesel::update(attempted).set(HeldWebhook::since(at)).execute(connection)?;
+    }
     Ok(keys)
 }
 
@@ -127,8 +133,11 @@ pub(crate) fn remove_mails(
 ) -> Result<usize, Failure> {
     let webhooks: i64 = attempted_webhooks_of_erased(at).count().get_result(connection)?;
     let uploads: i64 = uploads_of_erased(at).count().get_result(connection)?;
-    diesel::delete(ended_mails(mails.clone(), at)).execute(connection)?;
-    let left = deliveries::table.filter(deliveries::id.eq_any(mails)).count();
-    let left: i64 = left.get_result(connection)?;
+    let mut left = 0;
+    for mails in pieces(mails) {
+        diesel::delete(ended_mails(mails.clone(), at)).execute(connection)?;
+        let others = deliveries::table.filter(deliveries::id.eq_any(mails)).count();
+        left += others.get_result::<i64>(connection)?;
+    }
     Ok(usize::try_from(left + webhooks + uploads).unwrap_or(usize::MAX))
 }

@@ -184,12 +184,28 @@ fn find_alone(
 ) -> Result<Vec<FoundOrder>, Failure> {
     let mut found = Vec::with_capacity(ids.len());
     for &id in ids {
-        match find(connection, None, id) {
+        match find_for_news(connection, id) {
             Err(unreadable @ Failure::Unreadable(_)) => found.push((id, Err(unreadable.into()))),
-            order => found.extend(order?.and_then(MaybeErased::whole).map(|order| (id, Ok(order)))),
+            order => found.extend(order?.map(|order| (id, Ok(order)))),
         }
     }
     Ok(found)
+}
+
+/// Finds an order that is not erased, with its changes if it is cancelled. Its notes are not read: nothing
+/// that leaves by itself shows them.
+fn find_for_news(
+    connection: &mut SqliteConnection,
+    id: OrderId,
+) -> Result<Option<StoredOrder>, Failure> {
+    let rows = load(connection, None, vec![id.0]);
+    let mut rows = rows.map_err(|error| unreadable_order::<Failure>(error, &id.0))?;
+    let Some((order, documents)) = rows.pop() else { return Ok(None) };
+    let mut order = order.into_maybe_erased(documents)?.whole();
+    if let Some(order) = order.as_mut().filter(|order| order.status == OrderStatus::CANCELLED) {
+        load_changes(connection, &mut [order])?;
+    }
+    Ok(order)
 }
 
 fn load(

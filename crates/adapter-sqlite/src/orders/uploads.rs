@@ -9,7 +9,8 @@ use domain::{
     use_cases::upkeep::sweep_uploads::SweepUploads,
 };
 use sql_rows::{
-    Utc, abandoned_uploads, row_limit, schema::uploads, sorted_keys, unerased_order, uploads_for,
+    Utc, abandoned_uploads, pieces, row_limit, schema::uploads, sorted_keys, unerased_order,
+    uploads_for,
 };
 use time::OffsetDateTime;
 
@@ -68,8 +69,15 @@ impl UploadLedger for SqliteStore {
     }
 
     async fn forget(&self, keys: &[ObjectKey]) -> Result<(), StoreError> {
-        let condemned = uploads::table.filter(uploads::key.eq_any(sorted_keys(keys)));
-        self.execute(diesel::delete(condemned.filter(uploads::condemned))).await.map(drop)
+        let keys = sorted_keys(keys);
+        let forget = move |connection: &mut SqliteConnection| {
+            for keys in pieces(keys) {
+                let condemned = uploads::table.filter(uploads::key.eq_any(keys));
+                diesel::delete(condemned.filter(uploads::condemned)).execute(connection)?;
+            }
+            Ok(())
+        };
+        self.transaction(forget).await
     }
 }
 
@@ -77,9 +85,12 @@ fn condemn(
     connection: &mut SqliteConnection,
     keys: Vec<String>,
 ) -> Result<Vec<ObjectKey>, Failure> {
-    let condemned: Vec<String> = diesel::update(uploads::table.filter(uploads::key.eq_any(keys)))
-        .set(uploads::condemned.eq(true))
-        .returning(uploads::key)
-        .get_results(connection)?;
+    let mut condemned: Vec<String> = Vec::with_capacity(keys.len());
+    for keys in pieces(keys) {
+        let piece = diesel::update(uploads::table.filter(uploads::key.eq_any(keys)))
+            .set(uploads::condemned.eq(true))
+            .returning(uploads::key);
+        condemned.extend(piece.get_results::<String>(connection)?);
+    }
     Ok(condemned.into_iter().map(ObjectKey::from_stored).collect())
 }

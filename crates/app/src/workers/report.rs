@@ -27,7 +27,7 @@ pub(super) fn old_mails(removed: usize) {
     }
 }
 
-/// Reports events that have their deliveries, and orders that cannot be read.
+/// Reports events that have their deliveries, and why others wait.
 pub(super) fn dispatched(metrics: &WorkerMetrics, step: Dispatched) {
     step.events.iter().for_each(|event| metrics.order_event(event));
     for (order_id, error) in step.unreadable {
@@ -35,6 +35,14 @@ pub(super) fn dispatched(metrics: &WorkerMetrics, step: Dispatched) {
             order_id = order_id.0,
             error = error_chain(&error),
             "an order cannot be read; its mails and webhooks wait, and it is read again in a minute"
+        );
+    }
+    for (order_id, error) in step.failed {
+        tracing::error!(
+            order_id = order_id.0,
+            error = error_chain(&error),
+            "the mails and webhooks of an event of this order cannot be stored; they wait, hold up no \
+             other, and are tried again in a minute"
         );
     }
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use domain::{
     access::BusyKeyNotice,
     api_key::ApiKeyId,
-    delivery::{Audience, MailSubject, Notification},
+    delivery::{Audience, Extent, MailSubject, Notification},
     document::{ObjectKey, StoredDocument},
     order::{EmailAddress, OrderId},
     ports::{NewOrder, Notice, Notifier, NotifyError},
@@ -81,6 +81,7 @@ pub fn notification_of(request: Value, recipient: &str, entropy: &CountingEntrop
         recipient,
         subject: MailSubject::Created,
         audience: Audience::Client,
+        extent: Extent::Whole,
         order,
         service: None,
         content: None,

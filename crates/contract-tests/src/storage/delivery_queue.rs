@@ -351,6 +351,8 @@ pub async fn stats_count_events_and_deliveries(storage: &Storage) {
         pending,
         over_limit: 0,
         failed,
+        put_off: 0,
+        put_off_order: None,
         oldest_created_at: Some(NOW + Duration::seconds(oldest)),
     };
     assert_eq!(storage.stats().await, QueueStats::default());
@@ -371,6 +373,10 @@ pub async fn stats_count_events_and_deliveries(storage: &Storage) {
     let event = storage.outbox.events(NOW, 10).await.unwrap()[1].id;
     storage.outbox.dispatch(&[mails(event, Vec::new())], NOW).await.unwrap();
     assert_eq!(storage.stats().await, expected(1, 2, 1, 1));
+    let [event] = <[_; 1]>::try_from(storage.outbox.events(NOW, 10).await.unwrap()).unwrap();
+    storage.outbox.put_off(&[event.id], NOW + Duration::MINUTE).await.unwrap();
+    let stats = storage.stats().await;
+    assert_eq!((stats.put_off, stats.put_off_order), (1, Some(event.order_id)));
 }
 
 /// Creates an order with one delivery to an address.

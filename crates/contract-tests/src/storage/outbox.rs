@@ -204,3 +204,20 @@ pub async fn unreadable_event_holds_up_no_other(storage: &Storage) {
     }
     panic!("it holds up the other");
 }
+
+/// More than one statement can take: a client decides how many addresses know its orders.
+pub async fn mails_of_a_call_are_as_many_as_clients_cause(storage: &Storage) {
+    const ORDERS: usize = 60;
+    const MAILS: usize = 160;
+    for number in 0..ORDERS {
+        create(storage, number).await;
+    }
+    let all = events(storage).await;
+    let dispatches: Vec<_> =
+        all.iter().map(|event| mails(event.id, (0..MAILS).map(delivery).collect())).collect();
+    assert_eq!(storage.outbox.dispatch(&dispatches, NOW).await.unwrap().len(), ORDERS);
+    assert_eq!(storage.stats().await.pending, u64::try_from(ORDERS * MAILS).unwrap());
+    let leases = storage.queue.lease(NOW, Duration::MINUTE, ORDERS * MAILS).await.unwrap();
+    let leased = leases.iter().map(|lease| &lease.delivery.task);
+    assert!(leased.eq(dispatches.iter().flat_map(|one| &one.mails)), "they keep their order");
+}

@@ -15,7 +15,7 @@ mod refusal;
 mod status;
 mod withdraw;
 
-pub use amend::Amendment;
+pub use amend::{Amendment, MAX_TOLD};
 pub use before::{DocumentBefore, OrderBefore};
 pub use documents::NewDocuments;
 pub use effects::{AddedDocument, AddedRange, NewEvent, OrderEffects, WithdrawnDocument};

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     record::OrderColumns,
-    stored::{Actor, OrderStatus},
+    stored::{Actor, Notary, OrderStatus},
 };
 
-conceal!(MailContent);
+conceal!(MailContent, NotaryThen);
 
 /// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -149,4 +149,22 @@ pub enum MailContent {
     },
     /// The positions of the documents that arrived.
     Documents(Vec<u32>),
+    /// The notary after a change of status or notary. The database writes it.
+    Notary(NotaryThen),
+}
+
+/// The notary of an order at the instant of a change: a mail may wait while the order gets another one.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotaryThen {
+    /// The number.
+    pub notary_id: Option<i64>,
+    /// Who it was.
+    pub notary: Option<Notary>,
+}
+
+impl NotaryThen {
+    /// Returns whether the order had a notary.
+    pub fn is_known(&self) -> bool {
+        self.notary_id.is_some() || self.notary.is_some()
+    }
 }

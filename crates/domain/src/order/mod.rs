@@ -18,7 +18,8 @@ mod stored;
 mod text;
 
 pub use change::{
-    AddedRange, Due, MAX_NOTES, OrderBefore, OrderCommand, OrderEffects, Refusal, Retained,
+    AddedRange, Due, MAX_NOTES, MAX_TOLD, OrderBefore, OrderCommand, OrderEffects, Refusal,
+    Retained,
 };
 pub use money::{Dollars, Money, MoneyError};
 pub use parse::ParsedOrder;

@@ -67,6 +67,9 @@ pub enum OrderError {
     /// The order has [`MAX_NOTES`](crate::order::MAX_NOTES) notes.
     #[error("the order has as many notes as it can have")]
     TooManyNotes,
+    /// More than [`MAX_TOLD`](crate::order::MAX_TOLD) addresses would know the order.
+    #[error("too many addresses would know the order")]
+    TooManyAddresses,
     /// The idempotency key was used for another request.
     #[error("the idempotency key was used for another request")]
     KeyReused,
@@ -130,6 +133,7 @@ impl From<Refusal> for OrderError {
             Refusal::Held => Self::Held,
             Refusal::TooMany { stored } => Self::TooMany { stored },
             Refusal::TooManyNotes => Self::TooManyNotes,
+            Refusal::TooManyAddresses => Self::TooManyAddresses,
             Refusal::NotReplaceable => Self::rejected(vec![not_replaceable()]),
         }
     }

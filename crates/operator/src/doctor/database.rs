@@ -86,8 +86,20 @@ async fn judge_webhooks(deliveries: &dyn WebhookQueue, found: &mut Findings) {
 
 /// Counts mails that need an operator or wait for the limit of their recipients.
 async fn judge_mails(queue: &dyn DeliveryQueue, found: &mut Findings) {
-    let Ok(QueueStats { over_limit, failed, .. }) = queue.stats().await else { return };
+    let Ok(stats) = queue.stats().await else { return };
+    let QueueStats { over_limit, failed, put_off, put_off_order, .. } = stats;
     found.check = "mail";
+    if let Some(order) = put_off_order {
+        let events = counted(&put_off, "event");
+        found.warn(
+            format!(
+                "{events} could not become mails and webhooks, among them one of order {}",
+                order.0
+            ),
+            "They hold up no other, and are tried again each minute; the log of the service says what \
+             is wrong",
+        );
+    }
     if over_limit > 0 {
         let wait = match over_limit {
             1 => "mail waits: its recipient has",

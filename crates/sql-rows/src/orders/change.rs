@@ -51,6 +51,7 @@ impl OrderBeforeRow {
             order: None,
             documents: Vec::new(),
             notes: 0,
+            told: Vec::new(),
         })
     }
 }

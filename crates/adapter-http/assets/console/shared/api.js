@@ -206,6 +206,7 @@ const SENTENCES = {
   order_closed: ({ detail }) => detail,
   order_on_hold: ({ detail }) => detail,
   too_many_notes: ({ detail }) => detail,
+  too_many_addresses: ({ detail }) => detail,
   webhook_disabled: () => "The webhook is disabled, so it gets no test event. Enable it first.",
   withdrawn: () => "The side that uploaded this document has withdrawn it. Load the page again.",
   410: () =>

@@ -66,6 +66,8 @@ problem_codes! {
     OrderOnHold = CONFLICT, "order_on_hold", "The order is on hold";
     /// The order has as many notes as it can have.
     TooManyNotes = CONFLICT, "too_many_notes", "Too many notes";
+    /// Too many addresses would know the order.
+    TooManyAddresses = CONFLICT, "too_many_addresses", "Too many addresses";
     /// The order is not the version that the client expects.
     PreconditionFailed = PRECONDITION_FAILED, "precondition_failed", "The order has changed";
     /// Another request with the idempotency key is in progress.

@@ -31,6 +31,8 @@ on_both_wirings! {
     mail_that_is_being_sent_is_not_retried,
     those_who_were_mailed_are_told_of_the_end_and_of_its_reversal,
     cancellation_of_an_order_that_takes_place_again_does_not_leave,
+    address_that_a_change_corrects_gets_no_mail_that_waits,
+    mail_about_a_notary_that_waits_names_its_own,
 }
 
 async fn each_recipient_gets_one_mail(kind: Kind) {
@@ -334,9 +336,9 @@ async fn those_who_were_mailed_are_told_of_the_end_and_of_its_reversal(kind: Kin
     assert_eq!(recipients(&wiring, "SEQUENCE:2"), [BEFORE, CONTACT]);
 
     wiring.lines("UPDATE orders SET status = 'CONFIRMED'");
-    eventually(|| recipients(&wiring, "SEQUENCE:3") == [AFTER, BEFORE, CONTACT]).await;
+    eventually(|| recipients(&wiring, "SEQUENCE:3") == [AFTER, CONTACT]).await;
     eventually(|| wiring.pending_mails() == 0).await;
-    assert_eq!(wiring.mails().len(), 7);
+    assert_eq!(wiring.mails().len(), 6);
 }
 
 async fn cancellation_of_an_order_that_takes_place_again_does_not_leave(kind: Kind) {
@@ -354,4 +356,44 @@ async fn cancellation_of_an_order_that_takes_place_again_does_not_leave(kind: Ki
     eventually(|| wiring.pending_mails() == 0).await;
     assert_eq!(recipients(&wiring, "METHOD:CANCEL"), [""; 0]);
     assert_eq!(recipients(&wiring, "takes place again"), [CONTACT]);
+}
+
+/// The gate code is of the order as it is, and the wrong address is no party of it.
+async fn address_that_a_change_corrects_gets_no_mail_that_waits(kind: Kind) {
+    const GATE: &str = "The gate code is 4711.";
+    let wiring = kind.wiring();
+    let service = ServiceProcess::keyed(&wiring, &[]);
+    wiring.break_mail();
+    let mut order = order("F-1");
+    order["signingContactsFormData"]["observer"] = "wrong@example.com".into();
+    created(service.create(&order).await).await;
+    let tried = "SELECT count(*) FROM deliveries WHERE last_error IS NOT NULL";
+    eventually(|| wiring.lines(tried) == ["2"]).await;
+    order["signingContactsFormData"]["observer"] = "right@example.com".into();
+    order["signingDetailsFormData"]["specialInstructions"] = GATE.into();
+    let changed = service.request(Method::PUT, "/api/order/1").json(&order).send().await.unwrap();
+    assert_eq!(changed.status(), 200);
+    eventually(|| wiring.lines("SELECT count(*) FROM events") == ["0"]).await;
+    wiring.mend_mail();
+    eventually(|| wiring.pending_mails() == 0).await;
+    assert_eq!(recipients(&wiring, GATE), [CONTACT, CONTACT, "right@example.com"]);
+    assert_eq!(recipients(&wiring, "Subject: "), [CONTACT, CONTACT, "right@example.com"]);
+}
+
+async fn mail_about_a_notary_that_waits_names_its_own(kind: Kind) {
+    let wiring = kind.wiring();
+    let service = ServiceProcess::keyed(&wiring, &[]);
+    created(service.order("F-1").await).await;
+    eventually(|| wiring.mails().len() == 1 && wiring.pending_mails() == 0).await;
+    wiring.break_mail();
+    for notary in ["Pat Garcia", "Lee Stone"] {
+        let name = format!("--notary-name={notary}");
+        run(&wiring, &["orders", "update", "1", "--status=ASSIGNED", &name]);
+    }
+    eventually(|| wiring.pending_mails() == 2).await;
+    wiring.mend_mail();
+    eventually(|| wiring.pending_mails() == 0).await;
+    for notary in ["Notary: Pat Garcia", "Notary: Lee Stone"] {
+        assert_eq!(recipients(&wiring, notary), [CONTACT], "{notary}");
+    }
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use domain::{
     api_key::{ClientId, Owner, Party},
+    delivery::{Audience, NewDelivery},
     order::{
-        Actor, ChangeKind, FileNumber, Order, OrderChange, OrderCommand, OrderId, Refusal,
-        SigningServiceId, change::Amendment,
+        Actor, ChangeKind, FileNumber, MAX_TOLD, Order, OrderChange, OrderCommand, OrderId,
+        Refusal, SigningServiceId, change::Amendment,
     },
     ports::{Changed, ListedOrder, NewOrder, OrderCommandRequest, OrderUpdate, WriteError},
     trace_context::TraceContext,
@@ -16,8 +17,8 @@ use time::{Duration, OffsetDateTime};
 
 use super::{adding, changing, found};
 use crate::samples::{
-    self, LIVE, MICROSECOND, NOW, Storage, at_once, create_with_uploads, document, maximal_order,
-    minimal_order, new_order, record_uploads, various_orders,
+    self, LIVE, MICROSECOND, NOW, Storage, at_once, create_with_uploads, delivery, document,
+    maximal_order, minimal_order, new_order, record_uploads, various_orders,
 };
 
 /// The instant of the changes.
@@ -216,4 +217,26 @@ pub async fn one_of_concurrent_amendments_of_a_version_is_stored(storage: &Stora
         assert!(matches!(failed, WriteError::Refused(Refusal::Changed)), "{failed:?}");
     }
     assert_eq!(events(storage).await, [lender()]);
+}
+
+/// Each of them gets a mail if the order is cancelled. What the client wants is rejected, and nothing is lost.
+pub async fn order_that_as_many_addresses_know_as_can_gets_no_other(storage: &Storage) {
+    let new = new_order("F-1", NOW);
+    let id = storage.create(&new).await;
+    let to_service = NewDelivery { audience: Audience::Service, ..delivery(MAX_TOLD) };
+    let mails = (0..MAX_TOLD).map(delivery).chain([to_service]).collect();
+    samples::dispatch(&*storage.outbox, id, mails).await;
+    let leases = storage.queue.lease(NOW, Duration::MINUTE, 2 * MAX_TOLD).await.unwrap();
+    let begun: Vec<_> = leases.iter().map(|lease| (lease.delivery.id, NOW)).collect();
+    storage.queue.begin(&begun, NOW, 0).await.unwrap();
+    assert_eq!(storage.queue.told(&[id]).await.unwrap().len(), MAX_TOLD + 1);
+    let before = found(storage, LIVE, id).await.unwrap();
+
+    let rejected = amend(storage, &amendment(id, "F-1", "A bank")).await;
+    let is_rejected = matches!(rejected, Err(WriteError::Refused(Refusal::TooManyAddresses)));
+    assert!(is_rejected, "{rejected:?}");
+    assert_eq!(found(storage, LIVE, id).await.unwrap(), before);
+    let mut known = new.order;
+    known.contacts.order_contact_email = samples::recipient(0);
+    amend(storage, &samples::amend(id, known, LATER)).await.unwrap();
 }

@@ -2,9 +2,10 @@
 
 use domain::{
     api_key::{ClientId, Owner, Party},
+    delivery::MailContent,
     order::{
         Actor, ChangeKind, EmailAddress, Notary, OrderChange, OrderId, OrderStatus,
-        SigningServiceId, StoredOrder,
+        SigningServiceId, StoredOrder, event::NotaryThen,
     },
     ports::{Event, MaybeErased, NewOrder, OrderFilter, OrderUpdate},
     webhook::EventType,
@@ -83,6 +84,21 @@ pub async fn change_is_found_as_stored(storage: &Storage) {
     let expected =
         expected.map(|(event, before, after)| (event, before.into(), after.into(), Actor::Service));
     assert_eq!(events(storage).await, expected);
+}
+
+/// Also by another system, and whatever else stands in the history. A mail about a notary may leave when the
+/// order has another one.
+pub async fn event_has_the_notary_of_its_change(storage: &Storage) {
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    let pat = Notary { name: "Pat \"P\" O'Hara".to_owned(), phone: None, email: None };
+    let named = OrderUpdate { notary: Some(Some(pat.clone())), ..update(id, NOW, "ASSIGNED") };
+    assert!(is_changed(storage, &named).await);
+    let unassigned = OrderUpdate { notary_id: Some(None), ..update(id, named.at, "NEW") };
+    assert!(is_changed(storage, &unassigned).await);
+    let events = storage.outbox.events(NOW + 400 * Duration::DAY, 10).await.unwrap();
+    let contents: Vec<_> = events.into_iter().map(|event| event.content).collect();
+    let then = |notary_id, notary| Some(MailContent::Notary(NotaryThen { notary_id, notary }));
+    assert!(contents == [None, then(Some(7), Some(pat)), then(None, None)], "{contents:?}");
 }
 
 /// Nor that of an erased order.

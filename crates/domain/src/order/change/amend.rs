@@ -1,5 +1,7 @@
 //! Replacing the client's data of an order.
 
+use std::collections::BTreeSet;
+
 use time::OffsetDateTime;
 
 use super::{
@@ -8,11 +10,15 @@ use super::{
     refusal::Refusal,
 };
 use crate::order::{
-    Order,
+    EmailAddress, Order,
     event::{EventChange, EventType, MailContent},
     record::OrderColumns,
     stored::{Actor, ChangeKind, OrderStatus},
 };
+
+/// Maximum number of addresses of the client's side that know an order: its contacts, and those that have
+/// had mails of it. Each of them gets a mail if the order is cancelled.
+pub const MAX_TOLD: usize = 200;
 
 /// An order as its client wants it to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +48,13 @@ impl Amendment {
         }
         if OrderStatus::OVER.contains(&before.status) {
             return Err(Refusal::Over);
+        }
+        let contacts = self.order.contacts.recipients();
+        let known: BTreeSet<_> =
+            before.told.iter().chain(&contacts).map(EmailAddress::as_str).collect();
+        let is_new = |contact: &EmailAddress| !before.told.contains(contact);
+        if known.len() > MAX_TOLD && contacts.iter().any(is_new) {
+            return Err(Refusal::TooManyAddresses);
         }
         let at = before.changed_at(now);
         // No order of this version fails to become a record.
@@ -116,6 +129,31 @@ mod tests {
             };
             assert_eq!(outcome.map(|effects| effects.is_some()), expected, "{status:?}");
         }
+    }
+
+    #[test]
+    fn amendment_that_more_than_the_greatest_number_of_addresses_would_know_is_refused() {
+        let address = |text: &str| EmailAddress::try_from(text.to_owned()).unwrap();
+        let told = |count: usize| (0..count).map(|one| address(&format!("a{one}@example.com")));
+        let mut new = amendment(Some("A bank"), None);
+        let contact = new.order.contacts.order_contact_email.clone();
+        for (before_it, is_told, expected) in [
+            (MAX_TOLD - 1, false, Ok(true)),
+            (MAX_TOLD, false, Err(Refusal::TooManyAddresses)),
+            (MAX_TOLD - 1, true, Ok(true)),
+            // Whatever was told once, an amendment that adds no address is none too many.
+            (2 * MAX_TOLD, true, Ok(true)),
+        ] {
+            let told = told(before_it).chain(is_told.then(|| contact.clone())).collect();
+            let before = OrderBefore { told, ..before() };
+            let outcome = new.decide(&before, NOW).map(|effects| effects.is_some());
+            assert_eq!(outcome, expected, "{before_it} {is_told}");
+        }
+        // Each spelling is remembered, so each counts.
+        let spellings = (0..MAX_TOLD).map(|one| address(&format!("A{one}@example.com")));
+        let before = OrderBefore { told: spellings.collect(), ..before() };
+        new.order.contacts.order_contact_email = address("a0@example.com");
+        assert_eq!(new.decide(&before, NOW), Err(Refusal::TooManyAddresses));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::{effects::WithdrawnDocument, refusal::Refusal};
 use crate::{
     document::{DocumentKind, ObjectKey},
     order::{
-        Order,
+        EmailAddress, Order,
         stored::{Actor, ChangeKind, Notary, OrderChange, OrderStatus, StoredOrder, after},
     },
 };
@@ -32,6 +32,8 @@ pub struct OrderBefore {
     pub documents: Vec<DocumentBefore>,
     /// The number of notes. Only a new note needs it.
     pub notes: usize,
+    /// The addresses of the client's side that have had mails of the order. Only an amendment needs them.
+    pub told: Vec<EmailAddress>,
 }
 
 /// A document as a decision finds it.
@@ -71,6 +73,7 @@ impl OrderBefore {
             order: Some(order.order.clone()),
             documents: DocumentKind::ALL.into_iter().flat_map(documents).collect(),
             notes: order.notes.len(),
+            told: Vec::new(),
         }
     }
 

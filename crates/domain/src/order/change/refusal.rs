@@ -33,6 +33,9 @@ pub enum Refusal {
     /// The order has [`MAX_NOTES`](crate::order::MAX_NOTES) notes.
     #[error("the order has as many notes as it can have")]
     TooManyNotes,
+    /// More than [`MAX_TOLD`](crate::order::MAX_TOLD) addresses would know the order.
+    #[error("too many addresses would know the order")]
+    TooManyAddresses,
     /// The document to replace does not exist, or is replaced or withdrawn.
     #[error("the document cannot be replaced")]
     NotReplaceable,

@@ -59,7 +59,8 @@ pub struct Attempted {
 pub enum Settlement {
     /// It succeeded. The delivery leaves the queue.
     Done,
-    /// The order has changed, and the mail would be wrong. The delivery leaves the queue.
+    /// The order has changed: the mail would be wrong, or its recipient is no party any more. The delivery
+    /// leaves the queue.
     Obsolete,
     /// It failed. The delivery is due again at `due_at`.
     RetryAt {
@@ -118,6 +119,10 @@ pub struct QueueStats {
     pub over_limit: u64,
     /// Deliveries that failed for good.
     pub failed: u64,
+    /// Events that are put off: their orders cannot be read, or their deliveries cannot be stored.
+    pub put_off: u64,
+    /// The order of one of them.
+    pub put_off_order: Option<OrderId>,
     /// Creation of the oldest event or pending delivery, without those that wait for the limit.
     pub oldest_created_at: Option<OffsetDateTime>,
 }

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use time::Duration;
+use time::{Duration, OffsetDateTime};
 
 use crate::{
     api_key::Party,
@@ -30,11 +30,12 @@ const BATCH: usize = 64;
 /// database.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// Delay after which an order that could not be read is read again.
-const UNREADABLE_DELAY: Duration = Duration::MINUTE;
+/// Delay after which an event is tried again whose order could not be read, or whose deliveries could not be
+/// stored.
+const PUT_OFF_DELAY: Duration = Duration::MINUTE;
 
-/// Orders that cannot be read, with the reasons. Their events wait for a minute, and others pass them.
-pub type UnreadableOrders = Vec<(OrderId, StoreError)>;
+/// Orders with the reasons why their events wait. They wait for a minute, and others pass them.
+pub type PutOff = Vec<(OrderId, StoreError)>;
 
 /// The outcome of a step.
 #[derive(Debug, Default)]
@@ -42,7 +43,9 @@ pub struct Dispatched {
     /// The events that have their deliveries now. No other step of any process has any of them.
     pub events: Vec<Event>,
     /// The orders that cannot be read.
-    pub unreadable: UnreadableOrders,
+    pub unreadable: PutOff,
+    /// The orders with an event whose deliveries cannot be stored.
+    pub failed: PutOff,
 }
 
 /// Turns events into deliveries. Any number of processes may do so at the same time.
@@ -65,12 +68,52 @@ pub struct DispatchEvents {
 
 impl DispatchEvents {
     /// Returns also whether there may be more events.
+    ///
+    /// A batch that fails with an internal error is halved until the event is alone that fails. It is put
+    /// off, so that it holds up no other.
     async fn dispatch(&self) -> Result<(Dispatched, bool), StoreError> {
         let now = self.clock.now();
-        let mut events = self.outbox.events(now, BATCH).await?;
-        if events.is_empty() {
-            return Ok((Dispatched::default(), false));
+        let events = self.outbox.events(now, BATCH).await?;
+        let is_full = events.len() == BATCH;
+        let (mut dispatched, mut put_off) = (Dispatched::default(), 0);
+        let mut parts = vec![events];
+        while let Some(mut part) = parts.pop() {
+            if part.is_empty() {
+                continue;
+            }
+            match self.dispatch_part(&part, now).await {
+                Ok((events, unreadable)) => {
+                    put_off += unreadable.len();
+                    dispatched.events.extend(events);
+                    dispatched.unreadable.extend(unreadable);
+                }
+                Err(StoreError::Internal(_)) if part.len() > 1 => {
+                    let later = part.split_off(part.len() / 2);
+                    parts.extend([later, part]);
+                }
+                Err(error @ StoreError::Internal(_)) => {
+                    let events: Vec<_> = part.iter().map(|event| event.id).collect();
+                    self.outbox.put_off(&events, now.saturating_add(PUT_OFF_DELAY)).await?;
+                    put_off += events.len();
+                    let order = |event: Event| event.order_id;
+                    dispatched.failed.extend(part.into_iter().map(order).zip([error]));
+                }
+                Err(error) if dispatched.events.is_empty() => return Err(error),
+                // The next step meets the outage again.
+                Err(_outage) => break,
+            }
         }
+        // Events that another instance holds would be read again at once, and so without end.
+        let has_more = is_full && dispatched.events.len() + put_off > 0;
+        Ok((dispatched, has_more))
+    }
+
+    /// Returns the events that have their deliveries now, and the orders that cannot be read.
+    async fn dispatch_part(
+        &self,
+        events: &[Event],
+        now: OffsetDateTime,
+    ) -> Result<(Vec<Event>, PutOff), StoreError> {
         let orders = self.queue.orders_of(events.iter().map(|event| event.order_id)).await?;
         let found = || orders.values().flatten();
         let services: BTreeSet<_> = found().map(|order| order.order.signing_service_id).collect();
@@ -80,10 +123,9 @@ impl DispatchEvents {
             parties.into_iter().chain(services.iter().copied().map(Party::Service)).collect();
         let endpoints = self.endpoints.of_parties(&parties).await?;
         let services = self.services.find(&services).await?;
-        let told = self.told(&events).await?;
-        let is_full = events.len() == BATCH;
+        let told = self.told(events).await?;
         let (mut dispatches, mut put_off) = (Vec::new(), Vec::new());
-        for event in &events {
+        for event in events {
             let id = event.id;
             match orders.get(&event.order_id) {
                 Some(Err(_unreadable)) => put_off.push(id),
@@ -97,25 +139,21 @@ impl DispatchEvents {
             }
         }
         if !put_off.is_empty() {
-            self.outbox.put_off(&put_off, now.saturating_add(UNREADABLE_DELAY)).await?;
+            self.outbox.put_off(&put_off, now.saturating_add(PUT_OFF_DELAY)).await?;
         }
         let removed = match &dispatches[..] {
             [] => Vec::new(),
             some => self.outbox.dispatch(some, now).await?,
         };
-        // Events that another instance holds would be read again at once, and so without end.
-        let has_more = is_full && removed.len() + put_off.len() > 0;
-        events.retain(|event| removed.contains(&event.id));
+        let removed = events.iter().filter(|event| removed.contains(&event.id)).cloned().collect();
         let unreadable = |(id, order): (OrderId, Result<_, _>)| Some((id, order.err()?));
-        let unreadable = orders.into_iter().filter_map(unreadable).collect();
-        Ok((Dispatched { events, unreadable }, has_more))
+        Ok((removed, orders.into_iter().filter_map(unreadable).collect()))
     }
 
-    /// Returns the addresses that know the orders of these events, if those are cancelled or take place
-    /// again.
+    /// Returns the addresses that know the orders of these events, if those are cancelled.
     async fn told(&self, events: &[Event]) -> Result<Vec<Recipient>, StoreError> {
         let concerns_all = |Event { event, change, .. }: &&Event| {
-            MailSubject::of(*event, change.as_ref()).is_some_and(goes_to_told)
+            MailSubject::of(*event, change.as_ref()) == Some(MailSubject::Cancelled)
         };
         let orders = events.iter().filter(concerns_all).map(|event| event.order_id);
         match Vec::from_iter(orders.collect::<BTreeSet<_>>()) {
@@ -125,9 +163,9 @@ impl DispatchEvents {
     }
 
     /// Returns a mail for each address of the sides that get the news. An address of both gets one, that
-    /// of the service, which has more. A cancellation goes to the addresses that know the order: those of the
-    /// service may have changed. An order that takes place again goes to them too. A test order is no real
-    /// signing, so it has none.
+    /// of the service, which has more. A cancellation goes to the addresses that know the order, and to no
+    /// other: whoever was removed since must not keep the appointment. A test order is no real signing, so
+    /// it has none.
     fn mails(
         &self,
         event: &Event,
@@ -139,7 +177,9 @@ impl DispatchEvents {
         let Some(subject) = subject.filter(|it| !order.is_test && self.mails.include(*it)) else {
             return Vec::new();
         };
-        if subject == MailSubject::NotaryAssigned && !subject.is_true_of(None, order) {
+        if subject == MailSubject::NotaryAssigned
+            && !subject.is_true_of(event.content.as_ref(), order)
+        {
             return Vec::new();
         }
         let is_for = |audience| subject.is_for(audience, event.change.as_ref());
@@ -152,20 +192,17 @@ impl DispatchEvents {
         let own = services.iter().filter(|one| one.id == order.order.signing_service_id);
         let own = own.filter(|_| is_for(Audience::Service));
         let dispatchers: Vec<_> = own.flat_map(|service| &service.emails).collect();
-        let is_same = |one: &EmailAddress, other: &EmailAddress| {
-            one.as_str().eq_ignore_ascii_case(other.as_str())
-        };
         let contacts = order.order.contacts.recipients();
         let clients = contacts.iter().filter(|contact| {
             is_for(Audience::Client)
-                && !dispatchers.iter().any(|dispatcher| is_same(dispatcher, contact))
+                && !dispatchers.iter().any(|dispatcher| dispatcher.is_same_as(contact))
         });
         let clients = clients.map(|email| (email, Audience::Client));
         let dispatchers = dispatchers.iter().map(|email| (*email, Audience::Service));
         let mut recipients: Vec<_> = clients.chain(dispatchers).collect();
-        if goes_to_told(subject) {
+        if subject == MailSubject::Cancelled {
             for one in told.iter().filter(|one| one.order_id == order.id) {
-                if !recipients.iter().any(|(known, _)| is_same(known, &one.address)) {
+                if !recipients.iter().any(|(known, _)| known.is_same_as(&one.address)) {
                     recipients.push((&one.address, one.audience));
                 }
             }
@@ -211,11 +248,6 @@ impl Worker for DispatchEvents {
             Err(error) => Step { result: Err(error), pause: OUTAGE_PAUSE },
         }
     }
-}
-
-/// Checks whether a mail goes to all addresses that know its order.
-fn goes_to_told(subject: MailSubject) -> bool {
-    matches!(subject, MailSubject::Cancelled | MailSubject::Reinstated)
 }
 
 #[cfg(test)]

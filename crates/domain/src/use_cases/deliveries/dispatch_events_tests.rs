@@ -3,7 +3,7 @@ use time::{OffsetDateTime, macros::datetime};
 use super::*;
 use crate::{
     api_key::{ClientId, Owner},
-    order::{Actor, OrderId, SigningServiceId, record::OrderColumns},
+    order::{Actor, OrderId, SigningServiceId, event::NotaryThen, record::OrderColumns},
     ports::{EventId, MockDeliveryQueue, MockOutbox, MockServiceRepo, MockWebhookRepo},
     test_support::{CountingEntropy, clock, endpoint, stored_order},
     webhook::{ChangedOrder, DisabledBy, EndpointId},
@@ -176,7 +176,8 @@ async fn unreadable_order_is_put_off_and_passed() {
         .withf(|dispatches, _| dispatches.len() == 1 && dispatches[0].event == EventId(2))
         .returning(|dispatches, _| Ok(ids(dispatches)));
     let dispatched = use_case(outbox, queue).step().await.result.unwrap();
-    let Dispatched { events, unreadable } = dispatched;
+    let Dispatched { events, unreadable, failed } = dispatched;
+    assert!(failed.is_empty());
     assert!(matches!(&unreadable[..], [(OrderId(1), StoreError::Internal(_))]), "{unreadable:?}");
     assert_eq!(events.iter().map(|event| event.id).collect::<Vec<_>>(), [EventId(2)]);
 }
@@ -257,10 +258,9 @@ async fn change_of_an_order_reaches_both_parties() {
     dispatch.step().await.result.unwrap();
 }
 
-/// They may have removed the appointment from their calendars. The present addresses may have heard of
-/// nothing. An address of both gets one mail.
+/// An address that was removed from the order gets its cancellation only.
 #[tokio::test]
-async fn order_that_takes_place_again_is_mailed_to_those_who_were_told_and_to_present_addresses() {
+async fn order_that_takes_place_again_is_mailed_to_present_addresses() {
     let change = |order_status: &str, previous_status: &str| ChangedOrder {
         order_status: order_status.to_owned(),
         previous_status: previous_status.to_owned(),
@@ -279,24 +279,69 @@ async fn order_that_takes_place_again_is_mailed_to_those_who_were_told_and_to_pr
         let mails = &dispatches[0].mails;
         assert!(mails.iter().all(|mail| mail.subject == MailSubject::Reinstated), "{mails:?}");
         let recipients: Vec<_> = mails.iter().map(|mail| mail.recipient.as_str()).collect();
-        let present = ["Escrow@title.example.com", "dispatch@service.example.com"];
-        assert_eq!(recipients, [&present[..], &["before@service.example.com"]].concat());
+        assert_eq!(recipients, ["Escrow@title.example.com", "dispatch@service.example.com"]);
         let confirmed = &dispatches[1].mails;
         let confirmed = confirmed.iter().map(|mail| (mail.recipient.as_str(), mail.subject));
         let contact = ("escrow@title.example.com", MailSubject::Confirmed);
         assert_eq!(confirmed.collect::<Vec<_>>(), [contact]);
         Ok(ids(dispatches))
     });
-    let mut queue = whole_orders();
-    queue.expect_told().once().returning(|orders| {
-        let told = |address: &str| Recipient {
-            order_id: orders[0],
-            address: address.to_owned().try_into().unwrap(),
-            audience: Audience::Service,
-        };
-        Ok(["before@service.example.com", "DISPATCH@service.example.com"].map(told).into())
+    use_case(outbox, whole_orders()).step().await.result.unwrap();
+}
+
+/// A change that takes the notary away has no mail, and an event tells of the notary of its instant.
+#[tokio::test]
+async fn mail_about_a_notary_has_the_one_of_its_event() {
+    let then = |notary_id| MailContent::Notary(NotaryThen { notary_id, notary: None });
+    let change = ChangedOrder {
+        order_status: "NEW".to_owned(),
+        previous_status: "NEW".to_owned(),
+        notary_id: Some(7),
+        actor: Actor::Service,
+    };
+    let found = [Some(7), None].map(|notary| Event {
+        event: EventType::OrderUpdated,
+        change: Some(EventChange::Order(change.clone())),
+        content: Some(then(notary)),
+        ..event(1)
+    });
+    let mut outbox = MockOutbox::new();
+    outbox.expect_events().returning(move |_, _| Ok(found.to_vec()));
+    outbox.expect_dispatch().once().returning(move |dispatches, _| {
+        let mails = dispatches.iter().map(|one| one.mails.iter().map(|mail| mail.content.clone()));
+        let contents: Vec<Vec<_>> = mails.map(Iterator::collect).collect();
+        assert!(contents == [vec![Some(then(Some(7)))], vec![]]);
+        Ok(ids(dispatches))
+    });
+    let mut queue = MockDeliveryQueue::new();
+    queue.expect_orders().returning(|_| {
+        let later = StoredOrder { notary_id: Some(8), ..stored_order(NOW) };
+        Ok(vec![(OrderId(1), Ok(later))])
     });
     use_case(outbox, queue).step().await.result.unwrap();
+}
+
+#[tokio::test]
+async fn event_that_fails_is_put_off_alone() {
+    const POISONED: EventId = EventId(23);
+    let mut outbox = outbox_of(1..=64);
+    outbox.expect_dispatch().returning(|dispatches, _| {
+        if dispatches.iter().any(|one| one.event == POISONED) {
+            return Err(StoreError::Internal("too large".into()));
+        }
+        Ok(ids(dispatches))
+    });
+    outbox
+        .expect_put_off()
+        .once()
+        .withf(|events, until| events == [POISONED] && *until == NOW + Duration::MINUTE)
+        .returning(|_, _| Ok(()));
+    let step = use_case(outbox, whole_orders()).step().await;
+    let Dispatched { events, failed, .. } = step.result.unwrap();
+    let others: Vec<_> = (1..=64).map(EventId).filter(|id| *id != POISONED).collect();
+    assert_eq!(events.iter().map(|event| event.id).collect::<Vec<_>>(), others);
+    assert!(matches!(&failed[..], [(OrderId(23), StoreError::Internal(_))]), "{failed:?}");
+    assert_eq!(step.pause, PAUSE);
 }
 
 #[tokio::test]

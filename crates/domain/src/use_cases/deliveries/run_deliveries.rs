@@ -13,7 +13,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    delivery::{Delivery, DeliveryId, Notification, due_within_limit},
+    delivery::{Delivery, DeliveryId, Extent, Notification, due_within_limit},
     order::{OrderId, StoredOrder},
     ports::{
         Attempted, Begun, Clock, DeliveryQueue, Entropy, FoundOrders, Lease, Notifier, NotifyError,
@@ -84,7 +84,7 @@ pub struct Ready {
 enum LeasedMail {
     /// It may leave.
     Current(Box<Notification>),
-    /// The order has changed, and the mail would be wrong.
+    /// The order has changed: the mail would be wrong, or its recipient is no party any more.
     Obsolete,
     /// The recipient has reached its hourly limit; this would be mail number N of the hour.
     AboveLimit(u64),
@@ -239,8 +239,8 @@ impl RunDeliveries {
         let orders = self.queue.orders_of(leases.iter().map(|lease| lease.delivery.order_id)).await;
         let services = self.services_of(&orders).await;
         let current = leases.iter().filter_map(|lease| {
-            let order = current_order(&lease.delivery, &orders).ok().flatten()?;
-            Some((lease.delivery.id, order.updated_at))
+            let current = current(&lease.delivery, &orders, &services).ok().flatten()?;
+            Some((lease.delivery.id, current.order.updated_at))
         });
         let begun = match &current.collect::<Vec<_>>()[..] {
             [] => Ok(Vec::new()),
@@ -275,9 +275,9 @@ impl RunDeliveries {
         services: &Result<Vec<SigningService>, StoreError>,
         begun: &Result<HashMap<DeliveryId, Begun>, StoreError>,
     ) -> Result<LeasedMail, NotifyError> {
-        let Some(order) = current_order(delivery, orders)? else { return Ok(LeasedMail::Obsolete) };
-        let mut services = services.as_ref().map_err(not_read)?.iter();
-        let service = services.find(|service| service.id == order.order.signing_service_id);
+        let Some(Current { order, service, extent }) = current(delivery, orders, services)? else {
+            return Ok(LeasedMail::Obsolete);
+        };
         let begun = begun.as_ref().map_err(not_read)?.get(&delivery.id);
         let limit = u64::from(self.mails_per_recipient_hour);
         let number = begun.and_then(|one| one.mail_of_hour);
@@ -293,6 +293,7 @@ impl RunDeliveries {
             recipient: task.recipient.clone(),
             subject: task.subject,
             audience: task.audience,
+            extent,
             order: order.clone(),
             service: service.cloned(),
             content: task.content.clone(),
@@ -351,19 +352,33 @@ impl RunDeliveries {
     }
 }
 
-/// Returns the order of a delivery. Returns `None` if the mail is not true any more: a late one must not
-/// put a cancelled appointment back into a calendar, or remove one that takes place.
-fn current_order<'o>(
+/// A mail that may leave: its order and service as they are now, and how much of them it tells.
+struct Current<'a> {
+    order: &'a StoredOrder,
+    service: Option<&'a SigningService>,
+    extent: Extent,
+}
+
+/// Returns what a mail tells now. Returns `None` if it must not leave. It may not be true any more: a late
+/// one must not put a cancelled appointment back into a calendar, or remove one that takes place. Its
+/// recipient may be no party of the order any more.
+fn current<'a>(
     delivery: &Delivery,
-    orders: &'o Result<FoundOrders, StoreError>,
-) -> Result<Option<&'o StoredOrder>, NotifyError> {
+    orders: &'a Result<FoundOrders, StoreError>,
+    services: &'a Result<Vec<SigningService>, StoreError>,
+) -> Result<Option<Current<'a>>, NotifyError> {
     let order = match orders.as_ref().map_err(not_read)?.get(&delivery.order_id) {
         Some(Ok(order)) => order,
         Some(Err(error)) => return Err(not_read(error)),
         None => return Err(NotifyError::Permanent("the order does not exist".into())),
     };
     let task = &delivery.task;
-    Ok(Some(order).filter(|order| task.subject.is_true_of(task.content.as_ref(), order)))
+    if !task.subject.is_true_of(task.content.as_ref(), order) {
+        return Ok(None);
+    }
+    let mut services = services.as_ref().map_err(not_read)?.iter();
+    let service = services.find(|service| service.id == order.order.signing_service_id);
+    Ok(task.extent(order, service).map(|extent| Current { order, service, extent }))
 }
 
 /// Returns the failure of a mail whose order cannot be read.

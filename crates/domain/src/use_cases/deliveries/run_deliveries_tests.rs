@@ -4,7 +4,7 @@ use time::{OffsetDateTime, macros::datetime};
 use super::*;
 use crate::{
     delivery::MailSubject,
-    order::{OrderStatus, StoredOrder},
+    order::{EmailAddress, OrderStatus, StoredOrder},
     ports::{MockDeliveryQueue, MockNotifier},
     test_support::{CountingEntropy, clock, delivery, no_services, stored_order},
 };
@@ -208,6 +208,32 @@ async fn mail_that_is_not_true_any_more_does_not_leave() {
             let expected = if is_sent { Settlement::Done } else { Settlement::Obsolete };
             assert_eq!(settlement(delivery, notifier, find).await, expected, "{subject:?}");
         }
+    }
+}
+
+/// A wrong address that a change corrects must not get what the order has since.
+#[tokio::test]
+async fn mail_to_an_address_that_was_removed_leaves_only_for_a_cancellation() {
+    let cancelled: fn() -> FindResult =
+        || Ok(Some(StoredOrder { status: OrderStatus::CANCELLED, ..stored_order(NOW) }));
+    for (subject, find) in [
+        (MailSubject::Created, found as fn() -> FindResult),
+        (MailSubject::Changed, found),
+        (MailSubject::NoteAdded, found),
+        (MailSubject::Cancelled, cancelled),
+    ] {
+        let is_sent = subject == MailSubject::Cancelled;
+        let mut notifier = MockNotifier::new();
+        notifier
+            .expect_notify()
+            .withf(|mail: &Notification| mail.extent == Extent::EndOnly)
+            .times(usize::from(is_sent))
+            .returning(|_| Ok(()));
+        let mut removed = delivery(NOW);
+        removed.task.subject = subject;
+        removed.task.recipient = EmailAddress::from_stored("wrong@example.com".to_owned());
+        let expected = if is_sent { Settlement::Done } else { Settlement::Obsolete };
+        assert_eq!(settlement(removed, notifier, find).await, expected, "{subject:?}");
     }
 }
 
