@@ -49,7 +49,13 @@ pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 23] {
         (path::HISTORY, vec![access(Kind::ReadHistory, GET, read_order::list_history)]),
         (path::ACCESSES, vec![access(Kind::ReadAccesses, GET, list_accesses::list)]),
         (path::CANCEL, vec![access(Kind::Cancel, POST, change::cancel)]),
-        (path::NOTES, vec![access(Kind::AddNote, POST, add_note::add)]),
+        (
+            path::NOTES,
+            vec![
+                access(Kind::ReadNotes, GET, read_order::list_notes),
+                access(Kind::AddNote, POST, add_note::add),
+            ],
+        ),
         (
             path::DOCUMENTS,
             vec![

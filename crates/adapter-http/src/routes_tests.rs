@@ -22,6 +22,8 @@ fn without_orders(change: fn(&mut NewApiKey)) -> Ports {
     let mut ports = Ports::with_key(change);
     ports.reader.expect_order().returning(|_, _| Ok(None));
     ports.reader.expect_listed().returning(|_, _| Ok(None));
+    ports.reader.expect_with_documents().returning(|_, _| Ok(None));
+    ports.reader.expect_notes().returning(|_, _, _| Ok(None));
     ports.reader.expect_history().returning(|_, _, _| Ok(None));
     ports.reader.expect_document().returning(|_, _| Ok(None));
     ports.reader.expect_page().returning(|_, _| {
@@ -34,7 +36,7 @@ fn without_orders(change: fn(&mut NewApiKey)) -> Ports {
 }
 
 /// Returns each operation on orders: its method, its path below `/api/order` and the kind of its access.
-fn operations() -> [(Method, &'static str, AccessKind); 18] {
+fn operations() -> [(Method, &'static str, AccessKind); 19] {
     use AccessKind as Kind;
     [
         (Method::GET, "", Kind::List),
@@ -45,6 +47,7 @@ fn operations() -> [(Method, &'static str, AccessKind); 18] {
         (Method::GET, "/7/history", Kind::ReadHistory),
         (Method::GET, "/7/accesses", Kind::ReadAccesses),
         (Method::POST, "/7/cancel", Kind::Cancel),
+        (Method::GET, "/7/notes", Kind::ReadNotes),
         (Method::POST, "/7/notes", Kind::AddNote),
         (Method::GET, "/7/documents", Kind::ListDocuments),
         (Method::POST, "/7/documents", Kind::AddDocuments),
@@ -146,7 +149,14 @@ async fn read_of_what_the_client_has_is_not_modified() {
     ports
         .reader
         .expect_order()
+        .once()
         .returning(|_, id| Ok(Some(MaybeErased::Whole(stored(id, &new_order("F-1", NOW))))));
+    // A validator needs neither history nor notes.
+    ports
+        .reader
+        .expect_listed()
+        .once()
+        .returning(|_, id| Ok(Some(MaybeErased::Whole(stored(id, &new_order("F-1", NOW)).into()))));
     let api = ports.api();
     let tag = api.send(TestApi::get("/api/order/7")).await.header("etag").to_owned();
     let again = TestApi::get("/api/order/7").insert_header(("if-none-match", tag));

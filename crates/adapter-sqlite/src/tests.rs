@@ -31,6 +31,7 @@ use crate::{MigrateError, OpenError, SqliteStore, TimeLimits, failure::Failure};
 mod erasure;
 mod reads;
 mod start;
+mod statements;
 mod transactions;
 
 /// A document without an order.

@@ -200,7 +200,8 @@ macro_rules! contract {
             pages_walk_to_the_oldest_order_and_back, page_has_orders_with_a_file_number,
             orders_of_a_time_are_found_though_clocks_differ, filters_and_cursors_combine,
             filters_find_the_orders_that_match, search_finds_a_part_of_a_text, changed_order_is_found_by_its_new_values,
-            orders_have_the_names_of_now, history_is_read_in_pages, erased_order_is_in_no_page_and_still_a_cursor, poller_misses_no_concurrent_order,
+            orders_have_the_names_of_now, history_is_read_in_pages, notes_are_read_in_pages,
+            large_notes_are_read_in_short_pages, erased_order_is_in_no_page_and_still_a_cursor, poller_misses_no_concurrent_order,
         );
     };
     (order_admin, $fixture:expr) => {

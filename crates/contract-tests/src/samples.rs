@@ -32,11 +32,13 @@ use crate::OtherSystem;
 mod accesses;
 mod commands;
 mod orders;
+mod shapes;
 mod webhooks;
 
 pub use accesses::*;
 pub use commands::*;
 pub use orders::*;
+pub use shapes::*;
 pub use webhooks::*;
 
 /// The storage ports on one empty store.

@@ -72,6 +72,8 @@ pub enum AccessKind {
     Read,
     /// Its history was read.
     ReadHistory,
+    /// Its notes were read.
+    ReadNotes,
     /// Its accesses were read.
     ReadAccesses,
     /// Orders were listed.
@@ -118,9 +120,10 @@ pub enum AccessKind {
 
 impl AccessKind {
     /// All kinds, with their stored names.
-    pub const ALL: [(Self, &'static str); 23] = [
+    pub const ALL: [(Self, &'static str); 24] = [
         (Self::Read, "read"),
         (Self::ReadHistory, "read_history"),
+        (Self::ReadNotes, "read_notes"),
         (Self::ReadAccesses, "read_accesses"),
         (Self::List, "list"),
         (Self::ListDocuments, "list_documents"),
@@ -145,9 +148,10 @@ impl AccessKind {
     ];
 
     /// The kinds that show data of one order: reads, and changes that are answered with the order.
-    pub const SHOWING: [Self; 11] = [
+    pub const SHOWING: [Self; 12] = [
         Self::Read,
         Self::ReadHistory,
+        Self::ReadNotes,
         Self::ListDocuments,
         Self::ListSignedDocuments,
         Self::Download,

@@ -22,6 +22,13 @@ impl SqlOrd for Instant {}
 #[diesel(sql_type = Instant)]
 pub struct Utc(pub OffsetDateTime);
 
+impl Utc {
+    /// Returns the microseconds since 1970. Every year that the program accepts fits.
+    pub(crate) fn micros(self) -> i64 {
+        self.0.unix_timestamp() * 1_000_000 + i64::from(self.0.microsecond())
+    }
+}
+
 /// Returns the instant after which no lease ends, if the clocks are right.
 pub fn farthest(now: Utc) -> Utc {
     Utc(now.0.saturating_add(FARTHEST_LEASE))
@@ -71,8 +78,7 @@ mod sqlite {
 
     impl ToSql<Instant, Sqlite> for Utc {
         fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Sqlite>) -> serialize::Result {
-            // Every year that the program accepts fits.
-            out.set_value(self.0.unix_timestamp() * 1_000_000 + i64::from(self.0.microsecond()));
+            out.set_value(self.micros());
             Ok(IsNull::No)
         }
     }

@@ -56,13 +56,13 @@ pub use orders::lists::{
 pub use orders::queries::{
     ChangedOrder, add_changes, add_notes, changeable_order, changed_notary, changes_of,
     created_order, document_row, grouped, history_after, history_before, history_entry,
-    history_page, not_downloaded_before, notes_of, order_with_document, orders_with_documents,
-    sorted_keys, unreadable_order, uploads_for,
+    history_page, is_place_in_notes, not_downloaded_before, notes_page, notes_query,
+    order_with_document, orders_with_documents, sorted_keys, unreadable_order, uploads_for,
 };
 pub use orders::retention::IsDue;
 pub use orders::rows::{
-    DocumentRow, FoundBy, KeptOrderRow, ListedRow, NewChangeRow, NoteRow, OrderChangeRow, OrderRow,
-    PendingOrder, is_order_of, party_column,
+    DocumentRow, FoundBy, KeptOrderRow, ListedRow, NewChangeRow, NoteRow, NumberedNoteRow,
+    OrderChangeRow, OrderRow, PendingOrder, is_order_of, party_column,
 };
 pub use orphan::{has_parent, orphans_query};
 pub use queue::{
@@ -72,7 +72,7 @@ pub use queue::{
     recipients_of, retried, told_contacts, unleased_mail,
 };
 pub use service::ServiceRow;
-pub use statement::{IdRow, Prepared, pieces};
+pub use statement::{IdRow, ListedValue, OneOf, Prepared, pieces};
 pub use webhooks::lease::{
     IsFree, LOOKED_AT, NextDue, UNREADABLE_DELAY, Waiting, chosen, full_parties, leases, put_offs,
 };

@@ -1,11 +1,17 @@
 //! Keeps diesel's queries prepared.
 
+use std::fmt::Debug;
+
 use diesel::{
     QueryResult, QueryableByName, RunQueryDsl,
     backend::Backend,
+    expression::{AppearsOnTable, Expression, ValidGrouping, is_aggregate},
     query_builder::{AstPass, Query, QueryFragment, QueryId},
-    sql_types::BigInt,
+    sql_types::{BigInt, Bool},
 };
+use serde_json::json;
+
+use crate::{Instant, Utc};
 
 /// The identifier of a row.
 #[derive(QueryableByName)]
@@ -17,6 +23,9 @@ pub struct IdRow {
 
 /// A statement that stays prepared on its connection, identified by its text. Diesel would prepare
 /// one with literal SQL for each call, which costs a round trip on PostgreSQL.
+///
+/// Its text must not depend on the number of values: connections never forget a text. [`OneOf`] is a list
+/// with a constant text.
 pub struct Prepared<Q>(pub Q);
 
 impl<Q> QueryId for Prepared<Q> {
@@ -37,6 +46,114 @@ impl<DB: Backend, Q: QueryFragment<DB>> QueryFragment<DB> for Prepared<Q> {
 
     fn is_safe_to_cache_prepared(&self, _backend: &DB) -> QueryResult<bool> {
         Ok(true)
+    }
+}
+
+/// The condition that a column has one of some values. Its text is the same for any number of them. Diesel's
+/// `eq_any` has a text for each number on SQLite.
+pub struct OneOf<V> {
+    column: &'static str,
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "PostgreSQL binds an array"))]
+    values: Vec<V>,
+    /// A JSON array.
+    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "SQLite binds a text"))]
+    json: String,
+}
+
+impl<V: ListedValue> OneOf<V> {
+    /// Returns the condition of a column, which has the name of its table before it.
+    pub fn new(column: &'static str, values: Vec<V>) -> Self {
+        let numbers: Vec<i64> = values.iter().map(ListedValue::number).collect();
+        Self { column, values, json: json!(numbers).to_string() }
+    }
+}
+
+/// A value that both databases store, and SQLite as a number.
+pub trait ListedValue: Debug {
+    /// The type of its column.
+    type SqlType: 'static;
+
+    /// Returns how SQLite stores it.
+    fn number(&self) -> i64;
+}
+
+impl ListedValue for i64 {
+    type SqlType = BigInt;
+
+    fn number(&self) -> i64 {
+        *self
+    }
+}
+
+impl ListedValue for Utc {
+    type SqlType = Instant;
+
+    fn number(&self) -> i64 {
+        self.micros()
+    }
+}
+
+impl<V> Expression for OneOf<V> {
+    type SqlType = Bool;
+}
+
+impl<V, Table> AppearsOnTable<Table> for OneOf<V> {}
+
+impl<V> ValidGrouping<()> for OneOf<V> {
+    type IsAggregate = is_aggregate::Never;
+}
+
+impl<V> QueryId for OneOf<V> {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use diesel::{
+        QueryResult,
+        pg::Pg,
+        query_builder::{AstPass, QueryFragment},
+        serialize::ToSql,
+        sql_types::{Array, HasSqlType},
+    };
+
+    use super::{ListedValue, OneOf};
+
+    impl<V: ListedValue> QueryFragment<Pg> for OneOf<V>
+    where
+        Pg: HasSqlType<Array<V::SqlType>>,
+        Vec<V>: ToSql<Array<V::SqlType>, Pg>,
+    {
+        fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+            out.push_sql(self.column);
+            out.push_sql(" = ANY (");
+            out.push_bind_param::<Array<V::SqlType>, _>(&self.values)?;
+            out.push_sql(")");
+            Ok(())
+        }
+    }
+}
+
+#[cfg(feature = "sqlite")]
+mod sqlite {
+    use diesel::{
+        QueryResult,
+        query_builder::{AstPass, QueryFragment},
+        sql_types::Text,
+        sqlite::Sqlite,
+    };
+
+    use super::OneOf;
+
+    impl<V> QueryFragment<Sqlite> for OneOf<V> {
+        fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
+            out.push_sql(self.column);
+            out.push_sql(" IN (SELECT value FROM json_each(");
+            out.push_bind_param::<Text, _>(&self.json)?;
+            out.push_sql("))");
+            Ok(())
+        }
     }
 }
 

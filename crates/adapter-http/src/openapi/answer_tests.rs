@@ -112,7 +112,7 @@ fn known_values_are_those_of_the_code_and_closed_in_requests_only() {
         ("WebhookDelivery", "event/x-extensible-enum", json!(events)),
         ("OrderHistoryEntry OrderHistoryListEntry", "kind/x-extensible-enum", json!(kinds)),
         (
-            "OrderNote OrderNoteEventData",
+            "OrderNote OrderNoteListEntry OrderNoteEventData",
             "author/x-extensible-enum",
             json!(actors[..3].iter().map(|actor| actor.as_str()).collect::<Vec<_>>()),
         ),

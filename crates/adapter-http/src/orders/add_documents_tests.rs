@@ -29,7 +29,7 @@ fn request(parts: &[Vec<u8>]) -> TestRequest {
 /// Returns ports of a client with the order 7 and two documents.
 fn with_order() -> Ports {
     let mut ports = Ports::new();
-    ports.reader.expect_order().returning(|_, id| {
+    ports.reader.expect_with_documents().returning(|_, id| {
         let documents = vec![document(), document()];
         let order = stored(id, &new_order("REFI-1", NOW));
         Ok(Some(MaybeErased::Whole(StoredOrder { documents, ..order })))
@@ -51,7 +51,7 @@ async fn order_is_checked_before_the_documents_are_read() {
         [(None, 404, "not_found"), (Some(MaybeErased::Erased), 410, "erased")]
     {
         let mut ports = Ports::new();
-        ports.reader.expect_order().return_once(|_, _| Ok(found));
+        ports.reader.expect_with_documents().return_once(|_, _| Ok(found));
         let request = TestApi::post(PATH).insert_header(("content-type", "text/plain"));
         ports.api().send(request).await.problem(status, code);
     }
@@ -75,7 +75,7 @@ async fn key_of_another_request_is_rejected() {
 async fn request_ends_when_its_order_is_erased() {
     let mut ports = Ports::new();
     let mut is_found = true;
-    ports.reader.expect_order().returning_st(move |_, id| {
+    ports.reader.expect_with_documents().returning_st(move |_, id| {
         let order = MaybeErased::Whole(stored(id, &new_order("REFI-1", NOW)));
         Ok(Some(if std::mem::take(&mut is_found) { order } else { MaybeErased::Erased }))
     });

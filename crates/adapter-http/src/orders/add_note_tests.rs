@@ -1,12 +1,9 @@
 use actix_web::test::TestRequest;
-use contract_tests::samples::{new_order, stored};
 use domain::{
     api_key::{Owner, Party, Scope},
     idempotency::{AddedRange, Answered, KeyUse},
-    order::{
-        Actor, Note, OrderCommand, OrderId, Refusal, SigningServiceId, StoredOrder, change::NewNote,
-    },
-    ports::{Changed, MaybeErased, WriteError},
+    order::{Actor, Note, OrderCommand, OrderId, Refusal, SigningServiceId, change::NewNote},
+    ports::{Changed, MaybeErased, NoteNumber, NumberedNote, Page, WriteError},
 };
 use serde_json::json;
 
@@ -61,10 +58,10 @@ async fn repeat_is_marked() {
         let answered = Answered { fingerprint, order_id: OrderId(7), added };
         Err(WriteError::KeyInUse(KeyUse::Answered(answered)))
     });
-    ports.reader.expect_order().returning(|_, id| {
-        let notes = vec![note(Actor::Client)];
-        let order = StoredOrder { notes, ..stored(id, &new_order("F-1", NOW)) };
-        Ok(Some(MaybeErased::Whole(order)))
+    ports.reader.expect_notes().returning(|_, _, _| {
+        let items = vec![NumberedNote { number: NoteNumber(1), note: note(Actor::Client) }];
+        let page = Page { items, has_older: false, has_newer: false, stopped_at: None };
+        Ok(Some(MaybeErased::Whole(Some(page))))
     });
     let request = post("Ring\ntwice.").insert_header(("idempotency-key", "key"));
     let answer = ports.api().send(request).await;

@@ -67,7 +67,7 @@ async fn send(audit: Audit, request: &HttpRequest, api: State, kind: DocumentKin
     let id = path::order_id(request)?;
     note(request, |notes| notes.order = Some(id));
     let (reading, owner) = (api.read_order.by(&admitted).clone(), admitted.owner());
-    let order = reading.order(owner, id).await?;
+    let order = reading.with_documents(owner, id).await?;
     let entries = entries(&order, kind);
     if entries.is_empty() {
         return Err(Problem::no_such_order());

@@ -40,7 +40,7 @@ fn with_documents(documents: Vec<StoredDocument>) -> StoredOrder {
 /// Returns ports with the order of these documents.
 fn ports(documents: Vec<StoredDocument>) -> Ports {
     let mut ports = Ports::new();
-    ports.reader.expect_order().returning(move |owner, id| {
+    ports.reader.expect_with_documents().returning(move |owner, id| {
         assert_eq!((owner, id), (OWNER, OrderId(7)));
         Ok(Some(MaybeErased::Whole(with_documents(documents.clone()))))
     });

@@ -55,6 +55,11 @@ pub(super) fn of_history(base_path: &str, OrderId(id): OrderId) -> String {
     format!("{base_path}{ORDERS}/{id}/history")
 }
 
+/// Returns the path of the notes of an order.
+pub(super) fn of_notes(base_path: &str, OrderId(id): OrderId) -> String {
+    format!("{base_path}{ORDERS}/{id}/notes")
+}
+
 /// Returns the path of the accesses to an order.
 pub(super) fn of_accesses(base_path: &str, OrderId(id): OrderId) -> String {
     format!("{base_path}{ORDERS}/{id}/accesses")

@@ -1,37 +1,42 @@
-//! `GET /api/order/{order_id}`, `…/documents` and `…/history`: an order of the client, the list of its
-//! documents, and its history in pages.
+//! `GET /api/order/{order_id}`, `…/documents`, `…/history` and `…/notes`: an order of the client, the list of
+//! its documents, and its history and notes in pages.
 
 use actix_web::{HttpRequest, HttpResponse};
 use domain::{
+    api_key::Owner,
     document::DocumentKind,
-    order::StoredOrder,
-    ports::{HistoryId, HistoryQuery},
-    use_cases::order_error::OrderError,
+    order::OrderId,
+    ports::{HistoryId, HistoryQuery, NoteNumber, NoteQuery},
+    use_cases::{order_error::OrderError, read_order::ReadOrder},
 };
 
 use crate::{
     admission::{audit::Audit, rate_limit::Policy},
     orders::{
         path,
-        record::{DocumentRecord, EntryRecord, WholeOrder},
+        record::{DocumentRecord, EntryRecord, NumberedNoteRecord, WholeOrder},
         version,
     },
     request::notes::note,
     respond::{
         answer::Answer,
         conditional::with_tag,
-        list::{self, Others, Parameters},
+        list::{self, Others, Paging, Parameters},
         problem::Problem,
     },
     state::{Api, State},
 };
 
 pub(crate) async fn read(audit: Audit, request: HttpRequest, api: State) -> Answer {
-    let stored = find(audit, &request, &api).await?;
-    let tag = version::tag(&stored);
-    if version::is_known(&request, &stored) {
-        return Ok(with_tag(HttpResponse::NotModified(), &tag).finish());
+    let (reading, owner, id) = begin(audit, &request, &api).await?;
+    if version::names_known(&request) {
+        let listed = reading.listed(owner, id).await?.stored;
+        if version::is_known(&request, &listed) {
+            return Ok(with_tag(HttpResponse::NotModified(), &version::tag(&listed)).finish());
+        }
     }
+    let stored = reading.order(owner, id).await?;
+    let tag = version::tag(&stored);
     Ok(with_tag(HttpResponse::Ok(), &tag).json(WholeOrder::of(&stored, &api.base_path)))
 }
 
@@ -44,19 +49,18 @@ pub(crate) async fn list_signed(audit: Audit, request: HttpRequest, api: State) 
 }
 
 async fn list_kind(audit: Audit, request: &HttpRequest, api: &Api, kind: DocumentKind) -> Answer {
-    let stored = find(audit, request, api).await?;
-    let url = path::of_documents(&api.base_path, stored.id, kind);
+    let (reading, owner, id) = begin(audit, request, api).await?;
+    let stored = reading.with_documents(owner, id).await?;
+    let url = path::of_documents(&api.base_path, id, kind);
     list::whole(request, url, DocumentRecord::of_kind(&stored, kind, &api.base_path))
 }
 
 pub(crate) async fn list_history(audit: Audit, request: HttpRequest, api: State) -> Answer {
-    let admitted = audit.admit(&request, &api.admission, Policy::Reads).await?;
-    let id = path::order_id(&request)?;
-    note(&request, |notes| notes.order = Some(id));
+    let (reading, owner, id) = begin(audit, &request, &api).await?;
     let least = HistoryId::CREATED.0;
     let paging = Parameters::of(request.query_string()).paging(least)?;
     let query = HistoryQuery { limit: paging.limit, cursor: paging.cursor(HistoryId) };
-    let page = match api.read_order.by(&admitted).history(admitted.owner(), id, &query).await {
+    let page = match reading.history(owner, id, &query).await {
         Err(OrderError::UnknownCursor) => {
             let detail = "must be the identifier of an entry of this history";
             return Err(paging.unknown_cursor("unknown_entry", detail));
@@ -69,12 +73,33 @@ pub(crate) async fn list_history(audit: Audit, request: HttpRequest, api: State)
     list::page(&request, url, &paging, others, records)
 }
 
-/// Returns the order that a request reads.
-async fn find(audit: Audit, request: &HttpRequest, api: &Api) -> Result<StoredOrder, Problem> {
+pub(crate) async fn list_notes(audit: Audit, request: HttpRequest, api: State) -> Answer {
+    let (reading, owner, id) = begin(audit, &request, &api).await?;
+    let paging = Paging::parse(request.query_string())?;
+    let query = NoteQuery { limit: paging.limit, cursor: paging.cursor(NoteNumber) };
+    let page = match reading.notes(owner, id, &query).await {
+        Err(OrderError::UnknownCursor) => {
+            let detail = "must be the identifier of a note of this order";
+            return Err(paging.unknown_cursor("unknown_entry", detail));
+        }
+        page => page?,
+    };
+    let others = Others::from(&page);
+    let records = page.items.iter().map(|it| (it.number.0, NumberedNoteRecord::of(it)));
+    let url = path::of_notes(&api.base_path, id);
+    list::page(&request, url, &paging, others, records)
+}
+
+/// Admits a read of an order. Returns what reads it, and which order of whom.
+async fn begin(
+    audit: Audit,
+    request: &HttpRequest,
+    api: &Api,
+) -> Result<(ReadOrder, Owner, OrderId), Problem> {
     let admitted = audit.admit(request, &api.admission, Policy::Reads).await?;
     let id = path::order_id(request)?;
     note(request, |notes| notes.order = Some(id));
-    Ok(api.read_order.by(&admitted).order(admitted.owner(), id).await?)
+    Ok((api.read_order.by(&admitted).clone(), admitted.owner(), id))
 }
 
 #[cfg(test)]

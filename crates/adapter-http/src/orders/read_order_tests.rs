@@ -2,9 +2,10 @@ use contract_tests::samples::{
     document, maximal_request, minimal_request, new_order, order, stored,
 };
 use domain::{
-    order::{OrderChange, OrderId, StoredOrder},
+    order::{Actor, Note, OrderChange, OrderId, StoredOrder},
     ports::{
-        Cursor, HistoryEntry, HistoryId, MaybeErased, NewOrder, Page, StoreError, UnreadableRecord,
+        Cursor, HistoryEntry, HistoryId, MaybeErased, NewOrder, NoteNumber, NumberedNote, Page,
+        StoreError, UnreadableRecord,
     },
 };
 use serde_json::{Value, json};
@@ -127,7 +128,7 @@ async fn documents_are_listed_in_their_order() {
         documents: documents.clone(),
         ..stored(OrderId(7), &new_order("REFI-1", NOW))
     };
-    ports.reader.expect_order().return_once(|_, _| Ok(Some(MaybeErased::Whole(order))));
+    ports.reader.expect_with_documents().return_once(|_, _| Ok(Some(MaybeErased::Whole(order))));
 
     let answer = ports.api().send(TestApi::get("/api/order/7/documents")).await;
 
@@ -163,7 +164,9 @@ async fn missing_and_erased_orders_are_not_read() {
             [(None, 404, "not_found"), (Some(MaybeErased::Erased), 410, "erased")]
         {
             let mut ports = Ports::new();
+            let same = found.clone();
             ports.reader.expect_order().return_once(|_, _| Ok(found));
+            ports.reader.expect_with_documents().return_once(|_, _| Ok(same));
             get(ports, path).await.problem(status, code);
         }
     }
@@ -201,5 +204,40 @@ async fn history_is_a_list_in_pages() {
     let last = get("&starting_after=5").await;
     assert_eq!(last.header("link"), format!("<{path}?limit=2&ending_before=0>; rel=\"prev\""));
     assert_eq!(get("&starting_after=6").await.errors(), [("starting_after", "unknown_entry")]);
+    get("&ending_before=0").await.problem(410, "erased");
+}
+
+fn numbered_note(number: i64) -> NumberedNote {
+    let note = Note { at: NOW, author: Actor::Client, text: "Ring\ntwice.".to_owned() };
+    NumberedNote { number: NoteNumber(number), note }
+}
+
+#[actix_web::test]
+async fn notes_are_a_list_in_pages() {
+    let path = "/api/order/7/notes";
+    let mut ports = Ports::new();
+    ports.reader.expect_notes().returning(|_, id, query| {
+        assert_eq!((id, query.limit), (OrderId(7), 2));
+        let items = match query.cursor {
+            Cursor::Newest => vec![numbered_note(3), numbered_note(2)],
+            Cursor::OlderThan(NoteNumber(2)) => vec![numbered_note(1)],
+            Cursor::OlderThan(_) => return Ok(Some(MaybeErased::Whole(None))),
+            Cursor::NewerThan(_) => return Ok(Some(MaybeErased::Erased)),
+        };
+        let (has_older, has_newer) = (items.len() == 2, items.len() == 1);
+        Ok(Some(MaybeErased::Whole(Some(Page { items, has_older, has_newer, stopped_at: None }))))
+    });
+    let api = ports.api();
+    let get = |query: &str| api.send(TestApi::get(&format!("{path}?limit=2{query}")));
+
+    let first = get("").await;
+    assert_eq!(first.header("link"), format!("<{path}?limit=2&starting_after=2>; rel=\"next\""));
+    let expected = json!({
+        "id": 3, "at": "2026-11-21T12:00:00.000000Z", "author": "client", "text": "Ring\ntwice.",
+    });
+    assert_eq!((&first.body["data"][0], &first.body["has_more"]), (&expected, &true.into()));
+    let last = get("&starting_after=2").await;
+    assert_eq!(last.header("link"), format!("<{path}?limit=2&ending_before=1>; rel=\"prev\""));
+    assert_eq!(get("&starting_after=9").await.errors(), [("starting_after", "unknown_entry")]);
     get("&ending_before=0").await.problem(410, "erased");
 }

@@ -4,7 +4,7 @@ use domain::{
     appointment::{Appointment, Moment},
     document::{DocumentKind, StoredDocument, stored_count},
     order::{Actor, Dollars, Notary, Note, OrderChange, OrderRequest, StoredOrder, hh_mm},
-    ports::{HistoryEntry, ListedOrder},
+    ports::{HistoryEntry, ListedOrder, NumberedNote},
 };
 use serde::Serialize;
 
@@ -147,6 +147,11 @@ impl<'a> WholeOrder<'a> {
     pub fn with_history(self, history: impl Iterator<Item = OrderChange>) -> Self {
         Self { history: history.map(ChangeRecord::of).collect(), ..self }
     }
+
+    /// Replaces the newest notes by these.
+    pub fn with_notes(self, notes: &'a [Note]) -> Self {
+        Self { notes: notes.iter().map(NoteRecord::of).collect(), ..self }
+    }
 }
 
 /// An entry of the history of an order.
@@ -190,6 +195,20 @@ pub(super) struct NoteRecord<'a> {
 impl<'a> NoteRecord<'a> {
     pub(super) fn of(note: &'a Note) -> Self {
         Self { at: timestamp(note.at), author: note.author.as_str(), text: &note.text }
+    }
+}
+
+/// A note in the list of the notes of an order.
+#[derive(Serialize)]
+pub(super) struct NumberedNoteRecord<'a> {
+    id: i64,
+    #[serde(flatten)]
+    note: NoteRecord<'a>,
+}
+
+impl<'a> NumberedNoteRecord<'a> {
+    pub(super) fn of(it: &'a NumberedNote) -> Self {
+        Self { id: it.number.0, note: NoteRecord::of(&it.note) }
     }
 }
 

@@ -76,9 +76,15 @@ pub(crate) fn expected(request: &HttpRequest) -> Option<Vec<OffsetDateTime>> {
     tags.map(|tags| tags.into_iter().map(|tag| tag.version).collect())
 }
 
-/// Returns whether `If-None-Match` names this version, including the names that the answer shows.
-pub(crate) fn is_known(request: &HttpRequest, order: &StoredOrder) -> bool {
+/// Returns whether a request names versions that the client has.
+pub(crate) fn names_known(request: &HttpRequest) -> bool {
     request.headers().contains_key(IF_NONE_MATCH)
+}
+
+/// Returns whether `If-None-Match` names this version, including the names that the answer shows. Needs no
+/// more of the order than a list has.
+pub(crate) fn is_known(request: &HttpRequest, order: &StoredOrder) -> bool {
+    names_known(request)
         && named(request, &IF_NONE_MATCH).is_none_or(|tags| tags.contains(&Tag::of(order)))
 }
 

@@ -1,21 +1,22 @@
 //! Reads of single orders.
 
 use async_trait::async_trait;
-use diesel::{prelude::*, result::Error};
+use diesel::{prelude::*, result::Error, sql_query, sql_types::BigInt};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     api_key::Owner,
     document::StoredDocument,
-    order::{DocumentId, OrderId, OrderStatus, StoredOrder},
+    order::{DocumentId, OrderId, OrderStatus, READ_NOTES, StoredOrder},
     ports::{
         Cursor, FoundOrder, HistoryEntry, HistoryId, HistoryQuery, ListedOrder, MaybeErased,
-        OrderReader, Page, PageQuery, StoreError,
+        NoteQuery, NumberedNote, OrderReader, Page, PageQuery, StoreError,
     },
 };
 use sql_rows::{
-    DocumentRow, KeptOrderRow, ListedRow, NoteRow, OrderChangeRow, Prepared, Utc, add_changes,
-    add_notes, changes_of, created_order, grouped, history_after, history_before, history_entry,
-    history_page, is_order_of, notes_of, order_with_document, orders_with_documents,
+    DocumentRow, KeptOrderRow, ListedRow, OrderChangeRow, Prepared, Utc, add_changes, add_notes,
+    changes_of, created_order, grouped, history_after, history_before, history_entry, history_page,
+    is_order_of, is_place_in_notes, note_count, notes_page, notes_query, order_with_document,
+    orders_with_documents, row_limit,
     schema::{order_changes, orders},
     unreadable_order,
 };
@@ -50,6 +51,25 @@ impl OrderReader for PostgresStore {
     ) -> Result<Option<MaybeErased<Option<Page<HistoryEntry>>>>, StoreError> {
         let query = *query;
         self.read_orders(async move |connection| history(connection, owner, id, query).await).await
+    }
+
+    async fn notes(
+        &self,
+        owner: Owner,
+        id: OrderId,
+        query: &NoteQuery,
+    ) -> Result<Option<MaybeErased<Option<Page<NumberedNote>>>>, StoreError> {
+        let query = *query;
+        self.read_orders(async move |connection| notes(connection, owner, id, query).await).await
+    }
+
+    async fn with_documents(
+        &self,
+        owner: Owner,
+        id: OrderId,
+    ) -> Result<Option<MaybeErased<StoredOrder>>, StoreError> {
+        self.read_orders(async move |connection| with_documents(connection, Some(owner), id).await)
+            .await
     }
 
     async fn document(
@@ -114,6 +134,43 @@ async fn history(
     Ok(Some(MaybeErased::Whole(Some(history_page(query, created_at, rows)?))))
 }
 
+async fn notes(
+    connection: &mut AsyncPgConnection,
+    owner: Owner,
+    id: OrderId,
+    query: NoteQuery,
+) -> Result<Option<MaybeErased<Option<Page<NumberedNote>>>>, Failure> {
+    match Prepared(created_order(owner, id)).get_result(connection).await.optional()? {
+        None => return Ok(None),
+        Some((Some::<Utc>(_erased_at), _)) => return Ok(Some(MaybeErased::Erased)),
+        Some::<(_, Utc)>((None, _)) => {}
+    }
+    if query.cursor != Cursor::Newest {
+        let count: i64 = Prepared(note_count(id)).get_result(connection).await?;
+        if !is_place_in_notes(&query.cursor, count) {
+            return Ok(Some(MaybeErased::Whole(None)));
+        }
+    }
+    Ok(Some(MaybeErased::Whole(Some(load_notes(connection, id, query).await?))))
+}
+
+/// Loads a page of the notes of an order.
+async fn load_notes(
+    connection: &mut AsyncPgConnection,
+    id: OrderId,
+    query: NoteQuery,
+) -> QueryResult<Page<NumberedNote>> {
+    let from = match query.cursor {
+        Cursor::Newest => i64::MAX,
+        Cursor::OlderThan(note) | Cursor::NewerThan(note) => note.0,
+    };
+    let rows = sql_query(notes_query(matches!(query.cursor, Cursor::NewerThan(_))))
+        .bind::<BigInt, _>(id.0)
+        .bind::<BigInt, _>(from)
+        .bind::<BigInt, _>(row_limit(query.limit.saturating_add(1)));
+    Ok(notes_page(query, Prepared(rows).get_results(connection).await?))
+}
+
 pub(crate) async fn document(
     connection: &mut AsyncPgConnection,
     owner: Owner,
@@ -140,16 +197,25 @@ pub(crate) async fn find(
     owner: Option<Owner>,
     id: OrderId,
 ) -> Result<Option<MaybeErased<StoredOrder>>, Failure> {
+    let mut found = with_documents(connection, owner, id).await?;
+    if let Some(MaybeErased::Whole(stored)) = &mut found {
+        load_changes(connection, &mut [stored]).await?;
+        let newest = NoteQuery { limit: READ_NOTES, cursor: Cursor::Newest };
+        add_notes(stored, load_notes(connection, id, newest).await?);
+    }
+    Ok(found)
+}
+
+/// Returns an order like [`find`], without its changes and notes.
+async fn with_documents(
+    connection: &mut AsyncPgConnection,
+    owner: Option<Owner>,
+    id: OrderId,
+) -> Result<Option<MaybeErased<StoredOrder>>, Failure> {
     let rows = load(connection, owner, vec![id.0]).await;
     let mut rows = rows.map_err(|error| unreadable_order::<Failure>(error, &id.0))?;
     let Some((order, documents)) = rows.pop() else { return Ok(None) };
-    let mut kept = order.into_maybe_erased(documents)?;
-    if let MaybeErased::Whole(stored) = &mut kept {
-        load_changes(connection, &mut [stored]).await?;
-        let notes = notes_of(id).select(NoteRow::as_select());
-        add_notes(stored, Prepared(notes).get_results(connection).await?);
-    }
-    Ok(Some(kept))
+    Ok(Some(order.into_maybe_erased(documents)?))
 }
 
 /// Returns the orders of any owner that exist and are not erased, the cancelled ones with their

@@ -1,5 +1,11 @@
-use contract_tests::samples::{NOW, WINDOW, delivery, enqueue, new_order, settle};
-use diesel::{dsl::sql, sql_query, sql_types::Text};
+use contract_tests::samples::{
+    NOW, WINDOW, call_in_many_shapes, delivery, enqueue, new_order, settle,
+};
+use diesel::{
+    dsl::sql,
+    sql_query,
+    sql_types::{Array, Text},
+};
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
 use domain::ports::{DeliveryQueue as _, OrderRepo as _, Settlement, StoreError};
 use test_servers::postgres::Database;
@@ -138,4 +144,14 @@ async fn deliveries_and_outcomes_are_durable_and_leases_are_not() {
         assert_eq!(commits.lines().next(), Some("on on off on off on"), "{how}");
         assert_eq!(setting(&store, "synchronous_commit").await, how);
     }
+}
+
+/// Connections never forget a text.
+#[tokio::test]
+async fn prepared_statements_stay_few_whatever_clients_send() {
+    let (store, _database) = store(1).await;
+    call_in_many_shapes(&store).await;
+    let query = sql::<Array<Text>>("SELECT array_agg(statement) FROM pg_prepared_statements");
+    let kept: Vec<Vec<String>> = store.pool.all(query, Ok).await.unwrap();
+    assert!((20..150).contains(&kept[0].len()), "{} {kept:#?}", kept[0].len());
 }

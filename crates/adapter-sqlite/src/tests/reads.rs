@@ -11,8 +11,8 @@ use domain::{
     api_key::{Owner, Party},
     order::{Due, OrderStatus, Retained, SigningServiceId, search::SearchedText},
     ports::{
-        AccessFilter, AccessLog as _, Cursor, ListFilter, MaybeErased, OrderFilter, OrderReader,
-        PageQuery, ReplayBatch, WebhookRepo,
+        AccessFilter, AccessLog as _, Cursor, ListFilter, MaybeErased, NoteNumber, NoteQuery,
+        OrderFilter, OrderReader, PageQuery, ReplayBatch, WebhookRepo,
     },
     webhook::WebhookDeliveryId,
 };
@@ -93,6 +93,10 @@ async fn every_read_uses_an_index() {
         read::find(connection, Some(LIVE), OrderId(1)).unwrap().unwrap();
         read::document(connection, LIVE, to_sign(OrderId(1), 0)).unwrap();
         read::find(connection, None, OrderId(1)).unwrap().unwrap();
+        for cursor in [Cursor::Newest, Cursor::NewerThan(NoteNumber::START)] {
+            let query = NoteQuery { limit: 20, cursor };
+            read::notes(connection, LIVE, OrderId(1), query).unwrap().unwrap();
+        }
         let service = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
         for owner in [LIVE, service] {
             for query in questions() {
@@ -115,6 +119,9 @@ async fn every_read_uses_an_index() {
     });
     let plans = plans(&mut connection, statements);
     let parts = ["CONSTANT", "SCAN walked", "SCAN json_each"];
+    // The notes of one order: numbered by its index, limited, and up to a size.
+    let notes = ["SCAN numbered", "SCAN next", "SCAN sized", "SCAN (subquery-"];
+    let parts = [&parts[..], &notes].concat();
     let whole =
         |step: &String| step.contains("SCAN") && !parts.iter().any(|part| step.contains(part));
     let is_range_of_owner = |step: &String| {
@@ -133,7 +140,7 @@ async fn every_read_uses_an_index() {
         let has = |part: &str| statement.contains(part);
         let index = if has("FROM `order_changes`") {
             "INDEX order_changes_order "
-        } else if has("FROM `order_notes`") {
+        } else if has("FROM order_notes") {
             "INDEX order_notes_order "
         } else if has("`id` = ?") || has("`id` IN (") {
             "PRIMARY KEY"

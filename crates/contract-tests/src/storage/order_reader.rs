@@ -2,10 +2,13 @@
 
 use domain::{
     api_key::{ClientId, NewApiKey, Owner, Party},
-    order::{Names, OrderId, OrderStatus, SigningServiceId, StoredOrder, search::SearchedText},
+    order::{
+        Actor, MAX_NOTE, Names, OrderId, OrderStatus, SigningServiceId, StoredOrder,
+        search::SearchedText,
+    },
     ports::{
         Cursor, HistoryId, HistoryQuery, ListFilter, ListedOrder, MaybeErased, NewOrder,
-        OrderFilter, Page, PageQuery,
+        NoteNumber, NoteQuery, NumberedNote, OrderFilter, Page, PageQuery,
     },
     signing_service::SigningService,
 };
@@ -17,7 +20,7 @@ use crate::{
     ForeignChange,
     order_repo::{added, addition, changing},
     samples::{
-        CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, amend, api_key, condemned,
+        CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, add_note, amend, api_key, condemned,
         create_to_be_named, create_with_uploads, document, minimal_request, names_order, new_order,
         order, record_uploads, stored, to_sign,
     },
@@ -641,4 +644,113 @@ pub async fn history_is_read_in_pages(storage: &Storage) {
     storage.admin.erase(id, NOW, None).await.unwrap();
     assert_eq!(history(LIVE, id, Cursor::Newest).await, Some(MaybeErased::Erased));
     assert_eq!(storage.reader.listed(LIVE, id).await.unwrap(), Some(MaybeErased::Erased));
+}
+
+async fn notes(
+    storage: &Storage,
+    id: OrderId,
+    limit: usize,
+    cursor: Cursor<NoteNumber>,
+) -> Option<Page<NumberedNote>> {
+    let query = NoteQuery { limit, cursor };
+    storage.reader.notes(LIVE, id, &query).await.unwrap().unwrap().whole().unwrap()
+}
+
+/// Walks the notes in pages, and returns their numbers in the order of the walk, with their texts.
+async fn walk_notes(
+    storage: &Storage,
+    id: OrderId,
+    limit: usize,
+    is_to_newer: bool,
+) -> Vec<(i64, String)> {
+    let start = Cursor::NewerThan(NoteNumber::START);
+    let (mut cursor, mut found) = (if is_to_newer { start } else { Cursor::Newest }, Vec::new());
+    loop {
+        let mut page = notes(storage, id, limit, cursor).await.expect("the cursor is known");
+        if is_to_newer {
+            page.items.reverse();
+        }
+        assert!((1..=limit).contains(&page.items.len()), "{limit}");
+        let last = page.items.last().unwrap().number;
+        found.extend(page.items.into_iter().map(|it| (it.number.0, it.note.text)));
+        cursor = if is_to_newer { Cursor::NewerThan(last) } else { Cursor::OlderThan(last) };
+        if !(if is_to_newer { page.has_newer } else { page.has_older }) {
+            return found;
+        }
+    }
+}
+
+/// Adds notes with these texts.
+async fn add_notes(storage: &Storage, id: OrderId, texts: impl IntoIterator<Item = String>) {
+    for text in texts {
+        storage.orders.change(&add_note(id, Actor::Client, &text)).await.unwrap();
+    }
+}
+
+/// Their numbers count the notes of their order alone. A read of the order has the newest ones.
+pub async fn notes_are_read_in_pages(storage: &Storage) {
+    let [id, other] = create(storage, 2).await.try_into().unwrap();
+    let empty = notes(storage, id, 2, Cursor::Newest).await.unwrap();
+    assert_eq!((empty.items.len(), empty.has_older, empty.has_newer), (0, false, false));
+    add_notes(storage, other, ["of another order".to_owned()]).await;
+    add_notes(storage, id, (1..=105).map(|number| number.to_string())).await;
+    let order = storage.reader.order(LIVE, id).await.unwrap().unwrap().whole().unwrap();
+    let texts: Vec<_> = order.notes.iter().map(|note| note.text.clone()).collect();
+    assert_eq!(texts, (6..=105).map(|number| number.to_string()).collect::<Vec<_>>());
+    let expected: Vec<_> = (1..=105).map(|number| (number, number.to_string())).collect();
+    for limit in [1, 7, 104, 105, 200] {
+        assert_eq!(walk_notes(storage, id, limit, true).await, expected, "{limit}");
+        let older = walk_notes(storage, id, limit, false).await;
+        assert!(older.iter().eq(expected.iter().rev()), "{limit}");
+    }
+    let newest = notes(storage, id, 1, Cursor::Newest).await.unwrap();
+    assert_eq!(
+        (newest.items[0].number, &newest.items[0].note),
+        (NoteNumber(105), &order.notes[99])
+    );
+    for (cursor, expected) in [
+        (Cursor::NewerThan(NoteNumber::START), Some((2, false, true))),
+        (Cursor::NewerThan(NoteNumber(1)), Some((2, true, true))),
+        (Cursor::NewerThan(NoteNumber(105)), Some((0, true, false))),
+        (Cursor::OlderThan(NoteNumber(1)), Some((0, false, true))),
+        (Cursor::OlderThan(NoteNumber::START), None),
+        (Cursor::OlderThan(NoteNumber(106)), None),
+        (Cursor::NewerThan(NoteNumber(106)), None),
+        (Cursor::NewerThan(NoteNumber(-1)), None),
+    ] {
+        let page = notes(storage, id, 2, cursor).await;
+        let page = page.map(|page| (page.items.len(), page.has_older, page.has_newer));
+        assert_eq!(page, expected, "{cursor:?}");
+    }
+    let query = NoteQuery { limit: 2, cursor: Cursor::Newest };
+    for owner in [Owner::client(CLIENT, true), Owner::client(ClientId(77), false)] {
+        assert_eq!(storage.reader.notes(owner, id, &query).await.unwrap(), None);
+        assert_eq!(storage.reader.with_documents(owner, id).await.unwrap(), None);
+    }
+    let bare = storage.reader.with_documents(LIVE, id).await.unwrap().unwrap().whole().unwrap();
+    assert_eq!(bare, StoredOrder { notes: Vec::new(), changes: Vec::new(), ..order });
+    storage.admin.erase(id, NOW, None).await.unwrap();
+    assert_eq!(storage.reader.notes(LIVE, id, &query).await.unwrap(), Some(MaybeErased::Erased));
+    let erased = storage.reader.with_documents(LIVE, id).await.unwrap();
+    assert_eq!(erased, Some(MaybeErased::Erased));
+}
+
+/// The largest notes have 20,000 bytes, so three of them are an answer.
+pub async fn large_notes_are_read_in_short_pages(storage: &Storage) {
+    let id = create(storage, 1).await[0];
+    let text = "\u{1f514}".repeat(MAX_NOTE);
+    add_notes(storage, id, ["first".to_owned()]).await;
+    add_notes(storage, id, (0..5).map(|_| text.clone())).await;
+    let order = storage.reader.order(LIVE, id).await.unwrap().unwrap().whole().unwrap();
+    assert_eq!(order.notes.len(), 3);
+    let mut cursor = Cursor::Newest;
+    for (expected, has_older) in [(vec![6, 5, 4], true), (vec![3, 2, 1], false)] {
+        let page = notes(storage, id, 100, cursor).await.unwrap();
+        let numbers: Vec<_> = page.items.iter().map(|it| it.number.0).collect();
+        assert_eq!((&numbers, page.has_older), (&expected, has_older));
+        cursor = Cursor::OlderThan(page.items.last().unwrap().number);
+    }
+    let oldest = notes(storage, id, 100, Cursor::NewerThan(NoteNumber::START)).await.unwrap();
+    let numbers: Vec<_> = oldest.items.iter().map(|it| it.number.0).collect();
+    assert_eq!((numbers, oldest.has_newer, oldest.has_older), (vec![4, 3, 2, 1], true, false));
 }

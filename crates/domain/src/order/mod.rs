@@ -27,7 +27,7 @@ pub use record::hh_mm;
 pub use request::OrderRequest;
 pub use stored::{
     Actor, ChangeKind, DocumentId, Names, Notary, Note, OrderChange, OrderStatus, READ_HISTORY,
-    StoredOrder, after,
+    READ_NOTE_BYTES, READ_NOTES, StoredOrder, after, fitting_notes,
 };
 pub use text::{FileNumber, MAX_NOTE, MAX_REASON, MAX_STATUS};
 

@@ -254,6 +254,23 @@ pub struct DocumentId {
 /// Maximum number of entries of the history that a read of an order has.
 pub const READ_HISTORY: usize = 100;
 
+/// Maximum number of notes that a read of an order has.
+pub const READ_NOTES: usize = 100;
+
+/// Maximum size of the texts of notes in one answer, in bytes. An answer has at least one note, if there is
+/// one.
+pub const READ_NOTE_BYTES: usize = 64 * 1024;
+
+/// Returns how many of the first notes an answer has: up to `limit`, and up to [`READ_NOTE_BYTES`] of text.
+pub fn fitting_notes<'n>(limit: usize, notes: impl IntoIterator<Item = &'n Note>) -> usize {
+    let mut bytes = 0;
+    let fits = |(position, note): &(usize, &Note)| {
+        bytes += note.text.len();
+        *position == 0 || bytes <= READ_NOTE_BYTES
+    };
+    notes.into_iter().take(limit).enumerate().take_while(fits).count()
+}
+
 /// An order that the service has created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredOrder {
@@ -274,7 +291,8 @@ pub struct StoredOrder {
     /// The newest changes since the creation, up to [`READ_HISTORY`], oldest first.
     /// Lists of orders leave them out.
     pub changes: Vec<OrderChange>,
-    /// Its notes, oldest first. Lists of orders leave them out.
+    /// Its newest notes, up to [`READ_NOTES`] and [`READ_NOTE_BYTES`], oldest first. Lists of orders leave
+    /// them out.
     pub notes: Vec<Note>,
     /// The names of its client and its signing service.
     pub names: Names,
@@ -326,6 +344,25 @@ impl StoredOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn answer_has_notes_up_to_a_number_and_a_size() {
+        let note = |bytes: usize| Note {
+            at: OffsetDateTime::UNIX_EPOCH,
+            author: Actor::Client,
+            text: "x".repeat(bytes),
+        };
+        for (limit, sizes, expected) in [
+            (2, &[1, 1, 1][..], 2),
+            (100, &[], 0),
+            (100, &[READ_NOTE_BYTES - 1, 1, 1], 2),
+            (100, &[READ_NOTE_BYTES + 1, 1], 1),
+            (100, &[1, READ_NOTE_BYTES, 1], 1),
+        ] {
+            let notes: Vec<_> = sizes.iter().map(|bytes| note(*bytes)).collect();
+            assert_eq!(fitting_notes(limit, &notes), expected, "{sizes:?}");
+        }
+    }
 
     #[test]
     fn kind_is_read_as_it_was_stored() {

@@ -41,7 +41,7 @@ const OWNER: Owner = Owner::client(ClientId(1), false);
 /// Returns mocks with the order, which its owner finds.
 fn mocks(documents: usize) -> Mocks {
     let mut mocks = Mocks::default();
-    mocks.reader.expect_order().returning(move |owner, id| {
+    mocks.reader.expect_with_documents().returning(move |owner, id| {
         assert_eq!((owner.party, id), (OWNER.party, ID));
         Ok((owner == OWNER).then(|| MaybeErased::Whole(order(documents))))
     });
@@ -114,7 +114,7 @@ async fn order_that_cannot_take_documents_stores_nothing() {
     assert!(matches!(error, OrderError::TooMany { stored: 99 }), "{error}");
     for (found, expected) in [(None, "no such order"), (Some(MaybeErased::Erased), "erased")] {
         let mut mocks = Mocks::default();
-        mocks.reader.expect_order().times(2).returning(move |_, _| Ok(found.clone()));
+        mocks.reader.expect_with_documents().times(2).returning(move |_, _| Ok(found.clone()));
         let adding = AddDocuments { intake: mocks.intake(NOW) };
         for error in [
             adding.intake.order(&api_key(), ID).await.unwrap_err(),
@@ -239,7 +239,7 @@ async fn key_of_another_request_is_rejected() {
 async fn replaced_document_must_be_a_current_one_for_one_document() {
     let with = async |documents: usize, replaces: &str, names: &[&str]| {
         let mut mocks = Mocks::default();
-        mocks.reader.expect_order().returning(move |_, _| {
+        mocks.reader.expect_with_documents().returning(move |_, _| {
             let mut order = order(documents);
             order.documents[0].key = None;
             order.documents[1].replaced_by = Some(2);

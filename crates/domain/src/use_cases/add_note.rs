@@ -7,7 +7,10 @@ use time::Duration;
 use crate::{
     idempotency::{Answered, Attempt, IdempotentRequest},
     order::{Note, OrderCommand, OrderId, change::NewNote, change_request::NoteRequest},
-    ports::{Changed, Clock, OrderCommandRequest, OrderReader, OrderRepo, StoreError, WriteError},
+    ports::{
+        Changed, Clock, Cursor, NoteNumber, NoteQuery, OrderCommandRequest, OrderReader, OrderRepo,
+        StoreError, WriteError,
+    },
     use_cases::{
         accesses::recorder::BegunAccess, change_order::Changer, intake::answered,
         order_error::OrderError,
@@ -83,10 +86,14 @@ impl AddNote {
         attempt: &Attempt,
     ) -> Result<AddedNote, OrderError> {
         let range = answered.added_again(id, attempt).ok_or(OrderError::KeyReused)?;
-        let order = OrderError::unless_erased(self.reader.order(changer.owner, id).await?)?;
-        let note = order.notes.into_iter().nth(range.first_position as usize);
+        // Numbers begin at 1, so this is the note before.
+        let before = NoteNumber(i64::from(range.first_position));
+        let query = NoteQuery { limit: 1, cursor: Cursor::NewerThan(before) };
+        let page = self.reader.notes(changer.owner, id, &query).await?;
+        let page = OrderError::unless_erased(page)?;
+        let found = page.and_then(|page| page.items.into_iter().next());
         let gone = || StoreError::Internal("the note of an idempotency key is gone".into());
-        Ok(AddedNote { note: note.ok_or_else(gone)?, replayed: true })
+        Ok(AddedNote { note: found.ok_or_else(gone)?.note, replayed: true })
     }
 }
 

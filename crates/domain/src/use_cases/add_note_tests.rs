@@ -6,8 +6,8 @@ use super::*;
 use crate::{
     api_key::{ClientId, Owner},
     idempotency::{AddedRange, Claim, ClaimToken, Fingerprint, IdempotencyKey, KeyUse},
-    order::{Actor, Refusal, SigningServiceId, StoredOrder},
-    ports::{MaybeErased, MockOrderReader, MockOrderRepo},
+    order::{Actor, Refusal, SigningServiceId},
+    ports::{MaybeErased, MockOrderReader, MockOrderRepo, NumberedNote, Page},
     test_support::{clock, stored_order},
 };
 
@@ -39,10 +39,14 @@ fn use_case(
     outcome: fn() -> Result<Note, WriteError>,
 ) -> (AddNote, Arc<Mutex<Vec<OrderCommandRequest>>>) {
     let (mut orders, mut reader) = (MockOrderRepo::new(), MockOrderReader::new());
-    let notes = vec![note("a", NOW), note("b", NOW)];
-    let order = StoredOrder { notes, ..stored_order(NOW) };
-    let listed = order.clone();
-    reader.expect_order().returning(move |_, _| Ok(Some(MaybeErased::Whole(order.clone()))));
+    let listed = stored_order(NOW);
+    reader.expect_notes().returning(|_, _, query| {
+        let expected = NoteQuery { limit: 1, cursor: Cursor::NewerThan(NoteNumber(1)) };
+        assert_eq!(*query, expected);
+        let items = vec![NumberedNote { number: NoteNumber(2), note: note("b", NOW) }];
+        let page = Page { items, has_older: true, has_newer: false, stopped_at: None };
+        Ok(Some(MaybeErased::Whole(Some(page))))
+    });
     reader
         .expect_listed()
         .returning(move |_, _| Ok(Some(MaybeErased::Whole(listed.clone().into()))));

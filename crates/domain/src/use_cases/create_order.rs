@@ -71,7 +71,8 @@ impl CreateOrder {
         }
         let owner = attempt.claim.key.owner;
         let gone = || StoreError::Internal("the order of an idempotency key is gone".into());
-        let found = self.intake.reader.order(owner, answered.order_id).await?.ok_or_else(gone)?;
+        let found = self.intake.reader.with_documents(owner, answered.order_id).await?;
+        let found = found.ok_or_else(gone)?;
         let mut stored = OrderError::unless_erased(Some(found))?.as_created();
         stored.order = sent.unwrap_or(stored.order);
         Ok(CreatedOrder { stored, utc_disagreements: Vec::new(), replayed: true, unscanned: 0 })

@@ -356,7 +356,11 @@ async fn repeat_returns_order_as_created() {
     mocks.orders.expect_create().once().returning(move |_, _| Err(WriteError::KeyInUse(answered)));
     let mut amended = created_before();
     amended.order.signing.signer.name = "Jane Roe".to_owned();
-    mocks.reader.expect_order().once().return_once(|_, _| Ok(Some(MaybeErased::Whole(amended))));
+    mocks
+        .reader
+        .expect_with_documents()
+        .once()
+        .return_once(|_, _| Ok(Some(MaybeErased::Whole(amended))));
     let created = mocks.create(Some(&attempt())).await;
     let CreatedOrder { stored, replayed, .. } = created.unwrap();
     assert!(replayed);
@@ -379,7 +383,7 @@ async fn repeat_is_answered_after_its_service_was_removed() {
         mocks.idempotency.expect_release().times(usize::from(!is_answered)).returning(|_| Ok(()));
         mocks
             .reader
-            .expect_order()
+            .expect_with_documents()
             .returning(|_, _| Ok(Some(MaybeErased::Whole(created_before()))));
         let mut services = MockServiceRepo::new();
         services.expect_standing().once().returning(|_| Ok(Standing::Unknown));
@@ -416,7 +420,7 @@ async fn repeat_for_an_erased_order_is_rejected() {
     let mut mocks = Mocks::default();
     let other = answered(attempt().fingerprint);
     mocks.orders.expect_create().returning(move |_, _| Err(WriteError::KeyInUse(other)));
-    mocks.reader.expect_order().returning(|_, _| Ok(Some(MaybeErased::Erased)));
+    mocks.reader.expect_with_documents().returning(|_, _| Ok(Some(MaybeErased::Erased)));
     let error = mocks.create(Some(&attempt())).await.unwrap_err();
     assert!(matches!(error, OrderError::Erased), "{error}");
 }
@@ -451,7 +455,10 @@ async fn documents_of_concurrent_repeat_are_removed() {
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
     let answered = answered(attempt().fingerprint);
     mocks.orders.expect_create().returning(move |_, _| Err(WriteError::KeyInUse(answered)));
-    mocks.reader.expect_order().returning(|_, _| Ok(Some(MaybeErased::Whole(created_before()))));
+    mocks
+        .reader
+        .expect_with_documents()
+        .returning(|_, _| Ok(Some(MaybeErased::Whole(created_before()))));
     let created = mocks.create_from(minimal_request(), &["a.pdf"], Some(&attempt())).await.unwrap();
     assert!(created.replayed);
 }

@@ -106,7 +106,7 @@ impl Intake {
     }
 
     pub(crate) async fn find(&self, owner: Owner, id: OrderId) -> Result<StoredOrder, OrderError> {
-        OrderError::unless_erased(self.reader.order(owner, id).await?)
+        OrderError::unless_erased(self.reader.with_documents(owner, id).await?)
     }
 
     /// Returns the request as it is stored at an instant.

@@ -8,8 +8,8 @@ use crate::{
     document::{ObjectKey, StoredDocument},
     order::{DocumentId, OrderId, StoredOrder},
     ports::{
-        AccessLog, BlobStore, BlobStream, Clock, HistoryEntry, HistoryQuery, OrderReader, Page,
-        PageQuery,
+        AccessLog, BlobStore, BlobStream, Clock, HistoryEntry, HistoryQuery, ListedOrder,
+        NoteQuery, NumberedNote, OrderReader, Page, PageQuery,
     },
     use_cases::{note_downloads::Downloads, order_error::OrderError, store_waiting::lock},
 };
@@ -30,7 +30,21 @@ pub struct ReadOrder {
 }
 
 impl ReadOrder {
-    /// Returns an order with its documents.
+    /// Returns an order without its documents, changes and notes.
+    pub async fn listed(&self, owner: Owner, id: OrderId) -> Result<ListedOrder, OrderError> {
+        OrderError::unless_erased(self.reader.listed(owner, id).await?)
+    }
+
+    /// Returns an order with its documents, without its changes and notes.
+    pub async fn with_documents(
+        &self,
+        owner: Owner,
+        id: OrderId,
+    ) -> Result<StoredOrder, OrderError> {
+        OrderError::unless_erased(self.reader.with_documents(owner, id).await?)
+    }
+
+    /// Returns an order with its documents, and its newest changes and notes.
     pub async fn order(&self, owner: Owner, id: OrderId) -> Result<StoredOrder, OrderError> {
         OrderError::unless_erased(self.reader.order(owner, id).await?)
     }
@@ -43,6 +57,17 @@ impl ReadOrder {
         query: &HistoryQuery,
     ) -> Result<Page<HistoryEntry>, OrderError> {
         let page = OrderError::unless_erased(self.reader.history(owner, id, query).await?)?;
+        page.ok_or(OrderError::UnknownCursor)
+    }
+
+    /// Returns a page of the notes of an order.
+    pub async fn notes(
+        &self,
+        owner: Owner,
+        id: OrderId,
+        query: &NoteQuery,
+    ) -> Result<Page<NumberedNote>, OrderError> {
+        let page = OrderError::unless_erased(self.reader.notes(owner, id, query).await?)?;
         page.ok_or(OrderError::UnknownCursor)
     }
 

@@ -10,16 +10,22 @@ use domain::{
     api_key::Owner,
     delivery::LONGEST_ATTEMPT,
     document::{DocumentKind, ObjectKey},
-    order::{DocumentId, OrderChange, OrderId, OrderStatus, READ_HISTORY, StoredOrder},
-    ports::{Cursor, HistoryEntry, HistoryId, HistoryQuery, OrderUpdate, Page},
+    order::{
+        DocumentId, OrderChange, OrderId, OrderStatus, READ_HISTORY, READ_NOTE_BYTES, StoredOrder,
+        fitting_notes,
+    },
+    ports::{
+        Cursor, HistoryEntry, HistoryId, HistoryQuery, NoteNumber, NoteQuery, NumberedNote,
+        OrderUpdate, Page,
+    },
 };
 use time::OffsetDateTime;
 
 use crate::{
-    DocumentRow, KeptOrderRow, NoteRow, OrderChangeRow, Unreadable, Utc,
-    orders::rows::{is_own, stored_notary},
+    DocumentRow, KeptOrderRow, OneOf, OrderChangeRow, Unreadable, Utc,
+    orders::rows::{NumberedNoteRow, is_own, stored_notary},
     row_limit,
-    schema::{documents, order_changes, order_notes, orders, uploads},
+    schema::{documents, order_changes, orders, uploads},
 };
 
 /// Selects an order of an owner, with the document at a position.
@@ -73,9 +79,10 @@ pub(crate) fn stored_position(position: u32) -> i32 {
 /// Selects orders with all their documents, so that one statement reads both at one instant.
 #[auto_type(no_type_alias)]
 pub fn orders_with_documents(ids: Vec<i64>) -> _ {
+    let ids: OneOf<i64> = OneOf::new("orders.id", ids);
     orders::table
         .left_join(documents::table.on(documents::order_id.eq(orders::id)))
-        .filter(orders::id.eq_any(ids))
+        .filter(ids)
         .order((orders::id, documents::signed, documents::position))
 }
 
@@ -110,10 +117,11 @@ pub fn unreadable_order<E: From<Unreadable> + From<diesel::result::Error>>(
 /// up the oldest of them once for each order, and reads no other.
 #[auto_type(no_type_alias)]
 pub fn changes_of(orders: Vec<i64>) -> _ {
+    let ids: OneOf<i64> = OneOf::new("orders.id", orders);
     let newest: SqlLiteral<Bool> = newest();
     order_changes::table
         .inner_join(orders::table.on(orders::id.eq(order_changes::order_id)))
-        .filter(orders::id.eq_any(orders))
+        .filter(ids)
         .filter(newest)
         .order((order_changes::order_id, order_changes::id))
 }
@@ -207,16 +215,50 @@ pub fn add_changes(
     Ok(())
 }
 
-/// Selects the notes of an order, oldest first.
-#[auto_type(no_type_alias)]
-pub fn notes_of(order: OrderId) -> _ {
-    let order: i64 = order.0;
-    order_notes::table.filter(order_notes::order_id.eq(order)).order(order_notes::id)
+/// Returns the query of the notes of an order in one direction from a note, the next one first: `$1` is the
+/// order, `$2` the number of the note, `$3` how many to look at. It ends behind the note that is too much for
+/// one answer. Numbers come from the index alone, so the texts of other notes are not read.
+pub fn notes_query(is_toward_newer: bool) -> String {
+    let (way, order) = if is_toward_newer { (">", "ASC") } else { ("<", "DESC") };
+    format!(
+        "SELECT number, at, author, text FROM (\
+            SELECT number, note.at, note.author, note.text, \
+                sum(octet_length(note.text)) OVER (ORDER BY number {order}) \
+                    - octet_length(note.text) AS bytes_before \
+            FROM (\
+                SELECT id, number FROM (\
+                    SELECT id, row_number() OVER (ORDER BY id) AS number \
+                    FROM order_notes WHERE order_id = $1\
+                ) AS numbered WHERE number {way} $2 ORDER BY number {order} LIMIT $3\
+            ) AS next CROSS JOIN order_notes AS note WHERE note.id = next.id\
+        ) AS sized WHERE bytes_before <= {READ_NOTE_BYTES} ORDER BY number {order}"
+    )
 }
 
-/// Gives an order its notes up to the instant at which it was read.
-pub fn add_notes(found: &mut StoredOrder, rows: Vec<NoteRow>) {
-    let notes = rows.into_iter().map(NoteRow::into_note);
+/// Returns whether a page of an order with a number of notes can begin at a cursor.
+pub fn is_place_in_notes(cursor: &Cursor<NoteNumber>, count: i64) -> bool {
+    match cursor {
+        Cursor::Newest => true,
+        Cursor::OlderThan(note) => (1..=count).contains(&note.0),
+        Cursor::NewerThan(note) => (NoteNumber::START.0..=count).contains(&note.0),
+    }
+}
+
+/// Returns a page of the notes of an order. `rows` are those of [`notes_query`] from the cursor on.
+pub fn notes_page(query: NoteQuery, rows: Vec<NumberedNoteRow>) -> Page<NumberedNote> {
+    let notes: Vec<_> = rows.into_iter().map(NumberedNoteRow::into_note).collect();
+    let limit = fitting_notes(query.limit, notes.iter().map(|it| &it.note));
+    let has_others = match query.cursor {
+        Cursor::Newest => false,
+        Cursor::OlderThan(_) => true,
+        Cursor::NewerThan(note) => note != NoteNumber::START,
+    };
+    Page::of(limit, &query.cursor, notes, has_others)
+}
+
+/// Gives an order its newest notes up to the instant at which it was read.
+pub fn add_notes(found: &mut StoredOrder, newest: Page<NumberedNote>) {
+    let notes = newest.items.into_iter().rev().map(|it| it.note);
     found.notes = notes.filter(|note| note.at <= found.updated_at).collect();
 }
 
@@ -229,7 +271,7 @@ pub fn changeable_order(update: &OrderUpdate) -> _ {
     let any_service: dsl::AsExprOf<bool, Bool> = update.only_service.is_none().into_sql::<Bool>();
     let service: i64 = update.only_service.map_or(0, |service| service.0);
     let any_version: dsl::AsExprOf<bool, Bool> = update.expected.is_none().into_sql::<Bool>();
-    let versions: Vec<Utc> = expected_versions(update);
+    let is_version: OneOf<Utc> = OneOf::new("orders.updated_at", expected_versions(update));
     let cancels_nothing: dsl::AsExprOf<bool, Bool> = (!cancels(update)).into_sql::<Bool>();
     let is_final: Vec<String> = names(&OrderStatus::FINAL);
     let closed: Vec<String> = names(&OrderStatus::CLOSED);
@@ -243,7 +285,7 @@ pub fn changeable_order(update: &OrderUpdate) -> _ {
         .filter(orders::id.eq(id).and(is_own).and(orders::erased_at.is_null()))
         .filter(orders::status.ne_all(is_final))
         .filter(any_service.or(orders::signing_service_id.eq(service)))
-        .filter(any_version.or(orders::updated_at.eq_any(versions)))
+        .filter(any_version.or(is_version))
         .filter(cancels_nothing.or(orders::status.ne_all(closed)))
         .filter(
             has_status

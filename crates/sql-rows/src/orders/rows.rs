@@ -16,7 +16,7 @@ use domain::{
         Actor, ChangeKind, Names, Notary, Note, Order, OrderChange, OrderId, OrderStatus,
         StoredOrder, change::AddedDocument, record::OrderColumns, search::searched_text,
     },
-    ports::{Cause, ListedOrder, MaybeErased, NewOrder},
+    ports::{Cause, ListedOrder, MaybeErased, NewOrder, NoteNumber, NumberedNote},
 };
 
 use time::Date;
@@ -371,8 +371,8 @@ impl NewChangeRow {
     }
 }
 
-/// A note of an order.
-#[derive(Insertable, Queryable, Selectable)]
+/// A note to add to an order.
+#[derive(Insertable)]
 #[diesel(table_name = order_notes)]
 pub struct NoteRow {
     order_id: i64,
@@ -391,12 +391,28 @@ impl NoteRow {
             text: note.text.clone(),
         }
     }
+}
 
+/// A note of an order, with its number.
+#[derive(QueryableByName)]
+pub struct NumberedNoteRow {
+    #[diesel(sql_type = BigInt)]
+    number: i64,
+    #[diesel(sql_type = crate::Instant)]
+    at: Utc,
+    #[diesel(sql_type = Text)]
+    author: String,
+    #[diesel(sql_type = Text)]
+    text: String,
+}
+
+impl NumberedNoteRow {
     /// Returns the note.
-    pub fn into_note(self) -> Note {
+    pub(crate) fn into_note(self) -> NumberedNote {
         // Another version of the service has named one that this does not know.
         let author = Actor::from_name(&self.author).unwrap_or(Actor::Database);
-        Note { at: self.at.0, author, text: self.text }
+        let note = Note { at: self.at.0, author, text: self.text };
+        NumberedNote { number: NoteNumber(self.number), note }
     }
 }
 

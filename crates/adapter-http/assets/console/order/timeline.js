@@ -5,33 +5,51 @@ import { badge, button, card, count, h, instant, said } from "../shared/dom.js";
 import { FIELDS, INSTANTS } from "../shared/fields.js";
 import { CANCELLED, party } from "../shared/words.js";
 
-/** Entries that an order has in a read, and on a page of its history. */
+/** Entries and notes that an order has in a read, and on a page of its history and of its notes. */
 const PAGE = 100;
+
+/** Bytes of text after which a read may leave out a note: 64 KiB without the longest note. */
+const SURELY_READ = 65_536 - 20_000;
+
+/** Returns whether a read of an order has all of its notes for sure. */
+function hasAllNotes(notes) {
+  const bytes = new TextEncoder().encode(notes.map(({ text }) => text).join("")).length;
+  return notes.length < PAGE && bytes <= SURELY_READ;
+}
 
 export class Timeline {
   #path;
   #reload;
   #pages = 1;
   #entries = [];
-  #hasOlder = false;
+  #notes = [];
+  /** The instant of the oldest item that is shown: there are older ones. Empty if there are none. */
+  #from = "";
 
   /** `reload` shows the order again. */
   constructor(path, reload) {
-    [this.#path, this.#reload] = [`${path}/history`, reload];
+    [this.#path, this.#reload] = [path, reload];
   }
 
-  /** Reads as many entries as the user asked for. An order that was read has the newest ones. */
-  async read({ history }) {
-    [this.#entries, this.#hasOlder] = [history, history.length >= PAGE];
-    if (this.#pages === 1) return;
-    const entries = [];
-    let address = `${this.#path}?limit=${PAGE}`;
+  /** Reads as much as the user asked for. An order that was read has the newest entries and notes. */
+  async read({ history, notes }) {
+    this.#from = "";
+    this.#entries = history.length < PAGE ? history : await this.#newest("history");
+    this.#notes = hasAllNotes(notes) ? notes : await this.#newest("notes");
+  }
+
+  /** Returns the newest items of a part of the order, oldest first. */
+  async #newest(part) {
+    const items = [];
+    let address = `${this.#path}/${part}?limit=${PAGE}`;
     for (let page = 0; address && page < this.#pages; page++) {
       const { body, headers } = await request(address);
-      entries.push(...body.data);
+      items.push(...body.data);
       address = nextPage(headers);
     }
-    [this.#entries, this.#hasOlder] = [entries.reverse(), Boolean(address)];
+    const oldest = address ? (items.at(-1)?.at ?? "") : "";
+    if (oldest > this.#from) this.#from = oldest;
+    return items.reverse();
   }
 
   /** Returns the card. `form` writes a note. */
@@ -41,16 +59,16 @@ export class Timeline {
       this.#reload();
     };
     const events = this.#entries.map((entry, at) => [entry.at, this.#event(order, entry, this.#entries[at - 1])]);
-    const from = this.#hasOlder && this.#entries.length ? this.#entries[0].at : "";
-    // Older notes come with the older entries.
-    const notes = order.notes.filter(({ at }) => at >= from).map((note) => [note.at, noteItem(order, note)]);
+    const notes = this.#notes.map((note) => [note.at, noteItem(order, note)]);
+    // Older notes come with the older entries, and the other way round.
+    const shown = [...events, ...notes].filter(([at]) => at >= this.#from);
     // Of the same instant, the note is the newer one.
-    const all = [...events, ...notes].sort(([one], [other]) => (one < other ? -1 : Number(one > other))).reverse();
+    const all = shown.sort(([one], [other]) => (one < other ? -1 : Number(one > other))).reverse();
     return card(
       "Timeline",
       form,
       h("ol", { class: "timeline", "aria-label": "Notes and history, newest first" }, all.map(([, item]) => item)),
-      this.#hasOlder && h("p", {}, button("Show older entries", older, { id: "history-older" })),
+      this.#from && h("p", {}, button("Show older entries", older, { id: "history-older" })),
     );
   }
 

@@ -159,6 +159,7 @@ async fn each_request_leaves_exactly_its_row(kind: Kind) {
         ((Kind::Read, "not_found"), client, &get, "/api/order/9", Body::None),
         ((Kind::Read, "ok"), client, &Method::HEAD, "/api/order/1", Body::None),
         ((Kind::ReadHistory, "ok"), client, &get, "/api/order/1/history", Body::None),
+        ((Kind::ReadNotes, "ok"), service, &get, "/api/order/1/notes", Body::None),
         ((Kind::ListDocuments, "ok"), client, &get, "/api/order/1/documents", Body::None),
         ((Kind::Download, "ok"), service, &get, "/api/order/1/documents/0", Body::None),
         (

@@ -348,11 +348,32 @@ async fn notes_reach_the_other_side(kind: Kind) {
     assert!(wiring.execute(more).is_some());
     assert_eq!(send(&client, json!({ "text": "the last" })).await.status(), 201);
     problem(send(&service, json!({ "text": "x" })).await, 409, "too_many_notes").await;
+    all_notes_are_in_pages(&wiring, &client, &path).await;
     let error = fail(&wiring, &["orders", "note", "1", "x"]);
     assert!(error.contains("order 1 got no note"), "{error}");
     run(&wiring, &["orders", "erase", "1", "--yes"]);
     problem(send(&service, json!({ "text": "x" })).await, 410, "erased").await;
     assert_eq!(wiring.lines("SELECT count(*) FROM order_notes WHERE text <> ''"), ["0"]);
+}
+
+/// A read has the newest ones. The operator sees all.
+async fn all_notes_are_in_pages(wiring: &Wiring, client: &Api, path: &str) {
+    let read = client.read("/api/order/1").await["notes"].clone();
+    let (mut address, mut found) = (Some(format!("{path}?limit=90")), Vec::new());
+    while let Some(page) = address {
+        let page = client.get(&page).await;
+        let link = page.headers().get("link").and_then(|link| link.to_str().ok());
+        let next = link.and_then(|link| link.split_once(">; rel=\"next\"")?.0.strip_prefix('<'));
+        address = next.map(str::to_owned);
+        found.extend(page.json::<Value>().await.unwrap()["data"].as_array().unwrap().clone());
+    }
+    let numbers: Vec<_> = found.iter().map(|note| note["id"].as_i64().unwrap()).collect();
+    assert_eq!(numbers, (1..=1_000).rev().collect::<Vec<_>>());
+    let texts = |notes: &[Value]| notes.iter().map(|it| it["text"].clone()).collect::<Vec<_>>();
+    found.reverse();
+    assert_eq!(texts(read.as_array().unwrap()), texts(&found[900..]));
+    let shown: Value = serde_json::from_str(&run(wiring, &["orders", "show", "1"])).unwrap();
+    assert_eq!(texts(shown["notes"].as_array().unwrap()), texts(&found));
 }
 
 #[test]

@@ -97,6 +97,7 @@ impl Operation {
                 _ if self.is_of_webhooks() => ids.delivery,
                 // The creation is the entry 0.
                 "starting_after" | "ending_before" if self.path.ends_with("/history") => 0,
+                "starting_after" | "ending_before" if self.path.ends_with("/notes") => 1,
                 _ => ids.order,
             };
             let is_identifier = parameter["schema"]["format"] == "int64" && name != "limit";
@@ -147,7 +148,7 @@ impl Ids {
         Self { order: id, webhook: id, delivery: id }
     }
 
-    /// Creates a marked order with a document of each side, and a marked webhook that has a delivery.
+    /// Creates a marked order with a note and a document of each side, and a marked webhook that has a delivery.
     async fn marked(client: &Api) -> Self {
         let post = async |path: &str, body: &Value| {
             let response = client.post(path).json(body).send().await.unwrap();
@@ -159,6 +160,7 @@ impl Ids {
         let form = with_documents(form(&marked), 1, &deed());
         let record = created(client.create_with(form).await).await;
         let order = record["order_id"].as_i64().unwrap();
+        post(&format!("/api/order/{order}/notes"), &json!({ "text": MARKER })).await;
         let signed = client.post(&format!("/api/order/{order}/signed-documents"));
         let signed = signed.multipart(with_documents(Form::new(), 1, &deed()));
         self::created(signed.send().await.unwrap()).await;

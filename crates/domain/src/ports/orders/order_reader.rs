@@ -6,7 +6,7 @@ use crate::{
     api_key::Owner,
     document::{StoredDocument, stored_count},
     order::{
-        DocumentId, OrderChange, OrderId, OrderStatus, StoredOrder,
+        DocumentId, Note, OrderChange, OrderId, OrderStatus, StoredOrder,
         search::{FILTERED_ORDERS, SEARCHED_ORDERS, SearchedText},
     },
 };
@@ -133,14 +133,38 @@ pub struct HistoryEntry {
     pub change: OrderChange,
 }
 
-/// The question for a page of the history of an order.
+/// The number of a note among those of its order, from 1. Later notes have larger ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NoteNumber(pub i64);
+
+impl NoteNumber {
+    /// Before all notes.
+    pub const START: Self = Self(0);
+}
+
+/// A note of an order, with its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NumberedNote {
+    /// Its number.
+    pub number: NoteNumber,
+    /// The note.
+    pub note: Note,
+}
+
+/// The question for a page of a part of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HistoryQuery {
-    /// The largest number of entries; at least 1.
+pub struct PartQuery<Id> {
+    /// The largest number of items; at least 1.
     pub limit: usize,
     /// Where the page begins.
-    pub cursor: Cursor<HistoryId>,
+    pub cursor: Cursor<Id>,
 }
+
+/// The question for a page of the history of an order.
+pub type HistoryQuery = PartQuery<HistoryId>;
+
+/// The question for a page of the notes of an order.
+pub type NoteQuery = PartQuery<NoteNumber>;
 
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -224,8 +248,27 @@ pub trait OrderReader: Send + Sync {
         query: &HistoryQuery,
     ) -> Result<Option<MaybeErased<Option<Page<HistoryEntry>>>>, StoreError>;
 
-    /// Returns an order with its documents, its notes and its newest changes, up to
-    /// [`READ_HISTORY`](crate::order::READ_HISTORY); `None` if the owner has no such order.
+    /// Returns a page of the notes of an order; `None` if the owner has no such order, and no page if the
+    /// cursor is no note of it. A page also ends before [`READ_NOTE_BYTES`](crate::order::READ_NOTE_BYTES).
+    /// [`Cursor::NewerThan`] of [`NoteNumber::START`] begins at the oldest note.
+    async fn notes(
+        &self,
+        owner: Owner,
+        id: OrderId,
+        query: &NoteQuery,
+    ) -> Result<Option<MaybeErased<Option<Page<NumberedNote>>>>, StoreError>;
+
+    /// Returns an order with its documents, without its changes and notes; `None` if the owner has no such
+    /// order.
+    async fn with_documents(
+        &self,
+        owner: Owner,
+        id: OrderId,
+    ) -> Result<Option<MaybeErased<StoredOrder>>, StoreError>;
+
+    /// Returns an order with its documents, its newest changes, up to
+    /// [`READ_HISTORY`](crate::order::READ_HISTORY), and its newest notes, up to
+    /// [`READ_NOTES`](crate::order::READ_NOTES); `None` if the owner has no such order.
     async fn order(
         &self,
         owner: Owner,

@@ -10,13 +10,13 @@ use domain::{
     api_key::{ClientId, Owner},
     appointment::parse_date,
     order::{
-        Actor, OrderChange, OrderCommand, OrderId, OrderStatus, Refusal, StoredOrder,
+        Actor, Note, OrderChange, OrderCommand, OrderId, OrderStatus, Refusal, StoredOrder,
         change_request::{CancelRequest, ChangeRequest, NoteRequest, read_reason, read_status},
         search::{SearchedText, read_statuses},
     },
     ports::{
-        Cursor, HistoryQuery, ListFilter, ListedOrder, MaybeErased, OrderCommandRequest,
-        OrderFilter, WriteError,
+        Cursor, HistoryQuery, ListFilter, ListedOrder, MaybeErased, NoteQuery, OrderCommandRequest,
+        OrderFilter, Page, StoreError, WriteError,
     },
     request::Violation,
     use_cases::{
@@ -472,10 +472,11 @@ impl Operator {
 
     /// Returns an order as a client reads it, with what only operators see.
     pub(in crate::commands) async fn json(&self, order: &StoredOrder) -> Result<String> {
-        let history = self.history(order).await?;
+        let (history, notes) = (self.history(order).await?, self.notes(order).await?);
         let shown = ShownOrder {
             order: WholeOrder::of(order, &self.settings.base_path)
-                .with_history(history.into_iter()),
+                .with_history(history.into_iter())
+                .with_notes(&notes),
             client_id: order.client.0,
             api_key_id: order.api_key.0,
             is_test: order.is_test,
@@ -486,24 +487,46 @@ impl Operator {
 
     /// Returns the whole history, oldest first. A read of the order has its newest entries only.
     async fn history(&self, order: &StoredOrder) -> Result<Vec<OrderChange>> {
-        let owner = Owner::client(order.client, order.is_test);
-        let (mut entries, mut cursor) = (Vec::new(), Cursor::Newest);
-        loop {
+        let (owner, reader) = (Owner::client(order.client, order.is_test), &self.storage.reader);
+        let page = async |cursor| {
             let query = HistoryQuery { limit: MAX_LISTED, cursor };
-            let page = self.storage.reader.history(owner, order.id, &query).await?;
-            let Some(page) = page.and_then(MaybeErased::whole).flatten() else {
-                bail!("order {} was erased meanwhile", order.id.0);
-            };
-            let oldest = page.items.last().map(|entry| entry.id);
-            entries.extend(page.items.into_iter().map(|entry| entry.change));
-            match oldest.filter(|_| page.has_older) {
-                Some(oldest) => cursor = Cursor::OlderThan(oldest),
-                None => break,
-            }
-        }
-        entries.reverse();
-        Ok(entries)
+            reader.history(owner, order.id, &query).await
+        };
+        let entries = all(order.id, page, |entry| entry.id).await?;
+        Ok(entries.into_iter().map(|entry| entry.change).collect())
     }
+
+    /// Returns all notes, oldest first. A read of the order has its newest ones only.
+    async fn notes(&self, order: &StoredOrder) -> Result<Vec<Note>> {
+        let (owner, reader) = (Owner::client(order.client, order.is_test), &self.storage.reader);
+        let page = async |cursor| {
+            let query = NoteQuery { limit: MAX_LISTED, cursor };
+            reader.notes(owner, order.id, &query).await
+        };
+        let notes = all(order.id, page, |it| it.number).await?;
+        Ok(notes.into_iter().map(|it| it.note).collect())
+    }
+}
+
+/// Reads all pages of a part of an order. Returns its items, oldest first.
+async fn all<T, Id: Copy>(
+    order: OrderId,
+    read: impl AsyncFn(Cursor<Id>) -> Result<Option<MaybeErased<Option<Page<T>>>>, StoreError>,
+    id: impl Fn(&T) -> Id,
+) -> Result<Vec<T>> {
+    let (mut items, mut cursor) = (Vec::new(), Cursor::Newest);
+    loop {
+        let page = read(cursor).await?.and_then(MaybeErased::whole).flatten();
+        let Some(page) = page else { bail!("order {} was erased meanwhile", order.0) };
+        let oldest = page.items.last().map(&id);
+        items.extend(page.items);
+        match oldest.filter(|_| page.has_older) {
+            Some(oldest) => cursor = Cursor::OlderThan(oldest),
+            None => break,
+        }
+    }
+    items.reverse();
+    Ok(items)
 }
 
 fn report(ListedOrder { stored: order, .. }: &ListedOrder) -> Result<()> {
