@@ -700,8 +700,8 @@ pub async fn notes_are_read_in_pages(storage: &Storage) {
     let expected: Vec<_> = (1..=105).map(|number| (number, number.to_string())).collect();
     for limit in [1, 7, 104, 105, 200] {
         assert_eq!(walk_notes(storage, id, limit, true).await, expected, "{limit}");
-        let older = walk_notes(storage, id, limit, false).await;
-        assert!(older.iter().eq(expected.iter().rev()), "{limit}");
+        let downward = walk_notes(storage, id, limit, false).await;
+        assert!(downward.iter().eq(expected.iter().rev()), "{limit}");
     }
     let newest = notes(storage, id, 1, Cursor::Newest).await.unwrap();
     assert_eq!(

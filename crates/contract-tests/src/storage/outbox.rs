@@ -218,6 +218,6 @@ pub async fn mails_of_a_call_are_as_many_as_clients_cause(storage: &Storage) {
     assert_eq!(storage.outbox.dispatch(&dispatches, NOW).await.unwrap().len(), ORDERS);
     assert_eq!(storage.stats().await.pending, u64::try_from(ORDERS * MAILS).unwrap());
     let leases = storage.queue.lease(NOW, Duration::MINUTE, ORDERS * MAILS).await.unwrap();
-    let leased = leases.iter().map(|lease| &lease.delivery.task);
-    assert!(leased.eq(dispatches.iter().flat_map(|one| &one.mails)), "they keep their order");
+    let tasks = leases.iter().map(|lease| &lease.delivery.task);
+    assert!(tasks.eq(dispatches.iter().flat_map(|one| &one.mails)), "they keep their order");
 }
