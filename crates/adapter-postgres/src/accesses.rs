@@ -19,11 +19,16 @@ use domain::{
     ports::{AccessFilter, AccessLog, BusyKey, MaybeErased, MissingAccesses, StoreError},
 };
 use sql_rows::{
-    AccessRow, EndedRun, FirstNumber, Instant, MissingColumns, Prepared, Utc, accesses_before,
-    accesses_from, accesses_up_to, busy_key, busy_keys, is_order_of, missing_access,
-    missing_accesses, oldest_accesses, page_after, runs_ended_before,
+    Instant, Prepared, Utc,
+    access_runs::{
+        EndedRun, FirstNumber, MissingColumns, missing_access, missing_accesses, runs_ended_before,
+    },
+    accesses::{
+        AccessRow, accesses_before, accesses_from, accesses_up_to, busy_key, busy_keys,
+        oldest_accesses, page_after, sides_and_operators,
+    },
+    orders::is_order_of,
     schema::{access_runs, accesses, orders},
-    sides_and_operators,
 };
 use time::OffsetDateTime;
 

@@ -9,7 +9,7 @@ use diesel::{
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::ports::Clock;
-use sql_rows::orphans_query;
+use sql_rows::orphans::orphans_query;
 use time::{Duration, OffsetDateTime};
 use tokio_postgres::{
     Config,

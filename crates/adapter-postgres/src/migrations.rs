@@ -14,7 +14,7 @@ use diesel_async::{
     TransactionManager as _,
 };
 use domain::ports::Cause;
-use sql_rows::{ORDER_CHANGE, VersionError, count_missing};
+use sql_rows::migrations::{ORDER_CHANGE, VersionError, count_missing};
 
 use crate::{ConnectError, connect::Server};
 

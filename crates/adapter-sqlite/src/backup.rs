@@ -18,7 +18,8 @@ use diesel::{
 };
 use domain::document::StoredDocument;
 use sql_rows::{
-    DocumentRow, Unreadable, Utc,
+    Unreadable, Utc,
+    documents::DocumentRow,
     schema::{documents, orders},
 };
 

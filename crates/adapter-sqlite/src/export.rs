@@ -9,7 +9,7 @@ use diesel::{
     sqlite::SqliteConnection,
 };
 use domain::ports::StoreError;
-use sql_rows::{has_parent, orphans_query};
+use sql_rows::orphans::{has_parent, orphans_query};
 
 use crate::{failure::Failure, store::SqliteStore};
 

@@ -9,7 +9,7 @@ use diesel::{
 };
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness as _, embed_migrations};
 use domain::ports::Cause;
-use sql_rows::{ORDER_CHANGE, VersionError, count_missing};
+use sql_rows::migrations::{ORDER_CHANGE, VersionError, count_missing};
 
 use crate::failure::Failure;
 

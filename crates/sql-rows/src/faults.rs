@@ -10,9 +10,11 @@ use domain::{
 };
 
 use crate::{
-    KeptOrderRow, Unreadable,
+    Unreadable,
+    events::read_change,
+    orders::KeptOrderRow,
     schema::{api_keys, deliveries, events, key_events, orders, webhook_deliveries},
-    webhooks::{queries::is_waiting, rows::read_change},
+    webhook_deliveries::is_waiting,
 };
 
 /// Maximum number of rows of a table that are looked at. Those that cannot be read stay, so in the end they

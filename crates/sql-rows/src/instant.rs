@@ -6,7 +6,7 @@ use diesel::{
     query_builder::QueryId,
     sql_types::{SqlOrd, SqlType},
 };
-use domain::delivery::FARTHEST_LEASE;
+use domain::delivery::{FARTHEST_LEASE, LONGEST_ATTEMPT};
 use time::OffsetDateTime;
 
 /// The SQL type of an instant: `timestamptz` on PostgreSQL, and microseconds since
@@ -32,6 +32,11 @@ impl Utc {
 /// Returns the instant after which no lease ends, if the clocks are right.
 pub fn farthest(now: Utc) -> Utc {
     Utc(now.0.saturating_add(FARTHEST_LEASE))
+}
+
+/// Returns the instant before which no request began that is still in progress.
+pub(crate) fn nearest(now: Utc) -> Utc {
+    Utc(now.0.saturating_sub(LONGEST_ATTEMPT))
 }
 
 #[cfg(feature = "postgres")]

@@ -3,89 +3,40 @@
 //! PostgreSQL and SQLite have the same tables and columns. Only the types of instants and of
 //! `orders.details` differ.
 //!
-//! Also here: query builders that both adapters use, and logic without a database. There is no port and
-//! no connection.
+//! Each table has a module with its rows, their conversions, and the queries that both adapters use. Names are
+//! used by path: `documents::DocumentRow`. There is no port, no connection and no rule.
 
 use std::sync::Arc;
 
 use domain::ports::{Cause, UnreadableRecord, UnreadableRow};
 
-mod access;
-mod faults;
-mod idempotency;
-mod instant;
-mod key;
-mod migrations;
-mod orders;
-mod orphan;
-mod queue;
+pub mod access_runs;
+pub mod accesses;
+pub mod api_keys;
+pub mod deliveries;
+pub mod documents;
+pub mod events;
+pub mod faults;
+pub mod idempotency_keys;
+pub mod instant;
+pub mod key_events;
+pub mod migrations;
+pub mod order_changes;
+pub mod order_notes;
+pub mod order_recipients;
+pub mod orders;
+pub mod orphans;
+pub mod party;
+pub mod recipient_mails;
 pub mod schema;
-mod service;
+pub mod signing_services;
 mod statement;
-mod webhooks;
+pub mod uploads;
+pub mod webhook_deliveries;
+pub mod webhook_endpoints;
 
-pub use access::{
-    AccessRow, EndedRun, FirstNumber, MissingColumns, accesses_before, accesses_from,
-    accesses_up_to, busy_key, busy_keys, missing_access, missing_accesses, oldest_accesses,
-    page_after, runs_ended_before, sides_and_operators,
-};
-pub use faults::{
-    LookedAt, loaded_orders, newest_orders, oldest_events, oldest_mails, oldest_webhooks,
-    scopes_of_keys, unknown_key_events,
-};
-pub use idempotency::{
-    KeyRow, KeyUseRow, first_key, free_keys, key_in_use, key_of, key_row, keys_after, own_claim,
-};
-pub use instant::{Instant, Utc, farthest};
-pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow, first_key_of, key_unused_since, valid_key};
-pub use migrations::{ORDER_CHANGE, VersionError, count_missing};
-pub use orders::change::{
-    AgedOrderRow, ChangeRows, CondemnedUpload, DocumentBeforeRow, OrderBeforeRow, documents_before,
-    note_count,
-};
-pub use orders::erase::{
-    ErasedOrder, HeldMail, HeldWebhook, abandoned_uploads, attempted_webhooks,
-    attempted_webhooks_of_erased, condemned, condemned_of, ended_mails, ended_uploads,
-    erased_among, free_mails, mails_of_erased, unerased_order, uploads_of_erased,
-    waiting_webhooks_of,
-};
-pub use orders::find::{AtEnd, ListBackend, Matching, OnPage, Walk};
-pub use orders::lists::{
-    Ids, OrderList, PageRanges, common, compare_ids, compare_numbers, listed, owners,
-};
-pub use orders::queries::{
-    ChangedOrder, add_changes, add_notes, changeable_order, changed_notary, changes_of,
-    created_order, document_row, grouped, history_after, history_before, history_entry,
-    history_page, is_place_in_notes, not_downloaded_before, notes_page, notes_query,
-    order_with_document, orders_with_documents, sorted_keys, unreadable_order, uploads_for,
-};
-pub use orders::retention::IsDue;
-pub use orders::rows::{
-    DocumentRow, FoundBy, KeptOrderRow, ListedRow, NewChangeRow, NoteRow, NumberedNoteRow,
-    OrderChangeRow, OrderRow, PendingOrder, is_order_of, party_column,
-};
-pub use orphan::{has_parent, orphans_query};
-pub use queue::{
-    DeliveryRow, Dispatched, EventRow, MAIL_STATS, NewChangeEventRow, NewEventRow, REMOVED_COUNTS,
-    RecipientRow, RetriedDelivery, UNREADABLE_EVENT_DELAY, UnsuccessfulAttempt, counted_hours,
-    due_events, due_mails, hashed_recipient, listed_mails, mail_stats, readable_events,
-    recipients_of, retried, told_contacts, unleased_mail,
-};
-pub use service::ServiceRow;
+pub use instant::{Instant, Utc};
 pub use statement::{IdRow, ListedValue, OneOf, Prepared, pieces};
-pub use webhooks::lease::{
-    IsFree, LOOKED_AT, NextDue, UNREADABLE_DELAY, Waiting, chosen, full_parties, leases, put_offs,
-};
-pub use webhooks::queries::{
-    DueAgain, deliveries_of, deliveries_with_endpoints, due_endpoints, due_of, endpoint_of,
-    endpoints_made_by, endpoints_of, is_known, leased_of, unleased_webhook, untold_endpoints,
-    waits,
-};
-pub use webhooks::rows::{
-    EndpointChangeRow, EndpointRow, NewEndpointRow, NewWebhookRow, TargetRow, WEBHOOK_STATS,
-    WebhookAttempt, WebhookDeliveryRow, party_of, readable_page, stored_change, stored_party,
-    webhook_stats,
-};
 
 /// A row that this program cannot have written. The reason names the column, or the member of
 /// `details`, and contains no value.

@@ -14,9 +14,16 @@ use domain::{
     ports::{Attempted, Begun, DeliveryQueue, FoundOrder, Lease, QueueStats, Retried, StoreError},
 };
 use sql_rows::{
-    DeliveryRow, Instant, MAIL_STATS, REMOVED_COUNTS, RecipientRow, RetriedDelivery,
-    UnsuccessfulAttempt, Utc, counted_hours, farthest, listed_mails, mail_stats, recipients_of,
-    retried, row_limit, schema::deliveries, unleased_mail,
+    Instant, Utc,
+    deliveries::{
+        DeliveryRow, MAIL_STATS, RetriedDelivery, UnsuccessfulAttempt, listed_mails, mail_stats,
+        retried, unleased_mail,
+    },
+    instant::farthest,
+    order_recipients::{RecipientRow, recipients_of},
+    recipient_mails::{REMOVED_COUNTS, counted_hours},
+    row_limit,
+    schema::deliveries,
 };
 use time::{Duration, OffsetDateTime};
 

@@ -7,8 +7,10 @@ use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::ports::{Dispatch, Event, EventId, Outbox, StoreError};
 use sql_rows::{
-    Dispatched, EventRow, UNREADABLE_EVENT_DELAY, Utc, due_events, pieces, readable_events,
-    row_limit,
+    Utc,
+    deliveries::Dispatched,
+    events::{EventRow, UNREADABLE_EVENT_DELAY, due_events, readable_events},
+    pieces, row_limit,
     schema::{deliveries, events, webhook_deliveries},
 };
 use time::OffsetDateTime;

@@ -10,7 +10,7 @@ use std::{
 use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{order::OrderId, ports::WriteError};
-use sql_rows::{BatchObserver, PendingOrder, Utc, schema::orders};
+use sql_rows::{BatchObserver, Utc, orders::PendingOrder, schema::orders};
 use tokio::{
     sync::{
         Mutex,

@@ -8,7 +8,7 @@ use diesel::{
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{order::OrderStatus, webhook::EventType};
-use sql_rows::{Instant, PendingOrder, Utc, schema::orders, stored_party};
+use sql_rows::{Instant, Utc, orders::PendingOrder, party::stored_party, schema::orders};
 
 use crate::{
     limits::milliseconds,

@@ -3,7 +3,11 @@
 use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::idempotency::{Claim, KeyUse};
-use sql_rows::{KeyRow, KeyUseRow, Prepared, Utc, key_in_use, schema::idempotency_keys};
+use sql_rows::{
+    Prepared, Utc,
+    idempotency_keys::{KeyRow, KeyUseRow, key_in_use},
+    schema::idempotency_keys,
+};
 
 use crate::failure::Failure;
 

@@ -19,7 +19,14 @@ use domain::{
     },
 };
 use sql_rows::{
-    Ids, IsDue, OrderList, Prepared, Utc, erased_among, mails_of_erased, owners, row_limit,
+    Prepared, Utc,
+    deliveries::mails_of_erased,
+    orders::{
+        erase::erased_among,
+        lists::{Ids, OrderList, owners},
+        retention::IsDue,
+    },
+    row_limit,
     schema::{deliveries, orders},
 };
 use time::OffsetDateTime;

@@ -11,10 +11,18 @@ use domain::{
     ports::{Changed, ListedOrder, MaybeErased, OrderCommandRequest, WriteError},
 };
 use sql_rows::{
-    ChangeRows, DocumentBeforeRow, KeyRow, ListedRow, OrderBeforeRow, Prepared, Utc, condemned_of,
-    document_row, documents_before, is_order_of, note_count,
+    Prepared, Utc,
+    documents::{DocumentBeforeRow, document_row, documents_before},
+    idempotency_keys::KeyRow,
+    order_notes::note_count,
+    order_recipients::told_contacts,
+    orders::{
+        ListedRow,
+        change::{ChangeRows, OrderBeforeRow},
+        is_order_of,
+    },
     schema::{documents, events, order_changes, order_notes, orders, uploads},
-    told_contacts,
+    uploads::condemned_of,
 };
 
 use super::read::listed;

@@ -9,13 +9,21 @@ use domain::{
     ports::{AccessOf, ErasedDue, ErasureOutcome},
 };
 use sql_rows::{
-    AgedOrderRow, ErasedOrder, HeldMail, HeldWebhook, OrderBeforeRow, Utc, attempted_webhooks,
-    attempted_webhooks_of_erased, condemned, ended_mails, ended_uploads, free_mails, pieces,
+    Utc,
+    deliveries::{HeldMail, ended_mails, free_mails},
+    orders::{
+        change::{AgedOrderRow, OrderBeforeRow},
+        erase::ErasedOrder,
+    },
+    pieces,
     schema::{
         deliveries, documents, events, order_changes, order_notes, order_recipients, orders,
         uploads, webhook_deliveries,
     },
-    uploads_of_erased, waiting_webhooks_of,
+    uploads::{condemned, ended_uploads, uploads_of_erased},
+    webhook_deliveries::{
+        HeldWebhook, attempted_webhooks, attempted_webhooks_of_erased, waiting_webhooks_of,
+    },
 };
 
 use super::change::{load_documents, write};

@@ -8,7 +8,9 @@ use domain::{
     ports::{IdempotencyLedger, OrderCommandRequest, StoreError, WriteError},
 };
 use sql_rows::{
-    KeyRow, Utc, first_key, free_keys, key_of, key_row, keys_after, own_claim, row_limit,
+    Utc,
+    idempotency_keys::{KeyRow, first_key, free_keys, key_of, key_row, keys_after, own_claim},
+    row_limit,
     schema::idempotency_keys,
 };
 use time::OffsetDateTime;

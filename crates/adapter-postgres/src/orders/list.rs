@@ -12,8 +12,16 @@ use domain::{
     ports::{ListFilter, ListedOrder, Page, PageQuery},
 };
 use sql_rows::{
-    Ids, ListedRow, Matching, OrderList, PageRanges, Prepared, Walk, common, compare_ids,
-    compare_numbers, is_order_of, listed, row_limit, schema::orders, unreadable_order,
+    Prepared,
+    orders::{
+        ListedRow,
+        find::{Matching, Walk},
+        is_order_of,
+        lists::{Ids, OrderList, PageRanges, common, compare_ids, compare_numbers, listed},
+        unreadable_order,
+    },
+    row_limit,
+    schema::orders,
 };
 
 use crate::{failure::Failure, pool::transaction};

@@ -13,12 +13,19 @@ use domain::{
     },
 };
 use sql_rows::{
-    DocumentRow, KeptOrderRow, ListedRow, OrderChangeRow, Prepared, Utc, add_changes, add_notes,
-    changes_of, created_order, grouped, history_after, history_before, history_entry, history_page,
-    is_order_of, is_place_in_notes, note_count, notes_page, notes_query, order_with_document,
-    orders_with_documents, row_limit,
+    Prepared, Utc,
+    documents::DocumentRow,
+    order_changes::{
+        OrderChangeRow, add_changes, changes_of, history_after, history_before, history_entry,
+        history_page,
+    },
+    order_notes::{add_notes, is_place_in_notes, note_count, notes_page, notes_query},
+    orders::{
+        KeptOrderRow, ListedRow, created_order, grouped, is_order_of, order_with_document,
+        orders_with_documents, unreadable_order,
+    },
+    row_limit,
     schema::{order_changes, orders},
-    unreadable_order,
 };
 
 use super::list;

@@ -4,8 +4,12 @@ use diesel::{dsl::sql, prelude::*, sql_types::Bool};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::ports::{Download, ListedOrder, OrderUpdate};
 use sql_rows::{
-    ChangedOrder, Instant, ListedRow, Prepared, Utc, changeable_order, changed_notary,
-    not_downloaded_before,
+    Instant, Prepared, Utc,
+    documents::not_downloaded_before,
+    orders::{
+        ListedRow,
+        update::{ChangedOrder, changeable_order, changed_notary},
+    },
     schema::{documents, orders},
 };
 

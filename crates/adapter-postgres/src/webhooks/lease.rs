@@ -11,10 +11,18 @@ use domain::{
     webhook::EventType,
 };
 use sql_rows::{
-    IdRow, Instant, IsFree, LOOKED_AT, NextDue, Prepared, TargetRow, UNREADABLE_DELAY, Utc,
-    Waiting, WebhookDeliveryRow, chosen, due_endpoints, farthest, full_parties, leases, put_offs,
+    IdRow, Instant, Prepared, Utc,
+    instant::farthest,
     row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
+    webhook_deliveries::{
+        WebhookDeliveryRow,
+        lease::{
+            IsFree, LOOKED_AT, NextDue, UNREADABLE_DELAY, Waiting, chosen, full_parties, leases,
+            put_offs,
+        },
+    },
+    webhook_endpoints::{TargetRow, due_endpoints},
 };
 use time::{Duration, OffsetDateTime};
 

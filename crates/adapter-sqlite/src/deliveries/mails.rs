@@ -14,11 +14,15 @@ use domain::{
     ports::{Attempted, Begun, DeliveryQueue, FoundOrder, Lease, QueueStats, Retried, StoreError},
 };
 use sql_rows::{
-    DeliveryRow, Instant, MAIL_STATS, REMOVED_COUNTS, RecipientRow, RetriedDelivery,
-    UnsuccessfulAttempt, Utc, counted_hours, due_mails, hashed_recipient, listed_mails, mail_stats,
-    recipients_of, retried, row_limit,
+    Instant, Utc,
+    deliveries::{
+        DeliveryRow, MAIL_STATS, RetriedDelivery, UnsuccessfulAttempt, due_mails, listed_mails,
+        mail_stats, retried, unleased_mail,
+    },
+    order_recipients::{RecipientRow, recipients_of},
+    recipient_mails::{REMOVED_COUNTS, counted_hours, hashed_recipient},
+    row_limit,
     schema::{deliveries, order_recipients, orders, recipient_mails},
-    unleased_mail,
 };
 use time::{Duration, OffsetDateTime};
 

@@ -6,8 +6,10 @@ use async_trait::async_trait;
 use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::ports::{Dispatch, Event, EventId, Outbox, StoreError};
 use sql_rows::{
-    Dispatched, EventRow, UNREADABLE_EVENT_DELAY, Utc, due_events, pieces, readable_events,
-    row_limit,
+    Utc,
+    deliveries::Dispatched,
+    events::{EventRow, UNREADABLE_EVENT_DELAY, due_events, readable_events},
+    pieces, row_limit,
     schema::{deliveries, events, webhook_deliveries},
 };
 use time::OffsetDateTime;

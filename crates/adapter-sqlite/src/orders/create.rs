@@ -3,7 +3,11 @@
 use diesel::{dsl::not, prelude::*, result::Error, sqlite::SqliteConnection};
 use domain::{order::OrderId, ports::WriteError, webhook::EventType};
 use sql_rows::{
-    DocumentRow, KeyRow, NewEventRow, PendingOrder, Utc,
+    Utc,
+    documents::DocumentRow,
+    events::NewEventRow,
+    idempotency_keys::KeyRow,
+    orders::PendingOrder,
     schema::{documents, events, orders, uploads},
 };
 

@@ -7,8 +7,12 @@ use domain::{
     ports::{IdempotencyLedger, StoreError, WriteError},
 };
 use sql_rows::{
-    KeyRow, KeyUseRow, Prepared, Utc, first_key, free_keys, key_in_use, key_of, key_row,
-    keys_after, own_claim, row_limit, schema::idempotency_keys,
+    Prepared, Utc,
+    idempotency_keys::{
+        KeyRow, KeyUseRow, first_key, free_keys, key_in_use, key_of, key_row, keys_after, own_claim,
+    },
+    row_limit,
+    schema::idempotency_keys,
 };
 use time::OffsetDateTime;
 

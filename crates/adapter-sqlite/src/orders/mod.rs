@@ -10,7 +10,7 @@ use domain::{
         StoreError, WriteError,
     },
 };
-use sql_rows::{PendingOrder, schema::orders};
+use sql_rows::{orders::PendingOrder, schema::orders};
 
 use crate::{failure::Failure, store::SqliteStore};
 

@@ -3,8 +3,12 @@
 use diesel::{dsl::sql, prelude::*, sqlite::SqliteConnection};
 use domain::ports::{Download, ListedOrder, OrderUpdate};
 use sql_rows::{
-    ChangedOrder, Instant, ListedRow, Prepared, Utc, changeable_order, changed_notary,
-    not_downloaded_before,
+    Instant, Prepared, Utc,
+    documents::not_downloaded_before,
+    orders::{
+        ListedRow,
+        update::{ChangedOrder, changeable_order, changed_notary},
+    },
     schema::{documents, orders},
 };
 

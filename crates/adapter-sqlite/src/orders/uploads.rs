@@ -9,8 +9,11 @@ use domain::{
     use_cases::upkeep::sweep_uploads::SweepUploads,
 };
 use sql_rows::{
-    Utc, abandoned_uploads, pieces, row_limit, schema::uploads, sorted_keys, unerased_order,
-    uploads_for,
+    Utc,
+    orders::erase::unerased_order,
+    pieces, row_limit,
+    schema::uploads,
+    uploads::{abandoned_uploads, sorted_keys, uploads_for},
 };
 use time::OffsetDateTime;
 

@@ -11,9 +11,11 @@ use domain::{
     ports::{ApiKeyRepo, StoreError},
 };
 use sql_rows::{
-    ApiKeyRow, KeyEventRow, NewApiKeyRow, Utc, endpoints_made_by, first_key_of, key_unused_since,
+    Utc,
+    api_keys::{ApiKeyRow, NewApiKeyRow, first_key_of, key_unused_since, valid_key},
+    key_events::KeyEventRow,
     schema::{api_keys, key_events, webhook_endpoints},
-    valid_key,
+    webhook_endpoints::endpoints_made_by,
 };
 use time::OffsetDateTime;
 

@@ -11,7 +11,7 @@ use domain::{
     ports::{ServiceRepo, Standing, StoreError},
     signing_service::SigningService,
 };
-use sql_rows::{ServiceRow, schema::signing_services};
+use sql_rows::{schema::signing_services, signing_services::ServiceRow};
 
 use crate::store::SqliteStore;
 

@@ -8,8 +8,13 @@ use domain::{
     webhook::{DisabledBy, Endpoint, EndpointId, endpoint_request::EndpointChange},
 };
 use sql_rows::{
-    EndpointChangeRow, EndpointRow, NewEndpointRow, Unreadable, Utc, endpoint_of, endpoints_of,
-    party_of, row_limit, schema::webhook_endpoints, stored_party, untold_endpoints,
+    Unreadable, Utc,
+    party::{party_of, stored_party},
+    row_limit,
+    schema::webhook_endpoints,
+    webhook_endpoints::{
+        EndpointChangeRow, EndpointRow, NewEndpointRow, endpoint_of, endpoints_of, untold_endpoints,
+    },
 };
 use time::OffsetDateTime;
 

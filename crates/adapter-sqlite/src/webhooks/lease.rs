@@ -3,10 +3,17 @@
 use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::ports::{WebhookLease, WebhookSlots};
 use sql_rows::{
-    IsFree, LOOKED_AT, NextDue, Prepared, TargetRow, UNREADABLE_DELAY, Utc, Waiting,
-    WebhookDeliveryRow, chosen, due_endpoints, due_of, full_parties, leased_of, leases, put_offs,
-    row_limit,
+    Prepared, Utc, row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
+    webhook_deliveries::{
+        WebhookDeliveryRow, due_of,
+        lease::{
+            IsFree, LOOKED_AT, NextDue, UNREADABLE_DELAY, Waiting, chosen, full_parties, leases,
+            put_offs,
+        },
+        leased_of,
+    },
+    webhook_endpoints::{TargetRow, due_endpoints},
 };
 use time::{Duration, OffsetDateTime};
 

@@ -17,12 +17,20 @@ use domain::{
     webhook::{EndpointId, EventType, WebhookDelivery, WebhookDeliveryId},
 };
 use sql_rows::{
-    DueAgain, EndpointRow, Instant, KeptOrderRow, LookedAt, NewWebhookRow, Utc, WEBHOOK_STATS,
-    WebhookDeliveryRow, deliveries_of, deliveries_with_endpoints, endpoint_of, is_known,
-    loaded_orders, newest_orders, oldest_events, oldest_mails, oldest_webhooks, readable_page,
-    retried, row_limit,
+    Instant, Utc,
+    deliveries::retried,
+    faults::{
+        LookedAt, loaded_orders, newest_orders, oldest_events, oldest_mails, oldest_webhooks,
+        scopes_of_keys, unknown_key_events,
+    },
+    orders::KeptOrderRow,
+    row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
-    scopes_of_keys, unknown_key_events, unleased_webhook, waits, webhook_stats,
+    webhook_deliveries::{
+        DueAgain, NewWebhookRow, WEBHOOK_STATS, WebhookDeliveryRow, deliveries_of,
+        deliveries_with_endpoints, is_known, readable_page, unleased_webhook, waits, webhook_stats,
+    },
+    webhook_endpoints::{EndpointRow, endpoint_of},
 };
 use time::{Duration, OffsetDateTime};
 

@@ -6,8 +6,9 @@ use domain::{
     webhook::DisabledBy,
 };
 use sql_rows::{
-    Utc, WebhookAttempt,
+    Utc,
     schema::{webhook_deliveries, webhook_endpoints},
+    webhook_deliveries::WebhookAttempt,
 };
 
 use super::lease::put_off;

@@ -1,27 +1,25 @@
 //! What a decision on an order needs, and the rows of what it stores.
 
-use diesel::{
-    dsl::{auto_type, count_star},
-    prelude::*,
-};
+use diesel::prelude::*;
 use domain::{
     appointment::parse_date,
-    document::{DocumentKind, ObjectKey},
     order::{
         DocumentId, OrderBefore, OrderEffects, OrderId, OrderStatus,
-        change::{Age, DocumentBefore, WithdrawnDocument},
+        change::{Age, WithdrawnDocument},
         record::OrderColumns,
     },
     ports::Cause,
 };
 
 use crate::{
-    DocumentRow, FoundBy, NewChangeEventRow, NewChangeRow, NoteRow, Unreadable, Utc,
-    orders::{
-        queries::{is_signed, stored_position},
-        rows::read_notary,
-    },
-    schema::{documents, order_notes, orders, uploads},
+    Unreadable, Utc,
+    documents::{DocumentRow, WithdrawnColumns},
+    events::NewChangeEventRow,
+    order_changes::NewChangeRow,
+    order_notes::NoteRow,
+    orders::{FoundBy, read_notary},
+    schema::orders,
+    uploads::CondemnedUpload,
 };
 
 /// The columns of an order that a decision needs.
@@ -86,56 +84,6 @@ impl AgedOrderRow {
     }
 }
 
-/// The columns of a document that a decision needs.
-#[derive(Queryable, Selectable)]
-#[diesel(table_name = documents)]
-pub struct DocumentBeforeRow {
-    order_id: i64,
-    signed: bool,
-    position: i32,
-    key: Option<String>,
-    name: String,
-    replaced_by: Option<i32>,
-}
-
-impl DocumentBeforeRow {
-    /// Returns the document.
-    pub fn into_document(self) -> Result<DocumentBefore, Unreadable> {
-        let position = |position: i32| {
-            let unreadable = |_| Unreadable::new("documents of order", &self.order_id, &"position");
-            u32::try_from(position).map_err(unreadable)
-        };
-        Ok(DocumentBefore {
-            kind: if self.signed { DocumentKind::Signed } else { DocumentKind::ToSign },
-            position: position(self.position)?,
-            replaced_by: self.replaced_by.map(position).transpose()?,
-            key: self.key.map(ObjectKey::from_stored),
-            name: self.name,
-        })
-    }
-}
-
-/// Selects the documents of an order of one kind, or of both.
-#[auto_type(no_type_alias)]
-pub fn documents_before(order: OrderId, kinds: &[DocumentKind]) -> _ {
-    let order: i64 = order.0;
-    let signed: Vec<bool> = signed_flags(kinds);
-    documents::table
-        .filter(documents::order_id.eq(order).and(documents::signed.eq_any(signed)))
-        .order((documents::signed, documents::position))
-}
-
-fn signed_flags(kinds: &[DocumentKind]) -> Vec<bool> {
-    kinds.iter().copied().map(is_signed).collect()
-}
-
-/// Counts the notes of an order.
-#[auto_type(no_type_alias)]
-pub fn note_count(order: OrderId) -> _ {
-    let order: i64 = order.0;
-    order_notes::table.filter(order_notes::order_id.eq(order)).select(count_star())
-}
-
 /// The rows of what a change of an order stores.
 pub struct ChangeRows {
     /// The new documents, in the order in which every call locks uploads.
@@ -184,47 +132,6 @@ pub struct ChangedColumns {
     last_change_at: Option<Utc>,
 }
 
-/// The columns of a document that is withdrawn.
-#[derive(AsChangeset)]
-#[diesel(table_name = documents, treat_none_as_null = true)]
-pub struct WithdrawnColumns {
-    key: Option<String>,
-    name: String,
-    name_as_sent: &'static str,
-    withdrawn_at: Option<Utc>,
-    is_erased: bool,
-}
-
-/// An upload whose object is to be deleted.
-#[derive(Insertable)]
-#[diesel(table_name = uploads)]
-pub struct CondemnedUpload {
-    key: String,
-    recorded_at: Utc,
-    condemned: bool,
-    order_id: Option<i64>,
-    signed: Option<bool>,
-    position: Option<i32>,
-}
-
-impl CondemnedUpload {
-    /// Returns the ledger's row of a document of an erased order.
-    pub(crate) fn of_erased(key: String, at: Utc) -> Self {
-        let (order_id, signed, position) = (None, None, None);
-        Self { key, recorded_at: at, condemned: true, order_id, signed, position }
-    }
-
-    /// Returns the ledger's row of a withdrawn document.
-    fn of_withdrawn(order: OrderId, document: &WithdrawnDocument, at: Utc) -> Self {
-        Self {
-            order_id: Some(order.0),
-            signed: Some(is_signed(document.kind)),
-            position: Some(stored_position(document.position)),
-            ..Self::of_erased(document.key.as_str().to_owned(), at)
-        }
-    }
-}
-
 impl ChangeRows {
     /// Returns the rows of a change of an order. Fails if a value does not fit its column.
     pub fn of(order: OrderId, effects: &OrderEffects) -> Result<Self, Cause> {
@@ -245,13 +152,6 @@ impl ChangeRows {
         by_key.sort_by(|one, other| one.key.cmp(&other.key));
         let id =
             |one: &WithdrawnDocument| DocumentId { order, kind: one.kind, position: one.position };
-        let columns = |one: &WithdrawnDocument| WithdrawnColumns {
-            key: None,
-            name: one.name.clone(),
-            name_as_sent: "",
-            withdrawn_at: at,
-            is_erased: one.is_erased,
-        };
         let replaced = effects.replaced.zip(effects.added.first()).map(|(replaced, by)| {
             let document = DocumentId { order, kind: by.kind, position: replaced };
             i32::try_from(by.position).map(|by| (document, by))
@@ -259,7 +159,7 @@ impl ChangeRows {
         Ok(Self {
             documents,
             replaced: replaced.transpose()?,
-            withdrawn: by_key.iter().map(|one| (id(one), columns(one))).collect(),
+            withdrawn: by_key.iter().map(|one| (id(one), WithdrawnColumns::of(one, at))).collect(),
             condemned: at
                 .into_iter()
                 .flat_map(|at| by_key.iter().map(move |one| (one, at)))

@@ -21,7 +21,12 @@ use domain::{
 };
 use serde_json::json;
 
-use crate::{Ids, Instant, Utc, orders::rows::party_column, row_limit, schema::orders};
+use crate::{
+    Instant, Utc,
+    orders::{lists::Ids, party_column},
+    row_limit,
+    schema::orders,
+};
 
 /// The parts of statements in which the databases differ.
 pub trait ListBackend: Backend + HasSqlType<Bool> + HasSqlType<Instant> {

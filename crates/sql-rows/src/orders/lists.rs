@@ -13,7 +13,10 @@ use domain::{
     ports::{Cursor, ListFilter, ListedOrder},
 };
 
-use crate::{ListedRow, Unreadable, party_column};
+use crate::{
+    Unreadable,
+    orders::{ListedRow, party_column},
+};
 
 /// Identifiers of orders.
 pub type Ids = RangeInclusive<i64>;

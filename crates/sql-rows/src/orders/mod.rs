@@ -1,9 +1,375 @@
-//! Rows of orders and their documents, and statements on them.
+//! Rows of orders.
 
-pub(crate) mod change;
-pub(crate) mod erase;
-pub(crate) mod find;
-pub(crate) mod lists;
-pub(crate) mod queries;
-pub(crate) mod retention;
-pub(crate) mod rows;
+use diesel::{
+    dsl::{AsExprOf, auto_type, sql},
+    expression::{SqlLiteral, UncheckedBind},
+    prelude::*,
+    sql_types::{BigInt, Bool, Nullable, Text},
+};
+use domain::{
+    api_key::{ApiKeyId, ClientId, Owner, Party},
+    appointment::parse_date,
+    duplicate_window::DuplicateWindow,
+    idempotency::IdempotentRequest,
+    order::{
+        DocumentId, Names, Notary, Order, OrderId, OrderStatus, StoredOrder, record::OrderColumns,
+        search::searched_text,
+    },
+    ports::{Cause, ListedOrder, MaybeErased, NewOrder},
+};
+use time::Date;
+
+use crate::{
+    OneOf, Unreadable, Utc,
+    documents::{DocumentRow, is_signed, stored_position},
+    schema::{documents, orders},
+};
+
+/// Selects an order of an owner, with the document at a position.
+#[auto_type(no_type_alias)]
+pub fn order_with_document(owner: Owner, document: DocumentId) -> _ {
+    let id: i64 = document.order.0;
+    let signed: bool = is_signed(document.kind);
+    let position: i32 = stored_position(document.position);
+    let is_own: is_own = is_own(owner);
+    orders::table
+        .left_join(
+            documents::table.on(documents::order_id
+                .eq(orders::id)
+                .and(documents::signed.eq(signed))
+                .and(documents::position.eq(position))),
+        )
+        .filter(orders::id.eq(id).and(is_own))
+}
+
+/// Selects orders with all their documents, so that one statement reads both at one instant.
+#[auto_type(no_type_alias)]
+pub fn orders_with_documents(ids: Vec<i64>) -> _ {
+    let ids: OneOf<i64> = OneOf::new("orders.id", ids);
+    orders::table
+        .left_join(documents::table.on(documents::order_id.eq(orders::id)))
+        .filter(ids)
+        .order((orders::id, documents::signed, documents::position))
+}
+
+/// Groups the rows of [`orders_with_documents`] by order.
+pub fn grouped(
+    rows: Vec<(KeptOrderRow, Option<DocumentRow>)>,
+) -> Vec<(KeptOrderRow, Vec<DocumentRow>)> {
+    let mut orders: Vec<(KeptOrderRow, Vec<DocumentRow>)> = Vec::new();
+    for (order, document) in rows {
+        match orders.last_mut() {
+            Some((last, documents)) if last.id == order.id => documents.extend(document),
+            _ => orders.push((order, document.into_iter().collect())),
+        }
+    }
+    orders
+}
+
+/// Names the order of which diesel cannot read a column.
+pub fn unreadable_order<E: From<Unreadable> + From<diesel::result::Error>>(
+    error: diesel::result::Error,
+    row: &dyn ToString,
+) -> E {
+    match error {
+        diesel::result::Error::DeserializationError(reason) => {
+            Unreadable::new("orders", row, &reason).into()
+        }
+        error => error.into(),
+    }
+}
+
+/// Selects an order of an owner: whether it is erased, and when it was created.
+#[auto_type(no_type_alias)]
+pub fn created_order(owner: Owner, id: OrderId) -> _ {
+    let id: i64 = id.0;
+    let is_own: is_own = is_own(owner);
+    orders::table
+        .filter(orders::id.eq(id).and(is_own))
+        .select((orders::erased_at, orders::created_at))
+}
+
+pub mod change;
+pub mod erase;
+pub mod find;
+pub mod lists;
+pub mod retention;
+pub mod update;
+
+/// Returns the column of orders that names a party, and its value.
+pub fn party_column(party: Party) -> (&'static str, i64) {
+    match party {
+        Party::Client(client) => ("client_id", client.0),
+        Party::Service(service) => ("signing_service_id", service.0),
+    }
+}
+
+/// The condition of an order of an owner.
+#[auto_type(no_type_alias)]
+pub fn is_order_of(owner: Owner) -> _ {
+    let is_own: is_own = is_own(owner);
+    is_own
+}
+
+/// Like [`is_order_of`], for other builders.
+#[auto_type]
+pub(crate) fn is_own(owner: Owner) -> _ {
+    let (column, party): (&'static str, i64) = party_column(owner.party);
+    let is_of_party: IsOfParty = is_of_party(column, party);
+    let is_test: bool = owner.is_test;
+    is_of_party.and(orders::is_test.eq(is_test))
+}
+
+type IsOfParty = UncheckedBind<SqlLiteral<Bool>, AsExprOf<i64, BigInt>>;
+
+fn is_of_party(column: &str, party: i64) -> IsOfParty {
+    sql::<Bool>(&format!("orders.{column} = ")).bind::<BigInt, _>(party)
+}
+
+/// An order without its identifier and its documents.
+#[derive(Insertable, Queryable, Selectable)]
+// Binds `NULL` for absent values, so the statement text is constant and stays prepared.
+#[diesel(table_name = orders, treat_none_as_default_value = false)]
+#[expect(missing_docs, reason = "the columns, which the migrations describe")]
+pub struct OrderRow {
+    pub client_id: i64,
+    pub api_key_id: i64,
+    pub signing_service_id: i64,
+    pub notary_id: Option<i64>,
+    pub notary: Option<String>,
+    pub starts_at: Option<Utc>,
+    pub ends_at: Option<Utc>,
+    pub created_at: Utc,
+    pub updated_at: Utc,
+    pub is_test: bool,
+    pub holds_file_number: bool,
+    pub file_number: String,
+    pub status: String,
+    #[diesel(select_expression = details_text(), select_expression_type = SqlLiteral<Text>)]
+    pub details: String,
+}
+
+/// Selects the details as JSON text; the domain reads it.
+fn details_text() -> SqlLiteral<Text> {
+    sql("CAST(details AS TEXT)")
+}
+
+/// The columns of an order that only lists look at. Every statement that writes the details writes them too.
+#[derive(Insertable, AsChangeset)]
+#[diesel(table_name = orders)]
+pub struct FoundBy {
+    /// The date of the appointment in its zone.
+    pub signing_date: String,
+    /// The texts that a search looks at.
+    pub search_text: String,
+}
+
+impl FoundBy {
+    /// Returns the columns of an order.
+    pub fn of(order: &Order) -> Self {
+        Self { signing_date: order.appointment.date.to_string(), search_text: searched_text(order) }
+    }
+}
+
+impl OrderRow {
+    fn new(new: &NewOrder) -> Result<Self, Cause> {
+        let record = OrderColumns::of(&new.order)?;
+        Ok(Self {
+            client_id: new.client.0,
+            api_key_id: new.api_key.0,
+            signing_service_id: record.signing_service_id,
+            notary_id: None,
+            notary: None,
+            starts_at: record.starts_at.map(Utc),
+            ends_at: record.ends_at.map(Utc),
+            created_at: Utc(new.created_at),
+            updated_at: Utc(new.created_at),
+            is_test: new.is_test,
+            holds_file_number: true,
+            file_number: record.file_number,
+            status: OrderStatus::NEW.as_str().to_owned(),
+            details: record.details,
+        })
+    }
+
+    /// Returns the order. Fails if it is erased. With a date, returns what the columns know of an order whose
+    /// details cannot be read.
+    pub fn into_stored(
+        self,
+        id: OrderId,
+        documents: Vec<DocumentRow>,
+        known_on: Option<Date>,
+    ) -> Result<StoredOrder, Unreadable> {
+        let unreadable = |reason: &dyn ToString| Unreadable::new("orders", &id.0, reason);
+        let columns = |file_number: &str, details: String| OrderColumns {
+            signing_service_id: self.signing_service_id,
+            file_number: file_number.to_owned(),
+            starts_at: self.starts_at.map(|at| at.0),
+            ends_at: self.ends_at.map(|at| at.0),
+            details,
+        };
+        let order = match (columns(&self.file_number, self.details).into_order(), known_on) {
+            (Ok(order), _) => order,
+            (Err(_), Some(date)) => columns(&self.file_number, String::new()).known(date),
+            (Err(error), None) => return Err(unreadable(&error)),
+        };
+        let (signed, to_sign): (Vec<_>, Vec<_>) = documents.into_iter().partition(|row| row.signed);
+        let stored = |rows: Vec<DocumentRow>| {
+            let rows = rows.into_iter().map(|row| row.into_document(self.created_at));
+            rows.collect::<Result<Vec<_>, _>>()
+        };
+        Ok(StoredOrder {
+            id,
+            client: ClientId(self.client_id),
+            api_key: ApiKeyId(self.api_key_id),
+            order: Box::new(order),
+            status: OrderStatus::from_stored(self.status).ok_or_else(|| unreadable(&"status"))?,
+            notary_id: self.notary_id,
+            notary: self.notary.as_deref().and_then(read_notary),
+            changes: Vec::new(),
+            notes: Vec::new(),
+            names: Names::default(),
+            held_until: None,
+            documents: stored(to_sign)?,
+            signed_documents: stored(signed)?,
+            is_test: self.is_test,
+            created_at: self.created_at.0,
+            updated_at: self.updated_at.0,
+        })
+    }
+}
+
+/// Returns how a notary is stored.
+pub(crate) fn stored_notary(notary: &Notary) -> String {
+    // Texts become JSON without an error.
+    serde_json::to_string(notary).unwrap_or_default()
+}
+
+/// Reads a notary. Another system may have written something else: an order is readable without it.
+pub(crate) fn read_notary(stored: &str) -> Option<Notary> {
+    serde_json::from_str(stored).ok()
+}
+
+/// An order as it is read, without its documents.
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = orders)]
+pub struct KeptOrderRow {
+    /// The identifier.
+    pub id: i64,
+    erased_at: Option<Utc>,
+    held_until: Option<Utc>,
+    #[diesel(select_expression = client_name(), select_expression_type = SqlLiteral<Nullable<Text>>)]
+    client_name: Option<String>,
+    #[diesel(select_expression = service_name(), select_expression_type = SqlLiteral<Nullable<Text>>)]
+    service_name: Option<String>,
+    #[diesel(embed)]
+    order: OrderRow,
+}
+
+fn client_name() -> SqlLiteral<Nullable<Text>> {
+    sql("(SELECT coalesce(k.client_name, k.name) FROM api_keys AS k WHERE k.id = orders.client_id)")
+}
+
+fn service_name() -> SqlLiteral<Nullable<Text>> {
+    sql("(SELECT s.name FROM signing_services AS s WHERE s.id = orders.signing_service_id)")
+}
+
+impl KeptOrderRow {
+    /// Returns the order, unless it is erased.
+    pub fn into_maybe_erased(
+        self,
+        documents: Vec<DocumentRow>,
+    ) -> Result<MaybeErased<StoredOrder>, Unreadable> {
+        self.known(documents, None)
+    }
+
+    /// Returns the order, unless it is erased: see [`OrderRow::into_stored`].
+    fn known(
+        self,
+        documents: Vec<DocumentRow>,
+        known_on: Option<Date>,
+    ) -> Result<MaybeErased<StoredOrder>, Unreadable> {
+        if self.erased_at.is_some() {
+            return Ok(MaybeErased::Erased);
+        }
+        let names = Names { client: self.client_name, service: self.service_name };
+        let stored = self.order.into_stored(OrderId(self.id), documents, known_on)?;
+        Ok(MaybeErased::Whole(StoredOrder {
+            names,
+            held_until: self.held_until.map(|at| at.0),
+            ..stored
+        }))
+    }
+}
+
+/// An order in a list.
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = orders)]
+pub struct ListedRow {
+    #[diesel(embed)]
+    order: KeptOrderRow,
+    signing_date: Option<String>,
+    #[diesel(select_expression = count_documents("NOT signed"))]
+    #[diesel(select_expression_type = SqlLiteral<BigInt>)]
+    documents: i64,
+    #[diesel(select_expression = count_documents("signed"))]
+    #[diesel(select_expression_type = SqlLiteral<BigInt>)]
+    signed_documents: i64,
+}
+
+/// Counts the documents of an order that are not withdrawn.
+fn count_documents(condition: &str) -> SqlLiteral<BigInt> {
+    sql(&format!("(SELECT count(key) FROM documents WHERE order_id = orders.id AND {condition})"))
+}
+
+impl ListedRow {
+    /// Returns the order; `None` if it is erased.
+    pub fn into_listed(self) -> Result<Option<ListedOrder>, Unreadable> {
+        self.known(None)
+    }
+
+    /// Returns the order like [`Self::into_listed`]. Of one whose details cannot be read, returns what the
+    /// columns know: it must not hide the others.
+    pub fn into_known(self) -> Result<Option<ListedOrder>, Unreadable> {
+        let date = self.signing_date.as_deref().and_then(parse_date);
+        let created_at = self.order.order.created_at.0;
+        self.known(Some(date.unwrap_or(created_at.date())))
+    }
+
+    fn known(self, known_on: Option<Date>) -> Result<Option<ListedOrder>, Unreadable> {
+        let [documents, signed_documents] = [self.documents, self.signed_documents]
+            .map(|count| usize::try_from(count).unwrap_or_default());
+        let stored = self.order.known(Vec::new(), known_on)?.whole();
+        Ok(stored.map(|stored| ListedOrder { stored, documents, signed_documents }))
+    }
+}
+
+/// An order to create, and what is written with it.
+pub struct PendingOrder {
+    /// The order.
+    pub row: OrderRow,
+    /// What lists find it by.
+    pub found_by: FoundBy,
+    /// Its documents. Each row gets the order's identifier when the order has one.
+    pub documents: Vec<DocumentRow>,
+    /// The request, if it has an idempotency key.
+    pub idempotent_request: Option<IdempotentRequest>,
+    /// An order created at this instant or before does not bar the file number.
+    pub window_opens_at: Utc,
+}
+
+impl PendingOrder {
+    /// Returns the rows of an order. Fails if a value does not fit its column.
+    pub fn new(new: &NewOrder, window: DuplicateWindow) -> Result<Self, Cause> {
+        let documents = (0..).zip(&new.documents);
+        Ok(Self {
+            row: OrderRow::new(new)?,
+            found_by: FoundBy::of(&new.order),
+            documents: documents
+                .map(|(position, document)| DocumentRow::new(position, document))
+                .collect::<Result<_, _>>()?,
+            idempotent_request: new.idempotent_request.clone(),
+            window_opens_at: Utc(window.opens_at(new.created_at)),
+        })
+    }
+}

@@ -14,7 +14,7 @@ use crate::ports::{StoreError, WriteError};
 /// - It is kept beyond that instant.
 /// - A request was answered under it, or another claim has it. The same claim does not bar itself.
 ///
-/// `key_in_use` in `sql-rows/src/idempotency.rs` is this rule. On PostgreSQL, the function
+/// `key_in_use` in `sql-rows/src/idempotency_keys.rs` is this rule. On PostgreSQL, the function
 /// `idempotency_key_in_use` repeats it for the statement that creates orders, and for the trigger
 /// that protects the rows.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]

@@ -1,132 +1,22 @@
-//! Rows of deliveries.
+//! Rows of mails.
 
 use std::collections::HashMap;
 
 use diesel::{dsl::auto_type, prelude::*};
 use domain::{
-    delivery::{
-        Audience, Delivery, DeliveryId, MailContent, MailSubject, NewDelivery, Recipient,
-        counted_hour,
-    },
-    order::{EmailAddress, OrderId, change::NewEvent},
-    ports::{Dispatch, Event, EventId, QueueStats, Retried, Settlement},
-    webhook::EventType,
+    delivery::{Audience, Delivery, DeliveryId, LONGEST_ATTEMPT, MailSubject, NewDelivery},
+    order::{EmailAddress, OrderId},
+    ports::{Dispatch, QueueStats, Retried, Settlement},
 };
-
-use sha2::{Digest as _, Sha256};
-use time::{Duration, OffsetDateTime};
+use time::OffsetDateTime;
 
 use crate::{
-    NewWebhookRow, Unreadable, Utc, farthest,
-    schema::{deliveries, events, order_recipients},
-    webhooks::rows::{read_change, stored_change},
+    Unreadable, Utc,
+    events::{read_content, stored_content},
+    instant::farthest,
+    schema::{deliveries, orders},
+    webhook_deliveries::NewWebhookRow,
 };
-
-/// The events that a worker turns into deliveries at an instant, of the types that this version of
-/// the program knows.
-#[auto_type(no_type_alias)]
-pub fn due_events(now: OffsetDateTime) -> _ {
-    let types: [&'static str; EventType::OF_ORDERS.len()] =
-        EventType::OF_ORDERS.map(EventType::as_str);
-    let now: Utc = Utc(now);
-    events::table
-        .filter(events::kind.eq_any(types))
-        .filter(events::retry_at.is_null().or(events::retry_at.le(now)))
-        .order(events::id)
-}
-
-/// An event of an order to add.
-#[derive(Insertable)]
-#[diesel(table_name = events)]
-pub struct NewEventRow {
-    kind: &'static str,
-    order_id: i64,
-    created_at: Utc,
-}
-
-impl NewEventRow {
-    /// Returns the row of an event.
-    pub fn new(event: EventType, order_id: i64, created_at: Utc) -> Self {
-        Self { kind: event.as_str(), order_id, created_at }
-    }
-}
-
-/// An event of an order to add that tells something besides the order.
-#[derive(Insertable)]
-#[diesel(table_name = events)]
-pub struct NewChangeEventRow {
-    #[diesel(embed)]
-    event: NewEventRow,
-    change: Option<String>,
-    content: Option<String>,
-}
-
-impl NewChangeEventRow {
-    /// Returns the row of an event of a change at an instant.
-    pub(crate) fn new(
-        order: OrderId,
-        NewEvent { event, change, content }: &NewEvent,
-        at: Utc,
-    ) -> Self {
-        Self {
-            event: NewEventRow::new(*event, order.0, at),
-            change: change.as_ref().map(stored_change),
-            content: content.as_ref().map(stored_content),
-        }
-    }
-}
-
-/// An event.
-#[derive(Queryable, Selectable)]
-#[diesel(table_name = events)]
-pub struct EventRow {
-    id: i64,
-    order_id: i64,
-    kind: String,
-    change: Option<String>,
-    content: Option<String>,
-}
-
-fn stored_content(content: &MailContent) -> String {
-    // Texts and numbers become JSON without an error.
-    serde_json::to_string(content).unwrap_or_default()
-}
-
-/// Reads what only the mails tell. A mail leaves without a content that cannot be read.
-fn read_content(stored: Option<&str>) -> Option<MailContent> {
-    serde_json::from_str(stored?).ok()
-}
-
-/// Time for which an event that cannot be read is put off.
-pub const UNREADABLE_EVENT_DELAY: Duration = Duration::HOUR;
-
-/// Returns the events that can be read, and the rows of the others.
-pub fn readable_events(rows: Vec<EventRow>) -> (Vec<Event>, Vec<i64>) {
-    let (mut events, mut unreadable) = (Vec::new(), Vec::new());
-    for row in rows {
-        let id = row.id;
-        match row.into_event() {
-            Ok(event) => events.push(event),
-            Err(_) => unreadable.push(id),
-        }
-    }
-    (events, unreadable)
-}
-
-impl EventRow {
-    /// Returns the event.
-    pub fn into_event(self) -> Result<Event, Unreadable> {
-        Ok(Event {
-            id: EventId(self.id),
-            order_id: OrderId(self.order_id),
-            event: EventType::from_name(&self.kind)
-                .ok_or_else(|| Unreadable::new("events", &self.id, &"type"))?,
-            change: read_change(self.change.as_deref())
-                .map_err(|_| Unreadable::new("events", &self.id, &"change"))?,
-            content: read_content(self.content.as_deref()),
-        })
-    }
-}
 
 /// A mail to add.
 #[derive(Insertable)]
@@ -309,61 +199,6 @@ impl DeliveryRow {
     }
 }
 
-/// An address that was told of an order.
-#[derive(Insertable, Queryable, Selectable)]
-#[diesel(table_name = order_recipients)]
-pub struct RecipientRow {
-    /// The order.
-    pub order_id: i64,
-    /// The address.
-    pub recipient: String,
-    /// Whether a signing service reads its mails.
-    pub to_service: bool,
-}
-
-impl RecipientRow {
-    /// Returns the recipient.
-    pub fn into_recipient(self) -> Recipient {
-        Recipient {
-            order_id: OrderId(self.order_id),
-            address: EmailAddress::from_stored(self.recipient),
-            audience: if self.to_service { Audience::Service } else { Audience::Client },
-        }
-    }
-}
-
-/// Selects the addresses of the client's side that were told of an order.
-#[auto_type(no_type_alias)]
-pub fn told_contacts(order: OrderId) -> _ {
-    let order: i64 = order.0;
-    order_recipients::table
-        .filter(order_recipients::order_id.eq(order).and(order_recipients::to_service.eq(false)))
-        .select(order_recipients::recipient)
-}
-
-/// Selects the recipients of orders.
-#[auto_type(no_type_alias)]
-pub fn recipients_of(orders: Vec<i64>) -> _ {
-    order_recipients::table
-        .filter(order_recipients::order_id.eq_any(orders))
-        .order((order_recipients::order_id, order_recipients::recipient))
-}
-
-/// Counts of mails removed when others are added, which are fewer.
-pub const REMOVED_COUNTS: i64 = 100;
-
-/// Returns what mails to an address are counted by. Letter case does not matter.
-pub fn hashed_recipient(address: &str) -> Vec<u8> {
-    Sha256::digest(address.to_ascii_lowercase()).to_vec()
-}
-
-/// Returns the beginning of the hour in which mails are counted, and of the hour before, whose
-/// counts an instance with a slower clock may still use.
-pub fn counted_hours(now: OffsetDateTime) -> (OffsetDateTime, OffsetDateTime) {
-    let hour = counted_hour(now);
-    (hour, hour.saturating_sub(Duration::HOUR))
-}
-
 /// The columns that a failed attempt changes, besides the lease and the number of attempts.
 #[derive(AsChangeset)]
 #[diesel(table_name = deliveries)]
@@ -432,6 +267,43 @@ pub fn retried(changed: usize, found: i64) -> Retried {
         (0, _) => Retried::Leased,
         _ => Retried::Due,
     }
+}
+
+/// Selects the mails of erased orders.
+#[auto_type(no_type_alias)]
+pub fn mails_of_erased() -> _ {
+    deliveries::table
+        .inner_join(orders::table.on(orders::id.eq(deliveries::order_id)))
+        .filter(orders::erased_at.is_not_null())
+}
+
+/// Keeps a leased mail of an erased order from other workers until no attempt of now can go on. The lease
+/// itself does not tell when: its worker may have another clock, and renews it for a slow relay.
+#[derive(AsChangeset)]
+#[diesel(table_name = deliveries)]
+pub struct HeldMail {
+    due_at: Utc,
+}
+
+impl HeldMail {
+    /// Returns the change for an erasure at an instant.
+    pub fn since(erasure: Utc) -> Self {
+        Self { due_at: Utc(erasure.0.saturating_add(LONGEST_ATTEMPT)) }
+    }
+}
+
+/// Selects those of the mails that no worker attempts.
+#[auto_type(no_type_alias)]
+pub fn free_mails(ids: Vec<i64>) -> _ {
+    deliveries::table.filter(deliveries::id.eq_any(ids)).filter(deliveries::leased_until.is_null())
+}
+
+/// Selects those of the mails of erased orders that no worker attempts any more: see [`HeldMail`].
+#[auto_type(no_type_alias)]
+pub fn ended_mails(ids: Vec<i64>, at: Utc) -> _ {
+    deliveries::table
+        .filter(deliveries::id.eq_any(ids))
+        .filter(deliveries::leased_until.is_null().or(deliveries::due_at.le(at)))
 }
 
 #[cfg(test)]

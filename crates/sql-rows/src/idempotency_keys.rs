@@ -15,7 +15,12 @@ use domain::{
 };
 use time::OffsetDateTime;
 
-use crate::{Unreadable, Utc, digest, farthest, party_of, schema::idempotency_keys, stored_party};
+use crate::{
+    Unreadable, Utc, digest,
+    instant::farthest,
+    party::{party_of, stored_party},
+    schema::idempotency_keys,
+};
 
 /// An idempotency key, claimed or answered.
 #[derive(AsChangeset, Insertable)]
@@ -124,6 +129,7 @@ impl KeyUseRow {
 pub type KeyColumns = (i64, bool, Vec<u8>);
 
 type Bound<E, V, T> = SqlLiteral<Bool, UncheckedBind<E, AsExprOf<V, T>>>;
+
 type KeyComparison =
     Bound<Bound<Bound<SqlLiteral<Bool>, i64, BigInt>, bool, Bool>, Vec<u8>, Binary>;
 

@@ -1,24 +1,22 @@
 //! Rows of accesses.
 
-use std::collections::BTreeMap;
-
 use diesel::{
     dsl::{self, auto_type},
     prelude::*,
-    sql_types,
 };
 use domain::{
     access::{Access, AccessActor, AccessFacts, AccessId, AccessKind, DONE, NOT_MODIFIED, RunId},
     api_key::{ApiKeyId, ClientId, Party},
     order::{OrderId, SigningServiceId},
-    ports::{BusyKey, MissingAccesses},
+    ports::BusyKey,
 };
 use time::{OffsetDateTime, PrimitiveDateTime};
 
 use crate::{
-    Instant, Utc, party_of, row_limit,
-    schema::{access_runs, accesses},
-    stored_party,
+    Utc,
+    party::{party_of, stored_party},
+    row_limit,
+    schema::accesses,
 };
 
 /// An access.
@@ -109,7 +107,7 @@ impl AccessRow {
 }
 
 /// Returns how a number is stored. No run has more than `i64::MAX`.
-fn stored_number(number: u64) -> i64 {
+pub(crate) fn stored_number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
@@ -215,52 +213,6 @@ pub fn accesses_up_to(place: (Utc, i64, i64)) -> _ {
     )
 }
 
-/// The first number of a run whose smaller ones were removed.
-#[derive(AsChangeset, Insertable)]
-#[diesel(table_name = access_runs)]
-pub struct FirstNumber {
-    id: i64,
-    /// The number.
-    pub first_number: i64,
-}
-
-impl FirstNumber {
-    /// Returns the first numbers after the removal of these runs and numbers.
-    pub fn after(removed: Vec<(i64, i64)>) -> Vec<Self> {
-        let mut last = BTreeMap::new();
-        for (run, number) in removed {
-            let last = last.entry(run).or_insert(number);
-            *last = number.max(*last);
-        }
-        last.into_iter()
-            .map(|(id, last)| Self { id, first_number: last.saturating_add(1) })
-            .collect()
-    }
-}
-
-/// The orderly end of a run.
-#[derive(AsChangeset, Insertable)]
-#[diesel(table_name = access_runs)]
-pub struct EndedRun {
-    id: i64,
-    ended_at: Utc,
-    last_number: i64,
-}
-
-impl EndedRun {
-    /// Returns the end of a run.
-    pub fn new(run: RunId, last_number: u64, at: OffsetDateTime) -> Self {
-        Self { id: run.0, ended_at: Utc(at), last_number: stored_number(last_number) }
-    }
-}
-
-/// Selects the runs that ended before an instant.
-#[auto_type(no_type_alias)]
-pub fn runs_ended_before(at: OffsetDateTime) -> _ {
-    let at: Utc = Utc(at);
-    access_runs::table.filter(access_runs::ended_at.lt(at))
-}
-
 /// Selects the keys with which over `orders` different orders were read between two instants, and how many.
 #[auto_type(no_type_alias)]
 pub fn busy_keys(between: (OffsetDateTime, OffsetDateTime), orders: u64) -> _ {
@@ -285,70 +237,6 @@ pub fn busy_keys(between: (OffsetDateTime, OffsetDateTime), orders: u64) -> _ {
 /// Returns a row of [`busy_keys`].
 pub fn busy_key((key, orders): (Option<i64>, i64)) -> Option<BusyKey> {
     Some(BusyKey { key: ApiKeyId(key?), orders: orders.unsigned_abs() })
-}
-
-/// The columns of a row of [`missing_accesses`].
-pub type MissingColumns = (
-    sql_types::BigInt,
-    sql_types::BigInt,
-    sql_types::BigInt,
-    sql_types::Nullable<Instant>,
-    sql_types::Nullable<Instant>,
-    sql_types::Nullable<Instant>,
-    sql_types::Bool,
-);
-
-/// Returns the query of missing numbers: between two rows of a run, before the first and, if the run has
-/// ended, after the last. Looks at the rows one by one only where the number of rows tells that some are
-/// missing.
-pub fn missing_accesses(limit: usize) -> String {
-    let first = |before: &str| {
-        format!(
-            "CASE WHEN coalesce({before}, 0) < coalesce(first_number, 1) \
-            THEN coalesce(first_number, 1) ELSE {before} + 1 END"
-        )
-    };
-    let (between, after) = (first("before"), first("held.last"));
-    format!(
-        "WITH held AS (\
-            SELECT run, count(*) AS stored, min(number) AS first, max(number) AS last, \
-                max(at) AS last_at \
-            FROM accesses GROUP BY run\
-        ), suspect AS (\
-            SELECT run, first_number, ended_at, last_at FROM held \
-            LEFT JOIN access_runs ON access_runs.id = held.run \
-            WHERE stored < last - first + 1 OR first > coalesce(first_number, 1)\
-        ), rows_of_suspects AS (\
-            SELECT run, number, at, first_number, ended_at, last_at, \
-                lag(number) OVER in_run AS before, lag(at) OVER in_run AS before_at \
-            FROM accesses JOIN suspect USING (run) \
-            WINDOW in_run AS (PARTITION BY run ORDER BY number)\
-        ), missing AS (\
-            SELECT run, {between} AS first, number - 1 AS last, before_at, at AS after_at, \
-                last_at, ended_at IS NOT NULL AS has_ended \
-            FROM rows_of_suspects \
-            UNION ALL SELECT id, {after}, last_number, last_at, NULL, last_at, true \
-            FROM access_runs LEFT JOIN held ON held.run = id WHERE ended_at IS NOT NULL\
-        ) SELECT run, first, last, before_at, after_at, last_at, has_ended FROM missing \
-        WHERE first <= last ORDER BY has_ended DESC, coalesce(after_at, last_at) IS NULL, \
-            coalesce(after_at, last_at), run, first LIMIT {limit}"
-    )
-}
-
-/// A row of [`missing_accesses`].
-pub type MissingRow = (i64, i64, i64, Option<Utc>, Option<Utc>, Option<Utc>, bool);
-
-/// Returns the gap of a row of [`missing_accesses`].
-pub fn missing_access(row: MissingRow) -> MissingAccesses {
-    let (run, first, last, before, after, last_at, has_ended) = row;
-    let at = |stored: Option<Utc>| stored.map(|at| at.0);
-    MissingAccesses {
-        run: RunId(run),
-        numbers: (first.unsigned_abs(), last.unsigned_abs()),
-        between: (at(before), at(after)),
-        last_at: at(last_at),
-        has_ended,
-    }
 }
 
 #[cfg(test)]

@@ -1,213 +1,72 @@
-//! Rows of webhook endpoints and their deliveries.
+//! Rows of webhooks.
 
-use std::collections::BTreeSet;
-
-use diesel::prelude::*;
+use diesel::{
+    dsl::{auto_type, exists},
+    prelude::*,
+};
 use domain::{
-    api_key::{ApiKeyId, ClientId, Owner, Party},
-    order::{OrderId, SigningServiceId},
+    api_key::Owner,
+    order::OrderId,
     ports::{
-        NewEndpoint, NewWebhookDelivery, Page, SealedSecrets, Settlement, UnreadableRow,
-        WebhookAttempted, WebhookLease, WebhookStats,
+        NewWebhookDelivery, Page, SealedSecrets, Settlement, WebhookAttempted, WebhookLease,
+        WebhookStats,
     },
     webhook::{
-        AttemptOutcome, AttemptRecord, DisabledBy, Endpoint, EndpointId, EventChange, EventType,
-        PER_ENDPOINT, WebhookDelivery, WebhookDeliveryId, WebhookStatus,
-        endpoint_request::EndpointChange,
+        AttemptOutcome, AttemptRecord, EndpointId, EventType, WebhookDelivery, WebhookDeliveryId,
+        WebhookStatus,
     },
 };
 use time::OffsetDateTime;
 
 use crate::{
     Unreadable, Utc,
-    schema::{webhook_deliveries, webhook_endpoints},
+    events::{read_change, stored_change},
+    instant::farthest,
+    party::{party_of, stored_party},
+    schema::{orders, webhook_deliveries, webhook_endpoints},
+    webhook_endpoints::TargetRow,
 };
 
-fn stored_events(events: &BTreeSet<EventType>) -> String {
-    events.iter().map(|event| event.as_str()).collect::<Vec<_>>().join(" ")
+pub mod lease;
+
+/// Selects the webhooks of erased orders that a worker attempts: see [`HeldWebhook`].
+#[auto_type(no_type_alias)]
+pub fn attempted_webhooks_of_erased(at: Utc) -> _ {
+    let waits: is_waiting = is_waiting();
+    webhook_deliveries::table
+        .inner_join(orders::table.on(orders::id.nullable().eq(webhook_deliveries::order_id)))
+        .filter(orders::erased_at.is_not_null().and(waits))
+        .filter(webhook_deliveries::leased_until.is_not_null())
+        .filter(webhook_deliveries::due_at.gt(at))
 }
 
-/// Returns how a party is stored: a client, or minus the number of a signing service.
-pub fn stored_party(party: Party) -> i64 {
-    match party {
-        Party::Client(client) => client.0,
-        Party::Service(service) => -service.0,
-    }
+/// Selects the webhooks of orders that wait.
+#[auto_type(no_type_alias)]
+pub fn waiting_webhooks_of(orders: Vec<i64>) -> _ {
+    let waits: is_waiting = is_waiting();
+    webhook_deliveries::table.filter(webhook_deliveries::order_id.eq_any(orders).and(waits))
 }
 
-/// Returns the party that is stored.
-pub fn party_of(stored: i64) -> Party {
-    if stored < 0 {
-        Party::Service(SigningServiceId(stored.saturating_neg()))
-    } else {
-        Party::Client(ClientId(stored))
-    }
+/// Selects those of the webhooks that a worker attempts.
+#[auto_type(no_type_alias)]
+pub fn attempted_webhooks(ids: Vec<i64>) -> _ {
+    webhook_deliveries::table
+        .filter(webhook_deliveries::id.eq_any(ids))
+        .filter(webhook_deliveries::leased_until.is_not_null())
 }
 
-/// Returns how what an event tells besides its order is stored.
-pub fn stored_change(change: &EventChange) -> String {
-    // Texts and numbers become JSON without an error.
-    serde_json::to_string(change).unwrap_or_default()
-}
-
-/// Reads what an event tells besides its order.
-///
-/// # Errors
-/// It is not the JSON of a change.
-pub fn read_change(stored: Option<&str>) -> Result<Option<EventChange>, serde_json::Error> {
-    stored.map(serde_json::from_str).transpose()
-}
-
-/// An endpoint to add.
-#[derive(Insertable)]
-#[diesel(table_name = webhook_endpoints)]
-pub struct NewEndpointRow {
-    party: i64,
-    is_test: bool,
-    api_key_id: Option<i64>,
-    url: String,
-    events: String,
-    description: Option<String>,
-    secret: Vec<u8>,
-    created_at: Utc,
-}
-
-impl From<&NewEndpoint> for NewEndpointRow {
-    fn from(new: &NewEndpoint) -> Self {
-        Self {
-            party: stored_party(new.owner.party),
-            is_test: new.owner.is_test,
-            api_key_id: new.key.map(|key| key.0),
-            url: new.url.clone(),
-            events: stored_events(&new.events),
-            description: new.description.clone(),
-            secret: new.secret.clone(),
-            created_at: Utc(new.created_at),
-        }
-    }
-}
-
-/// An endpoint without its secrets.
-#[derive(Queryable, Selectable)]
-#[diesel(table_name = webhook_endpoints)]
-pub struct EndpointRow {
-    id: i64,
-    party: i64,
-    is_test: bool,
-    api_key_id: Option<i64>,
-    url: String,
-    events: String,
-    description: Option<String>,
-    created_at: Utc,
-    failed_at: Option<Utc>,
-    disabled_at: Option<Utc>,
-    disabled_by: Option<String>,
-}
-
-impl EndpointRow {
-    /// Returns the endpoint. Events that only another version of the service knows are left out, and a
-    /// reason to disable it that this one does not know is a request.
-    pub fn into_endpoint(self) -> Endpoint {
-        let events = self.events.split_ascii_whitespace().filter_map(EventType::from_name);
-        let disabled_by = self.disabled_by.as_deref().and_then(DisabledBy::from_name);
-        let disabled_by = disabled_by.unwrap_or(DisabledBy::Request);
-        Endpoint {
-            id: EndpointId(self.id),
-            owner: Owner { party: party_of(self.party), is_test: self.is_test },
-            key: self.api_key_id.map(ApiKeyId),
-            events: events.collect(),
-            url: self.url,
-            description: self.description,
-            created_at: self.created_at.0,
-            disabled: self.disabled_at.map(|at| (at.0, disabled_by)),
-            failing_since: self.failed_at.map(|at| at.0),
-        }
-    }
-
-    /// Returns what this version of the service does not know of it; `None` if it knows everything.
-    pub fn fault(&self) -> Option<UnreadableRow> {
-        let is_unknown = |name: &&str| EventType::from_name(name).is_none();
-        let is_known = |name: &str| DisabledBy::from_name(name).is_some();
-        let fault = |column: &str| Unreadable::new("webhook_endpoints", &self.id, &column);
-        if self.events.split_ascii_whitespace().any(|name| is_unknown(&name)) {
-            Some(fault("events").named())
-        } else if self.disabled_by.as_deref().is_some_and(|name| !is_known(name)) {
-            Some(fault("disabled_by").named())
-        } else {
-            None
-        }
-    }
-}
-
-/// The columns of an endpoint to change; those that are `None` stay.
+/// Keeps a leased webhook of an erased order from other workers until no lease of now can be held any
+/// more. Its attempt is shorter.
 #[derive(AsChangeset)]
-#[diesel(table_name = webhook_endpoints)]
-#[expect(clippy::option_option, reason = "diesel sets a column to NULL for `Some(None)`")]
-pub struct EndpointChangeRow {
-    url: String,
-    events: Option<String>,
-    description: Option<Option<String>>,
-    succeeded_at: Option<Option<Utc>>,
-    failed_at: Option<Option<Utc>>,
-    warned_at: Option<Option<Utc>>,
-    disabled_at: Option<Option<Utc>>,
-    disabled_by: Option<Option<String>>,
-    told_at: Option<Option<Utc>>,
+#[diesel(table_name = webhook_deliveries)]
+pub struct HeldWebhook {
+    due_at: Utc,
 }
 
-impl EndpointChangeRow {
-    /// Returns the change of an endpoint at an instant.
-    pub fn new(before: &Endpoint, change: EndpointChange, at: OffsetDateTime) -> Self {
-        let (disabled_at, disabled_by) = match (change.is_enabled, before.disabled) {
-            (Some(true), Some(_)) => (Some(None), Some(None)),
-            (Some(false), None) => {
-                (Some(Some(Utc(at))), Some(Some(DisabledBy::Request.as_str().to_owned())))
-            }
-            _ => (None, None),
-        };
-        let url = change.url.unwrap_or_else(|| before.url.clone());
-        // `Some(None)`: the endpoint has not been tried.
-        let attempts = (url != before.url || disabled_at == Some(None)).then_some(None);
-        Self {
-            url,
-            events: change.events.as_ref().map(stored_events),
-            description: change.description,
-            succeeded_at: attempts,
-            failed_at: attempts,
-            warned_at: attempts,
-            told_at: attempts,
-            disabled_at,
-            disabled_by,
-        }
-    }
-}
-
-/// The columns of an endpoint that a lease needs.
-#[derive(Debug, Clone, Queryable, Selectable)]
-#[diesel(table_name = webhook_endpoints)]
-pub struct TargetRow {
-    /// The identifier.
-    pub id: i64,
-    /// The party of the endpoint.
-    pub party: i64,
-    /// Since when it has waited for a delivery.
-    pub due_at: Option<Utc>,
-    url: String,
-    secret: Vec<u8>,
-    previous_secret: Option<Vec<u8>>,
-    previous_until: Option<Utc>,
-    succeeded_at: Option<Utc>,
-}
-
-impl TargetRow {
-    /// Returns whether the last attempt succeeded in time.
-    pub fn is_proven(&self) -> bool {
-        self.succeeded_at.is_some()
-    }
-
-    /// Returns how many deliveries may be leased at a time.
-    pub fn attempts(&self) -> usize {
-        if self.is_proven() { PER_ENDPOINT } else { 1 }
+impl HeldWebhook {
+    /// Returns the change for an erasure at an instant.
+    pub fn since(erasure: Utc) -> Self {
+        Self { due_at: farthest(erasure) }
     }
 }
 
@@ -375,6 +234,108 @@ impl WebhookAttempt {
         };
         let attempts = stored_attempts(&attempted.attempts);
         (Self { due_at, delivered_at, failed_at, attempts }, failures)
+    }
+}
+
+/// The condition of a delivery that waits for an attempt.
+#[auto_type(no_type_alias)]
+pub fn waits() -> _ {
+    let waits: is_waiting = is_waiting();
+    waits
+}
+
+/// Like [`waits`], for other builders.
+#[auto_type]
+pub(crate) fn is_waiting() -> _ {
+    webhook_deliveries::delivered_at.is_null().and(webhook_deliveries::failed_at.is_null())
+}
+
+/// The condition of a delivery of an event that this version of the service knows.
+#[auto_type(no_type_alias)]
+pub fn is_known() -> _ {
+    let events: [&'static str; EventType::ALL.len()] = EventType::ALL.map(EventType::as_str);
+    webhook_deliveries::event.eq_any(events)
+}
+
+/// Selects the deliveries of an endpoint that workers attempt.
+#[auto_type(no_type_alias)]
+pub fn leased_of(endpoint: i64, now: Utc) -> _ {
+    let farthest: Utc = farthest(now);
+    webhook_deliveries::table
+        .filter(webhook_deliveries::endpoint_id.eq(endpoint))
+        .filter(webhook_deliveries::leased_until.gt(now))
+        .filter(webhook_deliveries::leased_until.le(farthest))
+}
+
+/// Selects the deliveries of an endpoint that are due, the longest due first.
+#[auto_type(no_type_alias)]
+pub fn due_of(endpoint: i64, now: Utc) -> _ {
+    let events: [&'static str; EventType::ALL.len()] = EventType::ALL.map(EventType::as_str);
+    let is_free: is_unleased = is_unleased(now);
+    webhook_deliveries::table
+        .filter(webhook_deliveries::endpoint_id.eq(endpoint))
+        .filter(webhook_deliveries::delivered_at.is_null())
+        .filter(webhook_deliveries::failed_at.is_null())
+        .filter(webhook_deliveries::due_at.le(now))
+        .filter(webhook_deliveries::event.eq_any(events))
+        .filter(is_free)
+        .order((webhook_deliveries::due_at, webhook_deliveries::id))
+        .select(webhook_deliveries::id)
+}
+
+/// Selects a delivery, unless a worker has leased it.
+#[auto_type(no_type_alias)]
+pub fn unleased_webhook(id: WebhookDeliveryId, now: OffsetDateTime) -> _ {
+    let id: i64 = id.0;
+    let is_free: is_unleased = is_unleased(Utc(now));
+    webhook_deliveries::table.filter(webhook_deliveries::id.eq(id)).filter(is_free)
+}
+
+/// Tells deliveries that no worker has leased at an instant.
+#[auto_type]
+fn is_unleased(now: Utc) -> _ {
+    let farthest: Utc = farthest(now);
+    webhook_deliveries::leased_until
+        .is_null()
+        .or(webhook_deliveries::leased_until.le(now))
+        .or(webhook_deliveries::leased_until.gt(farthest))
+}
+
+/// Selects the deliveries of an endpoint of an owner.
+#[auto_type(no_type_alias)]
+pub fn deliveries_of(owner: Owner, endpoint: EndpointId) -> _ {
+    let (id, party): (i64, i64) = (endpoint.0, stored_party(owner.party));
+    let is_test: bool = owner.is_test;
+    webhook_deliveries::table.filter(webhook_deliveries::endpoint_id.eq(id)).filter(exists(
+        webhook_endpoints::table
+            .filter(webhook_endpoints::id.eq(id))
+            .filter(webhook_endpoints::party.eq(party))
+            .filter(webhook_endpoints::is_test.eq(is_test)),
+    ))
+}
+
+/// Selects deliveries with their endpoints.
+#[auto_type(no_type_alias)]
+pub fn deliveries_with_endpoints() -> _ {
+    webhook_deliveries::table.inner_join(
+        webhook_endpoints::table.on(webhook_endpoints::id.eq(webhook_deliveries::endpoint_id)),
+    )
+}
+
+/// Makes a delivery due. Does not touch a lease that a worker holds.
+#[derive(AsChangeset)]
+#[diesel(table_name = webhook_deliveries, treat_none_as_null = true)]
+pub struct DueAgain {
+    due_at: Utc,
+    failures: i32,
+    delivered_at: Option<Utc>,
+    failed_at: Option<Utc>,
+}
+
+impl DueAgain {
+    /// Returns the change that makes it due at an instant.
+    pub fn at(instant: OffsetDateTime) -> Self {
+        Self { due_at: Utc(instant), failures: 0, delivered_at: None, failed_at: None }
     }
 }
 

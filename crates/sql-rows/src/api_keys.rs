@@ -1,18 +1,15 @@
-//! Rows of API keys and their history.
+//! Rows of API keys.
 
 use std::num::TryFromIntError;
 
 use diesel::{dsl::auto_type, prelude::*};
 use domain::{
-    api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, KeyHash, NewApiKey, Rate, Scopes},
+    api_key::{ApiKey, ApiKeyId, ClientId, KeyHash, NewApiKey, Rate, Scopes},
     order::{EmailAddress, SigningServiceId},
 };
 use time::OffsetDateTime;
 
-use crate::{
-    Unreadable, Utc, digest,
-    schema::{api_keys, key_events},
-};
+use crate::{Unreadable, Utc, digest, schema::api_keys};
 
 /// An API key to issue.
 #[derive(Insertable, Queryable, Selectable)]
@@ -132,40 +129,4 @@ pub fn key_unused_since(id: ApiKeyId, at: OffsetDateTime) -> _ {
     let at: Utc = Utc(at);
     let is_earlier = api_keys::last_used_at.is_null().or(api_keys::last_used_at.lt(at));
     api_keys::table.filter(api_keys::id.eq(id).and(is_earlier))
-}
-
-/// An entry in the history of keys.
-#[derive(Insertable, Queryable, Selectable)]
-#[diesel(table_name = key_events)]
-pub struct KeyEventRow {
-    api_key_id: i64,
-    change: String,
-    successor_id: Option<i64>,
-    at: Utc,
-    by: String,
-}
-
-impl KeyEventRow {
-    /// Returns the entry of a change.
-    pub fn new(key: ApiKeyId, change: KeyChange, at: OffsetDateTime, by: &str) -> Self {
-        Self {
-            api_key_id: key.0,
-            change: change.as_str().to_owned(),
-            successor_id: change.successor().map(|id| id.0),
-            at: Utc(at),
-            by: by.to_owned(),
-        }
-    }
-
-    /// Returns the entry.
-    pub fn into_event(self) -> Result<KeyEvent, Unreadable> {
-        let change = KeyChange::from_stored(&self.change, self.successor_id.map(ApiKeyId));
-        let unreadable = || Unreadable::new("key_events of key", &self.api_key_id, &"change");
-        Ok(KeyEvent {
-            key: ApiKeyId(self.api_key_id),
-            change: change.ok_or_else(unreadable)?,
-            at: self.at.0,
-            by: self.by,
-        })
-    }
 }

@@ -16,7 +16,13 @@ use domain::{
 };
 use time::Duration;
 
-use crate::{Instant, TargetRow, Utc, WebhookDeliveryRow, farthest, party_of};
+use crate::{
+    Instant, Utc,
+    instant::farthest,
+    party::{party_of, stored_party},
+    webhook_deliveries::WebhookDeliveryRow,
+    webhook_endpoints::TargetRow,
+};
 
 /// Most endpoints of each kind that a lease looks at, so that it is short.
 pub const LOOKED_AT: usize = 128;
@@ -36,7 +42,7 @@ pub struct Waiting {
 /// Returns the parties that get no further slot.
 pub fn full_parties(slots: &WebhookSlots, is_proven: bool) -> Vec<i64> {
     let full = slots.busy.keys().filter(|party| !slots.has_room(**party, is_proven));
-    full.map(|party| crate::stored_party(*party)).collect()
+    full.map(|party| stored_party(*party)).collect()
 }
 
 /// Chooses the deliveries that get the free slots, in their order: each endpoint gets one before any
