@@ -256,9 +256,6 @@ impl Cluster {
     /// Ends the sessions of [`Self::sql`] with a database.
     fn end_sessions(&self, database: &str) {
         self.sessions.lock().unwrap().remove(database);
-        // A backend goes on for a moment after its connection has closed.
-        let terminate = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity";
-        self.sql("postgres", &format!("{terminate} WHERE datname = '{database}'"));
     }
 
     /// Returns the log of the server.
@@ -322,6 +319,9 @@ impl<'a> Database<'a> {
     /// Copies the database, which no other session may use. Takes less time than migrating an empty one.
     pub fn copy(&self) -> Database<'a> {
         self.cluster.end_sessions(&self.name);
+        // A backend goes on for a moment after its connection has closed.
+        let terminate = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity";
+        self.cluster.sql("postgres", &format!("{terminate} WHERE datname = '{}'", self.name));
         // The other strategy writes each page to the log.
         self.cluster.create_database(&format!("TEMPLATE {} STRATEGY file_copy", self.name))
     }

@@ -541,7 +541,7 @@ fn document_states_the_settings() {
     let count = |document: &str, text: &str| document.matches(text).count();
     for (default, own, times) in [
         (r#""url": "/""#, r#""url": "/api""#, 1),
-        (r#""url": "/api/order"#, r#""url": "/api/api/order"#, 10),
+        (r#""url": "/api/order"#, r#""url": "/api/api/order"#, 11),
         (r#""url": "/api/services"#, r#""url": "/api/api/services"#, 1),
         (r#""url": "/api/webhooks"#, r#""url": "/api/api/webhooks"#, 2),
         (r#"e": "/api/order/1/documents/0""#, r#"e": "/api/api/order/1/documents/0""#, 1),

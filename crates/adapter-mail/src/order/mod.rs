@@ -9,7 +9,7 @@ mod times;
 use askama::Template;
 use domain::{
     delivery::{Audience, Extent, MailContent, Notification},
-    order::{EmailAddress, OrderId, SigningLocation, StoredOrder},
+    order::{EmailAddress, OrderId, SigningLocation},
     ports::NotifyError,
 };
 use lettre::{
@@ -19,7 +19,7 @@ use lettre::{
 
 use self::{
     calendar::{calendar, has_calendar, method},
-    facts::{Change, Fact, changes, facts, lines},
+    facts::{Change, Fact, changes, facts, lines, name},
     news::{News, news},
     times::short_appointment,
 };
@@ -103,13 +103,6 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
         .multipart(alternatives.singlepart(shown))
         .singlepart(attached);
     head.multipart(parts).map_err(permanent)
-}
-
-/// Returns the name of an order in the `UID` of its calendar files, and in the `References` of its mails,
-/// which mail programs show as one conversation. The instant makes it unique among services.
-fn name(stored: &StoredOrder) -> String {
-    let microseconds = stored.created_at.unix_timestamp_nanos() / 1_000;
-    format!("order-{}-{microseconds}", stored.id.0)
 }
 
 /// Returns the subject: the news and the order, without names of people.

@@ -10,6 +10,7 @@ use super::*;
 /// The texts that the connections of this process have prepared and keep.
 static KEPT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
+#[expect(clippy::needless_pass_by_value, reason = "diesel gives the event to the function")]
 fn note_kept(event: InstrumentationEvent<'_>) {
     if let InstrumentationEvent::CacheQuery { sql, .. } = event {
         KEPT.lock().unwrap().insert(sql.to_owned());

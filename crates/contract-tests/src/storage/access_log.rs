@@ -329,9 +329,9 @@ pub async fn keys_that_read_many_orders_are_busy(storage: &Storage) {
         storage.accesses.busy_keys((instant(since), instant(until)), orders).await.unwrap()
     };
     let key = |key, orders| BusyKey { key: ApiKeyId(key), orders };
-    assert_eq!(busy(0, 500, 1).await, [key(1, 11), key(2, 2)]);
-    assert_eq!(busy(0, 500, 2).await, [key(1, 11)]);
-    assert_eq!(busy(0, 500, 11).await, []);
+    assert_eq!(busy(0, 500, 1).await, [key(1, 12), key(2, 2)]);
+    assert_eq!(busy(0, 500, 2).await, [key(1, 12)]);
+    assert_eq!(busy(0, 500, 12).await, []);
     assert_eq!(busy(11, 500, 0).await, [key(1, 1), key(2, 2)]);
     // A clock that was ahead has left rows in the future.
     assert_eq!(busy(0, 3, 0).await, [key(1, 3)]);

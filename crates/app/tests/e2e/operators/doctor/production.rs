@@ -189,11 +189,12 @@ async fn stop_during_an_erasure_leaves_no_gap() {
         "UPDATE orders SET created_at = '2020-01-01', updated_at = '2020-01-01', \
         starts_at = '2020-01-01', ends_at = '2020-01-01', signing_date = '2020-01-01'",
     );
-    let lock = "BEGIN; UPDATE orders SET held_until = '2999-01-01'";
+    // The erasure stores its access last.
+    let lock = "BEGIN; LOCK TABLE accesses IN EXCLUSIVE MODE";
     let mut lock = SqlSession::holding(wiring.sql(), lock);
     let service = ServiceProcess::start(&wiring, &["--erase-after-days=30"]);
-    let waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'tuple' AND \
-        relation = 'orders'::regclass";
+    let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND \
+        relation = 'accesses'::regclass";
     eventually(|| wiring.lines(waiting) == ["1"]).await;
 
     let ops = service.ops_address;
