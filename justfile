@@ -39,6 +39,11 @@ release-openapi:
     cargo run --quiet -- openapi \
         >"docs/released/openapi-$(cargo pkgid --package notary-orders | sed 's/.*@//').json"
 
+# Stores a small database of this version, which later versions are tested on (see the script).
+store-fixture folder database_url="":
+    cargo build --release
+    scripts/release/store_fixture.py target/release/notary-orders {{folder}} {{database_url}}
+
 # Measures the release build beside pgbench, nginx and a Fastify service (see bench/README.md).
 bench what="all" *arguments:
     cargo build --release

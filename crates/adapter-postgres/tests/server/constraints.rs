@@ -69,7 +69,7 @@ async fn keys_and_references_hold() {
         ),
         // A second document gets the position of the first.
         (
-            "INSERT INTO documents SELECT documents.order_id, position, uploads.key, name, name_as_sent, \
+            "INSERT INTO documents SELECT documents.order_id, documents.position, uploads.key, name, name_as_sent, \
             media_type, size, sha256 FROM documents, uploads",
             SqlState::UNIQUE_VIOLATION,
         ),
