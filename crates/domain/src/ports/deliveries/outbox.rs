@@ -39,10 +39,9 @@ pub struct Dispatch {
 }
 
 /// Stores events until their deliveries are in the queue.
-/// [`OrderRepo::create`](crate::ports::OrderRepo::create) adds one for each order,
-/// [`OrderRepo::add_documents`](crate::ports::OrderRepo::add_documents) one for each addition, and
-/// [`OrderRepo::amend`](crate::ports::OrderRepo::amend) one for each change by the client. The
-/// database itself adds one for each change of status or notary, whoever makes it.
+/// [`OrderRepo::create`](crate::ports::OrderRepo::create) adds one for each order, and
+/// [`OrderRepo::change`](crate::ports::OrderRepo::change) those that the domain decides. The database
+/// itself adds one for each change of status or notary, whoever makes it.
 ///
 /// # Errors
 /// Every method fails with [`StoreError`] only.

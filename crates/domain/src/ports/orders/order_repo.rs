@@ -178,7 +178,7 @@ pub trait OrderRepo: Send + Sync {
     /// Carries out a command in one atomic, durable step:
     /// - loads what [`OrderBefore`](crate::order::OrderBefore) needs. No other call changes the order
     ///   meanwhile
-    /// - asks [`OrderCommand::decide`], and stores the [`OrderEffects`](crate::order::OrderEffects) whole
+    /// - asks [`OrderCommand::decide`], and stores the [`OrderEffects`] whole
     /// - adopts the uploads of new documents, which leave the [`UploadLedger`](super::UploadLedger), and
     ///   condemns the keys of withdrawn ones in it
     /// - stores the request under its idempotency key, with the positions of what was added
