@@ -1,4 +1,4 @@
-//! What the log and the metrics say about the steps of workers.
+//! Reports of the steps of workers, to the log and the metrics.
 
 use domain::{
     ports::{NoticeOutcome, error_chain},

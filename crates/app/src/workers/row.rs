@@ -23,7 +23,7 @@ pub(crate) type LeavesAccesses = Arc<DropGuard>;
 pub(super) struct Row {
     /// The text of the log about a step that failed.
     failure: &'static str,
-    /// What a step that succeeds shows to work.
+    /// The dependency that a successful step shows to work.
     dependency: &'static str,
     worker: Box<dyn Steps>,
     /// Whether it stores what requests leave: it stores the rest after the stop, and hides its failures but the

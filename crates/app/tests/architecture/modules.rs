@@ -115,10 +115,10 @@ fn read(folder: &Path, prefix: &str, found: &mut BTreeMap<String, File>) {
 
 type Modules = BTreeMap<String, Module>;
 
-/// What the names of a module mean.
+/// The names of a module, and where each comes from.
 #[derive(Default)]
 struct Module {
-    /// What it defines itself.
+    /// The names that it defines itself.
     items: BTreeSet<String>,
     /// The paths that names come from: its imports and re-exports.
     imports: BTreeMap<String, Vec<String>>,

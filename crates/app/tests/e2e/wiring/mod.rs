@@ -233,7 +233,7 @@ impl Wiring {
     }
 }
 
-/// What tests do with the stores of either wiring.
+/// The operations of tests on the stores of either wiring.
 pub trait Stores {
     /// Returns the data directory.
     fn data(&self) -> &Path;

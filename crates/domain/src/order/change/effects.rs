@@ -1,4 +1,4 @@
-//! What a change of an order stores.
+//! The effects of a change of an order: plain data that an adapter stores.
 
 use time::OffsetDateTime;
 
