@@ -33,11 +33,13 @@ doc:
 openapi:
     scripts/postman_collection.py docs/openapi.json >docs/notary-orders.postman_collection.json
 
-# Stores the OpenAPI document of this version as a released one, which later ones must not break.
-release-openapi:
-    mkdir -p docs/released
-    cargo run --quiet -- openapi \
-        >"docs/released/openapi-$(cargo pkgid --package notary-orders | sed 's/.*@//').json"
+# Stores what later versions must keep of this one: its OpenAPI document, and checksums of its migrations.
+released:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    version=$(cargo pkgid --package notary-orders | sed 's/.*@//')
+    cargo run --quiet -- openapi >"docs/released/openapi-$version.json"
+    find migrations -name '*.sql' | sort | xargs sha256sum >"docs/released/migrations-$version.sha256"
 
 # Stores a small database of this version, which later versions are tested on (see the script).
 store-fixture folder database_url="":

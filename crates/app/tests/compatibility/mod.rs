@@ -1,4 +1,5 @@
-//! Clients that were written against a released OpenAPI document keep working with the current one.
+//! Clients that were written against a released OpenAPI document keep working with the current one, and
+//! databases of a release have migrations that never change.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,21 +8,37 @@
     reason = "in a test, what cannot go on fails the test"
 )]
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 mod changes;
 mod rules;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Returns the files of `docs/released` with this extension.
+fn released(extension: &str) -> Vec<PathBuf> {
+    let files: Vec<_> = fs::read_dir(root().join("docs/released"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .collect();
+    assert!(!files.is_empty(), "no release has a file *.{extension}");
+    files
+}
 
 #[test]
 fn current_document_breaks_no_released_one() {
     let settings = adapter_http::OpenApiSettings::default();
     let current: Value = serde_json::from_str(&adapter_http::openapi_document(&settings)).unwrap();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/released");
-    // Git keeps no empty folder, so before the first release there may be none.
-    for entry in folder.read_dir().into_iter().flatten() {
-        let path = entry.unwrap().path();
+    for path in released("json") {
         let released: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         let changes = changes::breaking_changes(&released, &current);
         assert!(
@@ -30,5 +47,16 @@ fn current_document_breaks_no_released_one() {
             path.display(),
             changes.join("\n")
         );
+    }
+}
+
+#[test]
+fn migrations_of_a_release_never_change() {
+    for list in released("sha256") {
+        for line in fs::read_to_string(&list).unwrap().lines() {
+            let (checksum, path) = line.split_once("  ").unwrap();
+            let file = fs::read(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+            assert_eq!(hex::encode(Sha256::digest(&file)), checksum, "{path} was released");
+        }
     }
 }
