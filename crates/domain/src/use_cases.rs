@@ -1,4 +1,5 @@
-//! What a handler, a command of an operator or a worker calls. Those of orders stand here, others in rooms.
+//! The use cases that handlers, commands of operators and workers call. Those of orders stand here, others
+//! in folders.
 
 pub mod accesses;
 pub mod add_documents;

@@ -183,7 +183,7 @@ pub struct WebhookDelivery {
     pub event: EventType,
     /// The order of the event; none for a test.
     pub order_id: Option<OrderId>,
-    /// What the event tells besides the order.
+    /// The data of the event besides the order.
     pub change: Option<EventChange>,
     /// Random key. The `webhook-id` is derived from it.
     pub message_key: String,
@@ -275,7 +275,7 @@ pub struct OrderEventData {
     file_number: String,
     /// Its status.
     order_status: String,
-    /// What the event tells besides the order.
+    /// The data of the event besides the order.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     change: Option<ChangeEventData>,
     /// Its signing service.

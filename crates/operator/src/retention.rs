@@ -1,4 +1,4 @@
-//! What erases orders, and the mails of erased orders.
+//! Wires the use cases that erase orders, and the mails of erased orders.
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 

@@ -39,7 +39,7 @@ const MAILS: [Outcome; 8] = [
     ("postponed", Level::DEBUG, "mail postponed; no mail can be delivered now"),
     ("failed", Level::ERROR, "mail failed for good"),
     // An attack would flood the log. The first of an hour has a line of its own.
-    ("over_limit", Level::DEBUG, "mail waits; its recipient has had its mails of this hour"),
+    ("over_limit", Level::DEBUG, "mail waits; its recipient has reached its hourly limit"),
     ("obsolete", Level::INFO, "mail not sent; its order has changed"),
     ("lease_lost", Level::WARN, "mail took longer than its lease"),
 ];

@@ -136,7 +136,7 @@ fn log_mail(report: MailReport, metrics: &WorkerMetrics, mail_is_available: &Ato
         MailReport::LimitReached(delivery, order_id) => tracing::warn!(
             delivery = delivery.0,
             order_id = order_id.0,
-            "the recipient of this mail has had its mails of this hour from this client; its further \
+            "the recipient of this mail has reached its hourly limit of mails from this client; further \
              ones wait for the next hour"
         ),
         MailReport::OutageBegan(error) => {

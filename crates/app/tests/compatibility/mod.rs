@@ -55,7 +55,8 @@ fn migrations_of_a_release_never_change() {
     for list in released("sha256") {
         for line in fs::read_to_string(&list).unwrap().lines() {
             let (checksum, path) = line.split_once("  ").unwrap();
-            let file = fs::read(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+            let file =
+                fs::read(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
             assert_eq!(hex::encode(Sha256::digest(&file)), checksum, "{path} was released");
         }
     }

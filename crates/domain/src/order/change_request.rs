@@ -111,7 +111,7 @@ pub struct ChangeRequest {
 /// A note.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NoteRequest {
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! What events tell of an order, to webhooks and to mails.
+//! The events of an order, and the data that webhooks and mails get with them.
 
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +76,7 @@ impl EventType {
     }
 }
 
-/// What an event tells besides the order. Its JSON is part of the stored format.
+/// The data of an event besides the order. Its JSON is part of the stored format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum EventChange {

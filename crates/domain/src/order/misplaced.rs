@@ -54,7 +54,7 @@ struct Search<'a> {
     lost: Vec<Violation>,
 }
 
-/// What a member means that has no field in its object.
+/// The meaning of a member that has no field in its object.
 enum Meaning<'a> {
     /// One of these fields, none of which has a value: it would be lost.
     Lost(Vec<&'a Field>),

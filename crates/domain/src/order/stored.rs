@@ -118,7 +118,7 @@ impl Actor {
     }
 }
 
-/// What a change of an order was.
+/// The kind of a change of an order, and its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeKind {
     /// The order was created.
@@ -187,7 +187,7 @@ impl ChangeKind {
 pub struct OrderChange {
     /// Instant of the change.
     pub at: OffsetDateTime,
-    /// What it was.
+    /// Its kind and values.
     pub kind: ChangeKind,
     /// The status after it.
     pub status: OrderStatus,
@@ -227,7 +227,7 @@ pub struct Note {
     pub at: OffsetDateTime,
     /// The side that wrote it.
     pub author: Actor,
-    /// What it says, on one or several lines.
+    /// Its text, on one or several lines.
     pub text: String,
 }
 

@@ -3,7 +3,7 @@ use async_trait::async_trait;
 use crate::ports::StoreError;
 use crate::{order::SigningServiceId, signing_service::SigningService};
 
-/// What the records of signing services tell about a number.
+/// The answer to whether a signing service has a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// It has a record.

@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// What documents are added to, and what they replace.
+/// The order that documents are added to, and the document that they replace.
 #[derive(Clone)]
 pub struct Addition {
     /// The order.

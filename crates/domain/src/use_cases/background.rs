@@ -7,7 +7,7 @@ use crate::ports::StoreError;
 /// A worker. The caller waits for the pause that a step returns, and then begins the next. It stops between two
 /// steps.
 pub trait Worker: Send {
-    /// What a step has done.
+    /// The outcome of a step.
     type Done: Send;
 
     /// Does a bounded amount of work.

@@ -105,7 +105,7 @@ pub(super) fn csv<Row>(columns: &[Column<'_, Row>], rows: &[Row], with_names: bo
 /// The beginnings of a formula, also in their full-width forms, which spreadsheets of East Asia take for
 /// them.
 const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
-/// What ends a cell in some country or program: spreadsheets there split at a semicolon or a tab. The same
+/// The characters that end a cell: some spreadsheets split at a semicolon or a tab. The same
 /// rule is in `csv.js` of the console.
 const ENDS_OF_CELLS: [char; 6] = [',', ';', '\t', '\r', '\n', '"'];
 

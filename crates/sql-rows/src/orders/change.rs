@@ -1,4 +1,4 @@
-//! What a decision on an order needs, and the rows of what it stores.
+//! The columns that a decision on an order reads, and the rows that it stores.
 
 use diesel::prelude::*;
 use domain::{

@@ -1,4 +1,4 @@
-//! What an erasure leaves of an order.
+//! The columns of an order after its erasure.
 
 use diesel::{dsl::auto_type, prelude::*};
 use domain::order::OrderId;

@@ -348,7 +348,7 @@ impl ListedRow {
 pub struct PendingOrder {
     /// The order.
     pub row: OrderRow,
-    /// What lists find it by.
+    /// The text that a search looks at.
     pub found_by: FoundBy,
     /// Its documents. Each row gets the order's identifier when the order has one.
     pub documents: Vec<DocumentRow>,

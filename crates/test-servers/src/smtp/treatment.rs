@@ -1,4 +1,4 @@
-//! What a relay offers, how it treats each step of a client, and what it has got.
+//! The extensions that a relay offers, its answer to each step of a client, and the mails that it got.
 
 use std::sync::{Mutex, atomic::AtomicUsize};
 

@@ -209,7 +209,7 @@ async fn mails_above_the_limit_are_shown_and_warned_of_once(kind: Kind) {
     let warned = report.found("warn", "mail");
     assert!(warned.contains("4 mails wait: their recipients have had"), "{}", report.text);
     let log = service.stop_and_read_log();
-    let warnings = log.lines().filter(|line| line.contains("has had its mails of this hour"));
+    let warnings = log.lines().filter(|line| line.contains("has reached its hourly limit"));
     assert_eq!(warnings.filter(|line| line.contains("WARN")).count(), 1, "{log}");
     // A start says what earlier runs have left.
     let log = ServiceProcess::keyed(&wiring, &limit).stop_and_read_log();

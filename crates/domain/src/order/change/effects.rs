@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// What a change of an order stores.
+/// The rows and columns that a change of an order stores.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OrderEffects {
     /// The instant of the change, and of the order's last change. `None` if the sides do not see it.
@@ -69,9 +69,9 @@ pub struct WithdrawnDocument {
 pub struct NewEvent {
     /// Its type.
     pub event: EventType,
-    /// What it tells besides the order.
+    /// Its data besides the order.
     pub change: Option<EventChange>,
-    /// What only its mails tell.
+    /// The data that only its mails get.
     pub content: Option<MailContent>,
 }
 

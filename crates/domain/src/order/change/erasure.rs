@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// What a retention erases.
+/// The things that a retention erases: whole orders, or their documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Retained {
     /// Orders.
@@ -24,12 +24,12 @@ pub enum Retained {
     Documents,
 }
 
-/// What is due for an erasure: what belongs to orders whose appointment and last change lie before `before`.
+/// The orders or documents that are due: their orders' appointment and last change lie before `before`.
 /// An order with no time of day has its appointment until its date is over everywhere. Orders on hold
 /// at `now` are never due. The erasure of its documents by the retention is no change of an order here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
-    /// What is erased.
+    /// Whether orders or documents are erased.
     pub what: Retained,
     /// The end of the retention.
     pub before: OffsetDateTime,

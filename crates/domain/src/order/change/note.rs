@@ -20,7 +20,7 @@ pub const MAX_NOTES: usize = 1_000;
 pub struct NewNote {
     /// The side that writes it.
     pub author: Actor,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 

@@ -32,7 +32,7 @@ pub struct Begun {
     pub changes: Option<u32>,
 }
 
-/// What an operator's retry did.
+/// The outcome of an operator's retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retried {
     /// The delivery is due.

@@ -54,7 +54,7 @@ impl Notice {
     }
 }
 
-/// What became of a notice.
+/// The outcome of a notice.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NoticeOutcome {
     /// It was sent.

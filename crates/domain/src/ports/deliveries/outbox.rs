@@ -23,7 +23,7 @@ pub struct Event {
     pub event: EventType,
     /// The change that the event tells of.
     pub change: Option<EventChange>,
-    /// What only its mails tell.
+    /// The data that only its mails get.
     pub content: Option<MailContent>,
 }
 

@@ -185,7 +185,7 @@ pub struct WebhookStats {
 pub struct UnreadableRow {
     /// Whether it is an endpoint or a delivery of one.
     pub is_of_webhooks: bool,
-    /// What is wrong with it, for the log. Contains no value.
+    /// Its fault, for the log. Contains no value.
     pub fault: String,
 }
 

@@ -15,7 +15,7 @@ use crate::{
 /// The orders that an operator asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OrderFilter {
-    /// What an owner can ask for too.
+    /// The filters that an owner has, too.
     pub list: ListFilter,
     /// Only orders of this client.
     pub client: Option<ClientId>,
@@ -39,7 +39,7 @@ pub enum ErasureOutcome {
 /// Number of identifiers of orders that one look for due orders covers.
 pub const LOOKED_AT: i64 = 50_000;
 
-/// What one look for due orders has found.
+/// The result of one look for due orders.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundDue {
     /// The due orders, smallest first.
@@ -58,7 +58,7 @@ impl From<Refusal> for ErasureOutcome {
 /// so call it only for orders that are really erased.
 pub type AccessOf = Arc<dyn Fn(OrderId) -> Option<Access> + Send + Sync>;
 
-/// What a retention has erased.
+/// The counts of one step of a retention.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ErasedDue {
     /// The orders.

@@ -67,7 +67,7 @@ pub struct OrderCommandRequest {
     pub owner: Option<Owner>,
     /// The order.
     pub order: OrderId,
-    /// What is to change.
+    /// The new values.
     pub command: OrderCommand,
     /// The instant of the change.
     pub at: OffsetDateTime,
@@ -77,7 +77,7 @@ pub struct OrderCommandRequest {
     pub access: Option<Access>,
 }
 
-/// What a command has done.
+/// The outcome of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Changed {
     /// The order after an amendment, changed or not.
@@ -93,7 +93,7 @@ pub enum Changed {
     HoldSet,
 }
 
-/// What an addition or a hold has done.
+/// The outcome of an addition or a hold.
 impl From<OrderEffects> for Changed {
     fn from(effects: OrderEffects) -> Self {
         match (effects.note, effects.range) {

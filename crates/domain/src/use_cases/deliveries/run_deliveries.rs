@@ -38,7 +38,7 @@ pub const MAILS_PER_RECIPIENT_HOUR: u32 = 200;
 
 /// The error of a delivery above that number, while it waits.
 pub const OVER_LIMIT: &str =
-    "waits for the next hour: the recipient has had its mails of this hour from this client";
+    "waits for the next hour: the recipient has reached its hourly limit of mails from this client";
 
 /// The outcome of one delivery step.
 #[derive(Debug, PartialEq, Eq)]

@@ -102,7 +102,7 @@ pub enum OrdersCommand {
         /// Its identifier
         #[arg(value_parser = listed)]
         id: i64,
-        /// What it says, on one or several lines
+        /// Its text, on one or several lines
         #[arg(value_parser = note)]
         text: NoteRequest,
     },

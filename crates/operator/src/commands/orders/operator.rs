@@ -1,4 +1,4 @@
-//! What the commands about orders share: their stores, and the accesses that they leave.
+//! The stores of the commands about orders, and the accesses that these commands leave.
 
 use std::sync::Arc;
 
