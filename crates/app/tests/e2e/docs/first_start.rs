@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     harness::service_process::{ServiceProcess, notary_orders, on_a_terminal, output, run},
-    harness::{client, created},
+    harness::{client, created, eventually},
     wiring::Wiring,
 };
 
@@ -70,7 +70,10 @@ async fn first_start_writes_key_to_a_file_and_prints_working_curl_line() {
 async fn start_finishes_the_file_of_a_first_key_that_was_issued() {
     let wiring = Wiring::embedded();
     let file = wiring.data().join("first-key");
-    ServiceProcess::start(&wiring, &[]).stop("-TERM");
+    let first = ServiceProcess::start(&wiring, &[]);
+    // The service takes requests before it issues the key.
+    eventually(|| file.exists()).await;
+    first.stop("-TERM");
     let key = fs::read_to_string(&file).unwrap();
     fs::rename(&file, wiring.data().join("first-key.killed")).unwrap();
     // A key that was not issued before its process was killed.
@@ -79,12 +82,17 @@ async fn start_finishes_the_file_of_a_first_key_that_was_issued() {
 
     let service = ServiceProcess::start(&wiring, &[]);
     created(service.as_key(key.trim()).order("F-1").await).await;
-    assert_eq!(fs::read_to_string(&file).unwrap(), key);
+    eventually(|| fs::read_to_string(&file).is_ok_and(|found| found == key)).await;
     service.stop("-TERM");
-    ServiceProcess::start(&wiring, &[]).stop("-TERM");
-    let entries = fs::read_dir(wiring.data()).unwrap().map(|entry| entry.unwrap().file_name());
-    let names: Vec<_> = entries.filter_map(|name| name.into_string().ok()).collect();
-    assert!(!names.iter().any(|name| name.starts_with("first-key.")), "{names:?}");
+    let third = ServiceProcess::start(&wiring, &[]);
+    eventually(|| {
+        let entries = fs::read_dir(wiring.data()).unwrap().map(|entry| entry.unwrap().file_name());
+        entries
+            .filter_map(|name| name.into_string().ok())
+            .all(|name| !name.starts_with("first-key."))
+    })
+    .await;
+    third.stop("-TERM");
     assert_eq!(run(&wiring, &["keys", "list", "--json"]).lines().count(), 1);
 }
 
@@ -99,11 +107,12 @@ async fn start_beside_keys_issue_leaves_a_whole_file_or_none() {
         let file = wiring.data().join("first-key");
         let trail = run(&wiring, &["keys", "trail"]);
         let is_first = trail.contains("first start");
-        assert_eq!(file.exists(), is_first, "{trail}");
         if is_first {
+            eventually(|| file.exists()).await;
             let key = fs::read_to_string(&file).unwrap();
             created(service.as_key(key.trim()).order("F-1").await).await;
         }
+        assert_eq!(file.exists(), is_first, "{trail}");
         service.stop("-TERM");
     }
 }
