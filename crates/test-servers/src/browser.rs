@@ -1,4 +1,5 @@
-//! A headless Chromium, driven over WebDriver by the system's `chromedriver`.
+//! Chromium without its windows and menus (`chromium-headless-shell`), driven over WebDriver by the system's
+//! `chromedriver`. The whole Chromium takes three times the processor time for the same pages.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -239,7 +240,7 @@ impl Session {
         let profile = profile.keep();
         let started = (0..5).find_map(|_| start_driver(&profile));
         let (janitor, port) = started
-            .expect("chromedriver starts; install the packages chromium and chromium-driver");
+            .expect("chromedriver starts; install the packages chromium-headless-shell and chromium-driver");
         let sessions = format!("http://127.0.0.1:{port}/session");
         let body = json!({ "capabilities": { "alwaysMatch": capabilities(&profile) } });
         let created = request(client, Method::POST, &sessions, body).await;
@@ -251,20 +252,16 @@ impl Session {
 fn capabilities(profile: &Path) -> Value {
     let profile = format!("--user-data-dir={}", profile.display());
     let flags = [
-        "--headless=new",
         // Chromium's sandbox does not start as root, and containers run tests as root.
         "--no-sandbox",
         "--disable-dev-shm-usage",
         "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
         "--window-size=1280,1600",
         &profile,
     ];
     json!({
         "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
-        "goog:chromeOptions": { "args": flags }
+        "goog:chromeOptions": { "binary": "/usr/bin/chromium-headless-shell", "args": flags }
     })
 }
 
