@@ -1,6 +1,6 @@
 //! A dependency stops and comes back while the service runs.
 
-use std::{io::Read as _, time::Duration};
+use std::io::Read as _;
 
 use reqwest::{Response, StatusCode};
 use test_servers::postgres::Stop;
@@ -14,9 +14,6 @@ use crate::{
     running::drain::half_a_request,
     wiring::Wiring,
 };
-
-/// Time limit for what mails wait for, also on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn start(wiring: &Wiring) -> ServiceProcess {
     ServiceProcess::keyed(wiring, &["--rate-per-second=0"])
@@ -127,7 +124,7 @@ async fn orders_succeed_while_relay_is_down() {
     eventually(|| wiring.servers().query(attempted) == "t").await;
 
     wiring.mend_mail();
-    wiring.servers().mails_within(21, PATIENCE).await;
+    wiring.servers().wait_for_mails(21).await;
     eventually(|| wiring.pending_mails() == 0).await;
     assert_eq!(wiring.mails().len(), 21);
 }
@@ -143,7 +140,7 @@ async fn service_starts_while_relay_is_down() {
     assert_eq!((status, &body["mail"]), (StatusCode::OK, &"unavailable".into()), "{body}");
 
     wiring.mend_mail();
-    wiring.servers().mails_within(2, PATIENCE).await;
+    wiring.servers().wait_for_mails(2).await;
     eventually_async(async || service.readiness().await.1["mail"] == "ok").await;
     let log = service.stop_and_read_log();
     assert!(log.contains("--mail-url") && log.contains("the mail relay is unavailable"), "{log}");

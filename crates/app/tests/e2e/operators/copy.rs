@@ -86,7 +86,7 @@ async fn copied_database_serves_the_same_service() {
     assert_eq!(order["history"][2]["order_status"], "CONFIRMED");
     assert_eq!(created(service.order("F-3").await).await["order_id"], 3);
     // The third order has a mail to the service, too.
-    wiring.servers().mails_within(4, std::time::Duration::from_secs(30)).await;
+    wiring.servers().wait_for_mails(4).await;
     eventually(|| wiring.pending_mails() == 0).await;
     let copied = service.read("/api/order/2").await;
     for list in ["documents", "signed_documents", "history", "updated_at"] {
