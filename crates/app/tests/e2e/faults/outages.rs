@@ -1,17 +1,14 @@
 //! A dependency stops and comes back while the service runs.
 
-use std::io::Read as _;
-
 use reqwest::{Response, StatusCode};
 use test_servers::postgres::Stop;
 
 use crate::{
-    harness::service_process::{ServiceProcess, issue_key},
+    harness::service_process::ServiceProcess,
     harness::{
-        CREATE_WITH_DOCUMENTS, assert_unavailable, created, deed, eventually, eventually_async,
-        form, form_with_deed, order, with_documents,
+        assert_unavailable, created, deed, eventually, eventually_async, form, form_with_deed,
+        order, with_documents,
     },
-    running::drain::half_a_request,
     wiring::Wiring,
 };
 
@@ -164,26 +161,39 @@ async fn service_starts_while_bucket_is_down() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn slow_upload_leaves_mails_and_key_uses_time_at_the_stop() {
-    let wiring = Wiring::production();
-    let mut server = ServiceProcess::keyed(&wiring, &["--shutdown-grace-secs=8"]);
-    let slow_key = issue_key(&wiring);
-    wiring.servers().stall_mail();
-    created(server.order("F-1").await).await;
-    wiring.servers().a_mail_stalls().await;
-    // Neither the mail nor the use of the key can be stored before the upload is cut off.
-    let lock = wiring.servers().lock_keys();
-    let mut slow = half_a_request(&server.as_key(&slow_key), CREATE_WITH_DOCUMENTS);
-    server.signal("-TERM");
-    let ended = tokio::task::spawn_blocking(move || slow.read(&mut [0; 1024]));
-    assert!(matches!(ended.await.unwrap(), Ok(0) | Err(_)));
-    let unused = "SELECT id FROM api_keys WHERE last_used_at IS NULL";
-    assert_ne!(wiring.lines(unused), Vec::<String>::new());
+/// Each is alone on the machine.
+mod timing {
+    use std::io::Read as _;
 
-    drop(lock);
-    wiring.servers().mails_go_on();
-    eventually(|| server.ended().is_some()).await;
-    assert_eq!((wiring.mails().len(), wiring.pending_mails()), (1, 0));
-    assert_eq!(wiring.lines(unused), Vec::<String>::new());
+    use crate::{
+        harness::service_process::{ServiceProcess, issue_key},
+        harness::{CREATE_WITH_DOCUMENTS, created, eventually},
+        running::drain::half_a_request,
+        wiring::Wiring,
+    };
+
+    /// The stop leaves the mails two seconds.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn slow_upload_leaves_mails_and_key_uses_time_at_the_stop() {
+        let wiring = Wiring::production();
+        let mut server = ServiceProcess::keyed(&wiring, &["--shutdown-grace-secs=8"]);
+        let slow_key = issue_key(&wiring);
+        wiring.servers().stall_mail();
+        created(server.order("F-1").await).await;
+        wiring.servers().a_mail_stalls().await;
+        // Neither the mail nor the use of the key can be stored before the upload is cut off.
+        let lock = wiring.servers().lock_keys();
+        let mut slow = half_a_request(&server.as_key(&slow_key), CREATE_WITH_DOCUMENTS);
+        server.signal("-TERM");
+        let ended = tokio::task::spawn_blocking(move || slow.read(&mut [0; 1024]));
+        assert!(matches!(ended.await.unwrap(), Ok(0) | Err(_)));
+        let unused = "SELECT id FROM api_keys WHERE last_used_at IS NULL";
+        assert_ne!(wiring.lines(unused), Vec::<String>::new());
+
+        drop(lock);
+        wiring.servers().mails_go_on();
+        eventually(|| server.ended().is_some()).await;
+        assert_eq!((wiring.mails().len(), wiring.pending_mails()), (1, 0));
+        assert_eq!(wiring.lines(unused), Vec::<String>::new());
+    }
 }

@@ -43,6 +43,8 @@ pub const PENDING: &str =
 pub const WEBHOOKS: [&str; 2] =
     ["--webhook-allow=127.0.0.1", "--secrets-key=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="];
 
+/// Bars file numbers for longer than any test takes.
+pub const LONG_WINDOW: &str = "--duplicate-window-secs=86400";
 /// Ends a test that would wait for ever. No machine is so slow that it needs this long.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 

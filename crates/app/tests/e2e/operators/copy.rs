@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::{
     harness::documents::{assert_documents_are_left, work_on_documents},
     harness::service_process::{ServiceProcess, fail, output, run},
-    harness::{created, deed, eventually, problem},
+    harness::{LONG_WINDOW, created, deed, eventually, problem},
     wiring::Wiring,
 };
 
@@ -17,7 +17,7 @@ async fn copied_database_serves_the_same_service() {
     let from = format!("sqlite://{}", wiring.data().join("orders.sqlite").display());
     let embedded = format!("--database-url={from}");
     let key = run(&wiring, &[&embedded, "keys", "issue", "--name", "test"]).trim().to_owned();
-    let service = ServiceProcess::start(&wiring, &[&embedded]).with_key(key.clone());
+    let service = ServiceProcess::start(&wiring, &[&embedded, LONG_WINDOW]).with_key(key.clone());
     wiring.break_mail();
     created(service.order("F-1").await).await;
     created(service.order_with_deed("F-2").await).await;
@@ -72,7 +72,7 @@ async fn copied_database_serves_the_same_service() {
     );
 
     wiring.mend_mail();
-    let service = ServiceProcess::start(&wiring, &[]).with_key(key);
+    let service = ServiceProcess::start(&wiring, &[LONG_WINDOW]).with_key(key);
     problem(service.order("F-1").await, 409, "duplicate_order").await;
     let order = service.read("/api/order/1").await;
     let assigned = json!({ "order_status": "ASSIGNED", "notary_id": 7, "actor": "operator" });
