@@ -1,4 +1,5 @@
-//! Promises about time of `docs/operations.md`. `scripts/test.sh` runs each alone on the machine.
+//! Promises about time of `docs/operations.md`. `scripts/test.sh` runs each alone on the machine, as those
+//! of all modules of this name.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +9,14 @@ use test_servers::{postgres::Stop, proxy::Proxy};
 use crate::{
     harness::{
         CREATE, CREATE_WITH_DOCUMENTS, assert_unavailable, created, eventually_async,
-        service_process::ServiceProcess,
+        service_process::{ServiceProcess, issue_key, run},
     },
-    wiring::Wiring,
+    wiring::{Kind, Wiring, on_both_wirings},
 };
+
+on_both_wirings! {
+    revoked_or_replaced_key_is_rejected_within_ten_seconds,
+}
 
 /// Asserts that an answer is 503 and comes within three seconds.
 async fn assert_unavailable_in_time(answer: impl Future<Output = Response>) {
@@ -93,4 +98,18 @@ async fn locked_embedded_database_is_answered_within_three_seconds() {
 
     let _lock = wiring.lock_database();
     assert_orders_are_unavailable_in_time(&service).await;
+}
+
+async fn revoked_or_replaced_key_is_rejected_within_ten_seconds(kind: Kind) {
+    let wiring = kind.wiring();
+    let service = ServiceProcess::keyed(&wiring, &[]);
+    // The service has the first key.
+    for end in [&["revoke", "2"][..], &["rotate", "3", "--grace-hours=0"]] {
+        let key = issue_key(&wiring);
+        created(service.as_key(&key).order(&format!("F-{}", end[1])).await).await;
+        run(&wiring, &[&["keys"], end].concat());
+        let ended = Instant::now();
+        service.rejects(&key).await;
+        assert!(ended.elapsed() < Duration::from_secs(10), "{end:?}: {:?}", ended.elapsed());
+    }
 }

@@ -23,19 +23,16 @@ use tokio::{
 use crate::{
     harness::service_process::{ServiceProcess, issue_key},
     harness::{
-        Api, CREATE, CREATE_WITH_DOCUMENTS, JSON, client, client_without_pool, created,
-        eventually_async, spooled,
+        Api, CREATE, CREATE_WITH_DOCUMENTS, JSON, PATIENCE, client, client_without_pool, created,
+        eventually_async, patiently, spooled,
     },
     wiring::Wiring,
 };
 
 pub const MIB: u64 = 1024 * 1024;
-/// Time within which a well-behaved client must get its response.
-const RESPONSE_TIME: Duration = Duration::from_secs(10);
-/// Time within which a slow connection must be closed. The service allows 10 s for a first head or a
-/// rejected body, 15 s for the body of an order, and 75 s for a later head. The other 20 s allow for
-/// a busy machine.
-const CLOSE_TIME: Duration = Duration::from_secs(75 + 20);
+/// Longer than a slow connection may stay open. The service allows 10 s for a first head or a rejected
+/// body, 15 s for the body of an order, and 75 s for a later head.
+const CLOSE_TIME: Duration = Duration::from_secs(75 + PATIENCE.as_secs());
 
 /// A service process with its stores.
 pub struct Service {
@@ -76,10 +73,10 @@ impl Service {
         tokio::spawn(async move {
             let mut count = 0;
             while remaining.load(Ordering::Relaxed) > 0 {
-                let (sent, number) = (Instant::now(), format!("F-{name}-{count}"));
+                let number = format!("F-{name}-{count}");
                 let path = if count % 4 == 0 { CREATE_WITH_DOCUMENTS } else { CREATE };
-                created(service.order_on(path, &number).send().await.unwrap()).await;
-                assert!(sent.elapsed() < RESPONSE_TIME, "{number}: {:?}", sent.elapsed());
+                let answer = patiently(service.order_on(path, &number).send()).await;
+                created(answer.unwrap()).await;
                 count += 1;
             }
             count
@@ -144,11 +141,10 @@ async fn slow_and_idle_connections_are_closed_while_orders_succeed() {
             (kinds[at % kinds.len()], service.process.address, Arc::clone(&open));
         let first = first.to_owned();
         tokio::spawn(async move {
-            let started = Instant::now();
-            let actual = send_slowly(address, first, byte).await;
+            let answer = tokio::time::timeout(CLOSE_TIME, send_slowly(address, first, byte)).await;
             open.fetch_sub(1, Ordering::Relaxed);
+            let actual = answer.unwrap_or_else(|_| panic!("no {status}: it stays open"));
             assert!(actual == status || (actual, byte) == (503, Some(b' ')), "{actual} {status}");
-            assert!(started.elapsed() < CLOSE_TIME, "{status} after {:?}", started.elapsed());
         })
     });
     let clients: Vec<_> = clients.collect();
@@ -186,16 +182,12 @@ async fn unread_responses_hold_little_memory_and_are_closed() {
     // A busy machine is not done with the responses yet: the client repeats its order.
     eventually_async(async || service.process.order("F-1").await.status() == StatusCode::CREATED)
         .await;
-    let started = Instant::now();
     // The service closes a connection 30 seconds after the last read.
+    let deadline = Instant::now() + PATIENCE;
     while service.process.open_files() > files + 10 {
         let held = service.process.memory().saturating_sub(memory);
         assert!(held < 80 * MIB, "{} MiB for 200 connections", held / MIB);
-        assert!(
-            started.elapsed() < Duration::from_secs(60),
-            "{} files are open",
-            service.process.open_files()
-        );
+        assert!(Instant::now() < deadline, "{} files are open", service.process.open_files());
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     created(service.process.order("F-2").await).await;
@@ -207,16 +199,12 @@ async fn open_connections_are_served_at_the_file_limit() {
     let mut open = TcpStream::connect(service.process.address).await.unwrap();
     service.upload_on(&mut open, "F-before").await;
     let others = join_all((0..400).map(|_| TcpStream::connect(service.process.address))).await;
-    let started = Instant::now();
     for at in 0..20 {
-        service.upload_on(&mut open, &format!("F-{at}")).await;
+        patiently(service.upload_on(&mut open, &format!("F-{at}"))).await;
     }
-    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     assert!(service.process.open_files() < 100);
     drop(others);
-    let started = Instant::now();
-    created(service.process.order("F-after").await).await;
-    assert!(started.elapsed() < RESPONSE_TIME, "{:?}", started.elapsed());
+    created(patiently(service.process.order("F-after")).await).await;
     assert_eq!(service.wiring.rows("orders"), 22);
 }
 

@@ -1,6 +1,6 @@
 //! Thousands of guessed keys.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use domain::{
     api_key::{PresentedKey, Rate},
@@ -9,7 +9,7 @@ use domain::{
 use futures_util::{StreamExt as _, future::join_all, stream};
 use reqwest::{Response, StatusCode};
 
-use crate::harness::{CREATE, TestApp, created, problem};
+use crate::harness::{CREATE, TestApp, created, patiently, problem};
 
 const GUESSES: usize = 2_000;
 
@@ -44,12 +44,11 @@ async fn guessed_keys_are_throttled_and_valid_keys_are_not() {
     let guesses = unthrottled(&app, GUESSES);
     let orders = async {
         for at in 0..20 {
-            let sent = Instant::now();
-            created(valid.order(&format!("F-{at}")).await).await;
-            assert!(sent.elapsed() < Duration::from_secs(10), "{:?}", sent.elapsed());
+            created(patiently(valid.order(&format!("F-{at}"))).await).await;
         }
     };
     let (unthrottled, ()) = futures_util::join!(guesses, orders);
+    // A slow machine permits more guesses: the limit is a rate.
     let allowed = 21 + 5 * usize::try_from(started.elapsed().as_secs() + 1).unwrap();
     assert!(
         (20..=allowed).contains(&unthrottled),

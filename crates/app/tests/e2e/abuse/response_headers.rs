@@ -4,7 +4,6 @@
 use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
-    time::Duration,
 };
 
 use reqwest::{Method, Response, header};
@@ -12,7 +11,9 @@ use serde_json::json;
 
 use crate::{
     harness::raw::RawAnswer,
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, file, form, order},
+    harness::{
+        CREATE, CREATE_WITH_DOCUMENTS, PATIENCE, TestApp, created, file, form, order, patiently,
+    },
 };
 
 /// Whether a cache may store the response.
@@ -151,8 +152,7 @@ async fn unparsable_requests_get_a_bare_status() {
         assert!(!response.contains("\r\nserver:"), "{response}");
     }
     app.assert_untouched();
-    let valid = tokio::time::timeout(Duration::from_secs(10), app.order("F-1")).await;
-    assert_eq!(valid.unwrap().status(), 201);
+    assert_eq!(patiently(app.order("F-1")).await.status(), 201);
 }
 
 /// Sends a request of HTTP/1.0. Returns the head and the body of the answer, which ends with its connection.
@@ -164,7 +164,7 @@ async fn answer_to_1_0(app: &TestApp, path: &str, connection: &str) -> (String, 
     );
     let exchanged = tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();

@@ -8,7 +8,6 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Command, Stdio},
-    time::Duration,
 };
 
 use test_servers::{
@@ -143,7 +142,7 @@ async fn commands_of_quick_start_make_a_service_for_two_sides() {
     let create = root().join("scripts/release/create-order.sh");
     let created = curl(&format!("'{}' {api} {client}", create.display()));
     assert!(created.contains("\"order_id\":1,"), "{created}");
-    wiring.servers().relay().wait_for_mails(2, Duration::from_secs(30)).await;
+    wiring.servers().wait_for_mails(2).await;
     let mails = wiring.servers().relay().mails();
     let dispatch = "dispatch@signings.example.com";
     assert!(mails.iter().any(|mail| mail.to == [dispatch]), "{mails:?}");

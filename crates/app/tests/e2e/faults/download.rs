@@ -3,10 +3,9 @@
 use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
-    time::Duration,
 };
 
-use crate::harness::{TestApp, created, deed, eventually_async, file, form, order};
+use crate::harness::{PATIENCE, TestApp, created, deed, eventually_async, file, form, order};
 
 /// The largest document that the service accepts.
 const SIZE: usize = 10 * 1024 * 1024;
@@ -25,7 +24,7 @@ async fn download_is_cut_off_when_the_store_fails() {
     socket.set_recv_buffer_size(4_096).unwrap();
     socket.connect(&app.address.into()).unwrap();
     let mut client = TcpStream::from(socket);
-    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
     let head = app.head("/api/order/1/documents/0", "").replace("POST", "GET");
     client.write_all(head.as_bytes()).unwrap();
     let mut first = [0; 1_000];

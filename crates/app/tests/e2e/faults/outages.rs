@@ -1,22 +1,16 @@
 //! A dependency stops and comes back while the service runs.
 
-use std::{io::Read as _, time::Duration};
-
 use reqwest::{Response, StatusCode};
 use test_servers::postgres::Stop;
 
 use crate::{
-    harness::service_process::{ServiceProcess, issue_key},
+    harness::service_process::ServiceProcess,
     harness::{
-        CREATE_WITH_DOCUMENTS, assert_unavailable, created, deed, eventually, eventually_async,
-        form, form_with_deed, order, with_documents,
+        assert_unavailable, created, deed, eventually, eventually_async, form, form_with_deed,
+        order, with_documents,
     },
-    running::drain::half_a_request,
     wiring::Wiring,
 };
-
-/// Time limit for what mails wait for, also on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn start(wiring: &Wiring) -> ServiceProcess {
     ServiceProcess::keyed(wiring, &["--rate-per-second=0"])
@@ -127,7 +121,7 @@ async fn orders_succeed_while_relay_is_down() {
     eventually(|| wiring.servers().query(attempted) == "t").await;
 
     wiring.mend_mail();
-    wiring.servers().mails_within(21, PATIENCE).await;
+    wiring.servers().wait_for_mails(21).await;
     eventually(|| wiring.pending_mails() == 0).await;
     assert_eq!(wiring.mails().len(), 21);
 }
@@ -143,7 +137,7 @@ async fn service_starts_while_relay_is_down() {
     assert_eq!((status, &body["mail"]), (StatusCode::OK, &"unavailable".into()), "{body}");
 
     wiring.mend_mail();
-    wiring.servers().mails_within(2, PATIENCE).await;
+    wiring.servers().wait_for_mails(2).await;
     eventually_async(async || service.readiness().await.1["mail"] == "ok").await;
     let log = service.stop_and_read_log();
     assert!(log.contains("--mail-url") && log.contains("the mail relay is unavailable"), "{log}");
@@ -167,26 +161,39 @@ async fn service_starts_while_bucket_is_down() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn slow_upload_leaves_mails_and_key_uses_time_at_the_stop() {
-    let wiring = Wiring::production();
-    let mut server = ServiceProcess::keyed(&wiring, &["--shutdown-grace-secs=8"]);
-    let slow_key = issue_key(&wiring);
-    wiring.servers().stall_mail();
-    created(server.order("F-1").await).await;
-    wiring.servers().a_mail_stalls().await;
-    // Neither the mail nor the use of the key can be stored before the upload is cut off.
-    let lock = wiring.servers().lock_keys();
-    let mut slow = half_a_request(&server.as_key(&slow_key), CREATE_WITH_DOCUMENTS);
-    server.signal("-TERM");
-    let ended = tokio::task::spawn_blocking(move || slow.read(&mut [0; 1024]));
-    assert!(matches!(ended.await.unwrap(), Ok(0) | Err(_)));
-    let unused = "SELECT id FROM api_keys WHERE last_used_at IS NULL";
-    assert_ne!(wiring.lines(unused), Vec::<String>::new());
+/// Each is alone on the machine.
+mod timing {
+    use std::io::Read as _;
 
-    drop(lock);
-    wiring.servers().mails_go_on();
-    eventually(|| server.ended().is_some()).await;
-    assert_eq!((wiring.mails().len(), wiring.pending_mails()), (1, 0));
-    assert_eq!(wiring.lines(unused), Vec::<String>::new());
+    use crate::{
+        harness::service_process::{ServiceProcess, issue_key},
+        harness::{CREATE_WITH_DOCUMENTS, created, eventually},
+        running::drain::half_a_request,
+        wiring::Wiring,
+    };
+
+    /// The stop leaves the mails two seconds.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn slow_upload_leaves_mails_and_key_uses_time_at_the_stop() {
+        let wiring = Wiring::production();
+        let mut server = ServiceProcess::keyed(&wiring, &["--shutdown-grace-secs=8"]);
+        let slow_key = issue_key(&wiring);
+        wiring.servers().stall_mail();
+        created(server.order("F-1").await).await;
+        wiring.servers().a_mail_stalls().await;
+        // Neither the mail nor the use of the key can be stored before the upload is cut off.
+        let lock = wiring.servers().lock_keys();
+        let mut slow = half_a_request(&server.as_key(&slow_key), CREATE_WITH_DOCUMENTS);
+        server.signal("-TERM");
+        let ended = tokio::task::spawn_blocking(move || slow.read(&mut [0; 1024]));
+        assert!(matches!(ended.await.unwrap(), Ok(0) | Err(_)));
+        let unused = "SELECT id FROM api_keys WHERE last_used_at IS NULL";
+        assert_ne!(wiring.lines(unused), Vec::<String>::new());
+
+        drop(lock);
+        wiring.servers().mails_go_on();
+        eventually(|| server.ended().is_some()).await;
+        assert_eq!((wiring.mails().len(), wiring.pending_mails()), (1, 0));
+        assert_eq!(wiring.lines(unused), Vec::<String>::new());
+    }
 }

@@ -43,6 +43,11 @@ pub const PENDING: &str =
 pub const WEBHOOKS: [&str; 2] =
     ["--webhook-allow=127.0.0.1", "--secrets-key=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="];
 
+/// Bars file numbers for longer than any test takes.
+pub const LONG_WINDOW: &str = "--duplicate-window-secs=86400";
+/// Ends a test that would wait for ever. No machine is so slow that it needs this long.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
 #[derive(Parser)]
 struct Flags {
     #[command(flatten)]
@@ -243,6 +248,11 @@ pub async fn eventually_async(mut condition: impl AsyncFnMut() -> bool) {
         assert!(Instant::now() < deadline, "the condition did not hold within a minute");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// Returns the output of a future, which must not take for ever.
+pub async fn patiently<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
 }
 
 /// Reads a number from an environment variable.

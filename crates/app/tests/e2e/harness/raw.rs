@@ -3,10 +3,11 @@
 use std::{
     io::{ErrorKind, Read as _, Write as _},
     net::{Shutdown, SocketAddr, TcpStream},
-    time::Duration,
 };
 
 use serde_json::{Value, json};
+
+use crate::harness::PATIENCE;
 
 /// A response on a raw connection.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ fn status(head: &str) -> u16 {
 pub async fn exchange(address: SocketAddr, bytes: Vec<u8>, ends: bool) -> String {
     let exchanged = tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut writer = stream.try_clone().unwrap();
         // The service may respond and stop reading before it has all bytes.
         let writing = std::thread::spawn(move || {

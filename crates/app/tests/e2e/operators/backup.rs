@@ -18,7 +18,7 @@ use tokio::{runtime::Handle, task::block_in_place};
 use crate::{
     harness::documents::{assert_documents_are_left, work_on_documents},
     harness::service_process::{ServiceProcess, error_of, fail, output, run, text},
-    harness::{created, deed, files_below, problem},
+    harness::{LONG_WINDOW, created, deed, files_below, problem},
     wiring::Wiring,
 };
 
@@ -41,7 +41,7 @@ async fn with_backup() -> (Wiring, tempfile::TempDir) {
 #[tokio::test(flavor = "multi_thread")]
 async fn backup_under_load_restores_complete_orders() {
     let wiring = Wiring::embedded();
-    let service = ServiceProcess::keyed(&wiring, &["--rate-per-second=0"]);
+    let service = ServiceProcess::keyed(&wiring, &["--rate-per-second=0", LONG_WINDOW]);
     for number in 0..20 {
         created(service.order_with_deed(&format!("before-{number}")).await).await;
     }
@@ -88,7 +88,7 @@ async fn backup_under_load_restores_complete_orders() {
     let keys = restored.lines("SELECT key FROM documents WHERE key IS NOT NULL");
     assert!(keys.len() >= 20 && keys.len() == objects.len(), "{} {}", keys.len(), objects.len());
     assert!(keys.iter().all(|key| objects[key] == deed()));
-    let service = ServiceProcess::start(&restored, &[]).with_key(key);
+    let service = ServiceProcess::start(&restored, &[LONG_WINDOW]).with_key(key);
     problem(service.order("before-19").await, 409, "duplicate_order").await;
     created(service.order_with_deed("after").await).await;
 }

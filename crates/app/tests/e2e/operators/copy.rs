@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::{
     harness::documents::{assert_documents_are_left, work_on_documents},
     harness::service_process::{ServiceProcess, fail, output, run},
-    harness::{created, deed, eventually, problem},
+    harness::{LONG_WINDOW, created, deed, eventually, problem},
     wiring::Wiring,
 };
 
@@ -17,7 +17,7 @@ async fn copied_database_serves_the_same_service() {
     let from = format!("sqlite://{}", wiring.data().join("orders.sqlite").display());
     let embedded = format!("--database-url={from}");
     let key = run(&wiring, &[&embedded, "keys", "issue", "--name", "test"]).trim().to_owned();
-    let service = ServiceProcess::start(&wiring, &[&embedded]).with_key(key.clone());
+    let service = ServiceProcess::start(&wiring, &[&embedded, LONG_WINDOW]).with_key(key.clone());
     wiring.break_mail();
     created(service.order("F-1").await).await;
     created(service.order_with_deed("F-2").await).await;
@@ -72,7 +72,7 @@ async fn copied_database_serves_the_same_service() {
     );
 
     wiring.mend_mail();
-    let service = ServiceProcess::start(&wiring, &[]).with_key(key);
+    let service = ServiceProcess::start(&wiring, &[LONG_WINDOW]).with_key(key);
     problem(service.order("F-1").await, 409, "duplicate_order").await;
     let order = service.read("/api/order/1").await;
     let assigned = json!({ "order_status": "ASSIGNED", "notary_id": 7, "actor": "operator" });
@@ -86,7 +86,7 @@ async fn copied_database_serves_the_same_service() {
     assert_eq!(order["history"][2]["order_status"], "CONFIRMED");
     assert_eq!(created(service.order("F-3").await).await["order_id"], 3);
     // The third order has a mail to the service, too.
-    wiring.servers().mails_within(4, std::time::Duration::from_secs(30)).await;
+    wiring.servers().wait_for_mails(4).await;
     eventually(|| wiring.pending_mails() == 0).await;
     let copied = service.read("/api/order/2").await;
     for list in ["documents", "signed_documents", "history", "updated_at"] {

@@ -6,14 +6,14 @@ use test_servers::postgres::{Cluster, program};
 
 use crate::{
     harness::service_process::{ServiceProcess, text},
-    harness::{PENDING, created, deed, eventually},
+    harness::{LONG_WINDOW, PENDING, created, deed, eventually},
     wiring::Wiring,
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn backup_restores_orders_keys_and_mails() {
     let wiring = Wiring::production_without_tables();
-    let service = ServiceProcess::keyed(&wiring, &["--rate-per-second=0"]);
+    let service = ServiceProcess::keyed(&wiring, &["--rate-per-second=0", LONG_WINDOW]);
     wiring.break_mail();
     created(service.order("F-1").await).await;
     created(service.order_with_deed("F-2").await).await;
@@ -35,7 +35,7 @@ async fn backup_restores_orders_keys_and_mails() {
 
     wiring.mend_mail();
     let url = format!("--database-url={}", restored.url());
-    let service = ServiceProcess::start(&wiring, &[&url]).with_key(key);
+    let service = ServiceProcess::start(&wiring, &[&url, LONG_WINDOW]).with_key(key);
     assert_eq!(service.order("F-1").await.status(), 409, "the window starts with the order");
     assert_eq!(created(service.order("F-3").await).await["order_id"], 3);
     eventually(|| restored.sql(PENDING) == "0").await;

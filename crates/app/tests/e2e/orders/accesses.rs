@@ -8,7 +8,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use domain::{
@@ -26,7 +26,7 @@ use crate::{
     harness::service_process::{ServiceProcess, issue_key},
     harness::{
         Api, JSON, TestApp, client, created, deed, eventually, eventually_async, file, order,
-        problem, setting,
+        problem,
     },
     wiring::{Kind, Wiring, on_both_wirings},
 };
@@ -37,19 +37,11 @@ on_both_wirings! {
     client_that_leaves_before_the_answer_leaves_a_row,
     busy_key_is_an_alert_and_a_mail_to_its_contact,
     old_accesses_are_removed_and_not_missing,
-    kill_loses_reads_of_the_last_second_only,
     kill_leaves_a_row_of_each_stored_change_and_of_no_other,
-    stop_stores_reads_that_wait_for_the_database,
     stop_leaves_no_gap,
 }
 
-/// Default number of reads before the kill.
-const READS: usize = 10_000;
 const CLIENTS: usize = 8;
-/// Longer than the longest call of a database.
-const LOCKED: Duration = Duration::from_secs(6);
-/// The time whose reads a crash may lose.
-const LOST: Duration = Duration::from_secs(1);
 const UNLIMITED: [&str; 2] = ["--rate-per-second=0", "--reads-rate-per-second=0"];
 
 /// Returns all accesses of a service in the process of the test, the oldest first.
@@ -443,8 +435,10 @@ async fn under_load(
         tokio::spawn(read_on(api, answered.clone(), stop.clone()))
     });
     let clients: Vec<_> = clients.collect();
-    while answered.lock().unwrap().len() < reads {
-        tokio::time::sleep(Duration::from_millis(5)).await;
+    let count = || answered.lock().unwrap().len();
+    while count() < reads {
+        let before = count();
+        eventually(|| count() > before).await;
     }
     let ended = Instant::now();
     tokio::task::spawn_blocking(move || end(service)).await.unwrap();
@@ -468,27 +462,6 @@ async fn missing(wiring: Wiring, key: String) -> Vec<MissingAccesses> {
     let clock = Arc::new(contract_tests::fakes::ManualClock::default());
     let app = TestApp::start_on(wiring, clock, &[], Some(key)).await;
     app.storage().accesses.missing(10).await.unwrap()
-}
-
-async fn kill_loses_reads_of_the_last_second_only(kind: Kind) {
-    let wiring = kind.wiring();
-    let key = issue_key(&wiring);
-    let service = ServiceProcess::start(&wiring, &UNLIMITED).with_key(key.clone());
-    created(service.order("F-1").await).await;
-    let reads = setting("ACCESS_READS", READS);
-    let (answered, killed) = under_load(service, reads, ServiceProcess::kill).await;
-    let rows = rows_by_request(&wiring);
-    assert!(rows.values().all(|&rows| rows == 1), "a read has two rows");
-    let lost: Vec<_> = answered.iter().filter(|(id, _)| !rows.contains_key(id)).collect();
-    let oldest = lost.iter().map(|(_, at)| killed.saturating_duration_since(*at)).max();
-    println!(
-        "{} reads, {} lost, the oldest {oldest:?} before the kill",
-        answered.len(),
-        lost.len()
-    );
-    assert!(oldest.is_none_or(|age| age < LOST), "{oldest:?}");
-    // What is lost is the end of the run.
-    assert_eq!(missing(wiring, key).await, []);
 }
 
 /// Adds notes to an order until the service is gone.
@@ -517,27 +490,6 @@ async fn kill_leaves_a_row_of_each_stored_change_and_of_no_other(kind: Kind) {
     assert_eq!(wiring.rows("accesses WHERE kind <> 'add_note'"), 0);
 }
 
-/// Within its grace period, the stop waits for a database that another program has locked for longer than
-/// one call waits.
-async fn stop_stores_reads_that_wait_for_the_database(kind: Kind) {
-    let wiring = kind.wiring();
-    let mut service = ServiceProcess::keyed(&wiring, &UNLIMITED);
-    created(service.order("F-1").await).await;
-    let lock = wiring.lock_accesses();
-    for _ in 0..20 {
-        service.read("/api/order/1").await;
-    }
-    service.signal("-TERM");
-    let end = Instant::now() + LOCKED;
-    while Instant::now() < end {
-        assert_eq!(service.ended(), None);
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    drop(lock);
-    eventually(|| service.ended().is_some()).await;
-    assert_eq!(wiring.lines("SELECT count(*) FROM accesses WHERE kind = 'read'"), ["20"]);
-}
-
 async fn stop_leaves_no_gap(kind: Kind) {
     let wiring = kind.wiring();
     let key = issue_key(&wiring);
@@ -552,4 +504,71 @@ async fn stop_leaves_no_gap(kind: Kind) {
         (SELECT max(number) FROM accesses)";
     assert_eq!(wiring.lines(ended), ["1"]);
     assert_eq!(missing(wiring, key).await, []);
+}
+
+/// Each is alone on the machine.
+mod timing {
+    use std::time::{Duration, Instant};
+
+    use super::{UNLIMITED, missing, rows_by_request, under_load};
+    use crate::{
+        harness::service_process::{ServiceProcess, issue_key},
+        harness::{created, eventually, setting},
+        wiring::{Kind, on_both_wirings},
+    };
+
+    on_both_wirings! {
+        kill_loses_reads_of_the_last_second_only,
+        stop_stores_reads_that_wait_for_the_database,
+    }
+
+    /// Default number of reads before the kill.
+    const READS: usize = 10_000;
+    /// Longer than the longest call of a database.
+    const LOCKED: Duration = Duration::from_secs(6);
+    /// The time whose reads a crash may lose.
+    const LOST: Duration = Duration::from_secs(1);
+
+    async fn kill_loses_reads_of_the_last_second_only(kind: Kind) {
+        let wiring = kind.wiring();
+        let key = issue_key(&wiring);
+        let service = ServiceProcess::start(&wiring, &UNLIMITED).with_key(key.clone());
+        created(service.order("F-1").await).await;
+        let reads = setting("ACCESS_READS", READS);
+        let (answered, killed) = under_load(service, reads, ServiceProcess::kill).await;
+        let rows = rows_by_request(&wiring);
+        assert!(rows.values().all(|&rows| rows == 1), "a read has two rows");
+        let lost: Vec<_> = answered.iter().filter(|(id, _)| !rows.contains_key(id)).collect();
+        let oldest = lost.iter().map(|(_, at)| killed.saturating_duration_since(*at)).max();
+        println!(
+            "{} reads, {} lost, the oldest {oldest:?} before the kill",
+            answered.len(),
+            lost.len()
+        );
+        assert!(oldest.is_none_or(|age| age < LOST), "{oldest:?}");
+        // What is lost is the end of the run.
+        assert_eq!(missing(wiring, key).await, []);
+    }
+
+    /// Within its grace period, the stop waits for a database that another program has locked for longer than
+    /// one call waits.
+    async fn stop_stores_reads_that_wait_for_the_database(kind: Kind) {
+        let wiring = kind.wiring();
+        let flags = [&UNLIMITED[..], &["--shutdown-grace-secs=600"]].concat();
+        let mut service = ServiceProcess::keyed(&wiring, &flags);
+        created(service.order("F-1").await).await;
+        let lock = wiring.lock_accesses();
+        for _ in 0..20 {
+            service.read("/api/order/1").await;
+        }
+        service.signal("-TERM");
+        let end = Instant::now() + LOCKED;
+        while Instant::now() < end {
+            assert_eq!(service.ended(), None);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        drop(lock);
+        eventually(|| service.ended().is_some()).await;
+        assert_eq!(wiring.lines("SELECT count(*) FROM accesses WHERE kind = 'read'"), ["20"]);
+    }
 }

@@ -5,14 +5,13 @@ use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
     process::Command,
-    time::Duration,
 };
 
 use reqwest::StatusCode;
 
 use crate::{
     harness::service_process::{ServiceProcess, issue_key, on_a_terminal},
-    harness::{Api, CREATE, created, eventually, eventually_async},
+    harness::{Api, CREATE, PATIENCE, created, eventually, eventually_async},
     wiring::Wiring,
 };
 
@@ -55,7 +54,6 @@ async fn another_signal_ends_the_stop_at_once() {
     // Signals that follow the first one closely count as the same request.
     eventually_async(async || {
         server.signal("-TERM");
-        tokio::time::sleep(Duration::from_millis(20)).await;
         server.ended().is_some()
     })
     .await;
@@ -83,7 +81,7 @@ pub fn half_a_request(service: &Api, path: &str) -> TcpStream {
     let mut stream = TcpStream::connect(service.address).unwrap();
     let headers = format!("Content-Type: {media_type}\r\nContent-Length: 1000\r\n");
     stream.write_all((service.head(path, &headers) + first).as_bytes()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }
 

@@ -2,8 +2,6 @@
 //! deliveries, whatever clients send and whatever fails. Markers are sent in every field, and every
 //! output except the order record is searched for them.
 
-use std::time::Instant;
-
 use reqwest::{
     RequestBuilder, StatusCode,
     header::HeaderValue,
@@ -314,15 +312,13 @@ async fn failures_reveal_no_client_data(kind: Kind) {
 
 /// Waits until an attempt at every delivery has failed, and returns the lists of deliveries.
 async fn attempted_deliveries(wiring: &Wiring) -> String {
-    let began = Instant::now();
-    loop {
+    let mut listed = String::new();
+    eventually(|| {
         let list = ["deliveries", "list", "--failed"];
-        let listed = run(wiring, &list[..2]) + &run(wiring, &list);
+        listed = run(wiring, &list[..2]) + &run(wiring, &list);
         let failed = listed.lines().filter(|line| line.contains("mail")).count();
-        if failed == wiring.pending_mails() && failed > 0 {
-            return listed;
-        }
-        assert!(began.elapsed().as_secs() < 30, "{listed}");
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
+        failed == wiring.pending_mails() && failed > 0
+    })
+    .await;
+    listed
 }

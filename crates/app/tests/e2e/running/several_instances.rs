@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, HashSet},
     sync::Arc,
-    time::Duration,
 };
 
 use contract_tests::fakes::ManualClock;
@@ -92,7 +91,7 @@ async fn instances_share_mails_and_send_none_twice() {
     });
     let statuses: Vec<StatusCode> = orders.buffer_unordered(32).collect().await;
     assert!(statuses.iter().all(|status| *status == StatusCode::CREATED));
-    wiring.servers().mails_within(ORDERS, Duration::from_secs(120)).await;
+    wiring.servers().wait_for_mails(ORDERS).await;
     eventually(|| wiring.pending_mails() == 0).await;
 
     let mails = wiring.mails();

@@ -17,7 +17,7 @@ use tokio::task::block_in_place;
 
 use crate::{
     harness::service_process::ServiceProcess,
-    harness::{Api, setting, spooled},
+    harness::{Api, PATIENCE, setting, spooled},
     wiring::Wiring,
 };
 
@@ -58,7 +58,7 @@ impl Client<'_> {
     }
 
     fn use_connection(&self, mut stream: TcpStream) -> usize {
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut responses = BufReader::new(stream.try_clone().unwrap());
         for acknowledged in 1.. {
             let file_number = format!("F-{}", self.next.fetch_add(1, Ordering::Relaxed));

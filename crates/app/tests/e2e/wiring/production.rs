@@ -2,7 +2,7 @@
 
 use std::{
     any::Any, collections::BTreeMap, fs::Permissions, os::unix::fs::PermissionsExt as _,
-    path::Path, process::Command, sync::Mutex, time::Duration,
+    path::Path, process::Command, sync::Mutex,
 };
 
 use tempfile::TempDir;
@@ -13,7 +13,7 @@ use test_servers::{
 };
 
 use crate::{
-    harness::service_process::SqlSession,
+    harness::{PATIENCE, service_process::SqlSession},
     wiring::{Refusal, Stores},
 };
 
@@ -143,8 +143,8 @@ impl Production {
         self.bucket.treat(|_| s3::Treatment::Serve);
     }
 
-    pub async fn mails_within(&self, count: usize, timeout: Duration) {
-        self.relay.wait_for_mails(count, timeout).await;
+    pub async fn wait_for_mails(&self, count: usize) {
+        self.relay.wait_for_mails(count, PATIENCE).await;
     }
 
     /// Makes the relay never respond to `DATA`.
@@ -153,7 +153,7 @@ impl Production {
     }
 
     pub async fn a_mail_stalls(&self) {
-        self.relay.wait_until_held(1, Duration::from_secs(30)).await;
+        self.relay.wait_until_held(1, PATIENCE).await;
     }
 
     pub fn mails_go_on(&self) {

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use crate::{
     faults::crash::steps::Step,
-    harness::{Api, CREATE, CREATE_WITH_DOCUMENTS, client, file, form, order},
+    harness::{Api, CREATE, CREATE_WITH_DOCUMENTS, PATIENCE, client, file, form, order},
 };
 
 /// An order whose content follows from its number, so that the audit can check it.
@@ -144,13 +144,13 @@ impl Responses {
     pub async fn settle(&self) {
         let (client, unknown) = (client(), std::mem::take(&mut *self.unknown.lock().unwrap()));
         for number in unknown {
-            let deadline = Instant::now() + Duration::from_secs(30);
+            let deadline = Instant::now() + PATIENCE;
             while self.send(&client, TestOrder(number), false).await != Outcome::Created {
                 assert!(Instant::now() < deadline, "order {number} gets no response");
             }
         }
         for number in self.acknowledged().into_keys() {
-            let deadline = Instant::now() + Duration::from_secs(30);
+            let deadline = Instant::now() + PATIENCE;
             while !self.go_on(&client, TestOrder(number)).await {
                 assert!(Instant::now() < deadline, "steps of {number} get no response");
             }

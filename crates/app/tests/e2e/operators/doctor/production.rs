@@ -1,10 +1,6 @@
 //! `doctor` on PostgreSQL, S3 and SMTP, with each of them broken in turn.
 
-use std::{
-    net::TcpStream,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{net::TcpStream, sync::Arc};
 
 use contract_tests::fakes::ManualClock;
 use operator::{Machine, doctor::examine};
@@ -36,7 +32,8 @@ fn healthy_dependencies_have_no_failure() {
     let wiring = migrated(durable());
     let report = Report::on(&wiring, &["--mail-from=orders@example.com"]);
     assert_eq!(report.failed(), [""; 0], "{}", report.text);
-    let depends = ["webhooks", "disk", "encryption"];
+    // On the machine, and on its clock.
+    let depends = ["webhooks", "disk", "encryption", "tzdata"];
     assert!(report.doubted().iter().all(|name| depends.contains(name)), "{}", report.text);
     assert!(report.found("warn", "webhooks").contains("no key"), "{}", report.text);
     let database = report.found("ok", "database");
@@ -138,23 +135,6 @@ fn unusable_relay_is_named() {
     cause(&[], "no connection");
 }
 
-#[test]
-fn silent_dependencies_do_not_hold_the_report_up() {
-    let wiring = migrated(Wiring::with_a_database_server());
-    wiring.servers().silence_documents();
-    wiring.servers().relay().treat_phase(Phase::Greeting, Treatment::Stall);
-    wiring.servers().database_server().freeze();
-    let began = Instant::now();
-    let report = Report::on(&wiring, &[]);
-    let took = began.elapsed();
-    wiring.servers().database_server().thaw();
-    assert_eq!(report.failed(), ["database", "documents"], "{}", report.text);
-    // The service waits longer for a relay than the report.
-    assert_ne!(report.found("warn", "mail"), "", "{}", report.text);
-    assert_ne!(report.found("ok", "proxies"), "", "{}", report.text);
-    assert!(took < Duration::from_secs(40), "{took:?}");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn skewed_clock_is_a_failure() {
     let wiring = migrated(Wiring::production_without_tables());
@@ -208,4 +188,31 @@ async fn stop_during_an_erasure_leaves_no_gap() {
     assert_eq!(wiring.lines(rows), ["1|ok|t"]);
     let report = Report::on(&wiring, &[]);
     assert!(report.found("ok", "accesses").contains("has its row"), "{}", report.text);
+}
+
+/// Each is alone on the machine.
+mod timing {
+    use std::time::{Duration, Instant};
+
+    use test_servers::smtp::{Phase, Treatment};
+
+    use super::migrated;
+    use crate::{operators::doctor::report::Report, wiring::Wiring};
+
+    #[test]
+    fn silent_dependencies_do_not_hold_the_report_up() {
+        let wiring = migrated(Wiring::with_a_database_server());
+        wiring.servers().silence_documents();
+        wiring.servers().relay().treat_phase(Phase::Greeting, Treatment::Stall);
+        wiring.servers().database_server().freeze();
+        let began = Instant::now();
+        let report = Report::on(&wiring, &[]);
+        let took = began.elapsed();
+        wiring.servers().database_server().thaw();
+        assert_eq!(report.failed(), ["database", "documents"], "{}", report.text);
+        // The service waits longer for a relay than the report.
+        assert_ne!(report.found("warn", "mail"), "", "{}", report.text);
+        assert_ne!(report.found("ok", "proxies"), "", "{}", report.text);
+        assert!(took < Duration::from_secs(40), "{took:?}");
+    }
 }
