@@ -16,7 +16,7 @@ use tracing::{
     span::{Attributes, Id, Record},
 };
 
-use super::{super::*, FULL, SHORT_TIMEOUTS, mail, mail_to, notifier};
+use super::{super::*, FULL, GENEROUS, mail, mail_to, notifier};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn starttls_is_used_where_it_is_offered() {
@@ -45,7 +45,7 @@ async fn credentials_are_never_sent_unencrypted() {
             ..RelayUrl::parse(&Url::parse(&server.url()).unwrap()).unwrap()
         };
         let relay = Relay::new(url, sender.mailbox.email.clone()).unwrap();
-        let smtp = Smtp { sender: sender.clone(), relay, timeouts: SHORT_TIMEOUTS };
+        let smtp = Smtp { sender: sender.clone(), relay, timeouts: GENEROUS };
         let error = error_chain(&smtp.check().await.unwrap_err());
         assert_eq!(error, "no mail can be handed over now: the relay does not offer TLS");
     }

@@ -194,7 +194,10 @@ pub fn settings(wiring: &Wiring, defaults: &[&str], flags: &[&str]) -> Settings 
 /// Returns five times the time limits of the service: what a test proves holds on a slow machine, too. The
 /// tests of the limits themselves run the program.
 fn of_a_slow_machine() -> TimeLimits {
-    let TimeLimits { postgres, sqlite } = TimeLimits::default();
+    let TimeLimits { postgres, sqlite, mut documents, http } = TimeLimits::default();
+    documents.request *= 5;
+    documents.abort *= 5;
+    documents.check *= 5;
     TimeLimits {
         postgres: adapter_postgres::TimeLimits {
             connect: 5 * postgres.connect,
@@ -212,6 +215,8 @@ fn of_a_slow_machine() -> TimeLimits {
             call: 5 * sqlite.call,
             log: 5 * sqlite.log,
         },
+        documents,
+        http: adapter_http::TimeLimits { check: 5 * http.check },
     }
 }
 
