@@ -13,7 +13,7 @@ use contract_tests::document_scanner::DocumentScannerFixture;
 use domain::ports::DocumentScanner;
 use test_servers::clamd;
 
-use crate::Clamd;
+use crate::{Clamd, TimeLimits};
 
 struct Fixture {
     clamd: clamd::Clamd,
@@ -27,7 +27,10 @@ struct Fixture {
 impl Fixture {
     fn on(url: fn(&clamd::Clamd) -> String) -> Self {
         let clamd = clamd::Clamd::start();
-        let within = |limit| Arc::new(Clamd::open(&url(&clamd)).unwrap().with_time_limit(limit));
+        let within = |limit| {
+            let limits = TimeLimits { scan: limit, check: limit };
+            Arc::new(Clamd::open(&url(&clamd), limits).unwrap())
+        };
         Self {
             scanner: within(Duration::from_mins(2)),
             impatient: within(Duration::from_secs(1)),

@@ -22,7 +22,7 @@ use tokio::{
     sync::{Semaphore, mpsc},
 };
 
-use crate::{Clamd, scanner::MAX_CONNECTIONS};
+use crate::{Clamd, TimeLimits, scanner::MAX_CONNECTIONS};
 
 /// A limit that no scan meets on a busy machine.
 const GENEROUS: Duration = Duration::from_mins(2);
@@ -47,7 +47,8 @@ where
 }
 
 fn clamd(address: SocketAddr, time_limit: Duration) -> Clamd {
-    Clamd::open(&format!("tcp://{address}")).unwrap().with_time_limit(time_limit)
+    let limits = TimeLimits { scan: time_limit, check: time_limit };
+    Clamd::open(&format!("tcp://{address}"), limits).unwrap()
 }
 
 fn document(size: usize) -> (TempDir, SpooledFile, Vec<u8>) {

@@ -259,7 +259,8 @@ pub async fn open_blobs(settings: &Settings) -> Result<Arc<dyn BlobStore>> {
 
 /// Returns the malware scanner of the settings, if they name one. Does not connect.
 pub fn scanner(settings: &Settings) -> Result<Option<Clamd>> {
-    checked(settings.scan_url.as_deref().map(Clamd::open).transpose(), SCANNER)
+    let open = |url| Clamd::open(url, settings.time_limits.scanner);
+    checked(settings.scan_url.as_deref().map(open).transpose(), SCANNER)
 }
 
 /// Returns the sender of mails.

@@ -356,6 +356,8 @@ pub struct TimeLimits {
     pub sqlite: adapter_sqlite::TimeLimits,
     /// Of a store of documents.
     pub documents: adapter_object_store::TimeLimits,
+    /// Of the malware scanner.
+    pub scanner: adapter_clamd::TimeLimits,
     /// Of the operators' endpoints.
     pub http: adapter_http::TimeLimits,
 }
