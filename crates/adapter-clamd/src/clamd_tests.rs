@@ -1,31 +1,50 @@
 //! The contract on a real clamd, over its socket and over TCP.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use contract_tests::document_scanner::DocumentScannerFixture;
 use domain::ports::DocumentScanner;
 use test_servers::clamd;
 
-use crate::Clamd;
+use crate::{Clamd, TimeLimits};
 
 struct Fixture {
     clamd: clamd::Clamd,
+    /// Scans with a limit that no scan meets on a busy machine.
     scanner: Arc<Clamd>,
+    /// Scans with a limit that a test of a silent scanner can wait for.
+    impatient: Arc<Clamd>,
+    is_silent: AtomicBool,
 }
 
 impl Fixture {
     fn on(url: fn(&clamd::Clamd) -> String) -> Self {
         let clamd = clamd::Clamd::start();
-        let scanner = Clamd::open(&url(&clamd)).unwrap().with_time_limit(Duration::from_secs(5));
-        Self { scanner: Arc::new(scanner), clamd }
+        let within = |limit| {
+            let limits = TimeLimits { scan: limit, check: limit };
+            Arc::new(Clamd::open(&url(&clamd), limits).unwrap())
+        };
+        Self {
+            scanner: within(Duration::from_mins(2)),
+            impatient: within(Duration::from_secs(1)),
+            is_silent: AtomicBool::new(false),
+            clamd,
+        }
     }
 }
 
 #[async_trait]
 impl DocumentScannerFixture for Fixture {
     fn scanner(&self) -> Arc<dyn DocumentScanner> {
-        self.scanner.clone()
+        let is_silent = self.is_silent.load(Ordering::Relaxed);
+        if is_silent { self.impatient.clone() } else { self.scanner.clone() }
     }
 
     fn malware(&self) -> &'static [u8] {
@@ -46,9 +65,11 @@ impl DocumentScannerFixture for Fixture {
 
     async fn silence(&self) {
         self.clamd.silence();
+        self.is_silent.store(true, Ordering::Relaxed);
     }
 
     async fn go_on(&self) {
+        self.is_silent.store(false, Ordering::Relaxed);
         self.clamd.go_on();
     }
 }

@@ -18,7 +18,7 @@ mod failure;
 mod scanner;
 
 pub use address::InvalidUrl;
-pub use scanner::Clamd;
+pub use scanner::{Clamd, TimeLimits};
 
 #[cfg(test)]
 mod clamd_tests;

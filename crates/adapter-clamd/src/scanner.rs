@@ -19,8 +19,20 @@ use crate::{
 /// (`MaxThreads`).
 pub(crate) const MAX_CONNECTIONS: usize = 8;
 
-/// Time limit of a check.
-const CHECK_TIME_LIMIT: Duration = Duration::from_secs(2);
+/// How long the service waits for clamd. [`Default`] has the limits of the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeLimits {
+    /// A scan, with the wait for a connection.
+    pub scan: Duration,
+    /// A check. The readiness endpoint allows two seconds.
+    pub check: Duration,
+}
+
+impl Default for TimeLimits {
+    fn default() -> Self {
+        Self { scan: SCAN_TIME_LIMIT.unsigned_abs(), check: Duration::from_secs(2) }
+    }
+}
 
 /// Scans documents with clamd. Each scan has a connection of its own.
 #[derive(Debug)]
@@ -28,23 +40,18 @@ pub struct Clamd {
     address: Address,
     lookups: Arc<Semaphore>,
     connections: Semaphore,
-    time_limit: Duration,
+    limits: TimeLimits,
 }
 
 impl Clamd {
     /// Opens the scanner at a URL: `unix:///PATH` or `tcp://HOST:PORT`. Connects only for a scan.
-    pub fn open(url: &str) -> Result<Self, InvalidUrl> {
+    pub fn open(url: &str, limits: TimeLimits) -> Result<Self, InvalidUrl> {
         Ok(Self {
             address: url.parse()?,
             lookups: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             connections: Semaphore::new(MAX_CONNECTIONS),
-            time_limit: SCAN_TIME_LIMIT.unsigned_abs(),
+            limits,
         })
-    }
-
-    #[cfg(test)]
-    pub(crate) fn with_time_limit(self, time_limit: Duration) -> Self {
-        Self { time_limit, ..self }
     }
 }
 
@@ -60,13 +67,12 @@ impl DocumentScanner for Clamd {
             let _permit = self.connections.acquire().await;
             exchange::scan(self.address.connect(&self.lookups).await?, file).await
         };
-        timeout(self.time_limit, scan).await.unwrap_or_else(|_| Err(timed_out().into()))
+        timeout(self.limits.scan, scan).await.unwrap_or_else(|_| Err(timed_out().into()))
     }
 
     /// Needs no permit: it tells whether clamd answers, even while scans wait.
     async fn check(&self) -> Result<(), ScanError> {
-        let time_limit = CHECK_TIME_LIMIT.min(self.time_limit);
         let check = async { exchange::ping(self.address.connect(&self.lookups).await?).await };
-        Ok(timeout(time_limit, check).await.unwrap_or_else(|_| Err(timed_out()))?)
+        Ok(timeout(self.limits.check, check).await.unwrap_or_else(|_| Err(timed_out()))?)
     }
 }

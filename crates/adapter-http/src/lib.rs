@@ -69,7 +69,7 @@ pub use form::{Spool, check_content};
 pub use guard::Connections;
 pub use observe::gauges::register_gauges;
 pub use openapi::{OpenApiSettings, document as openapi_document};
-pub use ops::{Dependencies, Ops};
+pub use ops::{Dependencies, Ops, TimeLimits};
 pub use orders::record::WholeOrder;
 pub use replays::Replays;
 pub use request::metrics::ApiMetrics;

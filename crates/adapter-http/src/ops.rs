@@ -23,8 +23,18 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use tokio::time::timeout;
 
-/// Time limit for a check of a dependency.
-const TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the operators' endpoints wait. [`Default`] has the limits of the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeLimits {
+    /// A check of a dependency, and the measurement of the queues.
+    pub check: Duration,
+}
+
+impl Default for TimeLimits {
+    fn default() -> Self {
+        Self { check: Duration::from_secs(2) }
+    }
+}
 
 /// How many seconds the metrics report what `/readyz` has found. Load balancers ask more often.
 const READINESS_AGE: i64 = 60;
@@ -68,6 +78,7 @@ pub struct Ops {
     /// Set when the service has started.
     dependencies: OnceLock<Dependencies>,
     stopping: AtomicBool,
+    limits: TimeLimits,
 }
 
 /// The dependencies that make the service ready, and the relay.
@@ -88,7 +99,11 @@ pub struct Dependencies {
 
 impl Ops {
     /// Registers the metrics of the process and of the queue. Fails if a name is already registered.
-    pub fn new(clock: Arc<dyn Clock>, registry: Registry) -> Result<Self, prometheus::Error> {
+    pub fn new(
+        clock: Arc<dyn Clock>,
+        registry: Registry,
+        limits: TimeLimits,
+    ) -> Result<Self, prometheus::Error> {
         // It reads `/proc`, which other systems do not have.
         #[cfg(target_os = "linux")]
         registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
@@ -109,6 +124,7 @@ impl Ops {
             database_is_open: AtomicBool::new(false),
             dependencies: OnceLock::new(),
             stopping: AtomicBool::new(false),
+            limits,
         })
     }
 
@@ -215,7 +231,7 @@ async fn check<E: std::error::Error>(
     dependency: &'static str,
     check: impl Future<Output = Result<(), E>>,
 ) -> &'static str {
-    let found = match timeout(TIMEOUT, check).await {
+    let found = match timeout(ops.limits.check, check).await {
         Ok(Ok(())) => "ok",
         Ok(Err(error)) => {
             tracing::warn!(dependency, error = error_chain(&error), "not ready");
@@ -239,7 +255,7 @@ pub(crate) async fn metrics(ops: web::Data<Ops>) -> Result<HttpResponse, actix_w
         ops.set_available("mail", dependencies.mail_is_available.load(Ordering::Relaxed));
         // When a queue does not respond, the gauges keep their last values and the other metrics
         // are still reported.
-        match timeout(TIMEOUT, ops.measure_queues(dependencies)).await {
+        match timeout(ops.limits.check, ops.measure_queues(dependencies)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::warn!(error = error_chain(&error), "queue metrics not updated");

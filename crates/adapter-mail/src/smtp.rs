@@ -45,6 +45,10 @@ struct Timeouts {
     transfer: Duration,
     /// From the final dot until the relay has accepted the mail.
     confirm: Duration,
+    /// For the first reply on a pooled connection, after which a new one is tried beside it.
+    reuse: Duration,
+    /// How long the limit on connections is lowered by one after the relay rejected a further one.
+    lowered: Duration,
     /// For resetting the connection.
     cleanup: Duration,
     /// For a check.
@@ -56,6 +60,8 @@ const TIMEOUTS: Timeouts = Timeouts {
     begin: Duration::from_secs(5 * 60),
     transfer: Duration::from_secs(5 * 60),
     confirm: Duration::from_secs(10 * 60),
+    reuse: Duration::from_secs(2),
+    lowered: Duration::from_secs(10),
     cleanup: Duration::from_secs(3),
     // The port allows 5 seconds.
     check: Duration::from_millis(4_900),
@@ -107,7 +113,7 @@ impl Smtp {
         let text = String::from_utf8(mail.formatted())
             .map_err(|error| NotifyError::Permanent(error.into()))?;
         let Timeouts { patience, begin, transfer, confirm, .. } = self.timeouts;
-        let begun = within(begin, self.relay.begin([patience, begin])).await;
+        let begun = within(begin, self.relay.begin(self.timeouts)).await;
         let (mut connection, mut permit) = begun.map_err(unavailable)?;
         let waiting = &self.relay.confirming;
         let announced = connection.announce(recipient);

@@ -24,9 +24,10 @@ use tokio::{
 use tracing::Instrument as _;
 
 use crate::{
+    TimeLimits,
     failure::{Failure, is_absent, is_beyond_end, store_error, within},
     spool::{SpoolReader, blocking},
-    store::{CHECK_TIMEOUT, DocumentStore, PROBE, compare, location, step},
+    store::{DocumentStore, PROBE, compare, location, step},
     stream::{check_size, exactly},
 };
 
@@ -37,12 +38,8 @@ const PART: usize = PART_MIB as usize * MIB;
 /// One permit per MiB of parts in memory: six puts of large files, or thirty of files up to 1 MiB.
 const PERMITS: usize = 30;
 
-/// Time limit for a request with its retries, in addition to the time for its body.
-const REQUEST_TIMEOUT: Duration = Duration::from_millis(2_500);
 /// Minimum upload rate in bytes per second, from which the time for a body follows.
 const MIN_UPLOAD_RATE: usize = 200 * 1024;
-/// Time limit for aborting an upload, which delays the error response.
-const ABORT_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// A bucket, which must make objects durable before it reports success.
 pub(crate) struct Bucket {
@@ -53,12 +50,17 @@ pub(crate) struct Bucket {
     unreachable: AtomicBool,
     /// A hint for the error when the store is unavailable.
     hint: &'static str,
+    limits: TimeLimits,
 }
 
 impl Bucket {
-    pub(crate) fn new(objects: Arc<dyn ObjectStore>, hint: &'static str) -> Self {
+    pub(crate) fn new(
+        objects: Arc<dyn ObjectStore>,
+        hint: &'static str,
+        limits: TimeLimits,
+    ) -> Self {
         let (permits, unreachable) = (Semaphore::new(PERMITS), AtomicBool::new(false));
-        Self { objects, permits, unreachable, hint }
+        Self { objects, permits, unreachable, hint, limits }
     }
 
     /// Sends a request with a body of `bytes`, within the time limit.
@@ -67,7 +69,8 @@ impl Bucket {
         bytes: usize,
         request: impl Future<Output = object_store::Result<T>> + Send,
     ) -> Result<T, StoreError> {
-        let limit = REQUEST_TIMEOUT + Duration::from_secs((bytes / MIN_UPLOAD_RATE) as u64);
+        let for_body = Duration::from_secs((bytes / MIN_UPLOAD_RATE) as u64);
+        let limit = self.limits.request + for_body;
         let request = async { request.await.map_err(|error| store_error(&error, self.hint)) };
         let result = within(limit, self.hint, request).await;
         let unreachable = matches!(result, Err(StoreError::Unavailable(_)));
@@ -135,7 +138,7 @@ impl Bucket {
         if sent.is_err() {
             // The caller gets the first error. If the abort fails, a lifecycle rule of the bucket
             // removes the rest.
-            let _ = timeout(ABORT_TIMEOUT, upload.abort()).await;
+            let _ = timeout(self.limits.abort, upload.abort()).await;
         }
         sent.map(drop)
     }
@@ -192,7 +195,7 @@ impl BlobStore for Bucket {
             self.request(0, self.objects.put(&object, PROBE.into())).await?;
             self.remove(&object).await
         };
-        within(CHECK_TIMEOUT, self.hint, check).await
+        within(self.limits.check, self.hint, check).await
     }
 }
 

@@ -16,7 +16,8 @@ const HANGS: Duration = Duration::from_secs(24 * 60 * 60);
 async fn put(size: usize, delay: Duration) -> (Result<(), StoreError>, Duration) {
     let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
     let config = ThrottleConfig { wait_put_per_call: delay, ..ThrottleConfig::default() };
-    let store = Bucket::new(Arc::new(ThrottledStore::new(InMemory::new(), config)), "");
+    let objects = Arc::new(ThrottledStore::new(InMemory::new(), config));
+    let store = Bucket::new(objects, "", TimeLimits::default());
     let (file, _) = spooled(spool.path(), size, &entropy);
     let start = Instant::now();
     let put = store.put(&ObjectKey::random(&entropy), &file).await;
@@ -26,7 +27,7 @@ async fn put(size: usize, delay: Duration) -> (Result<(), StoreError>, Duration)
 #[tokio::test]
 async fn probe_leaves_no_object() {
     let objects = Arc::new(InMemory::new());
-    let store = Bucket::new(objects.clone(), "");
+    let store = Bucket::new(objects.clone(), "", TimeLimits::default());
     store.probe().await.unwrap();
     assert_eq!(objects.list_with_delimiter(None).await.unwrap().objects, []);
 }

@@ -22,9 +22,10 @@ use tokio_util::io::ReaderStream;
 use tracing::Instrument as _;
 
 use crate::{
+    TimeLimits,
     failure::within,
     spool::{SpoolReader, blocking, unavailable},
-    store::{CHECK_TIMEOUT, DocumentStore, PROBE, compare, location, step},
+    store::{DocumentStore, PROBE, compare, location, step},
     stream::{BLOCK, check_size, exactly},
 };
 
@@ -34,11 +35,12 @@ pub(crate) struct Disk {
     root: PathBuf,
     /// Folders below the root whose entries are durable.
     durable: Arc<Mutex<HashSet<PathBuf>>>,
+    limits: TimeLimits,
 }
 
 impl Disk {
-    pub(crate) fn new(folder: &Path) -> Self {
-        Self { root: folder.to_owned(), durable: Arc::default() }
+    pub(crate) fn new(folder: &Path, limits: TimeLimits) -> Self {
+        Self { root: folder.to_owned(), durable: Arc::default(), limits }
     }
 
     /// Runs work on a thread for blocking work.
@@ -157,7 +159,7 @@ impl BlobStore for Disk {
     }
 
     async fn check(&self) -> Result<(), StoreError> {
-        within(CHECK_TIMEOUT, "", self.probe()).await.map(drop)
+        within(self.limits.check, "", self.probe()).await.map(drop)
     }
 }
 

@@ -23,7 +23,7 @@ impl Folders {
     fn new() -> Self {
         let folder = TempDir::new().unwrap();
         Self {
-            store: Disk::new(folder.path()),
+            store: Disk::new(folder.path(), TimeLimits::default()),
             folder,
             spool: TempDir::new().unwrap(),
             entropy: CountingEntropy::default(),

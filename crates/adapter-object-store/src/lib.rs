@@ -42,6 +42,7 @@ mod bucket;
 mod bucket_url;
 mod disk;
 mod failure;
+mod limits;
 mod open;
 mod open_error;
 mod remote;
@@ -50,6 +51,7 @@ mod store;
 mod stream;
 
 pub use failure::is_refusal;
+pub use limits::TimeLimits;
 pub use open::{in_folder, open};
 pub use open_error::OpenError;
 pub use store::DocumentStore;

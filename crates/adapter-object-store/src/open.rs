@@ -3,13 +3,16 @@ use std::{path::Path, sync::Arc};
 use rustls::crypto::ring;
 use url::Url;
 
-use crate::{DocumentStore, OpenError, bucket::Bucket, disk::Disk, open_error::wrong, remote};
+use crate::{
+    DocumentStore, OpenError, TimeLimits, bucket::Bucket, disk::Disk, open_error::wrong, remote,
+};
 
 /// Opens the remote store that a URL names, with credentials and other settings from environment
 /// variables. Does not connect.
 pub fn open(
     url: &str,
     variables: impl IntoIterator<Item = (String, String)>,
+    limits: TimeLimits,
 ) -> Result<Arc<dyn DocumentStore>, OpenError> {
     let url = Url::parse(url)
         .map_err(|_| wrong("is not a URL; write file:///absolute/path for a folder"))?;
@@ -17,12 +20,12 @@ pub fn open(
     // same one, because no other is linked.
     let _ = ring::default_provider().install_default();
     let (objects, hint) = remote::open(&url, &variables.into_iter().collect::<Vec<_>>())?;
-    Ok(Arc::new(Bucket::new(objects, hint)))
+    Ok(Arc::new(Bucket::new(objects, hint, limits)))
 }
 
 /// Returns the store in a folder on local disk.
-pub fn in_folder(path: &Path) -> Arc<dyn DocumentStore> {
-    Arc::new(Disk::new(path))
+pub fn in_folder(path: &Path, limits: TimeLimits) -> Arc<dyn DocumentStore> {
+    Arc::new(Disk::new(path, limits))
 }
 
 #[cfg(test)]
@@ -32,7 +35,7 @@ mod tests {
     use super::*;
 
     fn open_error(url: &str) -> OpenError {
-        open(url, []).err().unwrap()
+        open(url, [], TimeLimits::default()).err().unwrap()
     }
 
     #[test]
@@ -93,7 +96,7 @@ mod tests {
             }
         }
         let variables = [("AWS_ENDPOINT_URL".to_owned(), "host:9000".to_owned())];
-        let error = open("s3://bucket", variables).err().unwrap();
+        let error = open("s3://bucket", variables, TimeLimits::default()).err().unwrap();
         assert_eq!(error.to_string(), text);
     }
 
@@ -141,7 +144,8 @@ mod tests {
             ),
         ];
         for (url, name, value, expected) in cases {
-            let error = open(url, [(name.to_owned(), value.to_owned())]).err().unwrap();
+            let variables = [(name.to_owned(), value.to_owned())];
+            let error = open(url, variables, TimeLimits::default()).err().unwrap();
             assert!(error.to_string().contains(expected), "{error}");
             assert!(
                 error.source().is_none() && !format!("{error} {error:?}").contains("the-secret"),

@@ -1,4 +1,4 @@
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use domain::{
@@ -8,9 +8,6 @@ use domain::{
 };
 use object_store::path::Path;
 use tracing::Span;
-
-/// Time limit for a check. The readiness endpoint allows two seconds.
-pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// The key and the bytes of the object that a check puts and deletes.
 pub(crate) const PROBE: &str = "readiness-probe";

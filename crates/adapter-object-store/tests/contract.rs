@@ -11,6 +11,8 @@ use domain::ports::BlobStore;
 use tempfile::TempDir;
 use test_servers::s3::S3Server;
 
+use crate::s3::harness::GENEROUS;
+
 struct Folder {
     store: Arc<dyn DocumentStore>,
     folder: TempDir,
@@ -19,7 +21,7 @@ struct Folder {
 impl Folder {
     fn below(parent: &Path) -> Self {
         let folder = TempDir::new_in(parent).unwrap();
-        Self { store: adapter_object_store::in_folder(folder.path()), folder }
+        Self { store: adapter_object_store::in_folder(folder.path(), GENEROUS), folder }
     }
 }
 
@@ -56,10 +58,8 @@ struct S3 {
 impl S3 {
     fn new() -> Self {
         let server = S3Server::start();
-        Self {
-            store: adapter_object_store::open(&server.url(), server.variables()).unwrap(),
-            server,
-        }
+        let store = adapter_object_store::open(&server.url(), server.variables(), GENEROUS);
+        Self { store: store.unwrap(), server }
     }
 }
 

@@ -9,12 +9,14 @@ use contract_tests::{blob_store::spooled, fakes::CountingEntropy};
 use domain::{document::ObjectKey, ports::StoreError};
 use tempfile::TempDir;
 
+use crate::s3::harness::GENEROUS;
+
 #[tokio::test]
 async fn removed_folder_is_not_recreated() {
     let (parent, spool, entropy) =
         (TempDir::new().unwrap(), TempDir::new().unwrap(), CountingEntropy::default());
     let folder = parent.path().join("documents");
-    let store = in_folder(&folder);
+    let store = in_folder(&folder, GENEROUS);
     let (file, _) = spooled(spool.path(), 10, &entropy);
     let key = ObjectKey::random(&entropy);
     assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))));
@@ -32,7 +34,7 @@ async fn key_cannot_leave_the_folder() {
         (TempDir::new().unwrap(), TempDir::new().unwrap(), CountingEntropy::default());
     let folder = parent.path().join("documents");
     fs::create_dir(&folder).unwrap();
-    let store = in_folder(&folder);
+    let store = in_folder(&folder, GENEROUS);
     let (file, _) = spooled(spool.path(), 10, &entropy);
     for key in ["../escaped", "a/../../escaped", "", "a//b"] {
         let key = ObjectKey::from_stored(key.to_owned());

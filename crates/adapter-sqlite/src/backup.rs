@@ -163,7 +163,7 @@ mod tests {
     async fn copy_has_all_committed_orders_and_no_uploads() {
         let directory = tempfile::tempdir().unwrap();
         let (source, target) = (directory.path().join("source"), directory.path().join("copy"));
-        let store = SqliteStore::open(&source, TimeLimits::default()).unwrap();
+        let store = SqliteStore::open_patiently(&source).unwrap();
         store.migrate().await.unwrap();
         let documents = vec![document()];
         let order = NewOrder { documents: documents.clone(), ..new_order("F-1", NOW) };

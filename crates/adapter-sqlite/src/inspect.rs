@@ -60,7 +60,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::{SqliteStore, TimeLimits};
+    use crate::SqliteStore;
 
     #[tokio::test]
     async fn migrations_are_counted_and_nothing_is_made() {
@@ -72,7 +72,7 @@ mod tests {
         fs::write(&path, "").unwrap();
         let missing = inspect(&path).unwrap().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"");
-        let store = SqliteStore::open(&path, TimeLimits::default()).unwrap();
+        let store = SqliteStore::open_patiently(&path).unwrap();
         assert_eq!(store.migrate().await.unwrap(), missing);
         // Beside a process that uses the database.
         assert!(matches!(inspect(&path), Ok(Some(0))));
@@ -82,7 +82,7 @@ mod tests {
     async fn read_only_database_gets_no_files_beside_it() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("orders.sqlite");
-        let store = SqliteStore::open(&path, TimeLimits::default()).unwrap();
+        let store = SqliteStore::open_patiently(&path).unwrap();
         store.migrate().await.unwrap();
         drop(store);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();

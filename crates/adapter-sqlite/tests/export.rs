@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use adapter_sqlite::{EXPORTED_TABLES, SqliteStore, TimeLimits};
+use adapter_sqlite::{EXPORTED_TABLES, SqliteStore};
 use contract_tests::samples::{
     CLIENT, LIVE, NOW, WINDOW, access, add_note, api_key, attempt, delivery, dispatch, document,
     enqueue, idempotency_key, key_of, new_endpoint, new_order, object_key,
@@ -36,8 +36,7 @@ async fn rows(store: &SqliteStore, table: &'static str, limit: usize) -> Vec<Val
 #[tokio::test]
 async fn every_row_is_exported_once_in_pages() {
     let directory = tempfile::tempdir().unwrap();
-    let store =
-        SqliteStore::open(&directory.path().join("orders.db"), TimeLimits::default()).unwrap();
+    let store = SqliteStore::open_patiently(&directory.path().join("orders.db")).unwrap();
     store.migrate().await.unwrap();
     for _ in 0..CLIENT.0 {
         ApiKeyRepo::add(&store, &api_key(NOW), "jane").await.unwrap();
@@ -110,8 +109,7 @@ async fn every_row_is_exported_once_in_pages() {
 #[tokio::test]
 async fn values_have_the_text_forms_of_postgresql() {
     let directory = tempfile::tempdir().unwrap();
-    let store =
-        SqliteStore::open(&directory.path().join("orders.db"), TimeLimits::default()).unwrap();
+    let store = SqliteStore::open_patiently(&directory.path().join("orders.db")).unwrap();
     store.migrate().await.unwrap();
     for (number, (created_at, expected)) in [
         (NOW, "2026-11-21 12:00:00.123456+00"),
@@ -140,13 +138,11 @@ async fn values_have_the_text_forms_of_postgresql() {
 #[tokio::test]
 async fn data_version_changes_with_commits_of_others() {
     let directory = tempfile::tempdir().unwrap();
-    let store =
-        SqliteStore::open(&directory.path().join("orders.db"), TimeLimits::default()).unwrap();
+    let store = SqliteStore::open_patiently(&directory.path().join("orders.db")).unwrap();
     store.migrate().await.unwrap();
     let before = store.data_version().await.unwrap();
     assert_eq!(store.data_version().await.unwrap(), before);
-    let other =
-        SqliteStore::open(&directory.path().join("orders.db"), TimeLimits::default()).unwrap();
+    let other = SqliteStore::open_patiently(&directory.path().join("orders.db")).unwrap();
     other.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
     assert_ne!(store.data_version().await.unwrap(), before);
 }
@@ -156,7 +152,7 @@ async fn data_version_changes_with_commits_of_others() {
 async fn rows_whose_parent_is_gone_are_counted_and_left_out() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("orders.db");
-    let store = SqliteStore::open(&path, TimeLimits::default()).unwrap();
+    let store = SqliteStore::open_patiently(&path).unwrap();
     store.migrate().await.unwrap();
     // The third is the client of the samples. The second is another one, with a further key.
     for id in 1..=CLIENT.0 {

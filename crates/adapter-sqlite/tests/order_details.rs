@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use adapter_sqlite::{SqliteStore, TimeLimits};
+use adapter_sqlite::SqliteStore;
 use contract_tests::{
     order_details,
     samples::{GOLDEN, NOW, WINDOW, new_order, order},
@@ -27,7 +27,7 @@ impl Database {
     async fn with_order(golden: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("orders.db");
-        let store = SqliteStore::open(&path, TimeLimits::default()).unwrap();
+        let store = SqliteStore::open_patiently(&path).unwrap();
         store.migrate().await.unwrap();
         let golden: Value = serde_json::from_str(golden).unwrap();
         let new = NewOrder { order: order(golden["request"].clone()), ..new_order("F-1", NOW) };

@@ -159,7 +159,7 @@ mod tests {
         while system.waiting.load(Ordering::SeqCst) < 2 * MAX_LOOKUPS_OF_PARTY {
             tokio::task::yield_now().await;
         }
-        let limit = Duration::from_secs(10);
+        let limit = Duration::from_mins(1);
         let others = (0..100).map(|_| lookups.lookup(client(7), "hooks.example"));
         let found = timeout(limit, join_all(others)).await.unwrap();
         assert!(found.into_iter().all(|found| found.unwrap() == [IpAddr::from([192, 0, 2, 1])]));

@@ -28,16 +28,30 @@ use crate::{
 const MAX_FIELDS: usize = 4_096;
 /// Bytes of the body of an answer that are read.
 const MAX_BODY: usize = 16 * 1024;
-/// Time for the body of an answer. The body is read only to use the connection again, so a slow one
-/// must not keep the slot of the attempt.
-const BODY_LIMIT: Duration = Duration::from_millis(200);
-/// Time for a connection, over all addresses of a name. The rest of an attempt is for the answer.
-const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// Time for the name of a URL that a client just sent.
 const CHECK_LIMIT: Duration = Duration::from_secs(5);
-/// Time for which an idle connection is kept: shorter than receivers keep it, so that a webhook
-/// does not meet a connection that its receiver is closing. It also bounds their number.
-const IDLE_LIMIT: Duration = Duration::from_secs(1);
+
+/// Time limits of attempts, and of connections.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// A whole attempt.
+    attempt: Duration,
+    /// A connection, over all addresses of a name. The rest of an attempt is for the answer.
+    connect: Duration,
+    /// The body of an answer. The body is read only to use the connection again, so a slow one must
+    /// not keep the slot of the attempt.
+    body: Duration,
+    /// How long an idle connection is kept: shorter than receivers keep it, so that a webhook does
+    /// not meet a connection that its receiver is closing. It also bounds their number.
+    idle: Duration,
+}
+
+const LIMITS: Limits = Limits {
+    attempt: WEBHOOK_TIME_LIMIT.unsigned_abs(),
+    connect: Duration::from_secs(10),
+    body: Duration::from_millis(200),
+    idle: Duration::from_secs(1),
+};
 
 /// The text is no URL of a proxy. It is not repeated, because it may contain a password.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +63,7 @@ pub struct Sender {
     guard: Arc<Guard>,
     lookups: Arc<Lookups>,
     http: Client,
-    time_limit: Duration,
+    limits: Limits,
 }
 
 impl Sender {
@@ -60,8 +74,7 @@ impl Sender {
         let mut roots = RootCertStore::empty();
         // Without any root, each attempt fails for TLS.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        let time_limit = WEBHOOK_TIME_LIMIT.unsigned_abs();
-        Self::with(open, proxy, roots, Arc::new(ask_system), time_limit)
+        Self::with(open, proxy, roots, Arc::new(ask_system), LIMITS)
     }
 
     fn with(
@@ -69,7 +82,7 @@ impl Sender {
         proxy: Option<&str>,
         roots: RootCertStore,
         find: Arc<Find>,
-        time_limit: Duration,
+        limits: Limits,
     ) -> Result<Self, InvalidProxy> {
         let guard = Arc::new(Guard { open, proxied: proxy.is_some() });
         let lookups = Arc::new(Lookups::new(find));
@@ -90,15 +103,15 @@ impl Sender {
             .user_agent("notary-orders")
             .redirect(redirect::Policy::none())
             .retry(retry::never())
-            .connect_timeout(CONNECT_LIMIT)
-            .pool_idle_timeout(IDLE_LIMIT)
+            .connect_timeout(limits.connect)
+            .pool_idle_timeout(limits.idle)
             .dns_resolver(Resolver { lookups: Arc::clone(&lookups), admits });
         let builder = match proxy {
             Some(proxy) => builder.proxy(proxy_at(proxy)?),
             None => builder.no_proxy(),
         };
         let http = builder.build().map_err(|_| InvalidProxy)?;
-        Ok(Self { guard, lookups, http, time_limit })
+        Ok(Self { guard, lookups, http, limits })
     }
 }
 
@@ -122,7 +135,7 @@ impl WebhookSender for Sender {
     }
 
     async fn send(&self, request: &WebhookRequest) -> Result<WebhookAnswer, WebhookError> {
-        let deadline = Instant::now() + self.time_limit;
+        let deadline = Instant::now() + self.limits.attempt;
         let (url, scheme) = self.guard.target(&request.url).map_err(WebhookError::Refused)?;
         let mut attempt = self
             .http
@@ -144,7 +157,7 @@ impl WebhookSender for Sender {
             retry_after: retry_after(&response, request.timestamp),
         };
         // Whatever happens to the body, the answer has a status.
-        let _ = timeout_at(deadline.min(Instant::now() + BODY_LIMIT), read(response)).await;
+        let _ = timeout_at(deadline.min(Instant::now() + self.limits.body), read(response)).await;
         Ok(answer)
     }
 }

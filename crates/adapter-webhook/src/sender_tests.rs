@@ -2,7 +2,10 @@ use std::{
     collections::VecDeque,
     io,
     net::IpAddr,
-    sync::{Mutex, atomic::Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use contract_tests::webhook_sender::{Reaction, ReceivedWebhook, WebhookSenderFixture, request};
@@ -17,7 +20,16 @@ use crate::{
     test_receiver::{HUGE, Receiver, closed_address, tunnel_to},
 };
 
-const TIME_LIMIT: Duration = Duration::from_secs(2);
+/// Limits that no attempt meets on a busy machine. A test of a limit sets its own.
+const GENEROUS: Limits = Limits {
+    attempt: Duration::from_hours(1),
+    connect: Duration::from_hours(1),
+    idle: Duration::from_hours(1),
+    ..LIMITS
+};
+
+/// Limits for a receiver that does not answer.
+const SHORT: Limits = Limits { attempt: Duration::from_secs(1), ..GENEROUS };
 
 /// Answers each question with the next answer; the last one stays.
 #[derive(Default)]
@@ -53,11 +65,11 @@ impl Script {
 
 /// Returns a sender that may call `127.0.0.1`.
 fn sender(script: &Arc<Script>) -> Sender {
-    sender_within(TIME_LIMIT, RootCertStore::empty(), script.find())
+    sender_within(GENEROUS, RootCertStore::empty(), script.find())
 }
 
-fn sender_within(limit: Duration, roots: RootCertStore, find: Arc<Find>) -> Sender {
-    Sender::with(networks("127.0.0.1/32"), None, roots, find, limit).unwrap()
+fn sender_within(limits: Limits, roots: RootCertStore, find: Arc<Find>) -> Sender {
+    Sender::with(networks("127.0.0.1/32"), None, roots, find, limits).unwrap()
 }
 
 fn is_refused(answer: &Result<WebhookAnswer, WebhookError>) -> bool {
@@ -66,14 +78,19 @@ fn is_refused(answer: &Result<WebhookAnswer, WebhookError>) -> bool {
 
 struct Fixture {
     sender: Arc<Sender>,
+    impatient: Arc<Sender>,
+    is_unanswered: AtomicBool,
     receiver: Receiver,
     closed: String,
 }
 
 impl Fixture {
     async fn new() -> Self {
+        let impatient = sender_within(SHORT, RootCertStore::empty(), Script::of(&[]).find());
         Self {
             sender: Arc::new(sender(&Script::of(&[]))),
+            impatient: Arc::new(impatient),
+            is_unanswered: AtomicBool::new(false),
             receiver: Receiver::start().await,
             closed: format!("http://{}/", closed_address().await),
         }
@@ -83,7 +100,8 @@ impl Fixture {
 #[async_trait]
 impl WebhookSenderFixture for Fixture {
     fn sender(&self) -> Arc<dyn WebhookSender> {
-        self.sender.clone()
+        let is_unanswered = self.is_unanswered.load(Ordering::SeqCst);
+        if is_unanswered { self.impatient.clone() } else { self.sender.clone() }
     }
 
     fn url(&self) -> String {
@@ -99,6 +117,8 @@ impl WebhookSenderFixture for Fixture {
     }
 
     async fn react(&self, reaction: Reaction) {
+        let is_unanswered = [Reaction::Silence, Reaction::EndlessHead].contains(&reaction);
+        self.is_unanswered.store(is_unanswered, Ordering::SeqCst);
         self.receiver.react(reaction);
     }
 
@@ -154,7 +174,7 @@ async fn slow_name_server_does_not_hold_a_client_or_an_attempt() {
             std::thread::park();
         }
     });
-    let sender = sender_within(TIME_LIMIT, RootCertStore::empty(), find);
+    let sender = sender_within(SHORT, RootCertStore::empty(), find);
     let url = "https://slow.example/";
     sender.check(Party::Client(ClientId(1)), url).await.unwrap();
     let answer = sender.send(&request(url.to_owned())).await;
@@ -209,8 +229,7 @@ async fn connection_with_an_unread_body_is_not_used_again() {
 #[tokio::test]
 async fn slow_body_does_not_last_as_long_as_an_attempt() {
     let receiver = Receiver::start().await;
-    let hour = Duration::from_hours(1);
-    let sender = sender_within(hour, RootCertStore::empty(), Script::of(&[]).find());
+    let sender = sender(&Script::of(&[]));
     receiver.react(Reaction::EndlessBody);
     let request = request(receiver.url("127.0.0.1"));
     let answer = timeout(Duration::from_mins(1), sender.send(&request)).await.unwrap();
@@ -240,7 +259,7 @@ async fn receiver_with_tls() -> (Receiver, RootCertStore) {
 async fn certificate_must_be_valid_for_the_name() {
     let (receiver, roots) = receiver_with_tls().await;
     let script = Script::of(&[&["127.0.0.1"]]);
-    let trusting = sender_within(TIME_LIMIT, roots, script.find());
+    let trusting = sender_within(GENEROUS, roots, script.find());
     let url = |name| format!("https://{name}:{}/", receiver.port);
     assert_eq!(trusting.send(&request(url("hooks.example"))).await.unwrap().status, 204);
     let other_name = trusting.send(&request(url("other.example"))).await;
@@ -257,7 +276,7 @@ async fn proxy_gets_every_webhook_and_resolves_names() {
     let script = Script::of(&[&["127.0.0.1"]]);
     let (open, roots) = (networks("10.1.0.0/16"), RootCertStore::empty());
     let proxy = format!("http://user:secret@proxy.example:{}", receiver.port);
-    let sender = Sender::with(open, Some(&proxy), roots, script.find(), TIME_LIMIT).unwrap();
+    let sender = Sender::with(open, Some(&proxy), roots, script.find(), GENEROUS).unwrap();
 
     let url = "https://hooks.example/orders";
     sender.check(Party::Client(ClientId(1)), url).await.unwrap();
@@ -283,7 +302,7 @@ async fn certificate_is_verified_through_a_proxy() {
     let proxy = format!("http://127.0.0.1:{}", tunnel_to(receiver.port).await);
     let send = |roots, name: &str| {
         let (open, find) = (Vec::new(), Script::of(&[]).find());
-        let sender = Sender::with(open, Some(&proxy), roots, find, TIME_LIMIT).unwrap();
+        let sender = Sender::with(open, Some(&proxy), roots, find, GENEROUS).unwrap();
         let url = format!("https://{name}/orders");
         async move { sender.send(&request(url)).await }
     };

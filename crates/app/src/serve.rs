@@ -104,7 +104,8 @@ impl Starting {
         let ops_address = resolve(&settings.ops_listen).await.context(OPS_LISTEN)?;
         let listener = bind(ops_address, OPS_LISTEN)?;
         let ops_address = listener.local_addr()?;
-        let ops = web::Data::new(Ops::new(machine.clock.clone(), registry.clone())?);
+        let limits = settings.time_limits.http;
+        let ops = web::Data::new(Ops::new(machine.clock.clone(), registry.clone(), limits)?);
         let server = adapter_http::serve_ops(listener, ops.clone())?;
         let ops_server = server.handle();
         let mut tasks = Tasks::new();

@@ -227,13 +227,14 @@ pub(crate) async fn open_postgres(
 
 /// Returns the document store of the settings. Makes a missing folder, and does not connect.
 pub fn document_store(settings: &Settings) -> Result<Arc<dyn DocumentStore>> {
+    let limits = settings.time_limits.documents;
     if let Some(folder) = settings.documents() {
         let setting = if settings.documents_url.is_none() { DATA_DIR } else { DOCUMENTS };
         checked(create_folder(&folder), setting)?;
-        return Ok(adapter_object_store::in_folder(&folder));
+        return Ok(adapter_object_store::in_folder(&folder, limits));
     }
     let url = settings.documents_url.as_deref().unwrap_or_default();
-    checked(adapter_object_store::open(url, settings.environment.clone()), DOCUMENTS)
+    checked(adapter_object_store::open(url, settings.environment.clone(), limits), DOCUMENTS)
 }
 
 /// Opens the document store of the settings. One that does not answer is a warning: orders without
@@ -258,7 +259,8 @@ pub async fn open_blobs(settings: &Settings) -> Result<Arc<dyn BlobStore>> {
 
 /// Returns the malware scanner of the settings, if they name one. Does not connect.
 pub fn scanner(settings: &Settings) -> Result<Option<Clamd>> {
-    checked(settings.scan_url.as_deref().map(Clamd::open).transpose(), SCANNER)
+    let open = |url| Clamd::open(url, settings.time_limits.scanner);
+    checked(settings.scan_url.as_deref().map(open).transpose(), SCANNER)
 }
 
 /// Returns the sender of mails.

@@ -354,6 +354,12 @@ pub struct TimeLimits {
     pub postgres: adapter_postgres::TimeLimits,
     /// Of a store on SQLite.
     pub sqlite: adapter_sqlite::TimeLimits,
+    /// Of a store of documents.
+    pub documents: adapter_object_store::TimeLimits,
+    /// Of the malware scanner.
+    pub scanner: adapter_clamd::TimeLimits,
+    /// Of the operators' endpoints.
+    pub http: adapter_http::TimeLimits,
 }
 
 /// The error of a setting or an argument that cannot be used. Its text is that of the error.

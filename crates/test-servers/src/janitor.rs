@@ -66,7 +66,7 @@ pub(crate) fn wait_for<T>(server: &str, connect: impl Fn() -> io::Result<T>) {
     let began = Instant::now();
     while let Err(error) = connect() {
         assert!(
-            began.elapsed() < Duration::from_secs(30),
+            began.elapsed() < Duration::from_mins(2),
             "{server} does not start; scripts/test.sh installs it: {error}"
         );
         thread::sleep(Duration::from_millis(10));

@@ -171,7 +171,7 @@ impl Cluster {
         let log = log.to_str().unwrap();
         // The backends of a killed postmaster may hold its shared memory for a moment; `pg_ctl`
         // does not wait for them.
-        for _ in 0..50 {
+        for _ in 0..600 {
             let started = self
                 .command("pg_ctl")
                 .args(["--wait", "--silent", "--log", log, "start"])

@@ -27,6 +27,7 @@ use tokio::{
 };
 
 use super::{
+    Timeouts,
     failure::{Failure, Step},
     unencrypted::Unencrypted,
     url::{Encryption, RelayUrl},
@@ -42,8 +43,6 @@ const MAX_BEGINNING: usize = 128;
 /// Limit on mails that wait for a slow confirmation, beyond [`MAX_CONNECTIONS`]. Each is an idle
 /// connection.
 const MAX_CONFIRMING: usize = 1_024;
-/// How long the limit is lowered by one after the relay rejected a further connection.
-const LOWERED_FOR: Duration = Duration::from_secs(10);
 /// Limit on concurrent lookups of the relay's name.
 const MAX_LOOKUPS: usize = 4;
 /// Time limit for connecting to one address of the relay.
@@ -51,8 +50,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Longest time that a pooled connection may be idle. Relays close idle connections after minutes;
 /// routers drop them earlier.
 const MAX_IDLE: Duration = Duration::from_secs(30);
-/// Time for the first reply on a pooled connection, after which a new one is tried beside it.
-const REUSE_PATIENCE: Duration = Duration::from_secs(2);
 /// Time limit for the reply to QUIT.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time for which an invalid certificate is accepted until it is checked again. The relay logs a failed
@@ -126,20 +123,17 @@ impl Relay {
     }
 
     /// Returns an idle or a new connection on which the relay has accepted the sender of a mail.
-    /// The limits are those of [`WaitingMails::within`].
-    pub(super) async fn begin(
-        &self,
-        limits: [Duration; 2],
-    ) -> Result<(Connection, Permit), Failure> {
+    pub(super) async fn begin(&self, timeouts: Timeouts) -> Result<(Connection, Permit), Failure> {
+        let Timeouts { patience, begin, reuse, lowered, .. } = timeouts;
         loop {
             let mut permit = Arc::clone(&self.permits).acquire_owned().await;
-            let begun = self.begin_on_any_connection();
-            match self.beginning.within(limits, &mut permit, begun).await {
+            let begun = self.begin_on_any_connection(reuse);
+            match self.beginning.within([patience, begin], &mut permit, begun).await {
                 Ok(connection) => return Ok((connection, permit)),
                 // The relay works, but takes no further connection: waits for one of the others.
                 Err(failure) if failure.may_be_connection_limit() && self.has_connections() => {
                     tokio::spawn(async move {
-                        sleep(LOWERED_FOR).await;
+                        sleep(lowered).await;
                         drop(permit);
                     });
                 }
@@ -148,13 +142,13 @@ impl Relay {
         }
     }
 
-    async fn begin_on_any_connection(&self) -> Result<Connection, Failure> {
+    async fn begin_on_any_connection(&self, reuse: Duration) -> Result<Connection, Failure> {
         let Some(mut connection) = self.take_idle() else {
             return self.begin_on_new_connection().await;
         };
         let reused = async move { self.mail_from(&mut connection).await.map(|()| connection) };
         let mut reused = Box::pin(reused);
-        match timeout(REUSE_PATIENCE, reused.as_mut()).await {
+        match timeout(reuse, reused.as_mut()).await {
             Ok(Ok(connection)) => return Ok(connection),
             // The relay may have closed it, or may limit the number of mails per connection.
             Ok(Err(_)) => return self.begin_on_new_connection().await,

@@ -2,7 +2,7 @@
 
 use test_servers::s3::{S3Server, Treatment};
 
-use super::harness::{Log, owned};
+use super::harness::{GENEROUS, Log, owned};
 
 const SECRETS: [(&str, &str); 4] = [
     ("AWS_ACCESS_KEY_ID", "key"),
@@ -32,6 +32,7 @@ async fn first_request(url: &str, variables: &[(&str, &str)]) -> (String, String
     let store = adapter_object_store::open(
         url,
         owned(variables.iter().copied().chain(SECRETS).chain(proxies)),
+        GENEROUS,
     )
     .unwrap();
     store.check().await.unwrap_err();

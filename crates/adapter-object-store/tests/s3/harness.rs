@@ -1,8 +1,11 @@
 //! Files to put, and a log of the requests of a server.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use adapter_object_store::DocumentStore;
+use adapter_object_store::{DocumentStore, TimeLimits};
 use contract_tests::{blob_store::spooled, fakes::CountingEntropy};
 use domain::{
     document::{ObjectKey, SpooledFile},
@@ -10,6 +13,13 @@ use domain::{
 };
 use tempfile::TempDir;
 use test_servers::s3::S3Server;
+
+/// Limits that no request meets on a busy machine.
+pub const GENEROUS: TimeLimits = TimeLimits {
+    request: Duration::from_mins(10),
+    abort: Duration::from_mins(10),
+    check: Duration::from_mins(10),
+};
 
 pub const MIB: usize = 1024 * 1024;
 /// A size that needs two parts.
@@ -36,7 +46,7 @@ impl Files {
 }
 
 pub fn open(server: &S3Server) -> Arc<dyn DocumentStore> {
-    adapter_object_store::open(&server.url(), server.variables()).unwrap()
+    adapter_object_store::open(&server.url(), server.variables(), GENEROUS).unwrap()
 }
 
 pub fn owned<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<(String, String)> {

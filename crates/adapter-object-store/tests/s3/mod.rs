@@ -4,6 +4,7 @@
 
 mod endpoints;
 mod error_texts;
-mod harness;
+pub mod harness;
 mod outage;
 mod requests;
+mod timing;

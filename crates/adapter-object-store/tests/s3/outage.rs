@@ -1,9 +1,6 @@
 //! Outages: a bucket that is stopped or never answers.
 
-use std::{
-    sync::{Arc, mpsc},
-    time::{Duration, Instant},
-};
+use std::sync::{Arc, mpsc};
 
 use domain::{document::ObjectKey, ports::StoreError};
 use futures_util::{TryStreamExt as _, future::join_all};
@@ -11,38 +8,22 @@ use test_servers::s3::{S3Server, Treatment};
 
 use super::harness::{Files, LARGE, MIB, open, unavailable};
 
-/// Time limit for the error of a request while the bucket is stopped.
-const ERROR_TIMEOUT: Duration = Duration::from_secs(3);
-
-async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
-    let start = Instant::now();
-    let done = work.await;
-    (done, start.elapsed())
-}
-
 #[tokio::test(flavor = "multi_thread")]
-async fn stopped_bucket_fails_fast_and_recovers() {
+async fn stopped_bucket_is_unavailable_and_recovers() {
     let (server, files) = (S3Server::start(), Files::new());
     let store = open(&server);
     let (key, file) = files.make(100);
     store.put(&key, &file).await.unwrap();
     server.stop();
 
-    let (checked, took) = timed(store.check()).await;
-    let error = unavailable(&checked.unwrap_err());
+    let error = unavailable(&store.check().await.unwrap_err());
     assert!(error.starts_with("the store is unavailable: Connection refused"), "{error}");
-    assert!(took < Duration::from_secs(2), "{took:?}");
     for size in [100, LARGE] {
-        let (put, took) = timed(files.put(&store, size)).await;
-        unavailable(&put.unwrap_err());
-        assert!(took < ERROR_TIMEOUT, "{took:?}");
+        unavailable(&files.put(&store, size).await.unwrap_err());
     }
-    let (deleted, took) = timed(store.delete(&key)).await;
-    unavailable(&deleted.unwrap_err());
-    assert!(took < Duration::from_secs(2), "{took:?}");
-    let (read, took) = timed(store.get(&key, 0..100)).await;
+    unavailable(&store.delete(&key).await.unwrap_err());
+    let read = store.get(&key, 0..100).await;
     assert!(matches!(read, Err(StoreError::Unavailable(_))), "it may not be missing");
-    assert!(took < ERROR_TIMEOUT, "{took:?}");
 
     server.start_again();
     assert_eq!(server.objects().len(), 1);
@@ -73,7 +54,7 @@ async fn body_that_breaks_off_is_continued() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_puts_fail_as_fast_as_one() {
+async fn waiting_puts_fail_with_those_in_progress() {
     let (server, files) = (S3Server::start(), Files::new());
     let store = open(&server);
     let (file, keys) = (
@@ -81,17 +62,16 @@ async fn waiting_puts_fail_as_fast_as_one() {
         (0..60).map(|_| ObjectKey::random(&files.entropy)).collect::<Vec<_>>(),
     );
     server.stop();
-    let (puts, took) = timed(join_all(keys.iter().map(|key| store.put(key, &file)))).await;
-    for put in puts {
-        unavailable(&put.unwrap_err());
-    }
-    assert!(took < ERROR_TIMEOUT, "{took:?}");
+    let puts = join_all(keys.iter().map(|key| store.put(key, &file))).await;
+    let errors = puts.into_iter().map(|put| unavailable(&put.unwrap_err()));
+    let asked = errors.filter(|error| error.contains("Connection refused")).count();
+    assert_eq!(asked, 6, "as many as are in progress at the same time");
     server.start_again();
     files.put(&store, LARGE).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bucket_stopped_during_an_upload_fails_fast() {
+async fn bucket_stopped_during_an_upload_is_unavailable() {
     let (server, files) = (S3Server::start(), Files::new());
     let store = open(&server);
     let (second_part, wait) = mpsc::channel();
@@ -113,8 +93,6 @@ async fn bucket_stopped_during_an_upload_fails_fast() {
         server
     });
     let server = server.await.unwrap();
-    let (put, took) = timed(put).await;
-    unavailable(&put.unwrap().unwrap_err());
-    assert!(took < ERROR_TIMEOUT, "{took:?}");
+    unavailable(&put.await.unwrap().unwrap_err());
     assert_eq!(server.objects().len(), 0);
 }

@@ -8,7 +8,7 @@ use domain::{
 };
 use test_servers::s3::{S3Server, Treatment};
 
-use super::harness::{Files, LARGE, Log, MIB, open, owned, unavailable};
+use super::harness::{Files, GENEROUS, LARGE, Log, MIB, open, owned, unavailable};
 
 #[tokio::test]
 async fn large_files_are_put_in_parts() {
@@ -48,7 +48,7 @@ async fn bodies_are_signed_and_have_checksums() {
         .chain(owned([("AWS_CHECKSUM_ALGORITHM", "crc64nvme"), ("AWS_UNSIGNED_PAYLOAD", "true")]));
     let variables: Vec<_> = variables.collect();
     for (url, checksum) in [(server.url(), true), (server.url() + "&checksum=none", false)] {
-        let store = adapter_object_store::open(&url, variables.clone()).unwrap();
+        let store = adapter_object_store::open(&url, variables.clone(), GENEROUS).unwrap();
         let log: Log<(usize, bool)> = Log::default();
         let entries = log.clone();
         server.treat(move |request| {
@@ -83,7 +83,7 @@ async fn objects_are_encrypted_as_the_url_asks() {
     ] {
         let variables = server.variables().into_iter().chain(variables.iter().cloned());
         let url = server.url() + parameters;
-        let store = adapter_object_store::open(&url, variables).unwrap();
+        let store = adapter_object_store::open(&url, variables, GENEROUS).unwrap();
         let log: Log<[Option<String>; 2]> = Log::default();
         let entries = log.clone();
         server.treat(move |request| {
@@ -113,7 +113,7 @@ async fn corrupted_body_is_rejected() {
         |request| if request.method == "PUT" { Treatment::Corrupt } else { Treatment::Serve },
     );
     for url in [server.url(), server.url() + "&checksum=none"] {
-        let store = adapter_object_store::open(&url, server.variables()).unwrap();
+        let store = adapter_object_store::open(&url, server.variables(), GENEROUS).unwrap();
         for size in [100, LARGE] {
             unavailable(&files.put(&store, size).await.unwrap_err());
             assert_eq!(

@@ -11,7 +11,7 @@ use domain::ports::{DeliveryQueue as _, OrderRepo as _, Settlement, StoreError};
 use test_servers::postgres::Database;
 use time::Duration;
 
-use super::{store, store_with};
+use super::{GENEROUS, store, store_with};
 use crate::{limits::TimeLimits, store::PostgresStore};
 
 async fn setting(store: &PostgresStore, name: &'static str) -> String {
@@ -21,7 +21,8 @@ async fn setting(store: &PostgresStore, name: &'static str) -> String {
 
 #[tokio::test]
 async fn session_settings_override_database_defaults() {
-    let (store, database) = store_with(1, TimeLimits::default()).await;
+    let limits = TimeLimits { idle_transaction: GENEROUS.statement / 2, ..GENEROUS };
+    let (store, database) = store_with(1, limits).await;
     for (name, value) in [
         ("statement_timeout", "0"),
         ("idle_in_transaction_session_timeout", "0"),
@@ -33,8 +34,8 @@ async fn session_settings_override_database_defaults() {
         database.sql(&format!("ALTER DATABASE {} SET {name} = {value}", database.name));
     }
     for (name, value) in [
-        ("statement_timeout", "2s"),
-        ("idle_in_transaction_session_timeout", "10s"),
+        ("statement_timeout", "10min"),
+        ("idle_in_transaction_session_timeout", "5min"),
         ("transaction_isolation", "read committed"),
         ("synchronous_commit", "on"),
         ("TimeZone", "UTC"),
@@ -70,14 +71,14 @@ async fn connections_without_limits_ignore_the_limits_of_the_role() {
 
 #[tokio::test]
 async fn maintenance_has_no_time_limit() {
-    let (store, _database) = store_with(1, TimeLimits::default()).await;
+    let (store, _database) = store(1).await;
     let limit = async |connection: &mut AsyncPgConnection| {
         let limit = sql::<Text>("SELECT current_setting('statement_timeout')");
         let limit: String = limit.get_result(connection).await?;
         Ok(limit)
     };
     assert_eq!(store.maintain::<_, StoreError>(limit).await.unwrap(), "0");
-    assert_eq!(setting(&store, "statement_timeout").await, "2s");
+    assert_eq!(setting(&store, "statement_timeout").await, "10min");
 }
 
 #[tokio::test]

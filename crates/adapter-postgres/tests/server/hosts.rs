@@ -28,13 +28,13 @@ async fn writable_host_is_found_among_several() {
     not_created(create(&to_standby, "nowhere").await);
 
     // In either order, and each store several times, on several connections.
-    let parameters = "target_session_attrs=read-write";
+    let parameters = "target_session_attrs=read-write&connect_timeout=60";
     let open = |servers: &[&Cluster], parameters| open(&url(&database, servers, parameters), 2);
     // With several hosts, read-write is the default.
     let stores = [
         open(&[&standby, &primary], parameters),
         open(&[&primary, &standby], parameters),
-        open(&[&standby, &primary], ""),
+        open(&[&standby, &primary], "connect_timeout=60"),
     ];
     for (number, store) in stores.iter().enumerate() {
         store.check().await.unwrap();
@@ -43,7 +43,7 @@ async fn writable_host_is_found_among_several() {
 
     // A server that accepts connections and says nothing must not hide the next one.
     standby.freeze();
-    let store = open(&[&standby, &primary], parameters);
+    let store = open(&[&standby, &primary], "connect_timeout=5");
     create(&store, "past the frozen one").await.unwrap();
     standby.thaw();
 

@@ -1,11 +1,15 @@
 //! PgBouncer between the store and the server.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
+use adapter_postgres::{PostgresStore, TimeLimits};
 use contract_tests::{SqlTables, samples::Storage};
 use test_servers::postgres::{Cluster, Database, pgbouncer::PgBouncer};
 
-use super::{create, database, log_line, open};
+use super::{GENEROUS, create, database, log_line, open};
 
 /// Returns the pooler in session mode that all tests of this process share.
 fn shared() -> &'static PgBouncer {
@@ -54,9 +58,11 @@ async fn next_store_gets_a_clean_session() {
     let settings = ["pool_mode = session", "default_pool_size = 1", "server_idle_timeout = 60"];
     let pooler = PgBouncer::start(Cluster::shared(), &settings);
     let database = Cluster::shared().database();
+    // The pooler never has a second session for that check.
+    let limits = TimeLimits { session_check: Duration::from_millis(100), ..GENEROUS };
     // Each store prepares its statements under the same names, in the same session of the server.
     for file_number in ["F-1", "F-2"] {
-        let store = open(&pooler.url(&database), 1);
+        let store = PostgresStore::open(&pooler.url(&database), 1, limits).unwrap();
         store.migrate().await.unwrap();
         create(&store, file_number).await.unwrap();
     }

@@ -15,7 +15,7 @@ use crate::{blob_store::spooled, fakes::CountingEntropy};
 /// A scanner under test, and the power over it that the port does not offer.
 #[async_trait]
 pub trait DocumentScannerFixture: Send + Sync {
-    /// Returns the adapter. Its time limit is short.
+    /// Returns the adapter. Its time limit is short while the scanner is silent.
     fn scanner(&self) -> Arc<dyn DocumentScanner>;
 
     /// Returns bytes that the scanner takes for malware, wherever they are in a file.

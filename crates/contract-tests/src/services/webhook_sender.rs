@@ -49,10 +49,10 @@ pub enum Reaction {
     Close,
 }
 
-/// A sender with a short time limit, and a receiver that it may call.
+/// A sender, and a receiver that it may call.
 #[async_trait]
 pub trait WebhookSenderFixture: Send + Sync {
-    /// Returns the sender.
+    /// Returns the sender. Its time limit is short while the receiver does not answer.
     fn sender(&self) -> Arc<dyn WebhookSender>;
 
     /// Returns the URL of the receiver.

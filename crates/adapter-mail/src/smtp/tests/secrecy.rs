@@ -16,7 +16,7 @@ use tracing::{
     span::{Attributes, Id, Record},
 };
 
-use super::{super::*, FULL, SHORT_TIMEOUTS, mail, mail_to, notifier};
+use super::{super::*, FULL, GENEROUS, SHORT, mail, mail_to, notifier};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn starttls_is_used_where_it_is_offered() {
@@ -45,7 +45,7 @@ async fn credentials_are_never_sent_unencrypted() {
             ..RelayUrl::parse(&Url::parse(&server.url()).unwrap()).unwrap()
         };
         let relay = Relay::new(url, sender.mailbox.email.clone()).unwrap();
-        let smtp = Smtp { sender: sender.clone(), relay, timeouts: SHORT_TIMEOUTS };
+        let smtp = Smtp { sender: sender.clone(), relay, timeouts: GENEROUS };
         let error = error_chain(&smtp.check().await.unwrap_err());
         assert_eq!(error, "no mail can be handed over now: the relay does not offer TLS");
     }
@@ -94,7 +94,13 @@ async fn plaintext_replies_are_not_read_under_tls() {
 
 /// Returns the cause of a failed check, without the text that all errors of a notifier begin with.
 async fn cause(url: &str) -> String {
-    let error = error_chain(&notifier(url).check().await.unwrap_err());
+    cause_within(GENEROUS, url).await
+}
+
+/// Returns the cause of a check that failed with limits of its own.
+async fn cause_within(timeouts: Timeouts, url: &str) -> String {
+    let notifier = Smtp { timeouts, ..notifier(url) };
+    let error = error_chain(&notifier.check().await.unwrap_err());
     error.strip_prefix("no mail can be handed over now: ").unwrap().to_owned()
 }
 
@@ -131,7 +137,6 @@ async fn check_error_names_the_reply() {
             Treatment::Refuse("554 No SMTP here"),
             "the relay rejected the connection: 554 No SMTP here",
         ),
-        (Phase::Greeting, Treatment::Stall, "the relay did not answer in time"),
         (
             Phase::Greeting,
             Treatment::HangUp,
@@ -141,6 +146,10 @@ async fn check_error_names_the_reply() {
         server.treat_phase(phase, treatment);
         assert_eq!(cause(&server.url()).await, expected);
     }
+    server.treat_phase(Phase::Greeting, Treatment::Stall);
+    let impatient = Timeouts { check: SHORT, ..GENEROUS };
+    let silent = cause_within(impatient, &server.url()).await;
+    assert_eq!(silent, "the relay did not answer in time");
 
     let server = SmtpServer::offering(FULL);
     let wrong = "the relay rejected the user or the password: 535 5.7.8";

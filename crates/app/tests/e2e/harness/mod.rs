@@ -199,7 +199,10 @@ pub fn settings(wiring: &Wiring, defaults: &[&str], flags: &[&str]) -> Settings 
 /// Returns five times the time limits of the service: what a test proves holds on a slow machine, too. The
 /// tests of the limits themselves run the program.
 fn of_a_slow_machine() -> TimeLimits {
-    let TimeLimits { postgres, sqlite } = TimeLimits::default();
+    let TimeLimits { postgres, sqlite, mut documents, scanner, http } = TimeLimits::default();
+    documents.request *= 5;
+    documents.abort *= 5;
+    documents.check *= 5;
     TimeLimits {
         postgres: adapter_postgres::TimeLimits {
             connect: 5 * postgres.connect,
@@ -217,6 +220,10 @@ fn of_a_slow_machine() -> TimeLimits {
             call: 5 * sqlite.call,
             log: 5 * sqlite.log,
         },
+        documents,
+        // The contract of the port limits a scan.
+        scanner: adapter_clamd::TimeLimits { check: 5 * scanner.check, ..scanner },
+        http: adapter_http::TimeLimits { check: 5 * http.check },
     }
 }
 
