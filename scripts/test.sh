@@ -28,6 +28,8 @@ RUSTDOCFLAGS='-D warnings' step documentation \
     cargo doc --workspace --no-deps --document-private-items --locked --quiet
 
 # The lint has checked the examples. By day, the tests run those that need no compiler.
+# `step` calls it.
+# shellcheck disable=SC2329
 build() {
     cargo test --workspace --lib --bins --tests --no-run --locked \
         --message-format json-render-diagnostics |
@@ -41,6 +43,7 @@ step compilation build
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) * 3))}"
 # Runs a test program in the folder of its crate. The service respects a SIGHUP that its parent ignores,
 # as `nohup` does, and tests send it one.
+# shellcheck disable=SC2329
 run() {
     local folder=$1 program=$2
     shift 2
