@@ -121,6 +121,13 @@ impl Database {
         Ok(Self { path, file, limits })
     }
 
+    /// Returns the path of a file beside the database.
+    pub(crate) fn beside(&self, suffix: &str) -> PathBuf {
+        let mut path = self.path.clone().into_os_string();
+        path.push(suffix);
+        path.into()
+    }
+
     pub(crate) fn connect(&self, mode: Mode) -> ConnectionResult<SqliteConnection> {
         let mut connection = establish(&self.path)?;
         let lock = self.limits.map(|limits| limits.lock);

@@ -1,15 +1,22 @@
 //! The store, on which every port is implemented.
 
-use std::path::Path;
+use std::{
+    fs::{File, OpenOptions},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
 
+use async_trait::async_trait;
 use diesel::{
     Expression, RunQueryDsl as _, Selectable, SelectableHelper as _,
-    dsl::AsSelect,
+    dsl::{AsSelect, sql},
     query_dsl::methods::{ExecuteDsl, LoadQuery, SelectDsl},
+    sql_types::Nullable,
     sqlite::{Sqlite, SqliteConnection},
 };
-use domain::ports::StoreError;
-use sql_rows::{BatchObserver, ObservedDatabase, Unreadable};
+use domain::ports::{DatabaseTime, DatabaseTimes, StoreError};
+use sql_rows::{BatchObserver, Instant, ObservedDatabase, Unreadable, Utc, instant::NEWEST_STORED};
 
 use crate::{
     database::{Database, Mode, OpenError},
@@ -34,6 +41,9 @@ pub struct SqliteStore {
     pub(crate) order_readers: Worker,
     pub(crate) readers: Worker,
     pub(crate) writer: Worker,
+    /// Beside the database. A running service has locked it.
+    service_lock: PathBuf,
+    service: OnceLock<File>,
 }
 
 impl SqliteStore {
@@ -57,6 +67,8 @@ impl SqliteStore {
 
     fn on(database: &Database) -> Result<Self, OpenError> {
         Ok(Self {
+            service_lock: database.beside("-service"),
+            service: OnceLock::new(),
             writer: Worker::start(database, Mode::Write, 1)?,
             order_readers: Worker::start(database, Mode::Read, READERS)?,
             readers: Worker::start(database, Mode::Read, READERS)?,
@@ -78,6 +90,22 @@ impl SqliteStore {
             }
         }
         Ok(0)
+    }
+
+    /// Returns whether this store is that of the only service on the database, from now on. The system gives the
+    /// lock back when the process ends, whatever the reason. Closing a file drops the locks that SQLite holds on the
+    /// database in this process, so this is another file.
+    pub(crate) fn is_of_the_only_service(&self) -> bool {
+        if self.service.get().is_some() {
+            return true;
+        }
+        let mut open = OpenOptions::new();
+        open.write(true).create(true).truncate(false).mode(0o600);
+        match open.open(&self.service_lock) {
+            Ok(file) => file.try_lock().is_ok() && self.service.set(file).is_ok(),
+            // Nothing is certain then.
+            Err(_) => false,
+        }
     }
 
     /// Runs a call that reads. All it reads is of one instant.
@@ -147,6 +175,18 @@ impl SqliteStore {
         Q: ExecuteDsl<SqliteConnection> + Send + 'static,
     {
         self.transaction(move |connection| Ok(ExecuteDsl::execute(statement, connection)?)).await
+    }
+}
+
+#[async_trait]
+impl DatabaseTime for SqliteStore {
+    async fn times(&self) -> Result<DatabaseTimes, StoreError> {
+        let newest = |connection: &mut SqliteConnection| {
+            let newest: Option<Utc> =
+                sql::<Nullable<Instant>>(NEWEST_STORED).get_result(connection)?;
+            Ok(DatabaseTimes { now: None, newest: newest.map(|at| at.0) })
+        };
+        self.read(newest).await
     }
 }
 

@@ -10,7 +10,7 @@ use adapter_http::{
 use anyhow::Result;
 use domain::{
     access::RunId,
-    ports::{BlobStore, Notifier, WebhookSender},
+    ports::{BlobStore, Clock as _, DatabaseTime, Notifier, WebhookSender},
     use_cases::{
         accesses::recorder::AccessRecorder,
         add_documents::AddDocuments,
@@ -23,6 +23,7 @@ use domain::{
         read_order::ReadOrder,
         scan_documents::ScanDocuments,
         services::{KnownServices, ListServices},
+        upkeep::watch_clock::WatchedClock,
         webhooks::manage_webhooks::{ManageWebhooks, unreadable_secrets},
         withdraw_document::WithdrawDocument,
     },
@@ -45,7 +46,10 @@ use crate::dependencies::{open_notifier, open_scanner};
 /// The parts of the API and of the workers.
 pub(crate) struct Parts {
     pub(crate) settings: Settings,
+    /// Its clock is the watched one.
     pub(crate) machine: Machine,
+    pub(crate) clock: Arc<WatchedClock>,
+    pub(crate) database_time: Arc<dyn DatabaseTime>,
     pub(crate) storage: Storage,
     pub(crate) keys: ManageKeys,
     pub(crate) webhooks: ManageWebhooks,
@@ -69,6 +73,16 @@ impl Parts {
         sender: Arc<dyn WebhookSender>,
         registry: &Registry,
     ) -> Result<Self> {
+        let database_time = machine.database_time.clone().unwrap_or_else(|| storage.time.clone());
+        let clock = Arc::new(WatchedClock::start(machine.clock.clone(), &*database_time).await?);
+        let machine = &Machine { clock: clock.clone(), ..machine.clone() };
+        let ended = storage.queue.end_dead_leases(clock.now()).await?;
+        if ended > 0 {
+            tracing::info!(
+                ended,
+                "deliveries that the process before had in progress are attempted again"
+            );
+        }
         let blobs = open_blobs(settings).await?;
         let scan = match open_scanner(settings).await? {
             Some(scanner) => Some(ScanDocuments {
@@ -104,6 +118,8 @@ impl Parts {
         Ok(Self {
             settings: settings.clone(),
             machine: machine.clone(),
+            clock,
+            database_time,
             keys: storage.manage_keys(machine),
             storage,
             webhooks,
@@ -132,7 +148,7 @@ impl Parts {
     /// Returns the state of the API.
     pub(crate) fn api(&self, registry: &Registry) -> Result<web::Data<Api>> {
         let Self { settings, storage, blobs, .. } = self;
-        let Machine { clock, entropy, traces } = self.machine.clone();
+        let Machine { clock, entropy, traces, .. } = self.machine.clone();
         let spool = Spool::open(&settings.in_data_dir("spool"), settings.spool_mb * 1024 * 1024);
         let spool = checked(spool, format!("{DATA_DIR}: spool"))?;
         let intake = Intake {

@@ -31,6 +31,7 @@ use domain::{
         note_downloads::NoteDownloads,
         upkeep::{
             erase_old_orders::CountWaiting, forget_keys::ForgetKeys, sweep_uploads::SweepUploads,
+            watch_clock::WatchClock,
         },
         webhooks::watch_webhooks::WatchWebhooks,
     },
@@ -45,6 +46,9 @@ use crate::{
     outages::{DATABASE, Outages},
     wiring::Parts,
 };
+
+/// Pause before old mails are looked for again while the clock may be wrong.
+const DOUBTED_PAUSE: Duration = Duration::from_secs(60);
 
 /// Pause between two removals of idle rate limits.
 const FORGET_RATES_PAUSE: Duration = Duration::from_secs(60);
@@ -74,6 +78,12 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
     let Machine { clock, entropy, .. } = &parts.machine;
     let (keys, notifier) = (&parts.keys, &parts.notifier);
     let mut rows = vec![
+        Row::new(
+            "the clock of the database could not be read",
+            DATABASE,
+            WatchClock::new(parts.clock.clone(), parts.database_time.clone()),
+            report::with(metrics, WorkerMetrics::clock),
+        ),
         Row::storing(
             "the last use of API keys is not stored until the database answers",
             NoteKeyUses { keys: keys.keys.clone(), uses: keys.uses.clone() },
@@ -174,7 +184,10 @@ impl Worker for RemoveOldMails {
     type Done = usize;
 
     async fn step(&mut self) -> Step<usize> {
-        remove_old_mails(self.folder.clone(), self.clock.now() - self.age).await
+        match self.clock.now_to_erase() {
+            Some(now) => remove_old_mails(self.folder.clone(), now - self.age).await,
+            None => Step { result: Ok(0), pause: DOUBTED_PAUSE },
+        }
     }
 }
 

@@ -100,6 +100,11 @@ macro_rules! contract {
             concurrent_batches_are_all_stored,
         );
     };
+    (database_time, $fixture:expr) => {
+        $crate::obligations!(database_time, $fixture;
+            clock_of_a_server_runs, newest_instant_is_that_of_the_last_order_key_or_access,
+        );
+    };
     (upload_ledger, $fixture:expr) => {
         $crate::obligations!(upload_ledger, $fixture;
             recorded_keys_are_condemned, recording_a_known_key_records_nothing,
@@ -153,7 +158,7 @@ macro_rules! contract {
             mails_are_counted_for_each_client_and_not_for_services,
             concurrent_workers_count_every_mail,
             orders_of_deliveries_are_found, unreadable_order_of_a_delivery_is_an_error_of_its_own,
-            settlements_of_a_call_are_stored_together, mail_of_an_unknown_subject_holds_up_no_other,
+            leases_of_dead_processes_are_free, settlements_of_a_call_are_stored_together, mail_of_an_unknown_subject_holds_up_no_other,
             renewed_lease_holds_longer, unknown_outcomes_are_counted,
             recipients_are_remembered_with_the_changes_of_their_orders,
         );
@@ -263,7 +268,7 @@ macro_rules! contract {
     (clock, $fixture:expr) => {
         $crate::sync_obligations!(clock, $fixture;
             instants_are_utc_and_whole_microseconds, time_is_after_2026,
-            time_does_not_run_backwards,
+            time_does_not_run_backwards, monotonic_time_never_goes_back,
         );
     };
     (entropy, $fixture:expr) => {
@@ -280,7 +285,7 @@ macro_rules! storage_contracts {
     ($storage:ident) => {
         $crate::storage_contracts!($storage; order_repo, upload_ledger, idempotency_ledger,
             api_key_repo, service_repo, outbox, delivery_queue, webhook_repo, webhook_queue, order_reader,
-            order_admin, access_log);
+            order_admin, access_log, database_time);
     };
     ($storage:ident; $($port:ident),+) => {$(
         mod $port {

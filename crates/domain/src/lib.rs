@@ -17,6 +17,7 @@
 //! | records of signing services | [`signing_service`] |
 //! | who has read or changed what | [`access`] |
 //! | mails about an order, and when they are retried | [`delivery`] |
+//! | which time holds, and when it is too doubtful to erase by it | [`clock_watch`] |
 //! | webhooks: endpoints, events, retry schedule, payloads, secrets | [`webhook`] |
 //!
 //! A model uses no port but [`entropy`]. A port uses models. [`use_cases`] use both: what a handler, a command
@@ -54,6 +55,7 @@ macro_rules! conceal {
 pub mod access;
 pub mod api_key;
 pub mod appointment;
+pub mod clock_watch;
 pub mod delivery;
 pub mod document;
 pub mod duplicate_window;

@@ -13,9 +13,9 @@ use adapter_sqlite::SqliteStore;
 use anyhow::{Context as _, Result, ensure};
 use domain::{
     ports::{
-        AccessLog, ApiKeyRepo, BlobStore, DeliveryQueue, IdempotencyLedger, Notifier, OrderAdmin,
-        OrderReader, OrderRepo, Outbox, ServiceRepo, UploadLedger, WebhookQueue, WebhookRepo,
-        WebhookSender, error_chain,
+        AccessLog, ApiKeyRepo, BlobStore, DatabaseTime, DeliveryQueue, IdempotencyLedger, Notifier,
+        OrderAdmin, OrderReader, OrderRepo, Outbox, ServiceRepo, UploadLedger, WebhookQueue,
+        WebhookRepo, WebhookSender, error_chain,
     },
     use_cases::{keys::manage_keys::ManageKeys, webhooks::manage_webhooks::ManageWebhooks},
 };
@@ -62,6 +62,8 @@ pub struct Storage {
     pub webhooks: Arc<dyn WebhookRepo>,
     /// Stores webhook deliveries.
     pub webhook_queue: Arc<dyn WebhookQueue>,
+    /// Tells what the database knows of the time.
+    pub time: Arc<dyn DatabaseTime>,
     /// The database behind these ports.
     pub observed: Arc<dyn ObservedDatabase>,
 }
@@ -126,6 +128,7 @@ impl Storage {
             + DeliveryQueue
             + WebhookRepo
             + WebhookQueue
+            + DatabaseTime
             + ObservedDatabase
             + 'static,
     {
@@ -143,6 +146,7 @@ impl Storage {
             queue: store.clone(),
             webhooks: store.clone(),
             webhook_queue: store.clone(),
+            time: store.clone(),
             observed: store,
         }
     }

@@ -116,6 +116,7 @@ mod running {
     mod time_zones;
     pub mod tls;
     mod traces;
+    mod two_clocks;
     mod unusable_dependencies;
 }
 

@@ -8,7 +8,11 @@ use adapter_sqlite::SqliteStore;
 use adapter_webhook::SealedSecrets;
 use anyhow::Context as _;
 use domain::{
-    ports::{DeliveryQueue, OrderAdmin, OrderRepo as _, QueueStats, WebhookQueue, WebhookRepo},
+    clock_watch,
+    ports::{
+        DatabaseTime, DatabaseTimes, DeliveryQueue, OrderAdmin, OrderRepo as _, QueueStats,
+        WebhookQueue, WebhookRepo,
+    },
     use_cases::{
         upkeep::erase_old_orders::{COUNTED, Retention, Waiting},
         webhooks::manage_webhooks::unreadable_secrets,
@@ -26,8 +30,8 @@ use crate::{secrets_key, system::OsEntropy};
 /// Greatest difference between the clocks of instances (docs/topologies.md).
 const TOLERATED: Duration = Duration::SECOND;
 
-/// Half the time of a lease: an instance that is further ahead delivers mails twice.
-const HARMFUL: Duration = Duration::MINUTE;
+/// Time without anything stored after which the clock may be ahead.
+const LONG_UNUSED: Duration = Duration::days(7);
 
 /// The oldest version of PostgreSQL that works.
 const MIN_VERSION: i32 = 130_000;
@@ -46,6 +50,8 @@ pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Fail
     let store = usable(PostgresStore::open(&url, 1, limits).context(DATABASE), &of.settings)?;
     let inspection = usable(store.inspect(&*of.clock).await, &of.settings)?;
     judge_orphans(&inspection.orphans, found);
+    judge_newest(&store, of, found).await;
+    found.check = "database";
     postgres(inspection, &of.settings, found)?;
     judge_secrets(&store, of, found).await;
     judge_webhooks(&store, found).await;
@@ -184,7 +190,41 @@ pub(super) fn compare_clock(
     let seconds = ahead.abs().as_seconds_f64();
     let text = format!("the clock of the {of} is {seconds:.1} s {direction} that of this machine");
     let advice = "Synchronize the clocks of all machines by NTP";
-    if difference <= HARMFUL { found.warn(text, advice) } else { found.fail(text, advice) }
+    if difference <= clock_watch::TOLERATED {
+        found.warn(text, advice)
+    } else {
+        found.fail(text, advice)
+    }
+}
+
+/// Compares the clock of this machine with the newest stored instant. A file has no other clock.
+async fn judge_newest(database: &dyn DatabaseTime, of: &Subject, found: &mut Findings) {
+    if let Ok(DatabaseTimes { newest: Some(newest), .. }) = database.times().await {
+        found.check = "clock";
+        judge_unused(of.clock.now() - newest, found);
+    }
+}
+
+/// Judges how long ago the newest row was stored by the clock of this machine.
+fn judge_unused(unused: Duration, found: &mut Findings) {
+    if unused < -clock_watch::TOLERATED {
+        found.fail(
+            format!(
+                "the newest row is {} s ahead of the clock of this machine",
+                unused.abs().whole_seconds()
+            ),
+            "Set the clock. If it is right, it was ahead when the row was stored: the service then erases nothing for \
+             an hour after a start",
+        );
+    } else if unused > LONG_UNUSED {
+        found.warn(
+            format!(
+                "nothing was stored for {} days by the clock of this machine",
+                unused.whole_days()
+            ),
+            "Set the clock if the service was in use since then",
+        );
+    }
 }
 
 /// Adds the advice to an error of the database. Only a setting that is set can be corrected, as the start
@@ -218,6 +258,7 @@ async fn sqlite(path: &Path, of: &Subject, found: &mut Findings) -> Result<(), F
             usable(checked.with_context(|| shown.to_string()), &of.settings)?;
             found.ok(format!("SQLite at {shown} accepts writes, and has every migration"));
             judge_orphans(&usable(store.orphans().await, &of.settings)?, found);
+            judge_newest(&store, of, found).await;
             judge_secrets(&store, of, found).await;
             judge_webhooks(&store, found).await;
             judge_mails(&store, found).await;
@@ -411,6 +452,18 @@ mod tests {
             assert_eq!(found.levels(), [level], "{protection:?}");
             let advises = found.list[0].advice.as_ref().map(|it| it.contains("verify-full"));
             assert_eq!(advises.is_some_and(|it| it), level == Level::Warn);
+        }
+    }
+
+    #[test]
+    fn clock_far_from_the_newest_row_is_named() {
+        for (unused, expected) in [
+            (Duration::seconds(-61), &[Level::Fail][..]),
+            (Duration::seconds(-60), &[]),
+            (Duration::days(7), &[]),
+            (Duration::days(4 * 365), &[Level::Warn]),
+        ] {
+            assert_eq!(levels(|found| judge_unused(unused, found)), expected, "{unused}");
         }
     }
 

@@ -30,7 +30,7 @@ async fn backup_restores_orders_keys_and_mails() {
     let mut pg_restore = Command::new(program("pg_restore"));
     pg_restore.args(["--exit-on-error", "--no-owner", "--dbname"]).arg(restored.url());
     text(pg_restore.arg(&dump).output().unwrap());
-    // A lease in the dump holds its mail back for two minutes.
+    // A lease in the dump holds its mail back for half a minute.
     restored.sql("UPDATE deliveries SET leased_until = NULL");
 
     wiring.mend_mail();

@@ -82,9 +82,12 @@ pub struct Memory {
 impl WatchAccesses {
     async fn watch(&mut self) -> Result<AccessStep, StoreError> {
         let now = self.clock.now();
-        let removed = match self.limits.kept {
-            Some(kept) => self.log.remove_before(now.saturating_sub(kept), BATCH).await?,
-            None => 0,
+        let removed = if let Some(kept) = self.limits.kept
+            && let Some(now) = self.clock.now_to_erase()
+        {
+            self.log.remove_before(now.saturating_sub(kept), BATCH).await?
+        } else {
+            0
         };
         // Last, so that no failure hides an alert that was mailed.
         let limit = self.limits.alert;
@@ -161,7 +164,7 @@ mod tests {
     use crate::{
         order::EmailAddress,
         ports::{MockAccessLog, MockApiKeyRepo, MockClock, MockNotifier, NotifyError},
-        test_support::{api_key, clock},
+        test_support::{api_key, clock, doubtful_clock},
     };
 
     const NOW: OffsetDateTime = datetime!(2026-11-28 12:00 UTC);
@@ -217,6 +220,15 @@ mod tests {
             let expected = AccessStep { removed, alerts: vec![] };
             assert_eq!((step.result.unwrap(), step.pause), (expected, pause));
         }
+    }
+
+    /// It looks for busy keys all the same.
+    #[tokio::test]
+    async fn no_access_is_removed_while_the_clock_may_be_wrong() {
+        let mut watch = watch(busy(&[]), MockNotifier::new(), Some(10));
+        watch.limits.kept = Some(Duration::days(730));
+        watch.clock = doubtful_clock(NOW);
+        assert_eq!(watch.step().await.result.unwrap(), AccessStep::default());
     }
 
     #[tokio::test]

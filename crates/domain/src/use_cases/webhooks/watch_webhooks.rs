@@ -57,10 +57,15 @@ pub struct WatchWebhooks {
 
 impl WatchWebhooks {
     async fn watch(&mut self) -> Result<WatchStep, StoreError> {
-        let now = self.clock.now();
-        let failed_before = now.saturating_sub(FAILING_LIMIT);
-        let told_before = now.saturating_sub(WARNING_AHEAD);
-        let disabled = self.endpoints.disable_failing(failed_before, told_before, now).await?;
+        let (now, sure_now) = (self.clock.now(), self.clock.now_to_erase());
+        let disabled = match sure_now {
+            Some(now) => {
+                let failed_before = now.saturating_sub(FAILING_LIMIT);
+                let told_before = now.saturating_sub(WARNING_AHEAD);
+                self.endpoints.disable_failing(failed_before, told_before, now).await?
+            }
+            None => Vec::new(),
+        };
         let warned_before = now.saturating_sub(FAILING_LIMIT - WARNING_AHEAD);
         let mut notices = Vec::new();
         for endpoint in self.endpoints.untold(warned_before).await? {
@@ -77,7 +82,10 @@ impl WatchWebhooks {
             }
             notices.push((id, outcome));
         }
-        let forgotten = self.deliveries.forget(now.saturating_sub(RETENTION), BATCH).await?;
+        let forgotten = match sure_now {
+            Some(now) => self.deliveries.forget(now.saturating_sub(RETENTION), BATCH).await?,
+            None => 0,
+        };
         // While there are more to forget, steps are frequent.
         let unreadable = if forgotten < BATCH { self.unreadable().await? } else { Vec::new() };
         Ok(WatchStep { disabled, notices, unreadable, forgotten })
@@ -120,7 +128,7 @@ mod tests {
     use crate::{
         api_key::{ApiKey, ApiKeyId, ClientId, NewApiKey},
         ports::{MockApiKeyRepo, MockNotifier, MockWebhookQueue, MockWebhookRepo, NotifyError},
-        test_support::{api_key, clock, endpoint},
+        test_support::{api_key, clock, doubtful_clock, endpoint},
         webhook::DisabledBy,
     };
 
@@ -208,6 +216,16 @@ mod tests {
             let expected = WatchStep { disabled: vec![ID], notices: vec![], unreadable, forgotten };
             assert_eq!((step.result.unwrap(), step.pause), (expected, pause));
         }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_disabled_or_forgotten_while_the_clock_may_be_wrong() {
+        let mut endpoints = MockWebhookRepo::new();
+        endpoints.expect_untold().returning(|_| Ok(Vec::new()));
+        let mut watch = watch(endpoints, vec![], MockNotifier::new(), 3);
+        watch.clock = doubtful_clock(NOW);
+        let step = watch.step().await.result.unwrap();
+        assert_eq!((step.disabled, step.forgotten), (vec![], 0));
     }
 
     #[tokio::test]
