@@ -76,4 +76,11 @@ pub struct Api {
     pub json_bodies: Shares,
     /// Limits how many forms are received and stored at the same time.
     pub uploads: Shares,
+    /// Limits how many JSON answers to reads are made and sent at the same time.
+    pub answers: Shares,
+    /// Limits how many documents and archives are sent at the same time.
+    pub downloads: Shares,
+    /// Limits how many reads walk through many orders at the same time: searches, filters and accesses. The
+    /// database has others free for quick reads.
+    pub walks: Shares,
 }

@@ -158,6 +158,12 @@ impl Server {
         Ok(Some(made))
     }
 
+    /// Asks the server to end the statement that a connection runs, if there is one.
+    pub(crate) async fn interrupt(&self, connection: &AsyncPgConnection) {
+        // Without it, the statement goes on up to its time limit.
+        let _ = connection.cancel_token().cancel_query(self.tls.clone()).await;
+    }
+
     /// Tries each host. `tokio_postgres` has such a loop, but its `connect_timeout` ends with the
     /// TCP connection: a host that accepts and then says nothing would hide the others.
     async fn try_hosts(&self) -> Result<Session, ConnectError> {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use actix_web::HttpRequest;
+use actix_web::{HttpMessage as _, HttpRequest};
 use domain::api_key::ClientId;
 use tokio::{
     sync::{AcquireError, Semaphore},
@@ -20,6 +20,10 @@ use crate::{
 
 /// Number of JSON bodies that are received at the same time. They hold at most 64 MiB.
 pub const JSON_BODIES: usize = 256;
+/// Number of JSON answers to reads that are made and sent at the same time.
+pub const ANSWERS: usize = 256;
+/// Number of documents and archives that are sent at the same time. Each holds a block of 256 KiB.
+pub const DOWNLOADS: usize = 256;
 /// Longest wait for a permit.
 const WAIT: Duration = Duration::from_secs(5);
 /// Retry delay for a client when permits or disk are used up. Slow requests end within half a
@@ -61,9 +65,15 @@ impl Shares {
         Self { all, max, of_client: of_client.min(max), clients: Mutex::default() }
     }
 
-    /// Permits `max` bodies to be received at the same time. A client has at most a quarter of them.
+    /// Permits `max` bodies or answers at the same time. A client has at most a quarter of them.
     pub fn of_bodies(max: usize) -> Self {
         Self::new(max, max.div_ceil(4))
+    }
+
+    /// Permits `max` reads that walk through many orders at the same time. A client has at most half of them.
+    /// If there is one only, clients take turns.
+    pub fn of_walks(max: usize) -> Self {
+        Self::new(max, max.div_ceil(2))
     }
 
     /// Returns the number of permits that are taken.
@@ -79,8 +89,7 @@ impl Shares {
         Share { all: Arc::clone(&self.all), of_client, count: 0 }
     }
 
-    /// Waits for a permit to receive a body, for at most five seconds. Call it before the body is
-    /// read.
+    /// Waits for a permit, for at most five seconds. Call it before a body is read.
     pub(crate) async fn acquire(
         &self,
         request: &HttpRequest,
@@ -91,6 +100,17 @@ impl Shares {
             Ok(Ok(())) => Ok(share),
             _ => Err(used_up(request)),
         }
+    }
+
+    /// Waits for a permit like [`Self::acquire`], and keeps it until the answer is sent.
+    pub(crate) async fn hold(
+        &self,
+        request: &HttpRequest,
+        client: ClientId,
+    ) -> Result<(), Problem> {
+        let share = self.acquire(request, client).await?;
+        request.extensions_mut().insert(share);
+        Ok(())
     }
 
     /// Returns a permit to create an order. At the limit the request is rejected at once instead of
@@ -165,6 +185,20 @@ mod tests {
         drop(held);
         acquire(1).await.unwrap();
         assert_eq!(limit.used(), 0);
+    }
+
+    /// The waiting requests of one client do not stand before those of another.
+    #[tokio::test(start_paused = true)]
+    async fn clients_take_turns() {
+        let (limit, request) = (Shares::of_walks(1), TestRequest::default().to_http_request());
+        let order = std::cell::RefCell::new(Vec::new());
+        let walk = async |client| {
+            let _held = limit.acquire(&request, ClientId(client)).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            order.borrow_mut().push(client);
+        };
+        join_all([1, 1, 1, 2, 3].map(walk)).await;
+        assert_eq!(order.into_inner(), [1, 2, 3, 1, 1]);
     }
 
     #[tokio::test(start_paused = true)]
