@@ -1,8 +1,9 @@
 //! The state that the handlers share.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use actix_web::web;
+use bytes::Bytes;
 use domain::{
     document::DocumentLimits,
     ports::Entropy,
@@ -58,6 +59,8 @@ pub struct Api {
     pub entropy: Arc<dyn Entropy>,
     /// Prefix of every path: empty, or a path with a leading and without a trailing slash.
     pub base_path: String,
+    /// The OpenAPI document, made for the first client.
+    pub openapi: OnceLock<Bytes>,
     /// Whether there is a console.
     pub has_console: bool,
     /// Traces requests, if traces are exported.

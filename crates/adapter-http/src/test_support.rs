@@ -1,6 +1,6 @@
 //! Tests handlers on mocks of the ports, without a database.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use actix_web::{
     App,
@@ -203,6 +203,7 @@ impl Ports {
             metrics: ApiMetrics::register(&registry).unwrap(),
             entropy,
             base_path: String::new(),
+            openapi: OnceLock::new(),
             has_console: true,
             traces: self.traces,
             detached: DetachedTasks::new(tokio::runtime::Handle::current()),

@@ -220,7 +220,7 @@ impl Held {
         runtime.spawn(async move {
             let answered = timeout(limit, async {
                 if let Some(server) = reads_on {
-                    server.interrupt(&connection).await;
+                    server.interrupt(connection.cancel_token()).await;
                 }
                 // The server answers after that statement.
                 connection.batch_execute("SELECT 1").await

@@ -1,6 +1,6 @@
 //! Use cases on the adapters of the settings.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::{Arc, OnceLock, atomic::AtomicBool};
 
 use actix_web::web;
 use adapter_http::{
@@ -190,6 +190,7 @@ impl Parts {
             metrics: ApiMetrics::register(registry)?,
             entropy,
             base_path: settings.base_path.clone(),
+            openapi: OnceLock::new(),
             has_console: settings.console,
             traces: traces.map(|traces| traces as _),
             detached: DetachedTasks::new(Handle::current()),

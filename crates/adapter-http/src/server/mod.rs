@@ -8,9 +8,9 @@ use std::{
     time::Duration,
 };
 
-use actix_http::{HttpService, Protocol, error::DispatchError};
+use actix_http::{HttpService, Protocol, Request, error::DispatchError};
 use actix_server::GracefulShutdownSignal;
-use actix_service::{IntoServiceFactory as _, ServiceFactoryExt as _, map_config};
+use actix_service::{IntoServiceFactory, ServiceFactoryExt as _, map_config};
 use actix_tls::accept::{
     TlsError, max_concurrent_tls_connect,
     rustls_0_23::{Acceptor, TlsStream},
@@ -137,9 +137,9 @@ fn http_service<Io: AsyncRead + AsyncWrite + Unpin + 'static>(
         .app_data(api.clone())
         .wrap(from_fn(move |request, next| observe(observed.clone(), request, next)))
         .wrap(from_fn(no_chunks_before_1_1))
-        .configure(|config| routes::configure(config, &api.base_path, api.has_console))
-        .into_factory()
-        .map_err(|error: Error| error.error_response());
+        .configure(|config| routes::configure(config, &api.base_path, api.has_console));
+    let app = IntoServiceFactory::<_, Request>::into_factory(app);
+    let app = app.map_err(|error: Error| error.error_response());
     HttpService::build()
         .graceful_shutdown_signal(move || {
             let stop = stop.clone();
