@@ -31,9 +31,9 @@ async fn each_read_waits_for_a_permit_of_its_client() {
     tokio::time::pause();
     // The mocks have no expectations: nothing is read.
     let (api, held) = without_permits(Ports::new());
-    let reads = crate::routes::operations().into_iter().filter(|(_, routes)| {
-        routes.iter().flatten().any(|(method, _)| *method == Method::GET)
-    });
+    let reads = crate::routes::operations()
+        .into_iter()
+        .filter(|(_, routes)| routes.iter().flatten().any(|(method, _)| *method == Method::GET));
     let paths: Vec<_> = reads
         .map(|(path, _)| {
             let number = |path: String, name: &str| path.replace(&format!("{{{name}}}"), "1");

@@ -11,7 +11,9 @@ use std::sync::{
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
 use domain::ports::{Cause, error_chain};
 use tokio::time::timeout;
-use tokio_postgres::{CancelToken, Client, Config, Connection, SimpleQueryMessage, Socket, tls::MakeTlsConnect};
+use tokio_postgres::{
+    CancelToken, Client, Config, Connection, SimpleQueryMessage, Socket, tls::MakeTlsConnect,
+};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use self::url::OpenError;

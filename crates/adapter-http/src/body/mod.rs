@@ -79,7 +79,8 @@ pub(crate) async fn read_all(
     let collect = async {
         // A vector that grows takes up to twice as much.
         let length = content_length(request.headers()).filter(|length| *length <= cap);
-        let mut collected = Vec::with_capacity(length.and_then(|length| length.try_into().ok()).unwrap_or(0));
+        let mut collected =
+            Vec::with_capacity(length.and_then(|length| length.try_into().ok()).unwrap_or(0));
         while let Some(chunk) = body.next().await {
             collected.extend_from_slice(&chunk.map_err(|error| explain(&error, cap))?);
         }

@@ -52,7 +52,15 @@ impl StaticFile {
         policy: &'static str,
         content: &'static [u8],
     ) -> Self {
-        Self { path, content_type, caching, policy, content, plain: OnceLock::new(), gzip: OnceLock::new() }
+        Self {
+            path,
+            content_type,
+            caching,
+            policy,
+            content,
+            plain: OnceLock::new(),
+            gzip: OnceLock::new(),
+        }
     }
 
     /// Answers with the file.
@@ -102,14 +110,22 @@ impl StaticFile {
     /// Returns the file as it is.
     pub(crate) fn plain(&self) -> Bytes {
         let content = || {
-            if self.is_compressed() { inflate(self.content) } else { Bytes::from_static(self.content) }
+            if self.is_compressed() {
+                inflate(self.content)
+            } else {
+                Bytes::from_static(self.content)
+            }
         };
         self.plain.get_or_init(content).clone()
     }
 
     fn gzip(&self) -> Bytes {
         let content = || {
-            if self.is_compressed() { Bytes::from_static(self.content) } else { deflate(self.content) }
+            if self.is_compressed() {
+                Bytes::from_static(self.content)
+            } else {
+                deflate(self.content)
+            }
         };
         self.gzip.get_or_init(content).clone()
     }

@@ -97,7 +97,11 @@ pub fn serve_api(
                     ready(Ok::<_, TlsError<io::Error, DispatchError>>(gated))
                 };
                 let http = http_service(api.clone(), stop.clone()).map_err(TlsError::Service);
-                acceptor.clone().map_err(TlsError::into_service_error).and_then(accept).and_then(http)
+                acceptor
+                    .clone()
+                    .map_err(TlsError::into_service_error)
+                    .and_then(accept)
+                    .and_then(http)
             })?
         }
     };
@@ -125,13 +129,8 @@ fn gated<Io: AsyncRead + Unpin>(
 fn http_service<Io: AsyncRead + AsyncWrite + Unpin + 'static>(
     api: web::Data<Api>,
     stop: GracefulShutdownSignal,
-) -> impl ServiceFactory<
-    Accepted<Io>,
-    Config = (),
-    Response = (),
-    Error = DispatchError,
-    InitError = (),
-> {
+) -> impl ServiceFactory<Accepted<Io>, Config = (), Response = (), Error = DispatchError, InitError = ()>
+{
     let observed = api.clone();
     let app = App::new()
         .app_data(api.clone())

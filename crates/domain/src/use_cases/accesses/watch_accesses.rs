@@ -8,7 +8,8 @@ use crate::{
     access::BusyKeyNotice,
     api_key::{ApiKey, ApiKeyId},
     ports::{
-        AccessLog, ApiKeyRepo, BusyKey, Clock, Notice, NoticeOutcome, Notifier, NotifyError, StoreError,
+        AccessLog, ApiKeyRepo, BusyKey, Clock, Notice, NoticeOutcome, Notifier, NotifyError,
+        StoreError,
     },
     use_cases::background::{Step, Worker},
 };
