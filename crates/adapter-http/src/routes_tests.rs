@@ -19,7 +19,7 @@ use crate::{
 fn without_permits(ports: Ports) -> (TestApi, [Share; 3]) {
     let api = ports.api();
     let held = [&api.api.answers, &api.api.downloads, &api.api.walks].map(|limit| {
-        let mut share = limit.of(ClientId(1));
+        let mut share = limit.of(Party::Client(ClientId(1)));
         assert!(share.try_take(1));
         share
     });

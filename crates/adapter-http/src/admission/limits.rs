@@ -7,7 +7,7 @@ use std::{
 };
 
 use actix_web::{HttpMessage as _, HttpRequest};
-use domain::api_key::ClientId;
+use domain::api_key::Party;
 use tokio::{
     sync::{AcquireError, Semaphore},
     time::timeout,
@@ -46,15 +46,15 @@ fn over_limit(request: &HttpRequest, detail: &'static str, retry_seconds: u64) -
     Problem::new(ProblemCode::Unavailable, detail).retry_after(retry_seconds)
 }
 
-/// A number of permits. A client has at most a part of them, whatever keys it uses, so that it
-/// cannot shut out the others.
+/// A number of permits. A client or a signing service has at most a part of them, whatever keys it uses, so
+/// that it cannot shut out the others.
 #[derive(Debug)]
 pub struct Shares {
     all: Arc<Semaphore>,
     max: usize,
     of_client: usize,
-    /// Has an entry for each client that has taken permits, which are few.
-    clients: Mutex<HashMap<ClientId, Arc<Semaphore>>>,
+    /// Has an entry for each one that has taken permits, which are few.
+    parties: Mutex<HashMap<Party, Arc<Semaphore>>>,
 }
 
 impl Shares {
@@ -62,7 +62,7 @@ impl Shares {
     pub fn new(max: usize, of_client: usize) -> Self {
         let max = max.min(Semaphore::MAX_PERMITS);
         let all = Arc::new(Semaphore::new(max));
-        Self { all, max, of_client: of_client.min(max), clients: Mutex::default() }
+        Self { all, max, of_client: of_client.min(max), parties: Mutex::default() }
     }
 
     /// Permits `max` bodies or answers at the same time. A client has at most a quarter of them.
@@ -82,10 +82,10 @@ impl Shares {
     }
 
     /// Returns the share of a client, without permits yet.
-    pub(crate) fn of(&self, client: ClientId) -> Share {
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn of(&self, party: Party) -> Share {
+        let mut parties = self.parties.lock().unwrap_or_else(PoisonError::into_inner);
         let of_client = || Arc::new(Semaphore::new(self.of_client));
-        let of_client = Arc::clone(clients.entry(client).or_insert_with(of_client));
+        let of_client = Arc::clone(parties.entry(party).or_insert_with(of_client));
         Share { all: Arc::clone(&self.all), of_client, count: 0 }
     }
 
@@ -93,9 +93,9 @@ impl Shares {
     pub(crate) async fn acquire(
         &self,
         request: &HttpRequest,
-        client: ClientId,
+        party: Party,
     ) -> Result<Share, Problem> {
-        let mut share = self.of(client);
+        let mut share = self.of(party);
         match timeout(WAIT, share.take()).await {
             Ok(Ok(())) => Ok(share),
             _ => Err(used_up(request)),
@@ -103,12 +103,8 @@ impl Shares {
     }
 
     /// Waits for a permit like [`Self::acquire`], and keeps it until the answer is sent.
-    pub(crate) async fn hold(
-        &self,
-        request: &HttpRequest,
-        client: ClientId,
-    ) -> Result<(), Problem> {
-        let share = self.acquire(request, client).await?;
+    pub(crate) async fn hold(&self, request: &HttpRequest, party: Party) -> Result<(), Problem> {
+        let share = self.acquire(request, party).await?;
         request.extensions_mut().insert(share);
         Ok(())
     }
@@ -118,11 +114,11 @@ impl Shares {
     pub(crate) fn acquire_now(
         &self,
         request: &HttpRequest,
-        client: ClientId,
+        party: Party,
     ) -> Result<Share, Problem> {
         let detail = "The service is at its concurrency limit. The order was not created; \
             retry after the given delay.";
-        let mut share = self.of(client);
+        let mut share = self.of(party);
         let taken = share.try_take(1).then_some(share);
         taken.ok_or_else(|| over_limit(request, detail, OVERLOADED_SECONDS))
     }
@@ -168,15 +164,20 @@ impl Drop for Share {
 #[cfg(test)]
 mod tests {
     use actix_web::test::TestRequest;
+    use domain::api_key::ClientId;
     use futures_util::future::join_all;
     use tokio::time::Instant;
 
     use super::*;
 
+    fn client(number: i64) -> Party {
+        Party::Client(ClientId(number))
+    }
+
     #[tokio::test(start_paused = true)]
     async fn client_has_at_most_a_quarter() {
         let (limit, request) = (Shares::of_bodies(8), TestRequest::default().to_http_request());
-        let acquire = |key| limit.acquire(&request, ClientId(key));
+        let acquire = |number| limit.acquire(&request, client(number));
         let held = [acquire(1).await.unwrap(), acquire(1).await.unwrap()];
         let started = Instant::now();
         assert!(acquire(1).await.is_err());
@@ -192,10 +193,10 @@ mod tests {
     async fn clients_take_turns() {
         let (limit, request) = (Shares::of_walks(1), TestRequest::default().to_http_request());
         let order = std::cell::RefCell::new(Vec::new());
-        let walk = async |client| {
-            let _held = limit.acquire(&request, ClientId(client)).await.unwrap();
+        let walk = async |number| {
+            let _held = limit.acquire(&request, client(number)).await.unwrap();
             tokio::time::sleep(Duration::from_secs(1)).await;
-            order.borrow_mut().push(client);
+            order.borrow_mut().push(number);
         };
         join_all([1, 1, 1, 2, 3].map(walk)).await;
         assert_eq!(order.into_inner(), [1, 2, 3, 1, 1]);
@@ -204,7 +205,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn all_clients_share_the_limit() {
         let (limit, request) = (Shares::of_bodies(4), TestRequest::default().to_http_request());
-        let acquire = |key| limit.acquire(&request, ClientId(key));
+        let acquire = |number| limit.acquire(&request, client(number));
         let held = join_all((1..=4).map(acquire)).await;
         assert!(held.iter().all(Result::is_ok) && limit.used() == 4);
         assert!(acquire(5).await.is_err());

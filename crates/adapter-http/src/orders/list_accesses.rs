@@ -25,9 +25,9 @@ pub(crate) async fn list(audit: Audit, request: HttpRequest, api: State) -> Answ
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
     let (paging, after) = Paging::parse_older::<AccessId>(request.query_string())?;
-    let client = admitted.key().client();
-    let walk = api.walks.acquire(&request, client).await?;
-    api.answers.hold(&request, client).await?;
+    let party = admitted.key().party();
+    let walk = api.walks.acquire(&request, party).await?;
+    api.answers.hold(&request, party).await?;
     let reading = api.read_order.by(&admitted);
     let page = match reading.accesses(admitted.owner(), id, after, paging.limit).await {
         Err(OrderError::UnknownCursor) => {

@@ -26,7 +26,7 @@ pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: Sta
 
 pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     let key = admit(&request, &api.admission, Policy::Webhooks).await?;
-    api.answers.hold(&request, key.client()).await?;
+    api.answers.hold(&request, key.party()).await?;
     let endpoints = api.webhooks.list(key.owner()).await?;
     let url = format!("{}{}", api.base_path, path::WEBHOOKS);
     list::whole(&request, url, endpoints.iter().map(WebhookRecord::of))
@@ -65,7 +65,7 @@ pub(crate) async fn rotate_secret(request: HttpRequest, api: State) -> Answer {
 pub(super) async fn find(request: &HttpRequest, api: &Api) -> Result<(Owner, EndpointId), Problem> {
     let key = admit(request, &api.admission, Policy::Webhooks).await?;
     let id = path::webhook_id(request)?;
-    api.answers.hold(request, key.client()).await?;
+    api.answers.hold(request, key.party()).await?;
     Ok((key.owner(), id))
 }
 
