@@ -50,7 +50,7 @@ impl Spool {
     /// Starts an upload of a client. Its file is created with the first block.
     pub(crate) fn create(&self, party: Party) -> SpoolWriter {
         let folder = self.folder.path().to_owned();
-        SpoolWriter { folder, sink: None, disk: self.disk.of(client), block: Vec::new() }
+        SpoolWriter { folder, sink: None, disk: self.disk.of(party), block: Vec::new() }
     }
 }
 
