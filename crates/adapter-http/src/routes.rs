@@ -5,7 +5,6 @@ use std::future::ready;
 use actix_web::{
     FromRequest, Handler, HttpRequest, Resource, Responder, Route,
     http::{Method, StatusCode, header},
-    middleware::Compress,
     web::{self, Redirect, ServiceConfig},
 };
 use domain::access::AccessKind;
@@ -142,7 +141,7 @@ fn add_page(config: &mut ServiceConfig, base_path: &str, files: &'static [Static
     for file in files {
         let send = move |request: HttpRequest| ready(file.response(&request));
         let path = format!("{base_path}{}", file.path);
-        config.service(resource(&path, vec![plain(GET, &send)]).wrap(Compress::default()));
+        config.service(resource(&path, vec![plain(GET, &send)]));
     }
     if let Some(page) = files.first() {
         let without_slash = move || ready(Redirect::to(format!("..{}", page.path)).permanent());

@@ -162,4 +162,9 @@ impl ObservedDatabase for PostgresStore {
     fn waiting_calls(&self) -> usize {
         self.pool.connections.status().waiting
     }
+
+    fn walks(&self) -> usize {
+        // Half of what reads may use.
+        (self.pool.connections.status().max_size / 4).max(1)
+    }
 }

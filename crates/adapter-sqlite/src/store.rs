@@ -199,6 +199,10 @@ impl ObservedDatabase for SqliteStore {
         1 + 2 * READERS
     }
 
+    fn walks(&self) -> usize {
+        READERS - 1
+    }
+
     fn waiting_calls(&self) -> usize {
         [&self.writer, &self.order_readers, &self.readers].map(Worker::waiting).iter().sum()
     }

@@ -1,11 +1,11 @@
 //! Use cases on the adapters of the settings.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::{Arc, OnceLock, atomic::AtomicBool};
 
 use actix_web::web;
 use adapter_http::{
-    Admission, Api, ApiMetrics, Audited, Closing, Connections, Dependencies, DetachedTasks,
-    JSON_BODIES, Proxies, RateLimits, Replays, Shares, Spool,
+    ANSWERS, Admission, Api, ApiMetrics, Audited, Closing, Connections, DOWNLOADS, Dependencies,
+    DetachedTasks, JSON_BODIES, Proxies, RateLimits, Replays, Shares, Spool,
 };
 use anyhow::Result;
 use domain::{
@@ -206,6 +206,7 @@ impl Parts {
             metrics: ApiMetrics::register(registry)?,
             entropy,
             base_path: settings.base_path.clone(),
+            openapi: OnceLock::new(),
             has_console: settings.console,
             traces: traces.map(|traces| traces as _),
             detached: DetachedTasks::new(Handle::current()),
@@ -215,6 +216,9 @@ impl Parts {
             concurrency: Shares::new(settings.max_orders_in_flight, settings.max_orders_in_flight),
             json_bodies: Shares::of_bodies(JSON_BODIES),
             uploads: Shares::of_bodies(settings.max_uploads_in_flight),
+            answers: Shares::of_bodies(ANSWERS),
+            downloads: Shares::of_bodies(DOWNLOADS),
+            walks: Shares::of_walks(storage.observed.walks()),
         });
         adapter_http::register_gauges(registry, &api)?;
         Ok(api)

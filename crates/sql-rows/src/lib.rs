@@ -82,6 +82,10 @@ pub trait ObservedDatabase: Send + Sync {
 
     /// Returns the number of calls that wait for a connection.
     fn waiting_calls(&self) -> usize;
+
+    /// Returns how many reads may walk through many orders at the same time, so that connections for quick reads
+    /// are free; at least one.
+    fn walks(&self) -> usize;
 }
 
 /// Returns a limit for SQL. More than `i64::MAX` rows never exist.

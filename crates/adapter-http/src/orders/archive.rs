@@ -66,6 +66,7 @@ async fn send(audit: Audit, request: &HttpRequest, api: State, kind: DocumentKin
     let admitted = audit.admit(request, &api.admission, Policy::Reads).await?;
     let id = path::order_id(request)?;
     note(request, |notes| notes.order = Some(id));
+    api.downloads.hold(request, admitted.key().party()).await?;
     let (reading, owner) = (api.read_order.by(&admitted).clone(), admitted.owner());
     let order = reading.with_documents(owner, id).await?;
     let entries = entries(&order, kind);

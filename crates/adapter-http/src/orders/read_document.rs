@@ -61,6 +61,7 @@ pub(crate) async fn read_signed(audit: Audit, request: HttpRequest, api: State) 
 async fn send(audit: Audit, request: &HttpRequest, api: &Api, kind: DocumentKind) -> Answer {
     let admitted = audit.admit(request, &api.admission, Policy::Reads).await?;
     let id = path::document(request, kind)?;
+    api.downloads.hold(request, admitted.key().party()).await?;
     let (reading, owner) = (api.read_order.by(&admitted).clone(), admitted.owner());
     let (document, object) = reading.document(owner, id).await?;
     note(request, |notes| {

@@ -113,11 +113,11 @@ async fn receive(
         Some(claim) => ClaimGuard::acquire(api, claim).await?,
         None => (None, None),
     };
-    let (spool, client) = (&api.spool, key.client());
+    let (spool, party) = (&api.spool, key.party());
     let received = async {
-        let permit = api.uploads.acquire(request, client).await?;
+        let permit = api.uploads.acquire(request, party).await?;
         let step = tracing::info_span!(target: STEPS, "read");
-        let space = FormSpace { spool, limits, client, texts };
+        let space = FormSpace { spool, limits, party, texts };
         let form = form::read(request, payload, space).instrument(step).await?;
         let operation = match &form.replaces {
             Some(replaced) => format!("{operation} replacing {replaced}"),

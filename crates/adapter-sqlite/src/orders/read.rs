@@ -1,5 +1,7 @@
 //! Reads of single orders.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use diesel::{prelude::*, result::Error, sql_query, sql_types::BigInt, sqlite::SqliteConnection};
 use domain::{
@@ -27,8 +29,11 @@ use sql_rows::{
     schema::{order_changes, orders},
 };
 
-use super::list;
+use super::list::{self, Pace};
 use crate::{failure::Failure, store::SqliteStore};
+
+/// Number of orders that one statement of a walk looks at. A search of so many takes some 30 ms.
+const WALKED_AT_ONCE: usize = 10_000;
 
 /// The owner stands in each condition, so that the order of another owner is not even read.
 #[async_trait]
@@ -87,7 +92,15 @@ impl OrderReader for SqliteStore {
 
     async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Option<Page>, StoreError> {
         let query = query.clone();
-        self.read_orders(move |connection| list::page(connection, owner, &query)).await
+        // Is dropped when the caller stops waiting.
+        let awaited = Arc::new(());
+        let caller = Arc::downgrade(&awaited);
+        let page = move |connection: &mut SqliteConnection| {
+            let is_awaited = || caller.strong_count() > 0;
+            let pace = Pace { orders: WALKED_AT_ONCE, is_awaited: &is_awaited };
+            list::page(connection, owner, &query, pace)
+        };
+        self.read_orders(page).await
     }
 }
 

@@ -7,7 +7,10 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     access::BusyKeyNotice,
     api_key::{ApiKey, ApiKeyId},
-    ports::{AccessLog, ApiKeyRepo, BusyKey, Clock, Notice, NoticeOutcome, Notifier, StoreError},
+    ports::{
+        AccessLog, ApiKeyRepo, BusyKey, Clock, Notice, NoticeOutcome, Notifier, NotifyError,
+        StoreError,
+    },
     use_cases::background::{Step, Worker},
 };
 
@@ -119,13 +122,14 @@ impl WatchAccesses {
         self.memory.alerted.retain(|_, (at, _)| *at > since && *at <= now);
         let mut alerts = Vec::new();
         let keys = if busy.is_empty() { Vec::new() } else { self.keys.list().await? };
+        let mut outage = None;
         for key in busy {
             let before = self.memory.alerted.get(&key.key).copied();
             if before.is_some_and(|(_, is_settled)| is_settled) {
                 continue;
             }
             let at = before.map_or(now, |(at, _)| at);
-            let mail = self.tell(&keys, &key, at).await;
+            let mail = self.tell(&keys, &key, at, &mut outage).await;
             let is_settled = !matches!(mail, NoticeOutcome::Later(_));
             self.memory.alerted.insert(key.key, (at, is_settled));
             alerts.push(AccessAlert { key, is_new: before.is_none(), mail });
@@ -133,13 +137,27 @@ impl WatchAccesses {
         Ok(alerts)
     }
 
-    async fn tell(&self, keys: &[ApiKey], busy: &BusyKey, at: OffsetDateTime) -> NoticeOutcome {
+    /// Mails an alert, unless a mail before has met an outage: each other would wait for the relay as long.
+    async fn tell(
+        &self,
+        keys: &[ApiKey],
+        busy: &BusyKey,
+        at: OffsetDateTime,
+        outage: &mut Option<NoticeOutcome>,
+    ) -> NoticeOutcome {
         let key = keys.iter().find(|key| key.id == busy.key).map(|key| key.key.clone());
         let Some((name, recipient)) = key.and_then(|key| Some((key.name, key.contact?))) else {
             return NoticeOutcome::NoContact;
         };
+        if let Some(outage) = outage {
+            return outage.clone();
+        }
         let notice = BusyKeyNotice { key: busy.key, name, orders: busy.orders, at, recipient };
-        NoticeOutcome::of(self.notifier.tell(&Notice::BusyKey(notice)).await)
+        let told = self.notifier.tell(&Notice::BusyKey(notice)).await;
+        let is_in_outage = matches!(told, Err(NotifyError::Unavailable(_)));
+        let outcome = NoticeOutcome::of(told);
+        *outage = is_in_outage.then(|| outcome.clone());
+        outcome
     }
 }
 
@@ -163,7 +181,7 @@ mod tests {
     use super::*;
     use crate::{
         order::EmailAddress,
-        ports::{MockAccessLog, MockApiKeyRepo, MockClock, MockNotifier, NotifyError},
+        ports::{MockAccessLog, MockApiKeyRepo, MockClock, MockNotifier},
         test_support::{api_key, clock, doubtful_clock},
     };
 

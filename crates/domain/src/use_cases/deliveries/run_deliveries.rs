@@ -118,6 +118,7 @@ pub struct MailDeliveries {
     /// Attempts that found the relay available.
     found_available: u64,
     in_outage: bool,
+    is_stopping: bool,
     /// The leases of the attempts in progress, and when they were last taken or renewed, by the monotonic clock.
     held: HashMap<(DeliveryId, i64), Duration>,
 }
@@ -131,6 +132,7 @@ impl MailDeliveries {
             open_slots: slots,
             found_available: 0,
             in_outage: false,
+            is_stopping: false,
             held: HashMap::new(),
         }
     }
@@ -166,6 +168,11 @@ impl Deliveries for MailDeliveries {
         Ok(())
     }
 
+    fn stop(&mut self) {
+        self.is_stopping = true;
+        self.run.notifier.stop();
+    }
+
     fn attempt(&mut self, ready: Ready) -> BoxFuture<'static, Outcome> {
         self.held.insert((ready.lease.delivery.id, ready.lease.token), self.run.clock.monotonic());
         let (run, available_before) = (self.run.clone(), self.found_available);
@@ -191,7 +198,9 @@ impl Deliveries for MailDeliveries {
             }
             Err(error) => {
                 self.open_slots = (self.open_slots / 2).max(1);
-                if self.in_outage || self.found_available > outcome.available_before {
+                // At a stop, mails are given up early. That tells nothing about the relay.
+                let is_known = self.in_outage || self.is_stopping;
+                if is_known || self.found_available > outcome.available_before {
                     return None;
                 }
                 self.in_outage = true;

@@ -77,6 +77,9 @@ pub trait Deliveries: Send + Sync {
         async { Ok(()) }
     }
 
+    /// Ends attempts early that have not reached their destination. The service stops.
+    fn stop(&mut self) {}
+
     /// Begins an attempt.
     fn attempt(&mut self, ready: Self::Ready) -> BoxFuture<'static, Self::Outcome>;
 
@@ -124,6 +127,7 @@ impl<D: Deliveries> DeliveryWorker<D> {
     /// [`Self::is_done`]: otherwise deliveries are sent again when the leases end.
     pub fn stop(&mut self) {
         self.is_stopping = true;
+        self.deliveries.stop();
     }
 
     /// Checks whether every leased delivery is settled after [`Self::stop`].

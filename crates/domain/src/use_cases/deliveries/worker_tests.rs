@@ -16,7 +16,8 @@ use crate::{
     delivery::{Delivery, DeliveryId, LEASE, MAX_AGE, Notification},
     order::OrderId,
     ports::{
-        Begun, Lease, MockClock, MockDeliveryQueue, Notice, Notifier, NotifyError, error_chain,
+        Begun, Lease, MockClock, MockDeliveryQueue, Notice, Notifier, NotifyError, Settlement,
+        error_chain,
     },
     test_support::{CountingEntropy, delivery, no_services, stored_order},
     use_cases::deliveries::run_deliveries::{
@@ -372,6 +373,26 @@ async fn stop_finishes_attempts_and_leases_no_more() {
     settled(&mut worker, SLOTS).await;
     assert!(worker.is_done());
     assert_eq!(limits.lock().unwrap()[..], [SLOTS]);
+}
+
+/// The notifier gives them up, so that the stop need not wait for a silent relay.
+#[tokio::test(start_paused = true)]
+async fn mails_given_up_at_a_stop_are_postponed_and_show_no_outage() {
+    let (queue, _) = queue_to(2);
+    let (mut worker, _) = worker(settling(queue), SLOTS, |_| after(1, Err(relay_is_down())));
+    worker.step().await;
+    worker.stop();
+    let mut settled = 0;
+    while !worker.is_done() {
+        for report in step(&mut worker).await.reports {
+            let MailReport::Attempt(report) = report else { panic!("an outage: {report:?}") };
+            let is_postponed =
+                matches!(report.outcome, DeliveryOutcome::Settled(Settlement::Postpone { .. }));
+            assert!(is_postponed, "{report:?}");
+            settled += 1;
+        }
+    }
+    assert_eq!(settled, 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use crate::{
     order::EmailAddress,
     ports::{
-        ApiKeyRepo, Clock, Notice, NoticeOutcome, Notifier, StoreError, UnreadableRow,
+        ApiKeyRepo, Clock, Notice, NoticeOutcome, Notifier, NotifyError, StoreError, UnreadableRow,
         WebhookQueue, WebhookRepo,
     },
     use_cases::background::{Step, Worker},
@@ -70,10 +70,13 @@ impl WatchWebhooks {
         let mut notices = Vec::new();
         for endpoint in self.endpoints.untold(warned_before).await? {
             let (id, is_disabled) = (endpoint.id, endpoint.disabled.is_some());
+            let mut is_in_outage = false;
             let outcome = match self.contact(&endpoint).await? {
                 Some(contact) => {
                     let notice = Notice::Endpoint(EndpointNotice::new(endpoint, contact));
-                    NoticeOutcome::of(self.notifier.tell(&notice).await)
+                    let told = self.notifier.tell(&notice).await;
+                    is_in_outage = matches!(told, Err(NotifyError::Unavailable(_)));
+                    NoticeOutcome::of(told)
                 }
                 None => NoticeOutcome::NoContact,
             };
@@ -81,6 +84,10 @@ impl WatchWebhooks {
                 self.endpoints.told(id, is_disabled, now).await?;
             }
             notices.push((id, outcome));
+            if is_in_outage {
+                // Each other notice would wait for the relay as long, and the rest of the step behind them.
+                break;
+            }
         }
         let forgotten = match sure_now {
             Some(now) => self.deliveries.forget(now.saturating_sub(RETENTION), BATCH).await?,
@@ -127,7 +134,7 @@ mod tests {
     use super::*;
     use crate::{
         api_key::{ApiKey, ApiKeyId, ClientId, NewApiKey},
-        ports::{MockApiKeyRepo, MockNotifier, MockWebhookQueue, MockWebhookRepo, NotifyError},
+        ports::{MockApiKeyRepo, MockNotifier, MockWebhookQueue, MockWebhookRepo},
         test_support::{api_key, clock, doubtful_clock, endpoint},
         webhook::DisabledBy,
     };
@@ -268,6 +275,19 @@ mod tests {
         let keys = vec![api_key()];
         let step = watch(endpoints, keys, MockNotifier::new(), 0).step().await.result.unwrap();
         assert_eq!(step.notices, [(ID, NoticeOutcome::NoContact)]);
+    }
+
+    #[tokio::test]
+    async fn one_notice_of_a_step_waits_for_a_silent_relay() {
+        let mut endpoints = MockWebhookRepo::new();
+        let untold = || Ok(vec![endpoint(ID), endpoint(EndpointId(3))]);
+        endpoints.expect_untold().returning(move |_| untold());
+        let mut notifier = MockNotifier::new();
+        let unavailable = || Err(NotifyError::Unavailable("no greeting".into()));
+        notifier.expect_tell().once().returning(move |_| unavailable());
+        let keys = vec![key(1, 1, "it@example.com")];
+        let step = watch(endpoints, keys, notifier, 3).step().await.result.unwrap();
+        assert_eq!((step.notices.len(), step.forgotten), (1, 3));
     }
 
     #[tokio::test]
