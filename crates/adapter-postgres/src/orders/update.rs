@@ -13,17 +13,16 @@ use sql_rows::{
     schema::{documents, orders},
 };
 
-use crate::{accesses::WithAccess, failure::Failure, locks};
+use crate::{accesses::WithAccess, failure::Failure, locks, statement::DURABLE};
 
-/// Changes an order in one statement, if it may be changed so. `limits` sets the time limits of the statement.
+/// Changes an order in one statement, if it may be changed so.
 pub(super) async fn update(
     connection: &mut AsyncPgConnection,
     update: &OrderUpdate,
-    limits: &str,
 ) -> Result<Option<ListedOrder>, Failure> {
     let at = sql::<Instant>("greatest(").bind::<Instant, _>(Utc(update.at));
     let at = at.sql(", updated_at + interval '1 microsecond')");
-    let order = changeable_order(update).filter(sql::<Bool>(limits));
+    let order = changeable_order(update).filter(sql::<Bool>(DURABLE));
     let change = diesel::update(order)
         .set((
             ChangedOrder::from(update),

@@ -14,6 +14,9 @@ use crate::{
     use_cases::background::{Step, Worker},
 };
 
+/// Facts of a batch that may fail alone. If more do, the store is at fault.
+const MAX_ALONE: usize = 8;
+
 /// Facts that wait in memory, and the store that gets them.
 pub trait WaitingFacts: Send + Sync {
     /// A fact.
@@ -34,17 +37,34 @@ pub trait WaitingFacts: Send + Sync {
     /// Stores facts in one step, all or none.
     fn store(&self, facts: &[Self::Fact]) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Stores a batch. Returns whether others are left. After a failure, its facts wait again.
+    /// Stores a batch. Returns whether others are left. After a failure, its facts wait again. A batch that
+    /// fails is halved, if its facts may be at fault, so that one that cannot be stored holds up no other.
     fn store_batch(&self) -> impl Future<Output = Result<bool, StoreError>> + Send {
         async {
             let (facts, has_more) = self.take(Self::BATCH);
-            if !facts.is_empty()
-                && let Err(error) = self.store(&facts).await
-            {
-                self.put_back(facts);
-                return Err(error);
+            let (mut parts, mut left, mut first_error, mut alone) = (vec![facts], vec![], None, 0);
+            while let Some(mut part) = parts.pop() {
+                if part.is_empty() {
+                    continue;
+                }
+                let Err(error) = self.store(&part).await else { continue };
+                if error.may_be_of_data() && part.len() > 1 && alone < MAX_ALONE {
+                    let later = part.split_off(part.len() / 2);
+                    parts.extend([later, part]);
+                    continue;
+                }
+                alone += 1;
+                left.append(&mut part);
+                if !error.may_be_of_data() || alone > MAX_ALONE {
+                    // The store is unavailable.
+                    left.extend(parts.drain(..).rev().flatten());
+                }
+                first_error.get_or_insert(error);
             }
-            Ok(has_more)
+            if !left.is_empty() {
+                self.put_back(left);
+            }
+            first_error.map_or(Ok(has_more), Err)
         }
     }
 }
@@ -110,6 +130,8 @@ mod tests {
         waiting: Instants<u32>,
         outcomes: Mutex<Vec<bool>>,
         stored: Mutex<Vec<Vec<u32>>>,
+        /// Numbers that fail every batch that has them.
+        bad: Vec<u32>,
     }
 
     impl Numbers {
@@ -118,6 +140,7 @@ mod tests {
                 waiting: Mutex::new((0..waiting).map(|number| (number, NOW)).collect()),
                 outcomes: Mutex::new(outcomes.iter().rev().copied().collect()),
                 stored: Mutex::default(),
+                bad: Vec::new(),
             })
         }
     }
@@ -137,6 +160,9 @@ mod tests {
         }
 
         async fn store(&self, facts: &[Self::Fact]) -> Result<(), StoreError> {
+            if facts.iter().any(|(number, _)| self.bad.contains(number)) {
+                return Err(StoreError::Internal("out of range".into()));
+            }
             if !self.outcomes.lock().unwrap().pop().unwrap() {
                 return Err(down());
             }
@@ -170,6 +196,16 @@ mod tests {
     #[tokio::test]
     async fn failed_full_batch_is_followed_by_a_pause() {
         assert_eq!(Numbers::worker(4, &[false]).step().await.pause, Numbers::PAUSE);
+    }
+
+    #[tokio::test]
+    async fn fact_that_cannot_be_stored_holds_up_no_other() {
+        let mut worker = Numbers::worker(3, &[true; 2]);
+        worker.facts.bad = vec![1];
+        let Step { result, pause } = worker.step().await;
+        assert_eq!((result.is_err(), pause), (true, Numbers::PAUSE));
+        assert_eq!(*worker.facts.stored.lock().unwrap(), [[0], [2]]);
+        assert_eq!(lock(&worker.facts.waiting).keys().collect::<Vec<_>>(), [&1]);
     }
 
     #[tokio::test]

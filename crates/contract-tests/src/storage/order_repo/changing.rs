@@ -14,7 +14,7 @@ use time::{Duration, OffsetDateTime};
 
 use super::adding::{self, add};
 use crate::{
-    ForeignChange,
+    ForeignChange, Remains,
     samples::{LIVE, MICROSECOND, NOW, Storage, at_once, new_order},
 };
 
@@ -61,6 +61,19 @@ async fn events(storage: &Storage) -> Vec<(EventType, String, String, Actor)> {
         Some((event, change.previous_status, change.order_status, change.actor))
     };
     events.into_iter().filter_map(told).collect()
+}
+
+/// The client would be told of a failure, and the change would be there.
+pub async fn order_that_cannot_be_read_does_not_change(storage: &Storage) {
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    storage.other_system.damage_order(id).await;
+    for status in ["ASSIGNED", "CANCELLED"] {
+        let error = storage.orders.update(&update(id, NOW, status)).await.unwrap_err();
+        assert!(error.is_unreadable_order(), "{error:?}");
+    }
+    let Remains { status, history, .. } = storage.other_system.remains(id).await;
+    assert_eq!((&*status, &history[..]), ("NEW", &[][..]));
+    assert_eq!(events(storage).await, []);
 }
 
 /// With its history, its event, and the instant of the change.
