@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::statement::DURABLE;
+
 /// How long a store waits for the server, other systems and its own connections. [`Default`] has the
 /// limits of the service: a client gets its answer within 3 seconds, whatever the server does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +62,13 @@ impl TimeLimits {
     /// Returns what begins a transaction that changes an order.
     pub(crate) fn begin_change(&self) -> String {
         format!("BEGIN; SET LOCAL lock_timeout = '{}'", milliseconds(self.lock))
+    }
+
+    /// Returns the condition of a statement that changes an order. It is true, makes the commit durable,
+    /// and limits the wait for a lock: the server knows that before it looks for the row.
+    pub(crate) fn change(&self) -> String {
+        let lock = milliseconds(self.lock);
+        format!("{DURABLE} AND (SELECT set_config('lock_timeout', '{lock}', true)) IS NOT NULL")
     }
 }
 

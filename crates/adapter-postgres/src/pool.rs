@@ -115,6 +115,26 @@ impl Pool {
         connection.run(async |connection| until(deadline, change(connection)).await).await
     }
 
+    /// Runs one statement like [`Self::change_in_transaction`], without a transaction around it. The
+    /// statement sets its own time limit of locks.
+    pub(crate) async fn change_by_statement<T>(
+        &self,
+        statement: impl AsyncFn(&mut AsyncPgConnection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let connection = self.acquire_within(&self.changes).await?;
+        let deadline = connection.deadline;
+        let change = async |connection: &mut AsyncPgConnection| {
+            for _ in 1..CHANGE_ATTEMPTS {
+                match statement(connection).await {
+                    Err(failure) if failure.is_conflict() => {}
+                    outcome => return outcome,
+                }
+            }
+            statement(connection).await
+        };
+        connection.run(async |connection| until(deadline, change(connection)).await).await
+    }
+
     /// Runs `work` in a transaction.
     pub(crate) async fn transaction<T>(
         &self,

@@ -54,7 +54,7 @@ macro_rules! contract {
             duplicate_writes_nothing, one_of_concurrent_orders_is_created,
             creating_an_order_adopts_its_uploads, order_with_swept_upload_is_rejected,
             test_and_real_orders_do_not_share_file_numbers,
-            order_that_cannot_be_read_does_not_change,
+            order_whose_record_cannot_be_read_changes_all_the_same,
             change_is_found_as_stored, event_has_the_notary_of_its_change, order_of_another_owner_or_version_is_not_changed,
             one_of_concurrent_changes_of_a_version_is_stored, changed_order_is_returned,
             change_of_nothing_or_of_a_cancelled_order_is_not_stored, notary_is_found_as_named,

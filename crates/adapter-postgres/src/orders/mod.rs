@@ -59,12 +59,11 @@ impl OrderRepo for PostgresStore {
     }
 
     async fn update(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {
-        let update = update.clone();
-        // A transaction: an order that cannot be read turns out after the statement, and must not change.
+        let (update, limits) = (update.clone(), self.pool.limits.change());
         let change = async move |connection: &mut AsyncPgConnection| {
-            update::update(connection, &update).await
+            update::update(connection, &update, &limits).await
         };
-        Ok(self.pool.change_in_transaction(change).await?)
+        Ok(self.pool.change_by_statement(change).await?)
     }
 
     /// Checks that the tables exist and the database accepts writes. Writes nothing.

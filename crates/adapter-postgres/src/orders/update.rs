@@ -13,16 +13,17 @@ use sql_rows::{
     schema::{documents, orders},
 };
 
-use crate::{accesses::WithAccess, failure::Failure, locks, statement::DURABLE};
+use crate::{accesses::WithAccess, failure::Failure, locks};
 
-/// Changes an order in one statement, if it may be changed so.
+/// Changes an order in one statement, if it may be changed so. `limits` sets the time limits of the statement.
 pub(super) async fn update(
     connection: &mut AsyncPgConnection,
     update: &OrderUpdate,
+    limits: &str,
 ) -> Result<Option<ListedOrder>, Failure> {
     let at = sql::<Instant>("greatest(").bind::<Instant, _>(Utc(update.at));
     let at = at.sql(", updated_at + interval '1 microsecond')");
-    let order = changeable_order(update).filter(sql::<Bool>(DURABLE));
+    let order = changeable_order(update).filter(sql::<Bool>(limits));
     let change = diesel::update(order)
         .set((
             ChangedOrder::from(update),
@@ -32,7 +33,8 @@ pub(super) async fn update(
         .returning(ListedRow::as_select());
     let change = WithAccess::new(change, update.access.as_ref());
     let changed: Vec<ListedRow> = Prepared(change).get_results(connection).await?;
-    let changed = changed.into_iter().map(ListedRow::into_listed);
+    // The statement has changed it: a record that cannot be read must not make a failure of that.
+    let changed = changed.into_iter().map(ListedRow::into_known);
     Ok(changed.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().next())
 }
 

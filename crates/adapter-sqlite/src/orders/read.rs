@@ -100,7 +100,7 @@ pub(super) fn listed(
     let row = Prepared(own.select(ListedRow::as_select())).get_result(connection).optional();
     let row: Option<ListedRow> = row.map_err(|error| unreadable_order::<Failure>(error, &id.0))?;
     let kept = |listed: Option<ListedOrder>| listed.map_or(MaybeErased::Erased, MaybeErased::Whole);
-    Ok(row.map(|row| row.into_listed().map(kept)).transpose()?)
+    Ok(row.map(|row| row.into_known().map(kept)).transpose()?)
 }
 
 fn history(
