@@ -39,9 +39,7 @@ pub(crate) fn secret_box(
 ) -> Result<Option<Arc<dyn SecretBox>>> {
     let path = settings.in_data_dir(FILE);
     let keys = match (find(settings)?, settings.database()?) {
-        (none, Database::Sqlite(_)) if none.is_empty() => {
-            checked(make(&path, &**entropy), NO_KEY)?
-        }
+        (none, Database::Sqlite(_)) if none.is_empty() => checked(make(&path, &**entropy), NO_KEY)?,
         (keys, _) => keys,
     };
     let secrets = SealedSecrets::new(&keys, Arc::clone(entropy));

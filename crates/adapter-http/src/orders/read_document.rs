@@ -179,7 +179,11 @@ fn body<F: Fn() + 'static>(
         let _entered = span.enter();
         match cut_off {
             Cut::Gone => {
-                tracing::info!(order_id, document, "download cut off: erased, withdrawn, or the key was revoked");
+                tracing::info!(
+                    order_id,
+                    document,
+                    "download cut off: erased, withdrawn, or the key was revoked"
+                );
             }
             Cut::Broken(error) => {
                 let error = error_chain(&*error);

@@ -14,8 +14,8 @@ use sql_rows::{
     row_limit,
     schema::webhook_endpoints,
     webhook_endpoints::{
-        EndpointChangeRow, EndpointRow, EndpointSecretsRow, NewEndpointRow, SecretsRow, endpoint_of,
-        endpoints_of, untold_endpoints,
+        EndpointChangeRow, EndpointRow, EndpointSecretsRow, NewEndpointRow, SecretsRow,
+        endpoint_of, endpoints_of, untold_endpoints,
     },
 };
 use time::OffsetDateTime;

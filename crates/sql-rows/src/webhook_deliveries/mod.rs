@@ -7,9 +7,7 @@ use diesel::{
 use domain::{
     api_key::Owner,
     order::OrderId,
-    ports::{
-        NewWebhookDelivery, Page, Settlement, WebhookAttempted, WebhookLease, WebhookStats,
-    },
+    ports::{NewWebhookDelivery, Page, Settlement, WebhookAttempted, WebhookLease, WebhookStats},
     webhook::{
         AttemptOutcome, AttemptRecord, EndpointId, EventType, WebhookDelivery, WebhookDeliveryId,
         WebhookStatus,

@@ -158,9 +158,9 @@ mod tests {
         });
         uploads.expect_forget().once().withf(|gone| gone.len() == 3).returning(|_| Ok(()));
         let mut blobs = MockBlobStore::new();
-        blobs.expect_delete().returning(move |key| {
-            if key.as_str() < stuck.as_str() { Err(down()) } else { Ok(()) }
-        });
+        blobs
+            .expect_delete()
+            .returning(move |key| if key.as_str() < stuck.as_str() { Err(down()) } else { Ok(()) });
         let mut sweep = sweep(uploads, blobs);
         for swept in [None, Some(3), None] {
             let step = sweep.step().await;

@@ -172,7 +172,11 @@ mod tests {
         for races in [false, true] {
             let endpoints = stored(
                 vec![
-                    of(1, [1, 1], &[([1, 2], later), ([0, 3], later), ([1, 4], NOW), ([9, 5], later)]),
+                    of(
+                        1,
+                        [1, 1],
+                        &[([1, 2], later), ([0, 3], later), ([1, 4], NOW), ([9, 5], later)],
+                    ),
                     of(2, [0, 6], &[]),
                     of(3, [9, 7], &[]),
                 ],
