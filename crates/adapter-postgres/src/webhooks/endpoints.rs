@@ -12,7 +12,8 @@ use sql_rows::{
     Unreadable, Utc,
     party::stored_party,
     row_limit,
-    schema::webhook_endpoints,
+    schema::{webhook_deliveries, webhook_endpoints},
+    webhook_deliveries::deliveries_of,
     webhook_endpoints::{
         EndpointChangeRow, EndpointRow, EndpointSecretsRow, NewEndpointRow, SecretsRow,
         endpoint_of, endpoints_of, untold_endpoints,
@@ -21,6 +22,9 @@ use sql_rows::{
 use time::OffsetDateTime;
 
 use crate::{locks, store::PostgresStore};
+
+/// Deliveries of a removed endpoint that a statement removes.
+const REMOVED: i64 = 1_000;
 
 #[async_trait]
 impl WebhookRepo for PostgresStore {
@@ -74,6 +78,17 @@ impl WebhookRepo for PostgresStore {
     }
 
     async fn remove(&self, owner: Owner, id: EndpointId) -> Result<bool, StoreError> {
+        // One statement would take longer with each delivery, and end at its time limit.
+        let remove = async || {
+            let remove = async move |connection: &mut AsyncPgConnection| {
+                locks::lock(connection, "webhook_endpoints", &[id.0]).await?;
+                let some = deliveries_of(owner, id).select(webhook_deliveries::id).limit(REMOVED);
+                let some = webhook_deliveries::table.filter(webhook_deliveries::id.eq_any(some));
+                Ok(diesel::delete(some).execute(connection).await?)
+            };
+            self.transaction::<_, StoreError>(remove).await
+        };
+        while row_limit(remove().await?) == REMOVED {}
         Ok(self.execute(diesel::delete(endpoint_of(owner, id))).await? > 0)
     }
 

@@ -11,7 +11,8 @@ use sql_rows::{
     Unreadable, Utc,
     party::stored_party,
     row_limit,
-    schema::webhook_endpoints,
+    schema::{webhook_deliveries, webhook_endpoints},
+    webhook_deliveries::deliveries_of,
     webhook_endpoints::{
         EndpointChangeRow, EndpointRow, EndpointSecretsRow, NewEndpointRow, SecretsRow,
         endpoint_of, endpoints_of, untold_endpoints,
@@ -20,6 +21,9 @@ use sql_rows::{
 use time::OffsetDateTime;
 
 use crate::store::SqliteStore;
+
+/// Deliveries of a removed endpoint that a statement removes.
+const REMOVED: i64 = 1_000;
 
 #[async_trait]
 impl WebhookRepo for SqliteStore {
@@ -71,6 +75,13 @@ impl WebhookRepo for SqliteStore {
     }
 
     async fn remove(&self, owner: Owner, id: EndpointId) -> Result<bool, StoreError> {
+        // One statement would take longer with each delivery, and orders would wait for it.
+        let remove = async || {
+            let some = deliveries_of(owner, id).select(webhook_deliveries::id).limit(REMOVED);
+            let some = webhook_deliveries::table.filter(webhook_deliveries::id.eq_any(some));
+            self.execute(diesel::delete(some)).await
+        };
+        while row_limit(remove().await?) == REMOVED {}
         Ok(self.execute(diesel::delete(endpoint_of(owner, id))).await? > 0)
     }
 

@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 
 use crate::{
     ports::StoreError,
-    use_cases::background::{Step, Worker},
+    use_cases::background::{BatchSize, Step, Worker},
 };
 
 /// Facts of a batch that may fail alone. If more do, the store is at fault.
@@ -37,11 +37,16 @@ pub trait WaitingFacts: Send + Sync {
     /// Stores facts in one step, all or none.
     fn store(&self, facts: &[Self::Fact]) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Stores a batch. Returns whether others are left. After a failure, its facts wait again. A batch that
-    /// fails is halved, if its facts may be at fault, so that one that cannot be stored holds up no other.
+    /// Stores a batch. Returns whether others are left. After a failure, its facts wait again.
     fn store_batch(&self) -> impl Future<Output = Result<bool, StoreError>> + Send {
-        async {
-            let (facts, has_more) = self.take(Self::BATCH);
+        self.store_up_to(Self::BATCH)
+    }
+
+    /// Stores a batch of up to `limit` facts. A batch that fails is halved, if its facts may be at fault, so that
+    /// one that cannot be stored holds up no other.
+    fn store_up_to(&self, limit: usize) -> impl Future<Output = Result<bool, StoreError>> + Send {
+        async move {
+            let (facts, has_more) = self.take(limit);
             let (mut parts, mut left, mut first_error, mut alone) = (vec![facts], vec![], None, 0);
             while let Some(mut part) = parts.pop() {
                 if part.is_empty() {
@@ -72,13 +77,14 @@ pub trait WaitingFacts: Send + Sync {
 /// A worker that stores waiting facts.
 pub struct StoreWaiting<W> {
     facts: W,
+    batch: BatchSize,
     is_failing: bool,
 }
 
 impl<W: WaitingFacts> StoreWaiting<W> {
     /// Returns a worker that stores facts.
     pub fn new(facts: W) -> Self {
-        Self { facts, is_failing: false }
+        Self { facts, batch: BatchSize::new(W::BATCH), is_failing: false }
     }
 }
 
@@ -88,7 +94,13 @@ impl<W: WaitingFacts> Worker for StoreWaiting<W> {
     type Done = ();
 
     async fn step(&mut self) -> Step<()> {
-        let stored = self.facts.store_batch().await;
+        let limit = self.batch.get();
+        let stored = self.facts.store_up_to(limit).await;
+        match &stored {
+            Ok(_) => self.batch.worked(),
+            Err(error) if error.may_be_of_data() => {}
+            Err(_) => self.batch.failed(limit),
+        }
         let pause = if matches!(stored, Ok(true)) { Duration::ZERO } else { W::PAUSE };
         let was_failing = mem::replace(&mut self.is_failing, stored.is_err());
         let result = if was_failing { Ok(()) } else { stored.map(drop) };
@@ -173,12 +185,18 @@ mod tests {
 
     #[tokio::test]
     async fn failed_facts_are_stored_later_and_first_failure_is_reported() {
-        let mut worker = Numbers::worker(2, &[false, false, true, false]);
-        for is_reported in [true, false, false] {
+        let mut worker = Numbers::worker(2, &[false, false, true, true, false]);
+        // A smaller batch takes a shorter call.
+        for (is_reported, expected) in [
+            (true, Numbers::PAUSE),
+            (false, Numbers::PAUSE),
+            (false, Duration::ZERO),
+            (false, Numbers::PAUSE),
+        ] {
             let Step { result, pause } = worker.step().await;
-            assert_eq!((result.is_err(), pause), (is_reported, Numbers::PAUSE));
+            assert_eq!((result.is_err(), pause), (is_reported, expected));
         }
-        assert_eq!(*worker.facts.stored.lock().unwrap(), [[0, 1]]);
+        assert_eq!(*worker.facts.stored.lock().unwrap(), [[0], [1]]);
         // A failure after a success is reported again.
         lock(&worker.facts.waiting).insert(7, NOW);
         assert!(worker.step().await.result.is_err());

@@ -74,8 +74,8 @@ pub trait WebhookRepo: Send + Sync {
         at: OffsetDateTime,
     ) -> Result<Option<Endpoint>, StoreError>;
 
-    /// Removes an endpoint and its deliveries. Nothing is sent to it any more. Returns `false` if the owner has no
-    /// such endpoint.
+    /// Removes an endpoint and its deliveries, however many there are. Nothing is sent to it any more. After a
+    /// failure, a part of its deliveries may be gone. Returns `false` if the owner has no such endpoint.
     async fn remove(&self, owner: Owner, id: EndpointId) -> Result<bool, StoreError>;
 
     /// Gives an endpoint a new secret at `at`: see [`SealedSecrets::rotated`]. Of concurrent calls, none is
