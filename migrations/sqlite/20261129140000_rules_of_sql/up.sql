@@ -124,7 +124,8 @@ BEGIN
             SELECT coalesce((SELECT status FROM usual_statuses WHERE letters = upper(
                 replace(replace(replace(replace(written, ' ', ''), char(160), ''), '-', ''), '_', ''))
             ), written)
-            FROM (SELECT trim(NEW.status, blanks) AS written FROM line_characters)
+            FROM (SELECT CASE WHEN NEW.change_actor IS NULL THEN trim(NEW.status, blanks)
+                ELSE NEW.status END AS written FROM line_characters)
         ) END,
         notary = CASE WHEN NEW.change_actor IS NULL AND NEW.notary_id IS NOT OLD.notary_id
                 AND NEW.notary IS OLD.notary

@@ -169,8 +169,7 @@ async fn sql_stores_what_a_request_could_store(kind: Kind) {
         assert_eq!(written("status", &text), named.filter(|_| is_clean), "{text:?}");
     }
     for (notary, is_clean) in notaries() {
-        let body: Result<ChangeBody, _> =
-            serde_json::from_value(json!({ "notary": notary.clone() }));
+        let body: Result<ChangeBody, _> = serde_json::from_str(&format!("{{\"notary\":{notary}}}"));
         let change = body.ok().and_then(|body| ChangeRequest::parse(body).ok());
         let named = change.and_then(|change| change.notary).flatten();
         let named = named.map(|notary| serde_json::to_string(&notary).unwrap());

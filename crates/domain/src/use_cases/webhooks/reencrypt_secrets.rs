@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use time::OffsetDateTime;
 
 use crate::{
-    ports::{EndpointSecrets, SecretBox, StoreError, WebhookRepo},
+    ports::{EndpointSecrets, SecretBox, StoreError, Unreadable, WebhookRepo},
     use_cases::webhooks::manage_webhooks::secret_context,
     webhook::EndpointId,
 };
@@ -72,7 +72,7 @@ pub async fn reencrypt(
                 Ok(())
             };
             let mut after = before.secrets.clone().live(now);
-            let current: Result<(), crate::ports::Unreadable> = renew(&mut after.current);
+            let current: Result<(), Unreadable> = renew(&mut after.current);
             if current.is_err() {
                 done.unreadable.push(before.id);
             }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use crate::{
         api_key::{ClientId, Party},
-        ports::{MockSecretBox, MockWebhookRepo, SealedSecrets, Unreadable},
+        ports::{MockSecretBox, MockWebhookRepo, SealedSecrets},
         webhook::secret::WebhookSecret,
     };
 
