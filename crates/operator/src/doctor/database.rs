@@ -8,7 +8,9 @@ use adapter_sqlite::SqliteStore;
 use adapter_webhook::SealedSecrets;
 use anyhow::Context as _;
 use domain::{
-    ports::{DeliveryQueue, OrderAdmin, OrderRepo as _, QueueStats, WebhookQueue, WebhookRepo},
+    ports::{
+        DeliveryQueue, OrderAdmin, OrderRepo as _, QueueStats, SecretBox, WebhookQueue, WebhookRepo,
+    },
     use_cases::{
         upkeep::erase_old_orders::{COUNTED, Retention, Waiting},
         webhooks::reencrypt_secrets::{SecretCounts, count_secrets},
@@ -156,7 +158,7 @@ async fn judge_retention(orders: &dyn OrderAdmin, of: &Subject, found: &mut Find
 async fn judge_secrets(endpoints: &dyn WebhookRepo, of: &Subject, found: &mut Findings) {
     let Ok(keys) = secrets_key::find(&of.settings) else { return };
     let secrets = SealedSecrets::new(&keys, Arc::new(OsEntropy));
-    let secrets = secrets.as_ref().map(|secrets| secrets as _);
+    let secrets: Option<&dyn SecretBox> = secrets.as_ref().map(|secrets| secrets as _);
     let Ok(SecretCounts { of_keys, unreadable }) =
         count_secrets(endpoints, secrets, of.clock.now()).await
     else {
