@@ -331,7 +331,8 @@ fn unclear() -> StoreError {
 #[tokio::test]
 async fn event_that_fails_is_put_off_alone() {
     const POISONED: EventId = EventId(23);
-    for error in [|| StoreError::Internal("too large".into()), unclear] {
+    let internal: fn() -> StoreError = || StoreError::Internal("too large".into());
+    for error in [internal, unclear] {
         let mut outbox = outbox_of(1..=64);
         outbox.expect_dispatch().returning(move |dispatches, _| {
             if dispatches.iter().any(|one| one.event == POISONED) {
