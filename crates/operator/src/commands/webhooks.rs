@@ -9,7 +9,10 @@ use domain::{
     order::SigningServiceId,
     ports::{Cursor, DeliveryPageQuery},
     request::Violation,
-    use_cases::webhooks::manage_webhooks::{ManageWebhooks, WebhooksError},
+    use_cases::webhooks::{
+        manage_webhooks::{ManageWebhooks, WebhooksError},
+        reencrypt_secrets::reencrypt,
+    },
     webhook::{
         AttemptOutcome, Endpoint, EndpointId, WebhookDelivery, WebhookDeliveryId,
         endpoint_request::EndpointChangeBody,
@@ -217,7 +220,8 @@ async fn execute(
             print(&format!("{}\n", secret.to_text()))
         }
         Command::Reencrypt => {
-            let done = webhooks.reencrypt().await?;
+            let secrets = webhooks.secrets.as_deref().ok_or(WebhooksError::NotConfigured)?;
+            let done = reencrypt(&*webhooks.endpoints, secrets, webhooks.clock.now()).await?;
             print(&format!("{} encrypted with the first key\n", counted(&done.secrets, "secret")))?;
             let unreadable: Vec<_> = done.unreadable.iter().map(|id| id.0.to_string()).collect();
             ensure!(

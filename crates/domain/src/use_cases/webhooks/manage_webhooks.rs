@@ -11,7 +11,6 @@ use crate::{
         WebhookQueue, WebhookRepo, WebhookSender,
     },
     request::{Violation, ViolationCode, Word},
-    use_cases::webhooks::reencrypt_secrets::{Reencrypted, reencrypt},
     webhook::{
         self, Endpoint, EndpointId, EventType, MAX_ENDPOINTS, WebhookDelivery, WebhookDeliveryId,
         endpoint_request::{EndpointChange, EndpointChangeBody, NewEndpointBody},
@@ -136,12 +135,6 @@ impl ManageWebhooks {
         let (secret, sealed) = self.new_secret(owner)?;
         found(self.endpoints.rotate_secret(owner, id, &sealed, self.clock.now()).await?)?;
         Ok(secret)
-    }
-
-    /// Encrypts all secrets of all owners with the first key: see [`reencrypt`].
-    pub async fn reencrypt(&self) -> Result<Reencrypted, WebhooksError> {
-        let secrets = self.secrets.as_ref().ok_or(WebhooksError::NotConfigured)?;
-        Ok(reencrypt(&*self.endpoints, &**secrets, self.clock.now()).await?)
     }
 
     /// Sends a test event to an endpoint. Returns its delivery.
