@@ -50,6 +50,6 @@ mod store;
 mod stream;
 
 pub use failure::is_refusal;
-pub use open::{in_folder, open};
+pub use open::{identity, in_folder, open};
 pub use open_error::OpenError;
 pub use store::DocumentStore;

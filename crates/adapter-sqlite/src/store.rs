@@ -34,6 +34,7 @@ pub struct SqliteStore {
     pub(crate) order_readers: Worker,
     pub(crate) readers: Worker,
     pub(crate) writer: Worker,
+    pub(crate) database: Database,
 }
 
 impl SqliteStore {
@@ -43,7 +44,7 @@ impl SqliteStore {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(path: &Path, limits: TimeLimits) -> Result<Self, OpenError> {
-        Self::on(&Database::at(path, Some(limits))?)
+        Self::on(Database::at(path, Some(limits))?)
     }
 
     /// Opens the database like [`Self::open`], for the commands of operators. Their calls have no
@@ -52,14 +53,15 @@ impl SqliteStore {
     /// # Errors
     /// See [`OpenError`].
     pub fn open_patiently(path: &Path) -> Result<Self, OpenError> {
-        Self::on(&Database::at(path, None)?)
+        Self::on(Database::at(path, None)?)
     }
 
-    fn on(database: &Database) -> Result<Self, OpenError> {
+    fn on(database: Database) -> Result<Self, OpenError> {
         Ok(Self {
-            writer: Worker::start(database, Mode::Write, 1)?,
-            order_readers: Worker::start(database, Mode::Read, READERS)?,
-            readers: Worker::start(database, Mode::Read, READERS)?,
+            writer: Worker::start(&database, Mode::Write, 1)?,
+            order_readers: Worker::start(&database, Mode::Read, READERS)?,
+            readers: Worker::start(&database, Mode::Read, READERS)?,
+            database,
         })
     }
 
@@ -70,7 +72,7 @@ impl SqliteStore {
     /// # Errors
     /// See [`MigrateError`]. The database is unchanged then.
     pub async fn migrate(&self) -> Result<usize, MigrateError> {
-        while self.readers.maintain(migrations::missing).await? > 0 {
+        while !self.readers.maintain(migrations::missing).await?.is_empty() {
             match self.writer.maintain(migrations::migrate).await {
                 // Another process migrates.
                 Err(MigrateError::Failed(cause)) if cause.to_string() == LOCKED => {}

@@ -19,9 +19,9 @@ use domain::{
     },
     ports::{
         AccessLog, ApiKeyRepo, Attempted, DeliveryQueue, Dispatch, ErasureOutcome, EventId,
-        IdempotencyLedger, Lease, NewOrder, OrderAdmin, OrderReader, OrderRepo, Outbox, QueueStats,
-        ServiceRepo, Settlement, StoreError, UploadLedger, WebhookQueue, WebhookRepo, WriteError,
-        error_chain,
+        IdempotencyLedger, InstallationRepo, Lease, NewOrder, OrderAdmin, OrderReader, OrderRepo,
+        Outbox, QueueStats, ServiceRepo, Settlement, StoreError, UploadLedger, WebhookQueue,
+        WebhookRepo, WriteError, error_chain,
     },
 };
 use futures_util::future::join_all;
@@ -67,6 +67,8 @@ pub struct Storage {
     pub webhook_queue: Arc<dyn WebhookQueue>,
     /// Accesses.
     pub accesses: Arc<dyn AccessLog>,
+    /// The installation.
+    pub installation: Arc<dyn InstallationRepo>,
     /// Another system that shares the store. Owns what the store needs, such as its folder.
     pub other_system: Box<dyn OtherSystem>,
 }
@@ -87,6 +89,7 @@ impl Storage {
             + WebhookRepo
             + WebhookQueue
             + AccessLog
+            + InstallationRepo
             + 'static,
     {
         Self {
@@ -101,7 +104,8 @@ impl Storage {
             queue: store.clone(),
             webhooks: store.clone(),
             webhook_queue: store.clone(),
-            accesses: store,
+            accesses: store.clone(),
+            installation: store,
             other_system: Box::new(other_system),
         }
     }
