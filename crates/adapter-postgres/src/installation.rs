@@ -28,7 +28,7 @@ const TABLE: &str = "SELECT oid || '/' || 'installation'::regclass::oid FROM pg_
     WHERE datname = current_database()";
 
 async fn identity(connection: &mut AsyncPgConnection) -> Result<String, Failure> {
-    let has_cluster = sql::<Bool>(HAS_CLUSTER).get_result(connection).await?;
+    let has_cluster: bool = sql::<Bool>(HAS_CLUSTER).get_result(connection).await?;
     let cluster: String = if has_cluster {
         sql::<Text>(CLUSTER).get_result(connection).await?
     } else {
@@ -39,7 +39,8 @@ async fn identity(connection: &mut AsyncPgConnection) -> Result<String, Failure>
 }
 
 async fn recorded(connection: &mut AsyncPgConnection) -> Result<Option<Installation>, Failure> {
-    let row = installation::table.select(InstallationRow::as_select()).first(connection).await;
+    let row: QueryResult<InstallationRow> =
+        installation::table.select(InstallationRow::as_select()).first(connection).await;
     Ok(row.optional()?.map(Installation::from))
 }
 

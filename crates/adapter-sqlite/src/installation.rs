@@ -11,7 +11,8 @@ use sql_rows::{installation::InstallationRow, schema::installation};
 use crate::{failure::Failure, store::SqliteStore};
 
 fn recorded(connection: &mut SqliteConnection) -> Result<Option<Installation>, Failure> {
-    let row = installation::table.select(InstallationRow::as_select()).first(connection);
+    let row: QueryResult<InstallationRow> =
+        installation::table.select(InstallationRow::as_select()).first(connection);
     Ok(row.optional()?.map(Installation::from))
 }
 

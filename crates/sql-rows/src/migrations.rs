@@ -97,7 +97,8 @@ mod tests {
     #[test]
     fn unknown_migration_that_needs_a_known_one_is_accepted() {
         let known = known();
-        let newer = [(FIRST, FIRST), ("20270101000000", FIRST), ("20270201000000", &known[1])];
+        let newer =
+            [(FIRST, FIRST), ("20270101000000", FIRST), ("20270201000000", known[1].as_str())];
         assert_eq!(missing(&applied(&newer), &known).unwrap(), [&known[1]]);
         assert_eq!(missing(&[], &known).unwrap(), [FIRST, &known[1]]);
     }
