@@ -1,7 +1,7 @@
 //! Chooses the adapters behind the ports by the settings.
 
 use std::{
-    path::{Path, absolute},
+    path::{Path, PathBuf, absolute},
     sync::Arc,
 };
 
@@ -255,7 +255,8 @@ pub(crate) fn installations(
     settings: &Settings,
 ) -> Result<Installations> {
     let documents = match settings.documents() {
-        Some(folder) => absolute(folder)?.display().to_string(),
+        // Without a slash at its end, which URLs may have.
+        Some(folder) => absolute(folder)?.components().collect::<PathBuf>().display().to_string(),
         None => {
             let url = settings.documents_url.as_deref().unwrap_or_default();
             let identity = adapter_object_store::identity(url, settings.environment.clone());
