@@ -44,6 +44,7 @@ pub struct SqliteStore {
     /// Beside the database. A running service has locked it.
     service_lock: PathBuf,
     service: OnceLock<File>,
+    pub(crate) database: Database,
 }
 
 impl SqliteStore {
@@ -53,7 +54,7 @@ impl SqliteStore {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(path: &Path, limits: TimeLimits) -> Result<Self, OpenError> {
-        Self::on(&Database::at(path, Some(limits))?)
+        Self::on(Database::at(path, Some(limits))?)
     }
 
     /// Opens the database like [`Self::open`], for the commands of operators. Their calls have no
@@ -62,16 +63,17 @@ impl SqliteStore {
     /// # Errors
     /// See [`OpenError`].
     pub fn open_patiently(path: &Path) -> Result<Self, OpenError> {
-        Self::on(&Database::at(path, None)?)
+        Self::on(Database::at(path, None)?)
     }
 
-    fn on(database: &Database) -> Result<Self, OpenError> {
+    fn on(database: Database) -> Result<Self, OpenError> {
         Ok(Self {
             service_lock: database.beside("-service"),
             service: OnceLock::new(),
-            writer: Worker::start(database, Mode::Write, 1)?,
-            order_readers: Worker::start(database, Mode::Read, READERS)?,
-            readers: Worker::start(database, Mode::Read, READERS)?,
+            writer: Worker::start(&database, Mode::Write, 1)?,
+            order_readers: Worker::start(&database, Mode::Read, READERS)?,
+            readers: Worker::start(&database, Mode::Read, READERS)?,
+            database,
         })
     }
 
@@ -82,7 +84,7 @@ impl SqliteStore {
     /// # Errors
     /// See [`MigrateError`]. The database is unchanged then.
     pub async fn migrate(&self) -> Result<usize, MigrateError> {
-        while self.readers.maintain(migrations::missing).await? > 0 {
+        while !self.readers.maintain(migrations::missing).await?.is_empty() {
             match self.writer.maintain(migrations::migrate).await {
                 // Another process migrates.
                 Err(MigrateError::Failed(cause)) if cause.to_string() == LOCKED => {}

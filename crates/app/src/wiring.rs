@@ -41,7 +41,10 @@ use telemetry::{
 };
 use tokio::runtime::Handle;
 
-use crate::dependencies::{open_notifier, open_scanner};
+use crate::{
+    dependencies::{open_notifier, open_scanner},
+    messages::Messages,
+};
 
 /// The parts of the API and of the workers.
 pub(crate) struct Parts {
@@ -57,6 +60,7 @@ pub(crate) struct Parts {
     pub(crate) scan: Option<ScanDocuments>,
     pub(crate) notifier: Arc<dyn Notifier>,
     pub(crate) mail_is_available: Arc<AtomicBool>,
+    pub(crate) messages: Messages,
     pub(crate) rates: Arc<RateLimits>,
     /// Downloads that are not stored yet.
     pub(crate) downloads: Downloads,
@@ -83,6 +87,7 @@ impl Parts {
                 "deliveries that the process before had in progress are attempted again"
             );
         }
+        let messages = Messages::begin(settings, &storage).await?;
         let blobs = open_blobs(settings).await?;
         let scan = match open_scanner(settings).await? {
             Some(scanner) => Some(ScanDocuments {
@@ -128,6 +133,7 @@ impl Parts {
             scan,
             notifier,
             mail_is_available: Arc::new(AtomicBool::new(mail_is_available)),
+            messages,
             rates: Arc::new(RateLimits::new(orders, with_documents, settings.reads_rate())),
             downloads: Downloads::default(),
             accesses: Arc::new(AccessRecorder::new(run, machine.clock.clone())),
@@ -143,6 +149,7 @@ impl Parts {
             queue: self.storage.queue.clone(),
             webhooks: self.webhooks.deliveries.clone(),
             mail_is_available: self.mail_is_available.clone(),
+            messages_leave: self.messages.may_leave.clone(),
         }
     }
 

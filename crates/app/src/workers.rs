@@ -67,6 +67,7 @@ pub(crate) fn spawn(
     for row in table(parts, metrics).into_iter().chain(erasing) {
         tasks.spawn(row.run(outages.clone(), stop.clone()));
     }
+    tasks.spawn(parts.messages.clone().watch(stop.clone()));
     deliveries::spawn(parts, metrics, &outages, [stop_deliveries, stop], tasks);
     Ok(leaves_accesses)
 }
@@ -77,6 +78,8 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
     let Parts { settings, storage, webhooks, .. } = parts;
     let Machine { clock, entropy, .. } = &parts.machine;
     let (keys, notifier) = (&parts.keys, &parts.notifier);
+    // Of those that send, or delete objects that the original may still have.
+    let may_leave = &parts.messages.may_leave;
     let mut rows = vec![
         Row::new(
             "the clock of the database could not be read",
@@ -103,7 +106,8 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
             "the store of documents",
             SweepUploads::new(storage.uploads.clone(), parts.blobs.clone(), clock.clone()),
             report::with(metrics, WorkerMetrics::swept),
-        ),
+        )
+        .after(may_leave),
         Row::new(
             "idle rate limits could not be removed",
             "the memory of the service",
@@ -122,7 +126,8 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
                 unreadable: BTreeSet::new(),
             },
             report::with(metrics, report::watched),
-        ),
+        )
+        .after(may_leave),
         Row::new(
             "old accesses could not be removed, or busy keys not be looked for",
             DATABASE,
@@ -135,7 +140,8 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
                 memory: Memory::default(),
             },
             report::with(metrics, report::accesses),
-        ),
+        )
+        .after(may_leave),
         Row::new(
             "new orders could not be followed; they are read again in a second",
             DATABASE,

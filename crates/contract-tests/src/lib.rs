@@ -90,6 +90,12 @@ macro_rules! contract {
             standing_of_a_number_depends_on_all_records,
         );
     };
+    (installation_repo, $fixture:expr) => {
+        $crate::obligations!(installation_repo, $fixture;
+            first_installation_is_recorded, replaced_installation_is_recorded,
+            identity_of_the_database_stays,
+        );
+    };
     (access_log, $fixture:expr) => {
         $crate::obligations!(access_log, $fixture;
             access_is_read_as_it_was_stored, stored_access_stays_as_it_is,
@@ -289,7 +295,7 @@ macro_rules! storage_contracts {
     ($storage:ident) => {
         $crate::storage_contracts!($storage; order_repo, upload_ledger, idempotency_ledger,
             api_key_repo, service_repo, outbox, delivery_queue, webhook_repo, webhook_queue, order_reader,
-            order_admin, access_log, database_time);
+            order_admin, access_log, database_time, installation_repo);
     };
     ($storage:ident; $($port:ident),+) => {$(
         mod $port {

@@ -19,9 +19,9 @@ use domain::{
     },
     ports::{
         AccessLog, ApiKeyRepo, Attempted, DatabaseTime, DeliveryQueue, Dispatch, ErasureOutcome,
-        EventId, IdempotencyLedger, Lease, NewOrder, OrderAdmin, OrderReader, OrderRepo, Outbox,
-        QueueStats, ServiceRepo, Settlement, StoreError, UploadLedger, WebhookQueue, WebhookRepo,
-        WriteError, error_chain,
+        EventId, IdempotencyLedger, InstallationRepo, Lease, NewOrder, OrderAdmin, OrderReader,
+        OrderRepo, Outbox, QueueStats, ServiceRepo, Settlement, StoreError, UploadLedger,
+        WebhookQueue, WebhookRepo, WriteError, error_chain,
     },
 };
 use futures_util::future::join_all;
@@ -69,6 +69,8 @@ pub struct Storage {
     pub accesses: Arc<dyn AccessLog>,
     /// What the database knows of the time.
     pub time: Arc<dyn DatabaseTime>,
+    /// The installation.
+    pub installation: Arc<dyn InstallationRepo>,
     /// Another system that shares the store. Owns what the store needs, such as its folder.
     pub other_system: Box<dyn OtherSystem>,
 }
@@ -90,6 +92,7 @@ impl Storage {
             + WebhookQueue
             + AccessLog
             + DatabaseTime
+            + InstallationRepo
             + 'static,
     {
         Self {
@@ -105,7 +108,8 @@ impl Storage {
             webhooks: store.clone(),
             webhook_queue: store.clone(),
             accesses: store.clone(),
-            time: store,
+            time: store.clone(),
+            installation: store,
             other_system: Box::new(other_system),
         }
     }

@@ -15,6 +15,7 @@
 //! | addresses and numbers of people and companies | [`people`] |
 //! | API keys and their owners | [`api_key`] |
 //! | records of signing services | [`signing_service`] |
+//! | the installation of a database, and its copies | [`installation`] |
 //! | who has read or changed what | [`access`] |
 //! | mails about an order, and when they are retried | [`delivery`] |
 //! | which time holds, and when it is too doubtful to erase by it | [`clock_watch`] |
@@ -31,6 +32,7 @@
 //! | which signing services orders may name | [`use_cases::services`] |
 //! | mails: dispatch of events, attempts; the loop that delivers mails and webhooks | [`use_cases::deliveries`] |
 //! | webhooks: manage, attempt, watch | [`use_cases::webhooks`] |
+//! | copies of a database: tell, adopt | [`use_cases::installations`] |
 //! | clean up after orders | [`use_cases::upkeep`] |
 //! | workers, and what they store of facts that wait in memory | [`use_cases::background`], [`use_cases::store_waiting`] |
 //!
@@ -61,6 +63,7 @@ pub mod document;
 pub mod duplicate_window;
 pub mod entropy;
 pub mod idempotency;
+pub mod installation;
 pub mod order;
 pub mod people;
 pub mod ports;

@@ -18,6 +18,7 @@ pub mod documents;
 pub mod events;
 pub mod faults;
 pub mod idempotency_keys;
+pub mod installation;
 pub mod instant;
 pub mod key_events;
 pub mod migrations;

@@ -274,3 +274,11 @@ diesel::table! {
         last_number -> Nullable<BigInt>,
     }
 }
+
+diesel::table! {
+    installation (id) {
+        id -> Integer,
+        database -> Text,
+        documents -> Text,
+    }
+}

@@ -69,6 +69,7 @@ mod operators {
     mod accesses;
     mod backup;
     mod commands;
+    mod copies;
     mod copy;
     pub mod doctor {
         mod embedded;

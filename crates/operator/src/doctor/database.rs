@@ -9,9 +9,10 @@ use adapter_webhook::SealedSecrets;
 use anyhow::Context as _;
 use domain::{
     clock_watch,
+    installation::{CopiedDatabase, SendsMessages},
     ports::{
-        DatabaseTime, DatabaseTimes, DeliveryQueue, OrderAdmin, OrderRepo as _, QueueStats,
-        SecretBox, WebhookQueue, WebhookRepo,
+        DatabaseTime, DatabaseTimes, DeliveryQueue, InstallationRepo, OrderAdmin, OrderRepo as _,
+        QueueStats, SecretBox, WebhookQueue, WebhookRepo,
     },
     use_cases::{
         upkeep::erase_old_orders::{COUNTED, Retention, Waiting},
@@ -22,7 +23,7 @@ use time::Duration;
 
 use super::finding::{Failure, Findings, Subject, advise};
 use crate::adapters::check_file;
-use crate::adapters::describe_orphans;
+use crate::adapters::{describe_orphans, installations};
 use crate::progress::counted;
 use crate::settings::{DATABASE, Database, Settings};
 use crate::{secrets_key, system::OsEntropy};
@@ -57,7 +58,33 @@ pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Fail
     judge_webhooks(&store, found).await;
     judge_mails(&store, found).await;
     judge_retention(&store, of, found).await;
+    judge_copy(store, of, found).await;
     Ok(())
+}
+
+/// Tells whether the database is a copy, and whether messages leave.
+async fn judge_copy(store: impl InstallationRepo + 'static, of: &Subject, found: &mut Findings) {
+    // The check of the documents reports a wrong setting.
+    let Ok(installations) = installations(Arc::new(store), &of.settings) else { return };
+    let Ok(copy) = installations.copy().await else { return };
+    found.check = "messages";
+    let sends = of.settings.sends_messages;
+    let may_leave = if sends.may_send(copy.as_ref()) { "leave" } else { "wait" };
+    match copy {
+        Some(CopiedDatabase { original, here }) => found.warn(
+            format!(
+                "mails and webhooks {may_leave}; the database is a copy: it belongs to {original}; this \
+                 is {here}"
+            ),
+            "If it replaces the other one, stop that one and run `notary-orders adopt`. A copy for a \
+             drill or a test needs nothing",
+        ),
+        None if sends == SendsMessages::Never => found.warn(
+            "mails and webhooks wait: --sends-messages is false",
+            "Remove --sends-messages (NOTARY_ORDERS_SENDS_MESSAGES) to send them",
+        ),
+        None => {}
+    }
 }
 
 /// Names rows whose parent is gone, or has a number that was given again.
@@ -284,6 +311,7 @@ async fn sqlite(path: &Path, of: &Subject, found: &mut Findings) -> Result<(), F
             judge_webhooks(&store, found).await;
             judge_mails(&store, found).await;
             judge_retention(&store, of, found).await;
+            judge_copy(store, of, found).await;
         }
         Some(missing) => found.warn(
             format!("SQLite at {shown} accepts writes, and lacks {}", migrations(missing)),
