@@ -262,6 +262,7 @@ diesel::table! {
         address -> Nullable<Text>,
         request_id -> Nullable<Text>,
         outcome -> Text,
+        asked_order_id -> Nullable<BigInt>,
     }
 }
 
@@ -271,5 +272,6 @@ diesel::table! {
         first_number -> BigInt,
         ended_at -> Nullable<crate::Instant>,
         last_number -> Nullable<BigInt>,
+        seen_at -> Nullable<crate::Instant>,
     }
 }

@@ -119,8 +119,10 @@ fn part_needs_an_unchanged_document() {
 fn read(blocks: Vec<Result<Bytes, StoreError>>, length: u64) -> (Vec<usize>, bool, ApiMetrics) {
     let metrics = ApiMetrics::register(&Registry::new()).unwrap();
     let stream = stream::iter(blocks).boxed();
+    let mut reader = MockOrderReader::new();
+    reader.expect_document().returning(|_, _| Err(StoreError::Unavailable("down".into())));
     let ports = ReadOrder {
-        reader: Arc::new(MockOrderReader::new()),
+        reader: Arc::new(reader),
         accesses: Arc::new(MockAccessLog::new()),
         blobs: Arc::new(MockBlobStore::new()),
         downloads: Downloads::default(),

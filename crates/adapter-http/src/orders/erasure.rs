@@ -44,11 +44,13 @@ impl Look {
         Self { reading, owner, document, due }
     }
 
-    /// Returns whether the document is erased or withdrawn.
+    /// Returns whether the document is erased or withdrawn, if it is time to look.
     pub(super) async fn is_gone(&mut self) -> bool {
-        if self.due.tick().now_or_never().is_none() {
-            return false;
-        }
+        self.due.tick().now_or_never().is_some() && self.is_gone_now().await
+    }
+
+    /// Returns whether the document is erased or withdrawn.
+    pub(super) async fn is_gone_now(&self) -> bool {
         let found = self.reading.document(self.owner, self.document).await;
         matches!(found, Err(OrderError::Erased | OrderError::NoSuchOrder | OrderError::Withdrawn))
     }

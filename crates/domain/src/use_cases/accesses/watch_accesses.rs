@@ -1,13 +1,16 @@
-//! Use case: remove old accesses, and alert when a key reads more orders than usual.
+//! Use case: remove old accesses, and alert when a key reads more orders than usual. Tells that its run is alive.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration as Pause};
 
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    access::BusyKeyNotice,
+    access::{BusyKeyNotice, RunId},
     api_key::{ApiKey, ApiKeyId},
-    ports::{AccessLog, ApiKeyRepo, BusyKey, Clock, Notice, NoticeOutcome, Notifier, StoreError},
+    ports::{
+        AccessLog, ApiKeyRepo, BusyKey, Clock, MAX_SILENCE, Notice, NoticeOutcome, Notifier,
+        StoreError,
+    },
     use_cases::background::{Step, Worker},
 };
 
@@ -22,6 +25,11 @@ const BATCH: usize = 1_000;
 
 /// The time in which the orders of a key are counted, and in which it has one alert.
 const WINDOW: Duration = Duration::HOUR;
+
+/// Time between two signs of life of a run: far less than [`MAX_SILENCE`].
+const SIGN_EVERY: Duration = Duration::HOUR;
+
+const _: () = assert!(SIGN_EVERY.whole_hours() * 2 <= MAX_SILENCE.whole_hours());
 
 /// How far accesses of now may lie in the future.
 const CLOCK_ERROR: Duration = Duration::MINUTE;
@@ -65,6 +73,8 @@ pub struct WatchAccesses {
     pub notifier: Arc<dyn Notifier>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
+    /// The run of this process.
+    pub run: RunId,
     /// The limits.
     pub limits: AccessLimits,
     /// The memory of its steps.
@@ -74,6 +84,7 @@ pub struct WatchAccesses {
 /// The memory of the steps of a process.
 #[derive(Debug, Default)]
 pub struct Memory {
+    signed_at: Option<OffsetDateTime>,
     looked_at: Option<OffsetDateTime>,
     /// The instant of the last alert of each key, and whether its mail is settled.
     alerted: BTreeMap<ApiKeyId, (OffsetDateTime, bool)>,
@@ -82,6 +93,11 @@ pub struct Memory {
 impl WatchAccesses {
     async fn watch(&mut self) -> Result<AccessStep, StoreError> {
         let now = self.clock.now();
+        let signed_at = self.memory.signed_at;
+        if signed_at.is_none_or(|at| (now - at).abs() >= SIGN_EVERY) {
+            self.log.note_alive(self.run, now).await?;
+            self.memory.signed_at = Some(now);
+        }
         let removed = match self.limits.kept {
             Some(kept) => self.log.remove_before(now.saturating_sub(kept), BATCH).await?,
             None => 0,
@@ -161,13 +177,15 @@ mod tests {
     use crate::{
         order::EmailAddress,
         ports::{MockAccessLog, MockApiKeyRepo, MockClock, MockNotifier, NotifyError},
-        test_support::{api_key, clock},
+        test_support::{api_key, clock, down},
     };
 
     const NOW: OffsetDateTime = datetime!(2026-11-28 12:00 UTC);
+    const RUN: RunId = RunId(7);
     const BUSY: BusyKey = BusyKey { key: ApiKeyId(1), orders: 11 };
 
-    fn watch(log: MockAccessLog, notifier: MockNotifier, alert: Option<u64>) -> WatchAccesses {
+    fn watch(mut log: MockAccessLog, notifier: MockNotifier, alert: Option<u64>) -> WatchAccesses {
+        log.expect_note_alive().returning(|_, _| Ok(()));
         let mut keys = MockApiKeyRepo::new();
         keys.expect_list().returning(|| {
             let mut told = api_key();
@@ -179,6 +197,7 @@ mod tests {
             keys: Arc::new(keys),
             notifier: Arc::new(notifier),
             clock: clock(NOW),
+            run: RUN,
             limits: AccessLimits { kept: None, alert },
             memory: Memory::default(),
         }
@@ -217,6 +236,22 @@ mod tests {
             let expected = AccessStep { removed, alerts: vec![] };
             assert_eq!((step.result.unwrap(), step.pause), (expected, pause));
         }
+    }
+
+    #[tokio::test]
+    async fn run_tells_each_hour_that_it_is_alive() {
+        let (mut log, mut outcomes) = (MockAccessLog::new(), vec![Ok(()), Ok(()), Err(down())]);
+        log.expect_note_alive()
+            .times(3)
+            .withf(|run, _| *run == RUN)
+            .returning(move |_, _| outcomes.pop().unwrap());
+        let mut watch = watch(log, MockNotifier::new(), None);
+        at_minutes(&mut watch, &[0, 1, 60, 61]);
+        let mut failed = Vec::new();
+        for _ in 0..4 {
+            failed.push(watch.step().await.result.is_err());
+        }
+        assert_eq!(failed, [true, false, false, false]);
     }
 
     #[tokio::test]
