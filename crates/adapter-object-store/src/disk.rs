@@ -12,11 +12,11 @@ use std::{
 };
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use domain::{
     document::{ObjectKey, SpooledFile},
     ports::{BlobStore, BlobStream, StoreError},
 };
-use bytes::Bytes;
 use futures_util::{StreamExt as _, stream::try_unfold};
 use tracing::Instrument as _;
 
@@ -145,7 +145,8 @@ impl BlobStore for Disk {
         }
         let size = range.end - range.start;
         let blocks = try_unfold(range.start, move |at| {
-            let (object, end) = (Arc::clone(&object), range.end.min(at.saturating_add(BLOCK as u64)));
+            let (object, end) =
+                (Arc::clone(&object), range.end.min(at.saturating_add(BLOCK as u64)));
             async move {
                 if at == end {
                     return Ok(None);

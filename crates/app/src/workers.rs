@@ -125,7 +125,7 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
                 keys: keys.keys.clone(),
                 notifier: notifier.clone(),
                 clock: clock.clone(),
-                run: accesses.run(),
+                run: parts.accesses.run(),
                 limits: settings.access_limits(),
                 memory: Memory::default(),
             },

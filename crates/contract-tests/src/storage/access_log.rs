@@ -164,7 +164,8 @@ pub async fn order_shows_accesses_of_its_sides_and_of_operators(storage: &Storag
     let before = Some(operator_access(3, id).id.into());
     let page = storage.accesses.of_order(LIVE, id, before, 1).await.unwrap().unwrap();
     assert_eq!(page, MaybeErased::Whole(Some(vec![of_party(service(42), access(2, id))])));
-    let after_last = storage.accesses.of_order(LIVE, id, Some(access(1, id).id.into()), 1).await.unwrap();
+    let after_last =
+        storage.accesses.of_order(LIVE, id, Some(access(1, id).id.into()), 1).await.unwrap();
     assert_eq!(after_last, Some(MaybeErased::Whole(Some(Vec::new()))));
     // Of a stranger, of another order, and one that is none.
     for number in [4, 5, 6, 99] {

@@ -121,7 +121,9 @@ fn rows_and_counts(recorder: &AccessRecorder) -> (usize, Vec<u32>) {
     let (taken, _) = recorder.take(10_000);
     let (counting, own): (Vec<_>, Vec<_>) =
         taken.into_iter().partition(|access| access.facts.kind == AccessKind::Refused);
-    assert!(counting.iter().all(|access| access.outcome == COUNTED && access.facts.order.is_none()));
+    assert!(
+        counting.iter().all(|access| access.outcome == COUNTED && access.facts.order.is_none())
+    );
     (own.len(), counting.into_iter().filter_map(|access| access.facts.orders).collect())
 }
 
