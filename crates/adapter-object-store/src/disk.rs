@@ -3,7 +3,7 @@
 use std::{
     collections::HashSet,
     fs::{self, File},
-    io::{self, Seek as _, SeekFrom, Write as _},
+    io::{self, Write as _},
     ops::Range,
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
@@ -12,13 +12,12 @@ use std::{
 };
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use domain::{
     document::{ObjectKey, SpooledFile},
     ports::{BlobStore, BlobStream, StoreError},
 };
-use futures_util::{StreamExt as _, TryStreamExt as _};
-use tokio::io::AsyncReadExt as _;
-use tokio_util::io::ReaderStream;
+use futures_util::{StreamExt as _, stream::try_unfold};
 use tracing::Instrument as _;
 
 use crate::{
@@ -97,19 +96,16 @@ impl Disk {
         Ok(())
     }
 
-    /// Opens an object that has all bytes of a range, at its first byte; `None` if there is none.
-    fn open_object(&self, object: &Path, range: &Range<u64>) -> Result<Option<File>, StoreError> {
-        let opened = File::open(object);
-        let (size, mut file) = match opened.and_then(|file| Ok((file.metadata()?.len(), file))) {
+    /// Returns whether an object exists. Fails if it lacks bytes of a range, or cannot be read.
+    fn has_object(&self, object: &Path, range: &Range<u64>) -> Result<bool, StoreError> {
+        let size = match File::open(object).and_then(|file| Ok(file.metadata()?.len())) {
             // Without the folder, nothing is known of its objects.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.root.exists() => {
-                return Ok(None);
+                return Ok(false);
             }
-            opened => opened.map_err(unavailable)?,
+            size => size.map_err(unavailable)?,
         };
-        check_size(size, range)?;
-        file.seek(SeekFrom::Start(range.start)).map_err(unavailable)?;
-        Ok(Some(file))
+        check_size(size, range).map(|()| true)
     }
 
     /// Removes an object durably, and what a killed process has copied of it.
@@ -144,13 +140,24 @@ impl BlobStore for Disk {
         key: &ObjectKey,
         range: Range<u64>,
     ) -> Result<Option<BlobStream>, StoreError> {
-        let (object, size) = (self.path(key)?, range.end - range.start);
-        let opened = self.run(move |disk| disk.open_object(&object, &range)).await?;
-        Ok(opened.map(|file| {
-            let file = tokio::fs::File::from_std(file).take(size);
-            let blocks = ReaderStream::with_capacity(file, BLOCK);
-            exactly(size, blocks.map_err(unavailable).boxed())
-        }))
+        let object: Arc<Path> = self.path(key)?.into();
+        let (found, wanted) = (Arc::clone(&object), range.clone());
+        if !self.run(move |disk| disk.has_object(&found, &wanted)).await? {
+            return Ok(None);
+        }
+        let size = range.end - range.start;
+        let blocks = try_unfold(range.start, move |at| {
+            let (object, end) =
+                (Arc::clone(&object), range.end.min(at.saturating_add(BLOCK as u64)));
+            async move {
+                if at == end {
+                    return Ok(None);
+                }
+                let block = blocking(move || read(&object, at..end).map_err(unavailable)).await?;
+                Ok(Some((block, end)))
+            }
+        });
+        Ok(Some(exactly(size, blocks.boxed())))
     }
 
     async fn delete(&self, key: &ObjectKey) -> Result<(), StoreError> {
@@ -169,6 +176,14 @@ impl DocumentStore for Disk {
         let (bytes, put_at) = self.run(|disk| disk.write_and_read().map_err(unavailable)).await?;
         compare(&bytes).map(|()| put_at)
     }
+}
+
+/// Reads a block of an object. The file is open no longer: a client that does not read its download must not
+/// keep the bytes of an erased document on the disk.
+fn read(object: &Path, range: Range<u64>) -> io::Result<Bytes> {
+    let mut block = vec![0; usize::try_from(range.end - range.start).unwrap_or(BLOCK)];
+    File::open(object)?.read_exact_at(&mut block, range.start)?;
+    Ok(block.into())
 }
 
 /// Returns the name of an unfinished copy of an object.

@@ -3,6 +3,7 @@
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use contract_tests::{blob_store::spooled, fakes::CountingEntropy};
+use futures_util::TryStreamExt as _;
 use tempfile::TempDir;
 
 use super::*;
@@ -79,6 +80,24 @@ async fn delete_removes_the_part_of_a_killed_process() {
     folders.store.delete(&key).await.unwrap();
     assert_eq!(count_files(folders.folder.path()), 2);
     assert!(part_of(&folders.path(&other)).exists());
+}
+
+/// The client may stop to read, and the connection be open for half a minute.
+#[tokio::test]
+async fn object_deleted_while_it_is_read_is_not_held_open() {
+    let folders = Folders::new();
+    let (file, _) = folders.spooled(3 * BLOCK);
+    let key = ObjectKey::random(&folders.entropy);
+    folders.store.put(&key, &file).await.unwrap();
+    let mut stream = folders.store.get(&key, 0..3 * BLOCK as u64).await.unwrap().unwrap();
+    stream.try_next().await.unwrap().unwrap();
+    folders.store.delete(&key).await.unwrap();
+    let open = fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
+    let open: Vec<_> = open.filter_map(|entry| fs::read_link(entry).ok()).collect();
+    let held = open.iter().filter(|path| path.to_string_lossy().contains(key.as_str()));
+    assert_eq!(held.count(), 0);
+    let rest = stream.try_next().await;
+    assert!(matches!(rest, Err(StoreError::Unavailable(_))), "{rest:?}");
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use diesel::{
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
-    access::{Access, AccessId, RunId},
+    access::{Access, AccessId, PublicAccessId, RunId},
     api_key::Owner,
     order::OrderId,
     ports::{AccessFilter, AccessLog, BusyKey, MaybeErased, MissingAccesses, StoreError},
@@ -21,10 +21,10 @@ use domain::{
 use sql_rows::{
     Instant, Prepared, Utc,
     access_runs::{
-        EndedRun, FirstNumber, MissingColumns, missing_access, missing_accesses, runs_ended_before,
+        EndedRun, FirstNumber, MissingColumns, missing_access, missing_accesses, runs_over_before,
     },
     accesses::{
-        AccessRow, accesses_before, accesses_from, accesses_up_to, busy_key, busy_keys,
+        AccessRow, accesses_before, accesses_from, accesses_up_to, busy_key, busy_keys, newest,
         oldest_accesses, page_after, sides_and_operators,
     },
     orders::is_order_of,
@@ -43,12 +43,18 @@ use crate::{
 const COLUMNS: &str = "at, run, number, kind, order_id, orders, position, party, api_key_id, command, \
     os_user, address, request_id, outcome";
 
-/// Stores accesses of a run, and the run.
+/// Stores accesses of a run, and the run. A refused request of a side is an access to its order.
 static STORE: LazyLock<String> = LazyLock::new(|| {
+    let own = "(SELECT id FROM orders \
+        WHERE id = asked_order_id AND party IN (client_id, -signing_service_id))";
     format!(
-        "WITH run AS (INSERT INTO access_runs (id) VALUES ($15) ON CONFLICT DO NOTHING) \
-        INSERT INTO accesses ({COLUMNS}) \
-        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) \
+        "WITH run AS (INSERT INTO access_runs (id, seen_at) VALUES ($16, $17) ON CONFLICT DO NOTHING) \
+        INSERT INTO accesses ({COLUMNS}, asked_order_id) \
+        SELECT at, run, number, kind, coalesce(order_id, {own}), orders, position, party, api_key_id, \
+            command, os_user, address, request_id, outcome, \
+            CASE WHEN asked_order_id IS NOT NULL AND {own} IS NULL THEN asked_order_id END \
+        FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) \
+            AS asked ({COLUMNS}, asked_order_id) \
         WHERE {DURABLE} ON CONFLICT DO NOTHING"
     )
 });
@@ -56,7 +62,7 @@ static STORE: LazyLock<String> = LazyLock::new(|| {
 #[async_trait]
 impl AccessLog for PostgresStore {
     async fn store(&self, accesses: &[Access]) -> Result<(), StoreError> {
-        let Some(run) = accesses.first().map(|access| access.id.run) else { return Ok(()) };
+        let Some(first) = accesses.first().map(|access| access.id) else { return Ok(()) };
         let rows: Vec<AccessRow> = accesses.iter().map(AccessRow::from).collect();
         let store = sql_query(&*STORE)
             .bind::<Array<Instant>, _>(column(&rows, |row| row.at))
@@ -73,8 +79,15 @@ impl AccessLog for PostgresStore {
             .bind::<Array<Nullable<Text>>, _>(column(&rows, |row| row.address.clone()))
             .bind::<Array<Nullable<Text>>, _>(column(&rows, |row| row.request_id.clone()))
             .bind::<Array<Text>, _>(column(&rows, |row| row.outcome.clone()))
-            .bind::<BigInt, _>(run.0);
+            .bind::<Array<Nullable<BigInt>>, _>(column(&rows, |row| row.asked_order_id))
+            .bind::<BigInt, _>(first.run.0)
+            .bind::<Instant, _>(Utc(first.at));
         self.execute(store).await.map(drop)
+    }
+
+    async fn note_alive(&self, run: RunId, at: OffsetDateTime) -> Result<(), StoreError> {
+        let run = diesel::update(access_runs::table.find(run.0));
+        self.execute(run.set(access_runs::seen_at.eq(Some(Utc(at))))).await.map(drop)
     }
 
     async fn end(
@@ -107,7 +120,7 @@ impl AccessLog for PostgresStore {
         &self,
         owner: Owner,
         order: OrderId,
-        before: Option<AccessId>,
+        before: Option<PublicAccessId>,
         limit: usize,
     ) -> Result<Option<MaybeErased<Option<Vec<Access>>>>, StoreError> {
         let read = async move |connection: &mut AsyncPgConnection| {
@@ -214,29 +227,37 @@ async fn list(
     before: Option<AccessId>,
     limit: usize,
 ) -> Result<Vec<Access>, Failure> {
-    let listed = accesses_before(before, limit).select(AccessRow::as_select());
-    let mut listed = listed.into_boxed();
+    let listed = || {
+        let listed = accesses_before(before, limit).select(AccessRow::as_select());
+        let mut listed = listed.into_boxed::<Pg>();
+        if let Some(since) = filter.since {
+            listed = listed.filter(accesses::at.ge(Utc(since)));
+        }
+        if let Some(key) = filter.key {
+            listed = listed.filter(accesses::api_key_id.eq(key.0));
+        }
+        if let Some(address) = filter.address {
+            listed = listed.filter(accesses::address.eq(address.to_string()));
+        }
+        listed
+    };
+    let mut rows: Vec<AccessRow>;
     if let Some(order) = filter.order {
-        listed = listed.filter(accesses::order_id.eq(order.0));
+        let of_order = listed().filter(accesses::order_id.eq(order.0));
+        rows = of_order.get_results(connection).await?;
+        let asked = listed().filter(accesses::asked_order_id.eq(order.0));
+        rows.extend(asked.get_results::<AccessRow>(connection).await?);
+    } else {
+        rows = listed().get_results(connection).await?;
     }
-    if let Some(since) = filter.since {
-        listed = listed.filter(accesses::at.ge(Utc(since)));
-    }
-    if let Some(key) = filter.key {
-        listed = listed.filter(accesses::api_key_id.eq(key.0));
-    }
-    if let Some(address) = filter.address {
-        listed = listed.filter(accesses::address.eq(address.to_string()));
-    }
-    let rows: Vec<AccessRow> = listed.get_results(connection).await?;
-    Ok(rows.into_iter().map(AccessRow::into_access).collect())
+    Ok(newest(rows, limit))
 }
 
 async fn of_order(
     connection: &mut AsyncPgConnection,
     owner: Owner,
     order: OrderId,
-    before: Option<AccessId>,
+    before: Option<PublicAccessId>,
     limit: usize,
 ) -> Result<Option<MaybeErased<Option<Vec<Access>>>>, Failure> {
     let own = orders::table.find(order.0).filter(is_order_of(owner));
@@ -267,7 +288,8 @@ async fn remove_before(
         let removed =
             removed.returning((accesses::run, accesses::number)).get_results(connection).await?;
         for row in FirstNumber::after(removed) {
-            let begun = diesel::insert_into(access_runs::table).values(&row);
+            let begun = (&row, access_runs::seen_at.eq(Some(Utc(instant))));
+            let begun = diesel::insert_into(access_runs::table).values(begun);
             let raised = begun.on_conflict(access_runs::id).do_update().set(&row);
             // An access that was stored late may be removed after later ones.
             let is_larger = access_runs::first_number.lt(row.first_number);
@@ -276,7 +298,7 @@ async fn remove_before(
         }
     }
     if oldest.len() < limit {
-        diesel::delete(runs_ended_before(instant)).execute(connection).await?;
+        diesel::delete(runs_over_before(instant)).execute(connection).await?;
     }
     Ok(oldest.len())
 }

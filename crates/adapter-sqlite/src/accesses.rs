@@ -1,9 +1,13 @@
 //! The log of accesses.
 
 use async_trait::async_trait;
-use diesel::{dsl::sql, prelude::*, sqlite::SqliteConnection};
+use diesel::{
+    dsl::sql,
+    prelude::*,
+    sqlite::{Sqlite, SqliteConnection},
+};
 use domain::{
-    access::{Access, AccessId, RunId},
+    access::{Access, AccessId, PublicAccessId, RunId},
     api_key::Owner,
     order::OrderId,
     ports::{AccessFilter, AccessLog, BusyKey, MaybeErased, MissingAccesses, StoreError},
@@ -11,11 +15,12 @@ use domain::{
 use sql_rows::{
     Prepared, Utc,
     access_runs::{
-        EndedRun, FirstNumber, MissingColumns, missing_access, missing_accesses, runs_ended_before,
+        BegunRun, EndedRun, FirstNumber, MissingColumns, missing_access, missing_accesses,
+        runs_over_before,
     },
     accesses::{
-        AccessRow, accesses_before, accesses_from, accesses_up_to, busy_key, busy_keys,
-        oldest_accesses, page_after, sides_and_operators,
+        AccessRow, accesses_before, accesses_from, accesses_up_to, busy_key, busy_keys, newest,
+        oldest_accesses, order_of_side, page_after, sides_and_operators,
     },
     orders::is_order_of,
     schema::{access_runs, accesses, orders},
@@ -27,9 +32,16 @@ use crate::{failure::Failure, store::SqliteStore};
 #[async_trait]
 impl AccessLog for SqliteStore {
     async fn store(&self, accesses: &[Access]) -> Result<(), StoreError> {
-        let Some(run) = accesses.first().map(|access| access.id.run) else { return Ok(()) };
+        let Some(run) = accesses.first().map(|access| BegunRun::of(access.id)) else {
+            return Ok(());
+        };
         let rows: Vec<AccessRow> = accesses.iter().map(AccessRow::from).collect();
-        self.transaction(move |connection| store(connection, run, &rows)).await
+        self.transaction(move |connection| store(connection, &run, rows)).await
+    }
+
+    async fn note_alive(&self, run: RunId, at: OffsetDateTime) -> Result<(), StoreError> {
+        let run = diesel::update(access_runs::table.find(run.0));
+        self.execute(run.set(access_runs::seen_at.eq(Some(Utc(at))))).await.map(drop)
     }
 
     async fn end(
@@ -62,7 +74,7 @@ impl AccessLog for SqliteStore {
         &self,
         owner: Owner,
         order: OrderId,
-        before: Option<AccessId>,
+        before: Option<PublicAccessId>,
         limit: usize,
     ) -> Result<Option<MaybeErased<Option<Vec<Access>>>>, StoreError> {
         self.read_orders(move |connection| of_order(connection, owner, order, before, limit)).await
@@ -106,14 +118,28 @@ pub(crate) fn store_access(
 }
 
 fn insert(connection: &mut SqliteConnection, row: &AccessRow) -> QueryResult<()> {
-    let stored = diesel::insert_into(accesses::table).values(row).on_conflict_do_nothing();
-    Prepared(stored).execute(connection).map(drop)
+    // Unlike `ON CONFLICT DO NOTHING`, diesel builds the text of this once.
+    let stored = diesel::insert_or_ignore_into(accesses::table).values(row);
+    stored.execute(connection).map(drop)
 }
 
-fn store(connection: &mut SqliteConnection, run: RunId, rows: &[AccessRow]) -> Result<(), Failure> {
-    let begun = diesel::insert_into(access_runs::table).values(access_runs::id.eq(run.0));
+fn store(
+    connection: &mut SqliteConnection,
+    run: &BegunRun,
+    rows: Vec<AccessRow>,
+) -> Result<(), Failure> {
+    let begun = diesel::insert_into(access_runs::table).values(run);
     Prepared(begun.on_conflict_do_nothing()).execute(connection)?;
-    Ok(rows.iter().try_for_each(|row| insert(connection, row))?)
+    for mut row in rows {
+        if let (Some(order), Some(party)) = (row.asked_order_id, row.party) {
+            let own = Prepared(order_of_side(order, party)).get_result(connection).optional()?;
+            if own.is_some() {
+                (row.order_id, row.asked_order_id) = (own, None);
+            }
+        }
+        insert(connection, &row)?;
+    }
+    Ok(())
 }
 
 pub(crate) fn list(
@@ -122,29 +148,36 @@ pub(crate) fn list(
     before: Option<AccessId>,
     limit: usize,
 ) -> Result<Vec<Access>, Failure> {
-    let listed = accesses_before(before, limit).select(AccessRow::as_select());
-    let mut listed = listed.into_boxed();
+    let listed = || {
+        let listed = accesses_before(before, limit).select(AccessRow::as_select());
+        let mut listed = listed.into_boxed::<Sqlite>();
+        if let Some(since) = filter.since {
+            listed = listed.filter(accesses::at.ge(Utc(since)));
+        }
+        if let Some(key) = filter.key {
+            listed = listed.filter(accesses::api_key_id.eq(key.0));
+        }
+        if let Some(address) = filter.address {
+            listed = listed.filter(accesses::address.eq(address.to_string()));
+        }
+        listed
+    };
+    let mut rows: Vec<AccessRow>;
     if let Some(order) = filter.order {
-        listed = listed.filter(accesses::order_id.eq(order.0));
+        rows = listed().filter(accesses::order_id.eq(order.0)).load(connection)?;
+        let asked = listed().filter(accesses::asked_order_id.eq(order.0));
+        rows.extend(asked.load::<AccessRow>(connection)?);
+    } else {
+        rows = listed().load(connection)?;
     }
-    if let Some(since) = filter.since {
-        listed = listed.filter(accesses::at.ge(Utc(since)));
-    }
-    if let Some(key) = filter.key {
-        listed = listed.filter(accesses::api_key_id.eq(key.0));
-    }
-    if let Some(address) = filter.address {
-        listed = listed.filter(accesses::address.eq(address.to_string()));
-    }
-    let rows: Vec<AccessRow> = listed.load(connection)?;
-    Ok(rows.into_iter().map(AccessRow::into_access).collect())
+    Ok(newest(rows, limit))
 }
 
 pub(crate) fn of_order(
     connection: &mut SqliteConnection,
     owner: Owner,
     order: OrderId,
-    before: Option<AccessId>,
+    before: Option<PublicAccessId>,
     limit: usize,
 ) -> Result<Option<MaybeErased<Option<Vec<Access>>>>, Failure> {
     let own = orders::table.find(order.0).filter(is_order_of(owner));
@@ -171,7 +204,8 @@ pub(crate) fn remove_before(
         let removed = diesel::delete(accesses_up_to(*last));
         let removed = removed.returning((accesses::run, accesses::number)).load(connection)?;
         for row in FirstNumber::after(removed) {
-            let begun = diesel::insert_into(access_runs::table).values(&row);
+            let begun = (&row, access_runs::seen_at.eq(Some(Utc(instant))));
+            let begun = diesel::insert_into(access_runs::table).values(begun);
             let raised = begun.on_conflict(access_runs::id).do_update().set(&row);
             // An access that was stored late may be removed after later ones.
             let is_larger = access_runs::first_number.lt(row.first_number);
@@ -180,7 +214,7 @@ pub(crate) fn remove_before(
         }
     }
     if oldest.len() < limit {
-        diesel::delete(runs_ended_before(instant)).execute(connection)?;
+        diesel::delete(runs_over_before(instant)).execute(connection)?;
     }
     Ok(oldest.len())
 }

@@ -136,6 +136,7 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
                 keys: keys.keys.clone(),
                 notifier: notifier.clone(),
                 clock: clock.clone(),
+                recorder: parts.accesses.clone(),
                 limits: settings.access_limits(),
                 memory: Memory::default(),
             },

@@ -19,6 +19,7 @@ macro_rules! concurrency_contracts {
                 concurrent_additions_never_share_a_position,
                 one_of_concurrent_additions_with_one_key_is_stored,
                 one_of_concurrent_notes_with_one_key_is_stored,
+                earliest_of_concurrent_downloads_is_the_first,
             );
         }
         mod upload_ledger {

@@ -80,6 +80,7 @@ macro_rules! contract {
             signed_documents_have_positions_of_their_own, replaced_document_keeps_its_place,
             one_of_concurrent_replacements_of_a_document_is_stored, withdrawn_document_keeps_its_record,
             document_of_another_owner_is_not_withdrawn, first_download_is_kept,
+            earliest_of_concurrent_downloads_is_the_first,
             change_is_stored_with_its_access, access_of_a_change_that_is_not_stored_is_not_stored,
             access_that_is_stored_already_does_not_undo_its_change,
         );
@@ -100,9 +101,11 @@ macro_rules! contract {
         $crate::obligations!(access_log, $fixture;
             access_is_read_as_it_was_stored, stored_access_stays_as_it_is,
             pages_have_every_access_once, accesses_are_listed_by_order_instant_key_and_address,
-            order_shows_accesses_of_its_sides_and_of_operators, missing_numbers_are_found,
+            order_shows_accesses_of_its_sides_and_of_operators,
+            refusal_of_a_stranger_is_for_operators, missing_numbers_are_found,
             gaps_of_a_running_instance_hide_no_removed_access,
             removed_accesses_are_not_missing, runs_are_forgotten_with_their_accesses,
+            killed_run_is_forgotten_a_day_after_its_last_sign_of_life,
             keys_that_read_many_orders_are_busy, unknown_kinds_are_left_out,
             concurrent_batches_are_all_stored,
         );

@@ -2,7 +2,7 @@
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 
 use crate::{
     api_key::{ApiKeyId, Party},
@@ -39,12 +39,29 @@ pub struct AccessId {
     pub number: u64,
 }
 
-/// Writes `1796385600000000-5f3a…-17`: the microsecond, the run and the number.
-impl fmt::Display for AccessId {
+/// The identifier of an access in the API. Within a run it is the instant's: no two accesses of a run have one
+/// instant. It has no number, because the numbers of a run count the accesses of all parties.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PublicAccessId {
+    /// The instant of the access.
+    pub at: OffsetDateTime,
+    /// Its run.
+    pub run: RunId,
+}
+
+impl From<AccessId> for PublicAccessId {
+    fn from(AccessId { at, run, .. }: AccessId) -> Self {
+        Self { at, run }
+    }
+}
+
+/// Writes `1796385600000000-5f3a…-0`: the microsecond, the run, and 0. Version 0.1.0 had the number there, and
+/// clients that were generated from its OpenAPI document demand a third part.
+impl fmt::Display for PublicAccessId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, run, number } = self;
+        let Self { at, run } = self;
         let micros = at.unix_timestamp_nanos() / 1_000;
-        write!(formatter, "{micros}-{:x}-{number}", run.0.cast_unsigned())
+        write!(formatter, "{micros}-{:x}-0", run.0.cast_unsigned())
     }
 }
 
@@ -53,20 +70,22 @@ impl fmt::Display for AccessId {
 #[error("no identifier of an access")]
 pub struct NoAccessId;
 
-impl FromStr for AccessId {
+impl FromStr for PublicAccessId {
     type Err = NoAccessId;
 
+    /// Reads also what version 0.1.0 has written, with any number.
     fn from_str(text: &str) -> Result<Self, NoAccessId> {
         let read = || {
             let mut parts = text.splitn(3, '-');
             let micros: i64 = parts.next()?.parse().ok()?;
             let run = u64::from_str_radix(parts.next()?, 16).ok()?;
-            let number = parts.next()?.parse().ok()?;
+            let number: u64 = parts.next()?.parse().ok()?;
             let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000).ok()?;
-            Some(Self { at, run: RunId(run.cast_signed()), number })
+            let id = Self { at, run: RunId(run.cast_signed()) };
+            let written = id.to_string();
+            (text == format!("{}{number}", written.strip_suffix('0')?)).then_some(id)
         };
-        // Each access has one text.
-        read().filter(|id| id.to_string() == text).ok_or(NoAccessId)
+        read().ok_or(NoAccessId)
     }
 }
 
@@ -121,11 +140,13 @@ pub enum AccessKind {
     Hold,
     /// Its hold was ended.
     Release,
+    /// Requests of a key were refused, and have no rows of their own: see [`REFUSED_ROWS`].
+    Refused,
 }
 
 impl AccessKind {
     /// All kinds, with their stored names.
-    pub const ALL: [(Self, &'static str); 24] = [
+    pub const ALL: [(Self, &'static str); 25] = [
         (Self::Read, "read"),
         (Self::ReadHistory, "read_history"),
         (Self::ReadNotes, "read_notes"),
@@ -150,6 +171,7 @@ impl AccessKind {
         (Self::EraseDocuments, "erase_documents"),
         (Self::Hold, "hold"),
         (Self::Release, "release"),
+        (Self::Refused, "refused"),
     ];
 
     /// The kinds that show data of one order: reads, and changes that are answered with the order.
@@ -170,8 +192,8 @@ impl AccessKind {
 
     /// The kinds that no side of an order sees: they would tell of a hold for litigation, or are of no single
     /// order.
-    pub const OF_OPERATORS: [Self; 5] =
-        [Self::List, Self::Erase, Self::EraseDocuments, Self::Hold, Self::Release];
+    pub const OF_OPERATORS: [Self; 6] =
+        [Self::List, Self::Erase, Self::EraseDocuments, Self::Hold, Self::Release, Self::Refused];
 
     /// Returns the kind of a stored name; `None` for that of a newer version.
     pub fn from_stored(name: &str) -> Option<Self> {
@@ -210,7 +232,7 @@ pub struct AccessFacts {
     pub kind: AccessKind,
     /// The order as asked for: it may not exist. `None` for a list, and for what is no identifier.
     pub order: Option<OrderId>,
-    /// How many orders a list had.
+    /// How many orders a list had, or how many requests a row of [`AccessKind::Refused`] counts.
     pub orders: Option<u32>,
     /// The position of the document.
     pub position: Option<u32>,
@@ -222,10 +244,30 @@ pub struct AccessFacts {
     pub request_id: Option<String>,
 }
 
+impl AccessFacts {
+    /// Returns whether a key was refused, if this is the outcome. The order may be of others then.
+    pub fn are_refused(&self, outcome: &str) -> bool {
+        matches!(self.actor, AccessActor::Key { .. }) && !GRANTED.contains(&outcome)
+    }
+}
+
 /// Outcome: success.
 pub const DONE: &str = "ok";
 /// Outcome: the client already has this version.
 pub const NOT_MODIFIED: &str = "not_modified";
+
+/// The outcomes of a use that was granted. All others are refusals.
+pub const GRANTED: [&str; 2] = [DONE, NOT_MODIFIED];
+
+/// Outcome: the row counts requests.
+pub const COUNTED: &str = "counted";
+
+/// Maximum number of rows of refused requests that a key adds in [`REFUSED_WINDOW`], in each run. Rows of the kind
+/// [`AccessKind::Refused`] count the others: a stranger who asks for orders without end fills no database.
+pub const REFUSED_ROWS: u32 = 1_000;
+
+/// The time in which the refused requests of a key are counted.
+pub const REFUSED_WINDOW: Duration = Duration::HOUR;
 
 /// Outcome: the request was dropped, because the client disconnected or the service stopped.
 pub const UNFINISHED: &str = "unfinished";
@@ -237,7 +279,7 @@ pub struct Access {
     pub id: AccessId,
     /// Its facts.
     pub facts: AccessFacts,
-    /// [`DONE`], [`NOT_MODIFIED`], [`UNFINISHED`], or the `code` of the problem that was answered.
+    /// [`DONE`], [`NOT_MODIFIED`], [`UNFINISHED`], [`COUNTED`], or the `code` of the problem that was answered.
     pub outcome: String,
 }
 
@@ -272,12 +314,20 @@ mod tests {
     #[test]
     fn identifier_is_read_back_from_its_text() {
         let at = datetime!(2026-11-28 12:00:00.000017 UTC);
-        for (run, number) in [(1, 1), (i64::MAX, u64::MAX), (-1, 0)] {
-            let id = AccessId { at, run: RunId(run), number };
+        for run in [1, i64::MAX, -1] {
+            let id = PublicAccessId { at, run: RunId(run) };
             assert_eq!(id.to_string().parse(), Ok(id));
         }
-        let id = AccessId { at, run: RunId(255), number: 2 };
-        assert_eq!(id.to_string(), "1795867200000017-ff-2");
+    }
+
+    /// Two identifiers would tell how many accesses of others lie between.
+    #[test]
+    fn identifier_has_no_number() {
+        let at = datetime!(2026-11-28 12:00:00.000017 UTC);
+        let of_number = |number| PublicAccessId::from(AccessId { at, run: RunId(255), number });
+        assert_eq!([1, 900].map(|it| of_number(it).to_string()), ["1795867200000017-ff-0"; 2]);
+        // As version 0.1.0 has written it.
+        assert_eq!("1795867200000017-ff-900".parse(), Ok(of_number(900)));
     }
 
     #[test]
@@ -291,13 +341,14 @@ mod tests {
             "-1-2-x",
             "01-2-3",
             "1-FF-3",
+            "1-f-03",
             "1-+f-3",
             "1-2-+3",
             "1-g-3",
             "99999999999999999999-1-1",
             "9223372036854775807-1-1",
         ] {
-            assert_eq!(text.parse::<AccessId>(), Err(NoAccessId), "{text}");
+            assert_eq!(text.parse::<PublicAccessId>(), Err(NoAccessId), "{text}");
         }
     }
 }

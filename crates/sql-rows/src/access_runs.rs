@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use diesel::{dsl::auto_type, prelude::*, sql_types};
-use domain::{access::RunId, ports::MissingAccesses};
+use domain::{
+    access::{AccessId, RunId},
+    ports::{MAX_SILENCE, MissingAccesses},
+};
 use time::OffsetDateTime;
 
 use crate::{Instant, Utc, accesses::stored_number, schema::access_runs};
@@ -47,11 +50,28 @@ impl EndedRun {
     }
 }
 
-/// Selects the runs that ended before an instant.
+/// A run, and its first sign of life.
+#[derive(Insertable)]
+#[diesel(table_name = access_runs)]
+pub struct BegunRun {
+    id: i64,
+    seen_at: Utc,
+}
+
+impl BegunRun {
+    /// Returns the run of an access.
+    pub fn of(access: AccessId) -> Self {
+        Self { id: access.run.0, seen_at: Utc(access.at) }
+    }
+}
+
+/// Selects the runs that ended before an instant, and those that were killed before it.
 #[auto_type(no_type_alias)]
-pub fn runs_ended_before(at: OffsetDateTime) -> _ {
+pub fn runs_over_before(at: OffsetDateTime) -> _ {
+    let silent_since: Utc = Utc(at.saturating_sub(MAX_SILENCE));
     let at: Utc = Utc(at);
-    access_runs::table.filter(access_runs::ended_at.lt(at))
+    let was_killed = access_runs::ended_at.is_null().and(access_runs::seen_at.lt(silent_since));
+    access_runs::table.filter(access_runs::ended_at.lt(at).or(was_killed))
 }
 
 /// The columns of a row of [`missing_accesses`].

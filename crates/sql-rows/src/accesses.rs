@@ -1,11 +1,15 @@
 //! Rows of accesses.
 
+use std::cmp::Reverse;
+
 use diesel::{
     dsl::{self, auto_type},
     prelude::*,
 };
 use domain::{
-    access::{Access, AccessActor, AccessFacts, AccessId, AccessKind, DONE, NOT_MODIFIED, RunId},
+    access::{
+        Access, AccessActor, AccessFacts, AccessId, AccessKind, GRANTED, PublicAccessId, RunId,
+    },
     api_key::{ApiKeyId, ClientId, Party},
     order::{OrderId, SigningServiceId},
     ports::BusyKey,
@@ -16,7 +20,7 @@ use crate::{
     Utc,
     party::{party_of, stored_party},
     row_limit,
-    schema::accesses,
+    schema::{accesses, orders},
 };
 
 /// An access.
@@ -39,6 +43,8 @@ pub struct AccessRow {
     pub address: Option<String>,
     pub request_id: Option<String>,
     pub outcome: String,
+    /// The order of a refused request of a key, until a statement has found that its party is a side of it.
+    pub asked_order_id: Option<i64>,
 }
 
 impl From<&Access> for AccessRow {
@@ -52,12 +58,15 @@ impl From<&Access> for AccessRow {
         };
         let (api_key_id, party) = key.unzip();
         let (command, os_user) = operator.unzip();
+        let order = facts.order.map(|order| order.0);
+        let (order_id, asked_order_id) =
+            if facts.are_refused(outcome) { (None, order) } else { (order, None) };
         Self {
             at: Utc(id.at),
             run: id.run.0,
             number: stored_number(id.number),
             kind: facts.kind.as_str().to_owned(),
-            order_id: facts.order.map(|order| order.0),
+            order_id,
             orders: facts.orders.map(i64::from),
             position: facts.position.map(i64::from),
             party,
@@ -67,6 +76,7 @@ impl From<&Access> for AccessRow {
             address: facts.address.map(|address| address.to_string()),
             request_id: facts.request_id.clone(),
             outcome: outcome.clone(),
+            asked_order_id,
         }
     }
 }
@@ -94,7 +104,7 @@ impl AccessRow {
             facts: AccessFacts {
                 // The query selects the known kinds.
                 kind: AccessKind::from_stored(&self.kind).unwrap_or(AccessKind::Read),
-                order: self.order_id.map(OrderId),
+                order: self.order_id.or(self.asked_order_id).map(OrderId),
                 orders: count(self.orders),
                 position: count(self.position),
                 actor,
@@ -132,39 +142,51 @@ pub fn accesses_before(before: Option<AccessId>, limit: usize) -> _ {
 
 /// Selects the accesses from one on, and it, the newest first; of the kinds that this version knows.
 #[auto_type(no_type_alias)]
-pub fn accesses_from(first: Option<AccessId>, limit: usize) -> _ {
-    let (at, run, number): (Utc, i64, i64) = place(first.unwrap_or(LAST));
+pub fn accesses_from(first: Option<PublicAccessId>, limit: usize) -> _ {
+    let first: PublicAccessId = first.unwrap_or(PublicAccessId { at: LAST.at, run: LAST.run });
+    let (at, run): (Utc, i64) = (Utc(first.at), first.run.0);
     let kinds: Vec<&'static str> = AccessKind::ALL.map(|(_, name)| name).to_vec();
     // The first is not of the page, if there is one.
     let limit: i64 = row_limit(limit.saturating_add(1));
     accesses::table
         .filter(accesses::at.le(at))
-        .filter(
-            accesses::at
-                .lt(at)
-                .or(accesses::run.lt(run))
-                .or(accesses::run.eq(run).and(accesses::number.le(number))),
-        )
+        .filter(accesses::at.lt(at).or(accesses::run.le(run)))
         .filter(accesses::kind.eq_any(kinds))
         .order((accesses::at.desc(), accesses::run.desc(), accesses::number.desc()))
         .limit(limit)
 }
 
+/// Selects the order of a refused request, if the party of its key is a side of it.
+#[auto_type(no_type_alias)]
+pub fn order_of_side(order: i64, party: i64) -> _ {
+    let service: i64 = party.saturating_neg();
+    let is_side = orders::client_id.eq(party).or(orders::signing_service_id.eq(service));
+    orders::table.find(order).filter(is_side).select(orders::id)
+}
+
+/// Returns up to `limit` of these accesses, the newest first.
+pub fn newest(mut rows: Vec<AccessRow>, limit: usize) -> Vec<Access> {
+    rows.sort_unstable_by_key(|row| Reverse((row.at.0, row.run, row.number)));
+    rows.truncate(limit);
+    rows.into_iter().map(AccessRow::into_access).collect()
+}
+
 /// Returns up to `limit` of the accesses that [`accesses_from`] has selected, without the cursor; `None` if
 /// they do not begin with it, because it is not one of them.
 pub fn page_after(
-    cursor: Option<AccessId>,
+    cursor: Option<PublicAccessId>,
     rows: Vec<AccessRow>,
     limit: usize,
 ) -> Option<Vec<Access>> {
     let mut found = rows.into_iter().map(AccessRow::into_access);
     if let Some(cursor) = cursor {
-        found.next().filter(|first| first.id == cursor)?;
+        found.next().filter(|first| PublicAccessId::from(first.id) == cursor)?;
     }
     Some(found.take(limit).collect())
 }
 
-/// The condition of an access to an order by one of its sides, or by an operator.
+/// The condition of an access to an order by one of its sides, or by an operator. Rows of version 0.1.0 may be
+/// those of strangers.
 #[auto_type(no_type_alias)]
 pub fn sides_and_operators(order: OrderId, client: i64, service: i64) -> _ {
     let order: i64 = order.0;
@@ -220,7 +242,7 @@ pub fn busy_keys(between: (OffsetDateTime, OffsetDateTime), orders: u64) -> _ {
     let until: Utc = Utc(between.1);
     let orders: i64 = stored_number(orders);
     let kinds: Vec<&'static str> = AccessKind::SHOWING.map(AccessKind::as_str).to_vec();
-    let outcomes: Vec<&'static str> = vec![DONE, NOT_MODIFIED];
+    let outcomes: Vec<&'static str> = GRANTED.to_vec();
     accesses::table
         .filter(accesses::at.ge(since))
         // A clock that was ahead for a while leaves rows in the future: they are of no hour yet.
@@ -241,6 +263,7 @@ pub fn busy_key((key, orders): (Option<i64>, i64)) -> Option<BusyKey> {
 
 #[cfg(test)]
 mod tests {
+    use domain::access::DONE;
     use time::macros::datetime;
 
     use super::*;
@@ -263,6 +286,7 @@ mod tests {
             address: Some("fe80::1%eth0".to_owned()),
             request_id: None,
             outcome: DONE.to_owned(),
+            asked_order_id: None,
         };
         let facts = row.into_access().facts;
         assert_eq!((facts.orders, facts.position, facts.address), (None, None, None));

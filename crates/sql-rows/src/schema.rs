@@ -263,6 +263,7 @@ diesel::table! {
         address -> Nullable<Text>,
         request_id -> Nullable<Text>,
         outcome -> Text,
+        asked_order_id -> Nullable<BigInt>,
     }
 }
 
@@ -272,6 +273,7 @@ diesel::table! {
         first_number -> BigInt,
         ended_at -> Nullable<crate::Instant>,
         last_number -> Nullable<BigInt>,
+        seen_at -> Nullable<crate::Instant>,
     }
 }
 

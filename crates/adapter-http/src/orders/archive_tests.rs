@@ -162,6 +162,10 @@ async fn store_that_fails_breaks_the_archive() {
         ports.blobs.expect_get().returning(move |key, _| {
             Ok(Some(if key.as_str() == "deed.pdf" { blocks(key) } else { blocks_of_second() }))
         });
+        ports
+            .reader
+            .expect_document()
+            .returning(|_, _| Ok(Some(MaybeErased::Whole(named("note.pdf")))));
         let api = ports.api();
 
         let answer = api.send(TestApi::get(PATH)).await;

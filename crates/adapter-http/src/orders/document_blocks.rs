@@ -32,9 +32,13 @@ impl DocumentBlocks {
             return Err(Cut::Gone);
         }
         let broken = |error: &str| Cut::Broken(error.into());
-        let block = self.blocks.next().await;
-        let block = block.ok_or_else(|| broken("the object is shorter than the document"))?;
-        let block = block.map_err(|error| Cut::Broken(error.into()))?;
+        let block = match self.blocks.next().await {
+            Some(Ok(block)) => block,
+            // Its object is deleted at once.
+            _ if self.look.is_gone_now().await => return Err(Cut::Gone),
+            Some(Err(error)) => return Err(Cut::Broken(error.into())),
+            None => return Err(broken("the object is shorter than the document")),
+        };
         let left = self.left.checked_sub(block.len() as u64);
         self.left = left.ok_or_else(|| broken("the object is longer than the document"))?;
         Ok(Some(block))

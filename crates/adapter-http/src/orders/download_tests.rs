@@ -124,8 +124,10 @@ fn read(blocks: Vec<Result<Bytes, StoreError>>, length: u64) -> (Vec<usize>, boo
     let metrics = ApiMetrics::register(&Registry::new()).unwrap();
     let stream = stream::iter(blocks).boxed();
     let clock = Arc::new(MockClock::new());
+    let mut reader = MockOrderReader::new();
+    reader.expect_document().returning(|_, _| Err(StoreError::Unavailable("down".into())));
     let ports = ReadOrder {
-        reader: Arc::new(MockOrderReader::new()),
+        reader: Arc::new(reader),
         accesses: Arc::new(MockAccessLog::new()),
         blobs: Arc::new(MockBlobStore::new()),
         downloads: Downloads::default(),

@@ -52,11 +52,11 @@ impl Look {
 
     /// Returns whether the document must not be sent any more.
     pub(super) async fn is_gone(&mut self) -> bool {
-        self.due.tick().now_or_never().is_some() && self.look().await
+        self.due.tick().now_or_never().is_some() && self.is_gone_now().await
     }
 
     /// Returns whether the document is erased or withdrawn, or the key revoked or expired.
-    async fn look(&self) -> bool {
+    pub(super) async fn is_gone_now(&self) -> bool {
         if !self.keys.is_still_valid(&self.key).await {
             return true;
         }

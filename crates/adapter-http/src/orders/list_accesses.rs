@@ -2,7 +2,7 @@
 
 use actix_web::HttpRequest;
 use domain::{
-    access::{Access, AccessActor, AccessFacts, AccessId},
+    access::{Access, AccessActor, AccessFacts, PublicAccessId},
     api_key::Party,
     use_cases::order_error::OrderError,
 };
@@ -24,7 +24,7 @@ pub(crate) async fn list(audit: Audit, request: HttpRequest, api: State) -> Answ
     let admitted = audit.admit(&request, &api.admission, Policy::Reads).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
-    let (paging, after) = Paging::parse_older::<AccessId>(request.query_string())?;
+    let (paging, after) = Paging::parse_older::<PublicAccessId>(request.query_string())?;
     let party = admitted.key().party();
     let walk = api.walks.acquire(&request, party).await?;
     api.answers.hold(&request, party).await?;
@@ -39,7 +39,10 @@ pub(crate) async fn list(audit: Audit, request: HttpRequest, api: State) -> Answ
     drop(walk);
     let (accesses, older) = page;
     let own = admitted.key().party();
-    let records = accesses.into_iter().map(|access| (access.id, AccessRecord::of(access, own)));
+    let records = accesses.into_iter().map(|access| {
+        let id = PublicAccessId::from(access.id);
+        (id, AccessRecord::of(access, own))
+    });
     let others = Others { older, newer: false, stopped_at: None };
     list::page(&request, path::of_accesses(&api.base_path, id), &paging, others, records)
 }
@@ -72,7 +75,7 @@ impl AccessRecord {
             AccessActor::Operator { .. } => ("operator", None),
         };
         Self {
-            id: id.to_string(),
+            id: PublicAccessId::from(id).to_string(),
             at: timestamp(id.at),
             kind: kind.as_str(),
             position,

@@ -1,5 +1,8 @@
 use domain::{
-    access::{Access, AccessActor, AccessFacts, AccessId, AccessKind, DONE, NOT_MODIFIED, RunId},
+    access::{
+        Access, AccessActor, AccessFacts, AccessId, AccessKind, DONE, NOT_MODIFIED, PublicAccessId,
+        RunId,
+    },
     api_key::{ApiKeyId, ClientId, NewApiKey, Party},
     order::{OrderId, SigningServiceId},
     ports::MaybeErased,
@@ -48,10 +51,11 @@ fn ports(change: fn(&mut NewApiKey)) -> Ports {
     let mut ports = Ports::with_key(change);
     ports.accesses.expect_of_order().returning(|_, order, before, limit| {
         assert_eq!(order, OrderId(7));
-        if before.is_some_and(|before| all().iter().all(|access| access.id != before)) {
+        let id = |access: &Access| PublicAccessId::from(access.id);
+        if before.is_some_and(|before| all().iter().all(|access| id(access) != before)) {
             return Ok(Some(MaybeErased::Whole(None)));
         }
-        let older = |access: &Access| before.is_none_or(|before| access.id < before);
+        let older = |access: &Access| before.is_none_or(|before| access.id.at < before.at);
         let page = all().into_iter().filter(older).take(limit).collect();
         Ok(Some(MaybeErased::Whole(Some(page))))
     });
@@ -81,7 +85,7 @@ async fn each_side_sees_the_keys_and_addresses_of_its_own_only() {
         assert_eq!(data.iter().map(seen).collect::<Vec<_>>(), expected);
         assert!(!answer.body.to_string().contains("jane"));
         let first = json!({
-            "id": "1795262403000000-ff-3", "at": "2026-11-21T12:00:03.000000Z", "kind": "download",
+            "id": "1795262403000000-ff-0", "at": "2026-11-21T12:00:03.000000Z", "kind": "download",
             "position": 2, "actor": "operator", "api_key_id": null, "address": null,
             "request_id": null, "outcome": "ok",
         });
@@ -107,7 +111,8 @@ async fn pages_are_linked() {
         let next = link.strip_prefix('<').unwrap().strip_suffix(">; rel=\"next\"").unwrap();
         path = next.to_owned();
     }
-    assert_eq!(pages, all().iter().map(|access| access.id.to_string()).collect::<Vec<_>>());
+    let ids = all().into_iter().map(|access| PublicAccessId::from(access.id).to_string());
+    assert_eq!(pages, ids.collect::<Vec<_>>());
 }
 
 #[actix_web::test]
@@ -127,7 +132,7 @@ async fn wrong_parameters_are_rejected() {
 
 #[actix_web::test]
 async fn cursor_of_another_list_is_rejected() {
-    let other = AccessId { number: 9, ..all()[0].id };
+    let other = PublicAccessId { at: NOW, run: RunId(255) };
     let api = ports(|_| {}).api();
     let answer = api.send(TestApi::get(&format!("{PATH}?starting_after={other}"))).await;
     assert_eq!(answer.errors(), [("starting_after", "unknown_entry")]);

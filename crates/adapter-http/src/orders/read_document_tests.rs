@@ -121,6 +121,29 @@ async fn store_that_fails_in_mid_stream_breaks_the_body() {
     assert!(api.has_metric("notary_orders_document_bytes_read_total 5"));
 }
 
+/// The object is deleted with its order, before the download looks again.
+#[actix_web::test]
+async fn object_that_was_erased_in_mid_stream_is_no_failure_of_the_store() {
+    let mut ports = Ports::new();
+    let mut looks = 0;
+    ports.reader.expect_document().returning_st(move |_, _| {
+        looks += 1;
+        let document = StoredDocument { key: Some(ten_bytes_key()), ..ten_bytes() };
+        Ok(Some(if looks == 1 { MaybeErased::Whole(document) } else { MaybeErased::Erased }))
+    });
+    ports.blobs.expect_get().returning(|_, _| {
+        let blocks =
+            [Ok(Bytes::from_static(b"01234")), Err(StoreError::Unavailable("gone".into()))];
+        Ok(Some(stream::iter(blocks).boxed()))
+    });
+    let api = ports.api();
+
+    let answer = api.send(TestApi::get(PATH)).await;
+
+    assert_eq!((answer.status.as_u16(), answer.bytes), (200, None));
+    assert!(api.has_metric("notary_orders_downloads_cut_total 0"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn download_ends_when_its_order_is_erased() {
     for is_erased in [false, true] {

@@ -195,7 +195,7 @@ async fn every_call(store: &PostgresStore) {
     let (first, last) = (access(1, order), access(2, order));
     store.store(&[first.clone(), last.clone()]).await.unwrap();
     store.end(RUN, 2, NOW).await.unwrap();
-    store.of_order(LIVE, order, Some(last.id), 1).await.unwrap().unwrap();
+    store.of_order(LIVE, order, Some(last.id.into()), 1).await.unwrap().unwrap();
     let filter = AccessFilter { order: Some(order), ..AccessFilter::default() };
     assert_eq!(AccessLog::list(store, &filter, None, 1).await.unwrap().len(), 1);
     let all = AccessFilter::default();

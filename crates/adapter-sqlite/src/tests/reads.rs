@@ -311,7 +311,7 @@ async fn accesses_are_not_sorted() {
                 let filter = AccessFilter { order, ..AccessFilter::default() };
                 accesses::list(connection, &filter, before, 10).unwrap();
             }
-            accesses::of_order(connection, LIVE, id, before, 10).unwrap();
+            accesses::of_order(connection, LIVE, id, before.map(Into::into), 10).unwrap();
         }
         accesses::remove_before(connection, NOW + Duration::SECOND, 10).unwrap();
     });
@@ -323,6 +323,7 @@ async fn accesses_are_not_sorted() {
         }
     }
     let expected = [
+        "SEARCH accesses USING INDEX accesses_asked_order (asked_order_id=? AND at<?)",
         "SEARCH accesses USING INDEX accesses_order (order_id=? AND at<?)",
         "SEARCH accesses USING PRIMARY KEY (at<?)",
     ];

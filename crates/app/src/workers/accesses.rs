@@ -25,6 +25,7 @@ pub(super) fn spawn(parts: &Parts, outages: &Arc<Outages>, tasks: &mut Tasks) ->
     let stored = Row::storing(failure, keep.clone()).run(outages.clone(), all_have_left.clone());
     tasks.spawn(async move {
         stored.await?;
+        keep.recorder.count_last_refused();
         // An answered request has its row, even if the database answers only now. The grace period of the stop
         // ends this.
         let mut last = StoreWaiting::new(keep.clone());

@@ -161,14 +161,15 @@ pub async fn order_shows_accesses_of_its_sides_and_of_operators(storage: &Storag
         assert_eq!(of_order(storage, owner, id).await, whole(&[3, 2, 1]));
         assert_eq!(of_order(storage, owner, other).await, whole(&[6]));
     }
-    let before = Some(operator_access(3, id).id);
+    let before = Some(operator_access(3, id).id.into());
     let page = storage.accesses.of_order(LIVE, id, before, 1).await.unwrap().unwrap();
     assert_eq!(page, MaybeErased::Whole(Some(vec![of_party(service(42), access(2, id))])));
-    let after_last = storage.accesses.of_order(LIVE, id, Some(access(1, id).id), 1).await.unwrap();
+    let after_last =
+        storage.accesses.of_order(LIVE, id, Some(access(1, id).id.into()), 1).await.unwrap();
     assert_eq!(after_last, Some(MaybeErased::Whole(Some(Vec::new()))));
     // Of a stranger, of another order, and one that is none.
     for number in [4, 5, 6, 99] {
-        let before = Some(access(number, id).id);
+        let before = Some(access(number, id).id.into());
         let page = storage.accesses.of_order(LIVE, id, before, 1).await.unwrap();
         assert_eq!(page, Some(MaybeErased::Whole(None)), "{number}");
     }
@@ -189,6 +190,37 @@ pub async fn order_shows_accesses_of_its_sides_and_of_operators(storage: &Storag
     ));
     assert_eq!(of_order(storage, LIVE, id).await, Some(MaybeErased::Erased));
     assert_eq!(all(storage).await.len(), 6, "the erasure leaves them");
+}
+
+/// Of an order of others, and of none. A refusal of a side is an access to its order.
+pub async fn refusal_of_a_stranger_is_for_operators(storage: &Storage) {
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    let service = |number| Party::Service(SigningServiceId(number));
+    let refused = |access: Access| Access { outcome: "not_found".to_owned(), ..access };
+    let none = OrderId(id.0 + 1);
+    let stored = [
+        refused(access(1, id)),
+        refused(of_party(Party::Client(ClientId(42)), access(2, id))),
+        access(3, id),
+        refused(of_party(service(42), access(4, id))),
+        refused(of_party(service(3), access(5, id))),
+        refused(operator_access(6, id)),
+        refused(access(7, none)),
+    ];
+    store(storage, &stored).await;
+    for owner in [LIVE, Owner { party: service(42), is_test: false }] {
+        let found = of_order(storage, owner, id).await;
+        assert_eq!(found, Some(MaybeErased::Whole(vec![6, 4, 3, 1])));
+    }
+    let listed = async |order, before, limit| {
+        let filter = AccessFilter { order: Some(order), ..AccessFilter::default() };
+        storage.accesses.list(&filter, before, limit).await.unwrap()
+    };
+    let expected = reversed(stored.to_vec());
+    assert_eq!(listed(id, None, 10).await, expected[1..]);
+    assert_eq!(listed(id, None, 2).await, expected[1..3]);
+    assert_eq!(listed(id, Some(expected[2].id), 3).await, expected[3..6]);
+    assert_eq!(listed(none, None, 10).await, expected[..1]);
 }
 
 fn instant(number: u32) -> OffsetDateTime {
@@ -304,6 +336,32 @@ pub async fn runs_are_forgotten_with_their_accesses(storage: &Storage) {
     assert_eq!(log.missing(10).await.unwrap(), [lost]);
     store(storage, &[of_run(3, access(3, ORDER))]).await;
     assert_eq!(log.missing(10).await.unwrap().len(), 1);
+}
+
+/// A running instance gives signs, also without accesses.
+pub async fn killed_run_is_forgotten_a_day_after_its_last_sign_of_life(storage: &Storage) {
+    let log = &storage.accesses;
+    let both = async |number| {
+        for run in [1, 2] {
+            store(storage, &[of_run(run, access(number, ORDER))]).await;
+        }
+    };
+    both(1).await;
+    log.note_alive(RunId(2), NOW + 2 * Duration::DAY).await.unwrap();
+    let second = NOW + Duration::SECOND;
+    assert_eq!(log.remove_before(second, 10).await.unwrap(), 2);
+    both(2).await;
+    assert_eq!(log.missing(10).await.unwrap(), []);
+    assert_eq!(log.remove_before(second + Duration::DAY, 10).await.unwrap(), 2);
+    both(3).await;
+    let of_killed = MissingAccesses {
+        run: RunId(1),
+        numbers: (1, 2),
+        between: (None, Some(instant(3))),
+        last_at: Some(instant(3)),
+        has_ended: false,
+    };
+    assert_eq!(log.missing(10).await.unwrap(), [of_killed]);
 }
 
 /// By different orders that were shown between two instants, not by notes, lists and refused reads.

@@ -1,10 +1,10 @@
 use std::net::IpAddr;
 
 use async_trait::async_trait;
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 
 use crate::{
-    access::{Access, AccessId, RunId},
+    access::{Access, AccessId, PublicAccessId, RunId},
     api_key::{ApiKeyId, Owner},
     order::OrderId,
     ports::{MaybeErased, StoreError},
@@ -47,6 +47,9 @@ pub struct BusyKey {
     pub orders: u64,
 }
 
+/// Maximum time without a sign of life of a run. One that is silent for longer was killed.
+pub const MAX_SILENCE: Duration = Duration::DAY;
+
 /// Stores who has read or changed what. Rows are never changed.
 ///
 /// # Errors
@@ -55,12 +58,16 @@ pub struct BusyKey {
 #[async_trait]
 pub trait AccessLog: Send + Sync {
     /// Stores accesses of one run in one atomic, durable step. Leaves out those that the transaction of a
-    /// change has stored under their numbers.
+    /// change has stored under their numbers. [`Self::of_order`] never reads a refusal of a key whose party is
+    /// no side of its order: however many there are, they take it no time.
     async fn store(&self, accesses: &[Access]) -> Result<(), StoreError>;
 
     /// Stores that a run has ended at this instant, with this number.
     async fn end(&self, run: RunId, last_number: u64, at: OffsetDateTime)
     -> Result<(), StoreError>;
+
+    /// Stores that a run was alive at this instant, if it has an access that is stored.
+    async fn note_alive(&self, run: RunId, at: OffsetDateTime) -> Result<(), StoreError>;
 
     /// Returns up to `limit` accesses before `before`, newest first. Accesses of a kind that this version does
     /// not know are left out, here and in [`Self::of_order`].
@@ -78,13 +85,13 @@ pub trait AccessLog: Send + Sync {
         &self,
         owner: Owner,
         order: OrderId,
-        before: Option<AccessId>,
+        before: Option<PublicAccessId>,
         limit: usize,
     ) -> Result<Option<MaybeErased<Option<Vec<Access>>>>, StoreError>;
 
     /// Removes up to `limit` accesses before `instant`, the oldest first, in one atomic step, so that their
     /// numbers are not missing. Returns how many. When no older one is left, forgets the runs that ended
-    /// before `instant`.
+    /// before `instant`, and those whose last sign of life is [`MAX_SILENCE`] older.
     async fn remove_before(
         &self,
         instant: OffsetDateTime,

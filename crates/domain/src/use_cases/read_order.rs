@@ -3,7 +3,7 @@
 use std::{ops::Range, sync::Arc};
 
 use crate::{
-    access::{Access, AccessId},
+    access::{Access, PublicAccessId},
     api_key::Owner,
     document::{ObjectKey, StoredDocument},
     order::{DocumentId, OrderId, StoredOrder},
@@ -77,7 +77,7 @@ impl ReadOrder {
         &self,
         owner: Owner,
         id: OrderId,
-        before: Option<AccessId>,
+        before: Option<PublicAccessId>,
         limit: usize,
     ) -> Result<(Vec<Access>, bool), OrderError> {
         let one_more = limit.saturating_add(1);

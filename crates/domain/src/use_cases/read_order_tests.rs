@@ -3,7 +3,7 @@ use time::{OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
-    access::RunId,
+    access::{AccessId, RunId},
     api_key::ClientId,
     document::DocumentKind,
     ports::{MaybeErased, MockAccessLog, MockBlobStore, MockOrderReader},

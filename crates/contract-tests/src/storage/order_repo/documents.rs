@@ -234,3 +234,20 @@ pub async fn first_download_is_kept(storage: &Storage) {
     assert_eq!(order.documents[1].first_downloaded_at, Some(NOW));
     assert_eq!(order.updated_at, later + MICROSECOND);
 }
+
+/// Each instance stores the downloads that it has seen, in any order.
+pub async fn earliest_of_concurrent_downloads_is_the_first(storage: &Storage) {
+    let id = create(storage, 2).await;
+    let batches = [7, 3, 9, 1, 8, 2, 6, 4, 5].map(|number: i32| {
+        let orders = storage.orders.clone();
+        let at = |number: i32| NOW + number * MICROSECOND;
+        let downloads = [(0, number), (1, 10 - number)];
+        let downloads = downloads
+            .map(|(position, number)| Download { document: to_sign(id, position), at: at(number) });
+        async move { orders.note_downloads(&downloads).await.unwrap() }
+    });
+    samples::at_once(batches).await;
+    let order = order_of(storage, id).await;
+    let first: Vec<_> = order.documents.iter().map(|it| it.first_downloaded_at).collect();
+    assert_eq!(first, [Some(NOW + MICROSECOND); 2]);
+}

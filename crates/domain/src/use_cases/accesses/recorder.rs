@@ -1,6 +1,7 @@
 //! Numbers accesses, and holds them until a worker stores them.
 
 use std::{
+    collections::BTreeMap,
     mem,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
@@ -8,15 +9,23 @@ use std::{
 use time::{Duration, OffsetDateTime};
 
 use crate::access::{
-    Access, AccessActor, AccessFacts, AccessId, AccessKind, DONE, RunId, UNFINISHED,
+    Access, AccessActor, AccessFacts, AccessId, AccessKind, COUNTED, DONE, REFUSED_ROWS,
+    REFUSED_WINDOW, RunId, UNFINISHED,
 };
-use crate::{order::OrderId, ports::Clock};
+use crate::{
+    api_key::{ApiKeyId, Party},
+    order::OrderId,
+    ports::Clock,
+};
 
 /// Maximum number of accesses that wait to be stored. Beyond it, requests are 503 until the database answers.
 const MAX_WAITING: usize = 65_536;
 
 /// Greatest time by which the clock may go back within a run.
 const SET_BACK: Duration = Duration::MINUTE;
+
+/// Time between two rows that count the refused requests of a key.
+const COUNTED_EVERY: Duration = Duration::MINUTE;
 
 /// Numbers the accesses of one run. Each number is that of one access, which is stored by the transaction
 /// of its change or by a worker.
@@ -32,14 +41,69 @@ struct State {
     last_number: u64,
     last_at: OffsetDateTime,
     waiting: Vec<Access>,
+    refused: BTreeMap<ApiKeyId, Refused>,
+}
+
+/// The refused requests of a key in an hour.
+struct Refused {
+    party: Party,
+    since: OffsetDateTime,
+    /// How many have rows.
+    rows: u32,
+    /// How many have none and are not counted by a row yet.
+    uncounted: u32,
+    /// When a row counted others, or the hour began.
+    counted_at: OffsetDateTime,
+}
+
+impl Refused {
+    fn since(now: OffsetDateTime, party: Party) -> Self {
+        Self { party, since: now, rows: 0, uncounted: 0, counted_at: now }
+    }
+
+    fn is_over(&self, now: OffsetDateTime) -> bool {
+        (now - self.since).abs() >= REFUSED_WINDOW
+    }
+
+    /// Adds a request. Returns whether it gets a row of its own.
+    fn adds_row(&mut self, now: OffsetDateTime) -> bool {
+        if self.is_over(now) {
+            (self.since, self.rows) = (now, 0);
+        }
+        let has_row = self.rows < REFUSED_ROWS;
+        let count = if has_row { &mut self.rows } else { &mut self.uncounted };
+        *count = count.saturating_add(1);
+        has_row
+    }
+
+    /// Returns the row of those that have none.
+    fn count(&mut self, key: ApiKeyId, id: AccessId) -> Access {
+        self.counted_at = id.at;
+        let facts = AccessFacts {
+            kind: AccessKind::Refused,
+            order: None,
+            orders: Some(mem::take(&mut self.uncounted)),
+            position: None,
+            actor: AccessActor::Key { id: key, party: self.party },
+            address: None,
+            request_id: None,
+        };
+        Access { id, facts, outcome: COUNTED.to_owned() }
+    }
 }
 
 impl AccessRecorder {
     /// Returns the recorder of a run.
     pub fn new(run: RunId, clock: Arc<dyn Clock>) -> Self {
         let last_at = OffsetDateTime::UNIX_EPOCH;
-        let state = State { run, begun: 0, last_number: 0, last_at, waiting: Vec::new() };
+        let (waiting, refused) = (Vec::new(), BTreeMap::new());
+        let state = State { run, begun: 0, last_number: 0, last_at, waiting, refused };
         Self { clock, state: Mutex::new(state) }
+    }
+
+    /// Returns the run. It changes when the clock goes back.
+    pub fn run(&self) -> RunId {
+        self.lock().run
     }
 
     /// Returns whether so many accesses wait that no request may add one.
@@ -55,7 +119,7 @@ impl AccessRecorder {
     /// Returns the run, the number that was given last, and an instant after it, as the end of the run. `None`
     /// if no number was given, or if another access may still end or be stored.
     pub(super) fn ending(&self) -> Option<(RunId, u64, OffsetDateTime)> {
-        let State { run, begun, last_number, last_at, waiting } = &*self.lock();
+        let State { run, begun, last_number, last_at, waiting, .. } = &*self.lock();
         let is_last = *begun == 0 && waiting.is_empty() && *last_number > 0;
         // The clock may have gone back.
         is_last.then(|| (*run, *last_number, self.clock.now().max(*last_at)))
@@ -63,6 +127,7 @@ impl AccessRecorder {
 
     /// Takes up to `limit` of the accesses that wait, the oldest first. Returns also whether others are left.
     pub(super) fn take(&self, limit: usize) -> (Vec<Access>, bool) {
+        self.count_refused(|of_key, now| (now - of_key.counted_at).abs() >= COUNTED_EVERY);
         let mut state = self.lock();
         let taken = limit.min(state.waiting.len());
         let later = state.waiting.split_off(taken);
@@ -77,8 +142,38 @@ impl AccessRecorder {
         state.waiting = taken;
     }
 
-    fn next(&self) -> AccessId {
+    /// Adds the rows that count refused requests, also those of the last minute: no others follow.
+    pub fn count_last_refused(&self) {
+        self.count_refused(|_, _| true);
+    }
+
+    fn count_refused(&self, is_due: impl Fn(&Refused, OffsetDateTime) -> bool) {
         let mut state = self.lock();
+        if state.refused.is_empty() {
+            return;
+        }
+        let now = self.clock.now();
+        let mut refused = mem::take(&mut state.refused);
+        refused.retain(|key, of_key| {
+            if of_key.uncounted > 0 && is_due(of_key, now) {
+                let id = self.next(&mut state);
+                state.waiting.push(of_key.count(*key, id));
+            }
+            of_key.uncounted > 0 || !of_key.is_over(now)
+        });
+        state.refused = refused;
+    }
+
+    /// Adds a refused request of a key. Returns whether it gets a row of its own.
+    fn adds_row_of_refused(&self, actor: &AccessActor) -> bool {
+        let AccessActor::Key { id, party } = *actor else { return true };
+        let now = self.clock.now();
+        let mut state = self.lock();
+        let of_key = state.refused.entry(id).or_insert_with(|| Refused::since(now, party));
+        of_key.adds_row(now)
+    }
+
+    fn next(&self, state: &mut State) -> AccessId {
         let now = self.clock.now();
         if now + SET_BACK < state.last_at {
             // The clock was ahead. Instants of a run increase, so later accesses would have those of the future.
@@ -135,19 +230,24 @@ impl BegunAccess {
 
 impl Begun {
     fn row(&self, outcome: String) -> Access {
-        let id = *self.id.get_or_init(|| self.recorder.next());
+        let id = *self.id.get_or_init(|| self.recorder.next(&mut self.recorder.lock()));
         let orders = self.orders.get().copied().or(self.facts.orders);
         let facts = AccessFacts { orders, ..self.facts.clone() };
         Access { id, facts, outcome }
     }
 
     fn end(&self, outcome: String) {
-        if self.has_ended.set(()).is_ok() {
-            let access = self.row(outcome);
-            let mut state = self.recorder.lock();
-            state.begun -= 1;
-            state.waiting.push(access);
+        if self.has_ended.set(()).is_err() {
+            return;
         }
+        // Without a row, it must have no number: the transaction of a change may have stored that.
+        let has_row = self.id.get().is_some()
+            || !self.facts.are_refused(&outcome)
+            || self.recorder.adds_row_of_refused(&self.facts.actor);
+        let access = has_row.then(|| self.row(outcome));
+        let mut state = self.recorder.lock();
+        state.begun -= 1;
+        state.waiting.extend(access);
     }
 }
 

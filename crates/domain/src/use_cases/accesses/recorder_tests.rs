@@ -2,6 +2,7 @@ use time::macros::datetime;
 
 use super::*;
 use crate::{
+    access::NOT_MODIFIED,
     api_key::{ApiKeyId, ClientId, Party},
     ports::MockClock,
 };
@@ -132,4 +133,82 @@ fn list_has_the_number_of_its_orders() {
     access.lists(3);
     access.end(DONE.to_owned());
     assert_eq!(recorder.take(10).0[0].facts.orders, Some(3));
+}
+
+/// Returns how many rows wait, and how many requests the rows that count have.
+fn rows_and_counts(recorder: &AccessRecorder) -> (usize, Vec<u32>) {
+    let (taken, _) = recorder.take(10_000);
+    let (counting, own): (Vec<_>, Vec<_>) =
+        taken.into_iter().partition(|access| access.facts.kind == AccessKind::Refused);
+    assert!(
+        counting.iter().all(|access| access.outcome == COUNTED && access.facts.order.is_none())
+    );
+    (own.len(), counting.into_iter().filter_map(|access| access.facts.orders).collect())
+}
+
+/// A stranger may ask for an order a million times.
+#[test]
+fn refused_requests_of_a_key_beyond_those_of_an_hour_are_counted() {
+    let (mut clock, minutes) = (MockClock::new(), Arc::new(Mutex::new(0)));
+    let shown = Arc::clone(&minutes);
+    clock.expect_now().returning(move || NOW + Duration::minutes(*shown.lock().unwrap()));
+    let recorder = recorder(clock);
+    let at = |minute| *minutes.lock().unwrap() = minute;
+    let refuse = |count: u32| {
+        (0..count).for_each(|_| begin(&recorder).end("not_found".to_owned()));
+    };
+    refuse(REFUSED_ROWS + 7);
+    assert_eq!(rows_and_counts(&recorder), (1_000, vec![]));
+    at(1);
+    refuse(2);
+    assert_eq!(rows_and_counts(&recorder), (0, vec![9]));
+    refuse(1);
+    assert_eq!(rows_and_counts(&recorder), (0, vec![]), "a row a minute counts");
+    // What shows an order always has its row.
+    begin(&recorder).end(DONE.to_owned());
+    begin(&recorder).end(NOT_MODIFIED.to_owned());
+    assert_eq!(rows_and_counts(&recorder), (2, vec![]));
+    at(60);
+    refuse(3);
+    assert_eq!(rows_and_counts(&recorder), (3, vec![1]));
+    // Numbers have no gap, and the last ones are counted at the end.
+    refuse(REFUSED_ROWS);
+    recorder.count_last_refused();
+    assert_eq!(rows_and_counts(&recorder), (997, vec![3]));
+    assert_eq!(recorder.lock().last_number, 1_000 + 1 + 2 + 3 + 1 + 997 + 1);
+    at(120);
+    rows_and_counts(&recorder);
+    assert!(recorder.lock().refused.is_empty());
+}
+
+#[test]
+fn each_key_has_rows_of_refused_requests() {
+    let recorder = recorder(still());
+    for key in [4, 5] {
+        let actor = AccessActor::Key { id: ApiKeyId(key), party: Party::Client(ClientId(3)) };
+        let accesses = ActorAccesses { recorder: Arc::clone(&recorder), actor };
+        for _ in 0..=REFUSED_ROWS {
+            accesses.begin(AccessKind::Read, OrderId(1)).end("not_found".to_owned());
+        }
+    }
+    assert_eq!(rows_and_counts(&recorder), (2_000, vec![]));
+    let (command, user) = ("orders show".to_owned(), "jane".to_owned());
+    let actor = AccessActor::Operator { command, user };
+    let operator = ActorAccesses { recorder: Arc::clone(&recorder), actor };
+    for _ in 0..=REFUSED_ROWS {
+        operator.begin(AccessKind::Read, OrderId(1)).end("not_found".to_owned());
+    }
+    assert_eq!(rows_and_counts(&recorder), (1_001, vec![]));
+}
+
+/// Its transaction may have stored its number.
+#[test]
+fn change_with_a_number_has_a_row_though_too_many_were_refused() {
+    let recorder = recorder(still());
+    (0..REFUSED_ROWS).for_each(|_| begin(&recorder).end("not_found".to_owned()));
+    rows_and_counts(&recorder);
+    let change = begin(&recorder);
+    change.done();
+    change.end("unavailable".to_owned());
+    assert_eq!(rows_and_counts(&recorder), (1, vec![]));
 }

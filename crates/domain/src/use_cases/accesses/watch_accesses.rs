@@ -1,17 +1,20 @@
-//! Use case: remove old accesses, and alert when a key reads more orders than usual.
+//! Use case: remove old accesses, and alert when a key reads more orders than usual. Tells that its run is alive.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration as Pause};
 
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    access::BusyKeyNotice,
+    access::{BusyKeyNotice, RunId},
     api_key::{ApiKey, ApiKeyId},
     ports::{
-        AccessLog, ApiKeyRepo, BusyKey, Clock, Notice, NoticeOutcome, Notifier, NotifyError,
-        StoreError,
+        AccessLog, ApiKeyRepo, BusyKey, Clock, MAX_SILENCE, Notice, NoticeOutcome, Notifier,
+        NotifyError, StoreError,
     },
-    use_cases::background::{Step, Worker},
+    use_cases::{
+        accesses::recorder::AccessRecorder,
+        background::{Step, Worker},
+    },
 };
 
 /// Pause between two steps.
@@ -25,6 +28,11 @@ const BATCH: usize = 1_000;
 
 /// The time in which the orders of a key are counted, and in which it has one alert.
 const WINDOW: Duration = Duration::HOUR;
+
+/// Time between two signs of life of a run: far less than [`MAX_SILENCE`].
+const SIGN_EVERY: Duration = Duration::HOUR;
+
+const _: () = assert!(SIGN_EVERY.whole_hours() * 2 <= MAX_SILENCE.whole_hours());
 
 /// How far accesses of now may lie in the future.
 const CLOCK_ERROR: Duration = Duration::MINUTE;
@@ -68,6 +76,8 @@ pub struct WatchAccesses {
     pub notifier: Arc<dyn Notifier>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
+    /// Has the run of this process.
+    pub recorder: Arc<AccessRecorder>,
     /// The limits.
     pub limits: AccessLimits,
     /// The memory of its steps.
@@ -77,6 +87,8 @@ pub struct WatchAccesses {
 /// The memory of the steps of a process.
 #[derive(Debug, Default)]
 pub struct Memory {
+    /// The last sign of life, and its run.
+    signed: Option<(RunId, OffsetDateTime)>,
     looked_at: Option<OffsetDateTime>,
     /// The instant of the last alert of each key, and whether its mail is settled.
     alerted: BTreeMap<ApiKeyId, (OffsetDateTime, bool)>,
@@ -85,6 +97,12 @@ pub struct Memory {
 impl WatchAccesses {
     async fn watch(&mut self) -> Result<AccessStep, StoreError> {
         let now = self.clock.now();
+        let run = self.recorder.run();
+        let is_recent = |(of, at)| of == run && (now - at).abs() < SIGN_EVERY;
+        if !self.memory.signed.is_some_and(is_recent) {
+            self.log.note_alive(run, now).await?;
+            self.memory.signed = Some((run, now));
+        }
         let removed = if let Some(kept) = self.limits.kept
             && let Some(now) = self.clock.now_to_erase()
         {
@@ -182,13 +200,15 @@ mod tests {
     use crate::{
         order::EmailAddress,
         ports::{MockAccessLog, MockApiKeyRepo, MockClock, MockNotifier},
-        test_support::{api_key, clock, doubtful_clock},
+        test_support::{api_key, clock, doubtful_clock, down},
     };
 
     const NOW: OffsetDateTime = datetime!(2026-11-28 12:00 UTC);
+    const RUN: RunId = RunId(7);
     const BUSY: BusyKey = BusyKey { key: ApiKeyId(1), orders: 11 };
 
-    fn watch(log: MockAccessLog, notifier: MockNotifier, alert: Option<u64>) -> WatchAccesses {
+    fn watch(mut log: MockAccessLog, notifier: MockNotifier, alert: Option<u64>) -> WatchAccesses {
+        log.expect_note_alive().returning(|_, _| Ok(()));
         let mut keys = MockApiKeyRepo::new();
         keys.expect_list().returning(|| {
             let mut told = api_key();
@@ -200,6 +220,7 @@ mod tests {
             keys: Arc::new(keys),
             notifier: Arc::new(notifier),
             clock: clock(NOW),
+            recorder: Arc::new(AccessRecorder::new(RUN, clock(NOW))),
             limits: AccessLimits { kept: None, alert },
             memory: Memory::default(),
         }
@@ -247,6 +268,22 @@ mod tests {
         watch.limits.kept = Some(Duration::days(730));
         watch.clock = doubtful_clock(NOW);
         assert_eq!(watch.step().await.result.unwrap(), AccessStep::default());
+    }
+
+    #[tokio::test]
+    async fn run_tells_each_hour_that_it_is_alive() {
+        let (mut log, mut outcomes) = (MockAccessLog::new(), vec![Ok(()), Ok(()), Err(down())]);
+        log.expect_note_alive()
+            .times(3)
+            .withf(|run, _| *run == RUN)
+            .returning(move |_, _| outcomes.pop().unwrap());
+        let mut watch = watch(log, MockNotifier::new(), None);
+        at_minutes(&mut watch, &[0, 1, 60, 61]);
+        let mut failed = Vec::new();
+        for _ in 0..4 {
+            failed.push(watch.step().await.result.is_err());
+        }
+        assert_eq!(failed, [true, false, false, false]);
     }
 
     #[tokio::test]

@@ -204,6 +204,7 @@ fn target(Access { facts, .. }: &Access) -> Option<String> {
     Some(match (facts.order, facts.position, facts.orders) {
         (Some(order), Some(position), _) => format!("{}/{position}", order.0),
         (Some(order), ..) => order.0.to_string(),
+        (None, _, Some(count)) if facts.kind == AccessKind::Refused => counted(&count, "request"),
         (None, _, Some(orders)) => counted(&orders, "order"),
         (None, _, None) => return None,
     })
