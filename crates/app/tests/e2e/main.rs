@@ -86,6 +86,7 @@ mod operators {
 
 mod orders {
     mod accesses;
+    mod archives;
     mod changes;
     mod create;
     mod documents;
