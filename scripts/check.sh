@@ -24,4 +24,4 @@ cargo test --locked --quiet \
     --package notary-orders-adapter-http \
     --lib --test contract --test contracts --test export --test mail --test order_details \
     --test store \
-    -- --skip s3:: --skip smtp:: --skip calendar::
+    -- --skip s3:: --skip smtp:: --skip calendar:: --skip foreign::

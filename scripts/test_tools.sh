@@ -8,9 +8,10 @@ as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi; }
 
 # A C compiler builds SQLite. curl, jq, Node.js, PHP and Python run the examples of the guides.
 # Chromium opens the docs page and the console, mandoc the manual page, and OpenSSL tries the TLS of the
-# service. A JDK compiles a generated client. The tests start PostgreSQL servers, so no cluster is
-# created here.
+# service. A JDK compiles a generated client. BusyBox and unzip read archives. The tests start PostgreSQL
+# servers, so no cluster is created here.
 missing=()
+command -v busybox >/dev/null || missing+=(busybox)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v curl >/dev/null || missing+=(curl)
 command -v jq >/dev/null || missing+=(jq)
@@ -24,6 +25,7 @@ command -v php >/dev/null || missing+=(php-cli)
 [ -x /usr/bin/chromium-headless-shell ] || missing+=(chromium-headless-shell)
 command -v chromedriver >/dev/null || missing+=(chromium-driver)
 command -v sqlite3 >/dev/null || missing+=(sqlite3)
+command -v funzip >/dev/null || missing+=(unzip)
 command -v mandoc >/dev/null || missing+=(mandoc)
 python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3 python3-venv)
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null ||

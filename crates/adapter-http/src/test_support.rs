@@ -177,6 +177,7 @@ impl Ports {
                 clock: clock.clone(),
             }),
             read_order: Audited::new(ReadOrder {
+                orders: intake.orders.clone(),
                 reader: intake.reader.clone(),
                 accesses: Arc::new(self.accesses),
                 blobs: intake.blobs.clone(),

@@ -22,7 +22,7 @@ use sql_rows::migrations::{
 use crate::{ConnectError, connect::Server};
 
 /// The migrations, oldest first: a version, and its statements.
-const MIGRATIONS: [(&str, &str); 5] = [
+const MIGRATIONS: [(&str, &str); 6] = [
     ("20261129100000", include_str!("../../../migrations/postgres/20261129100000_create/up.sql")),
     (
         "20261129140000",
@@ -37,6 +37,10 @@ const MIGRATIONS: [(&str, &str); 5] = [
         include_str!("../../../migrations/postgres/20261129150000_installation/up.sql"),
     ),
     ("20261129160000", include_str!("../../../migrations/postgres/20261129160000_accesses/up.sql")),
+    (
+        "20261129170000",
+        include_str!("../../../migrations/postgres/20261129170000_archive_crc32/up.sql"),
+    ),
 ];
 
 /// Makes instances that start at once in one schema migrate one after the other. The number is `nota`

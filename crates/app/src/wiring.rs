@@ -176,6 +176,7 @@ impl Parts {
             webhooks: self.webhooks.clone(),
             withdraw_document: Audited::new(WithdrawDocument { intake: intake.clone() }),
             read_order: Audited::new(ReadOrder {
+                orders: storage.orders.clone(),
                 reader: storage.reader.clone(),
                 accesses: storage.accesses.clone(),
                 blobs: blobs.clone(),

@@ -215,6 +215,7 @@ pub fn document() -> StoredDocument {
         media_type: "application/pdf".to_owned(),
         size: 10 * 1024 * 1024,
         sha256: Sha256Digest(sha256),
+        crc32: Some(u32::MAX),
         created_at: NOW,
         replaced_by: None,
         withdrawn_at: None,

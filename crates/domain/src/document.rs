@@ -50,7 +50,7 @@ impl DocumentFormat {
 }
 
 /// Returns the last component of a path of any system, without surrounding white space.
-fn last_component(name: &str) -> &str {
+pub fn last_component(name: &str) -> &str {
     name.rsplit(['/', '\\']).next().unwrap_or_default().trim()
 }
 
@@ -127,6 +127,8 @@ pub struct SpooledFile {
     pub size: u64,
     /// Its SHA-256.
     pub sha256: Sha256Digest,
+    /// Its CRC-32, as ZIP archives have it.
+    pub crc32: u32,
 }
 
 /// The content of a document, as its bytes show it.
@@ -226,6 +228,8 @@ pub struct StoredDocument {
     pub size: u64,
     /// SHA-256 of the bytes.
     pub sha256: Sha256Digest,
+    /// CRC-32 of the bytes, as ZIP archives have it. Version 0.1.0 stores none.
+    pub crc32: Option<u32>,
     /// The instant when the order was created, or the document added to it.
     pub created_at: OffsetDateTime,
     /// The position of the document that stands in its place.
@@ -353,7 +357,8 @@ mod tests {
 
     #[test]
     fn extension_and_content_must_agree() {
-        let file = SpooledFile { path: PathBuf::new(), size: 1, sha256: Sha256Digest([0; 32]) };
+        let file =
+            SpooledFile { path: PathBuf::new(), size: 1, sha256: Sha256Digest([0; 32]), crc32: 0 };
         let received = |name: &str, size, content| {
             ReceivedDocument {
                 name_as_sent: name.to_owned(),

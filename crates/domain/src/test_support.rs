@@ -154,7 +154,8 @@ pub(crate) fn api_key() -> ApiKey {
 
 /// Returns a PDF as it was received.
 pub(crate) fn received(name: &str) -> ReceivedDocument {
-    let file = SpooledFile { path: PathBuf::from(name), size: 5, sha256: Sha256Digest([7; 32]) };
+    let file =
+        SpooledFile { path: PathBuf::from(name), size: 5, sha256: Sha256Digest([7; 32]), crc32: 7 };
     ReceivedDocument {
         name_as_sent: name.to_owned(),
         file,
@@ -171,6 +172,7 @@ pub(crate) fn document(key: &str, created_at: OffsetDateTime) -> StoredDocument 
         media_type: "application/pdf".to_owned(),
         size: 5,
         sha256: Sha256Digest([7; 32]),
+        crc32: Some(7),
         created_at,
         replaced_by: None,
         withdrawn_at: None,

@@ -34,6 +34,13 @@ pub fn not_downloaded_before(document: DocumentId, at: Utc) -> _ {
         .filter(documents::first_downloaded_at.is_null().or(is_later))
 }
 
+/// Sets the CRC-32 of a document.
+#[auto_type(no_type_alias)]
+pub fn with_crc32(document: DocumentId, crc32: u32) -> _ {
+    let crc32: Option<i64> = Some(crc32.into());
+    diesel::update(document_row(document)).set(documents::crc32.eq(crc32))
+}
+
 pub(crate) fn is_signed(kind: DocumentKind) -> bool {
     kind == DocumentKind::Signed
 }
@@ -129,6 +136,7 @@ pub struct DocumentRow {
     pub withdrawn_at: Option<Utc>,
     pub is_erased: bool,
     pub first_downloaded_at: Option<Utc>,
+    pub crc32: Option<i64>,
 }
 
 impl DocumentRow {
@@ -148,6 +156,7 @@ impl DocumentRow {
             withdrawn_at: None,
             is_erased: false,
             first_downloaded_at: None,
+            crc32: document.crc32.map(i64::from),
         })
     }
 
@@ -174,6 +183,10 @@ impl DocumentRow {
             size: u64::try_from(self.size).map_err(|_| unreadable("size"))?,
             created_at: self.added_at.unwrap_or(order_created_at).0,
             sha256: Sha256Digest(digest(self.sha256, || unreadable("sha256"))?),
+            crc32: self
+                .crc32
+                .map(|crc32| u32::try_from(crc32).map_err(|_| unreadable("crc32")))
+                .transpose()?,
             replaced_by: self
                 .replaced_by
                 .map(|position| u32::try_from(position).map_err(|_| unreadable("replaced_by")))

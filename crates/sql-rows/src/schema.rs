@@ -48,6 +48,7 @@ diesel::table! {
         withdrawn_at -> Nullable<crate::Instant>,
         is_erased -> Bool,
         first_downloaded_at -> Nullable<crate::Instant>,
+        crc32 -> Nullable<BigInt>,
     }
 }
 

@@ -8,7 +8,7 @@ use domain::{
     api_key::Party,
     delivery::Notification,
     duplicate_window::DuplicateWindow,
-    order::OrderId,
+    order::{DocumentId, OrderId},
     ports::{
         Changed, Download, ListedOrder, NewOrder, Notice, Notifier, NotifyError,
         OrderCommandRequest, OrderRepo, OrderUpdate, StoreError, UrlRefused, WebhookAnswer,
@@ -46,6 +46,10 @@ impl OrderRepo for TracedOrders {
 
     async fn note_downloads(&self, downloads: &[Download]) -> Result<(), StoreError> {
         self.0.note_downloads(downloads).await
+    }
+
+    async fn store_crc32(&self, document: DocumentId, crc32: u32) -> Result<(), StoreError> {
+        self.0.store_crc32(document, crc32).await
     }
 
     async fn update(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {

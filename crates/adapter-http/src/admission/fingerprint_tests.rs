@@ -19,7 +19,12 @@ fn request() -> Value {
 }
 
 fn document(name: &str, sha256: u8) -> ReceivedDocument {
-    let file = SpooledFile { path: PathBuf::new(), size: 5, sha256: Sha256Digest([sha256; 32]) };
+    let file = SpooledFile {
+        path: PathBuf::new(),
+        size: 5,
+        sha256: Sha256Digest([sha256; 32]),
+        crc32: sha256.into(),
+    };
     ReceivedDocument { name_as_sent: name.to_owned(), file, content: Content::Other(None) }
 }
 

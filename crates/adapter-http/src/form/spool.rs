@@ -61,10 +61,11 @@ async fn blocking<T: Send + 'static>(
     spawn_blocking(work).await.map_err(|_| io::Error::other("writing the file panicked"))?
 }
 
-/// The file of an upload and the hash of its bytes so far.
+/// The file of an upload and the hashes of its bytes so far.
 struct Sink {
     file: NamedTempFile,
     hash: Sha256,
+    crc32: crc32fast::Hasher,
 }
 
 /// Writes a block. Creates the file before the first one, with the permissions of a normal file,
@@ -76,9 +77,10 @@ fn written(sink: Option<Sink>, folder: &Path, block: &[u8]) -> io::Result<Sink> 
     };
     let mut sink = match sink {
         Some(sink) => sink,
-        None => Sink { file: create()?, hash: Sha256::new() },
+        None => Sink { file: create()?, hash: Sha256::new(), crc32: crc32fast::Hasher::new() },
     };
     sink.hash.update(block);
+    sink.crc32.update(block);
     sink.file.write_all(block)?;
     Ok(sink)
 }
@@ -129,11 +131,16 @@ impl SpoolWriter {
     ) -> io::Result<(ReceivedDocument, SpoolGuard)> {
         let Self { folder, sink, disk, block } = self;
         let finish = move || {
-            let Sink { file, hash } = written(sink, &folder, &block)?;
+            let Sink { file, hash, crc32 } = written(sink, &folder, &block)?;
             let path = file.into_temp_path();
             let content = check(&name_as_sent, &path)?;
             let sha256 = Sha256Digest(hash.finalize().into());
-            let file = SpooledFile { path: path.to_path_buf(), size: disk.count as u64, sha256 };
+            let file = SpooledFile {
+                path: path.to_path_buf(),
+                size: disk.count as u64,
+                sha256,
+                crc32: crc32.finalize(),
+            };
             let document = ReceivedDocument { name_as_sent, file, content };
             Ok((document, SpoolGuard { _path: path, _disk: disk }))
         };
@@ -197,6 +204,7 @@ mod tests {
             let (ReceivedDocument { file, .. }, guard) = finish(writer).await;
             assert_eq!(file.size, size as u64);
             assert_eq!(file.sha256.0, <[u8; 32]>::from(Sha256::digest(&content)));
+            assert_eq!(file.crc32, crc32fast::hash(&content));
             assert!(fs::read(&file.path).unwrap() == content);
             drop(guard);
             assert_eq!(files(&spool), 0);

@@ -1,17 +1,13 @@
-//! `GET /api/order/{order_id}/documents.zip`: sends all documents of an order in one archive.
+//! `GET /api/order/{order_id}/documents.zip`: sends all documents of an order in one archive, or a part of it.
 
-use std::{
-    cell::RefCell,
-    collections::BTreeSet,
-    io::{self, Write},
-    mem,
-    rc::Rc,
-    vec,
-};
+mod layout;
+mod names;
+
+use std::{convert::Infallible, io, ops::Range, vec};
 
 use actix_web::{
     HttpRequest, HttpResponse,
-    body::{BodyStream, MessageBody},
+    body::SizedStream,
     http::{
         Method,
         header::{self, EntityTag},
@@ -21,21 +17,19 @@ use bytes::Bytes;
 use domain::{
     api_key::ApiKey,
     document::{DocumentKind, StoredDocument, sanitize_file_name},
-    order::{Actor, DocumentId, StoredOrder},
+    order::{Actor, DocumentId, OrderId, StoredOrder},
     ports::{Cause, error_chain},
     use_cases::{change_order::Changer, order_error::OrderError, read_order::ReadOrder},
 };
 use futures_util::{
-    StreamExt as _,
+    Stream, StreamExt as _,
     stream::{self, try_unfold},
 };
 use sha2::{Digest as _, Sha256};
 use tracing::Span;
-use zip::{
-    CompressionMethod, DateTime, ZipWriter,
-    write::{SimpleFileOptions, StreamWriter},
-};
+use zip::DateTime;
 
+use self::layout::{Piece, StoredFile};
 use crate::{
     admission::{audit::Audit, rate_limit::Policy},
     orders::{
@@ -44,15 +38,12 @@ use crate::{
         path,
     },
     request::notes::note,
-    respond::{answer::Answer, conditional, problem::Problem},
+    respond::{answer::Answer, conditional, problem::Problem, range},
     state::State,
 };
 
-/// The folder of documents that others replace, so that nobody prints them by mistake.
-const REPLACED: &str = "replaced/";
-
-/// Names of devices, which are no names of files on Windows. `0` stands for any digit.
-const DEVICES: [&str; 6] = ["AUX", "CON", "NUL", "PRN", "COM0", "LPT0"];
+/// The form of archives. Change it with their bytes: nobody may continue an archive of another form.
+const FORM: &[u8] = b"2";
 
 pub(crate) async fn read(audit: Audit, request: HttpRequest, api: State) -> Answer {
     send(audit, &request, api, DocumentKind::ToSign).await
@@ -67,36 +58,64 @@ async fn send(audit: Audit, request: &HttpRequest, api: State, kind: DocumentKin
     let id = path::order_id(request)?;
     note(request, |notes| notes.order = Some(id));
     api.downloads.hold(request, admitted.key().party()).await?;
-    let (reading, owner) = (api.read_order.by(&admitted).clone(), admitted.owner());
-    let order = reading.with_documents(owner, id).await?;
-    let entries = entries(&order, kind);
+    let (reading, key) = (api.read_order.by(&admitted).clone(), admitted.key().clone());
+    let is_for_other_side = Changer::of(&key).actor != Actor::uploading(kind);
+    let source = Source { api, reading, key, is_for_other_side };
+    loop {
+        if let Some(response) = answer(request, &source, id, kind).await? {
+            return Ok(response);
+        }
+        if !source.is_key_valid().await {
+            return Err(Problem::invalid_token());
+        }
+    }
+}
+
+/// Answers with the archive; `None` if a document was withdrawn or the key revoked meanwhile, before the first
+/// byte.
+async fn answer(
+    request: &HttpRequest,
+    source: &Source,
+    id: OrderId,
+    kind: DocumentKind,
+) -> Result<Option<HttpResponse>, Problem> {
+    let order = source.reading.with_documents(source.key.owner(), id).await?;
+    let mut entries = entries(&order, kind);
     if entries.is_empty() {
         return Err(Problem::no_such_order());
     }
     let tag = tag(&entries);
     if let Some(not_modified) = conditional::not_modified(request, &tag) {
-        return Ok(not_modified);
+        return Ok(Some(not_modified));
     }
-    let mut response = conditional::with_tag(HttpResponse::Ok(), &tag);
+    for entry in &mut entries {
+        if before_first_byte(source.add_crc32(entry).await)?.is_none() {
+            return Ok(None);
+        }
+    }
+    let files: Vec<_> = entries.iter().map(Entry::file).collect();
+    let pieces = layout::pieces(&files);
+    let size = pieces.iter().map(Piece::length).sum();
+    let part = range::requested(request, &tag, size)?;
+    let mut response = conditional::with_tag(part.response(), &tag);
     response
         .content_type("application/zip")
         .insert_header((header::CONTENT_DISPOSITION, disposition(&order, kind)));
     if request.method() == Method::HEAD {
-        return Ok(response.body(BodyStream::new(stream::empty::<io::Result<Bytes>>())));
+        let nothing = stream::empty::<Result<_, Infallible>>();
+        return Ok(Some(response.body(SizedStream::new(size, nothing))));
     }
-    let is_for_other_side = Changer::of(admitted.key()).actor != Actor::uploading(kind);
-    let key = admitted.key().clone();
-    let mut archive = Archive::new(api, reading, key, is_for_other_side, entries);
-    // Failures before the first byte are problems.
-    if !archive.open_next().await.map_err(Failure::into_problem)? {
-        return Err(Problem::no_such_order());
-    }
-    Ok(response.body(body(archive)))
+    let pieces = layout::part(pieces, &part.bytes()).into_iter();
+    let mut archive = Archive { source: source.clone(), entries, pieces, reading: None };
+    let Some(first) = before_first_byte(archive.next().await)? else { return Ok(None) };
+    let body = SizedStream::new(part.length(), body(first, archive));
+    Ok(Some(response.body(body)))
 }
 
-/// Returns the validator of an archive: a hash of all that its bytes depend on.
+/// Returns the validator of an archive: a hash of all that its bytes depend on. The SHA-256 of a document
+/// stands for its size and its CRC-32.
 fn tag(entries: &[Entry]) -> EntityTag {
-    let mut hash = Sha256::new();
+    let mut hash = Sha256::new_with_prefix(FORM);
     for Entry { name, document, .. } in entries {
         hash.update(document.sha256.0);
         hash.update(document.created_at.unix_timestamp().to_le_bytes());
@@ -121,49 +140,36 @@ struct Entry {
     document: StoredDocument,
 }
 
-/// Returns the documents of a kind that are not withdrawn. Their names differ also where file systems
-/// ignore the letter case.
-fn entries(order: &StoredOrder, kind: DocumentKind) -> Vec<Entry> {
-    let mut taken = BTreeSet::new();
-    let documents = order.documents_of(kind).iter().zip(0..);
-    let stored = documents.filter(|(document, _)| document.key.is_some());
-    stored
-        .map(|(document, position)| {
-            let folder = if document.is_current() { "" } else { REPLACED };
-            let name = unique_name(&format!("{folder}{}", file_name(&document.name)), &mut taken);
-            let id = DocumentId { order: order.id, kind, position };
-            Entry { id, name, document: document.clone() }
-        })
-        .collect()
-}
-
-/// Returns the name of a document as a name of a file on any system.
-fn file_name(name: &str) -> String {
-    let stem = name.split('.').next().unwrap_or_default().to_ascii_uppercase();
-    let is_device = DEVICES.contains(&&*stem.replace(|c: char| c.is_ascii_digit(), "0"));
-    if is_device { format!("_{name}") } else { name.to_owned() }
-}
-
-/// Returns a name that is not taken, with a number before its extension if it must differ.
-fn unique_name(name: &str, taken: &mut BTreeSet<String>) -> String {
-    let (stem, extension) = match name.rfind('.') {
-        Some(dot) => name.split_at(dot),
-        None => (name, ""),
-    };
-    let mut unique = name.to_owned();
-    let mut number = 2_u32;
-    while !taken.insert(unique.to_ascii_lowercase()) {
-        unique = format!("{stem}_{number}{extension}");
-        number = number.saturating_add(1);
+impl Entry {
+    fn file(&self) -> StoredFile<'_> {
+        StoredFile {
+            name: &self.name,
+            modified: modified(&self.document),
+            size: self.document.size,
+            // `add_crc32` has added it.
+            crc32: self.document.crc32.unwrap_or_default(),
+        }
     }
-    unique
+}
+
+/// Returns the documents of a kind that are not withdrawn.
+fn entries(order: &StoredOrder, kind: DocumentKind) -> Vec<Entry> {
+    let documents = order.documents_of(kind).iter().zip(0..);
+    let stored: Vec<_> = documents.filter(|(document, _)| document.key.is_some()).collect();
+    let names = names::unique(stored.iter().map(|(document, _)| *document));
+    let entry = |((document, position), name): ((&StoredDocument, u32), String)| Entry {
+        id: DocumentId { order: order.id, kind, position },
+        name,
+        document: document.clone(),
+    };
+    stored.into_iter().zip(names).map(entry).collect()
 }
 
 /// The reason why an archive ends before its end.
 enum Failure {
     /// A document cannot be opened.
     Order(OrderError),
-    /// A document ends before its end, or the archive cannot be written.
+    /// A document ends before its end.
     Cut(Cut),
 }
 
@@ -173,32 +179,68 @@ impl From<Cut> for Failure {
     }
 }
 
-impl Failure {
-    fn into_problem(self) -> Problem {
-        match self {
-            Self::Order(error) => error.into(),
-            Self::Cut(Cut::Gone) => OrderError::Erased.into(),
-            Self::Cut(Cut::Broken(error)) => Problem::internal().log(&*error),
+/// Returns the problem of a failure before the first byte; `None` if the documents must be looked up again.
+fn before_first_byte<T>(result: Result<T, Failure>) -> Result<Option<T>, Problem> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Failure::Order(OrderError::Withdrawn) | Failure::Cut(Cut::Gone)) => Ok(None),
+        Err(Failure::Order(error)) => Err(error.into()),
+        Err(Failure::Cut(Cut::Broken(error))) => Err(Problem::internal().log(&*error)),
+    }
+}
+
+/// Where the documents come from.
+#[derive(Clone)]
+struct Source {
+    api: State,
+    reading: ReadOrder,
+    key: ApiKey,
+    is_for_other_side: bool,
+}
+
+impl Source {
+    async fn is_key_valid(&self) -> bool {
+        self.api.admission.keys.is_still_valid(&self.key).await
+    }
+
+    /// Opens a range of the bytes of a document.
+    async fn open(&self, entry: &Entry, range: Range<u64>) -> Result<DocumentBlocks, Failure> {
+        let Entry { id, document, .. } = entry;
+        let Some(key) = &document.key else { return Err(Failure::Order(OrderError::Withdrawn)) };
+        // Each document may be too short for a look at the key while it is sent.
+        if !self.is_key_valid().await {
+            return Err(Cut::Gone.into());
         }
-    }
-}
-
-/// The output of the archive since it was last taken.
-#[derive(Clone, Default)]
-struct Output(Rc<RefCell<Vec<u8>>>);
-
-impl Output {
-    fn take(&self) -> Bytes {
-        mem::take(&mut *self.0.borrow_mut()).into()
-    }
-}
-
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().write(bytes)
+        let left = range.end.saturating_sub(range.start);
+        let blocks = self.reading.bytes(self.key.owner(), *id, key, range).await;
+        if matches!(blocks, Err(OrderError::MissingObject(_))) {
+            self.api.metrics.documents_missing.inc();
+        }
+        let keys = self.api.admission.keys.clone();
+        let look = Look::at(self.reading.clone(), keys, self.key.clone(), *id);
+        Ok(DocumentBlocks { blocks: blocks.map_err(Failure::Order)?, left, look })
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    /// Reads a document that has no CRC-32, and stores it: the next archive has it.
+    async fn add_crc32(&self, entry: &mut Entry) -> Result<(), Failure> {
+        if entry.document.crc32.is_some() {
+            return Ok(());
+        }
+        let (mut crc32, mut sha256) = (crc32fast::Hasher::new(), Sha256::new());
+        let mut blocks = self.open(entry, 0..entry.document.size).await?;
+        while let Some(block) = blocks.next().await? {
+            crc32.update(&block);
+            sha256.update(&block);
+        }
+        // Otherwise a reader would find the damaged bytes intact.
+        if sha256.finalize()[..] != entry.document.sha256.0 {
+            let error =
+                format!("document {} is damaged: its SHA-256 is another", entry.id.position);
+            return Err(Cut::Broken(error.into()).into());
+        }
+        let crc32 = crc32.finalize();
+        self.reading.store_crc32(entry.id, crc32).await.map_err(Failure::Order)?;
+        entry.document.crc32 = Some(crc32);
         Ok(())
     }
 }
@@ -207,98 +249,48 @@ impl Write for Output {
 struct Reading {
     id: DocumentId,
     blocks: DocumentBlocks,
+    /// Whether its end is the first download by the other side.
     is_first: bool,
 }
 
-/// An archive that is being sent. It holds a block of a document, and the directory of the archive.
+/// An archive that is being sent. It holds a block of a document, and what stands around the documents.
 struct Archive {
-    api: State,
-    read_order: ReadOrder,
-    key: ApiKey,
-    is_for_other_side: bool,
-    waiting: vec::IntoIter<Entry>,
+    source: Source,
+    entries: Vec<Entry>,
+    /// The pieces that are not sent yet.
+    pieces: vec::IntoIter<Piece>,
     reading: Option<Reading>,
-    output: Output,
-    /// None after its end.
-    writer: Option<ZipWriter<StreamWriter<Output>>>,
 }
 
 impl Archive {
-    fn new(
-        api: State,
-        read_order: ReadOrder,
-        key: ApiKey,
-        is_for_other_side: bool,
-        entries: Vec<Entry>,
-    ) -> Self {
-        let output = Output::default();
-        let writer = Some(ZipWriter::new_stream(output.clone()));
-        let waiting = entries.into_iter();
-        Self { api, read_order, key, is_for_other_side, waiting, reading: None, output, writer }
-    }
-
-    /// Opens the next document; `false` if there is none. Leaves out one that is withdrawn meanwhile.
-    async fn open_next(&mut self) -> Result<bool, Failure> {
-        let Some(writer) = &mut self.writer else { return Ok(false) };
-        let keys = &self.api.admission.keys;
-        // Each document may be too short for a look at the key while it is sent.
-        if !keys.is_still_valid(&self.key).await {
-            return Err(Cut::Gone.into());
-        }
-        for Entry { id, name, document } in self.waiting.by_ref() {
-            let Some(key) = &document.key else { continue };
-            let reading = &self.read_order;
-            let blocks = match reading.bytes(self.key.owner(), id, key, 0..document.size).await {
-                Ok(blocks) => blocks,
-                Err(OrderError::Withdrawn) => continue,
-                Err(error) => {
-                    if matches!(error, OrderError::MissingObject(_)) {
-                        self.api.metrics.documents_missing.inc();
-                    }
-                    return Err(Failure::Order(error));
-                }
-            };
-            // The documents are compressed already.
-            let options = SimpleFileOptions::default()
-                .compression_method(CompressionMethod::Stored)
-                .last_modified_time(modified(&document));
-            writer.start_file(name, options).map_err(|error| Cut::Broken(error.into()))?;
-            self.reading = Some(Reading {
-                id,
-                blocks: DocumentBlocks {
-                    blocks,
-                    left: document.size,
-                    look: Look::at(reading.clone(), keys.clone(), self.key.clone(), id),
-                },
-                is_first: document.first_downloaded_at.is_none(),
-            });
-            return Ok(true);
-        }
-        Ok(false)
-    }
-
-    /// Returns the next bytes of the archive; `None` after its end.
+    /// Returns the next bytes of the archive; `None` after its end. Opens a document before it returns what
+    /// stands before it.
     async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
-            let Some(reading) = &mut self.reading else {
-                if self.open_next().await? {
-                    continue;
+            if let Some(reading) = &mut self.reading {
+                if let Some(block) = reading.blocks.next().await? {
+                    self.source.api.metrics.document_bytes_read.inc_by(block.len() as u64);
+                    return Ok(Some(block));
                 }
-                let Some(writer) = self.writer.take() else { return Ok(None) };
-                writer.finish().map_err(|error| Cut::Broken(error.into()))?;
-                return Ok(Some(self.output.take()));
-            };
-            if let Some(block) = reading.blocks.next().await? {
-                self.api.metrics.document_bytes_read.inc_by(block.len() as u64);
-                if let Some(writer) = &mut self.writer {
-                    writer.write_all(&block).map_err(|error| Cut::Broken(error.into()))?;
+                if reading.is_first {
+                    self.source.reading.note_download(reading.id);
                 }
-                return Ok(Some(self.output.take()));
+                self.reading = None;
             }
-            if reading.is_first && self.is_for_other_side {
-                self.read_order.note_download(reading.id);
+            let Some(Piece { before, file }) = self.pieces.next() else { return Ok(None) };
+            if let Some((position, range)) = file
+                && let Some(entry) = self.entries.get(position)
+            {
+                let is_first = entry.document.first_downloaded_at.is_none()
+                    && self.source.is_for_other_side
+                    // A part that ends the document counts, too: the reader had the beginning before.
+                    && range.end == entry.document.size;
+                let blocks = self.source.open(entry, range).await?;
+                self.reading = Some(Reading { id: entry.id, blocks, is_first });
             }
-            self.reading = None;
+            if !before.is_empty() {
+                return Ok(Some(before));
+            }
         }
     }
 }
@@ -314,10 +306,10 @@ fn modified(document: &StoredDocument) -> DateTime {
 
 /// Returns the bytes of an archive. When the store fails, the order is erased or a document withdrawn,
 /// the body fails too, and actix cuts the connection: a part must not look whole.
-fn body(archive: Archive) -> impl MessageBody + 'static {
+fn body(first: Option<Bytes>, archive: Archive) -> impl Stream<Item = io::Result<Bytes>> {
     // actix reads a body outside of the span of its request.
     let span = Span::current();
-    let bytes = try_unfold((archive, span), |(mut archive, span)| async move {
+    let rest = try_unfold((archive, span), |(mut archive, span)| async move {
         match archive.next().await {
             Ok(Some(bytes)) => Ok(Some((bytes, (archive, span)))),
             Ok(None) => Ok(None),
@@ -327,13 +319,14 @@ fn body(archive: Archive) -> impl MessageBody + 'static {
             }
         }
     });
-    BodyStream::new(bytes.boxed_local())
+    stream::iter(first.map(Ok)).chain(rest)
 }
 
 /// Records that an archive ends before its end.
 fn cut(archive: &Archive, failure: Failure) {
     let error: Cause = match failure {
-        Failure::Cut(Cut::Gone) | Failure::Order(OrderError::Erased | OrderError::NoSuchOrder) => {
+        Failure::Cut(Cut::Gone)
+        | Failure::Order(OrderError::Erased | OrderError::NoSuchOrder | OrderError::Withdrawn) => {
             tracing::info!("archive cut off: erased, withdrawn, or the key was revoked");
             return;
         }
@@ -342,7 +335,7 @@ fn cut(archive: &Archive, failure: Failure) {
     };
     let document = archive.reading.as_ref().map(|reading| reading.id.position);
     tracing::error!(document, error = error_chain(&*error), "archive cut off: the store failed");
-    archive.api.metrics.downloads_cut.inc();
+    archive.source.api.metrics.downloads_cut.inc();
 }
 
 #[cfg(test)]

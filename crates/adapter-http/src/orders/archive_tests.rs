@@ -1,27 +1,42 @@
-use std::io::{Cursor, Read as _};
+use std::{
+    io::{Cursor, Read as _},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+};
 
 use actix_web::http::Method;
 use bytes::Bytes;
 use contract_tests::samples::{document, minimal_request, new_order, order, stored};
 use domain::{
-    document::ObjectKey,
-    order::OrderId,
+    document::{ObjectKey, Sha256Digest},
     ports::{BlobStream, MaybeErased, NewOrder, StoreError},
 };
 use futures_util::stream;
-use zip::ZipArchive;
+use zip::{CompressionMethod, ZipArchive};
 
 use super::*;
-use crate::test_support::{NOW, OWNER, Ports, TestApi};
+use crate::test_support::{NOW, OWNER, Ports, TestAnswer, TestApi};
 
 const PATH: &str = "/api/order/7/documents.zip";
 
+/// Returns the bytes of the document of this name.
+fn content(name: &str) -> String {
+    let beginning: Vec<_> = name.bytes().take(4).map(|byte| format!("{}", byte % 10)).collect();
+    format!("{:.<10}", beginning.concat())
+}
+
 /// Returns a document of ten bytes.
 fn named(name: &str) -> StoredDocument {
+    let content = content(name);
     StoredDocument {
         name: name.to_owned(),
+        name_as_sent: name.to_owned(),
         key: Some(ObjectKey::from_stored(name.to_owned())),
         size: 10,
+        sha256: Sha256Digest(Sha256::digest(&content).into()),
+        crc32: Some(crc32fast::hash(content.as_bytes())),
         ..document()
     }
 }
@@ -47,12 +62,20 @@ fn ports(documents: Vec<StoredDocument>) -> Ports {
     ports
 }
 
-/// Returns the bytes of the object of a document, in blocks of four.
-fn blocks(key: &ObjectKey) -> BlobStream {
-    let bytes = format!("{:.<10}", &key.as_str()[..4]);
+/// Returns a range of the bytes of the object of a document, in blocks of four.
+fn blocks(key: &ObjectKey, range: Range<u64>) -> BlobStream {
+    let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
+    let bytes = content(key.as_str())[range].to_owned();
     let blocks: Vec<_> =
         bytes.as_bytes().chunks(4).map(|block| Ok(Bytes::copy_from_slice(block))).collect();
     stream::iter(blocks).boxed()
+}
+
+/// Returns ports with the order of these documents, and with their objects.
+fn with_objects(documents: Vec<StoredDocument>) -> Ports {
+    let mut ports = ports(documents);
+    ports.blobs.expect_get().returning(|key, range| Ok(Some(blocks(key, range))));
+    ports
 }
 
 /// Returns the names and the contents of an archive, in its order.
@@ -70,47 +93,82 @@ fn unpacked(bytes: &[u8]) -> Vec<(String, String)> {
     files
 }
 
+/// Returns the names of an archive.
+fn names(answer: TestAnswer) -> Vec<String> {
+    unpacked(&answer.bytes.unwrap()).into_iter().map(|(name, _)| name).collect()
+}
+
 #[actix_web::test]
 async fn archive_has_every_document_that_is_not_withdrawn() {
     let replaced = StoredDocument { replaced_by: Some(3), ..named("deed.pdf") };
-    let mut ports = ports(vec![replaced, withdrawn(), named("note.pdf"), named("deed.pdf")]);
-    ports.blobs.expect_get().times(3).returning(|key, range| {
-        assert_eq!(range, 0..10);
-        Ok(Some(blocks(key)))
-    });
+    let documents = vec![replaced, withdrawn(), named("note.pdf"), named("deed.pdf")];
 
-    let answer = ports.api().send(TestApi::get(PATH)).await;
+    let answer = with_objects(documents).api().send(TestApi::get(PATH)).await;
 
     assert_eq!(answer.status, 200);
     assert_eq!(answer.header("content-type"), "application/zip");
+    assert_eq!(answer.header("accept-ranges"), "bytes");
     assert_eq!(
         answer.header("content-disposition"),
         "attachment; filename=\"A___1-documents.zip\""
     );
-    let files = [("replaced/deed.pdf", "deed"), ("note.pdf", "note"), ("deed.pdf", "deed")];
-    let files = files.map(|(name, content)| (name.to_owned(), format!("{content}......")));
+    let files = ["replaced/deed.pdf", "note.pdf", "deed.pdf"];
+    let files = files.map(|name| (name.to_owned(), content(name.trim_start_matches("replaced/"))));
     assert_eq!(unpacked(&answer.bytes.unwrap()), files);
 }
 
 #[actix_web::test]
 async fn current_archive_is_not_sent_again() {
-    let mut ports = ports(vec![named("deed.pdf")]);
-    ports.blobs.expect_get().once().returning(|key, _| Ok(Some(blocks(key))));
-    let api = ports.api();
+    let api = with_objects(vec![named("deed.pdf")]).api();
     let tag = api.send(TestApi::get(PATH)).await.header("etag").to_owned();
     let known = TestApi::get(PATH).insert_header(("if-none-match", tag));
     assert_eq!(api.send(known).await.status, 304);
 }
 
-#[test]
-fn names_are_unique_and_safe_on_every_system() {
-    let names = ["a.pdf", "A.PDF", "a_2.pdf", "a.pdf", "con.pdf", "LPT1.x.pdf", "comic.pdf"];
-    let order = with_documents(names.map(named).into());
-    let names: Vec<_> =
-        entries(&order, DocumentKind::ToSign).into_iter().map(|entry| entry.name).collect();
-    let expected =
-        ["a.pdf", "A_2.PDF", "a_2_2.pdf", "a_3.pdf", "_con.pdf", "_LPT1.x.pdf", "comic.pdf"];
-    assert_eq!(names, expected);
+#[actix_web::test]
+async fn part_has_the_bytes_of_the_whole_archive() {
+    let api = with_objects(vec![named("deed.pdf"), named("合同.pdf"), named("note.pdf")]).api();
+    let whole = api.send(TestApi::get(PATH)).await;
+    let tag = whole.header("etag").to_owned();
+    let whole = whole.bytes.unwrap();
+    for first in 0..whole.len() {
+        for last in [first, first + 1, first + 70, whole.len() - 1] {
+            let last = last.min(whole.len() - 1);
+            let part = TestApi::get(PATH)
+                .insert_header(("range", format!("bytes={first}-{last}")))
+                .insert_header(("if-range", tag.clone()));
+            let part = api.send(part).await;
+            let range = format!("bytes {first}-{last}/{}", whole.len());
+            assert_eq!((part.status.as_u16(), part.header("content-range")), (206, &*range));
+            assert_eq!(part.bytes.unwrap(), whole[first..=last], "{range}");
+        }
+    }
+}
+
+#[actix_web::test]
+async fn another_archive_is_sent_whole() {
+    let sent = with_objects(vec![named("deed.pdf")]).api().send(TestApi::get(PATH)).await;
+    let tag = sent.header("etag").to_owned();
+    let other = vec![named("deed.pdf"), named("note.pdf")];
+    for (documents, range, status) in [
+        (vec![named("deed.pdf")], "bytes=9-", 206),
+        (vec![named("deed.pdf")], "bytes=1-2,5-6", 200),
+        (other, "bytes=9-", 200),
+        (vec![StoredDocument { created_at: NOW, ..named("deed.pdf") }], "bytes=9-", 200),
+        (vec![named("Deed.pdf")], "bytes=9-", 200),
+    ] {
+        let request = TestApi::get(PATH).insert_header(("range", range));
+        let request = request.insert_header(("if-range", tag.clone()));
+        let answer = with_objects(documents).api().send(request).await;
+        assert_eq!(answer.status, status, "{range}");
+    }
+}
+
+#[actix_web::test]
+async fn part_outside_of_the_archive_is_not_satisfiable() {
+    let request = TestApi::get(PATH).insert_header(("range", "bytes=5000-"));
+    let answer = ports(vec![named("deed.pdf")]).api().send(request).await;
+    answer.problem(416, "range_not_satisfiable");
 }
 
 #[actix_web::test]
@@ -130,23 +188,96 @@ async fn head_reads_no_object() {
     assert!(answer.headers.contains_key("content-disposition"));
 }
 
+/// Version 0.1.0 stored it.
 #[actix_web::test]
-async fn document_that_is_withdrawn_meanwhile_is_left_out() {
-    let mut ports = ports(vec![named("deed.pdf"), named("note.pdf"), named("plan.pdf")]);
-    ports
-        .blobs
-        .expect_get()
-        .returning(|key, _| Ok((key.as_str() != "note.pdf").then(|| blocks(key))));
-    ports
-        .reader
-        .expect_document()
-        .once()
-        .returning(|_, _| Ok(Some(MaybeErased::Whole(withdrawn()))));
+async fn document_without_crc32_is_read_once_for_it() {
+    let crc32 = named("note.pdf").crc32.unwrap();
+    let old = StoredDocument { crc32: None, ..named("note.pdf") };
+    let mut ports = with_objects(vec![named("deed.pdf"), old]);
+    let stored = Arc::new(AtomicU32::new(0));
+    let store = Arc::clone(&stored);
+    ports.orders.expect_store_crc32().once().returning(move |id, crc32| {
+        assert_eq!((id.order, id.kind, id.position), (OrderId(7), DocumentKind::ToSign, 1));
+        store.store(crc32, Relaxed);
+        Ok(())
+    });
 
     let answer = ports.api().send(TestApi::get(PATH)).await;
 
-    let files = unpacked(&answer.bytes.unwrap());
-    assert_eq!(files.iter().map(|file| &*file.0).collect::<Vec<_>>(), ["deed.pdf", "plan.pdf"]);
+    assert_eq!(stored.load(Relaxed), crc32);
+    assert_eq!(names(answer), ["deed.pdf", "note.pdf"]);
+}
+
+#[actix_web::test]
+async fn damaged_document_gets_no_crc32() {
+    let sha256 = Sha256Digest([7; 32]);
+    let damaged = StoredDocument { crc32: None, sha256, ..named("note.pdf") };
+    let api = with_objects(vec![named("deed.pdf"), damaged]).api();
+    api.send(TestApi::get(PATH)).await.problem(500, "internal");
+}
+
+/// Returns ports with documents, of which a request that reads `note.pdf` finds that it was just withdrawn.
+fn withdrawn_meanwhile(documents: Vec<StoredDocument>) -> Ports {
+    let mut ports = Ports::new();
+    let mut looks = 0;
+    ports.reader.expect_with_documents().returning_st(move |_, _| {
+        looks += 1;
+        let left = documents.iter().filter(|it| looks == 1 || it.name != "note.pdf").cloned();
+        Ok(Some(MaybeErased::Whole(with_documents(left.collect()))))
+    });
+    ports
+        .blobs
+        .expect_get()
+        .returning(|key, range| Ok((key.as_str() != "note.pdf").then(|| blocks(key, range))));
+    let withdrawn = |_, _| Ok(Some(MaybeErased::Whole(withdrawn())));
+    ports.reader.expect_document().once().returning(withdrawn);
+    ports
+}
+
+#[actix_web::test]
+async fn document_that_is_withdrawn_before_the_first_byte_is_left_out() {
+    let old = StoredDocument { crc32: None, ..named("note.pdf") };
+    for documents in [vec![named("note.pdf"), named("plan.pdf")], vec![named("plan.pdf"), old]] {
+        let ports = withdrawn_meanwhile(documents);
+        assert_eq!(names(ports.api().send(TestApi::get(PATH)).await), ["plan.pdf"]);
+    }
+}
+
+#[actix_web::test]
+async fn document_that_is_withdrawn_later_cuts_the_archive() {
+    let api = withdrawn_meanwhile(vec![named("deed.pdf"), named("note.pdf")]).api();
+    let answer = api.send(TestApi::get(PATH)).await;
+    assert_eq!((answer.status.as_u16(), answer.bytes), (200, None));
+    assert!(api.has_metric("notary_orders_downloads_cut_total 0"));
+}
+
+/// The key of the tests is that of a client.
+#[actix_web::test]
+async fn each_document_that_the_other_side_has_whole_is_a_download() {
+    const SIGNED: &str = "/api/order/7/signed-documents.zip";
+    let documents = vec![named("deed.pdf"), named("note.pdf")];
+    for (path, range, noted) in [
+        (PATH, "bytes=0-", 0),
+        (SIGNED, "bytes=0-", 2),
+        (SIGNED, "bytes=0-60", 1),
+        (SIGNED, "bytes=45-", 2),
+        (SIGNED, "bytes=80-", 1),
+        (SIGNED, "bytes=-10", 0),
+    ] {
+        let mut ports = Ports::new();
+        let order = StoredOrder {
+            signed_documents: documents.clone(),
+            ..with_documents(documents.clone())
+        };
+        ports
+            .reader
+            .expect_with_documents()
+            .returning(move |_, _| Ok(Some(MaybeErased::Whole(order.clone()))));
+        ports.blobs.expect_get().returning(|key, range| Ok(Some(blocks(key, range))));
+        let api = ports.api();
+        api.send(TestApi::get(path).insert_header(("range", range))).await;
+        assert_eq!(api.downloads.lock().unwrap().len(), noted, "{path} {range}");
+    }
 }
 
 #[actix_web::test]
@@ -159,8 +290,9 @@ async fn store_that_fails_breaks_the_archive() {
     let long = || stream::iter([Ok(Bytes::from_static(b"0123456789-"))]).boxed();
     for blocks_of_second in [failing as fn() -> BlobStream, short, long] {
         let mut ports = ports(vec![named("deed.pdf"), named("note.pdf")]);
-        ports.blobs.expect_get().returning(move |key, _| {
-            Ok(Some(if key.as_str() == "deed.pdf" { blocks(key) } else { blocks_of_second() }))
+        ports.blobs.expect_get().returning(move |key, range| {
+            let is_first = key.as_str() == "deed.pdf";
+            Ok(Some(if is_first { blocks(key, range) } else { blocks_of_second() }))
         });
         ports
             .reader

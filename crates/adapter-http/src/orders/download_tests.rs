@@ -1,15 +1,12 @@
 use std::{cell::Cell, rc::Rc, sync::Arc};
 
-use actix_web::{
-    body::{BodySize, MessageBody as _},
-    test::TestRequest,
-};
+use actix_web::body::{BodySize, MessageBody as _};
 use contract_tests::samples::{api_key, document};
 use domain::{
     api_key::{ApiKey, ApiKeyId},
     ports::{
         MockAccessLog, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockOrderReader,
-        StoreError,
+        MockOrderRepo, StoreError,
     },
     use_cases::{keys::manage_keys::ManageKeys, note_downloads::Downloads, read_order::ReadOrder},
 };
@@ -20,18 +17,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::test_support::NOW;
 
-const TAG: &str = "a1";
-
 fn named(name: &str, name_as_sent: &str) -> StoredDocument {
     StoredDocument { name: name.to_owned(), name_as_sent: name_as_sent.to_owned(), ..document() }
-}
-
-/// Returns the range of 1,000 bytes that a request with these headers gets.
-fn range(headers: &[(&str, &str)]) -> Result<Option<(u64, u64)>, Problem> {
-    let request = headers
-        .iter()
-        .fold(TestRequest::get(), |request, (name, value)| request.append_header((*name, *value)));
-    requested_range(&request.to_http_request(), &EntityTag::new_strong(TAG.to_owned()), 1_000)
 }
 
 #[test]
@@ -53,80 +40,19 @@ proptest! {
     }
 }
 
-#[test]
-fn one_range_is_granted() {
-    for (header, expected) in [
-        ("bytes=0-0", (0, 0)),
-        ("bytes=10-19", (10, 19)),
-        ("bytes=990-", (990, 999)),
-        ("bytes=990-5000", (990, 999)),
-        ("bytes=-10", (990, 999)),
-        ("bytes=-5000", (0, 999)),
-        ("bytes= 1-2 ", (1, 2)),
-        ("Bytes=1-2", (1, 2)),
-    ] {
-        assert_eq!(range(&[("range", header)]).unwrap(), Some(expected), "{header}");
-    }
-}
-
-#[test]
-fn other_ranges_are_ignored() {
-    for header in [
-        "bytes=2-1",
-        "bytes=-",
-        "bytes=",
-        "bytes",
-        "bytes=a-b",
-        "bytes=+1-2",
-        "bytes=1-2,4-5",
-        "bytes=1-2,x",
-        "bytes=1-99999999999999999999",
-        "pages=1-2",
-        "",
-    ] {
-        assert_eq!(range(&[("range", header)]).unwrap(), None, "{header}");
-    }
-    assert_eq!(range(&[("range", "bytes=1-2"), ("range", "bytes=1-2")]).unwrap(), None);
-    let head = TestRequest::with_uri("/")
-        .method(Method::HEAD)
-        .insert_header(("range", "bytes=5000-"))
-        .to_http_request();
-    assert_eq!(requested_range(&head, &EntityTag::new_strong(TAG.to_owned()), 9).unwrap(), None);
-}
-
-#[test]
-fn range_outside_is_not_satisfiable() {
-    for header in ["bytes=1000-", "bytes=1000-2000", "bytes=-0"] {
-        let problem = range(&[("range", header)]).unwrap_err();
-        assert_eq!(problem.code().as_str(), "range_not_satisfiable", "{header}");
-        let response = problem.response(&"id".into());
-        assert_eq!(response.headers().get("content-range").unwrap(), "bytes */1000");
-    }
-}
-
-#[test]
-fn part_needs_an_unchanged_document() {
-    for (header, expected) in [
-        ("\"a1\"", Some((0, 9))),
-        ("W/\"a1\"", None),
-        ("\"b2\"", None),
-        ("Sat, 29 Oct 1994 19:43:31 GMT", None),
-        ("a1", None),
-    ] {
-        let found = range(&[("range", "bytes=0-9"), ("if-range", header)]).unwrap();
-        assert_eq!(found, expected, "{header}");
-    }
-    assert_eq!(range(&[("range", "bytes=1000-"), ("if-range", "\"b2\"")]).unwrap(), None);
-}
-
 /// Reads a download of 10 bytes. Returns the slices before an error, and whether there was one.
 fn read(blocks: Vec<Result<Bytes, StoreError>>, length: u64) -> (Vec<usize>, bool, ApiMetrics) {
     let metrics = ApiMetrics::register(&Registry::new()).unwrap();
     let stream = stream::iter(blocks).boxed();
-    let clock = Arc::new(MockClock::new());
+    let mut clock = MockClock::new();
+    clock.expect_now().return_const(NOW);
+    let clock = Arc::new(clock);
+    let mut keys = MockApiKeyRepo::new();
+    keys.expect_find().returning(|_| Err(StoreError::Unavailable("down".into())));
     let mut reader = MockOrderReader::new();
     reader.expect_document().returning(|_, _| Err(StoreError::Unavailable("down".into())));
     let ports = ReadOrder {
+        orders: Arc::new(MockOrderRepo::new()),
         reader: Arc::new(reader),
         accesses: Arc::new(MockAccessLog::new()),
         blobs: Arc::new(MockBlobStore::new()),
@@ -134,7 +60,7 @@ fn read(blocks: Vec<Result<Bytes, StoreError>>, length: u64) -> (Vec<usize>, boo
         clock: clock.clone(),
     };
     let keys = ManageKeys {
-        keys: Arc::new(MockApiKeyRepo::new()),
+        keys: Arc::new(keys),
         clock,
         entropy: Arc::new(MockEntropy::new()),
         uses: Arc::default(),

@@ -75,7 +75,7 @@ mod tests {
         document::DocumentKind,
         ports::{
             MaybeErased, MockAccessLog, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy,
-            MockOrderReader,
+            MockOrderReader, MockOrderRepo,
         },
         use_cases::note_downloads::Downloads,
     };
@@ -100,6 +100,7 @@ mod tests {
             let mut reader = MockOrderReader::new();
             reader.expect_document().returning(|_, _| Ok(Some(MaybeErased::Whole(document()))));
             let reading = ReadOrder {
+                orders: Arc::new(MockOrderRepo::new()),
                 reader: Arc::new(reader),
                 accesses: Arc::new(MockAccessLog::new()),
                 blobs: Arc::new(MockBlobStore::new()),
@@ -114,7 +115,7 @@ mod tests {
                 cache: Arc::default(),
             };
             let id = DocumentId { order: OrderId(7), kind: DocumentKind::ToSign, position: 0 };
-            assert_eq!(Look::at(reading, keys, api_key(), id).look().await, is_gone);
+            assert_eq!(Look::at(reading, keys, api_key(), id).is_gone_now().await, is_gone);
         }
     }
 }

@@ -6,11 +6,8 @@ use actix_web::{
     HttpRequest, HttpResponse, HttpResponseBuilder,
     body::SizedStream,
     http::{
-        Method, StatusCode,
-        header::{
-            self, ContentRange, ContentRangeSpec, EntityTag, Header as _, HeaderName, IfRange,
-            Range,
-        },
+        Method,
+        header::{self, EntityTag, HeaderName},
     },
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
@@ -36,7 +33,11 @@ use crate::{
         path,
     },
     request::{metrics::ApiMetrics, notes::note},
-    respond::{answer::Answer, conditional, problem::Problem},
+    respond::{
+        answer::Answer,
+        conditional,
+        range::{self, Part},
+    },
     state::{Api, State},
 };
 
@@ -71,13 +72,12 @@ async fn send(audit: Audit, request: &HttpRequest, api: &Api, kind: DocumentKind
     if let Some(not_modified) = conditional::not_modified(request, &tag) {
         return Ok(not_modified);
     }
-    let part = requested_range(request, &tag, size)?;
+    let part = range::requested(request, &tag, size)?;
     let mut response = conditional::with_tag(begin(part, &document), &tag);
     if request.method() == Method::HEAD {
         return Ok(response.body(SizedStream::new(size, stream::empty::<Result<_, Infallible>>())));
     }
-    let range = part.map_or(0..size, |(first, last)| first..last.saturating_add(1));
-    let length = range.end.saturating_sub(range.start);
+    let (range, length) = (part.bytes(), part.length());
     // A part that ends the document counts, too: the reader had the beginning before.
     let is_first = document.first_downloaded_at.is_none() && range.end == size;
     let is_for_other_side = Changer::of(admitted.key()).actor != Actor::uploading(kind);
@@ -97,20 +97,13 @@ async fn send(audit: Audit, request: &HttpRequest, api: &Api, kind: DocumentKind
 }
 
 /// Begins the answer with a document, or with a part of it.
-fn begin(part: Option<(u64, u64)>, document: &StoredDocument) -> HttpResponseBuilder {
-    let mut response = HttpResponse::Ok();
+fn begin(part: Part, document: &StoredDocument) -> HttpResponseBuilder {
+    let mut response = part.response();
     let digest = BASE64_STANDARD.encode(document.sha256.0);
-    if let Some(range) = part {
-        let (range, instance_length) = (Some(range), Some(document.size));
-        response
-            .status(StatusCode::PARTIAL_CONTENT)
-            .insert_header(ContentRange(ContentRangeSpec::Bytes { range, instance_length }));
-    }
     response
         .content_type(document.media_type.as_str())
         .insert_header((header::CONTENT_DISPOSITION, disposition(document)))
         .insert_header((REPR_DIGEST, format!("sha-256=:{digest}:")))
-        .insert_header((header::ACCEPT_RANGES, "bytes"))
         // A browser that shows the document in spite of its disposition executes nothing in it.
         .insert_header((header::CONTENT_SECURITY_POLICY, "sandbox"));
     response
@@ -131,39 +124,8 @@ fn disposition(StoredDocument { name, name_as_sent, .. }: &StoredDocument) -> St
     value
 }
 
-/// Returns the first and the last byte that a request asks for; `None` if it asks for the whole
-/// document, or in a way that the service does not understand (RFC 9110, section 14.2).
-fn requested_range(
-    request: &HttpRequest,
-    tag: &EntityTag,
-    size: u64,
-) -> Result<Option<(u64, u64)>, Problem> {
-    let mut values = request.headers().get_all(header::RANGE);
-    let (Some(value), None) = (values.next(), values.next()) else { return Ok(None) };
-    // The parser of actix accepts signs, and skips ranges that it cannot read.
-    let one_range = |set: &str| {
-        let set = set.trim();
-        !set.is_empty() && set.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
-    };
-    let parts = value.to_str().ok().and_then(|value| value.split_once('='));
-    let set = parts.filter(|(unit, set)| unit.eq_ignore_ascii_case("bytes") && one_range(set));
-    let range = match set.and_then(|(_, set)| format!("bytes={set}").parse().ok()) {
-        Some(Range::Bytes(ranges)) if request.method() == Method::GET => ranges.first().cloned(),
-        _ => None,
-    };
-    let Some(range) = range.filter(|_| is_unchanged(request, tag)) else { return Ok(None) };
-    range.to_satisfiable_range(size).map(Some).ok_or_else(|| Problem::range_not_satisfiable(size))
-}
-
-/// Returns whether `If-Range` permits a part (RFC 9110, section 13.1.5). Documents have no date of
-/// their last change, so only their tag can.
-fn is_unchanged(request: &HttpRequest, tag: &EntityTag) -> bool {
-    !request.headers().contains_key(header::IF_RANGE)
-        || matches!(IfRange::parse(request), Ok(IfRange::EntityTag(known)) if known.strong_eq(tag))
-}
-
-/// Returns the next `length` bytes of a document. When the store fails, the order is erased, the
-/// document withdrawn or the key revoked, the body fails too, and actix cuts the connection: a part must not look whole.
+/// Returns the next `length` bytes of a document. When the store fails, the order is erased, the document
+/// withdrawn or the key revoked, the body fails too, and actix cuts the connection: a part must not look whole.
 /// `note_end` runs when all bytes were taken.
 fn body<F: Fn() + 'static>(
     blocks: BlobStream,

@@ -6,4 +6,5 @@ pub(crate) mod instants;
 pub(crate) mod list;
 pub(crate) mod path_number;
 pub(crate) mod problem;
+pub(crate) mod range;
 pub(crate) mod static_file;

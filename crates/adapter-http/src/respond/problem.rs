@@ -179,11 +179,11 @@ impl Problem {
         Self::new(ProblemCode::NotFound, detail)
     }
 
-    /// Reports a range that a document of `size` bytes does not have.
+    /// Reports a range that a file of `size` bytes does not have.
     pub(crate) fn range_not_satisfiable(size: u64) -> Self {
         Self::new(
             ProblemCode::RangeNotSatisfiable,
-            format!("The document has {size} bytes, none of them in the range."),
+            format!("The file has {size} bytes, none of them in the range."),
         )
         .with_header(header::CONTENT_RANGE, format!("bytes */{size}"))
     }

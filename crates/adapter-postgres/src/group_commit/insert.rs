@@ -79,10 +79,10 @@ static STATEMENT: LazyLock<String> = LazyLock::new(|| {
             RETURNING id, file_number, created_at\
         ), stored AS (\
             INSERT INTO documents (order_id, position, key, name, name_as_sent, media_type, size, \
-                sha256) \
-            SELECT created.id, position, key, name, name_as_sent, media_type, size, sha256 \
-            FROM unnest($16, $17, $18, $19, $20, $21, $22, $23) AS document \
-                (file_number, position, key, name, name_as_sent, media_type, size, sha256) \
+                sha256, crc32) \
+            SELECT created.id, position, key, name, name_as_sent, media_type, size, sha256, crc32 \
+            FROM unnest($16, $17, $18, $19, $20, $21, $22, $23, $28) AS document \
+                (file_number, position, key, name, name_as_sent, media_type, size, sha256, crc32) \
             JOIN created USING (file_number) ORDER BY key COLLATE \"C\"\
         ), remembered AS (\
             INSERT INTO idempotency_keys (party, is_test, digest, token, fingerprint, order_id, \
@@ -158,7 +158,8 @@ pub(crate) async fn insert_orders(
         .bind::<Bool, _>(batch.len() == 1)
         .bind::<Array<Text>, _>(column(batch, |order| &*order.found_by.signing_date))
         .bind::<Array<Text>, _>(column(batch, |order| &*order.found_by.search_text))
-        .bind::<Text, _>(milliseconds(lock));
+        .bind::<Text, _>(milliseconds(lock))
+        .bind::<Array<Nullable<BigInt>>, _>(column(&documents, |(_, document)| document.crc32));
     // Reads to the end: the rows arrive before the commit, and an error of the commit after them.
     Prepared(statement).get_results(connection).await
 }

@@ -14,13 +14,13 @@ use diesel::{dsl::sql, prelude::*, sql_types::Bool};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     duplicate_window::DuplicateWindow,
-    order::OrderId,
+    order::{DocumentId, OrderId},
     ports::{
         Changed, Download, ListedOrder, NewOrder, OrderCommandRequest, OrderRepo, OrderUpdate,
         StoreError, WriteError,
     },
 };
-use sql_rows::{orders::PendingOrder, schema::orders};
+use sql_rows::{Prepared, documents::with_crc32, orders::PendingOrder, schema::orders};
 
 use crate::{failure::Failure, store::PostgresStore};
 
@@ -56,6 +56,14 @@ impl OrderRepo for PostgresStore {
             update::note_downloads(connection, &downloads).await
         };
         Ok(self.pool.change_in_transaction(note).await?)
+    }
+
+    async fn store_crc32(&self, document: DocumentId, crc32: u32) -> Result<(), StoreError> {
+        let store = async move |connection: &mut AsyncPgConnection| {
+            Prepared(with_crc32(document, crc32)).execute(connection).await?;
+            Ok(())
+        };
+        Ok(self.pool.change_in_transaction(store).await?)
     }
 
     async fn update(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {

@@ -4,13 +4,13 @@ use async_trait::async_trait;
 use diesel::{connection::SimpleConnection as _, prelude::*, sqlite::SqliteConnection};
 use domain::{
     duplicate_window::DuplicateWindow,
-    order::OrderId,
+    order::{DocumentId, OrderId},
     ports::{
         Changed, Download, ListedOrder, NewOrder, OrderCommandRequest, OrderRepo, OrderUpdate,
         StoreError, WriteError,
     },
 };
-use sql_rows::{orders::PendingOrder, schema::orders};
+use sql_rows::{Prepared, documents::with_crc32, orders::PendingOrder, schema::orders};
 
 use crate::{failure::Failure, store::SqliteStore};
 
@@ -55,6 +55,14 @@ impl OrderRepo for SqliteStore {
         let note =
             move |connection: &mut SqliteConnection| update::note_downloads(connection, &downloads);
         self.transaction(note).await
+    }
+
+    async fn store_crc32(&self, document: DocumentId, crc32: u32) -> Result<(), StoreError> {
+        let store = move |connection: &mut SqliteConnection| -> Result<(), Failure> {
+            Prepared(with_crc32(document, crc32)).execute(connection)?;
+            Ok(())
+        };
+        self.transaction(store).await
     }
 
     async fn update(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {

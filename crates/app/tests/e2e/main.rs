@@ -87,6 +87,7 @@ mod operators {
 
 mod orders {
     mod accesses;
+    mod archives;
     mod changes;
     mod create;
     mod documents;

@@ -38,7 +38,7 @@ pub fn spooled(spool: &Path, size: usize, entropy: &CountingEntropy) -> (Spooled
     let path = spool.join(ObjectKey::random(entropy).as_str().replace('/', "-"));
     std::fs::write(&path, &bytes).unwrap();
     let sha256 = Sha256Digest(Sha256::digest(&bytes).into());
-    (SpooledFile { path, size: size as u64, sha256 }, bytes)
+    (SpooledFile { path, size: size as u64, sha256, crc32: 0 }, bytes)
 }
 
 /// Covers empty files, the largest that the service accepts, and sizes around the buffers. The store

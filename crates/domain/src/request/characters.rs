@@ -13,7 +13,7 @@ pub(super) fn is_blank(text: &str) -> bool {
 
 /// Returns whether a character is invisible, or changes the direction of the text after it: two
 /// names could look the same, or a name could look like another.
-fn is_invisible(character: char) -> bool {
+pub fn is_invisible(character: char) -> bool {
     matches!(character, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
         | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fffc}'
         | '\u{e0000}'..='\u{e007f}')

@@ -19,6 +19,7 @@ mod sent;
 mod text;
 mod violation;
 
+pub use characters::is_invisible;
 pub use json::whole_characters;
 pub(crate) use json::{integer, scaled};
 pub use object::{Object, Unknown};

@@ -134,6 +134,7 @@ impl Intake {
                         media_type: format.media_type().to_owned(),
                         size: document.file.size,
                         sha256: document.file.sha256,
+                        crc32: Some(document.file.crc32),
                         // Set again when an order gets the document.
                         created_at: self.clock.now(),
                         replaced_by: None,

@@ -9,7 +9,7 @@ use crate::{
     order::{DocumentId, OrderId, StoredOrder},
     ports::{
         AccessLog, BlobStore, BlobStream, Clock, HistoryEntry, HistoryQuery, ListedOrder,
-        NoteQuery, NumberedNote, OrderReader, Page, PageQuery,
+        NoteQuery, NumberedNote, OrderReader, OrderRepo, Page, PageQuery,
     },
     use_cases::{note_downloads::Downloads, order_error::OrderError, store_waiting::lock},
 };
@@ -17,6 +17,8 @@ use crate::{
 /// Reads orders for their client.
 #[derive(Clone)]
 pub struct ReadOrder {
+    /// Stores what a read finds out about a document.
+    pub orders: Arc<dyn OrderRepo>,
     /// Reads orders.
     pub reader: Arc<dyn OrderReader>,
     /// Reads accesses.
@@ -125,6 +127,11 @@ impl ReadOrder {
         // It may have been erased or withdrawn since it was looked up.
         self.document(owner, id).await?;
         Err(OrderError::MissingObject(id))
+    }
+
+    /// Stores the CRC-32 of a document that has none.
+    pub async fn store_crc32(&self, id: DocumentId, crc32: u32) -> Result<(), OrderError> {
+        Ok(self.orders.store_crc32(id, crc32).await?)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{
     access::{AccessId, RunId},
     api_key::ClientId,
     document::DocumentKind,
-    ports::{MaybeErased, MockAccessLog, MockBlobStore, MockOrderReader},
+    ports::{MaybeErased, MockAccessLog, MockBlobStore, MockOrderReader, MockOrderRepo},
     test_support::{access_facts, clock, document},
     use_cases::accesses::recorder::{AccessRecorder, BegunAccess},
 };
@@ -27,6 +27,7 @@ async fn unread(looked_up_again: fn() -> MaybeErased<StoredDocument>) -> OrderEr
         .once()
         .returning(move |_, _| Ok(Some(looked_up_again())));
     let reading = ReadOrder {
+        orders: Arc::new(MockOrderRepo::new()),
         reader: Arc::new(reader),
         accesses: Arc::new(MockAccessLog::new()),
         blobs: Arc::new(blobs),
@@ -79,6 +80,7 @@ async fn page_of_accesses_says_whether_there_are_older_ones() {
                 Ok(Some(MaybeErased::Whole(Some((0..stored).map(at).collect()))))
             });
         let reading = ReadOrder {
+            orders: Arc::new(MockOrderRepo::new()),
             reader: Arc::new(MockOrderReader::new()),
             accesses: Arc::new(accesses),
             blobs: Arc::new(MockBlobStore::new()),

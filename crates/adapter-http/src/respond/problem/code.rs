@@ -91,7 +91,7 @@ problem_codes! {
         "The content type is not supported";
     /// The document does not have the requested range.
     RangeNotSatisfiable = RANGE_NOT_SATISFIABLE, "range_not_satisfiable",
-        "The range is outside of the document";
+        "The range is outside of the file";
     /// A rate limit is exceeded.
     RateLimited = TOO_MANY_REQUESTS, "rate_limited", "Too many requests";
     /// Another program has damaged the record of the order, or a newer version of the service has written it.

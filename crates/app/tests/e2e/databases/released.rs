@@ -1,7 +1,7 @@
 //! Databases as releases wrote them: the current program migrates a copy, and finds everything. Their folder
 //! says how they were made.
 
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{fs, path::PathBuf, process::Command, sync::Arc};
 
 use contract_tests::fakes::ManualClock;
 use domain::ports::Clock as _;
@@ -119,6 +119,7 @@ async fn assert_whole(app: &TestApp, released: &Released) {
         assert_eq!(answer.headers()["etag"], hash.as_str(), "{document}");
         assert_eq!(answer.text().await.unwrap(), *content, "{document}");
     }
+    assert_archives_have_crc32(app, papers).await;
     problem(app.get(&format!("{papers}/documents/1")).await, 410, "withdrawn").await;
     problem(app.get(released.text("erased")).await, 410, "erased").await;
     let orders = app.read("/api/order?limit=100").await;
@@ -135,6 +136,30 @@ async fn assert_whole(app: &TestApp, released: &Released) {
         deliveries["data"].as_array().unwrap().len() as u64,
         expected["webhooks"].as_u64().unwrap()
     );
+}
+
+/// Version 0.1.0 stored no CRC-32. The first archive adds it.
+async fn assert_archives_have_crc32(app: &TestApp, papers: &str) {
+    const MISSING: &str = "SELECT count(*) FROM documents WHERE key IS NOT NULL AND crc32 IS NULL";
+    let missing = || app.wiring.lines(MISSING)[0].parse::<u32>().unwrap();
+    let (before, mut added) = (missing(), 0);
+    for documents in ["documents", "signed-documents"] {
+        let answer = app.get(&format!("{papers}/{documents}.zip")).await;
+        let (size, tag) = (answer.content_length(), answer.headers()["etag"].clone());
+        let archive = answer.bytes().await.unwrap();
+        assert_eq!(size, Some(archive.len() as u64));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.zip");
+        fs::write(&path, archive).unwrap();
+        let tested = Command::new("unzip").arg("-t").arg(&path).output().unwrap();
+        assert!(tested.status.success(), "{tested:?}");
+        let stored = app.read(&format!("{papers}/{documents}")).await;
+        let stored = stored["data"].as_array().unwrap().iter();
+        added += stored.filter(|document| document["withdrawn_at"].is_null()).count();
+        let again = app.get(&format!("{papers}/{documents}.zip")).await;
+        assert_eq!((again.headers()["etag"].clone(), again.content_length()), (tag, size));
+    }
+    assert_eq!(before - missing(), u32::try_from(added).unwrap());
 }
 
 fn hex(bytes: &[u8]) -> String {

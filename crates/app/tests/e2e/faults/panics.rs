@@ -7,7 +7,7 @@ use app::serve::Starting;
 use async_trait::async_trait;
 use domain::{
     duplicate_window::DuplicateWindow,
-    order::{OrderId, Refusal},
+    order::{DocumentId, OrderId, Refusal},
     ports::{
         Changed, Download, ListedOrder, NewOrder, OrderCommandRequest, OrderRepo, OrderUpdate,
         StoreError, WriteError,
@@ -45,6 +45,10 @@ impl OrderRepo for Panicking {
     }
 
     async fn note_downloads(&self, _: &[Download]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn store_crc32(&self, _: DocumentId, _: u32) -> Result<(), StoreError> {
         Ok(())
     }
 

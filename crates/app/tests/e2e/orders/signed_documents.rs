@@ -240,7 +240,7 @@ async fn documents_of_each_side_are_downloaded_as_one_archive(kind: Kind) {
     for (api, path, names) in [
         (&*app, DOCUMENTS, &["replaced/deed.pdf", "new.pdf", "New_2.pdf"][..]),
         (&service, DOCUMENTS, &["replaced/deed.pdf", "new.pdf", "New_2.pdf"]),
-        (&*app, SIGNED, &["Jane_Doe.pdf", "b.pdf"]),
+        (&*app, SIGNED, &["Jane Doe.pdf", "b.pdf"]),
     ] {
         let answer = api.get(&format!("{path}.zip")).await;
         assert_eq!(answer.status(), 200);

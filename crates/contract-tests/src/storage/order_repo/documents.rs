@@ -2,7 +2,7 @@
 
 use domain::{
     api_key::{ClientId, Owner, Party},
-    document::{DocumentKind, ObjectKey},
+    document::{DocumentKind, ObjectKey, StoredDocument},
     order::{
         Actor, ChangeKind, DocumentId, OrderChange, OrderCommand, OrderId, Refusal,
         SigningServiceId, StoredOrder, change::NewDocuments,
@@ -30,7 +30,10 @@ async fn order_of(storage: &Storage, id: OrderId) -> StoredOrder {
 
 /// Creates an order with that many documents.
 async fn create(storage: &Storage, documents: usize) -> OrderId {
-    let documents = (0..documents).map(|_| document()).collect();
+    create_with(storage, (0..documents).map(|_| document()).collect()).await
+}
+
+async fn create_with(storage: &Storage, documents: Vec<StoredDocument>) -> OrderId {
     create_with_uploads(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await
 }
 
@@ -250,4 +253,23 @@ pub async fn earliest_of_concurrent_downloads_is_the_first(storage: &Storage) {
     let order = order_of(storage, id).await;
     let first: Vec<_> = order.documents.iter().map(|it| it.first_downloaded_at).collect();
     assert_eq!(first, [Some(NOW + MICROSECOND); 2]);
+}
+
+/// A version before it stored none. The order keeps its version, and so its tag.
+pub async fn late_crc32_is_kept(storage: &Storage) {
+    let documents = vec![StoredDocument { crc32: None, ..document() }, document()];
+    let id = create_with(storage, documents).await;
+    let before = order_of(storage, id).await;
+    let crc32 = |order: &StoredOrder| order.documents.iter().map(|it| it.crc32).collect::<Vec<_>>();
+    assert_eq!(crc32(&before), [None, Some(u32::MAX)]);
+    let erased = storage.create(&new_order("F-2", NOW)).await;
+    storage.admin.erase(erased, NOW, None).await.unwrap();
+    for document in [to_sign(id, 0), to_sign(id, 7), to_sign(erased, 0)] {
+        storage.orders.store_crc32(document, 7).await.unwrap();
+    }
+    let after = order_of(storage, id).await;
+    assert_eq!(
+        (crc32(&after), after.updated_at),
+        (vec![Some(7), Some(u32::MAX)], before.updated_at)
+    );
 }

@@ -200,6 +200,10 @@ pub trait OrderRepo: Send + Sync {
     /// orders are left out.
     async fn note_downloads(&self, downloads: &[Download]) -> Result<(), StoreError>;
 
+    /// Stores the CRC-32 of a document, and leaves the order's instant of the last change as it is. A
+    /// document of an erased order is left out.
+    async fn store_crc32(&self, document: DocumentId, crc32: u32) -> Result<(), StoreError>;
+
     /// Changes the status or the notary of an order in one atomic, durable step, and returns the order:
     /// - sets the order's instant of the last change to that of the change, or later: instants of an
     ///   order increase
