@@ -39,7 +39,7 @@ async fn all_sent(app: &TestApp, count: usize) {
 
 /// Returns both directions of each step.
 fn steps() -> impl Iterator<Item = Duration> {
-    STEPS.into_iter().zip([1, -1].into_iter().cycle()).map(|(step, sign)| step * sign)
+    STEPS.into_iter().zip([1_i32, -1].into_iter().cycle()).map(|(step, sign)| step * sign)
 }
 
 /// A step that is set right within minutes changes nothing.

@@ -150,6 +150,7 @@ async fn assert_each_webhook_arrived(app: &TestApp, receiver: &Receiver) {
     let deadline = Instant::now() + DELIVERY_TIMEOUT;
     while app.wiring.lines(pending) != ["0"] {
         assert!(Instant::now() < deadline, "{:?} webhooks are pending", app.wiring.lines(pending));
+        app.clock.advance(time::Duration::milliseconds(100));
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let received = receiver.received();
