@@ -75,11 +75,14 @@ def peak(service, count, sent):
             if sent:
                 waiting.register(connection, selectors.EVENT_WRITE, memoryview(sent))
         while time.monotonic() < end:
-            for ready, _ in waiting.select(0.1) if waiting.get_map() else (time.sleep(0.1), ())[1]:
+            if not waiting.get_map():
+                time.sleep(0.1)
+                continue
+            for ready, _ in waiting.select(0.1):
                 try:
                     rest = ready.data[ready.fileobj.send(ready.data):]
                 except OSError:
-                    rest = b""
+                    rest = b""  # The service has closed it.
                 if rest:
                     waiting.modify(ready.fileobj, selectors.EVENT_WRITE, rest)
                 else:
