@@ -19,8 +19,14 @@ use sql_rows::migrations::{ORDER_CHANGE, VersionError, count_missing};
 use crate::{ConnectError, connect::Server};
 
 /// The migrations, oldest first: a version, and its statements.
-const MIGRATIONS: [(&str, &str); 1] =
-    [("20261129100000", include_str!("../../../migrations/postgres/20261129100000_create/up.sql"))];
+const MIGRATIONS: [(&str, &str); 3] = [
+    ("20261129100000", include_str!("../../../migrations/postgres/20261129100000_create/up.sql")),
+    (
+        "20261129170000",
+        include_str!("../../../migrations/postgres/20261129170000_webhook_bodies/up.sql"),
+    ),
+    ("20261129170100", include_str!("../../../migrations/postgres/20261129170100_versions/up.sql")),
+];
 
 /// Makes instances that start at once in one schema migrate one after the other. The number is `nota`
 /// in ASCII. The wait for locks on tables is short, because creating an order would wait behind it.

@@ -111,7 +111,15 @@ impl MailSubject {
             EventType::DocumentsAdded => Some(Self::DocumentsAdded),
             EventType::OrderCancelled => Some(Self::Cancelled),
             EventType::OrderUpdated => Self::of_update(change.and_then(EventChange::order)?),
-            EventType::OrderChanged => Some(Self::Changed),
+            EventType::OrderChanged => match change {
+                // Nobody acts on who has sent a request.
+                Some(EventChange::Fields { changed })
+                    if changed.iter().all(|field| field.starts_with("/requestedBy/")) =>
+                {
+                    None
+                }
+                _ => Some(Self::Changed),
+            },
             EventType::NoteAdded => Some(Self::NoteAdded),
             EventType::SignedDocumentsAdded => Some(Self::SignedDocumentsAdded),
             EventType::DocumentsReplaced => Some(Self::DocumentReplaced),

@@ -13,6 +13,7 @@
 //! | the duplicate window of a file number | [`duplicate_window`] |
 //! | repeats of a request with one `Idempotency-Key` | [`idempotency`] |
 //! | addresses and numbers of people and companies | [`people`] |
+//! | preconditions of changes | [`precondition`] |
 //! | API keys and their owners | [`api_key`] |
 //! | records of signing services | [`signing_service`] |
 //! | who has read or changed what | [`access`] |
@@ -62,6 +63,7 @@ pub mod idempotency;
 pub mod order;
 pub mod people;
 pub mod ports;
+pub mod precondition;
 pub mod request;
 pub mod signing_service;
 pub mod trace_context;

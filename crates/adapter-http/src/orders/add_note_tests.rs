@@ -1,5 +1,6 @@
 use actix_web::test::TestRequest;
 use domain::{
+    precondition::OrderPrecondition,
     api_key::{Owner, Party, Scope},
     idempotency::{AddedRange, Answered, KeyUse},
     order::{Actor, Note, OrderCommand, OrderId, Refusal, SigningServiceId, change::NewNote},
@@ -36,7 +37,8 @@ async fn either_side_adds_a_note() {
         ports.orders.expect_change().once().returning(move |new| {
             let text = "Ring\ntwice.".to_owned();
             assert_eq!((new.owner, new.order, new.at), (Some(owner), OrderId(7), NOW));
-            assert!(new.command == OrderCommand::AddNote(NewNote { author, text }));
+            let precondition = OrderPrecondition::NONE;
+            assert!(new.command == OrderCommand::AddNote(NewNote { author, text, precondition }));
             assert!(new.idempotent_request.is_none());
             Ok(Changed::NoteAdded(note(author)))
         });

@@ -44,7 +44,7 @@ async fn webhook_is_read() {
 #[actix_web::test]
 async fn webhook_is_changed() {
     let mut ports = Ports::new();
-    ports.endpoints.expect_change().once().returning(|owner, id, change, at| {
+    ports.endpoints.expect_change().once().returning(|owner, id, change, _, at| {
         let expected = EndpointChange { is_enabled: Some(false), ..EndpointChange::default() };
         assert_eq!((owner, id, change, at), (OWNER, EndpointId(3), &expected, NOW));
         Ok(Some(disabled(3)))
@@ -77,7 +77,7 @@ async fn invalid_change_is_rejected() {
 #[actix_web::test]
 async fn webhook_is_deleted() {
     let mut ports = Ports::new();
-    ports.endpoints.expect_remove().once().returning(|owner, id| {
+    ports.endpoints.expect_remove().once().returning(|owner, id, _| {
         assert_eq!((owner, id), (OWNER, EndpointId(3)));
         Ok(true)
     });
@@ -91,7 +91,7 @@ async fn webhook_is_deleted() {
 async fn new_secret_is_shown() {
     let mut ports = Ports::new();
     ports.secrets.expect_seal().returning(|_, _| vec![1]);
-    ports.endpoints.expect_rotate_secret().once().returning(|owner, id, _, previous_until| {
+    ports.endpoints.expect_rotate_secret().once().returning(|owner, id, _, _, previous_until| {
         assert_eq!((owner, id, previous_until), (OWNER, EndpointId(3), NOW + ROTATION_OVERLAP));
         Ok(true)
     });
@@ -108,11 +108,11 @@ async fn every_webhook_that_is_not_the_clients_is_the_same_404() {
     let mut ports = Ports::new();
     ports.secrets.expect_seal().returning(|_, _| vec![1]);
     ports.endpoints.expect_endpoint().returning(|_, _| Ok(None));
-    ports.endpoints.expect_change().returning(|_, _, _, _| Ok(None));
-    ports.endpoints.expect_remove().returning(|_, _| Ok(false));
-    ports.endpoints.expect_rotate_secret().returning(|_, _, _, _| Ok(false));
-    ports.deliveries.expect_add_test().returning(|_, _, _, _| Ok(None));
-    ports.deliveries.expect_replay().returning(|_, _, _, _| Ok(false));
+    ports.endpoints.expect_change().returning(|_, _, _, _, _| Ok(None));
+    ports.endpoints.expect_remove().returning(|_, _, _| Ok(false));
+    ports.endpoints.expect_rotate_secret().returning(|_, _, _, _, _| Ok(false));
+    ports.deliveries.expect_add_test().returning(|_, _, _, _, _| Ok(None));
+    ports.deliveries.expect_replay().returning(|_, _, _, _, _| Ok(false));
     let api = ports.api();
     let missing = without_id(&api.send(TestApi::get(PATH)).await);
     for id in ["0", "-1", "+3", "03", "three", "9223372036854775808"] {

@@ -6,7 +6,9 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     api_key::{Owner, Party},
     ports::{NewEndpoint, StoreError, WebhookRepo},
-    webhook::{DisabledBy, Endpoint, EndpointId, endpoint_request::EndpointChange},
+    webhook::{
+        DisabledBy, Endpoint, EndpointId, EndpointPrecondition, endpoint_request::EndpointChange,
+    },
 };
 use sql_rows::{
     Unreadable, Utc,
@@ -19,7 +21,7 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{locks, store::PostgresStore};
+use crate::{failure::Failure, locks, store::PostgresStore};
 
 #[async_trait]
 impl WebhookRepo for PostgresStore {
@@ -54,15 +56,14 @@ impl WebhookRepo for PostgresStore {
         owner: Owner,
         id: EndpointId,
         change: &EndpointChange,
+        precondition: &EndpointPrecondition,
         at: OffsetDateTime,
     ) -> Result<Option<Endpoint>, StoreError> {
-        let change = change.clone();
+        let (change, precondition) = (change.clone(), precondition.clone());
         let change = async move |connection: &mut AsyncPgConnection| {
-            locks::lock(connection, "webhook_endpoints", &[id.0]).await?;
-            let own = endpoint_of(owner, id).select(EndpointRow::as_select());
-            let before: Option<EndpointRow> = own.get_result(connection).await.optional()?;
+            let before = permitted(connection, owner, id, &precondition).await?;
             let Some(before) = before else { return Ok(None) };
-            let row = EndpointChangeRow::new(&before.into_endpoint(), change, at);
+            let row = EndpointChangeRow::new(&before, change, at);
             let changed = diesel::update(webhook_endpoints::table.find(id.0))
                 .set(row)
                 .returning(EndpointRow::as_select());
@@ -72,8 +73,20 @@ impl WebhookRepo for PostgresStore {
         self.transaction(change).await
     }
 
-    async fn remove(&self, owner: Owner, id: EndpointId) -> Result<bool, StoreError> {
-        Ok(self.execute(diesel::delete(endpoint_of(owner, id))).await? > 0)
+    async fn remove(
+        &self,
+        owner: Owner,
+        id: EndpointId,
+        precondition: &EndpointPrecondition,
+    ) -> Result<bool, StoreError> {
+        let precondition = precondition.clone();
+        let remove = async move |connection: &mut AsyncPgConnection| {
+            if permitted(connection, owner, id, &precondition).await?.is_none() {
+                return Ok(false);
+            }
+            Ok(diesel::delete(endpoint_of(owner, id)).execute(connection).await? > 0)
+        };
+        self.transaction(remove).await
     }
 
     async fn rotate_secret(
@@ -81,14 +94,22 @@ impl WebhookRepo for PostgresStore {
         owner: Owner,
         id: EndpointId,
         secret: &[u8],
+        precondition: &EndpointPrecondition,
         previous_until: OffsetDateTime,
     ) -> Result<bool, StoreError> {
-        let rotate = diesel::update(endpoint_of(owner, id)).set((
-            webhook_endpoints::previous_secret.eq(webhook_endpoints::secret.nullable()),
-            webhook_endpoints::previous_until.eq(Utc(previous_until)),
-            webhook_endpoints::secret.eq(secret.to_vec()),
-        ));
-        Ok(self.execute(rotate).await? > 0)
+        let (secret, precondition) = (secret.to_vec(), precondition.clone());
+        let rotate = async move |connection: &mut AsyncPgConnection| {
+            if permitted(connection, owner, id, &precondition).await?.is_none() {
+                return Ok(false);
+            }
+            let rotate = diesel::update(endpoint_of(owner, id)).set((
+                webhook_endpoints::previous_secret.eq(webhook_endpoints::secret.nullable()),
+                webhook_endpoints::previous_until.eq(Utc(previous_until)),
+                webhook_endpoints::secret.eq(secret),
+            ));
+            Ok(rotate.execute(connection).await? > 0)
+        };
+        self.transaction(rotate).await
     }
 
     async fn secrets(&self) -> Result<Vec<(Party, Vec<u8>)>, StoreError> {
@@ -158,6 +179,20 @@ impl WebhookRepo for PostgresStore {
         let all = webhook_endpoints::table.order(webhook_endpoints::id);
         self.select(all, endpoint).await
     }
+}
+
+/// Locks an endpoint of an owner, and returns it if it is a version that may be changed.
+pub(super) async fn permitted(
+    connection: &mut AsyncPgConnection,
+    owner: Owner,
+    id: EndpointId,
+    precondition: &EndpointPrecondition,
+) -> Result<Option<Endpoint>, Failure> {
+    locks::lock(connection, "webhook_endpoints", &[id.0]).await?;
+    let own = endpoint_of(owner, id).select(EndpointRow::as_select());
+    let found: Option<EndpointRow> = own.get_result(connection).await.optional()?;
+    let found = found.map(EndpointRow::into_endpoint);
+    Ok(found.filter(|endpoint| endpoint.permits(precondition)))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the rows of other tables may be unreadable")]

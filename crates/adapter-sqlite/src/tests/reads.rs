@@ -8,6 +8,7 @@ use std::{
 use contract_tests::samples::{CLIENT, LIVE, WEBHOOK_SLOTS, access, new_endpoint, to_sign};
 use diesel::connection::InstrumentationEvent;
 use domain::{
+    webhook::EndpointPrecondition,
     api_key::{Owner, Party},
     order::{Due, OrderStatus, Retained, SigningServiceId, search::SearchedText},
     ports::{
@@ -291,7 +292,7 @@ async fn batches_of_webhooks_are_not_sorted() {
     let statements = statements(&mut connection, |connection| {
         for before in [None, Some(WebhookDeliveryId(1))] {
             let batch = ReplayBatch { since: NOW, until: NOW, before, limit: 10 };
-            queue::replay_batch(connection, LIVE, endpoint, batch, NOW).unwrap();
+            queue::replay_batch(connection, LIVE, endpoint, batch, &EndpointPrecondition::NONE, NOW).unwrap();
         }
         queue::forget(connection, Utc(NOW), 10).unwrap();
     });
@@ -323,7 +324,7 @@ async fn lease_of_webhooks_does_not_read_endpoints_that_wait() {
             SELECT id, 'order.created', 'm', 0, 1 << 62 FROM webhook_endpoints",
     )
     .await;
-    let test = domain::ports::WebhookQueue::add_test(&store, LIVE, endpoint, "key", NOW);
+    let test = domain::ports::WebhookQueue::add_test(&store, LIVE, endpoint, "key", &EndpointPrecondition::NONE, NOW);
     test.await.unwrap().unwrap();
     let mut connection = outsider(&path(&directory));
     let statements = statements(&mut connection, |connection| {

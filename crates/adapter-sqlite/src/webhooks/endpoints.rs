@@ -5,7 +5,9 @@ use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::{
     api_key::{Owner, Party},
     ports::{NewEndpoint, StoreError, WebhookRepo},
-    webhook::{DisabledBy, Endpoint, EndpointId, endpoint_request::EndpointChange},
+    webhook::{
+        DisabledBy, Endpoint, EndpointId, EndpointPrecondition, endpoint_request::EndpointChange,
+    },
 };
 use sql_rows::{
     Unreadable, Utc,
@@ -18,7 +20,7 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::store::SqliteStore;
+use crate::{failure::Failure, store::SqliteStore};
 
 #[async_trait]
 impl WebhookRepo for SqliteStore {
@@ -52,14 +54,14 @@ impl WebhookRepo for SqliteStore {
         owner: Owner,
         id: EndpointId,
         change: &EndpointChange,
+        precondition: &EndpointPrecondition,
         at: OffsetDateTime,
     ) -> Result<Option<Endpoint>, StoreError> {
-        let change = change.clone();
+        let (change, precondition) = (change.clone(), precondition.clone());
         let change = move |connection: &mut SqliteConnection| {
-            let own = endpoint_of(owner, id).select(EndpointRow::as_select());
-            let before: Option<EndpointRow> = own.get_result(connection).optional()?;
+            let before = permitted(connection, owner, id, &precondition)?;
             let Some(before) = before else { return Ok(None) };
-            let row = EndpointChangeRow::new(&before.into_endpoint(), change, at);
+            let row = EndpointChangeRow::new(&before, change, at);
             let changed = diesel::update(webhook_endpoints::table.find(id.0))
                 .set(row)
                 .returning(EndpointRow::as_select());
@@ -69,8 +71,20 @@ impl WebhookRepo for SqliteStore {
         self.transaction(change).await
     }
 
-    async fn remove(&self, owner: Owner, id: EndpointId) -> Result<bool, StoreError> {
-        Ok(self.execute(diesel::delete(endpoint_of(owner, id))).await? > 0)
+    async fn remove(
+        &self,
+        owner: Owner,
+        id: EndpointId,
+        precondition: &EndpointPrecondition,
+    ) -> Result<bool, StoreError> {
+        let precondition = precondition.clone();
+        let remove = move |connection: &mut SqliteConnection| {
+            if permitted(connection, owner, id, &precondition)?.is_none() {
+                return Ok(false);
+            }
+            Ok(diesel::delete(endpoint_of(owner, id)).execute(connection)? > 0)
+        };
+        self.transaction(remove).await
     }
 
     async fn rotate_secret(
@@ -78,14 +92,22 @@ impl WebhookRepo for SqliteStore {
         owner: Owner,
         id: EndpointId,
         secret: &[u8],
+        precondition: &EndpointPrecondition,
         previous_until: OffsetDateTime,
     ) -> Result<bool, StoreError> {
-        let rotate = diesel::update(endpoint_of(owner, id)).set((
-            webhook_endpoints::previous_secret.eq(webhook_endpoints::secret.nullable()),
-            webhook_endpoints::previous_until.eq(Utc(previous_until)),
-            webhook_endpoints::secret.eq(secret.to_vec()),
-        ));
-        Ok(self.execute(rotate).await? > 0)
+        let (secret, precondition) = (secret.to_vec(), precondition.clone());
+        let rotate = move |connection: &mut SqliteConnection| {
+            if permitted(connection, owner, id, &precondition)?.is_none() {
+                return Ok(false);
+            }
+            let rotate = diesel::update(endpoint_of(owner, id)).set((
+                webhook_endpoints::previous_secret.eq(webhook_endpoints::secret.nullable()),
+                webhook_endpoints::previous_until.eq(Utc(previous_until)),
+                webhook_endpoints::secret.eq(secret),
+            ));
+            Ok(rotate.execute(connection)? > 0)
+        };
+        self.transaction(rotate).await
     }
 
     async fn secrets(&self) -> Result<Vec<(Party, Vec<u8>)>, StoreError> {
@@ -149,6 +171,19 @@ impl WebhookRepo for SqliteStore {
         let all = webhook_endpoints::table.order(webhook_endpoints::id);
         self.select(all, endpoint).await
     }
+}
+
+/// Returns an endpoint of an owner, if it is a version that may be changed.
+pub(super) fn permitted(
+    connection: &mut SqliteConnection,
+    owner: Owner,
+    id: EndpointId,
+    precondition: &EndpointPrecondition,
+) -> Result<Option<Endpoint>, Failure> {
+    let own = endpoint_of(owner, id).select(EndpointRow::as_select());
+    let found: Option<EndpointRow> = own.get_result(connection).optional()?;
+    let found = found.map(EndpointRow::into_endpoint);
+    Ok(found.filter(|endpoint| endpoint.permits(precondition)))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the rows of other tables may be unreadable")]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use domain::{
     api_key::{ClientId, Owner, Party},
     ports::NewEndpoint,
-    webhook::{DisabledBy, Endpoint, EndpointId, EventType, endpoint_request::EndpointChange},
+    webhook::{EndpointPrecondition, DisabledBy, Endpoint, EndpointId, EventType, endpoint_request::EndpointChange},
 };
 use time::{Duration, OffsetDateTime};
 
@@ -26,7 +26,7 @@ async fn add(storage: &Storage, new: &NewEndpoint) -> EndpointId {
 }
 
 async fn change(storage: &Storage, id: EndpointId, change: EndpointChange) -> Endpoint {
-    let changed = storage.webhooks.change(LIVE, id, &change, NOW).await.unwrap().unwrap();
+    let changed = storage.webhooks.change(LIVE, id, &change, &EndpointPrecondition::NONE, NOW).await.unwrap().unwrap();
     assert_eq!(changed, read_endpoint(storage, id).await);
     changed
 }
@@ -85,12 +85,29 @@ pub async fn endpoint_of_another_owner_is_like_none(storage: &Storage) {
     for (owner, id) in [(TEST, id), (OTHER, id), (LIVE, EndpointId(i64::MAX))] {
         let webhooks = &storage.webhooks;
         assert_eq!(webhooks.endpoint(owner, id).await.unwrap(), None);
-        assert_eq!(webhooks.change(owner, id, &enabled(false), NOW).await.unwrap(), None);
-        assert!(!webhooks.remove(owner, id).await.unwrap());
-        assert!(!webhooks.rotate_secret(owner, id, &[1], NOW).await.unwrap());
+        assert_eq!(webhooks.change(owner, id, &enabled(false), &EndpointPrecondition::NONE, NOW).await.unwrap(), None);
+        assert!(!webhooks.remove(owner, id, &EndpointPrecondition::NONE).await.unwrap());
+        assert!(!webhooks.rotate_secret(owner, id, &[1], &EndpointPrecondition::NONE, NOW).await.unwrap());
     }
     assert_eq!(storage.webhooks.of_owner(TEST).await.unwrap(), []);
     assert_eq!(read_endpoint(storage, id).await, before);
+}
+
+/// Nor is anything sent to it.
+pub async fn endpoint_of_another_version_is_not_changed(storage: &Storage) {
+    let (webhooks, queue) = (&storage.webhooks, &storage.webhook_queue);
+    let id = add(storage, &new_endpoint(LIVE)).await;
+    let before = read_endpoint(storage, id).await;
+    let other = EndpointPrecondition::expecting(vec![]);
+    assert_eq!(webhooks.change(LIVE, id, &enabled(false), &other, NOW).await.unwrap(), None);
+    assert!(!webhooks.remove(LIVE, id, &other).await.unwrap());
+    assert!(!webhooks.rotate_secret(LIVE, id, &[1], &other, NOW).await.unwrap());
+    assert_eq!(queue.add_test(LIVE, id, "k", &other, NOW).await.unwrap(), None);
+    assert_eq!(read_endpoint(storage, id).await, before);
+    let own = EndpointPrecondition::expecting(vec![before.version()]);
+    let changed = webhooks.change(LIVE, id, &enabled(false), &own, NOW).await.unwrap().unwrap();
+    assert_ne!(changed.version(), before.version());
+    assert_eq!(webhooks.change(LIVE, id, &enabled(true), &own, NOW).await.unwrap(), None);
 }
 
 /// Each part can be changed alone.
@@ -120,7 +137,7 @@ pub async fn endpoint_is_disabled_once_and_enabled_again(storage: &Storage) {
     let disabled = Some((NOW, DisabledBy::Request));
     assert_eq!(change(storage, id, enabled(false)).await.disabled, disabled);
     let later = NOW + Duration::HOUR;
-    let again = storage.webhooks.change(LIVE, id, &enabled(false), later).await.unwrap().unwrap();
+    let again = storage.webhooks.change(LIVE, id, &enabled(false), &EndpointPrecondition::NONE, later).await.unwrap().unwrap();
     assert_eq!(again.disabled, disabled);
     assert_eq!(change(storage, id, EndpointChange::default()).await.disabled, disabled);
     assert_eq!(change(storage, id, enabled(true)).await.disabled, None);
@@ -147,8 +164,8 @@ pub async fn rotated_secret_leaves_the_one_before(storage: &Storage) {
     let id = add(storage, &NewEndpoint { secret: vec![1], ..new_endpoint(LIVE) }).await;
     let mut secrets = Vec::new();
     for (number, at) in [(2, NOW), (3, NOW + Duration::HOUR)] {
-        assert!(storage.webhooks.rotate_secret(LIVE, id, &[number], at).await.unwrap());
-        storage.webhook_queue.add_test(LIVE, id, "k", NOW).await.unwrap().unwrap();
+        assert!(storage.webhooks.rotate_secret(LIVE, id, &[number], &EndpointPrecondition::NONE, at).await.unwrap());
+        storage.webhook_queue.add_test(LIVE, id, "k", &EndpointPrecondition::NONE, NOW).await.unwrap().unwrap();
         let lease = lease_webhooks(storage, NOW).await.remove(0);
         secrets.push((lease.secrets.current, lease.secrets.previous));
         storage.webhook_queue.forget(NOW + MICROSECOND, 10).await.unwrap();
@@ -206,8 +223,8 @@ pub async fn endpoint_knows_the_key_that_made_it(storage: &Storage) {
 /// It has deliveries that no other endpoint must get.
 pub async fn removed_endpoint_gives_its_identifier_to_no_other(storage: &Storage) {
     let id = add(storage, &new_endpoint(LIVE)).await;
-    assert!(storage.webhooks.remove(LIVE, id).await.unwrap());
-    assert!(!storage.webhooks.remove(LIVE, id).await.unwrap());
+    assert!(storage.webhooks.remove(LIVE, id, &EndpointPrecondition::NONE).await.unwrap());
+    assert!(!storage.webhooks.remove(LIVE, id, &EndpointPrecondition::NONE).await.unwrap());
     assert_eq!(storage.webhooks.endpoint(LIVE, id).await.unwrap(), None);
     assert!(add(storage, &new_endpoint(LIVE)).await > id);
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use domain::{
+    precondition::OrderPrecondition,
     api_key::{ClientId, Owner, Party},
     delivery::{Audience, NewDelivery},
     order::{
@@ -37,7 +38,10 @@ pub(super) fn of_versions(
     versions: Vec<OffsetDateTime>,
 ) -> OrderCommandRequest {
     let OrderCommand::Amend(amendment) = request.command else { panic!("{request:?}") };
-    let command = OrderCommand::Amend(Amendment { expected: Some(versions), ..amendment });
+    let command = OrderCommand::Amend(Amendment {
+        precondition: OrderPrecondition::expecting(versions),
+        ..amendment
+    });
     OrderCommandRequest { command, ..request }
 }
 

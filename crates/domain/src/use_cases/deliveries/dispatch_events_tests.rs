@@ -13,7 +13,14 @@ const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
 fn event(number: i64) -> Event {
     let event = EventType::OrderCreated;
-    Event { id: EventId(number), order_id: OrderId(number), event, change: None, content: None }
+    Event {
+        id: EventId(number),
+        order_id: OrderId(number),
+        created_at: NOW,
+        event,
+        change: None,
+        content: None,
+    }
 }
 
 /// Returns the events of a call.

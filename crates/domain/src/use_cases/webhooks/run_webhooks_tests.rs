@@ -21,6 +21,7 @@ const CREATED: OffsetDateTime = datetime!(2026-11-21 11:00 UTC);
 fn lease() -> WebhookLease {
     WebhookLease {
         delivery: webhook_delivery(CREATED),
+        body: None,
         token: 3,
         party: Party::Client(ClientId(1)),
         url: "https://a.example/hook".to_owned(),
